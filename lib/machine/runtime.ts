@@ -1,9 +1,9 @@
 /**
  * The runtime: one machine on one port, from a configuration and its changes.
  *
- * It puts the parts together and owns the order of start and end. The port opens first, over a machine that is
- * still initializing; then the configuration is applied, and every later one as it comes. At the end the port closes
- * before the resources do.
+ * It composes the parts and owns the order of start and end. The port opens first, over a machine that is still
+ * initializing; then it applies the configuration, and every later one as it comes. At the end the port closes before
+ * the resources do.
  */
 
 import type { MachineName, ProcessUsage, WholeEnvironment, WorkingFolder } from "../base/host.ts";
@@ -52,18 +52,18 @@ export interface RuntimeOptions {
   readonly configPath: string;
   readonly debug: boolean;
   readonly noTls: boolean;
-  /** Announce the machine by multicast DNS. */
+  /** Announces the machine by multicast DNS. */
   readonly mdns?: boolean;
-  /** Whether clients may connect over WebRTC; they may where nothing is said. */
+  /** Whether clients may connect over WebRTC; true by default. */
   readonly webrtc?: boolean;
-  /** Credentials for remotes may travel without TLS. */
+  /** Allows credentials for remotes to travel without TLS. */
   readonly allowInsecureCredentials?: boolean;
-  /** Callers and configurations may not run programs of their choice: modules stay off. */
+  /** Callers and configurations are untrusted: they run no programs, and modules stay off. */
   readonly untrusted?: boolean;
-  /** Log what changes between configurations. */
+  /** Logs the differences between configurations. */
   readonly showConfigDiffs: boolean;
   readonly diagnostics: DiagnosticsOptions;
-  /** With it the network is checked once, in the background. */
+  /** Checks the network once, in the background. */
   readonly network?: Network;
   /** Asks the program to end; called by the Shutdown RPC. */
   readonly stop: (reason: string) => void;
@@ -90,25 +90,25 @@ export interface Runtime {
   /** Resolves when the configuration has been applied for the first time. */
   readonly ready: Promise<void>;
   /**
-   * Ends everything in order, at the latest when `forced` aborts; the log tells the reason: the name of a signal, or
-   * what `stop` was called with. Whether it all ended as it should.
+   * Ends everything in order, at the latest when `forced` aborts; logs the reason: the name of a signal, or the
+   * argument of `stop`. Whether everything ended as it should.
    */
   close(forced?: AbortSignal, reason?: string): Promise<boolean>;
 }
 
-/** How long calls under way may take when the port closes. */
+/** Time limit for calls under way when the port closes. */
 const DRAIN_MS = 5_000;
 
-/** Whoever supervises the program says by these that it asks itself whether to restart it. */
+/** The supervisor sets these to say that it polls for restarts itself. */
 const RESTARTS_HANDLED = [
   "SVC_AGENT_HANDLES_NEEDS_RESTART_CHECKING",
   "VIAM_AGENT_HANDLES_NEEDS_RESTART_CHECKING",
 ];
 
-/** Whoever supervises the program names a file here, to find out where it serves. */
+/** The supervisor sets this variable to a file path; svc-server writes its URL there. */
 const SERVING_FILE = "SVC_SERVING_FILE";
 
-/** Starts serving. Rejects, with every problem, where the configuration cannot be used or the port not opened. */
+/** Starts serving. Rejects, with every problem, if the configuration is unusable or the port cannot be opened. */
 export async function startRuntime(options: RuntimeOptions, parts: RuntimeParts): Promise<Runtime> {
   const { configPath: path, allowInsecureCredentials = false } = options;
   const logger = parts.logs.logger("rdk.config");
@@ -129,10 +129,10 @@ export async function startRuntime(options: RuntimeOptions, parts: RuntimeParts)
   }
 }
 
-/** With what is last to be closed. */
+/** With the parts that close last. */
 type ConnectedOrigin = Origin & { readonly disconnect: () => Promise<void> };
 
-/** Reads the configuration, makes the parts in the order in which they need each other, opens the port and begins. */
+/** Reads the configuration, creates the parts in the order of their dependencies, opens the port and starts. */
 async function start(
   options: RuntimeOptions,
   parts: RuntimeParts,
@@ -215,7 +215,7 @@ interface Running {
   readonly port: MachinePort;
 }
 
-/** What a new configuration does to each part, step by step. */
+/** The effect of a new configuration on each part, step by step. */
 function stepsOf(
   { machine, packages, sessions, diagnostics, jobs, port }: Running,
   activities: Activities,
@@ -251,7 +251,7 @@ function stepsOf(
   };
 }
 
-/** The end, in its order: nobody calls any more, nothing changes any more, then what was called and changed. */
+/** The end, in order: first the callers, then the changes, then the resources. */
 function stagesOf(
   {
     machine,
@@ -299,7 +299,7 @@ interface Closable {
   close(): Promise<void>;
 }
 
-/** Goes through the stages of the end, within the time that the environment may say. */
+/** Runs the stages of the end, within the time that the environment may set. */
 function closing(
   stages: Stage[],
   activities: Activities,
@@ -338,7 +338,7 @@ function reconfigurationOf(
   });
 }
 
-/** Tells where the program serves: in the log and, where somebody asked for it, in a file. */
+/** Publishes the URL: in the log and, if the supervisor asked for it, in a file. */
 function serving({ host, logs }: RuntimeParts): (url: string) => void {
   const logger = logs.logger("rdk");
   const file = host.env(SERVING_FILE);
@@ -352,7 +352,7 @@ function serving({ host, logs }: RuntimeParts): (url: string) => void {
   };
 }
 
-/** Checks the network once the machine runs, where the options say how. */
+/** Checks the network once the machine runs, if the options ask for it. */
 function watchNetwork(
   { network }: RuntimeOptions,
   ready: Promise<void>,
@@ -370,7 +370,9 @@ function watchNetwork(
   };
 }
 
-/** Restarting: what a supervisor asks before it does, and orders of the control plane unless the supervisor takes them. */
+/**
+ * Restarts: the answer to a supervisor's question, and the control plane's orders unless the supervisor handles them.
+ */
 function restartsOf(
   machine: Machine,
   { client, changes }: Origin,
@@ -463,7 +465,7 @@ function machineOf(
     logs.logger("rdk.resource_manager"),
   );
   const loadModules = async () => {
-    // A machine without modules does not load what runs them.
+    // A machine without modules does not load their code.
     const { openModules } = await import("./modules/modules.ts");
     return openModules({
       registry,
@@ -511,11 +513,11 @@ function adoptLogs(config: MachineConfig, { debug }: RuntimeOptions, logs: Logs)
   for (const problem of problems) logs.logger("rdk").warn(problem);
 }
 
-/** Tells, once for each, which log patterns match no logger although everything that is configured has been built. */
+/** Logs, once each, the log patterns that match no logger although every configured resource has been built. */
 function idlePatterns(logs: Logs): (config: MachineConfig) => void {
   const told = new Set<string>();
   return ({ logPatterns, resources }) => {
-    // What could not be built has no logger yet.
+    // Resources that could not be built have no logger yet.
     for (const { name } of resources) logs.logger(resourceLogger(name), resourceAliases(name));
     for (const pattern of logs.unmatched(logPatterns)) {
       if (told.has(pattern)) continue;

@@ -1,6 +1,6 @@
 /**
- * Activities: what the machine does that takes a while, and how long it took, as lines of the logger `rdk.activity`
- * with the published fields `activity`, `event` and `duration_us`; for programs that follow the log.
+ * Activities: long actions of the machine and their durations, as lines of the logger `rdk.activity` with the
+ * published fields `activity`, `event` and `duration_us`, for programs that follow the log.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -15,13 +15,13 @@ export type Activity =
   | "remote"
   | "module";
 
-/** Of these there are as many as resources. */
+/** There are as many of these as resources. */
 const OFTEN: ReadonlySet<Activity> = new Set(["resource_construct", "resource_rebuild"]);
 
 export class Activities {
   constructor(private readonly logger: Logger, private readonly clock: Clock) {}
 
-  /** Tells that it begins; the returned function that it has ended, and how. */
+  /** Logs the start; the returned function logs the end and the outcome. */
   begin(activity: Activity, fields: Fields = {}): (outcome?: Fields) => void {
     const begunMs = this.clock.monotonicMs();
     this.tell(activity, "begin", fields);
@@ -37,7 +37,7 @@ export class Activities {
   }
 }
 
-/** Why the program ends, in the published words where there is one. */
+/** Why the program ends, in the published word if there is one. */
 export function shutdownReason(why: string): string {
   return why.startsWith("SIG") ? "signal" : why;
 }

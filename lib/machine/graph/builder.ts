@@ -1,9 +1,8 @@
 /**
- * The builder: makes and closes instances, each within its time.
+ * The builder: constructs and closes instances, each within its time.
  *
- * Promises that at most so many are being made at once, that a slow one is told of while it lasts, and that what
- * comes too late, or is no longer wanted when it comes, is closed. What is past its time has no place any more, even
- * if it never comes.
+ * It builds at most `parallel` instances at once, logs a progress line for each slow build, and closes an instance
+ * that arrives too late or is no longer wanted. A build past its deadline occupies no place, even if it never ends.
  */
 
 import { type Clock, deadline, race } from "../../base/clock.ts";
@@ -14,11 +13,11 @@ import type { ResourceName } from "../../resource/name.ts";
 import type { Resource } from "../../resource/resource.ts";
 
 export interface BuildLimits {
-  /** Instances made at once. */
+  /** Builds at once. */
   readonly concurrentBuilds: number;
   readonly buildTimeoutMs: number;
   readonly closeTimeoutMs: number;
-  /** How long the end waits for what is still being made. */
+  /** How long the end waits for unfinished builds. */
   readonly lateTimeoutMs: number;
 }
 
@@ -29,11 +28,11 @@ export const BUILD_LIMITS: BuildLimits = {
   lateTimeoutMs: 5_000,
 };
 
-/** A slow one is told of after 2 s, after 5 s, and every 5 s from then on. */
+/** A slow build is logged after 2 s, after 5 s, and every 5 s from then on. */
 const SLOW_FIRST_MS = 2_000;
 const SLOW_EVERY_MS = 5_000;
 
-/** Where a user sets another `buildTimeoutMs`; the second is the published name. */
+/** Variables that change `buildTimeoutMs`; the second name is the published one. */
 export const BUILD_TIMEOUT_VARIABLES = [
   "SVC_RESOURCE_CONFIGURATION_TIMEOUT",
   "VIAM_RESOURCE_CONFIGURATION_TIMEOUT",
@@ -45,7 +44,7 @@ export class Builder {
   readonly #logger: Logger;
   readonly #places: Places;
   readonly #slowPlaces: Places;
-  /** What nobody waits for any more but this: constructions given up, and closings of what came of them. */
+  /** Abandoned builds, and the closing of their late instances, for which only the end waits. */
   readonly #late = new Set<Promise<void>>();
 
   constructor(limits: BuildLimits, clock: Clock, logger: Logger) {
@@ -57,8 +56,8 @@ export class Builder {
   }
 
   /**
-   * Waits until one more may be made; its place is given back by `leave`. Those that were `slow` when they were last
-   * tried have no more than half of the places, so that however many there are the others need not wait for them.
+   * Waits for a place; `leave` returns it. Builds that were `slow` at their last attempt get at most half of the
+   * places, so that the others need not wait for them, however many there are.
    */
   async enter(slow: boolean): Promise<void> {
     if (slow) await this.#slowPlaces.enter();
@@ -70,7 +69,7 @@ export class Builder {
     if (slow) this.#slowPlaces.leave();
   }
 
-  /** What `construct` makes, unless `givenUp` aborts or its time is over first. */
+  /** The instance that `construct` makes, unless `givenUp` aborts or its time ends first. */
   async make(
     name: ResourceName,
     construct: (signal: AbortSignal) => Resource | Promise<Resource>,
@@ -93,14 +92,14 @@ export class Builder {
     }
   }
 
-  /** Closes what comes of `work`, whenever that is. */
+  /** Closes the result of `work` whenever it arrives. */
   discard(work: Promise<Resource>): void {
     const ended: Promise<void> = work.then((instance) => this.close(instance), () => {})
       .finally(() => this.#late.delete(ended));
     this.#late.add(ended);
   }
 
-  /** Closes an instance; one that cannot be closed is told of and left. */
+  /** Closes an instance; logs a failure and goes on. */
   async close(instance: Resource): Promise<void> {
     const { closeTimeoutMs } = this.#limits;
     const limit = formatDuration(closeTimeoutMs);
@@ -117,7 +116,7 @@ export class Builder {
     }
   }
 
-  /** Waits a while for what was given up and has not ended. */
+  /** Waits a while for abandoned builds. */
   async end(): Promise<void> {
     if (this.#late.size === 0) return;
     const late = () => new SvcError("deadline_exceeded", "resources given up are still being built");
@@ -146,7 +145,7 @@ export class Builder {
   }
 }
 
-/** So many at once; the others wait in the order in which they came. */
+/** A number of places; builds wait for one in the order of their arrival. */
 class Places {
   #free: number;
   readonly #queue: (() => void)[] = [];
@@ -162,7 +161,7 @@ class Places {
 
   leave(): void {
     const next = this.#queue.shift();
-    // The place is handed on.
+    // The place passes to the next.
     if (next) next();
     else this.#free++;
   }

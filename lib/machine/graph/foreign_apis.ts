@@ -1,9 +1,9 @@
 /**
- * APIs that only a remote or a module knows: learnt from its reflection, so that its resources are there like any
- * others and calls of them go on to it as they come.
+ * APIs that only a remote or a module knows: learned from its reflection, so that their resources are visible like any
+ * others, and calls of them pass through unchanged.
  *
- * One of these is of one connection; what was learnt is kept as long as that is. What cannot be learnt is asked again
- * with the next list of names.
+ * There is one instance per connection, and what it has learned lives as long. APIs that could not be learned are
+ * requested again with the next list of names.
  */
 
 import { passthrough } from "../../api/shared/passthrough.ts";
@@ -15,19 +15,19 @@ import type { AnyApi } from "../../resource/registry.ts";
 import type { CallOptions, Channel } from "../../wire/channel.ts";
 import { describeService } from "../../wire/grpc/reflection_client.ts";
 
-/** More of one peer are left aside. */
+/** Limit for one peer. */
 const APIS_MAX = 200;
 /** Services that a machine answers itself; nobody else may answer in their name. */
 const OWN_SERVICES = /^(viam\.robot|viam\.module|proto\.rpc(\.webrtc)?\.v\d+|proto\.stream|grpc)\./;
 
-/** How long the peer has to describe all of them. */
+/** Time limit for the peer's descriptions of all of them. */
 const LEARN_TIMEOUT_MS = 10_000;
 
 export interface ForeignApisParts {
-  /** Whose APIs they are: `remote "arm-pc"`. */
+  /** The peer: `remote "arm-pc"`. */
   readonly peer: string;
   readonly channel: Channel;
-  /** The services of the APIs that the peer has resources or models of, by API. */
+  /** The services of the APIs of the peer's resources or models, by API. */
   readonly services: (limits: CallOptions) => Promise<ReadonlyMap<string, string>>;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -35,7 +35,7 @@ export interface ForeignApisParts {
 
 export class ForeignApis {
   readonly #apis = new Map<string, AnyApi>();
-  /** What was last said of one that cannot be learnt, so that it is said once. */
+  /** The last logged problem of each API, so that it is logged once. */
   readonly #said = new Map<string, string>();
 
   constructor(private readonly parts: ForeignApisParts) {}
@@ -48,7 +48,7 @@ export class ForeignApis {
     return this.#apis.get(name);
   }
 
-  /** Learns those of `names` that are not known yet, until `signal` aborts. Never rejects. */
+  /** Learns the unknown ones of `names`, until `signal` aborts. Never rejects. */
   async learn(names: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
     const unknown = [...names].filter((name) => !this.#apis.has(name)).slice(0, APIS_MAX);
     if (unknown.length === 0) return;

@@ -1,9 +1,9 @@
 /**
- * The machine's frame system: the frames of its configuration, with what its arms, gantries and grippers say of
- * themselves at the moment of asking, and the frames of its remotes as they last told of them.
+ * The machine's frame system: the configured frames, the present kinematics of its arms, gantries and grippers, and
+ * the last known frames of its remotes.
  *
- * A part that cannot be placed is left out and the log says why, once. Joints are read only where the answer hangs
- * on them, so an arm that does not answer stands in nobody's way but that of what rides on it.
+ * A part that cannot be placed is left out, and the log says why, once. Joints are read only if the answer depends on
+ * them, so an arm that does not answer affects only what is mounted on it.
  */
 
 import { chainOf, SvcError } from "../../base/error.ts";
@@ -34,7 +34,7 @@ type Moving = Resource & { getKinematics(call?: Call): Promise<Kinematics> };
 /** A component of the machine, or a frame of a remote, as a part. */
 interface Placed {
   readonly part: FramePart;
-  /** None where a frame of a remote is no resource of it. */
+  /** Absent if a remote's frame is not one of its resources. */
   readonly node?: Node;
 }
 
@@ -45,7 +45,7 @@ export class Frames implements FrameView {
   readonly #logger: Logger;
   readonly #settings = new WeakMap<ResourceConfig, FrameSettings | string>();
   readonly #models = new WeakMap<Resource, KinematicModel>();
-  /** What was last said of a part, so that it is said once. */
+  /** The last logged problem of a part, so that it is logged once. */
   readonly #said = new Map<string, string>();
 
   constructor({ machine, logger }: { machine: FramesOf; logger: Logger }) {
@@ -53,7 +53,7 @@ export class Frames implements FrameView {
     this.#logger = logger;
   }
 
-  /** The parts that are linked to the world, each after its parent, and with them those of `supplemental`. */
+  /** The parts with a path to the world, each after its parent, and with them those of `supplemental`. */
   async parts(supplemental: readonly FramePart[], call: Call): Promise<readonly FramePart[]> {
     return (await this.#whole(await this.#placed(call), supplemental, call)).parts;
   }
@@ -70,7 +70,7 @@ export class Frames implements FrameView {
     };
   }
 
-  /** All parts with their shapes, and the supplemental ones. */
+  /** All parts with their geometries, and the supplemental ones. */
   async #whole(
     placed: readonly Placed[],
     supplemental: readonly FramePart[],
@@ -78,7 +78,7 @@ export class Frames implements FrameView {
   ): Promise<FrameSystem> {
     const shaped = await Promise.all(placed.map((one) => withGeometry(one, call)));
     const system = this.#system(shaped);
-    // Asking for the world in itself places the supplemental frames, and refuses those that cannot be.
+    // Transforming the world to itself places the supplemental frames, and refuses impossible ones.
     transformBetween(system, "world", "world", { supplemental });
     return buildFrameSystem([...system.parts, ...supplemental]);
   }
@@ -94,14 +94,14 @@ export class Frames implements FrameView {
     });
   }
 
-  /** What takes points of the source frame to the destination; throws as `transformPose`. */
+  /** The transformation from the source frame to the destination; throws as `transformPose`. */
   async transformBetween(source: string, destination: string, call: Call): Promise<RigidTransform> {
     return await this.#asked(call, (system, inputs) => {
       return transformBetween(system, source, destination, { inputs });
     });
   }
 
-  /** Asks twice: first to learn whose joints matter, then with those joints where they are. */
+  /** Computes twice: first to learn whose joints matter, then with their present values. */
   async #asked<T>(
     call: Call,
     question: (system: FrameSystem, inputs: ReadonlyMap<string, readonly number[]>) => T,
@@ -164,13 +164,13 @@ export class Frames implements FrameView {
     };
   }
 
-  /** How a node's type tells where its joints are, if it has any. */
+  /** How a type's nodes report their joints, if they have any. */
   #readJoints({ name }: Node): ReadJoints | undefined {
     const joints = this.#machine.registry.api(name.api)?.joints;
     return joints === "none" ? undefined : joints;
   }
 
-  /** Where the joints of a part are now, beside the part's name. */
+  /** The present joint positions of a part, with its name. */
   async #joints({ part, node }: Placed, call: Call): Promise<[string, readonly number[]]> {
     const read = node && this.#readJoints(node);
     if (!read || !node.instance) {
@@ -221,7 +221,7 @@ export class Frames implements FrameView {
   }
 }
 
-/** A map of nothing that notes what it is asked for. */
+/** An empty map that records the keys it is asked for. */
 class NotingMap<V> extends Map<string, V> {
   readonly noted = new Set<string>();
 
@@ -231,7 +231,7 @@ class NotingMap<V> extends Map<string, V> {
   }
 }
 
-/** A part that does not move and whose configuration gives no shape has the one its component tells, if any. */
+/** A part that does not move and has no configured geometry gets the one that its component reports, if any. */
 async function withGeometry({ part, node }: Placed, call: Call): Promise<FramePart> {
   const instance = node?.instance;
   if (part.geometry || part.kinematics || !instance) return part;
@@ -240,7 +240,7 @@ async function withGeometry({ part, node }: Placed, call: Call): Promise<FramePa
     const geometries: Geometry[] = await getGeometries?.call(instance, call) ?? [];
     return { ...part, geometry: geometries[0] };
   } catch {
-    // Many components have no shape to tell; the frame stands without.
+    // Many components report no geometry; the frame stays without.
     return part;
   }
 }

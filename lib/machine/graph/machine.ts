@@ -1,10 +1,10 @@
 /**
  * The machine: the resources of one configuration, built, looked up, retried and closed.
  *
- * It owns every instance from construction to close. A pass brings it from what stands to what is wanted by the
- * steps of a plan; a newer configuration, or a remote that comes or goes, ends a pass under way and begins another,
- * in which what is still being built and is wanted as it is goes on. A resource that fails is unhealthy with its
- * reason and is tried again, and the others go on. Nothing here knows of transport.
+ * It owns every instance from construction to close. A pass executes a plan: the steps from the present to the wanted
+ * resources. A newer configuration, or a remote that comes or goes, ends a pass under way and starts another one, in
+ * which unfinished builds that are still wanted unchanged continue. A failed resource is unhealthy with its reason and
+ * is retried while the others work. Nothing here knows of transport.
  *
  * The room owns the resources of a machine from construction to close: the plan, its steps, remotes, frames and
  * maintenance.
@@ -45,7 +45,7 @@ import type { Modules } from "../modules/modules.ts";
 export type { Node, NodeState } from "./node.ts";
 
 export interface MachineLimits extends BuildLimits {
-  /** Between two attempts at what is unhealthy. */
+  /** Interval of the attempts to repair unhealthy resources. */
   readonly retryMs: number;
 }
 
@@ -58,29 +58,29 @@ export interface MachineParts {
   readonly host: ModelHost;
   readonly limits?: Partial<MachineLimits>;
   readonly activities?: Activities;
-  /** Where captured data goes. */
+  /** Receives captured data. */
   readonly uplink?: Uplink;
-  /** Without them, what the configuration says of remotes is left aside. The machine closes them. */
+  /** Absent, the configuration's remotes are ignored. The machine closes them. */
   readonly remotes?: Remotes;
-  /** Called when a configuration first has modules. Without it, they are left aside. The machine closes them. */
+  /** Called when a configuration first has modules. Absent, modules are ignored. The machine closes them. */
   readonly loadModules?: () => Promise<Modules>;
 }
 
-/** What a node is built from. */
+/** The inputs of a node's construction. */
 interface Entry extends Wanted {
   readonly config: ResourceConfig;
   readonly source?: AnyModel | ModuleModel | RemoteResource;
-  /** A module has yet to say whether it can be built: its problem will go away by itself, or become another one. */
+  /** A module has yet to say whether it can be built: the problem will disappear or become another one. */
   readonly pending?: boolean;
 }
 
-/** Where a resource of the configuration comes from, or why from nowhere. */
+/** The origin of a configured resource, or why it has none. */
 interface Origin {
   readonly source?: AnyModel | ModuleModel;
   readonly needs?: readonly Need[];
   readonly problem?: string;
   readonly pending?: boolean;
-  /** What stands may stay while this is pending. */
+  /** The present instance may stay while this is pending. */
   readonly stays?: boolean;
 }
 
@@ -88,7 +88,7 @@ type Groups = readonly (readonly string[])[];
 
 export class Machine {
   readonly registry: Registry;
-  /** Where everything is that has a place. */
+  /** All nodes by full name. */
   readonly frames: Frames;
   readonly #parts: MachineParts;
   readonly #logger: Logger;
@@ -97,14 +97,14 @@ export class Machine {
   readonly #builder: Builder;
   readonly #fingerprints = new Fingerprints();
   readonly #nodes = new Map<string, GraphNode>();
-  /** The remotes' nodes by what clients call them. */
+  /** The remotes' nodes by the names that clients use. */
   readonly #bySimple = new Map<string, GraphNode[]>();
-  /** Those that failed by themselves, and what was last said of each that is unhealthy. */
+  /** Nodes that failed by themselves, and the last logged reason of each unhealthy one. */
   readonly #failed = new Set<string>();
-  /** Those that wait for a module to say something, and their dependents. */
+  /** Nodes that wait for a module's answer, and their dependents. */
   readonly #pending = new Set<string>();
   readonly #said = new Map<string, { level: "debug" | "error"; error: string }>();
-  /** What those that see others were last told of. */
+  /** The last notice to resources that observe others. */
   readonly #told = new WeakMap<Resource, ReadonlySet<Resource>>();
   #watching: readonly string[] = [];
   #changed = false;
@@ -114,7 +114,7 @@ export class Machine {
   #target: MachineConfig | undefined;
   #config: MachineConfig | undefined;
   #appliedMs = 0;
-  /** The passes under way; and whether the newest one is already out of date. */
+  /** The passes under way, and whether the newest one is outdated already. */
   #running: Promise<void> | undefined;
   #outdated = false;
   #retrying = false;
@@ -134,12 +134,12 @@ export class Machine {
     parts.remotes?.follow(() => void this.refresh());
   }
 
-  /** It changes to what is wanted. Another attempt at what failed does not count. */
+  /** Whether it is applying a change. A retry of failed resources does not count. */
   get busy(): boolean {
     return this.#outdated || (this.#running !== undefined && !this.#retrying);
   }
 
-  /** The configuration in force, and since when; none before the first pass has ended. */
+  /** The configuration in force, and since when; absent before the first pass has ended. */
   get config(): MachineConfig | undefined {
     return this.#config;
   }
@@ -158,7 +158,7 @@ export class Machine {
     return this.#parts.remotes?.statuses ?? [];
   }
 
-  /** The modules, once a configuration has had any. */
+  /** The modules, once a configuration had any. */
   get modules(): Modules | undefined {
     return this.#modules;
   }
@@ -168,7 +168,7 @@ export class Machine {
     return [...this.registry.apis, ...this.foreignApis];
   }
 
-  /** The API that a service is of: one of those built in, or one that only modules or remotes know. */
+  /** The API of a service: a built-in one, or one that only modules or remotes know. */
   apiOfService(service: DescService): AnyApi | undefined {
     return this.registry.apiOfService(service) ??
       this.foreignApis.find(({ desc }) => desc.typeName === service.typeName);
@@ -190,7 +190,7 @@ export class Machine {
     return instances;
   }
 
-  /** The healthy resources by what clients call them; those that cannot be told apart by it are left out. */
+  /** The healthy resources by the names that clients use; ambiguous ones are left out. */
   get names(): ResourceName[] {
     const names: ResourceName[] = [];
     for (const { name, instance } of this.#nodes.values()) {
@@ -209,7 +209,7 @@ export class Machine {
     return this.#bySimple.get(key)!.length === 1 ? "reachable" : "ambiguous";
   }
 
-  /** The instance behind a client's name. Throws `unknown` (the published code) where it is missing or unhealthy. */
+  /** The instance with a client's name. Throws `unknown` (the published code) if it is missing or unhealthy. */
   find(api: string, short: string): Resource {
     const key = `${api}/${short}`;
     const [node, other] = this.#nodes.has(key) ? [this.#nodes.get(key)!] : this.#bySimple.get(key) ?? [];
@@ -223,13 +223,13 @@ export class Machine {
     throw new SvcError("unknown", `resource ${node.name} not available; reason=${reason}`);
   }
 
-  /** Brings the machine to `config`; resolves when every resource of the newest one is ready or unhealthy. */
+  /** Applies `config`; resolves when every resource of the newest configuration is ready or unhealthy. */
   apply(config: MachineConfig): Promise<void> {
     this.#target = config;
     return this.refresh();
   }
 
-  /** Looks at everything again: for when something outside of the configuration has changed. */
+  /** Plans again: for changes outside of the configuration. */
   refresh(): Promise<void> {
     if (!this.#target || this.#closed) return Promise.resolve();
     this.#outdated = true;
@@ -253,7 +253,7 @@ export class Machine {
     await this.#parts.remotes?.close();
   }
 
-  /** Passes until none is out of date; the promise never rejects. */
+  /** Runs passes until none is outdated; the promise never rejects. */
   async #run(retry = false): Promise<void> {
     this.#callOffRetry();
     this.#overtaken = new AbortController();
@@ -291,7 +291,7 @@ export class Machine {
     await this.#build(plan.build, overtaken);
     await this.#modulesSettled(overtaken);
     if (overtaken.aborted) return;
-    // A pass for another reason than a new configuration leaves the time of the last one.
+    // Only a pass for a new configuration changes the time of the last one.
     if (this.#config !== config) this.#appliedMs = this.#clock.nowMs();
     this.#config = config;
   }
@@ -302,7 +302,7 @@ export class Machine {
     return modules;
   }
 
-  /** Waits until modules have started, or failed to; meanwhile what failed is tried again as ever. */
+  /** Waits until modules have started or failed to; meanwhile retries of failed resources continue. */
   async #modulesSettled(overtaken: AbortSignal): Promise<void> {
     while (this.#modules && !overtaken.aborted) {
       const late = () => new SvcError("deadline_exceeded", "modules are still starting");
@@ -313,13 +313,13 @@ export class Machine {
     }
   }
 
-  /** Touches nothing but what failed, what waits for it, and what may use it once it works. */
+  /** Touches only failed resources, those that wait for them, and those that may use them once they work. */
   async #retry(overtaken: AbortSignal): Promise<void> {
     const scope = retryScope(this.#failed, this.#nodes, this.#wiring);
     await this.#build(planOf(this.#nodes, this.#wanted, this.#wiring, scope).build, overtaken);
   }
 
-  /** Everything that is wanted, by full name. */
+  /** Every wanted resource, by full name. */
   #entries(config: MachineConfig): Map<string, Entry> {
     const entries = new Map<string, Entry>();
     const counts = new Map<string, number>();
@@ -354,7 +354,7 @@ export class Machine {
     const fingerprint = this.#fingerprints.of(config, source);
     const isPending = pending && problem === unavailable;
     const { full } = config.name;
-    // A module that thinks long about a change leaves nobody without the resource.
+    // A module that takes long to judge a change leaves nobody without the resource.
     const known = isPending && stays && this.#nodes.get(full)?.condition === "ready" &&
       this.#wanted.get(full);
     if (known) return { ...known, pending: true };
@@ -368,7 +368,7 @@ export class Machine {
     };
   }
 
-  /** The model of a resource: one that is built in, or a module's. */
+  /** The model of a resource: a built-in one, or a module's. */
   #originOf(config: ResourceConfig): Origin {
     try {
       return { source: this.registry.model(config.api, config.model) };
@@ -388,7 +388,7 @@ export class Machine {
     }
   }
 
-  /** Gives everything wanted its node, in order, and says of what cannot be built why. */
+  /** Gives every wanted resource its node, in order, and records why one cannot be built. */
   #arrange(revision: string): void {
     const old = new Map(this.#nodes);
     this.#nodes.clear();
@@ -414,7 +414,10 @@ export class Machine {
     }
   }
 
-  /** Builds group after group, then anew what can now have an optional dependency; ends early when overtaken. */
+  /**
+   * Builds group after group, then rebuilds holders of newly available optional dependencies; ends early if it is
+   * outdated.
+   */
   async #build(groups: Groups, overtaken: AbortSignal): Promise<void> {
     for (let left = groups; left.length > 0 && !overtaken.aborted;) {
       for (const group of left) {
@@ -460,7 +463,7 @@ export class Machine {
     }
     const slow = node.isSlow;
     await this.#builder.enter(slow);
-    // The next pass must see all that is being built, so nothing begins after it has.
+    // The next pass must see every unfinished build, so no build starts after this one was overtaken.
     if (overtaken.aborted) return this.#builder.leave(slow);
     const givenUp = new AbortController();
     const done = this.#make(node, holds, givenUp.signal).finally(() => this.#builder.leave(slow));
@@ -528,7 +531,7 @@ export class Machine {
     });
   }
 
-  /** A remote's resources have those of the remote. */
+  /** A remote's resources depend on the remote. */
   #serviceConfigs({ full, short, isRemote }: ResourceName, api: string): JsonObject[] {
     const remote = isRemote && this.#target?.remotes.find(({ name }) => short.startsWith(`${name}:`));
     const all = (remote ? remote : this.#wanted.get(full)?.config)?.serviceConfigs ?? [];
@@ -543,7 +546,7 @@ export class Machine {
     return seen;
   }
 
-  /** Tells those that see others of what has changed, without waiting for them. */
+  /** Notifies resources that observe others, without waiting for them. */
   #tell(): void {
     if (!this.#changed) return;
     this.#changed = false;
@@ -573,18 +576,18 @@ export class Machine {
     }
   }
 
-  /** Leaves a node for when a module has said something; one that was unhealthy is so until it works. */
+  /** Postpones a node until a module has answered; an unhealthy one stays unhealthy until it works. */
   #wait(node: GraphNode): void {
     this.#pending.add(node.name.full);
     node.configure(this.#clock.nowMs());
   }
 
-  /** Marks a node unhealthy; the log tells a reason once, however often it is tried again. */
+  /** Marks a node unhealthy; logs a reason once, however often it is retried. */
   #fail(node: GraphNode, reason: string, because?: GraphNode): void {
     node.fail(reason, this.#clock.nowMs(), because);
     const error = node.error!;
     const { full, isRemote } = node.name;
-    // Of a remote that is away its connection tells, once for all its resources; and what is not there yet may be its.
+    // The connection logs an absent remote once for all its resources; a missing dependency may be one of its.
     const mayCome = this.#parts.remotes?.isConnecting && error.includes(UNRESOLVED);
     const level = isRemote || mayCome ? "debug" : "error";
     const said = this.#said.get(full);
@@ -598,7 +601,7 @@ export class Machine {
   }
 }
 
-/** What resources are built from, as comparable text: a change of it means building anew. */
+/** The inputs of a construction as comparable text: a difference means a rebuild. */
 class Fingerprints {
   readonly #texts = new WeakMap<ResourceConfig, string>();
   readonly #models = new WeakMap<AnyModel | ModuleModel, number>();
@@ -628,7 +631,7 @@ function seesOf(source: Entry["source"]): AnyModel["sees"] {
   return source && !isRemoteResource(source) && !isModuleModel(source) ? source.sees : undefined;
 }
 
-/** What stands for a remote's resource where a configuration is asked for. */
+/** The stand-in for a remote's resource where a configuration is needed. */
 function configOfRemote(name: ResourceName): ResourceConfig {
   return {
     name,

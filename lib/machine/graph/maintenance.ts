@@ -1,9 +1,9 @@
 /**
- * The maintenance window: whether a sensor of the machine lets it change or restart now.
+ * The maintenance window: whether a sensor of the machine allows changes and restarts now.
  *
- * What was found of the sensor is looked up by a thin reader; what it means is decided by a pure function. Where no
- * sensor is configured, nothing is held back: else a machine whose sensor is missing could never be repaired. A
- * sensor that is configured and does not plainly say yes holds everything back, but for what it needs itself.
+ * A thin reader reads the sensor; a pure function decides. Without a configured sensor, changes are allowed: otherwise
+ * nobody could repair a machine whose sensor is missing. A configured sensor that does not clearly say yes forbids
+ * everything, except changes that the sensor itself needs.
  */
 
 import type { Readings } from "../../api/shared/readings.ts";
@@ -15,23 +15,23 @@ import { ResourceName } from "../../resource/name.ts";
 import type { Machine } from "./machine.ts";
 import type { MaintenanceConfig } from "../config/settings.ts";
 
-/** The sensor must have answered by then. */
+/** Time limit of the sensor's answer. */
 export const SENSOR_TIMEOUT_MS = 5_000;
 
-/** What was found of the sensor. */
+/** The result of reading the sensor. */
 export type Finding =
   | { readonly kind: "not a name"; readonly error: string }
   | { readonly kind: "not there"; readonly error: string }
-  /** It is configured, and was not built or has failed. */
+  /** The sensor is configured, and was not built or has failed. */
   | { readonly kind: "unhealthy"; readonly error: string }
   | { readonly kind: "no answer"; readonly error: string }
   | { readonly kind: "readings"; readonly readings: Readings };
 
 export interface Decision {
   readonly allowed: boolean;
-  /** For the log; absent where there is nothing to explain: no window, or a plain yes. */
+  /** For the log; absent if nothing needs an explanation: no window, or a clear yes. */
   readonly reason?: string;
-  /** What may change all the same, with all that it depends on: a sensor that cannot be asked. */
+  /** What may change nevertheless, with all its dependencies: a sensor that cannot be read. */
   readonly mendable?: string;
 }
 
@@ -61,7 +61,7 @@ export function decide(
   return { allowed: false, reason: `no maintenance, ${sensorName} gives ${found}, wanted true or false` };
 }
 
-/** Asks the sensor, if there is a window at all. Never rejects. */
+/** Reads the sensor, if there is a window at all. Never rejects. */
 export async function maintenanceAllowed(
   maintenance: MaintenanceConfig | undefined,
   machine: Pick<Machine, "find" | "nodes">,

@@ -1,14 +1,14 @@
 /**
- * What may change although maintenance is not allowed: the sensor that cannot be asked, and what it depends on.
+ * The changes that are allowed outside of maintenance: to a sensor that cannot be read, and to its dependencies.
  *
- * Without this, a machine whose sensor is broken could never be given the configuration that mends it. Pure.
+ * Without them, nobody could repair a machine whose sensor is broken. Pure.
  */
 
 import type { MachineConfig, ResourceConfig } from "../config/config.ts";
 
 /**
- * The configuration in force, with the sensor (`rdk:component:sensor/door`), all that it depends on in either of the
- * two, and the remote that it is part of, as they are in the newer one. `undefined` where none of that differs.
+ * The configuration in force, with the sensor (`rdk:component:sensor/door`), its dependencies in either configuration,
+ * and its remote as they are in the newer one. `undefined` if none of that differs.
  */
 export function mendingOf(
   inForce: MachineConfig,
@@ -31,7 +31,7 @@ export function mendingOf(
   };
 }
 
-/** Full names of a resource and of all that it depends on. */
+/** Full names of a resource and of all its dependencies. */
 function neededBy(full: string, { resources }: MachineConfig): string[] {
   const needed = new Set<string>();
   const waiting = [full];
@@ -45,7 +45,7 @@ function neededBy(full: string, { resources }: MachineConfig): string[] {
   return [...needed];
 }
 
-/** What makes two configurations differ. Where an entry stands in the file does not, and secrets do. */
+/** The comparable text of a configuration: without the entries' positions in the file, with secrets. */
 function shown({ resources, remotes }: Pick<MachineConfig, "resources" | "remotes">): string {
   const entries = resources.map(({ path: _, decoded: __, ...one }) => ({ ...one, name: one.name.full }));
   const secrets = remotes.map(({ auth, secret }) =>

@@ -1,9 +1,9 @@
 /**
- * A node: one resource of the machine, from the first mention in a configuration to the last.
+ * A node: one resource of the machine, from its first to its last configuration.
  *
- * It owns the resource's state and why it is in it. States change only here and only by legal moves; any other is a
- * bug of ours, which is reported and does not stop the machine. A node that waits for another tells the whole chain
- * to the one that began it.
+ * It owns the resource's state and reason. States change only here and only by legal moves; an illegal one is a bug,
+ * which is reported and does not stop the machine. A node that waits for another reports the whole chain, down to the
+ * one that started it.
  */
 
 import type { ResourceName } from "../../resource/name.ts";
@@ -27,29 +27,29 @@ export interface Node {
   readonly state: NodeState;
   /** Why it is unhealthy. */
   readonly error?: string;
-  /** When its state last changed. */
+  /** Time of its last change of state. */
   readonly updatedMs: number;
-  /** Of the configuration it was last built from, or found unchanged in. */
+  /** The revision of the configuration from which it was last built, or in which it was unchanged. */
   readonly revision: string;
   readonly config: ResourceConfig;
-  /** The full names of what it was built with. */
+  /** The full names of its dependencies. */
   readonly holds: ReadonlySet<string>;
   readonly instance?: Resource;
 }
 
 /**
- * Whether clients reach a resource by the name they have for it: its remote may be away, a local resource or that of
- * another remote may have the same name.
+ * Whether clients reach a resource by its client name: its remote may be away, or a local resource or another remote's
+ * may have the same name.
  */
 export type NodeReachability = "reachable" | "disconnected" | "shadowed" | "ambiguous";
 
-/** An instance that is being built; `giveUp` has what comes of it closed. */
+/** An unfinished build; after `giveUp` its instance is closed on arrival. */
 export interface Building {
   readonly done: Promise<void>;
   giveUp(): void;
 }
 
-/** Of a longer chain only the beginning and the end are told. */
+/** A longer chain is reported by its beginning and its end. */
 const LINKS_SHOWN = 16;
 const NOTHING: ReadonlySet<string> = new Set();
 
@@ -65,13 +65,13 @@ export class GraphNode implements Node, Standing {
   #instance: Resource | undefined;
   #building: Building | undefined;
   #wasBuilt = false;
-  /** What it was to be built from when it took too long. */
+  /** The inputs of the build that took too long. */
   #slowFingerprint: string | undefined;
 
   constructor(
     config: ResourceConfig,
     nowMs: number,
-    /** Hears of a move that is not legal. */
+    /** Receives illegal moves. */
     private readonly bug: (message: string) => void,
   ) {
     this.config = config;
@@ -117,29 +117,29 @@ export class GraphNode implements Node, Standing {
     return reasons.join(": ");
   }
 
-  /** Begins to be built with `holds`. One that is tried again stays visibly unhealthy until it works. */
+  /** Starts a build with `holds`. A retried node stays visibly unhealthy until it works. */
   build(building: Building, holds: ReadonlySet<string>, nowMs: number): void {
     this.configure(nowMs);
     this.#building = building;
     this.#holds = holds;
   }
 
-  /** Whether it has had an instance before. */
+  /** Whether it had an instance before. */
   get wasBuilt(): boolean {
     return this.#wasBuilt;
   }
 
-  /** It was not built in time; to be told before `fail`. */
+  /** Records that its build took too long; call it before `fail`. */
   tooSlow(): void {
     this.#slowFingerprint = this.fingerprint;
   }
 
-  /** The last attempt at it, as it is to be now, took too long. */
+  /** Whether the last build with these inputs took too long. */
   get isSlow(): boolean {
     return this.#slowFingerprint === this.fingerprint;
   }
 
-  /** Is about to change. */
+  /** Announces a change. */
   configure(nowMs: number): void {
     if (this.#state === "unconfigured" || this.#state === "ready") this.#move("configuring", nowMs);
   }
@@ -152,7 +152,7 @@ export class GraphNode implements Node, Standing {
     this.#move("ready", nowMs);
   }
 
-  /** Is unhealthy for a reason of its own, or because another node is. */
+  /** Marks it unhealthy, for a reason of its own or because of another node. */
   fail(reason: string, nowMs: number, because?: GraphNode): void {
     this.#building = undefined;
     this.#holds = NOTHING;
@@ -163,7 +163,7 @@ export class GraphNode implements Node, Standing {
     this.#because = because;
   }
 
-  /** Is to have no instance: stops its building, and hands over what is to be closed. */
+  /** Removes its instance: stops its build, and returns what the caller closes. */
   release(nowMs: number): Resource | undefined {
     const instance = this.#instance;
     this.configure(nowMs);
@@ -173,7 +173,7 @@ export class GraphNode implements Node, Standing {
     return instance;
   }
 
-  /** Is about to go for good; as `release`. */
+  /** Announces its removal; as `release`. */
   remove(nowMs: number): Resource | undefined {
     const instance = this.#instance;
     this.#building?.giveUp();

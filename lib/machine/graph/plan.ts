@@ -1,9 +1,9 @@
 /**
- * The plan: from what stands and what is wanted to the steps between, as a pure function.
+ * The plan: the steps from the present to the wanted resources, as a pure function.
  *
- * Equal resources are left alone. What is gone, has changed, or holds something that does, is closed, dependents
- * first; what is to stand is built, dependencies first. Within a group order does not matter. An optional
- * dependency is used where it is available: when that changes, its holder is built anew.
+ * Equal resources stay untouched. Removed and changed resources, and the holders of these, are closed, dependents
+ * first; wanted resources are built, dependencies first. Within a group the order is free. An optional dependency is
+ * used if it is available: when that changes, its holder is rebuilt.
  */
 
 import {
@@ -16,28 +16,28 @@ import {
   withUsers,
 } from "../../resource/graph.ts";
 
-/** A resource as it stands. */
+/** A present resource. */
 export interface Standing {
-  /** What it was built from, as comparable text. */
+  /** The inputs of its construction, as comparable text. */
   readonly fingerprint: string;
-  /** What it was built with. */
+  /** Its dependencies. */
   readonly holds: ReadonlySet<string>;
   readonly condition: Condition;
 }
 
-/** An instance stands, or is being built, or neither. */
+/** Whether an instance exists, is being built, or neither. */
 export type Condition = "ready" | "building" | "down";
 
-/** A resource as it is wanted. */
+/** A wanted resource. */
 export interface Wanted {
   readonly fingerprint: string;
   readonly needs: readonly Need[];
-  /** Why it cannot be built, whatever the others are. */
+  /** Why it cannot be built, independent of the others. */
   readonly problem?: string;
 }
 
 export interface Plan {
-  /** Full names, group after group. Those that are no longer wanted are among them, standing or not. */
+  /** Full names, group after group. They include unwanted ones, with and without an instance. */
   readonly close: readonly (readonly string[])[];
   readonly build: readonly (readonly string[])[];
 }
@@ -52,8 +52,8 @@ export function obstacle(full: string, wanted: Want, { blocked }: Wiring): strin
 }
 
 /**
- * The steps to what is wanted; what is down is tried again. `scope` limits them to some names: with each of them
- * must be in it all that use it and stand.
+ * The steps to the wanted resources; resources without an instance are retried. `scope` limits them to some names: it
+ * must contain, with each name, all present resources that use it.
  */
 export function planOf(
   standing: Stand,
@@ -78,7 +78,7 @@ export function planOf(
   return { close: levels(close, holds).reverse(), build: levelsOf(build, wiring.uses) };
 }
 
-/** Whether it holds exactly what it is to have, and all of that stays. */
+/** Whether it has exactly the dependencies that it should have, and all of them stay. */
 function holdsRight(
   full: string,
   { holds }: Standing,
@@ -99,12 +99,12 @@ function holdsRight(
   return held === holds.size;
 }
 
-/** The scope of another attempt at `failed`: they and those that wait for them. */
+/** The scope of a retry of `failed`: they and those that wait for them. */
 export function retryScope(failed: Iterable<string>, standing: Stand, { usedBy }: Wiring): Set<string> {
   return withUsers(failed, usedBy, (full) => standing.get(full)?.condition !== "ready");
 }
 
-/** The scope of what is left to do after `built` were built: who goes without one that is now ready, and their users. */
+/** The scope that remains after `built` were built: holders that lack one of them, and their users. */
 export function unsettled(
   built: Iterable<string>,
   standing: Stand,

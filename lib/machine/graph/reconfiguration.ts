@@ -1,10 +1,11 @@
 /**
- * The way of a configuration from its source to the machine: read, held back while maintenance is not allowed, applied.
+ * The path of a configuration from its source to the machine: read, held back while maintenance is not allowed,
+ * applied.
  *
- * A configuration that cannot be used changes nothing: the one in force stays, the log tells what is wrong once, and
- * the machine's status shows it under `rdk-internal:service:config/builtin` until a good one comes. How the machine
- * logs and who may call it changes at once; where it is reached changes with everything else. One that is held back is
- * not queued: the newest one is tried again and again until the window opens.
+ * An unusable configuration changes nothing: the one in force stays, the log reports the problems once, and the
+ * machine's status shows them under `rdk-internal:service:config/builtin` until a good one comes. Logging and
+ * authentication change at once; the address changes with everything else. A configuration that is held back is not
+ * queued: the newest one is tried periodically until the window opens.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -19,37 +20,37 @@ import type { Decision } from "./maintenance.ts";
 import { mendingOf } from "./mending.ts";
 import type { StatusNode } from "../serve/service.ts";
 
-/** Between two attempts at a configuration that is held back. */
+/** Interval of the attempts to apply a configuration that is held back. */
 const HELD_BACK_RETRY_MS = 5_000;
 
-/** Stands for the configuration among the resources of the machine's status. */
+/** The configuration's own entry among the resources of the machine's status. */
 const NODE_NAME = ResourceName.of("rdk-internal:service:config", "builtin");
 
-/** What a configuration goes through, in this order. */
+/** The steps of a configuration, in this order. */
 export interface ReconfigurationSteps {
-  /** Takes over how the machine logs and who may call it. Does not wait, never throws. */
+  /** Applies logging and authentication. Does not wait, never throws. */
   readonly adopt: (config: MachineConfig) => void;
-  /** Takes over where the machine is reached, as soon as anything may change. Does not wait, never throws. */
+  /** Applies the address, as soon as changes are allowed. Does not wait, never throws. */
   readonly move: (config: MachineConfig) => void;
   readonly mayChange: (config: MachineConfig) => Promise<Decision>;
-  /** Gets ready what a configuration needs before it takes force. False where a newer one has taken its place. */
+  /** Prepares what the configuration needs before it takes force. False if a newer one has replaced it. */
   readonly prepare?: (config: MachineConfig) => Promise<boolean>;
   readonly apply: (config: MachineConfig) => Promise<void>;
 }
 
 export interface ReconfigurationParts extends ReconfigurationSteps {
   readonly reading: ConfigReading;
-  /** The configuration to begin with. */
+  /** The first configuration. */
   readonly first: Candidate;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Log what changes. */
+  /** Logs the differences. */
   readonly showDiffs: boolean;
 }
 
 export class Reconfiguration {
   readonly #parts: ReconfigurationParts;
-  /** What is heard is taken one after the other. */
+  /** Configurations are handled one after the other. */
   #work: Promise<void> = Promise.resolve();
   #inForce: MachineConfig | undefined;
   /** What was last applied, as it came. */
@@ -66,14 +67,14 @@ export class Reconfiguration {
     if (instead !== undefined) this.#refused = { error: instead, sinceMs: clock.nowMs() };
   }
 
-  /** Applies the first configuration, which nothing holds back, and takes what comes from now on. */
+  /** Applies the first configuration, which maintenance does not hold back, and follows later ones. */
   async begin(): Promise<void> {
     const { reading, first } = this.#parts;
     this.#unfollow = reading.source.follow((news) => this.#enqueue(() => this.#take(news)));
     await this.#apply(first);
   }
 
-  /** What there is to say of the configuration in the machine's status: that one is refused, or held back. */
+  /** The configuration's entry in the machine's status: refused, or held back. */
   get status(): StatusNode | undefined {
     if (this.#refused) {
       const { error, sinceMs } = this.#refused;
@@ -101,7 +102,7 @@ export class Reconfiguration {
     await this.#work;
   }
 
-  /** What goes wrong with one configuration must not be the end of all later ones. */
+  /** A failure with one configuration must not block all later ones. */
   #enqueue(work: () => Promise<void>): void {
     this.#work = this.#work.then(() => this.#closed ? undefined : work()).catch((error) => this.#bug(error));
   }
@@ -129,7 +130,7 @@ export class Reconfiguration {
     await this.#attempt(candidate);
   }
 
-  /** Applies a configuration if that is allowed now, else tries it again later unless a newer one has come. */
+  /** Applies a configuration if that is allowed now, else retries it later unless a newer one has come. */
   async #attempt(candidate: Candidate): Promise<void> {
     const { clock, logger, mayChange } = this.#parts;
     this.#callOffRetry();
@@ -148,7 +149,7 @@ export class Reconfiguration {
     this.#callOffRetry = clock.after(HELD_BACK_RETRY_MS, () => this.#enqueue(() => this.#attempt(candidate)));
   }
 
-  /** Applies what a sensor needs that cannot be asked, so that it can say when the rest may follow. */
+  /** Applies the changes of an unreadable sensor, so that it can allow the rest. */
   #mend(sensor: string, { config }: Candidate): void {
     const mended = this.#inForce && mendingOf(this.#inForce, config, sensor);
     if (!mended) return;

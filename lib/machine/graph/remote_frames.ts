@@ -1,8 +1,8 @@
 /**
- * The frames of a remote as this machine has them: its world is the frame `<remote>_world`, which stands where the
- * remote's `frame` setting says, and every other frame has the remote's prefix before its name.
+ * The frames of a remote on this machine: the remote's world becomes the frame `<remote>_world`, placed by the
+ * remote's `frame` setting, and every other frame gets the remote's prefix.
  *
- * A remote without that setting is nowhere, and none of its frames are here.
+ * A remote without that setting has no place, and none of its frames appear.
  */
 
 import type { FrameSystemConfig } from "../../../proto/gen/robot_pb.ts";
@@ -12,18 +12,18 @@ import { type FramePart, WORLD } from "../../geometry/frame_system.ts";
 import { type KinematicModel, parseSva } from "../../geometry/kinematics.ts";
 import type { RemoteConfig } from "../config/config.ts";
 
-/** More of a remote is left aside; two machines that are remotes of each other would tell of more and more. */
+/** Limit for one remote; two machines that are remotes of each other would report more and more. */
 const FRAMES_MAX = 1_000;
 const NAME_MAX = 400;
 
-/** A frame of a remote, under its name here. */
+/** A frame of a remote, under its name on this machine. */
 export interface RemoteFrame {
   /** The name of the remote; the part's resource, if it is one, is `<remote>:<part>`. */
   readonly remote: string;
   readonly part: FramePart;
 }
 
-/** The frames that the remote told of; `leftOut` hears why one cannot be used. */
+/** The frames that the remote reported; `leftOut` receives the reason for an unusable one. */
 export function remoteFrames(
   { name: remote, prefix, frame }: RemoteConfig,
   told: readonly FrameSystemConfig[],
@@ -55,7 +55,7 @@ export function remoteFrames(
   return frames;
 }
 
-/** Kinematics travel as the published form of a model, whatever the file was that they were read from. */
+/** Kinematics travel in the published form of a model, whatever the format of their file. */
 function kinematicsOf(
   config: NonNullable<FrameSystemConfig["kinematics"]>,
   name: string,

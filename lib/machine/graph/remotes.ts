@@ -1,10 +1,10 @@
 /**
- * Remotes: other machines whose resources are used as if they were this one's.
+ * Remotes: other machines whose resources are used like this machine's own.
  *
- * For each remote of the configuration it keeps a connection, as far as there is one, and the list of what is
- * there. Promises that nobody waits for a remote: what changes is told, and asked for anew. The resources of a
- * remote that is away stay known, with the reason; those of a connection that came back are others than before. What
- * this machine has left moving there is stopped there when the connection is gone.
+ * For each configured remote it keeps a connection, as far as possible, and the list of its resources. Nobody waits
+ * for a remote: changes are announced, and its users ask again. The resources of an absent remote stay known, with the
+ * reason; a new connection makes new ones of them. When a connection is lost, whatever this machine has left moving
+ * there is stopped there.
  */
 
 import { type FrameSystemConfig, RobotService } from "../../../proto/gen/robot_pb.ts";
@@ -25,15 +25,15 @@ import type { RemoteConfig } from "../config/config.ts";
 import { ForeignApis } from "./foreign_apis.ts";
 import { type RemoteFrame, remoteFrames } from "./remote_frames.ts";
 
-/** More of a remote is left aside; what is longer is no name that anybody gave. */
+/** Limits for one remote; a longer name was given by nobody. */
 const RESOURCES_MAX = 10_000;
 const FULL_NAME_MAX = 400;
 
-/** A resource of a remote, as it is known now. */
+/** A resource of a remote, as far as it is known now. */
 export interface RemoteResource {
   /** `rdk:component:motor/remote:left` */
   readonly name: ResourceName;
-  /** Another one for every connection. */
+  /** Differs for every connection. */
   readonly fingerprint: string;
   /** Why it cannot be used. */
   readonly problem?: string;
@@ -45,7 +45,7 @@ export interface RemoteStatus {
   readonly name: string;
   readonly state: "configuring" | "ready" | "unhealthy";
   readonly error?: string;
-  /** When its state last changed. */
+  /** Time of its last change of state. */
   readonly updatedMs: number;
 }
 
@@ -54,13 +54,13 @@ export interface RemotesParts {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly activities?: Activities;
-  /** Credentials may travel without TLS. */
+  /** Allows credentials to travel without TLS. */
   readonly allowInsecureCredentials?: boolean;
   readonly connect?: DialOptions["connect"];
-  /** Ways to remotes that are told by a name alone. */
+  /** How to reach remotes whose address is only a name. */
   readonly mdns?: DialOptions["mdns"];
   readonly signaling?: (name: string) => SignalingServer | undefined;
-  /** From 0 up to 1. */
+  /** A number from 0 up to 1. */
   readonly random?: () => number;
 }
 
@@ -73,7 +73,7 @@ export class Remotes {
     this.#parts = parts;
   }
 
-  /** What is known of every resource, remote after remote in the order of the configuration. */
+  /** Every known resource, remote after remote in the order of the configuration. */
   get resources(): RemoteResource[] {
     return [...this.#remotes.values()].flatMap((remote) => remote.resources);
   }
@@ -82,17 +82,17 @@ export class Remotes {
     return [...this.#remotes.values()].map((remote) => remote.status);
   }
 
-  /** Whether the first attempt to connect to one of them has not ended yet. */
+  /** Whether the first attempt to connect to one of them is still under way. */
   get isConnecting(): boolean {
     return this.statuses.some(({ state }) => state === "configuring");
   }
 
-  /** The frames of those that are connected and have a place here, as they were when last asked. */
+  /** The last known frames of the connected remotes with a place here. */
   get frames(): RemoteFrame[] {
     return [...this.#remotes.values()].flatMap((remote) => remote.frames);
   }
 
-  /** The APIs that only they know; where two know one, it is the first's. */
+  /** The APIs that only they know; of several remotes with one API, the first one's. */
   get foreignApis(): AnyApi[] {
     const apis = new Map<string, AnyApi>();
     for (const remote of this.#remotes.values()) {
@@ -101,12 +101,12 @@ export class Remotes {
     return [...apis.values()];
   }
 
-  /** `changed` is told of everything but what `configure` changes. */
+  /** `changed` is called for every change except those by `configure`. */
   follow(changed: () => void): void {
     this.#changed = changed;
   }
 
-  /** Connects to these remotes and to no others. Waits for none of them. */
+  /** Connects to exactly these remotes. Waits for none of them. */
   configure(configs: readonly RemoteConfig[]): void {
     const old = new Map(this.#remotes);
     this.#remotes.clear();
@@ -132,14 +132,14 @@ class Remote {
   #status: RemoteStatus;
   #channel: Channel | undefined;
   #connectionId = "";
-  /** What is there, by full name. */
+  /** Its resources, by full name. */
   #names: ReadonlyMap<string, { name: ResourceName; api: AnyApi }> = new Map();
 
   #frames: readonly RemoteFrame[] = [];
-  /** Of the newest connection; what is known stays known while there is none. */
+  /** The newest connection; without one, the last known facts stay. */
   #foreign: ForeignApis | undefined;
   #told: readonly FrameSystemConfig[] = [];
-  /** What was last said of its frames, so that it is said once. */
+  /** The last logged problem of its frames, so that it is logged once. */
   #saidOfFrames = "";
 
   constructor(
@@ -160,7 +160,7 @@ class Remote {
     return this.#settings === settingsOf(config);
   }
 
-  /** Takes over what can change while the connection stays: where it is. */
+  /** Applies the changes that need no new connection: its place. */
   adopt(config: RemoteConfig): void {
     this.config = config;
     this.#place(this.#told);
@@ -196,7 +196,7 @@ class Remote {
   #connect(): MachineLink {
     const { clock, logger, connect, mdns, random } = this.parts;
     const { address, insecure, reconnectInterval: pauseMs } = this.config;
-    // Which names are the control plane's is known once the configuration is in force.
+    // The control plane's names are known once the configuration is in force.
     const signaling = () => this.parts.signaling?.(address);
     const tls = insecure ? undefined : {};
     return new MachineLink(address, {
@@ -207,7 +207,7 @@ class Remote {
     });
   }
 
-  /** Looks again and again what is there, for as long as the connection lasts. */
+  /** Lists its resources periodically, as long as the connection lasts. */
   async #use({ channel, limits, by }: Connected): Promise<never> {
     const { clock } = this.parts;
     const robot = client(RobotService, channel);
@@ -227,7 +227,7 @@ class Remote {
     }
   }
 
-  /** Takes over what the remote says it has. */
+  /** Applies the remote's list. */
   #take(channel: Channel, by: Connected["by"], messages: readonly NameMessage[], foreign: ForeignApis): void {
     const { clock, logger } = this.parts;
     const { name, address } = this.config;
@@ -247,7 +247,7 @@ class Remote {
     this.changed();
   }
 
-  /** A remote that does not tell its frames is as good as before in all else. */
+  /** A remote that does not report its frames is fully usable otherwise. */
   async #askFrames(robot: Robot, limits: CallOptions): Promise<void> {
     try {
       this.#place((await robot.frameSystemConfig({}, limits)).frameSystemConfigs);
@@ -293,7 +293,7 @@ class Remote {
     const { registry, logger } = this.parts;
     const { name: remote, prefix } = this.config;
     const names = new Map<string, { name: ResourceName; api: AnyApi }>();
-    // Machines list in no particular order; here the same list always reads the same.
+    // Machines list in random order; sorting makes equal lists equal.
     const sorted = messages.slice(0, RESOURCES_MAX).sort((a, b) => a.name < b.name ? -1 : 1);
     for (const { namespace, type, subtype, name: far } of sorted) {
       const apiName = `${namespace}:${type}:${subtype}`;
@@ -331,7 +331,7 @@ class Remote {
 
 type Robot = ServiceClient<typeof RobotService>;
 
-/** The service of every API that a remote has resources of. */
+/** The service of every API of a remote's resources. */
 async function servicesOf(robot: Robot, limits: CallOptions): Promise<ReadonlyMap<string, string>> {
   const { resourceRpcSubtypes } = await robot.resourceRPCSubtypes({}, limits);
   return new Map(resourceRpcSubtypes.map(({ subtype, protoService }) => {
@@ -357,7 +357,7 @@ function nameOf({ name: api }: AnyApi, short: string, far: string): ResourceName
   }
 }
 
-/** Everything that makes a connection another one, secrets included: never to be shown. */
+/** Everything that identifies a connection, secrets included: never show it. */
 function settingsOf({ name, address, prefix, insecure, auth, secret, ...intervals }: RemoteConfig): string {
   const { connectionCheckInterval, reconnectInterval } = intervals;
   const { type, payload } = auth?.credentials ?? {};

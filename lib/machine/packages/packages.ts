@@ -1,6 +1,6 @@
 /**
- * The packages that a configuration names, on this machine: taken from its registry folder (`registry_folder.ts`) or
- * fetched from the control plane, checked, unpacked.
+ * The packages of a configuration on this machine: taken from its registry folder (`registry_folder.ts`) or downloaded
+ * from the control plane, verified, unpacked.
  *
  * Owns `packages` under the program's home folder. A package has its folder (`packageFolder`) only once all of it is
  * there and is what the control plane says, by its SHA-256; a download that broke off goes on where it was, after a
@@ -25,27 +25,27 @@ import { fileNameOf, packageFolder } from "../config/placeholder.ts";
 import type { PackageConfig } from "../config/settings.ts";
 import { findArchive, isMoving, type RegistryArchive } from "./registry_folder.ts";
 
-/** Of a download, and of what it unpacks to. */
+/** Limits of a download, and of its unpacked size. */
 const BYTES_MAX = 4 * 1024 ** 3;
 const LIMITS = { filesMax: 100_000, bytesMax: 32 * 1024 ** 3 };
-/** A download that brings nothing for so long is given up, and gone on with later. */
+/** A download without progress for this long is interrupted, and continued later. */
 const STALL_MS = 30_000;
 const RETRY = { firstMs: 2_000, mostMs: 120_000 };
-/** What may be otherwise in a while; anything else is about the package itself. */
+/** Error codes that may disappear by themselves; all others concern the package itself. */
 const PASSING: readonly Code[] = ["unavailable", "deadline_exceeded", "aborted", "resource_exhausted"];
 /** A version as part of a folder's name. */
 const EXACT = /^\w[\w.+-]{0,127}$/;
 /** Beside the folder of a version: what others note of it, such as that its first run has succeeded. */
 const NOTE = /\.[a-z_]+$/;
 
-/** How far a package is. */
+/** The progress of a package. */
 export interface PackageProgress {
   readonly config: PackageConfig;
   readonly state: "downloading" | "loading" | "ready" | "failed";
   readonly error?: string;
   readonly updatedMs: number;
   readonly bytesDownloaded: number;
-  /** 0 where it is not known. */
+  /** 0 if unknown. */
   readonly bytesTotal: number;
 }
 
@@ -67,10 +67,10 @@ export interface PackagesParts {
 export class MachinePackages {
   #current = new AbortController();
   #work: Promise<unknown> = Promise.resolve();
-  /** Something has been fetched for already: there is a configuration to stay with meanwhile. */
+  /** Whether an earlier configuration was prepared, which stays in force meanwhile. */
   #inUse = false;
   #told = "";
-  /** Folders that a link has led to since the start: something may still run in them. */
+  /** Former targets of links since the start: a program may still run in them. */
   readonly #linked = new Set<string>();
   /** What words and ranges mean, and which versions of them could not be had, by the folders of the words. */
   readonly #versions = new Map<string, string>();
@@ -92,9 +92,9 @@ export class MachinePackages {
   }
 
   /**
-   * Fetches what is missing. False where a newer call has taken its place. While the control plane is away, it waits
-   * for it, unless this is the first call; a package that cannot be had otherwise is told in the log, tried again
-   * behind the call, and left to those who need it to complain of.
+   * Downloads missing packages. False if a newer call has replaced this one. While the control plane is away, it
+   * waits, except in the first call. A package that cannot be had otherwise is logged and retried in the background;
+   * its users report it.
    */
   async fetch(configs: readonly PackageConfig[]): Promise<boolean> {
     this.#current.abort(new SvcError("canceled", "there is a newer configuration"));
@@ -143,7 +143,7 @@ export class MachinePackages {
   /** Removes what no part uses: to be called when what `configs` names is in use. Never rejects. */
   clean(configs: readonly PackageConfig[]): Promise<void> {
     const cleaning = this.#clean(configs);
-    // Whoever fetches next waits for it.
+    // The next preparation waits for it.
     this.#work = Promise.all([this.#work, cleaning]);
     return cleaning;
   }
@@ -180,7 +180,7 @@ export class MachinePackages {
     }
   }
 
-  /** Ends what is under way. */
+  /** Aborts the work under way. */
   async close(): Promise<void> {
     this.#current.abort(new SvcError("canceled", "the program ends"));
     await this.#work;
@@ -200,12 +200,12 @@ export class MachinePackages {
     return packageFolder(this.parts.home, config);
   }
 
-  /** Something of these is still to come, so that half a download is worth keeping. */
+  /** One of these is still missing, so a partial download is worth keeping. */
   #busy(configs: readonly PackageConfig[]): boolean {
     return configs.length > 0 && this.#told !== "";
   }
 
-  /** Goes on trying behind the call; ends when everything is there. */
+  /** Retries in the background; ends when nothing is missing. */
   async #retry(configs: readonly PackageConfig[], signal: AbortSignal): Promise<void> {
     const meanings = () => JSON.stringify([...this.#versions]);
     for (let attempt = 0; !signal.aborted; attempt++) {
@@ -223,7 +223,7 @@ export class MachinePackages {
     await this.parts.clock.sleep(ms, signal).catch(() => {});
   }
 
-  /** One attempt at each that is missing. */
+  /** One attempt at each missing package. */
   async #fetchAll(configs: readonly PackageConfig[], signal: AbortSignal): Promise<SvcError[]> {
     const failures: SvcError[] = [];
     for (const config of configs) {
@@ -249,13 +249,13 @@ export class MachinePackages {
     return failures;
   }
 
-  /** As the published systems call it: `linux/amd64`. */
+  /** In the published notation: `linux/amd64`. */
   get #platform(): string {
     const { os, arch } = this.parts.host.platform();
     return `${os}/${arch === "x64" ? "amd64" : arch}`;
   }
 
-  /** Unpacks an archive of the registry folder, where that is not done, and makes the wanted name lead there. */
+  /** Unpacks an archive of the registry folder unless that is done, and links the wanted name to it. */
   async #takeLocal(config: PackageConfig, { path, version }: RegistryArchive): Promise<void> {
     const { host, logger } = this.parts;
     const wanted = this.#folderOf(config), exact = this.#folderOf({ ...config, version });
@@ -367,7 +367,7 @@ export class MachinePackages {
     logger.info("a package is there", { name, folder });
   }
 
-  /** Brings the file to its whole content, beginning with what is there. */
+  /** Completes the file, starting from its present content. */
   async #download(
     config: PackageConfig,
     { url, checksum }: FarPackage,
@@ -417,7 +417,7 @@ export class MachinePackages {
     throw new SvcError("data_loss", `the download has SHA-256 ${sha256}, wanted ${checksum}`);
   }
 
-  /** Unpacks beside the folder, and gives it its name when everything is on disk. */
+  /** Unpacks beside the folder, and renames it when everything is on disk. */
   async #unpack(archive: string, folder: string): Promise<void> {
     const { home, host } = this.parts;
     const temporary = join(home, "packages", "downloads", randomUUID());
@@ -434,7 +434,7 @@ export class MachinePackages {
     }
   }
 
-  /** Where a link leads; nothing for what is no link. */
+  /** The target of a link; `undefined` for anything else. */
   async #linkAt(path: string): Promise<string | undefined> {
     const facts = await this.parts.host.stat(path, { links: true });
     return facts?.kind === "link" ? await this.parts.host.readLink(path) : undefined;

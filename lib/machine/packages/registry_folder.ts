@@ -12,13 +12,13 @@ import { compareVersions, parseRange, parseVersion, type Version } from "../../b
 import type { MachineConfig, ModuleConfig, PackageConfig } from "../config/config.ts";
 
 const ARCHIVE = /^(.+?)(?:\.([a-z]+-[a-z0-9]+))?\.(?:tgz|tar\.gz)$/;
-/** Parts of an id, none of which leads elsewhere. */
+/** The parts of an id; none of them leads out of the folder. */
 const ID = /^\w[\w.-]*(?:[:/]\w[\w.-]*)*$/;
 
-/** A version that the folder has. */
+/** A version in the folder. */
 export interface RegistryArchive {
   readonly path: string;
-  /** As its file is named. */
+  /** As its file name spells it. */
   readonly version: string;
 }
 
@@ -36,8 +36,8 @@ export function packageOfModule({ name, moduleId = "", version = "latest" }: Mod
 }
 
 /**
- * The packages of a configuration: those it lists, and those of its modules from a registry, unless they are listed or
- * the module says itself where its program is.
+ * The packages of a configuration: those it lists, and those of its registry modules, unless they are listed or the
+ * module gives its program's path itself.
  */
 export function wantedPackages(
   { packages, modules }: Pick<MachineConfig, "packages" | "modules">,
@@ -54,8 +54,8 @@ export function wantedPackages(
 }
 
 /**
- * The archive that `version` means: that version itself, the highest one of a range such as `^1.2`, or the highest of
- * all for `latest`. Nothing where the folder has none for this platform.
+ * The archive that `version` selects: that version itself, the highest one of a range such as `^1.2`, or the highest
+ * of all for `latest`. `undefined` if the folder has none for this platform.
  */
 export async function findArchive(
   home: string,
@@ -73,7 +73,7 @@ export async function findArchive(
     const isOwn = forPlatform !== undefined;
     found.push({ path: join(folder, name), version: named, parsed: parseVersion(named), isOwn });
   }
-  // An archive of this platform goes before one for all.
+  // An archive for this platform precedes one for all platforms.
   found.sort((a, b) => Number(b.isOwn) - Number(a.isOwn));
   const exact = found.find((one) => one.version === version);
   if (exact) return exact;

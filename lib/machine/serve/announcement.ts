@@ -1,8 +1,8 @@
 /**
- * Announces the machine's port on the networks that it is on, so that clients find the machine by its names.
+ * Announces the machine's port on its networks, so that clients find the machine by its names.
  *
- * Promises that the port never waits for it, and that it can do no harm: where there is no multicast, nothing is
- * announced. Its code is loaded when the port is open.
+ * The port never waits for it, and it can do no harm: without multicast nothing is announced. Its code is loaded when
+ * the port is open.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -11,27 +11,27 @@ import type { Logger } from "../../base/log/log.ts";
 import type { Announcer } from "../../wire/mdns/announcer.ts";
 import type { MdnsNetwork } from "../../wire/mdns/links.ts";
 
-/** Where the machine is reached. */
+/** The machine's address. */
 export interface Place {
-  /** Its names, if the configuration gives it any. */
+  /** Its names from the configuration. */
   readonly names: readonly string[];
-  /** What it listens on: `127.0.0.1`, or `::` for every address. */
+  /** The address it listens on: `127.0.0.1`, or `::` for every address. */
   readonly address: string;
   readonly port: number;
 }
 
 export interface AnnouncementParts {
-  /** What it serves: `grpc`, `webrtc`. */
+  /** Its transports: `grpc`, `webrtc`. */
   readonly serves: readonly string[];
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The networks of this computer where left out. */
+  /** By default the networks of this computer. */
   readonly network?: MdnsNetwork;
 }
 
 export class PortAnnouncement {
   readonly #parts: AnnouncementParts;
-  /** What a machine without a name is called until the program ends, as published clients expect it. */
+  /** The name of an unnamed machine until the program ends, as published clients expect it. */
   readonly #someName = crypto.randomUUID();
   #told = "";
   #announcer: Announcer | undefined;
@@ -42,7 +42,7 @@ export class PortAnnouncement {
     this.#parts = parts;
   }
 
-  /** From now on the machine is there. Does not wait, never throws. */
+  /** Announces the machine from now on. Does not wait, never throws. */
   tell(place: Place): void {
     const told = JSON.stringify(place);
     if (this.#closed || told === this.#told) return;
@@ -50,7 +50,7 @@ export class PortAnnouncement {
     this.#enqueue(() => this.#announce(place));
   }
 
-  /** Tells that the machine has gone. Idempotent. */
+  /** Announces that the machine has gone. Idempotent. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#enqueue(() => this.#recall());

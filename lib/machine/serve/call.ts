@@ -1,6 +1,5 @@
 /**
- * What a call is about, as far as those who stand around every call need to know it: the resource it names, and
- * the ids it carries as metadata.
+ * The facts about a call that its interceptors need: the resource it names, and the ids in its metadata.
  */
 
 import { SvcError } from "../../base/error.ts";
@@ -8,13 +7,13 @@ import type { Metadata } from "../../wire/metadata.ts";
 import type { Registry } from "../../resource/registry.ts";
 import type { DescMethod, Message } from "../../wire/proto.ts";
 
-/** The types of the resources that calls are about. */
+/** The types of the resources that calls address. */
 export type Types = Pick<Registry, "apiOfService">;
 
-/** What names a resource in requests of services that are of no known type. */
+/** The field that names a resource in requests of unknown services. */
 const NAMED_BY = ["name"];
 
-/** The short name of the resource that a request is about; `undefined` where it is about none. */
+/** The short name of the resource that a request addresses; `undefined` if it addresses none. */
 export function resourceNamed(
   types: Types,
   method: DescMethod,
@@ -28,7 +27,7 @@ export function resourceNamed(
   return undefined;
 }
 
-/** The id under `key`, if the call brought one. Throws `invalid_argument` for several and for what is no UUID. */
+/** The id under `key`, if the call has one. Throws `invalid_argument` for several and for anything but a UUID. */
 export function idFrom(header: Metadata, key: string): string | undefined {
   const values = header.all(key);
   if (values.length === 0) return undefined;
@@ -38,7 +37,7 @@ export function idFrom(header: Metadata, key: string): string | undefined {
   return parseId(values[0], `metadata ${key}`);
 }
 
-/** A UUID in its usual form. Throws `invalid_argument`, naming `what` it was to be. */
+/** A UUID in its usual form. Throws `invalid_argument`, naming `what`. */
 export function parseId(text: string, what: string): string {
   if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)) return text.toLowerCase();
   throw new SvcError("invalid_argument", `${what} is "${text.slice(0, 80)}", wanted a UUID`);

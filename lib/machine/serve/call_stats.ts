@@ -1,5 +1,5 @@
 /**
- * How many calls there were of each method, how long they took and how many failed: what diagnostics tell of calls.
+ * Counts, durations and failures of calls by method, for diagnostics.
  */
 
 import type { Clock } from "../../base/clock.ts";

@@ -1,10 +1,10 @@
 /**
- * Jobs: calls that the machine makes by itself, again and again.
+ * Jobs: calls that the machine makes by itself, periodically.
  *
- * It owns one loop for each job of the configuration, and the history of its runs. A job is a client like any other:
- * its calls go through the same services and limits. It never overlaps itself: a run that is still under way when the
- * next falls due delays it (a duration) or takes its place (cron). A change of the configuration lets a run under way
- * end and leaves the other jobs alone.
+ * It owns one loop for each configured job, and the history of its runs. A job is an ordinary client: its calls pass
+ * the same services and limits. A job never overlaps itself: a run that is still under way at the next due time delays
+ * the next run (a duration) or replaces it (cron). A changed configuration lets a run under way finish and leaves the
+ * other jobs alone.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -18,16 +18,16 @@ import { type JobConfig, jobLogger } from "../config/config.ts";
 import type { Machine } from "../graph/machine.ts";
 import { parseSchedule, type Schedule } from "../config/schedule.ts";
 
-/** Runs of each outcome that are remembered (published). */
+/** Remembered runs of each outcome (published). */
 const HISTORY = 10;
-/** Between two runs of a continuous job: a call that costs nothing must not take the whole machine. */
+/** Pause of a continuous job: a cheap call must not occupy the whole machine. */
 const CONTINUOUS_PAUSE_MS = 5;
-/** The same after a run that failed, for what fails fails fast. */
+/** Pause after a failed run, because failures are often fast. */
 const FAILED_PAUSE_MS = 1_000;
-/** Longest sleep towards a time of the calendar: the system's time may be set meanwhile. */
+/** Longest sleep towards a calendar time: somebody may set the system's time meanwhile. */
 const CALENDAR_SLEEP_MS = 60_000;
 
-/** When a job's last runs ended, oldest first. */
+/** The ends of a job's last runs, oldest first. */
 export interface JobStatus {
   readonly name: string;
   readonly succeededMs: readonly number[];
@@ -36,7 +36,7 @@ export interface JobStatus {
 
 export interface JobsParts {
   readonly machine: Pick<Machine, "nodes" | "registry">;
-  /** To the machine's own services. */
+  /** A channel to the machine's own services. */
   readonly channel: Channel;
   readonly clock: Clock;
   readonly logs: Logs;
@@ -46,7 +46,7 @@ export class Jobs {
   readonly #parts: JobsParts;
   readonly #logger: Logger;
   readonly #jobs = new Map<string, Job>();
-  /** Loops that have not ended, those of jobs that are gone included. */
+  /** Loops that have not ended, those of removed jobs included. */
   readonly #loops = new Map<string, Promise<void>>();
   readonly #closing = new AbortController();
 
@@ -55,12 +55,12 @@ export class Jobs {
     this.#logger = parts.logs.logger("rdk.job_manager");
   }
 
-  /** Every job of the configuration, in its order. */
+  /** Every configured job, in order. */
   statuses(): JobStatus[] {
     return [...this.#jobs.values()].map(({ history }) => history);
   }
 
-  /** Starts, replaces and stops jobs until they are these. Those that did not change are left alone. */
+  /** Starts, replaces and stops jobs to match these. Unchanged jobs are left alone. */
   apply(configs: readonly JobConfig[]): void {
     if (this.#closing.signal.aborted) return;
     const old = new Map(this.#jobs);
@@ -108,7 +108,7 @@ export class Jobs {
   }
 }
 
-/** What makes a job another one. */
+/** The identity of a job: a difference makes it another one. */
 function fingerprint({ schedule, resource, method, command }: JobConfig): string {
   return JSON.stringify([schedule, resource, method, command]);
 }
@@ -121,7 +121,7 @@ interface JobHistory extends JobStatus {
 class Job {
   readonly history: JobHistory;
   readonly #stop = new AbortController();
-  /** When the last run of a schedule by duration fell due, on the clock that never goes back. */
+  /** Last due time of a schedule by duration, on the clock that never goes back. */
   #dueMs: number | undefined;
 
   constructor(
@@ -134,7 +134,7 @@ class Job {
     this.history = history ?? { name: config.name, succeededMs: [], failedMs: [] };
   }
 
-  /** No run begins any more; one under way ends by itself. */
+  /** Starts no further run; one under way ends by itself. */
   stop(): void {
     this.#stop.abort(new SvcError("canceled", "the job was stopped"));
   }
@@ -167,7 +167,7 @@ class Job {
     const { clock } = this.parts;
     const nowMs = clock.monotonicMs();
     const lastMs = this.#dueMs ?? nowMs;
-    // Of the times that passed while it ran, the last one is made up for.
+    // Of the times that passed during the run, the last one is made up for.
     const steps = Math.max(1, Math.floor((nowMs - lastMs) / everyMs));
     const dueMs = this.#dueMs = lastMs + steps * everyMs;
     for (let ms = dueMs - nowMs; ms > 0; ms = dueMs - clock.monotonicMs()) {
@@ -175,7 +175,7 @@ class Job {
     }
   }
 
-  /** Waits for the next time of the calendar, whatever the system's time is meanwhile set to. */
+  /** Waits for the next calendar time, also while somebody sets the system's time. */
   async #nextDate(nextMs: (afterMs: number) => number | undefined): Promise<void> {
     const { clock } = this.parts;
     for (;;) {
@@ -210,7 +210,7 @@ function remember(times: number[], timeMs: number): void {
   if (times.length > HISTORY) times.shift();
 }
 
-/** One call of a job's method: `DoCommand` gets its command, others only the resource's name. */
+/** One call of a job's method: `DoCommand` gets its command, other methods only the resource's name. */
 async function callOf(
   { resource, method: wanted, command }: JobConfig,
   { machine, channel }: JobsParts,
@@ -229,7 +229,7 @@ async function callOf(
 
 type Call = (request: { [field: string]: unknown }, options: { signal: AbortSignal }) => Promise<Message>;
 
-/** The method by its published name, and the short name of the resource, of whichever API has it. */
+/** The method by its published name, and the resource's short name, in whichever API has it. */
 function methodOf(
   resource: string,
   wanted: string,

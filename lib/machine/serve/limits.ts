@@ -1,6 +1,6 @@
 /**
- * The request limit: how many calls one resource may have under way, so that a slow one does not take the machine
- * with it. A refusal names who holds the resource.
+ * The request limit: how many calls one resource may have under way, so that a slow one does not take the machine with
+ * it. A refusal names the callers that occupy the resource.
  */
 
 import { BriefMap } from "../../base/brief_map.ts";
@@ -15,27 +15,27 @@ import { resourceNamed, type Types } from "./call.ts";
 
 /** The published default. */
 const DEFAULT_LIMIT = 100;
-/** More than this at once no resource answers in any useful time. */
+/** No resource answers more calls at once in useful time. */
 const LIMIT_MAX = 100_000;
-/** Where a user sets another one; the second is the published name. */
+/** Variables that set another limit; the second name is the published one. */
 const VARIABLES = ["SVC_RESOURCE_REQUESTS_LIMIT", "VIAM_RESOURCE_REQUESTS_LIMIT"] as const;
 
 const ROBOT_SERVICE = "viam.robot.v1.RobotService";
-/** What modules report by: refusing it would hide the trouble. */
+/** Methods by which modules report: refusing them would hide the trouble. */
 const EXEMPT: ReadonlySet<string> = new Set([`/${ROBOT_SERVICE}/Log`, `/${ROBOT_SERVICE}/SendTraces`]);
 const COUNTED = /^viam\.(component|service|robot)\./;
 
-/** A refusal names so many groups of calls that hold the resource, of so many calls that it looks at. */
+/** A refusal lists this many groups of calls, out of at most this many calls. */
 const HOLDERS_TOLD = 3;
 const HOLDERS_LOOKED_AT = 1_000;
-/** Letters that a client's own words take in a refusal. */
+/** Letters of a client's own words in a refusal. */
 const CLIENT_LETTERS = 40;
 
 interface RequestLimitParts {
   readonly host: Environment;
   readonly registry: Types;
   readonly clock: Clock;
-  /** Hears of a limit that cannot be used. */
+  /** Receives the problem of an unusable limit. */
   readonly logger: Logger;
 }
 
@@ -46,12 +46,11 @@ interface Held {
 }
 
 /**
- * So many turns of the program a call waits for others to end: those that came with it, in the same moment, are not
- * under way for long.
+ * A call waits this many turns for others to end: calls that arrived at the same moment are not under way for long.
  */
 const TURNS = 4;
 
-/** Refuses, as `resource_exhausted`, a call beyond the limit on its resource. Keys are resource and service. */
+/** Refuses, as `resource_exhausted`, a call beyond the limit of its resource. Keys are resource and service. */
 export function requestLimit({ host, registry, clock, logger }: RequestLimitParts): Interceptor {
   const limit = limitOf(host, logger);
   const underWay = new Map<string, BriefMap<number, Held>>();
@@ -86,12 +85,18 @@ export function requestLimit({ host, registry, clock, logger }: RequestLimitPart
   }
 }
 
-/** Calls that keep the resource busy. One that waits for its reader does not: else a reader could block the resource. */
+/**
+ * Calls that occupy the resource. A call that only waits for its reader does not count: else a reader could block the
+ * resource.
+ */
 function working(calls: BriefMap<number, Held>): number {
   return calls.values().filter(({ ctx }) => !ctx.unread).length;
 }
 
-/** `2 GoFor by key-1 from 10.0.0.7 (python;v0.60) for up to 12 s`: calls of one kind and caller together, most first. */
+/**
+ * `2 GoFor by key-1 from 10.0.0.7 (python;v0.60) for up to 12 s`: calls grouped by method and caller, largest group
+ * first.
+ */
 function holders(calls: readonly Held[], nowMs: number): string {
   const busy = calls.slice(0, HOLDERS_LOOKED_AT).filter(({ ctx }) => !ctx.unread);
   const groups = [...Map.groupBy(busy, ({ ctx }) => `${ctx.method.name}${callerOf(ctx)}`)]
@@ -130,6 +135,6 @@ function keyOf(types: Types, ctx: CallContext, request: Message | undefined): st
   const service = ctx.method.parent.typeName;
   const name = resourceNamed(types, ctx.method, request);
   if (name !== undefined && COUNTED.test(service)) return `${name}.${service}`;
-  // The machine's own service has no resource to name: its calls share one count.
+  // The machine's own service names no resource: its calls share one count.
   return service === ROBOT_SERVICE && !EXEMPT.has(ctx.path) ? service : undefined;
 }

@@ -1,5 +1,5 @@
 /**
- * Log entries as they travel from modules: decoded to records of our own.
+ * Log entries from modules: decodes them to our log records.
  */
 
 import type { LogEntry } from "../../../proto/gen/common_pb.ts";
@@ -9,19 +9,19 @@ import type { JsonObject } from "../../wire/proto.ts";
 import { toMs } from "../../api/shared/time.ts";
 import { fieldsOf } from "../../cloud_client/log_message.ts";
 
-/** An entry that took longer than this to arrive tells when it was written. */
+/** An entry that is older than this on arrival shows its own time. */
 const LATE_MS = 1000;
 
 export interface ArrivedEntry {
   readonly level: Level;
   readonly logger: string;
-  /** `folder/file.ext:line`, where the sender tells it. */
+  /** `folder/file.ext:line`, if the sender gives it. */
   readonly caller?: string;
   readonly message: string;
   readonly fields: Fields;
 }
 
-/** Throws `invalid_argument` where the level is none. */
+/** Throws `invalid_argument` for an unknown level. */
 export function readLogEntry(entry: LogEntry, nowMs: number): ArrivedEntry {
   const level = parseLevel(entry.level);
   if (!level) {

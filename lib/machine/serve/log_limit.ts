@@ -1,6 +1,6 @@
 /**
- * The limit of what others may write into this machine's log: so many lines a second from each connection. Further ones
- * are counted and left out; refusing them would only make their writers complain, in the log.
+ * The limit of foreign lines in this machine's log, per second and connection. Excess lines are counted and dropped;
+ * refusing them would only make their writers complain, in the log.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -19,7 +19,7 @@ export class LogLimit {
 
   constructor(private readonly clock: Clock) {}
 
-  /** Whether one more line of a connection is written, and how many were left out before it and not told of yet. */
+  /** Whether a connection may write another line, and how many unreported ones were dropped before it. */
   enter(peer: Peer): { readonly admitted: boolean; readonly leftOut: number } {
     const nowMs = this.clock.monotonicMs();
     const window = this.#windows.getOrInsertComputed(peer, () => ({ endMs: 0, lines: 0 }));

@@ -1,11 +1,11 @@
 /**
- * The port of the machine as its configuration wants it: where it listens, with which certificate, for whom.
+ * The machine's port as configured: its address, its certificate, its callers.
  *
- * When the address changes, or TLS comes or goes, the port is opened anew, and nothing of the resources behind it is
- * touched. Another certificate in the place of one is for those who connect from then on: it is taken over as soon as
- * the configuration or its files have it, even where everything else waits for maintenance. Promises that the machine
- * stays reachable: what cannot be opened leaves the old port as it is, and is tried again. Keys come and go while the
- * port is open: tokens and calls of a key that is gone end at once, others go on.
+ * If the address changes, or TLS comes or goes, the port is reopened, and the resources behind it stay untouched. A
+ * new certificate applies to new connections: it takes effect as soon as the configuration or its files have it, even
+ * while everything else waits for maintenance. The machine stays reachable: if the new port cannot be opened, the old
+ * one stays, and the opening is retried. Keys change while the port is open: tokens and calls of a removed key end at
+ * once, others continue.
  */
 
 import { isAbsolute, join } from "node:path";
@@ -34,13 +34,13 @@ import {
 } from "./machine_webrtc.ts";
 import type { StatusNode } from "./service.ts";
 
-/** How long calls under way may take when the port is opened anew where it was. */
+/** Time limit for calls under way when the port is reopened at its address. */
 const REOPEN_DRAIN_MS = 1_000;
 const RETRY_MS = 5_000;
-/** Of an id that somebody made up. */
+/** Length limit of an id in a request. */
 const KEY_ID_CHARS_MAX = 64;
 
-/** Stands for the port among the resources of the machine's status (a published name). */
+/** The port's own entry among the resources of the machine's status (a published name). */
 const NODE_NAME = ResourceName.of("rdk-internal:service:web", "builtin");
 
 export interface MachinePortParts {

@@ -1,9 +1,9 @@
 /**
- * Operations: the calls under way, so that people and programs can see, await and cancel them.
+ * Operations: the calls under way, which people and programs can list, await and cancel.
  *
- * A call brings its operation's id as metadata `opid`, or gets one; the header of its answer says which. A call
- * with the id of an operation under way joins it: what a module calls back while it serves a call is part of that
- * call, is canceled with it, and the operation ends with the last of its calls.
+ * A call gives its operation's id as metadata `opid`, or gets one; the header of its answer has it. A call with the id
+ * of an operation under way joins it: a module's callback during a call is part of that call and is canceled with it,
+ * and the operation ends with the last of its calls.
  */
 
 import { BriefMap } from "../../base/brief_map.ts";
@@ -22,25 +22,25 @@ export interface Operation {
   readonly id: string;
   /** `/viam.component.motor.v1.MotorService/GoFor` */
   readonly method: string;
-  /** The request as JSON; empty for methods that take a stream of them. */
+  /** The request as JSON; empty for methods with a stream of requests. */
   readonly arguments: JsonObject;
   readonly startedMs: number;
-  /** The session the caller named. */
+  /** The session that the caller named. */
   readonly sessionId?: string;
 }
 
 interface Running {
   readonly id: string;
-  /** The call that began it, and its request. */
+  /** Its first call, with the request. */
   readonly first: CallContext;
   readonly request: Message | undefined;
   readonly startedMs: number;
-  /** Its calls that have not ended: the first one and those that joined. */
+  /** Its unfinished calls: the first one and those that joined. */
   readonly calls: CallContext[];
   ended?: PromiseWithResolvers<void>;
 }
 
-/** Calls that only carry other calls or describe them are no operations of their own (published). */
+/** Calls that only carry or describe other calls are no operations (published). */
 const EXEMPT_SERVICES: ReadonlySet<string> = new Set([
   "proto.rpc.webrtc.v1.SignalingService",
   "grpc.reflection.v1.ServerReflection",
@@ -65,7 +65,7 @@ export class Operations {
     return () => this.#leave(running, ctx);
   };
 
-  /** What is under way, but for the operation that `asking` belongs to. Oldest first. */
+  /** The operations under way, without that of `asking`. Oldest first. */
   list(asking?: CallContext): Operation[] {
     return this.#others(asking).map((running) => ({
       id: running.id,
@@ -76,13 +76,13 @@ export class Operations {
     }));
   }
 
-  /** Ends the operation's calls as `canceled`. An unknown id is an operation that has ended already. */
+  /** Ends the operation's calls as `canceled`. An unknown id counts as an ended operation. */
   cancel(id: string): void {
     const running = this.#running.get(id.toLowerCase());
     if (running) cancel(running, "on request");
   }
 
-  /** Cancels all operations but the one that `asking` belongs to. */
+  /** Cancels all operations except that of `asking`. */
   cancelOthers(asking: CallContext, why: string): void {
     for (const running of this.#others(asking)) cancel(running, why);
   }
@@ -117,7 +117,7 @@ function argumentsOf({ first, request }: Running): JsonObject {
   try {
     return toJson(first.method.input, request) as JsonObject;
   } catch {
-    // Numbers that JSON does not have (NaN in a Struct). The list is worth more than this detail of it.
+    // Numbers without a JSON form (NaN in a Struct). The list is worth more than this detail.
     return {};
   }
 }

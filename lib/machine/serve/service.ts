@@ -1,8 +1,8 @@
 /**
  * RobotService: the machine as its clients see it, from the names of its resources to its end.
  *
- * Handlers here only translate; what they answer belongs to the machine, its operations, sessions and frames. A
- * method without a handler (GetStatus and StreamStatus, which the published runtime does not have either) answers UNIMPLEMENTED.
+ * Handlers here only translate; the machine, its operations, sessions and frames answer. A method without a handler
+ * (GetStatus and StreamStatus, which the published runtime does not have either) answers UNIMPLEMENTED.
  *
  * The room owns a machine as its clients see it: its port, sessions, operations, jobs, and its end.
  */
@@ -56,21 +56,21 @@ export interface RobotServiceParts {
   readonly operations: Operations;
   readonly sessions: Sessions;
   readonly jobs: Pick<Jobs, "statuses">;
-  /** Left out where there are none. */
+  /** Absent if there are none. */
   readonly packages?: Pick<MachinePackages, "statuses">;
   readonly logs: Logs;
   readonly clock: Clock;
   /** `0.1.0` */
   readonly version: string;
-  /** The program's own parts that are shown beside the resources, while they have something to tell. */
+  /** The program's own parts, shown beside the resources while they have something to report. */
   readonly internal?: readonly InternalPart[];
-  /** Brings files of this computer to the control plane; left out where there is none. */
+  /** Uploads files of this computer to the control plane; absent without one. */
   readonly upload?: (
     path: string,
     metadata: UploadMetadata | undefined,
     signal: AbortSignal,
   ) => Promise<PathUpload>;
-  /** Asks the program to end, saying why. */
+  /** Asks the program to end, with the reason. */
   readonly shutdown: (reason: string) => void;
 }
 
@@ -83,7 +83,7 @@ export type StatusNode = Pick<Node, "name" | "state" | "error" | "updatedMs" | "
 
 type Methods = ServiceImpl<typeof RobotService>;
 
-/** What clients look for to know the kind of machine. */
+/** The platform name by which clients recognize the kind of machine. */
 const PLATFORM = "rdk";
 /** The level of the published API that proto/ declares: that of the published Python library 0.85.1. */
 const API_VERSION = "v0.1.601";
@@ -163,7 +163,7 @@ function operationMethods({ machine, operations, clock }: RobotServiceParts): Me
           params as JsonObject | undefined,
         ];
       }));
-      // Not with the caller's signal: what began to stop is stopped, whether or not somebody waits for it.
+      // Without the caller's signal: a stop goes on, whether or not somebody waits for it.
       const failures = await stopActuators(machine.resources, clock, ({ name }) => extras.get(name.full));
       const failure = joined("StopAll", failures);
       if (failure) throw failure;
@@ -248,7 +248,7 @@ function programMethods(
       const { admitted, leftOut } = logLimit.enter(peer);
       if (leftOut > 0) logs.write("warn", logger, `${leftOut} lines within a second are left out`, {});
       if (!admitted) return {};
-      // As its sender filtered it; levels of this program do not matter.
+      // Its sender has filtered it; levels of this program do not apply.
       logs.write(level, logger, message, fields, caller);
       return {};
     },
@@ -317,7 +317,7 @@ function statusMessage({ name, state, updatedMs, revision, error = "" }: StatusN
   };
 }
 
-/** Where a node lives, and whether clients reach it by its name; a remote's has the name that clients call it by. */
+/** A node's machine, and whether clients reach it by its name; a remote's resource has its client name. */
 function placeMessage({ name }: Node, machine: Machine) {
   const reachability = REACHABILITIES[machine.reachability(name)];
   if (!name.isRemote) return { reachability };
@@ -328,7 +328,7 @@ function placeMessage({ name }: Node, machine: Machine) {
   };
 }
 
-/** A remote itself, under the name that the published runtime has for its kind. */
+/** A remote itself, under the published type name of remotes. */
 function remoteMessage({ name, state, updatedMs, error = "" }: RemoteStatus) {
   return {
     name: { namespace: "rdk", type: "remote", subtype: "", name },
@@ -343,15 +343,15 @@ function nameMessage({ api, short }: ResourceName) {
 }
 
 /**
- * In an order that is another one each time, as the published runtime's is. The published Python library depends on
- * it: connected again, it leaves its components on the lost connection where it reads the same list as before.
+ * In random order, as the published runtime's list is. The published Python library depends on it: after a reconnect
+ * it keeps its components on the lost connection if the list is the same as before.
  */
 function shuffled<T>(list: readonly T[]): T[] {
   const rest = [...list];
   return list.map(() => rest.splice(Math.floor(Math.random() * rest.length), 1)[0]);
 }
 
-/** An API as the published message writes it: a name without the resource's own. */
+/** An API in the published message: a name without the resource's own. */
 function apiMessage(api: string) {
   const { namespace, kind, type } = parseApi(api);
   return { namespace, type: kind, subtype: type };
@@ -360,7 +360,7 @@ function apiMessage(api: string) {
 function cloudMessage(config: MachineConfig | undefined) {
   if (!config?.cloud) return undefined;
   const { id, primaryOrgId = "", locationId = "", machineId = "" } = config.cloud;
-  // The part's id travels twice; older clients read the first.
+  // The part's id appears twice; older clients read the first.
   return { robotPartId: id, machinePartId: id, primaryOrgId, locationId, machineId };
 }
 

@@ -1,10 +1,9 @@
 /**
- * Sessions: what a client that may vanish has left moving is stopped.
+ * Sessions: stop what a vanished client has left moving.
  *
- * A client that starts a session promises to be heard of within the heartbeat window; every monitored call in the
- * session counts as a sign of life too. Which calls are monitored, each type declares. The last one to move
- * a resource answers for it: when its session expires, the resource is stopped. A session is its owner's alone: to
- * others its id is one that does not exist.
+ * A client with a session promises to send heartbeats within a window; every monitored call in the session counts as
+ * one. Each type declares its monitored calls. The session that moved a resource last is responsible for it: when the
+ * session expires, the resource is stopped. A session belongs to its owner alone: for others its id does not exist.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -19,7 +18,7 @@ import { idFrom, parseId, resourceNamed } from "./call.ts";
 import type { Machine } from "../graph/machine.ts";
 import { stopActuators } from "./stop.ts";
 
-/** Key of the answer's header that names what the call moves besides the resource it is addressed to. */
+/** The key of the answer's header that names resources that the call moves besides the addressed one. */
 const MONITORED_RESOURCE = "viam-smrn";
 
 const MAX_SESSIONS = 1024;
@@ -42,13 +41,13 @@ export interface SessionsParts {
 }
 
 export class Sessions {
-  /** Of sessions that start or resume from now on; the others keep the one that their clients know of. */
+  /** Applies to sessions that start or resume from now on; the others keep the window that their clients know. */
   heartbeatWindowMs: number;
   readonly #machine: SessionsParts["machine"];
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #sessions = new Map<string, Session>();
-  /** Who moved a resource last, by its full name; those that no session answers for are absent. */
+  /** The session that moved a resource last, by full name; absent if none is responsible. */
   readonly #movers = new Map<string, Session>();
   readonly #monitored = new WeakMap<DescMethod, boolean>();
   readonly #stopping = new Set<Promise<void>>();
@@ -65,7 +64,7 @@ export class Sessions {
     return [...this.#sessions.values()];
   }
 
-  /** Starts a session of the caller's, or goes on with the one called `resume` if it still lives. Answers its id. */
+  /** Starts a session of the caller's, or continues the one called `resume` if it still lives. Returns its id. */
   start(ctx: CallContext, resume: string): string {
     const resumed = resume === "" ? undefined : this.#find(ctx, parseId(resume, "the session to resume"));
     const windowMs = this.heartbeatWindowMs;
@@ -86,7 +85,9 @@ export class Sessions {
     return id;
   }
 
-  /** A sign of life. Throws `invalid_argument` SESSION_EXPIRED for a session that is not, or not the caller's. */
+  /**
+   * A heartbeat. Throws `invalid_argument` SESSION_EXPIRED for a session that does not exist, or is not the caller's.
+   */
   heartbeat(ctx: CallContext, id: string): void {
     this.#beat(this.#living(ctx, parseId(id, "the session")));
   }
@@ -95,7 +96,7 @@ export class Sessions {
     if (!this.#isMonitored(ctx.method)) return;
     const session = this.#sessionOf(ctx);
     if (request) this.#moves(ctx, request, session);
-    // Where both sides stream, the resource is named later, by when the session may have ended.
+    // A bidirectional call names its resource later, and the session may have ended by then.
     else {void ctx.firstRequest.then((first) => {
         if (!first) return;
         if (session && !this.#sessions.has(session.id)) ctx.cancel(expired());
@@ -111,8 +112,8 @@ export class Sessions {
   }
 
   /**
-   * For a handler that moves a resource on behalf of another's caller: the caller's session answers for `name` too,
-   * and the answer's header says so. To be called before the first answer.
+   * For a handler that moves a resource on behalf of another's caller: makes the caller's session responsible for
+   * `name` too, and says so in the answer's header. Call it before the first answer.
    */
   alsoMoves(ctx: CallContext, name: ResourceName): void {
     ctx.responseHeader.append(MONITORED_RESOURCE, name.full);
@@ -128,7 +129,7 @@ export class Sessions {
     await Promise.all(this.#stopping);
   }
 
-  /** The session a call is made in, if it names one. */
+  /** The session of a call, if it names one. */
   #sessionOf(ctx: CallContext): Session | undefined {
     const id = idFrom(ctx.requestHeader, SESSION_ID);
     if (id === undefined) return undefined;
@@ -152,7 +153,7 @@ export class Sessions {
     session.deadlineMs = this.#clock.monotonicMs() + session.windowMs;
   }
 
-  /** One timer a session, set anew when it fires early: a heartbeat costs no more than writing a number. */
+  /** One timer per session, reset when it fires early: a heartbeat costs one assignment. */
   #watch(session: Session, ms: number): void {
     session.callOffExpiry = this.#clock.after(ms, () => {
       const leftMs = session.deadlineMs - this.#clock.monotonicMs();
@@ -198,7 +199,7 @@ export class Sessions {
     return isMonitored;
   }
 
-  /** The resource a call is addressed to, if the machine has it. */
+  /** The resource that a call addresses, if the machine has it. */
   #addressed(method: DescMethod, request: Message): ResourceName | undefined {
     const short = resourceNamed(this.#machine.registry, method, request);
     const api = this.#machine.apiOfService(method.parent);
@@ -211,12 +212,12 @@ export class Sessions {
   }
 }
 
-/** Who a session belongs to: the authenticated caller; on an open machine, whoever knows its id. */
+/** The owner of a session: the authenticated caller; on an open machine, anybody who knows its id. */
 function ownerOf(ctx: CallContext): string {
   return ctx.entity ?? "";
 }
 
-/** Clients start anew on exactly this text. */
+/** Clients start a new session on exactly this text. */
 function expired(): SvcError {
   return new SvcError("invalid_argument", "SESSION_EXPIRED");
 }

@@ -1,25 +1,25 @@
 /**
- * The end of the program: stage after stage, watched.
+ * The end of the program: stage after stage, supervised.
  *
- * What fails to close is told and the next stage goes on. Promises that it ends: at the deadline, or when it is
- * forced, whatever is still closing is left behind and the outcome is that it was not clean.
+ * A stage that fails to close is logged and the next one follows. The shutdown always ends: at the deadline, or when
+ * it is forced, it abandons the open stages and reports that the end was not clean.
  */
 
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 
-/** The whole of it, unless the environment says otherwise. */
+/** Default time limit of the whole. */
 export const SHUTDOWN_TIMEOUT_MS = 60_000;
 export const SHUTDOWN_TIMEOUT_VARIABLES = ["SVC_SHUTDOWN_TIMEOUT"] as const;
-/** Between two reports of what is still closing. */
+/** Interval of reports about open stages. */
 export const SHUTDOWN_REPORT_MS = 10_000;
 
 export interface Stage {
-  /** What is closed: "the port". */
+  /** The object of the stage: "the port". */
   readonly name: string;
   close(): Promise<void>;
-  /** The parts that are not closed yet, where there is more to say than the name. */
+  /** Its open parts, if the name alone does not say enough. */
   remaining?(): readonly string[];
 }
 
@@ -31,7 +31,7 @@ export interface ShutdownParts {
   readonly timeoutMs?: number;
 }
 
-/** Closes the stages one after the other. Whether all of it was closed, in time and without errors. Never rejects. */
+/** Closes the stages in order. Whether all of them closed in time and without errors. Never rejects. */
 export async function shutDown(
   stages: readonly Stage[],
   { clock, logger, forced, timeoutMs = SHUTDOWN_TIMEOUT_MS }: ShutdownParts,
@@ -61,7 +61,7 @@ export async function shutDown(
   return false;
 }
 
-/** Calls `run` again and again with the time that has gone by, until the returned function is called. */
+/** Calls `run` periodically with the elapsed time, until the returned function is called. */
 function every(clock: Clock, ms: number, run: (passedMs: number) => void): () => void {
   let callOff = () => {};
   const next = (passedMs: number) => {

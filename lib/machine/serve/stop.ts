@@ -1,5 +1,5 @@
 /**
- * Stopping what moves: for StopAll, and for what a lost client left moving.
+ * Stops what moves: for StopAll, and after a client is lost.
  */
 
 import { type Clock, deadline, race } from "../../base/clock.ts";
@@ -7,12 +7,12 @@ import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { isActuator, type Resource } from "../../resource/resource.ts";
 
-/** How long one actuator may take to stop. */
+/** Time limit of one actuator's stop. */
 const STOP_TIMEOUT_MS = 10_000;
 
 /**
- * Stops every actuator among `resources`, side by side, and answers what failed, each failure naming its resource.
- * `extraOf` gives the arguments of a resource's own Stop.
+ * Stops every actuator among `resources` in parallel, and returns the failures, each naming its resource. `extraOf`
+ * gives the arguments of a resource's own Stop.
  */
 export async function stopActuators(
   resources: readonly Resource[],

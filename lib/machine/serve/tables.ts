@@ -1,7 +1,7 @@
 /**
- * The services of one machine, in tables: one for the machine's own calls, one for each port that is opened.
+ * The services of one machine, in tables: one for the machine's own calls, one for each open port.
  *
- * A call passes the same interceptors whichever way it comes; a port adds its guard.
+ * Calls pass the same interceptors on every way; a port adds its guard.
  */
 
 import type { Environment } from "../../base/host.ts";
@@ -20,7 +20,7 @@ export interface TablesParts
   readonly host: Environment;
   readonly streams: Pick<Streams, "service">;
   readonly logger: Logger;
-  /** Around everything else, the guard included. */
+  /** The outermost interceptors, around the guard. */
   readonly outermost: readonly Interceptor[];
 }
 
@@ -39,7 +39,7 @@ export class Tables {
     ];
   }
 
-  /** The services of the resources, for calls that the machine makes itself. */
+  /** The services of the resources, for the machine's own calls. */
   resources(guard?: Auth): ServiceTable {
     const { machine, clock, outermost } = this.#parts;
     const interceptors = [...outermost, ...(guard ? [guard.gate] : []), ...this.#around];
@@ -50,7 +50,7 @@ export class Tables {
     return table;
   }
 
-  /** All services of a port; `guard` is left out where everyone may call. */
+  /** All services of a port; `guard` is absent on an open machine. */
   port(robot: RobotServiceParts, guard?: Auth): ServiceTable {
     const table = this.resources(guard);
     const { streams } = this.#parts;

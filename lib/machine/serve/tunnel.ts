@@ -1,7 +1,7 @@
 /**
- * Tunnels: the bytes of a client's stream go to a TCP port of this computer, and what comes from there goes back.
+ * Tunnels: connects a client's stream with a TCP port of this computer.
  *
- * Only ports that the configuration opens are reached. Each side may end what it sends and still hear the other; the
+ * Only ports that the configuration allows are reachable. Each side may close its direction and still receive; the
  * call ends with the port's last byte.
  */
 
@@ -17,14 +17,14 @@ export interface TunnelEnd {
 }
 
 interface TunnelRequest {
-  /** Of the first one; those after it need none. */
+  /** In the first message; later ones need none. */
   readonly destinationPort: number;
   readonly data: Uint8Array;
 }
 
 /**
- * Errors: `invalid_argument` without a first message, `permission_denied` for a port that is not open,
- * `unavailable` where nobody answers or the connection breaks.
+ * Errors: `invalid_argument` without a first message, `permission_denied` for a port that is not allowed,
+ * `unavailable` if nobody listens or the connection breaks.
  */
 export async function* tunnel(
   requests: AsyncIterable<TunnelRequest>,
@@ -82,7 +82,7 @@ async function dial(
 ): Promise<Socket> {
   const late = () => new SvcError("deadline_exceeded", `nobody answers within ${connectionTimeout / 1000} s`);
   const limit = deadline(clock, connectionTimeout, late, signal);
-  // The client may end its side first.
+  // The client may close its direction first.
   const socket = connect({ host: "localhost", port, allowHalfOpen: true });
   try {
     await once(socket, "connect", { signal: limit.signal });

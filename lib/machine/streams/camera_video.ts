@@ -1,5 +1,5 @@
 /**
- * The video of one camera: takes its pictures while somebody watches, encodes each once, and sends it to all viewers.
+ * The video of one camera: takes pictures while somebody watches, encodes each once, and sends it to all viewers.
  */
 
 import type { Images } from "../../api/camera.ts";
@@ -11,11 +11,11 @@ import type { VideoTrack } from "../../wire/webrtc/addon.ts";
 import { VP8_CLOCK_HZ, Vp8Packetizer } from "../../wire/webrtc/vp8_rtp.ts";
 import type { VideoEncoder, VideoFrame } from "./video_encoder.ts";
 
-/** Time from one picture to the next, at least. */
+/** Minimum time between pictures. */
 const PICTURE_MS = 66;
-/** After a picture that took long to get and to encode, others have the computer for this share of that time. */
+/** Share of a slow picture's time that the next one waits, so that other work gets the computer. */
 const REST_SHARE = 0.5;
-/** After a picture that failed. */
+/** Pause after a failed picture. */
 const RETRY_MS = 1_000;
 
 export interface Size {
@@ -25,7 +25,7 @@ export interface Size {
 
 export interface CameraVideoParts {
   readonly name: string;
-  /** The camera's pictures of this moment. Throws where it has none, or is no more. */
+  /** The camera's present picture. Throws if it has none, or is gone. */
   readonly images: (signal: AbortSignal) => Promise<Images>;
   readonly encoder: VideoEncoder;
   readonly clock: Clock;
@@ -38,7 +38,7 @@ interface Viewer {
 }
 
 export class CameraVideo {
-  /** The size that it is shown in, where that is not the camera's own. */
+  /** The size of the video, if it is not the camera's own. */
   size: Size | undefined;
   readonly #parts: CameraVideoParts;
   readonly #viewers = new Set<Viewer>();
@@ -54,7 +54,7 @@ export class CameraVideo {
     this.#ended = this.#run();
   }
 
-  /** The first picture; rejects where the camera has none, or it cannot be shown. */
+  /** The first picture; rejects if the camera has none, or it cannot be shown. */
   get first(): Promise<VideoFrame> {
     return this.#first.promise;
   }
@@ -63,7 +63,7 @@ export class CameraVideo {
     return this.#viewers.size;
   }
 
-  /** Sends the video to a track from now on; the returned function ends that. */
+  /** Sends the video to a track from now on; the returned function stops it. */
   watch(track: VideoTrack, ssrc: number): () => void {
     const viewer = { track, packetizer: new Vp8Packetizer(ssrc) };
     this.#viewers.add(viewer);
@@ -71,7 +71,7 @@ export class CameraVideo {
     return () => void this.#viewers.delete(viewer);
   }
 
-  /** A viewer cannot go on without a picture that needs no other. */
+  /** A viewer has lost data and needs a key frame. */
   refresh(): void {
     this.#wantsKey = true;
   }

@@ -1,8 +1,8 @@
 /**
  * StreamService: cameras as video tracks of WebRTC peers.
  *
- * Each camera that somebody watches has one video, which ends with its last viewer. A stream is called as its camera,
- * with `+` in place of `:` (published). Encoding is VP8 on a thread for each camera.
+ * Each watched camera has one video, which ends with its last viewer. A stream has its camera's name, with `+` in
+ * place of `:` (published). The encoding is VP8, on a thread per camera.
  *
  * The room owns the machine's videos: who watches which camera, its pictures, and their encoding.
  */
@@ -20,13 +20,13 @@ import type { Machine } from "../graph/machine.ts";
 import { CameraVideo, type Size } from "./camera_video.ts";
 import { type VideoEncoder, Vp8Encoder } from "./video_encoder.ts";
 
-/** Cameras that are encoded at once: each one takes a thread. */
+/** Cameras encoded at once: each one takes a thread. */
 const VIDEOS_MAX = 8;
-/** Videos that one peer may have added since it connected: its descriptions grow with each. */
+/** Videos that one peer may add during its connection: each one makes its descriptions longer. */
 const VIDEOS_OF_PEER_MAX = 64;
-/** How long a camera may take for its first picture, and a viewer to take the video. */
+/** Time limits of a camera's first picture, and of a viewer's acceptance. */
 const BEGIN_MS = 15_000;
-/** Each size that is offered is half as wide and high as the one before it. */
+/** Each offered size is half as wide and high as the one before it. */
 const SIZES = 4;
 const SIDE_MIN = 32;
 
@@ -34,14 +34,14 @@ export interface StreamsParts {
   readonly machine: Pick<Machine, "names" | "find">;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** What encodes, where that is not VP8 on a thread. */
+  /** The encoder; by default VP8 on a thread. */
   readonly encoder?: () => VideoEncoder;
 }
 
 /** A peer that may watch. */
 interface Watcher {
   readonly peer: RtcPeer;
-  /** What it watches, by name, each with its end; `undefined` while it begins. */
+  /** The watched streams by name, each with the function that ends it; `undefined` while it starts. */
   readonly watching: Map<string, (() => void) | undefined>;
   added: number;
 }
@@ -51,7 +51,7 @@ export class Streams {
   readonly #parts: StreamsParts;
   readonly #watchers = new Map<Peer, Watcher>();
   readonly #videos = new Map<string, CameraVideo>();
-  /** Sizes that somebody has asked for, by camera. */
+  /** Requested sizes, by camera. */
   readonly #sizes = new Map<string, Size>();
   readonly #closing = new Set<Promise<void>>();
 
@@ -77,7 +77,7 @@ export class Streams {
     });
   }
 
-  /** Hears of a peer whose calls come from `identity`; the returned function, of its end. */
+  /** Registers a peer whose calls come from `identity`; the returned function reports its end. */
   joined(peer: RtcPeer, identity: Peer): () => void {
     const watcher: Watcher = { peer, watching: new Map(), added: 0 };
     this.#watchers.set(identity, watcher);

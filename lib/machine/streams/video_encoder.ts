@@ -1,5 +1,5 @@
 /**
- * A video encoder on a thread of its own, so that encoding holds up nothing else.
+ * A video encoder on a thread of its own, so that encoding blocks nothing else.
  */
 
 import { SvcError } from "../../base/error.ts";
@@ -12,9 +12,9 @@ export interface VideoFrame {
   readonly height: number;
 }
 
-/** Encodes the pictures of one camera, one after another. */
+/** Encodes the pictures of one camera, in order. */
 export interface VideoEncoder {
-  /** Throws for a picture that cannot be shown; the next one may be. */
+  /** Throws for a picture that cannot be shown; the next one may be good. */
   encode(request: VideoRequest): Promise<VideoFrame>;
   close(): void;
 }

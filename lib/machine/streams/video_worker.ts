@@ -2,23 +2,23 @@
  * The thread of one video encoder: reads a camera's picture, scales it, and encodes it as VP8.
  *
  * `video_encoder.ts` starts it and imports it too, so that an executable embeds it. The thread answers every problem
- * with an error; it never fails itself. The encoder is libvpx, compiled to WebAssembly.
+ * with an error and never fails itself. The encoder is libvpx, compiled to WebAssembly.
  */
 
 import type { LibAV } from "@libav.js/variant-webm";
 import { type Code, SvcError } from "../../base/error.ts";
 import { type ColorImage, decodeImage } from "../../geometry/image/image.ts";
 
-/** By this name the module knows that it runs as the thread and is not merely imported. */
+/** The worker's name, by which the module detects that it runs as the thread rather than being imported. */
 export const VIDEO_WORKER = "svc-video";
 
 export interface VideoRequest {
-  /** A picture of a camera, in any format that cameras have. */
+  /** A camera's picture, in any format of cameras. */
   readonly picture: Uint8Array;
-  /** The size to show it in; its own where left out. */
+  /** The size of the video; by default the picture's own. */
   readonly width?: number;
   readonly height?: number;
-  /** It is to need no other picture. */
+  /** Requests a key frame. */
   readonly key: boolean;
 }
 
@@ -33,7 +33,7 @@ interface Scope {
   postMessage(answer: VideoAnswer, options?: { transfer: ArrayBufferLike[] }): void;
 }
 
-/** Bits of a second of video for each pixel. */
+/** Bits per pixel and second of video. */
 const BITS_PER_PIXEL = 2;
 /** The largest side of a video. */
 const SIDE_MAX = 1920;
@@ -93,7 +93,7 @@ class VideoWorker {
         gop_size: 300,
       },
       time_base: [1, 15],
-      // As for a call: at once, and with little computing.
+      // Settings as for a video call: low delay and little computing.
       options: { deadline: "realtime", "cpu-used": "8", "lag-in-frames": "0", "auto-alt-ref": "0" },
     });
     this.#encoder = { width, height, context, frame, packet };
@@ -107,7 +107,7 @@ async function load(): Promise<LibAV> {
   return loaded;
 }
 
-/** Even sides of at most the picture's, and of at most what an encoder keeps up with. */
+/** Even sides, no longer than the picture's and than the encoder can keep up with. */
 function videoSize(image: ColorImage, width = image.width, height = image.height) {
   const scale = Math.min(1, SIDE_MAX / Math.max(width, height));
   const side = (wanted: number, own: number) =>
@@ -115,7 +115,7 @@ function videoSize(image: ColorImage, width = image.width, height = image.height
   return { width: side(width, image.width), height: side(height, image.height) };
 }
 
-/** Where the planes of a picture are: brightness, and two of colour in half its sides. */
+/** Offsets of a picture's planes: brightness, and two of colour at half its sides. */
 function planes(width: number, height: number) {
   const pixels = width * height;
   return [
@@ -125,7 +125,7 @@ function planes(width: number, height: number) {
   ];
 }
 
-/** The picture in that size, as BT.601 writes colours (source: ITU-R BT.601, limited range). */
+/** The picture at that size, in BT.601 colours (source: ITU-R BT.601, limited range). */
 export function yuvOf(
   { rgba, width: from, height: rows }: ColorImage,
   width: number,
