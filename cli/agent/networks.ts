@@ -3,15 +3,17 @@
  * app's service.
  */
 
+import { join } from "node:path";
 import type { Subsystem } from "../../lib/agent/settings/subsystem.ts";
 import { Bluetooth } from "../../lib/agent/bluetooth/bluetooth.ts";
+import { reaches } from "../../lib/agent/network/internet.ts";
 import { NetworkManager } from "../../lib/agent/network/network_manager.ts";
 import { Networking } from "../../lib/agent/network/networking.ts";
 import type { Serving } from "../../lib/agent/network/hotspot.ts";
 import { Intake } from "../../lib/agent/portal/intake.ts";
 import { openPortal } from "../../lib/agent/portal/portal.ts";
 import { provisioningHandlers } from "../../lib/agent/portal/provisioning_service.ts";
-import { writeCredentials } from "../../lib/agent/settings/credentials.ts";
+import { readCredentials, writeCredentials } from "../../lib/agent/settings/credentials.ts";
 import { decideSettings, readDefaults } from "../../lib/agent/settings/settings.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { openBus } from "../../lib/base/bus/bus.ts";
@@ -25,6 +27,8 @@ import { VERSION } from "../version.ts";
 export interface NetworksParts {
   /** The file of the machine's credentials. */
   readonly config: string;
+  /** The agent's own folder. */
+  readonly dir: string;
   /** The manufacturer's settings, which a device has before it has any others. */
   readonly defaults: string;
   readonly host: DenoHost;
@@ -65,9 +69,14 @@ export async function openNetworks(parts: NetworksParts): Promise<Networks | und
     ...{ port, files: host, clock, logger },
     intake: (device, take) => new Intake(clock, device, take),
     hostname: host.hostname(),
+    refusedFile: join(parts.dir, "state", "refused_networks.json"),
     agentVersion: VERSION,
     isConfigured: () => known.configured,
     reachesCloud: () => known.online(),
+    tryCloud: async (signal) => {
+      const credentials = await readCredentials(host, config).catch(() => undefined);
+      return credentials && await reaches(credentials.appAddress, signal);
+    },
     configure: (credentials) => writeCredentials(host, config, credentials),
     serve: (intake, address) => serve(intake, address, parts),
   }, decideSettings({ defaults }).settings);

@@ -22,6 +22,8 @@ export class FakeNetwork implements NetworkPort {
   wired = false;
   /** Marks of profiles that break the cable. */
   readonly breaking = new Set<string>();
+  /** Without that, every connection counts as the internet. */
+  checksInternet = true;
   readonly profiles = new Map<string, Kept>();
   active: string | undefined;
   scans = 0;
@@ -42,16 +44,26 @@ export class FakeNetwork implements NetworkPort {
     return active.ssid;
   }
 
-  look(): Promise<NetworkView> {
+  /** The internet answers, whatever the service thinks. */
+  get leadsOut(): boolean {
     const router = this.joined === undefined ? undefined : this.routers.get(this.joined);
     const broken = [...this.profiles.values()].some(({ name }) => this.breaking.has(name));
+    return (this.wired && !broken) || (router !== undefined && router.internet !== false);
+  }
+
+  look(): Promise<NetworkView> {
     return Promise.resolve({
       wifiDevice: this.hasWifi ? DEVICE : undefined,
       connectedTo: this.joined,
-      internet: (this.wired && !broken) || (router !== undefined && router.internet !== false),
+      internet: this.leadsOut || (!this.checksInternet && this.joined !== undefined),
+      checksInternet: this.checksInternet,
       inRange: [...this.routers.keys()].sort().map((ssid) => ({ ssid, security: "WPA2", signal: 50 })),
       profiles: [...this.profiles.values()],
     });
+  }
+
+  async check(): Promise<boolean> {
+    return (await this.look()).internet;
   }
 
   scan(): Promise<void> {

@@ -29,9 +29,11 @@ export interface DeviceOptions {
   /** Takes the programs of an earlier run. */
   readonly reuse: boolean;
   readonly system?: System;
-  /** The versions of both programs that there are; the first one is stable. */
+  /** The programs that the cloud has. */
+  readonly names?: readonly Name[];
+  /** Their versions; the first one is stable. */
   readonly versions?: readonly string[];
-  /** The folder of this computer that the machine mounts; the agent's program is put there. */
+  /** The folder of this computer that the machine mounts. */
   readonly share?: string;
 }
 
@@ -48,9 +50,8 @@ export class VmDevice {
 
   /** The programs, a control plane that has them, and a machine that is on and knows of neither. */
   static async make(folder: string, options: DeviceOptions): Promise<VmDevice> {
-    const { reuse, system = NETWORK_DEVICE, versions = GOOD, share } = options;
-    for (const version of versions) for (const name of NAMES) await makeProgram(name, version, reuse);
-    if (share) await Deno.copyFile(programFile("svc-agent", versions[0]), `${share}/svc-agent`);
+    const { reuse, system = NETWORK_DEVICE, names = NAMES, versions = GOOD, share } = options;
+    for (const version of versions) for (const name of names) await makeProgram(name, version, reuse);
     const data = ["--data", `${folder}/cloud`];
     const example: Example = JSON.parse(await svcCloud("init", ...data, "--json"));
     const port = freePort();
@@ -62,7 +63,7 @@ export class VmDevice {
         folder,
         example,
       );
-      for (const name of NAMES) {
+      for (const name of names) {
         for (const version of versions) await device.publish(name, version);
         await device.channel(name, versions[0], "stable");
       }
@@ -221,7 +222,7 @@ export function stages(status: AgentStatus | undefined): string {
 }
 
 /** The file of a program that works. */
-export function programFile(name: Name, version: string): string {
+function programFile(name: Name, version: string): string {
   return `${ROOT}${PROGRAMS}/${version}/${name}`;
 }
 

@@ -2,7 +2,8 @@
  * `deno task vm:network`: a device out of the box in a virtual machine with radios, and a person with a phone who sets it
  * up; then all that may happen to its networks.
  *
- * NetworkManager, wpa_supplicant, hostapd and dnsmasq are Debian's; the radios are the kernel's simulated ones. Promises:
+ * NetworkManager, wpa_supplicant, hostapd and dnsmasq are Debian's; the radios are the kernel's simulated ones. The agent
+ * runs from its source, for the runtime of the executables that can be made everywhere serves no HTTP/1.1. Promises:
  * one line a step with the time that it took, `ok …` or `FAILED …`, and their count at the end; exit code 0 only if none
  * failed.
  */
@@ -11,6 +12,7 @@ import { messageOf } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { Report } from "../../cli/build/report.ts";
 import { begin } from "../../cli/program.ts";
+import { agentUnit } from "../../lib/agent/system/service_unit.ts";
 import { exists, ROOT } from "../../cli/build/compiler.ts";
 import { isInService, VmDevice } from "./device.ts";
 import { Air, PASSWORDS } from "./network/air.ts";
@@ -28,6 +30,8 @@ const PROGRAM = {
 } as const;
 
 const VERSION = "1.0.0";
+const AGENT_SOURCE = `${ROOT}tests/agent/hasty_agent.ts`;
+const AGENT_FILE = "/mnt/share/agent.js";
 const HOTSPOT = "svc-setup-device";
 const HOTSPOT_PASSWORD = "rover's hotspot";
 /** The shortest times that the settings take. */
@@ -63,7 +67,8 @@ const STEPS: readonly Step[] = [
   ["a device out of the box opens its hotspot", async ({ device, air }) => {
     for (const router of ROUTERS) await air.router(router, "on");
     await device.machine.put("/etc/svc-defaults.json", JSON.stringify({ network_configuration: SETTINGS }));
-    await device.machine.run("/mnt/share/svc-agent --install && systemctl start svc-agent", SERVICE_MS);
+    await device.machine.put("/etc/systemd/system/svc-agent.service", unit());
+    await device.machine.run("systemctl daemon-reload && systemctl enable --now svc-agent", SERVICE_MS);
     await air.sees(HOTSPOT, true, SOON_MS);
   }],
   ["a phone with a wrong password stays outside", async ({ device }) => {
@@ -97,8 +102,8 @@ const STEPS: readonly Step[] = [
       `curl -sS -m 20 --http2-prior-knowledge -H "content-type: application/grpc" -H "te: trailers"`;
     const body = "--data-binary @/tmp/empty";
     const said = await air.phone(
-      `bash -c 'printf "\\0\\0\\0\\0\\0" > /tmp/empty; ${call} ${body} ${APP}/GetSmartMachineStatus | strings -n 4; ` +
-        `${call} ${body} ${APP}/GetNetworkList | strings -n 4'`,
+      `bash -c 'printf "\\0\\0\\0\\0\\0" > /tmp/empty; ${call} ${body} ${APP}/GetSmartMachineStatus | tr -cd "[:print:]"; ` +
+        `${call} ${body} ${APP}/GetNetworkList | tr -cd "[:print:]"'`,
     );
     for (const text of ["fragment-1", "rover", "Acme", "shop", "annex", "WPA2"]) {
       if (!said.includes(text)) throw new Error(`no ${text} in:\n${said}`);
@@ -187,6 +192,22 @@ const STEPS: readonly Step[] = [
   }],
 ];
 
+/** The agent's own service, but for the program: the pinned Deno with the agent's source. */
+function unit(): string {
+  const files = { configPath: "/etc/svc.json", defaultsPath: "/etc/svc-defaults.json" };
+  const { text } = agentUnit({ base: "/opt/svc", ...files });
+  return text.replace("/opt/svc/bin/svc-agent-loader", `/mnt/share/deno run -A --cached-only ${AGENT_FILE}`);
+}
+
+/** Fills the folder that the machine mounts. */
+async function prepare(share: string): Promise<void> {
+  await Air.share(share);
+  await Deno.copyFile(Deno.execPath(), `${share}/deno`);
+  const args = ["bundle", "--quiet", "--platform", "deno", "-o", `${share}/agent.js`, AGENT_SOURCE];
+  const { success, stderr } = await new Deno.Command(Deno.execPath(), { args }).output();
+  if (!success) throw new Error(`deno bundle: ${new TextDecoder().decode(stderr)}`);
+}
+
 /** Fills in the portal's form as a browser does. */
 async function save({ device, air }: World, password: string, credentials: boolean): Promise<void> {
   const { partId, config: { cloud: { api_key } } } = device.example;
@@ -215,8 +236,9 @@ async function main(args: readonly string[], host: DenoHost): Promise<number> {
   const folder = `${ROOT}dist/vm/network-run`;
   if (await exists(folder)) await Deno.remove(folder, { recursive: true });
   const share = `${folder}/share`;
-  await Air.share(share);
-  const device = await VmDevice.make(folder, { reuse, system: RADIO_DEVICE, versions: [VERSION], share });
+  await prepare(share);
+  const programs = { names: ["svc-server"], versions: [VERSION] } as const;
+  const device = await VmDevice.make(folder, { reuse, system: RADIO_DEVICE, share, ...programs });
   const world = { device, air: new Air(device.machine) };
   if (verbose) device.follow = (line) => host.writeError(`  ${line}\n`);
   try {

@@ -57,11 +57,19 @@ export class NetworkManager implements NetworkPort {
   async look(interfaceName: string, signal: AbortSignal): Promise<NetworkView> {
     const wifi = await this.#wifi(interfaceName, signal);
     const profiles = await this.#profiles(signal);
-    const connectivity = await this.#get<number>(ROOT, NM, "Connectivity", signal);
-    const view = { internet: connectivity === FULL, profiles };
+    const all = await this.#all(ROOT, NM, signal);
+    const view = {
+      internet: all.Connectivity === FULL,
+      checksInternet: all.ConnectivityCheckAvailable === true && all.ConnectivityCheckEnabled === true,
+      profiles,
+    };
     if (!wifi) return { ...view, inRange: [] };
     const connectedTo = await this.#connectedTo(wifi.path, profiles, signal);
     return { ...view, wifiDevice: wifi.name, connectedTo, inRange: await this.#inRange(wifi.path, signal) };
+  }
+
+  async check(signal: AbortSignal): Promise<boolean> {
+    return await this.#call<number>(ROOT, NM, "CheckConnectivity", undefined, [], signal) === FULL;
   }
 
   async scan(wifiDevice: string, signal: AbortSignal): Promise<void> {

@@ -29,8 +29,10 @@ export interface NetworkView {
   readonly wifiDevice?: string;
   /** The network that this device is connected to, but for its own hotspot. */
   readonly connectedTo?: string;
-  /** The internet answers. */
+  /** The service thinks that the internet answers. */
   readonly internet: boolean;
+  /** It has tried that, and does not just guess by the routes. */
+  readonly checksInternet: boolean;
   /** The strongest first, each name once. */
   readonly inRange: readonly WifiInRange[];
   readonly profiles: readonly Profile[];
@@ -40,6 +42,8 @@ export interface NetworkView {
 export interface NetworkPort {
   /** What there is now. `interfaceName`: the Wi-Fi device to manage; empty: the first one. */
   look(interfaceName: string, signal: AbortSignal): Promise<NetworkView>;
+  /** Has the service try now whether the internet answers. */
+  check(signal: AbortSignal): Promise<boolean>;
   /** Has the Wi-Fi device look for networks, and waits until it has. */
   scan(wifiDevice: string, signal: AbortSignal): Promise<void>;
   /** Writes a profile, in the place of the one of the same name. */

@@ -26,10 +26,12 @@ import {
 } from "./decision.ts";
 import { Hotspot, hotspotName, type HotspotParts } from "./hotspot.ts";
 import { InRange } from "./in_range.ts";
+import { Internet, type InternetParts } from "./internet.ts";
 import type { NetworkPort, NetworkView, Profile } from "./network_port.ts";
+import { Refused } from "./refused.ts";
 import { additionalProfile, CHOSEN, chosenProfile, HOTSPOT, type ProfileWanted } from "./profiles.ts";
 
-export interface NetworkingParts extends Omit<HotspotParts, "intake"> {
+export interface NetworkingParts extends Omit<HotspotParts, "intake">, Omit<InternetParts, "port"> {
   readonly port: NetworkPort;
   readonly intake: (device: Intake["device"], take: (handedIn: HandedIn) => void) => Intake;
   readonly files: ReadFiles & WriteFiles;
@@ -39,8 +41,8 @@ export interface NetworkingParts extends Omit<HotspotParts, "intake"> {
   readonly hostname: string;
   readonly agentVersion: string;
   readonly isConfigured: () => boolean;
-  /** The control plane answers, whatever the network service thinks of the internet. */
-  readonly reachesCloud: () => boolean;
+  /** Where the networks are remembered that cut the device off. */
+  readonly refusedFile: string;
   /** Writes the machine's credentials. */
   readonly configure: (credentials: string) => Promise<void>;
   /** What stands before the paths of the system's files; nothing, but for tests. */
@@ -65,6 +67,7 @@ export class Networking implements Subsystem {
   readonly #parts: NetworkingParts;
   readonly #hotspot: Hotspot;
   readonly #inRange: InRange;
+  readonly #internet: Internet;
   readonly intake: Intake;
   readonly #waker: Waker;
   #settings: AgentSettings;
@@ -74,8 +77,8 @@ export class Networking implements Subsystem {
   /** What was handed in is being tried. */
   #isTrying = false;
   #scanFailures = 0;
-  /** Digests of pushed profiles that cut the device off. */
-  readonly #bad = new Set<string>();
+  /** Pushed profiles that cut the device off. */
+  readonly #refused: Refused;
   #doing: Promise<unknown> = Promise.resolve();
   #told = "";
 
@@ -83,6 +86,8 @@ export class Networking implements Subsystem {
     this.#parts = parts;
     this.#settings = settings;
     this.#inRange = new InRange();
+    this.#internet = new Internet(parts);
+    this.#refused = new Refused(parts.files, parts.refusedFile);
     this.#waker = new Waker(parts.clock);
     this.intake = parts.intake(() => this.#device(), (handedIn) => {
       this.#handedIn = handedIn;
@@ -208,6 +213,7 @@ export class Networking implements Subsystem {
     try {
       await this.#parts.port.activate(profile, view.wifiDevice!, signal);
       this.#inRange.failed(step.ssid, "");
+      this.#internet.forget();
       logger.info(`joined ${step.ssid}`);
     } catch (error) {
       if (signal.aborted) throw error;
@@ -238,7 +244,8 @@ export class Networking implements Subsystem {
 
   async #look(signal: AbortSignal): Promise<NetworkView> {
     const { port, clock } = this.#parts;
-    const view = await port.look(this.#settings.network.hotspotInterface, signal);
+    const seen = await port.look(this.#settings.network.hotspotInterface, signal);
+    const view = { ...seen, internet: await this.#internet.answers(seen, signal) };
     this.#inRange.see(view.inRange, clock.monotonicMs());
     return this.#view = view;
   }
@@ -287,7 +294,7 @@ export class Networking implements Subsystem {
   /** What the portal and the app are told. */
   #device() {
     const { network } = this.#settings;
-    const view = this.#view ?? { inRange: [], profiles: [], internet: false };
+    const view = this.#view ?? NOTHING_SEEN;
     const seen = this.#inRange.all().map((one) => ({ ...one, connected: one.ssid === view.connectedTo }));
     return {
       manufacturer: network.manufacturer,
@@ -325,12 +332,15 @@ export class Networking implements Subsystem {
     const own = view.profiles.filter(({ name }) =>
       name !== "" && !name.startsWith(CHOSEN) && !name.startsWith(HOTSPOT)
     );
-    const change = wanted.filter(({ name, digest }) =>
-      !this.#bad.has(digest) && own.find((one) => one.name === name)?.digest !== digest
-    );
+    const change: ProfileWanted[] = [];
+    for (const one of wanted) {
+      const isThere = own.find(({ name }) => name === one.name)?.digest === one.digest;
+      if (!isThere && !await this.#refused.has(one.digest)) change.push(one);
+    }
     const remove = own.filter(({ name }) => !wanted.some((one) => one.name === name));
     if (change.length === 0 && remove.length === 0) return;
     const wasOnline = this.#online(view);
+    this.#internet.forget();
     const names = [...change, ...remove].map(({ name }) => name).join(", ");
     const checkpoint = await port.checkpoint(PROVE_MS / 1000 + CHECKPOINT_SPARE_S, signal);
     try {
@@ -338,8 +348,9 @@ export class Networking implements Subsystem {
       for (const profile of remove) await port.remove(profile, signal);
       if (wasOnline && !await this.#staysOnline(signal)) throw new Error(CUT_OFF);
     } catch (error) {
-      for (const { digest } of change) this.#bad.add(digest);
       await checkpoint.goBack(signal);
+      await this.#refused.add(change.map(({ digest }) => digest));
+      this.#internet.forget();
       throw new Error(`additional_networks (${names}) are as they were before: ${messageOf(error)}`, {
         cause: error,
       });
@@ -371,6 +382,7 @@ export class Networking implements Subsystem {
   }
 }
 
+const NOTHING_SEEN: NetworkView = { internet: false, checksInternet: false, inRange: [], profiles: [] };
 const CUT_OFF = `the device was not online again within ${PROVE_MS / 1000} s`;
 
 /** The profile of a network: of several the one of the highest priority. */

@@ -13,6 +13,7 @@ import { hotspotName, namesText } from "./hotspot.ts";
 import { Networking } from "./networking.ts";
 
 const MINUTE_MS = 60_000;
+const REFUSED = "/opt/svc/state/refused_networks.json";
 const NAMES = "/etc/NetworkManager/dnsmasq-shared.d/80-svc.conf";
 const POWER_SAVE = "/etc/NetworkManager/conf.d/81-svc-wifi-powersave.conf";
 const CREDENTIALS = JSON.stringify({
@@ -23,7 +24,6 @@ const CREDENTIALS = JSON.stringify({
 class Device {
   readonly clock = new FakeClock();
   readonly network = new FakeNetwork();
-  readonly files = new FakeFiles();
   readonly log: string[] = [];
   readonly settings;
   readonly stop = new AbortController();
@@ -34,7 +34,11 @@ class Device {
   failToServe = false;
   readonly #running: Promise<void>;
 
-  constructor(section: Record<string, unknown> = {}, more: Record<string, unknown> = {}) {
+  constructor(
+    section: Record<string, unknown> = {},
+    more: Record<string, unknown> = {},
+    readonly files = new FakeFiles(),
+  ) {
     this.settings = (networks: Record<string, unknown> = {}, now = section) =>
       decideSettings({
         cloud: { network_configuration: now, additional_networks: networks, ...more } as never,
@@ -46,10 +50,12 @@ class Device {
       clock: this.clock,
       logger: new Logs(this.clock, [sink]).logger("networks"),
       hostname: "rover",
+      refusedFile: REFUSED,
       agentVersion: "1",
       intake: (device, take) => this.intake = new Intake(this.clock, device, take),
       isConfigured: () => this.configured,
       reachesCloud: () => false,
+      tryCloud: () => Promise.resolve(this.configured ? this.network.leadsOut : undefined),
       configure: (text) => {
         assertEquals(text, CREDENTIALS);
         this.configured = true;
@@ -118,6 +124,22 @@ Deno.test("Bluetooth is offered while the device needs somebody, and not while i
   assertEquals(wanted(), true);
   await device.apply({}, { disable_bt_provisioning: true });
   assertEquals(wanted(), false);
+  await device.end();
+});
+
+Deno.test("the internet is told where the service does not check it, and nothing else counts if that is wanted", async () => {
+  const device = new Device({ turn_on_hotspot_if_wifi_has_no_internet: true });
+  device.configured = true;
+  device.network.checksInternet = false;
+  device.network.routers.set("shop", { password: "12345678", internet: false });
+  await device.minutes(1);
+  device.intake.network("shop", "12345678");
+  device.intake.done();
+  await device.minutes(4);
+  assertEquals([device.network.hotspot, device.intake.device().online], ["svc-setup-rover", false]);
+  device.network.routers.set("shop", { password: "12345678" });
+  await device.minutes(12);
+  assertEquals([device.network.joined, device.intake.device().online], ["shop", true]);
   await device.end();
 });
 
@@ -204,6 +226,12 @@ Deno.test("a pushed network that cuts the device off is taken back, and not trie
   assertEquals(device.network.profiles.size, 0);
   assertEquals(await device.apply({ bad }), "");
   assertEquals(device.network.profiles.size, 0);
+  const restarted = new Device({}, {}, device.files);
+  restarted.network.wired = true;
+  restarted.configured = true;
+  assertEquals(await restarted.apply({ bad }), "");
+  assertEquals(restarted.network.profiles.size, 0);
+  await restarted.end();
   device.network.breaking.clear();
   assertEquals(await device.apply({ bad: { ...bad, ipv4_address: "10.0.0.6/24" } }), "");
   assertEquals(device.network.profiles.size, 1);

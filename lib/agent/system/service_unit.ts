@@ -37,8 +37,8 @@ export function agentUnit({ base, configPath, defaultsPath }: UnitOptions): Unit
   ];
   const text = `[Unit]
 Description=svc-agent: installs, runs, watches and updates svc-server
-Wants=network-online.target
-After=network-online.target NetworkManager.service bluetooth.service
+# Not after network-online.target: without a network that comes only after a minute, and somebody waits for the hotspot.
+After=NetworkManager.service bluetooth.service
 StartLimitIntervalSec=0
 
 [Service]
