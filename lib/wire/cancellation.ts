@@ -1,7 +1,7 @@
 /**
- * The end of a call before its time: what an `AbortController` does, at a tenth of its price.
+ * Cancellation of a call: what an `AbortController` does, at a tenth of its cost.
  *
- * Every call has a cancellation and hardly any call needs it, so this makes an `AbortSignal` only for those who ask.
+ * Every call has a cancellation and hardly any call uses it, so an `AbortSignal` is created only on demand.
  */
 
 import type { SvcError } from "../base/error.ts";
@@ -16,7 +16,7 @@ export class Cancellation {
   #wait: Reject | undefined;
   #otherWaits: Set<Reject> | undefined;
 
-  /** Why the call was canceled; `undefined` while it was not. */
+  /** Why the call was canceled; `undefined` if it was not. */
   get reason(): SvcError | undefined {
     return this.#reason;
   }
@@ -39,7 +39,7 @@ export class Cancellation {
     this.#controller?.abort(reason);
   }
 
-  /** The call has ended by itself: nothing cancels it any more. */
+  /** The call has ended: a later cancellation has no effect. */
   settle(): void {
     this.#settled = true;
   }

@@ -1,5 +1,5 @@
 /**
- * The client's side of every transport: a `Channel` carries calls, `client` gives it a service's typed methods.
+ * The client side of every transport: a `Channel` carries calls, `client` adds a service's typed methods.
  */
 
 import {
@@ -20,20 +20,20 @@ export interface CallOptions {
   readonly header?: Metadata;
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
-  /** Hears the answer's header, and its trailer. */
+  /** Receives the answer's header, and its trailer. */
   readonly onHeader?: (header: Metadata) => void;
   readonly onTrailer?: (trailer: Metadata) => void;
 }
 
 /** A connection to a server. Calls fail with `SvcError`; a lost connection is `unavailable`. */
 export interface Channel {
-  /** One call: encoded requests in, encoded answers out. The iterable throws the call's error at its end. */
+  /** One call: encoded requests in, encoded answers out. The iterable ends by throwing the call's error. */
   call(
     method: DescMethod,
     requests: AsyncIterable<Uint8Array>,
     options?: CallOptions,
   ): AsyncIterable<Uint8Array>;
-  /** Ends the connection and every call on it, with this error where one is given. */
+  /** Ends the connection and every call on it, with the given error if there is one. */
   close(reason?: SvcError): void;
 }
 

@@ -2,22 +2,22 @@
  * The deadlines of many calls, nearly all of which end long before them.
  *
  * Deadlines that are close to each other share a timer, which fires a little before the first of them; a call that is
- * still there by then gets a timer of its own. So a call costs no timer, and a deadline is as exact as the clock.
+ * still running then gets a timer of its own. So most calls cost no timer, and deadlines are as exact as the clock.
  */
 
 import type { Clock } from "../base/clock.ts";
 
-/** Deadlines share a timer if they are as close as this part of the time that is left. */
+/** Deadlines share a timer if they differ by less than this part of the remaining time. */
 const CLOSE_SHIFT = 5;
-/** Sooner deadlines have timers of their own. */
+/** Shorter deadlines have timers of their own. */
 const SOON_MS = 64;
 const LONGEST_MS = 2 ** 31 - 1;
 
 interface Deadline {
   readonly atMs: number;
-  /** Nothing once the deadline is called off, so that nothing of the call is kept with it. */
+  /** Cleared when the deadline is cancelled, so that it keeps nothing of the call alive. */
   run: (() => void) | undefined;
-  /** Calls off what the deadline waits for. */
+  /** Cancels the timer behind the deadline. */
   stop: () => void;
 }
 
@@ -26,13 +26,13 @@ export class Deadlines {
 
   constructor(private readonly clock: Clock) {}
 
-  /** Calls `run` once after `ms`; the returned function calls it off. */
+  /** Calls `run` once after `ms`; the returned function cancels it. */
   after(ms: number, run: () => void): () => void {
     if (!(ms >= SOON_MS)) return this.clock.after(ms, run);
     const nowMs = this.clock.monotonicMs(), atMs = nowMs + Math.min(ms, LONGEST_MS);
     const shift = 31 - CLOSE_SHIFT - Math.clz32(atMs - nowMs);
     const spanMs = 2 ** shift, begin = Math.floor(atMs / spanMs);
-    // No two spans have the same number: there are fewer than 32 widths.
+    // Spans have unique numbers: there are fewer than 32 widths.
     const key = begin * 32 + shift;
     let group = this.#groups.get(key);
     if (!group) {

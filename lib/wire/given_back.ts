@@ -1,22 +1,22 @@
 /**
- * Memory that is given back at once.
+ * Memory that is returned to the system at once.
  *
- * What a peer sends is read into a new piece of memory each time, and the runtime begins to collect such pieces only
- * when there are some two hundred megabytes of them. A piece that is given back instead is used for the next one: a
- * socket that was read at full speed took 17 MB in place of 235, and a third of the time.
+ * Each read from a peer allocates a new buffer, and the runtime collects such buffers only when they take some two
+ * hundred megabytes. A returned buffer is reused for the next read: reading a socket at full speed took 17 MB instead
+ * of 235, and a third of the time.
  */
 
-/** Smaller pieces are left to the runtime: of those there are few bytes, and giving back takes a microsecond. */
+/** Smaller buffers are left to the runtime: they hold few bytes, and returning one takes a microsecond. */
 const WORTH_BYTES = 4096;
 
-/** Whether `bytes` may be given back by whoever lent them, so that a reader who keeps them has to copy them. */
+/** Whether the lender of `bytes` may return them, so that a reader that keeps them must copy. */
 export function isLent(bytes: Uint8Array): boolean {
   return bytes.buffer.byteLength >= WORTH_BYTES;
 }
 
 /**
- * Gives back the memory of `bytes`, if they are all of it and it is worth it. Nobody may look at it again: whatever
- * else shows this memory is empty from now on.
+ * Returns the memory of `bytes`, if they are all of it and it is worth it. Every view of this memory is empty
+ * afterwards.
  */
 export function giveBack(bytes: Uint8Array): void {
   const { buffer } = bytes;
@@ -24,7 +24,7 @@ export function giveBack(bytes: Uint8Array): void {
   buffer.transfer(0);
 }
 
-/** Gives back all the memory that `bytes` are a part of. */
+/** Returns the whole memory that `bytes` are a part of. */
 export function giveBackAll(bytes: Uint8Array): void {
   if (isLent(bytes)) giveBack(new Uint8Array(bytes.buffer));
 }

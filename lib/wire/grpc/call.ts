@@ -1,9 +1,9 @@
 /**
- * One call of a gRPC client: what it sends and hears on its stream, and when it may have another one.
+ * One call of a gRPC client: what it sends and receives on its stream, and when it gets another one.
  *
- * A server that refuses a stream, or closes the connection before it looks at the stream, says that it has done nothing
- * for the call. Such a call is tried again with the same messages, at once and then after pauses (source: gRPC's
- * proposal A6, transparent retries). Nothing is tried again once anything of the answer has come.
+ * A server that refuses a stream, or closes the connection before it looks at the stream, states that it has not
+ * processed the call. Such a call is retried with the same messages, at once and then after pauses (source: gRPC's
+ * proposal A6, transparent retries). There are no retries once any part of the answer has arrived.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -16,45 +16,45 @@ import { H2 } from "../http2/frame.ts";
 import type { Stream, StreamListener } from "../http2/stream.ts";
 import { MessageReader } from "./message_reader.ts";
 
-/** How often a call is tried in all. */
+/** Tries of a call. */
 const MAX_TRIES = 5;
-/** Before the third try; twice as long before each further one. The second follows at once. */
+/** Pause before the third try, doubled before each further one. The second follows at once. */
 const PAUSE_MS = 100;
-/** A pause is longer or shorter by up to this share, lest all that were refused together come again together. */
+/** A pause varies by up to this share, so that calls refused together do not return together. */
 const JITTER = 0.2;
-/** Messages of a stream that are kept for another try; a stream that has sent more has none. */
+/** Messages of a stream that are kept for a retry; a stream that has sent more gets none. */
 const REPLAY_BYTES = 256 * 1024;
 
-/** Where calls wait for a stream: the queue calls their `begin`. */
+/** The queue of calls that wait for a stream; it calls their `begin`. */
 export interface StreamQueue {
   enter(call: ClientCall): void;
   leave(call: ClientCall): void;
 }
 
-/** Hears from a call that the server has answered it. */
+/** Records that the server has answered a call. */
 export interface Answering {
   answered: boolean;
 }
 
-/** Listens to its stream, and ends at the status, the deadline or the caller's wish. */
+/** Listens to its stream; ends at the status, at the deadline or when the caller cancels. */
 export class ClientCall implements StreamListener {
   readonly answers: MessageReader;
   readonly signal: AbortSignal;
-  /** How many tries have failed. */
+  /** Failed tries. */
   tries = 0;
   readonly #over = new AbortController();
   readonly #deadlineMs: number | undefined;
   readonly #release: (() => void)[] = [];
   #stream: Stream | undefined;
   #answering: Answering | undefined;
-  /** Resolves when there is a stream to send on, if somebody waits for it. */
+  /** Resolves when there is a stream to send on; created if somebody waits for it. */
   #begun: PromiseWithResolvers<void> | undefined;
-  /** What has been sent, for another try; `undefined` when there will be none. */
+  /** Sent messages, for a retry; `undefined` when there will be none. */
   #sent: Uint8Array[] | undefined = [];
   #sentBytes = 0;
   #allSent = false;
   #opened = false;
-  /** Whether the status has come. */
+  /** Whether the status has arrived. */
   #answered = false;
   #finished = false;
 
@@ -83,7 +83,7 @@ export class ClientCall implements StreamListener {
     return this.#deadlineMs === undefined ? undefined : this.#deadlineMs - this.clock.monotonicMs();
   }
 
-  /** Opens a stream for the call and sends what it has to send so far; `answering` hears of an answer. */
+  /** Opens a stream for the call and sends what is ready; tells `answering` about an answer. */
   begin(connection: Connection, fields: Fields, answering: Answering): void {
     this.#answering = answering;
     let stream;
@@ -99,7 +99,7 @@ export class ClientCall implements StreamListener {
     this.#begun = undefined;
   }
 
-  /** Sends one message, or none; before the call begins. */
+  /** Sends the only message, if there is one; called before `begin`. */
   sendOnly(only: IteratorResult<Uint8Array>): void {
     this.#allSent = true;
     if (only.done) return;
@@ -107,7 +107,7 @@ export class ClientCall implements StreamListener {
     this.#sent?.push(framed(only.value));
   }
 
-  /** Sends all that comes, from when the call begins. */
+  /** Sends every message, starting with `begin`. */
   sendAll(outgoing: AsyncIterator<Uint8Array>): void {
     void (async () => {
       await this.#streaming();
@@ -135,7 +135,7 @@ export class ClientCall implements StreamListener {
     else this.#sent?.push(message);
   }
 
-  /** A try has failed with `error`, untouched by the server: another one follows, or it was the last. */
+  /** A try has failed with `error`, unprocessed by the server: retries, or fails the call after the last one. */
   tryAgain(error: SvcError): void {
     this.tries++;
     this.#stream = undefined;
@@ -148,7 +148,7 @@ export class ClientCall implements StreamListener {
     this.#release.push(this.clock.after(pauseMs, () => this.queue.enter(this)));
   }
 
-  /** Ends the call; what has come of the answer can still be read. */
+  /** Fails the call; the part of the answer that has arrived can still be read. */
   fail(error: SvcError): void {
     this.answers.end(error);
   }
@@ -161,7 +161,7 @@ export class ClientCall implements StreamListener {
     this.#stream?.reset(H2.cancel, error);
   }
 
-  /** Lets go of everything; a stream that is still open is canceled. */
+  /** Releases everything; cancels a stream that is still open. */
   finish(): void {
     if (this.#finished) return;
     this.#finished = true;
@@ -208,7 +208,7 @@ export class ClientCall implements StreamListener {
     else this.fail(failure);
   }
 
-  /** From the first of the answer on there is no other try. */
+  /** After the first part of the answer there are no retries. */
   #heard(): void {
     this.#sent = undefined;
     if (this.#answering) this.#answering.answered = true;
@@ -221,7 +221,7 @@ export class ClientCall implements StreamListener {
     this.#release.push(() => source.removeEventListener("abort", follow));
   }
 
-  /** Waits for nothing any more. */
+  /** Stops waiting for anything. */
   #leave(): void {
     this.#sent = undefined;
     for (const release of this.#release.splice(0)) release();
@@ -236,7 +236,7 @@ function aborted(signal: AbortSignal, path: string): SvcError {
   });
 }
 
-/** What an answer without gRPC in it means (source: gRPC's table of HTTP statuses). */
+/** The meaning of an answer that is not gRPC (source: gRPC's table of HTTP statuses). */
 function notGrpc(values: Map<string, string>): SvcError | undefined {
   const status = values.get(":status") ?? "";
   const type = values.get("content-type") ?? "";

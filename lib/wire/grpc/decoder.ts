@@ -1,8 +1,8 @@
 /**
- * From the bytes of a message to its values, for both sides of every transport.
+ * Decodes messages, for both sides of every transport.
  *
- * A message is weighed first, so that what it becomes is refused or charged before it is made. Decoding holds up
- * everybody, so heavy messages take turns: one at a time, each followed by as long a pause for everybody else.
+ * A message is weighed first, so that its decoded size is refused or charged before it is allocated. Decoding blocks
+ * the program, so heavy messages take turns: one at a time, each followed by an equally long pause for other work.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -10,21 +10,21 @@ import { messageOf, SvcError } from "../../base/error.ts";
 import { NESTING_MAX, Scales, type Weight } from "./message_weight.ts";
 import { type DescMessage, fromBinary, type MessageShape } from "../proto.ts";
 
-/** From here on a message takes a turn: some milliseconds of work. */
+/** A message of this weight takes a turn: some milliseconds of work. */
 const HEAVY_BYTES = 512 * 1024;
-/** No pause is longer, however busy the computer was. */
+/** Longest pause, however busy the computer was. */
 const PAUSE_MS_MAX = 1000;
 
-/** Decodes what comes to one program's side of a transport. */
+/** Decodes the messages that arrive on one side of a transport. */
 export class Decoder {
   readonly #scales = new Scales();
 
-  /** What decoding `bytes` takes; throws where that is too much, or they are no `desc`. */
+  /** The decoded size of `bytes`; throws if it is too large, or if they are no `desc`. */
   weigh(desc: DescMessage, bytes: Uint8Array): Weight {
     return this.#scales.weigh(desc, bytes);
   }
 
-  /** Throws `internal` where `bytes` are no `desc`; `weigh` has said that they are not too much. */
+  /** Throws `internal` if `bytes` are no `desc`; `weigh` has checked their size. */
   decodeWeighed<Desc extends DescMessage>(desc: Desc, bytes: Uint8Array): MessageShape<Desc> {
     try {
       return fromBinary(desc, bytes, { recursionLimit: NESTING_MAX });
@@ -47,7 +47,7 @@ export class HeavyTurns {
 
   constructor(private readonly clock: Clock) {}
 
-  /** Whether a message of this weight is to take a turn. */
+  /** Whether a message of this weight takes a turn. */
   isHeavy({ objectBytes, textBytes }: Weight): boolean {
     return objectBytes + textBytes > HEAVY_BYTES;
   }

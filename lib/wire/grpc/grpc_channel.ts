@@ -1,9 +1,9 @@
 /**
- * gRPC over HTTP/2: channels to other servers. Calls come from a `client`; one call is `call.ts`, the server's side
+ * gRPC over HTTP/2: channels to other servers. `client` makes calls; one call is in `call.ts`, the server side in
  * `server.ts`.
  *
- * Owns the connections of a channel and the calls that wait for one. The server's limit of calls at once makes calls
- * wait, in their order, and fails none; a connection that the server closes hands those that wait to the next one.
+ * Owns the connections of a channel and the calls that wait for one. At the server's limit of concurrent calls further
+ * calls wait, in order, and none fails; when the server closes a connection, waiting calls move to the next one.
  */
 
 import { connect as connectNet } from "node:net";
@@ -21,17 +21,17 @@ import type { Metadata } from "../metadata.ts";
 import type { DescMethod } from "../proto.ts";
 import { pathOf } from "../service.ts";
 
-/** How long a server may take to accept a connection, and then to speak HTTP/2 on it. */
+/** Time limit for a server to accept a connection, and then to speak HTTP/2 on it. */
 const DIAL_TIMEOUT_MS = 20_000;
 const KEEPALIVE_TIMEOUT_MS = 20_000;
-/** Calls that wait for a stream. */
+/** Limit of calls that wait for a stream. */
 const MAX_WAITING = 10_000;
-/** Connections of a channel, nearly all of them on their way to their end. */
+/** Limit of a channel's connections, nearly all of them closing. */
 const MAX_CONNECTIONS = 16;
 
 export interface GrpcOptions {
   readonly clock: Clock;
-  /** With it the connection is TLS: the server's name is checked against the system's roots or `ca` (PEM). */
+  /** Uses TLS: checks the server's name against the system's roots or `ca` (PEM). */
   readonly tls?: {
     readonly ca?: string;
     readonly insecureSkipVerify?: boolean;
@@ -39,16 +39,16 @@ export interface GrpcOptions {
   };
   /** Sent with every call. */
   readonly header?: Metadata;
-  /** Pings the server this often, and gives up the connection when it does not answer. */
+  /** Interval of pings to the server; a connection without an answer is dropped. */
   readonly keepaliveMs?: number;
-  /** Hears of every end of a connection, whoever ended it. */
+  /** Called at the end of each connection, whoever ended it. */
   readonly lost?: () => void;
 }
 
 /**
- * A channel to `host:port` (443 with TLS, 80 without, where left out) or `unix:/path`. It connects at the first call
- * and again at the next call after a loss; a call that finds no server, or loses it, fails with `unavailable`. A call
- * that the server says it has not looked at is tried again a few times.
+ * A channel to `host:port` (by default 443 with TLS, 80 without) or `unix:/path`. It connects at the first call and
+ * again at the next call after a loss; a call that finds no server, or loses it, fails with `unavailable`. A call that
+ * the server has not processed is retried a few times.
  */
 export function connectGrpc(address: string, options: GrpcOptions): Channel {
   return new GrpcChannel(address, options);
@@ -62,9 +62,9 @@ interface Link extends Answering {
 class GrpcChannel implements Channel, StreamQueue {
   #link: Link | undefined;
   #dialing = false;
-  /** All that are open, those included that the server closes when their last call has ended; oldest first. */
+  /** All open connections, closing ones included; oldest first. */
   readonly #connections = new Set<Connection>();
-  /** Calls that wait for a stream; those with a failed try go first. */
+  /** Calls that wait for a stream; retries go first. */
   readonly #again = new Set<ClientCall>();
   readonly #waiting = new Set<ClientCall>();
   readonly #calls = new Set<ClientCall>();
@@ -83,7 +83,7 @@ class GrpcChannel implements Channel, StreamQueue {
     const outgoing = requests[Symbol.asyncIterator]();
     try {
       const single = method.methodKind === "unary" || method.methodKind === "server_streaming";
-      // A lone request is fetched first, so that all of the call leaves in one write.
+      // Fetches a single request first, so that the whole call leaves in one write.
       if (single) call.sendOnly(await race(outgoing.next(), call.signal));
       call.signal.throwIfAborted();
       this.enter(call);
@@ -117,7 +117,7 @@ class GrpcChannel implements Channel, StreamQueue {
     this.#waiting.delete(call);
   }
 
-  /** Begins waiting calls in their order, as far as there is room; connects where there is no connection. */
+  /** Begins waiting calls in order, as far as there is room; connects if there is no connection. */
   #advance(): void {
     this.#leaveEnded();
     while (this.#again.size + this.#waiting.size > 0) {
@@ -130,14 +130,14 @@ class GrpcChannel implements Channel, StreamQueue {
     }
   }
 
-  /** Later, when all streams know what the server's frame means for them. */
+  /** Later, after all streams have processed the server's frame. */
   #advanceSoon(): void {
     if (this.#again.size + this.#waiting.size > 0) queueMicrotask(() => this.#advance());
   }
 
   /**
-   * Lets go of a connection that takes no more calls. If the server has answered none on it, that is a failed try of
-   * every call that waits for it: nobody calls for ever a server that hangs up at once.
+   * Drops a connection that takes no more calls. If the server has answered none on it, every waiting call counts a
+   * failed try, so that no call dials forever a server that hangs up at once.
    */
   #leaveEnded(): void {
     const link = this.#link;
@@ -236,9 +236,9 @@ class GrpcChannel implements Channel, StreamQueue {
   }
 }
 
-/** How a handshake fails with a server that hangs up on it, or answers it in the clear. */
+/** Error texts of a TLS handshake with a server that hangs up, or answers in the clear. */
 const NOT_TLS = /before secure TLS|corrupt message|wrong version|packet length|ECONNRESET|reset by peer/i;
-/** Part of the error where it looks like that. */
+/** The hint in the error for this case. */
 export const WITHOUT_TLS = "does it serve without TLS?";
 
 /** A connected socket, after the TLS handshake if there is one. */
@@ -273,13 +273,13 @@ async function dial(address: string, options: GrpcOptions, signal: AbortSignal):
   socket.once(tls ? "secureConnect" : "connect", resolve).once("error", onError).once("close", onClose);
   try {
     await promise;
-    // Whoever closed the channel just now will not come back for this socket.
+    // The caller that closed the channel just now will not use this socket.
     signal.throwIfAborted();
     if (tls) holdBelowTls(socket);
     else socket.setNoDelay(true);
     return socket;
   } catch (error) {
-    // Its end may still report an error, which nobody waits for any more.
+    // Its end may still report an error, for which nobody waits.
     socket.on("error", () => {});
     socket.destroy();
     throw error;

@@ -1,10 +1,10 @@
-/** The standard health service (`grpc.health.v1`): what is served is healthy, the rest is unknown. */
+/** The standard health service (`grpc.health.v1`): served services are healthy, others unknown. */
 
 import { Health, HealthCheckResponse_ServingStatus as Status } from "../../../proto/gen/health_pb.ts";
 import { SvcError } from "../../base/error.ts";
 import { type CallContext, type Service, service, type ServiceTable } from "../service.ts";
 
-/** Speaks for the services of `table`; the empty name asks for the server as a whole. */
+/** Reports on the services of `table`; the empty name means the server as a whole. */
 export function health(table: ServiceTable): Service {
   const isServed = (name: string) =>
     name === "" || [...table.services].some(({ desc }) => desc.typeName === name);

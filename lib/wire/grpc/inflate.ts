@@ -1,8 +1,8 @@
 /**
- * Compressed messages are inflated piece by piece, a few at once, and no further than somebody has room for.
+ * Inflates compressed messages in small pieces, a few at once, and no further than there is room.
  *
  * The runtime inflates on the main thread, whatever its interface says: so each piece, in and out, is followed by a
- * turn for everybody else.
+ * turn for other work.
  */
 
 import { Buffer } from "node:buffer";
@@ -12,20 +12,20 @@ import { nextTurn } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import { giveBack } from "../given_back.ts";
 
-/** Messages that are inflated at the same time, over all connections; of one connection it is one. */
+/** Messages inflated at once, over all connections; one per connection. */
 export const INFLATED_AT_ONCE = 4;
-/** What is taken from a message in a turn: input may make work without any output. */
+/** Input per turn: input may cost work without any output. */
 const INPUT_BYTES = 16 * 1024;
 const OUTPUT_BYTES = 64 * 1024;
 
 export interface InflatedTo {
-  /** Whether anybody still waits for it. */
+  /** Whether the message is still wanted. */
   wanted(): boolean;
-  /** Copies what comes out; throws when it is too much. */
+  /** Copies the output; throws when it is too much. */
   append(bytes: Uint8Array): void;
 }
 
-/** Lets in so many at once; the others wait in their order. */
+/** A number of slots; others wait in order. */
 export class Slots {
   #free: number;
   readonly #waiting: (() => void)[] = [];
@@ -40,7 +40,7 @@ export class Slots {
   }
 
   leave(): void {
-    // Whoever waits longest has the slot now.
+    // The slot passes to the one that waits longest.
     const next = this.#waiting.shift();
     if (next) next();
     else this.#free++;

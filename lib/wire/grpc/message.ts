@@ -1,5 +1,5 @@
 /**
- * What gRPC and gRPC-web share: messages with their five-byte prefix, time limits, status texts, metadata.
+ * The common part of gRPC and gRPC-web: messages with their five-byte prefix, time limits, status texts, metadata.
  */
 
 import { Buffer } from "node:buffer";
@@ -7,17 +7,17 @@ import { SvcError } from "../../base/error.ts";
 import type { Fields } from "../http2/hpack.ts";
 import { Metadata } from "../metadata.ts";
 
-/** Largest message, either way (the published limit). */
+/** Largest message in either direction (the published limit). */
 export const MAX_MESSAGE_BYTES = 32 * 1024 * 1024;
 
-/** Largest message to a method that anybody may call: a token or credentials, the name of a service. */
+/** Largest message to a method without authentication: a token or credentials, the name of a service. */
 export const PUBLIC_MESSAGE_BYTES = 64 * 1024;
 /** Longest text of a status, before its encoding. */
 const STATUS_TEXT_BYTES = 4 * 1024;
-/** Metadata of an answer, each of its two parts. */
+/** Limit of an answer's metadata, for header and trailer each. */
 const ANSWER_METADATA_BYTES = 16 * 1024;
 
-/** What gRPC over HTTP/2 calls itself. */
+/** The content type of gRPC over HTTP/2. */
 export const GRPC_CONTENT_TYPE = "application/grpc";
 
 export function isGrpc(contentType: string | undefined): boolean {
@@ -36,12 +36,12 @@ export function framed(message: Uint8Array, flags = 0): Uint8Array {
   return frame;
 }
 
-/** What goes before a message of so many bytes. */
+/** The prefix of a message of this size. */
 export function prefixOf(bytes: number): Uint8Array {
   return Uint8Array.of(0, bytes >>> 24, bytes >>> 16, bytes >>> 8, bytes);
 }
 
-/** Refuses to send what the other side would refuse to take. */
+/** Throws for a message that the other side would refuse. */
 export function checkSize(message: Uint8Array, path: string): void {
   if (message.length <= MAX_MESSAGE_BYTES) return;
   const problem =
@@ -49,7 +49,7 @@ export function checkSize(message: Uint8Array, path: string): void {
   throw new SvcError("resource_exhausted", problem);
 }
 
-/** Milliseconds of a `grpc-timeout`; a wrong one is `internal`, as other servers say. */
+/** Milliseconds of a `grpc-timeout`; a malformed one is `internal`, as in other servers. */
 export function parseTimeoutMs(text: string): number {
   const unitsMs: Record<string, number> = { H: 36e5, M: 6e4, S: 1e3, m: 1, u: 1e-3, n: 1e-6 };
   const match = /^(\d{1,8})([HMSmun])$/.exec(text);
@@ -63,12 +63,12 @@ export function formatTimeout(ms: number): string {
   return `${Math.min(99_999_999, Math.ceil(ms / 1000))}S`;
 }
 
-/** A status text as callers get it: not too long, without control characters. */
+/** A status text for callers: of limited length, without control characters. */
 export function statusText(text: string): string {
   return bounded(escaped(bounded(text)));
 }
 
-/** A status text as it travels in a header: percent-encoded but for printable ASCII. */
+/** A status text in a header: percent-encoded except printable ASCII. */
 export function encodeStatusText(text: string): string {
   text = statusText(text);
   if (/^[ -$&-~]*$/.test(text)) return text;
@@ -81,8 +81,8 @@ export function encodeStatusText(text: string): string {
 }
 
 /**
- * Control characters as a programmer would write them: texts repeat what callers send, and end up on terminals and in
- * logs. Line breaks and tabs stay, as texts of several lines have them.
+ * Escapes control characters: texts repeat what callers send, and appear on terminals and in logs. Line breaks and
+ * tabs stay.
  */
 function escaped(text: string): string {
   return text.replace(
@@ -92,7 +92,7 @@ function escaped(text: string): string {
   );
 }
 
-/** The beginning of a text that is too long, cut between two characters. */
+/** The start of a text that is too long, cut between two characters. */
 function bounded(text: string): string {
   if (3 * text.length <= STATUS_TEXT_BYTES || Buffer.byteLength(text) <= STATUS_TEXT_BYTES) return text;
   const room = Buffer.alloc(STATUS_TEXT_BYTES - Buffer.byteLength("…"));
@@ -100,7 +100,7 @@ function bounded(text: string): string {
   return `${text.slice(0, read)}…`;
 }
 
-/** Reads a status text; what is not encoded well stays as it is. */
+/** Decodes a status text; a malformed one stays unchanged. */
 export function decodeStatusText(text: string): string {
   if (!text.includes("%")) return text;
   const bytes = text.replace(/%([0-9a-fA-F]{2})/g, (_, hex) => String.fromCharCode(parseInt(hex, 16)));
@@ -140,7 +140,7 @@ export function metadataOf(fields: Fields): Metadata {
   return metadata;
 }
 
-/** Metadata as header fields. What cannot travel is left out (names) or replaced by `?` (characters). */
+/** Metadata as header fields. Leaves out impossible names, and replaces impossible characters by `?`. */
 export function fieldsOf(metadata: Metadata): [string, string][] {
   if (metadata.isEmpty) return [];
   const fields: [string, string][] = [];
@@ -151,7 +151,7 @@ export function fieldsOf(metadata: Metadata): [string, string][] {
   return fields;
 }
 
-/** Metadata of an answer as header fields: as many as every client takes. */
+/** An answer's metadata as header fields: as many as every client accepts. */
 export function answerFieldsOf(metadata: Metadata): [string, string][] {
   if (metadata.isEmpty) return [];
   let left = ANSWER_METADATA_BYTES;

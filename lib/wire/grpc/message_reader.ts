@@ -1,8 +1,8 @@
 /**
- * Cuts what a peer sends into messages.
+ * Cuts the bytes of a peer into messages.
  *
- * Keeps copies, not the pieces that came, so that a byte costs a byte however small the pieces are; room grows with
- * what has really arrived, never with what a prefix promises. All of it is charged to a budget.
+ * Keeps copies instead of the received pieces, so that a byte costs a byte however small the pieces are; memory grows
+ * with the received bytes, never with the length in a prefix. Everything is charged to a budget.
  */
 
 import { SvcError } from "../../base/error.ts";
@@ -13,31 +13,31 @@ import { giveBack, giveBackAll, isLent } from "../given_back.ts";
 import { Inflater } from "./inflate.ts";
 
 const COMPRESSED = 1;
-/** The first piece of what waits to be whole, and the largest. */
+/** Sizes of the first and the largest buffer of an incomplete message. */
 const FIRST_PIECE_BYTES = 512;
 const PIECE_BYTES = 256 * 1024;
-/** A message that is part of more than this many times its size is copied, so that the rest can go. */
+/** A message is copied if it is part of a buffer more than this many times its size, so that the rest can be freed. */
 const SPARSE = 4;
 
 export interface MessageReaderOptions {
-  /** How messages marked as compressed are compressed. */
+  /** The compression of messages that are marked as compressed. */
   readonly encoding?: string;
-  /** Hears of bytes that the reader needs no more room for. */
+  /** Receives the number of bytes that the reader has consumed. */
   readonly taken?: (bytes: number) => void;
-  /** Charged with everything that is kept. A message counts until the next one is asked for, or `release`. */
+  /** Charged with everything kept. A message counts until the next one is requested, or until `release`. */
   readonly budget?: ByteBudget;
   readonly inflater?: Inflater;
 }
 
-/** Has one reader; room is given back as fast as it reads. */
+/** Has one reader; frees memory as fast as that reads. */
 export class MessageReader implements AsyncIterableIterator<Uint8Array> {
   readonly #backlog: ByteQueue;
   readonly #account: Account;
   #untaken = 0;
   #maxBytes = MAX_MESSAGE_BYTES;
-  /** Flag and length of the message that is coming in. */
+  /** Flag and length of the incoming message. */
   #prefix: { compressed: boolean; length: number } | undefined;
-  /** What the message that is being read is charged with. */
+  /** The charge of the message being read. */
   #readBytes = 0;
   #waiting: PromiseWithResolvers<IteratorResult<Uint8Array>> | undefined;
   #ended = false;
@@ -49,12 +49,12 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
     this.#backlog = new ByteQueue(this.#account);
   }
 
-  /** Whether somebody waits for the rest of a message that has begun. */
+  /** Whether a reader waits for the rest of a message. */
   get owed(): boolean {
     return this.#waiting !== undefined && (this.#prefix !== undefined || this.#backlog.length > 0);
   }
 
-  /** Takes bytes that are lent to it. */
+  /** Takes bytes on loan. */
   push(bytes: Uint8Array): void {
     if (!this.#open || this.#ended) return this.options.taken?.(bytes.length);
     this.#untaken += bytes.length;
@@ -67,7 +67,7 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
     this.#advance();
   }
 
-  /** No more bytes; what is complete can still be read, then comes the error, if there is one. */
+  /** Ends the input: complete messages can still be read, then comes the error, if there is one. */
   end(error?: SvcError): void {
     if (this.#ended) return;
     this.#ended = true;
@@ -83,7 +83,7 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
     this.#advance();
   }
 
-  /** Charges another budget from now on, and takes messages of at most `maxBytes`. */
+  /** Charges another budget from now on, and accepts messages of at most `maxBytes`. */
   admit(budget: ByteBudget | undefined, maxBytes: number): void {
     this.#maxBytes = maxBytes;
     try {
@@ -93,19 +93,19 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
     }
   }
 
-  /** Charges what the message that was read becomes; it counts as long as the message does. */
+  /** Charges the decoded size of the message just read, for as long as the message counts. */
   decoding(bytes: number): void {
     this.#charge(bytes);
   }
 
-  /** The call has ended: nothing is kept any more. A handler that still reads hears of it when the stream ends. */
+  /** The call has ended: frees everything. A handler that still reads gets an error when the stream ends. */
   release(): void {
     this.#released = true;
     this.#forget();
     this.#account.close();
   }
 
-  /** Whether anybody may still want what comes. */
+  /** Whether incoming bytes are still wanted. */
   get #open(): boolean {
     return this.#error === undefined && !this.#released;
   }
@@ -134,7 +134,7 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
       if (message) waiting.resolve(message);
       else if (!this.#ended) return;
       else if (this.#error) waiting.reject(this.#error);
-      // Made only here: hardly a call is read after its release, and an error costs a stack trace.
+      // Created only here: few calls are read after their release, and an error costs a stack trace.
       else if (this.#released) waiting.reject(new SvcError("canceled", "the call has ended"));
       else if (this.#backlog.length > 0 || this.#prefix) throw cut();
       else waiting.resolve({ done: true, value: undefined });
@@ -150,7 +150,7 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
     this.#give(this.#untaken);
   }
 
-  /** Hands a message that came in one piece to its reader; returns what is left of the piece. */
+  /** Passes a message that arrived in one piece to its reader; returns the rest of the piece. */
   #pass(bytes: Uint8Array): Uint8Array {
     if (bytes.length < PREFIX_BYTES) return bytes;
     const prefix = this.#parse(bytes);
@@ -166,7 +166,7 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
     return bytes.subarray(end);
   }
 
-  /** The next message, if all of it is here. */
+  /** The next message, if it is complete. */
   #message(): Promise<IteratorResult<Uint8Array>> | IteratorResult<Uint8Array> | undefined {
     if (!this.#prefix && this.#backlog.length >= PREFIX_BYTES) {
       this.#prefix = this.#parse(this.#backlog.take(PREFIX_BYTES));
@@ -238,13 +238,13 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
   }
 }
 
-/** Lets a reader take what callers of this kind may send. */
+/** Applies the limits of this kind of caller to a reader. */
 export function admit(reader: MessageReader, caller: "known" | "stranger", allowance: Allowance): void {
   if (caller === "known") reader.admit(allowance.known, MAX_MESSAGE_BYTES);
   else reader.admit(allowance.strangers, PUBLIC_MESSAGE_BYTES);
 }
 
-/** What one reader has charged to a budget. */
+/** The charges of one reader to a budget. */
 class Account {
   #bytes = 0;
   #closed = false;
@@ -265,7 +265,7 @@ class Account {
 
   move(budget: ByteBudget | undefined): void {
     if (this.#closed) return;
-    // First the new one: where that throws, everything is as it was.
+    // The new one first: if that throws, nothing has changed.
     budget?.take(this.#bytes);
     this.budget?.give(this.#bytes);
     this.budget = budget;
@@ -278,12 +278,12 @@ class Account {
 }
 
 /**
- * Bytes in pieces, the next one as large as all before it up to a limit. Nothing is moved when there are more of them,
- * and what is put together takes the place of its pieces one by one: so a large message never takes twice its size.
+ * Bytes in growing buffers, each as large as all before it up to a limit. Growth moves nothing, and joining frees the
+ * buffers one by one: so a large message never takes twice its size.
  */
 export class ByteQueue {
   readonly #pieces: Uint8Array<ArrayBuffer>[] = [];
-  /** Where the bytes begin in the first piece, and end in the last one. */
+  /** Start of the bytes in the first buffer, and their end in the last one. */
   #start = 0;
   #end = 0;
   #length = 0;
@@ -294,7 +294,7 @@ export class ByteQueue {
     return this.#length;
   }
 
-  /** `wanted` is how many there will be at most, as it seems: there is no more room than that. */
+  /** `wanted` is the expected size, which limits the allocation. */
   append(bytes: Uint8Array, wanted = Infinity): void {
     for (let at = 0; at < bytes.length;) {
       const left = bytes.length - at;
@@ -312,11 +312,11 @@ export class ByteQueue {
     }
   }
 
-  /** The first `length` bytes, which nobody else touches again. */
+  /** The first `length` bytes, exclusively. */
   take(length: number): Uint8Array {
     const [first] = this.#pieces;
     if (length === this.#length && this.#pieces.length === 1 && first.length <= SPARSE * length) {
-      // The piece goes with the bytes.
+      // The buffer goes with the bytes.
       const bytes = first.subarray(this.#start, this.#end);
       this.#leave();
       return bytes;
@@ -346,7 +346,7 @@ export class ByteQueue {
     return pieces;
   }
 
-  /** Lets go of the first piece. */
+  /** Drops the first buffer. */
   #drop(): void {
     const piece = this.#pieces.shift()!;
     this.account.give(piece.length);
@@ -364,7 +364,7 @@ export class ByteQueue {
   }
 }
 
-/** Not a `Buffer`: byte fields of a message are parts of these bytes, and a Buffer's `slice` does not copy. */
+/** Not a `Buffer`: byte fields of a message are views of these bytes, and a Buffer's `slice` does not copy. */
 function plain(bytes: Uint8Array): Uint8Array {
   return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

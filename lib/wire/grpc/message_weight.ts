@@ -1,23 +1,25 @@
 /**
- * What a message costs once it is decoded, found out from its bytes before anything is made of them.
+ * The decoded size of a message, computed from its bytes before anything is allocated.
  *
- * Two bytes may become an object of a hundred and a microsecond of work, so the bytes of a message say little of what
- * it takes to decode it. A walk along the descriptor counts what would be made and gives up at the limit. Bytes that
- * no encoder writes (wrong types, lengths beyond their message) are refused here: how the decoder reads those is
- * nobody's guess.
+ * Two bytes may become an object of a hundred and a microsecond of work, so the size of a message says little about
+ * the cost of decoding it. A walk along the descriptor adds up the allocations and stops at the limit. It refuses
+ * bytes that no encoder writes (wrong types, lengths beyond their message), because the decoder's reading of them is
+ * unpredictable.
  */
 
 import { SvcError } from "../../base/error.ts";
 import { type DescField, type DescMessage, ScalarType } from "../proto.ts";
 
-/** What one message may become beyond its own bytes: 130,000 values of a Struct, or two million packed numbers. */
+/**
+ * Limit of one message's decoded size beyond its own bytes: 130,000 values of a Struct, or two million packed numbers.
+ */
 export const DECODED_BYTES_MAX = 24 * 1024 * 1024;
-/** Messages within messages; the decoder has the same limit. */
+/** Limit of nested messages, the same as the decoder's. */
 export const NESTING_MAX = 100;
-/** A message of fewer bytes becomes no more than a call costs anyway. */
+/** A shorter message cannot cost more than a call costs anyway. */
 const WEIGHED_FROM_BYTES = 128;
 
-/** What decoding makes, as measured on the heap; the work is in proportion, some 100 bytes a microsecond. */
+/** Allocations of the decoder, as measured on the heap; the work is proportional, some 100 bytes per microsecond. */
 const RECORD = 16;
 const UNKNOWN_RECORD = 160;
 const MESSAGE = 96;
@@ -27,24 +29,24 @@ const ONEOF = 48;
 const ENTRY = 96;
 const STRING = 24;
 const BYTES = 128;
-/** An element of an array: an integer, a floating-point number that is boxed for a while, a bigint. */
+/** An array element: an integer, a floating-point number that is boxed for a while, a bigint. */
 const INTEGER = 8, FLOAT = 12, BIGINT = 32;
 
 /** The wire types of protobuf. */
 const VARINT = 0, FIXED64 = 1, DELIMITED = 2, GROUP = 3, GROUP_END = 4, FIXED32 = 5;
-/** Tags and lengths take at most so many bytes. */
+/** Longest tag or length. */
 const SHORT_VARINT_BYTES = 5, VARINT_BYTES_MAX = 10;
 
 interface Field {
   readonly wireType: number;
   readonly cost: number;
-  /** An element's, of a list of numbers, which may come packed. */
+  /** Cost per element of a list of numbers, packed or not. */
   readonly packedCost?: number;
   readonly isText?: boolean;
   readonly message?: DescMessage;
-  /** An entry of a map: its key and its value. */
+  /** A map entry: its key and its value. */
   readonly entry?: Plan;
-  /** Decoded anew, all that came before included, each time it comes. */
+  /** A singular message field: each occurrence decodes all earlier ones again. */
   readonly isStruct?: boolean;
 }
 
@@ -54,7 +56,7 @@ interface Plan {
 }
 
 export interface Weight {
-  /** What the message becomes beyond its own bytes. */
+  /** The decoded size beyond the message's own bytes. */
   readonly objectBytes: number;
   /** Text in it, which is converted byte by byte. */
   readonly textBytes: number;
@@ -62,11 +64,11 @@ export interface Weight {
 
 const LIGHT: Weight = { objectBytes: 0, textBytes: 0 };
 
-/** Weighs messages; remembers what it has found out about their types. */
+/** Weighs messages, with a cache of facts about their types. */
 export class Scales {
   readonly #plans = new WeakMap<DescMessage, Plan>();
 
-  /** Throws `resource_exhausted` where decoding takes too much, `internal` where the bytes are no such message. */
+  /** Throws `resource_exhausted` if decoding costs too much, `internal` if the bytes are no such message. */
   weigh(desc: DescMessage, bytes: Uint8Array): Weight {
     if (bytes.length < WEIGHED_FROM_BYTES) return LIGHT;
     return new Walk(bytes, desc, (desc) => this.#plan(desc)).weight();
@@ -151,13 +153,13 @@ function entryOf(field: DescField & { fieldKind: "map" }): Plan {
   return { cost: ENTRY, fields: new Map([[1, scalar(field.mapKey, RECORD)], [2, value]]) };
 }
 
-/** A field that is kept as JSON, and not as the message that it is. */
+/** A field that is decoded to JSON rather than to its message. */
 function isStructField({ message, parent }: DescField): boolean {
   return message?.typeName === "google.protobuf.Struct" &&
     parent?.typeName !== "google.protobuf.Value";
 }
 
-/** One way through one message. */
+/** One walk through one message. */
 class Walk {
   #at = 0;
   #objectBytes = 0;
@@ -246,7 +248,7 @@ class Walk {
     if (this.#at > 0 && this.bytes[last - 1] >= 0x80) throw this.#wrong("a packed number without an end");
   }
 
-  /** A field that the type does not have: the decoder keeps its bytes. */
+  /** An unknown field: the decoder keeps its bytes. */
   #unknown(number: number, wireType: number, end: number, depth: number): void {
     this.#add(UNKNOWN_RECORD);
     if (wireType !== GROUP) return this.#skip(wireType, end);
@@ -277,7 +279,7 @@ class Walk {
     this.#at += length;
   }
 
-  /** Reads a length; where what it is the length of ends. */
+  /** Reads a length and returns the end of its content. */
   #end(end: number): number {
     const length = this.#short(end);
     if (length > end - this.#at) throw this.#wrong(`${length} bytes that run past the end of their message`);

@@ -1,7 +1,7 @@
 /**
  * Server reflection (`grpc.reflection.v1` and `v1alpha`): the descriptors of everything a table serves.
  *
- * Clients find out with it which methods exist, what their messages are, and which options they carry.
+ * Clients use it to find the methods, their messages, and their options.
  */
 
 import { ServerReflection } from "../../../proto/gen/reflection_pb.ts";
@@ -24,7 +24,7 @@ import { type Service, service, type ServiceTable } from "../service.ts";
 type Question = ServerReflectionRequest["messageRequest"];
 type Answer = NonNullable<MessageInitShape<typeof ServerReflectionResponseSchema>["messageResponse"]>;
 
-/** Both versions of the service. They speak for what `table` serves when a client begins to ask. */
+/** Both versions of the service. They describe what `table` serves when a client starts to ask. */
 export function reflection(table: ServiceTable): Service[] {
   return [
     service(ServerReflection, {
@@ -40,7 +40,7 @@ export function reflection(table: ServiceTable): Service[] {
       async *serverReflectionInfo(requests) {
         const files = new Files(table);
         for await (const request of requests) {
-          // The two versions differ in nothing but their names.
+          // The two versions differ only in their names.
           const messageResponse = files.answer(request.messageRequest as Question) as never;
           yield { validHost: request.host, originalRequest: request, messageResponse };
         }
@@ -49,12 +49,12 @@ export function reflection(table: ServiceTable): Service[] {
   ];
 }
 
-/** What one client may ask about, and which files it has been given. */
+/** The files that one client may request, and those that it has. */
 class Files {
   readonly #services: string[] = [];
   readonly #byName = new Map<string, DescFile>();
   readonly #bySymbol = new Map<string, DescFile>();
-  /** Extended type to extension number to file. */
+  /** Files by extended type and extension number. */
   readonly #extensions = new Map<string, Map<number, DescFile>>();
   readonly #sent = new Set<DescFile>();
 
@@ -92,7 +92,7 @@ class Files {
     }
   }
 
-  /** The file, and those that it needs and that have not been sent yet. */
+  /** The file, and its dependencies that have not been sent yet. */
   #file(file: DescFile | undefined, wanted: string): Answer {
     if (!file) return notFound(wanted);
     const files = new Set([file]);

@@ -1,8 +1,8 @@
 /**
- * The client's side of server reflection: the descriptor of a service that this program was not built with.
+ * The client of server reflection: fetches the descriptor of a service that this program was not built with.
  *
- * It asks in the newer version of the service, then in the older one. Promises no more than that the descriptor holds
- * together: what it describes is the server's to say.
+ * It tries the newer version of the service, then the older one. It guarantees only that the descriptor is consistent;
+ * its content is the server's.
  */
 
 import { ServerReflection, type ServerReflectionRequest } from "../../../proto/gen/reflection_pb.ts";
@@ -17,15 +17,15 @@ import {
   FileDescriptorProtoSchema,
 } from "../proto.ts";
 
-/** A service whose description takes more files is left alone. */
+/** Limit of files; a service with more is skipped. */
 const FILES_MAX = 200;
-/** Bytes of all these files; the description of everything that this program serves takes a tenth of it. */
+/** Limit of their bytes; the description of everything that this program serves takes a tenth of it. */
 const FILE_BYTES_MAX = 4 * 1024 * 1024;
 
 type Question = ServerReflectionRequest["messageRequest"];
 
 /**
- * Service `typeName` as the server behind `channel` describes it.
+ * The description of service `typeName` by the server behind `channel`.
  *
  * @throws not_found where it does not; invalid_argument where the files do not fit together; what the call throws
  */
@@ -52,7 +52,7 @@ export async function describeService(
     }
   };
   await take({ case: "fileContainingSymbol", value: typeName });
-  // Servers may leave it to the client to ask for what a file needs. The map grows while it is gone through.
+  // Servers may leave it to the client to request dependencies. The loop extends the map.
   for (const { dependency } of files.values()) {
     for (const value of dependency) if (!files.has(value)) await take({ case: "fileByFilename", value });
   }
@@ -88,7 +88,7 @@ async function ask(
   } catch (error) {
     if (SvcError.from(error).code !== "unimplemented") throw error;
     const older = client(ServerReflectionAlpha, channel);
-    // The two versions differ in nothing but their names.
+    // The two versions differ only in their names.
     return await filesOf(older.serverReflectionInfo(requests() as never, limits), question);
   }
 }

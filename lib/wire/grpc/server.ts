@@ -1,7 +1,7 @@
 /**
- * The server's side of gRPC over HTTP/2: takes the streams of a connection as calls to a `ServiceTable`.
+ * The server side of gRPC over HTTP/2: serves the streams of a connection as calls of a `ServiceTable`.
  *
- * Owns how an answer is laid out on a stream: header, framed messages, trailers with the status. Knows no services.
+ * Owns the layout of an answer on a stream: header, framed messages, trailers with the status. Knows no services.
  *
  * The room owns gRPC over HTTP/2 on both sides: framing of messages, compression, health and reflection.
  */
@@ -42,15 +42,15 @@ const RESPONSE: Fields = [
   ["grpc-accept-encoding", "identity,deflate,gzip"],
 ];
 
-/** A message from here on goes out as it is, without a copy that has its prefix before it. */
+/** A message of this size or more is sent without a copy that includes its prefix. */
 const GIVEN_BYTES = 16 * 1024;
 
-/** A stream that is no gRPC call, for somebody else; `undefined` if nobody else wants it. */
+/** Takes streams that are no gRPC calls; `undefined` if nobody does. */
 export type OtherStreams = (stream: Stream, fields: Fields, peer: Peer) => StreamListener | undefined;
 
 /**
- * Takes the streams of a server's connection as calls to `table`. Calls that the client gave up count until
- * their handlers have ended, so that resetting streams buys nobody more than the limit. `guest` hears of those that begin, and of their ends.
+ * Serves the streams of a connection as calls of `table`. A call that the client gave up counts until its handler has
+ * ended, so that resetting streams does not raise the limit. Reports the start and the end of calls to `guest`.
  */
 export function acceptGrpc(
   table: ServiceTable,
@@ -81,7 +81,7 @@ export function acceptGrpc(
   };
 }
 
-/** What the transport reads of a request's header. */
+/** The transport's part of a request's header. */
 interface Request {
   method?: string;
   scheme?: string;
@@ -121,7 +121,7 @@ function requestOf(fields: Fields): Request {
   return request;
 }
 
-/** Hears nothing more of a stream that has been answered. */
+/** Ignores the rest of an answered stream. */
 const DEAF: StreamListener = { headers() {}, data() {}, ended() {}, closed() {} };
 
 function refuse(stream: Stream, message: string): StreamListener {
@@ -134,7 +134,7 @@ function refuseHttp(stream: Stream, status: string): StreamListener {
   return DEAF;
 }
 
-/** The client's half of a call on a server. */
+/** The client's direction of a call on a server. */
 class ServerCall implements RawCall, StreamListener {
   readonly path: string;
   readonly header: Metadata;
@@ -209,7 +209,7 @@ class ServerCall implements RawCall, StreamListener {
   }
 }
 
-/** The server's half of a call. */
+/** The server's direction of a call. */
 class Reply implements RawSink {
   #opened = false;
 

@@ -1,10 +1,10 @@
 /**
- * What a peer may do on one connection of what costs us more than it, or gets it nowhere.
+ * Budgets for what a peer may do on one connection that costs us more than the peer, or that achieves nothing.
  *
- * Each budget allows a burst and refills with time; what well-behaved peers send in answer to us (credit for our data,
- * pings about it, resets that crossed our answer) is earned by what we send. Whoever overdraws one is told to calm down
- * and loses the connection. Of what costs most, all connections of a port have a budget together: when it is used up,
- * those that had much of it are the ones that go.
+ * Each budget allows a burst and refills with time; frames that well-behaved peers send in answer to ours (credit for
+ * our data, pings about it, resets that crossed our answer) are earned by what we send. A peer that overdraws one is
+ * told to calm down and loses the connection. For the costliest actions all connections of a port share a further
+ * budget: when it is used up, the connections that used most of it end.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -15,16 +15,16 @@ interface Limits {
 }
 
 interface Budget extends Limits {
-  /** What it is called where it is overdrawn. */
+  /** Its name in the error of an overdraft. */
   readonly what: string;
-  /** The same for all connections of a port. */
+  /** The shared budget of all connections of a port. */
   readonly together?: Limits;
 }
 
 const MiB = 1024 * 1024;
 
 const BUDGETS = {
-  /** Streams that the peer opens and resets, or makes us reset: each was a call begun in vain. */
+  /** Streams that the peer opens and resets, or makes us reset: each was a wasted call. */
   resets: {
     what: "reset streams",
     burst: 2000,
@@ -33,13 +33,13 @@ const BUDGETS = {
   },
   /** Entries of SETTINGS; a frame counts as one more. */
   settings: { what: "settings", burst: 1000, perSecond: 100 },
-  /** Each makes us answer. */
+  /** Each one forces an answer. */
   pings: { what: "pings", burst: 2000, perSecond: 500 },
   /** WINDOW_UPDATE. */
   credits: { what: "window updates", burst: 20_000, perSecond: 5000 },
-  /** Frames without content or effect: empty DATA and CONTINUATION, PRIORITY, unknown types, closed streams. */
+  /** Frames without effect: empty DATA and CONTINUATION, PRIORITY, unknown types, closed streams. */
   idle: { what: "frames that say nothing", burst: 5000, perSecond: 500 },
-  /** Header fields beyond the size that calls usually have, unpacked. */
+  /** Unpacked header fields beyond a call's usual size. */
   headerBytes: {
     what: "header fields",
     burst: 16 * MiB,
@@ -50,7 +50,7 @@ const BUDGETS = {
 
 export type BudgetName = keyof typeof BUDGETS;
 
-/** Where all connections together have overdrawn a budget, each keeps this share of its own. */
+/** When the shared budget is used up, each connection keeps this share of its own. */
 const MODEST_SHARE = 1 / 10;
 
 /** An amount that refills with time. */
@@ -63,9 +63,9 @@ class Bucket {
     this.#atMs = clock.monotonicMs();
   }
 
-  /** Takes an amount, if need be more than there is: then it says false. */
+  /** Takes an amount, even beyond zero: then it returns false. */
   take(amount: number): boolean {
-    // The clock is asked only where it matters.
+    // Reads the clock only where it matters.
     if (this.#amount < amount) this.#refill();
     this.#amount -= amount;
     return this.#amount >= 0;
@@ -75,7 +75,7 @@ class Bucket {
     this.#amount = Math.min(this.limits.burst, this.#amount + amount);
   }
 
-  /** How much has been taken and has not come back, of all that there is. */
+  /** The used share of the whole that has not refilled yet. */
   get usedShare(): number {
     this.#refill();
     return 1 - this.#amount / this.limits.burst;
@@ -88,7 +88,7 @@ class Bucket {
   }
 }
 
-/** What is left for all connections of a port together. */
+/** The shared budgets of all connections of a port. */
 export class PortBudgets {
   readonly #left = new Map<BudgetName, Bucket>();
 
@@ -98,19 +98,19 @@ export class PortBudgets {
     }
   }
 
-  /** Takes from a budget; false when it is overdrawn. */
+  /** Takes from a budget; false on an overdraft. */
   take(name: BudgetName, amount: number): boolean {
     return this.#left.get(name)?.take(amount) ?? true;
   }
 }
 
-/** What is left of a connection's budgets. */
+/** The budgets of one connection. */
 export class Budgets {
   readonly #left = new Map<BudgetName, Bucket>();
 
   constructor(private readonly clock: Clock, private readonly port?: PortBudgets) {}
 
-  /** Takes from a budget; says what there was too much of, when it is overdrawn. */
+  /** Takes from a budget; returns the name of an overdrawn one. */
   spend(name: BudgetName, amount: number): string | undefined {
     if (amount === 0) return undefined;
     const left = this.#of(name);

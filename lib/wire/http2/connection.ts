@@ -1,9 +1,9 @@
 /**
  * HTTP/2 (RFC 9113) over a socket: one `Connection` per socket, one `Stream` per exchange, both roles.
  *
- * Owns framing, header compression, flow control in both directions and the bounds on what a peer can make us
- * keep. A peer that breaks the rules loses its connection, never the program. Bytes go out in as few writes as
- * possible: what piles up while a write is under way leaves in the next one, taken in turns from all streams.
+ * Owns framing, header compression, flow control in both directions and the bounds on the memory that a peer can
+ * occupy. A peer that breaks the rules loses its connection, never the program. Bytes leave in as few writes as
+ * possible: the next write takes what accumulates during the current one, in turns from all streams.
  *
  * The room owns HTTP/2, and nothing above it.
  */
@@ -42,49 +42,51 @@ import { Watch } from "./watch.ts";
 
 export { WITH_TLS } from "./input.ts";
 
-/** Streams a peer may have open at once on one connection, and a client where the server sets no limit. */
+/** Streams that a peer may have open at once on one connection, and a client if the server sets no limit. */
 export const MAX_STREAMS = 1000;
 /** Streams that a client opens before it knows the server's limit, which is seldom lower (RFC 9113, 6.5.2). */
 const EARLY_STREAMS = 100;
-/** Bytes of header fields that one block may hold, either way. */
+/** Limit of header fields in one block, in either direction. */
 const MAX_HEADER_BYTES = 64 * 1024;
-/** Bytes of header fields that calls usually have; only what is beyond counts against the budget. */
+/** Usual size of a call's header fields; only the excess counts against the budget. */
 const USUAL_HEADER_BYTES = 4 * 1024;
-/** What a field that goes into the table counts on top of its size: those who mean well add a few, once. */
+/** Additional cost of a field that enters the table: well-behaved peers add a few, once. */
 const ADDED_FIELD_BYTES = 1024;
 const CONNECTION_WINDOW_BYTES = 16 * 1024 * 1024;
 const INITIAL_WINDOW_BYTES = 65_535;
-/** Data that one write to the socket gathers. */
+/** Data collected for one write to the socket. */
 const WRITE_BYTES = 256 * 1024;
-/** A peer that does not read what it makes us answer is cut off at this. */
+/** Limit of unread answers to control frames; the connection ends beyond it. */
 const MAX_UNSENT_BYTES = 4 * 1024 * 1024;
-/** How long a peer that is left has to read why. */
+/** How long a rejected peer has to read the reason. */
 const LINGER_MS = 1_000;
-/** What a peer that is left may still send without losing the reason; beyond it nothing is read. */
+/** What a rejected peer may still send without losing the reason; beyond it nothing is read. */
 const FAREWELL_BYTES = 1024 * 1024;
-/** What a frame costs of its connection's share on top of its bytes; one that begins or ends a call, or changes all. */
+/**
+ * Cost of a frame in its connection's share besides its bytes; of one that starts or ends a call, or changes settings.
+ */
 const FRAME_COST = 64, CALL_COST = 1024;
-/** Data in a frame that earns the peer an answer to it; what its window cuts smaller does not. */
+/** Size of a sent DATA frame that earns the peer an answer to it; pieces cut smaller by its window do not. */
 const ANSWERED_BYTES = 1024;
 
 export interface ConnectionOptions {
   readonly role: "server" | "client";
   readonly clock: Clock;
-  /** A server's: takes a new stream; without fields when there were more than are taken. */
+  /** Server: accepts a new stream; without fields if it had more than allowed. */
   readonly accept?: (stream: Stream, fields: Fields | undefined) => StreamListener;
-  /** A server's: how many streams the client may have open at once; `MAX_STREAMS` unless it is told. */
+  /** Server: limit of the client's open streams; `MAX_STREAMS` by default. */
   readonly maxStreams?: number;
-  /** A client's: `open` or `hasRoom` may have changed. */
+  /** Client: `open` or `hasRoom` may have changed. */
   readonly changed?: () => void;
-  /** The connections that it has turns with. */
+  /** The connections with which it takes turns. */
   readonly round?: Round;
-  /** Charged with answers that wait to be sent; throws where there are too many. */
+  /** Charged with unsent answers; throws if there are too many. */
   readonly unread?: Unread;
-  /** A server's: what all its connections may do together. */
+  /** Server: the shared budgets of its connections. */
   readonly budgets?: PortBudgets;
-  /** So many bytes have come, or have been taken by the peer's system. */
+  /** This many bytes have arrived, or have been taken by the peer's system. */
   readonly moved?: (bytes: number) => void;
-  /** The peer has shown that it speaks HTTP/2. */
+  /** The peer has proven that it speaks HTTP/2. */
   readonly ready?: () => void;
   /** The connection is over; once. */
   readonly closed?: (error: SvcError) => void;
@@ -102,7 +104,7 @@ export class Connection {
   readonly #budgets: Budgets;
   readonly #watch: Watch | undefined;
   readonly #past = new PastStreams();
-  /** Streams with data that nobody has heard of yet. */
+  /** Streams with undelivered data. */
   readonly #gathering: Stream[] = [];
   #block: HeaderBlock | undefined;
   #lastPeerStream = 0;
@@ -160,13 +162,13 @@ export class Connection {
     return this.#input.frames > 0;
   }
 
-  /** Whether the peer's limit leaves room for one more stream, and what is not sent yet for its header. */
+  /** Whether the peer's limit leaves room for one more stream, and the unsent bytes for its header. */
   get hasRoom(): boolean {
     if (this.#out.bytes >= MAX_UNSENT_BYTES / 2) return false;
     return this.#streams.size < (this.#peerStreams ?? (this.#settled ? MAX_STREAMS : EARLY_STREAMS));
   }
 
-  /** A client's: opens a stream with its header. */
+  /** Client: opens a stream with its header. */
   request(fields: Fields, ended: boolean, listener: StreamListener): Stream {
     if (this.#over) throw this.#over;
     const bytes = listBytes(fields);
@@ -191,7 +193,7 @@ export class Connection {
     });
   }
 
-  /** Takes no more streams, and closes when the last one has ended. */
+  /** Accepts no more streams, and closes when the last one has ended. */
   drain(): void {
     if (this.#over || this.#draining) return;
     this.#draining = true;
@@ -199,7 +201,7 @@ export class Connection {
     this.#finishDraining();
   }
 
-  /** Ends the connection at once, with a word to the peer if its system takes that without waiting. */
+  /** Ends the connection at once, with a GOAWAY if the system takes it without waiting. */
   expel(reason: string): void {
     if (this.#over) return;
     this.#goaway(H2.noError, reason);
@@ -224,8 +226,8 @@ export class Connection {
   }
 
   /**
-   * Of a socket that closes before all that came has been read the system takes back what was just sent. So what still
-   * comes is read, for a while, until the peer has seen why it is left.
+   * If a socket closes before everything received has been read, the system discards what was just sent. So it keeps
+   * reading for a while, until the peer has seen the reason.
    */
   #part(farewell: Uint8Array): void {
     this.socket.once("close", this.options.clock.after(LINGER_MS, () => void this.socket.destroy()));
@@ -233,9 +235,9 @@ export class Connection {
     this.socket.resume();
   }
 
-  // What streams do to their connection.
+  // The interface for streams.
 
-  /** Leaves out the largest fields where the peer does not take all of them; false if it does not take any. */
+  /** Leaves out the largest fields if the peer does not accept all of them; false if it does not accept any. */
   sendHeaders(stream: number, fields: Fields, ended: boolean): boolean {
     const sent = fitting(fields, this.#maxSentHeaderBytes);
     if (!sent) return false;
@@ -290,7 +292,7 @@ export class Connection {
   #schedule(): void {
     if (this.#scheduled || this.#writing || this.#over) return;
     this.#scheduled = true;
-    // Later than a microtask: by then all calls that came together have said all that they have to say at once.
+    // After microtasks: by then all simultaneous calls have queued what they send.
     nextTick(() => {
       this.#scheduled = false;
       this.#flush();
@@ -315,7 +317,7 @@ export class Connection {
     });
   }
 
-  /** Moves data of the waiting streams into the outbox, a frame from each in turn. */
+  /** Moves data of the waiting streams into the outbox, one frame from each in turn. */
   #pump(): void {
     const blocked: Stream[] = [];
     while (this.#ready.length > 0 && this.#out.bytes < WRITE_BYTES) {
@@ -389,14 +391,14 @@ export class Connection {
     });
   }
 
-  /** Takes from one of the peer's budgets; ends the connection, and says false, when that is overdrawn. */
+  /** Takes from one of the peer's budgets; on an overdraft ends the connection and returns false. */
   #charge(name: BudgetName, amount: number): boolean {
     const problem = this.#budgets.spend(name, amount);
     if (problem) this.#fail(H2.calm, problem);
     return problem === undefined;
   }
 
-  /** The peer may answer what it has been sent. */
+  /** Allows the peer to answer what it was sent. */
   #earn(): void {
     this.#budgets.earn("credits", 2);
     this.#budgets.earn("pings", 1);
@@ -407,7 +409,7 @@ export class Connection {
 
   #receive(bytes: Uint8Array): void {
     if (this.#over) {
-      // What still comes is read for the farewell's sake, and not at the expense of others.
+      // Remaining input is read only for the farewell's sake, and not at the expense of others.
       this.#farewellBytes += bytes.length;
       if (this.#farewellBytes > FAREWELL_BYTES) this.socket.pause();
       else if (!this.#share.spend(bytes.length) && !this.#share.resting) this.#share.rest(() => {});
@@ -419,7 +421,7 @@ export class Connection {
     if (!this.#share.resting) this.#work();
   }
 
-  /** Reads frames until there are no more, or the connection has had its share of this turn. */
+  /** Reads frames until there are no more, or the connection has used its share of this turn. */
   #work(): void {
     this.#guarded(() => {
       while (!this.#over && this.#input.next()) {
@@ -445,7 +447,7 @@ export class Connection {
     }
   }
 
-  /** Tells the peer what it did wrong, then ends the connection. */
+  /** Reports the violation to the peer, then ends the connection. */
   #fail(code: number, message: string): void {
     this.#leave(code, new SvcError("unavailable", `the peer broke the rules of HTTP/2: ${message}`), message);
   }
@@ -497,7 +499,7 @@ export class Connection {
     if (this.#receiveWindow < 0) {
       throw new ProtocolError(H2.flowControl, "more data than the connection takes");
     }
-    // The connection as a whole never waits for a slow reader: each stream's own window bounds what it keeps.
+    // The connection as a whole never waits for a slow reader: each stream's own window bounds its data.
     if (this.#receiveWindow < CONNECTION_WINDOW_BYTES / 2) {
       this.sendCredit(0, CONNECTION_WINDOW_BYTES - this.#receiveWindow);
       this.#receiveWindow = CONNECTION_WINDOW_BYTES;
@@ -637,7 +639,7 @@ export class Connection {
     }
   }
 
-  /** What the peer takes, and never more than we take ourselves. */
+  /** The peer's limit, and never more than our own. */
   get #maxSentHeaderBytes(): number {
     return Math.min(this.#peerHeaderBytes, MAX_HEADER_BYTES);
   }

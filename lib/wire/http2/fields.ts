@@ -1,7 +1,7 @@
 /**
- * What header fields of HTTP/2 must be (RFC 9113, 8.2 and 8.3), of requests, responses and trailers.
+ * The rules for HTTP/2 header fields (RFC 9113, 8.2 and 8.3), of requests, responses and trailers.
  *
- * Both roles look: a malformed message ends its stream, whoever sent it, and never reaches what answers it.
+ * Both roles check them: a malformed message ends its stream, whoever sent it, and never reaches the handler.
  */
 
 import { type Fields, sizeOf } from "./hpack.ts";
@@ -35,7 +35,7 @@ const ALLOWED: Record<Section, number> = {
 
 /** A name is a token without capitals. */
 const NAME = /^[0-9a-z!#$%&'*+\-.^_`|~]+$/;
-/** Spaces around a value are let through, against the letter of the standard: servers of gRPC send such messages. */
+/** Spaces around a value are accepted, against the letter of the standard: servers of gRPC send such messages. */
 const NOT_IN_VALUES = /[\0\r\n]/;
 const LENGTH = /^\d{1,15}$/;
 
@@ -73,7 +73,7 @@ function missing(fields: Fields, section: Section, seen: number): string | undef
   return (seen & wanted) === wanted ? undefined : "a request without :method, :scheme or :path";
 }
 
-/** The length that a message announces for its data; `undefined` if it does not, -1 if it announces several. */
+/** The announced length of a message's data; `undefined` if there is none, -1 if there are several. */
 export function contentLength(fields: Fields): number | undefined {
   let length: number | undefined;
   for (const [name, value] of fields) {
@@ -84,8 +84,8 @@ export function contentLength(fields: Fields): number | undefined {
 }
 
 /**
- * The fields that a peer takes which takes `maxBytes` of them: the largest go first, pseudo-headers never.
- * `undefined` if it does not even take those.
+ * The fields for a peer that accepts `maxBytes`: the largest are dropped first, pseudo-headers never. `undefined` if
+ * even those do not fit.
  */
 export function fitting(fields: Fields, maxBytes: number): Fields | undefined {
   let bytes = listBytes(fields);
@@ -100,7 +100,7 @@ export function fitting(fields: Fields, maxBytes: number): Fields | undefined {
   return undefined;
 }
 
-/** What fields count against a limit on them. */
+/** The size of fields for a limit. */
 export function listBytes(fields: Fields): number {
   let bytes = 0;
   for (const field of fields) bytes += sizeOf(field);

@@ -1,5 +1,5 @@
 /**
- * The frames of HTTP/2 (RFC 9113): numbers, how they are written, and how a broken one is told.
+ * The frames of HTTP/2 (RFC 9113): their numbers, writing them, and the errors of broken ones.
  */
 
 import { Buffer } from "node:buffer";
@@ -7,12 +7,12 @@ import { giveBack, giveBackAll } from "../given_back.ts";
 
 export const PREFACE = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/** Largest payload that we take; the least that the standard lets us announce. */
+/** Largest payload that we accept; the least that the standard lets us announce. */
 export const MAX_FRAME_BYTES = 16_384;
 export const MAX_WINDOW_BYTES = 2 ** 31 - 1;
 export const FRAME_HEADER_BYTES = 9;
 
-/** What the outbox takes from memory at a time. */
+/** Allocation unit of the outbox. */
 const BLOCK_BYTES = 64 * 1024;
 
 export const TYPE = {
@@ -38,7 +38,7 @@ export const SETTING = {
   headerBytes: 6,
 } as const;
 
-/** Error codes of HTTP/2 that are used here. */
+/** The HTTP/2 error codes used here. */
 export const H2 = {
   noError: 0,
   protocol: 1,
@@ -59,12 +59,12 @@ export class ProtocolError extends Error {
   }
 }
 
-/** Bytes on their way out, in one growing block. */
+/** Outgoing bytes, in one growing block. */
 export class Outbox {
   #block = Buffer.alloc(0);
   #start = 0;
   #end = 0;
-  /** What is being written, and may be part of the block. */
+  /** The bytes being written, which may be part of the block. */
   #taken: Uint8Array | undefined;
 
   get bytes(): number {
@@ -97,7 +97,7 @@ export class Outbox {
     this.#end += bytes.length;
   }
 
-  /** What has gathered, to be written; it is not touched again until `written` hears of it. */
+  /** The collected bytes, for writing; they stay untouched until `written`. */
   take(): Uint8Array | undefined {
     if (this.bytes === 0) return undefined;
     const bytes = this.#block.subarray(this.#start, this.#end);
@@ -105,7 +105,7 @@ export class Outbox {
     return this.#taken = bytes;
   }
 
-  /** What was taken has been written: its memory is used again. */
+  /** The taken bytes have been written: their memory is reused. */
   written(): void {
     const bytes = this.#taken;
     this.#taken = undefined;
@@ -135,7 +135,7 @@ export function unpadded(flags: number, payload: Uint8Array): Uint8Array {
   return payload.subarray(1, payload.length - padding);
 }
 
-/** Refuses a stream that depends on itself. All else that is said of priorities is nothing to us. */
+/** Refuses a stream that depends on itself. Priorities have no other effect. */
 export function checkPriority(id: number, priority: Uint8Array): void {
   if ((readUint32(priority, 0) & 0x7fffffff) !== id) return;
   throw new ProtocolError(H2.protocol, `stream ${id} depends on itself`);

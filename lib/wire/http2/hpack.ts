@@ -1,8 +1,8 @@
 /**
  * HPACK (RFC 7541): the compression of HTTP/2 header fields, one encoder and one decoder per connection.
  *
- * The decoder reads everything the standard allows and bounds what it keeps and how much it unpacks. The encoder is
- * plain: static table, a dynamic table that fills up once with fields worth repeating, no Huffman code.
+ * The decoder accepts everything that the standard allows and bounds what it keeps and unpacks. The encoder is plain:
+ * static table, a dynamic table that fills up once with fields worth repeating, no Huffman code.
  */
 
 import { huffmanText, latin1, once } from "./huffman.ts";
@@ -12,17 +12,17 @@ export type Fields = readonly (readonly [name: string, value: string])[];
 
 export class HpackError extends Error {}
 
-/** A block that is right, and unpacks to so much that nobody means well by it. */
+/** A valid block that unpacks to a hostile size. */
 export class HpackBomb extends HpackError {}
 
 const TABLE_BYTES = 4096;
-/** A block may unpack to this many times the bytes that are taken, so that both sides' tables stay in step. */
+/** A block may unpack to this many times the accepted bytes, so that both sides' tables stay in step. */
 const MAX_EXCESS = 64;
 
-/** What an entry costs on top of its text (RFC 7541 §4.1). */
+/** Cost of an entry besides its text (RFC 7541 §4.1). */
 const ENTRY_BYTES = 32;
 
-/** Names whose fields repeat from call to call on a connection; all others would only push these out. */
+/** Names of fields that repeat from call to call on a connection; others would only push these out. */
 const REPEATED = new Set([
   ":authority",
   ":path",
@@ -100,10 +100,10 @@ const STATIC: Fields = [
   ["www-authenticate", ""],
 ];
 
-/** The fields that a peer has had us remember: a ring, so that one more costs the same however many there are. */
+/** The decoder's dynamic table: a ring, so that an insertion costs the same at any size. */
 class DynamicTable {
   readonly #ring: ([string, string] | undefined)[] = Array(TABLE_BYTES / ENTRY_BYTES);
-  /** Where the newest is. */
+  /** Index of the newest. */
   #newest = 0;
   #length = 0;
   #bytes = 0;
@@ -130,7 +130,7 @@ class DynamicTable {
     this.#evict(maxBytes);
   }
 
-  /** Forgets the oldest until the others take at most `bytes`. */
+  /** Drops the oldest until the others take at most `bytes`. */
   #evict(bytes: number): void {
     while (this.#length > 0 && this.#bytes > bytes) {
       const oldest = (this.#newest + --this.#length) % this.#ring.length;
@@ -140,7 +140,7 @@ class DynamicTable {
   }
 }
 
-/** Decodes header blocks in the order in which they arrive on one connection. */
+/** Decodes the header blocks of one connection in the order of their arrival. */
 export class HpackDecoder {
   readonly #dynamic = new DynamicTable();
   #added = 0;
@@ -156,7 +156,7 @@ export class HpackDecoder {
     return this.#listBytes;
   }
 
-  /** How many fields of the last block went into the table. */
+  /** The number of fields of the last block that entered the table. */
   get added(): number {
     return this.#added;
   }
@@ -246,7 +246,7 @@ export class HpackDecoder {
   }
 }
 
-/** Encodes header blocks in the order in which they leave on one connection. */
+/** Encodes the header blocks of one connection in the order of their departure. */
 export class HpackEncoder {
   /** Position of each field, counted from the oldest; the table only grows until it is full. */
   readonly #dynamic = new Map<string, Map<string, number>>();
@@ -257,7 +257,7 @@ export class HpackEncoder {
   #bytes = new Uint8Array(512);
   #length = 0;
 
-  /** Takes the peer's limit for the table: the next block starts it anew. */
+  /** Applies the peer's limit for the table: the next block restarts the table. */
   resize(tableBytes: number): void {
     this.#tableBytes = Math.min(TABLE_BYTES, tableBytes);
     this.#dynamic.clear();
@@ -341,7 +341,7 @@ interface StaticName {
   readonly values: Map<string, number>;
 }
 
-/** The same for all connections; made when the first of them needs it. */
+/** Shared by all connections; created on first use. */
 const staticNames = once(() => {
   const names = new Map<string, StaticName>();
   for (const [index, [name, value]] of STATIC.entries()) {
@@ -352,7 +352,7 @@ const staticNames = once(() => {
   return names;
 });
 
-/** What a field counts in tables and lists. */
+/** The size of a field in tables and lists. */
 export function sizeOf([name, value]: readonly [string, string]): number {
   return name.length + value.length + ENTRY_BYTES;
 }

@@ -1,8 +1,8 @@
 /**
  * The Huffman code of HPACK (RFC 7541, appendix B), decoded half a byte at a time from a table.
  *
- * Promises that decoding takes the same few steps for every byte, whatever the symbols, and refuses what the standard
- * refuses: codes that do not exist, the end of string within a string, and padding that is long or not all ones.
+ * Decoding takes the same few steps for every byte, whatever the symbols, and refuses what the standard refuses:
+ * unknown codes, the end-of-string symbol within a string, and padding that is too long or not all ones.
  */
 
 import { Buffer } from "node:buffer";
@@ -26,10 +26,10 @@ const END_OF_STRING = 256;
 /** Bits of padding that may follow the last symbol. */
 const PADDING_BITS = 7;
 
-/** Text of strings as long as this takes no memory but its own. */
+/** Shorter strings need no memory except their own. */
 const SCRATCH_BYTES = 4096;
 
-/** An entry of the table: the state that follows, above it a symbol of 8 bits, above that whether there is one. */
+/** A table entry: the next state, above it a symbol of 8 bits, above that whether there is one. */
 const SYMBOL_SHIFT = 8;
 const COMPLETE = 1 << 16;
 const BROKEN = 0xffffffff;
@@ -39,11 +39,11 @@ interface Table {
   readonly steps: Uint32Array;
   /** By state: whether a string may end there. */
   readonly ends: Uint8Array;
-  /** Where the text of a string is put together. */
+  /** Buffer for the text of a string. */
   readonly text: Uint8Array;
 }
 
-/** The same for all connections; made when the first of them needs it. */
+/** Shared by all connections; created on first use. */
 const table = once(makeTable);
 
 /** The text of a string; `undefined` if it is broken. One character per byte. */
@@ -67,7 +67,7 @@ export function huffmanText(bytes: Uint8Array): string | undefined {
   return whole;
 }
 
-/** Below this many bytes the engine is quicker than a call into the runtime. */
+/** Below this size the engine is faster than a call into the runtime. */
 const SHORT_BYTES = 24;
 
 /** Bytes as text, one character each. */
@@ -107,7 +107,7 @@ function makeTable(): Table {
   return { steps, ends, text: new Uint8Array(SCRATCH_BYTES) };
 }
 
-/** Follows four bits from a node. No code is that short, so that at most one symbol is completed on the way. */
+/** Follows four bits from a node. Codes are longer, so at most one symbol is completed on the way. */
 function step(tree: readonly [number, number][], node: number, half: number): number {
   let complete = 0;
   for (let bit = 3; bit >= 0; bit--) {
@@ -119,7 +119,7 @@ function step(tree: readonly [number, number][], node: number, half: number): nu
   return complete | node;
 }
 
-/** What `make` makes, when it is asked for first. */
+/** The result of `make`, created on first use. */
 export function once<T>(make: () => T): () => T {
   let made: T | undefined;
   return () => made ??= make();

@@ -1,8 +1,8 @@
 /**
- * From the bytes of a socket to the frames of HTTP/2, and from frames to header blocks.
+ * From the bytes of a socket to HTTP/2 frames, and from frames to header blocks.
  *
- * Owns what a peer has sent of a frame or a block before the rest of it. Promises that these bytes are copied once,
- * however small the pieces are in which they come, and that nothing of the chunks they came in is kept.
+ * Owns the received part of an incomplete frame or block. Its bytes are copied once, however small the pieces are in
+ * which they arrive, and nothing keeps those pieces alive.
  */
 
 import { Buffer } from "node:buffer";
@@ -18,22 +18,22 @@ import {
   TYPE,
 } from "./frame.ts";
 
-/** Bytes of one header block as it travels, over all its frames. */
+/** Limit of one header block as it travels, over all its frames. */
 const MAX_BLOCK_BYTES = 256 * 1024;
-/** What is taken from memory for the beginning of a frame or block; it grows with what comes. */
+/** First allocation for an incomplete frame or block; it grows with the received bytes. */
 const FIRST_BYTES = 256;
 
 const NOTHING: Uint8Array = new Uint8Array();
 
-/** Part of the error of a client whose server answers in another language, that of TLS as it seems. */
+/** The hint in a client's error if the server seems to speak TLS. */
 export const WITH_TLS = "does the server want TLS?";
 
-/** Bytes that grow up to a limit which their owner watches over. */
+/** Growing bytes whose owner enforces a limit. */
 class Gathered {
   #bytes = NOTHING;
   length = 0;
 
-  /** What has been gathered. */
+  /** The collected bytes. */
   get bytes(): Uint8Array {
     return this.#bytes.subarray(0, this.length);
   }
@@ -42,7 +42,7 @@ class Gathered {
   append(bytes: Uint8Array, wanted: number): void {
     const length = this.length + bytes.length;
     if (length > this.#bytes.length) {
-      // Memory is given for what has come, never for what a peer only promises.
+      // Memory follows the received bytes, never a peer's announcement.
       const grown = Buffer.allocUnsafeSlow(Math.max(length, Math.min(wanted, FIRST_BYTES + 2 * length)));
       grown.set(this.bytes);
       giveBack(this.#bytes);
@@ -52,7 +52,7 @@ class Gathered {
     this.length = length;
   }
 
-  /** All the memory there is, of which there is none from now on. */
+  /** Takes all the memory away. */
   clear(): Uint8Array {
     const bytes = this.#bytes;
     this.#bytes = NOTHING;
@@ -61,19 +61,19 @@ class Gathered {
   }
 }
 
-/** Cuts what comes from a socket into frames. */
+/** Cuts the bytes of a socket into frames. */
 export class FrameReader {
   type = 0;
   flags = 0;
   stream = 0;
-  /** Good until the next call of `push` or `release`; whoever keeps it for longer copies it. */
+  /** Valid until the next `push` or `release`; copy it to keep it longer. */
   payload = NOTHING;
-  /** How many frames have been read: none until the first one, which is always SETTINGS. */
+  /** Frames read so far: none before the first one, which is always SETTINGS. */
   frames = 0;
   #chunk = NOTHING;
   #at = 0;
   readonly #begun = new Gathered();
-  /** What frames came in that have been read. */
+  /** The size of all frames read. */
   readonly #spent: Uint8Array[] = [];
   #prefaceLeft: number;
 
@@ -81,14 +81,14 @@ export class FrameReader {
     this.#prefaceLeft = role === "server" ? PREFACE.length : 0;
   }
 
-  /** Whether the peer has begun a frame without ending it. */
+  /** Whether a frame is incomplete. */
   get inFrame(): boolean {
     return this.#begun.length > 0;
   }
 
-  /** Takes what has come. */
+  /** Takes received bytes. */
   push(bytes: Uint8Array): void {
-    // Parts of a Buffer are Buffers, which take the runtime several times as long to make.
+    // Parts of a Buffer are Buffers, which the runtime creates several times as slowly.
     bytes = new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length);
     const unread = this.#chunk.subarray(this.#at);
     if (unread.length > 0) {
@@ -106,7 +106,7 @@ export class FrameReader {
     }
   }
 
-  /** Reads the next frame into the fields; false if not all of it is here. */
+  /** Reads the next frame into the fields; false if it is incomplete. */
   next(): boolean {
     if (this.inFrame) return this.#resume();
     const left = this.#chunk.length - this.#at;
@@ -122,7 +122,7 @@ export class FrameReader {
     return false;
   }
 
-  /** Lets go of all that has been read, the payload included. */
+  /** Releases everything read, the payload included. */
   release(): void {
     if (this.#at >= this.#chunk.length && this.#at > 0) {
       this.#spent.push(this.#chunk);
@@ -132,7 +132,7 @@ export class FrameReader {
     while (this.#spent.length > 0) giveBack(this.#spent.pop()!);
   }
 
-  /** Goes on with a frame of which only the beginning was here. */
+  /** Continues an incomplete frame. */
   #resume(): boolean {
     if (!this.#gather(FRAME_HEADER_BYTES)) return false;
     if (!this.#gather(FRAME_HEADER_BYTES + this.#lengthOf(this.#begun.bytes, 0))) return false;
@@ -141,7 +141,7 @@ export class FrameReader {
     return true;
   }
 
-  /** Whether there are `wanted` bytes of the frame now. */
+  /** Whether the frame has `wanted` bytes now. */
   #gather(wanted: number): boolean {
     const missing = wanted - this.#begun.length;
     if (missing > 0) {
@@ -152,7 +152,7 @@ export class FrameReader {
     return this.#begun.length >= wanted;
   }
 
-  /** The length of a payload whose frame is known from its header, whether or not the rest ever comes. */
+  /** The length of a payload, known from the frame's header before the rest arrives. */
   #lengthOf(bytes: Uint8Array, at: number): number {
     const length = (bytes[at] << 16) | (bytes[at + 1] << 8) | bytes[at + 2];
     if (length > MAX_FRAME_BYTES) throw new ProtocolError(H2.frameSize, `frame of ${length} bytes`);
@@ -178,7 +178,7 @@ function wantsTls(bytes: Uint8Array): boolean {
   return beginning === "HTTP/" || beginning.startsWith("\x15\x03");
 }
 
-/** A header block that takes more than one frame. */
+/** A header block of more than one frame. */
 export class HeaderBlock {
   readonly #parts = new Gathered();
   #frameBytes = 0;
@@ -196,7 +196,7 @@ export class HeaderBlock {
     this.#parts.append(part, MAX_BLOCK_BYTES);
   }
 
-  /** The fields have been read: the bytes are given back. */
+  /** The fields have been read: frees the bytes. */
   release(): void {
     giveBack(this.#parts.clear());
   }

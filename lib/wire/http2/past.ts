@@ -1,12 +1,12 @@
 /**
- * The streams of a connection that ended last, so that frames which come late can be told from those which are wrong.
+ * The streams of a connection that ended last, by which late frames are told from wrong ones.
  */
 
-/** How many are remembered; older ones count as never opened. */
+/** Number of remembered streams; older ones count as never opened. */
 const PAST_STREAMS = 1024;
 
 export class PastStreams {
-  /** Numbers of streams; negative where the peer had not sent its last frame. */
+  /** Numbers of streams; negative if the peer had not sent its last frame. */
   #ids = new Int32Array();
   #next = 0;
 
@@ -16,7 +16,7 @@ export class PastStreams {
     this.#next = (this.#next + 1) % PAST_STREAMS;
   }
 
-  /** The peer has said that it sends no more frames of the stream. */
+  /** The peer has announced that it sends no more frames of the stream. */
   peerHasReset(id: number): void {
     const at = this.#ids.indexOf(-id);
     if (at >= 0) this.#ids[at] = id;

@@ -1,5 +1,5 @@
 /**
- * SETTINGS of HTTP/2: how they are written, read and found wrong.
+ * SETTINGS of HTTP/2: writing, reading and checking them.
  */
 
 import { Buffer } from "node:buffer";
@@ -25,8 +25,8 @@ export function settingsIn(payload: Uint8Array): number {
 }
 
 /**
- * The settings by number. Of one that is there several times only the last counts: applying each of them would be
- * work without end for whoever reads a frame full of them.
+ * The settings by number. Of duplicates only the last counts: applying each would cost endless work for a frame full
+ * of them.
  */
 export function readSettings(payload: Uint8Array, byServer: boolean): ReadonlyMap<number, number> {
   const last = new Map<number, number>();

@@ -1,5 +1,5 @@
 /**
- * One stream of an HTTP/2 connection: a header and data each way, and perhaps trailers.
+ * One stream of an HTTP/2 connection: a header and data in each direction, and perhaps trailers.
  *
  * Owns the stream's two windows, its unsent data and its end. The connection decides when data goes out.
  */
@@ -14,72 +14,72 @@ import { FLAG, H2, MAX_WINDOW_BYTES, type Outbox, TYPE } from "./frame.ts";
 
 /** What a peer may send on one stream before we have read it. */
 export const STREAM_WINDOW_BYTES = 1024 * 1024;
-/** The writer of a stream is asked to wait while this much of its data is queued. */
+/** Queued data at which a stream's writer should wait. */
 const HIGH_WATER_BYTES = 64 * 1024;
-/** Pieces of data below this size are put together before anybody hears of them. */
+/** Smaller pieces of data are joined before they are delivered. */
 const SMALL_BYTES = 1024;
 
 /**
- * What the owner of a stream hears. `closed` comes last and once; with an error unless both sides ended well, and
- * `untouched` where the peer says that it has done nothing about the stream, so that it can be tried again.
+ * The owner's view of a stream. `closed` comes last and once; with an error unless both sides ended well, and
+ * `untouched` if the peer states that it has not processed the stream, so that it can be retried.
  */
 export interface StreamListener {
-  /** The answer's header, then perhaps trailers. A server gets the request's header on accepting. */
+  /** The answer's header, then perhaps trailers. A server gets the request's header when it accepts. */
   headers(fields: Fields, ended: boolean): void;
-  /** Bytes of the body, lent for the call: whoever keeps them copies them. Give `stream.credit` back once they are read. */
+  /** Bytes of the body, on loan for the call: copy them to keep them. Call `stream.credit` once they are read. */
   data(bytes: Uint8Array): void;
   ended(): void;
-  /** Whether the peer has begun a message and owes the rest of it to a reader. */
+  /** Whether the peer owes a reader the rest of a message. */
   readonly owed?: boolean;
   closed(error: SvcError | undefined, untouched?: boolean): void;
 }
 
-/** A budget for answers that wait. */
+/** A budget for unread answers. */
 export type Unread = Pick<ByteBudget, "take" | "give" | "check" | "roomBytes">;
 
-/** What a stream needs of its connection. */
+/** The connection as its streams see it. */
 interface Carrier {
   readonly isServer: boolean;
-  /** False if the peer takes no fields of that size. */
+  /** False if the peer accepts no fields of that size. */
   sendHeaders(stream: number, fields: Fields, ended: boolean): boolean;
   sendReset(stream: number, code: number): void;
   sendCredit(stream: number, bytes: number): void;
-  /** Charged with data that waits to be sent. */
+  /** Charged with unsent data. */
   readonly unread?: Unread;
-  /** Says that a stream has something to send. */
+  /** Schedules the stream for sending. */
   enqueue(stream: Stream): void;
-  /** Says that a stream has gathered data, to be handed on once what has come is read. */
+  /** Schedules the delivery of the stream's collected data after the current read. */
   gathers(stream: Stream): void;
   remove(stream: Stream): void;
-  /** Notes that the peer has made us reset a stream. */
+  /** Counts a reset that the peer has caused. */
   blame(): void;
 }
 
 export class Stream {
-  /** Set by whoever opens or accepts the stream. */
+  /** Set by the opener or accepter of the stream. */
   listener: StreamListener | undefined;
   closed = false;
   /** Whether the connection has this stream in its queue. */
   queued = false;
-  /** Of data that waits for the peer, and of messages that the peer has begun. */
+  /** Of unsent data, and of incomplete messages. */
   #unread: Stay | undefined;
   #owed: Stay | undefined;
   #sentBytes = 0;
   readonly #unsent: Uint8Array[] = [];
   #unsentBytes = 0;
-  /** The memory among it that is given back when it is out. */
+  /** The memory among it that is returned after sending. */
   #given: Set<ArrayBufferLike> | undefined;
   #trailers: Fields | undefined;
   #endWanted = false;
   #sentEnd = false;
   #receivedEnd = false;
   #wasReset = false;
-  /** Whether the peer's header has come; what follows are trailers. */
+  /** Whether the peer's header has arrived; later fields are trailers. */
   #opened: boolean;
-  /** What the peer's header says how much data there is, and how much has come. */
+  /** The announced size of the data, and the received size. */
   #announcedBytes: number | undefined;
   #receivedBytes = 0;
-  /** Small pieces of data that nobody has heard of yet. */
+  /** Small pieces of data, not delivered yet. */
   #gathered: Uint8Array[] | undefined;
   #receiveWindow = STREAM_WINDOW_BYTES;
   #owedBytes = 0;
@@ -95,12 +95,12 @@ export class Stream {
     if (header) this.#announcedBytes = contentLength(header);
   }
 
-  /** Whether the peer has said that it sends nothing more. */
+  /** Whether the peer sends nothing more. */
   get peerIsDone(): boolean {
     return this.#receivedEnd || this.#wasReset;
   }
 
-  /** Whether something is left to send. */
+  /** Whether there is something to send. */
   get waiting(): boolean {
     return !this.closed && (this.#unsentBytes > 0 || (this.#endWanted && !this.#sentEnd));
   }
@@ -111,8 +111,8 @@ export class Stream {
   }
 
   /**
-   * Sends data; a returned promise asks the caller to wait. Resolves when the stream closes, too. Throws
-   * `resource_exhausted` where the peer has left too much unread.
+   * Sends data; a returned promise asks the caller to wait, and also resolves when the stream closes. Throws
+   * `resource_exhausted` if the peer has left too much unread.
    */
   send(bytes: Uint8Array): Promise<void> | undefined {
     if (this.closed || this.#endWanted) return undefined;
@@ -121,7 +121,7 @@ export class Stream {
     return this.#added(bytes.length);
   }
 
-  /** The same with `head` before it, and with bytes that are the stream's from now on: it gives back their memory. */
+  /** The same with `head` before it, and with bytes that the stream owns from now on: it returns their memory. */
   give(head: Uint8Array, bytes: Uint8Array): Promise<void> | undefined {
     if (this.closed || this.#endWanted) return undefined;
     this.connection.unread?.take(head.length + bytes.length);
@@ -131,7 +131,7 @@ export class Stream {
     return this.#added(head.length + bytes.length);
   }
 
-  /** What may wait to be sent. */
+  /** The budget of unsent data. */
   get unread(): Unread | undefined {
     return this.connection.unread;
   }
@@ -144,7 +144,7 @@ export class Stream {
     return this.#drained.promise;
   }
 
-  /** Ends our side once the data is out, with trailers if there are any. */
+  /** Ends our side after the data, with trailers if there are any. */
   end(trailers?: Fields): void {
     if (this.closed || this.#endWanted) return;
     this.#endWanted = true;
@@ -165,7 +165,7 @@ export class Stream {
     this.connection.blame();
   }
 
-  /** Resets the stream if nothing has moved on it for too long. */
+  /** Resets the stream if it has made no progress for too long. */
   endStalled(nowMs: number): void {
     this.#unread ??= new Stay();
     this.#owed ??= new Stay();
@@ -177,7 +177,7 @@ export class Stream {
     this.reset(H2.cancel, new SvcError("canceled", problem));
   }
 
-  /** Lets the peer send this many bytes more: the reader has taken them. */
+  /** Allows the peer this many more bytes: the reader has consumed them. */
   credit(bytes: number): void {
     this.#owedBytes += bytes;
     if (this.#owedBytes < STREAM_WINDOW_BYTES / 4 || this.#receivedEnd || this.closed) return;
@@ -186,7 +186,7 @@ export class Stream {
     this.#owedBytes = 0;
   }
 
-  /** Ends the stream here without a word to the peer. */
+  /** Ends the stream here without notice to the peer. */
   finish(error: SvcError | undefined, untouched = false): void {
     if (this.closed) return;
     this.closed = true;
@@ -199,9 +199,9 @@ export class Stream {
     this.listener?.closed(error, untouched);
   }
 
-  // What the connection does to its streams.
+  // The interface for the connection.
 
-  /** Sends up to `room` bytes of data and the end, if it is due; returns how many bytes of data. */
+  /** Sends up to `room` bytes of data, and the end if it is due; returns the number of data bytes. */
   pump(room: number, out: Outbox): number {
     const bytes = Math.max(0, Math.min(room, this.sendWindow, this.#unsentBytes));
     const last = bytes === this.#unsentBytes && this.#endWanted;
@@ -269,7 +269,7 @@ export class Stream {
     if (this.#receivedEnd || this.closed) return;
     this.handOn();
     const announced = this.#announcedBytes;
-    // An answer without data may tell of the data that there would be (to HEAD, or with status 304).
+    // An answer without data may announce the size that it would have (to HEAD, or with status 304).
     const empty = this.#receivedBytes === 0 && !this.connection.isServer;
     if (announced !== undefined && announced !== this.#receivedBytes && !empty) return this.#wrongLength();
     this.#receivedEnd = true;
@@ -287,7 +287,7 @@ export class Stream {
     this.connection.gathers(this);
   }
 
-  /** Hands on the pieces of data that have been gathered, as one. */
+  /** Delivers the collected data as one piece. */
   handOn(): void {
     const pieces = this.#gathered;
     if (!pieces) return;
@@ -297,7 +297,7 @@ export class Stream {
 
   receiveReset(code: number): void {
     this.#wasReset = true;
-    // After its answer a server may tell a client to stop sending: no failure. A client that resets gives up.
+    // After its answer a server may tell a client to stop sending, which is no failure. A client that resets gives up.
     const answered = this.#receivedEnd && !this.connection.isServer;
     if (code === H2.noError && answered) return this.finish(undefined);
     const canceled = code === H2.cancel || code === H2.noError;
@@ -334,7 +334,7 @@ export class Stream {
     }
   }
 
-  /** Some bytes are out, or never will be. */
+  /** The bytes have been sent, or never will be. */
   #out(bytes: Uint8Array): void {
     if (this.#given?.delete(bytes.buffer)) giveBackAll(bytes);
   }
@@ -349,7 +349,7 @@ export class Stream {
   }
 }
 
-/** Whether a header comes before the one that counts. */
+/** Whether the header is an interim one (1xx). */
 function interim(fields: Fields): boolean {
   return fields.some(([name, value]) => name === ":status" && value.startsWith("1"));
 }

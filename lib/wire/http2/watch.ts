@@ -1,37 +1,36 @@
 /**
- * How long a client's connection of HTTP/2 may stay in a state in which nothing comes of it. (How long a server may take
- * is for those to say who call it.)
+ * Deadlines of a client's HTTP/2 connection for states without progress. (Callers set the deadlines of servers.)
  *
- * Looks at the connection every few seconds in place of setting a timer for every frame. Promises that a peer which
- * neither says anything useful nor answers pings is let go, and that one which answers may stay for ever.
+ * It checks the connection every few seconds instead of setting a timer for every frame. A peer that neither sends
+ * anything useful nor answers pings is dropped, and one that answers may stay forever.
  */
 
 import type { Clock } from "../../base/clock.ts";
 
-/** How often it looks; deadlines are late by up to this. */
+/** Interval of the checks; deadlines are late by up to this. */
 const LOOK_MS = 5_000;
-/** From the beginning to the first frame. */
+/** From the start to the first frame. */
 const HANDSHAKE_MS = 10_000;
 /** From the first to the last byte of a frame: 16 KB at the pace of an old modem. */
 const FRAME_MS = 30_000;
 /** From the first to the last frame of a header block. */
 const BLOCK_MS = 10_000;
-/** Until the peer's system has taken what was written, a quarter of a megabyte or so. */
+/** Until the peer's system has taken a write of about a quarter of a megabyte. */
 const WRITE_MS = 120_000;
-/** Until a peer makes room for some of the data that waits on a stream, or sends more of a message that it has begun. */
+/** Until a peer makes room for data waiting on a stream, or sends more of an incomplete message. */
 export const STALL_MS = 120_000;
-/** A peer that says nothing for so long is asked whether it is there. */
+/** A peer that is silent this long gets a ping. */
 const QUIET_MS = 60_000;
-/** How long it has to answer. */
+/** Time limit of its answer. */
 const ANSWER_MS = 20_000;
 
-/** What there is to see of a connection. What changes from one stay in a state to the next stands for the stay. */
+/** The observable state of a connection. A value that changes marks a new stay. */
 interface State {
-  /** Frames that have come. */
+  /** Frames received. */
   readonly frames: number;
-  /** Whether the peer has begun a frame without ending it. */
+  /** Whether a frame is incomplete. */
   readonly inFrame: boolean;
-  /** A header block that has begun. */
+  /** The incomplete header block. */
   readonly block: unknown;
   /** The write under way. */
   readonly write: unknown;
@@ -39,19 +38,19 @@ interface State {
 
 interface Watched {
   state(): State;
-  /** Ends the streams on which nothing has moved for too long. */
+  /** Resets the streams without progress. */
   endStalled(nowMs: number): void;
-  /** Asks a quiet peer for a sign of life. */
+  /** Pings a quiet peer. */
   ask(): void;
   cut(reason: string): void;
 }
 
-/** Since when something has been the same. */
+/** How long something has stayed the same. */
 export class Stay {
   #what: unknown;
   #sinceMs = 0;
 
-  /** How long `what` has been what it is; 0 while it is `undefined`. */
+  /** How long `what` has been unchanged; 0 while it is `undefined`. */
   ms(what: unknown, nowMs: number): number {
     if (what !== this.#what) {
       this.#what = what;
@@ -61,7 +60,7 @@ export class Stay {
   }
 }
 
-/** Watches over a connection until it is stopped. */
+/** Watches a connection until it is stopped. */
 export class Watch {
   readonly #quiet = new Stay();
   readonly #frame = new Stay();
