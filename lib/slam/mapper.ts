@@ -33,8 +33,15 @@ const STEPS_FINAL = 30;
 /** A scan that fits so badly may be as far off as after so long a way. */
 const POOR_SCORE = 0.4;
 const POOR_PATH_M = 3;
-/** After so many nodes in a row that are not found in the map, the robot is somewhere else. */
-const UNSEEN_MAX = 15;
+/** A node that fits the map so badly where it is thought to be, or so much worse than usual, is strange there. */
+const STRANGE_FIT = 0.3;
+const STRANGE_DROP = 0.2;
+/** The map must know so much of it. */
+const STRANGE_KNOWN = 0.6;
+/** How fast the usual fit follows the latest. */
+const FIT_SHARE = 0.1;
+/** After so many strange nodes in a row, the robot may have been carried away. */
+const STRANGE_MAX = 3;
 /** How uncertain it is then where it is, as the length of a way. */
 const LOST_PATH_M = 1000;
 /** At the end all nodes are looked for again, until this adds little. */
@@ -57,9 +64,12 @@ export class Mapper implements Mapping {
   #submapCount = 0;
   /** The last node since the robot was last put somewhere. */
   #previous: MapNode | undefined;
-  /** The first node whose place in the given map nobody knows; undefined where the robot is placed. */
+  /** The first node whose place in the given map nobody knows for sure; undefined where the robot is placed. */
   #unplaced: number | undefined;
-  #unseen = 0;
+  /** Whether there is a place where the robot is thought to be nevertheless. */
+  #isDoubted = false;
+  #strange = 0;
+  #usualFit = 0.5;
   #submapsAtTrim = 0;
   #driftFrom: { readonly submap: MapSubmap; readonly ways: ReadonlyMap<MapSubmap, number> } | undefined;
   #waiting: MapNode[] = [];
@@ -118,7 +128,8 @@ export class Mapper implements Mapping {
   }
 
   pose(): Pose2d | undefined {
-    return this.#last && this.#unplaced === undefined ? this.#toMap(this.#last.pose) : undefined;
+    const isKnown = this.#unplaced === undefined || this.#isDoubted;
+    return this.#last && isKnown ? this.#toMap(this.#last.pose) : undefined;
   }
 
   /** The last scan as seen from the last node: it moves with that node when the map is optimised. */
@@ -163,7 +174,9 @@ export class Mapper implements Mapping {
     this.#nodes.push(node);
     this.#previous = node;
     for (const submap of into) submap.nodes.push(node);
-    this.#tieNode(node, previous);
+    // The robot may have been carried away between the two.
+    const isFirstUnplaced = node.index === this.#unplaced;
+    this.#tieNode(node, isFirstUnplaced ? undefined : previous);
     if (this.start.options.optimizeEveryNodes > 0 || this.start.mode === "localize") this.#waiting.push(node);
     this.#nodesSince++;
     if (this.start.mode === "localize") this.#trimOwn();
@@ -214,6 +227,7 @@ export class Mapper implements Mapping {
 
   work(): boolean {
     if (this.#unplaced !== undefined) return this.#findPlace();
+    if (this.start.mode === "localize" && this.#places.prepare(this.#given())) return true;
     const node = this.#waiting.shift();
     if (node) {
       this.#lookFor(node);
@@ -280,26 +294,33 @@ export class Mapper implements Mapping {
     if (node.submaps.length === 0) return;
     const closures = this.#search.closuresOf(node, this.#submaps, this.#waysFrom(node.submaps[0]), true);
     this.#believe(closures);
-    this.#unseen = closures.length > 0 ? 0 : this.#unseen + 1;
-    if (this.start.mode === "localize" && this.#unseen >= UNSEEN_MAX) this.#lose();
+    if (this.start.mode === "localize") this.#watch(node);
   }
 
-  /** Nothing of the map is where the robot should see it: it has been moved. */
-  #lose(): void {
+  /** Notices that nothing of the map is where the robot should see it: it may have been carried away. */
+  #watch(node: MapNode): void {
+    const seen = this.#places.fitOf(node);
+    if (!seen || seen.known < STRANGE_KNOWN) return;
+    if (seen.knownFit > Math.max(STRANGE_FIT, this.#usualFit - STRANGE_DROP)) {
+      this.#usualFit += FIT_SHARE * (seen.knownFit - this.#usualFit);
+      this.#strange = 0;
+      return;
+    }
+    if (++this.#strange < STRANGE_MAX) return;
+    this.#strange = 0;
+    this.#isDoubted = true;
+    this.#unplaced = this.#nodeCount;
     this.#local.restart();
     this.#places.reset();
-    this.#previous = undefined;
     this.#waiting = [];
-    this.#unseen = 0;
     this.#pathM += LOST_PATH_M;
-    this.#unplaced = this.#nodeCount;
   }
 
   /** Looks for the robot in the whole of the given map; false if there is nothing to do before the next scan. */
   #findPlace(): boolean {
     for (const node of this.#waiting.splice(0)) this.#places.add(node);
     const isWorking = this.#places.work(this.#given());
-    const found = this.#places.found();
+    const found = this.#isDoubted ? this.#places.foundInstead() : this.#places.found();
     if (found) this.#place(found);
     return isWorking;
   }
@@ -318,6 +339,8 @@ export class Mapper implements Mapping {
       this.#graph.setPose(one.variable, compose2d(shift, this.#graph.pose(one.variable)));
     }
     this.#unplaced = undefined;
+    this.#isDoubted = false;
+    this.#usualFit = fit;
     this.#driftFrom = undefined;
     const submap = this.#nearest(pose, this.#given());
     if (submap) {

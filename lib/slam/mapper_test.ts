@@ -5,7 +5,7 @@ import { replay } from "./evaluation/replay.ts";
 import { scoreRelations } from "./evaluation/relations.ts";
 import { Mapper } from "./mapper.ts";
 import { MAPPER_DEFAULTS } from "./mapping.ts";
-import { between2d, type Pose2d } from "./pose2d.ts";
+import { between2d, compose2d, inverse2d, type Pose2d } from "./pose2d.ts";
 
 const VIEW = { beams: 181, fieldRad: Math.PI, noiseM: 0.01 };
 /** Twice around the ring. */
@@ -139,6 +139,45 @@ Deno.test("mapper: finds itself in a finished map, keeps few submaps of its own,
     submaps.filter(({ trajectory }) => trajectory === 0).map(({ globalPose }) => globalPose),
     map.submaps.map(({ globalPose }) => globalPose),
   );
+});
+
+Deno.test("mapper: a robot that is carried away notices, and finds itself again", () => {
+  const poses = [...start(), ...drive(WAY.slice(0, 6), 0.2, 0.2)];
+  const map = mapped(poses, poses).state();
+  const robot = new Mapper({ mode: "localize", options: MAPPER_DEFAULTS, map });
+  let timeS = 9000;
+  const offAfter = (way: readonly Pose2d[], odometry: readonly Pose2d[]) => {
+    way.forEach((pose, k) => {
+      timeS += 0.2;
+      robot.addOdometry({ timeS, pose: odometry[k] });
+      robot.addScan({ timeS, points: viewFrom(RING, pose, { ...VIEW, seed: 6000 + k }) });
+      while (robot.work());
+    });
+    const off = between2d(
+      between2d(poses[0], way.at(-1)!),
+      between2d(map.nodes[0].globalPose, robot.pose()!),
+    );
+    return Math.hypot(off.x, off.y);
+  };
+  const before = poses.slice(100, 130), after = poses.slice(20, 50);
+  assertLess(offAfter(before, before), 0.3);
+  // The wheels did not turn meanwhile.
+  const shift = compose2d(before.at(-1)!, inverse2d(after[0]));
+  assertLess(offAfter(after, after.map((pose) => compose2d(shift, pose))), 0.3);
+});
+
+Deno.test("mapper: a robot that leaves the map is still followed", () => {
+  const poses = [...start(), ...drive(WAY.slice(0, 2), 0.2, 0.2)];
+  const map = mapped(poses, poses).state();
+  const way = drive(WAY.slice(0, 4), 0.2, 0.2);
+  const robot = new Mapper({ mode: "localize", options: MAPPER_DEFAULTS, map });
+  way.forEach((pose, k) => {
+    robot.addOdometry({ timeS: 9000 + 0.2 * k, pose });
+    robot.addScan({ timeS: 9000 + 0.2 * k, points: viewFrom(RING, pose, { ...VIEW, seed: 5000 + k }) });
+    while (robot.work());
+  });
+  const off = between2d(between2d(poses[0], way.at(-1)!), between2d(map.nodes[0].globalPose, robot.pose()!));
+  assertLess(Math.hypot(off.x, off.y), 0.6);
 });
 
 Deno.test("mapper: a mode that needs a map says so, and a new map takes none", () => {

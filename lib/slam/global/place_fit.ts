@@ -24,18 +24,28 @@ export interface PlacedScan {
   readonly pose: Pose2d;
 }
 
-/** From -`THROUGH_WALL` (all wrong) to 1 (all points on walls). */
-export function fitOf(grid: ProbabilityGrid, { points, pose }: PlacedScan): number {
+/** Fits are from -`THROUGH_WALL` (all wrong) to 1 (all points on walls). */
+export interface PlaceFit {
+  readonly fit: number;
+  /** The share of points of which the map says anything, and how well these alone fit. */
+  readonly known: number;
+  readonly knownFit: number;
+}
+
+export function fitOf(grid: ProbabilityGrid, { points, pose }: PlacedScan): PlaceFit {
   const { cells, cellsX, cellsY, maxX, maxY, resolution } = grid;
   const cos = Math.cos(pose.yaw), sin = Math.sin(pose.yaw);
   const valueAt = (x: number, y: number): number => {
     const i = Math.floor((maxY - y) / resolution), j = Math.floor((maxX - x) / resolution);
     return i < 1 || j < 1 || i >= cellsX - 1 || j >= cellsY - 1 ? 0 : cells[cellsX * j + i];
   };
-  let sum = 0, count = 0;
-  for (let k = 0; k < points.length; k += 2, count++) {
+  const count = Math.max(1, points.length / 2);
+  let sum = 0, unknown = 0;
+  for (let k = 0; k < points.length; k += 2) {
     const dx = cos * points[k] - sin * points[k + 1], dy = sin * points[k] + cos * points[k + 1];
-    sum += pointWorth(grid, pose.x + dx, pose.y + dy);
+    const worth = pointWorth(grid, pose.x + dx, pose.y + dy);
+    sum += worth;
+    if (worth === UNKNOWN) unknown++;
     const range = Math.hypot(dx, dy);
     for (let at = RAY_STEP_M; at < range - RAY_END_M; at += RAY_STEP_M) {
       const value = valueAt(pose.x + dx * at / range, pose.y + dy * at / range);
@@ -44,7 +54,9 @@ export function fitOf(grid: ProbabilityGrid, { points, pose }: PlacedScan): numb
       break;
     }
   }
-  return sum / Math.max(1, count);
+  const known = count - unknown;
+  const knownFit = (sum - UNKNOWN * unknown) / Math.max(1, known);
+  return { fit: sum / count, known: known / count, knownFit };
 }
 
 function pointWorth(

@@ -23,6 +23,9 @@ const HIGHEST = 255;
 const FREE_PROBABILITY = 0.499;
 /** The robot stands where the map is free, and so near to where one has driven. */
 const BESIDE_M = 4;
+/** What is done between two yields. */
+const ROWS_A_PIECE = 256;
+const WAYS_A_PIECE = 500;
 /** A wall is as sure as can be from this probability on, and nothing at the other. */
 const WALL_MIN = 0.5;
 const WALL_SURE = 0.65;
@@ -33,23 +36,15 @@ export class PlaceMap {
   readonly height: number;
   readonly margin: number;
   /** For each level, how surely there is a wall (0 to 255) in the window of 2^level cells that begins at a cell. */
-  readonly walls: readonly Uint8Array[];
+  readonly walls: Uint8Array[] = [];
   /** For each cell, bit by bit for each level, whether the robot can stand in the window that begins there. */
   readonly stands: Uint8Array;
 
-  private constructor(readonly grid: ProbabilityGrid, ways: readonly Pose2d[]) {
+  private constructor(readonly grid: ProbabilityGrid) {
     this.margin = Math.ceil(PLACE_REACH_M / this.cellM) + (1 << PLACE_LEVELS);
     this.width = Math.ceil(grid.cellsX / POOLED) + 2 * this.margin;
     this.height = Math.ceil(grid.cellsY / POOLED) + 2 * this.margin;
-    const [finest, places] = this.#finest(ways);
-    const walls = [finest];
-    this.stands = places.slice();
-    for (let level = 1, standing = places; level < PLACE_LEVELS; level++) {
-      walls.push(this.#maxima(walls[level - 1], 1 << (level - 1)));
-      standing = this.#maxima(standing, 1 << (level - 1));
-      for (let at = 0; at < standing.length; at++) this.stands[at] |= standing[at] << level;
-    }
-    this.walls = walls;
+    this.stands = new Uint8Array(this.width * this.height);
   }
 
   get cellM(): number {
@@ -69,18 +64,21 @@ export class PlaceMap {
       merge(state, submap, graph);
       yield;
     }
+    const map = new PlaceMap(ProbabilityGrid.of(state));
     const ways = submaps.flatMap(({ nodes }) => nodes.map(({ variable }) => graph.pose(variable)));
-    return new PlaceMap(ProbabilityGrid.of(state), ways);
+    yield* map.#finest(yield* map.#near(ways));
+    yield* map.#widen();
+    return map;
   }
 
-  /** Walls, and where the robot can stand. */
-  #finest(ways: readonly Pose2d[]): [Uint8Array, Uint8Array] {
+  /** Walls, and where the robot can stand: in free cells that are near. */
+  *#finest(near: Uint8Array): Generator<void, void> {
     const { cells: from, cellsX, cellsY } = this.grid;
-    const cells = new Uint8Array(this.width * this.height), stands = new Uint8Array(cells.length);
-    const { width, margin } = this;
+    const { width, margin, stands } = this;
+    const cells = new Uint8Array(stands.length);
     const walls = wallsByValue(), free = valueOf(FREE_PROBABILITY);
-    const near = this.#near(ways);
     for (let j = 0; j < cellsY; j++) {
+      if (j % ROWS_A_PIECE === 0) yield;
       for (let i = 0; i < cellsX; i++) {
         const value = from[cellsX * j + i];
         if (value === 0) continue;
@@ -97,14 +95,15 @@ export class PlaceMap {
         }
       }
     }
-    return [cells, stands];
+    this.walls.push(cells);
   }
 
   /** The cells near to one of these poses. */
-  #near(ways: readonly Pose2d[]): Uint8Array {
-    const near = new Uint8Array(this.width * this.height);
+  *#near(ways: readonly Pose2d[]): Generator<void, Uint8Array> {
+    const near = new Uint8Array(this.stands.length);
     const reach = Math.ceil(BESIDE_M / this.cellM);
-    for (const { x, y } of ways) {
+    for (const [k, { x, y }] of ways.entries()) {
+      if (k % WAYS_A_PIECE === 0) yield;
       const i = this.margin + Math.floor((this.grid.maxY - y) / this.cellM);
       const j = this.margin + Math.floor((this.grid.maxX - x) / this.cellM);
       const firstI = Math.max(0, i - reach), lastI = Math.min(this.width - 1, i + reach);
@@ -113,6 +112,19 @@ export class PlaceMap {
       }
     }
     return near;
+  }
+
+  /** The other levels from the finest. */
+  *#widen(): Generator<void, void> {
+    let standing: Uint8Array = this.stands.slice();
+    for (let level = 1; level < PLACE_LEVELS; level++) {
+      const half = 1 << (level - 1);
+      this.walls.push(this.#maxima(this.walls[level - 1], half));
+      yield;
+      standing = this.#maxima(standing, half);
+      for (let at = 0; at < standing.length; at++) this.stands[at] |= standing[at] << level;
+      yield;
+    }
   }
 
   /** Maxima over windows twice as wide as `half`. */

@@ -9,7 +9,7 @@ import { placed } from "../local/local_mapper.ts";
 import { ScanRefiner } from "../local/refinement.ts";
 import { between2d, compose2d, type Pose2d } from "../pose2d.ts";
 import type { MapNode, MapSubmap } from "./map_parts.ts";
-import { fitOf } from "./place_fit.ts";
+import { fitOf, type PlaceFit } from "./place_fit.ts";
 import { PLACE_REACH_M, PlaceMap } from "./place_map.ts";
 import { peaksOf } from "./place_peaks.ts";
 import type { PoseGraph } from "./pose_graph.ts";
@@ -27,6 +27,11 @@ const SAME_RAD = 0.2;
 /** The least fit of a place that is believed, and how much better it must be than any other after so many scans. */
 const FIT_MIN = 0.35;
 const BETTER_BY = [[9, 0.003], [6, 0.015], [3, 0.03], [1, 0.05]] as const;
+/** Where the robot is thought to be somewhere: a place that is believed instead must fit so well, and so much better. */
+const INSTEAD = { scans: 3, fit: 0.5, betterBy: 0.05, betterThanThought: 0.1, known: 0.5, contradicted: 0.2 };
+/** After so many looks in a row at which nothing was found, only every so many nodes are looked for. */
+const LOOKS_EAGER = 15;
+const LOOKS_EVERY = 5;
 
 /** Where the newest node may be in the map. */
 interface Candidate {
@@ -43,11 +48,15 @@ export interface FoundPlace {
 export class PlaceSearch {
   readonly #refiner = new ScanRefiner();
   #map: PlaceMap | undefined;
+  #isReady = false;
+  #making: ReturnType<typeof PlaceMap.of> | undefined;
   #seen: MapNode[] = [];
   #scans = 0;
   #places: readonly Candidate[] = [];
   /** The node that `#places` are of. */
   #placesOf: MapNode | undefined;
+  #looks = 0;
+  #sinceLook = 0;
   #look: Generator<void, void> | undefined;
 
   constructor(private readonly graph: PoseGraph) {}
@@ -59,12 +68,15 @@ export class PlaceSearch {
     this.#places = [];
     this.#placesOf = undefined;
     this.#look = undefined;
+    this.#looks = 0;
+    this.#sinceLook = 0;
   }
 
   /** Forgets the map as well: it may change from now on. */
   forget(): void {
     this.reset();
     this.#map = undefined;
+    this.#isReady = false;
   }
 
   /** A scan has come, whether it made a node or not. */
@@ -73,19 +85,32 @@ export class PlaceSearch {
   }
 
   add(node: MapNode): void {
+    this.#sinceLook++;
     this.#seen.push(node);
     if (this.#seen.length > NODES_TOGETHER) this.#seen.shift();
   }
 
-  /**
-   * Does a piece of the work, some milliseconds long; false if there is nothing to do before the next scan. `submaps` are
-   * the map, and always the same ones.
-   */
+  /** Makes the map ready, piece by piece; false once it is. `submaps` are the map, and always the same ones. */
+  prepare(submaps: readonly MapSubmap[]): boolean {
+    if (this.#isReady) return false;
+    this.#making ??= PlaceMap.of(submaps, this.graph);
+    const { done, value } = this.#making.next();
+    if (!done) return true;
+    [this.#map, this.#isReady, this.#making] = [value, true, undefined];
+    return true;
+  }
+
+  /** Does a piece of the work, some milliseconds long; false if there is nothing to do before the next scan. */
   work(submaps: readonly MapSubmap[]): boolean {
+    if (this.prepare(submaps)) return true;
+    if (!this.#map) return false;
     if (!this.#look) {
       const newest = this.#seen.at(-1);
       if (!newest || newest === this.#placesOf) return false;
-      this.#look = this.#lookFor(newest, submaps);
+      if (this.#looks >= LOOKS_EAGER && this.#sinceLook < LOOKS_EVERY) return false;
+      this.#looks++;
+      this.#sinceLook = 0;
+      this.#look = this.#lookFor(this.#map, newest);
     }
     if (this.#look.next().done) this.#look = undefined;
     return true;
@@ -101,18 +126,41 @@ export class PlaceSearch {
     return { node, pose: best.pose, fit: best.fit };
   }
 
-  *#lookFor(node: MapNode, submaps: readonly MapSubmap[]): Generator<void, void> {
-    this.#map ??= yield* PlaceMap.of(submaps, this.graph);
-    if (!this.#map) return;
+  /** The place to believe by now, where the newest node is thought to be at the pose that the graph has. */
+  foundInstead(): FoundPlace | undefined {
+    const found = this.found();
+    if (!found || !this.#map || this.#scans < INSTEAD.scans) return undefined;
+    const { node, pose, fit } = found;
+    const thought = this.graph.pose(node.variable);
+    if (isSame(thought, pose)) return found;
+    const second = this.#places[1]?.fit ?? -1;
+    if (fit < INSTEAD.fit || fit - second < INSTEAD.betterBy) return undefined;
+    const there = this.#fit(this.#map, this.#seen, node, thought);
+    // Where the map knows little, the robot has left it rather than been carried away.
+    const isBetter = there.known >= INSTEAD.known
+      ? fit - there.fit >= INSTEAD.betterThanThought
+      : there.knownFit < INSTEAD.contradicted;
+    return isBetter ? found : undefined;
+  }
+
+  /** How well a node fits the map about where it is thought to be; undefined until the map is ready. */
+  fitOf(node: MapNode): PlaceFit | undefined {
+    if (!this.#map) return undefined;
+    const thought = this.graph.pose(node.variable);
+    const { pose } = this.#refiner.refine(this.#map.grid, node.points, thought, thought, WEIGHTS);
+    return this.#fit(this.#map, [node], node, isSame(pose, thought) ? pose : thought);
+  }
+
+  *#lookFor(map: PlaceMap, node: MapNode): Generator<void, void> {
     const seen = this.#seen.slice();
     const cloud = together(seen, node);
-    const peaks = yield* peaksOf(this.#map, thinned(within(cloud, PLACE_REACH_M), SEARCH_POINTS), PEAKS);
+    const peaks = yield* peaksOf(map, thinned(within(cloud, PLACE_REACH_M), SEARCH_POINTS), PEAKS);
     const few = thinned(cloud, REFINED_POINTS);
     const poses = [...this.#moved(node), ...peaks.map(({ pose }) => pose)];
     const places: Candidate[] = [];
     for (const pose of poses) {
-      const refined = this.#refiner.refine(this.#map.grid, few, pose, pose, WEIGHTS).pose;
-      places.push({ pose: refined, fit: this.#fit(this.#map, seen, node, refined) });
+      const refined = this.#refiner.refine(map.grid, few, pose, pose, WEIGHTS).pose;
+      places.push({ pose: refined, fit: this.#fit(map, seen, node, refined).fit });
       yield;
     }
     this.#places = distinct(places.sort((a, b) => b.fit - a.fit));
@@ -128,11 +176,16 @@ export class PlaceSearch {
   }
 
   /** How well the nodes fit, if the last one is at this pose. */
-  #fit(map: PlaceMap, nodes: readonly MapNode[], last: MapNode, pose: Pose2d): number {
+  #fit(map: PlaceMap, nodes: readonly MapNode[], last: MapNode, pose: Pose2d): PlaceFit {
     const fits = nodes.map(({ points, localPose }) => {
       return fitOf(map.grid, { points, pose: compose2d(pose, between2d(last.localPose, localPose)) });
     });
-    return fits.reduce((sum, fit) => sum + fit, 0) / fits.length;
+    const mean = (of: (one: PlaceFit) => number) => fits.reduce((sum, one) => sum + of(one), 0) / fits.length;
+    return {
+      fit: mean(({ fit }) => fit),
+      known: mean(({ known }) => known),
+      knownFit: mean(({ knownFit }) => knownFit),
+    };
   }
 }
 
