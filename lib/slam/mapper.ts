@@ -36,11 +36,14 @@ const POOR_PATH_M = 3;
 /** A node that fits the map so badly where it is thought to be, or so much worse than usual, is strange there. */
 const STRANGE_FIT = 0.3;
 const STRANGE_DROP = 0.2;
-/** The map must know so much of it. */
+/** The map must know so much of it, unless the map contradicts what it knows of it. */
 const STRANGE_KNOWN = 0.6;
+const CONTRADICTED = { known: 0.2, fit: 0 };
 /** How fast the usual fit follows the latest. */
 const FIT_SHARE = 0.1;
-/** After so many strange nodes in a row, the robot may have been carried away. */
+/** A scan that fits the latest scans so badly is torn from them: the robot may have been carried away. */
+const TORN_SCORE = 0.3;
+/** So it may after so many strange nodes in a row. */
 const STRANGE_MAX = 3;
 /** How uncertain it is then where it is, as the length of a way. */
 const LOST_PATH_M = 1000;
@@ -122,6 +125,7 @@ export class Mapper implements Mapping {
     const result = this.#local.addScan(scan);
     if (!result) return false;
     if (this.#unplaced !== undefined) this.#places.countScan();
+    else if (this.start.mode === "localize") this.#watchScan(result);
     if (result.insertion) this.#addNode(result, result.insertion);
     this.#last = result;
     return true;
@@ -297,16 +301,30 @@ export class Mapper implements Mapping {
     if (this.start.mode === "localize") this.#watch(node);
   }
 
-  /** Notices that nothing of the map is where the robot should see it: it may have been carried away. */
+  /** Notices that scans do not fit the scans before them, even if the robot stands still and they make no nodes. */
+  #watchScan({ score }: LocalResult): void {
+    if (score < TORN_SCORE) this.#doubt();
+  }
+
+  /** Notices that nothing of the map is where the robot should see it. */
   #watch(node: MapNode): void {
     const seen = this.#places.fitOf(node);
-    if (!seen || seen.known < STRANGE_KNOWN) return;
-    if (seen.knownFit > Math.max(STRANGE_FIT, this.#usualFit - STRANGE_DROP)) {
-      this.#usualFit += FIT_SHARE * (seen.knownFit - this.#usualFit);
-      this.#strange = 0;
-      return;
+    if (!seen) return;
+    const { known, knownFit } = seen;
+    const isContradicted = known >= CONTRADICTED.known && knownFit < CONTRADICTED.fit;
+    if (!isContradicted) {
+      if (known < STRANGE_KNOWN) return;
+      if (knownFit > Math.max(STRANGE_FIT, this.#usualFit - STRANGE_DROP)) {
+        this.#usualFit += FIT_SHARE * (knownFit - this.#usualFit);
+        this.#strange = 0;
+        return;
+      }
     }
-    if (++this.#strange < STRANGE_MAX) return;
+    if (++this.#strange >= STRANGE_MAX) this.#doubt();
+  }
+
+  /** The robot may have been carried away: looks for it anywhere, as well as where it is thought to be. */
+  #doubt(): void {
     this.#strange = 0;
     this.#isDoubted = true;
     this.#unplaced = this.#nodeCount;

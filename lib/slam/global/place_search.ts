@@ -28,7 +28,7 @@ const SAME_RAD = 0.2;
 const FIT_MIN = 0.35;
 const BETTER_BY = [[9, 0.003], [6, 0.015], [3, 0.03], [1, 0.05]] as const;
 /** Where the robot is thought to be somewhere: a place that is believed instead must fit so well, and so much better. */
-const INSTEAD = { scans: 3, fit: 0.5, betterBy: 0.05, betterThanThought: 0.1, known: 0.5, contradicted: 0.2 };
+const INSTEAD = { scans: 3, fit: 0.5, betterBy: 0.05, betterThanThought: 0.1, known: 0.5, contradicted: 0 };
 /** After so many looks in a row at which nothing was found, only every so many nodes are looked for. */
 const LOOKS_EAGER = 15;
 const LOOKS_EVERY = 5;
