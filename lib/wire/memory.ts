@@ -11,7 +11,7 @@ import { Metadata } from "./metadata.ts";
 import type { DescMethod } from "./proto.ts";
 import { canceledByCaller, pathOf, type RawSink, type ServiceTable, type Status } from "./service.ts";
 
-/** A handler is asked to wait while this much of its answer has not been read. */
+/** A handler waits while this much of its answer is unread. */
 const UNREAD_BYTES = 64 * 1024;
 
 /** A channel to `table`. Messages are encoded and decoded, limits and deadlines hold, as over a real connection. */
@@ -56,7 +56,7 @@ function asCanceled(reason: unknown, path: string): SvcError {
     : new SvcError("canceled", `${path} was canceled`, { cause: reason });
 }
 
-/** Takes a handler's answer to the caller's reader. */
+/** Passes a handler's answer to the caller's reader. */
 class Answers implements RawSink {
   readonly reader = new MessageReader({ taken: (bytes) => this.#taken(bytes) });
   #unread = 0;

@@ -1,16 +1,16 @@
 /**
- * Metadata of a call: lower-case keys, each with one or more values in order. A key ending in `-bin` holds bytes
- * as base64 text, as it travels.
+ * Metadata of a call: lower-case keys, each with one or more values in order. A key ending in `-bin` holds bytes as
+ * base64 text.
  */
 
 /** Keys are in lower case. */
 type Pair = readonly [key: string, value: string];
 
 export class Metadata {
-  /** A call has a handful of them, too few for a map to be worth its memory. */
+  /** A call has few entries, too few for a map to pay off. */
   #pairs: Pair[] = [];
 
-  /** From pairs; a key may come more than once. */
+  /** From pairs; a key may repeat. */
   static from(pairs: Iterable<Pair>): Metadata {
     const metadata = new Metadata();
     for (const [key, value] of pairs) metadata.append(key, value);
@@ -43,7 +43,7 @@ export class Metadata {
     this.#pairs.push([key.toLowerCase(), value]);
   }
 
-  /** Every pair, a key once per value. */
+  /** Every pair; a key repeats for each value. */
   [Symbol.iterator](): IterableIterator<Pair> {
     return this.#pairs.values();
   }

@@ -1,9 +1,9 @@
 /**
- * Announces a machine by multicast DNS (RFC 6762 and 6763): tells of it when it comes, changes and goes, and answers
- * those who ask.
+ * Announces a machine by multicast DNS (RFC 6762 and 6763): when it comes, changes and goes, and in answer to
+ * questions.
  *
- * Each instance is answered in a message of its own, with all that is needed to reach it: published clients read one
- * message at a time. Promises that no number of questions makes it send more than a few messages a second to a network.
+ * Each instance has a message of its own, with everything needed to reach it, because published clients read one
+ * message at a time. No number of questions makes it send more than a few messages a second to a network.
  */
 
 import type { Endpoint } from "../../base/udp.ts";
@@ -11,46 +11,46 @@ import type { DnsMessage, DnsQuestion, DnsRecord } from "./dns_message.ts";
 import { GROUP, type Interface, type Link, Links, type LinksParts } from "./links.ts";
 import { DOMAIN, instanceIn, instancesOf, SERVICE, SERVICES } from "./names.ts";
 
-/** How long others may keep what they hear: where it is reached, and that it is there. */
+/** Lifetime of the records: of the addresses, and of the instance. */
 const HOST_TTL_S = 120;
 const SERVICE_TTL_S = 4_500;
-/** Of answers to one who asks by plain DNS. */
+/** Lifetime of records in plain DNS answers. */
 const DIRECT_TTL_MAX_S = 10;
-/** Many may have an answer to the same question: each waits a time of its own. */
+/** Random delay of shared answers, because many may answer the same question. */
 const DELAY_MIN_MS = 20;
 const DELAY_MAX_MS = 120;
-/** Between two messages of the same instance to a network. */
+/** Minimum pause between two messages of the same instance to a network. */
 const PAUSE_MS = 250;
-/** Answers to one asker, of all askers of a network in a second. */
+/** Direct answers per second and network. */
 const DIRECT_MAX_A_SECOND = 50;
-/** Of one message; nobody asks for more. */
+/** Limit of questions in one message. */
 const QUESTIONS_MAX = 50;
-/** What is announced is announced again after this time, in case it was lost. */
+/** Each announcement is repeated after this time, in case it was lost. */
 const AGAIN_MS = 1_000;
-/** How a question says that one asker alone may be answered. */
+/** The bit of a question that allows a direct answer. */
 const CLASSES = ["IN", "ANY", "UNKNOWN_32769"];
 
 export interface Announcement {
   /** Names of the machine, such as `rover-main.abc.example.com`. */
   readonly names: readonly string[];
   readonly port: number;
-  /** What it serves: `grpc`, `webrtc`. */
+  /** Its transports: `grpc`, `webrtc`. */
   readonly serves: readonly string[];
-  /** The address that it listens on, if not on all. */
+  /** The address it listens on; absent, all addresses. */
   readonly address?: string;
 }
 
 export type AnnouncerParts = Pick<LinksParts, "network" | "clock" | "logger"> & {
-  /** From 0 up to 1. */
+  /** A number from 0 up to 1. */
   readonly random: () => number;
 };
 
-/** What goes out as one message: an instance, or the list of kinds of services. */
+/** The subject of one message: an instance, or the list of service types. */
 type Topic = string;
 
-/** What is known of a network that answers go to. */
+/** The state of one network. */
 interface Traffic {
-  /** What goes out soon. */
+  /** Scheduled messages. */
   readonly due: Set<Topic>;
   readonly sentMs: Map<Topic, number>;
   direct: { sinceMs: number; count: number };
@@ -75,12 +75,12 @@ export class Announcer {
     this.#links = new Links({ network, clock, logger, wanted, heard, came: (link) => this.#announce(link) });
   }
 
-  /** Resolves when it is announced wherever it can be. */
+  /** Resolves when every usable network has the announcement. */
   open(): Promise<void> {
     return this.#links.open();
   }
 
-  /** Tells that the machine has gone. */
+  /** Announces that the machine has gone. */
   async close(): Promise<void> {
     for (const callOff of this.#timers) callOff();
     for (const { callOff } of this.#traffic.values()) callOff?.();
@@ -113,7 +113,7 @@ export class Announcer {
     } else this.#answerDirectly(message, topics, from, link);
   }
 
-  /** What a question is about, but for what the asker knows already. */
+  /** The subjects of a question, without those that the asker knows already. */
   #topicsOf({ questions = [], answers: known = [] }: DnsMessage): Set<Topic> {
     const knows = new Set(
       known.flatMap((record) => record.type === "PTR" && isFresh(record) ? record.data.toLowerCase() : []),
@@ -157,7 +157,7 @@ export class Announcer {
     traffic.due.clear();
   }
 
-  /** To a program that asks by plain DNS, at its own port, as plain DNS would. */
+  /** Answers a program that asks by plain DNS, at its own port, as plain DNS does. */
   #answerDirectly({ id, questions }: DnsMessage, topics: Set<Topic>, from: Endpoint, link: Link): void {
     const traffic = this.#trafficOf(link);
     const nowMs = this.#parts.clock.monotonicMs();
@@ -184,7 +184,7 @@ export class Announcer {
     return [{ name: SERVICES, type: "PTR", ttl: SERVICE_TTL_S, data: SERVICE }];
   }
 
-  /** All that is needed to reach the machine: the instance, where it is, what it serves, its addresses. */
+  /** Everything needed to reach the machine: the instance, its host and port, its transports, its addresses. */
   #records(instance: string, { addresses, isLoopback }: Link): DnsRecord[] {
     const { port, serves, address } = this.#announcement;
     const [name, target] = [fullName(instance), `${instance}.${DOMAIN}`];
@@ -218,12 +218,12 @@ function isAbout(question: DnsQuestion, instance: string): boolean {
     asks(question, `${instance}.${DOMAIN}`, "A", "AAAA");
 }
 
-/** Whether it will be known for long enough: half its time is left. */
+/** Whether a known record is valid long enough: half its lifetime is left. */
 function isFresh({ ttl = 0 }: DnsRecord): boolean {
   return ttl >= SERVICE_TTL_S / 2;
 }
 
-/** Whether a machine that listens on `address` (on all where there is none) is reached at an interface. */
+/** Whether a machine that listens on `address` (absent, on all) is reachable at an interface. */
 function isReachedAt({ isLoopback, addresses }: Interface, address: string | undefined): boolean {
   if (address === undefined) return true;
   return isLoopback ? /^127\.|^::1$/.test(address) : addresses.includes(address);

@@ -1,8 +1,8 @@
 /**
- * Finds machines by multicast DNS: all that a network tells of within a time, or the one that has a name.
+ * Finds machines by multicast DNS: all that answer within a time, or the one with a name.
  *
- * What others say is bounded and checked, and believed no further than for where to connect to: who answers there is
- * for TLS and the machine's keys to show.
+ * Answers are bounded and checked, and trusted only for where to connect: TLS and the machine's keys prove who answers
+ * there.
  */
 
 import { Waker } from "../../base/clock.ts";
@@ -11,19 +11,19 @@ import type { DnsMessage, DnsRecord } from "./dns_message.ts";
 import { Links, type LinksParts } from "./links.ts";
 import { DOMAIN, instanceIn, instancesOf, SERVICE } from "./names.ts";
 
-/** Instances and hosts that are kept; a network with more of them is no network of machines. */
+/** Limits of kept instances and hosts; a network with more is no network of machines. */
 const ENTRIES_MAX = 2_000;
 const ADDRESSES_MAX = 16;
-/** Questions are asked again after these times: the first may be lost. */
+/** Questions are repeated after these times: the first may be lost. */
 const AGAIN_MS = [250, 1_000];
-/** How long the published clients look for a name. */
+/** How long published clients look for a name. */
 const LOOKUP_MS = 1_500;
 
-/** A machine, as the network tells of it. */
+/** A machine, as announced. */
 export interface NearMachine {
-  /** All names that it has, those with dots first. */
+  /** All its names, dotted ones first. */
   readonly names: readonly string[];
-  /** Those of IPv4 first. */
+  /** IPv4 first. */
   readonly addresses: readonly string[];
   readonly port: number;
   /** `grpc`, `webrtc` */
@@ -41,7 +41,7 @@ export async function browse(parts: BrowserParts, forMs: number): Promise<NearMa
   return found.machines();
 }
 
-/** The machine of this name; `undefined` where none answers. */
+/** The machine with this name; `undefined` if none answers. */
 export async function lookUp(parts: BrowserParts, name: string): Promise<NearMachine | undefined> {
   const wanted = instancesOf([name]);
   const questions = wanted.flatMap((
@@ -56,7 +56,7 @@ export async function lookUp(parts: BrowserParts, name: string): Promise<NearMac
 
 type Question = readonly [name: string, type: string];
 
-/** Asks on every network, and listens until `enough` or the time is over. */
+/** Asks on every network, and listens until `enough` or the end of the time. */
 async function listen(
   { network, clock, logger, signal }: BrowserParts,
   found: Found,
@@ -107,22 +107,22 @@ interface Instance {
   serves?: readonly string[];
 }
 
-/** What has been heard. */
+/** The collected answers. */
 class Found {
   readonly #instances = new Map<string, Instance>();
-  /** Where instances are: of other hosts nothing is kept. */
+  /** The hosts of instances; records of other hosts are dropped. */
   readonly #targets = new Set<string>();
   readonly #hosts = new Map<string, Set<string>>();
-  /** What has been asked for once more, so that no answer makes it ask for ever. */
+  /** Follow-up questions asked so far, so that no answer makes it ask forever. */
   readonly #asked = new Set<string>();
 
-  /** Whoever looks for one machine is not to be kept from it by what others say of theirs. */
+  /** While it looks for one machine, answers about others must not use up the limits. */
   constructor(private readonly isWanted: (instance: string) => boolean = () => true) {}
 
-  /** Takes over what a message says, and tells what has to be asked to make sense of it. */
+  /** Adds a message, and returns the questions that it needs to be complete. */
   take({ type, answers = [], additionals = [] }: DnsMessage): Question[] {
     if (type !== "response") return [];
-    // Addresses make sense once it is known who has them.
+    // Addresses make sense once their host is known.
     const isAddress = ({ type }: DnsRecord) => Number(type === "A" || type === "AAAA");
     const records = [...answers, ...additionals].sort((a, b) => isAddress(a) - isAddress(b));
     for (const record of records) this.#record(record);
@@ -135,12 +135,12 @@ class Found {
     });
   }
 
-  /** What answers at one address and port is one machine, whatever its names. */
+  /** Instances with one address and port are one machine, whatever their names. */
   machines(): NearMachine[] {
     const places = new Map<string, Gathered>();
     for (const [name, { target, port, serves }] of this.#instances) {
       const addresses = [...this.#hosts.get(target ?? "") ?? []];
-      // Others may have services of the same kind that are no machines.
+      // Services of this type may belong to things that are no machines.
       if (port === undefined || !serves?.some((one) => SERVES.includes(one))) continue;
       const known = addresses.map((address) => places.get(`${address} ${port}`)).find((one) => one);
       const machine = known ?? { names: new Set(), addresses: new Set(), port, serves };
@@ -209,7 +209,7 @@ function dotsFirst(a: string, b: string): number {
   return Number(b.includes(".")) - Number(a.includes(".")) || (a < b ? -1 : 1);
 }
 
-/** IPv4 before IPv6, and last what reaches a machine from itself alone. */
+/** IPv4 before IPv6, and loopback last. */
 function mostUsefulFirst(a: string, b: string): number {
   const rank = (address: string) => address.startsWith("127.") ? 2 : Number(address.includes(":"));
   return rank(a) - rank(b) || (a < b ? -1 : 1);
@@ -217,7 +217,7 @@ function mostUsefulFirst(a: string, b: string): number {
 
 const SERVES = ["grpc", "webrtc"];
 
-/** The instance that a record is about. */
+/** The instance of a record. */
 function instanceOf(record: DnsRecord): string | undefined {
   const pointed = record.type === "PTR" && record.name.toLowerCase() === SERVICE ? record.data : undefined;
   const instance = instanceIn(pointed ?? record.name);

@@ -1,5 +1,5 @@
 /**
- * Messages of DNS, as bytes; the one file through which the package enters.
+ * DNS messages as bytes; the only file that uses the package.
  */
 
 // @ts-types="./dns_packet.d.ts"
@@ -9,10 +9,10 @@ import { Buffer } from "node:buffer";
 // @ts-types="./dns_packet.d.ts"
 export type { DnsMessage, DnsQuestion, DnsRecord } from "dns-packet";
 
-/** More than this nobody sends over any network. */
+/** Largest message on any network. */
 const MESSAGE_BYTES_MAX = 9_000;
 
-/** The message; `undefined` for what is none. */
+/** The message; `undefined` if the bytes are none. */
 export function decodeDns(bytes: Uint8Array): DnsMessage | undefined {
   if (bytes.length > MESSAGE_BYTES_MAX) return undefined;
   try {

@@ -1,5 +1,5 @@
 /**
- * What we use of the published reader and writer of DNS messages.
+ * The part of the published DNS package that we use.
  */
 
 /** Names are written with dots between their labels. */
@@ -39,5 +39,5 @@ export const AUTHORITATIVE_ANSWER: number;
 
 export function encode(message: DnsMessage): Uint8Array;
 
-/** Throws for what is no DNS message. Records of other types than ours come with data of their own. */
+/** Throws if the bytes are no DNS message. Other types of records have data of their own. */
 export function decode(bytes: Uint8Array): DnsMessage;

@@ -1,9 +1,8 @@
 /**
- * The networks that this computer is on, as multicast DNS uses them: one socket for each, opened and closed as
- * interfaces come and go.
+ * This computer's networks for multicast DNS: one socket for each, opened and closed as interfaces come and go.
  *
- * Promises that a network that refuses multicast does no harm: it is told of once, tried again, and left aside until
- * then. What is heard comes from a computer on that same network; anything else is dropped.
+ * A network that refuses multicast is reported once, retried, and otherwise ignored. Datagrams from outside a socket's
+ * network are dropped.
  *
  * The room owns multicast DNS: how machines announce themselves on a network, and how they are found there.
  */
@@ -17,24 +16,24 @@ import { decodeDns, type DnsMessage, encodeDns } from "./dns_message.ts";
 
 export const GROUP: Endpoint = { host: "224.0.0.251", port: 5353 };
 
-/** How often it is looked which interfaces there are. */
+/** Interval of the search for interfaces. */
 const LOOK_MS = 15_000;
-/** A computer with more of them has most of them for containers. */
+/** Limit of interfaces; a computer with more has most of them for containers. */
 const LINKS_MAX = 32;
-/** Different problems that are told of. */
+/** Limit of distinct reported problems. */
 const PROBLEMS_MAX = 100;
 
-/** An interface that has an address of IPv4. */
+/** An interface with an IPv4 address. */
 export interface Interface {
   /** `192.168.1.7` */
   readonly address: string;
   readonly netmask: string;
-  /** All addresses that others reach it by, the one of IPv4 first. */
+  /** Its addresses, the IPv4 one first. */
   readonly addresses: readonly string[];
   readonly isLoopback: boolean;
 }
 
-/** What multicast DNS needs of a computer. */
+/** The system's part of multicast DNS. */
 export interface MdnsNetwork {
   interfaces(): readonly Interface[];
   join(
@@ -44,14 +43,14 @@ export interface MdnsNetwork {
   ): Promise<GroupSocket>;
 }
 
-/** The networks of this computer. */
+/** This computer's networks. */
 export const SYSTEM_NETWORK: MdnsNetwork = {
   interfaces: () => interfacesOf(networkInterfaces()),
   join: (at, received, failed) => openGroup({ group: GROUP, at, received, failed }),
 };
 
 export interface Link extends Interface {
-  /** To everybody on the network, or to one of those who were heard. */
+  /** Sends to the whole network, or to one sender. */
   send(message: DnsMessage, to?: Endpoint): void;
 }
 
@@ -61,7 +60,7 @@ export interface LinksParts {
   readonly logger: Logger;
   readonly wanted: (one: Interface) => boolean;
   readonly heard: (message: DnsMessage, from: Endpoint, link: Link) => void;
-  /** Hears of each that has been opened. */
+  /** Called for each opened network. */
   readonly came: (link: Link) => void;
 }
 
@@ -85,7 +84,7 @@ export class Links {
     return this.#open.values();
   }
 
-  /** Resolves when every network that can be used is. */
+  /** Resolves when every usable network is open. */
   open(): Promise<void> {
     this.#callOff();
     return this.#work = this.#work.then(() => this.#look());
@@ -132,7 +131,7 @@ export class Links {
     }
   }
 
-  /** Once, however often it is tried again. */
+  /** Reports a problem once, however often it recurs. */
   #tell(error: SvcError): void {
     const text = messageOf(error);
     if (this.#told.has(text) || this.#told.size >= PROBLEMS_MAX) return;
@@ -151,7 +150,7 @@ function interfacesOf(all: SystemInterfaces): Interface[] {
   return Object.values(all).flatMap((addresses = []) => {
     const v4 = addresses.find(({ family }) => family === "IPv4");
     if (!v4) return [];
-    // An address of IPv6 that holds for one link alone means nothing without the name of the interface.
+    // A link-local IPv6 address is useless without the name of its interface.
     const v6 = addresses.filter(({ family, address }) => family === "IPv6" && !/^fe[89ab]/i.test(address));
     const isLoopback = v4.internal;
     return [{
@@ -163,7 +162,7 @@ function interfacesOf(all: SystemInterfaces): Interface[] {
   });
 }
 
-/** Whether an address of IPv4 is one of the interface's network. */
+/** Whether an IPv4 address belongs to the interface's network. */
 function isOn({ address, netmask }: Interface, host: string): boolean {
   const bits = (text: string) => text.split(".").reduce((sum, byte) => (sum << 8) | Number(byte), 0);
   const mask = bits(netmask);

@@ -1,20 +1,20 @@
 /**
- * How machines are called in multicast DNS, as the published runtime and its clients have it.
+ * Names of machines in multicast DNS, as the published runtime and its clients use them.
  *
- * A machine is an instance of `_rpc._tcp.local` under each of its names, and once more with dashes for the dots: the
- * dots of a name divide it into labels, which not every browser expects of an instance. TXT tells what it serves.
+ * A machine is an instance of `_rpc._tcp.local` under each of its names, and again with dashes for the dots: dots
+ * divide a name into labels, which not every browser expects of an instance. TXT lists its transports.
  */
 
 export const SERVICE = "_rpc._tcp.local";
-/** What lists the kinds of services that there are. */
+/** The name that lists all service types. */
 export const SERVICES = "_services._dns-sd._udp.local";
 export const DOMAIN = "local";
 
 const LABEL_BYTES_MAX = 63;
-/** What is left of the 255 bytes of a name beside the service. */
+/** The bytes of a name, of 255, that the service leaves. */
 const INSTANCE_BYTES_MAX = 220;
 
-/** The names as instances, each once; those that DNS cannot have are left out. */
+/** The names as instances, each once; leaves out names that DNS cannot hold. */
 export function instancesOf(names: readonly string[]): string[] {
   const all = names.flatMap((name) => [name, name.replaceAll(".", "-")]).map((name) => name.toLowerCase());
   return [...new Set(all)].filter(isInstance);

@@ -1,9 +1,9 @@
 /**
- * How many bytes callers may make the program keep: one budget for a whole port, shares of it for each connection,
- * and smaller ones for callers that have not shown who they are.
+ * Limits of the memory that callers can occupy: one budget for a whole port, a share for each connection, and smaller
+ * ones for unauthenticated callers.
  *
- * Whatever a peer sends, or does not read, is charged before it is kept. A budget that is used up fails the call that
- * wants more, as `resource_exhausted`; other calls go on.
+ * Everything that a peer sends, or leaves unread, is charged before it is kept. A used-up budget fails the call that
+ * wants more, as `resource_exhausted`; other calls continue.
  */
 
 import { SvcError } from "../../base/error.ts";
@@ -13,13 +13,13 @@ const KIB = 1024;
 const MIB = 1024 * KIB;
 
 export interface ByteLimits {
-  /** Messages that come in, or whose calls are under way: of all callers, and of one connection. */
+  /** Incoming messages, until their calls end: of all callers, and of one connection. */
   readonly received: number;
   readonly receivedByConnection: number;
-  /** The same before the caller is known, and for calls that need not say who calls. */
+  /** The same before authentication, and for calls without authentication. */
   readonly strangers: number;
   readonly strangersByConnection: number;
-  /** Answers that wait for their readers: of all callers, and of one connection. */
+  /** Unread answers: of all callers, and of one connection. */
   readonly unread: number;
   readonly unreadByConnection: number;
 }
@@ -42,8 +42,8 @@ export class ByteBudget {
   #usedBytes = 0;
 
   /**
-   * `of` completes "… hold 5 of 6 bytes". What is charged here is charged to `within`, too; where it does not fit
-   * there, `makeRoom` may see to it that it does.
+   * `of` completes "… hold 5 of 6 bytes". Charges go to `within`, too; if they do not fit there, `makeRoom` may free
+   * some.
    */
   constructor(
     private readonly of: string,
@@ -56,13 +56,13 @@ export class ByteBudget {
     return this.#usedBytes;
   }
 
-  /** How many bytes still fit, in one large piece. */
+  /** The room for one large piece. */
   get roomBytes(): number {
     if (this.within) return Math.min(this.limitBytes - this.#usedBytes, this.within.roomBytes);
     return this.limitBytes * (1 - SMALL_SHARE) - this.#usedBytes;
   }
 
-  /** Charges `bytes`. Throws `resource_exhausted`, and charges nothing, where they do not fit. */
+  /** Charges `bytes`. Throws `resource_exhausted`, without charging anything, if they do not fit. */
   take(bytes: number): void {
     this.check(bytes);
     this.#add(bytes);
@@ -77,7 +77,7 @@ export class ByteBudget {
     if (this.within) this.within.#add(bytes);
   }
 
-  /** Throws as `take` does, and charges nothing. */
+  /** Throws as `take` does, without charging. */
   check(bytes: number): void {
     if (!this.#fits(bytes)) {
       throw new SvcError(
@@ -97,9 +97,9 @@ export class ByteBudget {
   }
 }
 
-/** What one connection may use. */
+/** The budgets of one connection. */
 export interface Allowance {
-  /** For callers that are known, and for everybody else. */
+  /** For authenticated callers, and for all others. */
   readonly known: ByteBudget;
   readonly strangers: ByteBudget;
   readonly unread: ByteBudget;
@@ -108,14 +108,14 @@ export interface Allowance {
   end(): void;
 }
 
-/** What all connections of a port may use. */
+/** The budgets of all connections of a port. */
 export class PortAllowance {
   readonly #received: ByteBudget;
   readonly #strangers: ByteBudget;
   readonly #unread: ByteBudget;
   readonly #limits: ByteLimits;
   readonly #inflating = new Slots(INFLATED_AT_ONCE);
-  /** What each connection has not read, and how to make it leave. */
+  /** The unread bytes of each connection, and how to end it. */
   readonly #readers = new Map<ByteBudget, () => void>();
 
   constructor(limits: Partial<ByteLimits> = {}) {
@@ -126,12 +126,12 @@ export class PortAllowance {
     this.#unread = new ByteBudget("answers of this server that nobody has read", unread);
   }
 
-  /** Bytes of messages, and of answers. */
+  /** Of messages, and of answers. */
   get usedBytes(): { received: number; unread: number } {
     return { received: this.#received.usedBytes, unread: this.#unread.usedBytes };
   }
 
-  /** For a new connection, which `leave` ends at once: others may need the room of what it does not read. */
+  /** For a new connection, which `leave` ends at once when others need the room of its unread bytes. */
   connection(leave: () => void = () => {}): Allowance {
     const { receivedByConnection, strangersByConnection, unreadByConnection } = this.#limits;
     const unread: ByteBudget = new ByteBudget(
@@ -154,7 +154,7 @@ export class PortAllowance {
     };
   }
 
-  /** Whoever has left most unread leaves for somebody who would still have less. */
+  /** Ends the connection with the most unread bytes, for a connection that would still have fewer. */
   #makeRoom(asking: ByteBudget, bytes: number): void {
     let most = asking.usedBytes + bytes;
     let leave: (() => void) | undefined;

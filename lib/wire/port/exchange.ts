@@ -1,6 +1,6 @@
 /**
- * An HTTP exchange as what answers it sees it, blind to the version of HTTP that carries it: whoever has the exchange
- * hands it over as a `WebRequest` and a `WebResponse`, and feeds the returned `WebBody`.
+ * An HTTP exchange, independent of the version of HTTP: the carrier passes a `WebRequest` and a `WebResponse`, and
+ * feeds the returned `WebBody`.
  */
 
 import type { SvcError } from "../../base/error.ts";
@@ -12,32 +12,32 @@ import type { Guest } from "./guests.ts";
 
 export interface WebRequest {
   readonly method: string;
-  /** Path and query, as they came. */
+  /** Path and query, unchanged. */
   readonly target: string;
   readonly fields: Fields;
   readonly peer: Peer;
-  /** Hears of bytes of the body that have been read. */
+  /** Receives the number of body bytes that were read. */
   taken(bytes: number): void;
-  /** What its connection may use. */
+  /** The budgets of its connection. */
   readonly allowance: Allowance;
-  /** Hears of calls that begin, and of their ends. */
+  /** Receives the start and end of calls. */
   readonly guest?: Pick<Guest, "began" | "ended">;
 }
 
 export interface WebResponse {
-  /** What may wait for the client. */
+  /** The budget of unread answers. */
   readonly unread?: Unread;
   start(status: number, fields: Fields): void;
-  /** Sends a part of the body; a returned promise asks to wait. Throws `resource_exhausted` where too much waits. */
+  /** Sends a part of the body; a returned promise asks to wait. Throws `resource_exhausted` if too much is unread. */
   send(bytes: Uint8Array): Promise<void> | undefined;
   end(): void;
-  /** Breaks off, so that the client can tell that the body is not whole. */
+  /** Breaks off, visibly for the client. */
   abort(): void;
 }
 
-/** Takes the body of a request as it comes. */
+/** Takes the body of a request as it arrives. */
 export interface WebBody {
-  /** Bytes that are lent for the call: whoever keeps them copies them. */
+  /** Bytes on loan for the call: copy them to keep them. */
   data(bytes: Uint8Array): void;
   ended(): void;
   /** The client went away before its answer was complete. */

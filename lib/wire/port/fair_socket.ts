@@ -1,32 +1,32 @@
 /**
- * Fairness among connections: each reads a share, then lets a turn of the event loop pass.
+ * Fairness among connections: each reads its share, then yields a turn of the event loop.
  *
- * The runtime reads a socket for as long as there is something to read, and calls nobody else in the meantime. So
- * a connection that keeps sending would be the only one that is served.
+ * The runtime reads a socket as long as it has data, and calls nobody else meanwhile. Without turns, one busy
+ * connection would be the only one served.
  */
 
 import { type Clock, nextTurn } from "../../base/clock.ts";
 import type { Duplex } from "node:stream";
 import { giveBack, giveBackAll, isLent } from "../given_back.ts";
 
-/** What a connection may cost before it is the others' turn, at least, as much as handling so many bytes does. */
+/** Minimum share of a connection in a turn, in the cost of handling this many bytes. */
 const SHARE_COST = 16 * 1024;
-/** What one connection may cost if no other one waits for its turn: a few dozen calls, whose answers leave in one write. */
+/** Share of a connection if no other one waits: a few dozen calls, whose answers leave in one write. */
 const ROUND_COST = 64 * 1024;
-/** What is read in a turn where requests begin, a dozen or two of the shortest; it doubles with every turn without one. */
+/** Bytes read in a turn with new requests, a dozen or two of the shortest; doubles with every turn without one. */
 const SLICE_BYTES = 512;
-/** Of the body of a request, which costs little, this much is read in a turn. */
+/** Bytes read in a turn of a request's body, which costs little. */
 const LARGEST_SLICE_BYTES = 64 * 1024;
-/** Pieces of a body that a turn may bring. More means that they are tiny, and then they cost as much as requests. */
+/** Pieces of a body in a turn. More pieces are tiny, and then they cost as much as requests. */
 const PIECES_MAX = 64;
 
-/** For so long turns may follow each other without news of other sockets. */
+/** How long turns may follow each other without polling other sockets. */
 const NEWS_MS = 5;
 
 /**
- * Waits for the next turn of one connection. While an immediate is due the runtime asks the system for news of other
- * sockets only once in some sixty turns (measured: the request of a new client took 112). So when the last news are
- * old, the next turn is a timer, which costs a millisecond and lets everybody else in.
+ * Schedules the next turn of one connection. While an immediate is due the runtime polls other sockets only once in
+ * some sixty turns (measured: the request of a new client took 112). So after this time the next turn is a timer,
+ * which costs a millisecond and lets everybody else in.
  */
 class Rest {
   #newsMs: number;
@@ -41,7 +41,7 @@ class Rest {
     return this.#cancel !== undefined;
   }
 
-  /** Something has come from the system. It is news unless there was more to do than one turn's share since the last. */
+  /** Data has arrived from the system: a poll, unless the last turn left more than its share to do. */
   came(): void {
     if (!this.#rested) this.#newsMs = this.clock.monotonicMs();
     this.#rested = false;
@@ -65,7 +65,7 @@ class Rest {
   }
 }
 
-/** The connections that have turns after each other. The fewer of them wait for one, the more of it each has. */
+/** Connections that take turns. The fewer wait for one, the larger each share. */
 export class Round {
   #waiting = 0;
 
@@ -77,7 +77,7 @@ export class Round {
     this.#waiting--;
   }
 
-  /** What a connection may cost in its turn, while the others wait. */
+  /** The share of a connection while the others wait. */
   get share(): number {
     return Math.max(SHARE_COST, ROUND_COST / (1 + this.#waiting));
   }
@@ -98,18 +98,18 @@ export class Share {
     return this.#rest.resting;
   }
 
-  /** Something has come for the connection. */
+  /** Data has arrived for the connection. */
   came(): void {
     this.#rest.came();
   }
 
-  /** Whether something is left of the share after this. */
+  /** Spends from the share; whether something is left. */
   spend(cost: number): boolean {
     this.#left -= cost;
     return this.#left > 0;
   }
 
-  /** Stops reading until the next turn, which begins with `go` and a new share. */
+  /** Stops reading until the next turn, which starts with `go` and a new share. */
   rest(go: () => void): void {
     this.socket.pause();
     this.round.enter();
@@ -127,22 +127,22 @@ export class Share {
   }
 }
 
-/** How a socket is read that hands out what comes in slices. */
+/** Controls the reading of a socket that delivers its data in slices. */
 export interface Turns {
-  /** A request has begun: more of them may be in what comes next. */
+  /** A request has started: the next slice may contain more. */
   requested(): void;
-  /** What has been read is given back from now on, whenever `keeps` says that no part of it is kept. */
+  /** From now on returns the memory of read data whenever `keeps` says that no part of it is in use. */
   giveBackUnless(keeps: () => boolean): void;
-  /** A piece of a request's body has come. */
+  /** A piece of a request's body has arrived. */
   piece(): void;
-  /** From now on the reader itself sees to it that others have their turn. */
+  /** From now on the reader itself yields turns to others. */
   release(): void;
 }
 
-/** Makes a socket hand out what comes in slices, with a turn between them, whoever reads it. */
+/** Makes a socket deliver its data in slices, with a turn between them, to any reader. */
 export function readInTurns(socket: Duplex, clock: Clock): Turns {
   const slices = new Slices(socket, clock);
-  // The parser of HTTP/1.1 would take over the system's socket, and get ahead of what waits here.
+  // The HTTP/1.1 parser would take over the system's socket, and overtake the waiting data.
   const { _handle: handle } = socket as { _handle?: Handle & { _consumed?: boolean } };
   if (handle) {
     handle._consumed = true;
@@ -154,21 +154,21 @@ export function readInTurns(socket: Duplex, clock: Clock): Turns {
   return slices;
 }
 
-/** A handle of the runtime, as far as it is used here. */
+/** The used part of a runtime handle. */
 interface Handle {
   reading?: boolean;
-  /** Takes what has been read, all of it at once. */
+  /** Takes everything read at once. */
   onread?: (read: ArrayBuffer | Uint8Array | undefined) => unknown;
-  /** Of TLS: the handle of the socket below. */
+  /** Of TLS: the handle of the underlying socket. */
   readonly _parent?: Handle;
   readStart(): unknown;
   readStop(): unknown;
 }
 
 /**
- * Stops the socket below TLS whenever nobody reads what TLS has decrypted. The runtime by itself stops only the TLS
- * layer, goes on reading the socket, and keeps everything that comes (measured: 375 MB for a reader that had paused).
- * What TLS has taken is given back.
+ * Pauses the socket below TLS whenever nobody reads the decrypted data. The runtime by itself pauses only the TLS
+ * layer, keeps reading the socket, and stores everything that arrives (measured: 375 MB for a paused reader). Returns
+ * the memory of what TLS has consumed.
  */
 export function holdBelowTls(socket: object): void {
   const { _handle: handle } = socket as { _handle?: Handle };
@@ -193,8 +193,8 @@ export function holdBelowTls(socket: object): void {
 }
 
 /**
- * Keeps a handle from reading on before somebody has room for more. The parser of HTTP/1.1 starts it after each request,
- * whatever waits (measured: a chunk for every slice handed on, 40 MB in two seconds on 8 connections).
+ * Keeps a handle from reading before there is room. The HTTP/1.1 parser restarts it after each request, whatever waits
+ * (measured: a chunk for every delivered slice, 40 MB in two seconds on 8 connections).
  */
 function startOnlyWhen(handle: Handle, readsOn: () => boolean): void {
   const start = handle.readStart.bind(handle);
@@ -205,12 +205,12 @@ function startOnlyWhen(handle: Handle, readsOn: () => boolean): void {
   };
 }
 
-/** Stands between a socket's system and its buffer. */
+/** Stands between a socket's system handle and its buffer. */
 class Slices implements Turns {
   readonly #push: Duplex["push"];
   readonly #read: () => void;
   readonly #waiting: (Uint8Array | null)[] = [];
-  /** Chunks that have been handed on. */
+  /** Delivered chunks. */
   readonly #spent: Uint8Array[] = [];
   #keeps: (() => boolean) | undefined;
   #sliceBytes = SLICE_BYTES;
@@ -224,12 +224,12 @@ class Slices implements Turns {
     this.#read = socket._read.bind(socket, LARGEST_SLICE_BYTES);
   }
 
-  /** Whether there is nothing left to hand on, and more would be handed on at once. */
+  /** Whether nothing waits, and new data would be delivered at once. */
   get readsOn(): boolean {
     return this.#waiting.length === 0 && !this.#rest.resting;
   }
 
-  /** Takes a chunk from the system, which is told to stop reading by `false`. */
+  /** Takes a chunk from the system; `false` tells the system to stop reading. */
   push(chunk: Uint8Array | null): boolean {
     this.#giveBack();
     this.#waiting.push(chunk);
@@ -238,7 +238,7 @@ class Slices implements Turns {
     return this.#deal();
   }
 
-  /** Somebody has room for more. */
+  /** The reader has room for more. */
   read(): void {
     if (!this.#rest.resting && this.#deal()) this.#read();
   }
@@ -269,7 +269,7 @@ class Slices implements Turns {
     for (const chunk of this.#spent.splice(0)) giveBackAll(chunk);
   }
 
-  /** Hands on what is left of this turn's slice; false if more has to wait. */
+  /** Delivers the rest of this turn's slice; false if more has to wait. */
   #deal(): boolean {
     let more = true;
     while (more && this.#waiting.length > 0) {

@@ -29,7 +29,7 @@ import {
 
 const TRAILER_FRAME = 0x80;
 
-/** A call as it comes, handed to the service that it names. */
+/** An incoming call, passed to the service that it names. */
 export function openWebCall(
   table: ServiceTable,
   type: string,
@@ -50,7 +50,7 @@ function isText(type: string): boolean {
   return /^application\/grpc-web-text/i.test(type);
 }
 
-/** The client's half of a call. */
+/** The client's direction of a call. */
 class WebCall implements RawCall, WebBody {
   readonly header: Metadata;
   readonly timeoutMs?: number;
@@ -59,7 +59,7 @@ class WebCall implements RawCall, WebBody {
   readonly cancellation = new Cancellation();
   readonly #base64: Base64Reader | undefined;
   readonly #mark: CallMark;
-  /** Bytes that came beyond those that were decoded; below zero for a moment, where a group of base64 came in parts. */
+  /** Received bytes minus decoded bytes; briefly negative when a base64 group arrives in parts. */
   #overheadBytes = 0;
 
   constructor(readonly path: string, type: string, private readonly request: WebRequest) {
@@ -104,7 +104,7 @@ class WebCall implements RawCall, WebBody {
     this.#guard(() => this.requests.push(this.#base64 ? this.#decoded(bytes, this.#base64) : bytes));
   }
 
-  /** What the encoding adds needs no room any more; the reader tells of the rest. */
+  /** The bytes that the encoding adds need no room any more; the reader reports the rest. */
   #decoded(bytes: Uint8Array, base64: Base64Reader): Uint8Array {
     this.#overheadBytes += bytes.length;
     const decoded = base64.read(bytes);
@@ -135,7 +135,7 @@ class WebCall implements RawCall, WebBody {
   }
 }
 
-/** Decodes base64 that comes in pieces, and whose parts may each have padding of their own. */
+/** Decodes base64 that arrives in pieces, each part of which may have its own padding. */
 class Base64Reader {
   #left = "";
 
@@ -153,7 +153,7 @@ class Base64Reader {
   }
 }
 
-/** The server's half of a call. */
+/** The server's direction of a call. */
 class WebReply implements RawSink {
   readonly #text: boolean;
   #opened = false;
@@ -202,7 +202,7 @@ class WebReply implements RawSink {
       void this.#send(framed(Buffer.from(lines), TRAILER_FRAME));
       this.response.end();
     } catch {
-      // Too much waits for this reader already: without trailers it can tell that the answer is not whole.
+      // Too much is unread by this client already: the missing trailers show that the answer is incomplete.
       this.response.abort();
     }
   }
