@@ -8,8 +8,12 @@ $ProgressPreference = "SilentlyContinue"
 
 $servedFrom = '@ROOT_URL@'
 $root = if ($env:SVC_ROOT_URL) { $env:SVC_ROOT_URL } else { $servedFrom }
-$base = "C:\opt\svc"
-$credentials = "C:\etc\svc.json"
+$folder = "$env:ProgramData\svc"
+$base = "$folder\agent"
+$credentials = "$folder\svc.json"
+# SYSTEM and the administrators, by the numbers that they have in every language.
+$system = "*S-1-5-18"
+$administrators = "*S-1-5-32-544"
 
 function Fail($message) { throw "install.ps1: $message" }
 
@@ -20,7 +24,13 @@ if (-not $identity.IsInRole([Security.Principal.WindowsBuiltInRole]::Administrat
 }
 if (-not [Environment]::Is64BitOperatingSystem) { Fail "there is no svc-agent for 32-bit Windows" }
 
-New-Item -ItemType Directory -Force -Path "$base\bin", "$base\cache", "$base\state", "C:\etc" | Out-Null
+New-Item -ItemType Directory -Force -Path $folder | Out-Null
+# Any user may make folders there, this one included; whoever writes to it decides what the system runs.
+icacls $folder /setowner $administrators | Out-Null
+if ($LASTEXITCODE -ne 0) { Fail "cannot own ${folder}: icacls ended with $LASTEXITCODE" }
+icacls $folder /inheritance:r /grant:r "${system}:(OI)(CI)F" "${administrators}:(OI)(CI)F" | Out-Null
+if ($LASTEXITCODE -ne 0) { Fail "cannot close $folder to other users: icacls ended with $LASTEXITCODE" }
+New-Item -ItemType Directory -Force -Path "$base\bin", "$base\cache", "$base\state" | Out-Null
 
 if ($env:SVC_API_KEY_ID -and $env:SVC_API_KEY -and $env:SVC_PART_ID) {
   if ((Test-Path $credentials) -and -not $env:FORCE) {
@@ -32,7 +42,7 @@ if ($env:SVC_API_KEY_ID -and $env:SVC_API_KEY -and $env:SVC_PART_ID) {
     if ($text -notmatch '"app_address"') { Fail "the answer of $root contains no credentials" }
     # Closes the file to other users before it holds a key.
     New-Item -ItemType File -Force "$credentials.new" | Out-Null
-    icacls "$credentials.new" /inheritance:r /grant "SYSTEM:F" "Administrators:F" | Out-Null
+    icacls "$credentials.new" /inheritance:r /grant "${system}:F" "${administrators}:F" | Out-Null
     if ($LASTEXITCODE -ne 0) { Fail "cannot close $credentials.new to other users: icacls ended with $LASTEXITCODE" }
     [IO.File]::WriteAllText("$credentials.new", $text)
     Move-Item -Force "$credentials.new" $credentials
@@ -59,8 +69,8 @@ if (-not (Test-Path $keys)) {
   $list = (Invoke-WebRequest -UseBasicParsing -Uri "$root/releases/keys.json").Content
   if ($list -match '"public_key"') { [IO.File]::WriteAllText($keys, $list) }
 }
-& $file --install --dir $base --config $credentials
+& $file --install
 if ($LASTEXITCODE -ne 0) { Fail "svc-agent --install ended with $LASTEXITCODE" }
 Remove-Item -Force $file
-sc.exe start svc-agent | Out-Null
+Start-Service svc-agent
 Write-Host "svc-agent runs; see: $base\bin\svc-agent-service.exe status"

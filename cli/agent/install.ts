@@ -20,6 +20,8 @@ import { SystemClock } from "../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { DenoHost } from "../../lib/base/host_deno.ts";
 import { WindowsServiceControl } from "./scm.ts";
+import { WindowsServices } from "./services.ts";
+import { stepAside } from "./aside.ts";
 import { copyIn, updaterOf } from "./updater.ts";
 import { requireExecutable, requireRoot } from "../install.ts";
 import { openLogs } from "../logs.ts";
@@ -50,9 +52,11 @@ export async function install(options: AgentFlags, host: DenoHost): Promise<numb
   await updater.install(file, VERSION);
   const commands = new SystemCommands(host, clock);
   const unit = { base, configPath, defaultsPath };
+  let runs = false;
   if (os === "windows") {
     const place = () => files.copyFile(Deno.execPath(), servicePath(base), { mode: 0o755 });
-    await installWindowsService(unit, place, { commands, clock, logger });
+    const parts = { services: new WindowsServices(), commands, clock, logger };
+    runs = await installWindowsService(unit, place, parts);
   } else {
     await installLoader(files, base);
     const parts: ServiceParts = { files, commands, logger };
@@ -61,31 +65,41 @@ export async function install(options: AgentFlags, host: DenoHost): Promise<numb
   }
   await readCredentials(host, configPath).catch((error) => logger.warn(chainOf(error)));
   const start = os === "windows" ? "sc.exe start svc-agent" : "systemctl restart svc-agent";
-  host.write(`svc-agent ${VERSION} is installed in ${base}; start it with: ${start}\n`);
+  const next = runs ? "it runs" : `start it with: ${start}`;
+  host.write(`svc-agent ${VERSION} is installed in ${base}; ${next}\n`);
   return 0;
 }
 
 export async function uninstall(options: AgentFlags, host: DenoHost): Promise<number> {
   requireRoot("uninstall the service", host);
   const { dir, config, defaults, yes, purge } = options;
-  const paths = [dir, ...DROP_INS, ...(purge ? [config, defaults] : [])];
+  const { os } = host.platform();
+  const written = os === "windows" ? [] : DROP_INS;
+  const paths = [dir, ...written, ...(purge ? [config, defaults] : [])];
+  if (!yes && !Deno.stdin.isTerminal()) {
+    host.writeError("svc-agent: nothing was removed: there is no terminal to ask at, use --yes\n");
+    return 1;
+  }
   if (!yes && !confirm(`Stop svc-agent and svc-server, and remove ${paths.join(", ")}?`)) {
     host.writeError("svc-agent: nothing was removed\n");
     return 1;
   }
   const clock = new SystemClock();
   using open = openLogs("svc-agent", "", host, clock);
-  const { os } = host.platform();
   const commands = new SystemCommands(host, clock);
   const logger = open.logs.logger("svc-agent");
-  if (os === "windows") await removeWindowsService({ commands, clock, logger });
-  else await removeService(AGENT, { files: host, commands, logger });
+  if (os === "windows") {
+    await removeWindowsService({ services: new WindowsServices(), commands, clock, logger });
+    await stepAside(dir);
+  } else await removeService(AGENT, { files: host, commands, logger });
   for (const path of paths) {
     await host.removeTree(path).catch((cause) => {
-      const hint = os === "windows" ? "; a program that runs cannot be removed there, this one included" : "";
+      const hint = os === "windows" ? "; a program that runs cannot be removed there" : "";
       throw new SvcError("unknown", `the service is gone, but ${path} cannot be removed${hint}`, { cause });
     });
   }
+  // What remains of the folder that is only ours there, if nothing of others is in it.
+  if (os === "windows") await Deno.remove(dirname(config)).catch(() => {});
   host.write(`removed: ${paths.map((path) => join(path)).join(", ")}\n`);
   return 0;
 }
@@ -114,7 +128,6 @@ export async function runService(options: AgentFlags, host: DenoHost): Promise<n
     output: (line) => written.info(line),
     args: ["--dir", base, "--config", config, "--defaults", defaults],
     ask: () => askStop(socketOf(base, os), clock),
-    commands: new SystemCommands(host, clock),
   };
   const work = (signal: AbortSignal) => hostAgent(parts, signal).then(() => 0);
   return await new WindowsServiceControl().run(SERVICE, work);

@@ -20,19 +20,22 @@ import { EXIT } from "../program.ts";
 import { printResult } from "../table.ts";
 import { versionLine } from "../version.ts";
 
+/** Where everything is if nobody says otherwise. */
+const PLACES = { dir: "/opt/svc", config: "/etc/svc.json", defaults: "/etc/svc-defaults.json" };
+
 const FLAGS = [
   {
     name: "config",
     short: "c",
     type: "string",
-    default: "/etc/svc.json",
+    default: PLACES.config,
     value: "FILE",
     help: "Machine credentials.",
   },
   {
     name: "defaults",
     type: "string",
-    default: "/etc/svc-defaults.json",
+    default: PLACES.defaults,
     value: "FILE",
     help: "Manufacturer defaults.",
   },
@@ -87,8 +90,6 @@ interface World {
   readonly host: DenoHost;
   readonly pace: AgentPace;
 }
-
-const BASES: Readonly<Record<string, string>> = { windows: "C:\\opt\\svc" };
 
 const COMMANDS: readonly Command<World>[] = [
   command("", [], "Runs the agent until it is told to stop.", (options, { host, pace }) => {
@@ -182,13 +183,25 @@ function command(
 
 /** Paths from the root on: the runtime is started in another folder. */
 function located(values: AgentFlags, host: DenoHost): AgentFlags {
-  const home = values.devMode ? `${host.cwd()}/svc-agent` : BASES[host.platform().os] ?? "/opt/svc";
+  const places = host.platform().os === "windows" ? windowsPlaces(host) : PLACES;
+  const home = values.devMode ? `${host.cwd()}/svc-agent` : places.dir;
+  const at = (name: "config" | "defaults") => values[name] === PLACES[name] ? places[name] : values[name];
   const absolute = (path: string) => resolve(host.cwd(), path);
   return {
     ...values,
-    config: absolute(values.config),
-    defaults: absolute(values.defaults),
+    config: absolute(at("config")),
+    defaults: absolute(at("defaults")),
     dir: absolute(values.dir || home),
+  };
+}
+
+/** The same in the folder of Windows for programs' data. */
+function windowsPlaces(host: DenoHost): typeof PLACES {
+  const folder = `${host.env("ProgramData") ?? "C:\\ProgramData"}\\svc`;
+  return {
+    dir: `${folder}\\agent`,
+    config: `${folder}\\svc.json`,
+    defaults: `${folder}\\svc-defaults.json`,
   };
 }
 

@@ -95,7 +95,7 @@ export async function runAgent(
     stop: end,
   };
   try {
-    const credentials = await waitForCredentials(workshop, stop.signal);
+    const credentials = await whileStoppable(workshop, () => waitForCredentials(workshop, stop.signal));
     if (credentials) {
       const end = await work(workshop, credentials, stop.signal);
       logger.info(end === "replaced" ? "ending for the next version of the agent" : "stopped");
@@ -109,6 +109,31 @@ export async function runAgent(
 
 function isPrivileged(host: DenoHost): boolean {
   return host.platform().os === "windows" || Deno.uid() === 0;
+}
+
+/** Does something before the agent has its work, and ends if it is told to: on Windows no signal says so. */
+async function whileStoppable<T>(
+  { options, host, clock, stop }: Workshop,
+  work: () => Promise<T>,
+): Promise<T> {
+  const { os } = host.platform();
+  if (os !== "windows") return await work();
+  const refuse = (): never => {
+    throw new SvcError("failed_precondition", "this agent waits for the credentials of its machine");
+  };
+  const controlled = {
+    get status(): never {
+      return refuse();
+    },
+    rollback: () => Promise.resolve(refuse()),
+    stop: () => stop("whoever may use its socket"),
+  };
+  const control = await openControl(host, socketOf(options.dir, os), controlled, clock);
+  try {
+    return await work();
+  } finally {
+    await control.close();
+  }
 }
 
 /** The machine's credentials, as soon as it has some; nothing when it is told to stop before. */

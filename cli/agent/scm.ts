@@ -8,6 +8,7 @@
 import { SvcError } from "../../lib/base/error.ts";
 import type { ServiceControl } from "../../lib/agent/system/windows_host.ts";
 import { ServiceLife, type Status } from "../../lib/agent/system/windows_status.ts";
+import { address, wide } from "./win32.ts";
 
 const FUNCTIONS = {
   StartServiceCtrlDispatcherW: { parameters: ["buffer"], result: "i32", nonblocking: true },
@@ -53,16 +54,6 @@ export class WindowsServiceControl implements ServiceControl {
   }
 }
 
-function wide(text: string): Uint8Array<ArrayBuffer> {
-  const units = new Uint16Array(text.length + 1);
-  for (let at = 0; at < text.length; at++) units[at] = text.charCodeAt(at);
-  return new Uint8Array(units.buffer);
-}
-
 function bytesOf(status: Status): Uint8Array<ArrayBuffer> {
   return new Uint8Array(Uint32Array.from(status).buffer);
-}
-
-function address(pointer: Deno.PointerValue): bigint {
-  return BigInt(Deno.UnsafePointer.value(pointer));
 }

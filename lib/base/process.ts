@@ -19,8 +19,8 @@ export interface ProcessCommand {
   readonly ownGroup?: boolean;
   /**
    * No process of its group outlives it or this program, even if this program is killed. On Linux this also covers
-   * processes that left the group, unless they changed their environment. Makes a group of its own. Not on Windows;
-   * needs the programs `sh`, `cat` and `grep`.
+   * processes that left the group, unless they changed their environment. Makes a group of its own, for which it needs
+   * the programs `sh`, `cat` and `grep`; on Windows a job object.
    */
   readonly leash?: boolean;
   /** The process inherits our output, also after our end; there are no lines to read. */

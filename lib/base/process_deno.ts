@@ -4,6 +4,7 @@
 
 import { type Code, messageOf, SvcError } from "./error.ts";
 import type { Clock } from "./clock.ts";
+import { holdProcess, type Job } from "./native/jobs.ts";
 import {
   type Exit,
   EXIT_UNKNOWN,
@@ -68,6 +69,8 @@ class DenoProcess implements RunningProcess {
   readonly stderr: AsyncIterable<string>;
   readonly exited: Promise<Exit>;
   readonly #grouped: boolean;
+  /** What a leash is on Windows. */
+  readonly #job: Job | undefined;
   #exited = false;
 
   constructor(wanted: ProcessCommand) {
@@ -91,10 +94,12 @@ class DenoProcess implements RunningProcess {
       detached: this.#grouped,
     }).spawn();
     this.pid = child.pid;
+    this.#job = wanted.leash === true && !unix ? jobOf(child) : undefined;
     this.stdout = inheritOutput ? NO_LINES : linesOf(child.stdout);
     this.stderr = inheritOutput ? NO_LINES : linesOf(child.stderr);
     this.exited = child.status.then(async ({ code, signal }) => {
       this.#exited = true;
+      this.#job?.end();
       if (leashed) await child.stdin.close().catch(() => {});
       return { code, signal: signal ?? undefined };
     });
@@ -102,6 +107,7 @@ class DenoProcess implements RunningProcess {
 
   signal(name: Signal, { group = false } = {}): void {
     if (this.#exited && !(group && this.#grouped)) return;
+    if (group && name === "SIGKILL" && this.#job) return this.#job.end();
     try {
       Deno.kill(group && this.#grouped ? -this.pid : this.pid, name);
     } catch (error) {
@@ -110,6 +116,15 @@ class DenoProcess implements RunningProcess {
         throw failure("signal", this.pid, error);
       }
     }
+  }
+}
+
+/** A process that has ended already cannot be held, and needs no leash. */
+function jobOf({ pid }: Deno.ChildProcess): Job | undefined {
+  try {
+    return holdProcess(pid);
+  } catch {
+    return undefined;
   }
 }
 

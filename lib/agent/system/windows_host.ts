@@ -3,14 +3,14 @@
  *
  * It is a copy of the agent that no update replaces. Promises: an agent that ends is started again, after the pause
  * that the rule says; one that does not start is given up for the version before it; when the service is told to stop
- * the agent is asked to end, and ended where it does not.
+ * the agent is asked to end, and ended where it does not; what an agent has started ends with it, and everything with
+ * this process.
  */
 
 import { type Clock, race } from "../../base/clock.ts";
 import { chainOf } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { endsWithin, type RunningProcess, type SpawnHost } from "../../base/process.ts";
-import type { Commands } from "./commands.ts";
 import type { Boots } from "../supervise/runtime.ts";
 
 /** What Windows' service control manager wants to be told, and says. */
@@ -30,7 +30,6 @@ export interface AgentHostParts {
   readonly processes: SpawnHost;
   /** Asks the agent to end. Throws where none answers. */
   readonly ask: () => Promise<void>;
-  readonly commands: Commands;
   /** Takes what the agent writes, line by line, and what the runtime does. */
   readonly output: (line: string) => void;
   readonly clock: Clock;
@@ -42,6 +41,7 @@ const NOTHING_MS = 5_000;
 /** Above the agent's own limit for the end of the runtime. */
 const STOP_MS = 150_000;
 const KILLED_MS = 10_000;
+const ASK_AGAIN_MS = 500;
 
 /** Keeps the agent running until the signal aborts. */
 export async function hostAgent(parts: AgentHostParts, signal: AbortSignal): Promise<void> {
@@ -65,7 +65,8 @@ export async function hostAgent(parts: AgentHostParts, signal: AbortSignal): Pro
 /** One agent, from its start to its end. */
 async function runAgent(command: string, parts: AgentHostParts, signal: AbortSignal): Promise<void> {
   const { args, processes, logger, output } = parts;
-  const agent = processes.spawn({ command, args });
+  // Here nobody takes over a runtime that an agent has left behind; it would be in the next one's way.
+  const agent = processes.spawn({ command, args, leash: true });
   for (const stream of [agent.stdout, agent.stderr]) {
     void follow(stream, output).catch((error) => logger.warn(chainOf(error)));
   }
@@ -76,8 +77,6 @@ async function runAgent(command: string, parts: AgentHostParts, signal: AbortSig
   } catch (error) {
     if (!signal.aborted) throw error;
     await endAgent(agent, parts);
-  } finally {
-    await endRuntimes(parts);
   }
 }
 
@@ -85,16 +84,27 @@ async function follow(lines: AsyncIterable<string>, output: (line: string) => vo
   for await (const line of lines) output(line);
 }
 
-async function endAgent(agent: RunningProcess, { ask, clock, logger }: AgentHostParts): Promise<void> {
-  await ask().catch((error) => logger.warn(`svc-agent cannot be asked to end: ${chainOf(error)}`));
-  if (await endsWithin(agent.exited, clock, STOP_MS)) return;
+/** Asks until the agent hears it: one that has just started does not listen yet. */
+async function askAgent({ ask, clock, logger }: AgentHostParts, ended: AbortSignal): Promise<void> {
+  for (let told = false; !ended.aborted;) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (!told) logger.warn(`svc-agent cannot be asked to end: ${chainOf(error)}`);
+      told = true;
+    }
+    await clock.sleep(ASK_AGAIN_MS, ended).catch(() => {});
+  }
+}
+
+async function endAgent(agent: RunningProcess, parts: AgentHostParts): Promise<void> {
+  const { clock, logger } = parts;
+  const ended = new AbortController();
+  void askAgent(parts, ended.signal);
+  const inTime = await endsWithin(agent.exited, clock, STOP_MS);
+  ended.abort();
+  if (inTime) return;
   logger.warn(`svc-agent did not end within ${STOP_MS / 1000} s and is killed`, { pid: agent.pid });
   agent.signal("SIGKILL");
   if (!await endsWithin(agent.exited, clock, KILLED_MS)) logger.error("svc-agent cannot be killed");
-}
-
-/** Here nobody takes over a runtime that an agent has left behind; it would be in the next one's way. */
-async function endRuntimes({ commands, logger }: AgentHostParts): Promise<void> {
-  await commands.try("taskkill.exe", ["/F", "/T", "/FI", "IMAGENAME eq svc-server-*"])
-    .catch((error) => logger.warn(chainOf(error)));
 }

@@ -1,31 +1,66 @@
 /**
- * The agent as a service of Windows: how it is installed and removed, by the commands of the system.
+ * The agent as a service of Windows: how it is installed, stopped and removed.
  *
  * What is started is a copy of the agent that no update replaces (`windows_host.ts` is what it does). Promises that
- * installing again leaves one service, with the settings of now.
+ * installing again leaves one service, with the settings of now; that a service counts as stopped when its process has
+ * ended, and its program can be replaced; and that removing it leaves nothing of it in Windows.
  */
 
 import { type Clock, deadline } from "../../base/clock.ts";
-import { SvcError } from "../../base/error.ts";
+import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
-import { type Commands, failureOf } from "./commands.ts";
+import type { Commands } from "./commands.ts";
 import { SERVICE, type UnitOptions } from "./service_unit.ts";
+import { STATES } from "./windows_status.ts";
 
 /** The copy's name in `bin`. */
 export const SERVICE_PROGRAM = "svc-agent-service.exe";
 
 const DESCRIPTION = "Installs, runs, watches and updates svc-server";
-/** Restarted after 5 s, however often it fails; the count starts anew after a day without a failure. */
-const FAILURES = ["reset=", "86400", "actions=", "restart/5000/restart/5000/restart/5000"];
 const REGISTRY = `HKLM\\SYSTEM\\CurrentControlSet\\Services\\${SERVICE}`;
-/** Exit codes of sc.exe (Win32 errors). */
-const NO_SUCH_SERVICE = 1060;
-const NOT_STARTED = 1062;
 /** Above the limit for the end of the runtime. */
 const STOP_MS = 180_000;
 const LOOK_MS = 500;
+/** SYSTEM and the administrators, by the numbers that they have in every language. */
+const OWNERS = ["*S-1-5-18:(OI)(CI)F", "*S-1-5-32-544:(OI)(CI)F"];
+
+/** What Windows keeps of a service. */
+export interface ServiceSettings {
+  readonly name: string;
+  readonly description: string;
+  /** Its program and arguments, as Windows splits them into words. */
+  readonly commandLine: string;
+  /** The pause before it is started again, however often it fails. */
+  readonly restartMs: number;
+  /** The count of its failures starts anew after this time without one. */
+  readonly forgetMs: number;
+}
+
+/** How a service does. */
+export interface ServiceState {
+  /** One of `STATES`. */
+  readonly state: number;
+  /** Its process; 0 if there is none. */
+  readonly pid: number;
+}
+
+/** The services of Windows. Every call throws `permission_denied` for whom Windows refuses. */
+export interface ServicePort {
+  /** Nothing if there is no service of the name. */
+  stateOf(name: string): ServiceState | undefined;
+  /** Makes an automatic service, or changes the one there is. Gives the settings that this Windows does not know. */
+  put(settings: ServiceSettings): string[];
+  start(name: string): void;
+  /** Asks it to stop; one that is about to start or stop is left. */
+  askStop(name: string): void;
+  /** Removes one that has stopped. */
+  remove(name: string): void;
+  /** Resolves when the process has ended, with false if it has not in time. */
+  ended(pid: number, withinMs: number): Promise<boolean>;
+}
 
 export interface WindowsParts {
+  readonly services: ServicePort;
   readonly commands: Commands;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -36,64 +71,73 @@ export function servicePath(base: string): string {
   return `${base}\\bin\\${SERVICE_PROGRAM}`;
 }
 
-/** Makes or changes the service; it is not started. `place` puts its program into place, while it is stopped. */
+/**
+ * Makes or changes the service; one that ran runs again. `place` puts its program into place, while it is stopped.
+ * Resolves with whether it runs.
+ */
 export async function installWindowsService(
   options: UnitOptions,
   place: () => Promise<void>,
   parts: WindowsParts,
-): Promise<void> {
-  const { commands, logger } = parts;
+): Promise<boolean> {
+  const { services, commands, logger } = parts;
   const { base } = options;
-  const isThere = await stopService(parts);
+  const before = await stopService(parts);
   await place();
-  const settings = ["binPath=", commandLine(options), "start=", "auto"];
-  const what = isThere ? "config" : "create";
-  await commands.run("sc.exe", [what, SERVICE, ...settings, "DisplayName=", SERVICE]);
-  await commands.run("sc.exe", ["description", SERVICE, DESCRIPTION]);
-  await commands.run("sc.exe", ["failure", SERVICE, ...FAILURES]);
-  // Also when it ends by itself with an error, and not only when it crashes.
-  await commands.run("sc.exe", ["failureflag", SERVICE, "1"]);
-  // What the service starts is known by the service's name, so that the firewall's rule holds for every version.
-  await commands.run("sc.exe", ["sidtype", SERVICE, "unrestricted"]);
+  // Others may make files in new folders of Windows' own; whoever writes here decides what the system runs.
+  await commands.run("icacls.exe", [base, "/inheritance:r", "/grant:r", ...OWNERS]);
+  const unknown = services.put({
+    name: SERVICE,
+    description: DESCRIPTION,
+    commandLine: commandLine(options),
+    restartMs: 5_000,
+    forgetMs: 86_400_000,
+  });
+  if (unknown.length > 0) logger.warn(`this Windows takes no ${unknown.join(" and no ")} of a service`);
   const variables = ["/v", "Environment", "/t", "REG_MULTI_SZ", "/d", `SVC_HOME=${base}`, "/f"];
   await commands.run("reg.exe", ["add", REGISTRY, ...variables]);
-  await removeRule(commands);
+  await removeRule(parts);
+  // What the service starts is known by the service's name, so that the rule holds for every version.
   const rule = [`name=${SERVICE}`, "dir=in", "action=allow", `service=${SERVICE}`, "enable=yes"];
   await commands.run("netsh.exe", ["advfirewall", "firewall", "add", "rule", ...rule]);
-  logger.info(isThere ? "the service is changed" : "the service is installed", {
+  logger.info(before ? "the service is changed" : "the service is installed", {
     program: servicePath(base),
   });
+  const ran = before !== undefined && before.state !== STATES.stopped;
+  if (ran) services.start(SERVICE);
+  return ran;
 }
 
 /** Stops the service and removes it with its rule; does nothing where there is none. */
 export async function removeWindowsService(parts: WindowsParts): Promise<void> {
-  const { commands, logger } = parts;
-  if (await stopService(parts)) await commands.run("sc.exe", ["delete", SERVICE]);
+  const { services, logger } = parts;
+  if (await stopService(parts)) services.remove(SERVICE);
   else logger.info("there is no service to remove");
-  await removeRule(commands);
+  await removeRule(parts);
 }
 
-/** Resolves when it does not run, with whether there is one. */
-async function stopService({ commands, clock }: WindowsParts): Promise<boolean> {
-  const stopped = await commands.try("sc.exe", ["stop", SERVICE]);
-  if (stopped.code === NO_SUCH_SERVICE) return false;
-  if (stopped.code === NOT_STARTED) return true;
-  if (stopped.code !== 0) throw new SvcError("unknown", failureOf("sc.exe", ["stop", SERVICE], stopped));
+/** Resolves when it does not run and its process has ended, with how it did before; with nothing if there is none. */
+async function stopService({ services, clock }: WindowsParts): Promise<ServiceState | undefined> {
+  const before = services.stateOf(SERVICE);
+  if (!before) return undefined;
   const tooLate = `the service ${SERVICE} did not stop within ${STOP_MS / 1000} s`;
   const late = deadline(clock, STOP_MS, () => new SvcError("deadline_exceeded", tooLate));
   try {
-    // The state's number; its name is translated in some versions of Windows.
-    while (!/: 1 /.test(await commands.run("sc.exe", ["query", SERVICE]))) {
+    for (let now: ServiceState | undefined = before; now && now.state !== STATES.stopped;) {
+      if (now.state !== STATES.stopPending) services.askStop(SERVICE);
       await clock.sleep(LOOK_MS, late.signal);
+      now = services.stateOf(SERVICE);
     }
-    return true;
   } finally {
     late.done();
   }
+  if (before.pid === 0 || await services.ended(before.pid, STOP_MS)) return before;
+  throw new SvcError("deadline_exceeded", `the process ${before.pid} of the service ${SERVICE} did not end`);
 }
 
-async function removeRule(commands: Commands): Promise<void> {
-  await commands.try("netsh.exe", ["advfirewall", "firewall", "delete", "rule", `name=${SERVICE}`]);
+async function removeRule({ commands, logger }: WindowsParts): Promise<void> {
+  await commands.try("netsh.exe", ["advfirewall", "firewall", "delete", "rule", `name=${SERVICE}`])
+    .catch((error) => logger.warn(chainOf(error)));
 }
 
 /** The service's command line, as Windows splits it into words. */

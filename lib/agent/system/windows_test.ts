@@ -6,35 +6,71 @@ import { FakeProcesses } from "../../../tests/support/fake_processes.ts";
 import { silentLogs } from "../../base/log/log.ts";
 import { FakeCommands } from "../../../tests/support/fake_commands.ts";
 import { type AgentHostParts, hostAgent } from "./windows_host.ts";
-import { installWindowsService, removeWindowsService } from "./windows_service.ts";
+import {
+  installWindowsService,
+  removeWindowsService,
+  type ServicePort,
+  type ServiceSettings,
+  type ServiceState,
+} from "./windows_service.ts";
 import { CONTROLS, ServiceLife, STATES, type Status } from "./windows_status.ts";
 
 const OPTIONS = { base: "C:\\opt\\svc", configPath: "C:\\etc\\svc.json", defaultsPath: "C:\\my etc\\d.json" };
 
-function windows(answers: ConstructorParameters<typeof FakeCommands>[0] = {}) {
+/** A Windows with at most one service, which stops when the test says so. */
+class FakeServices implements ServicePort {
+  readonly did: string[] = [];
+  settings: ServiceSettings | undefined;
+  unknown: string[] = [];
+  hasEnded = true;
+
+  constructor(public found?: ServiceState) {}
+
+  stateOf() {
+    return this.found;
+  }
+  put(settings: ServiceSettings) {
+    this.did.push(this.found ? "change" : "make");
+    this.settings = settings;
+    return this.unknown;
+  }
+  start() {
+    this.did.push("start");
+  }
+  askStop() {
+    this.did.push("stop");
+    if (this.found) this.found = { ...this.found, state: STATES.stopPending };
+  }
+  remove() {
+    this.did.push("remove");
+  }
+  ended() {
+    return Promise.resolve(this.hasEnded);
+  }
+}
+
+function windows(found?: ServiceState) {
   const clock = new FakeClock();
-  const commands = new FakeCommands(answers);
-  return { commands, clock, logger: silentLogs(clock).logger("test") };
+  const commands = new FakeCommands({});
+  return { services: new FakeServices(found), commands, clock, logger: silentLogs(clock).logger("test") };
 }
 
 Deno.test("a new service is made, with what Windows does when it fails, and its rule", async () => {
-  const parts = windows({ "sc.exe stop": { code: 1060 } });
-  await installWindowsService(
-    OPTIONS,
-    () => Promise.resolve(void parts.commands.ran.push("(placed)")),
-    parts,
-  );
+  const parts = windows();
+  const place = () => Promise.resolve(void parts.services.did.push("place"));
+  assertEquals(await installWindowsService(OPTIONS, place, parts), false);
+  assertEquals(parts.services.did, ["place", "make"]);
   const program = "C:\\opt\\svc\\bin\\svc-agent-service.exe";
-  const line =
-    `${program} service --dir C:\\opt\\svc --config C:\\etc\\svc.json --defaults "C:\\my etc\\d.json"`;
+  assertEquals(parts.services.settings, {
+    name: "svc-agent",
+    description: "Installs, runs, watches and updates svc-server",
+    commandLine:
+      `${program} service --dir C:\\opt\\svc --config C:\\etc\\svc.json --defaults "C:\\my etc\\d.json"`,
+    restartMs: 5_000,
+    forgetMs: 86_400_000,
+  });
   assertEquals(parts.commands.ran, [
-    "sc.exe stop svc-agent",
-    "(placed)",
-    `sc.exe create svc-agent binPath= ${line} start= auto DisplayName= svc-agent`,
-    "sc.exe description svc-agent Installs, runs, watches and updates svc-server",
-    "sc.exe failure svc-agent reset= 86400 actions= restart/5000/restart/5000/restart/5000",
-    "sc.exe failureflag svc-agent 1",
-    "sc.exe sidtype svc-agent unrestricted",
+    "icacls.exe C:\\opt\\svc /inheritance:r /grant:r *S-1-5-18:(OI)(CI)F *S-1-5-32-544:(OI)(CI)F",
     "reg.exe add HKLM\\SYSTEM\\CurrentControlSet\\Services\\svc-agent /v Environment /t REG_MULTI_SZ " +
     "/d SVC_HOME=C:\\opt\\svc /f",
     "netsh.exe advfirewall firewall delete rule name=svc-agent",
@@ -42,42 +78,53 @@ Deno.test("a new service is made, with what Windows does when it fails, and its 
   ]);
 });
 
-Deno.test("one that is there is stopped and changed", async () => {
-  const parts = windows({ "sc.exe query": { output: "TYPE : 10\n STATE : 3 STOP_PENDING" } });
-  let isPlaced = false;
-  const installing = installWindowsService(OPTIONS, () => Promise.resolve(void (isPlaced = true)), parts);
-  await parts.clock.advance(2_000);
-  assertEquals(isPlaced, false, "its program is in use until it has stopped");
-  parts.commands.answers["sc.exe query"] = { output: "TYPE : 10\n STATE : 1 STOPPED" };
-  await parts.clock.advance(1_000);
-  await installing;
-  assert(parts.commands.ran.some((one) => one.startsWith("sc.exe config svc-agent binPath=")));
-  assert(!parts.commands.ran.some((one) => one.startsWith("sc.exe create")));
+Deno.test("a service that is there is stopped, changed when its process has ended, and runs again", async () => {
+  const parts = windows({ state: STATES.running, pid: 7 });
+  const { services, clock } = parts;
+  const place = () => Promise.resolve(void services.did.push("place"));
+  const installing = installWindowsService(OPTIONS, place, parts);
+  await clock.advance(2_000);
+  assertEquals(services.did, ["stop"], "its program is in use until it has stopped");
+  services.found = { state: STATES.stopped, pid: 0 };
+  await clock.advance(1_000);
+  assertEquals(await installing, true);
+  assertEquals(services.did, ["stop", "place", "change", "start"]);
 });
 
-Deno.test("one that does not stop is told, and left", async () => {
-  const parts = windows({ "sc.exe query": { output: " STATE : 3 STOP_PENDING" } });
+Deno.test("a service that is about to start is asked again until it takes it", async () => {
+  const parts = windows({ state: STATES.startPending, pid: 7 });
+  parts.services.askStop = () => void parts.services.did.push("stop");
+  const removing = removeWindowsService(parts);
+  await parts.clock.advance(1_200);
+  assert(parts.services.did.length >= 2);
+  parts.services.found = { state: STATES.stopped, pid: 0 };
+  await parts.clock.advance(1_000);
+  await removing;
+  assertEquals(parts.services.did.at(-1), "remove");
+});
+
+Deno.test("a service that does not stop, or whose process does not end, is told, and left", async () => {
+  const parts = windows({ state: STATES.stopPending, pid: 7 });
   const installing = assertRejects(
     () => installWindowsService(OPTIONS, () => Promise.resolve(), parts),
     SvcError,
   );
   await parts.clock.advance(200_000);
-  assertEquals((await installing).code, "deadline_exceeded");
-  const refused = windows({ "sc.exe stop": { code: 5, output: "Access is denied." } });
-  const error = await assertRejects(() => removeWindowsService(refused), SvcError, "Access is denied");
-  assertEquals([error.code, refused.commands.ran.length], ["unknown", 1]);
+  assertEquals([(await installing).code, parts.services.did], ["deadline_exceeded", []]);
+  const kept = windows({ state: STATES.stopped, pid: 7 });
+  kept.services.hasEnded = false;
+  await assertRejects(() => removeWindowsService(kept), SvcError, "process 7 of the service svc-agent");
+  assertEquals(kept.services.did, []);
 });
 
 Deno.test("a service is removed with its rule; none is no error", async () => {
-  const parts = windows({ "sc.exe stop": { code: 1062 } });
+  const parts = windows({ state: STATES.stopped, pid: 0 });
   await removeWindowsService(parts);
-  assertEquals(parts.commands.ran.slice(1), [
-    "sc.exe delete svc-agent",
-    "netsh.exe advfirewall firewall delete rule name=svc-agent",
-  ]);
-  const none = windows({ "sc.exe stop": { code: 1060 } });
+  assertEquals(parts.services.did, ["remove"]);
+  assertEquals(parts.commands.ran, ["netsh.exe advfirewall firewall delete rule name=svc-agent"]);
+  const none = windows();
   await removeWindowsService(none);
-  assert(!none.commands.ran.some((one) => one.startsWith("sc.exe delete")));
+  assertEquals(none.services.did, []);
 });
 
 Deno.test("Windows is told each state in its turn, and stops what the service does", async () => {
@@ -108,7 +155,7 @@ Deno.test("a service that fails says so when it stops", async () => {
 
 /** The service's process with an agent that the test ends. */
 function hosting(change: Partial<AgentHostParts> = {}) {
-  const { commands, clock, logger } = windows();
+  const { clock, logger } = windows();
   const processes = new FakeProcesses();
   const boots: { path: string; delayMs: number }[] = [];
   const asked: string[] = [];
@@ -117,22 +164,22 @@ function hosting(change: Partial<AgentHostParts> = {}) {
     args: ["--dir", "C:\\opt\\svc"],
     ask: () => Promise.resolve(void asked.push("stop")),
     output: () => {},
-    ...{ processes, commands, clock, logger, ...change },
+    ...{ processes, clock, logger, ...change },
   };
   const stop = new AbortController();
   const done = hostAgent(parts, stop.signal);
-  return { done, stop, clock, processes, boots, asked, commands };
+  return { done, stop, clock, processes, boots, asked };
 }
 
 Deno.test("the agent is started again, by the boot rule and after its pause", async () => {
-  const { done, stop, clock, processes, boots, commands } = hosting();
+  const { done, stop, clock, processes, boots } = hosting();
   boots.push({ path: "a", delayMs: 0 }, { path: "b", delayMs: 2_000 });
   await clock.advance(5_000);
   assertEquals(processes.started.map(({ command }) => command.command), ["a"]);
   assertEquals(processes.started[0].command.args, ["--dir", "C:\\opt\\svc"]);
   processes.started[0].exit(1);
   await settle();
-  assertEquals(commands.ran, ["taskkill.exe /F /T /FI IMAGENAME eq svc-server-*"]);
+  assertEquals(processes.started[0].command.leash, true, "what it leaves ends with it");
   await clock.advance(1_900);
   assertEquals(processes.started.length, 1);
   await clock.advance(200);
@@ -154,6 +201,21 @@ Deno.test("when it is to stop the agent is asked, and killed where it does not e
   await clock.advance(150_000);
   await done;
   assertEquals(processes.started[0].signals, ["SIGKILL"]);
+});
+
+Deno.test("an agent that does not listen yet is asked again", async () => {
+  let asked = 0;
+  const world = hosting({
+    ask: () => ++asked < 3 ? Promise.reject(new SvcError("not_found", "none answers")) : Promise.resolve(),
+  });
+  world.boots.push({ path: "a", delayMs: 0 });
+  await world.clock.advance(5_000);
+  world.stop.abort();
+  await world.clock.advance(2_000);
+  assertEquals(asked, 3);
+  world.processes.started[0].exit(0);
+  await world.done;
+  assertEquals(world.clock.pending, 0);
 });
 
 Deno.test("where nothing can be started it is looked again", async () => {

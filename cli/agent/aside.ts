@@ -1,0 +1,25 @@
+/** Gets this program's own file out of a folder that is to be removed: Windows removes no program that runs. */
+
+import { basename, join } from "node:path";
+import { wide } from "./win32.ts";
+
+const FUNCTIONS = {
+  MoveFileExW: { parameters: ["buffer", "pointer", "u32"], result: "i32" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+const DELAY_UNTIL_REBOOT = 0x4;
+
+/**
+ * Moves this program out of `folder` to the folder for temporary files, where Windows removes it at its next start.
+ * Does nothing if it is somewhere else. Only on Windows.
+ */
+export async function stepAside(folder: string): Promise<void> {
+  const own = Deno.execPath();
+  if (!own.toLowerCase().startsWith(`${folder.toLowerCase()}\\`)) return;
+  const place = await Deno.makeTempDir({ prefix: "svc-uninstalled-" });
+  const aside = join(place, basename(own));
+  await Deno.rename(own, aside);
+  const { symbols, close } = Deno.dlopen("kernel32.dll", FUNCTIONS);
+  for (const path of [aside, place]) symbols.MoveFileExW(wide(path), null, DELAY_UNTIL_REBOOT);
+  close();
+}
