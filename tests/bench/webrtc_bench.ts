@@ -3,10 +3,13 @@
  */
 
 import { SystemClock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
 import { type Channel, client } from "../../lib/wire/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { create, fromBinary, toBinary } from "../../lib/wire/proto.ts";
 import { dialWebRtc } from "../../lib/wire/signaling/dialer.ts";
+import { encodeDescription } from "../../lib/wire/webrtc/description.ts";
+import { RtcPeer, type SignalListener } from "../../lib/wire/webrtc/peer.ts";
 import { EchoRequestSchema, EchoResponseSchema, EchoService } from "../../proto/gen/echo_pb.ts";
 import { until } from "../support/until.ts";
 import { heading, rate, row } from "./figures.ts";
@@ -20,6 +23,8 @@ const AT_ONCE = 32;
 const LARGE_BYTES = 8_000_000;
 const LARGE_CALLS = 10;
 const DIALS = 20;
+/** The addon repeats what the other side was not ready for after a second. */
+const REPEATED_MS = 900;
 const PEERS = [1, 100, 500];
 /** Dialed at once: fewer than a server takes. */
 const DIALED_AT_ONCE = 16;
@@ -37,6 +42,7 @@ export async function webrtc(): Promise<void> {
     await large(all);
     peer.close();
     await connecting(grpc);
+    await askingFirst();
     await memory(grpc, server);
   } finally {
     peer.close();
@@ -87,6 +93,46 @@ async function connecting(signaling: Channel): Promise<void> {
     channel.close();
   }
   row("WebRTC", `p50 ${ms(times, 0.5)}`, `p99 ${ms(times, 0.99)}`);
+}
+
+/**
+ * Peers of the addon alone. The side that has answered begins to encrypt as soon as its own request to the other side
+ * is answered. Where its request comes first the other side may not read this beginning before it is repeated.
+ */
+async function askingFirst(): Promise<void> {
+  heading(`${DIALS} connections of the addon: how many wait a second, by who asks first`);
+  for (const first of ["the caller", "the other side"]) {
+    let late = 0;
+    for (let dial = 0; dial < DIALS; dial++) {
+      if (await connectAsking(first === "the caller") > REPEATED_MS) late++;
+    }
+    row(first, `${late} of ${DIALS}`);
+  }
+}
+
+async function connectAsking(callerFirst: boolean): Promise<number> {
+  const sides: RtcPeer[] = [];
+  const signals = (self: number, answer: "offer" | "answer"): SignalListener => ({
+    described: (description) => {
+      sides[1 - self].accept(encodeDescription(description), answer);
+      if (answer === "offer") sides[1].describe("answer");
+    },
+    candidate: (candidate) => {
+      // What a side is told later it asks later.
+      const first = callerFirst === (self === 1);
+      void clock.sleep(first ? 20 : 60).then(() => sides[1 - self].addCandidate(candidate));
+    },
+    gathered: () => {},
+  });
+  const common = { iceServers: [], candidatesMax: 64 };
+  sides.push(await RtcPeer.make({ ...common, signals: signals(0, "offer") }));
+  sides.push(await RtcPeer.make({ ...common, signals: signals(1, "answer") }));
+  const begun = performance.now();
+  sides[0].describe("offer");
+  await Promise.all(sides.map(({ connected }) => connected));
+  const tookMs = performance.now() - begun;
+  for (const side of sides) side.close(new SvcError("canceled", "enough"));
+  return tookMs;
 }
 
 async function memory(signaling: Channel, server: Server): Promise<void> {

@@ -12,7 +12,7 @@ import { type Channel, client, type ServiceClient } from "../channel.ts";
 import { Metadata } from "../metadata.ts";
 import type { IceServer, Rtc } from "../webrtc/addon.ts";
 import { FrameClient } from "../webrtc/client.ts";
-import { type Candidate, type Description, encodeDescription } from "../webrtc/description.ts";
+import { type Candidate, type Description, encodeDescription, isOwnAddress } from "../webrtc/description.ts";
 import { CONNECT_MS, WEBRTC_LIMITS } from "../webrtc/limits.ts";
 import { RtcPeer, type SignalListener } from "../webrtc/peer.ts";
 import { candidateFrom, candidateMessage, HOST } from "./service.ts";
@@ -45,6 +45,14 @@ export interface DialedChannel extends Channel {
 type Signaling = ServiceClient<typeof SignalingService>;
 
 /**
+ * How long after the answer this side keeps its own addresses to itself, so that on a network of both this side asks
+ * first and is ready when the other side begins to encrypt. A beginning that the addon is not ready for stays unread
+ * until the other side repeats it, a second later. Addresses behind a NAT go at once: there the other side has to send
+ * first, for this side to get in.
+ */
+const ASK_FIRST_MS = 50;
+
+/**
  * Dials; resolves when the connection is open. Rejects with what the signaling server says (`unimplemented`, or
  * `invalid_argument` "host not preconfigured", where there is no way to the host here), `deadline_exceeded` when it takes
  * too long, or the signal's reason.
@@ -71,13 +79,20 @@ class Dial implements SignalListener {
   readonly #answered = Promise.withResolvers<string>();
   /** Updates go one after another. */
   #updates: Promise<void>;
+  /** This side's own addresses may go. */
+  #asked: Promise<void>;
   #connected = false;
+  /** Aborted when the connection is arranged, or given up. */
+  readonly #over = new AbortController();
 
   constructor(private readonly options: DialOptions, private readonly signal: AbortSignal) {
     this.#signaling = client(SignalingService, options.signaling);
     this.#header = Metadata.from([...options.header ?? [], [HOST, options.host]]);
     this.#answered.promise.catch(() => {});
     this.#updates = this.#answered.promise.then(() => {}, () => {});
+    const { clock } = options;
+    this.#asked = this.#answered.promise.then(() => clock.sleep(ASK_FIRST_MS, this.#over.signal));
+    this.#asked.catch(() => {});
   }
 
   async run(): Promise<DialedChannel> {
@@ -90,11 +105,10 @@ class Dial implements SignalListener {
       relayOnly,
       rtc,
     });
-    const calling = new AbortController();
     try {
       peer.describe("offer");
       const offer = await race(this.#described.promise, signal);
-      const called = this.#call(peer, offer, AbortSignal.any([signal, calling.signal]));
+      const called = this.#call(peer, offer, AbortSignal.any([signal, this.#over.signal]));
       called.catch((error) => peer.close(SvcError.from(error)));
       await race(peer.connected, signal);
       this.#connected = true;
@@ -107,7 +121,7 @@ class Dial implements SignalListener {
       peer.close(SvcError.from(error));
       throw error;
     } finally {
-      calling.abort(new SvcError("canceled", "the connection is arranged, or given up"));
+      this.#over.abort(new SvcError("canceled", "the connection is arranged, or given up"));
     }
   }
 
@@ -116,11 +130,13 @@ class Dial implements SignalListener {
   }
 
   candidate(candidate: Candidate): void {
-    this.#update({ case: "candidate", value: candidateMessage(candidate) });
+    const tell = () => this.#update({ case: "candidate", value: candidateMessage(candidate) });
+    if (isOwnAddress(candidate)) this.#later(tell);
+    else tell();
   }
 
   gathered(): void {
-    this.#update({ case: "done", value: true });
+    this.#later(() => this.#update({ case: "done", value: true }));
   }
 
   /** Servers that the signaling server offers. */
@@ -159,6 +175,12 @@ class Dial implements SignalListener {
       // Once connected, nothing depends on signaling.
       if (!this.#connected) throw error;
     }
+  }
+
+  /** When the other side has been asked; not at all where the attempt is over before. */
+  #later(tell: () => void): void {
+    this.#asked = this.#asked.then(tell);
+    this.#asked.catch(() => {});
   }
 
   #update(update: Parameters<Signaling["callUpdate"]>[0]["update"]): void {

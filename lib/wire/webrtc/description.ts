@@ -75,6 +75,11 @@ export function isUsable({ candidate }: Candidate): boolean {
   return /^[0-9.]+$|^[0-9a-f:.]*:[0-9a-f:.]*$|^[0-9a-z-]+\.local$/i.test(address);
 }
 
+/** Whether a candidate is an address of the computer that names it, and not of a NAT or a relay before it. */
+export function isOwnAddress({ candidate }: Candidate): boolean {
+  return candidate.split(" ")[7] === "host";
+}
+
 /** The same socket as `candidate`, by the loopback address; `undefined` where it is no address of this computer over IPv4. */
 export function onLoopback(candidate: string): string | undefined {
   const parts = candidate.split(" ");
