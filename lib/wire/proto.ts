@@ -1,5 +1,5 @@
 /**
- * The door through which the protobuf runtime enters; everything else imports it from here.
+ * The only file that imports the protobuf runtime.
  */
 
 export {

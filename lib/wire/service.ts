@@ -1,8 +1,8 @@
 /**
- * What a service is to every transport: a descriptor, typed handlers, and the context of one call.
+ * A service for every transport: a descriptor, typed handlers, and the context of one call.
  *
- * Transports (gRPC, gRPC-web, WebRTC, in memory) know only `ServiceTable`: they hand it a `RawCall` and a
- * `RawSink` of encoded messages. Handlers know only messages and a `CallContext`. Neither knows the other.
+ * Transports (gRPC, gRPC-web, WebRTC, in memory) know only `ServiceTable`: they pass it a `RawCall` and a `RawSink` of
+ * encoded messages. Handlers know only messages and a `CallContext`. Neither knows the other.
  *
  * The room owns what every transport shares: services and channels, messages, tokens, metadata, and WebRTC.
  */
@@ -27,22 +27,22 @@ import { MAX_MESSAGE_BYTES } from "./grpc/message.ts";
 import type { Weight } from "./grpc/message_weight.ts";
 import { Metadata } from "./metadata.ts";
 
-/** How the caller is connected. */
+/** The caller's transport. */
 export interface Peer {
   readonly kind: "grpc" | "webrtc" | "memory";
   readonly remoteAddress?: string;
   readonly localAddress?: string;
-  /** Of a caller over WebRTC: the address that it has signaled from, unless another signaling has brought it. */
+  /** For WebRTC: the address that the caller signaled from, unless another signaling server brought the call. */
   readonly signaledFrom?: string;
-  /** As what the caller knows this server: `https://host:port`. */
+  /** The server's address as the caller sees it: `https://host:port`. */
   readonly origin?: string;
-  /** The DNS names of a verified certificate that the client has shown. */
+  /** The DNS names of the client's verified certificate. */
   readonly certificateNames?: readonly string[];
-  /** Who the caller is, where the transport itself has found out. */
+  /** The caller's identity, if the transport itself has established it. */
   readonly entity?: string;
-  /** Of the key that `entity` has shown to the signaling server that vouches for it, where that says so. */
+  /** The generation of the key that `entity` presented to the vouching signaling server, if the server says so. */
   readonly generation?: string;
-  /** What a caller over WebRTC has shown to be let in, since its calls carry no token. */
+  /** The credentials with which a WebRTC caller was admitted, because its calls carry no token. */
   readonly token?: Secret;
 }
 
@@ -53,7 +53,7 @@ export function isOnThisMachine({ remoteAddress, localAddress }: Omit<Peer, "kin
   return address === "::1" || address.startsWith("127.") || address === localAddress?.replace(/^::ffff:/, "");
 }
 
-/** One call, as its handler and the interceptors see it. */
+/** One call, for its handler and the interceptors. */
 export interface CallContext {
   readonly method: DescMethod;
   /** `/viam.robot.v1.RobotService/GetVersion` */
@@ -65,11 +65,11 @@ export interface CallContext {
   /** Aborts when the client goes away or cancels, at the deadline, or by `cancel`. Its reason is an `SvcError`. */
   readonly signal: AbortSignal;
   readonly peer: Peer;
-  /** The first message, when it comes; `undefined` when the call ends without one. Never rejects. */
+  /** The first message, when it arrives; `undefined` if the call ends without one. Never rejects. */
   readonly firstRequest: Promise<Message | undefined>;
-  /** Who the caller has proven to be; the gate sets it. */
+  /** The caller's proven identity, set by the gate. */
   entity?: string;
-  /** Whether the handler waits for its caller to read what it has answered. */
+  /** Whether the handler waits for its caller to read the answer. */
   readonly unread: boolean;
   /** Ends the call with this error. */
   cancel(reason: SvcError): void;
@@ -117,10 +117,10 @@ export function service<S extends DescService>(desc: S, handlers: ServiceImpl<S>
 }
 
 /**
- * Runs around every call, on its first message. It may refuse it by throwing; the function it returns, if any, runs
- * once when the handler has ended, whether or not its answer has been read. `request` is the first message; there is
- * none in an empty stream, in a call that a gate further in refuses, nor where both sides stream and either may begin:
- * there `ctx.firstRequest` tells of it.
+ * Runs around every call, on its first message. It refuses the call by throwing; the function that it returns, if any,
+ * runs once when the handler has ended, whether or not its answer has been read. `request` is the first message; it is
+ * absent in an empty stream, in a call that a later gate refuses, and if both sides stream and either may begin: there
+ * `ctx.firstRequest` delivers it.
  */
 export type Interceptor = (
   ctx: CallContext,
@@ -128,49 +128,53 @@ export type Interceptor = (
 ) => Awaitable<((error?: SvcError) => void) | void>;
 
 /**
- * Decides who may call, in two steps; a table has at most one. The transport keeps next to nothing of a call's messages before the first one
- * is over; those of a call that has no `ctx.entity` after it stay small (`PUBLIC_MESSAGE_BYTES`).
+ * Decides who may call, in two steps; a table has at most one gate. The transport keeps next to nothing of a call's
+ * messages before the first step; messages of a call without `ctx.entity` after it stay small
+ * (`PUBLIC_MESSAGE_BYTES`).
  */
 export interface Gate {
-  /** Finds out by the header alone who calls, and sets `ctx.entity`. Throws to refuse; returns as an interceptor does. */
+  /**
+   * Identifies the caller by the header alone, and sets `ctx.entity`. Throws to refuse; returns as an interceptor
+   * does.
+   */
   authenticate(ctx: CallContext): ReturnType<Interceptor>;
   /** Whether this caller may make this request. */
   readonly authorize?: Interceptor;
 }
 
-/** A call as a transport has it: encoded messages in. */
+/** A call from a transport: encoded messages in. */
 export interface RawCall {
   readonly path: string;
   readonly header: Metadata;
-  /** The client's time limit, if it gave one. */
+  /** The client's time limit, if there is one. */
   readonly timeoutMs?: number;
   readonly peer: Peer;
   /** The transport cancels (`canceledByCaller`) when the client does or its connection ends. */
   readonly cancellation: Cancellation;
   readonly requests: AsyncIterable<Uint8Array>;
-  /** Nobody has objected to the header. Before this the transport keeps as little as it can of the messages. */
+  /** The header was accepted. Before this the transport keeps as little of the messages as it can. */
   admitted?(caller: "known" | "stranger"): void;
-  /** The last message becomes so many bytes when it is decoded. Throws where there is no room for them. */
+  /** The decoded size of the last message. Throws if there is no room for it. */
   decoding?(bytes: number): void;
-  /** The last message is refused before it is decoded: nobody has seen these bytes, nor will. */
+  /** The last message was refused before decoding: nobody has seen its bytes, nor will. */
   refused?(bytes: Uint8Array): void;
-  /** Nobody has objected to the call, and its handler begins; for most kinds of calls the first message has come. */
+  /** The call was accepted, and its handler starts; for most kinds of calls the first message has arrived. */
   begun?(): void;
-  /** The handler has ended: the messages that came are not needed any more. */
+  /** The handler has ended: the received messages are not needed any more. */
   released?(): void;
 }
 
 /**
- * Where a transport takes the answer: header, messages, then one end. `message` resolves when more may come, and
- * throws `resource_exhausted` where the caller has left too much unread.
+ * The transport's receiver of an answer: header, messages, then one end. `message` resolves when more may come, and
+ * throws `resource_exhausted` if the caller has left too much unread.
  */
 export interface RawSink {
-  /** How many bytes of answers may wait for their reader on top of those that do; more than any has, where nothing is said. */
+  /** How many more bytes of answers may wait for their reader; unlimited if absent. */
   readonly roomBytes?: number;
-  /** Throws `resource_exhausted` where there is no room for an answer of so many bytes. */
+  /** Throws `resource_exhausted` if there is no room for an answer of this size. */
   checkRoom?(bytes: number): void;
   header(header: Metadata): void;
-  /** Takes over the bytes, which nobody else looks at again. */
+  /** Takes ownership of the bytes. */
   message(bytes: Uint8Array): Promise<void> | undefined;
   end(status: Status, trailer: Metadata): void;
 }
@@ -187,15 +191,15 @@ export interface Bound {
   readonly handler: AnyHandler | undefined;
 }
 
-/** Without a deadline of the client's, a unary call ends after this long (the published limit). */
+/** Default time limit of a unary call (the published limit). */
 const UNARY_TIMEOUT_MS = 10 * 60 * 1000;
 
-/** The first message of a stream comes within this time; that of a unary call may be large, and has its own limit. */
+/** Time limit of a stream's first message; a unary call's message may be large, and has a limit of its own. */
 const FIRST_MESSAGE_MS = 120_000;
 
-/** The services of one port, and the way a call takes through them. */
+/** The services of one port, and the path of a call through them. */
 export class ServiceTable {
-  /** The methods of its own services that have been called, by path. */
+  /** The called methods of its own services, by path. */
   readonly #bound = new Map<string, Bound>();
   readonly #services = new Map<string, Service>();
   #declined: ReadonlyMap<string, string> = new Map();
@@ -204,7 +208,7 @@ export class ServiceTable {
   readonly #turns: HeavyTurns;
   readonly #deadlines: Deadlines;
 
-  /** `visiting` are services that come and go; those that the table has itself go before them. */
+  /** `visiting` are services that come and go; the table's own take precedence. */
   constructor(
     private readonly clock: Clock,
     private readonly interceptors: readonly (Interceptor | Gate)[] = [],
@@ -227,7 +231,7 @@ export class ServiceTable {
     this.#bound.clear();
   }
 
-  /** Calls that are known and not served, by their path, each with the reason that its callers are told. */
+  /** Known but unserved calls, by path, each with the reason for its callers. */
   decline(calls: ReadonlyMap<string, string>): void {
     this.#declined = calls;
   }
@@ -236,7 +240,7 @@ export class ServiceTable {
     return this.#bound.get(path) ?? this.#bind(path);
   }
 
-  /** A service is looked into when it is first called: reading what describes it takes time. */
+  /** A service is expanded at its first call: reading its descriptor takes time. */
   #bind(path: string): Bound | undefined {
     const typeName = path.split("/", 2)[1];
     const own = this.#services.get(typeName);
@@ -259,7 +263,7 @@ export class ServiceTable {
     const ends = new Ends();
     try {
       call.cancellation.throwIfCanceled();
-      // What does not wait is not waited for: then the first message goes straight to its reader.
+      // Synchronous steps are not awaited: then the first message goes straight to its reader.
       const entering = this.#authenticate(ctx, ends);
       if (entering) await call.cancellation.race(entering);
       call.admitted?.(this.#isKnown(ctx) ? "known" : "stranger");
@@ -269,7 +273,7 @@ export class ServiceTable {
       const error = call.cancellation.reason ?? SvcError.from(thrown);
       ends.tell(error);
       ctx.release(error);
-      // As clients of gRPC with a policy for retries heed it (gRFC A6).
+      // As gRPC clients with a retry policy expect it (gRFC A6).
       if (error.retryMs !== undefined) {
         ctx.responseTrailer.set("grpc-retry-pushback-ms", String(Math.ceil(error.retryMs)));
       }
@@ -308,7 +312,7 @@ export class ServiceTable {
     return first.finally(stop);
   }
 
-  /** Asks the gate, at once if it answers at once. The interceptors around one that refuses hear of it. */
+  /** Asks the gate, synchronously if it can answer so. Interceptors outside of a refusing gate still see the call. */
   #authenticate(ctx: Context, ends: Ends): Promise<void> | undefined {
     const gate = this.#gate;
     const refused = async (thrown: unknown) => {
@@ -328,7 +332,7 @@ export class ServiceTable {
     return !this.#gate || ctx.entity !== undefined || ctx.peer.kind !== "grpc";
   }
 
-  /** Runs the interceptors, or those around `gate`. */
+  /** Runs the interceptors, or those outside of `gate`. */
   async #intercept(ctx: Context, request: Message | undefined, ends: Ends, gate?: Gate): Promise<void> {
     for (const interceptor of this.interceptors) {
       if (interceptor === gate) return;
@@ -339,7 +343,7 @@ export class ServiceTable {
   }
 }
 
-/** The messages of a call, decoded one by one as they are asked for. Has one reader. */
+/** The messages of a call, decoded on demand. Has one reader. */
 class Requests implements AsyncIterableIterator<Message> {
   readonly #encoded: AsyncIterator<Uint8Array>;
   #over = false;
@@ -395,7 +399,7 @@ class Requests implements AsyncIterableIterator<Message> {
   }
 }
 
-/** Who hears of a handler's end: once, the innermost first. */
+/** Receivers of a handler's end: each once, the innermost first. */
 class Ends {
   #ends: ((error?: SvcError) => void)[] | undefined;
 
@@ -410,7 +414,7 @@ class Ends {
   }
 }
 
-/** Why a call has ended whose client has gone, or does not want an answer any more. */
+/** The end of a call whose client has gone or no longer wants an answer. */
 export function canceledByCaller(path: string): SvcError {
   return new SvcError("canceled", `${path} was canceled by the caller`);
 }
@@ -432,7 +436,7 @@ class Context implements CallContext {
   unread = false;
   #responseHeader: Metadata | undefined;
   #responseTrailer: Metadata | undefined;
-  /** What `firstRequest` has been told, and who waits for that. */
+  /** The value of `firstRequest`, and its waiters. */
   #heard: { readonly first: Message | undefined } | undefined;
   #hearing: PromiseWithResolvers<Message | undefined> | undefined;
   readonly #call: RawCall;
@@ -483,7 +487,7 @@ class Context implements CallContext {
     this.#hearing?.resolve(first);
   }
 
-  /** The same messages; the first one is told when it comes. */
+  /** The same messages; reports the first one. */
   async *hearing(requests: AsyncIterable<Message>): AsyncGenerator<Message> {
     for await (const request of requests) {
       this.heard(request);
@@ -503,7 +507,7 @@ class Context implements CallContext {
     this.#call.cancellation.throwIfCanceled();
   }
 
-  /** Lets go of the timer; with an error, also tells the handler that the call is over. */
+  /** Clears the timer; with an error, also tells the handler that the call is over. */
   release(error?: SvcError): void {
     this.heard(undefined);
     this.#stopDeadline?.();
@@ -512,7 +516,7 @@ class Context implements CallContext {
   }
 }
 
-/** A stream with its first message before it again. */
+/** A stream with its first message put back. */
 async function* resumed(first: Message, rest: AsyncIterable<Message>): AsyncGenerator<Message> {
   yield first;
   yield* rest;
@@ -538,7 +542,7 @@ async function respond(
     const message = answer instanceof Promise ? await ctx.race(answer) : answer;
     ctx.throwIfCanceled();
     sink.header(ctx.responseHeader);
-    // The handler has ended: how long its caller takes to read is between the caller and the transport.
+    // The handler has ended: how long its caller reads concerns the transport only.
     void sink.message(encode(message));
     ends.tell();
     return;
@@ -558,13 +562,13 @@ async function respond(
       ctx.unread = false;
     }
   } catch (error) {
-    // A generator stuck in a wait of its own cannot be returned; it sees the aborted signal instead.
+    // A generator blocked in a wait of its own cannot be returned; the aborted signal ends it instead.
     void messages.return?.()?.catch(() => {});
     throw error;
   }
 }
 
-/** How many bytes of texts and of plain bytes are in a message and what it is made of. */
+/** The bytes of a message's texts and byte fields, nested messages included. */
 function bytesAtLeast(value: unknown, depth = 3): number {
   if (value instanceof Uint8Array || typeof value === "string") return value.length;
   if (depth === 0 || typeof value !== "object" || value === null || ArrayBuffer.isView(value)) return 0;

@@ -1,8 +1,8 @@
 /**
- * STUN binding requests and their answers (RFC 8489), as far as the question "from where do you see me?" needs.
+ * STUN binding requests and their answers (RFC 8489), as far as learning one's own public address needs.
  */
 
-/** Of every STUN message of today. */
+/** The magic cookie of every current STUN message. */
 const COOKIE = 0x2112a442;
 const BINDING_REQUEST = 0x0001;
 const BINDING_SUCCESS = 0x0101;
@@ -12,13 +12,13 @@ const HEADER_BYTES = 20;
 const ID_BYTES = 12;
 const IPV4 = 1;
 const IPV6 = 2;
-/** What clients add to a request is short. */
+/** Limit of a request: clients add little. */
 const REQUEST_BYTES_MAX = 512;
 
 export interface StunAnswer {
-  /** What ties it to its request, as hexadecimal digits. */
+  /** The transaction id, as hexadecimal digits. */
   readonly id: string;
-  /** `address:port` that the server saw; `undefined` where it says none that this reads (IPv4). */
+  /** `address:port` that the server saw (IPv4); `undefined` if the answer has none. */
   readonly seenAs?: string;
 }
 
@@ -33,8 +33,8 @@ export function stunRequest(): { readonly id: string; readonly bytes: Uint8Array
 }
 
 /**
- * The answer to a binding request that came from this address; `undefined` for whatever else may come to a port, so that
- * nobody is answered who did not ask. It is hardly longer than the request.
+ * The answer to a binding request from this address; `undefined` for anything else that arrives at a port, so that
+ * only requests are answered. It is hardly longer than the request.
  */
 export function stunAnswer(request: Uint8Array, address: string, port: number): Uint8Array | undefined {
   if (request.length < HEADER_BYTES || request.length > REQUEST_BYTES_MAX) return undefined;
@@ -47,7 +47,7 @@ export function stunAnswer(request: Uint8Array, address: string, port: number): 
   const view = new DataView(answer.buffer);
   view.setUint16(0, BINDING_SUCCESS);
   view.setUint16(2, 8 + octets.length);
-  // The cookie and the request's id: what the address is masked with.
+  // The cookie and the transaction id mask the address.
   const mask = request.subarray(4, HEADER_BYTES);
   answer.set(mask, 4);
   view.setUint16(HEADER_BYTES, XOR_MAPPED_ADDRESS);
@@ -58,7 +58,7 @@ export function stunAnswer(request: Uint8Array, address: string, port: number): 
   return answer;
 }
 
-/** The 16 bytes of an address of IPv6, without its zone. */
+/** The 16 bytes of an IPv6 address, without its zone. */
 function octetsOfV6(address: string): number[] {
   const [front, back] = address.replace(/%.*$/, "").split("::");
   const groupsOf = (text: string | undefined) => text ? text.split(":") : [];
@@ -69,7 +69,7 @@ function octetsOfV6(address: string): number[] {
   ) => [group >> 8, group & 255]);
 }
 
-/** Reads a success answer; `undefined` for whatever else may come to a port. */
+/** Reads a success answer; `undefined` for anything else that arrives at a port. */
 export function readStunAnswer(bytes: Uint8Array): StunAnswer | undefined {
   if (bytes.length < HEADER_BYTES) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

@@ -1,14 +1,14 @@
 /**
- * Who is connected to a port, and who gives way to a newcomer when there is no room.
+ * The connections of a port, and which of them ends to make room for a new one.
  *
- * Everybody gets in. A connection rises as it shows what it is for: it is silent, then a stranger, then known to make
- * calls, then in the middle of one. Whoever has shown least gives way first, and among equals those of the address with
- * the most connections, the one without progress for longest before the others. But every rank keeps some room, so that
- * a crowd of silent connections neither crowds out a newcomer who is about to speak nor everybody who has spoken. Whoever
- * has come or progressed a moment ago is spared while others have shown as little for longer.
+ * Every newcomer gets in. A connection rises in rank with what it shows: it is silent, then a stranger, then known to
+ * make calls, then in the middle of one. The lowest rank gives way first; within a rank, the address with the most
+ * connections, and of these the one without progress for longest. Every rank keeps some room, so that a crowd of
+ * silent connections crowds out neither a newcomer that is about to speak nor everybody who has spoken. A connection
+ * that has just come or progressed is spared while others of its rank have shown no progress for longer.
  *
- * The limit follows from how many files the program may have open, of which it keeps some for itself. No one address
- * has all of it; those of this computer have more, as a proxy may stand there for everybody.
+ * The limit follows from the number of files that the program may open, of which it keeps some for itself. No address
+ * has all of it; those of this computer have more, because a proxy there may stand for everybody.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -16,35 +16,35 @@ import type { ReadFiles } from "../../base/files/files.ts";
 
 /** Connections of one port, whatever the system allows. */
 const MAX_CONNECTIONS = 4096;
-/** Where the system does not say how many files a program may have open. */
+/** Assumed limit of open files if the system does not reveal it. */
 const DEFAULT_FILES = 1024;
-/** Files that stay free for the program itself: a share, and no fewer than these. */
+/** Files reserved for the program itself: a share, and at least this many. */
 const RESERVED_SHARE = 1 / 4;
 const RESERVED_FILES = 32;
 /**
- * The runtime accepts all connections that wait before it hands on the first one, and nobody has given way for them
- * yet. So there are files for twice as many as the system lets wait, as more come in the meantime (measured: 83 in a row
- * where 38 may wait). This share of the limit may wait.
+ * The runtime accepts all waiting connections before it delivers the first one, when nobody has given way for them
+ * yet. So files are reserved for twice as many as the system lets wait, because more arrive meanwhile (measured: 83 in
+ * a row where 38 may wait). This share of the limit may wait.
  */
 const WAITING_SHARE = 1 / 4;
 const MAX_WAITING = 511;
-/** Of the limit, what one address may have. */
+/** The share of one address. */
 const SHARE = 1 / 2;
 const LOCAL_SHARE = 7 / 8;
-/** What those in the middle of a call leave to everybody else, and what of that is for the silent, and for strangers. */
+/** The share that calls under way leave to others, and of that the shares of silent connections and of strangers. */
 const OTHERS_SHARE = 1 / 4;
 const SILENT_SHARE = 1 / 3;
 const STRANGERS_SHARE = 1 / 3;
 /**
- * Who has come or progressed is spared for one to two beats. A beat is a timer: while the program is too busy to hear
- * what a newcomer says, there is no next beat, and nobody's time runs out.
+ * New and progressing connections are spared for one to two beats. A beat is a timer: while the program is too busy to
+ * read a newcomer's data, there is no next beat, and nobody's time runs out.
  */
 const BEAT_MS = 100;
 const SPARED_BEATS = 2;
-/** As much as this has to come or to go before that is progress: a byte now and then is none. */
+/** Traffic that counts as progress: a byte now and then does not. */
 export const PROGRESS_BYTES = 64 * 1024;
 
-/** How many connections a port may have. */
+/** The limit of a port's connections. */
 export async function connectionLimit(host: ReadFiles): Promise<number> {
   const limits = await host.readTextFile("/proc/self/limits").catch(() => "");
   const [, soft] = /^Max open files +(\d+|unlimited)/m.exec(limits) ?? [];
@@ -56,7 +56,7 @@ export function connectionsWith(files: number): number {
   return Math.max(1, Math.min(MAX_CONNECTIONS, Math.floor(left / (1 + 2 * WAITING_SHARE))));
 }
 
-/** How many connections may wait to be accepted by a port that has so many at most. */
+/** How many connections the system may keep waiting for a port with this limit. */
 export function waitingWith(connections: number): number {
   return Math.max(1, Math.min(MAX_WAITING, Math.floor(connections * WAITING_SHARE)));
 }
@@ -64,14 +64,14 @@ export function waitingWith(connections: number): number {
 export const DEFAULT_CONNECTIONS = connectionsWith(DEFAULT_FILES);
 
 /**
- * What a connection has shown, least first: nothing that makes sense; a whole request or a frame; a call by somebody who
- * may make it; such a call that is under way.
+ * The ranks, lowest first: nothing meaningful; a whole request or a frame; an authorized call; an authorized call
+ * under way.
  */
 const RANKS = ["silent", "stranger", "known", "calling"] as const;
 export type Rank = (typeof RANKS)[number];
 export type Counts = Readonly<Record<Rank, number>>;
 
-/** Which rank gives way where there are so many of each. */
+/** The rank that gives way, given the number of connections in each. */
 export function rankToLeave({ silent, stranger, known, calling }: Counts): Rank {
   const others = silent + stranger + known;
   if (calling > 0 && others <= OTHERS_SHARE * (others + calling)) return "calling";
@@ -83,7 +83,7 @@ export function rankToLeave({ silent, stranger, known, calling }: Counts): Rank 
 /** One connection. */
 export class Guest {
   rank: Rank = "silent";
-  /** Grows from guest to guest with every progress. */
+  /** Increases from guest to guest with every progress. */
   progress = 0;
   /** The beat of its last progress. */
   beat = 0;
@@ -100,34 +100,34 @@ export class Guest {
     readonly leave: () => void,
   ) {}
 
-  /** A request is here, or has been answered. */
+  /** A request has arrived, or has been answered. */
   progressed(): void {
     this.guests.rise(this, this.rank === "silent" ? "stranger" : this.rank);
   }
 
-  /** Bytes have come, or have gone. */
+  /** Bytes have arrived, or have been sent. */
   moved(bytes: number): void {
     this.#movedBytes += bytes;
     if (this.#movedBytes < PROGRESS_BYTES) return;
     this.#movedBytes = 0;
-    // What has said nothing that makes sense says no more by saying much of it.
+    // More meaningless bytes do not raise the rank.
     if (this.rank !== "silent") this.progressed();
   }
 
-  /** A call by somebody who may make it begins. */
+  /** An authorized call starts. */
   began(): void {
     this.#calls++;
     this.guests.rise(this, "calling");
   }
 
-  /** Such a call has ended. */
+  /** An authorized call has ended. */
   ended(): void {
     if (--this.#calls === 0) this.guests.rise(this, "known");
     else this.progressed();
   }
 }
 
-/** What a call shows about the connection that it came over; nothing if it has no business to be made. */
+/** The rank that a call proves for its connection; none if it is refused. */
 export class CallMark {
   #known = false;
   #begun = false;
@@ -154,7 +154,7 @@ export class CallMark {
 type Address = string | undefined;
 
 export class Guests {
-  /** The guests of each rank and address, those without progress for longest first; none, where there have been some. */
+  /** The guests by rank and address, the one without progress for longest first. */
   readonly #ranks: Readonly<Record<Rank, Map<Address, Set<Guest>>>> = {
     silent: new Map(),
     stranger: new Map(),
@@ -174,7 +174,7 @@ export class Guests {
     return this.#counts;
   }
 
-  /** Takes in a guest, in the place of another one if need be. */
+  /** Admits a guest, in place of another one if necessary. */
   admit(address: Address, leave: () => void): Guest {
     if (this.#countsOf(address).total >= this.#shareOf(address)) this.#makeRoom(address);
     else if (this.#here.size >= this.limit) this.#makeRoom();
@@ -196,7 +196,7 @@ export class Guests {
     for (const rank of RANKS) this.#ranks[rank].delete(guest.address);
   }
 
-  /** Notes the progress of a guest, and what it has shown by it. */
+  /** Records a guest's progress, and its rank. */
   rise(guest: Guest, rank: Rank): void {
     if (!this.#here.has(guest)) return;
     if (rank === guest.rank && this.#ranks[rank].get(guest.address)!.size === 1) {
@@ -218,7 +218,7 @@ export class Guests {
     return { silent, stranger, known, calling, total: silent + stranger + known + calling };
   }
 
-  /** Lets somebody leave, of one address where that is what has too many. */
+  /** Ends a guest, of one address if that has too many. */
   #makeRoom(...only: [] | [Address]): void {
     const longest = (rank: Rank) => {
       const addresses = this.#ranks[rank];
@@ -231,7 +231,7 @@ export class Guests {
     guest.leave();
   }
 
-  /** One of those who have shown little, where there may be older ones to leave for it. */
+  /** A guest of a low rank, unless it is spared and an older one can go. */
   #isSpared({ rank, beat }: Guest): boolean {
     return (rank === "silent" || rank === "stranger") && this.#beat - beat < SPARED_BEATS;
   }
@@ -242,7 +242,7 @@ export class Guests {
     this.#awaitBeat();
   }
 
-  /** Beats go on for as long as somebody may be spared. */
+  /** Beats continue as long as a guest may be spared. */
   #awaitBeat(): void {
     this.#stopBeat ??= this.clock.after(BEAT_MS, () => {
       this.#stopBeat = undefined;
@@ -274,7 +274,7 @@ function first(guests: ReadonlySet<Guest> | undefined): Guest | undefined {
   return guests?.values().next().value;
 }
 
-/** The first guest of the address that has most; of two such addresses the one without progress for longer. */
+/** The first guest of the address with the most; of equal addresses the one without progress for longer. */
 function firstOfMost(addresses: ReadonlyMap<Address, ReadonlySet<Guest>>): Guest | undefined {
   let most = 1;
   let found: Guest | undefined;

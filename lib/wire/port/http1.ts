@@ -1,8 +1,8 @@
 /**
- * HTTP/1.1 on the connections of a port: hands each request to the `WebServer` and its answer to the client.
+ * HTTP/1.1 on the connections of a port: passes each request to the `WebServer` and its answer to the client.
  *
- * Owns how long a connection may be idle, how slowly a request may come, how long an answer may stay unread and how
- * many requests may wait for their answers. Promises that each connection ends that keeps to none of this.
+ * Owns the limits of idle time, of slow requests, of unread answers and of waiting requests. A connection that exceeds
+ * one ends.
  */
 
 import {
@@ -26,24 +26,24 @@ import type { Peer } from "../service.ts";
 
 /** Request bytes that wait for their reader. */
 const BODY_BYTES = 1024 * 1024;
-/** A connection without a request is kept this long; in this time its next header has to be complete. */
+/** Idle time of a connection; its next header must be complete within it. */
 const IDLE_MS = 75_000;
-/** A request brings `PROGRESS_BYTES` in this time, or its end, unless it waits for us. */
+/** A request delivers `PROGRESS_BYTES` in this time, or its end, unless it waits for us. */
 const PROGRESS_MS = 30_000;
-/** A client that reads nothing of its answer for this long is cut off. */
+/** A client that reads nothing of its answer for this long is disconnected. */
 const UNREAD_MS = 120_000;
-/** Requests of one connection that wait for their answers. Hardly any client sends a second one before its answer. */
+/** Waiting requests of one connection. Hardly any client sends a second one before its answer. */
 const MAX_WAITING_REQUESTS = 100;
 
-/** A connection that speaks HTTP/1.1. */
+/** A connection with HTTP/1.1. */
 export interface Http1Client {
-  /** What to call it in the log. */
+  /** Its name in the log. */
   readonly name: string;
   readonly peer: Peer;
   readonly guest: Guest;
   readonly turns: Turns;
   readonly allowance: Allowance;
-  /** It has made its first whole request. */
+  /** It has sent its first complete request. */
   readonly spoke: () => void;
 }
 
@@ -52,7 +52,7 @@ export interface Http1Parts {
   readonly web: WebServer;
   readonly scheme: string;
   readonly debug: (message: string) => void;
-  /** Whether the port takes no more requests. */
+  /** Whether the port is closing. */
   readonly closing: () => boolean;
   /** `busy` has changed. */
   readonly changed: () => void;
@@ -64,22 +64,22 @@ export class Http1 {
   #busy = 0;
 
   constructor(private readonly parts: Http1Parts) {
-    // An offer to change to another protocol is not taken up; the request itself is answered.
+    // An offer to change the protocol is ignored; the request itself is answered.
     const options = { shouldUpgradeCallback: () => false } as ServerOptions;
     this.#server = createServer(options, (message, response) => {
       this.#connections.get(message.socket)?.request(message, response);
     });
-    // Deno ends a connection after its first answer when the server it belongs to does not listen. This one is
-    // handed its connections, and never listens itself.
+    // Deno ends a connection after its first answer if its server does not listen. This server gets its connections
+    // from the port, and never listens itself.
     Object.defineProperty(this.#server, "listening", { get: () => !parts.closing() });
     this.#server.on("clientError", (error, socket) => {
       if (socket.writable) socket.end(notHttp(error));
-      // What still comes is read for the answer's sake, and not looked at.
+      // Remaining input is read for the answer's sake, and ignored.
       socket.removeAllListeners("data").resume();
     });
   }
 
-  /** How many answers are not complete. */
+  /** Unfinished answers. */
   get busy(): number {
     return this.#busy;
   }
@@ -96,9 +96,9 @@ export class Http1 {
 }
 
 class Http1Connection {
-  /** Requests whose end has not come. */
+  /** Unfinished requests. */
   readonly #coming = new Set<IncomingMessage>();
-  /** What there is to do for each request under way when the connection ends. */
+  /** The clean-up of each request under way when the connection ends. */
   readonly #requests = new Set<() => void>();
   #rested = () => {};
 
@@ -117,7 +117,7 @@ class Http1Connection {
 
   request(message: IncomingMessage, response: ServerResponse): void {
     const { client } = this;
-    // Of a connection that is cut off the rest of what has come is not looked at.
+    // Ignores the rest of a disconnected client's input.
     if (this.socket.destroyed) return;
     client.spoke();
     client.turns.requested();
@@ -167,12 +167,12 @@ class Http1Connection {
     this.socket.destroy();
   }
 
-  /** Cuts the connection off after `ms`, unless the returned function is called. */
+  /** Disconnects after `ms`, unless the returned function is called. */
   #cutAfter(ms: number, why: string): () => void {
     return this.parts.clock.after(ms, () => this.#cut(`${why} for ${ms / 1000} s`));
   }
 
-  /** Cuts off a client whose request comes too slowly; `arrived` hears of what comes. */
+  /** Disconnects a client whose request arrives too slowly; `arrived` reports its progress. */
   #watchBody(message: IncomingMessage) {
     let missing = PROGRESS_BYTES;
     let stop = () => {};
@@ -212,14 +212,14 @@ class Http1Connection {
     response.on("close", over);
   }
 
-  /** The last request is answered: the next one has not for ever to come. */
+  /** The last request is answered: the next one has limited time to arrive. */
   #rest(): void {
     this.#rested();
     this.#rested = this.#cutAfter(IDLE_MS, "made no whole request");
   }
 }
 
-/** The whole answer to what the parser of HTTP/1.1 does not understand. */
+/** The complete answer to input that the HTTP/1.1 parser rejects. */
 function notHttp(error: Error): string {
   const tooLarge = (error as { code?: string }).code === "HPE_HEADER_OVERFLOW";
   return tooLarge
@@ -227,17 +227,17 @@ function notHttp(error: Error): string {
     : refusal("400 Bad Request", "this is not a request of HTTP/1.1\n");
 }
 
-/** A whole answer that is the last one. */
+/** A complete answer, after which the connection ends. */
 export function refusal(status: string, line: string): string {
   const head = `HTTP/1.1 ${status}\r\ncontent-type: text/plain\r\ncontent-length: ${line.length}\r\n`;
   return `${head}connection: close\r\n\r\n${line}`;
 }
 
 class HttpResponse implements WebResponse {
-  /** What the client's system has not taken. */
+  /** The bytes that the client's system has not taken. */
   #waitingBytes = 0;
 
-  /** `stall` cuts the client off in a while; the function that it returns calls that off. */
+  /** `stall` disconnects the client later; the function that it returns cancels that. */
   constructor(
     private readonly response: ServerResponse,
     private readonly closing: () => boolean,
@@ -275,7 +275,7 @@ class HttpResponse implements WebResponse {
     if (!this.response.destroyed) this.response.end();
   }
 
-  /** Also once the connection is over, when nothing of it waits any more. */
+  /** Also after the end of the connection, when nothing waits any more. */
   #written(bytes: number): void {
     const written = Math.min(bytes, this.#waitingBytes);
     this.#waitingBytes -= written;

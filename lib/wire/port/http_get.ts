@@ -1,8 +1,8 @@
 /**
- * One `GET` of a page of a neighbour: HTTP/1.1, or HTTP/2 where only that is answered.
+ * One `GET` of a page on the same computer: HTTP/1.1, or HTTP/2 if the server answers only that.
  *
- * For programs on the same computer: certificates are not checked, since a machine's own is made out to its name and
- * not to the address it is asked at. Never follows a redirection.
+ * Certificates are not checked, because a machine's certificate names the machine and not this address. Never follows
+ * a redirection.
  */
 
 import * as http from "node:http";
@@ -22,10 +22,10 @@ export interface Page {
 }
 
 const BODY_BYTES_MAX = 1024 * 1024;
-/** Of the time there is, what HTTP/1.1 may take before HTTP/2 is tried. */
+/** Share of the time for HTTP/1.1 before it tries HTTP/2. */
 const FIRST_SHARE = 0.5;
 
-/** Throws `unavailable` where there is no answer, `deadline_exceeded` where it does not come in time. */
+/** Throws `unavailable` without an answer, `deadline_exceeded` if it does not come in time. */
 export async function getPage(
   url: string,
   clock: Clock,

@@ -1,8 +1,9 @@
 /**
- * A listening socket that goes on accepting.
+ * A listening socket that keeps accepting.
  *
- * When a program has no more open files, the runtime stops accepting for good and tells nobody. So after connections
- * have come, the listener connects to itself; where nothing arrives it says so once and opens itself anew until it does.
+ * When a program has no file descriptors left, the runtime stops accepting for good and reports nothing. So after
+ * connections have come, the listener connects to itself; if that does not arrive it logs so once and reopens itself
+ * until it does.
  */
 
 import { connect, createServer, type Server, type Socket } from "node:net";
@@ -10,16 +11,16 @@ import type { Clock } from "../../base/clock.ts";
 import { messageOf } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 
-/** With fewer connections than these the program is not short of files. */
+/** With fewer connections than this the program is not short of files. */
 const SUSPICIOUS_CONNECTIONS = 8;
-/** From a connection to the check. */
+/** Delay of the check after a connection. */
 const CHECK_MS = 5_000;
 const RETRY_MS = 1_000;
-/** How long a connection to itself may take. */
+/** Time limit of a connection to itself. */
 const ARRIVAL_MS = 2_000;
-/** So many in a row have to be missed: one may have been late because the program was busy. */
+/** Consecutive misses that count: one may be late because the program was busy. */
 const MISSES = 2;
-/** Turns in which what the system has to tell is heard before a connection counts as missed. */
+/** Turns in which the system's events are processed before a connection counts as missed. */
 const LATE_TURNS = 3;
 
 export interface ListenAddress {
@@ -29,7 +30,7 @@ export interface ListenAddress {
 }
 
 export interface ListenerParts {
-  /** How many connections the system lets wait. */
+  /** Limit of connections that wait in the system. */
   readonly backlog: number;
   readonly clock: Clock;
   readonly logger?: Logger;
@@ -65,7 +66,7 @@ export class Listener {
     return this.#server.address() as { address: string; port: number };
   }
 
-  /** Resolves when the connections that it has accepted have ended, too. */
+  /** Resolves when the accepted connections have ended, too. */
   close(): Promise<void> {
     this.#closed = true;
     this.#cancel();
@@ -113,7 +114,7 @@ export class Listener {
       this.#misses = 0;
       return;
     }
-    // Opening anew resets those who wait to be accepted.
+    // Reopening resets connections that wait to be accepted.
     if (++this.#misses < MISSES) return this.#checkIn(RETRY_MS);
     if (!this.#deaf) {
       const advice = "the program has no more open files (ulimit -n); it tries again until there are some";
@@ -154,7 +155,7 @@ export class Listener {
     try {
       await this.#listen(this.#target);
     } catch {
-      // Said already; the next check tries again.
+      // Logged already; the next check tries again.
     }
   }
 }

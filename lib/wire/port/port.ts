@@ -1,8 +1,8 @@
 /**
- * The one port: gRPC over HTTP/2 with and without TLS, gRPC-web and plain HTTP, told apart by their first bytes.
+ * The one port: gRPC over HTTP/2 with and without TLS, gRPC-web and plain HTTP, recognized by their first bytes.
  *
- * Owns the listening socket and every connection on it. Promises that no client, however broken or hostile, ends
- * the program or keeps a connection without having said something, and that `close` ends within its deadline.
+ * Owns the listening socket and every connection on it. No client, however broken or hostile, ends the program or
+ * keeps a silent connection, and `close` ends within its deadline.
  *
  * The room owns what comes in from outside: sockets and their guests, HTTP/1.1, gRPC-web, and the pages.
  */
@@ -30,11 +30,11 @@ import type { Stream, StreamListener } from "../http2/stream.ts";
 import { type ListenAddress, Listener } from "./listener.ts";
 import type { Peer, ServiceTable } from "../service.ts";
 
-/** A client that has not shown within this time what it wants is cut off. */
+/** A client that has not shown its protocol within this time is disconnected. */
 const SILENCE_MS = 10_000;
 const KEEPALIVE_MS = 30_000;
 const TOO_MUCH_UNREAD = "it reads too little of what it has asked for, and others need the room";
-/** How HTTP/2 begins, and the methods of HTTP/1.1. */
+/** The start of HTTP/2, and the methods of HTTP/1.1. */
 const KNOWN_BEGINNINGS = /^(PRI|GET|HEA|POS|PUT|PAT|DEL|OPT|CON|TRA)/;
 
 export interface Port {
@@ -43,20 +43,20 @@ export interface Port {
   readonly host: string;
   readonly port: number;
   /**
-   * Shows this certificate to those who connect from now on; connections that are open stay. Throws `invalid_argument`
-   * where it cannot be used, and then everything is as before. Only for a port that was opened with TLS.
+   * Uses this certificate for new connections; open connections stay. Throws `invalid_argument` if it is unusable, and
+   * then nothing changes. Only for a port that was opened with TLS.
    */
   renew(tls: TlsFiles): void;
-  /** Takes no more calls, waits up to `deadlineMs` for those under way, then cuts them off. */
+  /** Accepts no more calls, waits up to `deadlineMs` for those under way, then ends them. */
   close(deadlineMs: number): Promise<void>;
 }
 
 export interface TlsFiles {
   readonly certPem: string;
   readonly keyPem: string;
-  /** What to call them in errors: usually their paths. */
+  /** Their names in errors: usually their paths. */
   readonly certName?: string;
-  /** Clients are asked for certificates; good are those that one of `certPem` has issued. */
+  /** Clients are asked for certificates; one of the authorities in `certPem` must have issued them. */
   readonly asksClients?: boolean;
   readonly keyName?: string;
 }
@@ -66,9 +66,9 @@ interface Serving {
   readonly clock: Clock;
   readonly logger?: Logger;
   readonly http?: RouteOptions;
-  /** How much callers may make the program keep, where that is not the default. */
+  /** Limits of the memory that callers can occupy, if not the defaults. */
   readonly byteLimits?: Partial<ByteLimits>;
-  /** How many may be connected at once (`connectionLimit`), where that is not the default. */
+  /** Limit of connections, if not `connectionLimit`. */
   readonly connections?: number;
 }
 
@@ -78,7 +78,10 @@ export interface PortOptions extends Serving {
   readonly tls?: TlsFiles;
 }
 
-/** Opens the port. Fails with `unavailable` when the address cannot be had, `invalid_argument` when it or a PEM is wrong. */
+/**
+ * Opens the port. Fails with `unavailable` if the address cannot be used, `invalid_argument` for an invalid address or
+ * PEM.
+ */
 export async function openPort(options: PortOptions): Promise<Port> {
   const { bind, tls } = options;
   if (!Number.isInteger(bind.port) || bind.port < 0 || bind.port > 65_535) {
@@ -100,12 +103,12 @@ export async function openUnixPort(options: Serving & { readonly path: string })
   return opened;
 }
 
-/** What a port knows of a connection. */
+/** A connection as the port sees it. */
 interface Visit {
   readonly guest: Guest;
-  /** Its client has shown what it wants. */
+  /** The client has shown its protocol. */
   readonly spoke: () => void;
-  /** Tells the client that it has to leave, where there is a way to. */
+  /** Tells the client to leave, if the protocol can. */
   farewell: () => void;
 }
 
@@ -115,9 +118,9 @@ class OpenPort implements Port {
   port = 0;
   readonly #listener: Listener;
   readonly #guests: Guests;
-  /** By their names; before and after the TLS handshake a client has the same one. */
+  /** By name; a client keeps its name through the TLS handshake. */
   readonly #visits = new Map<string, Visit>();
-  /** Takes over, from `#listener`, the sockets of clients that begin with a TLS handshake. It never listens itself. */
+  /** Takes sockets that start a TLS handshake from `#listener`. It never listens itself. */
   #tls: TlsServer | undefined;
   readonly #http1: Http1;
   readonly #web: WebServer;
@@ -156,7 +159,7 @@ class OpenPort implements Port {
   }
 
   #createTls(tls: TlsFiles): TlsServer {
-    // Who shows no certificate, or one that is not verified, is as good as any other client without one.
+    // A client without a verified certificate is as good as any other client without one.
     const asked = tls.asksClients && { requestCert: true, rejectUnauthorized: false, ca: [tls.certPem] };
     const server = createTls({
       ...checked(tls),
@@ -235,7 +238,7 @@ class OpenPort implements Port {
 
   // Connections.
 
-  /** Watches over a new socket and reads from it. */
+  /** Watches a new socket and reads from it. */
   #accept(socket: Socket): void {
     const client = endpoint(socket, this.#nextClient++);
     if (this.#closing) {
@@ -266,14 +269,14 @@ class OpenPort implements Port {
     else this.#begin(socket, client);
   }
 
-  /** What is not TLS gets an answer that a person can read, if it is something like HTTP. */
+  /** Input that is not TLS gets a readable answer, if it resembles HTTP. */
   #beginTls(socket: Socket, client: string, tls: TlsServer): void {
     socket.on("error", (error) => this.#debug(`connection of ${client}: ${error.message}`));
     socket.once("readable", () => {
       const bytes = socket.read() as Buffer | null;
       if (bytes?.[0] !== TLS_HANDSHAKE) {
         this.#debug(`${client} does not begin with TLS, which is on here`);
-        // What still comes is read, so that the client's own end is seen.
+        // Reads remaining input, so that the client's own end is noticed.
         if (bytes && /^[A-Z]/.test(bytes.toString("latin1"))) socket.resume().end(NOT_TLS);
         else socket.destroy();
         return;
@@ -288,7 +291,7 @@ class OpenPort implements Port {
     this.#sniff(socket, client, Buffer.alloc(0), readInTurns(socket, this.serving.clock));
   }
 
-  /** Reads until it is clear which protocol this is, and puts the bytes back. */
+  /** Reads until the protocol is clear, and puts the bytes back. */
   #sniff(socket: Socket, client: string, head: Buffer, turns: Turns): void {
     socket.once("readable", () => {
       const bytes = socket.read() as Buffer | null;
@@ -401,7 +404,7 @@ function peerOf(socket: Socket): Peer {
   return { kind: "grpc", remoteAddress, localAddress, certificateNames: certificateNames(socket) };
 }
 
-/** The DNS names in the certificate that a client has shown and that was verified. */
+/** The DNS names in the client's verified certificate. */
 function certificateNames(socket: Socket): readonly string[] | undefined {
   const { authorized, getPeerCertificate } = socket as Partial<TLSSocket>;
   if (authorized !== true || !getPeerCertificate) return undefined;
@@ -409,7 +412,7 @@ function certificateNames(socket: Socket): readonly string[] | undefined {
   return names.split(", ").flatMap((name) => name.startsWith("DNS:") ? [name.slice("DNS:".length)] : []);
 }
 
-/** What tells one client from the others; sockets of the file system have only a number. */
+/** The identity of a client; sockets of the file system have only a number. */
 function endpoint(socket: Socket, number?: number): string {
   const { remoteAddress, remotePort } = socket;
   return remoteAddress === undefined ? `local client ${number}` : `${bracketed(remoteAddress)}:${remotePort}`;
@@ -443,7 +446,7 @@ function cannotListen(address: string, cause: unknown): SvcError {
   return new SvcError(kind, `cannot listen on ${address}: ${advice}`, { cause });
 }
 
-/** Certificate and key after all that can be wrong with them has been looked for. */
+/** Certificate and key, fully checked. */
 function checked(tls: TlsFiles): { cert: string; key: string } {
   const certName = tls.certName ?? "the certificate", keyName = tls.keyName ?? "the private key";
   const certificate = parsed(

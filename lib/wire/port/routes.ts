@@ -1,7 +1,7 @@
 /**
- * The pages of a port: which path gets which answer, and how answers and what clients send travel as streams.
+ * The pages of a port: their paths, and how requests and answers travel as streams.
  *
- * Owns the two pages of every port, `/` and `/restart_status`, and what is said of paths that are none.
+ * Owns the two pages of every port, `/` and `/restart_status`, and the answer to unknown paths.
  */
 
 import { Buffer } from "node:buffer";
@@ -20,7 +20,7 @@ export interface RouteRequest {
   readonly query: URLSearchParams;
   readonly fields: Fields;
   readonly peer: Peer;
-  /** What the client sends, to be read once; it waits for as long as nobody reads on. */
+  /** The request's body; can be read once, and applies back-pressure. */
   readonly body: AsyncIterable<Uint8Array>;
   /** Aborts when the client goes away. */
   readonly signal: AbortSignal;
@@ -31,19 +31,19 @@ export interface RouteAnswer {
   readonly contentType: string;
   /** A stream is read as fast as the client takes it, and not at all for HEAD. */
   readonly body: string | Uint8Array | AsyncIterable<Uint8Array>;
-  /** How long a stream is. */
+  /** The length of a stream. */
   readonly bytes?: number;
   readonly fields?: Fields;
 }
 
 export interface RouteOptions {
-  /** What `GET /restart_status` answers, as JSON, to callers on this machine. */
+  /** The answer of `GET /restart_status`, as JSON, for callers on this machine. */
   readonly restartStatus?: () => unknown;
-  /** Further pages by path, `/files/*` for all beneath a folder; each decides on its methods. */
+  /** Further pages by path, `/files/*` for everything beneath a folder; each decides on its methods. */
   readonly routes?: ReadonlyMap<string, Route>;
 }
 
-/** Answers what is no call. */
+/** Answers requests that are no calls. */
 export class Routes {
   constructor(private readonly options: RouteOptions) {}
 
@@ -137,7 +137,7 @@ async function send(response: WebResponse, answer: RouteAnswer, request: RouteRe
     if (request.method !== "HEAD") await sendBody(response, whole ?? body, request.signal);
     response.end();
   } catch {
-    // The answer has begun: all that is left to say is that it is not complete.
+    // The answer has started: breaking off shows that it is incomplete.
     response.abort();
   }
 }
@@ -157,7 +157,7 @@ async function sendBody(
   }
 }
 
-/** What a client sends to a page. */
+/** The body of a request to a page. */
 class RouteBody implements WebBody, AsyncIterable<Uint8Array> {
   readonly #gone = new AbortController();
   readonly #waiting: ByteQueue;

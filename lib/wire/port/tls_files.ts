@@ -11,20 +11,20 @@ export interface TlsPaths {
   readonly keyFile: string;
 }
 
-/** Whoever replaces both does so one after the other. */
+/** Programs replace the two files one after the other. */
 const STILL_MS = 500;
-/** The system does not tell of every change, as on a network file system. */
+/** The system does not announce every change, for example on a network file system. */
 const LOOK_MS = 60_000;
 
-/** Reads both. A file that cannot be read is the host's error. */
+/** Reads both. An unreadable file is the host's error. */
 export async function readTlsFiles({ certFile, keyFile }: TlsPaths, host: ReadFiles): Promise<TlsFiles> {
   const [certPem, keyPem] = [await host.readTextFile(certFile), await host.readTextFile(keyFile)];
   return { certPem, keyPem, certName: certFile, keyName: keyFile };
 }
 
 /**
- * Calls `look` once the files have changed and are still again, and every minute in any case; the returned function
- * ends that. Links on the way to the files are followed as they are now: call it anew after each look.
+ * Calls `look` once the files have changed and are stable again, and every minute in any case; the returned function
+ * stops it. It follows the present links to the files: call it again after each look.
  */
 export function followTlsFiles(
   { certFile, keyFile }: TlsPaths,

@@ -1,5 +1,5 @@
 /**
- * Where everything goes that is not gRPC proper: calls of gRPC-web, pages, and what browsers ask across origins.
+ * Answers everything except gRPC proper: calls of gRPC-web, pages, and cross-origin requests of browsers.
  */
 
 import type { ServiceTable } from "../service.ts";
@@ -28,12 +28,12 @@ export class WebServer {
 
 const IGNORED: WebBody = { data() {}, ended() {}, gone() {} };
 
-/** Lets pages of every origin call: who may do what is a matter of tokens, which browsers do not add by themselves. */
+/** Allows pages of every origin to call: tokens decide who may do what, and browsers do not add them by themselves. */
 function preflight(fields: Fields, response: WebResponse): WebBody {
   const answer: [string, string][] = [
     ["access-control-allow-origin", "*"],
     ["access-control-allow-methods", "GET, POST, OPTIONS"],
-    // A wildcard would leave out `authorization`, so what is asked for is repeated.
+    // A wildcard would exclude `authorization`, so the requested fields are repeated.
     ["access-control-allow-headers", field(fields, "access-control-request-headers") ?? "*"],
     ["access-control-max-age", String(PREFLIGHT_SECONDS)],
     ["vary", "access-control-request-headers"],
