@@ -186,7 +186,10 @@ function whyClose(
   if (busy) return undefined;
   if (state.asked) return openMs >= rules.retryAfterMs ? `nobody came for ${minutes(openMs)}` : undefined;
   if (connected && configured) return "the device is online";
-  if (configured && candidates(seen, rules).length > 0) return "a known network is in range";
+  // One that was tried before the hotspot opened has its turn when the hotspot has been open for its time.
+  if (configured && candidates(seen, rules).some(({ triedMs }) => triedMs === undefined)) {
+    return "a known network is in range";
+  }
   if (openMs >= rules.retryAfterMs) return `networks are tried again after ${minutes(openMs)}`;
   return undefined;
 }

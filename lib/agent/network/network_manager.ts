@@ -21,7 +21,7 @@ const WIFI = 2;
 /** NMActiveConnectionState. */
 const ACTIVATED = 2;
 /** NMDeviceState. */
-const DEVICE = { disconnected: 30, activated: 100, failed: 120 } as const;
+const DEVICE = { failed: 120 } as const;
 /** NMConnectivityState. */
 const FULL = 4;
 /** NMDeviceStateReason, as a person would say it. */
@@ -111,8 +111,12 @@ export class NetworkManager implements NetworkPort {
   async activate({ path, ssid, id }: Profile, deviceName: string, signal: AbortSignal): Promise<void> {
     const device = (await this.#devices(signal)).find(({ name }) => name === deviceName);
     if (!device) throw new SvcError("not_found", `there is no network device ${deviceName}`);
-    const args = [path, device.path, NOTHING];
-    const active = await this.#call<string>(ROOT, NM, "ActivateConnection", "ooo", args, signal);
+    // The state of a failure lasts for a moment only: it is heard of, and not asked for.
+    let why: number | undefined;
+    const stop = await this.bus.listen(
+      { sender: NM, path: device.path, interface: `${NM}.Device`, member: "StateChanged" },
+      ([to, , reason]) => void (why = to === DEVICE.failed ? Number(reason) : why),
+    );
     const late = deadline(
       this.clock,
       ACTIVATE_MS,
@@ -120,23 +124,23 @@ export class NetworkManager implements NetworkPort {
       signal,
     );
     try {
+      const args = [path, device.path, NOTHING];
+      const active = await this.#call<string>(ROOT, NM, "ActivateConnection", "ooo", args, late.signal);
       for (;;) {
         const state = await this.#get<number>(active, `${NM}.Connection.Active`, "State", late.signal)
           .catch(gone);
         if (state === ACTIVATED) return;
-        const [at, reason] = await this.#get<[number, number]>(
-          device.path,
-          `${NM}.Device`,
-          "StateReason",
-          late.signal,
-        );
-        if (state === undefined || state > ACTIVATED || at === DEVICE.failed) {
-          throw new SvcError("failed_precondition", REASONS[reason] ?? `it did not work (reason ${reason})`);
+        if (state === undefined || state > ACTIVATED || why !== undefined) {
+          throw new SvcError(
+            "failed_precondition",
+            REASONS[why ?? NaN] ?? `it did not work (reason ${why ?? 0})`,
+          );
         }
         await this.clock.sleep(LOOK_AGAIN_MS, late.signal);
       }
     } finally {
       late.done();
+      stop();
     }
   }
 

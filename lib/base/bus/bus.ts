@@ -7,7 +7,7 @@
  * The room owns the message bus of the system.
  */
 
-import type { defineInterface, MessageBus } from "./dbus_native.d.ts";
+import type { defineInterface, MessageBus, Signal } from "./dbus_native.d.ts";
 import type { Environment } from "../host.ts";
 import { type Code, messageOf, SvcError } from "../error.ts";
 
@@ -25,6 +25,15 @@ export interface BusCall {
   readonly signature?: string;
   readonly args?: readonly unknown[];
   readonly signal?: AbortSignal;
+}
+
+/** A signal that an object of another program sends. */
+export interface BusSignal {
+  /** The well-known name of the sender. */
+  readonly sender: string;
+  readonly path: string;
+  readonly interface: string;
+  readonly member: string;
 }
 
 /** An interface of an object that other programs call. */
@@ -55,6 +64,8 @@ export class BusRefusal extends Error {
 export interface Bus {
   /** The answer: nothing, one value, or an array of several values. Variants are unwrapped. */
   call<T = unknown>(call: BusCall): Promise<T>;
+  /** Listens to a signal of an object, until the returned function is called. */
+  listen(signal: BusSignal, listener: (args: readonly unknown[]) => void): Promise<() => void>;
   /** Serves an interface of an object. */
   serve(path: string, served: ServedInterface): void;
   /** Serves the list of all objects below a path (`org.freedesktop.DBus.ObjectManager`). */
@@ -122,13 +133,33 @@ export async function openBus(host: Environment): Promise<Bus> {
         throw failure(message, error, signal);
       }
     },
+    async listen(wanted, listener) {
+      const { sender, path, interface: name, member } = wanted;
+      const heard = (message: Signal) => {
+        if (message.path !== path || message.interface !== name || message.member !== member) return;
+        listener(message.body ?? []);
+      };
+      bus.connection.on("message", heard);
+      const rule = `type='signal',sender='${sender}',path='${path}',interface='${name}',member='${member}'`;
+      const stop = () => bus.connection.off("message", heard);
+      try {
+        const watched = await bus.watch(rule);
+        return () => {
+          stop();
+          watched.remove().catch(() => {});
+        };
+      } catch (error) {
+        stop();
+        throw failure({ ...wanted, destination: sender }, error);
+      }
+    },
     ...objects(bus, defineInterface),
     close: () => bus.close().catch(() => {}),
   };
 }
 
 /** The objects that this connection serves. */
-function objects(bus: MessageBus, define: typeof defineInterface): Omit<Bus, "call" | "close"> {
+function objects(bus: MessageBus, define: typeof defineInterface): Omit<Bus, "call" | "close" | "listen"> {
   const served = new Map<string, ServedInterface[]>();
   return {
     serve(path, one) {

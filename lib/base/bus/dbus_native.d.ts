@@ -13,12 +13,23 @@ export interface Message {
   readonly body?: readonly unknown[];
 }
 
+/** A message that has come; only signals are listened to. */
+export interface Signal {
+  readonly path?: string;
+  readonly interface?: string;
+  readonly member?: string;
+  readonly body?: readonly unknown[];
+}
+
 export interface MessageBus {
   readonly connection: {
     on(event: "connect", listener: () => void): void;
     on(event: "error", listener: (error: Error) => void): void;
     on(event: "close", listener: (cause?: Error) => void): void;
+    on(event: "message", listener: (message: Signal) => void): void;
+    off(event: "message", listener: (message: Signal) => void): void;
   };
+  watch(rule: string): Promise<{ remove(): Promise<void> }>;
   invoke(message: Message, options?: { readonly signal?: AbortSignal }): PromiseLike<unknown>;
   exportInterface(impl: unknown, path: string, descriptor: unknown): void;
   exportObjectManager(path: string): unknown;
