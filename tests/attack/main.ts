@@ -5,11 +5,13 @@
  */
 
 import { attackCloud } from "./cloud.ts";
+import { attackPortal } from "./portal.ts";
 import { attackWire } from "./wire.ts";
 
 /** What can be attacked, and what the rest of the command line means to it. */
 const FIELDS: Readonly<Record<string, (args: readonly string[]) => Promise<number>>> = {
   cloud: attackCloud,
+  portal: attackPortal,
   wire: attackWire,
 };
 

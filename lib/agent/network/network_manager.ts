@@ -44,6 +44,8 @@ const LOOK_AGAIN_MS = 250;
 const CHECKPOINT_FLAGS = 0x02 | 0x04;
 const NETWORKS_MAX = 200;
 const PROFILES_MAX = 500;
+const DEVICES_MAX = 100;
+const STRENGTH_MAX = 100;
 
 interface DeviceSeen {
   readonly path: string;
@@ -169,11 +171,11 @@ export class NetworkManager implements NetworkPort {
   }
 
   async #devices(signal: AbortSignal): Promise<DeviceSeen[]> {
-    const paths = await this.#call<string[]>(ROOT, NM, "GetDevices", undefined, [], signal);
+    const paths = await this.#paths(ROOT, NM, "GetDevices", signal);
     const seen: DeviceSeen[] = [];
-    for (const path of paths) {
+    for (const path of paths.slice(0, DEVICES_MAX)) {
       const all = await this.#all(path, `${NM}.Device`, signal).catch(gone);
-      if (all) seen.push({ path, name: String(all.Interface), type: Number(all.DeviceType) });
+      if (all) seen.push({ path, name: textOf(all.Interface), type: numberOf(all.DeviceType) });
     }
     return seen;
   }
@@ -184,14 +186,7 @@ export class NetworkManager implements NetworkPort {
   }
 
   async #profiles(signal: AbortSignal): Promise<Profile[]> {
-    const paths = await this.#call<string[]>(
-      `${ROOT}/Settings`,
-      `${NM}.Settings`,
-      "ListConnections",
-      undefined,
-      [],
-      signal,
-    );
+    const paths = await this.#paths(`${ROOT}/Settings`, `${NM}.Settings`, "ListConnections", signal);
     const profiles: Profile[] = [];
     for (const path of paths.slice(0, PROFILES_MAX)) {
       const profile = await this.#profile(path, signal).catch(gone);
@@ -201,20 +196,19 @@ export class NetworkManager implements NetworkPort {
   }
 
   async #profile(path: string, signal: AbortSignal): Promise<Profile> {
-    type Settings = Record<string, Record<string, unknown> | undefined>;
     const iface = `${NM}.Settings.Connection`;
-    const settings = await this.#call<Settings>(path, iface, "GetSettings", undefined, [], signal);
-    const { connection = {}, user = {} } = settings;
-    const wifi = settings["802-11-wireless"];
-    const data = (user.data ?? {}) as Record<string, string>;
+    const settings = sectionOf(await this.#call<unknown>(path, iface, "GetSettings", undefined, [], signal));
+    const connection = sectionOf(settings.connection);
+    const data = sectionOf(sectionOf(settings.user).data);
+    const wifi = sectionOf(settings["802-11-wireless"]);
     return {
       path,
-      name: data[MARK.name] ?? "",
-      digest: data[MARK.digest] ?? "",
-      id: String(connection.id ?? ""),
-      ssid: wifi && nameOf(wifi.ssid),
-      priority: Number(connection["autoconnect-priority"] ?? 0),
-      isHotspot: wifi?.mode === "ap",
+      name: textOf(data[MARK.name]),
+      digest: textOf(data[MARK.digest]),
+      id: textOf(connection.id),
+      ssid: nameOf(wifi.ssid),
+      priority: numberOf(connection["autoconnect-priority"]),
+      isHotspot: wifi.mode === "ap",
     };
   }
 
@@ -233,13 +227,13 @@ export class NetworkManager implements NetworkPort {
 
   async #inRange(wifi: string, signal: AbortSignal): Promise<WifiInRange[]> {
     const iface = `${NM}.Device.Wireless`;
-    const points = await this.#call<string[]>(wifi, iface, "GetAllAccessPoints", undefined, [], signal);
+    const points = await this.#paths(wifi, iface, "GetAllAccessPoints", signal);
     const strongest = new Map<string, WifiInRange>();
     for (const path of points.slice(0, NETWORKS_MAX)) {
       const all = await this.#all(path, `${NM}.AccessPoint`, signal).catch(gone);
       const ssid = nameOf(all?.Ssid);
       if (!all || !ssid || ssid.includes("\ufffd") || ssid.includes("\0")) continue;
-      const signalPercent = Number(all.Strength);
+      const signalPercent = Math.min(STRENGTH_MAX, Math.max(0, numberOf(all.Strength)));
       if ((strongest.get(ssid)?.signal ?? -1) >= signalPercent) continue;
       strongest.set(ssid, { ssid, signal: signalPercent, security: securityOf(all) });
     }
@@ -251,7 +245,16 @@ export class NetworkManager implements NetworkPort {
   }
 
   async #all(path: string, iface: string, signal: AbortSignal): Promise<Record<string, unknown>> {
-    return await this.#call(path, PROPERTIES, "GetAll", "s", [iface], signal);
+    return sectionOf(await this.#call<unknown>(path, PROPERTIES, "GetAll", "s", [iface], signal));
+  }
+
+  async #paths(path: string, iface: string, member: string, signal: AbortSignal): Promise<string[]> {
+    const paths = await this.#call<unknown>(path, iface, member, undefined, [], signal);
+    if (Array.isArray(paths) && paths.every((one) => typeof one === "string")) return paths;
+    throw new SvcError(
+      "internal",
+      `${iface}.${member} of ${path} gave ${typeof paths}, wanted a list of paths`,
+    );
   }
 
   async #call<T = void>(
@@ -279,6 +282,22 @@ function gone(error: unknown): undefined {
   const { code } = SvcError.from(error);
   if (code !== "not_found" && code !== "unimplemented" && code !== "failed_precondition") throw error;
   return undefined;
+}
+
+/** Values by name; none where something else has come. */
+function sectionOf(value: unknown): Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value) &&
+      !(value instanceof Uint8Array)
+    ? value as Record<string, unknown>
+    : {};
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+function numberOf(value: unknown): number {
+  return typeof value === "number" && Number.isFinite(value) ? value : 0;
 }
 
 function nameOf(bytes: unknown): string | undefined {

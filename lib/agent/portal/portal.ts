@@ -28,6 +28,7 @@ const BODY_BYTES_MAX = 64 * 1024;
 /** A person fills in a form in more than two seconds; a few may do it at once. */
 const SAVES_PER_MINUTE = 30;
 const MINUTE_MS = 60_000;
+const FORM_MS = 500;
 const FIELDS = [
   ["cache-control", "no-store"],
   ["x-content-type-options", "nosniff"],
@@ -55,6 +56,8 @@ class Portal {
   readonly #token = randomBytes(18).toString("base64url");
   #saves: number[] = [];
   #joining: string | undefined;
+  /** The form as it was a moment ago, for those who ask again and again. */
+  #form: { readonly body: string; readonly untilMs: number } | undefined;
 
   constructor(private readonly parts: PortalParts) {}
 
@@ -66,14 +69,20 @@ class Portal {
   }
 
   #front(): RouteAnswer {
-    const { intake } = this.parts;
+    const { intake, clock } = this.parts;
     const joining = this.#joining;
     this.#joining = undefined;
-    const body = page({ device: intake.device(), errors: intake.errors(), token: this.#token, joining });
+    const errors = intake.errors();
+    const nowMs = clock.monotonicMs();
+    const isForm = joining === undefined && errors.length === 0;
+    const known = isForm && this.#form && nowMs < this.#form.untilMs ? this.#form.body : undefined;
+    const body = known ?? page({ device: intake.device(), errors, token: this.#token, joining });
+    if (isForm && known === undefined) this.#form = { body, untilMs: nowMs + FORM_MS };
     return { status: 200, contentType: "text/html; charset=utf-8", body, fields: FIELDS };
   }
 
   async #save(request: RouteRequest): Promise<RouteAnswer> {
+    this.#form = undefined;
     const { intake, clock, logger } = this.parts;
     const nowMs = clock.monotonicMs();
     this.#saves = this.#saves.filter((ms) => nowMs - ms < MINUTE_MS);

@@ -1,0 +1,184 @@
+/**
+ * What the agent makes of a NetworkManager that says anything, over a real message bus: names of networks that strangers
+ * chose, values of other types than the published ones, lists without end.
+ */
+
+import { Buffer } from "node:buffer";
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { NetworkManager } from "../../lib/agent/network/network_manager.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { type Bus, type Typed, typed } from "../../lib/base/bus/bus.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { needingTest } from "../support/needing.ts";
+import { busDaemon, PrivateBus } from "../support/private_bus.ts";
+
+const NM = "org.freedesktop.NetworkManager";
+const ROOT = "/org/freedesktop/NetworkManager";
+const DEVICE = `${ROOT}/Devices/1`;
+const PROFILE = `${ROOT}/Settings/1`;
+const NEEDED = await busDaemon();
+const MEBIBYTE = 1024 * 1024;
+
+/** What NetworkManager answers, by the published names, where it is not the usual. */
+interface Said {
+  readonly points?: readonly (Readonly<Record<string, Typed>>)[];
+  readonly devices?: Typed;
+  readonly profiles?: Typed;
+  readonly settings?: Typed;
+  readonly connectivity?: Typed;
+  readonly device?: Readonly<Record<string, Typed>>;
+}
+
+function point(ssid: Uint8Array, more: Record<string, Typed> = {}): Readonly<Record<string, Typed>> {
+  return {
+    Ssid: typed("ay", Buffer.from(ssid)),
+    Strength: typed("y", 50),
+    Flags: typed("u", 1),
+    WpaFlags: typed("u", 0),
+    RsnFlags: typed("u", 0x100),
+    ...more,
+  };
+}
+
+function serve(bus: Bus, said: Said): void {
+  const points = said.points ?? [];
+  const propertiesOf = (values: Readonly<Record<string, Typed>>) =>
+    Object.fromEntries(
+      Object.entries(values).map(([name, [type, value]]) => [name, [type, () => value] as const]),
+    );
+  const answer = ([out, value]: Typed) => ({ out, run: () => value });
+  const connectivity = said.connectivity ?? typed("u", 4);
+  bus.serve(ROOT, {
+    name: NM,
+    properties: propertiesOf({
+      Connectivity: connectivity,
+      ConnectivityCheckAvailable: typed("b", true),
+      ConnectivityCheckEnabled: typed("b", true),
+    }),
+    methods: { GetDevices: answer(said.devices ?? typed("ao", [DEVICE])) },
+  });
+  const device = {
+    Interface: typed("s", "wlan0"),
+    DeviceType: typed("u", 2),
+    ActiveConnection: typed("o", "/"),
+  };
+  bus.serve(DEVICE, { name: `${NM}.Device`, properties: propertiesOf({ ...device, ...said.device }) });
+  const paths = points.map((_, at) => `${ROOT}/AccessPoint/${at}`);
+  bus.serve(DEVICE, {
+    name: `${NM}.Device.Wireless`,
+    methods: { GetAllAccessPoints: answer(typed("ao", paths)) },
+  });
+  points.forEach((one, at) => {
+    bus.serve(paths[at], { name: `${NM}.AccessPoint`, properties: propertiesOf(one) });
+  });
+  bus.serve(`${ROOT}/Settings`, {
+    name: `${NM}.Settings`,
+    methods: { ListConnections: answer(said.profiles ?? typed("ao", [PROFILE])) },
+  });
+  bus.serve(PROFILE, {
+    name: `${NM}.Settings.Connection`,
+    methods: { GetSettings: answer(said.settings ?? typed("a{sa{sv}}", {})) },
+  });
+}
+
+async function withManager(said: Said, test: (manager: NetworkManager) => Promise<void>): Promise<void> {
+  const privateBus = await PrivateBus.start();
+  const service = await privateBus.own(NM);
+  serve(service, said);
+  const manager = new NetworkManager(await privateBus.open(), new SystemClock());
+  try {
+    await test(manager);
+  } finally {
+    await manager.close();
+    await service.close();
+    await privateBus.stop();
+  }
+}
+
+const { signal } = new AbortController();
+
+needingTest(
+  "names of networks are bytes of strangers: what can be shown is shown, the rest left out",
+  NEEDED,
+  async () => {
+    const text = new TextEncoder();
+    const names = {
+      html: `"><script>alert(1)</script>`,
+      quotes: `shop ü"<'\\`,
+      controls: "a\x1b[2J\r\nb\x07",
+      directions: "\u202eevil",
+    };
+    const split = text.encode("é".repeat(16) + "x").subarray(1, 33);
+    const whole = text.encode("é".repeat(16));
+    const said = {
+      points: [
+        ...Object.values(names).map((name) => point(text.encode(name))),
+        point(split),
+        point(whole),
+        point(new Uint8Array(0)),
+        point(new Uint8Array(32)),
+        point(text.encode("shop"), { Strength: typed("s", "strong") }),
+        point(text.encode("loud"), { Strength: typed("u", 4_000_000_000) }),
+        { ...point(new Uint8Array(0)), Ssid: typed("s", "a text and no bytes") },
+        { ...point(text.encode("flags")), RsnFlags: typed("s", "many"), WpaFlags: typed("as", ["x"]) },
+      ],
+    };
+    await withManager(said, async (manager) => {
+      const { inRange } = await manager.look("", signal);
+      const found = new Map(inRange.map(({ ssid, signal }) => [ssid, signal]));
+      assertEquals(
+        [...found.keys()].sort(),
+        [...Object.values(names), "é".repeat(16), "flags", "loud", "shop"].sort(),
+      );
+      assertEquals([found.get("loud"), found.get("shop")], [100, 0]);
+    });
+  },
+);
+
+const WRONG: { readonly [what: string]: Said } = {
+  "a text for the list of devices": { devices: typed("s", "none") },
+  "numbers for the list of devices": { devices: typed("au", [1, 2]) },
+  "a number for the list of profiles": { profiles: typed("u", 7) },
+};
+
+for (const [what, said] of Object.entries(WRONG)) {
+  needingTest(`an answer of another type is an error that names the call: ${what}`, NEEDED, async () => {
+    await withManager(said, async (manager) => {
+      const error = await assertRejects(() => manager.look("", signal), SvcError);
+      assert(/NetworkManager.*gave .*wanted a list of paths/.test(error.message), error.message);
+    });
+  });
+}
+
+needingTest("values of other types are none", NEEDED, async () => {
+  const said = {
+    device: { Interface: typed("u", 5), DeviceType: typed("s", "2") },
+    settings: typed("a{ss}", { connection: "x", "802-11-wireless": "y", user: "z" }),
+    connectivity: typed("s", "full"),
+  };
+  await withManager(said, async (manager) => {
+    const { wifiDevice, internet, profiles, inRange } = await manager.look("", signal);
+    assertEquals([wifiDevice, internet, inRange], [undefined, false, []]);
+    const [{ name, id, ssid, priority }] = profiles;
+    assertEquals([name, id, ssid, priority], ["", "", undefined, 0]);
+  });
+});
+
+needingTest("lists without end are cut, and memory stays bounded", NEEDED, async () => {
+  const points = Array.from({ length: 2_000 }, (_, at) => point(new TextEncoder().encode(`network ${at}`)));
+  const many = typed("ao", Array.from({ length: 50_000 }, (_, at) => `${ROOT}/Settings/${at + 2}`));
+  const before = Deno.memoryUsage().rss;
+  await withManager({ points, profiles: many }, async (manager) => {
+    for (let time = 0; time < 3; time++) {
+      const { inRange, profiles } = await manager.look("", signal);
+      assertEquals([inRange.length, profiles.length], [200, 0]);
+    }
+  });
+  const grown = (Deno.memoryUsage().rss - before) / MEBIBYTE;
+  console.log(
+    `50,000 profiles and 2,000 networks, three times: ${
+      grown.toFixed(0)
+    } MiB more in use, both sides together`,
+  );
+  assert(grown < 300, `${grown} MiB`);
+});
