@@ -12,6 +12,8 @@ const ODOMETRY_REACH_S = 1;
 const ODOMETRY_KEPT = 1000;
 /** Velocities are taken over at least this long: over less, the noise of matching rules. */
 const VELOCITY_BASE_S = 0.15;
+/** Without odometry, nobody knows whether the robot goes on as before for longer. */
+const VELOCITY_KEPT_S = 0.5;
 const POSES_KEPT = 16;
 
 interface TimedPose {
@@ -76,7 +78,8 @@ export class Extrapolator {
   predict(timeS: number): Pose2d {
     const last = this.#poses.at(-1);
     if (!last) return IDENTITY_2D;
-    const moved = this.odometryBetween(last.timeS, timeS) ?? this.#byVelocity(timeS - last.timeS);
+    const moved = this.odometryBetween(last.timeS, timeS) ??
+      this.#byVelocity(Math.min(VELOCITY_KEPT_S, timeS - last.timeS));
     const yaw = this.#gravity.yawAt(timeS);
     const turned = yaw !== undefined && this.#yawAtPose !== undefined ? yaw - this.#yawAtPose : moved.yaw;
     return compose2d(last.pose, { x: moved.x, y: moved.y, yaw: turned });

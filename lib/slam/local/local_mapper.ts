@@ -8,6 +8,7 @@ import { CorrelativeMatcher, type CorrelativeWindow } from "./correlative.ts";
 import { Extrapolator } from "./extrapolator.ts";
 import { thinned, VoxelFilter } from "./filters.ts";
 import { LEVEL, type Quaternion, rotate } from "./gravity.ts";
+import { LaserOdometry } from "./laser_odometry.ts";
 import { type Refinement, ScanRefiner } from "./refinement.ts";
 import { ActiveSubmaps, type Submap } from "./submaps.ts";
 
@@ -23,6 +24,8 @@ const WEIGHTS = { occupiedSpace: 1, translation: 3, rotation: 1 };
 /** How fast the usual score follows the latest, and how far below it a score calls for a search. */
 const SCORE_SHARE = 0.1;
 const SEARCH_DROP = 0.05;
+/** Without odometry it hardly follows worse scores: else a robot that is lost would soon take them for usual. */
+const SCORE_SHARE_DOWN = 0.02;
 /** What a search must find better. */
 const SEARCH_GAIN = 0.01;
 /**
@@ -31,8 +34,13 @@ const SEARCH_GAIN = 0.01;
  */
 const GAIN_A_METRE = 0.3;
 const GAIN_LATE_A_METRE = 0.05;
+/** After a longer time the robot may have gone anywhere, and less is asked for. */
+const GAIN_TIME_S = 1;
 const SEARCH_POINTS = 100;
 const SEARCH_STEP_RAD = 0.5 * Math.PI / 180;
+/** Without odometry a search is wide, and so is coarser. */
+const FREE_POINTS = 80;
+const FREE_STEP_RAD = Math.PI / 180;
 const SEARCH_WEIGHTS = { translationWeight: 0.1, rotationWeight: 0.1 };
 
 /** A scan goes into the submaps after so long, so far, or so much of a turn. */
@@ -57,6 +65,11 @@ export interface Insertion {
   readonly points: Float64Array;
 }
 
+interface Found {
+  readonly pose: Pose2d;
+  readonly score: number;
+}
+
 /** A scan in the robot's upright frame: x, y, … */
 interface UprightScan {
   readonly returns: Float64Array;
@@ -68,6 +81,7 @@ export class LocalMapper {
   readonly #filter = new VoxelFilter();
   readonly #correlative = new CorrelativeMatcher();
   readonly #refiner = new ScanRefiner();
+  readonly #laser = new LaserOdometry();
   readonly #submaps: ActiveSubmaps;
   #lastInserted: { readonly timeS: number; readonly pose: Pose2d } | undefined;
   #usualScore = 0.5;
@@ -99,45 +113,74 @@ export class LocalMapper {
     const { returns, misses } = this.#upright(scan, prediction, gravityAlignment);
     if (returns.length === 0) return undefined;
     const points = this.#filter.adaptive(returns, ADAPTIVE_EDGE_M, ADAPTIVE_POINTS);
-    const { pose, score } = this.#match(points, prediction, timeS);
+    const { pose, score } = this.#match(points, returns, prediction, timeS);
     this.#extrapolator.addPose(timeS, pose);
     this.#last = { timeS, pose };
     if (!this.#hasMoved(timeS, pose)) return { timeS, pose, score, insertion: undefined };
     this.#lastInserted = { timeS, pose };
+    this.#laser.begin(returns, pose);
     const submaps = this.#submaps.insert(pose, placed(returns, pose), placed(misses, pose));
     return { timeS, pose, score, insertion: { submaps, gravityAlignment, points } };
   }
 
-  /**
-   * Refines the prediction, which odometry or a steady motion makes good enough most of the time. Where the points fit
-   * worse than usual, tries other predictions, and at last searches around.
-   */
-  #match(points: Float64Array, prediction: Pose2d, timeS: number): { pose: Pose2d; score: number } {
+  #match(points: Float64Array, returns: Float64Array, prediction: Pose2d, timeS: number): Found {
     const submap = this.#submaps.matched;
     if (!submap || !this.#last) return { pose: prediction, score: 1 };
-    const refine = (start: Pose2d, expected: Pose2d) =>
-      this.#refiner.refine(submap.grid, points, start, expected, WEIGHTS);
-    let best = refine(prediction, prediction);
-    if (best.score < this.#usualScore) {
-      const { poses, isLate } = this.#extrapolator.alternatives(timeS);
-      const gain = isLate ? GAIN_LATE_A_METRE : GAIN_A_METRE;
-      const isBetter = (found: Refinement, least: number) => {
-        const moved = Math.hypot(found.pose.x - best.pose.x, found.pose.y - best.pose.y);
-        return found.score > best.score + least + gain * moved;
-      };
-      for (const other of poses) {
-        const found = refine(other, other);
-        if (isBetter(found, 0)) best = found;
-      }
-      if (best.score < this.#usualScore - SEARCH_DROP) {
-        const window = windowFor(timeS - this.#last.timeS);
-        const start = this.#correlative.match(submap.grid, thinned(points, SEARCH_POINTS), best.pose, window);
-        const found = refine(start, { x: best.pose.x, y: best.pose.y, yaw: start.yaw });
-        if (isBetter(found, SEARCH_GAIN)) best = found;
-      }
-    }
-    this.#usualScore += SCORE_SHARE * (best.score - this.#usualScore);
+    const last = this.#last.pose, dt = timeS - this.#last.timeS;
+    const hasOdometry = this.#extrapolator.odometryBetween(this.#last.timeS, timeS) !== undefined;
+    const best = hasOdometry
+      ? this.#matchByOdometry(submap, points, prediction, timeS, dt)
+      : this.#matchByScans(submap, points, this.#laser.predictions(returns, last, prediction), dt);
+    this.#laser.learn(last, prediction, best.pose);
+    const off = best.score - this.#usualScore;
+    this.#usualScore += (off < 0 && !hasOdometry ? SCORE_SHARE_DOWN : SCORE_SHARE) * off;
     return best;
+  }
+
+  /**
+   * Refines the prediction, which is good enough most of the time. Where the points fit worse than usual, tries other
+   * predictions, and at last searches around.
+   */
+  #matchByOdometry(
+    submap: Submap,
+    points: Float64Array,
+    prediction: Pose2d,
+    timeS: number,
+    dt: number,
+  ): Found {
+    const { grid } = submap;
+    let best = this.#refined(submap, points, prediction, prediction);
+    if (best.score >= this.#usualScore) return best;
+    const { poses, isLate } = this.#extrapolator.alternatives(timeS);
+    const gain = isLate ? GAIN_LATE_A_METRE : GAIN_A_METRE;
+    for (const other of poses) {
+      const found = this.#refined(submap, points, other, other);
+      if (isBetter(found, best, 0, gain)) best = found;
+    }
+    if (best.score >= this.#usualScore - SEARCH_DROP) return best;
+    const start = this.#correlative.match(grid, thinned(points, SEARCH_POINTS), best.pose, windowFor(dt));
+    const found = this.#refined(submap, points, start, { x: best.pose.x, y: best.pose.y, yaw: start.yaw });
+    return isBetter(found, best, SEARCH_GAIN, gain) ? found : best;
+  }
+
+  /** As with odometry, from predictions that are less certain, and at last with a wide search. */
+  #matchByScans(submap: Submap, points: Float64Array, predictions: readonly Pose2d[], dt: number): Found {
+    const gain = GAIN_A_METRE * Math.min(1, (GAIN_TIME_S / dt) ** 2);
+    let best = this.#refined(submap, points, predictions[0], predictions[0]);
+    for (const other of predictions.slice(1)) {
+      if (best.score >= this.#usualScore) return best;
+      const found = this.#refined(submap, points, other, other);
+      if (isBetter(found, best, SEARCH_GAIN, gain)) best = found;
+    }
+    if (best.score >= this.#usualScore - SEARCH_DROP) return best;
+    const few = thinned(points, FREE_POINTS);
+    const start = this.#correlative.match(submap.grid, few, best.pose, freeWindowFor(dt));
+    const found = this.#refined(submap, points, start, start);
+    return isBetter(found, best, SEARCH_GAIN, gain) ? found : best;
+  }
+
+  #refined({ grid }: Submap, points: Float64Array, start: Pose2d, expected: Pose2d): Refinement {
+    return this.#refiner.refine(grid, points, start, expected, WEIGHTS);
   }
 
   #hasMoved(timeS: number, pose: Pose2d): boolean {
@@ -193,12 +236,28 @@ export function placed(points: Float64Array, { x, y, yaw }: Pose2d): Float64Arra
   return out;
 }
 
+/** Whether a pose fits better by `least`, and by `gain` for each metre that it is away. */
+function isBetter(found: Found, best: Found, least: number, gain: number): boolean {
+  const away = Math.hypot(found.pose.x - best.pose.x, found.pose.y - best.pose.y);
+  return found.score > best.score + least + gain * away;
+}
+
 /** As much as the robot may have changed its speed. */
 function windowFor(dt: number): CorrelativeWindow {
   return {
     linearM: Math.min(0.6, 0.3 + 0.5 * dt),
     angularRad: Math.min(40, 20 + 40 * dt) * DEGREE,
     angularStepRad: SEARCH_STEP_RAD,
+    ...SEARCH_WEIGHTS,
+  };
+}
+
+/** As much as it may have moved otherwise than it seems by scans. */
+function freeWindowFor(dt: number): CorrelativeWindow {
+  return {
+    linearM: Math.min(1.2, 0.5 + 0.7 * dt),
+    angularRad: Math.min(60, 20 + 60 * dt) * DEGREE,
+    angularStepRad: FREE_STEP_RAD,
     ...SEARCH_WEIGHTS,
   };
 }

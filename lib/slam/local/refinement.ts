@@ -176,7 +176,7 @@ function catmullRom(t: number, into: Float64Array): void {
 }
 
 /** Solves (A + lambda diag(A)) step = -b; false if the matrix is not positive. */
-function solve3(normal: Float64Array, lambda: number, step: Float64Array): boolean {
+export function solve3(normal: Float64Array, lambda: number, step: Float64Array): boolean {
   const grow = 1 + lambda;
   const l00 = Math.sqrt(normal[0] * grow);
   const l10 = normal[1] / l00, l20 = normal[2] / l00;

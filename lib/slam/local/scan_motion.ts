@@ -1,0 +1,179 @@
+/**
+ * How the robot moved since an earlier scan, by that scan alone: points are pulled to the lines that the earlier points
+ * lie on (point-to-line ICP; Censi, ICRA 2008). Where all lines are parallel, as in a bare corridor, the motion along
+ * them stays as it was guessed: points on cells would rather lie on the earlier points, as if the robot stood still.
+ */
+
+import { type Pose2d, wrapAngle } from "../pose2d.ts";
+import { thinned } from "./filters.ts";
+import { solve3 } from "./refinement.ts";
+
+const POINTS_MAX = 180;
+const ITERATIONS_MAX = 25;
+/** Pairs may be so far apart at first, and less by this share with each iteration, down to the last. */
+const FIRST_PAIR_M = 0.8;
+const PAIR_SHARE = 0.8;
+const LAST_PAIR_M = 0.15;
+/** The noise of a point across its line. */
+const NOISE_M = 0.03;
+/** How uncertain a guess is. */
+const GUESS_M = 0.1;
+const GUESS_RAD = 0.3;
+/** A line is fitted to so much on each side of a point, and to so many points at most. */
+const SIDE_M = 0.1;
+const SIDE_POINTS = 6;
+/** Points that lie farther beside it are on no line. */
+const ACROSS_M = 0.03;
+/** Points whose neighbours lie in directions that differ by more are corners or edges, and on no line. */
+const STRAIGHT_COS = Math.cos(25 * Math.PI / 180);
+/** A point fits if it is so near to its line. */
+const FIT_M = 0.06;
+const DONE_M = 5e-4;
+const DONE_RAD = 2e-4;
+
+export interface ScanMotionResult {
+  /** The robot as seen from where it was at the earlier scan. */
+  readonly pose: Pose2d;
+  /** The share of the points that fit. */
+  readonly share: number;
+}
+
+export class ScanMotion {
+  #count = 0;
+  /** By angle. */
+  #angles = new Float64Array(0);
+  #points = new Float64Array(0);
+  #ranges = new Float64Array(0);
+  /** Of the lines; 0, 0 where a point is on none. */
+  #normals = new Float64Array(0);
+  readonly #normal = new Float64Array(9);
+  readonly #step = new Float64Array(3);
+  #fits = 0;
+
+  /** Takes the scan that later ones are compared with: x, y, … as seen from the robot. */
+  begin(points: Float64Array): void {
+    const count = points.length / 2;
+    const order = Array.from({ length: count }, (_, k) => k);
+    const angles = order.map((k) => Math.atan2(points[2 * k + 1], points[2 * k]));
+    order.sort((a, b) => angles[a] - angles[b]);
+    this.#count = count;
+    this.#angles = Float64Array.from(order, (k) => angles[k]);
+    this.#ranges = Float64Array.from(order, (k) => Math.hypot(points[2 * k], points[2 * k + 1]));
+    this.#points = Float64Array.from({ length: 2 * count }, (_, k) => points[2 * order[k >> 1] + (k & 1)]);
+    this.#normals = new Float64Array(2 * count);
+    for (let k = 1; k + 1 < count; k++) this.#findNormal(k);
+  }
+
+  /** The normal of the line through the points around, if it is one. */
+  #findNormal(k: number): void {
+    const p = this.#points, count = this.#count;
+    const away = (other: number) => Math.hypot(p[2 * other] - p[2 * k], p[2 * other + 1] - p[2 * k + 1]);
+    let m = 1;
+    while (m < SIDE_POINTS && Math.min(away(k - m), away(k + m)) < SIDE_M && k > m && k + m + 1 < count) m++;
+    let meanX = 0, meanY = 0;
+    for (let other = k - m; other <= k + m; other++) {
+      meanX += p[2 * other] / (2 * m + 1);
+      meanY += p[2 * other + 1] / (2 * m + 1);
+    }
+    let xx = 0, xy = 0, yy = 0;
+    for (let other = k - m; other <= k + m; other++) {
+      const dx = p[2 * other] - meanX, dy = p[2 * other + 1] - meanY;
+      xx += dx * dx;
+      xy += dx * dy;
+      yy += dy * dy;
+    }
+    const along = 0.5 * Math.atan2(2 * xy, xx - yy);
+    const nx = -Math.sin(along), ny = Math.cos(along);
+    const across = Math.sqrt(Math.max(0, (nx * nx * xx + 2 * nx * ny * xy + ny * ny * yy) / (2 * m + 1)));
+    const ax = p[2 * k] - p[2 * (k - m)], ay = p[2 * k + 1] - p[2 * (k - m) + 1];
+    const bx = p[2 * (k + m)] - p[2 * k], by = p[2 * (k + m) + 1] - p[2 * k + 1];
+    const isStraight = ax * bx + ay * by > STRAIGHT_COS * Math.hypot(ax, ay) * Math.hypot(bx, by);
+    if (!isStraight || across > ACROSS_M) return;
+    this.#normals[2 * k] = nx;
+    this.#normals[2 * k + 1] = ny;
+  }
+
+  /** The motion nearest to a guess that fits `points`. */
+  match(points: Float64Array, guess: Pose2d): ScanMotionResult {
+    const few = thinned(points, POINTS_MAX);
+    let { x, y, yaw } = guess;
+    let reach = FIRST_PAIR_M;
+    for (let iteration = 0; iteration < ITERATIONS_MAX; iteration++) {
+      this.#sum(few, x, y, yaw, reach);
+      const n = this.#normal;
+      n[0] += 1 / GUESS_M ** 2;
+      n[3] += 1 / GUESS_M ** 2;
+      n[5] += 1 / GUESS_RAD ** 2;
+      n[6] += (x - guess.x) / GUESS_M ** 2;
+      n[7] += (y - guess.y) / GUESS_M ** 2;
+      n[8] += wrapAngle(yaw - guess.yaw) / GUESS_RAD ** 2;
+      if (!solve3(n, 0, this.#step)) break;
+      x += this.#step[0];
+      y += this.#step[1];
+      yaw += this.#step[2];
+      const isStill = Math.hypot(this.#step[0], this.#step[1]) < DONE_M && Math.abs(this.#step[2]) < DONE_RAD;
+      if (isStill && reach === LAST_PAIR_M) break;
+      reach = Math.max(LAST_PAIR_M, PAIR_SHARE * reach);
+    }
+    this.#sum(few, x, y, yaw, LAST_PAIR_M);
+    return { pose: { x, y, yaw: wrapAngle(yaw) }, share: this.#fits / Math.max(1, few.length / 2) };
+  }
+
+  /** Fills the normal equations with the pairs at a pose, and counts the points that fit. */
+  #sum(points: Float64Array, x: number, y: number, yaw: number, reach: number): void {
+    const cos = Math.cos(yaw), sin = Math.sin(yaw), n = this.#normal.fill(0);
+    const scale = reach / 3;
+    this.#fits = 0;
+    for (let k = 0; k < points.length; k += 2) {
+      const rx = cos * points[k] - sin * points[k + 1], ry = sin * points[k] + cos * points[k + 1];
+      const at = this.#nearest(x + rx, y + ry, reach);
+      if (at < 0) continue;
+      const nx = this.#normals[2 * at], ny = this.#normals[2 * at + 1];
+      if (nx === 0 && ny === 0) {
+        this.#fits += 0.5;
+        continue;
+      }
+      const off = nx * (x + rx - this.#points[2 * at]) + ny * (y + ry - this.#points[2 * at + 1]);
+      if (Math.abs(off) < FIT_M) this.#fits++;
+      const share = 1 / (1 + (off / scale) ** 2);
+      const w = share * share / NOISE_M ** 2;
+      const turn = ny * rx - nx * ry;
+      n[0] += w * nx * nx;
+      n[1] += w * nx * ny;
+      n[2] += w * nx * turn;
+      n[3] += w * ny * ny;
+      n[4] += w * ny * turn;
+      n[5] += w * turn * turn;
+      n[6] += w * nx * off;
+      n[7] += w * ny * off;
+      n[8] += w * turn * off;
+    }
+  }
+
+  /** The nearest earlier point within reach; -1 if there is none. */
+  #nearest(x: number, y: number, reach: number): number {
+    const angle = Math.atan2(y, x), range = Math.hypot(x, y);
+    const angles = this.#angles, count = this.#count;
+    let low = 0, high = count;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (angles[middle] < angle) low = middle + 1;
+      else high = middle;
+    }
+    let best = reach * reach, found = -1;
+    for (const direction of [1, -1]) {
+      for (let k = direction > 0 ? low : low - 1; k >= 0 && k < count; k += direction) {
+        const across = Math.abs(angles[k] - angle);
+        // All points beyond this angle are farther than the best.
+        if (across > Math.PI / 2 || (range * Math.sin(across)) ** 2 > best) break;
+        if (Math.abs(this.#ranges[k] - range) > reach) continue;
+        const dx = this.#points[2 * k] - x, dy = this.#points[2 * k + 1] - y;
+        const square = dx * dx + dy * dy;
+        if (square >= best) continue;
+        best = square;
+        found = k;
+      }
+    }
+    return found;
+  }
+}
