@@ -4,7 +4,7 @@
 
 import { assertEquals } from "@std/assert";
 import { startServer } from "../support/server.ts";
-import { until, untilGone } from "../support/until.ts";
+import { until, untilGone, within } from "../support/until.ts";
 
 /** Starts processes in its own group and in groups of their own, and never serves. */
 const FORKING = `#!/bin/sh
@@ -47,3 +47,39 @@ async function count(mark: string): Promise<number> {
   const { stdout } = await new Deno.Command("pgrep", { args: ["-xfc", `sleep ${mark}`] }).output();
   return Number(new TextDecoder().decode(stdout));
 }
+
+Deno.test({
+  name: "what a killed svc-server has left of its sockets goes with the next start; what others have stays",
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    const home = await Deno.makeTempDir({ prefix: "svc-left-" });
+    const temporary = `${home}/tmp`;
+    await Deno.mkdir(`${temporary}/viam-module-another`, { recursive: true });
+    await Deno.writeTextFile(`${temporary}/viam-module-another/parent.sock`, "");
+    const program = `${home}/waiting.sh`;
+    await Deno.writeTextFile(program, "#!/bin/sh\necho has begun\nexec sleep 600\n", { mode: 0o755 });
+    const modules = [{ name: "waiting", executable_path: program }];
+    const config = JSON.stringify({ network: { bind_address: "localhost:0" }, modules });
+    await Deno.writeTextFile(`${home}/machine.json`, config);
+    const start = async () => {
+      const env = { SVC_HOME: home, TMPDIR: temporary };
+      const server = await startServer(`${home}/machine.json`, { env });
+      await within("the module", server.wrote("has begun"));
+      return server;
+    };
+    const folders = () =>
+      [...Deno.readDirSync(temporary)].map(({ name }) => name).filter((name) => /^viam-module-/.test(name));
+    const killed = await start();
+    const running = await start();
+    await until(() => folders().length === 3);
+    Deno.kill(killed.pid, "SIGKILL");
+    await killed.ended;
+    const next = await start();
+    // Those of two that run, and the one that was never ours.
+    await until(() => folders().length === 3);
+    assertEquals(folders().includes("viam-module-another"), true);
+    await Promise.all([running.stop(), next.stop()]);
+    assertEquals(folders(), ["viam-module-another"]);
+    await Deno.remove(home, { recursive: true });
+  },
+});

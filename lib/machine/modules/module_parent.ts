@@ -2,13 +2,18 @@
  * Where modules reach the machine: a socket of its own for calls without a key, as modules have full trust.
  *
  * Owns the folder of all modules' sockets, which only our user may enter. The socket opens when the first module
- * starts. Modules in TCP mode get an address on this computer alone, which opens with the first of them.
+ * starts. Modules in TCP mode get an address on this computer alone, which opens with the first of them. A folder that
+ * an earlier svc-server could not remove any more goes with the next one that starts.
  */
 
-import { join } from "node:path";
-import type { WriteFiles } from "../../base/files/files.ts";
+import { dirname, join } from "node:path";
+import { RobotService } from "../../../proto/gen/robot_pb.ts";
+import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log/log.ts";
+import { messageOf, SvcError } from "../../base/error.ts";
+import { client } from "../../wire/channel.ts";
+import { connectGrpc } from "../../wire/grpc/grpc_channel.ts";
 import { openPort, openUnixPort, type Port } from "../../wire/port/port.ts";
 import type { ServiceTable } from "../../wire/service.ts";
 
@@ -18,11 +23,17 @@ const LOOPBACK = "127.0.0.1";
 /** Published names. */
 const FOLDER_PREFIX = "viam-module-";
 const PARENT_SOCKET = "parent.sock";
+/** In each of our folders, from when its socket serves: other programs have folders with the same names. */
+const MARK = "svc-server";
+/** How long whoever serves in a folder has to say so. */
+const ANSWER_MS = 2_000;
 
 export interface ModuleParentParts {
   /** All services of the machine. */
   readonly table: () => ServiceTable;
-  readonly host: Pick<WriteFiles, "temporaryFolder" | "removeTree">;
+  readonly host:
+    & Pick<WriteFiles, "temporaryFolder" | "createFile" | "removeTree">
+    & Pick<ReadFiles, "readFolder" | "stat">;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -31,6 +42,7 @@ export class ModuleParent {
   #table: ServiceTable | undefined;
   #socket: Promise<{ readonly folder: string; readonly port: Port }> | undefined;
   #tcp: Promise<Port> | undefined;
+  #sweeping: Promise<void> | undefined;
 
   constructor(private readonly parts: ModuleParentParts) {}
 
@@ -61,7 +73,7 @@ export class ModuleParent {
   async close(): Promise<void> {
     const [socket, tcp] = [await this.#socket, await this.#tcp];
     this.#socket = this.#tcp = undefined;
-    await Promise.all([socket?.port.close(DRAIN_MS), tcp?.close(DRAIN_MS)]);
+    await Promise.all([socket?.port.close(DRAIN_MS), tcp?.close(DRAIN_MS), this.#sweeping]);
     if (socket) await this.parts.host.removeTree(socket.folder);
   }
 
@@ -71,7 +83,44 @@ export class ModuleParent {
   }
 
   async #openSocket() {
-    const folder = await this.parts.host.temporaryFolder(FOLDER_PREFIX);
-    return { folder, port: await openUnixPort({ ...this.#serving, path: join(folder, PARENT_SOCKET) }) };
+    const { host } = this.parts;
+    const folder = await host.temporaryFolder(FOLDER_PREFIX);
+    const port = await openUnixPort({ ...this.#serving, path: join(folder, PARENT_SOCKET) });
+    await host.createFile(join(folder, MARK), "");
+    this.#sweeping = this.#sweep(dirname(folder));
+    return { folder, port };
+  }
+
+  /** Removes folders whose svc-server was killed. Never rejects. */
+  async #sweep(temporary: string): Promise<void> {
+    const { host, logger } = this.parts;
+    try {
+      for (const name of await host.readFolder(temporary)) {
+        const folder = join(temporary, name);
+        if (!name.startsWith(FOLDER_PREFIX) || !await this.#isLeft(folder)) continue;
+        await host.removeTree(folder);
+        logger.debug("sockets of a svc-server that is no more were removed", { folder });
+      }
+    } catch (error) {
+      logger.debug(`what killed svc-servers have left stays: ${messageOf(error)}`);
+    }
+  }
+
+  /** Whether a folder is one of ours, in which nobody serves any more. */
+  async #isLeft(folder: string): Promise<boolean> {
+    const { host, clock } = this.parts;
+    const facts = await host.stat(folder, { links: true });
+    // What is not ours to enter cannot be looked into.
+    const isOurs = facts?.kind === "folder" && await host.stat(join(folder, MARK)).catch(() => undefined);
+    if (!isOurs) return false;
+    const channel = connectGrpc(`unix:${join(folder, PARENT_SOCKET)}`, { clock });
+    try {
+      await client(RobotService, channel).getVersion({}, { timeoutMs: ANSWER_MS });
+      return false;
+    } catch (error) {
+      return SvcError.from(error).code === "unavailable";
+    } finally {
+      channel.close();
+    }
   }
 }
