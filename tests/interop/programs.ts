@@ -12,6 +12,7 @@ import type { Needed } from "../support/needing.ts";
 const HERE = new URL("./", import.meta.url).pathname;
 const ESBUILD = "esbuild@0.28.2";
 const PLAYWRIGHT = "playwright-core@1.64.1";
+const NODE = "22.18.0";
 const PYTHON_SDK = "0.85.1";
 /** The last version that Go's tools take; later ones name themselves otherwise than they are published. */
 const H2SPEC = "v2.2.1+incompatible";
@@ -51,6 +52,23 @@ async function installNode(): Promise<string> {
     await Deno.copyFile(`${HERE}${file}`, `${folder}/${file}`);
   }
   return folder;
+}
+
+/** The first Node that runs TypeScript as it is. */
+export function typeStrippingNode(): Promise<Needed<string>> {
+  return oneAtATime("node22", async () => {
+    const folder = `${cacheFolder()}/svc-interop-node22`;
+    const node = `${folder}/node_modules/node/bin/node`;
+    try {
+      const there = await run([node, "--version"]).then(({ stdout }) => stdout.trim(), () => undefined);
+      if (there === `v${NODE}`) return { found: node };
+      await Deno.mkdir(folder, { recursive: true });
+      await succeed(["npm", "install", "--silent", "--prefix", folder, `node@${NODE}`]);
+      return { found: node };
+    } catch (error) {
+      return { missing: `Node ${NODE} cannot be installed here: ${error}` };
+    }
+  });
 }
 
 /** A script of this folder for a browser, with all that it needs, as one module. */

@@ -4,15 +4,19 @@
  */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { checkCompiler } from "../../cli/build/check_compiler.ts";
+import { TARGETS } from "../../cli/build/compiler.ts";
 import { makeModulePackage } from "../../cli/build/module_package.ts";
 import { main } from "../../cli/server/main.ts";
+import { MODULE_PACKAGE } from "../../cli/version.ts";
 import { SensorApi } from "../../lib/api/sensor.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
 import { blockWith } from "../docs/pages.ts";
-import { run } from "../interop/programs.ts";
+import { run, typeStrippingNode } from "../interop/programs.ts";
+import { type Needed, needingTest } from "../support/needing.ts";
 import { until } from "../support/until.ts";
-import { withModules } from "./sdk_bench.ts";
+import { ROOT, withModules } from "./sdk_bench.ts";
 
 await makeModulePackage();
 
@@ -61,6 +65,79 @@ for (const [language, runtime] of LANGUAGES) {
       await Deno.remove(folder, { recursive: true });
     }
   });
+}
+
+needingTest(
+  "the package, packed and installed by npm, runs a module in TypeScript in Node as it is",
+  await typeStrippingNode(),
+  async (node) => {
+    const folder = await Deno.makeTempDir({ prefix: "svc-npm-" });
+    const npm = async (...args: string[]) => {
+      const { code, stdout, stderr } = await run(["npm", "--prefix", folder, "--silent", ...args]);
+      assertEquals(code, 0, stderr);
+      return stdout.trim();
+    };
+    try {
+      const packed = await npm("pack", `${ROOT}${MODULE_PACKAGE}`, "--pack-destination", folder);
+      await Deno.writeTextFile(`${folder}/package.json`, '{ "private": true, "type": "module" }');
+      await npm("install", "--offline", "--no-audit", `${folder}/${packed}`);
+      const { text } = await blockWith("docs/writing_modules.md", "serveModule");
+      await Deno.writeTextFile(`${folder}/main.ts`, text);
+      await runsThermometer(["env", "-C", folder, node, "main.ts"]);
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+);
+
+needingTest(
+  "a module in TypeScript, compiled by Deno to one file, runs alone",
+  await moduleCompiler(),
+  async (compiler) => {
+    const folder = await Deno.makeTempDir({ prefix: "svc-compiled-" });
+    try {
+      const { text } = await blockWith("docs/writing_modules.md", "serveModule");
+      const library = new URL(`${MODULE_PACKAGE}/mod.js`, `file://${ROOT}`).href;
+      await Deno.writeTextFile(`${folder}/main.ts`, text.replace('"svc-module"', JSON.stringify(library)));
+      const options = ["compile", "--quiet", "--allow-all", "--no-check", "--no-config", "--no-lock"];
+      const { code, stderr } = await run([
+        compiler,
+        ...options,
+        "-o",
+        `${folder}/thermo`,
+        `${folder}/main.ts`,
+      ]);
+      assertEquals(code, 0, stderr);
+      await Deno.remove(`${folder}/main.ts`);
+      await runsThermometer(["env", "-i", `${folder}/thermo`]);
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+);
+
+/** Runs the module that docs/writing_modules.md shows, and asks its resource. */
+async function runsThermometer(command: string[]): Promise<void> {
+  const components = [{
+    name: "t",
+    api: SensorApi.name,
+    model: "acme:weather:thermometer",
+    attributes: { celsius: 8 },
+  }];
+  await withModules({ thermo: command }, { components }, async ({ channel, ready }) => {
+    await ready();
+    const sensor = SensorApi.client(ResourceName.of(SensorApi.name, "t"), channel);
+    assertEquals(await sensor.getReadings(), { celsius: 8 });
+  });
+}
+
+/** A Deno that can compile here: the runtime of the pinned one cannot be had everywhere. */
+async function moduleCompiler(): Promise<Needed<string>> {
+  try {
+    return { found: (await checkCompiler(TARGETS[0])).deno };
+  } catch (error) {
+    return { missing: `no Deno can compile here: ${error}` };
+  }
 }
 
 Deno.test("the types of the library find what is wrong with a module, and nothing else", async () => {

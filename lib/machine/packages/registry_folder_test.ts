@@ -98,6 +98,49 @@ Deno.test("an archive that is none leaves nothing, and says so", async () => {
   });
 });
 
+Deno.test("a word that means another version is noticed; one that cannot be used is not asked for again", async () => {
+  await withHome(async (home) => {
+    const packages = machine(home);
+    const { signal } = new AbortController();
+    const latest = wanted("latest");
+    const state = async () => [await packages.haveMoved([latest], signal), packages.versionOf(latest)];
+    await put(home, "1.0.0.tar.gz", "first");
+    await packages.fetch([latest]);
+    assertEquals(await state(), [false, "1.0.0"]);
+    await put(home, "1.1.0.tar.gz", "second");
+    assertEquals(await state(), [true, "1.0.0"]);
+    await packages.fetch([latest]);
+    assertEquals(await state(), [false, "1.1.0"]);
+    await put(home, "1.2.0.tar.gz", new Uint8Array([1, 2, 3]));
+    assertEquals(await state(), [true, "1.1.0"]);
+    await packages.fetch([latest]);
+    assertEquals(await state(), [false, "1.1.0"]);
+    assertEquals(await Deno.readTextFile(`${packageFolder(home, latest)}/what`), "second");
+    // A version by its number stays what it is.
+    assertEquals(await packages.haveMoved([wanted("1.0.0")], signal), false);
+    await packages.close();
+  });
+});
+
+Deno.test("a note beside a version stays with it when packages are cleaned, and goes with it", async () => {
+  await withHome(async (home) => {
+    const packages = machine(home);
+    await put(home, "1.0.0.tar.gz", "first");
+    await packages.fetch([wanted("1.0.0")]);
+    const note = `${packageFolder(home, wanted("1.0.0"))}.first_run_succeeded`;
+    await Deno.writeTextFile(note, "");
+    const isThere = () => Deno.stat(note).then(() => true, () => false);
+    await packages.clean([wanted("1.0.0")]);
+    assertEquals(await isThere(), true);
+    await packages.close();
+    // What was in use a moment ago stays until the next start.
+    const after = machine(home);
+    await after.clean([]);
+    assertEquals(await isThere(), false);
+    await after.close();
+  });
+});
+
 Deno.test("a module from a registry wants its package, unless it is listed or says where its program is", () => {
   const module = (more: Partial<ModuleConfig>) =>
     ({ name: "m", type: "registry", moduleId: ID, ...more }) as ModuleConfig;
