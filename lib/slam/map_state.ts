@@ -22,6 +22,8 @@ export interface TrajectoryState {
   readonly trajectory: number;
   readonly odometry: readonly OdometryState[];
   readonly imu: readonly ImuState[];
+  /** The submaps that a trajectory keeps that only localizes; undefined for one that maps. */
+  readonly submapsKept: number | undefined;
 }
 
 export interface OdometryState {

@@ -2,8 +2,13 @@
  * The mapper: local SLAM gives each scan its pose, global SLAM closes loops and keeps the map straight.
  */
 
-import { ticksOf } from "./map_state.ts";
-import type { MapState } from "./map_state.ts";
+import {
+  type ImuState,
+  type MapState,
+  type OdometryState,
+  ticksOf,
+  type TrajectoryState,
+} from "./map_state.ts";
 import type { ImuReading, MapperStart, Mapping, OdometryReading, RangeScan } from "./mapping.ts";
 import { Drift } from "./global/drift.ts";
 import { loadMap } from "./global/map_loading.ts";
@@ -16,6 +21,7 @@ import { outdated } from "./global/trimming.ts";
 import { type Insertion, LocalMapper, type LocalResult } from "./local/local_mapper.ts";
 import type { Submap } from "./local/submaps.ts";
 import { between2d, compose2d, IDENTITY_2D, inverse2d, type Pose2d } from "./pose2d.ts";
+import { ReadingHistory } from "./reading_history.ts";
 import { isTime, isUsableImu, isUsableOdometry } from "./usable.ts";
 
 /** One over the standard deviations (metres, radians) of what ties poses. */
@@ -26,6 +32,8 @@ const INTER = { translationWeight: 1 / 0.03, rotationWeight: 1 / 0.006 };
 /** A closure so far off moves the map, and is worth an optimisation at once. */
 const OFF_M = 0.15;
 const OFF_RAD = Math.PI / 180;
+/** An optimisation costs as much as the map is large: so many nodes must be new for each that is there. */
+const NEW_SHARE = 0.01;
 /** So many closures are worth one, too. */
 const CLOSURES_MANY = 100;
 const STEPS = 4;
@@ -61,6 +69,9 @@ export class Mapper implements Mapping {
   #nodes: MapNode[] = [];
   #closures: Closure[] = [];
   readonly #bySubmap = new Map<Submap, MapSubmap>();
+  #loaded: readonly TrajectoryState[] = [];
+  readonly #odometry = new ReadingHistory<OdometryState>();
+  readonly #imu = new ReadingHistory<ImuState>();
   /** The number of the trajectory that grows, and of its parts so far. */
   readonly #trajectory: number;
   #nodeCount = 0;
@@ -98,7 +109,8 @@ export class Mapper implements Mapping {
 
   #load(map: MapState): number {
     const isFixed = this.start.mode === "localize";
-    const { submaps, nodes, closures, nextTrajectory } = loadMap(map, this.#graph, isFixed);
+    const { submaps, nodes, closures, trajectories, nextTrajectory } = loadMap(map, this.#graph, isFixed);
+    this.#loaded = trajectories;
     this.#submaps = [...submaps];
     this.#nodes = [...nodes];
     for (const closure of closures) this.#tie(closure);
@@ -110,12 +122,15 @@ export class Mapper implements Mapping {
   addOdometry(reading: OdometryReading): boolean {
     if (!isUsableOdometry(reading)) return false;
     this.#local.addOdometry(reading);
+    this.#odometry.add({ ticks: ticksOf(reading.timeS), pose: reading.pose });
     return true;
   }
 
   addImu(reading: ImuReading): boolean {
     if (!isUsableImu(reading)) return false;
     this.#local.addImu(reading);
+    const { timeS, linearAcceleration, angularVelocity } = reading;
+    this.#imu.add({ ticks: ticksOf(timeS), linearAcceleration, angularVelocity });
     return true;
   }
 
@@ -239,7 +254,7 @@ export class Mapper implements Mapping {
     }
     const { optimizeEveryNodes } = this.start.options;
     const due = optimizeEveryNodes > 0 && this.#unplaced === undefined &&
-      this.#nodesSince >= optimizeEveryNodes;
+      this.#nodesSince >= Math.max(optimizeEveryNodes, NEW_SHARE * this.#nodes.length);
     if (!due || (!this.#isOff && this.#closuresSince < CLOSURES_MANY)) return false;
     this.#optimize(STEPS, "firm");
     if (this.start.mode === "update") this.#trimOutdated();
@@ -372,8 +387,11 @@ export class Mapper implements Mapping {
   /** Keeps the latest submaps of the trajectory that localizes. */
   #trimOwn(): void {
     const own = this.#submaps.filter(({ trajectory }) => trajectory === this.#trajectory);
-    const kept = Math.max(2, this.start.options.maxSubmapsToKeep);
-    if (own.length > kept) this.#remove(own.slice(0, own.length - kept));
+    if (own.length > this.#submapsKept) this.#remove(own.slice(0, own.length - this.#submapsKept));
+  }
+
+  get #submapsKept(): number {
+    return Math.max(2, this.start.options.maxSubmapsToKeep);
   }
 
   #trimOutdated(): void {
@@ -405,6 +423,13 @@ export class Mapper implements Mapping {
   }
 
   state(): MapState {
-    return stateOf(this.#submaps, this.#nodes, this.#closures, this.#graph, INTRA, INTER);
+    const own = {
+      trajectory: this.#trajectory,
+      odometry: [...this.#odometry.kept],
+      imu: [...this.#imu.kept],
+      submapsKept: this.start.mode === "localize" ? this.#submapsKept : undefined,
+    };
+    const trajectories = [...this.#loaded, own];
+    return stateOf(trajectories, this.#submaps, this.#nodes, this.#closures, this.#graph, INTRA, INTER);
   }
 }

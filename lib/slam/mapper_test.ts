@@ -4,8 +4,10 @@ import { readRecording, recordingNames, RECORDINGS } from "../../tests/support/r
 import { replay } from "./evaluation/replay.ts";
 import { scoreRelations } from "./evaluation/relations.ts";
 import { Mapper } from "./mapper.ts";
+import { type OdometryState, ticksOf } from "./map_state.ts";
 import { MAPPER_DEFAULTS } from "./mapping.ts";
 import { between2d, compose2d, inverse2d, type Pose2d } from "./pose2d.ts";
+import { ReadingHistory } from "./reading_history.ts";
 
 const VIEW = { beams: 181, fieldRad: Math.PI, noiseM: 0.01 };
 /** Twice around the ring. */
@@ -178,6 +180,68 @@ Deno.test("mapper: a robot that leaves the map is still followed", () => {
   });
   const off = between2d(between2d(poses[0], way.at(-1)!), between2d(map.nodes[0].globalPose, robot.pose()!));
   assertLess(Math.hypot(off.x, off.y), 0.6);
+});
+
+Deno.test("mapper: a map keeps odometry and IMU readings, its own and those of the map that it extends", () => {
+  const drive = (mapper: Mapper, fromS: number) => {
+    for (let k = 0; k < 5; k++) {
+      const timeS = fromS + 0.2 * k;
+      assert(mapper.addImu({ timeS, linearAcceleration: [0, 0, 9.8], angularVelocity: [0, 0, 0.1 * k] }));
+      assert(mapper.addOdometry({ timeS, pose: { x: 0.1 * k, y: 0, yaw: 0 } }));
+      mapper.addScan({ timeS, points: viewFrom(RING, { x: 0.1 * k, y: 0, yaw: 0 }, { ...VIEW, seed: k }) });
+    }
+    // A reading that is not later than the last is not kept twice.
+    mapper.addOdometry({ timeS: fromS, pose: { x: 9, y: 9, yaw: 0 } });
+    return mapper.state();
+  };
+  const first = drive(new Mapper({ mode: "create", options: MAPPER_DEFAULTS }), 1000);
+  const [{ trajectory, odometry, imu, submapsKept }] = first.trajectories;
+  assertEquals([first.trajectories.length, trajectory, submapsKept], [1, 0, undefined]);
+  assertEquals(odometry.map(({ pose }) => pose.x), [0, 1, 2, 3, 4].map((k) => 0.1 * k));
+  assertEquals(imu[3], {
+    ticks: ticksOf(1000 + 0.2 * 3),
+    linearAcceleration: [0, 0, 9.8],
+    angularVelocity: [0, 0, 0.1 * 3],
+  });
+  for (const mode of ["update", "localize"] as const) {
+    const { trajectories } = drive(new Mapper({ mode, options: MAPPER_DEFAULTS, map: first }), 2000);
+    assertEquals(trajectories[0], first.trajectories[0]);
+    assertEquals([trajectories[1].trajectory, trajectories[1].odometry.length, trajectories[1].imu.length], [
+      1,
+      5,
+      5,
+    ]);
+    assertEquals(trajectories[1].submapsKept, mode === "localize" ? 3 : undefined);
+  }
+});
+
+Deno.test("a history of readings that grows too long thins out, and goes on as thin", () => {
+  const history = new ReadingHistory<OdometryState>(4);
+  for (let k = 0; k < 20; k++) history.add({ ticks: BigInt(k), pose: { x: k, y: 0, yaw: 0 } });
+  const kept = history.kept.map(({ pose }) => pose.x);
+  assert(kept.length <= 4);
+  assertEquals([kept[0], new Set(kept.slice(1).map((x, k) => x - kept[k])).size], [0, 1]);
+});
+
+Deno.test("mapper: when a map is extended, submaps that newer ones cover go, and what is left is a whole map", () => {
+  const poses = drive(WAY.slice(0, 3), 0.2, 0.2);
+  const map = mapped(poses, poses).state();
+  const options = { ...MAPPER_DEFAULTS, freshSubmapsCount: 1, scansPerSubmap: 15, optimizeEveryNodes: 3 };
+  const robot = new Mapper({ mode: "update", options, map, pose: map.nodes[0].globalPose });
+  [...poses, ...poses.toReversed(), ...poses].forEach((pose, k) => {
+    const timeS = 9000 + 0.2 * k;
+    robot.addOdometry({ timeS, pose });
+    robot.addScan({ timeS, points: viewFrom(RING, pose, { ...VIEW, seed: 5000 + k }) });
+    while (robot.work());
+  });
+  const { submaps, nodes, constraints } = robot.state();
+  const left = submaps.filter(({ trajectory }) => trajectory === 0);
+  assert(left.length < map.submaps.length, `${left.length} of ${map.submaps.length} old submaps are left`);
+  const all = new Set(submaps.map(({ trajectory, index }) => `${trajectory} ${index}`));
+  const seen = new Set(nodes.map(({ trajectory, index }) => `${trajectory} ${index}`));
+  for (const { submap, node } of constraints) {
+    assert(all.has(`${submap.trajectory} ${submap.index}`) && seen.has(`${node.trajectory} ${node.index}`));
+  }
 });
 
 Deno.test("mapper: a mode that needs a map says so, and a new map takes none", () => {

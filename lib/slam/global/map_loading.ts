@@ -4,7 +4,7 @@
 
 import { ProbabilityGrid } from "../local/probability_grid.ts";
 import { Submap } from "../local/submaps.ts";
-import type { MapState } from "../map_state.ts";
+import type { MapState, TrajectoryState } from "../map_state.ts";
 import { between2d } from "../pose2d.ts";
 import type { Closure, MapNode, MapSubmap } from "./map_parts.ts";
 import type { PoseGraph } from "./pose_graph.ts";
@@ -13,6 +13,7 @@ export interface LoadedMap {
   readonly submaps: readonly MapSubmap[];
   readonly nodes: readonly MapNode[];
   readonly closures: readonly Closure[];
+  readonly trajectories: readonly TrajectoryState[];
   /** The number for the next trajectory. */
   readonly nextTrajectory: number;
 }
@@ -67,12 +68,13 @@ export function loadMap(state: MapState, graph: PoseGraph, fixed: boolean): Load
     const known = submaps.get(key(submap)), seen = nodes.get(key(node));
     return kind === "inter" && known && seen ? [{ submap: known, node: seen, pose, score: 1 }] : [];
   });
-  const trajectories = [...state.trajectories, ...state.submaps, ...state.nodes].map((one) => one.trajectory);
+  const numbers = [...state.trajectories, ...state.submaps, ...state.nodes].map((one) => one.trajectory);
   return {
     submaps: [...submaps.values()],
     nodes: [...nodes.values()],
     closures,
-    nextTrajectory: trajectories.reduce((most, one) => Math.max(most, one), -1) + 1,
+    trajectories: state.trajectories,
+    nextTrajectory: numbers.reduce((most, one) => Math.max(most, one), -1) + 1,
   };
 }
 

@@ -2,15 +2,16 @@
  * The state of a map from its parts.
  */
 
-import type { ConstraintState, MapState, NodeState, SubmapState } from "../map_state.ts";
+import type { ConstraintState, MapState, NodeState, SubmapState, TrajectoryState } from "../map_state.ts";
 import { between2d } from "../pose2d.ts";
 import type { Closure, MapNode, MapSubmap } from "./map_parts.ts";
 import type { GraphEdge, PoseGraph } from "./pose_graph.ts";
 
 type Weights = Pick<GraphEdge, "translationWeight" | "rotationWeight">;
 
-/** `intra` and `inter` weigh the constraints. */
+/** `trajectories` are those that there are to tell of; `intra` and `inter` weigh the constraints. */
 export function stateOf(
+  trajectories: readonly TrajectoryState[],
   submaps: readonly MapSubmap[],
   nodes: readonly MapNode[],
   closures: readonly Closure[],
@@ -19,9 +20,9 @@ export function stateOf(
   inter: Weights,
 ): MapState {
   const kept = new Set(submaps);
-  const trajectories = new Set([...submaps, ...nodes].map(({ trajectory }) => trajectory));
+  const there = new Set([...submaps, ...nodes].map(({ trajectory }) => trajectory));
   return {
-    trajectories: [...trajectories].map((trajectory) => ({ trajectory, odometry: [], imu: [] })),
+    trajectories: trajectories.filter(({ trajectory }) => there.has(trajectory)),
     submaps: submaps.map((one): SubmapState => ({
       trajectory: one.trajectory,
       index: one.index,

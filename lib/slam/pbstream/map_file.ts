@@ -13,6 +13,7 @@ import {
   type GridMessage,
   type MapItem,
   type NodeMessage,
+  type OptionsMessage,
   type PoseGraphMessage,
   type SubmapMessage,
   TAGS,
@@ -48,7 +49,8 @@ export async function readMap(
   const poses = { submaps: new Map<string, RigidMessage>(), nodes: new Map<string, RigidMessage>() };
   const map = emptyMap();
   for await (const item of items) {
-    if (item.kind === "poseGraph") {
+    if (item.kind === "options") addOptions(item.value, graph!, map.trajectories);
+    else if (item.kind === "poseGraph") {
       graph = item.value;
       for (const one of graph.trajectory) addTrajectory(one, map, poses);
     } else if (item.kind === "submap") map.submaps.push(submapOf(item.value, poses.submaps));
@@ -74,6 +76,7 @@ interface Trajectory {
   readonly trajectory: number;
   readonly odometry: MapState["trajectories"][number]["odometry"][number][];
   readonly imu: MapState["trajectories"][number]["imu"][number][];
+  submapsKept: number | undefined;
 }
 
 function addTrajectory(
@@ -81,9 +84,26 @@ function addTrajectory(
   { trajectories }: { readonly trajectories: Map<number, Trajectory> },
   { submaps, nodes }: { submaps: Map<string, RigidMessage>; nodes: Map<string, RigidMessage> },
 ): void {
-  trajectories.set(trajectoryId, { trajectory: trajectoryId, odometry: [], imu: [] });
+  trajectories.set(trajectoryId, {
+    trajectory: trajectoryId,
+    odometry: [],
+    imu: [],
+    submapsKept: undefined,
+  });
   for (const { pose, submapIndex } of submap) submaps.set(`${trajectoryId} ${submapIndex}`, pose!);
   for (const { pose, nodeIndex } of node) nodes.set(`${trajectoryId} ${nodeIndex}`, pose!);
+}
+
+/** Options stand in the order of the trajectories of the pose graph. */
+function addOptions(
+  { trajectories: options }: OptionsMessage,
+  graph: PoseGraphMessage,
+  trajectories: ReadonlyMap<number, Trajectory>,
+): void {
+  graph.trajectory.forEach(({ trajectoryId }, k) => {
+    const kept = options[k].trajectory?.pureLocalizationTrimmer?.maxSubmapsToKeep;
+    trajectories.get(trajectoryId)!.submapsKept = kept;
+  });
 }
 
 function addData(item: MapItem, trajectories: ReadonlyMap<number, Trajectory>): void {
@@ -169,8 +189,8 @@ function* itemsOf(map: MapState, options: MapperOptions): Generator<MapItem> {
   yield {
     kind: "options",
     value: {
-      trajectories: trajectories.map(({ imu, odometry }) =>
-        optionsOf(options, { imu: imu.length > 0, odometry: odometry.length > 0 })
+      trajectories: trajectories.map(({ imu, odometry, submapsKept }) =>
+        optionsOf(options, { imu: imu.length > 0, odometry: odometry.length > 0, submapsKept })
       ),
     },
   };

@@ -118,7 +118,7 @@ const PROBABILITY_GRID = 1;
 /** What was used to make a trajectory. */
 export function optionsOf(
   options: MapperOptions,
-  used: { readonly imu: boolean; readonly odometry: boolean },
+  used: { readonly imu: boolean; readonly odometry: boolean; readonly submapsKept: number | undefined },
 ): ContentOf<typeof TrajectoryOptions> {
   const sensorId = [
     { type: SENSORS.range, id: "range" },
@@ -130,6 +130,9 @@ export function optionsOf(
     trajectory: {
       ...Trajectory.empty(),
       local2d: localOf(options, used.imu),
+      pureLocalizationTrimmer: used.submapsKept === undefined
+        ? undefined
+        : { maxSubmapsToKeep: used.submapsKept },
       collateFixedFrame: true,
       collateLandmarks: false,
     },
