@@ -10,6 +10,7 @@ import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/metadata.ts";
 import { loopbackMulticast } from "../support/multicast.ts";
 import { needingTest } from "../support/needing.ts";
+import { until } from "../support/until.ts";
 import { type ServerProcess, startServer } from "../support/server.ts";
 import { type ManagedMachine, withManagedMachine } from "./managed.ts";
 
@@ -32,8 +33,15 @@ async function startNear({ example, fqdn, folder, cloud, channel }: ManagedMachi
   return await startServer(file, { args: ["-allow-insecure-creds", "-no-tls", ...args], env });
 }
 
-/** Uses the board of the remote through the machine. */
-async function usesBoard(server: ServerProcess, { example }: ManagedMachine): Promise<void> {
+/** A stream that goes on. */
+interface Following {
+  readonly ended: Promise<void>;
+  /** Follows it no longer. */
+  close(): Promise<void>;
+}
+
+/** Uses the board of the remote through the machine, and follows its ticks. */
+async function usesBoard(server: ServerProcess, { example }: ManagedMachine): Promise<Following> {
   const header = new Metadata();
   const channel = connectGrpc(new URL(server.url).host, { clock, header });
   try {
@@ -44,15 +52,42 @@ async function usesBoard(server: ServerProcess, { example }: ManagedMachine): Pr
     const board = client(BoardService, channel);
     await board.setGPIO({ name: "far:board1", pin: "7", high: true });
     assertEquals((await board.getGPIO({ name: "far:board1", pin: "7" })).high, true);
-  } finally {
+    const ticks = board.streamTicks({ name: "far:board1", pinNames: ["tick"] })[Symbol.asyncIterator]();
+    // The first answer is empty (published).
+    await ticks.next();
+    assertEquals((await ticks.next()).value?.pinName, "tick");
+    const ended = readToEnd(ticks).finally(() => channel.close());
+    const close = () => {
+      channel.close();
+      return ended;
+    };
+    return { ended, close };
+  } catch (error) {
     channel.close();
+    throw error;
   }
 }
 
+/** Resolves when a stream has ended, however it does. */
+async function readToEnd(stream: AsyncIterator<unknown>): Promise<void> {
+  try {
+    while (!(await stream.next()).done);
+  } catch {
+    // A call that is cut fails.
+  }
+}
+
+const BOARD = {
+  name: "board1",
+  api: "rdk:component:board",
+  model: "fake",
+  attributes: { digital_interrupts: [{ name: "tick", pin: "1" }] },
+};
+const FAR = { components: [BOARD], network: { bind_address: "localhost:0", no_tls: true } };
+
 async function reached(way: string, args: string[]): Promise<void> {
-  const board = { name: "board1", api: "rdk:component:board", model: "fake" };
   await withManagedMachine(
-    { components: [board], network: { bind_address: "localhost:0", no_tls: true } },
+    FAR,
     async (far) => {
       const near = await startNear(far, args);
       try {
@@ -62,7 +97,7 @@ async function reached(way: string, args: string[]): Promise<void> {
           near.output().split("\n").find((line) => line.includes(connected))!,
           `"by":"${way}"`,
         );
-        await usesBoard(near, far);
+        await (await usesBoard(near, far)).close();
       } finally {
         await near.stop();
       }
@@ -78,3 +113,30 @@ needingTest(
   await loopbackMulticast(),
   () => reached("multicast DNS", []),
 );
+
+Deno.test("a remote over WebRTC is back with its resources and streams after the end of either machine", () =>
+  withManagedMachine(FAR, async (far) => {
+    const args = ["-disable-mdns"];
+    let near = await startNear(far, args);
+    let second: ServerProcess | undefined;
+    try {
+      await near.wrote('remote "far" is connected');
+      const first = await usesBoard(near, far);
+      await far.server.stop();
+      await first.ended;
+      const env = { SVC_HOME: far.folder };
+      second = await startServer(`${far.folder}/machine.json`, { args: ["-allow-insecure-creds"], env });
+      const again = await until(() => usesBoard(near, far).catch(() => undefined), {
+        withinMs: 60_000,
+        found: () => near.output(),
+      });
+      await again.close();
+      await near.stop();
+      near = await startNear(far, args);
+      await near.wrote('remote "far" is connected');
+      await (await usesBoard(near, far)).close();
+    } finally {
+      await near.stop();
+      await second?.stop();
+    }
+  }));
