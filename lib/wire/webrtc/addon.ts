@@ -312,7 +312,6 @@ function addressOf({ address, port }: { readonly address: string; readonly port:
   return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
 }
 
-/** A server as the addon writes it, once for each address. Those that the addon cannot use are left out. */
 /** The candidates of a description, each with its medium. */
 function candidatesIn(sdp: string): [string, string][] {
   const found: [string, string][] = [];
@@ -324,6 +323,7 @@ function candidatesIn(sdp: string): [string, string][] {
   return found;
 }
 
+/** A server as the addon writes it, once for each address. Those that the addon cannot use are left out. */
 function serverUrls({ urls, username, credential }: IceServer): (string | ServerAddress)[] {
   return urls.flatMap((url): (string | ServerAddress)[] => {
     const match = /^(stuns?|turns?):(\[[^\]]+\]|[^:?[\]]+)(?::(\d{1,5}))?(?:\?transport=(udp|tcp))?$/i.exec(

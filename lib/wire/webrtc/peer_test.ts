@@ -1,0 +1,80 @@
+/** What two peers agree on: their channels, and who changes what they have agreed on. */
+
+import { assertEquals, assertRejects } from "@std/assert";
+import { FakeRtc } from "../../../tests/support/fake_rtc.ts";
+import { until } from "../../../tests/support/until.ts";
+import { nextTurn } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { encodeDescription } from "./description.ts";
+import { RtcPeer, type SignalListener } from "./peer.ts";
+
+/** A caller and the peer that has answered it, connected. */
+async function connected() {
+  const rtc = new FakeRtc();
+  const peers: RtcPeer[] = [];
+  const signals = (self: number): SignalListener => ({
+    described: (description) => {
+      peers[1 - self].accept(encodeDescription(description), description.type);
+      if (self === 0) peers[1].describe("answer");
+    },
+    candidate: () => {},
+    gathered: () => {},
+  });
+  for (const self of [0, 1]) {
+    peers.push(await RtcPeer.make({ iceServers: [], candidatesMax: 8, signals: signals(self), rtc }));
+  }
+  const [caller, answerer] = peers;
+  caller.describe("offer");
+  await Promise.all(peers.map((peer) => peer.connected));
+  const close = () => peers.forEach((peer) => peer.close(new SvcError("canceled", "enough")));
+  return { caller, answerer, native: rtc.peers, close };
+}
+
+const turns = async () => {
+  for (let turn = 0; turn < 10; turn++) await new Promise<void>((resolve) => nextTurn(resolve));
+};
+
+Deno.test("both sides have the channels 0 and 1, agreed on beforehand", async () => {
+  const { native, close } = await connected();
+  for (const { channels } of native) assertEquals([...channels.keys()], [0, 1]);
+  close();
+});
+
+Deno.test("the side that has answered offers anew over the negotiation channel, and the caller answers there", async () => {
+  const { answerer, native, close } = await connected();
+  const texts: unknown[] = [];
+  for (const { channels } of native) {
+    const { listener } = channels.get(1)!;
+    const { message } = listener;
+    listener.message = (text) => {
+      texts.push(JSON.parse(atob(text as string)).type);
+      message(text);
+    };
+  }
+  await answerer.renegotiate(AbortSignal.timeout(30_000));
+  assertEquals(texts, ["offer", "answer"]);
+  close();
+});
+
+Deno.test("what a caller sends over the negotiation channel unasked changes nothing", async () => {
+  const { caller, answerer, native, close } = await connected();
+  native[0].channels.get(1)!.send(encodeDescription({ type: "offer", sdp: "v=0\r\na=fake:0\r\n" }));
+  native[0].channels.get(1)!.send("nonsense");
+  await turns();
+  assertEquals([caller.isConnected, answerer.isConnected], [true, true]);
+  close();
+});
+
+Deno.test("an answer that cannot be used ends the change, not the connection; nonsense from the server ends it", async () => {
+  const { caller, answerer, native, close } = await connected();
+  const { listener } = native[0].channels.get(1)!;
+  listener.message = () => native[0].channels.get(1)!.send("nonsense");
+  await assertRejects(() => answerer.renegotiate(AbortSignal.timeout(30_000)), SvcError, "is not");
+  assertEquals(answerer.isConnected, true);
+  close();
+  const other = await connected();
+  other.native[1].channels.get(1)!.send("nonsense");
+  await until(() => !other.caller.isConnected);
+  other.close();
+  assertEquals(caller.isConnected, false);
+});

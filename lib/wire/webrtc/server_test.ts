@@ -1,0 +1,142 @@
+/** What the published framing promises of a server, frame by frame. */
+
+import { assert, assertEquals } from "@std/assert";
+import { echoTable } from "../../../tests/support/echo.ts";
+import { until } from "../../../tests/support/until.ts";
+import { EchoRequestSchema, EchoResponseSchema } from "../../../proto/gen/echo_pb.ts";
+import { RequestSchema, ResponseSchema } from "../../../proto/gen/webrtc_grpc_pb.ts";
+import { CODES } from "../../base/error.ts";
+import { Metadata } from "../metadata.ts";
+import { PortAllowance } from "../port/byte_budget.ts";
+import { create, fromBinary, toBinary } from "../proto.ts";
+import { requestEnd, requestHeaders, requestPacket, reset } from "./frame.ts";
+import { PACKET_BYTES } from "./limits.ts";
+import { FrameServer } from "./server.ts";
+
+const ECHO = "/proto.rpc.examples.echo.v1.EchoService/Echo";
+const BIDI = "/proto.rpc.examples.echo.v1.EchoService/EchoBiDi";
+
+const said = (message: string) => toBinary(EchoRequestSchema, create(EchoRequestSchema, { message }));
+const opening = (id: bigint, method = ECHO, timeoutMs?: number) =>
+  requestHeaders(id, method, new Metadata(), timeoutMs);
+
+/** A packet as Go writes it: each one of a message says whether the message is the last one. */
+function goPacket(id: bigint, data: Uint8Array, eom: boolean, eos: boolean): Uint8Array {
+  const value = { hasMessage: true, packetMessage: { data, eom }, eos };
+  return toBinary(
+    RequestSchema,
+    create(RequestSchema, { stream: { id }, type: { case: "message", value } }),
+  );
+}
+
+/** A server with a channel that takes everything. */
+function bench() {
+  const { table, seen } = echoTable();
+  const sent: Uint8Array[] = [];
+  const channel = {
+    bufferedBytes: 0,
+    send: (message: Uint8Array | string) => void sent.push(message as Uint8Array),
+  };
+  const allowance = new PortAllowance().connection(() => {});
+  const peer = { kind: "webrtc" as const };
+  const server = new FrameServer({ table, channel, peer, allowance, callsMax: 256, leave: () => {} });
+  /** What a stream was answered, in short. */
+  const answers = (id: bigint) =>
+    sent.map((bytes) => fromBinary(ResponseSchema, bytes)).filter(({ stream }) => stream!.id === id).map(
+      ({ type }) => {
+        if (type.case === "trailers") return `trailers ${type.value.status?.code}`;
+        if (type.case !== "message") return `${type.case}`;
+        return `message ${fromBinary(EchoResponseSchema, type.value.packetMessage!.data).message}`;
+      },
+    );
+  const give = (...frames: Uint8Array[]) => {
+    for (const frame of frames) server.frame(frame);
+  };
+  const ended = (id: bigint) => until(() => answers(id).some((one) => one.startsWith("trailers")));
+  return { give, answers, ended, sent, seen, server };
+}
+
+Deno.test("an answer is headers once, messages, and trailers always, whatever becomes of the call", async () => {
+  const { give, answers, ended } = bench();
+  give(opening(1n), requestPacket(1n, said("hi"), true), requestEnd(1n));
+  give(opening(2n), requestPacket(2n, said("fail:data_loss:gone"), true), requestEnd(2n));
+  give(opening(3n, "/a.B/C"), requestEnd(3n));
+  for (const id of [1n, 2n, 3n]) await ended(id);
+  assertEquals(answers(1n), ["headers", "message hi", "trailers 0"]);
+  assertEquals(answers(2n), ["headers", `trailers ${CODES.data_loss}`]);
+  assertEquals(answers(3n), ["headers", `trailers ${CODES.unimplemented}`]);
+});
+
+Deno.test("a stream begins with headers: other frames of it are dropped, and headers again end it", async () => {
+  const { give, answers, ended, sent, server } = bench();
+  give(requestPacket(1n, said("hi"), true), requestEnd(1n), reset(1n));
+  assertEquals([sent.length, server.running], [0, 0]);
+  give(opening(2n), opening(2n));
+  await ended(2n);
+  assertEquals(answers(2n).at(-1), `trailers ${CODES.invalid_argument}`);
+});
+
+Deno.test("the stream without a number is stream 0; a frame without a stream is of none", async () => {
+  const { give, answers, ended, sent } = bench();
+  const headers = create(RequestSchema, { type: { case: "headers", value: { method: ECHO } } });
+  give(toBinary(RequestSchema, headers));
+  assertEquals(sent.length, 0);
+  give(opening(0n), requestPacket(0n, said("hi"), true), requestEnd(0n));
+  await ended(0n);
+  assertEquals(answers(0n), ["headers", "message hi", "trailers 0"]);
+});
+
+Deno.test("each packet of the last message may say that it is the last; what comes after is not taken", async () => {
+  const { give, answers, ended } = bench();
+  const message = said("a message in three packets");
+  give(opening(1n));
+  give(goPacket(1n, message.subarray(0, 5), false, true), goPacket(1n, message.subarray(5, 9), false, true));
+  give(goPacket(1n, message.subarray(9), true, true));
+  give(requestPacket(1n, said("late"), true));
+  await ended(1n);
+  assertEquals(answers(1n), ["headers", "message a message in three packets", "trailers 0"]);
+});
+
+Deno.test("a message of no bytes is a packet that only ends", async () => {
+  const { give, answers, ended } = bench();
+  give(opening(1n), requestPacket(1n, new Uint8Array(), true), requestEnd(1n));
+  await ended(1n);
+  assertEquals(answers(1n), ["headers", "message ", "trailers 0"]);
+});
+
+Deno.test("streams are reset one by one: the others go on", async () => {
+  const { give, answers, ended, seen, server } = bench();
+  give(opening(1n), requestPacket(1n, said("hang"), true), requestEnd(1n));
+  give(opening(2n, BIDI), requestPacket(2n, said("a"), true));
+  await until(() => seen.calls === 1 && answers(2n).includes("message a"));
+  give(reset(1n));
+  await until(() => server.running === 1);
+  give(requestPacket(2n, said("b"), true), requestEnd(2n));
+  await ended(2n);
+  assertEquals(answers(2n), ["headers", "message a", "message b", "trailers 0"]);
+  // Nobody waits for an answer to what was given up.
+  assertEquals(answers(1n).filter((one) => one.startsWith("message")), []);
+});
+
+Deno.test("the time limit of the headers holds; none or zero is no limit", async () => {
+  const { give, answers, ended, server } = bench();
+  give(opening(1n, ECHO, 1), requestPacket(1n, said("hang"), true), requestEnd(1n));
+  await ended(1n);
+  assertEquals(answers(1n), ["headers", `trailers ${CODES.deadline_exceeded}`]);
+  give(opening(2n, ECHO, 0), requestPacket(2n, said("hi"), true), requestEnd(2n));
+  await ended(2n);
+  assertEquals(answers(2n).at(-1), "trailers 0");
+  await until(() => server.running === 0);
+});
+
+Deno.test("no packet has more data than every published client takes", async () => {
+  const { give, sent } = bench();
+  give(opening(1n), requestPacket(1n, said("big:100000"), true), requestEnd(1n));
+  const sizes = () =>
+    sent.map((bytes) => fromBinary(ResponseSchema, bytes).type).flatMap((type) =>
+      type.case === "message" ? [type.value.packetMessage!] : []
+    );
+  await until(() => sizes().some(({ eom }) => eom));
+  assert(sizes().every(({ data }) => data.length <= PACKET_BYTES));
+  assertEquals(sizes().filter(({ eom }) => eom).length, 1);
+});
