@@ -50,6 +50,7 @@ export async function playNat({ calls, cutMs, turn, tell }: PlayOptions): Promis
     await caller.said(({ tick }) => tick);
     tell(`home ${index + 1}: ${calls} calls and a stream, directly to ${remote}`);
   }
+  tell(`${await net.lost()} packets were lost on the way`);
   if (cutMs > 0) await cut(stage, callers, cutMs, tell);
   if (turn) await relay(stage, callers, owner, tell);
 }

@@ -25,6 +25,8 @@ export interface Net {
   readonly weather: string;
   /** What passes between the homes: everything, nothing that goes from one to the other directly, or nothing at all. */
   pass(what: "all" | "only through the control plane" | "nothing"): Promise<void>;
+  /** Packets that were lost by chance since `pass`. */
+  lost(): Promise<number>;
   /** Ends it all; nothing may run in it any more. */
   close(): Promise<void>;
 }
@@ -82,6 +84,7 @@ export async function openNet(): Promise<Net> {
       homes: [homes[0], homes[1]],
       weather,
       pass,
+      lost,
       close,
     };
     await net.pass("all");
@@ -92,16 +95,27 @@ export async function openNet(): Promise<Net> {
   }
 
   async function pass(what: Parameters<Net["pass"]>[0]): Promise<void> {
-    const lost = `numgen random mod 1000 < ${LOST} drop`;
+    const chance = `numgen random mod 1000 < ${LOST} counter drop`;
     const rules: { readonly [W in typeof what]: string } = {
-      "all": `add rule ip net between ${lost}; add rule ip net to iifname != lo ${lost}`,
+      "all": `add rule ip net between ${chance}; add rule ip net to iifname != lo ${chance}`,
       "only through the control plane":
-        `add rule ip net between drop; add rule ip net to iifname != lo ${lost}`,
+        `add rule ip net between drop; add rule ip net to iifname != lo ${chance}`,
       "nothing": "add rule ip net between drop; add rule ip net to iifname != lo drop; " +
         "add rule ip net from oifname != lo drop",
     };
     await inSpace(cloud, "nft", `flush table ip net; ${rules[what]}`);
   }
+
+  async function lost(): Promise<number> {
+    const { stdout } = await output("ip", ["netns", "exec", cloud, "nft", "list", "table", "ip", "net"]);
+    return countedIn(new TextDecoder().decode(stdout));
+  }
+}
+
+/** What the rules that drop by chance have counted. */
+function countedIn(rules: string): number {
+  const counts = [...rules.matchAll(/counter packets (\d+)/g)].map(([, packets]) => Number(packets));
+  return counts.reduce((sum, packets) => sum + packets, 0);
 }
 
 /** A network at home: the machine's namespace, and a router that gives all its packets its own address. */
