@@ -12,7 +12,7 @@ import type { NetworkPort, NetworkView } from "./network_port.ts";
 export interface InternetParts {
   readonly port: Pick<NetworkPort, "check">;
   readonly clock: Clock;
-  /** The control plane has answered lately: no more need be asked. */
+  /** The control plane answered when it was asked last, which may be a minute ago. */
   readonly reachesCloud: () => boolean;
   /** Tries the control plane's address; `undefined` where the device knows none yet. */
   readonly tryCloud: (signal: AbortSignal) => Promise<boolean | undefined>;
@@ -34,18 +34,21 @@ export class Internet {
 
   async answers({ internet, checksInternet }: NetworkView, signal: AbortSignal): Promise<boolean> {
     const { clock, reachesCloud } = this.parts;
-    if (reachesCloud()) return true;
+    const cloud = reachesCloud();
+    if (cloud && internet) return true;
     const isFresh = clock.monotonicMs() - this.#askedMs < AGAIN_MS;
     // A service that checks and has found the internet meanwhile is right.
     if (isFresh && this.#answer !== undefined && !(checksInternet && internet && !this.#answer)) {
-      return this.#answer && internet;
+      return this.#answer && (internet || cloud);
     }
-    const answer = checksInternet || internet ? await this.#ask(checksInternet, signal) : false;
+    // The control plane answered a while ago and the service sees no internet: the network is lost, or not the service's.
+    const byService = checksInternet && !cloud;
+    const answer = byService || internet || cloud ? await this.#ask(byService, signal) : false;
     this.#askedMs = clock.monotonicMs();
     return this.#answer = answer ?? internet;
   }
 
-  async #ask(serviceChecks: boolean, signal: AbortSignal): Promise<boolean | undefined> {
+  async #ask(byService: boolean, signal: AbortSignal): Promise<boolean | undefined> {
     const { clock, port, tryCloud } = this.parts;
     const late = deadline(
       clock,
@@ -54,7 +57,7 @@ export class Internet {
       signal,
     );
     try {
-      return serviceChecks ? await port.check(late.signal) : await tryCloud(late.signal);
+      return byService ? await port.check(late.signal) : await tryCloud(late.signal);
     } catch (error) {
       if (signal.aborted) throw error;
       return false;

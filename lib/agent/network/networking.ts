@@ -177,7 +177,7 @@ export class Networking implements Subsystem {
         nowMs: clock.monotonicMs(),
         configured: this.#parts.isConfigured(),
         connectedTo: view.connectedTo,
-        online: this.#online(view),
+        online: view.internet,
         networks: this.#known(view),
         userMs: this.intake.userMs,
         handedIn: given,
@@ -270,14 +270,9 @@ export class Networking implements Subsystem {
     );
   }
 
-  #online(view: NetworkView): boolean {
-    // In its own hotspot the device has an address, too.
-    return view.internet || this.#parts.reachesCloud();
-  }
-
   #connected(view: NetworkView, rules: ProvisioningRules): boolean {
     const { connectedTo } = view;
-    return isConnected({ connectedTo, online: this.#online(view), networks: this.#known(view) }, rules);
+    return isConnected({ connectedTo, online: view.internet, networks: this.#known(view) }, rules);
   }
 
   #rules(): ProvisioningRules {
@@ -339,7 +334,7 @@ export class Networking implements Subsystem {
     }
     const remove = own.filter(({ name }) => !wanted.some((one) => one.name === name));
     if (change.length === 0 && remove.length === 0) return;
-    const wasOnline = this.#online(view);
+    const wasOnline = view.internet;
     this.#internet.forget();
     const names = [...change, ...remove].map(({ name }) => name).join(", ");
     const checkpoint = await port.checkpoint(PROVE_MS / 1000 + CHECKPOINT_SPARE_S, signal);
