@@ -75,6 +75,10 @@ function serve(bus: Bus, said: Said): void {
     name: `${NM}.Settings`,
     methods: { ListConnections: answer(said.profiles ?? typed("ao", [PROFILE])) },
   });
+  bus.serve(`${ROOT}/ActiveConnection/1`, {
+    name: `${NM}.Connection.Active`,
+    properties: propertiesOf({ State: typed("u", 2), Connection: typed("o", PROFILE) }),
+  });
   bus.serve(PROFILE, {
     name: `${NM}.Settings.Connection`,
     methods: { GetSettings: answer(said.settings ?? typed("a{sa{sv}}", {})) },
@@ -163,6 +167,24 @@ needingTest("values of other types are none", NEEDED, async () => {
     assertEquals([name, id, ssid, priority], ["", "", undefined, 0]);
   });
 });
+
+needingTest(
+  "a Wi-Fi without a link is connected to nothing, whatever the service thinks",
+  NEEDED,
+  async () => {
+    const active = `${ROOT}/ActiveConnection/1`;
+    for (const [flags, wanted] of [[0x10003, "shop"], [0x1, undefined]] as const) {
+      const device = { ActiveConnection: typed("o", active), InterfaceFlags: typed("u", flags) };
+      const wifi = { ssid: Buffer.from("shop") };
+      await withManager(
+        { device, settings: typed("a{sa{say}}", { "802-11-wireless": wifi }) },
+        async (manager) => {
+          assertEquals((await manager.look("", signal)).connectedTo, wanted);
+        },
+      );
+    }
+  },
+);
 
 needingTest("lists without end are cut, and memory stays bounded", NEEDED, async () => {
   const points = Array.from({ length: 2_000 }, (_, at) => point(new TextEncoder().encode(`network ${at}`)));

@@ -22,6 +22,8 @@ const WIFI = 2;
 const ACTIVATED = 2;
 /** NMDeviceState. */
 const DEVICE = { failed: 120 } as const;
+/** NMDeviceInterfaceFlags: of Wi-Fi, that it is associated. */
+const LOWER_UP = 0x2;
 /** NMConnectivityState. */
 const FULL = 4;
 /** NMDeviceStateReason, as a person would say it. */
@@ -51,6 +53,8 @@ interface DeviceSeen {
   readonly path: string;
   readonly name: string;
   readonly type: number;
+  /** A Wi-Fi that is without one has lost its router, also where the service has not noticed yet. */
+  readonly hasLink: boolean;
 }
 
 export class NetworkManager implements NetworkPort {
@@ -66,7 +70,7 @@ export class NetworkManager implements NetworkPort {
       profiles,
     };
     if (!wifi) return { ...view, inRange: [] };
-    const connectedTo = await this.#connectedTo(wifi.path, profiles, signal);
+    const connectedTo = wifi.hasLink ? await this.#connectedTo(wifi.path, profiles, signal) : undefined;
     return { ...view, wifiDevice: wifi.name, connectedTo, inRange: await this.#inRange(wifi.path, signal) };
   }
 
@@ -175,7 +179,9 @@ export class NetworkManager implements NetworkPort {
     const seen: DeviceSeen[] = [];
     for (const path of paths.slice(0, DEVICES_MAX)) {
       const all = await this.#all(path, `${NM}.Device`, signal).catch(gone);
-      if (all) seen.push({ path, name: textOf(all.Interface), type: numberOf(all.DeviceType) });
+      if (!all) continue;
+      const hasLink = typeof all.InterfaceFlags !== "number" || (all.InterfaceFlags & LOWER_UP) !== 0;
+      seen.push({ path, name: textOf(all.Interface), type: numberOf(all.DeviceType), hasLink });
     }
     return seen;
   }
