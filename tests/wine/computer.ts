@@ -78,6 +78,13 @@ mount --rbind /tmp "$1/tmp"
 exec chroot "$1" sh -c 'echo on; cat >/dev/null'
 `;
 
+/**
+ * Wine's services end with the last program that is none; so one stays that waits for its input. Nothing of this has
+ * our output: who reads it would wait for the end of the services.
+ */
+const BOOT =
+  "exec >/dev/null 2>&1; /usr/lib/wine/wine64 wineboot && (sleep 1000000 | /usr/lib/wine/wine64 cmd /k &)";
+
 export interface Outcome {
   readonly code: number;
   /** What it wrote to both of its streams. */
@@ -120,7 +127,8 @@ export class Computer {
     await child.stdout.cancel();
     assert(value, "the computer cannot be switched on: it needs root and overlay file systems");
     this.#first = Number(await Deno.readTextFile(`/proc/${child.pid}/task/${child.pid}/children`));
-    await this.run("wineboot", [], { withinMs: BOOT_MS });
+    const booted = await this.enter(["sh", "-c", BOOT], BOOT_MS);
+    assert(booted, "Windows did not start");
   }
 
   /** Cuts the power: every process in it is killed. What Wine had not written of its registry is lost. */
@@ -208,13 +216,15 @@ export class Computer {
     return found.length;
   }
 
-  /** Runs a program of the Debian system. */
-  private async enter(words: readonly string[]): Promise<void> {
+  /** Runs a program of the Debian system; tells whether that went well. */
+  private async enter(words: readonly string[], withinMs = RUN_MS): Promise<boolean> {
     const args = ["--target", String(this.#first), "--mount", "--pid", "--root", "/usr/bin/env"];
-    await new Deno.Command("nsenter", {
-      args: [...args, "WINEPREFIX=/computer", ...words],
-      signal: AbortSignal.timeout(RUN_MS),
+    const variables = ["HOME=/root", "PATH=/usr/bin:/bin", "WINEPREFIX=/computer", "WINEDEBUG=-all"];
+    const { success } = await new Deno.Command("nsenter", {
+      args: [...args, ...variables, "WINEDLLOVERRIDES=mscoree,mshtml=", "XDG_RUNTIME_DIR=/run", ...words],
+      signal: AbortSignal.timeout(withinMs),
     }).output();
+    return success;
   }
 }
 

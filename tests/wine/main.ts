@@ -15,6 +15,7 @@ import { Report } from "../../cli/build/report.ts";
 import { begin } from "../../cli/program.ts";
 import { Computer, type Disk, diskIn } from "./computer.ts";
 import { machineChecks } from "./machines.ts";
+import { serviceChecks } from "./services.ts";
 import { within } from "../support/until.ts";
 import type { Check, World } from "./world.ts";
 
@@ -31,7 +32,20 @@ const PROGRAM = {
       value: "FOLDER",
       help: "Where the Debian system with Wine is, or is made: 1.5 GB.",
     },
-    { name: "only", type: "string", default: "", value: "WORD", help: "Only checks with this word." },
+    {
+      name: "only",
+      type: "string",
+      default: "",
+      value: "WORD",
+      help: "Only checks with this word, or of this group: machine, service.",
+    },
+    {
+      name: "kills",
+      type: "string",
+      default: "30",
+      value: "COUNT",
+      help: "How often everything is killed in the middle of an update.",
+    },
     { name: "reuse", type: "bool", default: false, help: "Take the programs of an earlier run." },
   ],
 } as const;
@@ -39,12 +53,11 @@ const PROGRAM = {
 const CHECK_MS = 600_000;
 const PROGRAMS = "dist/wine/programs";
 const [WINDOWS] = choose("target", TARGETS, "windows-x64");
-const CHECKS: readonly Check[] = [...machineChecks];
 
 async function main(args: readonly string[], host: DenoHost): Promise<number> {
   const begun = begin(PROGRAM, args, host);
   if (begun.exitCode !== undefined) return begun.exitCode;
-  const { folder, only, reuse } = begun.values;
+  const { folder, only, reuse, kills } = begun.values;
   const report = new Report(host);
   const run = await Deno.makeTempDir({ prefix: "svc-wine-" });
   try {
@@ -58,7 +71,8 @@ async function main(args: readonly string[], host: DenoHost): Promise<number> {
     if ("compile:check".includes(only)) {
       await asCompileCheck(report, new Computer(disk, `${run}/check`), programs, host);
     }
-    await runChecks(report, disk, run, only);
+    const checks = [...machineChecks, ...serviceChecks(Number(kills))].filter((one) => isWanted(one, only));
+    await runChecks(report, disk, run, checks, reuse);
     return report.finish();
   } catch (error) {
     host.writeError(`${PROGRAM.name}: ${messageOf(error)}\n`);
@@ -96,29 +110,48 @@ async function asCompileCheck(
 }
 
 /** Each group of checks has a computer of its own. */
-async function runChecks(report: Report, disk: Disk, run: string, only: string): Promise<void> {
+async function runChecks(
+  report: Report,
+  disk: Disk,
+  run: string,
+  wanted: readonly Check[],
+  reuse: boolean,
+): Promise<void> {
   const pathOf = (name: string) => compiled().find((one) => one.name === name)!.path;
-  const groups = Map.groupBy(CHECKS.filter(({ name }) => name.includes(only)), ({ group }) => group);
+  const groups = Map.groupBy(wanted, ({ group }) => group);
   for (const [group, checks] of groups) {
     const computer = new Computer(disk, `${run}/${group}`);
+    const afterwards: (() => Promise<void>)[] = [];
     try {
       await computer.on();
-      const world: World = { computer, pathOf, folder: `${run}/${group}` };
+      const world: World = {
+        ...{ computer, pathOf, folder: `${run}/${group}`, reuse },
+        after: (work) => void afterwards.push(work),
+      };
       for (const { name, run } of checks) await report.check(name, () => inTime(run(world), computer));
     } finally {
       await computer.off();
+      for (const work of afterwards) await work();
     }
   }
 }
 
+/** By a word of its name or by its group; the checks of a service need those before them. */
+function isWanted({ name, group }: Check, only: string): boolean {
+  return group === only || (group !== "service" && name.includes(only)) || only === "";
+}
+
 /** What a check does has ended in time, or with its computer. */
 async function inTime<T>(work: Promise<T>, computer: Computer): Promise<T> {
+  let ended = false;
+  const noted = work.finally(() => ended = true);
   try {
-    return await within("the end of the check", work, CHECK_MS);
-  } catch (error) {
-    await computer.off();
-    await computer.on();
-    throw error;
+    return await within("the end of the check", noted, CHECK_MS);
+  } finally {
+    if (!ended) {
+      await computer.off();
+      await computer.on();
+    }
   }
 }
 

@@ -9,6 +9,10 @@ export interface World {
   pathOf(name: string): string;
   /** For files of the check; the computer sees it at the same path. */
   readonly folder: string;
+  /** Takes the programs of an earlier run. */
+  readonly reuse: boolean;
+  /** Has something done when the checks of the group have ended. */
+  after(work: () => Promise<void>): void;
 }
 
 export interface Check {
