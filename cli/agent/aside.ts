@@ -19,7 +19,7 @@ export async function stepAside(folder: string): Promise<void> {
   const place = await Deno.makeTempDir({ prefix: "svc-uninstalled-" });
   const aside = join(place, basename(own));
   await Deno.rename(own, aside);
-  const { symbols, close } = Deno.dlopen("kernel32.dll", FUNCTIONS);
-  for (const path of [aside, place]) symbols.MoveFileExW(wide(path), null, DELAY_UNTIL_REBOOT);
-  close();
+  const kernel = Deno.dlopen("kernel32.dll", FUNCTIONS);
+  for (const path of [aside, place]) kernel.symbols.MoveFileExW(wide(path), null, DELAY_UNTIL_REBOOT);
+  kernel.close();
 }

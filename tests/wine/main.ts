@@ -14,6 +14,7 @@ import { choose, EXECUTABLES, exists, ROOT, TARGETS } from "../../cli/build/comp
 import { Report } from "../../cli/build/report.ts";
 import { begin } from "../../cli/program.ts";
 import { Computer, type Disk, diskIn } from "./computer.ts";
+import { faultChecks } from "./faults.ts";
 import { machineChecks } from "./machines.ts";
 import { serviceChecks } from "./services.ts";
 import { within } from "../support/until.ts";
@@ -37,7 +38,7 @@ const PROGRAM = {
       type: "string",
       default: "",
       value: "WORD",
-      help: "Only checks with this word, or of this group: machine, service.",
+      help: "Only checks with this word, or of this group: machine, service, faults.",
     },
     {
       name: "kills",
@@ -71,7 +72,9 @@ async function main(args: readonly string[], host: DenoHost): Promise<number> {
     if ("compile:check".includes(only)) {
       await asCompileCheck(report, new Computer(disk, `${run}/check`), programs, host);
     }
-    const checks = [...machineChecks, ...serviceChecks(Number(kills))].filter((one) => isWanted(one, only));
+    const checks = [...machineChecks, ...serviceChecks(Number(kills)), ...faultChecks].filter((one) =>
+      isWanted(one, only)
+    );
     await runChecks(report, disk, run, checks, reuse);
     return report.finish();
   } catch (error) {

@@ -12,7 +12,7 @@ const SERVICE_MS = 120_000;
 const UPDATE_MS = 240_000;
 const STOP_MS = 60_000;
 /** An update takes about as long. */
-const KILL_WITHIN_MS = 12_000;
+const KILL_WITHIN_MS = 40_000;
 
 /** Of the group's computer; made by its first check. */
 const devices = new WeakMap<World["computer"], WineDevice>();
