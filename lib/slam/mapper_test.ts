@@ -100,25 +100,27 @@ Deno.test("mapper: a scan that is not later than the last, or has no point in ra
 });
 
 const RECORDING = "aces";
-Deno.test({
-  // The reason to be ignored: the recordings are no part of the source tree.
-  name: `mapper: the first scans of ${RECORDING}`,
-  ignore: !recordingNames(RECORDINGS).includes(RECORDING),
-  fn() {
-    const { log, relations } = readRecording(RECORDINGS, RECORDING);
-    const piece = { scans: log.scans.slice(0, 1200), odometry: [] };
-    const mapper = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
-    const trajectory = replay(piece, mapper, { withOdometry: true });
-    const endS = trajectory.at(-1)!.timeS;
-    const { used, translationM, overMetre } = scoreRelations(
-      trajectory,
-      relations.filter(({ firstS, secondS }) => Math.max(firstS, secondS) < endS),
-    );
-    assert(used > 100);
-    assertLess(translationM.mean, 0.06);
-    assertEquals(overMetre, 0);
-  },
-});
+for (const withOdometry of [true, false]) {
+  Deno.test({
+    // The reason to be ignored: the recordings are no part of the source tree.
+    name: `mapper: the first scans of ${RECORDING}, ${withOdometry ? "with" : "without"} odometry`,
+    ignore: !recordingNames(RECORDINGS).includes(RECORDING),
+    fn() {
+      const { log, relations } = readRecording(RECORDINGS, RECORDING);
+      const piece = { scans: log.scans.slice(0, 1200), odometry: [] };
+      const mapper = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
+      const trajectory = replay(piece, mapper, { withOdometry });
+      const endS = trajectory.at(-1)!.timeS;
+      const { used, translationM, overMetre } = scoreRelations(
+        trajectory,
+        relations.filter(({ firstS, secondS }) => Math.max(firstS, secondS) < endS),
+      );
+      assert(used > 100);
+      assertLess(translationM.mean, 0.06);
+      assertEquals(overMetre, 0);
+    },
+  });
+}
 
 Deno.test("mapper: finds itself in a finished map, keeps few submaps of its own, and never moves the map", () => {
   const poses = drive(WAY.slice(0, 6), 0.2, 0.2);

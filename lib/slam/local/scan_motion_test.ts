@@ -1,0 +1,44 @@
+import { assertAlmostEquals, assertGreater } from "@std/assert";
+import { RING, viewFrom } from "../../../tests/support/floor_plan.ts";
+import { between2d, IDENTITY_2D, type Pose2d } from "../pose2d.ts";
+import { ScanMotion } from "./scan_motion.ts";
+
+function viewed(pose: Pose2d, seed: number): Float64Array {
+  const view = viewFrom(RING, pose, { beams: 181, fieldRad: Math.PI, noiseM: 0.01, seed });
+  const seen: number[] = [];
+  for (let k = 0; k < view.length; k += 3) {
+    if (Math.hypot(view[k], view[k + 1]) < 25) seen.push(view[k], view[k + 1]);
+  }
+  return Float64Array.from(seen);
+}
+
+Deno.test("ScanMotion finds a step and a turn that nobody expects", () => {
+  const from = { x: 11, y: 3, yaw: 1.5 }, to = { x: 11, y: 3.2, yaw: 1.8 };
+  const motion = new ScanMotion();
+  motion.begin(viewed(from, 1));
+  const { pose, share } = motion.match(viewed(to, 2), IDENTITY_2D);
+  const off = between2d(between2d(from, to), pose);
+  assertAlmostEquals(off.x, 0, 0.03);
+  assertAlmostEquals(off.y, 0, 0.03);
+  assertAlmostEquals(off.yaw, 0, 0.01);
+  assertGreater(share, 0.8);
+});
+
+Deno.test("ScanMotion leaves a guess along bare walls as it is, and mends it across them", () => {
+  const walls = (across: number) => {
+    const points: number[] = [];
+    for (let angle = -85; angle <= 85; angle++) {
+      const yaw = angle * Math.PI / 180;
+      if (Math.abs(angle) < 5) continue;
+      const range = (Math.sign(angle) - across) / Math.sin(yaw);
+      points.push(range * Math.cos(yaw), range * Math.sin(yaw));
+    }
+    return Float64Array.from(points);
+  };
+  const motion = new ScanMotion();
+  motion.begin(walls(0));
+  const { pose } = motion.match(walls(0.1), { x: 0.25, y: 0, yaw: 0 });
+  assertAlmostEquals(pose.x, 0.25, 0.02);
+  assertAlmostEquals(pose.y, 0.1, 0.01);
+  assertAlmostEquals(pose.yaw, 0, 0.005);
+});
