@@ -5,10 +5,11 @@
  * reaches and no others, and of native addons the one for its target only.
  */
 
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { SvcError } from "../../lib/base/error.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
 import { MODULE_PACKAGE, REVISION_FILE } from "../version.ts";
+import { bundle, isInlined } from "./bundle.ts";
 import { makeModulePackage } from "./module_package.ts";
 
 /** The Deno that the product is made with. */
@@ -149,7 +150,7 @@ export interface Compiled {
 }
 
 /**
- * Compiles into `folder` (from the root of the tree); `version` bakes in another one than that of the project, for
+ * Compiles into `output` (from the root of the tree); `version` bakes in another one than that of the project, for
  * tests of updates. Throws `unavailable` if the target's runtime is neither
  * there nor can be downloaded, `internal` with the compiler's words if it fails otherwise.
  */
@@ -157,36 +158,46 @@ export async function compile(
   compiler: Compiler,
   { name, entry, later = [], without = [], modulePackage = false }: Executable,
   target: Target,
-  folder: string,
+  output: string,
   version?: string,
 ): Promise<Compiled> {
   await recordRevision();
   if (modulePackage) await makeModulePackage();
-  const imports = Object.assign(
-    {},
-    ...await Promise.all([entry, ...later].map((one) => reach(compiler, one))),
-  );
+  const reached = await Promise.all([entry, ...later].map((one) => reach(compiler, one)));
+  const imports: Record<string, string> = Object.assign({}, ...reached.map((one) => one.imports));
   for (const name of without) delete imports[name];
-  // A configuration of what the program imports alone: whatever else is mapped or locked would be embedded.
   const work = `dist/.build/${name}`;
+  const config = `${work}/deno.json`;
   await Deno.mkdir(`${ROOT}${work}`, { recursive: true });
-  const mapped = version === undefined ? imports : { ...imports, ...await otherVersion(version, work) };
-  await Deno.writeTextFile(
-    `${ROOT}${work}/deno.json`,
-    JSON.stringify({ nodeModulesDir: "none", imports: mapped }),
-  );
-  await Deno.writeTextFile(`${ROOT}${work}/deno.lock`, JSON.stringify(await lockFor(imports)));
-  const path = `${folder}/${name}${target.suffix}`;
-  const packages = modulePackage ? [MODULE_PACKAGE] : [];
-  const args = ["compile", "--allow-all", "--no-check", "--config", `${work}/deno.json`];
-  args.push(...[REVISION_FILE, "install", ...packages, ...later].flatMap((one) => ["--include", one]));
+  await configure(work, { ...imports, ...version && await otherVersion(version, work) });
+  const files = [REVISION_FILE, "install", ...modulePackage ? [MODULE_PACKAGE] : []];
+  const folder = `${work}/bundle`;
+  const [start, ...others] = await bundle({
+    // Always the Deno that runs this: what it bundles suits the runtime of an older one too.
+    run: (args) => execute(Deno.execPath(), args),
+    ...{ root: ROOT, entries: [entry, ...later], config, files, folder },
+    modules: [...new Set(reached.flatMap((one) => one.modules))],
+    packages: Object.keys(await importMap()),
+  });
+  // A configuration of what the bundle imports alone: whatever else is mapped or locked would be embedded.
+  const outside = Object.fromEntries(Object.entries(imports).filter(([name]) => !isInlined(name)));
+  await configure(work, outside);
+  const path = `${output}/${name}${target.suffix}`;
+  const args = ["compile", "--allow-all", "--no-check", "--config", config];
+  args.push(...[...files.map((file) => `${folder}/${file}`), ...others].flatMap((one) => ["--include", one]));
   args.push("--target", target.triple, "--output", path);
   args.push(...await exclusions(compiler, imports, target));
-  const { code, output, errors } = await execute(compiler.deno, [...args, entry]);
+  const { code, output: said, errors } = await execute(compiler.deno, [...args, start]);
   if (code !== 0) throw await failure(compiler, name, target, errors);
   const { size } = await Deno.stat(`${ROOT}${path}`);
-  const listing = (output + errors).split("Embedded Files")[1] ?? "";
+  const listing = (said + errors).split("Embedded Files")[1] ?? "";
   return { path: `${ROOT}${path}`, bytes: size, listing, imports };
+}
+
+/** Writes the configuration and the lock of a program that uses `imports`. */
+async function configure(work: string, imports: Record<string, string>): Promise<void> {
+  await Deno.writeTextFile(`${ROOT}${work}/deno.json`, JSON.stringify({ nodeModulesDir: "none", imports }));
+  await Deno.writeTextFile(`${ROOT}${work}/deno.lock`, JSON.stringify(await lockFor(imports)));
 }
 
 /** A row of the import map that puts another project file, with this version, in the place of the one there is. */
@@ -244,8 +255,14 @@ interface ModuleGraph {
   }[];
 }
 
-/** The rows of the import map that running `entry` needs. */
-async function reach({ deno }: Compiler, entry: string): Promise<Record<string, string>> {
+interface Reached {
+  /** The rows of the import map that running it needs. */
+  readonly imports: Record<string, string>;
+  /** Its modules, from the root of the tree. */
+  readonly modules: readonly string[];
+}
+
+async function reach({ deno }: Compiler, entry: string): Promise<Reached> {
   const { code, output, errors } = await execute(deno, ["info", "--json", entry]);
   if (code !== 0) throw new SvcError("internal", `Cannot read the modules of ${entry}:\n${errors.trimEnd()}`);
   const graph: ModuleGraph = JSON.parse(output);
@@ -262,7 +279,9 @@ async function reach({ deno }: Compiler, entry: string): Promise<Record<string, 
       else reached.add(dependency.code.specifier);
     }
   }
-  return imports;
+  const root = pathToFileURL(ROOT).href;
+  const own = [...reached].filter((specifier) => specifier.startsWith(root));
+  return { imports, modules: own.map((specifier) => specifier.slice(root.length)) };
 }
 
 /** The project's lock without the packages that are not in `imports`; what these need is locked as it is. */
