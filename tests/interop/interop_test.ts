@@ -126,6 +126,94 @@ needingTest(guarded, await browserProgram(), async (browser) => {
   }
 });
 
+/** A machine as the library's own tests configure it. */
+const SPECS = {
+  network: { bind_address: "localhost:0", fqdn: "specs-machine", sessions: { heartbeat_window: "5s" } },
+  components: [
+    { name: "fake_arm", type: "arm", model: "fake" },
+    { name: "fake_camera", type: "camera", model: "fake" },
+    { name: "motor1", type: "motor", model: "fake" },
+  ],
+  services: [{ name: "fake_vision", type: "vision", model: "fake" }],
+};
+
+Deno.test("what the published TypeScript SDK's own tests do in Node", async () => {
+  const folder = await nodeFolder();
+  await withSpecs(async (url) => {
+    // As their setup waits for the server.
+    const page = await fetch(url);
+    assertEquals(page.ok, true);
+    await page.body?.cancel();
+    const { code, stdout, stderr } = await run(["node", `${folder}/sdk_specs.mjs`, url]);
+    if (code !== 0) throw new Error(stderr);
+    judgeSpecs(JSON.parse(stdout));
+  });
+});
+
+const ownSpecs = "what the published TypeScript SDK's own tests do in a browser";
+needingTest(ownSpecs, await browserProgram(), async (browser) => {
+  const script = await browserScript("browser_specs");
+  await withSpecs(async (url) => {
+    judgeSpecs(await browserSees<SeenSpecs>(browser, script, url, "&host=specs-machine"));
+  });
+});
+
+/** What `specs.mjs` sees. */
+interface SeenSpecs {
+  resources: string[];
+  again: number;
+  lifecycle: string[];
+  attempts: boolean[];
+  afterwards: number;
+  version: { platform: string; version: string; apiVersion: string };
+  status: { state: string; named: string[]; hasConfig: boolean };
+  end: string[];
+  joints: number[][];
+  supportsPcd: string;
+  images: [number, boolean];
+  vision: string[];
+  detections: number;
+  captured: string[];
+  session: { same: boolean; listed: number; kept: boolean; stopped: boolean };
+}
+
+async function withSpecs(work: (url: string) => Promise<void>): Promise<void> {
+  const configPath = await writeConfig(SPECS);
+  const server = await startServer(configPath);
+  try {
+    await server.wrote("machine is running");
+    await work(server.url);
+  } finally {
+    assertEquals(await server.stop(), 0);
+    await Deno.remove(configPath);
+  }
+}
+
+function judgeSpecs(seen: SeenSpecs): void {
+  const { resources, version, ...rest } = seen;
+  for (const name of ["arm/fake_arm", "camera/fake_camera", "vision/fake_vision"]) {
+    assertEquals(resources.includes(name), true, name);
+  }
+  assertEquals(version.platform, "rdk");
+  assertMatch(version.version, /^v?\d+\.\d+\.\d+$/);
+  assertMatch(version.apiVersion, /^v\d+\.\d+\.\d+$/);
+  const connected = rest.lifecycle.filter((event) => /^(dis)?connected$/.test(event));
+  assertEquals(connected, ["connected", "disconnected", "connected"]);
+  assertGreater(rest.images[0], 0);
+  assertGreater(rest.detections, 0);
+  assertEquals([rest.again, rest.afterwards], [resources.length, resources.length]);
+  assertEquals([rest.attempts, rest.images[1]], [[true, true], true]);
+  assertEquals(rest.status, {
+    state: rest.status.state,
+    named: ["fake_arm", "fake_camera", "fake_vision", "motor1"],
+    hasConfig: true,
+  });
+  assertEquals([rest.end, rest.joints], [["number", "number", "number"], [[0], [45]]]);
+  assertEquals([rest.supportsPcd, rest.vision], ["boolean", ["boolean", "boolean", "boolean"]]);
+  assertEquals(rest.captured, ["object", "list", "list", "list"]);
+  assertEquals(rest.session, { same: true, listed: 1, kept: true, stopped: true });
+}
+
 needingTest("the published Python SDK, over gRPC", await pythonProgram(), async (python) => {
   await withDemo((server) => tour(server, [python, `${HERE}python_tour.py`, new URL(server.url).host]));
 });
@@ -163,10 +251,10 @@ interface KeyStep {
 }
 
 /** Opens a page with the script in a browser, and gives what the page posts. */
-async function browserSees(browser: string, script: string, machine: string, how = ""): Promise<Seen> {
-  const seen = Promise.withResolvers<Seen & { failed?: string }>();
+async function browserSees<T = Seen>(browser: string, script: string, machine: string, how = ""): Promise<T> {
+  const seen = Promise.withResolvers<T & { failed?: string }>();
   const query = `?machine=${encodeURIComponent(machine)}${how}`;
-  const tell = (found: unknown) => seen.resolve(found as Seen);
+  const tell = (found: unknown) => seen.resolve(found as T & { failed?: string });
   const found = await withPage(browser, script, query, tell, () => seen.promise);
   assertEquals(found.failed, undefined);
   return found;

@@ -44,6 +44,9 @@ async function installNode(): Promise<string> {
       "sdk_tour.mjs",
       "browser_tour.mjs",
       "browser_keys.mjs",
+      "browser_specs.mjs",
+      "sdk_specs.mjs",
+      "specs.mjs",
       "grpc_js_server.mjs",
       "grpc_js_client.mjs",
       "portal_tour.mjs",
@@ -72,7 +75,9 @@ export function typeStrippingNode(): Promise<Needed<string>> {
 }
 
 /** A script of this folder for a browser, with all that it needs, as one module. */
-export async function browserScript(name: "browser_tour" | "browser_keys"): Promise<string> {
+export async function browserScript(
+  name: "browser_tour" | "browser_keys" | "browser_specs",
+): Promise<string> {
   const folder = await nodeFolder();
   const esbuild = `${folder}/node_modules/.bin/esbuild`;
   return await succeed([esbuild, `${folder}/${name}.mjs`, "--bundle", "--format=esm"]);
