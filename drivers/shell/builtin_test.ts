@@ -91,15 +91,19 @@ Deno.test("a link back to its own folder and a pipe end a copy with an error", a
 
 Deno.test("paths begin in the home folder; the published word for ours is known", async () => {
   await withFolder(async (home) => {
-    await Deno.mkdir(`${home}/.svc`);
+    await Deno.mkdir(`${home}/.svc/trace`, { recursive: true });
     await withShell(async (shell) => {
-      for (const destination of ["", "~", "a", "~/b", "$VIAM_HOME/c", "$SVC_HOME"]) {
+      const own = ["$VIAM_HOME/c", "$SVC_HOME", "~/.viam/trace/d"];
+      for (const destination of ["", "~", "a", "~/b", "~/.viam", ...own]) {
         const to: CopyToMachine = { source: "file", destination, preserve: false };
         await Array.fromAsync(shell.copyToMachine(to, stream([part("name", true)])));
       }
     }, { HOME: home, SVC_HOME: `${home}/.svc` });
     const names = (folder: string) => [...Deno.readDirSync(folder)].map(({ name }) => name).sort();
-    assertEquals([names(home), names(`${home}/.svc`)], [[".svc", "a", "b", "name"], ["c", "name"]]);
+    assertEquals([names(home), names(`${home}/.svc`)], [
+      [".svc", ".viam", "a", "b", "name"],
+      ["c", "name", "trace"],
+    ]);
   });
 });
 

@@ -8,8 +8,11 @@ export const FILES_MAX = 100_000;
 const DEPTH_MAX = 64;
 const LENGTH_MAX = 4096;
 
-/** The words for the folder of the program's own files, ours and the published one. */
-const OWN_FOLDER = /^\$(SVC|VIAM)_HOME(?=\/|$)/;
+/**
+ * The words for the folder of the program's own files, ours and the published one; and where the published command line
+ * takes it to be, for what it fetches from there by itself: traces and diagnostics.
+ */
+const OWN_FOLDER = /^(\$(SVC|VIAM)_HOME(?=\/|$)|~\/\.viam(?=\/(trace|diagnostics\.data)(\/|$)))/;
 
 /** An absolute path; a relative one begins in the home folder of the machine's user. */
 export function pathHere(host: Environment, path: string): string {

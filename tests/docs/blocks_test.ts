@@ -16,7 +16,7 @@ import { SESSIONS } from "./sessions.ts";
 const ALL = await blocks();
 
 /** Sections of a machine's file; a block that has one of them is such a file. */
-const SECTIONS = ["components", "services", "remotes", "maintenance", "network", "packages"];
+const SECTIONS = ["components", "services", "remotes", "maintenance", "network", "packages", "auth"];
 
 /** How commands begin that no session runs, and what runs the same. */
 const RUN_ELSEWHERE: Readonly<Record<string, string>> = {

@@ -15,6 +15,10 @@ interface Seen {
   readonly services: number;
   readonly moved: number;
   readonly refused: string;
+  readonly tunneled: string;
+  readonly traceFiles: string[] | null;
+  readonly traces: number;
+  readonly captures: number;
 }
 
 const KEY = { id: "6f1a55d4-0f38-4a43-8d1e-3a3ed3fda7ba", key: "sesame" };
@@ -74,6 +78,48 @@ needingTest(
         "this needs an API key that opens the machine",
       );
     }),
+);
+
+needingTest(
+  "the published command line's tunnel and traces, through the signaling of a control plane",
+  program,
+  async (dial) => {
+    const echo = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    const serving = (async () => {
+      for await (const connection of echo) connection.readable.pipeTo(connection.writable).catch(() => {});
+    })();
+    const { port } = echo.addr as Deno.NetAddr;
+    const config = {
+      components,
+      services: [{ name: "shell", api: "rdk:service:shell" }],
+      network: { bind_address: "localhost:0", traffic_tunnel_endpoints: [{ port }] },
+      tracing: { enabled: true, disk: true },
+    };
+    try {
+      await withManagedMachine(config, async ({ example: { ownerKey, partId }, fqdn, cloud, server }) => {
+        const reached = ["-host", fqdn, "-signaling", new URL(cloud.url).host, "-external"];
+        const shown = ["-key-id", ownerKey.id, "-key", ownerKey.key];
+        const asked = (at: number) => [...reached, ...shown, "-part", partId, "-port", String(at)];
+        // Spans are written every few seconds.
+        const seen = await until(async () => {
+          const found = await seenBy(dial, asked(port));
+          return found.refused === "" && found.traces > 0 && found;
+        }, { found: () => server.output() });
+        judge(seen);
+        assertEquals(seen.tunneled, "through the machine");
+        const names = seen.traceFiles!.map((path) => path.split("/").at(-1)).sort();
+        assertEquals(names, ["traces", "traces.jsonl"]);
+        assertGreater(seen.captures, 0);
+        assertStringIncludes(
+          (await seenBy(dial, asked(port + 1))).refused,
+          "is not among the 1 of the machine",
+        );
+      });
+    } finally {
+      echo.close();
+      await serving.catch(() => {});
+    }
+  },
 );
 
 function judge({ resources, services, moved, refused }: Seen): void {

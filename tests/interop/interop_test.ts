@@ -128,7 +128,7 @@ needingTest(guarded, await browserProgram(), async (browser) => {
 
 /** A machine as the library's own tests configure it. */
 const SPECS = {
-  network: { bind_address: "localhost:0", fqdn: "specs-machine", sessions: { heartbeat_window: "5s" } },
+  network: { bind_address: "localhost:0", fqdn: "specs-machine", sessions: { heartbeat_window: "3s" } },
   components: [
     { name: "fake_arm", type: "arm", model: "fake" },
     { name: "fake_camera", type: "camera", model: "fake" },

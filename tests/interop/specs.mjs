@@ -102,7 +102,7 @@ async function session(sdk, robot, valid, lasting) {
   const same = before === "" && ids.every((id) => id !== "" && id === robot.sessionId);
   await new sdk.MotorClient(robot, "motor1").setPower(0.5);
   // Longer than the machine waits for a heartbeat.
-  await pause(5_500);
+  await pause(3_500);
   const [kept] = await watched.isPowered();
   const listed = (await watcher.getSessions()).length;
   await robot.disconnect();

@@ -7,7 +7,7 @@
  */
 
 import type { Environment, ProcessUsage } from "../../base/host.ts";
-import type { LogFiles } from "../../base/files/files.ts";
+import type { LogFiles, ReadFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logs } from "../../base/log/log.ts";
@@ -32,7 +32,7 @@ export interface DiagnosticsOptions {
 
 export interface DiagnosticsParts {
   readonly machine: Pick<Machine, "nodes" | "config" | "registry">;
-  readonly host: Environment & ProcessUsage & LogFiles;
+  readonly host: Environment & ProcessUsage & LogFiles & ReadFiles;
   readonly clock: Clock;
   readonly logs: Logs;
   /** `0.1.0` */
@@ -131,11 +131,13 @@ export class Diagnostics {
   #telemetryOptions({ tracing, cloud }: MachineConfig): TelemetryOptions {
     const printed = this.#options.telemetry;
     const { enabled, disk, console, otlpendpoint } = tracing;
-    const home = homeFolder((name) => this.#parts.host.env(name));
+    // The published place and name, in this program's home.
+    const folder = `${homeFolder((name) => this.#parts.host.env(name))}/trace/${ownerOf(cloud)}`;
     return {
       metrics: printed,
       console: printed || (enabled && console),
-      file: enabled && disk ? `${home}/trace/${ownerOf(cloud)}/traces.jsonl` : undefined,
+      file: enabled && disk ? `${folder}/traces.jsonl` : undefined,
+      records: enabled && disk ? `${folder}/traces` : undefined,
       endpoint: enabled ? otlpendpoint : undefined,
     };
   }

@@ -120,7 +120,7 @@ Deno.test("tracing begins, changes and ends with the configuration", async () =>
     await clock.advance(1_000);
   }
   await diagnostics.close();
-  assertEquals(files.paths, ["/svc/trace/local-config/traces.jsonl"]);
+  assertEquals(files.paths, ["/svc/trace/local-config/traces", "/svc/trace/local-config/traces.jsonl"]);
   diagnostics.adopt(disk);
   await diagnostics.close();
   assertEquals([clock.pending, files.opened], [0, 0]);

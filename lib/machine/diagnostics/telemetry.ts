@@ -9,7 +9,7 @@ import type { Span } from "@opentelemetry/api";
 import type { DataPoint, MetricData } from "@opentelemetry/sdk-metrics";
 import type { ReadableSpan } from "@opentelemetry/sdk-trace";
 import type { ProcessUsage } from "../../base/host.ts";
-import type { LogFiles } from "../../base/files/files.ts";
+import type { LogFiles, ReadFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import { LineFile } from "../../base/files/line_file.ts";
@@ -26,12 +26,14 @@ export interface TelemetryOptions {
   readonly console: boolean;
   /** Writes spans to this file: lines of OTLP in JSON. */
   readonly file?: string;
+  /** Writes spans to this file as published tools read them (`trace_records.ts`). */
+  readonly records?: string;
   /** Sends spans to this collector: OTLP over HTTP in JSON, `http://host:4318` or `host:4318`. */
   readonly endpoint?: string;
 }
 
 export interface TelemetryParts {
-  readonly host: LogFiles & ProcessUsage;
+  readonly host: LogFiles & ReadFiles & ProcessUsage;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly version: string;
@@ -82,6 +84,7 @@ async function spansOf(options: TelemetryOptions, parts: TelemetryParts) {
   const sinks = [
     ...(options.console ? [spanLog(parts.logger)] : []),
     ...(options.file === undefined ? [] : [await spanFile(options.file, parts)]),
+    ...(options.records === undefined ? [] : [await spanRecords(options.records, parts)]),
     ...(options.endpoint === undefined ? [] : [await spanPost(options.endpoint, parts)]),
   ];
   if (sinks.length === 0) return undefined;
@@ -176,6 +179,25 @@ async function spanFile(path: string, { host, clock, logger }: TelemetryParts): 
   const close = async () => {
     await batches.close();
     file.close();
+  };
+  return { add: (span) => batches.add(span), close };
+}
+
+async function spanRecords(path: string, { host, clock, logger }: TelemetryParts): Promise<SpanSink> {
+  const [{ ProtobufTraceSerializer }, { TraceRecords }] = await Promise.all([
+    import("@opentelemetry/otlp-transformer"),
+    import("./trace_records.ts"),
+  ]);
+  const records = await TraceRecords.open(path, host);
+  // deno-lint-ignore require-await
+  const send = async (spans: readonly ReadableSpan[]) => {
+    const request = ProtobufTraceSerializer.serializeRequest([...spans]);
+    if (request) records.append(request);
+  };
+  const batches = new Batches({ what: `spans to "${path}"`, send, clock, logger });
+  const close = async () => {
+    await batches.close();
+    records.close();
   };
   return { add: (span) => batches.add(span), close };
 }

@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { MotorService } from "../../../proto/gen/motor_pb.ts";
+import { ResourceSpansSchema } from "../../../proto/gen/trace_pb.ts";
 import { MotorApi } from "../../api/motor.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
@@ -9,14 +10,18 @@ import { Metadata } from "../../wire/metadata.ts";
 import { startTelemetry, type TelemetryOptions, tracesUrl } from "./telemetry.ts";
 import { fakeCall } from "../../../tests/support/fake_call.ts";
 import { FakeHost } from "../../../tests/support/fake_host.ts";
-import { create } from "../../wire/proto.ts";
+import { create, fromBinary } from "../../wire/proto.ts";
 
 const PATH = "/viam.component.motor.v1.MotorService/GoFor";
 
-async function scene(options: Partial<TelemetryOptions>, post?: typeof fetch) {
+async function scene(
+  { before, ...options }: Partial<TelemetryOptions> & { before?: Uint8Array },
+  post?: typeof fetch,
+) {
   const clock = new FakeClock();
   const records: LogRecord[] = [];
   const files = new FakeHost({ usage: { residentBytes: 4096, heapUsedBytes: 0, cpuUs: 1_500_000 } });
+  if (before) files.put(options.records!, before);
   const telemetry = await startTelemetry({ metrics: false, console: false, ...options }, {
     host: files,
     clock,
@@ -117,6 +122,49 @@ Deno.test("spans in a file are lines of OTLP in JSON", async () => {
   const { attributes } = lines[0].resourceSpans[0].resource;
   assert(attributes.some((one: { key: string }) => one.key === "service.name"));
 });
+
+Deno.test("spans in records are what published tools read, and what was cut short is set aside", async () => {
+  const path = "/svc/trace/a/traces";
+  const { clock, files, telemetry, call } = await scene({ records: path });
+  await call(10);
+  await call(10);
+  await clock.advance(5_000);
+  await call(20);
+  await telemetry.close();
+  const found = recordsIn(await files.readFile(path));
+  const spans = found.map(({ scopeSpans: [{ spans }] }) => spans);
+  assertEquals(spans.map((some) => some.length), [2, 1]);
+  assertEquals(spans[1][0].endTimeUnixNano - spans[1][0].startTimeUnixNano, 20_000_000n);
+  assertEquals([files.paths, files.opened, clock.pending], [[path], 0, 0]);
+
+  // The next process adds to it, unless the last one was killed while it wrote.
+  const again = async (before: Uint8Array) => {
+    const bench = await scene({ records: path, before });
+    await bench.call(10);
+    await bench.telemetry.close();
+    return bench.files;
+  };
+  const whole = await files.readFile(path);
+  const more = await again(whole);
+  assertEquals(recordsIn(await more.readFile(path)).length, 3);
+  for (const bytes of [whole.subarray(0, -1), whole.subarray(0, 3), new Uint8Array(100).fill(255)]) {
+    const mended = await again(bytes);
+    assertEquals(recordsIn(await mended.readFile(path)).length, 1);
+    assertEquals(await mended.readFile(`${path}.1`), bytes.slice());
+  }
+});
+
+/** What is in a file of records, as published tools take it apart. */
+function recordsIn(bytes: Uint8Array) {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  const found = [];
+  for (let at = 0; at < bytes.length;) {
+    const length = view.getUint32(at, true);
+    found.push(fromBinary(ResourceSpansSchema, bytes.subarray(at + 4, at + 4 + length)));
+    at += 4 + length;
+  }
+  return found;
+}
 
 Deno.test("a collector that is away costs a line of the log and gets its spans when it is back", async () => {
   const bodies: string[] = [];

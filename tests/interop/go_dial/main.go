@@ -20,6 +20,11 @@ type seen struct {
 	Services  int      `json:"services"`
 	Moved     float64  `json:"moved"`
 	Refused   string   `json:"refused"`
+	// Of `commands`.
+	Tunneled   string   `json:"tunneled"`
+	TraceFiles []string `json:"traceFiles"`
+	Traces     int      `json:"traces"`
+	Captures   int      `json:"captures"`
 }
 
 func main() {
@@ -28,10 +33,18 @@ func main() {
 	external := flag.Bool("external", false, "exchange the key at the signaling server for a token of the machine")
 	keyID := flag.String("key-id", "", "")
 	key := flag.String("key", "", "")
+	part := flag.String("part", "", "play the commands of the published command line for this part, too")
+	port := flag.Uint("port", 0, "a port that the machine lets callers reach")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
-	found, err := dial(ctx, *host, *signaling, *external, *keyID, *key)
+	also := func(conn rpc.ClientConn, found *seen) error {
+		if *part == "" {
+			return nil
+		}
+		return commands(ctx, conn, *part, uint32(*port), found)
+	}
+	found, err := dial(ctx, *host, *signaling, *external, *keyID, *key, also)
 	if err != nil {
 		found.Refused = err.Error()
 	}
@@ -68,7 +81,10 @@ func options(host, signaling string, external bool, keyID, key string) []rpc.Dia
 	return append(all, rpc.WithWebRTCOptions(webrtc))
 }
 
-func dial(ctx context.Context, host, signaling string, external bool, keyID, key string) (seen, error) {
+func dial(
+	ctx context.Context, host, signaling string, external bool, keyID, key string,
+	also func(rpc.ClientConn, *seen) error,
+) (seen, error) {
 	var found seen
 	conn, err := rpc.Dial(ctx, host, nil, options(host, signaling, external, keyID, key)...)
 	if err != nil {
@@ -114,5 +130,5 @@ func dial(ctx context.Context, host, signaling string, external bool, keyID, key
 		return found, err
 	}
 	found.Moved = position.Position - before.Position
-	return found, nil
+	return found, also(conn, &found)
 }
