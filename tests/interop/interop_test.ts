@@ -2,7 +2,7 @@
  * The published client libraries drive the example machine, each in a process and runtime of its own.
  */
 
-import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertGreater, assertMatch, assertStringIncludes } from "@std/assert";
 import { withManagedMachine } from "../cloud/managed.ts";
 import { both, needingTest } from "../support/needing.ts";
 import { Queue } from "../../lib/base/queue.ts";

@@ -2,10 +2,10 @@
  * `specs` in Node, over gRPC as the library's own tests dial it. Use: sdk_specs.mjs URL; it prints what it saw as JSON.
  */
 
-import { createGrpcTransport } from "@connectrpc/connect-node";
 import process from "node:process";
 import { specs } from "./specs.mjs";
 
+const { createGrpcTransport } = await import("@connectrpc/connect-node");
 globalThis.VIAM = {
   GRPC_TRANSPORT_FACTORY: (options) => createGrpcTransport({ httpVersion: "2", ...options }),
 };
