@@ -189,16 +189,7 @@ export class VmDevice {
   /** In service with these versions, which have proved themselves. */
   runs(versions: { readonly [N in Name]?: string }, withinMs: number): Promise<AgentStatus> {
     const words = Object.entries(versions).map((one) => one.join(" ")).join(" and ");
-    return this.until(`running ${words}`, withinMs, (status) => {
-      const settled = Object.entries(versions).every(([name, version]) => {
-        const { good, trial } = status.versions[name as Name];
-        return good?.version === version && !trial;
-      });
-      const { "svc-agent": agent = status.version } = versions;
-      const server = status.versions["svc-server"].good;
-      return isInService(status) && settled && status.version === agent &&
-        status.runtime.file === server?.file;
-    });
+    return this.until(`running ${words}`, withinMs, (status) => hasSettled(status, versions));
   }
 
   async close(): Promise<void> {
@@ -209,6 +200,17 @@ export class VmDevice {
 
 export function isInService({ online, runtime }: AgentStatus): boolean {
   return online && runtime.phase === "running" && runtime.url !== undefined;
+}
+
+/** Whether it is in service with these versions, which have proved themselves. */
+export function hasSettled(status: AgentStatus, versions: { readonly [N in Name]?: string }): boolean {
+  const settled = Object.entries(versions).every(([name, version]) => {
+    const { good, trial } = status.versions[name as Name];
+    return good?.version === version && !trial;
+  });
+  const { "svc-agent": agent = status.version } = versions;
+  return isInService(status) && settled && status.version === agent &&
+    status.runtime.file === status.versions["svc-server"].good?.file;
 }
 
 /** How far the updates are, in a few words. */

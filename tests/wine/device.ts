@@ -7,7 +7,7 @@ import type { AgentStatus } from "../../lib/agent/supervise/status.ts";
 import { checkCompiler } from "../../cli/build/check_compiler.ts";
 import { choose, compile, EXECUTABLES, exists, ROOT, TARGETS } from "../../cli/build/compiler.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "../cloud/program.ts";
-import { BAD, GOOD, isInService, type Name, NAMES, stages } from "../vm/device.ts";
+import { BAD, GOOD, hasSettled, isInService, type Name, NAMES, stages } from "../vm/device.ts";
 import type { Computer } from "./computer.ts";
 
 export const FOLDER = "C:\\ProgramData\\svc";
@@ -119,15 +119,7 @@ export class WineDevice {
   /** In service with these versions, which have proved themselves. */
   runs(versions: { readonly [N in Name]?: string }, withinMs: number): Promise<AgentStatus> {
     const words = Object.entries(versions).map((one) => one.join(" ")).join(" and ");
-    return this.until(`running ${words}`, withinMs, (status) => {
-      const settled = Object.entries(versions).every(([name, version]) => {
-        const { good, trial } = status.versions[name as Name];
-        return good?.version === version && !trial;
-      });
-      const { "svc-agent": agent = status.version } = versions;
-      return isInService(status) && settled && status.version === agent &&
-        status.runtime.file === status.versions["svc-server"].good?.file;
-    });
+    return this.until(`running ${words}`, withinMs, (status) => hasSettled(status, versions));
   }
 
   /** `1 STOPPED`, `4 RUNNING`; nothing if Windows has no such service. */
