@@ -102,7 +102,7 @@ export class Mapper implements Mapping {
     }
     this.#local = new LocalMapper(options);
     this.#search = new LoopSearch(this.#graph, options);
-    this.#places = new PlaceSearch(this.#graph);
+    this.#places = new PlaceSearch(this.#graph, mode !== "localize");
     this.#trajectory = map ? this.#load(map) : 0;
     if (map && !start.pose) this.#unplaced = 0;
   }

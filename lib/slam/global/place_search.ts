@@ -24,9 +24,15 @@ const PLACES_MAX = 30;
 /** Places closer than this are the same. */
 const SAME_M = 0.5;
 const SAME_RAD = 0.2;
-/** The least fit of a place that is believed, and how much better it must be than any other after so many scans. */
-const FIT_MIN = 0.35;
-const BETTER_BY = [[9, 0.003], [6, 0.015], [3, 0.03], [1, 0.05]] as const;
+/** The least fit of a place that is believed after so many scans, and how much better it must be than any other. */
+const BELIEVED = [
+  { scans: 9, fit: 0.35, betterBy: 0.003 },
+  { scans: 6, fit: 0.5, betterBy: 0.015 },
+  { scans: 3, fit: 0.5, betterBy: 0.03 },
+  { scans: 1, fit: 0.5, betterBy: 0.05 },
+];
+/** A place that nothing corrects later is never believed on less than after this many scans. */
+const FIRM_SCANS = 3;
 /** Where the robot is thought to be somewhere: a place that is believed instead must fit so well, and so much better. */
 const INSTEAD = { scans: 3, fit: 0.5, betterBy: 0.05, betterThanThought: 0.1, known: 0.5, contradicted: 0 };
 /** After so many looks in a row at which nothing was found, only every so many nodes are looked for. */
@@ -59,7 +65,8 @@ export class PlaceSearch {
   #sinceLook = 0;
   #look: Generator<void, void> | undefined;
 
-  constructor(private readonly graph: PoseGraph) {}
+  /** `isFinal`: a wrong place is never corrected. */
+  constructor(private readonly graph: PoseGraph, private readonly isFinal: boolean) {}
 
   /** Begins anew: the robot has been moved. */
   reset(): void {
@@ -120,9 +127,10 @@ export class PlaceSearch {
   found(): FoundPlace | undefined {
     const [best, second] = this.#places;
     const node = this.#placesOf;
-    if (!node || !best || best.fit < FIT_MIN) return undefined;
-    const [, betterBy] = BETTER_BY.find(([scans]) => this.#scans >= scans) ?? [0, Infinity];
-    if (second && best.fit - second.fit < betterBy) return undefined;
+    const scans = this.isFinal ? Math.min(this.#scans, FIRM_SCANS) : this.#scans;
+    const least = BELIEVED.find((one) => scans >= one.scans);
+    if (!node || !best || !least || best.fit < least.fit) return undefined;
+    if (second && best.fit - second.fit < least.betterBy) return undefined;
     return { node, pose: best.pose, fit: best.fit };
   }
 
