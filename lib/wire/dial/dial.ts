@@ -1,12 +1,12 @@
 /**
- * Dials a machine: by its address, by a name that it announces by multicast DNS, or over WebRTC through a signaling
- * server. Whoever dials has a channel, and need not know which way it goes.
+ * Dials a machine: by its address, by its multicast DNS name, or over WebRTC through a signaling server. The caller
+ * gets a channel, and need not know which way it goes.
  *
- * `host:port` and `unix:/path` are dialed as they are. A name without a port is first looked for on the networks of
- * this computer, then asked for at the signaling server, and at last dialed as it is; each way only where the options
- * have it. The code of a way is loaded when it is first taken.
+ * `host:port` and `unix:/path` are dialed directly. A name without a port is first searched on the networks of this
+ * computer, then at the signaling server, and finally dialed directly; the options enable each way. The code of a way
+ * is loaded on its first use.
  *
- * The room owns the one client for machines: how they are dialed, and how a connection to one is kept.
+ * The room owns the one client for machines: how it dials them, and how it keeps a connection.
  */
 
 import { AuthService } from "../../../proto/gen/auth_pb.ts";
@@ -20,9 +20,9 @@ import { connectGrpc, type GrpcOptions } from "../grpc/grpc_channel.ts";
 import type { MdnsNetwork } from "../mdns/links.ts";
 import { Metadata } from "../metadata.ts";
 
-/** How long whoever is dialed, and a signaling server, has to answer. */
+/** Time limits for the machine, and for a signaling server. */
 export const ANSWER_TIMEOUT_MS = 10_000;
-/** What a signaling server says to those whom it does not let through: no other way is tried with these credentials. */
+/** Error codes of a signaling server that refuses these credentials: no other way is tried with them. */
 const REFUSED: readonly Code[] = ["unauthenticated", "permission_denied"];
 
 export interface Credentials {
@@ -40,16 +40,16 @@ export interface SignalingServer {
 export interface DialOptions {
   readonly clock: Clock;
   readonly logger: Logger;
-  /** With it a connection is TLS; a machine that is found by its name shows a certificate for that name. */
+  /** Uses TLS; a machine found by its name presents a certificate for that name. */
   readonly tls?: GrpcOptions["tls"];
-  /** Exchanged for a token, which is sent with every call: at the machine, or at the signaling server. */
+  /** Exchanged for a token, sent with every call: at the machine, or at the signaling server. */
   readonly credentials?: Credentials;
-  /** Look for names on the networks of this computer, or on others. */
+  /** Searches names on the networks of this computer, or on others. */
   readonly mdns?: "system" | MdnsNetwork;
   /** Asked at each attempt. */
   readonly signaling?: () => SignalingServer | undefined;
   readonly signal: AbortSignal;
-  /** Hears of the end of the connection, whoever ended it. */
+  /** Called at the end of the connection, whoever ended it. */
   readonly lost?: () => void;
   readonly connect?: (address: string, options: GrpcOptions) => Channel;
 }
@@ -57,14 +57,14 @@ export interface DialOptions {
 /** A connection to a machine. */
 export interface Dialed {
   readonly channel: Channel;
-  /** Sent with every call; what is set here is sent with those that follow. */
+  /** Sent with every call; changes apply to later calls. */
   readonly header: Metadata;
   readonly by: "address" | "multicast DNS" | "WebRTC";
-  /** Why it does not go another way that was tried first. */
+  /** Why a way that was tried first failed. */
   readonly instead?: string;
 }
 
-/** Rejects with the last way's error: `unavailable` where nobody answers, `unauthenticated` for wrong credentials. */
+/** Rejects with the last way's error: `unavailable` without an answer, `unauthenticated` for wrong credentials. */
 export async function dial(address: string, options: DialOptions): Promise<Dialed> {
   if (!isName(address)) return await direct(address, "address", options);
   const near = await nearby(address, options);
@@ -77,12 +77,12 @@ export async function dial(address: string, options: DialOptions): Promise<Diale
   return { ...await direct(address, "address", options), instead: found && chainOf(found) };
 }
 
-/** Whether an address leaves open where to connect to. */
+/** Whether an address has no port. */
 function isName(address: string): boolean {
   return /^[a-z0-9._-]+$/i.test(address) && address !== "localhost" && isIP(address) === 0;
 }
 
-/** Where the machine of this name answers on a network of this computer. */
+/** The address of the machine with this name on a network of this computer. */
 async function nearby(
   name: string,
   { mdns, clock, logger, signal }: DialOptions,
@@ -112,7 +112,7 @@ async function direct(address: string, by: Dialed["by"], options: DialOptions): 
   }
 }
 
-/** `undefined` where there is no signaling server; an error where there is no way to this host through it. */
+/** `undefined` without a signaling server; an error if this host cannot be reached through it. */
 async function throughSignaling(host: string, options: DialOptions): Promise<Dialed | SvcError | undefined> {
   const { clock, credentials, signal, lost, connect = connectGrpc } = options;
   const signaling = options.signaling?.();
@@ -148,7 +148,7 @@ async function authenticate(
   header.set("authorization", `Bearer ${accessToken}`);
 }
 
-/** The same channel, with a header of its own beside that of each call. */
+/** The same channel, with a header of its own besides that of each call. */
 function withHeader(channel: Channel, header: Metadata): Channel {
   return {
     call: (method, requests, options = {}) =>

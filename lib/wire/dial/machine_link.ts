@@ -1,9 +1,9 @@
 /**
- * A connection to a machine that is kept: dialed again after each loss, with a session that ends what this program has
- * left moving there.
+ * A kept connection to a machine: redialed after each loss, with a session that stops what this program has left
+ * moving there.
  *
- * Promises that one connection is over before the next one begins, and that the pauses between them differ from program
- * to program, so that a machine that comes back is not overrun.
+ * One connection is over before the next one starts, and the pauses differ between programs, so that a restarted
+ * machine is not overrun.
  */
 
 import { RobotService } from "../../../proto/gen/robot_pb.ts";
@@ -16,7 +16,7 @@ import { ANSWER_TIMEOUT_MS, type Credentials, dial, type Dialed, type DialOption
 /** Metadata key of a session's id. */
 export const SESSION_ID = "viam-sid";
 const HEARTBEATS_A_WINDOW = 5;
-/** How long all ways to a machine together may take. */
+/** Time limit of all ways to a machine together. */
 const DIAL_MS = 60_000;
 
 /** A connection while it lasts. */
@@ -28,15 +28,15 @@ export interface Connected {
 }
 
 export interface MachineLinkParts extends Omit<DialOptions, "signal" | "lost" | "credentials"> {
-  /** Throws where they would travel in the clear. */
+  /** Throws if the credentials would travel in the clear. */
   readonly credentials: () => Credentials | undefined;
   /** The longest pause after a loss; the shortest is half of it. */
   readonly pauseMs: number;
-  /** From 0 up to 1. */
+  /** A number from 0 up to 1. */
   readonly random?: () => number;
-  /** Works with a connection until it is lost: rejects with why. */
+  /** Works with a connection until it is lost: rejects with the reason. */
   readonly use: (connection: Connected) => Promise<never>;
-  /** Hears why the last connection was lost, or could not be had. */
+  /** Receives the reason why the last connection was lost, or failed. */
   readonly lose: (reason: string) => void;
 }
 
@@ -48,7 +48,7 @@ export class MachineLink {
     this.#running = this.#run();
   }
 
-  /** Ends the connection and comes back no more. */
+  /** Ends the connection for good. */
   async close(reason: SvcError): Promise<void> {
     this.#closed.abort(reason);
     await this.#running;
@@ -65,7 +65,7 @@ export class MachineLink {
     }
   }
 
-  /** One connection, from the first byte to its loss; rejects with why it is lost. */
+  /** One connection, from the first byte to its loss; rejects with the reason. */
   async #connection(closed: AbortSignal): Promise<never> {
     const { clock, use, credentials, ...dialing } = this.parts;
     const over = new AbortController();
@@ -110,7 +110,7 @@ class KeptSession {
     private readonly limits: CallOptions,
   ) {}
 
-  /** How often it wants a heartbeat; `undefined` where there are no sessions. */
+  /** The wanted interval of heartbeats; `undefined` on a machine without sessions. */
   async open(): Promise<number | undefined> {
     try {
       const { id, heartbeatWindow } = await this.robot.startSession({}, this.limits);
@@ -131,7 +131,7 @@ class KeptSession {
       try {
         await this.robot.sendSessionHeartbeat({ id: this.#id }, this.limits);
       } catch (error) {
-        // It came too late, this time.
+        // Only this heartbeat came too late.
         if (messageOf(error) !== "SESSION_EXPIRED") throw error;
         everyMs = await this.open();
       }

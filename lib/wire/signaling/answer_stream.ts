@@ -1,7 +1,7 @@
 /**
  * Waits at a signaling server for calls to this server's hosts: one stream brings one call (published).
  *
- * To whoever answers, such a call is like one of the server's own signaling.
+ * The answerer treats such a call like one of the server's own signaling.
  */
 
 import {
@@ -30,11 +30,11 @@ export interface AnswerStreamOptions {
   readonly clock: Clock;
   /** `header` and `signal` of the stream. */
   readonly call: CallOptions;
-  /** The server is there: it has sent something. */
+  /** The server is alive: it has sent something. */
   readonly alive?: () => void;
 }
 
-/** A call that somebody has brought, and the servers that it may go through. */
+/** A call from a signaling server, and the ICE servers for it. */
 export interface BroughtCall {
   readonly call: IncomingCall;
   readonly iceServers: readonly IceServer[];
@@ -42,11 +42,11 @@ export interface BroughtCall {
   readonly over: Promise<void>;
 }
 
-/** Servers say every 15 s that they are there (published). */
+/** Interval of the servers' heartbeats (published). */
 const SILENCE_MS = 45_000;
-/** A call gets as much time at least, whatever the clocks of both sides say (published). */
+/** Minimum time for a call, whatever the clocks of both sides say (published). */
 const CONNECT_MIN_MS = 5_000;
-/** What is told of a call: the answer, candidates and the end. */
+/** Limit of responses to a call: the answer, candidates and the end. */
 const RESPONSES_MAX = WEBRTC_LIMITS.candidates + 2;
 
 /** Waits for the next call. Rejects when the stream ends without one; `unavailable` when the server falls silent. */
@@ -111,7 +111,7 @@ async function next(
   throw new SvcError("unavailable", "the signaling server has ended the stream");
 }
 
-/** Hands on what the caller tells, until the call is over. Never rejects. */
+/** Passes on the caller's updates, until the call is over. Never rejects. */
 async function follow(call: StreamCall, requests: AsyncIterator<AnswerRequest>): Promise<void> {
   try {
     for (;;) {
@@ -173,7 +173,7 @@ class StreamCall implements IncomingCall {
   }
 
   callerCandidate(candidate: Candidate): void {
-    // More than there is room for are not needed.
+    // Excess responses are not needed.
     this.candidates.push(candidate);
   }
 

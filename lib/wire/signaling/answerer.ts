@@ -1,8 +1,8 @@
 /**
- * Answers calls with peers, and serves the calls that come over them.
+ * Answers calls with peers, and serves the gRPC calls that come over them.
  *
- * Owns the peers of one server: how many there may be, how long they may take to connect, and their end. Whether a call
- * came to this server's own signaling or was brought by another one makes no difference.
+ * Owns the peers of one server: their number, their time to connect, and their end. It treats calls of this server's
+ * own signaling and of another one alike.
  */
 
 import { type Clock, deadline, race } from "../../base/clock.ts";
@@ -17,24 +17,24 @@ import { RtcPeer, type SignalListener } from "../webrtc/peer.ts";
 import { FrameServer } from "../webrtc/server.ts";
 import type { IncomingCall } from "./call_queue.ts";
 
-/** How long the candidates of an offer wait for the first one after it: a caller may have none. */
+/** How long the candidates of an offer wait for the caller's next one: there may be none. */
 const OFFERED_WAIT_MS = 250;
 
 export interface AnswererParts {
   readonly table: ServiceTable;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Used from now on for every call, beside those that a call brings. */
+  /** Servers for every call from now on, besides those of the call itself. */
   readonly iceServers?: () => readonly IceServer[];
-  /** Those that are in force for the next call. */
+  /** The limits for the next call. */
   readonly limits?: () => Partial<WebRtcLimits>;
-  /** What makes peers, where that is not the addon. */
+  /** Makes the native peers; by default the addon does. */
   readonly rtc?: Rtc;
-  /** Hears of each peer that has connected; the function that it returns, of its end. */
+  /** Called for each connected peer; the function that it returns, at the peer's end. */
   readonly joined?: (peer: RtcPeer, identity: Peer) => (() => void) | void;
 }
 
-/** A call, and what whoever has brought it adds. */
+/** Additions to a call by the signaling server that brought it. */
 export interface AnswerOptions {
   readonly iceServers?: readonly IceServer[];
 }
@@ -44,7 +44,7 @@ export class Answerer {
   readonly #allowance = new PortAllowance();
   readonly #peers = new Set<RtcPeer>();
   readonly #servers = new Set<FrameServer>();
-  /** Calls that are being answered, each with its end. */
+  /** Calls being answered, each with its end. */
   readonly #answering = new Set<Promise<void>>();
   #closed: SvcError | undefined;
 
@@ -56,12 +56,12 @@ export class Answerer {
     return { ...WEBRTC_LIMITS, ...this.#parts.limits?.() };
   }
 
-  /** How many peers there are, connected or on their way to it. */
+  /** The number of peers, connected or connecting. */
   get peers(): number {
     return this.#peers.size;
   }
 
-  /** Answers a call. Never rejects: the caller hears of every failure; resolves when the peer is connected or over. */
+  /** Answers a call. Never rejects: the caller gets every failure; resolves when the peer is connected or over. */
   async answer(call: IncomingCall, options: AnswerOptions = {}): Promise<void> {
     const answered = this.#answer(call, options).catch((error) => {
       this.#parts.logger.debug(`cannot answer a WebRTC call: ${chainOf(error)}`);
@@ -72,7 +72,7 @@ export class Answerer {
     this.#answering.delete(answered);
   }
 
-  /** Takes no more calls, waits up to `deadlineMs` for those under way, then ends all peers. */
+  /** Accepts no more calls, waits up to `deadlineMs` for those under way, then ends all peers. */
   async close(deadlineMs = 0): Promise<void> {
     const { clock } = this.#parts;
     const stopping = this.#closed ??= new SvcError("unavailable", "the server is stopping");
@@ -115,9 +115,9 @@ export class Answerer {
   }
 
   /**
-   * Gives the peer the caller's candidates; those of its offer not before the caller has shown, by a further one, that
-   * it has the answer. The peer would call there at once, and a caller that is reached while it still reads the answer
-   * may take the answer's certificate for a stranger's (libdatachannel).
+   * Gives the peer the caller's candidates. Those of its offer wait for a further one, which shows that the caller has
+   * the answer: the peer contacts them at once, and a caller that is contacted while it still reads the answer may
+   * reject the certificate (libdatachannel).
    */
   async #takeCandidates(peer: RtcPeer, call: IncomingCall, offered: Candidate[]): Promise<void> {
     const add = (candidate: Candidate) => peer.addCandidate(candidate);
@@ -178,9 +178,9 @@ export class Answerer {
   }
 }
 
-/** Tells the caller what the peer says of itself. */
+/** Sends the caller this side's description and candidates. */
 class AnswerSignals implements SignalListener {
-  /** Where all candidates go with the answer: what there is of it. */
+  /** The answer so far, if it is to contain all candidates. */
   #sdp: string | undefined;
   #gathered = false;
   #connected = false;
@@ -197,7 +197,7 @@ class AnswerSignals implements SignalListener {
 
   candidate(candidate: Candidate): void {
     this.#add(candidate);
-    // The addon leaves out loopback addresses; a caller on this computer may have no other way.
+    // The addon ignores loopback addresses; a caller on this computer may have no other way.
     const local = this.#onLoopback && onLoopback(candidate.candidate);
     if (local) this.#add({ ...candidate, candidate: local });
   }

@@ -1,9 +1,9 @@
 /**
- * Calls that another signaling server brings: how a machine behind NAT is reached, through its control plane.
+ * Calls from another signaling server: how callers reach a machine behind NAT, through its control plane.
  *
  * Owns the streams that wait there for calls: two at any time while there is room for more calls, so that one caller
- * does not wait for another. A stream that breaks is opened again after a while that grows and is never the same for
- * all machines. The signaling server vouches for who calls.
+ * does not wait for another. A broken stream is reopened after a growing pause, which differs between machines. The
+ * signaling server vouches for the callers.
  */
 
 import type { SignalingService } from "../../../proto/gen/signaling_pb.ts";
@@ -14,11 +14,11 @@ import type { CallOptions, ServiceClient } from "../channel.ts";
 import { type BroughtCall, nextCall } from "./answer_stream.ts";
 import type { Answerer } from "./answerer.ts";
 
-/** Where calls come from. */
+/** The source of calls. */
 export interface CallSource {
-  /** What errors call it. */
+  /** Its name in errors. */
   readonly address: string;
-  /** Makes a call of the service with credentials, and once more with fresh ones where they are refused. */
+  /** Makes a call with credentials, and again with fresh ones if they are refused. */
   signaling<T>(
     signal: AbortSignal,
     make: (signaling: ServiceClient<typeof SignalingService>, options: CallOptions) => Promise<T>,
@@ -27,28 +27,28 @@ export interface CallSource {
 
 export interface BroughtCallsParts {
   readonly source: CallSource;
-  /** The names that the source has for this server at this time. */
+  /** The source's present names for this server. */
   readonly names: () => readonly string[];
   readonly answer: Answerer["answer"];
   readonly clock: Clock;
   readonly logger: Logger;
-  /** From 0 to 1. */
+  /** A number from 0 to 1. */
   readonly random?: () => number;
 }
 
-/** Streams that wait for a call (published), and streams altogether, those of calls on their way with them. */
+/** Waiting streams (published), and all streams, those of unfinished calls included. */
 const WAITING = 2;
 const STREAMS_MAX = 8;
 const RETRY_MIN_MS = 100;
 const RETRY_MS = 1_000;
 const RETRY_MAX_MS = 30_000;
-/** A server without signaling may be replaced by one that has it. */
+/** Pause after a server without signaling: an update may add it. */
 const UNSERVED_RETRY_MS = 5 * 60_000;
 
 export class BroughtCalls {
   readonly #parts: BroughtCallsParts;
   readonly #over = new AbortController();
-  /** Ends the streams that wait, so that they are opened again. */
+  /** Ends the waiting streams, so that they are reopened. */
   #waiting = new AbortController();
   readonly #streams = new Set<Promise<void>>();
   readonly #freed: Waker;
@@ -62,14 +62,14 @@ export class BroughtCalls {
     this.#heads = Promise.all(Array.from({ length: WAITING }, () => this.#wait())).then(() => {});
   }
 
-  /** This server may have other names. */
+  /** This server's names may have changed. */
   renamed(): void {
     this.#waiting.abort(new SvcError("canceled", "this server has other names"));
     this.#waiting = new AbortController();
     this.#freed.wake();
   }
 
-  /** Takes no more calls. */
+  /** Accepts no more calls. */
   async close(): Promise<void> {
     this.#over.abort(new SvcError("canceled", "the port is closed"));
     this.#freed.wake();
@@ -117,7 +117,7 @@ export class BroughtCalls {
   async #failed(error: SvcError): Promise<void> {
     const { source, clock, logger, random = Math.random } = this.#parts;
     const text = `no WebRTC calls through ${source.address}: ${chainOf(error)}`;
-    // A server that is away, or has no signaling, is no news.
+    // A server that is away, or has no signaling, is not logged.
     const isNews = !["unavailable", "unimplemented", "deadline_exceeded"].includes(error.code);
     if (isNews && this.#told !== text) logger.warn(text);
     else logger.debug(text);

@@ -1,12 +1,12 @@
 /**
- * Calls between those who want to reach a host and those who answer for it.
+ * Calls between callers of a host and the answerers for it.
  *
- * A caller leaves an offer under the name of a host; whoever answers for that host takes it. From then on the two tell
- * each other through the call: the answer, then candidates of both, until the connection is there, one of them gives up
- * or the time is over. It does not matter to either whether the other is in this program or behind a stream.
+ * A caller leaves an offer under the name of a host; an answerer for that host takes it. From then on the two exchange
+ * through the call: the answer, then candidates of both, until they are connected, one of them gives up or the time is
+ * over. Neither sees whether the other is in this program or behind a stream.
  *
- * The room owns how WebRTC connections are arranged: the queue of calls, SignalingService over it, whoever answers with
- * a peer, and whoever dials.
+ * The room owns how WebRTC connections are arranged: the queue of calls, SignalingService over it, the answerer with
+ * its peers, and the dialer.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -16,15 +16,15 @@ import type { Peer } from "../service.ts";
 import type { Candidate } from "../webrtc/description.ts";
 import { CONNECT_MS, WEBRTC_LIMITS } from "../webrtc/limits.ts";
 
-/** How much a queue keeps. */
+/** The limits of a queue. */
 export interface CallQueueLimits {
-  /** Calls that are not connected yet, of all hosts. */
+  /** Unconnected calls, of all hosts. */
   readonly calls: number;
   /** The same of one host. */
   readonly callsOfHost: number;
-  /** Candidates of one side that the other side has not taken. */
+  /** Candidates of one side that the other has not taken. */
   readonly candidates: number;
-  /** From the offer to the connection. */
+  /** Time from the offer to the connection. */
   readonly connectMs: number;
 }
 
@@ -35,47 +35,47 @@ export const CALL_QUEUE_LIMITS: CallQueueLimits = {
   connectMs: CONNECT_MS,
 };
 
-/** Who calls, as far as signaling has found out. */
+/** The caller's identity, as far as signaling knows it. */
 export type Caller = Omit<Peer, "kind">;
 
-/** What a caller asks for. */
+/** A caller's request. */
 export interface Offer {
-  /** A session description, as it travels. */
+  /** The session description in its transit form. */
   readonly sdp: string;
-  /** All candidates are to be in the descriptions. */
+  /** Whether the descriptions must contain all candidates. */
   readonly disableTrickle: boolean;
   readonly caller: Caller;
 }
 
-/** What the caller hears: the answer first, then candidates. */
+/** The stages of an answer: the description first, then candidates. */
 export type AnswerStage = { readonly sdp: string } | { readonly candidate: Candidate };
 
-/** A call, as the caller has it. */
+/** The caller's view of a call. */
 export interface OutgoingCall {
   readonly id: string;
-  /** Ends when the connection is there, or with the reason why there is none. Has one reader. */
+  /** Ends when the call is connected, or with the reason why not. Has one reader. */
   readonly stages: AsyncIterable<AnswerStage>;
-  /** The caller waits for no more stages: if it has the answer, the call goes on without it. */
+  /** The caller needs no more stages: if it has the answer, the call continues without it. */
   leave(): void;
 }
 
-/** A call, as whoever answers it has it. */
+/** The answerer's view of a call. */
 export interface IncomingCall extends Offer {
   readonly id: string;
-  /** By when it has to be connected, on the clock's monotonic time. */
+  /** The deadline of the connection, on the clock's monotonic time. */
   readonly deadlineMs: number;
   /** The caller's candidates; ends after the last one, or with the reason why the call is over. Has one reader. */
   readonly candidates: AsyncIterable<Candidate>;
-  /** The session description of the answer, as it travels; once, and before candidates. */
+  /** Sends the answer in its transit form; once, and before candidates. */
   answer(sdp: string): void;
   candidate(candidate: Candidate): void;
-  /** The connection is there, or the other side has all that it needs: there are no more stages. */
+  /** The call is connected, or the other side has everything it needs: no more stages follow. */
   done(): void;
-  /** There will be no connection. */
+  /** The call cannot be connected. */
   fail(error: SvcError): void;
 }
 
-/** What a caller tells after its offer. */
+/** The caller's updates after its offer. */
 export type CallerUpdate =
   | { readonly candidate: Candidate }
   | { readonly done: true }
@@ -89,9 +89,9 @@ interface CallQueueParts {
 export class CallQueue {
   readonly #clock: Clock;
   readonly #limits: CallQueueLimits;
-  /** All that are not connected yet, by their ids. */
+  /** All unconnected calls, by id. */
   readonly #calls = new Map<string, Call>();
-  /** Those that nobody has taken, oldest first. */
+  /** Calls that no answerer has taken, oldest first. */
   readonly #offered = new Set<Call>();
   readonly #takers = new Set<Taker>();
 
@@ -100,12 +100,12 @@ export class CallQueue {
     this.#limits = { ...CALL_QUEUE_LIMITS, ...limits };
   }
 
-  /** How many calls are not connected yet. */
+  /** The number of unconnected calls. */
   get size(): number {
     return this.#calls.size;
   }
 
-  /** Offers a call to those who answer for `host`. Throws `resource_exhausted` where too many wait. */
+  /** Offers a call to the answerers for `host`. Throws `resource_exhausted` if too many wait. */
   offer(host: string, offer: Offer): OutgoingCall {
     const { calls, callsOfHost, connectMs } = this.#limits;
     const ofHost = this.#calls.values().filter((one) => one.host === host).toArray().length;
@@ -136,7 +136,7 @@ export class CallQueue {
     return call.outgoing;
   }
 
-  /** What the caller of `id` has to add. Throws `not_found` where there is no such call to `host` any more. */
+  /** An update of the caller of `id`. Throws `not_found` if `host` has no such call any more. */
   update(id: string, host: string, update: CallerUpdate): void {
     const call = this.#calls.get(id);
     if (call?.host !== host) {
@@ -172,24 +172,24 @@ export class CallQueue {
     return promise;
   }
 
-  /** Whether nobody has taken this call yet. */
+  /** Whether no answerer has taken this call yet. */
   waits(id: string): boolean {
     const call = this.#calls.get(id);
     return call !== undefined && this.#offered.has(call);
   }
 
-  /** Whether somebody waits for calls to this host. */
+  /** Whether an answerer waits for calls to this host. */
   isAwaited(host: string): boolean {
     return this.#takers.values().some(({ hosts }) => hosts.includes(host));
   }
 
-  /** Takes this very call, if nobody has taken it yet. */
+  /** Takes this very call, if no answerer has taken it yet. */
   takeNow(id: string): IncomingCall | undefined {
     const call = this.#calls.get(id);
     return call && this.#offered.delete(call) ? call : undefined;
   }
 
-  /** Ends all calls that are not connected yet. */
+  /** Ends all unconnected calls. */
   close(): void {
     for (const call of [...this.#calls.values()]) {
       call.fail(new SvcError("unavailable", "the server is stopping"));
@@ -246,7 +246,7 @@ class Call implements IncomingCall {
       const limit = `at most ${this.#candidatesMax} are taken`;
       throw new SvcError("resource_exhausted", `too many ICE candidates of the caller, ${limit}`);
     }
-    // Those that come after the connection is there are not needed.
+    // Candidates after the connection are not needed.
     this.candidates.push(candidate);
   }
 
@@ -264,7 +264,7 @@ class Call implements IncomingCall {
 
   candidate(candidate: Candidate): void {
     if (!this.#answered) throw new SvcError("invalid_argument", "the answer comes before its candidates");
-    // More than there is room for are not needed.
+    // Excess candidates are not needed.
     this.#stages.push({ candidate });
   }
 
@@ -278,12 +278,12 @@ class Call implements IncomingCall {
     this.end(error);
   }
 
-  /** A caller that has all it needs reads no more; without an answer it has given up. */
+  /** A caller with an answer may stop reading; without one it has given up. */
   #leave(): void {
     if (!this.#answered) this.fail(new SvcError("canceled", "the caller has given up"));
   }
 
-  /** Whether those who answer have said all. */
+  /** Whether the answerer has sent everything. */
   get isDone(): boolean {
     return this.#done;
   }

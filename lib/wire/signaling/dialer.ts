@@ -1,8 +1,8 @@
 /**
- * Dials a host over WebRTC: arranges the connection through a signaling server, and gives a channel over it.
+ * Dials a host over WebRTC: arranges the connection through a signaling server, and returns a channel over it.
  *
- * The signaling server is reached by a channel of the caller's, with the credentials that it wants; it is needed only
- * until the connection is there.
+ * The caller provides a channel to the signaling server and its credentials; the server is needed only until the peers
+ * are connected.
  */
 
 import { SignalingService } from "../../../proto/gen/signaling_pb.ts";
@@ -18,26 +18,26 @@ import { RtcPeer, type SignalListener } from "../webrtc/peer.ts";
 import { candidateFrom, candidateMessage, HOST } from "./service.ts";
 
 export interface DialOptions {
-  /** To the signaling server; whoever dials closes it. */
+  /** To the signaling server; the caller closes it. */
   readonly signaling: Channel;
-  /** The name by which the signaling server knows whom to reach. */
+  /** The host's name at the signaling server. */
   readonly host: string;
   readonly clock: Clock;
-  /** Metadata for the signaling server beside the host. */
+  /** Metadata for the signaling server besides the host. */
   readonly header?: Metadata;
-  /** Used beside those that the signaling server names. */
+  /** Used besides those that the signaling server names. */
   readonly iceServers?: readonly IceServer[];
-  /** Talks through TURN servers alone. */
+  /** Connects through TURN servers only. */
   readonly relayOnly?: boolean;
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
-  /** What makes the peer, where that is not the addon. */
+  /** Makes the native peer; by default the addon does. */
   readonly rtc?: Rtc;
-  /** Hears of the end of the connection, whoever ended it. */
+  /** Called at the end of the connection, whoever ended it. */
   readonly lost?: (error: SvcError) => void;
 }
 
-/** A channel over WebRTC, and between which addresses it goes. */
+/** A channel over WebRTC, and its two addresses. */
 export interface DialedChannel extends Channel {
   readonly addresses: { readonly local: string; readonly remote: string } | undefined;
 }
@@ -45,17 +45,17 @@ export interface DialedChannel extends Channel {
 type Signaling = ServiceClient<typeof SignalingService>;
 
 /**
- * How long after the answer this side keeps its own addresses to itself, so that on a network of both this side asks
- * first and is ready when the other side begins to encrypt. A beginning that the addon is not ready for stays unread
- * until the other side repeats it, a second later. Addresses behind a NAT go at once: there the other side has to send
- * first, for this side to get in.
+ * How long after the answer this side withholds its own addresses, so that on a shared network it sends the first
+ * check and is ready when the other side starts the DTLS handshake. A handshake that starts earlier is ignored until
+ * its repetition, a second later. Addresses behind a NAT are sent at once: there the other side must send first, to
+ * open the NAT.
  */
 const ASK_FIRST_MS = 50;
 
 /**
- * Dials; resolves when the connection is open. Rejects with what the signaling server says (`unimplemented`, or
- * `invalid_argument` "host not preconfigured", where there is no way to the host here), `deadline_exceeded` when it takes
- * too long, or the signal's reason.
+ * Dials; resolves when the connection is open. Rejects with the signaling server's error (`unimplemented`, or
+ * `invalid_argument` "host not preconfigured", if it does not know the host), `deadline_exceeded` after too long, or
+ * the signal's reason.
  */
 export async function dialWebRtc(options: DialOptions): Promise<DialedChannel> {
   const { clock, host, timeoutMs = CONNECT_MS } = options;
@@ -75,11 +75,11 @@ class Dial implements SignalListener {
   readonly #signaling: Signaling;
   readonly #header: Metadata;
   readonly #described = Promise.withResolvers<Description>();
-  /** The call's id, by when its answer has come. */
+  /** The call's id, available once its answer has arrived. */
   readonly #answered = Promise.withResolvers<string>();
   /** Updates go one after another. */
   #updates: Promise<void>;
-  /** This side's own addresses may go. */
+  /** Resolves when this side's own addresses may be sent. */
   #asked: Promise<void>;
   #connected = false;
   /** Aborted when the connection is arranged, or given up. */
@@ -139,14 +139,14 @@ class Dial implements SignalListener {
     this.#later(() => this.#update({ case: "done", value: true }));
   }
 
-  /** Servers that the signaling server offers. */
+  /** The ICE servers of the signaling server. */
   async #config(): Promise<readonly IceServer[]> {
     const { header, signal } = { header: this.#header, signal: this.signal };
     try {
       const { config } = await this.#signaling.optionalWebRTCConfig({}, { header, signal });
       return config?.additionalIceServers ?? [];
     } catch (error) {
-      // It is optional, as its name says.
+      // The call is optional, as its name says.
       if (SvcError.from(error).code === "unimplemented") return [];
       throw error;
     }
@@ -177,7 +177,7 @@ class Dial implements SignalListener {
     }
   }
 
-  /** When the other side has been asked; not at all where the attempt is over before. */
+  /** Resolves when the other side has been contacted; never if the attempt ends before. */
   #later(tell: () => void): void {
     this.#asked = this.#asked.then(tell);
     this.#asked.catch(() => {});

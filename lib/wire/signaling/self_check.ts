@@ -1,5 +1,5 @@
 /**
- * WebRTC within one program: shows that the addon of this executable loads and connects, and that calls go over it.
+ * WebRTC within one program: proves that the addon of this executable loads and connects, and carries calls.
  */
 
 import { Health } from "../../../proto/gen/health_pb.ts";
@@ -16,7 +16,7 @@ import { signalingService } from "./service.ts";
 
 const HOST = "self";
 
-/** Connects to itself and makes a call; gives the addresses of the connection. Rejects where that does not work. */
+/** Connects to itself and makes a call; returns the addresses of the connection. Rejects on any failure. */
 export async function testWebRtc(clock: Clock, logger: Logger): Promise<string> {
   const table = new ServiceTable(clock);
   const queue = new CallQueue({ clock });

@@ -1,7 +1,8 @@
 /**
- * SignalingService: callers offer, update and are answered; others answer for hosts over a stream of their own.
+ * SignalingService: callers offer and update calls and get answers; remote answerers serve hosts over a stream of
+ * their own.
  *
- * Owns the published messages and texts. Whom a caller may reach, and who answers for whom, is asked of the program.
+ * Owns the published messages and texts. The program decides whom a caller may reach, and who may answer for a host.
  */
 
 import {
@@ -27,40 +28,37 @@ import type { AnswerStage, Caller, CallerUpdate, CallQueue, IncomingCall } from 
 
 type Awaitable<T> = T | Promise<T>;
 
-/** Names the host of a call, and those that somebody answers for. */
+/** Metadata keys of a call's host, and of an answerer's hosts. */
 export const HOST = "rpc-host";
-/** Hosts that one stream answers for (the published limit). */
+/** Hosts per answering stream (the published limit). */
 const HOSTS_MAX = 5;
 const HOST_LENGTH_MAX = 256;
 
 export interface SignalingParts {
   readonly queue: Pick<CallQueue, "offer" | "update" | "take">;
   readonly clock: Clock;
-  /**
-   * Under which name the queue has the host that a caller names; `undefined` where there is no such host for the
-   * caller.
-   */
+  /** The queue's name of the host that a caller names; `undefined` if this caller has no such host. */
   readonly hostOf: (name: string, ctx: CallContext) => Awaitable<string | undefined>;
-  /** Servers that callers and answerers may use on their way to each other. */
+  /** ICE servers for callers and answerers. */
   readonly iceServers?: (host: string, ctx: CallContext) => Awaitable<readonly IceServer[]>;
-  /** Throws unless the caller may answer for the hosts; left out where nobody answers from elsewhere. */
+  /** Throws unless the caller may answer for the hosts; absent without remote answerers. */
   readonly answering?: Answering;
 }
 
-/** What serves those who answer from elsewhere. */
+/** Support for remote answerers. */
 export interface Answering {
-  /** The names in the queue of the hosts that the caller answers for. Throws for one that it may not. */
+  /** The queue's names of the hosts that the caller answers for. Throws for a host that it may not. */
   hosts(names: readonly string[], ctx: CallContext): Awaitable<readonly string[]>;
-  /** Of the key that a caller has shown, for whoever answers (`Peer.generation`). */
+  /** The generation of the caller's key, for the answerer (`Peer.generation`). */
   generationOf?(caller: Caller): Awaitable<string | undefined>;
-  /** Hears that somebody answers for these hosts; the function that it returns, that nobody does any more. */
+  /** Called when an answerer for these hosts connects; the function that it returns, when it disconnects. */
   online?(hosts: readonly string[], ctx: CallContext): () => void;
 }
 
-/** Tells whoever answers of the caller's key. */
+/** Passes facts about the caller's key to the answerer. */
 export const GENERATION = "svc_gen";
 
-/** How often those who wait for calls hear that the connection lives (published). */
+/** Interval of heartbeats to waiting answerers (published). */
 const HEARTBEAT_MS = 15_000;
 export const HEARTBEATS_ALLOWED = "heartbeats-allowed";
 
@@ -77,7 +75,7 @@ export function signalingService(parts: SignalingParts): Service {
       const servers = await parts.iceServers?.(await hostFor(parts, ctx), ctx) ?? [];
       return { config: { additionalIceServers: servers.map(serverMessage) } };
     },
-    // Nothing is made of it.
+    // The message is ignored.
     reportConnectionMetadata: () => ({}),
   });
 }
@@ -115,7 +113,7 @@ function updateOf(update: CallUpdateRequest["update"]): CallerUpdate {
   throw new SvcError("invalid_argument", "the update has no stage");
 }
 
-/** One call after another for those who answer from elsewhere; a stream serves one call at a time (published). */
+/** Serves a remote answerer, one call after another (published). */
 async function* answer(
   { queue, clock, iceServers }: SignalingParts,
   answering: Answering,
@@ -160,7 +158,7 @@ async function* answer(
   }
 }
 
-/** The next call; heartbeats while there is none. */
+/** The next call; sends heartbeats until it comes. */
 async function* waited(
   queue: SignalingParts["queue"],
   hosts: readonly string[],
@@ -179,7 +177,7 @@ async function* waited(
   }
 }
 
-/** Passes what comes from whoever answers on to the caller, until one of them ends it. */
+/** Passes the answerer's stages to the caller, until one of them ends the call. */
 async function listen(
   responses: AsyncIterator<AnswerResponse>,
   call: IncomingCall,
@@ -211,12 +209,12 @@ function stageOf(
   return create(AnswerRequestSchema, { uuid, stage });
 }
 
-/** The caller's host as the queue has it. */
+/** The queue's name of the caller's host. */
 async function hostFor(parts: SignalingParts, ctx: CallContext): Promise<string> {
   const [name] = hostNames(ctx, 1);
   const host = await parts.hostOf(name, ctx);
   if (host !== undefined) return host;
-  // Clients look for this text: it tells them to connect directly.
+  // Clients recognize this text as the advice to connect directly.
   throw new SvcError("invalid_argument", "host not preconfigured");
 }
 
@@ -235,7 +233,7 @@ function hostNames(ctx: CallContext, max: number): readonly string[] {
   throw new SvcError("invalid_argument", `${HOST} is longer than ${HOST_LENGTH_MAX} characters`);
 }
 
-/** Who calls, for whoever answers: over WebRTC the token is not sent again. */
+/** The caller's identity for the answerer: the token is not sent again over WebRTC. */
 function callerOf({ entity, peer, requestHeader }: CallContext): Caller {
   const { kind: _, ...caller } = peer;
   const [scheme, token] = requestHeader.get("authorization")?.split(" ", 2) ?? [];

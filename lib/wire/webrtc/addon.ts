@@ -1,11 +1,11 @@
 /**
- * The native addon for WebRTC, behind a port; the one file through which it enters.
+ * The native addon for WebRTC, behind a port; the only file that imports it.
  *
- * The addon is loaded when the first peer is made and not before, so that a program that makes none needs none. It
- * calls back from threads of its own, also after a peer has been closed, and ends the whole process when a callback
- * throws. So nothing is heard of a closed peer or channel any more, and no callback throws. It belongs to the first
- * program that loads it: loaded by another isolate of the same process, it ends the process. So only one file of tests
- * may load it; all others use `tests/support/fake_rtc.ts`, or a process of their own.
+ * The addon is loaded with the first peer, so that a program without peers does not need it. It calls back from its
+ * own threads, also after a peer was closed, and ends the whole process if a callback throws. So callbacks of closed
+ * peers and channels are dropped, and no callback throws. The first isolate that loads the addon owns it: a second
+ * isolate of the same process that loads it ends the process. So only one file of tests may load it; all others use
+ * `tests/support/fake_rtc.ts`, or a process of their own.
  *
  * The room owns WebRTC on both sides: peers, session descriptions, and gRPC calls as frames on a data channel.
  */
@@ -15,7 +15,7 @@ import { networkInterfaces } from "node:os";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { Description, DescriptionType } from "./description.ts";
 
-/** Where a peer finds out as what others see it (STUN), or is relayed (TURN), as WebRTC writes it. */
+/** Servers that tell a peer its public address (STUN) or relay for it (TURN), in WebRTC's notation. */
 export interface IceServer {
   /** `stun:host:port`, `turn:host:port?transport=udp` */
   readonly urls: readonly string[];
@@ -25,66 +25,66 @@ export interface IceServer {
 
 export interface PeerOptions {
   readonly iceServers: readonly IceServer[];
-  /** The largest message that the other side may send. */
+  /** Largest message from the other side. */
   readonly messageBytesMax: number;
-  /** Listens on this address alone. */
+  /** Listens on this address only. */
   readonly bindAddress?: string;
-  /** Talks through TURN servers alone. */
+  /** Connects through TURN servers only. */
   readonly relayOnly?: boolean;
 }
 
 export type PeerState = "new" | "connecting" | "connected" | "disconnected" | "failed" | "closed";
 
-/** What a peer tells. */
+/** The events of a peer. */
 export interface PeerListener {
   described(description: Description): void;
-  /** `candidate:…`, and of which medium. */
+  /** `candidate:…`, and its medium. */
   candidate(candidate: string, mid: string): void;
-  /** There are no more candidates. */
+  /** All candidates are known. */
   gathered(): void;
   changed(state: PeerState): void;
-  /** The other side has opened a channel of its own, which is closed again. */
+  /** The other side has opened a channel of its own, which the peer has closed. */
   intruded(): void;
 }
 
-/** What a data channel tells. */
+/** The events of a data channel. */
 export interface ChannelListener {
   opened(): void;
-  /** Its bytes are the listener's. */
+  /** The listener owns the bytes. */
   message(message: Uint8Array | string): void;
-  /** As little waits to be sent as `resumeBytes`. */
+  /** No more than `resumeBytes` wait to be sent. */
   drained(): void;
   closed(): void;
 }
 
-/** A data channel that both sides have agreed on beforehand: ordered and reliable. */
+/** A pre-negotiated data channel: ordered and reliable. */
 export interface DataChannel {
   readonly bufferedBytes: number;
-  /** Throws `unavailable` where the channel is not open. */
+  /** Throws `unavailable` if the channel is not open. */
   send(message: Uint8Array | string): void;
 }
 
-/** What a video track tells. */
+/** The events of a video track. */
 export interface TrackListener {
-  /** A packet of RTCP: what the viewer has to say. */
+  /** An RTCP packet of the viewer. */
   feedback(packet: Uint8Array): void;
   closed(): void;
 }
 
-/** A video that is sent, as packets of RTP. */
+/** An outgoing video, as RTP packets. */
 export interface VideoTrack {
-  /** Whether the viewer has taken it. */
+  /** Whether the viewer has accepted it. */
   readonly isOpen: boolean;
   /** Sends a packet if there is room for it. */
   send(packet: Uint8Array): void;
   close(): void;
 }
 
-/** How a video is described to the other side. */
+/** The facts of a video in a session description. */
 export interface VideoOptions {
-  /** Names the track within the peer; never used twice. */
+  /** Identifies the track within the peer; never used twice. */
   readonly mid: string;
-  /** Under which the other side finds it among its tracks. */
+  /** The name by which the other side finds it. */
   readonly streamId: string;
   readonly ssrc: number;
   readonly payloadType: number;
@@ -92,15 +92,15 @@ export interface VideoOptions {
 
 /** One end of a connection. */
 export interface NativePeer {
-  /** Before the first description. `resumeBytes` is when `drained` is told. */
+  /** Call it before the first description. `drained` fires at `resumeBytes`. */
   open(label: string, id: number, listener: ChannelListener, resumeBytes: number): DataChannel;
-  /** Adds a VP8 video to what the next description says. */
+  /** Adds a VP8 video to the next description. */
   addVideo(options: VideoOptions, listener: TrackListener): VideoTrack;
-  /** Describes this side; `described` tells it. */
+  /** Creates this side's description, delivered to `described`. */
   describe(type: DescriptionType): void;
-  /** Takes the other side's description. Throws `invalid_argument` for one that is none. */
+  /** Applies the other side's description. Throws `invalid_argument` for a malformed one. */
   accept(description: Description): void;
-  /** Takes a candidate of the other side. Throws `invalid_argument` for one that is none. */
+  /** Adds a candidate of the other side. Throws `invalid_argument` for a malformed one. */
   addCandidate(candidate: string, mid: string): void;
   /** `address:port` of this side and of the other, once connected. */
   readonly addresses: { readonly local: string; readonly remote: string } | undefined;
@@ -108,9 +108,9 @@ export interface NativePeer {
   close(): void;
 }
 
-/** What makes peers. */
+/** Makes peers. */
 export interface Rtc {
-  /** Throws `unavailable` where that cannot be done, or the computer has no room for a peer. */
+  /** Throws `unavailable` if the addon cannot be loaded, or the computer has no room for a peer. */
   makePeer(options: PeerOptions, listener: PeerListener): Promise<NativePeer>;
 }
 
@@ -132,7 +132,7 @@ async function loadAddon(): Promise<Addon> {
 class AddonPeer implements NativePeer {
   readonly #addon: Addon;
   readonly #native: InstanceType<Addon["PeerConnection"]>;
-  /** Held, since the addon closes a channel that nobody holds. */
+  /** Kept, because the addon closes a channel without references. */
   readonly #channels: AddonChannel[] = [];
   #closed = false;
 
@@ -164,7 +164,7 @@ class AddonPeer implements NativePeer {
     native.onGatheringStateChange((state) => {
       if (state !== "complete") return;
       this.#tell(() => {
-        // The addon may tell of the end before it tells of the last candidates; its description has them all.
+        // The addon may report the end before the last candidates; its description has them all.
         for (const [line, mid] of candidatesIn(native.localDescription()?.sdp ?? "")) candidate(line, mid);
         listener.gathered();
       });
@@ -228,7 +228,7 @@ class AddonPeer implements NativePeer {
     this.#native.close();
   }
 
-  /** Runs what a callback is for. An error in it is a bug, which must not end the process: it ends the peer. */
+  /** Runs a callback. An error in it is a bug, which must not end the process: it ends the peer. */
   #tell(run: () => void): void {
     if (this.#closed) return;
     try {
@@ -294,7 +294,7 @@ class AddonChannel implements DataChannel {
 
 const LOOPBACK = "127.0.0.1";
 
-/** Whether this computer has no network: then the addon, which leaves out loopback addresses, finds none at all. */
+/** Whether this computer has no network: then the addon, which ignores loopback addresses, finds none at all. */
 function isAlone(): boolean {
   return Object.values(networkInterfaces()).every((all) => all?.every(({ internal }) => internal) ?? true);
 }
@@ -323,7 +323,7 @@ function candidatesIn(sdp: string): [string, string][] {
   return found;
 }
 
-/** A server as the addon writes it, once for each address. Those that the addon cannot use are left out. */
+/** A server in the addon's notation, once for each address. Leaves out servers that the addon cannot use. */
 function serverUrls({ urls, username, credential }: IceServer): (string | ServerAddress)[] {
   return urls.flatMap((url): (string | ServerAddress)[] => {
     const match = /^(stuns?|turns?):(\[[^\]]+\]|[^:?[\]]+)(?::(\d{1,5}))?(?:\?transport=(udp|tcp))?$/i.exec(
@@ -331,7 +331,7 @@ function serverUrls({ urls, username, credential }: IceServer): (string | Server
     );
     if (!match) return [];
     const [, scheme, host, port, transport = "udp"] = match;
-    // The addon speaks with servers over UDP alone.
+    // The addon supports servers over UDP only.
     if (/s$/i.test(scheme) || transport.toLowerCase() !== "udp") return [];
     const hostname = host.replace(/[[\]]/g, "");
     const address = { hostname, port: Number(port ?? 3478) };

@@ -1,8 +1,8 @@
 /**
- * The client's side of gRPC over a data channel: a `Channel` over a connected peer.
+ * The client side of gRPC over a data channel: a `Channel` over a connected peer.
  *
- * Owns the streams of the peer: calls beyond what servers take at once wait for their turn. A call that is given up is
- * reset; when the peer is gone every call fails with `unavailable`.
+ * Owns the streams of the peer: calls beyond the servers' limit wait for their turn. A cancelled call is reset; when
+ * the peer is gone every call fails with `unavailable`.
  */
 
 import type { Response } from "../../../proto/gen/webrtc_grpc_pb.ts";
@@ -19,7 +19,7 @@ import { Outbox, type Outflow } from "./outbox.ts";
 import { PacketReader } from "./packet_reader.ts";
 import type { FrameListener, RtcPeer } from "./peer.ts";
 
-/** Calls that wait for a stream. */
+/** Limit of calls that wait for a stream. */
 const WAITING_MAX = 10_000;
 
 export interface FrameClientParts {
@@ -27,13 +27,13 @@ export interface FrameClientParts {
   readonly clock: Clock;
 }
 
-/** Calls over a peer; its frames are to be handed to it. */
+/** Calls over a peer, which passes its frames here. */
 export class FrameClient implements Channel, FrameListener {
   readonly #parts: FrameClientParts;
   readonly #outbox: Outbox;
   readonly #calls = new Map<bigint, ClientCall>();
   readonly #waiting = new Set<() => void>();
-  /** Calls that are under way or about to begin. */
+  /** Calls under way or about to start. */
   #active = 0;
   #nextId = 0n;
   #broken = 0;
@@ -86,7 +86,7 @@ export class FrameClient implements Channel, FrameListener {
       if (++this.#broken >= BROKEN_FRAMES_MAX) this.#parts.peer.close(SvcError.from(error));
       return;
     }
-    // Frames of calls that have ended are dropped (published).
+    // Frames of ended calls are dropped (published).
     if (response.stream) this.#calls.get(response.stream.id)?.frame(response.type);
   }
 
@@ -103,7 +103,7 @@ export class FrameClient implements Channel, FrameListener {
     this.#waiting.clear();
   }
 
-  /** Waits until one more call may be under way. */
+  /** Waits until another call may start. */
   async #turn(path: string, signal: AbortSignal): Promise<void> {
     while (!this.#error && this.#active >= WEBRTC_LIMITS.calls) {
       if (this.#waiting.size >= WAITING_MAX) {
@@ -120,7 +120,7 @@ export class FrameClient implements Channel, FrameListener {
     }
   }
 
-  /** Lets the next one in. */
+  /** Starts the next waiting call. */
   #leave(): void {
     this.#active--;
     const [wake] = this.#waiting;
@@ -153,7 +153,7 @@ export class FrameClient implements Channel, FrameListener {
     this.#outbox.flow().frame(reset(call.id));
   }
 
-  /** Aborts `over` when the caller or the deadline does; the returned function lets go of both. */
+  /** Aborts `over` with the caller or at the deadline; the returned function releases both. */
   #follow(path: string, { timeoutMs, signal }: CallOptions, over: AbortController): () => void {
     const follow = () => {
       const { reason } = signal!;
@@ -189,7 +189,7 @@ class ClientCall {
     private readonly onTrailer: CallOptions["onTrailer"],
   ) {}
 
-  /** Sends all that comes, as fast as the channel takes it. */
+  /** Sends every message, as fast as the channel takes it. */
   async send(outgoing: AsyncIterator<Uint8Array>, signal: AbortSignal): Promise<void> {
     for (let next; !(next = await race(outgoing.next(), signal)).done;) {
       if (this.ended) return;

@@ -1,5 +1,5 @@
 /**
- * Session descriptions and ICE candidates as they travel: base64 of a JSON object (published), and lines of SDP.
+ * Session descriptions and ICE candidates in transit: base64 of a JSON object (published), and lines of SDP.
  */
 
 import { Buffer } from "node:buffer";
@@ -8,13 +8,13 @@ import { CANDIDATE_BYTES_MAX, DESCRIPTION_BYTES_MAX } from "./limits.ts";
 
 export type DescriptionType = "offer" | "answer";
 
-/** What one side says of itself. */
+/** A session description of one side. */
 export interface Description {
   readonly type: DescriptionType;
   readonly sdp: string;
 }
 
-/** An address where a peer may be reached. */
+/** A possible address of a peer. */
 export interface Candidate {
   /** `candidate:1 1 UDP 2114977791 192.0.2.2 60269 typ host` */
   readonly candidate: string;
@@ -25,7 +25,7 @@ export function encodeDescription({ type, sdp }: Description): string {
   return Buffer.from(JSON.stringify({ type, sdp })).toString("base64");
 }
 
-/** Reads a description of the wanted type. Throws `invalid_argument`, saying what is wrong with it. */
+/** Parses a description of the wanted type. Throws `invalid_argument`, with the problem. */
 export function decodeDescription(text: string, wanted: DescriptionType): Description {
   const bad = (problem: string) => new SvcError("invalid_argument", `the session description ${problem}`);
   if (text.length > DESCRIPTION_BYTES_MAX) {
@@ -45,15 +45,15 @@ export function decodeDescription(text: string, wanted: DescriptionType): Descri
 }
 
 /**
- * The same answer with the role of its first part in all parts. Browsers say another one for a video that is no more,
- * and the addon takes an answer with two roles for a contradiction.
+ * The same answer with the DTLS role of its first part in all parts. Browsers give another one for a removed video,
+ * and the addon rejects an answer with two roles.
  */
 export function withOneRole({ type, sdp }: Description): Description {
   const role = /^a=setup:(\w+)/m.exec(sdp)?.[1];
   return role === undefined ? { type, sdp } : { type, sdp: sdp.replace(/^a=setup:\w+/gm, `a=setup:${role}`) };
 }
 
-/** A description without its candidates, and those of its first part, which all parts share. */
+/** A description without its candidates, and the candidates of its first part, which all parts share. */
 export function withoutCandidates(
   { type, sdp }: Description,
 ): { bare: Description; candidates: Candidate[] } {
@@ -65,8 +65,8 @@ export function withoutCandidates(
 }
 
 /**
- * Whether a candidate of the other side is worth a try: an address over UDP, or a name of multicast DNS, by which
- * browsers hide theirs. Other names are not looked up: nobody is to make this computer ask for names of his.
+ * Whether to try a candidate of the other side: an address over UDP, or a multicast DNS name, by which browsers hide
+ * theirs. Other names are not resolved: a stranger must not make this computer look up names.
  */
 export function isUsable({ candidate }: Candidate): boolean {
   if (candidate.length > CANDIDATE_BYTES_MAX) return false;
@@ -75,12 +75,12 @@ export function isUsable({ candidate }: Candidate): boolean {
   return /^[0-9.]+$|^[0-9a-f:.]*:[0-9a-f:.]*$|^[0-9a-z-]+\.local$/i.test(address);
 }
 
-/** Whether a candidate is an address of the computer that names it, and not of a NAT or a relay before it. */
+/** Whether a candidate is an address of the peer's own computer, as opposed to a NAT or a relay. */
 export function isOwnAddress({ candidate }: Candidate): boolean {
   return candidate.split(" ")[7] === "host";
 }
 
-/** The same socket as `candidate`, by the loopback address; `undefined` where it is no address of this computer over IPv4. */
+/** The same socket at the loopback address; `undefined` unless `candidate` is an IPv4 address of this computer. */
 export function onLoopback(candidate: string): string | undefined {
   const parts = candidate.split(" ");
   const [, , protocol, , address, , , type] = parts;
@@ -88,7 +88,7 @@ export function onLoopback(candidate: string): string | undefined {
     return undefined;
   }
   if (address.startsWith("127.")) return undefined;
-  // A foundation of its own, and tried after all others.
+  // A foundation of its own, and the lowest priority.
   parts[0] = "candidate:127";
   parts[3] = "1";
   parts[4] = "127.0.0.1";

@@ -1,8 +1,8 @@
 /**
  * gRPC calls as frames on a data channel: one protobuf message each (published).
  *
- * A message of a call travels in packets; other frames are headers, trailers and resets. Packets are written here
- * by hand, since nearly all bytes travel in them; everything else goes through the generated code.
+ * A call's messages travel in packets; other frames are headers, trailers and resets. Packets are encoded by hand
+ * here, because nearly all bytes travel in them; the generated code handles everything else.
  */
 
 import {
@@ -90,7 +90,7 @@ export function responseTrailers(id: bigint, { code, message }: Status, metadata
   );
 }
 
-/** The metadata of a frame, without the fields that belong to a transport. */
+/** The metadata of a frame, without fields of the transport. */
 export function metadataFrom(message: MetadataMessage | undefined): Metadata {
   const fields = Object.entries(message?.md ?? {}).flatMap(([name, { values }]) =>
     values.map((value): [string, string] => [name.toLowerCase(), value])
@@ -98,7 +98,7 @@ export function metadataFrom(message: MetadataMessage | undefined): Metadata {
   return metadataOf(fields);
 }
 
-/** As metadata travels: `undefined` where there is none. */
+/** Metadata in transit: `undefined` if there is none. */
 function messageOf(fields: readonly (readonly [string, string])[]) {
   if (fields.length === 0) return undefined;
   const byName = Map.groupBy(fields, ([name]) => name);

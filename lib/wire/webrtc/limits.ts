@@ -1,14 +1,14 @@
 /**
- * How much WebRTC takes and keeps, by name. What a port gives to each caller is in `port/byte_budget.ts`.
+ * The limits of WebRTC, by name. `port/byte_budget.ts` has the memory of each caller.
  */
 
-/** Limits that a program may set; the others belong to the published framing. */
+/** Configurable limits; the others belong to the published framing. */
 export interface WebRtcLimits {
-  /** Peers of one port, connected or on their way to it. */
+  /** Peers of one port, connected or connecting. */
   readonly peers: number;
-  /** Connections on their way: offers that are being answered. */
+  /** Offers being answered. */
   readonly offers: number;
-  /** Candidates that are taken from the other side of one peer. */
+  /** Candidates from the other side of one peer. */
   readonly candidates: number;
   /** Calls under way on one peer. */
   readonly calls: number;
@@ -16,22 +16,22 @@ export interface WebRtcLimits {
 
 export const WEBRTC_LIMITS: WebRtcLimits = { peers: 512, offers: 32, candidates: 64, calls: 256 };
 
-/** The largest frame that is taken (the published one); larger messages come in several. */
+/** The largest accepted frame (the published one); larger messages arrive in several. */
 export const FRAME_BYTES_MAX = 65_536;
-/** The data of a message in one frame that is sent: every published client takes it. */
+/** Message data in one sent frame: every published client accepts it. */
 export const PACKET_BYTES = 16_373;
-/** Frames that make no sense, after which a peer is closed. */
+/** Meaningless frames after which a peer is closed. */
 export const BROKEN_FRAMES_MAX = 64;
-/** Channels that the other side opens beside the two agreed ones, after which the peer is closed. */
+/** Channels opened by the other side, besides the two agreed ones, after which the peer is closed. */
 export const INTRUSIONS_MAX = 8;
-/** Nothing more is handed to a channel while as much waits in it; the rest of its calls is charged to a budget. */
+/** A channel with this much unsent data gets no more; a budget is charged with the rest. */
 export const CHANNEL_FULL_BYTES = 256 * 1024;
 export const CHANNEL_RESUME_BYTES = 64 * 1024;
-/** A handler is asked to wait while so much of its answer has not left. */
+/** Unsent bytes of an answer at which its handler waits. */
 export const CALL_FULL_BYTES = 64 * 1024;
 /** The longest session description, in base64. */
 export const DESCRIPTION_BYTES_MAX = 64 * 1024;
 /** The longest ICE candidate. */
 export const CANDIDATE_BYTES_MAX = 1024;
-/** From the offer to an open data channel (the published limit). */
+/** Time from the offer to an open data channel (the published limit). */
 export const CONNECT_MS = 10_000;

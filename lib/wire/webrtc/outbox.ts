@@ -1,35 +1,35 @@
 /**
- * The frames of one peer on their way out.
+ * The outgoing frames of one peer.
  *
- * The calls of a peer share one channel, so they take turns, a frame each: a small answer does not wait for a large
- * one. Nothing more goes to a channel that is full; what waits here is charged to a budget.
+ * The calls of a peer share one channel, so they take turns, one frame each: a small answer does not wait for a large
+ * one. A full channel gets no more; a budget is charged with the waiting bytes.
  */
 
 import type { ByteBudget } from "../port/byte_budget.ts";
 import { CALL_FULL_BYTES, CHANNEL_FULL_BYTES, PACKET_BYTES } from "./limits.ts";
 import type { DataChannel } from "./addon.ts";
 
-/** Makes the frame of a part of a message. */
+/** Encodes the frame of a part of a message. */
 type Packet = (data: Uint8Array, eom: boolean) => Uint8Array;
 
 export class Outbox {
-  /** The calls that have something to send; the first one is next. */
+  /** The calls with something to send; the first one is next. */
   readonly #turns: Outflow[] = [];
   #closed = false;
 
-  /** `failed` hears that the channel takes nothing any more. */
+  /** `failed` is called when the channel accepts nothing any more. */
   constructor(
     private readonly channel: DataChannel,
     private readonly budget: Pick<ByteBudget, "take" | "give"> | undefined,
     private readonly failed: (error: unknown) => void,
   ) {}
 
-  /** What one call sends. */
+  /** The outgoing frames of one call. */
   flow(): Outflow {
     return new Outflow(this.budget, (flow) => this.#enter(flow));
   }
 
-  /** Sends what the channel has room for. */
+  /** Sends as much as the channel has room for. */
   advance(): void {
     try {
       while (!this.#closed && this.#turns.length > 0 && this.channel.bufferedBytes < CHANNEL_FULL_BYTES) {
@@ -59,14 +59,14 @@ export class Outbox {
   }
 }
 
-/** Either a frame as it is, or a message that is cut into packets as they leave. */
+/** Either a complete frame, or a message that is cut into packets on sending. */
 interface Item {
   readonly bytes: Uint8Array;
   readonly packet?: Packet;
   at: number;
 }
 
-/** What one call sends, in its order. */
+/** The outgoing frames of one call, in order. */
 export class Outflow {
   #items: Item[] = [];
   #waitingBytes = 0;
@@ -82,12 +82,12 @@ export class Outflow {
     return this.#items.length > 0;
   }
 
-  /** Sends a frame that belongs to the transport: there are few of them, and they are small. */
+  /** Sends a frame of the transport: these are few and small. */
   frame(bytes: Uint8Array): void {
     this.#add({ bytes, at: 0 });
   }
 
-  /** Sends a message; resolves when more may come. Throws `resource_exhausted` where too much waits already. */
+  /** Sends a message; resolves when more may come. Throws `resource_exhausted` if too much is unsent already. */
   message(bytes: Uint8Array, packet: Packet): Promise<void> | undefined {
     if (this.#cleared) return;
     this.budget?.take(bytes.length);
@@ -97,7 +97,7 @@ export class Outflow {
     return (this.#room ??= Promise.withResolvers()).promise;
   }
 
-  /** The next frame that leaves. */
+  /** The next frame to send. */
   next(): Uint8Array | undefined {
     const item = this.#items[0];
     if (!item) return undefined;
@@ -117,7 +117,7 @@ export class Outflow {
     return frame;
   }
 
-  /** Drops what has not left: the call is over. */
+  /** Drops unsent frames: the call is over. */
   clear(): void {
     this.#cleared = true;
     this.#items = [];

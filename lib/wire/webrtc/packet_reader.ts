@@ -1,9 +1,9 @@
 /**
- * Puts the packets of a call together to messages.
+ * Joins the packets of a call to messages.
  *
- * All that is kept is charged to a budget: packets of a message that is not whole, messages that nobody has read, and
- * the message that is being read until the next one is asked for. A channel has no way to hold back one call, so a
- * caller that sends more than there is room for loses the call, and no other.
+ * A budget is charged with everything kept: packets of an incomplete message, unread messages, and the message being
+ * read until the next one is requested. A channel cannot hold back a single call, so a caller that sends more than
+ * there is room for loses that call only.
  */
 
 import { SvcError } from "../../base/error.ts";
@@ -13,9 +13,9 @@ import type { ByteBudget } from "../port/byte_budget.ts";
 
 type Result = IteratorResult<Uint8Array, undefined>;
 
-/** Messages of one call that wait for their reader, whatever their size. */
+/** Unread messages of one call, whatever their size. */
 const MESSAGES_MAX = 4096;
-/** What a message costs beside its bytes. */
+/** Cost of a message besides its bytes. */
 const MESSAGE_BYTES = 64;
 
 /** Has one reader. */
@@ -25,7 +25,7 @@ export class PacketReader implements AsyncIterableIterator<Uint8Array, undefined
   #maxBytes = MAX_MESSAGE_BYTES;
   readonly #partial: ByteQueue;
   #messages: Uint8Array[] = [];
-  /** What the message that is being read is charged with. */
+  /** The charge of the message being read. */
   #readBytes = 0;
   #waiting: PromiseWithResolvers<Result> | undefined;
   #ended = false;
@@ -39,7 +39,7 @@ export class PacketReader implements AsyncIterableIterator<Uint8Array, undefined
     });
   }
 
-  /** Takes a packet; its bytes are the reader's. */
+  /** Takes a packet, and owns its bytes. */
   push(data: Uint8Array, eom: boolean): void {
     if (this.#ended) return;
     try {
@@ -55,7 +55,7 @@ export class PacketReader implements AsyncIterableIterator<Uint8Array, undefined
     }
   }
 
-  /** No more packets; messages that are whole can still be read, then comes the error, if there is one. */
+  /** Ends the input: complete messages can still be read, then comes the error, if there is one. */
   end(error?: SvcError): void {
     if (this.#ended) return;
     this.#ended = true;
@@ -75,7 +75,7 @@ export class PacketReader implements AsyncIterableIterator<Uint8Array, undefined
     this.#settle();
   }
 
-  /** Charges another budget from now on, and takes messages of at most `maxBytes`. */
+  /** Charges another budget from now on, and accepts messages of at most `maxBytes`. */
   admit(budget: ByteBudget | undefined, maxBytes: number): void {
     this.#maxBytes = maxBytes;
     try {
@@ -92,13 +92,13 @@ export class PacketReader implements AsyncIterableIterator<Uint8Array, undefined
     }
   }
 
-  /** Charges what the message that was read becomes; it counts as long as the message does. */
+  /** Charges the decoded size of the message just read, for as long as the message counts. */
   decoding(bytes: number): void {
     this.#take(bytes);
     this.#readBytes += bytes;
   }
 
-  /** The call has ended: nothing is kept any more. */
+  /** The call has ended: frees everything. */
   release(): void {
     this.abort(new SvcError("canceled", "the call has ended"));
     this.#give(this.#chargedBytes);
@@ -147,7 +147,7 @@ export class PacketReader implements AsyncIterableIterator<Uint8Array, undefined
     waiting.resolve({ done: false, value: message });
   }
 
-  /** Tells a reader that waits how it ends. */
+  /** Ends a waiting reader. */
   #settle(): void {
     const waiting = this.#waiting;
     this.#waiting = undefined;

@@ -3,7 +3,7 @@
  *
  * Owns the two agreed channels (0 `data`, 1 `negotiation`; published) and the state of the connection. A peer is
  * connected when its data channel is open, and over when the channel, the connection or either side ends it: then it
- * is closed, and those who listen hear of it once.
+ * is closed, and its listeners are called once.
  */
 
 import { race } from "../../base/clock.ts";
@@ -31,7 +31,7 @@ import {
 } from "./description.ts";
 import { CHANNEL_RESUME_BYTES, FRAME_BYTES_MAX, INTRUSIONS_MAX } from "./limits.ts";
 
-/** Where the frames of a connected peer go. */
+/** Receives the frames of a connected peer. */
 export interface FrameListener {
   frame(bytes: Uint8Array): void;
   /** The channel has room again. */
@@ -40,28 +40,28 @@ export interface FrameListener {
   gone(error: SvcError): void;
 }
 
-/** What a peer tells while it connects. */
+/** The events of a connecting peer. */
 export interface SignalListener {
-  /** This side's first description. Comes once, before the candidates. */
+  /** This side's first description: once, before the candidates. */
   described(description: Description): void;
   candidate(candidate: Candidate): void;
-  /** There are no more candidates. */
+  /** All candidates are known. */
   gathered(): void;
 }
 
 export interface RtcPeerOptions {
   readonly iceServers: readonly IceServer[];
-  /** Candidates that are taken from the other side. */
+  /** Limit of candidates from the other side. */
   readonly candidatesMax: number;
   readonly signals: SignalListener;
   readonly bindAddress?: string;
   readonly relayOnly?: boolean;
-  /** What makes the peer, where that is not the addon. */
+  /** Makes the native peer; by default the addon does. */
   readonly rtc?: Rtc;
 }
 
 export class RtcPeer {
-  /** Resolves when the data channel is open; rejects with the reason where the peer ends before. */
+  /** Resolves when the data channel is open; rejects with the reason if the peer ends before. */
   readonly connected: Promise<void>;
   readonly #native: NativePeer;
   readonly #data: DataChannel;
@@ -70,13 +70,13 @@ export class RtcPeer {
   readonly #connecting = Promise.withResolvers<void>();
   readonly #leave: ((error: SvcError) => void)[] = [];
   #frames: FrameListener | undefined;
-  /** Frames that came before somebody listened: a channel tells of its opening and of messages independently. */
+  /** Frames before there is a listener: a channel reports its opening and messages independently. */
   #early: Uint8Array[] = [];
-  /** Hears the other side's answer to a description that has gone over the negotiation channel. */
+  /** Receives the other side's answer to a description on the negotiation channel. */
   #answered: ((text: string) => void) | undefined;
   #negotiating: Promise<void> = Promise.resolve();
   #videos = 0;
-  /** Whether this side has made the first offer. */
+  /** Whether this side made the first offer. */
   #offered: boolean | undefined;
   #candidates = 0;
   #opened = false;
@@ -121,11 +121,11 @@ export class RtcPeer {
     }, 0);
   }
 
-  /** A peer that waits for a description. */
+  /** A peer without a description yet. */
   static async make(options: RtcPeerOptions): Promise<RtcPeer> {
     const { iceServers, bindAddress, relayOnly, rtc = nativeRtc } = options;
     const native = { iceServers, messageBytesMax: FRAME_BYTES_MAX, bindAddress, relayOnly };
-    // The addon's listener is there before the peer, and tells nothing before this turn is over.
+    // The addon's listener exists before the peer, and gets no event before the end of this turn.
     let listener: PeerListener | undefined;
     const made = await rtc.makePeer(native, {
       described: (description) => listener?.described(description),
@@ -152,20 +152,20 @@ export class RtcPeer {
     return this.#error ? undefined : this.#native.addresses;
   }
 
-  /** Describes this side: `signals` hears it. */
+  /** Creates this side's description, delivered to `signals`. */
   describe(type: DescriptionType): void {
     this.#offered ??= type === "offer";
     this.#native.describe(type);
   }
 
-  /** Takes the other side's description, as it travels. Throws `invalid_argument`. */
+  /** Applies the other side's description from its transit form. Throws `invalid_argument`. */
   accept(sdp: string, type: DescriptionType): void {
     const candidates = this.#accept(decodeDescription(sdp, type));
-    // Later descriptions repeat candidates that are of no use any more.
+    // Later descriptions repeat candidates, which are useless by then.
     if (!this.#opened) candidates.forEach((candidate) => this.addCandidate(candidate));
   }
 
-  /** Takes an offer, and returns the candidates in it: they are the caller's to add. Throws `invalid_argument`. */
+  /** Applies an offer, and returns its candidates for the caller to add. Throws `invalid_argument`. */
   acceptOffer(sdp: string): Candidate[] {
     return this.#accept(decodeDescription(sdp, "offer"));
   }
@@ -176,7 +176,7 @@ export class RtcPeer {
     return candidates;
   }
 
-  /** Takes a candidate of the other side; one that is of no use is passed over. Throws `resource_exhausted`. */
+  /** Adds a candidate of the other side; ignores a useless one. Throws `resource_exhausted`. */
   addCandidate(candidate: Candidate): void {
     const { candidatesMax } = this.#options;
     if (++this.#candidates > candidatesMax) {
@@ -186,14 +186,14 @@ export class RtcPeer {
     this.#native.addCandidate(candidate.candidate, candidate.mid ?? "0");
   }
 
-  /** Hands the frames of the peer to `listener` from now on. */
+  /** Passes the peer's frames to `listener` from now on. */
   listen(listener: FrameListener): void {
     if (this.#error) return listener.gone(this.#error);
     this.#frames = listener;
     for (const frame of this.#early.splice(0)) listener.frame(frame);
   }
 
-  /** Adds a video and tells the other side of it. Rejects where the other side does not take it in time. */
+  /** Adds a video and negotiates it. Rejects if the other side does not accept it in time. */
   async addVideo(
     streamId: string,
     ssrc: number,
@@ -213,7 +213,7 @@ export class RtcPeer {
     }
   }
 
-  /** Tells the other side of changes to the tracks; resolves when it has agreed. One at a time. */
+  /** Negotiates changes of the tracks; resolves when the other side has agreed. One at a time. */
   renegotiate(signal: AbortSignal): Promise<void> {
     const work = this.#negotiating.then(() => this.#negotiate(signal));
     this.#negotiating = work.catch(() => {});
@@ -239,7 +239,7 @@ export class RtcPeer {
   }
 
   #receive(message: Uint8Array | string): void {
-    // A text is no frame: the reader of frames says so.
+    // A text is no frame: the frame reader reports it.
     const frame = typeof message === "string" ? new TextEncoder().encode(message) : message;
     if (this.#frames) return this.#frames.frame(frame);
     this.#early.push(frame);
@@ -256,7 +256,7 @@ export class RtcPeer {
 
   #negotiated(text: string): void {
     if (this.#answered) return this.#answered(text);
-    // Only the side that has answered at first starts to negotiate (published).
+    // Only the side that first answered starts later negotiations (published).
     if (!this.#offered) return;
     try {
       this.accept(text, "offer");
@@ -278,7 +278,7 @@ export class RtcPeer {
     }
   }
 
-  /** Another description than the first one goes over the negotiation channel. */
+  /** Descriptions after the first one travel on the negotiation channel. */
   #renegotiate(description: Description): void {
     try {
       this.#negotiation.send(encodeDescription(description));
@@ -288,7 +288,7 @@ export class RtcPeer {
   }
 }
 
-/** Frames that wait for somebody to listen. */
+/** Limit of frames that wait for a listener. */
 const EARLY_FRAMES_MAX = 256;
 
 function lost(how: string): SvcError {

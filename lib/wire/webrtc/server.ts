@@ -1,9 +1,9 @@
 /**
- * The server's side of gRPC over a data channel: takes the frames of a peer as calls to a `ServiceTable`.
+ * The server side of gRPC over a data channel: serves the frames of a peer as calls of a `ServiceTable`.
  *
- * Owns how frames become calls: headers first, then messages, then the client's end; the answer is one frame of headers,
- * messages, and trailers always. Frames of no call are dropped (published); a peer that sends too many frames without a
- * meaning is closed.
+ * Owns the mapping of frames to calls: headers first, then messages, then the client's end; the answer is one frame of
+ * headers, messages, and trailers always. Frames without a call are dropped (published); a peer that sends too many
+ * meaningless frames is closed.
  */
 
 import type { Request } from "../../../proto/gen/webrtc_grpc_pb.ts";
@@ -44,11 +44,11 @@ export class FrameServer implements FrameListener {
   readonly #parts: FrameServerParts;
   readonly #outbox: Outbox;
   readonly #calls = new Map<bigint, ServerCall>();
-  /** Calls that the client gave up count until their handlers have ended. */
+  /** A call that the client gave up counts until its handler has ended. */
   #running = 0;
   #broken = 0;
   #gone = false;
-  /** Once it takes no more calls: resolves when none is under way. */
+  /** Set when it accepts no more calls: resolves when none is under way. */
   #idle: PromiseWithResolvers<void> | undefined;
 
   constructor(parts: FrameServerParts) {
@@ -57,7 +57,7 @@ export class FrameServer implements FrameListener {
     this.#outbox = new Outbox(parts.channel, parts.allowance.unread, failed);
   }
 
-  /** How many calls are under way. */
+  /** The number of calls under way. */
   get running(): number {
     return this.#running;
   }
@@ -81,7 +81,7 @@ export class FrameServer implements FrameListener {
     this.#outbox.advance();
   }
 
-  /** Takes no more calls; resolves when none is under way. */
+  /** Accepts no more calls; resolves when none is under way. */
   drain(): Promise<void> {
     this.#idle ??= Promise.withResolvers();
     if (this.#running === 0) this.#idle.resolve();
@@ -124,7 +124,7 @@ export class FrameServer implements FrameListener {
   }
 }
 
-/** The client's half of a call. */
+/** The client's direction of a call. */
 class ServerCall implements RawCall {
   readonly path: string;
   readonly header: Metadata;
@@ -142,7 +142,7 @@ class ServerCall implements RawCall {
     this.path = method;
     this.header = metadataFrom(metadata);
     const timeoutMs = timeout && Number(timeout.seconds) * 1000 + timeout.nanos / 1e6;
-    // Zero is what clients without a limit send (published).
+    // Clients without a limit send zero (published).
     if (timeoutMs !== undefined && timeoutMs > 0) this.timeoutMs = timeoutMs;
     this.requests = new PacketReader(allowance.strangers);
   }
@@ -151,7 +151,7 @@ class ServerCall implements RawCall {
     if (frame.case === "message") {
       const { hasMessage, packetMessage, eos } = frame.value;
       if (hasMessage) this.requests.push(packetMessage?.data ?? new Uint8Array(), packetMessage?.eom ?? true);
-      // Each packet of the last message may say that it is the last one.
+      // Every packet of the last message may have the end flag.
       if (eos && (!hasMessage || (packetMessage?.eom ?? true))) this.requests.end();
     } else if (frame.case === "headers") {
       this.#end(new SvcError("invalid_argument", `${this.path} got headers twice`));
@@ -187,7 +187,7 @@ class ServerCall implements RawCall {
   }
 }
 
-/** The server's half of a call. */
+/** The server's direction of a call. */
 class Reply implements RawSink {
   #opened = false;
 

@@ -1,20 +1,20 @@
 /**
- * VP8 pictures as RTP packets (RFC 7741), and what a viewer asks for by RTCP.
+ * VP8 pictures as RTP packets (RFC 7741), and the viewer's requests by RTCP.
  */
 
-/** The data of one packet, so that it fits into one datagram with all that is put around it. */
+/** Data of one packet: with all headers it fits into one datagram. */
 const PAYLOAD_BYTES = 1100;
 const RTP_HEADER_BYTES = 12;
 const RTP_VERSION = 0x80;
 const MARKER = 0x80;
-/** In a packet's first byte: it begins a picture. */
+/** Flag in a packet's first byte: it starts a picture. */
 const START = 0x10;
 /** RTCP packets (RFC 4585, 5104): feedback about the payload, and which feedback. */
 const PAYLOAD_FEEDBACK = 206;
 const PICTURE_LOSS = 1;
 const FULL_INTRA_REQUEST = 4;
 
-/** Of VP8 here, in every description. */
+/** The payload type of VP8 in every description. */
 export const VP8_PAYLOAD_TYPE = 96;
 export const VP8_CLOCK_HZ = 90_000;
 
@@ -24,7 +24,7 @@ export class Vp8Packetizer {
 
   constructor(private readonly ssrc: number) {}
 
-  /** The packets of a picture that is shown at `timestamp`, in ticks of the RTP clock. */
+  /** The packets of a picture shown at `timestamp`, in ticks of the RTP clock. */
   *packets(picture: Uint8Array, timestamp: number): Generator<Uint8Array> {
     for (let at = 0; at < picture.length; at += PAYLOAD_BYTES) {
       const data = picture.subarray(at, at + PAYLOAD_BYTES);
@@ -44,7 +44,7 @@ export class Vp8Packetizer {
   }
 }
 
-/** Whether a viewer asks for a picture that needs no other: it has come late, or lost some. */
+/** Whether a viewer requests a key frame: it has just joined, or lost data. */
 export function wantsKeyPicture(rtcp: Uint8Array): boolean {
   for (let at = 0; at + 4 <= rtcp.length;) {
     const format = rtcp[at] & 31;
