@@ -1,9 +1,9 @@
 /**
- * The agent: hears from the cloud what is wanted, and brings the device there.
+ * The agent: learns from the cloud what the device should run, and brings it there.
  *
- * One loop sees what there is and takes the next steps; nothing in it waits for the cloud, so a device without one
- * goes on with what it knows. Promises: the runtime is stopped only where it allows that or the cloud orders it; the
- * agent's own end leaves the runtime running unless the agent is told to stop.
+ * One loop observes the device and takes the next steps; nothing in it waits for the cloud, so a device without one
+ * goes on with what it knows. The agent stops the runtime only when the runtime allows it or the cloud orders it. Its
+ * own end leaves the runtime running unless it is told to stop.
  */
 
 import type { DeviceAgentConfigRequestSchema, DeviceAgentConfigResponse } from "../../proto/gen/agent_pb.ts";
@@ -38,12 +38,12 @@ export interface AgentOptions {
   readonly base: string;
   readonly defaultsPath: string;
   readonly version: string;
-  /** Versions are brought up to date before the runtime starts; `undefined` leaves it to the settings. */
+  /** Updates versions before the runtime starts; `undefined` leaves it to the settings. */
   readonly waitForUpdate?: boolean;
   readonly debug: boolean;
-  /** The file in the cache that this process runs, if it is one. */
+  /** The cached file that this process runs, if it is one. */
   readonly ownFile?: string;
-  /** The next agent can take over the runtime that this one has started. */
+  /** Whether the next agent can take over this agent's runtime. */
   readonly leavesRuntime: boolean;
 }
 
@@ -52,40 +52,40 @@ export interface AgentParts {
   readonly device: Device;
   readonly cloud: Pick<CloudClient, "deviceAgentConfig" | "needsRestart">;
   readonly updaters: { readonly agent: Updates; readonly server: Updates };
-  /** Makes the runtime, which starts what `boots` says; `changed` is to be called with every change of its state. */
+  /** Creates the runtime, which starts what `boots` says; call `changed` at every change of its state. */
   readonly runtime: (settings: RuntimeSettings, boots: Boots, changed: () => void) => RuntimeProcess;
   readonly probe: Probe;
   readonly subsystems: readonly Subsystem[];
-  /** `undefined`: the device is never rebooted. */
+  /** `undefined`: the agent never reboots the device. */
   readonly reboot?: (reason: string) => Promise<void>;
-  /** Reboots that were made because the device was offline, since it was last online; survives them. */
+  /** Reboots for being offline since the device was last online; survives them. */
   readonly reboots: { get(): Promise<number>; set(count: number): Promise<void> };
-  /** Hears again and again that the agent is alive, for whoever watches it. */
+  /** Called periodically as a sign of life, for the watchdog. */
   readonly alive: () => void;
-  /** Levels of the log. */
+  /** Sets the log levels. */
   readonly configureLogs: (debug: boolean, deduplicate: boolean) => void;
   readonly host: ReadFiles & WriteFiles;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** `stopped`: it was told to, and so is the runtime. `replaced`: the next agent is to start, and takes over what runs. */
+/** `stopped`: it was told to, and so was the runtime. `replaced`: the next agent starts, and takes over what runs. */
 export type AgentEnd = "stopped" | "replaced";
 
 const TICK_MS = 5_000;
 const POLL_MS = 60_000;
 const POLL_MIN_MS = 5_000;
 const RESTART_POLL_MIN_MS = 5_000;
-/** Of the interval, so that a fleet does not ask all at once. */
+/** Random share of the interval, so that a fleet does not poll all at once. */
 const JITTER = 0.05;
 const ANSWER_MS = 15_000;
-/** Without waiting for updates the first answer is waited for this long. */
+/** How long it waits for the first answer if it does not wait for updates. */
 const FIRST_ANSWER_MS = 2_000;
 const WAIT_MS = 60_000;
-/** So long a download may keep everything from starting. */
+/** How long a download may delay the first start. */
 const UPDATE_WAIT_MS = 10 * 60_000;
 const SUBSYSTEMS_MS = 5 * 60_000;
-/** What nothing points to is removed this often, and not soon after the start. */
+/** Interval of removing unused files; not soon after the start. */
 const CLEAN_MS = 24 * 3600_000;
 const CLEAN_FIRST_MS = 15 * 60_000;
 const KEPT_MS = 30 * 24 * 3600_000;
@@ -98,7 +98,7 @@ export class Agent {
   #runtime!: RuntimeProcess;
   readonly #versions: RuntimeVersions;
   #problems: readonly Problem[] = [];
-  /** What is wrong with the versions that the configuration chooses, as the cloud says. */
+  /** The cloud's problems with the versions that the configuration chooses. */
   #versionProblems: readonly string[] = [];
   /** Why a subsystem is not as the settings want it, by its name. */
   readonly #unapplied = new Map<string, string>();
@@ -126,7 +126,7 @@ export class Agent {
     });
   }
 
-  /** Works until the signal aborts or a new agent is to take over. */
+  /** Works until the signal aborts or a new agent takes over. */
   async run(signal: AbortSignal): Promise<AgentEnd> {
     const { host, options, updaters, logger } = this.#parts;
     this.#lastGood = await readLastGood(host, options.base);
@@ -137,7 +137,7 @@ export class Agent {
       () => this.#waker.wake(),
     );
     for (const updater of [updaters.agent, updaters.server]) await updater.open();
-    // First of all: what runs already must not be taken for stopped.
+    // First: a running runtime must not be taken for a stopped one.
     await this.#runtime.adopt();
     await this.#firstAnswer(signal);
     const over = new AbortController();
@@ -159,7 +159,7 @@ export class Agent {
       if (this.#replaced && this.#parts.options.leavesRuntime) this.#runtime.leave();
       else stop();
       await running;
-      // An end that somebody wanted is no failed start.
+      // A requested end is no failed start.
       if (!this.#replaced) await updaters.agent.settled();
       return this.#replaced ? "replaced" : "stopped";
     } finally {
@@ -188,7 +188,7 @@ export class Agent {
     };
   }
 
-  /** Goes back to the version before. Throws `failed_precondition` where there is none. */
+  /** Returns to the previous version. Throws `failed_precondition` if there is none. */
   async rollback(name: BinaryName): Promise<void> {
     const { updaters } = this.#parts;
     const reason = "somebody asked for the version before";
@@ -197,13 +197,13 @@ export class Agent {
     this.#waker.wake();
   }
 
-  /** One look at everything that there is to do. */
+  /** One round of all the work. */
   async #tick(signal: AbortSignal): Promise<void> {
     const { clock, alive } = this.#parts;
     if (clock.monotonicMs() >= this.#nextPollMs) await this.#poll(ANSWER_MS, signal);
     await this.#order(signal);
     if (clock.monotonicMs() >= this.#nextApplyMs && !this.#applying) {
-      // An upgrade of the system takes its time, and nothing else waits for it.
+      // An upgrade of the system takes long, and nothing else waits for it.
       this.#applying = this.#apply(signal).finally(() => this.#applying = undefined);
     }
     await this.#update(signal);
@@ -213,7 +213,7 @@ export class Agent {
     alive();
   }
 
-  // What the cloud wants.
+  // The cloud's wishes.
 
   async #firstAnswer(signal: AbortSignal): Promise<void> {
     const { options, clock, logger } = this.#parts;
@@ -231,7 +231,7 @@ export class Agent {
     logger.warn("the cloud cannot be reached, starting with what there is");
   }
 
-  /** Takes what is wanted into use, as far as that is possible in time. */
+  /** Applies the wishes, as far as that is possible in time. */
   async #bringUpToDate(signal: AbortSignal): Promise<void> {
     const { updaters, clock, logger } = this.#parts;
     const all = [updaters.agent, updaters.server];
@@ -309,7 +309,7 @@ export class Agent {
     return [trial?.build, good, previous].find((build) => build?.file === file)?.version ?? "";
   }
 
-  /** Settles what is set; `cloud` is what was heard, or nothing. */
+  /** Applies the settings; `cloud` is the cloud's answer, if there is one. */
   async #decide(cloud: JsonObject | undefined): Promise<void> {
     const { host, options, logger, configureLogs } = this.#parts;
     const read = await readDefaults(host, options.defaultsPath);
@@ -366,7 +366,7 @@ export class Agent {
     }
   }
 
-  /** An order to restart is followed at once, whatever the runtime says of its maintenance. */
+  /** Obeys a restart order at once, whatever the runtime says of its maintenance. */
   async #order(signal: AbortSignal): Promise<void> {
     const { cloud, probe, clock, logger } = this.#parts;
     if (!this.#isOnline || clock.monotonicMs() < this.#nextOrderMs) return;
@@ -384,7 +384,7 @@ export class Agent {
     }
   }
 
-  // Bringing it there.
+  // Carrying out the wishes.
 
   async #apply(signal: AbortSignal): Promise<void> {
     const { subsystems, clock, logger } = this.#parts;
@@ -411,7 +411,7 @@ export class Agent {
     this.#replaced = restart;
   }
 
-  /** The agent is well when it has worked for a while and the cloud, its way to the next version, has answered. */
+  /** The agent is healthy when it has worked for a while and the cloud, its way to the next version, has answered. */
   #ownVerdict(): Pick<Now, "health" | "reason"> {
     const uptimeMs = this.#parts.clock.monotonicMs() - this.#startedMs;
     if (this.#lastOnlineMs !== undefined) {
@@ -435,7 +435,7 @@ export class Agent {
       const why = "device_reboot_after_offline_minutes reboots nothing in dev mode";
       return this.#once(why, () => logger.warn(why));
     }
-    // Counted before it happens: a count that cannot be kept allows no reboot, or there might be no end of them.
+    // Counted before it happens: a count that cannot be stored allows no reboot, or there might be no end of them.
     await reboots.set(before + 1);
     const minutes = Math.floor(forMs / 60_000);
     logger.warn(
@@ -458,7 +458,7 @@ export class Agent {
     }
   }
 
-  /** Tells something that stays true only once. */
+  /** Logs a lasting fact once. */
   #once(what: string, tell: () => void): void {
     if (this.#told.has(what)) return;
     if (this.#told.size >= TOLD_MAX) this.#told.clear();
@@ -468,7 +468,7 @@ export class Agent {
 }
 
 const TOLD_MAX = 1000;
-/** What the cloud says is wrong with the versions, as far as the status tells it. */
+/** The cloud's problems with the versions, for the status. */
 const VERSION_PROBLEMS_MAX = 20;
 const PROBLEM_CHARS = 1000;
 

@@ -1,10 +1,10 @@
 /**
- * Setting the device up by Bluetooth LE: a phone that is near reads what the device needs, and hands it in encrypted.
+ * Setup by Bluetooth LE: a phone nearby reads the device's facts, and writes what the device needs, encrypted.
  *
- * Promises: the service is offered only while the device needs somebody, and never while it tries what was handed in, so
- * that no phone reads old news; a device without Bluetooth tells so once, and is asked again more and more seldom.
+ * The service is offered only while the device needs setup, and never while it tries what was handed in, so that no
+ * phone reads outdated facts. A device without Bluetooth logs so once, and checks again at growing intervals.
  *
- * The room owns the way by Bluetooth: what a phone reads and writes, and how BlueZ is asked to offer it.
+ * The room owns the way by Bluetooth: what a phone reads and writes, and how BlueZ offers it.
  */
 
 import type { Bus } from "../../base/bus/bus.ts";
@@ -22,12 +22,12 @@ export interface BluetoothParts {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly intake: Intake;
-  /** Whether somebody may set the device up this way now, by which name, and with which password. */
+  /** Whether the device accepts setup this way now, under which name, and with which password. */
   readonly offer: () => { readonly wanted: boolean; readonly name: string; readonly password: Secret };
 }
 
 const LOOK_MS = 1_000;
-/** How often it is seen whether BlueZ still has it. */
+/** Interval of the check that BlueZ still offers it. */
 const ALIVE_MS = 15_000;
 const RETRY_MS = 5_000;
 const RETRY_MAX_MS = 20 * 60_000;
@@ -36,7 +36,7 @@ const CLOSE_MS = 10_000;
 export class Bluetooth {
   readonly #bluez: BlueZ;
   #letterbox: Letterbox | undefined;
-  /** The name under which it is offered. */
+  /** The offered name. */
   #name: string | undefined;
   readonly #told = new Map<Read, string>();
   #problem = "";
@@ -91,7 +91,7 @@ export class Bluetooth {
         try {
           await letterbox.take(one, sealed);
         } catch (error) {
-          // Who writes without a response hears of it here.
+          // A phone that writes without a response reads the error here.
           intake.tell(`What came by Bluetooth was not taken: ${messageOf(error)}.`);
           throw error;
         }

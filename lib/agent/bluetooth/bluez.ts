@@ -1,5 +1,5 @@
 /**
- * A Bluetooth LE service by BlueZ (5.50 or newer), over the system's bus: an adapter, what it advertises, and the
+ * A Bluetooth LE service by BlueZ (5.50 or newer), over the system's bus: an adapter, its advertisement, and the
  * characteristics that a phone reads and writes.
  *
  * Published names of BlueZ's doc/gatt-api.txt and doc/advertising-api.txt.
@@ -12,7 +12,7 @@ import { SEALED_BYTES } from "./letterbox.ts";
 import { READ, type Read, SERVICE, uuidOf, WRITTEN, type Written } from "./values.ts";
 
 export interface Offered {
-  /** What a phone shows in its list. */
+  /** The name in a phone's list. */
   readonly name: string;
   readonly read: (name: Read) => Buffer;
   readonly write: (name: Written, sealed: Uint8Array) => Promise<void>;
@@ -25,7 +25,7 @@ const ADVERTISING = `${BLUEZ}.LEAdvertisingManager1`;
 const CHARACTERISTIC = `${BLUEZ}.GattCharacteristic1`;
 const PROPERTIES = "org.freedesktop.DBus.Properties";
 
-/** Our own objects. */
+/** The paths of our own objects. */
 const TREE = "/svc/provisioning";
 const SERVICE_PATH = `${TREE}/service`;
 const ADVERTISEMENT = "/svc/advertisement";
@@ -36,12 +36,15 @@ type Objects = Record<string, Record<string, Record<string, unknown>>>;
 export class BlueZ {
   #adapter: string | undefined;
   #owner: unknown;
-  /** Of values that come in pieces. */
+  /** Limit of values that arrive in pieces. */
   readonly #pieces = new Map<Written, Buffer>();
 
   constructor(private readonly bus: Bus) {}
 
-  /** Offers the service on the first adapter that can. Throws `unavailable` without BlueZ, `not_found` without one. */
+  /**
+   * Offers the service on the first usable adapter. Throws `unavailable` without BlueZ, `not_found` without an
+   * adapter.
+   */
   async open(offered: Offered, signal: AbortSignal): Promise<string> {
     const owner = await this.#nameOwner(signal);
     const objects = await this.#call<Objects>(
@@ -67,14 +70,14 @@ export class BlueZ {
     return adapter;
   }
 
-  /** Whether phones still find it: BlueZ has not started anew, and its adapter is there and on. */
+  /** Whether phones still find it: BlueZ has not restarted, and its adapter is present and powered. */
   async isOpen(signal: AbortSignal): Promise<boolean> {
     if (this.#adapter === undefined || await this.#nameOwner(signal) !== this.#owner) return false;
     return await this.#call<unknown>(this.#adapter, PROPERTIES, "Get", signal, "ss", [ADAPTER, "Powered"]) ===
       true;
   }
 
-  /** Tells phones that a value is another now. */
+  /** Notifies phones of a changed value. */
   changed(name: Read): void {
     this.bus.changed(`${SERVICE_PATH}/${name}`, CHARACTERISTIC, "Value");
   }
@@ -84,7 +87,7 @@ export class BlueZ {
     this.#adapter = undefined;
     this.#pieces.clear();
     if (adapter !== undefined) {
-      // What BlueZ has forgotten needs no end.
+      // A restarted BlueZ has forgotten it already.
       const forgotten = () => {};
       await this.#call(adapter, ADVERTISING, "UnregisterAdvertisement", signal, "o", [ADVERTISEMENT])
         .catch(forgotten);
@@ -143,7 +146,7 @@ export class BlueZ {
     });
   }
 
-  /** The whole value, once it is there; a long one may come in pieces. */
+  /** The complete value, once it is there; a long one arrives in pieces. */
   #whole(name: Written, value: unknown, options: unknown): Uint8Array | undefined {
     const { offset, type } = optionsOf(options);
     const before = offset === 0 ? Buffer.alloc(0) : this.#pieces.get(name) ?? Buffer.alloc(0);
@@ -159,7 +162,7 @@ export class BlueZ {
 
   async #nameOwner(signal: AbortSignal): Promise<unknown> {
     const bus = "org.freedesktop.DBus";
-    // Asked for anything, BlueZ is started where the system does so.
+    // The first call starts BlueZ if the system is set up for it.
     return await this.bus.call({
       destination: bus,
       path: "/org/freedesktop/DBus",
@@ -208,7 +211,7 @@ function wrongLength(): never {
   throw new BusRefusal(`${BLUEZ}.Error.InvalidValueLength`, `a value has ${SEALED_BYTES} bytes`);
 }
 
-/** As a phone is told: ATT knows few errors. */
+/** In ATT's few error names. */
 function refuse(error: unknown): never {
   const { code } = SvcError.from(error);
   const name = code === "permission_denied" ? "NotAuthorized" : "Failed";

@@ -1,9 +1,9 @@
 /**
- * What a phone hands in over Bluetooth, decrypted and checked.
+ * The values that a phone hands in over Bluetooth, decrypted and checked.
  *
- * Each value is encrypted for the device's own key (RSA-OAEP, SHA-256, 2048 bits) and begins with the hotspot's password
- * and a colon. Promises: a value without the right password is refused and changes nothing; values are taken in the order
- * in which they come, a bounded number of them at a time and a minute; no value is in any error.
+ * Each value is encrypted for the device's own key (RSA-OAEP, SHA-256, 2048 bits) and begins with the hotspot's
+ * password and a colon. A value without the right password is refused and changes nothing. Values are processed in
+ * order, with a limit per minute and of those waiting. No error contains a value.
  */
 
 import { Buffer } from "node:buffer";
@@ -17,7 +17,7 @@ import type { Written } from "./values.ts";
 export interface LetterboxParts {
   readonly intake: Intake;
   readonly clock: Clock;
-  /** The hotspot's password as it is now. */
+  /** The hotspot's present password. */
   readonly password: () => Secret;
 }
 
@@ -25,7 +25,7 @@ const KEY_BITS = 2048;
 export const SEALED_BYTES = KEY_BITS / 8;
 const KEY = { name: "RSA-OAEP", hash: "SHA-256" } as const;
 const WAITING_MAX = 32;
-/** A phone hands in eight values at a time. */
+/** A phone writes eight values at a time. */
 const VALUES_PER_MINUTE = 80;
 const MINUTE_MS = 60_000;
 
@@ -42,14 +42,14 @@ export class Letterbox {
     readonly publicKey: Buffer,
   ) {}
 
-  /** With a key of its own, that nobody else has ever had. */
+  /** Generates a new key. */
   static async make(parts: LetterboxParts): Promise<Letterbox> {
     const algorithm = { ...KEY, modulusLength: KEY_BITS, publicExponent: new Uint8Array([1, 0, 1]) };
     const keys = await crypto.subtle.generateKey(algorithm, false, ["encrypt", "decrypt"]);
     return new Letterbox(parts, keys, Buffer.from(await crypto.subtle.exportKey("spki", keys.publicKey)));
   }
 
-  /** Takes a value; `exit_provisioning` hands all of them in. Throws what was wrong. */
+  /** Takes a value; `exit_provisioning` submits all of them. Throws the problem. */
   async take(name: Written, sealed: Uint8Array): Promise<void> {
     if (this.#waiting >= WAITING_MAX || this.#isTooOften()) {
       throw new SvcError("resource_exhausted", "too many values in one minute; wait a little");
@@ -123,7 +123,7 @@ export class Letterbox {
   }
 }
 
-/** Phones that have none send one of empty texts. */
+/** Phones without credentials send empty texts. */
 function apiKeyOf(text: string): { id: string; key: string } | undefined {
   if (text === "") return undefined;
   try {

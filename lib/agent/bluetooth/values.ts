@@ -1,7 +1,7 @@
 /**
- * What a phone reads and writes over Bluetooth, as bytes. Pure.
+ * The values that a phone reads and writes over Bluetooth, as bytes. Pure.
  *
- * Published: the service and its characteristics go by UUIDs of version 5, made of one namespace and a name each.
+ * Published: the service and its characteristics have UUIDs of version 5, derived from one namespace and a name each.
  */
 
 import { createHash } from "node:crypto";
@@ -12,13 +12,13 @@ const NAMESPACE = "74a942f4-0f45-43f4-88ca-f87021ae36ea";
 
 export const SERVICE = uuidOf("viam-provisioning");
 
-/** A phone writes them, encrypted. */
+/** Written by phones, encrypted. */
 export const WRITTEN = [
   ...["ssid", "psk", "id", "secret", "api_key", "app_address"],
   ...["exit_provisioning", "unlock_pairing"],
 ] as const;
 
-/** A phone reads them, and is told when they change. */
+/** Read by phones, with notification of changes. */
 export const READ = [
   ...["pub_key", "status", "manufacturer", "model", "fragment_id", "networks", "errors"],
   "agent_version",
@@ -27,7 +27,7 @@ export const READ = [
 export type Written = typeof WRITTEN[number];
 export type Read = typeof READ[number];
 
-/** Of an attribute (Bluetooth Core Specification). */
+/** Limit of an attribute (Bluetooth Core Specification). */
 export const VALUE_BYTES_MAX = 512;
 
 const CONFIGURED = 1;
@@ -44,7 +44,7 @@ export function uuidOf(name: string): string {
   return bytes.toString("hex").replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
 }
 
-/** What a phone reads, but for the key. */
+/** The values that a phone reads, except the key. */
 export function valuesOf(
   device: DeviceView,
   errors: readonly string[],
@@ -71,7 +71,7 @@ function cut(text: string): Buffer {
   return Buffer.from(text).subarray(0, VALUE_BYTES_MAX);
 }
 
-/** As many of the parts, from the first one on, as a value takes. */
+/** As many of the parts, from the first one on, as fit into a value. */
 function fitting(parts: readonly Buffer[]): Buffer {
   let [bytes, count] = [0, 0];
   while (count < parts.length && bytes + parts[count].length <= VALUE_BYTES_MAX) {

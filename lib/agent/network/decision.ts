@@ -1,64 +1,64 @@
 /**
- * What a device does about its networks next: try one, open the hotspot, close it. Pure.
+ * The device's next step about its networks: try one, open the hotspot, close it. Pure.
  *
- * Owns the rules of provisioning. `decide` takes what the device sees at one moment and gives the next state and the
- * steps that lead there; it is called again and again, and with every change. It has no clock of its own: times are
- * those of a clock that never goes back, in milliseconds, so a wrong date changes nothing.
+ * Owns the rules of provisioning. `decide` takes the observations of one moment and returns the next state and the
+ * steps that lead there; it is called periodically and at every change. It has no clock: times are milliseconds of a
+ * clock that never goes back, so a wrong date changes nothing.
  *
- * The room owns the device's networks: what is decided about them, and how that is done with the system's network
+ * The room owns the device's networks: the decisions about them, and carrying them out with the system's network
  * service.
  */
 
-/** What the settings say of it. */
+/** The settings of these rules. */
 export interface ProvisioningRules {
-  /** Offline for this long, the hotspot comes up. */
+  /** After this time offline the hotspot opens. */
   readonly hotspotAfterMs: number;
-  /** The hotspot goes down after this long to try networks again. */
+  /** After this time the hotspot closes to try networks again. */
   readonly retryAfterMs: number;
-  /** A user who has done nothing for this long has left. */
+  /** A user without activity for this long has left. */
   readonly userIdleMs: number;
-  /** Tries every network, and only the internet counts as being online. */
+  /** Tries every network, and only internet access counts as online. */
   readonly needsInternet: boolean;
   /** False: the device tries networks, and never opens a hotspot. */
   readonly mayOpenHotspot: boolean;
 }
 
-/** A Wi-Fi network that the device has a profile of. */
+/** A Wi-Fi network with a profile on the device. */
 export interface KnownNetwork {
   readonly ssid: string;
   readonly priority: number;
   readonly inRange: boolean;
-  /** When it was last tried, or came back into range after that: then `undefined`. */
+  /** Time of the last try; `undefined` once it has come back into range after that. */
   readonly triedMs?: number;
 }
 
-/** What the device sees at one moment. */
+/** The observations of one moment. */
 export interface Observed {
   readonly nowMs: number;
-  /** It has the credentials of a machine. */
+  /** Whether the device has a machine's credentials. */
   readonly configured: boolean;
-  /** The Wi-Fi network that it is connected to, but for its own hotspot. */
+  /** The connected Wi-Fi network, unless it is the device's own hotspot. */
   readonly connectedTo?: string;
-  /** The internet answers. */
+  /** Whether the internet is reachable. */
   readonly online: boolean;
   readonly networks: readonly KnownNetwork[];
-  /** When somebody last used the portal or the app. */
+  /** The last activity in the portal or the app. */
   readonly userMs?: number;
-  /** Somebody has handed in all that they wanted to, since the last decision: a network to join, credentials. */
+  /** Whether a user has submitted something since the last decision: a network to join, credentials. */
   readonly handedIn?: { readonly ssid?: string };
-  /** Somebody who may has asked for the hotspot, since the last decision. */
+  /** Whether the hotspot was requested since the last decision. */
   readonly asked?: boolean;
 }
 
 export interface ProvisioningState {
   readonly mode: "normal" | "hotspot";
-  /** When the mode began. */
+  /** The start of the mode. */
   readonly sinceMs: number;
   /** When the device was last connected as the rules want it. */
   readonly connectedMs: number;
-  /** Somebody asked for the hotspot: that the device is online does not close it. */
+  /** Whether the hotspot was requested: being online does not close it. */
   readonly asked: boolean;
-  /** Somebody has just handed something in. If the device is not connected by it, the hotspot comes up again at once. */
+  /** Whether a user has just submitted something. If that does not connect the device, the hotspot reopens at once. */
   readonly handedIn: boolean;
 }
 
@@ -69,7 +69,7 @@ export type Step =
 
 export interface Decision {
   readonly state: ProvisioningState;
-  /** In this order. A `try` that fails is seen at the next moment. */
+  /** In this order. The next moment shows whether a `try` has failed. */
   readonly steps: readonly Step[];
 }
 
@@ -77,8 +77,8 @@ const CHOSEN = "somebody chose it";
 const OFFLINE = "the device is offline";
 
 /**
- * The state of a device that has just started. One that knows a network has the whole time of the rules to find it; one
- * that knows none opens its hotspot at once.
+ * The state after the start. A device that knows a network has the full time of the rules to find it; one that knows
+ * none opens its hotspot at once.
  */
 export function firstState(
   nowMs: number,
@@ -128,7 +128,7 @@ function normally(
   return { state, steps: candidate ? [tryOut(candidate.ssid, OFFLINE)] : [] };
 }
 
-/** Why the hotspot comes up, if it does. */
+/** Why the hotspot opens, if it does. */
 function whyHotspot(
   state: ProvisioningState,
   { nowMs, configured, asked }: Observed,
@@ -171,7 +171,7 @@ function inHotspot(
   };
 }
 
-/** Why the hotspot goes down, if it does. */
+/** Why the hotspot closes, if it does. */
 function whyClose(
   state: ProvisioningState,
   seen: Observed,
@@ -186,7 +186,7 @@ function whyClose(
   if (busy) return undefined;
   if (state.asked) return openMs >= rules.retryAfterMs ? `nobody came for ${minutes(openMs)}` : undefined;
   if (connected && configured) return "the device is online";
-  // One that was tried before the hotspot opened has its turn when the hotspot has been open for its time.
+  // A network tried before the hotspot opened is due again when the hotspot has been open for its time.
   if (configured && candidates(seen, rules).some(({ triedMs }) => triedMs === undefined)) {
     return "a known network is in range";
   }
@@ -195,8 +195,8 @@ function whyClose(
 }
 
 /**
- * The networks to try, the first one first: those in range that were not tried since they came into range, or not for as
- * long as the hotspot stays open. Of all that are known only the one of the highest priority, unless the rules want the
+ * The networks to try, in order: those in range that were not tried since they came into range, or not for as long as
+ * the hotspot stays open. Only the one with the highest priority of all known ones, unless the rules want the
  * internet.
  */
 export function candidates({ networks, nowMs }: Observed, rules: ProvisioningRules): readonly KnownNetwork[] {
@@ -211,7 +211,7 @@ function first(networks: readonly KnownNetwork[]): KnownNetwork | undefined {
   return byPriority(networks)[0];
 }
 
-/** Of equal priorities the name decides, so that the order is always the same. */
+/** The name breaks ties of priority, so that the order is stable. */
 function byPriority(networks: readonly KnownNetwork[]): KnownNetwork[] {
   return [...networks].sort((a, b) => b.priority - a.priority || (a.ssid < b.ssid ? -1 : 1));
 }

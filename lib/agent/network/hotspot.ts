@@ -1,7 +1,7 @@
 /**
- * The device's hotspot: the access point, the names that lead to the device, the portal and the app's service.
+ * The device's hotspot: the access point, the DNS names that lead to the device, the portal and the app's service.
  *
- * Owns what is open; opened as a whole or not at all.
+ * Opens all of them or none.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -15,7 +15,7 @@ import { writeIfOther } from "../system/drop_in.ts";
 import type { NetworkPort, NetworkView, Profile } from "./network_port.ts";
 import { HOTSPOT_ADDRESS, hotspotProfile } from "./profiles.ts";
 
-/** Something that serves, until it is closed. */
+/** A server until it is closed. */
 export interface Serving {
   close(): Promise<void>;
 }
@@ -27,12 +27,12 @@ export interface HotspotParts {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly hostname: string;
-  /** Opens the portal and the app's service at an address. */
+  /** Starts the portal and the app's service at an address. */
   readonly serve: (intake: Intake, address: string) => Promise<Serving>;
   readonly root?: string;
 }
 
-/** Read by the name server that NetworkManager runs for a shared network. */
+/** Read by NetworkManager's name server for a shared network. */
 const NAMES_FILE = "/etc/NetworkManager/dnsmasq-shared.d/80-svc.conf";
 const SSID_BYTES_MAX = 32;
 const CLOSE_MS = 15_000;
@@ -65,7 +65,7 @@ export class Hotspot {
     logger.info(`the hotspot ${ssid} is open`, { device: view.wifiDevice, address: HOTSPOT_ADDRESS });
   }
 
-  /** Only a hotspot that is open ends; a network that works is left alone. */
+  /** Closes only an open hotspot; a working network is left alone. */
   async close(): Promise<void> {
     const { port, clock } = this.parts;
     const profile = this.#profile;
@@ -87,7 +87,7 @@ export class Hotspot {
   }
 }
 
-/** `svc-setup-` and the host name, or what the settings say; never more than a network's name may have. */
+/** `svc-setup-` and the host name, or the settings' prefix; at most as long as a network's name may be. */
 export function hotspotName(
   { hotspotSsid, hotspotPrefix }: Pick<NetworkSettings, "hotspotSsid" | "hotspotPrefix">,
   hostname: string,
@@ -97,7 +97,7 @@ export function hotspotName(
   return new TextDecoder().decode(bytes.subarray(0, SSID_BYTES_MAX)).replace(/\ufffd+$/, "");
 }
 
-/** dnsmasq(8): every name leads to the device, or those in `.setup` alone. */
+/** dnsmasq(8): every name leads to the device, or only those in `.setup`. */
 export function namesText(onlySetup: boolean): string {
   return `# Written by svc-agent\naddress=/${onlySetup ? "setup" : "#"}/${HOTSPOT_ADDRESS}\n`;
 }

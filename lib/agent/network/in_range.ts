@@ -1,9 +1,9 @@
-/** Which Wi-Fi networks are in range, when each was tried, and why that failed. Pure but for what it remembers. */
+/** The Wi-Fi networks in range, with their last tries and failures. Pure except for its memory. */
 
 import type { SeenNetwork } from "../portal/intake.ts";
 import type { WifiInRange } from "./network_port.ts";
 
-/** A network that is not seen for this long is out of range; when it is back, it is tried again. */
+/** A network unseen for this long is out of range; when it returns, it is tried again. */
 const UNSEEN_MS = 60_000;
 
 interface Remembered {
@@ -15,7 +15,7 @@ interface Remembered {
 
 export class InRange {
   readonly #networks = new Map<string, Remembered>();
-  /** Errors outlive what is in range: the hotspot hides other networks from some chips. */
+  /** Errors are kept longer than networks in range: some chips see no others during the hotspot. */
   readonly #hidden = new Map<string, number>();
   lastTried = "";
 
@@ -48,7 +48,7 @@ export class InRange {
     if (found) this.#networks.set(ssid, { ...found, error });
   }
 
-  /** The strongest first. */
+  /** Strongest first. */
   all(): Omit<SeenNetwork, "connected">[] {
     return [...this.#networks.values()]
       .map(({ network, error }) => ({ ...network, lastError: error }))

@@ -1,8 +1,8 @@
 /**
- * Whether the internet answers. The system's network service is asked if it checks that itself; where its check is off,
- * it calls every route to anywhere the internet, and the control plane's address is tried instead.
+ * Whether the internet is reachable. The system's network service decides if its own check is enabled; without the
+ * check it calls any default route the internet, and this file tries the control plane's address instead.
  *
- * Promises: nothing is tried oftener than every ten seconds, and no answer takes longer than five.
+ * It tries at most once in ten seconds, and an answer takes at most five.
  */
 
 import { type Clock, deadline } from "../../base/clock.ts";
@@ -12,9 +12,9 @@ import type { NetworkPort, NetworkView } from "./network_port.ts";
 export interface InternetParts {
   readonly port: Pick<NetworkPort, "check">;
   readonly clock: Clock;
-  /** The control plane answered when it was asked last, which may be a minute ago. */
+  /** Whether the control plane answered the last poll, which may be a minute ago. */
   readonly reachesCloud: () => boolean;
-  /** Tries the control plane's address; `undefined` where the device knows none yet. */
+  /** Tries the control plane's address; `undefined` while the device has none. */
   readonly tryCloud: (signal: AbortSignal) => Promise<boolean | undefined>;
 }
 
@@ -27,7 +27,7 @@ export class Internet {
 
   constructor(private readonly parts: InternetParts) {}
 
-  /** The next question is asked anew: something has changed. */
+  /** Forgets the last result: something has changed. */
   forget(): void {
     this.#answer = undefined;
   }
@@ -37,11 +37,11 @@ export class Internet {
     const cloud = reachesCloud();
     if (cloud && internet) return true;
     const isFresh = clock.monotonicMs() - this.#askedMs < AGAIN_MS;
-    // A service that checks and has found the internet meanwhile is right.
+    // A service with a check that has found the internet meanwhile is right.
     if (isFresh && this.#answer !== undefined && !(checksInternet && internet && !this.#answer)) {
       return this.#answer && (internet || cloud);
     }
-    // The control plane answered a while ago and the service sees no internet: the network is lost, or not the service's.
+    // The control plane answered recently and the service sees no internet: the network is lost, or not the service's.
     const byService = checksInternet && !cloud;
     const answer = byService || internet || cloud ? await this.#ask(byService, signal) : false;
     this.#askedMs = clock.monotonicMs();
@@ -67,7 +67,7 @@ export class Internet {
   }
 }
 
-/** Whether something answers at the address, which is not where a Wi-Fi sends those who have not signed in. */
+/** Whether something answers at the address other than a Wi-Fi's sign-in page. */
 export async function reaches(address: string, signal: AbortSignal): Promise<boolean> {
   const answer = await fetch(address, { method: "HEAD", redirect: "manual", signal });
   await answer.body?.cancel();

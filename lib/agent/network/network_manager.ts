@@ -1,8 +1,8 @@
 /**
  * The networks by NetworkManager (1.30 or newer), over the system's bus.
  *
- * Published names of https://networkmanager.dev/docs/api/latest/spec.html. Names of networks are bytes: what is no UTF-8
- * in them is shown as U+FFFD and cannot be chosen.
+ * Published names of https://networkmanager.dev/docs/api/latest/spec.html. Names of networks are bytes: invalid UTF-8
+ * shows as U+FFFD, and such a network cannot be chosen.
  */
 
 import { Buffer } from "node:buffer";
@@ -22,11 +22,11 @@ const WIFI = 2;
 const ACTIVATED = 2;
 /** NMDeviceState. */
 const DEVICE = { failed: 120 } as const;
-/** NMDeviceInterfaceFlags: of Wi-Fi, that it is associated. */
+/** NMDeviceInterfaceFlags: for Wi-Fi, associated. */
 const LOWER_UP = 0x2;
 /** NMConnectivityState. */
 const FULL = 4;
-/** NMDeviceStateReason, as a person would say it. */
+/** NMDeviceStateReason, in plain words. */
 const REASONS: { readonly [reason: number]: string } = {
   5: "the network gave the device no address (something else may serve addresses or names here)",
   7: "the password is wrong or missing",
@@ -53,7 +53,7 @@ interface DeviceSeen {
   readonly path: string;
   readonly name: string;
   readonly type: number;
-  /** A Wi-Fi that is without one has lost its router, also where the service has not noticed yet. */
+  /** A Wi-Fi device without it has lost its router, even if the service has not noticed yet. */
   readonly hasLink: boolean;
 }
 
@@ -117,7 +117,7 @@ export class NetworkManager implements NetworkPort {
   async activate({ path, ssid, id }: Profile, deviceName: string, signal: AbortSignal): Promise<void> {
     const device = (await this.#devices(signal)).find(({ name }) => name === deviceName);
     if (!device) throw new SvcError("not_found", `there is no network device ${deviceName}`);
-    // The state of a failure lasts for a moment only: it is heard of, and not asked for.
+    // The failed state lasts only a moment, so it is observed by signal rather than polled.
     let why: number | undefined;
     const stop = await this.bus.listen(
       { sender: NM, path: device.path, interface: `${NM}.Device`, member: "StateChanged" },
@@ -283,14 +283,14 @@ export class NetworkManager implements NetworkPort {
   }
 }
 
-/** What went while it was looked at is not there; every other error is one. */
+/** Treats objects that disappeared meanwhile as absent; other errors pass. */
 function gone(error: unknown): undefined {
   const { code } = SvcError.from(error);
   if (code !== "not_found" && code !== "unimplemented" && code !== "failed_precondition") throw error;
   return undefined;
 }
 
-/** Values by name; none where something else has come. */
+/** Values by name; none if the answer has another form. */
 function sectionOf(value: unknown): Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value) &&
       !(value instanceof Uint8Array)

@@ -1,4 +1,4 @@
-/** What the agent asks of the system's network service, whichever it is. */
+/** The system's network service, as the agent uses it. */
 
 import type { Secret } from "../../base/secret.ts";
 import type { ProfileWanted } from "./profiles.ts";
@@ -13,9 +13,9 @@ export interface WifiInRange {
 }
 
 export interface Profile {
-  /** By which the service knows it. */
+  /** The service's id of it. */
   readonly path: string;
-  /** The agent's mark; empty for a profile of somebody else's. */
+  /** The agent's mark; empty for a foreign profile. */
   readonly name: string;
   readonly digest: string;
   readonly id: string;
@@ -25,40 +25,40 @@ export interface Profile {
 }
 
 export interface NetworkView {
-  /** The Wi-Fi device that is managed; none on a device without one. */
+  /** The managed Wi-Fi device; absent on a device without one. */
   readonly wifiDevice?: string;
-  /** The network that this device is connected to, but for its own hotspot. */
+  /** The network that this device is connected to, unless it is its own hotspot. */
   readonly connectedTo?: string;
-  /** The service thinks that the internet answers. */
+  /** The service considers the internet reachable. */
   readonly internet: boolean;
-  /** It has tried that, and does not just guess by the routes. */
+  /** The service has tested that rather than inferred it from routes. */
   readonly checksInternet: boolean;
-  /** The strongest first, each name once. */
+  /** Strongest first, each name once. */
   readonly inRange: readonly WifiInRange[];
   readonly profiles: readonly Profile[];
 }
 
-/** Errors are `unavailable` where the service does not answer, and say in words why a network could not be joined. */
+/** Errors are `unavailable` without the service, and say in words why a network could not be joined. */
 export interface NetworkPort {
-  /** What there is now. `interfaceName`: the Wi-Fi device to manage; empty: the first one. */
+  /** The present state. `interfaceName`: the Wi-Fi device to manage; empty: the first one. */
   look(interfaceName: string, signal: AbortSignal): Promise<NetworkView>;
-  /** Has the service try now whether the internet answers. */
+  /** Makes the service test the internet now. */
   check(signal: AbortSignal): Promise<boolean>;
-  /** Has the Wi-Fi device look for networks, and waits until it has. */
+  /** Makes the Wi-Fi device scan, and waits for the end. */
   scan(wifiDevice: string, signal: AbortSignal): Promise<void>;
-  /** Writes a profile, in the place of the one of the same name. */
+  /** Writes a profile, replacing the one with the same name. */
   put(profile: ProfileWanted, known: readonly Profile[], signal: AbortSignal): Promise<Profile>;
   remove(profile: Profile, signal: AbortSignal): Promise<void>;
-  /** Connects, and waits until that has worked. Throws `failed_precondition` with the reason in words. */
+  /** Connects, and waits for success. Throws `failed_precondition` with the reason in words. */
   activate(profile: Profile, deviceName: string, signal: AbortSignal): Promise<void>;
-  /** Takes a profile out of use; nothing where it is in none. */
+  /** Deactivates a profile; does nothing to an inactive one. */
   deactivate(profile: Profile, signal: AbortSignal): Promise<void>;
   /**
-   * Remembers all there is. Unless it is told to keep what comes after, the service goes back to it by itself when the
-   * time is over, also if the agent has gone.
+   * Takes a checkpoint. Unless the caller keeps the later changes, the service rolls back by itself at the end of the
+   * time, also if the agent has died.
    */
   checkpoint(withinSeconds: number, signal: AbortSignal): Promise<Checkpoint>;
-  /** Has the service read its own files again. */
+  /** Makes the service reload its own files. */
   reload(signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
 }

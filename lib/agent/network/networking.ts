@@ -1,10 +1,10 @@
 /**
- * The device's networks, kept as the settings want them: the entries of `additional_networks`, power saving, and the
- * hotspot by which a person sets the device up.
+ * Keeps the device's networks as the settings want them: the entries of `additional_networks`, power saving, and the
+ * hotspot for setup.
  *
- * Observes with `NetworkPort`, decides with `decide`, and does what that says, one thing after another. Promises: a
- * pushed network that cuts the device off is taken back, also if the agent dies meanwhile, and not tried again before it
- * changes; profiles of others are never touched; the hotspot ends with the agent.
+ * Observes with `NetworkPort`, decides with `decide`, and acts, one step after another. A pushed network that cuts the
+ * device off is rolled back, also if the agent dies meanwhile, and not tried again before it changes. Foreign profiles
+ * are never touched. The hotspot ends with the agent.
  */
 
 import { type Clock, Waker } from "../../base/clock.ts";
@@ -37,25 +37,25 @@ export interface NetworkingParts extends Omit<HotspotParts, "intake">, Omit<Inte
   readonly files: ReadFiles & WriteFiles;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** For the name of the hotspot. */
+  /** Part of the hotspot's name. */
   readonly hostname: string;
   readonly agentVersion: string;
   readonly isConfigured: () => boolean;
-  /** Where the networks are remembered that cut the device off. */
+  /** The memory of networks that cut the device off. */
   readonly refusedFile: string;
   /** Writes the machine's credentials. */
   readonly configure: (credentials: string) => Promise<void>;
-  /** What stands before the paths of the system's files; nothing, but for tests. */
+  /** Prefix of the paths of system files; empty outside of tests. */
   readonly root?: string;
 }
 
 const TICK_MS = 15_000;
-/** The person's phone gets its answer before the hotspot goes down. */
+/** Time for the answer to reach the user's phone before the hotspot closes. */
 const GRACE_MS = 3_000;
-/** So long a pushed network has to bring the device online again before it is taken back. */
+/** How long a pushed network has to bring the device online before it is rolled back. */
 const PROVE_MS = 120_000;
 const PROVE_EVERY_MS = 2_000;
-/** The service goes back by itself this much later, for the agent may have gone. */
+/** The service rolls back by itself this much later, in case the agent has died. */
 const CHECKPOINT_SPARE_S = 60;
 const SCAN_FAILURES_MAX = 3;
 const POWER_SAVE_FILE = "/etc/NetworkManager/conf.d/81-svc-wifi-powersave.conf";
@@ -74,7 +74,7 @@ export class Networking implements Subsystem {
   #state: ProvisioningState | undefined;
   #view: NetworkView | undefined;
   #handedIn: HandedIn | undefined;
-  /** What was handed in is being tried. */
+  /** Whether a submission is being tried. */
   #isTrying = false;
   #scanFailures = 0;
   /** Pushed profiles that cut the device off. */
@@ -97,7 +97,7 @@ export class Networking implements Subsystem {
     this.#hotspot = new Hotspot({ ...parts, intake: this.intake });
   }
 
-  /** Follows the device's networks until the signal aborts. */
+  /** Manages the device's networks until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const { logger } = this.#parts;
     const wake = () => this.#waker.wake();
@@ -130,8 +130,8 @@ export class Networking implements Subsystem {
   }
 
   /**
-   * Whether somebody may set the device up by Bluetooth now, by which name, and with which password: while the device
-   * needs somebody, whether or not its hotspot is open, but not while it tries what was handed in.
+   * Whether the device accepts setup by Bluetooth now, under which name, and with which password: while it needs
+   * setup, with or without an open hotspot, but not while it tries a submission.
    */
   bluetoothOffer(): { readonly wanted: boolean; readonly name: string; readonly password: Secret } {
     const { advanced, network } = this.#settings;
@@ -144,19 +144,19 @@ export class Networking implements Subsystem {
     };
   }
 
-  /** Waits for what is being done; `run` ends with its own signal. */
+  /** Waits for the step under way; `run` ends with its own signal. */
   async close(): Promise<void> {
     await this.#doing.catch(() => {});
   }
 
-  /** One thing at a time is done to the networks. */
+  /** Runs one step at a time. */
   #alone<T>(work: () => Promise<T>): Promise<T> {
     const next = this.#doing.catch(() => {}).then(work);
     this.#doing = next;
     return next;
   }
 
-  // The hotspot and the networks that people chose.
+  // The hotspot, and networks that users chose.
 
   async #tick(signal: AbortSignal): Promise<void> {
     if (this.#settings.advanced.disableNetworkConfiguration) return await this.#hotspot.close();
@@ -170,7 +170,7 @@ export class Networking implements Subsystem {
     if (!this.#connected(view, rules)) view = await this.#scan(view, signal);
     if (handedIn) await this.#take(handedIn, view, signal);
     let given = handedIn && { ssid: handedIn.network?.ssid };
-    // Each network at most once, and the hotspot up and down.
+    // Each network at most once, and the hotspot open and closed.
     for (let left = view.profiles.length + 3; left > 0; left--) {
       view = await this.#look(signal);
       const decision = decide(this.#state, {
@@ -183,7 +183,7 @@ export class Networking implements Subsystem {
         handedIn: given,
       }, rules);
       given = undefined;
-      // A hotspot that does not open is tried again.
+      // A hotspot that fails to open is retried.
       for (const step of decision.steps) await this.#do(step, view, signal);
       this.#state = decision.state;
       if (decision.steps.length === 0) break;
@@ -191,7 +191,7 @@ export class Networking implements Subsystem {
     this.#isTrying = this.#handedIn !== undefined;
   }
 
-  /** By Bluetooth, a device that is online by cable gets its credentials. */
+  /** A device that is online by cable gets its credentials by Bluetooth. */
   async #takeWithoutWifi(
     handedIn: HandedIn | undefined,
     view: NetworkView,
@@ -224,7 +224,7 @@ export class Networking implements Subsystem {
     }
   }
 
-  /** Keeps what a person handed in, so that it is used from now on. */
+  /** Stores a user's submission, and uses it from now on. */
   async #take({ network, credentials }: HandedIn, view: NetworkView, signal: AbortSignal): Promise<void> {
     const { port, configure, logger } = this.#parts;
     if (credentials) {
@@ -237,7 +237,7 @@ export class Networking implements Subsystem {
     const roaming = this.#rules().needsInternet;
     const profile = chosenProfile(network.ssid, network.psk, view.wifiDevice!, roaming);
     await port.put(profile, view.profiles, signal);
-    // What was chosen before is no longer the first, or there would be two.
+    // The earlier choice loses its first place, or there would be two.
     const before = view.profiles.filter(({ name }) => name.startsWith(CHOSEN) && name !== profile.name);
     if (!roaming) { for (const one of before) await port.remove(one, signal); }
   }
@@ -251,7 +251,7 @@ export class Networking implements Subsystem {
   }
 
   async #scan(view: NetworkView, signal: AbortSignal): Promise<NetworkView> {
-    // Some chips cannot look for networks while they are one.
+    // Some chips cannot scan while they are an access point.
     if (this.#hotspot.isOpen && this.#scanFailures >= SCAN_FAILURES_MAX) return view;
     try {
       await this.#parts.port.scan(view.wifiDevice!, signal);
@@ -286,7 +286,7 @@ export class Networking implements Subsystem {
     };
   }
 
-  /** What the portal and the app are told. */
+  /** The facts for the portal and the app. */
   #device() {
     const { network } = this.#settings;
     const view = this.#view ?? NOTHING_SEEN;
@@ -303,7 +303,7 @@ export class Networking implements Subsystem {
     };
   }
 
-  // What the configuration wants.
+  // The wishes of the configuration.
 
   async #applyPowerSave(signal: AbortSignal): Promise<void> {
     const { files, port, root = "" } = this.#parts;
@@ -354,7 +354,7 @@ export class Networking implements Subsystem {
     logger.info(`additional_networks are as configured: ${names}`);
   }
 
-  /** Writes a profile; one that names its interface is used at once. */
+  /** Writes a profile; activates one that names its interface. */
   async #useNow(wanted: ProfileWanted, view: NetworkView, signal: AbortSignal): Promise<void> {
     const { port, logger } = this.#parts;
     const profile = await port.put(wanted, view.profiles, signal);
@@ -380,7 +380,7 @@ export class Networking implements Subsystem {
 const NOTHING_SEEN: NetworkView = { internet: false, checksInternet: false, inRange: [], profiles: [] };
 const CUT_OFF = `the device was not online again within ${PROVE_MS / 1000} s`;
 
-/** The profile of a network: of several the one of the highest priority. */
+/** The profile of a network: of several the one with the highest priority. */
 function profileOf(profiles: readonly Profile[], ssid: string): Profile | undefined {
   return profiles.filter((one) => one.ssid === ssid && !one.isHotspot)
     .sort((a, b) => b.priority - a.priority)[0];

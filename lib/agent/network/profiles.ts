@@ -1,8 +1,8 @@
 /**
- * What NetworkManager is told of a network: settings by section, as its D-Bus API has them. Pure.
+ * NetworkManager's settings of a network, by section as in its D-Bus API. Pure.
  *
- * Every profile that the agent makes carries its mark (`user.data`): whose it is, and a digest of what was wanted, so that
- * nothing is written again that is as it should be, and nothing of anybody else's is touched.
+ * Every profile of the agent has a mark (`user.data`): the owner, and a digest of the wanted content, so that an
+ * unchanged profile is not written again and a foreign one is never touched.
  */
 
 import { createHash } from "node:crypto";
@@ -14,14 +14,14 @@ import type { AdditionalNetwork } from "../settings/settings_rows.ts";
 /** The keys of the mark. */
 export const MARK = { name: "svc.network", digest: "svc.digest" } as const;
 
-/** Marks of profiles that are no entry of `additional_networks`; a colon is in no name of these. */
+/** Names in marks of profiles outside of `additional_networks`, whose names have no colon. */
 export const CHOSEN = "chosen:";
 export const HOTSPOT = "hotspot:";
 
 export interface ProfileWanted {
-  /** The mark's name. */
+  /** The name in the mark. */
   readonly name: string;
-  /** Of what was wanted, secrets included; it tells nothing of them. */
+  /** Digest of the wanted content, secrets included; it reveals nothing of them. */
   readonly digest: string;
   readonly settings: TypedSections;
 }
@@ -29,12 +29,12 @@ export interface ProfileWanted {
 /** The address of the device in its own hotspot (published). */
 export const HOTSPOT_ADDRESS = "10.42.0.1";
 const HOTSPOT_PREFIX = 24;
-/** Of networks that people choose while they set the device up: before all others, or among them. */
+/** Priorities of networks that users choose: above all others, or among them. */
 const CHOSEN_PRIORITY = { only: 999, roaming: 100 } as const;
-/** What NetworkManager takes for: as it does by default, 100 for cables and 600 for Wi-Fi. */
+/** NetworkManager's value for its defaults: 100 for cables and 600 for Wi-Fi. */
 const DEFAULT_METRIC = -1;
 
-/** The profile of an entry of `additional_networks`. Wi-Fi without an interface is that of the hotspot's device. */
+/** The profile of an entry of `additional_networks`. Wi-Fi without an interface uses the hotspot's device. */
 export function additionalProfile(
   name: string,
   network: AdditionalNetwork,
@@ -50,7 +50,7 @@ export function additionalProfile(
   });
 }
 
-/** The profile of a network that a person chose. */
+/** The profile of a network that a user chose. */
 export function chosenProfile(ssid: string, psk: Secret, device: string, roaming: boolean): ProfileWanted {
   const name = `${CHOSEN}${ssid}`;
   const priority = roaming ? CHOSEN_PRIORITY.roaming : CHOSEN_PRIORITY.only;
@@ -61,7 +61,7 @@ export function chosenProfile(ssid: string, psk: Secret, device: string, roaming
   });
 }
 
-/** The profile of the device's own hotspot: WPA2, and the addresses after its own for whoever joins. */
+/** The profile of the device's own hotspot: WPA2, and addresses after its own for clients. */
 export function hotspotProfile(ssid: string, psk: Secret, device: string): ProfileWanted {
   const name = `${HOTSPOT}${ssid}`;
   return wanted(name, {
@@ -107,7 +107,7 @@ function wifiSections(ssid: string, psk: Secret | undefined, mode: "ap" | "infra
       [`${WIRELESS}-security`]: {
         "key-mgmt": typed("s", "wpa-psk"),
         psk: typed("s", key),
-        // Phones that know no WPA3 join as well.
+        // Phones without WPA3 can join, too.
         ...mode === "ap" ? { proto: typed("as", ["rsn"]), pairwise: typed("as", ["ccmp"]) } : {},
       },
     },
@@ -116,7 +116,7 @@ function wifiSections(ssid: string, psk: Secret | undefined, mode: "ap" | "infra
 
 function ipv4Of({ ipv4Address, ipv4Gateway, ipv4Dns, ipv4RouteMetric }: AdditionalNetwork): Section {
   const metric: Section = { "route-metric": typed("x", BigInt(ipv4RouteMetric || DEFAULT_METRIC)) };
-  // `dns-data` would take texts, from NetworkManager 1.42 on.
+  // `dns-data` accepts texts, from NetworkManager 1.42 on.
   const dns: Section = ipv4Dns.length === 0 ? {} : { dns: typed("au", ipv4Dns.map(networkOrder)) };
   if (ipv4Address === "auto") return { method: typed("s", "auto"), ...metric, ...dns };
   const [ip, prefix] = ipv4Address.split("/");
@@ -129,7 +129,7 @@ function ipv4Of({ ipv4Address, ipv4Gateway, ipv4Dns, ipv4RouteMetric }: Addition
   };
 }
 
-/** An address as the number that its bytes are in memory, least significant byte first. */
+/** An address as the number of its bytes in memory, least significant byte first. */
 function networkOrder(address: string): number {
   return Buffer.from(address.split(".").map(Number)).readUInt32LE();
 }
@@ -145,7 +145,7 @@ function wanted(name: string, settings: TypedSections): ProfileWanted {
   return { name, digest, settings: { ...settings, user: { data } } };
 }
 
-/** The same for the same name on every device, so that a profile is found again whatever happened meanwhile. */
+/** The same UUID for the same name on every device, so that the profile is found again. */
 function uuidOf(name: string): string {
   const bytes = createHash("sha256").update(`svc-agent network ${name}`).digest().subarray(0, 16);
   bytes[6] = (bytes[6] & 0x0f) | 0x50;

@@ -23,7 +23,7 @@ export class Refused {
     await this.files.writeFile(this.path, JSON.stringify(this.#digests));
   }
 
-  /** A file that nobody can read is none: then a network may be tried once more. */
+  /** An unreadable file counts as empty: then a network may be tried once more. */
   async #read(): Promise<readonly string[]> {
     return this.#digests ??= await this.files.readTextFile(this.path).then((text) => {
       const found: unknown = JSON.parse(text);

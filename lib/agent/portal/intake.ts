@@ -1,8 +1,8 @@
 /**
- * What people hand in to set a device up: a network to join, the machine's credentials.
+ * A user's submissions for setup: a network to join, the machine's credentials.
  *
- * Owns what was handed in and is not in use yet, and what went wrong since somebody last looked. The page, the app's
- * service and Bluetooth are three ways to the one intake, so all of them take and refuse the same.
+ * Owns the submissions that are not in use yet, and the problems since a user last looked. The page, the app's service
+ * and Bluetooth feed the same intake, so all of them accept and refuse the same.
  *
  * The room owns the ways by which a person sets up a device that is on no network.
  */
@@ -13,7 +13,7 @@ import { Secret } from "../../base/secret.ts";
 import { parseCredentials } from "../settings/credentials.ts";
 import { isPassphrase, SSID_BYTES_MAX } from "../settings/settings_rows.ts";
 
-/** A Wi-Fi network in range, or one that was. */
+/** A Wi-Fi network that is or was in range. */
 export interface SeenNetwork {
   readonly ssid: string;
   /** `WPA2`, `WPA1 WPA2`; empty for an open network. */
@@ -25,7 +25,7 @@ export interface SeenNetwork {
   readonly lastError: string;
 }
 
-/** What the device tells of itself. */
+/** The device's facts about itself. */
 export interface DeviceView {
   readonly manufacturer: string;
   readonly model: string;
@@ -33,13 +33,13 @@ export interface DeviceView {
   readonly agentVersion: string;
   readonly configured: boolean;
   readonly online: boolean;
-  /** The strongest first. */
+  /** Strongest first. */
   readonly networks: readonly SeenNetwork[];
-  /** The network that was tried last. */
+  /** The network of the last try. */
   readonly lastTried?: SeenNetwork;
 }
 
-/** Handed in as a whole. */
+/** A complete submission. */
 export interface HandedIn {
   readonly network?: { readonly ssid: string; readonly psk: Secret };
   /** The text of a credentials file. */
@@ -55,24 +55,24 @@ export class Intake {
   #errors: string[] = [];
   #userMs: number | undefined;
 
-  /** `take` gets what was handed in, once for each time that somebody says that it is all. */
+  /** `take` gets each complete submission once. */
   constructor(
     private readonly clock: Clock,
     readonly device: () => DeviceView,
     private readonly take: (handedIn: HandedIn) => void,
   ) {}
 
-  /** When a person last did something, by the clock that never goes back. */
+  /** Time of the last user activity, on the clock that never goes back. */
   get userMs(): number | undefined {
     return this.#userMs;
   }
 
-  /** A person does something. */
+  /** Records user activity. */
   used(): void {
     this.#userMs = this.clock.monotonicMs();
   }
 
-  /** Keeps a network to join. An empty passphrase is that of an open network. Throws `invalid_argument`. */
+  /** Stores a network to join. An empty passphrase means an open network. Throws `invalid_argument`. */
   network(ssid: string, psk: string): void {
     this.used();
     const bytes = new TextEncoder().encode(ssid).length;
@@ -86,7 +86,7 @@ export class Intake {
     this.#network = { ssid, psk: new Secret(psk) };
   }
 
-  /** Keeps the text of a credentials file. Throws `invalid_argument`, which shows nothing of it. */
+  /** Stores the text of a credentials file. Throws `invalid_argument`, which shows nothing of it. */
   credentials(text: string): void {
     this.used();
     if (text.length > CREDENTIALS_CHARS_MAX) {
@@ -96,7 +96,7 @@ export class Intake {
     this.#credentials = new Secret(text);
   }
 
-  /** What was kept is all. Throws `failed_precondition` if something is missing that the device needs. */
+  /** Submits the stored values. Throws `failed_precondition` if something that the device needs is missing. */
   done(): void {
     this.used();
     const { configured, online } = this.device();
@@ -110,22 +110,22 @@ export class Intake {
     this.take(handedIn);
   }
 
-  /** Forgets what was kept and is not in use: whoever comes next begins anew. */
+  /** Drops unused values: the next user starts anew. */
   forget(): void {
     [this.#network, this.#credentials] = [undefined, undefined];
   }
 
-  /** Tells the person something that went wrong, when they look next. */
+  /** Stores a problem for the user's next look. */
   tell(error: string): void {
     this.#errors = [...this.#errors.filter((one) => one !== error), error].slice(-ERRORS_MAX);
   }
 
-  /** What went wrong since somebody last looked; it stays for whoever looks next. */
+  /** The problems since a user last looked; keeps them for the next look. */
   get recentErrors(): readonly string[] {
     return this.#errors;
   }
 
-  /** What went wrong since somebody last looked. */
+  /** Returns and clears the problems since a user last looked. */
   errors(): readonly string[] {
     const errors = this.#errors;
     this.#errors = [];

@@ -1,5 +1,5 @@
 /**
- * The page by which a person sets a device up, as a phone shows it when it has joined the hotspot. Pure.
+ * The setup page that a phone shows after it has joined the hotspot. Pure.
  *
  * It needs no script, no font and nothing else from anywhere, and works with a screen reader. Names of networks come
  * from strangers: every text is escaped.
@@ -12,7 +12,7 @@ export interface PageContent {
   readonly errors: readonly string[];
   /** Proves that the form is this page's. */
   readonly token: string;
-  /** The network that the device is about to join, once somebody has handed in everything. */
+  /** The network that the device is about to join, after a complete submission. */
   readonly joining?: string;
 }
 
@@ -126,7 +126,7 @@ const CREDENTIALS_FIELD = `<label for="viamconfig">Machine credentials</label>
 <small id="where">The JSON text that the control plane shows for this machine.</small>
 `;
 
-/** Text in HTML, in an attribute as well. Control characters of names are shown as what they are not: a box. */
+/** Text in HTML, in an attribute as well. A box replaces each control character of a name. */
 function escaped(text: string): string {
   // deno-lint-ignore no-control-regex
   return text.replaceAll(/[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g, "\ufffd")

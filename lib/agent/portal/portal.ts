@@ -1,9 +1,9 @@
 /**
- * The captive portal: whatever a phone asks for in the hotspot, it gets the page, which is what makes it show the page by
- * itself. Only `POST /save` does something.
+ * The captive portal: every request of a phone in the hotspot gets the page, which makes phones show it by themselves.
+ * Only `POST /save` has an effect.
  *
- * Promises: a body has at most 64 KiB; forms come from this page (a token in each proves it) and not oftener than a
- * person can send them; no answer holds a password or credentials.
+ * A body has at most 64 KiB; forms come from this page (a token in each proves it) and no more often than a person can
+ * send them; no answer contains a password or credentials.
  */
 
 import { Buffer } from "node:buffer";
@@ -25,7 +25,7 @@ export interface PortalParts {
 }
 
 const BODY_BYTES_MAX = 64 * 1024;
-/** A person fills in a form in more than two seconds; a few may do it at once. */
+/** A person needs more than two seconds for a form; a few may submit at once. */
 const SAVES_PER_MINUTE = 30;
 const MINUTE_MS = 60_000;
 const FORM_MS = 500;
@@ -40,7 +40,7 @@ const FIELDS = [
   ["referrer-policy", "no-referrer"],
 ] as const;
 
-/** Opens the portal. Fails with `unavailable` where another program has the port. */
+/** Opens the portal. Fails with `unavailable` if another program has the port. */
 export async function openPortal(parts: PortalParts): Promise<Port> {
   const portal = new Portal(parts);
   return await openPort({
@@ -56,7 +56,7 @@ class Portal {
   readonly #token = randomBytes(18).toString("base64url");
   #saves: number[] = [];
   #joining: string | undefined;
-  /** The form as it was a moment ago, for those who ask again and again. */
+  /** The recently rendered form, for repeated requests. */
   #form: { readonly body: string; readonly untilMs: number } | undefined;
 
   constructor(private readonly parts: PortalParts) {}
@@ -123,7 +123,7 @@ class Portal {
   }
 }
 
-/** The fields of a form, or nothing where it is too long. */
+/** The fields of a form; `undefined` if it is too long. */
 async function readForm(body: AsyncIterable<Uint8Array>): Promise<URLSearchParams | undefined> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;

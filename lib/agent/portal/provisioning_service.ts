@@ -1,8 +1,8 @@
 /**
- * The published service by which an app sets a device up: `viam.provisioning.v1.ProvisioningService`, without TLS and
- * without keys, for whoever has joined the hotspot.
+ * The published service with which an app sets up a device: `viam.provisioning.v1.ProvisioningService`, without TLS
+ * and without keys, for clients in the hotspot.
  *
- * The Set calls keep what they get; ExitProvisioning has it taken into use.
+ * The Set calls store values; ExitProvisioning submits them.
  */
 
 import { SvcError } from "../../base/error.ts";
