@@ -93,18 +93,16 @@ function answering(cloud: CloudContext): Answering {
     return [...new Set(parts.map(({ id }) => id))];
   };
   return {
-    hosts: async (names, ctx) => {
-      const hosts = await check(names, ctx);
-      const full = hosts.find((host) => (streams.get(host) ?? 0) >= limits.answersPerMachine);
-      if (full !== undefined) {
-        throw overLimit(limits, "answersPerMachine", `${streams.get(full)} answer already`);
-      }
-      return hosts;
-    },
+    hosts: check,
     generationOf: async ({ entity }) => {
       return entity === undefined ? undefined : await new Keys(cloud.store).generation(entity);
     },
     online: (hosts, ctx) => {
+      // Checked and counted in one step: several streams may come at the same moment.
+      const full = hosts.find((host) => (streams.get(host) ?? 0) >= limits.answersPerMachine);
+      if (full !== undefined) {
+        throw overLimit(limits, "answersPerMachine", `${streams.get(full)} answer already`);
+      }
       count(hosts, 1);
       const names = ctx.requestHeader.all(HOST);
       let over = false;

@@ -51,7 +51,10 @@ export interface Answering {
   hosts(names: readonly string[], ctx: CallContext): Awaitable<readonly string[]>;
   /** The generation of the caller's key, for the answerer (`Peer.generation`). */
   generationOf?(caller: Caller): Awaitable<string | undefined>;
-  /** Called when an answerer for these hosts connects; the function that it returns, when it disconnects. */
+  /**
+   * Called when an answerer for these hosts connects, to count or refuse it; the function that it returns, when it
+   * disconnects.
+   */
   online?(hosts: readonly string[], ctx: CallContext): () => void;
 }
 
