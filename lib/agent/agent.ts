@@ -67,6 +67,8 @@ export interface AgentParts {
   readonly host: ReadFiles & WriteFiles;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** From 0 to 1, so that a fleet does not poll all at once. */
+  readonly random?: () => number;
 }
 
 /** `stopped`: it was told to, and so was the runtime. `replaced`: the next agent starts, and takes over what runs. */
@@ -76,7 +78,7 @@ const TICK_MS = 5_000;
 const POLL_MS = 60_000;
 const POLL_MIN_MS = 5_000;
 const RESTART_POLL_MIN_MS = 5_000;
-/** Random share of the interval, so that a fleet does not poll all at once. */
+/** Random share of the interval. */
 const JITTER = 0.05;
 const ANSWER_MS = 15_000;
 /** How long it waits for the first answer if it does not wait for updates. */
@@ -256,7 +258,7 @@ export class Agent {
   }
 
   async #poll(timeoutMs: number, signal: AbortSignal): Promise<void> {
-    const { cloud, clock, logger } = this.#parts;
+    const { cloud, clock, logger, random = Math.random } = this.#parts;
     let intervalMs = POLL_MS;
     try {
       const answer = await cloud.deviceAgentConfig(this.#report(), { timeoutMs, signal });
@@ -279,7 +281,7 @@ export class Agent {
       this.#isOnline = false;
       intervalMs = POLL_MIN_MS * 2;
     }
-    const jitter = 1 + JITTER * (Math.random() * 2 - 1);
+    const jitter = 1 + JITTER * (random() * 2 - 1);
     this.#nextPollMs = clock.monotonicMs() + Math.max(POLL_MIN_MS, intervalMs * jitter);
   }
   #isOnline = false;

@@ -132,11 +132,15 @@ class Run {
     this.#tell(`${pinned ? "pinned" : "released"}: ${this.#latest}.0.0`);
   }
 
+  /** A version dies once: one that dies again and again is rightly given up. */
   #crash(): void {
     const [process] = this.#running;
-    this.#tell(`it dies: ${process?.pid}`);
-    process?.exit(139);
+    if (!process || this.#died.has(process.command.command)) return;
+    this.#died.add(process.command.command);
+    this.#tell(`it dies: ${process.pid}`);
+    process.exit(139);
   }
+  readonly #died = new Set<string>();
 
   #put(version: string): void {
     this.#files.put(pathOf(version), bytesOf(version));
@@ -203,6 +207,7 @@ class Run {
       reboots: { get: () => Promise.resolve(0), set: () => Promise.resolve() },
       alive: () => {},
       configureLogs: () => {},
+      random: this.#random,
     });
     const stop = new AbortController();
     const done = agent.run(stop.signal);
@@ -214,8 +219,8 @@ class Run {
 
   #updater(name: "svc-agent" | "svc-server", files: Files): Updater {
     const fetcher: Fetcher = {
-      fetch: async ({ version, key }) => {
-        await this.#late(20_000);
+      fetch: async ({ version, key }, _, signal) => {
+        await this.#late(20_000, signal);
         this.#put(version);
         const bytes = bytesOf(version);
         return { version, key, file: fileOf(version), sha256: sumOf(bytes), sizeBytes: bytes.length };
@@ -227,7 +232,7 @@ class Run {
     return new Updater({
       ...{ name, files, fetcher, clock: this.#clock, manages: true, random: this.#random },
       record: new UpdateRecord({ name, base: BASE, run: "/run/svc", files, sumOf: sumsOf }),
-      checker: { check: () => this.#late(5_000) },
+      checker: { check: (_path, _build, signal) => this.#late(5_000, signal) },
       logger: new Logs(this.#clock, [(record) => this.#tell(`  ${record.message}`)]).logger("updates"),
     });
   }
@@ -243,8 +248,8 @@ class Run {
   }
 
   /** Takes a random time, up to so long. */
-  async #late(ms: number): Promise<void> {
-    await this.#clock.sleep(ms * this.#random() ** 3);
+  async #late(ms: number, signal?: AbortSignal): Promise<void> {
+    await this.#clock.sleep(ms * this.#random() ** 3, signal);
   }
 
   async #inTime(work: Promise<unknown>): Promise<void> {
