@@ -13,9 +13,6 @@ import type { AnyModel } from "../../lib/resource/registry.ts";
 import type { Values } from "../flags.ts";
 import { begin, EXIT } from "../program.ts";
 
-/** What the help says of an option that is read but has no engine yet. */
-const NOTHING_YET = "In this version it does nothing.";
-
 const FLAGS = [
   flag(
     "config",
@@ -65,7 +62,7 @@ const FLAGS = [
     false,
     "Install this executable as a service of the system, with the file of -config or /etc/svc.json.",
   ),
-  flag("shareddir", "string", "", `Location of static web assets. ${NOTHING_YET}`, "FOLDER"),
+  flag("shareddir", "string", "", "Location of static web assets, served at /static/.", "FOLDER"),
 ] as const;
 
 const PROGRAM = {

@@ -26,14 +26,6 @@ import type { Options } from "./main.ts";
 
 const NAME = "svc-server";
 
-/** The same options, told in the log when they are used. */
-const WITHOUT_ENGINE: readonly { given: (options: Options) => boolean; what: string }[] = [
-  {
-    given: (options) => options.shareddir !== "",
-    what: "-shareddir: there are no static web assets to serve",
-  },
-];
-
 /** Does what `options` say, and gives the exit code. */
 export async function run(
   options: Options,
@@ -68,10 +60,7 @@ export async function run(
 
 function serve(options: Options, registry: Registry, host: Host): Promise<number> {
   const { debug, logFile } = options;
-  return serveMachine({ name: NAME, logFile, debug }, host, ({ logger, stop, ...parts }) => {
-    for (const { given, what } of WITHOUT_ENGINE) {
-      if (given(options)) logger.info(`${what} (not in this version)`);
-    }
+  return serveMachine({ name: NAME, logFile, debug }, host, ({ stop, ...parts }) => {
     const { config: configPath, noTls, webrtc, revealSensitiveConfigDiffs: showConfigDiffs } = options;
     const { allowInsecureCreds: allowInsecureCredentials, disableMdns } = options;
     const { ftdc, webprofile: webProfile, outputTelemetry: telemetry } = options;
@@ -85,6 +74,7 @@ function serve(options: Options, registry: Registry, host: Host): Promise<number
         allowInsecureCredentials,
         untrusted: options.untrustedEnv,
         showConfigDiffs,
+        staticFolder: options.shareddir || undefined,
         diagnostics: { ftdc, webProfile, telemetry },
         network: systemNetwork(host),
         stop,

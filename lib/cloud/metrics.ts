@@ -10,7 +10,7 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import { RobotService } from "../../proto/gen/robot_config_pb.ts";
 import { messageOf } from "../base/error.ts";
 import { field } from "../wire/port/exchange.ts";
-import type { Route } from "../wire/port/routes.ts";
+import { type Route, textAnswer } from "../wire/port/routes.ts";
 import { type Interceptor, pathOf } from "../wire/service.ts";
 import type { CloudContext } from "./context.ts";
 import { Fleet } from "./fleet/fleet.ts";
@@ -43,14 +43,17 @@ export class Metrics {
   /** `key`: the key that readers present; without one nobody may read. */
   route(cloud: CloudContext, key: string | undefined): Route {
     return async ({ method, fields }) => {
-      if (method !== "GET" && method !== "HEAD") return text(405, "/metrics answers GET");
+      if (method !== "GET" && method !== "HEAD") return textAnswer(405, "/metrics answers GET");
       if (!isKey(key, field(fields, "authorization"))) {
-        return text(401, "wanted a header `authorization: Bearer <metrics key>`; see --metrics-key-file");
+        return textAnswer(
+          401,
+          "wanted a header `authorization: Bearer <metrics key>`; see --metrics-key-file",
+        );
       }
       try {
         return { status: 200, contentType: TYPE, body: await this.#page(cloud) };
       } catch (error) {
-        return text(503, messageOf(error));
+        return textAnswer(503, messageOf(error));
       }
     };
   }
@@ -83,8 +86,4 @@ function counter(name: string, help: string, samples: readonly Sample[]): string
 
 function gauge(name: string, help: string, value: number): string[] {
   return [`# HELP ${name} ${help}`, `# TYPE ${name} gauge`, `${name} ${value}`];
-}
-
-function text(status: number, line: string) {
-  return { status, contentType: "text/plain; charset=utf-8", body: `${line}\n` };
 }

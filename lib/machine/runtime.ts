@@ -46,6 +46,8 @@ import type { InternalPart, RobotServiceParts } from "./serve/service.ts";
 import { Sessions } from "./serve/sessions.ts";
 import { shutDown, SHUTDOWN_TIMEOUT_MS, SHUTDOWN_TIMEOUT_VARIABLES, type Stage } from "./serve/shutdown.ts";
 import { Streams } from "./streams/streams.ts";
+import type { Route } from "../wire/port/routes.ts";
+import { staticRoutes } from "../wire/port/static_files.ts";
 import { Tables } from "./serve/tables.ts";
 
 export interface RuntimeOptions {
@@ -62,6 +64,8 @@ export interface RuntimeOptions {
   readonly untrusted?: boolean;
   /** Logs the differences between configurations. */
   readonly showConfigDiffs: boolean;
+  /** The folder with static web assets. */
+  readonly staticFolder?: string;
   readonly diagnostics: DiagnosticsOptions;
   /** Checks the network once, in the background. */
   readonly network?: Network;
@@ -157,7 +161,7 @@ async function start(
     sources: [() => machine.modules?.figures ?? {}],
     ...parts,
   });
-  const { interceptors: outermost, routes } = diagnostics;
+  const { interceptors: outermost } = diagnostics;
   const streams = new Streams({ machine, clock, logger: logs.logger("rdk.streams") });
   const tables = new Tables({ machine, operations, sessions, streams, host, clock, logger, outermost });
   const jobs = new Jobs({ machine, channel: memoryChannel(tables.resources()), clock, logs });
@@ -169,7 +173,7 @@ async function start(
   const announcement = options.mdns ? announcementOf(options, parts) : undefined;
   const port = await MachinePort.open(first.config, {
     tableFor: (guard) => tables.port(robot, guard),
-    http: { restartStatus: restarts.status, routes },
+    http: { restartStatus: restarts.status, routes: await pagesOf(diagnostics, options, parts) },
     noTls: options.noTls,
     webrtc: options.webrtc ?? true,
     joined: (peer, identity) => streams.joined(peer, identity),
@@ -202,6 +206,16 @@ async function start(
     ready,
     close: closing(stages, activities, parts),
   };
+}
+
+/** The pages beside the calls. */
+async function pagesOf(
+  { routes }: Diagnostics,
+  { staticFolder }: RuntimeOptions,
+  { host }: RuntimeParts,
+): Promise<ReadonlyMap<string, Route>> {
+  if (staticFolder === undefined) return routes;
+  return new Map([...routes, ...await staticRoutes(staticFolder, host)]);
 }
 
 /** The parts that a configuration changes. */

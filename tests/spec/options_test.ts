@@ -111,3 +111,32 @@ needingTest(
     }
   },
 );
+
+Deno.test("-shareddir serves the files of a folder to everybody, and nothing outside it", async () => {
+  const folder = await Deno.makeTempDir();
+  const path = await writeConfig({
+    auth: { handlers: [{ type: "api-key", config: { keys: ["k"], k: "secret" } }] },
+  });
+  try {
+    await Deno.mkdir(`${folder}/static`);
+    await Deno.writeTextFile(`${folder}/static/page.html`, "<p>hello");
+    await Deno.writeTextFile(`${folder}/private.txt`, "private");
+    const server = await startServer(path, { args: ["-shareddir", folder] });
+    try {
+      const get = async (at: string) => {
+        const answer = await fetch(`${server.url}${at}`);
+        return [answer.status, answer.headers.get("content-type"), await answer.text()];
+      };
+      assertEquals(await get("/static/page.html"), [200, "text/html; charset=utf-8", "<p>hello"]);
+      assertEquals((await get("/static/%2e%2e%2fprivate.txt"))[0], 404);
+    } finally {
+      await server.stop();
+    }
+    const { code, output } = await run("-config", path, "-shareddir", `${folder}/none`);
+    assertEquals(code, 1);
+    assertStringIncludes(output, `there is no folder "${folder}/none" with static web assets`);
+  } finally {
+    await Deno.remove(path);
+    await Deno.remove(folder, { recursive: true });
+  }
+});

@@ -69,8 +69,3 @@ export function setting(
 export function option(name: string, says: string, tests: string | readonly string[], note?: string): Row {
   return { name, says, tests: [tests].flat(), note, isBuilt: true };
 }
-
-/** An option that is read and does nothing yet, as its help says. */
-export function idleOption(name: string, says: string): Row {
-  return { name, says, tests: [], note: "read; `-help` says that it does nothing yet", isBuilt: false };
-}

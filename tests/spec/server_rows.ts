@@ -1,6 +1,6 @@
 /** The specification of svc-server: what it does, its configuration, its logs and its options. */
 
-import { holds, idleOption, option, type Section, setting } from "./row.ts";
+import { holds, option, type Section, setting } from "./row.ts";
 
 const MAINTENANCE = "lib/machine/graph/maintenance_test.ts: ";
 const MODULES = "lib/machine/modules/modules_test.ts: ";
@@ -361,7 +361,15 @@ export const SERVER: readonly Section[] = [
         ],
         "differs: secrets stay stars, since logs travel",
       ),
-      idleOption("-shareddir", "where static web assets are"),
+      option(
+        "-shareddir",
+        "where static web assets are",
+        [
+          OPTIONS + "-shareddir serves the files of a folder to everybody, and nothing outside it",
+          "lib/wire/port/static_files_test.ts: static files: the files of a folder, with their types, parts and marks",
+        ],
+        "its folder `static`, or itself where it has none, at `/static/`",
+      ),
       option(
         "-untrusted-env",
         "no processes and no shell",

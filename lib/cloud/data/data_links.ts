@@ -4,11 +4,11 @@
 
 import { createHmac } from "node:crypto";
 import { messageOf, SvcError } from "../../base/error.ts";
-import type { Route, RouteAnswer, RouteRequest } from "../../wire/port/routes.ts";
+import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../../wire/port/routes.ts";
 import type { Peer } from "../../wire/service.ts";
 import type { CloudContext } from "../context.ts";
 import { BinaryData } from "./binary_data.ts";
-import { contentAnswer, isSameText } from "../packages/downloads.ts";
+import { isSameText, storedAnswer } from "../packages/downloads.ts";
 import { fileNameOf } from "../../cloud_client/dataset.ts";
 
 const PATH = "/data/v1/files";
@@ -34,27 +34,27 @@ export class DataLinks {
 
   async #answer(request: RouteRequest): Promise<RouteAnswer> {
     const { method, path, query } = request;
-    if (method !== "GET" && method !== "HEAD") return text(405, `${path} answers GET, not ${method}`);
+    if (method !== "GET" && method !== "HEAD") return textAnswer(405, `${path} answers GET, not ${method}`);
     const id = path.slice(PATH.length + 1);
     const expiresMs = Number(query.get("expires"));
     const signature = query.get("signature") ?? "";
     if (!this.#signatures(id, expiresMs).some((wanted) => isSameText(signature, wanted))) {
-      return text(403, "the link is not one that has been handed out here");
+      return textAnswer(403, "the link is not one that has been handed out here");
     }
     if (!(this.cloud.clock.nowMs() < expiresMs)) {
-      return text(403, "the link is no longer good: ask for a new one");
+      return textAnswer(403, "the link is no longer good: ask for a new one");
     }
     try {
       const [item] = await new BinaryData(this.cloud.store).get([id]);
       const name = fileNameOf(item.id, item.fileName, item.fileExt, item.mimeType);
       const content = { ...item, contentType: item.mimeType, cache: "private", name };
-      return contentAnswer(request, this.cloud.files, content, [
+      return storedAnswer(request, this.cloud.files, content, [
         // Keeps a browser from running an upload in the name of this site.
         ["content-security-policy", "sandbox; default-src 'none'"],
         ["x-content-type-options", "nosniff"],
       ]);
     } catch (error) {
-      return text(SvcError.from(error).code === "not_found" ? 404 : 503, messageOf(error));
+      return textAnswer(SvcError.from(error).code === "not_found" ? 404 : 503, messageOf(error));
     }
   }
 
@@ -64,8 +64,4 @@ export class DataLinks {
       createHmac("sha256", secret).update(`${id}\n${expiresMs}`).digest("base64url")
     );
   }
-}
-
-function text(status: number, line: string): RouteAnswer {
-  return { status, contentType: "text/plain; charset=utf-8", body: `${line}\n` };
 }

@@ -12,7 +12,7 @@ import { type ArchiveFile, packed, unpacked, unpackInto } from "../../base/files
 import type { Clock } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
-import type { Route, RouteAnswer, RouteRequest } from "../../wire/port/routes.ts";
+import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../../wire/port/routes.ts";
 import type { Environment, Executor, JobScript, Work } from "./executor.ts";
 import { datasetLine } from "../../cloud_client/dataset.ts";
 import type { Cluster, ClusterState } from "./kubernetes.ts";
@@ -158,19 +158,19 @@ export class KubernetesExecutor implements Executor {
   async #answer({ path, method, body }: RouteRequest): Promise<RouteAnswer> {
     const [secret, what] = path.slice(PATH.length + 1).split("/");
     const work = this.#working.get(secret);
-    if (!work) return text(404, "there is no such job, or it has ended");
+    if (!work) return textAnswer(404, "there is no such job, or it has ended");
     if (what === "input" && method === "GET") {
       return { status: 200, contentType: "application/gzip", body: packed(inputOf(work)) };
     }
-    if (what !== "output" || method !== "PUT") return text(405, "wanted GET input or PUT output");
-    if (work.uploaded) return text(409, "the model is here already");
+    if (what !== "output" || method !== "PUT") return textAnswer(405, "wanted GET input or PUT output");
+    if (work.uploaded) return textAnswer(409, "the model is here already");
     try {
       await unpackInto(this.options.host, join(work.folder, "output"), body, OUTPUT_FILES);
     } catch (error) {
-      return text(400, messageOf(error));
+      return textAnswer(400, messageOf(error));
     }
     work.uploaded = true;
-    return text(200, "taken");
+    return textAnswer(200, "taken");
   }
 }
 
@@ -198,8 +198,4 @@ async function* inputOf({ job, images, read, apiKey }: Work): AsyncGenerator<Arc
 function textFile(path: string, content: string): ArchiveFile {
   const bytes = new TextEncoder().encode(content);
   return { path, bytes: bytes.length, content: [bytes] };
-}
-
-function text(status: number, line: string): RouteAnswer {
-  return { status, contentType: "text/plain; charset=utf-8", body: `${line}\n` };
 }

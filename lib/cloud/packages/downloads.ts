@@ -9,8 +9,9 @@ import { Buffer } from "node:buffer";
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { type Code, messageOf, SvcError } from "../../base/error.ts";
 import type { Fields } from "../../wire/http2/hpack.ts";
+import { contentAnswer } from "../../wire/port/content.ts";
 import { field } from "../../wire/port/exchange.ts";
-import type { Route, RouteAnswer, RouteRequest } from "../../wire/port/routes.ts";
+import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../../wire/port/routes.ts";
 import type { Peer } from "../../wire/service.ts";
 import type { CloudContext } from "../context.ts";
 import type { FileStore } from "../store/files.ts";
@@ -23,7 +24,7 @@ import { type Release, releaseFileName, Releases } from "./releases.ts";
 export type Identify = (fields: Fields, peer: Peer) => Promise<string>;
 
 /** What is handed out, whole. */
-interface Content {
+interface StoredContent {
   readonly sha256: string;
   readonly bytes: number;
   readonly contentType: string;
@@ -86,12 +87,12 @@ export class Downloads {
 
   async #guarded(answer: Route, request: RouteRequest): Promise<RouteAnswer> {
     const { method, path } = request;
-    if (method !== "GET" && method !== "HEAD") return text(405, `${path} answers GET, not ${method}`);
+    if (method !== "GET" && method !== "HEAD") return textAnswer(405, `${path} answers GET, not ${method}`);
     try {
       return await answer(request);
     } catch (thrown) {
       const { code } = SvcError.from(thrown);
-      const answered = text(STATUS[code] ?? 500, messageOf(thrown));
+      const answered = textAnswer(STATUS[code] ?? 500, messageOf(thrown));
       return code === "unauthenticated"
         ? { ...answered, fields: [["www-authenticate", "Bearer"]] }
         : answered;
@@ -118,7 +119,7 @@ export class Downloads {
     // Published machines fetch the whole content at once.
     const whole = request.method === "GET" && field(request.fields, "range") === undefined;
     const checksum = whole ? await this.#checksum(content.sha256) : undefined;
-    return contentAnswer(
+    return storedAnswer(
       request,
       this.cloud.files,
       { ...content, contentType: ARCHIVE_TYPE, cache: "private, no-cache", name: archiveName(one) },
@@ -140,7 +141,7 @@ export class Downloads {
     const { name, platform, createdMs } = one;
     if (found.sig) return await this.#signature(name, one.version, platform, one, createdMs);
     const fixed = version === one.version;
-    return contentAnswer(request, this.cloud.files, {
+    return storedAnswer(request, this.cloud.files, {
       ...one,
       contentType: "application/octet-stream",
       cache: fixed ? "public, max-age=31536000, immutable" : "no-cache",
@@ -200,40 +201,24 @@ export function isSameText(found: string, wanted: string): boolean {
   return a.length === b.length && timingSafeEqual(a, b);
 }
 
-/** The whole content or the requested range. */
-export function contentAnswer(
-  { fields }: RouteRequest,
+/** The whole of a stored content or the requested range, to be saved under its name. */
+export function storedAnswer(
+  request: RouteRequest,
   files: FileStore,
-  { sha256, bytes, contentType, cache, name }: Content,
+  { sha256, bytes, contentType, cache, name }: StoredContent,
   more: Fields,
 ): RouteAnswer {
-  const etag = `"${sha256}"`;
-  const head: Fields = [
-    ["etag", etag],
-    ["accept-ranges", "bytes"],
-    ["cache-control", cache],
-    ["content-disposition", `attachment; filename="${name.replace(/[^\w.+-]/g, "_")}"`],
-    ...more,
-  ];
-  if (listed(field(fields, "if-none-match"), etag)) {
-    return { status: 304, contentType, body: "", fields: head };
-  }
-  const condition = field(fields, "if-range");
-  const range = condition === undefined || condition === etag
-    ? rangeOf(field(fields, "range"), bytes)
-    : undefined;
-  if (range === "unsatisfiable") {
-    const answer = text(416, `the range is beyond the end at ${bytes} bytes`);
-    return { ...answer, fields: [...head, ["content-range", `bytes */${bytes}`]] };
-  }
-  const { from, to } = range ?? { from: 0, to: bytes - 1 };
-  return {
-    status: range ? 206 : 200,
+  return contentAnswer(request, {
+    etag: `"${sha256}"`,
+    bytes,
     contentType,
-    body: part(files.read(sha256, from), to - from + 1),
-    bytes: to - from + 1,
-    fields: range ? [...head, ["content-range", `bytes ${from}-${to}/${bytes}`]] : head,
-  };
+    read: (from) => files.read(sha256, from),
+    fields: [
+      ["cache-control", cache],
+      ["content-disposition", `attachment; filename="${name.replace(/[^\w.+-]/g, "_")}"`],
+      ...more,
+    ],
+  });
 }
 
 /** Throws `not_found` for an item that a key may not see, as if it did not exist. */
@@ -253,42 +238,10 @@ function archiveName({ item, version, platform }: Package): string {
   return `${words.join("-").replace(/[^\w.+-]/g, "_")}.tar.gz`;
 }
 
-/** The first and the last byte; `undefined` for the whole content, also if several ranges are requested. */
-function rangeOf(
-  header: string | undefined,
-  bytes: number,
-): { from: number; to: number } | "unsatisfiable" | undefined {
-  const [, first, last] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(header?.trim() ?? "") ?? [];
-  if (first === undefined || (first === "" && last === "")) return undefined;
-  const from = first === "" ? Math.max(0, bytes - Number(last)) : Number(first);
-  const to = first === "" || last === "" ? bytes - 1 : Math.min(bytes - 1, Number(last));
-  if (first !== "" && last !== "" && Number(last) < from) return undefined;
-  return from > to ? "unsatisfiable" : { from, to };
-}
-
-async function* part(content: AsyncIterable<Uint8Array>, bytes: number): AsyncGenerator<Uint8Array> {
-  let left = bytes;
-  if (left <= 0) return;
-  for await (const chunk of content) {
-    yield chunk.subarray(0, left);
-    if ((left -= chunk.length) <= 0) return;
-  }
-  throw new SvcError("data_loss", `a content ends ${left} bytes too early`);
-}
-
-function listed(header: string | undefined, etag: string): boolean {
-  return header !== undefined &&
-    header.split(",").some((one) => one.trim() === "*" || one.trim().replace(/^W\//, "") === etag);
-}
-
 function nothingAt(path: string): SvcError {
   return new SvcError("not_found", `there is nothing at ${path}`);
 }
 
 function json(value: unknown): RouteAnswer {
   return { status: 200, contentType: "application/json", body: `${JSON.stringify(value, null, 2)}\n` };
-}
-
-function text(status: number, line: string): RouteAnswer {
-  return { status, contentType: "text/plain; charset=utf-8", body: `${line}\n` };
 }

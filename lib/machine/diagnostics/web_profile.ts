@@ -7,7 +7,7 @@
 
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
-import type { Route, RouteAnswer, RouteRequest } from "../../wire/port/routes.ts";
+import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../../wire/port/routes.ts";
 import type { Machine, Node, NodeState } from "../graph/machine.ts";
 import { heapSnapshot, recordAllocations, recordCpu, type Recording } from "./profiler.ts";
 
@@ -47,7 +47,7 @@ export function profileRoutes(parts: WebProfileParts): ReadonlyMap<string, Route
         : await heapSnapshot(clock),
     );
   const pages: [string, Route][] = [
-    ["/debug/pprof/", () => text(200, INDEX)],
+    ["/debug/pprof/", () => textAnswer(200, INDEX.trimEnd())],
     ["/debug/pprof/profile", (request) => one(() => cpu(request))],
     ["/debug/pprof/heap", (request) => one(() => heap(request))],
     ["/debug/graph", () => graph(parts.machine)],
@@ -63,21 +63,21 @@ async function guarded(
   request: RouteRequest,
   audience: Audience,
 ): Promise<RouteAnswer> {
-  if (audience === "nobody") return text(404, `there is nothing at ${path}`);
+  if (audience === "nobody") return textAnswer(404, `there is nothing at ${path}`);
   if (audience === "this computer" && !isLoopback(request.peer.remoteAddress)) {
-    return text(
+    return textAnswer(
       403,
       `${path} answers only callers on the same machine, unless it was started with -webprofile`,
     );
   }
   if (request.method !== "GET" && request.method !== "HEAD") {
-    return text(405, `${path} answers GET, not ${request.method}`);
+    return textAnswer(405, `${path} answers GET, not ${request.method}`);
   }
   try {
     return await page(request);
   } catch (error) {
     const status = SvcError.from(error).code === "invalid_argument" ? 400 : 503;
-    return text(status, chainOf(error));
+    return textAnswer(status, chainOf(error));
   }
 }
 
@@ -152,8 +152,4 @@ function graph({ nodes }: Pick<Machine, "nodes">): RouteAnswer {
 
 function json(body: string): RouteAnswer {
   return { status: 200, contentType: "application/json", body };
-}
-
-function text(status: number, line: string): RouteAnswer {
-  return { status, contentType: "text/plain; charset=utf-8", body: `${line.trimEnd()}\n` };
 }

@@ -61,7 +61,7 @@ export class Routes {
       signal: body.signal,
     };
     this.#answer(asked)
-      .catch((error) => text(500, `cannot answer ${method} ${path}: ${messageOf(error)}`))
+      .catch((error) => textAnswer(500, `cannot answer ${method} ${path}: ${messageOf(error)}`))
       .then((answer) => send(response, answer, asked))
       .finally(() => body.over());
     return body;
@@ -73,21 +73,27 @@ export class Routes {
     if (route) return await route(request);
     const isPage = path === "/" || (path === "/restart_status" && this.options.restartStatus !== undefined);
     if (isPage && method !== "GET" && method !== "HEAD") {
-      return text(405, `${path} answers GET, not ${method}`);
+      return textAnswer(405, `${path} answers GET, not ${method}`);
     }
     if (path === "/") {
-      return text(200, "This is svc-server, a machine; reach it with a client library at this address.");
+      return textAnswer(
+        200,
+        "This is svc-server, a machine; reach it with a client library at this address.",
+      );
     }
     if (isPage) return await this.#restartStatus(peer);
-    if (!/^\/[\w.]+\/\w+$/.test(path)) return text(404, `there is nothing at ${path}`);
+    if (!/^\/[\w.]+\/\w+$/.test(path)) return textAnswer(404, `there is nothing at ${path}`);
     if (method !== "POST") {
-      return text(405, `${path} looks like a gRPC method, which answers POST, not ${method}`);
+      return textAnswer(405, `${path} looks like a gRPC method, which answers POST, not ${method}`);
     }
     const type = field(request.fields, "content-type") ?? "";
     if (type.startsWith("application/grpc")) {
-      return text(415, "gRPC takes HTTP/2; over this connection use gRPC-web");
+      return textAnswer(415, "gRPC takes HTTP/2; over this connection use gRPC-web");
     }
-    return text(415, `content type is "${type}", wanted application/grpc-web or application/grpc-web-text`);
+    return textAnswer(
+      415,
+      `content type is "${type}", wanted application/grpc-web or application/grpc-web-text`,
+    );
   }
 
   #routeFor(path: string): Route | undefined {
@@ -102,7 +108,9 @@ export class Routes {
   }
 
   async #restartStatus(peer: Peer): Promise<RouteAnswer> {
-    if (!isOnThisMachine(peer)) return text(403, "/restart_status answers only callers on the same machine");
+    if (!isOnThisMachine(peer)) {
+      return textAnswer(403, "/restart_status answers only callers on the same machine");
+    }
     return {
       status: 200,
       contentType: "application/json",
@@ -116,7 +124,8 @@ function split(target: string): [path: string, query: string] {
   return at < 0 ? [target, ""] : [target.slice(0, at), target.slice(at + 1)];
 }
 
-function text(status: number, line: string): RouteAnswer {
+/** A line of text as the answer. */
+export function textAnswer(status: number, line: string): RouteAnswer {
   return { status, contentType: "text/plain; charset=utf-8", body: `${line}\n` };
 }
 
