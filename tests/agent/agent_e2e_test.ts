@@ -82,7 +82,7 @@ deviceTest("what never gets ready is given up", async (device) => {
   await device.until("refused: 2.0.0", ({ versions }) => versions["svc-server"].refused?.version === "2.0.0");
   await device.configure({});
   await device.runsWell("1.0.0");
-  assertMatch(await device.log(), /did not get ready within 1 minutes and is killed/);
+  assertMatch(await device.log(), /was not ready within 1 minutes and is killed/);
 });
 
 deviceTest("the runtime outlives its agent, and does what is set", async (device) => {

@@ -1,8 +1,8 @@
 /**
- * Who this machine is to the cloud: the `cloud` section of the credentials file, or three environment variables.
+ * The machine's identity at the cloud: the `cloud` section of the credentials file, or four environment variables.
  *
- * The runtime reads the same file, so what else is in it is left alone. Errors name the file and the key and never
- * show a secret.
+ * The runtime reads the same file, so this reader ignores the file's other sections. Errors name the file and the key,
+ * and never show a secret.
  */
 
 import type { Environment } from "../../base/host.ts";
@@ -15,11 +15,11 @@ import { Secret, secret } from "../../base/secret.ts";
 export interface Credentials {
   /** `https://host:port`. */
   readonly appAddress: string;
-  /** Of the machine's part. */
+  /** Id of the machine's part. */
   readonly id: string;
   readonly login: {
     readonly type: "api-key" | "robot-secret";
-    /** The id of the key, or that of the part. */
+    /** Id of the key; for a secret, id of the part. */
     readonly entity: string;
     readonly payload: Secret;
   };
@@ -31,7 +31,7 @@ const cloudRow = object({
   appAddress: full("address of the cloud").required(),
   id: full("id of the machine's part").required(),
   apiKey: object({ id: full("id of the key").required(), key: secret("the key itself").required() }),
-  secret: secret("the part's secret, where there is no API key"),
+  secret: secret("the part's secret, if there is no API key"),
 }).with((cloud, at) => {
   const { apiKey, appAddress, id } = cloud;
   if (apiKey && !apiKey.key) return at.at("api_key").at("key").error("found an empty text, wanted the key");
@@ -63,8 +63,8 @@ export function parseCredentials(bytes: Uint8Array, file: string): Credentials {
 type ReadHost = ReadFiles & Environment;
 
 /**
- * The credentials in the file or, where there is none, in `SVC_API_KEY_ID`, `SVC_API_KEY`, `SVC_PART_ID` and
- * `SVC_APP_ADDRESS`. Throws `not_found` where there are neither, `invalid_argument` where they are no good.
+ * The credentials in the file; without a file, those in `SVC_API_KEY_ID`, `SVC_API_KEY`, `SVC_PART_ID` and
+ * `SVC_APP_ADDRESS`. Throws `not_found` if both are missing, `invalid_argument` if the file is unusable.
  */
 export async function readCredentials(host: ReadHost, path: string): Promise<Credentials> {
   let bytes: Uint8Array;
@@ -88,10 +88,10 @@ function credentialsOf(env: (name: string) => string | undefined): Credentials |
   return { appAddress, id, login: { type: "api-key", entity, payload: new Secret(key) } };
 }
 
-/** For its owner alone. */
+/** Only the owner may read it. */
 const MODE = 0o600;
 
-/** Writes a document as it is, once it is known to be good: whole or not at all, whatever the power does. */
+/** Checks a document, then writes it unchanged. A power loss leaves the old file or the new one. */
 export async function writeCredentials(
   host: WriteFiles,
   path: string,

@@ -1,11 +1,11 @@
 /**
- * The settings an agent works with: built-in < manufacturer defaults < cloud.
+ * The agent's settings, in rising precedence: built-in defaults, manufacturer defaults, the cloud.
  *
- * Promises: one bad value never costs another. A key (or an entry of `additional_networks`) that cannot be taken
- * keeps the last value that could, or else its default, and is reported with its path; what stands beside it
- * applies. `decideSettings` is pure; what it says was good is kept in a file that survives a power loss.
+ * One bad value never affects another. A key (or an entry of `additional_networks`) with a bad value keeps its last
+ * good value, or else its default, and the bad value is reported with its path. `decideSettings` is pure; its caller
+ * stores the good values in a file that survives a power loss.
  *
- * The room owns what an agent is told: its credentials, and the settings of the device with their defaults.
+ * The room owns the agent's inputs: its credentials, and the settings of the device with their defaults.
  */
 
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
@@ -41,19 +41,19 @@ export interface AgentSettings {
   readonly system: SystemSettings;
 }
 
-/** What one source says, by section and published key; nothing in it is bad. */
+/** The values of one source, by section and published key; all of them are valid. */
 export type Layer = { readonly [section: string]: JsonObject };
 
-/** What was good the last time. */
+/** The values of the last decision, which stand in for unreadable or bad ones. */
 export interface LastGood {
   readonly defaults: Layer;
   readonly cloud: Layer;
 }
 
 export interface SettingsInput {
-  /** The manufacturer's defaults as they were read; `undefined`: they could not be, so the last good ones count. */
+  /** The manufacturer's defaults; `undefined` if they cannot be read, so that the last good ones apply. */
   readonly defaults?: Json;
-  /** The cloud's sections; `undefined`: it has not been heard, so the last good ones count. */
+  /** The cloud's sections; `undefined` until the cloud has answered, so that the last good ones apply. */
   readonly cloud?: Json;
   readonly lastGood?: LastGood;
 }
@@ -64,7 +64,7 @@ export interface Decided {
   readonly lastGood: LastGood;
 }
 
-/** Never throws: whatever comes in, there are settings to work with. */
+/** Never throws: every input gives usable settings. */
 export function decideSettings({ defaults, cloud, lastGood }: SettingsInput): Decided {
   const problems: Problem[] = [];
   const good: LastGood = {
@@ -74,7 +74,7 @@ export function decideSettings({ defaults, cloud, lastGood }: SettingsInput): De
   return { settings: merge(good, new Place("", problems)), problems, lastGood: good };
 }
 
-/** Everything wrong with what a machine's configuration has under `agent`, the versions that it chooses left out. */
+/** The problems in the `agent` section of a machine's configuration, except in the versions that it chooses. */
 export function settingsProblems(agent: unknown): Problem[] {
   const problems: Problem[] = [];
   if (agent === undefined || agent === null) return problems;
@@ -87,9 +87,9 @@ type Section = keyof typeof SECTIONS;
 
 const SECTION_NAMES = [...Object.keys(SECTIONS), NETWORKS];
 
-/** What of a source can be taken, the last good values standing in for what cannot. */
+/** The good values of a source; the last good value replaces a bad one. */
 function goodLayer(source: unknown, last: Layer, at: Place): Layer {
-  // What comes from the file of last good values is checked like everything else: another version wrote it.
+  // The stored values are checked again: another version of the agent may have written them.
   if (source === undefined) source = last;
   if (!isObject(source)) {
     at.wanted("an object", source);
@@ -97,7 +97,7 @@ function goodLayer(source: unknown, last: Layer, at: Place): Layer {
   }
   const given = source as Record<string, unknown>;
   for (const key of Object.keys(given).filter((one) => !SECTION_NAMES.includes(one))) {
-    // The cloud resolves it; devices never need it.
+    // The cloud resolves this key; devices never need it.
     if (key !== "version_control") warnUnknown(key, SECTION_NAMES, at);
   }
   const layer: Record<string, JsonObject> = {};
@@ -115,7 +115,7 @@ function goodLayer(source: unknown, last: Layer, at: Place): Layer {
 
 interface Rows {
   readonly names: readonly string[];
-  /** The row and the published name of a key as somebody wrote it. */
+  /** The row and the published name for a key, in any accepted spelling. */
   find(key: string): { readonly name: string; readonly row: Row<unknown> } | undefined;
 }
 
@@ -128,7 +128,7 @@ function goodSection(values: JsonObject, last: JsonObject, rows: Rows, at: Place
       warnUnknown(key, rows.names, at);
       continue;
     }
-    // The published rule: what is empty says nothing. False and an empty entry of a list are not.
+    // The published rule: an empty value counts as not set. False and empty entries of a list are values.
     if (saysNothing(value) || (names.has(known.name) && key !== known.name)) continue;
     names.add(known.name);
     const probe = new Place(at.at(key).path);
@@ -170,7 +170,7 @@ function warnUnknown(key: string, known: readonly string[], at: Place): void {
 function merge({ defaults, cloud }: LastGood, at: Place): AgentSettings {
   const section = <N extends Section>(name: N) => {
     const merged: JsonObject = { ...defaults[name], ...cloud[name] };
-    // Entries of an object of the user's own keys are merged one by one.
+    // Merges objects whose keys the user chooses entry by entry.
     for (const [key, value] of Object.entries(merged)) {
       const below = defaults[name]?.[key];
       if (isObject(value) && isObject(below)) merged[key] = { ...below, ...value } as JsonObject;
@@ -188,7 +188,7 @@ function merge({ defaults, cloud }: LastGood, at: Place): AgentSettings {
   };
 }
 
-/** A device that reboots before it has tried its hotspot never gets a user that way. */
+/** Ensures that the hotspot starts before the offline reboot; otherwise nobody could use the hotspot. */
 function together(network: NetworkSettings, at: Place): NetworkSettings {
   const { deviceRebootAfterOfflineMs: rebootMs, offlineBeforeStartingHotspotMs: hotspotMs } = network;
   if (rebootMs > 0 && rebootMs <= hotspotMs) {
@@ -200,7 +200,7 @@ function together(network: NetworkSettings, at: Place): NetworkSettings {
   return network;
 }
 
-/** The old provisioning file has the keys of the network section at its top. */
+/** The old provisioning file has the keys of the network section at its top level. */
 function withSections(json: Json | undefined): Json | undefined {
   if (!isObject(json) || SECTION_NAMES.some((name) => name in json)) return json;
   const network = rowsOf("network_configuration");
@@ -209,10 +209,12 @@ function withSections(json: Json | undefined): Json | undefined {
     : json;
 }
 
-/** Far more than any device needs; a larger file is something else by mistake. */
+/** Far above any real defaults file. */
 const DEFAULTS_BYTES_MAX = 1024 * 1024;
 
-/** Reads the manufacturer's defaults, comments allowed. No file is the same as an empty one; a bad one is told. */
+/**
+ * Reads the manufacturer's defaults, comments allowed. A missing file counts as an empty one; a bad file is a problem.
+ */
 export async function readDefaults(
   host: ReadFiles,
   path: string,
@@ -237,21 +239,21 @@ export async function readDefaults(
 
 type KeepHost = ReadFiles & WriteFiles;
 
-/** It holds passwords. */
+/** The file holds passwords. */
 const MODE = 0o600;
 
-/** What was good the last time, as far as it can be read: without it the cloud is asked again. */
+/** Reads the last good values; `undefined` if there are none, and the cloud's next answer replaces them. */
 export async function readLastGood(host: KeepHost, base: string): Promise<LastGood | undefined> {
   try {
     const json: unknown = JSON.parse(await host.readTextFile(keptAt(base)));
     if (isObject(json) && isObject(json.defaults) && isObject(json.cloud)) return json as unknown as LastGood;
   } catch {
-    // There is none, or none that can be used: both are the same to the caller.
+    // A missing file and an unusable file are the same to the caller.
   }
   return undefined;
 }
 
-/** Replaces it so that a power loss leaves the old or the new. Throws where it cannot be written. */
+/** Replaces the file; a power loss leaves the old one or the new one. Throws if it cannot write. */
 export async function writeLastGood(host: KeepHost, base: string, lastGood: LastGood): Promise<void> {
   await host.makeFolder(`${base}/state`);
   await host.writeFile(keptAt(base), JSON.stringify(lastGood), { mode: MODE });

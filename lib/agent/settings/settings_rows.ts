@@ -1,8 +1,8 @@
 /**
- * The settings of the agent: a row for each published key, with its type, default and range.
+ * The agent's settings: a row for each published key, with its type, default and range.
  *
- * Owns the published names, those with the vendor's word in them included; the neutral spelling of such a key and
- * the keys of the old provisioning file are taken too. What concerns several keys at once is in `settings.ts`.
+ * The published names contain the vendor's word. The rows also accept the neutral spelling of such a key, and the keys
+ * of the old provisioning file. Rules that concern several keys are in `settings.ts`.
  */
 
 import {
@@ -22,10 +22,10 @@ import {
 import { Secret, secret } from "../../base/secret.ts";
 
 const MINUTE_MS = 60_000;
-/** Of the name of a Wi-Fi network (IEEE 802.11). */
+/** Limit of a Wi-Fi network's name (IEEE 802.11). */
 export const SSID_BYTES_MAX = 32;
 const INTERFACE_LENGTH_MAX = 15;
-/** Ten years: what is longer is a slip of the pen, and no timer takes it. */
+/** Ten years: a longer time is a typing error, and timers cannot hold it. */
 const MINUTES_MAX = 10 * 366 * 24 * 60;
 
 /** A time in minutes, fractions allowed, or in Go's syntax (`1h20m30s`); decoded to milliseconds. */
@@ -48,11 +48,11 @@ function minutes(doc: string, { min = 0 } = {}): Row<number | undefined> {
   });
 }
 
-/** A text of at most so many bytes; a longer one is cut, and said so. */
+/** Cuts a text to `bytesMax` bytes, with a warning. */
 function cutTo(bytesMax: number, value: string, at: Place): string {
   const bytes = new TextEncoder().encode(value);
   if (bytes.length <= bytesMax) return value;
-  at.warn(`found ${bytes.length} bytes, wanted at most ${bytesMax}: cut to them`);
+  at.warn(`found ${bytes.length} bytes, wanted at most ${bytesMax}; the rest is cut off`);
   let end = bytesMax;
   while ((bytes[end] & 0xc0) === 0x80) end--;
   return new TextDecoder().decode(bytes.subarray(0, end));
@@ -62,16 +62,22 @@ const START_TIMEOUT_MINUTES_MIN = 1;
 
 const advancedShape = {
   debug: bool("debug level for the agent's own log"),
-  waitForUpdateCheck: bool("wait for a network and a look for updates before the runtime is started"),
+  waitForUpdateCheck: bool("wait for a network and an update check before the runtime starts"),
   disableRuntime: bool("do not run the runtime").key("disable_viam_server").aka("disable_svc_server"),
   disableNetworkConfiguration: bool("leave networks, hotspot and additional networks alone"),
   disableSystemConfiguration: bool("leave the system's settings alone"),
   disableLogDeduplication: bool("write every repeated line"),
-  runtimeStartTimeoutMs: minutes("a runtime that has not started by then is killed and started again")
+  runtimeStartTimeoutMs: minutes(
+    "time after which a runtime that has not started is killed and started again",
+  )
     .default(10 * MINUTE_MS)
     .with((ms, at) => {
       if (ms >= START_TIMEOUT_MINUTES_MIN * MINUTE_MS) return ms;
-      at.warn(`found ${ms / MINUTE_MS} minutes, wanted at least ${START_TIMEOUT_MINUTES_MIN}: taken as that`);
+      at.warn(
+        `found ${
+          ms / MINUTE_MS
+        } minutes, wanted at least ${START_TIMEOUT_MINUTES_MIN}, which applies instead`,
+      );
       return START_TIMEOUT_MINUTES_MIN * MINUTE_MS;
     })
     .key("viam_server_start_timeout_minutes").aka("svc_server_start_timeout_minutes"),
@@ -91,27 +97,30 @@ const advancedShape = {
 const networkShape = {
   manufacturer: text("shown on the provisioning page").default("svc"),
   model: text("shown on the provisioning page").default("custom"),
-  fragmentId: text("what machines are set up with by the provisioning app").default(""),
-  hotspotInterface: text("wifi device that is managed; empty: the first one").default("")
+  fragmentId: text("fragment that the provisioning app sets machines up with").default(""),
+  hotspotInterface: text("managed Wi-Fi device; empty: the first one").default("")
     .with(interfaceName),
-  hotspotPrefix: text("what the hotspot's name begins with; the host name follows").default("svc-setup"),
-  hotspotPassword: secret("wifi password of the hotspot").with(passphrase).default(new Secret("svcsetup")),
+  hotspotPrefix: text("beginning of the hotspot's name; the host name follows").default("svc-setup"),
+  hotspotPassword: secret("Wi-Fi password of the hotspot").with(passphrase).default(new Secret("svcsetup")),
   hotspotSsid: text("whole name of the hotspot; empty: prefix and host name").default("")
     .with((ssid, at) => cutTo(SSID_BYTES_MAX, ssid, at)),
   disableCaptivePortalRedirect: bool("only names ending in .setup lead to the device").aka(
     "disable_dns_redirect",
   ),
-  turnOnHotspotIfWifiHasNoInternet: bool("try every network and count only as online with internet").aka(
+  turnOnHotspotIfWifiHasNoInternet: bool("try every network, and count as online only with internet").aka(
     "roaming_mode",
   ),
-  wifiPowerSave: bool("power saving of all managed wifi; unset: as the system has it"),
-  offlineBeforeStartingHotspotMs: minutes("offline for this long, the hotspot comes up", { min: 1 })
+  wifiPowerSave: bool("power saving of all managed Wi-Fi devices; unset: as the system has it"),
+  offlineBeforeStartingHotspotMs: minutes("time offline after which the hotspot starts", { min: 1 })
     .default(2 * MINUTE_MS).key("offline_before_starting_hotspot_minutes").aka("offline_timeout"),
-  userIdleMs: minutes("a user who does nothing for this long is gone", { min: 1 })
+  userIdleMs: minutes("idle time after which a user counts as gone", { min: 1 })
     .default(5 * MINUTE_MS).key("user_idle_minutes").aka("user_timeout"),
-  retryConnectionTimeoutMs: minutes("after this long the hotspot goes down to try networks again", { min: 1 })
+  retryConnectionTimeoutMs: minutes(
+    "time after which the hotspot stops so that the agent tries networks again",
+    { min: 1 },
+  )
     .default(10 * MINUTE_MS).key("retry_connection_timeout_minutes").aka("fallback_timeout"),
-  deviceRebootAfterOfflineMs: minutes("offline for this long, the device is rebooted; 0: never")
+  deviceRebootAfterOfflineMs: minutes("time offline after which the device reboots; 0: never")
     .default(0)
     .with((ms, at) => ms === 0 || ms >= MINUTE_MS ? ms : at.wanted("0 or at least 1 minute", ms / MINUTE_MS))
     .key("device_reboot_after_offline_minutes"),
@@ -122,15 +131,15 @@ const networkShape = {
 
 const AUTOMATIC = "auto";
 
-/** One of `additional_networks`; it is taken or left as a whole. */
+/** One entry of `additional_networks`, valid or rejected as a whole. */
 export const additionalNetworkRow = object({
   type: choice("kind of network", ["wifi", "wired"]).required(),
   interface: text().default("").with(interfaceName),
-  ssid: text("name of a wifi").default("").with((ssid, at) => {
+  ssid: text("name of a Wi-Fi network").default("").with((ssid, at) => {
     const { length } = new TextEncoder().encode(ssid);
     return length <= SSID_BYTES_MAX ? ssid : at.wanted(`at most ${SSID_BYTES_MAX} bytes`, ssid);
   }),
-  psk: secret("passkey of a wifi; empty: an open one").with(passphrase),
+  psk: secret("passkey of a Wi-Fi network; empty: an open one").with(passphrase),
   priority: integer("the highest is tried first", { min: -999, max: 999 }).default(0),
   ipv4Address: text('address and prefix length, such as "192.168.1.5/24", or "auto"').default(AUTOMATIC)
     .with((address, at) => {
@@ -144,14 +153,16 @@ export const additionalNetworkRow = object({
   ipv4RouteMetric: integer("the lowest is preferred; 0: 100 wired, 600 wifi", { min: 0, max: 2 ** 32 - 1 })
     .default(0),
 }).with((network, at) => {
-  if (network.type === "wifi" && network.ssid === "") return at.at("ssid").wanted("the name of the wifi", "");
+  if (network.type === "wifi" && network.ssid === "") {
+    return at.at("ssid").wanted("the name of the Wi-Fi network", "");
+  }
   return network;
 });
 
 const systemShape = {
-  journaldSystemMaxUseMb: journalLimit("disk space for kept logs in MB; -1: leave it alone")
+  journaldSystemMaxUseMb: journalLimit("disk space for persistent logs in MB; -1: leave it alone")
     .key("logging_journald_system_max_use_megabytes"),
-  journaldRuntimeMaxUseMb: journalLimit("space for passing logs in MB; -1: leave it alone")
+  journaldRuntimeMaxUseMb: journalLimit("space for volatile logs in MB; -1: leave it alone")
     .key("logging_journald_runtime_max_use_megabytes"),
   journaldStorage: choice("where the journal is kept; unset: as the system has it", [
     "persistent",
@@ -170,7 +181,7 @@ const systemShape = {
     ),
 };
 
-/** The sections whose keys are known; `additional_networks` has keys of the user's choice. */
+/** The sections with known keys; the user chooses the keys of `additional_networks`. */
 export const SECTIONS = {
   advanced_settings: { shape: advancedShape, row: object(advancedShape) },
   network_configuration: { shape: networkShape, row: object(networkShape) },
@@ -206,7 +217,7 @@ function interfaceName(name: string, at: Place): string | undefined {
   return fits ? name : at.wanted(`a device such as "wlan0", at most ${INTERFACE_LENGTH_MAX} letters`, name);
 }
 
-/** Does not show what was found. */
+/** Checks a passphrase; the error does not show it. */
 function passphrase(key: Secret, at: Place): Secret | undefined {
   const text = key.reveal();
   return isPassphrase(text)
@@ -214,7 +225,7 @@ function passphrase(key: Secret, at: Place): Secret | undefined {
     : at.error(`found ${text.length} characters, wanted 8 to 63, or 64 hexadecimal digits`);
 }
 
-/** What WPA takes: 8 to 63 bytes of text, or the key itself as 64 hexadecimal digits. */
+/** The keys that WPA accepts: 8 to 63 bytes of text, or the key itself as 64 hexadecimal digits. */
 export function isPassphrase(text: string): boolean {
   const { length } = new TextEncoder().encode(text);
   // deno-lint-ignore no-control-regex

@@ -182,7 +182,7 @@ Deno.test("ranges: what is out of them is told with its path, and what to write"
     [
       "network_configuration",
       { hotspot_ssid: "x".repeat(40) },
-      "found 40 bytes, wanted at most 32: cut to them",
+      "found 40 bytes, wanted at most 32; the rest is cut off",
     ],
     [
       "network_configuration",

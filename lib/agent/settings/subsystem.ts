@@ -1,15 +1,16 @@
 /**
- * A part of the system that the agent brings to what its settings want: journald, upgrades of the system, networks.
+ * A part of the system that the agent keeps in line with its settings: journald, system upgrades, networks.
  */
 
 import type { AgentSettings } from "./settings.ts";
 
 export interface Subsystem {
-  /** What the log calls it. */
+  /** The name in the log. */
   readonly name: string;
   /**
-   * Brings the system to what the settings want: with every change of them, and every few minutes, for others change
-   * systems too. Throws what cannot be done, which is told in the log and the status, and hinders nothing else.
+   * Brings the system in line with the settings. The agent calls it at every change of the settings, and every few
+   * minutes, because others change systems too. If it throws, the agent shows the error in its log and status and
+   * continues with the next subsystem.
    */
   apply(settings: AgentSettings, signal: AbortSignal): Promise<void>;
   close(): Promise<void>;

@@ -1,8 +1,8 @@
 /**
- * The agent's own door for people at the device: a socket in its folder that only its user can open.
+ * The agent's control socket for people at the device; only the agent's own user can open it.
  *
- * One JSON line asks, one answers. The socket is also what tells that an agent is at work: a second one in the same
- * folder finds it and does not start.
+ * A request is one line of JSON, and so is its answer. The socket also shows that an agent is at work: a second agent
+ * in the same folder finds it and refuses to start.
  */
 
 import { connect, createServer, type Server, type Socket } from "node:net";
@@ -14,12 +14,12 @@ import { isObject, type Json } from "../../base/schema/schema.ts";
 import type { BinaryName } from "../update/release.ts";
 import type { AgentStatus } from "./status.ts";
 
-/** What can be asked of an agent. */
+/** What people can ask an agent for. */
 export interface Controlled {
   readonly status: AgentStatus;
-  /** Goes back to the version before. Throws where there is none. */
+  /** Returns to the previous version. Throws if there is none. */
   rollback(name: BinaryName): Promise<void>;
-  /** Has it end, as a signal would. */
+  /** Ends the agent, as a signal does. */
   stop(): void;
 }
 
@@ -28,13 +28,13 @@ const PRESENT_MS = 3_000;
 const LINE_CHARS_MAX = 256 * 1024;
 const NAMES: readonly BinaryName[] = ["svc-agent", "svc-server"];
 
-/** Where the socket is; on Windows a pipe. */
+/** The path of the socket; on Windows, of a named pipe. */
 export function socketOf(base: string, os: string): string {
   if (os !== "windows") return join(base, "state", "agent.sock");
   return `\\\\.\\pipe\\svc-agent-${base.replaceAll(/[^\w]+/g, "_")}`;
 }
 
-/** Opens the door. Throws `already_exists` where another agent works in this folder. */
+/** Opens the socket. Throws `already_exists` if another agent works in this folder. */
 export async function openControl(
   files: WriteFiles,
   path: string,
@@ -50,7 +50,7 @@ export async function openControl(
   const isFile = !path.startsWith("\\\\");
   if (isFile) {
     await files.makeFolder(dirname(path));
-    // Left behind by an agent that did not end in order.
+    // A killed agent has left this socket behind.
     await files.remove(path);
   }
   const sockets = new Set<Socket>();
@@ -71,17 +71,17 @@ export async function openControl(
   };
 }
 
-/** The status of the agent behind the socket; throws `not_found` where none answers. */
+/** The status of the agent behind the socket. Throws `not_found` if no agent answers. */
 export async function askStatus(path: string, clock: Clock): Promise<AgentStatus> {
   return await ask(path, { do: "status" }, clock) as unknown as AgentStatus;
 }
 
-/** Has the agent go back to the version before. Throws `not_found` where none answers. */
+/** Tells the agent to return to the previous version. Throws `not_found` if no agent answers. */
 export async function askRollback(path: string, name: BinaryName, clock: Clock): Promise<void> {
   await ask(path, { do: "rollback", name }, clock);
 }
 
-/** Has the agent end; it says so before it does. Throws `not_found` where none answers. */
+/** Tells the agent to end; it confirms before it ends. Throws `not_found` if no agent answers. */
 export async function askStop(path: string, clock: Clock): Promise<void> {
   await ask(path, { do: "stop" }, clock);
 }
@@ -101,7 +101,7 @@ async function ask(path: string, request: Json, clock: Clock, withinMs = ANSWER_
     const { value, error } = JSON.parse(line ?? "{}") as { value?: Json; error?: string };
     if (error !== undefined) throw new SvcError("failed_precondition", error);
     if (value === undefined) {
-      throw new SvcError("unavailable", `the agent at ${path} ended while it was asked`);
+      throw new SvcError("unavailable", `the agent at ${path} ended before it answered`);
     }
     return value;
   } finally {
@@ -111,8 +111,8 @@ async function ask(path: string, request: Json, clock: Clock, withinMs = ANSWER_
 }
 
 /**
- * Whether an agent is behind the socket. One that was killed may have left its socket to what it had started, which
- * takes connections and never answers.
+ * Whether an agent answers behind the socket. The children of a killed agent may have inherited its socket, which then
+ * accepts connections and never answers.
  */
 async function isAnswered(path: string, clock: Clock): Promise<boolean> {
   try {
@@ -131,7 +131,7 @@ async function answer(socket: Socket, controlled: Controlled, clock: Clock): Pro
     const reply = await replyTo(line, controlled).catch((error) => ({ error: chainOf(error) }));
     socket.end(`${JSON.stringify(reply)}\n`);
   } catch {
-    // Whoever asked has gone.
+    // The client has gone.
   } finally {
     late();
   }
@@ -156,7 +156,7 @@ async function replyTo(line: string, controlled: Controlled): Promise<{ value: u
   );
 }
 
-/** Up to the first newline; nothing where the socket ends before, or the line is endless. */
+/** The text before the first newline; `undefined` if the connection ends before it, or the line is too long. */
 function firstLine(socket: Socket): Promise<string | undefined> {
   return new Promise((resolve) => {
     let text = "";

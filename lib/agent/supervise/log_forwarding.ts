@@ -1,8 +1,8 @@
 /**
- * The system's journal on its way to the cloud (`forward_system_logs`).
+ * Forwards the system's journal to the cloud (`forward_system_logs`).
  *
- * What journalctl follows goes straight to the queue of the agent's logs, not to the agent's own output, which is in
- * that journal. The place up to which it went is kept, so that a restart neither loses nor repeats; bursts are cut.
+ * Entries go straight to the queue of the agent's logs, not to the agent's own output, which is itself in that journal.
+ * A stored cursor prevents loss and repetition after a restart. Bursts are cut.
  */
 
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
@@ -19,15 +19,15 @@ export interface ForwardingParts {
   readonly processes: ProcessHost;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** To the cloud. */
+  /** Takes entries for the cloud. */
   readonly send: Sink;
   /** The agent's folder. */
   readonly base: string;
-  /** How the journal calls the agent and what it runs: their logs go to the cloud by themselves. */
+  /** The journal's identifiers of the agent and of its children, whose logs reach the cloud directly. */
   readonly own: readonly string[];
 }
 
-/** On the whole more than that in a second is left out, and how much is told. */
+/** Average limit; the forwarding drops entries above it and logs their number. */
 const PER_SECOND_MAX = 100;
 const CURSOR_MS = 30_000;
 const RESTART_MS = 10_000;
@@ -65,9 +65,9 @@ export class LogForwarding implements Subsystem {
           process = await this.#start();
           const { code } = await this.#follow(process, wants);
           if (over.signal.aborted) return;
-          this.parts.logger.warn(`journalctl ended with exit code ${code}, it is started again`);
+          this.parts.logger.warn(`journalctl ended with exit code ${code}; it starts again`);
         } catch (error) {
-          if (!told) this.parts.logger.warn(`the system's logs cannot be followed: ${chainOf(error)}`);
+          if (!told) this.parts.logger.warn(`cannot follow the system's logs: ${chainOf(error)}`);
           told = true;
         }
         await this.parts.clock.sleep(RESTART_MS, over.signal).catch(() => {});
@@ -80,7 +80,7 @@ export class LogForwarding implements Subsystem {
     };
   }
 
-  /** From where it went the last time; at first, from now on. */
+  /** Starts after the stored cursor; the first time, from now on. */
   async #start(): Promise<RunningProcess> {
     const { files, processes, base } = this.parts;
     const cursor = await files.readTextFile(cursorAt(base)).catch(() => "");
@@ -100,7 +100,7 @@ export class LogForwarding implements Subsystem {
       if (!entry) continue;
       const now = Math.floor(clock.monotonicMs() / 1000);
       if (now !== second) {
-        if (left > 0) logger.warn(`${left} entries of the system's journal were left out: too many at once`);
+        if (left > 0) logger.warn(`dropped ${left} entries of the system's journal: too many at once`);
         [second, sent, left] = [now, 0, 0];
       }
       cursor = entry.cursor;
@@ -122,7 +122,7 @@ export class LogForwarding implements Subsystem {
     const { files, base, logger } = this.parts;
     if (cursor === "") return;
     await files.writeFile(cursorAt(base), cursor, { mode: 0o600 }).catch((error) =>
-      logger.warn(`cannot keep the place in the system's journal: ${chainOf(error)}`)
+      logger.warn(`cannot store the place in the system's journal: ${chainOf(error)}`)
     );
   }
 }
@@ -132,8 +132,9 @@ function cursorAt(base: string): string {
 }
 
 /**
- * Which identifiers a filter wants: a list with commas of names to include, or with `-` before them to exclude; `all`
- * is every one that is not excluded. The last word on a name counts, and before what is said of all.
+ * A predicate for the identifiers that a filter selects. A filter lists names to include, or with `-` names to exclude,
+ * separated by commas; `all` includes every name that is not excluded. The last entry for a name counts, and it
+ * precedes `all`.
  */
 export function wanted(filter: string, own: readonly string[]): (identifier: string) => boolean {
   const rules = new Map<string, boolean>();
@@ -153,7 +154,10 @@ interface JournalEntry {
   readonly timeMs: number;
 }
 
-/** A line of `journalctl --output=json` (systemd.journal-fields(7)); a message that is no text comes as its bytes. */
+/**
+ * Parses a line of `journalctl --output=json` (systemd.journal-fields(7)); a message that is not text arrives as its
+ * bytes.
+ */
 export function readEntry(line: string): JournalEntry | undefined {
   let json: unknown;
   try {
@@ -166,7 +170,7 @@ export function readEntry(line: string): JournalEntry | undefined {
     const value = (json as Record<string, unknown>)[name];
     if (typeof value === "string") return value;
     if (!Array.isArray(value)) return "";
-    // Of a field that is there several times the first counts; bytes are numbers.
+    // Of a repeated field the first value counts. Bytes arrive as numbers.
     if (typeof value[0] === "string") return value[0];
     return new TextDecoder().decode(Uint8Array.from(value as number[]));
   };

@@ -81,7 +81,7 @@ Deno.test("the journal goes to the cloud from where it was left, and not all of 
   await settle();
   assertEquals(sent.length, 101);
   assertEquals(own.map(({ message }) => message), [
-    "50 entries of the system's journal were left out: too many at once",
+    "dropped 50 entries of the system's journal: too many at once",
   ]);
   first.exit(1);
   while (own.length < 2) await settle();

@@ -1,14 +1,14 @@
 /**
- * Whether a device that has been offline for long is to be rebooted (`device_reboot_after_offline_minutes`).
+ * Decides whether a device that has been offline for long reboots (`device_reboot_after_offline_minutes`).
  *
- * Each reboot that did not help doubles the wait for the next one, so that a device that is never online is not
- * rebooted for ever; being online makes it the configured one again. Counted by the clock that never goes back.
+ * Each reboot without success doubles the wait for the next one, so that a device that is never online does not reboot
+ * for ever. Being online resets the wait. Times are monotonic.
  */
 
 import type { Logger } from "../../base/log/log.ts";
 import type { Commands } from "../system/commands.ts";
 
-/** Restarts the device; nothing where an agent must not: one that a developer runs on their own computer. */
+/** The function that reboots the device; `undefined` for an agent in dev mode, which runs on a developer's computer. */
 export function rebootOf(
   { os, devMode }: { readonly os: string; readonly devMode: boolean },
   commands: Commands,
@@ -25,9 +25,9 @@ export function rebootOf(
 }
 
 export interface Offline {
-  /** For how long, or since the agent's start. */
+  /** Time offline, counted from the agent's start at the earliest. */
   readonly forMs: number;
-  /** As configured; 0 is never. */
+  /** The configured time; 0 means never. */
   readonly rebootAfterMs: number;
   /** Reboots since the device was last online. */
   readonly reboots: number;
@@ -39,7 +39,7 @@ export function rebootDue({ forMs, rebootAfterMs, reboots }: Offline): boolean {
   return rebootAfterMs > 0 && forMs >= waitMs(rebootAfterMs, reboots);
 }
 
-/** Never less than is configured, however long that is. */
+/** At least the configured time, even if that exceeds the limit. */
 function waitMs(rebootAfterMs: number, reboots: number): number {
   return Math.max(rebootAfterMs, Math.min(rebootAfterMs * 2 ** Math.min(reboots, 30), WAIT_MAX_MS));
 }

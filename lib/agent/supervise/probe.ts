@@ -1,8 +1,8 @@
 /**
- * What a running runtime says of itself: whether it answers, and whether it may be restarted now.
+ * Asks a running runtime whether it answers, and whether it allows a restart now.
  *
- * It tells where it serves in a file that the agent names to it; one that does not is looked for where runtimes serve
- * by default. Nothing is read out of its log.
+ * The agent gives the runtime the path of a file, and the runtime writes its URL there. A runtime that does not do so
+ * is probed at the default address. The probe never reads the runtime's log.
  */
 
 import { Health, HealthCheckResponse_ServingStatus as Serving } from "../../../proto/gen/health_pb.ts";
@@ -16,29 +16,32 @@ import { getPage } from "../../wire/port/http_get.ts";
 
 export interface RestartStatus {
   readonly restartAllowed: boolean;
-  /** Its machine has a maintenance window; with `restartAllowed` it is open. One that does not say has none. */
+  /**
+   * Whether its machine has a maintenance window, which `restartAllowed` says is open. `false` if the runtime does not
+   * say.
+   */
   readonly inWindow: boolean;
-  /** It leaves orders of the cloud to restart to the agent. */
+  /** Whether it leaves the cloud's restart orders to the agent. */
   readonly handledByAgent: boolean;
 }
 
 export interface Probe {
-  /** Where it serves, if it answers there. */
+  /** The URL at which it answers, if it answers. */
   serving(signal?: AbortSignal): Promise<string | undefined>;
-  /** Nothing, where it does not answer. */
+  /** `undefined` if it does not answer. */
   restartStatus(signal?: AbortSignal): Promise<RestartStatus | undefined>;
 }
 
 export const ANSWER_MS = 5_000;
 const DEFAULT_URLS = ["http://127.0.0.1:8080", "https://127.0.0.1:8080"];
-/** An answer too: of a runtime that is there, but does not let everybody ask. */
+/** A refusal is an answer too: the runtime runs, but does not serve everybody. */
 const REFUSALS = ["unimplemented", "unauthenticated", "permission_denied"];
 
 export class RuntimeProbe implements Probe {
   constructor(
     private readonly host: ReadFiles,
     private readonly clock: Clock,
-    /** Where the runtime tells `{"url": …}`. */
+    /** The file to which the runtime writes `{"url": …}`. */
     private readonly servingFile: string,
   ) {}
 
@@ -61,7 +64,7 @@ export class RuntimeProbe implements Probe {
           };
         }
       } catch {
-        // Nobody is there, or somebody else.
+        // No server, or another program.
       }
     }
     return undefined;
@@ -72,7 +75,7 @@ export class RuntimeProbe implements Probe {
       const json: unknown = JSON.parse(await this.host.readTextFile(this.servingFile));
       if (isObject(json) && typeof json.url === "string") return byNumber(json.url);
     } catch {
-      // It has not told yet, or is one that does not.
+      // The runtime has not written the file yet, or never does.
     }
     return DEFAULT_URLS;
   }
@@ -93,7 +96,7 @@ export class RuntimeProbe implements Probe {
   }
 }
 
-/** Where a URL of this computer is also to be found: a system that does not know its own name has a runtime, too. */
+/** The same URL with loopback addresses, for a system that cannot resolve its own name. */
 function byNumber(url: string): string[] {
   return [url, ...["127.0.0.1", "[::1]"].map((host) => url.replace("//localhost:", `//${host}:`))]
     .filter((one, at, all) => all.indexOf(one) === at);

@@ -1,9 +1,9 @@
 /**
- * The runtime as the agent runs it: one `svc-server` process, kept running for as long as it is wanted.
+ * Supervises the runtime: one `svc-server` process, which runs as long as the settings want it.
  *
- * Owns the process and its end. Promises: what exits is started again, after a pause that the version's record
- * decides; what does not get ready in its time is killed and started again; so is what no longer answers at all; and
- * one that was left behind by an earlier agent is taken over rather than started a second time.
+ * Owns the process and its end. A runtime that exits starts again after the pause that its version's record decides. A
+ * runtime that is not ready in time, or stops answering, is killed and starts again. A runtime that an earlier agent
+ * has left behind is taken over instead of started a second time.
  *
  * The room owns svc-server as a process of the agent: its start, health, logs and end, and the socket by which people
  * ask the agent.
@@ -23,29 +23,29 @@ import {
 } from "../../base/process.ts";
 import type { Probe } from "./probe.ts";
 
-/** What of the version's record is needed to run it. */
+/** The part of the version's record that a start needs. */
 export interface Boots {
-  /** What to start next, and after which pause; a start counts from here. Nothing is installed yet: `undefined`. */
+  /** The next file to start, and the pause before it; counts a start. `undefined` if nothing is installed yet. */
   boot(): Promise<{ readonly file: string; readonly path: string; readonly delayMs: number } | undefined>;
-  /** The file that is meant to run, whatever `boot` makes of it. */
+  /** The file that should run, whatever `boot` chooses. */
   current(): Promise<string | undefined>;
-  /** It ran well: its failed starts are forgotten. */
+  /** The runtime works: clears its count of failed starts. */
   settled(): Promise<void>;
-  /** Does something while nobody decides about versions, and no other such work goes on. */
+  /** Runs `work` alone: no decision about versions and no other such work overlaps it. */
   alone<T>(work: () => Promise<T>): Promise<T>;
 }
 
 export interface RuntimeSettings {
   readonly enabled: boolean;
   readonly startTimeoutMs: number;
-  /** Variables of its environment besides the agent's own. */
+  /** Environment variables in addition to the agent's own. */
   readonly env: { readonly [name: string]: string };
 }
 
 export interface RuntimeProcessParts {
   /** The agent's folder. */
   readonly base: string;
-  /** What it is started with. */
+  /** Arguments of the process. */
   readonly args: readonly string[];
   readonly boots: Boots;
   readonly probe: Probe;
@@ -53,48 +53,48 @@ export interface RuntimeProcessParts {
   readonly host: ReadFiles & WriteFiles & LogFiles;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** What it writes to standard error. */
+  /** Receives the lines of its standard error. */
   readonly errors: Logger;
-  /** Hears of every change of `state`. */
+  /** Called at every change of `state`. */
   readonly changed: () => void;
 }
 
 export interface RuntimeState {
-  /** `waiting`: for the pause before the next start. */
+  /** `waiting`: in the pause before the next start. */
   readonly phase: "stopped" | "waiting" | "starting" | "running" | "stopping";
-  /** Of the version's file, in the cache. */
+  /** Name of the version's file in the cache. */
   readonly file?: string;
   readonly pid?: number;
   readonly url?: string;
-  /** By the clock that never goes back. */
+  /** Monotonic. */
   readonly startedMs?: number;
-  /** Since when it has answered without a break. */
+  /** Start of its present unbroken health. */
   readonly healthySinceMs?: number;
-  /** Times that it ended by itself or was killed for not answering, since the agent's start. */
+  /** How often it ended by itself or was killed for not answering, since the agent's start. */
   readonly failures: number;
   readonly lastFailure?: string;
-  /** Its environment is another one than is wanted now. */
+  /** Whether its environment differs from the settings. */
   readonly stale: boolean;
 }
 
-/** How long it may take to end before its whole group is killed; its own limit is shorter. */
+/** Time for an orderly end before the whole process group is killed; the runtime's own limit is shorter. */
 const STOP_MS = 120_000;
-/** How long a group that was killed may take to be gone. */
+/** Time for a killed group to disappear. */
 const KILLED_MS = 10_000;
 const STARTING_LOOK_MS = 500;
 const LOOK_MS = 5_000;
-/** One that has not answered for as long hangs. Long, for a computer may be very busy. */
+/** A runtime that is silent for this long hangs. Long, because a computer may be very busy. */
 const SILENCE_MS = 180_000;
-/** How long after its start it is believed to run well. */
+/** Time after its start at which a healthy runtime counts as working. */
 const SETTLED_MS = 60_000;
-/** When nothing is installed yet. */
+/** Interval of checks while nothing is installed yet. */
 const NOTHING_MS = 5_000;
 const ERROR_FILE_BYTES = 64 * 1024;
 const ERROR_LINES_MAX = 100;
-/** Of the last line, which mostly tells why it ended. */
+/** Limit of the quoted last line, which usually says why the process ended. */
 const ERROR_CHARS = 300;
 
-/** Marks our process among others, also for the next agent. */
+/** Marks our process among others, for the next agent too. */
 export const MARK = "SVC_AGENT_RUNTIME";
 const FILE_MARK = "SVC_AGENT_RUNTIME_FILE";
 const ENV_MARK = "SVC_AGENT_RUNTIME_ENV";
@@ -104,7 +104,7 @@ const HANDLED = {
   VIAM_AGENT_HANDLES_NEEDS_RESTART_CHECKING: "true",
 };
 
-/** Where the runtime is asked to tell where it serves. */
+/** The file to which the runtime writes its URL. */
 export function servingFile(base: string): string {
   return `${base}/state/serving.json`;
 }
@@ -113,7 +113,7 @@ interface Child {
   readonly process: RunningProcess;
   readonly file: string;
   readonly env: string;
-  /** When it was started, or found. */
+  /** Time of its start, or of finding it. */
   readonly sinceMs: number;
 }
 
@@ -122,10 +122,10 @@ export class RuntimeProcess {
   #settings: RuntimeSettings;
   #state: RuntimeState = { phase: "stopped", failures: 0, stale: false };
   #child: Child | undefined;
-  /** Why the process is to end, and who waits for that. */
+  /** Why the process has to end, and who waits for its end. */
   #ending: { readonly reason: string; readonly ended: PromiseWithResolvers<void> } | undefined;
   #leaving = false;
-  /** What was found of an earlier agent is looked after as long. */
+  /** Ends the watch over a runtime of an earlier agent. */
   readonly #looking = new AbortController();
   readonly #waker: Waker;
 
@@ -146,7 +146,7 @@ export class RuntimeProcess {
     this.#waker.wake();
   }
 
-  /** Ends the process, for it to be started again, at once, if it is still wanted. Resolves when it is gone. */
+  /** Ends the process; if it is still wanted, it starts again at once. Resolves when the process is gone. */
   restart(reason: string): Promise<void> {
     if (!this.#child) {
       this.#waker.wake();
@@ -163,22 +163,22 @@ export class RuntimeProcess {
     this.#waker.wake();
   }
 
-  /** Takes over a process of an earlier agent. Of several one is kept: more than one was never meant to be. */
+  /** Takes over the process of an earlier agent. If there are several, it keeps one and ends the others. */
   async adopt(): Promise<void> {
     const { processes, base, clock, logger } = this.#parts;
     for (const { process, env } of await processes.findMarked(MARK, base, clock, this.#looking.signal)) {
       const file = env[FILE_MARK] ?? "";
       if (this.#child) {
-        logger.warn("found a second svc-server of an earlier agent, it is ended", { pid: process.pid });
+        logger.warn("found a second svc-server of an earlier agent; ending it", { pid: process.pid });
         process.signal("SIGKILL", { group: true });
         continue;
       }
-      logger.info("svc-server is running already, it is taken over", { pid: process.pid, file });
+      logger.info("svc-server is running already; taking it over", { pid: process.pid, file });
       this.#adopted({ process, file, env: env[ENV_MARK] ?? "", sinceMs: clock.monotonicMs() });
     }
   }
 
-  /** Keeps it running until the signal aborts; then ends it. `adopt` comes before, once. */
+  /** Keeps the runtime running until the signal aborts, then ends it. Call `adopt` once before. */
   async run(signal: AbortSignal): Promise<void> {
     const wake = () => {
       if (this.#child) void this.restart("the agent stops");
@@ -197,7 +197,7 @@ export class RuntimeProcess {
     }
   }
 
-  /** Starts it, or waits until there is a reason to look again. */
+  /** Starts the process, or waits for a reason to try again. */
   async #begin(): Promise<void> {
     const { boots, logger, clock } = this.#parts;
     if (!this.#settings.enabled) return await this.#waker.sleep();
@@ -206,16 +206,16 @@ export class RuntimeProcess {
       if (!boot) return undefined;
       const started = boot.delayMs === 0 ? await this.#start(boot) : undefined;
       return { ...boot, started, current: await boots.current().catch(() => undefined) };
-    }).catch((error) => void logger.error(`cannot tell which svc-server to start: ${chainOf(error)}`));
+    }).catch((error) => void logger.error(`cannot decide which svc-server to start: ${chainOf(error)}`));
     if (!next || next.started === false) return await this.#waker.sleep(NOTHING_MS);
     const { file, delayMs, current } = next;
     if (delayMs === 0) return;
-    logger.warn(`svc-server is started again in ${Math.round(delayMs / 1000)} s`, { file });
+    logger.warn(`svc-server starts again in ${Math.round(delayMs / 1000)} s`, { file });
     this.#set({ phase: "waiting", file });
     for (const untilMs = clock.monotonicMs() + delayMs; clock.monotonicMs() < untilMs;) {
       await this.#waker.sleep(untilMs - clock.monotonicMs());
       if (!this.#settings.enabled || this.#leaving) return;
-      // Another version does not wait because this one fails.
+      // The pause is for this version's failures; another version starts at once.
       if (await boots.current().catch(() => current) !== current) return;
     }
     const started = await boots.alone(async () => {
@@ -224,7 +224,7 @@ export class RuntimeProcess {
     if (started === false) await this.#waker.sleep(NOTHING_MS);
   }
 
-  /** Whether it could be started; nothing where it is not to be any more. */
+  /** Whether the start succeeded; `undefined` if the runtime is no longer wanted. */
   async #start({ file, path }: { file: string; path: string }): Promise<boolean | undefined> {
     const { base, args, processes, host, clock, logger } = this.#parts;
     try {
@@ -241,7 +241,7 @@ export class RuntimeProcess {
         cwd: base,
         env: { ...HANDLED, SVC_SERVING_FILE: servingFile(base), ...env, ...marks },
         ownGroup: true,
-        // It outlives the agent, so that an update of the agent does not interrupt it.
+        // The process outlives the agent, so that an update of the agent does not interrupt it.
         inheritOutput: true,
         errorFile: errorFile(base),
       });
@@ -262,7 +262,7 @@ export class RuntimeProcess {
     this.#set({ phase: "starting", file, pid, startedMs, url: undefined, healthySinceMs: undefined, stale });
   }
 
-  /** Stays with a process to its end. */
+  /** Watches a process until its end. */
   async #watch(child: Child): Promise<void> {
     const { clock, probe } = this.#parts;
     let exit: Exit | undefined;
@@ -304,11 +304,11 @@ export class RuntimeProcess {
     this.#gone();
   }
 
-  /** What is wrong with having said nothing for so long. */
+  /** Why a silence of this length is too long; `undefined` if it is not. */
   #lateness(silentMs: number): string | undefined {
     const { startTimeoutMs } = this.#settings;
     if (this.#state.phase === "starting" && silentMs >= startTimeoutMs) {
-      return `did not get ready within ${startTimeoutMs / 60_000} minutes and is killed`;
+      return `was not ready within ${startTimeoutMs / 60_000} minutes and is killed`;
     }
     if (this.#state.phase === "running" && silentMs >= SILENCE_MS) {
       return `has not answered for ${SILENCE_MS / 1000} s and is killed`;
@@ -362,7 +362,7 @@ export class RuntimeProcess {
     this.#set({ failures: this.#state.failures + 1, lastFailure: what });
   }
 
-  /** Passes on what it has written to standard error, and makes room for more. */
+  /** Logs the lines of its standard error, and truncates the file. */
   #tellErrors(): Promise<void> {
     const { host, base, errors } = this.#parts;
     const path = errorFile(base);
@@ -390,7 +390,7 @@ function errorFile(base: string): string {
   return `${base}/state/svc-server.stderr`;
 }
 
-/** Tells environments apart without showing what is in them. */
+/** Compares environments without showing their values. */
 function hashOf(env: { readonly [name: string]: string }): string {
   return createHash("sha256").update(JSON.stringify(Object.entries(env).sort())).digest("hex").slice(0, 16);
 }

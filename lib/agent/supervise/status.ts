@@ -1,5 +1,5 @@
 /**
- * How the agent does, for whoever asks it.
+ * The agent's status, as `svc-agent status` shows it.
  */
 
 import type { BinaryName } from "../update/release.ts";
@@ -9,13 +9,13 @@ import type { UpdaterStatus } from "../update/updater.ts";
 export interface AgentStatus {
   readonly version: string;
   readonly uptimeMs: number;
-  /** The cloud has answered the last question. */
+  /** Whether the cloud answered the last request. */
   readonly online: boolean;
   readonly offlineWhy?: string;
-  /** Since it last answered. */
+  /** Time since its last answer. */
   readonly sinceOnlineMs?: number;
   readonly runtime: RuntimeState;
   readonly versions: { readonly [N in BinaryName]: UpdaterStatus };
-  /** What is wrong with the settings. */
+  /** Problems in the settings and in applying them. */
   readonly problems: readonly string[];
 }

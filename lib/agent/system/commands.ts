@@ -1,5 +1,5 @@
 /**
- * Programs of the system that the agent runs to their end: `systemctl`, `apt-get`, `sc.exe`.
+ * Runs programs of the system to their end: `systemctl`, `apt-get`, `sc.exe`.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -8,7 +8,7 @@ import { endProcess, type ProcessHost } from "../../base/process.ts";
 
 export interface Outcome {
   readonly code: number;
-  /** What it wrote to both of its streams; only the end of much. */
+  /** The output of both streams; of a long output only the end. */
   readonly output: string;
 }
 
@@ -19,16 +19,16 @@ export interface CommandOptions {
 }
 
 export interface Commands {
-  /** Runs a program to its end, whatever its exit code. Throws `not_found` where there is none of that name. */
+  /** Runs a program to its end and returns any exit code. Throws `not_found` if there is no such program. */
   try(command: string, args: readonly string[], options?: CommandOptions): Promise<Outcome>;
-  /** The same; throws, with its words, where it fails. Gives what it wrote. */
+  /** Runs a program and returns its output. Throws, quoting the output, if the program fails. */
   run(command: string, args: readonly string[], options?: CommandOptions): Promise<string>;
 }
 
 const TIMEOUT_MS = 60_000;
 const GRACE_MS = 5_000;
 const OUTPUT_CHARS = 64 * 1024;
-/** Of a failed program's words as many as tell why. */
+/** Limit of a failed program's quoted output. */
 const SHOWN_CHARS = 1_000;
 
 export class SystemCommands implements Commands {
@@ -37,7 +37,7 @@ export class SystemCommands implements Commands {
   async try(command: string, args: readonly string[], options: CommandOptions = {}): Promise<Outcome> {
     const { timeoutMs = TIMEOUT_MS, env, signal } = options;
     signal?.throwIfAborted();
-    // The same words in every country, and nobody to ask.
+    // English output on every system, and no questions.
     const environment = { LC_ALL: "C", DEBIAN_FRONTEND: "noninteractive", ...env };
     const process = this.processes.spawn({ command, args, env: environment, ownGroup: true });
     let output = "";

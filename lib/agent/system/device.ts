@@ -1,8 +1,8 @@
 /**
- * What the cloud is told of the device: its platform, its distribution, and which computer it is.
+ * The facts of the device that the cloud gets: its platform, its distribution and the model of its computer.
  *
- * The room owns the side of the operating system: services, the journal, upgrades and what is known of the device, on
- * Linux and on Windows.
+ * The room owns the side of the operating system: services, the journal, upgrades and the facts of the device, on Linux
+ * and on Windows.
  */
 
 import type { Platform } from "../../base/host.ts";
@@ -10,9 +10,9 @@ import type { ReadFiles } from "../../base/files/files.ts";
 import { osReleaseValue } from "./os_upgrader.ts";
 
 export interface Device {
-  /** `linux/amd64`: the published names. */
+  /** `linux/amd64`; the published names. */
   readonly platform: string;
-  /** `debian:12`; empty where the system does not say. */
+  /** `debian:12`; empty if the system does not say. */
   readonly distro: string;
   /** `rpi`, `rpi4`, … */
   readonly tags: readonly string[];

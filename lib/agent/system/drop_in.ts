@@ -1,11 +1,14 @@
 /**
- * Settings files of other programs that the agent owns: written where they differ, removed where they are not wanted.
+ * Settings files of other programs that the agent owns: written if they differ, removed if they are not wanted.
  */
 
 import { dirname } from "node:path";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 
-/** Makes a file say `text`, or be gone; whether it was changed. A power loss leaves the old or the new. */
+/**
+ * Gives a file the content `text`, or removes it; returns whether it changed. A power loss leaves the old file or the
+ * new one.
+ */
 export async function writeIfOther(
   files: ReadFiles & WriteFiles,
   path: string,

@@ -1,5 +1,5 @@
 /**
- * The space that the system's journal may take, as a drop-in of journald's configuration (journald.conf(5)).
+ * Limits the space of the system's journal, by a drop-in of journald's configuration (journald.conf(5)).
  */
 
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
@@ -15,7 +15,7 @@ export interface SystemParts {
   readonly files: ReadFiles & WriteFiles;
   readonly commands: Commands;
   readonly logger: Logger;
-  /** What stands before the paths of the system's files; nothing, but for tests. */
+  /** Prefix of the paths of the system's files, for tests. */
   readonly root?: string;
 }
 
@@ -32,13 +32,11 @@ export class Journald implements Subsystem {
     if (wanted !== undefined && !await this.#isThere(signal)) return;
     if (!await writeIfOther(files, `${root}${DROP_IN}`, wanted)) return;
     logger.info(
-      wanted === undefined
-        ? "the limits of the journal are those of the system again"
-        : "the journal is limited",
+      wanted === undefined ? "the system's own limits of the journal apply again" : "the journal is limited",
       wanted === undefined ? {} : { settings: wanted.trim().split("\n").slice(2) },
     );
     await commands.run("systemctl", ["restart", "systemd-journald"], { signal });
-    // To the disk with what is in memory, where that was not so before.
+    // Moves the volatile journal to the disk, if it was not stored there before.
     if (system.journaldStorage) await commands.run("journalctl", ["--flush"], { signal });
   }
 
@@ -51,14 +49,14 @@ export class Journald implements Subsystem {
     const { code } = await commands.try("systemctl", ["is-enabled", "systemd-journald"], { signal })
       .catch(() => ({ code: -1 }));
     if (code !== 0 && !this.#missing) {
-      logger.warn("there is no systemd-journald here, so its space is not limited");
+      logger.warn("this system has no systemd-journald, so its journal is not limited");
     }
     this.#missing = code !== 0;
     return !this.#missing;
   }
 }
 
-/** `undefined` where neither size is limited nor a storage chosen; how the system stores its journal is its own matter. */
+/** The drop-in's text; `undefined` if the settings set neither a size nor a storage. */
 export function dropIn(system: AgentSettings["system"]): string | undefined {
   const { journaldSystemMaxUseMb, journaldRuntimeMaxUseMb, journaldStorage } = system;
   if (journaldSystemMaxUseMb < 0 && journaldRuntimeMaxUseMb < 0 && !journaldStorage) return undefined;

@@ -1,6 +1,6 @@
 /**
- * Upgrades of systems of Debian's family, by the package unattended-upgrades: its two settings files
- * (`20auto-upgrades`, `50unattended-upgrades`) are replaced by what the configuration wants.
+ * Upgrades of Debian's family by the package unattended-upgrades. The agent replaces its two settings files
+ * (`20auto-upgrades`, `50unattended-upgrades`) with the wanted ones.
  */
 
 import type { Commands } from "./commands.ts";
@@ -77,7 +77,7 @@ function automatic(on: boolean): string {
   return `APT::Periodic::Update-Package-Lists "1";\nAPT::Periodic::Unattended-Upgrade "${on ? 1 : 0}";\n`;
 }
 
-/** Throws `not_found` where no repository is of the kind: nothing would ever be upgraded. */
+/** Throws `not_found` if no repository is of the kind, because no package would ever be upgraded. */
 async function patternsNow(commands: Commands, kind: UpgradeKind, signal: AbortSignal): Promise<string[]> {
   const patterns = patternsOf(await commands.run("apt-cache", ["policy"], { signal }), kind);
   if (patterns.length > 0) return patterns;
@@ -86,9 +86,9 @@ async function patternsNow(commands: Commands, kind: UpgradeKind, signal: AbortS
 }
 
 /**
- * The repositories that are there now, as unattended-upgrades knows them, sorted, so that the same system always has
- * the same file: from `apt-cache policy`. Custom repositories often have no codename, or nothing but a site. Ubuntu's
- * security updates have the codename of the release, and an archive such as `noble-security`.
+ * The present repositories, as patterns of unattended-upgrades, from `apt-cache policy`. They are sorted, so that the
+ * same system always has the same file. Custom repositories often have no codename, or only a site. Ubuntu's security
+ * updates have the release's codename and an archive such as `noble-security`.
  */
 export function patternsOf(policy: string, kind: UpgradeKind): string[] {
   const patterns = new Set<string>();
@@ -103,13 +103,15 @@ export function patternsOf(policy: string, kind: UpgradeKind): string[] {
     if (kind === "security" && !isSecure && !archive.includes("security")) continue;
     if (origin && (codename || archive)) patterns.add(`origin=${origin},${release}`);
     else if (origin && kind === "all") patterns.add(`origin=${origin}`);
-    // What is installed by hand is no repository, and has no site.
+    // Packages installed by hand have no site.
     else if (safe(site) && kind === "all") patterns.add(`site=${site}`);
   }
   return [...patterns].sort();
 }
 
-/** A value as it may stand in a pattern: a repository's words must not become settings, or match others. */
+/**
+ * A value that is safe in a pattern: a repository's text must neither become a setting nor match other repositories.
+ */
 function safe(value: string): string {
   return /["\\=;{}*?[\]\p{Cc}]/u.test(value) ? "" : value.replaceAll(",", "%2C");
 }

@@ -1,5 +1,5 @@
 /**
- * Upgrades of systems of Fedora's family, by dnf-automatic: its settings file and its timer.
+ * Upgrades of Fedora's family by dnf-automatic: its settings file and its timer.
  */
 
 import { writeIfOther } from "./drop_in.ts";
@@ -12,10 +12,10 @@ import {
 } from "./os_upgrader.ts";
 
 const SETTINGS = "/etc/dnf/automatic.conf";
-/** As the package and its timer are called with dnf 4, and with dnf 5. */
+/** Names of the package and its timer with dnf 4, and with dnf 5. */
 const PACKAGES = ["dnf-automatic", "dnf5-plugin-automatic"];
 const TIMERS = ["dnf-automatic.timer", "dnf5-automatic.timer"];
-/** Of dnf 4: installs whatever the settings say. */
+/** A timer of dnf 4 that installs upgrades whatever the settings say. */
 const FORCING_TIMER = "dnf-automatic-install.timer";
 
 export class DnfUpgrades implements SystemUpgrades {
@@ -49,7 +49,7 @@ export class DnfUpgrades implements SystemUpgrades {
     await this.parts.commands.run("dnf", ["upgrade", "-y", ...only], { signal, timeoutMs: WHOLE_MS });
   }
 
-  /** `needs-restarting -r` ends with 1 where a reboot is needed; without that plugin nobody knows. */
+  /** `needs-restarting -r` exits with 1 if a reboot is needed. Without that plugin the answer is no. */
   async needsReboot(signal: AbortSignal): Promise<boolean> {
     const { commands } = this.parts;
     const { code } = await commands.try("dnf", ["needs-restarting", "-r"], { signal }).catch(() => ({

@@ -1,18 +1,21 @@
 /**
- * What every family of systems does for `os_auto_upgrade_type`, and which family this system is of.
+ * The port of a family of systems for `os_auto_upgrade_type`, and the detection of this system's family.
  */
 
 import type { SystemParts } from "./journald.ts";
 
 export type UpgradeParts = Pick<SystemParts, "files" | "commands" | "root">;
 
-/** Every package, or those that mend security alone. */
+/** Every package, or security updates only. */
 export type UpgradeKind = "all" | "security";
 
 export interface SystemUpgrades {
-  /** Turns the system's own automatic upgrades off; whether settings have changed. */
+  /** Turns the system's own automatic upgrades off; returns whether settings changed. */
   turnOff(signal: AbortSignal): Promise<boolean>;
-  /** Installs what the system needs for them, sets it up and turns it on; whether settings have changed. */
+  /**
+   * Installs the packages that automatic upgrades need, configures them and turns them on; returns whether settings
+   * changed.
+   */
   turnOn(kind: UpgradeKind, signal: AbortSignal): Promise<boolean>;
   /** Upgrades now. */
   upgrade(kind: UpgradeKind, signal: AbortSignal): Promise<void>;
@@ -20,18 +23,18 @@ export interface SystemUpgrades {
 }
 
 export const INSTALL_MS = 10 * 60_000;
-/** An upgrade of everything. */
+/** Limit of a complete upgrade. */
 export const WHOLE_MS = 30 * 60_000;
 
 export type Family = "debian" | "fedora";
 
-/** By which words of os-release(5) a family is known. */
+/** The identifiers in os-release(5) of each family. */
 const WORDS: { readonly [F in Family]: readonly string[] } = {
   debian: ["debian", "ubuntu"],
   fedora: ["fedora", "rhel", "centos"],
 };
 
-/** The family of a system, by `ID` and what it says to be like; nothing for any other. */
+/** The family of a system, by `ID` and `ID_LIKE`; `undefined` for any other. */
 export function familyOf(osRelease: string): Family | undefined {
   const words = ["ID", "ID_LIKE"].flatMap((name) =>
     osReleaseValue(osRelease, name).toLowerCase().split(/\s+/)
@@ -41,7 +44,7 @@ export function familyOf(osRelease: string): Family | undefined {
   );
 }
 
-/** A variable of os-release(5), which a shell could read; empty where it is not there. */
+/** The value of a variable in os-release(5), whose syntax is the shell's; empty if it is missing. */
 export function osReleaseValue(text: string, name: string): string {
   const [, value = ""] = new RegExp(`^${name}=(.*)$`, "m").exec(text) ?? [];
   return value.trim().replace(/^(["'])(.*)\1$/, "$2");

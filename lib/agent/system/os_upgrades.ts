@@ -1,7 +1,7 @@
 /**
- * Upgrades of the operating system, as `os_auto_upgrade_type` wants them: by the system itself (unattended-upgrades,
- * dnf-automatic), or by the agent (`managed-…`), which upgrades when the runtime may be restarted and reboots where
- * that is needed.
+ * Upgrades of the operating system, by `os_auto_upgrade_type`: the system upgrades itself (unattended-upgrades,
+ * dnf-automatic), or the agent upgrades it (`managed-…`) when the runtime allows a restart, and reboots if the upgrade
+ * needs it.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -13,13 +13,13 @@ import { familyOf, osReleaseValue, type SystemUpgrades, type UpgradeKind } from 
 import type { AgentSettings } from "../settings/settings.ts";
 import type { Subsystem } from "../settings/subsystem.ts";
 
-/** When an upgrade may not be made now, or failed. */
+/** Wait after a failed or refused upgrade. */
 const RETRY_MS = 5 * 60_000;
 const RELEASE = "/etc/os-release";
 
 export interface OsUpgradeParts extends SystemParts {
   readonly clock: Clock;
-  /** The runtime may be interrupted now. */
+  /** Whether the runtime may be interrupted now. */
   readonly mayInterrupt: () => Promise<boolean>;
   readonly reboot: (reason: string) => Promise<void>;
 }
@@ -60,7 +60,7 @@ export class OsUpgrades implements Subsystem {
     return Promise.resolve();
   }
 
-  /** What upgrades this system. Throws `unimplemented` where nothing does that is known here. */
+  /** The upgrader of this system. Throws `unimplemented` for an unknown family. */
   async #find(type: string): Promise<SystemUpgrades> {
     const { files, root = "" } = this.#parts;
     const release = await files.readFile(`${root}${RELEASE}`)
@@ -90,7 +90,7 @@ export class OsUpgrades implements Subsystem {
     if (changed) this.#parts.logger.info(`automatic upgrades of the system are on: ${kind}`);
   }
 
-  /** Upgrades when it is time and nobody minds. */
+  /** Upgrades when an upgrade is due and the runtime allows it. */
   async #manage(
     system: SystemUpgrades,
     kind: UpgradeKind,
@@ -109,7 +109,7 @@ export class OsUpgrades implements Subsystem {
       logger.info("the system is upgraded", { kind, reboot: this.#rebootNeeded });
     } catch (error) {
       logger.error(
-        `the system cannot be upgraded, it is tried again in ${RETRY_MS / 60_000} minutes: ${chainOf(error)}`,
+        `cannot upgrade the system, the next attempt is in ${RETRY_MS / 60_000} minutes: ${chainOf(error)}`,
       );
     }
   }

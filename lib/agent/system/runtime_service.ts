@@ -1,8 +1,8 @@
 /**
- * svc-server as a service of systemd of its own, where no agent is wanted: `svc-server -aix-install`.
+ * `svc-server -aix-install`: svc-server as a systemd service of its own, without an agent.
  *
- * There is one or the other: it is refused where the agent runs the runtime, and makes way for an agent that is
- * installed later.
+ * A device has this service or the agent. Installation is refused if the agent runs the runtime; an agent that is
+ * installed later removes this service.
  */
 
 import { dirname } from "node:path";
@@ -19,10 +19,10 @@ import {
 } from "./systemd.ts";
 
 const SERVICE = "svc-server";
-/** Where the executable is then. */
+/** Path of the installed executable. */
 export const PROGRAM = `/usr/local/bin/${SERVICE}`;
 
-/** Above the runtime's own limit for its end. */
+/** Above the runtime's own time limit for its end. */
 const STOP_S = 90;
 const STOP_MORE_S = 30;
 
@@ -52,7 +52,7 @@ WantedBy=multi-user.target
   return { name: SERVICE, text };
 }
 
-/** Puts the executable into place and makes a service of it; started with the system, not yet now. */
+/** Installs the executable and its service, which starts with the system; the caller starts it now. */
 export async function installRuntime(
   executable: string,
   configPath: string,
@@ -69,7 +69,7 @@ export async function installRuntime(
   await installService(runtimeUnit(configPath), parts);
 }
 
-/** Ends and removes it, where it is; its configuration stays. */
+/** Stops and removes the service if there is one; its configuration stays. */
 export async function removeRuntime(parts: ServiceParts): Promise<void> {
   if (!await hasService(SERVICE, parts)) return;
   await removeService(RUNTIME, parts);

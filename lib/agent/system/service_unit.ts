@@ -1,8 +1,8 @@
 /**
- * The agent as a service of systemd.
+ * The agent as a systemd service.
  *
- * What is started is the loader, so that no update of the agent can leave the device without one. The runtime is not
- * ended with an agent that crashes or is replaced: the next agent takes it over.
+ * systemd starts the loader, so that no update of the agent can leave the device without one. An agent that crashes or
+ * is replaced leaves the runtime running, and the next agent takes it over.
  */
 
 import { LOADER } from "../update/loader.ts";
@@ -10,9 +10,9 @@ import { commandLine, type Service, type Unit } from "./systemd.ts";
 
 export const SERVICE = "svc-agent";
 
-/** Above the agent's own limit for its whole end, which is above that for the runtime. */
+/** Above the agent's own time limit for its end, which is above the runtime's. */
 const STOP_S = 240;
-/** Above what the end of a runtime may take, which the agent waits for before it is replaced. */
+/** Above the time that a runtime may take to end: the agent waits for it before it is replaced. */
 const WATCHDOG_S = 180;
 /** What the system itself takes to stop it. */
 const STOP_MORE_S = 30;

@@ -1,7 +1,7 @@
 /**
- * Services of systemd: a unit installed, and removed.
+ * Services of systemd: installing and removing a unit.
  *
- * Promises that installing again changes nothing that is right already, and leaves alone what somebody has disabled.
+ * Installing again changes nothing that is right already, and leaves a disabled service disabled.
  */
 
 import type { LinkFiles, ReadFiles, WriteFiles } from "../../base/files/files.ts";
@@ -11,14 +11,14 @@ import type { Commands } from "./commands.ts";
 
 export interface Service {
   readonly name: string;
-  /** Above what its end may take. */
+  /** Time limit of a stop, above the time that the service may take to end. */
   readonly stopMs: number;
 }
 
-/** A service that is started with the system. */
+/** A service that starts with the system. */
 export interface Unit {
   readonly name: string;
-  /** Of its file (systemd.service(5), systemd.exec(5)). */
+  /** Content of its file (systemd.service(5), systemd.exec(5)). */
   readonly text: string;
 }
 
@@ -26,17 +26,17 @@ export interface ServiceParts {
   readonly files: ReadFiles & WriteFiles & LinkFiles;
   readonly commands: Commands;
   readonly logger: Logger;
-  /** What stands before every path, for tests. */
+  /** Prefix of every path, for tests. */
   readonly root?: string;
 }
 
-/** Where units of the administrator are, the better place first. */
+/** Folders for an administrator's units, the preferred one first. */
 const FOLDERS = ["/usr/local/lib/systemd/system", "/etc/systemd/system"];
 
-/** What is started with the system. */
+/** The links of services that start with the system. */
 const WANTS = "/etc/systemd/system/multi-user.target.wants";
 
-/** Words of a command line as systemd reads them. */
+/** Quotes a command line as systemd reads it. */
 export function commandLine(words: readonly string[]): string {
   return words.map((word) => {
     const escaped = word.replaceAll("%", "%%").replaceAll("$", "$$$$");
@@ -44,7 +44,7 @@ export function commandLine(words: readonly string[]): string {
   }).join(" ");
 }
 
-/** Writes the unit, enabled if it is new. Throws `failed_precondition` where there is no systemd. */
+/** Writes the unit, and enables it if it is new. Throws `failed_precondition` without systemd. */
 export async function installService(
   { name, text }: Unit,
   { files, commands, logger, root = "" }: ServiceParts,
@@ -61,7 +61,8 @@ export async function installService(
   const there = await files.readFile(path).catch(() => undefined);
   const changed = !there || new TextDecoder().decode(there) !== text;
   if (isNew) {
-    // Before the unit, which is what tells that it was installed: should the power go now, it is done again.
+    // The link precedes the unit, because the unit marks the service as installed: after a power loss in between, the
+    // installation runs again.
     await files.makeFolder(`${root}${WANTS}`);
     await files.turnLink(`${root}${WANTS}/${name}.service`, `${folder}/${name}.service`);
   }
@@ -73,10 +74,10 @@ export async function installService(
     if (await files.findFile(other)) await files.removeDurably(other);
   }
   if (changed) await commands.run("systemctl", ["daemon-reload"]);
-  logger.info(changed ? `the service is installed: ${path}` : `the service is as it should be: ${path}`);
+  logger.info(changed ? `the service is installed: ${path}` : `the service is up to date: ${path}`);
 }
 
-/** Whether a unit of that name was installed. */
+/** Whether a unit of that name is installed. */
 export async function hasService(
   name: string,
   { files, root = "" }: Pick<ServiceParts, "files" | "root">,
@@ -85,7 +86,7 @@ export async function hasService(
   return found.some((one) => one !== undefined);
 }
 
-/** Stops the service and removes it; does nothing where there is none. */
+/** Stops the service and removes it; does nothing if there is none. */
 export async function removeService(
   { name, stopMs }: Service,
   parts: ServiceParts,

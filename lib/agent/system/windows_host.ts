@@ -1,9 +1,9 @@
 /**
- * What runs as the service of Windows: keeps the agent running, by the boot rule, as the loader does elsewhere.
+ * The program of the Windows service: keeps the agent running by the boot rule, as the loader does on Linux.
  *
- * It is a copy of the agent that no update replaces. Promises: an agent that ends is started again, after the pause
- * that the rule says; one that does not start is given up for the version before it; when the service is told to stop
- * the agent is asked to end, and ended where it does not; what an agent has started ends with it, and everything with
+ * It is a copy of the agent that no update replaces. An agent that ends starts again after the pause that the rule
+ * gives. An agent that does not start is given up for its previous version. When Windows stops the service, the host
+ * asks the agent to end, and kills it if it does not. All children of the agent end with it, and everything ends with
  * this process.
  */
 
@@ -13,12 +13,12 @@ import type { Logger } from "../../base/log/log.ts";
 import { endsWithin, type RunningProcess, type SpawnHost } from "../../base/process.ts";
 import type { Boots } from "../supervise/runtime.ts";
 
-/** What Windows' service control manager wants to be told, and says. */
+/** The protocol with Windows' service control manager. */
 export interface ServiceControl {
   /**
-   * Works as the service of this name: `work` runs until its signal aborts, which is when the service is to stop.
-   * Resolves with the exit code of `work` when Windows knows that the service has stopped. Throws
-   * `failed_precondition` where Windows has not started this process as a service.
+   * Runs `work` as the service of this name, until Windows stops the service and the signal aborts. Resolves with the
+   * exit code of `work` once Windows knows that the service has stopped. Throws `failed_precondition` if Windows did
+   * not start this process as a service.
    */
   run(name: string, work: (signal: AbortSignal) => Promise<number>): Promise<number>;
 }
@@ -28,17 +28,17 @@ export interface AgentHostParts {
   readonly boots: Pick<Boots, "boot">;
   readonly args: readonly string[];
   readonly processes: SpawnHost;
-  /** Asks the agent to end. Throws where none answers. */
+  /** Asks the agent to end. Throws if no agent answers. */
   readonly ask: () => Promise<void>;
-  /** Takes what the agent writes, line by line, and what the runtime does. */
+  /** Receives the output of the agent and the runtime, line by line. */
   readonly output: (line: string) => void;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** Nothing can be started; it is looked again after this. */
+/** Interval of checks while there is nothing to start. */
 const NOTHING_MS = 5_000;
-/** Above the agent's own limit for the end of the runtime. */
+/** Above the agent's own time limit for the runtime's end. */
 const STOP_MS = 150_000;
 const KILLED_MS = 10_000;
 const ASK_AGAIN_MS = 500;
@@ -48,7 +48,7 @@ export async function hostAgent(parts: AgentHostParts, signal: AbortSignal): Pro
   const { boots, clock, logger } = parts;
   while (!signal.aborted) {
     const boot = await boots.boot().catch((error) => {
-      logger.error(`cannot tell which svc-agent to start: ${chainOf(error)}`);
+      logger.error(`cannot decide which svc-agent to start: ${chainOf(error)}`);
     });
     const delayMs = boot ? boot.delayMs : NOTHING_MS;
     if (!boot) logger.error("there is no svc-agent that can be run: install it again");
@@ -62,10 +62,10 @@ export async function hostAgent(parts: AgentHostParts, signal: AbortSignal): Pro
   }
 }
 
-/** One agent, from its start to its end. */
+/** Runs one agent from its start to its end. */
 async function runAgent(command: string, parts: AgentHostParts, signal: AbortSignal): Promise<void> {
   const { args, processes, logger, output } = parts;
-  // Here nobody takes over a runtime that an agent has left behind; it would be in the next one's way.
+  // On Windows no agent takes over a runtime of an earlier one, and a remaining runtime would hinder the next.
   const agent = processes.spawn({ command, args, leash: true });
   for (const stream of [agent.stdout, agent.stderr]) {
     void follow(stream, output).catch((error) => logger.warn(chainOf(error)));
@@ -84,7 +84,7 @@ async function follow(lines: AsyncIterable<string>, output: (line: string) => vo
   for await (const line of lines) output(line);
 }
 
-/** Asks until the agent hears it: one that has just started does not listen yet. */
+/** Repeats the request until the agent answers: an agent that has just started does not listen yet. */
 async function askAgent({ ask, clock, logger }: AgentHostParts, ended: AbortSignal): Promise<void> {
   for (let told = false; !ended.aborted;) {
     try {

@@ -1,9 +1,9 @@
 /**
- * The agent as a service of Windows: how it is installed, stopped and removed.
+ * The agent as a service of Windows: installing, stopping and removing it.
  *
- * What is started is a copy of the agent that no update replaces (`windows_host.ts` is what it does). Promises that
- * installing again leaves one service, with the settings of now; that a service counts as stopped when its process has
- * ended, and its program can be replaced; and that removing it leaves nothing of it in Windows.
+ * The service runs a copy of the agent that no update replaces (see `windows_host.ts`). Installing again leaves one
+ * service, with the present settings. A service counts as stopped only when its process has ended, so that its program
+ * can be replaced. Removing it leaves no trace in Windows.
  */
 
 import { type Clock, deadline } from "../../base/clock.ts";
@@ -18,25 +18,25 @@ export const SERVICE_PROGRAM = "svc-agent-service.exe";
 
 const DESCRIPTION = "Installs, runs, watches and updates svc-server";
 const REGISTRY = `HKLM\\SYSTEM\\CurrentControlSet\\Services\\${SERVICE}`;
-/** Above the limit for the end of the runtime. */
+/** Above the time limit for the runtime's end. */
 const STOP_MS = 180_000;
 const LOOK_MS = 500;
-/** SYSTEM and the administrators, by the numbers that they have in every language. */
+/** SYSTEM and the administrators, by SIDs, which are the same in every language. */
 const OWNERS = ["*S-1-5-18:(OI)(CI)F", "*S-1-5-32-544:(OI)(CI)F"];
 
-/** What Windows keeps of a service. */
+/** The settings of a service in Windows. */
 export interface ServiceSettings {
   readonly name: string;
   readonly description: string;
-  /** Its program and arguments, as Windows splits them into words. */
+  /** Its program and arguments, quoted as Windows parses them. */
   readonly commandLine: string;
-  /** The pause before it is started again, however often it fails. */
+  /** The pause before each restart after a failure. */
   readonly restartMs: number;
-  /** The count of its failures starts anew after this time without one. */
+  /** Time without a failure after which Windows resets its count. */
   readonly forgetMs: number;
 }
 
-/** How a service does. */
+/** The state of a service. */
 export interface ServiceState {
   /** One of `STATES`. */
   readonly state: number;
@@ -44,18 +44,20 @@ export interface ServiceState {
   readonly pid: number;
 }
 
-/** The services of Windows. Every call throws `permission_denied` for whom Windows refuses. */
+/** The services of Windows. Every call throws `permission_denied` if Windows refuses it. */
 export interface ServicePort {
-  /** Nothing if there is no service of the name. */
+  /** `undefined` if there is no service of the name. */
   stateOf(name: string): ServiceState | undefined;
-  /** Makes an automatic service, or changes the one there is. Gives the settings that this Windows does not know. */
+  /**
+   * Creates an automatic service, or changes the existing one. Returns the settings that this Windows does not support.
+   */
   put(settings: ServiceSettings): string[];
   start(name: string): void;
-  /** Asks it to stop; one that is about to start or stop is left. */
+  /** Asks it to stop; does nothing while it is starting or stopping. */
   askStop(name: string): void;
-  /** Removes one that has stopped. */
+  /** Removes a stopped service. */
   remove(name: string): void;
-  /** Resolves when the process has ended, with false if it has not in time. */
+  /** Resolves with true when the process has ended, with false after the time limit. */
   ended(pid: number, withinMs: number): Promise<boolean>;
 }
 
@@ -66,14 +68,14 @@ export interface WindowsParts {
   readonly logger: Logger;
 }
 
-/** Where the service's program is. */
+/** Path of the service's program. */
 export function servicePath(base: string): string {
   return `${base}\\bin\\${SERVICE_PROGRAM}`;
 }
 
 /**
- * Makes or changes the service; one that ran runs again. `place` puts its program into place, while it is stopped.
- * Resolves with whether it runs.
+ * Creates or changes the service, and restarts one that ran. `place` installs its program while it is stopped. Resolves
+ * with whether it runs.
  */
 export async function installWindowsService(
   options: UnitOptions,
@@ -84,7 +86,7 @@ export async function installWindowsService(
   const { base } = options;
   const before = await stopService(parts);
   await place();
-  // Others may make files in new folders of Windows' own; whoever writes here decides what the system runs.
+  // Other users may create files in new folders of ProgramData, and a file here decides what the system runs.
   await commands.run("icacls.exe", [base, "/inheritance:r", "/grant:r", ...OWNERS]);
   const unknown = services.put({
     name: SERVICE,
@@ -97,7 +99,7 @@ export async function installWindowsService(
   const variables = ["/v", "Environment", "/t", "REG_MULTI_SZ", "/d", `SVC_HOME=${base}`, "/f"];
   await commands.run("reg.exe", ["add", REGISTRY, ...variables]);
   await removeRule(parts);
-  // What the service starts is known by the service's name, so that the rule holds for every version.
+  // The firewall rule names the service and not its program, so that it holds for every version.
   const rule = [`name=${SERVICE}`, "dir=in", "action=allow", `service=${SERVICE}`, "enable=yes"];
   await commands.run("netsh.exe", ["advfirewall", "firewall", "add", "rule", ...rule]);
   logger.info(before ? "the service is changed" : "the service is installed", {
@@ -108,7 +110,7 @@ export async function installWindowsService(
   return ran;
 }
 
-/** Stops the service and removes it with its rule; does nothing where there is none. */
+/** Stops the service and removes it with its rule; does nothing if there is none. */
 export async function removeWindowsService(parts: WindowsParts): Promise<void> {
   const { services, logger } = parts;
   if (await stopService(parts)) services.remove(SERVICE);
@@ -116,7 +118,10 @@ export async function removeWindowsService(parts: WindowsParts): Promise<void> {
   await removeRule(parts);
 }
 
-/** Resolves when it does not run and its process has ended, with how it did before; with nothing if there is none. */
+/**
+ * Stops the service and waits for the end of its process. Resolves with its earlier state, `undefined` if there is
+ * none.
+ */
 async function stopService({ services, clock }: WindowsParts): Promise<ServiceState | undefined> {
   const before = services.stateOf(SERVICE);
   if (!before) return undefined;
@@ -140,7 +145,7 @@ async function removeRule({ commands, logger }: WindowsParts): Promise<void> {
     .catch((error) => logger.warn(chainOf(error)));
 }
 
-/** The service's command line, as Windows splits it into words. */
+/** The service's command line, quoted as Windows parses it. */
 function commandLine({ base, configPath, defaultsPath }: UnitOptions): string {
   const words = ["service", "--dir", base, "--config", configPath, "--defaults", defaultsPath];
   return [servicePath(base), ...words].map(quoted).join(" ");

@@ -1,21 +1,21 @@
 /**
- * The life of a service of Windows as its service control manager sees it, apart from how that is spoken to.
+ * The life of a Windows service from its service control manager's view, independent of the calls to it.
  *
- * Promises: it is told that the service starts, runs, stops, has stopped, in this order and each in time; a command
- * to stop, or the system's end, aborts what the service does; other commands change nothing.
+ * It reports start, running, stopping and stopped, in this order and each in time. A stop command, or the system's
+ * shutdown, aborts the service's work; other commands change nothing.
  */
 
 import { SvcError } from "../../base/error.ts";
 
-/** States of a service, as Windows numbers them (winsvc.h). */
+/** States of a service, by Windows' numbers (winsvc.h). */
 export const STATES = { stopped: 1, startPending: 2, stopPending: 3, running: 4 } as const;
 /** Commands to a service. */
 export const CONTROLS = { stop: 1, interrogate: 4, shutdown: 5, preshutdown: 15 } as const;
-/** Which commands it wants: stop, shutdown, preshutdown. */
+/** The accepted commands: stop, shutdown, preshutdown. */
 const ACCEPTED = 0x1 | 0x4 | 0x100;
-/** Runs in a process of its own. */
+/** The service runs in a process of its own. */
 const OWN_PROCESS = 0x10;
-/** How long it takes to stop, at most: above what the agent is given. */
+/** Time limit of a stop, above the agent's own. */
 const STOP_MS = 180_000;
 const NO_ERROR = 0;
 const NOT_IMPLEMENTED = 120;
@@ -37,10 +37,10 @@ export class ServiceLife {
   readonly #stop = new AbortController();
   #told: Status = [OWN_PROCESS, STATES.startPending, 0, 0, 0, 0, 0];
 
-  /** `tell` hands a status to Windows. */
+  /** `tell` reports a status to Windows. */
   constructor(private readonly tell: (status: Status) => void) {}
 
-  /** Works until it has ended or the service is to stop; gives its exit code. */
+  /** Runs `work` until it ends or the service has to stop; returns its exit code. */
   async run(work: (signal: AbortSignal) => Promise<number>): Promise<number> {
     this.#set(STATES.startPending);
     this.#set(STATES.running);
@@ -53,7 +53,7 @@ export class ServiceLife {
     return code;
   }
 
-  /** A command; gives what Windows is to be answered. */
+  /** Handles a command; returns the answer for Windows. */
   control(command: number): number {
     switch (command) {
       case CONTROLS.interrogate:

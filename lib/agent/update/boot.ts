@@ -1,35 +1,35 @@
 /**
- * The boot rule: which version of a program is started, decided from links and a count of failed starts alone.
+ * The boot rule: decides which version of a program starts, from links and a count of failed starts alone.
  *
- * It needs no record, no clock and no cloud, so it holds when all of those are gone. A version that has failed
- * `STARTS_MAX` times in a row, or cannot be run at all, is given up for the one that was good before it; where
- * that fails too they take turns. The agent applies it to the runtime; to the agent itself a shell script applies it
- * (`loader.ts`), which a test holds against this function.
+ * It needs no record, no clock and no cloud, so it works when all of those are lost. A version that has failed
+ * `STARTS_MAX` times in a row, or cannot run at all, is given up for the previous good one; if that fails too, they
+ * take turns. The agent applies the rule to the runtime. A shell script (`loader.ts`) applies it to the agent itself,
+ * and a test compares the script with this function.
  */
 
-/** What stands in the `bin` folder for one program; the names of files in `cache`. */
+/** The links of one program in the `bin` folder; their values are names of files in `cache`. */
 export interface Links {
-  /** What is started. */
+  /** The version that starts. */
   readonly current?: string;
-  /** What is gone back to. */
+  /** The version to return to. */
   readonly previous?: string;
-  /** What the boot rule gave up. */
+  /** The version that the boot rule gave up. */
   readonly broken?: string;
 }
 
 export type LinkName = keyof Links;
 
-/** Starts of a file since it was last known to be well. */
+/** The starts of a file since its last healthy run. */
 export interface Count {
   readonly file: string;
   readonly starts: number;
-  /** Starts of whatever file, since anything was well. */
+  /** Starts of any file since the last healthy run of any. */
   readonly failures: number;
 }
 
-/** The count that a full disk does not stop; gone after a power loss. */
+/** The count that a full disk does not prevent; a power loss erases it. */
 export interface PassingCount extends Count {
-  /** What `current` was: where that could not be changed, `file` is started in its place. */
+  /** The value of `current` at that time; if that link could not be changed, `file` starts in its place. */
   readonly over: string | undefined;
 }
 
@@ -42,19 +42,19 @@ export interface BootSeen {
 
 export type BootOp =
   | { readonly op: "link"; readonly link: LinkName; readonly file: string }
-  /** Both counts; the passing one notes what `current` is then. */
+  /** Both counts; the passing one also notes the value of `current`. */
   | { readonly op: "count"; readonly count: Count };
 
 export interface BootPlan {
-  /** What to start; `undefined` where nothing can be. */
+  /** The file to start; `undefined` if none can. */
   readonly file?: string;
-  /** What to write first, in this order. A write that fails changes nothing about what is started. */
+  /** The writes before the start, in this order. A failed write does not change which file starts. */
   readonly ops: readonly BootOp[];
-  /** How long to wait before the start. */
+  /** Pause before the start. */
   readonly delayMs: number;
 }
 
-/** So many failed starts in a row and a version is given up. */
+/** Failed starts in a row after which a version is given up. */
 export const STARTS_MAX = 3;
 
 export function bootPlan(seen: BootSeen): BootPlan {
@@ -62,17 +62,17 @@ export function bootPlan(seen: BootSeen): BootPlan {
   const { current, previous, broken } = links;
   const instead = startedInstead(seen);
   const now = instead ?? current;
-  // What was counted last in the same place; the count that survives a power loss is for its own file alone.
+  // The passing count applies only for the same `current`; the durable count applies only to its own file.
   const counts = [passing?.over === current ? passing : undefined, count];
   const starts = counts.find((one) => one !== undefined && one.file === now)?.starts ?? 0;
   const failures = Math.max(count?.failures ?? 0, passing?.failures ?? 0);
-  // A machine that has lost power starts at once, however often that was.
+  // After a power loss the machine starts at once, however often power was lost.
   const delayMs = restartDelayMs(passing?.failures ?? 0);
   const counted = (file: string, starts: number): BootOp => {
     return { op: "count", count: { file, starts, failures: failures + 1 } };
   };
   const usable = now !== undefined && runnable(now);
-  // Whatever was started in its place, `current` gets its next turn.
+  // After a start of a replacement, `current` gets its next turn.
   const turns = now === current ? [previous, broken] : [current, previous, broken];
   const other = turns.find((file) => file && file !== now && runnable(file));
   if (other === undefined || (usable && starts < STARTS_MAX)) {
@@ -82,7 +82,7 @@ export function bootPlan(seen: BootSeen): BootPlan {
   const turned: BootOp[] = [{ op: "link", link: "current", file: other }];
   if (other === current) turned.pop();
   else if (current !== undefined) {
-    // Told first: what runs then can only have come here by giving up. But no file loses its last link.
+    // Written first, because a running replacement must be explicable by this link. No file loses its last link.
     const told: BootOp = { op: "link", link: "broken", file: current };
     if (other === previous) turned.unshift(told);
     else turned.push(told);
@@ -91,7 +91,7 @@ export function bootPlan(seen: BootSeen): BootPlan {
   return { file: other, ops, delayMs };
 }
 
-/** What is started in the place of `current`, which was given up while the disk took no change of a link. */
+/** The file that starts in place of the given-up `current` while the disk refused to change the link. */
 export function startedInstead({ links, passing }: Pick<BootSeen, "links" | "passing">): string | undefined {
   return passing && passing.over === links.current && passing.file !== links.current
     ? passing.file
@@ -101,7 +101,7 @@ export function startedInstead({ links, passing }: Pick<BootSeen, "links" | "pas
 const DELAY_FIRST_MS = 1_000;
 const DELAY_MAX_MS = 300_000;
 
-/** How long to wait after so many failed starts in a row: nothing at first, then twice as long each time. */
+/** The pause after so many failed starts in a row: none at first, then doubling. */
 export function restartDelayMs(failures: number): number {
   return failures < 1 ? 0 : Math.min(DELAY_MAX_MS, DELAY_FIRST_MS * 2 ** Math.min(failures - 1, 30));
 }

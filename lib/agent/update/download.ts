@@ -1,10 +1,10 @@
 /**
- * Downloads of releases: over http, https and from files, taken up again where they were cut off.
+ * Downloads of releases by http, https and from files; an interrupted download resumes.
  *
- * Owns `cache/part`: each download has a file there, and a note of what it is a part of. Promises: what `fetch`
- * gives is in `cache` under a name with its own sum in it, whole, synced, and what the release said it would be; a
- * disk that fills up loses the part and nothing else. Nothing is decided by the time of day: where a certificate is
- * not valid yet, the error says that the clock is likely wrong.
+ * Owns `cache/part`, which has for each download a file and a note of its source. `fetch` returns a file in `cache`
+ * whose name contains its sum; the file is complete, synced and equal to the release. A full disk costs the partial
+ * file and nothing else. No decision depends on the time of day; if a certificate is not valid yet, the error suggests
+ * that the clock is wrong.
  */
 
 import { createHash } from "node:crypto";
@@ -24,23 +24,23 @@ export interface DownloadParts {
   readonly files: ReadFiles & WriteFiles;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Keys that releases have to be signed with; without any, the sum that the cloud gave has to do. */
+  /** Keys that releases must be signed with; without keys, the sum from the cloud suffices. */
   readonly keys?: ReleaseKeys;
   readonly fetch?: typeof fetch;
 }
 
-/** What is left free for everything else. */
+/** Space that downloads leave free. */
 const RESERVE_BYTES = 32 * 1024 ** 2;
-/** Far more than any release. */
+/** Far above the size of any release. */
 const SIZE_MAX_BYTES = 4 * 1024 ** 3;
-/** A server that sends nothing for so long has gone away. */
+/** Time without data after which a server counts as gone. */
 const STALL_MS = 60_000;
-/** How often the space is looked at, and the progress told. */
+/** Interval of the checks of free space and of the progress lines. */
 const LOOK_BYTES = 16 * 1024 ** 2;
 const NOTE_SUFFIX = ".json";
 const PART_SUFFIX = ".part";
 
-/** What a part is a part of. */
+/** The source of a partial file. */
 interface Note {
   readonly url: string;
   readonly key: string;
@@ -90,7 +90,7 @@ export class Download implements Fetcher {
     for (const name of await files.readFolder(this.#folder).catch(() => [])) {
       const found = await files.findFile(join(this.#folder, name));
       const ageMs = clock.nowMs() - (found?.modifiedMs ?? 0);
-      // An age below nothing is a clock that was set: the next look is soon enough.
+      // A negative age means that the clock was set; the next cleaning decides.
       if (ageMs < keepMs) continue;
       await files.remove(join(this.#folder, name)).then(() => removed.push(name), () => {});
     }
@@ -101,7 +101,7 @@ export class Download implements Fetcher {
     return join(this.#parts.base, "cache", "part");
   }
 
-  /** The bytes are there already: it was tried before, or is gone back to. */
+  /** The cached file of a release: an earlier attempt fetched it, or the device returns to it. */
   async #inCache({ name, version, sha256, key }: Release): Promise<Build | undefined> {
     if (sha256 === undefined) return undefined;
     const file = fileNameOf(name, version, sha256);
@@ -135,11 +135,11 @@ export class Download implements Fetcher {
       await answer.body?.cancel();
       throw refusalOf(release, answer.status);
     }
-    if (from > 0) logger.info(`${release.version}: going on after ${from} bytes`);
+    if (from > 0) logger.info(`${release.version}: resuming after ${from} bytes`);
     const length = Number(answer.headers.get("content-length") ?? NaN);
     const totalBytes = Number.isFinite(length) ? from + length : undefined;
     const etag = answer.headers.get("etag") ?? undefined;
-    // A weak one is for the same meaning, not for the same bytes.
+    // A weak entity tag stands for the same meaning, not the same bytes.
     await this.#mark(part, {
       url: release.url,
       key: release.key,
@@ -187,7 +187,7 @@ export class Download implements Fetcher {
         await file.write(chunk);
         doneBytes += chunk.length;
         if (doneBytes > SIZE_MAX_BYTES) {
-          throw new SvcError("data_loss", `more than ${SIZE_MAX_BYTES} bytes came`);
+          throw new SvcError("data_loss", `the server sent more than ${SIZE_MAX_BYTES} bytes`);
         }
         if (doneBytes - lookedBytes < LOOK_BYTES) continue;
         lookedBytes = doneBytes;
@@ -200,11 +200,11 @@ export class Download implements Fetcher {
       file.close();
     }
     if (totalBytes !== undefined && doneBytes !== totalBytes) {
-      throw new SvcError("unavailable", `it was cut off after ${doneBytes} of ${totalBytes} bytes`);
+      throw new SvcError("unavailable", `the connection ended after ${doneBytes} of ${totalBytes} bytes`);
     }
   }
 
-  /** From a part that is whole to a file of `cache`. */
+  /** Turns a complete partial file into a file of `cache`. */
   async #accept(release: Release, part: string, signal: AbortSignal): Promise<Build> {
     const { files, base, keys } = this.#parts;
     const { name, version, key } = release;
@@ -216,7 +216,7 @@ export class Download implements Fetcher {
         `found ${sizeBytes} bytes with sum ${sha256}, wanted ${release.sha256}`,
       );
     }
-    // Whoever chose a URL of their own has nobody who signs it.
+    // Nobody signs the files at a URL of the user's own.
     if (!release.custom) {
       await keys?.check({ name, version, sha256, sizeBytes, url: release.url }, (url) => {
         return this.#json(url, signal);
@@ -228,7 +228,7 @@ export class Download implements Fetcher {
     return { key, version, file, sha256, sizeBytes };
   }
 
-  /** What to tell of a failure; what cannot be used is removed. */
+  /** The error to report for a failure; removes the partial file if it is unusable. */
   async #mended(thrown: unknown, part: string, { url }: Release): Promise<SvcError> {
     const { files, clock } = this.#parts;
     const error = SvcError.from(thrown);
@@ -245,7 +245,7 @@ export class Download implements Fetcher {
     const freeBytes = await this.#parts.files.freeBytes(this.#folder);
     const wantedBytes = Math.max(0, moreBytes) + RESERVE_BYTES;
     if (freeBytes >= wantedBytes) return;
-    const wanted = `${megabytes(wantedBytes)} MB with what has to stay free`;
+    const wanted = `${megabytes(wantedBytes)} MB, including the reserve`;
     throw new SvcError("resource_exhausted", `found ${megabytes(freeBytes)} MB of space, wanted ${wanted}`);
   }
 
@@ -281,7 +281,7 @@ export class Download implements Fetcher {
     const late = () =>
       new SvcError("deadline_exceeded", `${url} does not answer within ${STALL_MS / 1000} s`);
     const limit = deadline(clock, STALL_MS, late, signal);
-    // The bytes as they are: a range of packed ones would mean nothing.
+    // Asks for the plain bytes: a range of a compressed body would mean nothing.
     const headers = { "accept-encoding": "identity", ...init.headers };
     try {
       return await ask(url, { ...init, headers, signal: limit.signal });
@@ -293,12 +293,13 @@ export class Download implements Fetcher {
     }
   }
 
-  /** What comes, as long as something comes. */
+  /** The body's pieces; throws when the server stalls. */
   async *#alive(body: ReadableStream<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
     const reader = body.getReader();
     try {
       for (;;) {
-        const late = () => new SvcError("deadline_exceeded", `nothing came for ${STALL_MS / 1000} s`);
+        const late = () =>
+          new SvcError("deadline_exceeded", `the server sent nothing for ${STALL_MS / 1000} s`);
         const limit = deadline(this.#parts.clock, STALL_MS, late, signal);
         const stop = () => void reader.cancel(limit.signal.reason).catch(() => {});
         limit.signal.addEventListener("abort", stop, { once: true });
@@ -311,7 +312,7 @@ export class Download implements Fetcher {
           limit.done();
         }
         if (read.done) return;
-        // A slow disk is not a silent server: the time runs while bytes are waited for, not while they are written.
+        // A slow disk is not a silent server: the time limit covers waiting for bytes, not writing them.
         yield read.value;
       }
     } catch (error) {
@@ -331,14 +332,14 @@ export async function sha256Of(files: ReadFiles, path: string): Promise<string> 
   return hash.digest("hex");
 }
 
-/** A clock that says an earlier year than this was never set. */
+/** A clock before this date was never set. */
 const EARLIEST_MS = 1_735_689_600_000;
 
 function clockHint(message: string, nowMs: number): string {
   if (!/not.?(yet.?)?valid|expired|certificate/i.test(message)) return "";
   const date = new Date(nowMs).toISOString().slice(0, 10);
   return nowMs < EARLIEST_MS
-    ? `; the clock of this device says ${date}, which is wrong: it is tried again until the time is set`
+    ? `; the clock of this device says ${date}, which is wrong: the download repeats until the time is set`
     : `; is ${date}, as the clock of this device says, right?`;
 }
 

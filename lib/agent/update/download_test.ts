@@ -190,7 +190,7 @@ Deno.test("a server that says nothing any more is given up; so is a download nob
     };
     const begun = Promise.withResolvers<void>();
     const fetching = download({ clock }).fetch(release, () => begun.resolve(), never);
-    const stalled = assertRejects(() => fetching, SvcError, "nothing came");
+    const stalled = assertRejects(() => fetching, SvcError, "the server sent nothing");
     await begun.promise;
     let given = false;
     fetching.catch(() => {}).finally(() => given = true);
@@ -240,7 +240,10 @@ Deno.test("a certificate that is not valid yet is a clock that is wrong, and is 
     const release: Release = { name: "svc-agent", version: "1", url: "https://x/y", custom: false, key: "1" };
     const error = await assertRejects(() => download.fetch(release, () => {}, never), SvcError);
     assertEquals(error.code, "unavailable");
-    assertMatch(error.message, /the clock of this device says 1970-01-01, which is wrong: it is tried again/);
+    assertMatch(
+      error.message,
+      /the clock of this device says 1970-01-01, which is wrong: the download repeats/,
+    );
   } finally {
     await Deno.remove(base, { recursive: true });
   }

@@ -1,9 +1,9 @@
 /**
  * The loader: the shell script that the system starts in place of the agent, and that no update replaces.
  *
- * It applies the boot rule (`boot.ts`) with nothing but `sh`, `readlink`, `ln`, `mv` and `mkdir`, and then
- * becomes the agent. It counts starts in links, whose text is changed by one rename and takes no space; where the
- * disk takes no change at all it counts in the run folder and goes on. The agent forgets the counts when it is well.
+ * It applies the boot rule (`boot.ts`) with only `sh`, `readlink`, `ln`, `mv` and `mkdir`, and then becomes the agent.
+ * It counts starts in the text of links: one rename changes a link, and a link takes no space. If the disk refuses
+ * every change, it counts in the run folder and continues. A healthy agent clears the counts.
  */
 
 import { join } from "node:path";
@@ -13,7 +13,7 @@ import { STARTS_MAX } from "./boot.ts";
 /** The script's name in `bin`. */
 export const LOADER = "svc-agent-loader";
 
-/** Writes the script where it is missing or another. */
+/** Writes the script if it is missing or different. */
 export async function installLoader(files: ReadFiles & WriteFiles, base: string): Promise<void> {
   const path = join(base, "bin", LOADER);
   const wanted = new TextEncoder().encode(loaderScript());
@@ -23,7 +23,10 @@ export async function installLoader(files: ReadFiles & WriteFiles, base: string)
   await files.writeFile(path, wanted, { mode: 0o755 });
 }
 
-/** The script; its arguments are the agent's. `SVC_LOADER_DRY=1` tells what would be run and waits for nothing. */
+/**
+ * The script; its arguments are the agent's. With `SVC_LOADER_DRY=1` it prints the command that it would run, and does
+ * not wait.
+ */
 export function loaderScript(): string {
   return SCRIPT.replaceAll("@STARTS_MAX@", String(STARTS_MAX));
 }

@@ -1,12 +1,12 @@
 /**
- * What of the disk belongs to one program's updates: its record, its links, its counts of starts, its files.
+ * The files of one program's updates: its record, its links, its counts of starts, its versions.
  *
  *     bin/<name>  bin/<name>.previous  bin/<name>.broken      links to files in cache
  *     bin/<name>.starts, <run>/<name>.starts                  links whose text is a count
- *     state/versions_<name>.json and .previous.json           the record and the copy before it
+ *     state/versions_<name>.json and .previous.json           the record and its previous copy
  *
- * Every method that writes has written durably when it returns. What cannot be read is told and done without: the
- * record falls to the copy before it, and that to what the links say.
+ * Every method that writes has written durably when it returns. An unreadable record is reported and replaced by its
+ * previous copy, and an unreadable copy by the links.
  */
 
 import { basename, join } from "node:path";
@@ -35,7 +35,7 @@ const buildRow = object({
   sizeBytes: integer("", { min: 0 }).key("sizeBytes").required(),
 });
 
-/** What another version wrote is read as far as it is known: a newer one may have more in it. */
+/** Ignores unknown fields: a newer version of the agent may have written them. */
 const slotRow = object({
   good: buildRow,
   previous: buildRow,
@@ -63,8 +63,8 @@ export function inUse(slot: Slot, links: Links, running?: string): Set<string> {
 }
 
 /**
- * The record when every copy of it is lost: what is started was perhaps on trial, so it proves itself anew where
- * there is another to go back to.
+ * The record if every copy of it is lost. The version that starts may have been on trial, so it starts a new trial if
+ * there is another version to return to.
  */
 export function rebuilt({ current, previous }: Links, build: (file: string) => Build | undefined): Slot {
   const first = current === undefined ? undefined : build(current);
@@ -75,9 +75,9 @@ export function rebuilt({ current, previous }: Links, build: (file: string) => B
 
 export interface UpdateRecordParts {
   readonly name: BinaryName;
-  /** The folder of everything. */
+  /** The agent's folder. */
   readonly base: string;
-  /** A folder that a full disk does not matter to, and that is empty after a power loss. */
+  /** A folder in memory: a full disk does not affect it, and a power loss empties it. */
   readonly run: string;
   readonly files: ReadFiles & WriteFiles & LinkFiles;
   /** The SHA-256 of a file, hexadecimal. */
@@ -86,19 +86,19 @@ export interface UpdateRecordParts {
 
 export class UpdateRecord {
   readonly #parts: UpdateRecordParts;
-  /** What stands in the record's file. */
+  /** The content of the record's file. */
   #text?: string;
 
   constructor(parts: UpdateRecordParts) {
     this.#parts = parts;
   }
 
-  /** Where a file of `cache` is. */
+  /** The path of a file of `cache`. */
   pathOf(file: string): string {
     return join(this.#parts.base, "cache", file);
   }
 
-  /** Makes the folders, and reads the record. `problems` says what could not be read. */
+  /** Creates the folders and reads the record. `problems` says what was unreadable. */
   async open(): Promise<{ slot: Slot; problems: string[] }> {
     const { base, run, files } = this.#parts;
     for (const folder of ["bin", "cache", "cache/part", "state"]) await files.makeFolder(join(base, folder));
@@ -112,7 +112,7 @@ export class UpdateRecord {
         if (path === this.#recordPath) this.#text = new TextDecoder().decode(bytes);
         return { slot, problems };
       } catch (error) {
-        // The first start of all has no record, nor a copy.
+        // On the first start there is neither a record nor a copy.
         if (SvcError.from(error).code !== "not_found") problems.push(chainOf(error));
         else if (path === this.#copyPath && problems.length > 0) problems.push(chainOf(error));
       }
@@ -137,7 +137,7 @@ export class UpdateRecord {
     return { count: parseCount(count), passing: parsePassing(passing) };
   }
 
-  /** Counts a start in both places; that one of them takes it is enough. */
+  /** Counts a start in both places; one of them suffices. */
   async count({ file, starts, failures }: Count): Promise<void> {
     const { files } = this.#parts;
     const text = `${starts} ${failures} ${file}`;
@@ -166,7 +166,7 @@ export class UpdateRecord {
     }
   }
 
-  /** A file of `cache` as a build; `undefined` where it is not there. */
+  /** A file of `cache` as a build; `undefined` if it is missing. */
   async buildOf(file: string): Promise<Build | undefined> {
     const { files, sumOf, name } = this.#parts;
     const found = await files.findFile(this.pathOf(file));
@@ -183,7 +183,7 @@ export class UpdateRecord {
     return rebuilt(links, (file) => builds.get(file));
   }
 
-  /** Removes what writes of the record that did not end have left behind. */
+  /** Removes the temporary files of interrupted writes. */
   async #clear(folder: string): Promise<void> {
     const { files, name } = this.#parts;
     for (const left of await files.readFolder(folder).catch(() => [])) {
@@ -238,7 +238,7 @@ function parseSlot(text: string, path: string): Slot {
   throw new SvcError("data_loss", `${path}: ${told}`);
 }
 
-/** Without properties that are undefined. */
+/** Without undefined properties. */
 function prune(slot: object): object {
   return Object.fromEntries(Object.entries(slot).filter(([, value]) => value !== undefined));
 }

@@ -1,5 +1,5 @@
 /**
- * Releases as the cloud names them, and what a file has to be to pass for one.
+ * Releases by the cloud's names, and the checks of a file that claims to be one.
  */
 
 import type { UpdateInfo } from "../../../proto/gen/agent_pb.ts";
@@ -14,22 +14,22 @@ export interface Release extends Wish {
   readonly name: BinaryName;
   /** http, https or file. */
   readonly url: string;
-  /** Hexadecimal; `undefined` where nobody has said what the bytes are to be. */
+  /** Hexadecimal; `undefined` if the sum is unknown. */
   readonly sha256?: string;
-  /** A URL that a user chose: it may have other bytes tomorrow. */
+  /** A URL of the user's own, whose content may change. */
   readonly custom: boolean;
   /** The configuration names this version or URL itself, and not a channel. */
   readonly pinned?: boolean;
 }
 
-/** The word that the cloud has for the version of a URL. */
+/** The cloud's version name for a URL. */
 const CUSTOM = "customURL";
 
 const SCHEMES = ["http:", "https:", "file:"];
 
 /**
- * The release in the cloud's answer; `undefined` where it names none. Throws `invalid_argument` for what cannot be:
- * it has happened that the cloud sent an empty version.
+ * The release in the cloud's answer; `undefined` if it names none. Throws `invalid_argument` for an impossible one: the
+ * cloud has been seen to send an empty version.
  */
 export function releaseOf(
   name: BinaryName,
@@ -55,7 +55,7 @@ export function releaseOf(
   return { name, version: named, url, sha256: sum, custom, pinned: custom || pinned, key: keyOf(named, sum) };
 }
 
-/** `mark`: what tells the bytes of this version from others: their sum, or when those of a URL were changed. */
+/** `mark` distinguishes the bytes of this version from others: their sum, or the modification time of a URL. */
 export function keyOf(version: string, mark: string | undefined): string {
   return mark === undefined ? version : `${version}:${mark}`;
 }
@@ -63,7 +63,7 @@ export function keyOf(version: string, mark: string | undefined): string {
 const VERSION_LENGTH_MAX = 40;
 const SUM_LENGTH = 12;
 
-/** As a file is called in `cache`. The sum in it: files with the same name are the same. */
+/** The name of a file in `cache`. It contains the sum, so that files of the same name are equal. */
 export function fileNameOf(name: BinaryName, version: string, sha256: string): string {
   const shown = version.startsWith(CUSTOM) ? "custom" : version.replaceAll(/[^\w.+-]/g, "_");
   return `${name}-${shown.slice(0, VERSION_LENGTH_MAX)}-${sha256.slice(0, SUM_LENGTH)}`;
@@ -76,13 +76,13 @@ export function versionIn(name: BinaryName, file: string): string {
     : "unknown";
 }
 
-/** So much of a file is enough to know what it is. */
+/** Length of a file's beginning that suffices to recognize its type. */
 export const HEAD_BYTES = 4096;
 
 const ELF_MACHINES: { readonly [arch: string]: number } = { x64: 0x3e, arm64: 0xb7 };
 const PE_MACHINES: { readonly [arch: string]: number } = { x64: 0x8664, arm64: 0xaa64 };
 
-/** Why a file that begins so is no program for this system; `undefined` where it is one. */
+/** Why a file with this beginning is no program for this system; `undefined` if it is one. */
 export function notAProgram(
   head: Uint8Array,
   { os, arch }: { os: string; arch: string },
@@ -116,7 +116,7 @@ function kindOf(head: Uint8Array): string {
   return "something that is no program";
 }
 
-/** What a program that was run with `--version` says it is: JSON with a `binary_name`, or its name first. */
+/** The name of a program, from its output for `--version`: JSON with a `binary_name`, or its name as the first word. */
 export function binaryNameIn(output: string): string | undefined {
   const trimmed = output.trim();
   if (trimmed.startsWith("{")) {
@@ -130,7 +130,7 @@ export function binaryNameIn(output: string): string | undefined {
   return /^[\w.-]+/.exec(trimmed)?.[0];
 }
 
-/** Why a program that calls itself so is not what is wanted. A custom build of the runtime has a name of its own. */
+/** Why a program of this name is not the wanted one. A custom build of the runtime may have a name of its own. */
 export function notTheProgram(name: BinaryName, found: string | undefined): string | undefined {
   if (name === "svc-server" && found !== "svc-agent") return undefined;
   if (found === name) return undefined;

@@ -1,7 +1,7 @@
 /**
- * What a downloaded file has to pass before it can ever be started: it is on the disk as it was sent, it is a program
- * for this system, it runs, and it is the program that is wanted. (Devices were lost to an agent that was given the
- * runtime's program as its own next version.)
+ * The checks of a downloaded file before its first start: the disk holds the same bytes that arrived; the file is a
+ * program for this system; it runs; and it is the wanted program. (Devices were lost when an agent took the runtime's
+ * program for its own next version.)
  */
 
 import type { ReadFiles } from "../../base/files/files.ts";
@@ -22,7 +22,7 @@ export interface ReleaseCheckParts {
   readonly clock: Clock;
 }
 
-/** A slow device that is busy takes its time to start a program of a hundred megabytes. */
+/** A slow, busy device needs long to start a program of a hundred megabytes. */
 const PROBE_MS = 60_000;
 const PROBE_END_MS = 2_000;
 const OUTPUT_CHARS_MAX = 4096;
@@ -30,7 +30,7 @@ const OUTPUT_CHARS_MAX = 4096;
 export class ReleaseCheck implements Checker {
   constructor(private readonly parts: ReleaseCheckParts) {}
 
-  /** Throws `data_loss` for a damaged file, `failed_precondition` for one that is not what is wanted. */
+  /** Throws `data_loss` for a damaged file, `failed_precondition` for a wrong one. */
   async check(path: string, { sha256, sizeBytes }: Build, signal: AbortSignal): Promise<void> {
     const { files, name, platform } = this.parts;
     const found = await files.findFile(path);
@@ -49,7 +49,7 @@ export class ReleaseCheck implements Checker {
     return new Uint8Array();
   }
 
-  /** What it says with `--version`. */
+  /** Its output for `--version`. */
   async #version(path: string, signal: AbortSignal): Promise<string> {
     const { processes, clock } = this.parts;
     let process: RunningProcess;

@@ -1,9 +1,9 @@
 /**
- * The keys that releases have to be signed with on this device, and their rotation.
+ * The keys that must sign releases on this device, and their rotation.
  *
- * Owns one file: a list of public keys, each in base64, or the cloud's list as it was; written by whoever sets the
- * device up. Where there is none, signatures are not asked for. A release signed with a key that is not in the file is taken
- * when the cloud's list leads from one that is to that key; the file then holds the newer one, for good.
+ * Owns one file, which whoever sets the device up writes: a list of public keys in base64, or a copy of the cloud's
+ * list. Without the file, releases need no signature. The device accepts a release signed with a key outside the file
+ * if the cloud's list leads from a key in the file to that key; from then on the file holds the newer key.
  */
 
 import { dirname } from "node:path";
@@ -21,7 +21,7 @@ export interface SignedFile {
   readonly url: string;
 }
 
-/** Where the cloud lists its keys. */
+/** Address of the cloud's list of keys. */
 const KEYS_PATH = "/releases/keys.json";
 
 export class ReleaseKeys {
@@ -34,8 +34,8 @@ export class ReleaseKeys {
   }
 
   /**
-   * Throws `failed_precondition` for a file that is not signed as it has to be, and `get`'s errors where that cannot
-   * be found out now. `get`: the JSON at an address.
+   * Throws `failed_precondition` for a file without a valid signature, and the errors of `get` if the check is not
+   * possible now. `get` fetches the JSON at an address.
    */
   async check(file: SignedFile, get: (url: string) => Promise<unknown>): Promise<void> {
     const ring = await this.#ring();
@@ -76,7 +76,7 @@ export class ReleaseKeys {
     }
   }
 
-  /** The keys on this device; `undefined` where signatures are not asked for. */
+  /** The keys on this device; `undefined` if releases need no signature. */
   async #ring(): Promise<KeyRing | undefined> {
     let bytes: Uint8Array;
     try {
@@ -91,7 +91,7 @@ export class ReleaseKeys {
       if (!Array.isArray(list) || list.length === 0) throw new SvcError("data_loss", "it lists no keys");
       return new KeyRing(list.map((one) => typeof one === "string" ? pinnedKey(one) : pinned(one)));
     } catch (error) {
-      // Without it nothing is taken: somebody wanted signatures here.
+      // An unreadable file refuses every release, because somebody has asked for signatures here.
       const wanted = "wanted a list of public keys in base64";
       throw new SvcError("permission_denied", `${this.#path}: ${chainOf(error)}, ${wanted}`, {
         cause: error,

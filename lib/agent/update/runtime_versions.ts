@@ -1,9 +1,9 @@
 /**
- * Which version of the runtime runs: brings the updates of svc-server and its starts together.
+ * Decides which version of the runtime runs: coordinates the updates of svc-server with its starts.
  *
- * Promises: a decision about versions and a start of the runtime never overlap, so neither goes by what the other is
- * about to change; a runtime that works is stopped for a version only if somebody asked for that version, or in a
- * maintenance window; every start takes the newest version that is ready.
+ * A decision about versions and a start of the runtime never overlap, so neither relies on what the other is changing.
+ * A working runtime stops for another version only if somebody asked for that version, or in a maintenance window.
+ * Every start takes the newest ready version.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -11,7 +11,7 @@ import type { Probe } from "../supervise/probe.ts";
 import type { Boots, RuntimeProcess, RuntimeState } from "../supervise/runtime.ts";
 import type { Now, Updates } from "./updater.ts";
 
-/** A version is believed when it has been well for this long, and given up when it was not within the other. */
+/** Health of this length proves a version; a version without it after the limit is given up. */
 export const PROBATION_MS = 60_000;
 export const PROBATION_LIMIT_MS = 15 * 60_000;
 
@@ -19,9 +19,9 @@ export interface RuntimeVersionsParts {
   readonly updater: Updates;
   readonly probe: Probe;
   readonly clock: Clock;
-  /** As it is set now. */
+  /** The present setting. */
   readonly startTimeoutMs: () => number;
-  /** Hears that a download or check has ended: the next pass may go on. */
+  /** Called when a download or check has ended, so that the next pass can continue. */
   readonly changed: () => void;
 }
 
@@ -40,7 +40,7 @@ export class RuntimeVersions implements Boots {
     return done;
   }
 
-  /** Nothing runs that an update could interrupt, so a version that is ready has its turn first. */
+  /** While nothing runs, an update interrupts nothing, so a ready version goes first. */
   async boot() {
     const { updater } = this.#parts;
     const now: Now = { health: "starting", maySwitch: true, mayUpdate: true, atStart: true };
@@ -56,11 +56,11 @@ export class RuntimeVersions implements Boots {
     return this.#parts.updater.settled();
   }
 
-  /** Takes the next steps of an update, and restarts the runtime where that is to be. */
+  /** Takes the next steps of an update, and restarts the runtime if needed. */
   async update(runtime: RuntimeProcess, signal: AbortSignal): Promise<void> {
     const { updater, probe, changed } = this.#parts;
     const asked = runtime.state;
-    // The runtime is asked only when somebody means to stop it, and not for longer than nobody starts another one.
+    // The runtime is asked only if a restart is wanted, and outside the lock, so that the answer delays no start.
     const wanted = asked.stale || updater.status().trial !== undefined;
     const status = wanted && !isIdle(asked) ? await probe.restartStatus(signal) : undefined;
     await this.alone(async () => {
@@ -73,14 +73,14 @@ export class RuntimeVersions implements Boots {
         { ...this.#verdict(state), maySwitch, mayUpdate },
         signal,
       );
-      // Not waited for: a runtime may take minutes to end, and whoever watches the agent wants to hear of it.
+      // Not awaited: a runtime may take minutes to end, and the watchdog needs a sign of life before that.
       void began?.then(changed);
       if (restart) void runtime.restart("another version is to run");
       else if (runtime.state.stale && maySwitch) void runtime.restart("its environment has changed");
     });
   }
 
-  /** How the runtime does, as far as its version is to be judged by it. */
+  /** The runtime's health, as far as it decides about its version. */
   #verdict({ phase, file, healthySinceMs, lastFailure }: RuntimeState): Omit<Now, "maySwitch" | "mayUpdate"> {
     const { clock, updater, startTimeoutMs } = this.#parts;
     const nowMs = clock.monotonicMs();
@@ -96,14 +96,14 @@ export class RuntimeVersions implements Boots {
     const limitMs = Math.max(PROBATION_LIMIT_MS, startTimeoutMs() + 2 * PROBATION_MS);
     if (this.#trial && nowMs - this.#trial.sinceMs >= limitMs) {
       const minutes = Math.round(limitMs / 60_000);
-      const reason = `it was not well for a minute within ${minutes} minutes`;
+      const reason = `it was not healthy for a minute within ${minutes} minutes`;
       return { running, health: "failed", reason, lastFailure };
     }
     return { running, health: "starting", lastFailure };
   }
 }
 
-/** Nothing runs that could mind. */
+/** Whether nothing runs that an update could interrupt. */
 function isIdle({ phase }: RuntimeState): boolean {
   return phase === "stopped" || phase === "waiting";
 }

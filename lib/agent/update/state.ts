@@ -1,25 +1,25 @@
 /**
- * The update of one program as a pure state machine: what is on record and what is seen give the next step.
+ * The update of one program as a pure state machine: the record and the observations give the next step.
  *
  *     downloaded → verified → prepared → switched → probation → committed | rolled back
  *
- * Every step is a list of durable writes in an order that lets the power fail between any two of them: whatever of
- * it is done, the boot rule starts a version that works, or comes back to one, and `plan` goes on from there. No
- * step depends on the time of day. `tests/agent/update_model_test.ts` walks through every state there is.
+ * Every step is a list of durable writes, in an order that allows a power loss between any two of them: after any
+ * prefix the boot rule starts a working version, or returns to one, and `plan` continues from there. No step depends on
+ * the time of day. `tests/agent/update_model_test.ts` walks through every reachable state.
  */
 
 import { type LinkName, type Links, STARTS_MAX } from "./boot.ts";
 
-/** A version that is wanted. */
+/** A wanted version. */
 export interface Wish {
-  /** Two wishes with the same key are for the same bytes. */
+  /** Wishes with the same key are for the same bytes. */
   readonly key: string;
   readonly version: string;
 }
 
 /** A version on the disk. */
 export interface Build extends Wish {
-  /** Its name in the `cache` folder. */
+  /** Its file name in the `cache` folder. */
   readonly file: string;
   /** Hexadecimal. */
   readonly sha256: string;
@@ -31,50 +31,53 @@ export type Stage = "downloaded" | "verified" | "prepared" | "switched" | "proba
 export interface Trial {
   readonly build: Build;
   readonly stage: Stage;
-  /** Somebody at the device asked for it: it does not wait for the next start. */
+  /** A person at the device asked for it, so it does not wait for the next start. */
   readonly asked?: boolean;
 }
 
-/** A version that is not tried again while it is what is wanted. */
+/** A version that is not tried again as long as it is the target. */
 export interface Refusal extends Wish {
   readonly reason: string;
 }
 
-/** What is on record of one program. */
+/** The record of one program. */
 export interface Slot {
   /** The last version that proved itself. */
   readonly good?: Build;
-  /** The one before it. */
+  /** The good version before it. */
   readonly previous?: Build;
-  /** The one that may follow. */
+  /** The next version, if it proves itself. */
   readonly trial?: Trial;
   readonly refused?: Refusal;
 }
 
-/** What is true now. */
+/** The present observations. */
 export interface Seen {
-  /** What the cloud wants; `undefined` where it has not said. `pinned`: the configuration names this very version. */
+  /**
+   * The version that the cloud wants; `undefined` if it has not said. `pinned`: the configuration names this very
+   * version.
+   */
   readonly target?: Wish & { readonly pinned?: boolean };
   readonly links: Links;
-  /** Names of the builds that are on the disk in full length. */
+  /** Names of the complete builds on the disk. */
   readonly files: ReadonlySet<string>;
-  /** Starts have been counted that are not forgotten. */
+  /** There are counted starts to clear. */
   readonly counted: boolean;
-  /** The boot rule starts another file than `current`, which it could not change. */
+  /** The boot rule starts another file than `current`, because it could not change that link. */
   readonly gaveUp: boolean;
-  /** The file that runs. */
+  /** The running file. */
   readonly running?: string;
-  /** Of what runs: `healthy` when it has been for long enough, `failed` when it had its time. */
+  /** Health of the running file: `healthy` after the probation, `failed` after its time limit. */
   readonly health: "starting" | "healthy" | "failed";
   /** Why it is `failed`. */
   readonly reason?: string;
-  /** What went wrong last with what runs or ran: "ended by itself, …". */
+  /** The last failure of the running or last run file: "ended by itself, …". */
   readonly lastFailure?: string;
-  /** What runs may be stopped now. */
+  /** The running process may be stopped now. */
   readonly maySwitch: boolean;
   /** It may be stopped for a version that nobody asked for: in a maintenance window. */
   readonly mayUpdate: boolean;
-  /** No earlier download has to be waited for. */
+  /** Whether a download may begin now, or has to wait after a failed one. */
   readonly mayFetch: boolean;
 }
 
@@ -86,12 +89,12 @@ export type Op =
   | { readonly op: "forget_count" };
 
 export type Step =
-  /** Download it; then `downloaded`. */
+  /** Download it; the result is `downloaded`. */
   | { readonly do: "fetch" }
-  /** Read it back and try it; then `verified` or `refused`. */
+  /** Read it back and try it; the result is `verified` or `refused`. */
   | { readonly do: "check"; readonly build: Build }
   | { readonly do: "write"; readonly why: string; readonly ops: readonly Op[] }
-  /** Stop what runs, and apply the boot rule. */
+  /** Stop the running process, and apply the boot rule. */
   | { readonly do: "restart"; readonly why: string }
   | { readonly do: "wait"; readonly why: string };
 
@@ -99,34 +102,34 @@ export function plan(slot: Slot, seen: Seen): Step {
   return restore(slot, seen) ?? (slot.trial ? advance(slot, slot.trial, seen) : begin(slot, seen));
 }
 
-/** What becomes of the record after a download. */
+/** The record after a download. */
 export function downloaded(slot: Slot, build: Build): Slot {
   return { ...slot, trial: { build, stage: "downloaded" } };
 }
 
-/** What becomes of the record after a check that went well. */
+/** The record after a passed check. */
 export function verified(slot: Slot): Slot {
   return atStage(slot, "verified");
 }
 
-/** What becomes of the record when the wish cannot be taken, whatever is done: a bad file, a failed trial. */
+/** The record after a wish turns out impossible for good: a bad file, a failed trial. */
 export function refused({ trial: _, ...slot }: Slot, { key, version }: Wish, reason: string): Slot {
   return { ...slot, refused: { key, version, reason } };
 }
 
 /**
- * The way back to the version before, which a user asked for; `undefined` where there is none. That version is on
- * trial then like any other; what is left is not taken again while it is what is wanted.
+ * The return to the previous version at a user's request; `undefined` if there is none. That version goes on trial like
+ * any other, and the version left is not taken again as long as it is the target.
  */
 export function goBack(slot: Slot, seen: Seen, reason: string): readonly Op[] | undefined {
   const { good, previous, trial } = slot;
-  // A switch may be done and not yet on record.
+  // The switch may be done and not yet recorded.
   const unnoted = trial?.stage === "prepared" && seen.links.current === trial.build.file;
   if (trial && (isSwitched(trial) || unnoted)) return good && rollBack(slot, trial, reason).ops;
   if (!good || !previous || !seen.files.has(previous.file)) return undefined;
-  // Where the boot rule was there first, that is left to prove itself.
+  // If the boot rule has returned already, its version stays and proves itself.
   const fallen = seen.running === previous.file && (seen.gaveUp || seen.links.current !== good.file);
-  // What is wanted and refused already must not be tried again in its place.
+  // A refused target must stay refused.
   const isRefused = slot.refused !== undefined && slot.refused.key === seen.target?.key;
   const { trial: _, ...left } = isRefused ? slot : refused(slot, good, reason);
   return [{
@@ -135,38 +138,38 @@ export function goBack(slot: Slot, seen: Seen, reason: string): readonly Op[] | 
   }];
 }
 
-/** Makes record and disk say the same, where a power loss or the boot rule left them apart. */
+/** Makes record and disk agree after a power loss or the boot rule. */
 function restore(slot: Slot, seen: Seen): Step | undefined {
   const { good, previous, trial } = slot;
   const { links, files } = seen;
   const gaveUp = seen.gaveUp ? links.current : undefined;
-  // Before the preparation it says something of an earlier trial.
+  // Before the preparation, the count belongs to an earlier trial.
   const begun = trial && (trial.stage === "prepared" || isSwitched(trial));
   if (begun && [links.broken, gaveUp].includes(trial.build.file)) {
     return rollBack(slot, trial, reasonOf(`it did not start ${STARTS_MAX} times in a row`, seen));
   }
   if (trial && isSwitched(trial)) {
     if (links.current === trial.build.file && files.has(trial.build.file)) return undefined;
-    return rollBack(slot, trial, "it was left for the version before it");
+    return rollBack(slot, trial, "the boot rule left it for the previous version");
   }
   if (good && (links.current !== good.file || !files.has(good.file) || gaveUp === good.file)) {
-    // A switch that was not put on record.
+    // A switch that is not recorded yet.
     if (trial?.stage === "prepared" && links.current === trial.build.file) return undefined;
     return amend(slot, good, seen);
   }
-  // It is prepared for this very trial.
+  // The link was prepared for this very trial.
   if (trial?.stage === "prepared") return undefined;
   if (previous && links.previous !== previous.file && files.has(previous.file)) {
     return write("the way back is restored", { op: "link", link: "previous", file: previous.file });
   }
   if (seen.health !== "healthy" || links.current !== seen.running) return undefined;
   if (links.broken !== undefined) {
-    return write("what was given up is known", { op: "unlink", link: "broken" });
+    return write("what was given up is recorded", { op: "unlink", link: "broken" });
   }
-  if (seen.counted) return write("what runs is well", { op: "forget_count" });
+  if (seen.counted) return write("the running version is healthy", { op: "forget_count" });
 }
 
-/** The good version is not what is started. */
+/** Handles a `current` that is not the good version. */
 function amend(slot: Slot, good: Build, seen: Seen): Step | undefined {
   const { previous } = slot;
   const { links, files, running, health } = seen;
@@ -175,9 +178,9 @@ function amend(slot: Slot, good: Build, seen: Seen): Step | undefined {
   const fallen = links.current === other?.file || !whole || seen.gaveUp;
   const well = health === "healthy" ? running : undefined;
   if (fallen && other && !(whole && well === good.file)) {
-    // Until the other is known to be well, the boot rule goes on to look for one that is.
+    // Until the other version is known to be healthy, the boot rule keeps looking.
     if (whole && well !== other.file) return undefined;
-    // Not refused: it may have been the machine's fault, and it gets another trial.
+    // Not refused: the fault may have been the machine's, and the version gets another trial.
     return write(
       `${good.version} no longer starts, back to ${other.version}`,
       { op: "link", link: "current", file: other.file },
@@ -186,7 +189,7 @@ function amend(slot: Slot, good: Build, seen: Seen): Step | undefined {
   }
   if (whole) {
     return write(
-      `${good.version} is what is to be started`,
+      `${good.version} starts next`,
       { op: "link", link: "current", file: good.file },
       ...(fallen ? [{ op: "forget_count" } as const] : []),
     );
@@ -202,7 +205,7 @@ function advance(slot: Slot, trial: Trial, seen: Seen): Step {
   switch (stage) {
     case "downloaded":
     case "verified":
-      // A way back that a user asked for leaves what is wanted.
+      // A return at a user's request leaves the target.
       if (target && target.key !== build.key && target.key !== slot.refused?.key) {
         return write(`${build.version} is no longer wanted`, { op: "save", slot: without });
       }
@@ -211,16 +214,18 @@ function advance(slot: Slot, trial: Trial, seen: Seen): Step {
       }
       if (!files.has(build.file)) return write(`${build.version} is gone`, { op: "save", slot: without });
       if (stage === "downloaded") return { do: "check", build };
-      if (running !== undefined && health === "starting") return wait("what runs has to be well first");
+      if (running !== undefined && health === "starting") {
+        return wait("the running version has to be healthy first");
+      }
       if (running !== undefined && !mayUpdate && !isAsked(slot, trial, target)) {
         return wait(`${build.version} is ready for the next start, or a maintenance window`);
       }
-      if (running !== undefined && !maySwitch) return wait("what runs may not be stopped now");
+      if (running !== undefined && !maySwitch) return wait("the running process may not be stopped now");
       return write(
         `${build.version} is prepared`,
         { op: "forget_count" },
         ...(seen.links.broken === build.file ? [{ op: "unlink", link: "broken" } as const] : []),
-        // What runs well is not to lose its last link.
+        // The running version must not lose its last link.
         ...(running === build.file ? [{ op: "link", link: "current", file: build.file } as const] : []),
         ...(slot.good ? [{ op: "link", link: "previous", file: slot.good.file } as const] : []),
         { op: "save", slot: atStage(slot, "prepared") },
@@ -236,12 +241,12 @@ function advance(slot: Slot, trial: Trial, seen: Seen): Step {
       if (running === build.file) {
         return write(`${build.version} is on probation`, { op: "save", slot: atStage(slot, "probation") });
       }
-      if (running !== undefined && !maySwitch) return wait("what runs may not be stopped now");
-      return { do: "restart", why: `${build.version} is to run` };
+      if (running !== undefined && !maySwitch) return wait("the running process may not be stopped now");
+      return { do: "restart", why: `${build.version} has to run` };
     case "probation":
-      if (running !== build.file) return { do: "restart", why: `${build.version} is to run` };
+      if (running !== build.file) return { do: "restart", why: `${build.version} has to run` };
       if (health === "failed") {
-        return rollBack(slot, trial, reasonOf(seen.reason ?? "it did not get well in its time", seen));
+        return rollBack(slot, trial, reasonOf(seen.reason ?? "it was not healthy in time", seen));
       }
       if (health === "starting") return wait("it is on probation");
       return write(
@@ -256,14 +261,14 @@ function begin(slot: Slot, seen: Seen): Step {
   const { good, refused: no } = slot;
   const { target, running, links } = seen;
   if (running !== undefined && running !== links.current && !seen.gaveUp) {
-    return { do: "restart", why: `${links.current ?? "nothing"} is to run` };
+    return { do: "restart", why: `${links.current ?? "nothing"} has to run` };
   }
   if (!target) return wait("the cloud has not said which version");
-  if (target.key === good?.key) return wait("it is what is wanted");
+  if (target.key === good?.key) return wait("the wanted version runs");
   if (no && no.key === target.key) return wait(`${no.version} was refused: ${no.reason}`);
   if (no) {
     const { refused: _, ...rest } = slot;
-    return write("something else is wanted", { op: "save", slot: rest });
+    return write("another version is wanted", { op: "save", slot: rest });
   }
   return seen.mayFetch ? { do: "fetch" } : wait("the next attempt to download it comes later");
 }
@@ -276,7 +281,7 @@ function rollBack(slot: Slot, { build }: Trial, reason: string) {
   const { good } = slot;
   return write(
     `back from ${build.version}: ${reason}`,
-    // Should what is gone back to not start any more, this is better than nothing.
+    // If the previous version does not start any more, this one is better than nothing.
     { op: "link", link: "broken", file: build.file },
     good ? { op: "link", link: "current", file: good.file } : { op: "unlink", link: "current" },
     { op: "save", slot: refused(slot, build, reason) },
@@ -295,18 +300,18 @@ function atStage(slot: Slot, stage: Stage): Slot {
   return { ...slot, trial: { ...slot.trial!, stage } };
 }
 
-/** A trial whose preparation counts no more. */
+/** A trial whose preparation is void. */
 function unprepared(slot: Slot): Slot {
   return slot.trial?.stage === "prepared" ? verified(slot) : slot;
 }
 
-/** What is gone back to from a build that is good now. */
+/** The previous version after a build becomes good. */
 function before({ good, previous }: Slot, build: Build): Pick<Slot, "previous"> {
   const other = [good, previous].find((one) => one !== undefined && one.file !== build.file);
   return other ? { previous: other } : {};
 }
 
-/** An operator chose this version in the place of another, or somebody at the device did. */
+/** Whether an operator chose this version in place of another, or a person at the device did. */
 function isAsked({ good }: Slot, { build, asked }: Trial, target: Seen["target"]): boolean {
   return asked === true ||
     (target?.pinned === true && target.key === build.key && target.version !== good?.version);

@@ -1,9 +1,9 @@
 /**
- * The updates of one program, carried out: sees what there is, asks `plan` for the next step and takes it.
+ * Carries out the updates of one program: observes, asks `plan` for the next step and takes it.
  *
- * Downloads and checks go on beside; everything else a pass does is a few small durable writes. A step that fails
- * is told and taken again later, after a time that grows. Promises what `state.ts` and the boot rule
- * promise, as long as whoever drives it says truly what runs and whether it is well.
+ * Downloads and checks run in the background; the rest of a pass is a few small durable writes. A failed step is logged
+ * and repeated after a growing pause. The guarantees of `state.ts` and of the boot rule hold as long as the caller
+ * reports truly which file runs and whether it is healthy.
  *
  * The room owns the versions of programs on a device: fetched, checked, put in place, tried, and taken back.
  */
@@ -33,27 +33,27 @@ import {
 } from "./state.ts";
 import { TEMPORARY } from "../../base/files/files.ts";
 
-/** Gets a release into a file of `cache`, whole and for good. Throws what `isFinal` tells apart. */
+/** Fetches a release into a file of `cache`, complete and durable. `isFinal` classifies its errors. */
 export interface Fetcher {
   fetch(
     release: Release,
     progress: (progress: DownloadProgress) => void,
     signal: AbortSignal,
   ): Promise<Build>;
-  /** What tells the present content of a custom URL from an earlier one; `undefined` where that cannot be known. */
+  /** Distinguishes the present content of a custom URL from an earlier one; `undefined` if it is unknown. */
   stamp(release: Release, signal: AbortSignal): Promise<string | undefined>;
-  /** Removes what was left of downloads that are not wanted any more; the names of what it removed. */
+  /** Removes the leftovers of unwanted downloads; returns the names of the removed files. */
   clean(keepMs: number): Promise<string[]>;
 }
 
-/** Reads a build back and tries whether it is what it is to be. Throws what `isFinal` tells apart. */
+/** Reads a build back and checks that it is the wanted program. `isFinal` classifies its errors. */
 export interface Checker {
   check(path: string, build: Build, signal: AbortSignal): Promise<void>;
 }
 
 export interface DownloadProgress {
   readonly doneBytes: number;
-  /** Where it is known. */
+  /** If known. */
   readonly totalBytes?: number;
 }
 
@@ -65,24 +65,24 @@ export interface UpdaterParts {
   readonly checker: Checker;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** `false`: new versions are fetched and checked, and that is all. */
+  /** `false`: the updater fetches and checks new versions, and does nothing else. */
   readonly manages: boolean;
-  /** From 0 to 1, so that a fleet does not come back all at once. */
+  /** From 0 to 1; spreads the retries of a fleet. */
   readonly random?: () => number;
 }
 
-/** What the one who drives it knows. */
+/** The caller's observations. */
 export interface Now {
-  /** The file of `cache` that runs. */
+  /** The running file of `cache`. */
   readonly running?: string;
   readonly health: Seen["health"];
   /** Why it is `failed`. */
   readonly reason?: string;
-  /** How it ended the last time that it should not have. */
+  /** How the program last ended unexpectedly. */
   readonly lastFailure?: string;
   readonly maySwitch: boolean;
   readonly mayUpdate: boolean;
-  /** Something is about to be started, which waits for no network; nothing that takes long begins. */
+  /** A start is about to happen, which waits for no network; the pass begins no download and no check. */
   readonly atStart?: boolean;
 }
 
@@ -92,21 +92,21 @@ export interface UpdaterStatus {
   readonly trial?: Trial;
   readonly refused?: Refusal;
   readonly target?: Wish;
-  /** What went wrong last, until it goes well. */
+  /** The last failure, until a success. */
   readonly problem?: string;
-  /** What is waited for. */
+  /** The reason why it waits. */
   readonly waiting?: string;
   readonly progress?: DownloadProgress;
 }
 
-/** No plan has more steps in a row; a pass that takes more goes in circles, and goes on at the next one. */
+/** Above the longest plan; a pass with more steps goes in circles, and the next pass continues. */
 const STEPS_MAX = 20;
 const RETRY_FIRST_MS = 5_000;
 const RETRY_MAX_MS = 3600_000;
-/** A custom URL is asked this often whether it has other bytes now. */
+/** Interval of the checks whether a custom URL has new content. */
 const STAMP_MS = 120_000;
 
-/** What an updater does, for those who work with one. */
+/** The operations of an updater, for its users. */
 export type Updates = { readonly [K in Exclude<keyof Updater, "install" | "fileOf">]: Updater[K] };
 
 export class Updater {
@@ -127,22 +127,22 @@ export class Updater {
     this.#parts = parts;
   }
 
-  /** Reads what is on record. What cannot be read is told and done without. */
+  /** Reads the record. An unreadable record is logged and replaced. */
   async open(): Promise<void> {
     const { record, logger, name } = this.#parts;
     const { slot, problems } = await record.open();
     this.#slot = slot;
     for (const problem of problems) logger.error(`the record of ${name}: ${problem}`);
-    if (problems.length > 0) logger.warn(`${name}: going on with ${slot.good?.version ?? "nothing"}`);
+    if (problems.length > 0) logger.warn(`${name}: continuing with ${slot.good?.version ?? "nothing"}`);
   }
 
-  /** What the cloud wants; `undefined`: nothing in particular. */
+  /** Sets the target of the cloud; `undefined` for none. */
   aim(release: Release | undefined): void {
     if (release?.key !== this.#release?.key) this.#retryNow();
     this.#release = release;
   }
 
-  /** Takes a file of `cache`, which somebody has put there, as the first good version. */
+  /** Takes a file that somebody has put into `cache` as the first good version. */
   async install(file: string, version: string): Promise<void> {
     const { record, name } = this.#parts;
     const found = await record.buildOf(file);
@@ -158,14 +158,14 @@ export class Updater {
     ]);
   }
 
-  /** Where `install` expects a file with this content. */
+  /** The path at which `install` expects a file with this content. */
   fileOf(version: string, sha256: string): string {
     return fileNameOf(this.#parts.name, version, sha256);
   }
 
   /**
-   * Takes steps until there is something to wait for. `restart`: what runs is to be stopped, and `boot` asked.
-   * `began`: a download or check that goes on, and whose end is worth the next pass.
+   * Takes steps until it has to wait. `restart`: the caller has to stop the process and ask `boot`. `began`: a
+   * background download or check; the next pass is worthwhile after it.
    */
   async pass(now: Now, signal: AbortSignal): Promise<{ restart: boolean; began?: Promise<void> }> {
     this.#now = now;
@@ -178,7 +178,7 @@ export class Updater {
         this.#waiting = step.do === "wait" || step.do === "restart" ? step.why : undefined;
         if (step.do === "wait") break;
         if (step.do === "restart") {
-          // Whoever drives it may have to wait, and asks again and again.
+          // The caller repeats waiting passes, so the reason is logged only once.
           if (told !== step.why) this.#parts.logger.info(`${this.#parts.name}: ${step.why}`);
           return { restart: true };
         }
@@ -189,7 +189,7 @@ export class Updater {
         }
       }
     } catch (error) {
-      // Taken again at the next pass: a way back must not wait.
+      // The next pass repeats it without a pause, because a rollback must not wait.
       const problem = `the update cannot go on: ${chainOf(error)}`;
       if (problem !== this.#problem) this.#parts.logger.error(`${this.#parts.name}: ${problem}`);
       this.#problem = problem;
@@ -197,17 +197,17 @@ export class Updater {
     return { restart: false };
   }
 
-  /** Resolves when no download and no check is going on. */
+  /** Resolves when no download and no check is running. */
   async idle(): Promise<void> {
     await this.#work;
   }
 
-  /** The file that `current` leads to. */
+  /** The file behind the link `current`. */
   async current(): Promise<string | undefined> {
     return (await this.#parts.record.links()).current;
   }
 
-  /** Counts a start and says what to start; gives up by itself what does not start. */
+  /** Counts a start and returns the file to start; gives up a version that does not start. */
   async boot(): Promise<{ file: string; path: string; delayMs: number } | undefined> {
     const { record, files, logger, name } = this.#parts;
     const links = await record.links();
@@ -221,20 +221,20 @@ export class Updater {
       logger.error(`${name}: ${links.current} was given up, back to ${file}`);
     }
     for (const op of ops) {
-      // A disk that takes no writes is no reason not to start.
+      // A disk that refuses writes does not prevent the start.
       await (op.op === "count" ? record.count(op.count) : record.apply(op))
         .catch((error) => logger.warn(`${name}: ${chainOf(error)}`));
     }
     return file === undefined ? undefined : { file, path: record.pathOf(file), delayMs };
   }
 
-  /** Forgets the starts that were counted: what runs is well, or was asked to stop. */
+  /** Clears the counted starts: the running version is healthy, or was asked to stop. */
   async settled(): Promise<void> {
     const { record, logger, name } = this.#parts;
     await record.apply({ op: "forget_count" }).catch((error) => logger.warn(`${name}: ${chainOf(error)}`));
   }
 
-  /** To the version before. Throws `failed_precondition` where there is none. */
+  /** Returns to the previous version. Throws `failed_precondition` if there is none. */
   async goBack(reason: string): Promise<void> {
     const ops = goBack(this.#slot, await this.#look(this.#now), reason);
     if (!ops) {
@@ -258,7 +258,7 @@ export class Updater {
     };
   }
 
-  /** Removes the versions nothing points to, and what was left of writes; the names of what it removed. */
+  /** Removes unused versions and the leftovers of writes; returns the names of the removed files. */
   async clean(keepMs: number): Promise<string[]> {
     const { record, files, name, fetcher, logger } = this.#parts;
     if (this.#work) return [];
@@ -278,7 +278,7 @@ export class Updater {
     return [...removed, ...await fetcher.clean(keepMs)];
   }
 
-  /** Out of its own folder a program only fetches what is wanted. */
+  /** Outside its own folder, a program only fetches. */
   #mayTake(step: Step): boolean {
     if (this.#parts.manages || step.do === "fetch" || step.do === "check" || step.do === "wait") return true;
     this.#waiting = "it does not run from its own folder, so it is not replaced";
@@ -312,7 +312,7 @@ export class Updater {
     };
   }
 
-  /** What is wanted; of a custom URL, the bytes that are there now. */
+  /** The wanted release; for a custom URL, its present content. */
   async #target(atStart = false): Promise<Release | undefined> {
     const release = this.#release;
     if (!release?.custom || release.sha256 !== undefined) return release;
@@ -329,7 +329,7 @@ export class Updater {
     return { ...release, key: keyOf(release.version, this.#stamp.mark) };
   }
 
-  /** Of the bytes that were taken of this URL before; without an answer they count as the present ones. */
+  /** The mark of the last content taken from this URL; without an answer it counts as the present one. */
   #knownMark({ version }: Release): string | undefined {
     const { good, trial, refused } = this.#slot;
     const known = [trial?.build, refused, good].find((build) => build?.version === version);
@@ -348,7 +348,7 @@ export class Updater {
     }
   }
 
-  /** Starts what takes long. */
+  /** Begins a download or a check in the background. */
   #begin(step: Step & { do: "fetch" | "check" }, signal: AbortSignal): Promise<void> {
     this.#stopWork = new AbortController();
     const both = AbortSignal.any([signal, this.#stopWork.signal]);
@@ -382,7 +382,7 @@ export class Updater {
     try {
       await checker.check(record.pathOf(build.file), build, signal);
     } catch (error) {
-      // Of what is damaged another copy is fetched.
+      // A damaged file is fetched again.
       const { trial: _, ...without } = this.#slot;
       const kept = [this.#slot.good, this.#slot.previous].some((one) => one?.file === build.file);
       if (SvcError.from(error).code === "data_loss" && !kept) {
@@ -419,18 +419,18 @@ export class Updater {
   }
 }
 
-/** Whether another attempt would come to the same. */
+/** Whether a repetition would end the same way. */
 function isFinal(error: unknown): boolean {
   return ["failed_precondition", "invalid_argument", "unauthenticated"].includes(SvcError.from(error).code);
 }
 
-/** The later one of two marks, which are times; a clock that was set back changes nothing. */
+/** The later of two marks, which are times; a clock that was set back changes nothing. */
 function later(mark: string | undefined, last: string | undefined): string | undefined {
   if (mark === undefined || last === undefined) return mark ?? last;
   return Number(mark) >= Number(last) ? mark : last;
 }
 
-/** The name in `cache` of the program that runs, if it is there. */
+/** The name in `cache` of the running program, if it is there. */
 export function ownFile(base: string, program: string): string | undefined {
   const normal = (path: string) => path.replaceAll("\\", "/");
   const folder = `${normal(base)}/cache/`;

@@ -129,7 +129,7 @@ Deno.test("an update from its wish to its proof, in another process at every ste
     await next();
     assertEquals(await bench.settle({ ...well(one.file), maySwitch: false }), false);
     assertEquals(bench.updater.status().trial?.stage, "verified");
-    assertEquals(bench.updater.status().waiting, "what runs may not be stopped now");
+    assertEquals(bench.updater.status().waiting, "the running process may not be stopped now");
     await next();
     assertEquals(await bench.settle(well(one.file)), true);
     await next();
@@ -160,7 +160,7 @@ Deno.test("a release waits for the next start or a window; what somebody chose o
     // The operator does not want to wait for it.
     bench.updater.aim(wish("2.0.0", { pinned: true }));
     assertEquals(await bench.settle({ ...now, maySwitch: false }), false);
-    assertEquals(bench.updater.status().waiting, "what runs may not be stopped now");
+    assertEquals(bench.updater.status().waiting, "the running process may not be stopped now");
     assertEquals(await bench.settle(now), true);
     const { file } = (await bench.updater.boot())!;
     await bench.settle(starting(file));
