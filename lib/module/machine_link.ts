@@ -1,8 +1,8 @@
 /**
- * The module's way to its machine: the resources that others depend on, and the machine's log.
+ * The module's connection to its machine: the dependencies of resources, and the machine's log.
  *
- * Owns the channel to the machine and the lines that wait for it. Promises that writing a line never waits and never
- * fails: what the machine does not take is written to standard error, which the machine reads too.
+ * Owns the channel to the machine and the queue of lines for it. Writing a line never waits and never fails: a line
+ * that the machine does not take goes to standard error, which the machine reads too.
  */
 
 import { RobotService } from "../../proto/gen/robot_pb.ts";
@@ -14,7 +14,7 @@ import { logEntryMessage } from "../cloud_client/log_message.ts";
 import { type Channel, client, type ServiceClient } from "../wire/channel.ts";
 import { connectGrpc } from "../wire/grpc/grpc_channel.ts";
 
-/** More lines do not wait: the oldest are dropped, and their number is told. */
+/** Limit of queued lines; the queue drops the oldest lines and reports their number. */
 const LINES_MAX = 1_000;
 const LOG_TIMEOUT_MS = 5_000;
 
@@ -38,12 +38,12 @@ export class MachineLink {
 
   constructor(private readonly parts: MachineLinkParts) {}
 
-  /** The channel to the machine, once it has said where it is. */
+  /** The channel to the machine, once its address is known. */
   get channel(): Channel | undefined {
     return this.#machine?.channel;
   }
 
-  /** The machine is at this address from now on. */
+  /** Sets the machine's address. */
   connect(address: string): void {
     if (address === "" || address === this.#machine?.address) return;
     this.#machine?.channel.close();
@@ -63,7 +63,7 @@ export class MachineLink {
     this.#send();
   };
 
-  /** Sends what waits, then closes the channel. */
+  /** Sends the queued lines, then closes the channel. */
   async close(): Promise<void> {
     await this.#sending;
     for (const line of this.#lines.splice(0)) this.parts.complain(formatLine(line));
@@ -77,13 +77,13 @@ export class MachineLink {
     });
   }
 
-  /** One line a call, as is published; in their order. */
+  /** One line per call, in order, as the published protocol does. */
   async #sendAll(): Promise<void> {
     for (let record = this.#lines.shift(); record && this.#machine; record = this.#lines.shift()) {
       const dropped = this.#dropped === 0 ? {} : { lines_dropped_before: this.#dropped };
       this.#dropped = 0;
       try {
-        // Fields become JSON as in a line of a terminal, where errors and what else is no JSON have a form.
+        // Fields take the JSON form of a terminal line, which has a form for errors and other values outside JSON.
         const fields = JSON.parse(formatFields({ ...record.fields, ...dropped })) as Record<string, Json>;
         const logs = [logEntryMessage({ ...record, fields }, "")];
         await this.#machine.rpc.log({ logs }, { timeoutMs: LOG_TIMEOUT_MS });

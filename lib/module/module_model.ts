@@ -1,6 +1,6 @@
 /**
- * A model as a module has it: like a model of the machine, without the machine's ports. What a resource does not say
- * of itself is completed here, so that a small model is a few lines.
+ * A model of a module: like a model of the machine, without the machine's ports. A resource may leave methods out;
+ * defaults complete it, so that a small model is a few lines.
  */
 
 import type { Clock } from "../base/clock.ts";
@@ -14,7 +14,7 @@ import { BaseComponent, BaseResource, type Resource } from "../resource/resource
 export interface ModuleConstruction<A> {
   readonly name: ResourceName;
   readonly attributes: A;
-  /** The resources of the machine that its configuration names, reached through the machine. */
+  /** The machine's resources that its configuration names; calls go through the machine. */
   readonly dependencies: Dependencies;
   /** Writes to the log of the machine. */
   readonly logger: Logger;
@@ -23,7 +23,7 @@ export interface ModuleConstruction<A> {
   readonly signal: AbortSignal;
 }
 
-/** What every resource has; a model that says nothing of one of these has the usual. */
+/** The members with a default: a model may leave them out. */
 type Usual = "name" | "doCommand" | "getStatus" | "getGeometries" | "close";
 
 /** A resource of type `R`: its methods, as a plain object or an instance of a class. */
@@ -32,7 +32,7 @@ export type Made<R extends Resource> = Omit<R, Usual> & Partial<Pick<R, Usual & 
 /** A model of a module. */
 export interface ModuleModel<R extends Resource = Resource, A = unknown> {
   readonly api: Api<R>;
-  /** `acme:weather:thermometer`: whose it is, its family, its name. */
+  /** `acme:weather:thermometer`: namespace, family, name. */
   readonly name: string;
   /** One line for people. */
   readonly doc?: string;
@@ -49,7 +49,7 @@ export function model<R extends Resource, A>(definition: ModuleModel<R, A>): Mod
   return definition;
 }
 
-/** The resource itself, with the usual answers where it has none of its own. */
+/** The resource, completed with the default members. */
 export function completed(made: Made<Resource>, name: ResourceName): Resource {
   const isComponent = name.api.split(":")[1] === "component";
   const usual = isComponent ? new UsualComponent(name) : new UsualResource(name);

@@ -1,8 +1,8 @@
 /**
- * A module as a program: it serves where the machine tells it to, until the machine asks it to end.
+ * A module as a program: it serves at the address that the machine gives it, until the machine ends it.
  *
- * Owns the program's port, its resources and its link to the machine. Promises that every resource is closed before
- * the program ends, and that it ends.
+ * Owns the program's port, its resources and its link to the machine. The program closes every resource before it ends,
+ * and always ends in time.
  */
 
 import process from "node:process";
@@ -21,7 +21,7 @@ import { MachineLink } from "./machine_link.ts";
 import type { AnyModuleModel } from "./module_model.ts";
 import { ModuleResources } from "./module_resources.ts";
 
-/** How long calls under way may take at the end; the machine kills a module that is not gone after 10 s. */
+/** Time for calls under way at the end; the machine kills a module that takes longer than 10 s. */
 const DRAIN_MS = 2_000;
 const END_MS = 8_000;
 
@@ -30,9 +30,9 @@ export interface ModuleOptions {
   readonly address?: string;
   /** By default `--log-level` of the program's arguments, else `info`. */
   readonly logLevel?: Level;
-  /** By default the name that the machine gave the module. */
+  /** By default the name that the machine gives the module. */
   readonly name?: string;
-  /** APIs beside those of the models, for dependencies of types that are nobody's but yours. */
+  /** APIs beside those of the models, for dependencies of your own types. */
   readonly apis?: readonly AnyApi[];
 }
 
@@ -42,8 +42,8 @@ export interface RunningModule {
 }
 
 /**
- * Runs these models as a module: serves them, and ends with the process when the machine says so (SIGTERM). Throws
- * where the models or the arguments cannot be used.
+ * Runs these models as a module: serves them until the machine ends the process (SIGTERM). Throws if the models or the
+ * arguments are invalid.
  */
 export async function serveModule(models: readonly AnyModuleModel[], options: ModuleOptions = {}) {
   try {
@@ -59,7 +59,7 @@ export async function serveModule(models: readonly AnyModuleModel[], options: Mo
 async function endBy(signal: string, running: RunningModule): Promise<void> {
   const clock = new SystemClock();
   const late = clock.after(END_MS, () => {
-    process.stderr.write(`the module was asked to end by ${signal} and did not within ${END_MS / 1000} s\n`);
+    process.stderr.write(`the module got ${signal} and did not end within ${END_MS / 1000} s\n`);
     process.exit(1);
   });
   await running.close();
@@ -67,7 +67,7 @@ async function endBy(signal: string, running: RunningModule): Promise<void> {
   process.exit(0);
 }
 
-/** The same within a program that goes on; it listens to no signals. */
+/** Runs a module within a larger program; it handles no signals. */
 export async function startModule(
   models: readonly AnyModuleModel[],
   options: ModuleOptions = {},
@@ -118,7 +118,7 @@ function moduleService(
       return { dependencies: [...required], optionalDependencies: [...optional] };
     },
     addResource: add,
-    // A resource is built anew: it is then what its configuration says, whatever it was before.
+    // A resource is built anew, so that it depends on its configuration alone and not on earlier ones.
     reconfigureResource: add,
     removeResource: async ({ name }) => {
       await resources.remove(name);
@@ -129,7 +129,7 @@ function moduleService(
 
 type Adding = Pick<AddResourceRequest, "config" | "dependencies">;
 
-/** The models by API, as the machine asks for them. */
+/** The models by API, for the machine's list. */
 function handlersOf(models: readonly AnyModuleModel[]) {
   return [...Map.groupBy(models, ({ api }) => api as AnyApi)].map(([api, ofApi]) => {
     const { namespace, kind, type } = parseApi(api.name);
@@ -181,7 +181,7 @@ function settingsOf({ address, logLevel, name }: ModuleOptions) {
   };
 }
 
-/** Published machines give `host:port` where they say `--tcp-mode`, and the path of a socket else. */
+/** Published machines give `host:port` with `--tcp-mode`, and otherwise the path of a socket. */
 async function listen(address: string, table: ServiceTable, clock: SystemClock): Promise<Port> {
   const [, host, port] = /^(\[.*\]|[^/\\:]+):(\d+)$/.exec(address) ?? [];
   if (host === undefined) return await openUnixPort({ table, clock, path: address });

@@ -1,8 +1,8 @@
 /**
  * The resources that a module holds for its machine.
  *
- * Owns every resource from its construction to its close. Promises that a resource of a name is closed before another
- * one of the name is built, and that what comes too late is closed.
+ * Owns every resource from its construction to its close. A resource is closed before another one of its name is built,
+ * and a resource that is finished too late is closed at once.
  */
 
 import type { ComponentConfig } from "../../proto/gen/robot_config_pb.ts";
@@ -21,16 +21,16 @@ export interface ModuleResourcesParts {
   /** Every API that the module knows. */
   readonly apis: ReadonlyMap<string, AnyApi>;
   readonly logs: Logs;
-  /** Of the module's own logger; those of its resources are below it. */
+  /** Name of the module's own logger; the loggers of its resources are below it. */
   readonly loggerName: string;
-  /** Of everything that has no level of its own. */
+  /** Level of resources without one of their own. */
   readonly logLevel: Level;
   readonly clock: Clock;
   /** The channel to the machine. */
   readonly machine: () => Channel | undefined;
 }
 
-/** What the machine is told of a configuration. */
+/** The answer to a validation. */
 export interface Needs {
   readonly required: readonly string[];
   readonly optional: readonly string[];
@@ -38,10 +38,10 @@ export interface Needs {
 
 export class ModuleResources {
   readonly #resources = new Map<string, Resource>();
-  /** What is done to a resource of a name is done one after the other. */
+  /** Serializes the operations on a resource. */
   readonly #turns = new Map<string, Promise<unknown>>();
 
-  /** By the names of resources' loggers. */
+  /** By the names of the resources' loggers. */
   readonly #levels = new Map<string, Level>();
 
   constructor(private readonly parts: ModuleResourcesParts) {
@@ -56,7 +56,7 @@ export class ModuleResources {
     throw new SvcError("not_found", `this module has no resource ${name}`);
   }
 
-  /** Throws `invalid_argument` with everything that is wrong with the attributes. */
+  /** Throws `invalid_argument` with every problem in the attributes. */
   check(config: ComponentConfig): Needs {
     const { named } = this.#decoded(config);
     const names = (optional: boolean) => [
@@ -65,7 +65,7 @@ export class ModuleResources {
     return { required: names(false), optional: names(true) };
   }
 
-  /** Builds a resource, in the place of one of the same name. `dependencies` are full names. */
+  /** Builds a resource, replacing one of the same name. `dependencies` are full names. */
   add(config: ComponentConfig, dependencies: readonly string[], signal: AbortSignal): Promise<void> {
     const name = nameOf(config);
     return this.#inTurn(name.full, async () => {
@@ -85,7 +85,7 @@ export class ModuleResources {
     });
   }
 
-  /** Closes everything, the newest first: it may depend on older ones. */
+  /** Closes everything, the newest first, because it may depend on older ones. */
   async close(): Promise<void> {
     for (const full of [...this.#resources.keys()].reverse()) {
       await this.#inTurn(full, () => this.#close(full)).catch(() => {});
@@ -123,7 +123,7 @@ export class ModuleResources {
     logs.configure([{ pattern: "*", level: logLevel }, ...own], false);
   }
 
-  /** A resource of the machine; none where this module does not know its type. */
+  /** A resource of the machine; `undefined` if this module does not know its type. */
   #dependency(name: ResourceName): Resource | undefined {
     const channel = this.parts.machine();
     const api = this.parts.apis.get(name.api);
@@ -151,7 +151,7 @@ export class ModuleResources {
     return { model, attributes, named: at.named };
   }
 
-  /** As exactly as the row tells: the full name, where it says the type and only one API has it. */
+  /** The full name if the row gives the type and only one API has it, else the short name. */
   #fullName({ name, type }: NamedResource): string {
     if (type === undefined || name.includes("/")) return name;
     const fitting = [...this.parts.apis.keys()].filter((api) => parseApi(api).type === type);
@@ -179,7 +179,7 @@ export class ModuleResources {
   }
 }
 
-/** Older machines tell the namespace and the type apart instead of the API. */
+/** Older machines send the namespace and the type separately instead of the API. */
 function nameOf({ api, namespace, type, name }: ComponentConfig): ResourceName {
   const full = `${api === "" ? `${namespace}:component:${type}` : api}/${name}`;
   return ResourceName.parse(full);

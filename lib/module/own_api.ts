@@ -1,8 +1,8 @@
 /**
- * A resource type of the module's own: machines learn its service from the module, and pass calls on as they come.
+ * A resource type of the module's own: machines learn its service from the module, and pass calls on unchanged.
  *
- * The service is known by its description, a `FileDescriptorProto` as JSON, which `protoc` and `buf` write of a
- * `.proto` file, so that nothing has to be generated.
+ * The service comes as its description, a `FileDescriptorProto` as JSON, which `protoc` and `buf` write for a `.proto`
+ * file, so that no code has to be generated.
  */
 
 import { createFileRegistry, FileDescriptorProtoSchema, fromJson } from "../wire/proto.ts";
@@ -19,7 +19,7 @@ import { type CallContext, type Service, service } from "../wire/service.ts";
 // deno-lint-ignore no-explicit-any
 export type OwnMessage = any;
 
-/** A resource of such a type: its methods by their names in camelCase, which get requests and give answers. */
+/** A resource of such a type: its methods by their names in camelCase, which take requests and return answers. */
 export type OwnResource = Resource & {
   readonly [method: string]: unknown;
 };
@@ -36,8 +36,9 @@ export interface OwnApiParts {
 }
 
 /**
- * The API. A resource has the methods of the service, by their names in camelCase: one request gives one answer, or an
- * async iterable of answers; a method that takes many gets an async iterable, whose first request names the resource.
+ * The API. A resource has the methods of the service, by their names in camelCase. A method takes one request and
+ * returns one answer, or an async iterable of answers. A client-streaming method takes an async iterable, whose first
+ * request names the resource.
  */
 export function ownApi({ name, service: typeName, file }: OwnApiParts): Api<OwnResource> {
   parseApi(name);
@@ -91,7 +92,7 @@ function served(desc: DescService, find: (name: string) => OwnResource): Service
   return service(desc, Object.fromEntries(handlers));
 }
 
-/** A resource elsewhere, with the methods of its service. */
+/** A client for a resource elsewhere, with the methods of its service. */
 function callable(resource: ForwardingResource, desc: DescService): OwnResource {
   const methods = desc.methods.map((method) => [
     method.localName,
@@ -101,7 +102,7 @@ function callable(resource: ForwardingResource, desc: DescService): OwnResource 
   return Object.assign(resource, Object.fromEntries(methods));
 }
 
-/** Requests carry the name of the resource that they are for. */
+/** Adds to requests the name of their resource. */
 function named(input: OwnMessage, name: string): OwnMessage {
   if (!(Symbol.asyncIterator in Object(input))) return { ...input, name };
   return (async function* () {

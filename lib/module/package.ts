@@ -1,6 +1,5 @@
 /**
- * The entry of the npm package: the library, and before it what Node 20 lacks of the language that the library is
- * written in.
+ * The entry of the npm package: the library, after the language features that it needs and Node 20 lacks.
  */
 
 import "core-js/actual/array/from-async.js";

@@ -151,7 +151,7 @@ const CASES: readonly Case[] = [
     },
   },
   {
-    does: "offers what cannot be a model, and what is the machine's own",
+    does: "offers a malformed model, and what is the machine's own",
     behaviour: {
       ready: () =>
         readyWith([
@@ -166,7 +166,7 @@ const CASES: readonly Case[] = [
     },
     then: async (world) => {
       assertEquals((await world.readings("built-in")).a, 1);
-      assertEquals(world.said("offers what cannot be a model").length, 2);
+      assertEquals(world.said("offers a malformed model").length, 2);
       assertEquals(world.said("is a machine's own").length, 1);
       assertEquals(world.states.victim, "ready");
     },

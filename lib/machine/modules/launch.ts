@@ -1,8 +1,8 @@
 /**
- * How a module is started: its arguments and environment, and the names of its sockets.
+ * The start of a module: its arguments and environment, and the names of its sockets.
  *
- * The names are the published ones, so that modules written with the published libraries find what they look for;
- * every published variable has a neutral one beside it.
+ * The names are the published ones, so that modules written with the published libraries work; every published variable
+ * has a neutral one beside it.
  */
 
 import { createHash } from "node:crypto";
@@ -15,13 +15,13 @@ import type { ModuleConfig } from "../config/config.ts";
 import type { ModuleProgram } from "./module_program.ts";
 import { fileNameOf } from "../config/placeholder.ts";
 
-/** The longest path of a Unix socket that every system takes. */
+/** The longest path of a Unix socket that every system supports. */
 const SOCKET_PATH_MAX = 103;
 
-/** What the supervisor of svc-server marks its own process with; a module is not that process. */
+/** The supervisor of svc-server marks svc-server's own process with these variables; modules must not inherit them. */
 const NOT_FOR_MODULES = /^SVC_(AGENT_RUNTIME|SERVING_FILE)/;
 
-/** What the control plane calls the machine. */
+/** The machine's identity at its control plane. */
 export interface MachineIdentity {
   readonly partId: string;
   readonly machineId: string | undefined;
@@ -30,19 +30,19 @@ export interface MachineIdentity {
   readonly fqdn: string | undefined;
 }
 
-/** What a module is told. */
+/** The facts that a module gets at its start. */
 export interface LaunchFacts {
   readonly config: ModuleConfig;
   readonly program: ModuleProgram;
   /** The module's own folder for data. */
   readonly data: string;
-  /** Where the module serves: the path of a socket, or `127.0.0.1:port`. */
+  /** The address at which the module serves: the path of a socket, or `127.0.0.1:port`. */
   readonly address: string;
   readonly logLevel: Level | undefined;
   readonly home: string;
-  /** Without a control plane there is none. */
+  /** `undefined` without a control plane. */
   readonly machine: MachineIdentity | undefined;
-  /** The key that a module may use to call the machine or its control plane. */
+  /** A key for the module's own calls to the machine or its control plane. */
   readonly key: { readonly id: string; readonly key: string } | undefined;
 }
 
@@ -56,7 +56,7 @@ export function dataRoot(home: string, machine: MachineIdentity | undefined): st
   return join(home, "module-data", fileNameOf(machine?.partId ?? "local"));
 }
 
-/** What to run. */
+/** The module's command line and environment. */
 export function commandOf(facts: LaunchFacts, { environment }: WholeEnvironment): ProcessCommand {
   const { config, program, address, logLevel } = facts;
   const args = [address];
@@ -96,7 +96,7 @@ function variables(facts: LaunchFacts): Record<string, string> {
   return Object.fromEntries(known);
 }
 
-/** The path of a module's socket; a long one is cut, with part of a hash of the name so that it stays its own. */
+/** The path of a module's socket. A long path is cut, and part of a hash of the name keeps it unique. */
 export function socketPath(folder: string, name: string): string {
   const path = join(folder, `${name}-${letters(5)}.sock`);
   if (path.length <= SOCKET_PATH_MAX) return path;

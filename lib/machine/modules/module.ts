@@ -1,8 +1,8 @@
 /**
- * One module of the configuration: kept running for as long as it is wanted.
+ * One module of the configuration, kept running as long as the configuration names it.
  *
- * Owns the module's process and its state. Promises: what ends by itself is started again, at once the first
- * time and after pauses that grow when it goes on failing; what it offered stays known meanwhile, with the reason why it cannot be used.
+ * Owns the module's process and its state. A module that ends by itself starts again: at once after its first failure,
+ * and after growing pauses if it keeps failing. Meanwhile its models stay known, with the reason why they are unusable.
  */
 
 import type { WholeEnvironment, WorkingFolder } from "../../base/host.ts";
@@ -27,17 +27,17 @@ export type ModuleState = "pending" | "starting" | "ready" | "unhealthy" | "clos
 export interface ModuleStatus {
   readonly name: string;
   readonly state: ModuleState;
-  /** Why it does not run, until it does again. */
+  /** Why it does not run; cleared when it runs again. */
   readonly error?: string;
-  /** When its state last changed. */
+  /** Time of the last change of its state. */
   readonly updatedMs: number;
   readonly consecutiveFailures: number;
 }
 
-/** Everything that makes a module another one. */
+/** The settings whose change requires a new module. */
 export interface WantedModule {
   readonly config: ModuleConfig;
-  /** The version of its package that is here, where its configuration gives a word or a range. */
+  /** The installed version of its package, if its configuration gives a word or a range. */
   readonly release: string | undefined;
   readonly logLevel: Level | undefined;
   readonly machine: MachineIdentity | undefined;
@@ -45,20 +45,20 @@ export interface WantedModule {
 }
 
 export interface ModuleLimits {
-  /** How long a module may take to get ready. */
+  /** Time limit of a start, until the module is ready. */
   readonly startTimeoutMs: number;
-  /** One that has run as long is started again at once when it ends. */
+  /** A module that has run for this long starts again at once after it ends. */
   readonly settledMs: number;
   /** The pause before a start after a second failure in a row; it doubles with each further one. */
   readonly pauseMs: number;
-  /** The longest pause after a run that got ready, and after one that did not. */
+  /** The longest pause after a run that was ready, and after one that was not. */
   readonly crashPauseMaxMs: number;
   readonly startPauseMaxMs: number;
-  /** How long a module may think about the configuration of a resource (published). */
+  /** Time limit for a module's validation of a resource's configuration (published). */
   readonly validateTimeoutMs: number;
-  /** Between two attempts at a configuration that the module does not take. */
+  /** Pause between two attempts at a configuration that the module rejects. */
   readonly retryMs: number;
-  /** How long a module may take to end before it is killed (published). */
+  /** Time limit for a module's end before it is killed (published). */
   readonly stopMs: number;
 }
 
@@ -83,24 +83,24 @@ export interface ModuleParts {
   readonly home: string;
   readonly parent: ModuleParent;
   readonly buildTimeoutMs: number;
-  /** Nobody may have programs run here: no module starts. */
+  /** The environment forbids running programs: no module starts. */
   readonly untrusted?: boolean;
   readonly limits: ModuleLimits;
 }
 
 export class Module {
   readonly #closed = new AbortController();
-  /** Resolves when it has ended for good. */
+  /** Resolves when the module has ended for good. */
   readonly ended: Promise<void>;
   readonly #begun = Promise.withResolvers<void>();
   readonly #logger: Logger;
   #status: ModuleStatus;
   #isBegun = false;
   #process: ModuleProcess | undefined;
-  /** Those of the newest run that got ready. */
+  /** The models of the newest run that was ready. */
   #models: ModuleModels | undefined;
 
-  /** It starts once `before` is over: what it takes the place of has then ended. */
+  /** The module starts when `before` resolves: its predecessor has then ended. */
   constructor(
     readonly wanted: WantedModule,
     private readonly parts: ModuleParts,
@@ -108,7 +108,7 @@ export class Module {
     before: Promise<void>,
   ) {
     const { name } = wanted.config;
-    // Patterns of the configuration mean a module by its own name.
+    // Log patterns of the configuration refer to a module by its name alone.
     this.#logger = parts.logs.logger(`rdk.modmanager.${name}`, [name]);
     this.#status = { name, state: "pending", updatedMs: parts.clock.nowMs(), consecutiveFailures: 0 };
     this.ended = before.then(() => this.#run());
@@ -122,7 +122,7 @@ export class Module {
     return this.#status;
   }
 
-  /** The first attempt to start it has ended, one way or the other, and it is not being asked anything. */
+  /** Whether the first attempt to start it has ended, either way, and no question to it is open. */
   get isSettled(): boolean {
     return this.#isBegun && (this.#status.state !== "ready" || this.#models?.isSettled === true);
   }
@@ -136,12 +136,12 @@ export class Module {
     return this.#models?.foreignApis ?? [];
   }
 
-  /** The process, while it is ready. */
+  /** The process, if it is ready. */
   get process(): ModuleProcess | undefined {
     return this.#process;
   }
 
-  /** What it makes of a resource; nothing where the resource is of a model that is not known to be its own. */
+  /** The module's offer for a resource; `undefined` if the resource's model is not known to be the module's. */
   offer(resource: ResourceConfig): Offer | undefined {
     if (!this.#models?.has(resource.api, resource.model)) return undefined;
     const { state, error } = this.#status;
@@ -157,23 +157,25 @@ export class Module {
     this.#models?.keep(fulls);
   }
 
-  /** Tells that it is about to end; its resources can still be removed. */
+  /** Announces its end; its resources can still be removed. */
   withdraw(): void {
     this.#set({ state: "closing" });
   }
 
-  /** Ends it. Idempotent. */
+  /** Ends the module. Idempotent. */
   async close(): Promise<void> {
     this.withdraw();
     this.#closed.abort(new SvcError("canceled", `module "${this.name}" is no longer wanted`));
     await this.ended;
   }
 
-  /** Removes its data, when the configuration does not name it any more. Never rejects. */
+  /** Removes its data, once the configuration no longer names it. Never rejects. */
   async removeData(): Promise<void> {
     const { host, home } = this.parts;
     const folder = dataFolder(home, this.wanted.machine, this.name);
-    await host.removeTree(folder).catch((error) => this.#logger.warn(`its data stays: ${chainOf(error)}`));
+    await host.removeTree(folder).catch((error) =>
+      this.#logger.warn(`cannot remove its data: ${chainOf(error)}`)
+    );
   }
 
   async #run(): Promise<void> {
@@ -189,13 +191,13 @@ export class Module {
       if (failures === 1) continue;
       const pauseMaxMs = readyMs > 0 ? crashPauseMaxMs : startPauseMaxMs;
       const pause = Math.min(pauseMaxMs, pauseMs * 2 ** Math.min(failures - 2, 20));
-      this.#logger.info(`module "${this.name}" is started again in ${formatDuration(pause)}`);
+      this.#logger.info(`module "${this.name}" starts again in ${formatDuration(pause)}`);
       await clock.sleep(pause, signal).catch(() => {});
     }
     this.#setBegun();
   }
 
-  /** One run from its start to its end: why it ended, and how long it was ready. */
+  /** One run from its start to its end; returns why it ended, and how long it was ready. */
   async #runOnce(signal: AbortSignal): Promise<{ reason: string; readyMs: number }> {
     const { clock } = this.parts;
     let process: ModuleProcess | undefined;

@@ -1,6 +1,6 @@
 /**
- * The limits of a module, held by a control group of Linux: memory, processor time and processes, of all that the module
- * starts together. They need root and control groups of version 2; a module whose limits cannot be held does not start.
+ * The limits of a module, by a control group of Linux: memory, processor time and processes of the module with all that
+ * it starts. Limits need root and control groups of version 2; a module whose limits cannot be enforced does not start.
  */
 
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
@@ -12,12 +12,12 @@ import { fileNameOf } from "../config/placeholder.ts";
 const ROOT = "/sys/fs/cgroup";
 const ALL = `${ROOT}/svc-modules`;
 const CONTROLLERS = "+memory +cpu +pids";
-/** The time in which a group may use its share, in microseconds. */
+/** The period of a group's processor share, in microseconds. */
 const PERIOD_US = 100_000;
-/** Enters the group before anything of the module runs. */
+/** Enters the group before any of the module's code runs. */
 const ENTER = 'echo $$ >"$0/cgroup.procs" && exec "$@"';
 
-/** The command, in the control group of the module if it has limits. */
+/** The command, placed in the module's control group if the module has limits. */
 export async function limited(
   command: ProcessCommand,
   { name, limits }: ModuleConfig,
@@ -37,7 +37,7 @@ export async function limited(
     await write(host, `${folder}/pids.max`, processes === undefined ? "max" : `${processes}`);
   } catch (cause) {
     const wanted = "they need root and control groups of version 2";
-    const problem = `the limits of module "${name}" cannot be held, ${wanted}: ${messageOf(cause)}`;
+    const problem = `cannot enforce the limits of module "${name}", ${wanted}: ${messageOf(cause)}`;
     throw new SvcError("failed_precondition", problem, { cause });
   }
   return {
@@ -47,7 +47,7 @@ export async function limited(
   };
 }
 
-/** A file of the kernel, which takes each write as a whole. */
+/** Writes a kernel file, which needs its text in one write. */
 async function write(host: WriteFiles, path: string, text: string): Promise<void> {
   const file = await host.open(path, "append");
   try {

@@ -28,5 +28,5 @@ Deno.test("a module with limits starts in a control group that has them", async 
 Deno.test("a module whose limits cannot be held does not start", async () => {
   const host = new FakeHost({ fault: () => ({ kind: "denied" }) });
   const refused = () => limited(COMMAND, configOf({ memory_mb: 512 }), host);
-  await assertRejects(refused, SvcError, 'the limits of module "m" cannot be held, they need root');
+  await assertRejects(refused, SvcError, 'cannot enforce the limits of module "m", they need root');
 });

@@ -1,9 +1,9 @@
 /**
- * The models of one run of a module: what it says of configurations, and the resources that it builds.
+ * The models of one run of a module: its answers about configurations, and the resources that it builds.
  *
- * Owns the conversation about resources: ValidateConfig, AddResource, RemoveResource. Promises that nobody waits for a
- * slow validation: until there is an answer the resource is pending. A resource of the module is reached as one behind
- * any other channel; closing it removes it from the module.
+ * Owns the conversation about resources: ValidateConfig, AddResource, RemoveResource. A slow validation delays no one:
+ * until its answer the resource is pending. A module's resource is reached like one behind any other channel; closing
+ * it removes it from the module.
  */
 
 import type { ComponentConfigSchema } from "../../../proto/gen/robot_config_pb.ts";
@@ -22,21 +22,21 @@ import { ForeignApis } from "../graph/foreign_apis.ts";
 import type { ModuleLimits } from "./module.ts";
 import type { ModuleProcess } from "./module_process.ts";
 
-/** A module has as long to remove a resource. */
+/** Time limit of a removal. */
 const REMOVE_TIMEOUT_MS = 20_000;
 /**
- * What modules name that is no resource: they reach the frame system through the machine itself. Modules in Go name it
- * by the constants of their library, which are full names: `rdk:service:framesystem/$framesystem`.
+ * Names in modules' answers that are not resources: modules reach the frame system through the machine itself. Modules
+ * in Go use their library's constants, which are full names: `rdk:service:framesystem/$framesystem`.
  */
 const NO_RESOURCE = /^framesystem$|^(.*\/)?\$framesystem$|^rdk-internal:/;
-/** More of one resource are left aside. */
+/** Limit of a resource's dependencies. */
 const NEEDS_MAX = 1_000;
 
-/** A model of a module, as it runs now; another one after every start. */
+/** A module's model in its present run; every start replaces it. */
 export interface ModuleModel {
   /** The module's name. */
   readonly module: string;
-  /** Builds the resource with resources of these names, until `signal` aborts. */
+  /** Builds the resource with the named resources, until `signal` aborts. */
   build(
     config: ResourceConfig,
     dependencies: readonly ResourceName[],
@@ -44,12 +44,15 @@ export interface ModuleModel {
   ): Promise<Resource>;
 }
 
-/** What a module makes of the configuration of a resource. */
+/** A module's answer to the configuration of a resource. */
 export type Offer =
   | { readonly kind: "model"; readonly model: ModuleModel; readonly needs: readonly Need[] }
-  /** It cannot be built now, and why. */
+  /** The resource cannot be built now, with the reason. */
   | { readonly kind: "problem"; readonly problem: string }
-  /** It is not known yet; with `stays`, what the same module built of the configuration before may stay until then. */
+  /**
+   * The answer is still open. `stays`: the resource that this module built from the previous configuration may stay
+   * until then.
+   */
   | { readonly kind: "pending"; readonly what: string; readonly stays?: boolean };
 
 export interface ModuleModelsParts {
@@ -58,12 +61,12 @@ export interface ModuleModelsParts {
   readonly registry: Registry;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The module changes resources in place. */
+  /** Whether the module changes resources in place. */
   readonly reconfigures: boolean;
-  /** How long a module has to build a resource. */
+  /** Time limit of building a resource. */
   readonly buildTimeoutMs: number;
   readonly limits: Pick<ModuleLimits, "validateTimeoutMs" | "retryMs">;
-  /** Hears when an offer has changed. */
+  /** Called when an offer has changed. */
   readonly changed: () => void;
 }
 
@@ -81,11 +84,11 @@ interface Validation {
 export class ModuleModels {
   readonly #models = new Map<string, ModuleModel>();
   readonly #foreign: ForeignApis;
-  /** What it said of each resource, by full name. */
+  /** Its validation of each resource, by full name. */
   readonly #validations = new Map<string, Validation>();
-  /** What the module may have: what was to be added and was not certainly removed. */
+  /** Resources that the module may hold: added, and not certainly removed. */
   readonly #added = new Set<string>();
-  /** Those that are closed here and still stand in the module, which will be told their new configuration. */
+  /** Resources closed here that remain in the module, which will get their new configuration. */
   readonly #kept = new Set<string>();
 
   private constructor(private readonly parts: ModuleModelsParts) {
@@ -123,19 +126,19 @@ export class ModuleModels {
     return this.#models.has(`${api} ${model}`);
   }
 
-  /** Nobody waits for anything of it any more. */
+  /** Whether no answer of the module is awaited. */
   get isSettled(): boolean {
     return [...this.#validations.values()].every(({ offer }) => offer.kind !== "pending");
   }
 
-  /** What the module makes of a configuration of one of its models; it is asked at the first call. */
+  /** The module's offer for a configuration of one of its models; the first call asks the module. */
   offer(config: ResourceConfig): Offer {
     const { name: { full }, attributes, model, dependsOn, frame, logLevel, serviceConfigs } = config;
-    // Built anew when anything changes that the module is told.
+    // A change of any of these, which the module gets, builds the resource anew.
     const key = JSON.stringify([model, attributes, dependsOn, frame, logLevel, serviceConfigs]);
     const known = this.#validations.get(full);
     if (known?.key === key) return known.offer;
-    const what = `module "${this.parts.name}" is asked about its configuration`;
+    const what = `module "${this.parts.name}" is validating its configuration`;
     const validation: Validation = {
       key,
       model,
@@ -146,13 +149,13 @@ export class ModuleModels {
     return validation.offer;
   }
 
-  /** Forgets what it said of resources that are no longer there. */
+  /** Drops the validations of resources that no longer exist. */
   keep(fulls: ReadonlySet<string>): void {
     for (const full of this.#validations.keys()) if (!fulls.has(full)) this.#validations.delete(full);
     for (const full of this.#kept) if (!fulls.has(full)) void this.#remove(full).catch(() => {});
   }
 
-  /** Asks the module about a configuration until it takes it, or nobody wants to know any more. */
+  /** Asks the module about a configuration until the module accepts it, or the question is void. */
   async #validate(config: ResourceConfig, validation: Validation): Promise<void> {
     const { clock, process: { ended }, limits, changed } = this.parts;
     const isCurrent = () => !ended.aborted && this.#validations.get(config.name.full) === validation;
@@ -217,7 +220,7 @@ export class ModuleModels {
         await race(rpc.addResource(request, options), signal);
       }
     } catch (error) {
-      // The module may still be at it.
+      // The module may still be working on it.
       if (signal.aborted || SvcError.from(error).code === "deadline_exceeded") {
         void this.#remove(full).catch(() => {});
       }
@@ -229,7 +232,7 @@ export class ModuleModels {
     return Object.assign(instance, { close: () => closed ??= this.#close(full, built) });
   }
 
-  /** Whether the module has changed the resource in place; what it cannot change so is built anew. */
+  /** Returns whether the module has changed the resource in place; otherwise it is built anew. */
   async #reconfigure(
     request: AddRequest,
     options: CallOptions & { readonly signal: AbortSignal },
@@ -244,7 +247,7 @@ export class ModuleModels {
     }
   }
 
-  /** Removes a resource from the module, unless the module is about to change it to another configuration. */
+  /** Removes a resource from the module, unless the module is about to get its new configuration. */
   async #close(full: string, built: Validation | undefined): Promise<void> {
     const wanted = this.#validations.get(full);
     const isChanging = wanted !== built && wanted?.model === built?.model;
@@ -252,7 +255,7 @@ export class ModuleModels {
     else await this.#remove(full);
   }
 
-  /** What has ended has no resources any more. */
+  /** An ended process holds no resources. */
   async #remove(full: string): Promise<void> {
     const { rpc, ended } = this.parts.process;
     this.#kept.delete(full);
@@ -266,7 +269,7 @@ export class ModuleModels {
   }
 }
 
-/** The name by which the module finds a dependency at its machine: that of a remote's resource is without the remote. */
+/** A dependency's name as the module finds it at its machine: without the remote, for a remote's resource. */
 function farName({ api, simple, full, isRemote }: ResourceName): string {
   return isRemote ? ResourceName.of(api, simple).full : full;
 }

@@ -1,8 +1,8 @@
 /**
  * A module's standard output and standard error, as lines of the log.
  *
- * It promises that a module that writes without end costs the machine little: of each stream only so many lines a
- * second are logged, and so many read; the rest waits in the pipe, where the module waits with it.
+ * A module that writes without end costs the machine little: per second and stream, a limited number of lines is logged
+ * and a limited amount is read. The rest stays in the pipe and blocks the module.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -10,20 +10,20 @@ import type { Level, Logger } from "../../base/log/log.ts";
 import type { RunningProcess } from "../../base/process.ts";
 
 const WINDOW_MS = 1_000;
-/** Lines of a stream that are logged in a window; further ones are counted. */
+/** Limit of logged lines of a stream in a window; further ones are only counted. */
 const LOGGED_MAX = 200;
-/** Characters of a stream that are read in a window. */
+/** Limit of characters read from a stream in a window. */
 const READ_CHARS_MAX = 1024 * 1024;
 const LAST_CHARS = 300;
-/** How long the rest of the output may take to come once the process has ended. */
+/** Time for the rest of the output after the end of the process. */
 const DRAIN_MS = 1_000;
 
 export class ModuleOutput {
-  /** What it last wrote to standard error: that mostly tells why it ended. */
+  /** The last line of its standard error, which usually says why it ended. */
   lastError: string | undefined;
   readonly #hearing: Promise<unknown>;
 
-  /** `errorLevel`: of what it writes to standard error. */
+  /** `errorLevel`: level of the lines of standard error. */
   constructor(
     process: RunningProcess,
     logger: Logger,
@@ -40,7 +40,10 @@ export class ModuleOutput {
     ]);
   }
 
-  /** Waits for what is still in the pipes; a process that outlived its parent may keep them open. */
+  /**
+   * Waits for the rest in the pipes. The wait is limited, because a process that outlived its parent may keep them
+   * open.
+   */
   async drained(): Promise<void> {
     const over = new AbortController();
     await Promise.race([this.#hearing, this.clock.sleep(DRAIN_MS, over.signal).catch(() => {})]);
@@ -50,7 +53,7 @@ export class ModuleOutput {
   async #hear(lines: AsyncIterable<string>, logger: Logger, write: (line: string) => void): Promise<void> {
     let endMs = 0, logged = 0, chars = 0;
     const tell = () => {
-      if (logged > LOGGED_MAX) logger.warn(`${logged - LOGGED_MAX} lines within a second are left out`);
+      if (logged > LOGGED_MAX) logger.warn(`dropped ${logged - LOGGED_MAX} lines within a second`);
     };
     for await (const line of lines) {
       const nowMs = this.clock.monotonicMs();

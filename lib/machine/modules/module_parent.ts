@@ -1,9 +1,10 @@
 /**
- * Where modules reach the machine: a socket of its own for calls without a key, as modules have full trust.
+ * The address at which modules reach the machine: a socket of its own for calls without a key, because modules are
+ * fully trusted.
  *
- * Owns the folder of all modules' sockets, which only our user may enter. The socket opens when the first module
- * starts. Modules in TCP mode get an address on this computer alone, which opens with the first of them. A folder that
- * an earlier svc-server could not remove any more goes with the next one that starts.
+ * Owns the folder of all modules' sockets, which only our user may enter. The socket opens with the first module.
+ * Modules in TCP mode get an address on the loopback interface, which opens with the first of them. A folder that a
+ * killed svc-server left behind is removed by the next one.
  */
 
 import { dirname, join } from "node:path";
@@ -17,15 +18,15 @@ import { connectGrpc } from "../../wire/grpc/grpc_channel.ts";
 import { openPort, openUnixPort, type Port } from "../../wire/port/port.ts";
 import type { ServiceTable } from "../../wire/service.ts";
 
-/** How long calls of modules under way may take at the end: by then the modules have ended. */
+/** Time for modules' calls under way at the end, when the modules have ended already. */
 const DRAIN_MS = 1_000;
 const LOOPBACK = "127.0.0.1";
 /** Published names. */
 const FOLDER_PREFIX = "viam-module-";
 const PARENT_SOCKET = "parent.sock";
-/** In each of our folders, from when its socket serves: other programs have folders with the same names. */
+/** Marks our folders once their socket serves: other programs have folders with the same names. */
 const MARK = "svc-server";
-/** How long whoever serves in a folder has to say so. */
+/** Time limit for an answer from a folder's server. */
 const ANSWER_MS = 2_000;
 
 export interface ModuleParentParts {
@@ -46,7 +47,7 @@ export class ModuleParent {
 
   constructor(private readonly parts: ModuleParentParts) {}
 
-  /** The folder of the modules' sockets, and where a module reaches the machine. */
+  /** The folder of the modules' sockets, and the machine's address for a module. */
   async open(tcpMode: boolean): Promise<{ readonly folder: string; readonly address: string }> {
     this.#socket ??= this.#openSocket().catch((error) => {
       this.#socket = undefined;
@@ -62,7 +63,7 @@ export class ModuleParent {
     return { folder, address: `${host}:${number}` };
   }
 
-  /** An address of this computer that nobody listens on. */
+  /** A free port on the loopback interface. */
   async freeAddress(): Promise<string> {
     const port = await openPort({ ...this.#serving, bind: { host: LOOPBACK, port: 0 } });
     await port.close(0);
@@ -91,7 +92,7 @@ export class ModuleParent {
     return { folder, port };
   }
 
-  /** Removes folders whose svc-server was killed. Never rejects. */
+  /** Removes folders of killed svc-servers. Never rejects. */
   async #sweep(temporary: string): Promise<void> {
     const { host, logger } = this.parts;
     try {
@@ -99,18 +100,18 @@ export class ModuleParent {
         const folder = join(temporary, name);
         if (!name.startsWith(FOLDER_PREFIX) || !await this.#isLeft(folder)) continue;
         await host.removeTree(folder);
-        logger.debug("sockets of a svc-server that is no more were removed", { folder });
+        logger.debug("removed the sockets of a killed svc-server", { folder });
       }
     } catch (error) {
-      logger.debug(`what killed svc-servers have left stays: ${messageOf(error)}`);
+      logger.debug(`cannot remove what killed svc-servers have left: ${messageOf(error)}`);
     }
   }
 
-  /** Whether a folder is one of ours, in which nobody serves any more. */
+  /** Whether a folder is ours and without a server. */
   async #isLeft(folder: string): Promise<boolean> {
     const { host, clock } = this.parts;
     const facts = await host.stat(folder, { links: true });
-    // What is not ours to enter cannot be looked into.
+    // Folders of other users cannot be read.
     const isOurs = facts?.kind === "folder" && await host.stat(join(folder, MARK)).catch(() => undefined);
     if (!isOurs) return false;
     const channel = connectGrpc(`unix:${join(folder, PARENT_SOCKET)}`, { clock });

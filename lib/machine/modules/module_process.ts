@@ -1,8 +1,8 @@
 /**
  * One run of a module's program, from its start to its end.
  *
- * It owns the process with all that the process starts, and the channel to it. Promises that `start` ends within its
- * time, that whatever ends the run ends the channel's calls, and that nothing of the process's group is left.
+ * Owns the process with all its children, and the channel to it. `start` ends within its time limit. Any end of the run
+ * ends the channel's calls and every process of its group.
  */
 
 import { ModuleService, type ReadyResponse } from "../../../proto/gen/module_pb.ts";
@@ -24,17 +24,17 @@ import { connectGrpc } from "../../wire/grpc/grpc_channel.ts";
 import type { ModuleLimits } from "./module.ts";
 import { ModuleOutput } from "./module_output.ts";
 
-/** How often the process's socket is looked for. */
+/** Interval of the checks for the process's socket. */
 const LOOK_MS = 50;
 const READY_TIMEOUT_MS = 3_000;
 const READY_PAUSE_MS = 200;
 /** Answers to Ready that mean "not yet". */
 const NOT_YET: readonly Code[] = ["unavailable", "resource_exhausted", "deadline_exceeded", "canceled"];
-/** More of one module is left aside. */
+/** Limit of a module's APIs; further ones are ignored. */
 const HANDLERS_MAX = 200;
 const MODELS_MAX = 1_000;
 
-/** A model that the module says it has. */
+/** A model that the module claims to have. */
 export interface OfferedModel {
   readonly api: string;
   readonly model: string;
@@ -43,9 +43,9 @@ export interface OfferedModel {
 export interface ModuleProcessParts {
   readonly name: string;
   readonly command: ProcessCommand;
-  /** Where the module is to serve: the path of a socket, or `127.0.0.1:port`. */
+  /** The address at which the module serves: the path of a socket, or `127.0.0.1:port`. */
   readonly address: string;
-  /** Where the module reaches the machine. */
+  /** The machine's address for the module. */
   readonly parentAddress: string;
   readonly limits: Pick<ModuleLimits, "startTimeoutMs" | "stopMs">;
   readonly host: SpawnHost & ReadFiles & Pick<WriteFiles, "remove">;
@@ -56,7 +56,7 @@ export interface ModuleProcessParts {
 
 export class ModuleProcess {
   readonly rpc: ServiceClient<typeof ModuleService>;
-  /** The services of the APIs that it has models of, by API. */
+  /** The service of each API that the module has models of. */
   readonly services = new Map<string, string>();
   readonly models: OfferedModel[] = [];
   /** Aborts, with the reason, when the process has ended. */
@@ -81,7 +81,7 @@ export class ModuleProcess {
     return this.#process.pid;
   }
 
-  /** Resolves when the module is ready; where it does not get there, nothing of it is left. */
+  /** Resolves when the module is ready; a failed start leaves nothing behind. */
   static async start(parts: ModuleProcessParts, signal: AbortSignal): Promise<ModuleProcess> {
     const { name, clock, limits: { startTimeoutMs }, address } = parts;
     const limit = formatDuration(startTimeoutMs);
@@ -105,7 +105,7 @@ export class ModuleProcess {
     }
   }
 
-  /** Ends the process: asks first, kills after a while. Idempotent. */
+  /** Ends the process: asks first, then kills. Idempotent. */
   async stop(): Promise<void> {
     this.#stopping ??= this.#exit
       ? Promise.resolve()
@@ -147,7 +147,7 @@ export class ModuleProcess {
     }
   }
 
-  /** Takes over the models that the module says it has; what cannot be a model is told and left aside. */
+  /** Takes the module's models; logs and ignores malformed ones. */
   #learn({ handlermap }: ReadyResponse): void {
     const { logger, name } = this.parts;
     const handlers = handlermap?.handlers ?? [];
@@ -165,7 +165,7 @@ export class ModuleProcess {
           this.models.push({ api, model });
         }
       } catch (error) {
-        logger.warn(`module "${name}" offers what cannot be a model: ${chainOf(error).slice(0, 300)}`);
+        logger.warn(`module "${name}" offers a malformed model: ${chainOf(error).slice(0, 300)}`);
       }
     }
     if (this.models.length === 0) logger.warn(`module "${name}" offers no models`);

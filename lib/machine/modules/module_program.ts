@@ -1,8 +1,8 @@
 /**
- * A module's program: found, unpacked if it comes as an archive, and set up before its first start.
+ * A module's program: found, unpacked if it comes as an archive, and prepared by its first run.
  *
- * Owns `packages-local` under the program's home, with the archives of local modules as they are unpacked. A version
- * has its folder only once all of it is there. The first-run script of a version runs until it has succeeded once.
+ * Owns `packages-local` under the program's home, which has the unpacked archives of local modules. A version gets its
+ * folder only when it is complete. The first-run script of a version runs until it has succeeded once.
  */
 
 import { createHash, randomUUID } from "node:crypto";
@@ -21,32 +21,32 @@ import { fileNameOf, packageFolder } from "../config/placeholder.ts";
 import { ModuleOutput } from "./module_output.ts";
 
 const ARCHIVE = /\.(tgz|tar\.gz)$/;
-/** Of an archive and of what it unpacks to. */
+/** Limits of an archive's content. */
 const LIMITS = { filesMax: 100_000, bytesMax: 8 * 1024 ** 3 };
 const META_CHARS_MAX = 1_000_000;
-/** Beside a version's folder, when its first run has succeeded (a published name). */
+/** Marks a version whose first run has succeeded; stands beside its folder (a published name). */
 const FIRST_RUN_MARK = ".first_run_succeeded";
-/** Between SIGTERM and SIGKILL of a first run that takes too long. */
+/** Time between SIGTERM and SIGKILL for a first run that takes too long. */
 const FIRST_RUN_STOP_MS = 5_000;
 
 type ProgramHost = SpawnHost & ReadFiles & WriteFiles & WholeEnvironment & WorkingFolder;
 
-/** Where a module's program is. */
+/** The files of a module's program. */
 export interface ModuleProgram {
   readonly path: string;
-  /** The folder that the module calls its root. */
+  /** The module's root folder. */
   readonly root: string;
   /** The script of the first run, if there is one. */
   readonly firstRun?: string;
 }
 
-/** `meta.json` of a module's package, as far as it counts here. */
+/** The used keys of `meta.json` of a module's package. */
 const metaRow = object({
   entrypoint: text("path of the program in the package"),
   firstRun: text("path of the script that prepares the module"),
 }).required();
 
-/** The program that `config` names, of `release` where that is known. Throws where it cannot be run. */
+/** The program of `config`, in version `release` if it is known. Throws if it cannot run. */
 export async function programOf(
   config: ModuleConfig,
   home: string,
@@ -72,7 +72,7 @@ export async function programOf(
   }
   await checkExecutable(path, name, host);
   const root = dirname(path);
-  // A registry module may name a program inside of its package.
+  // A registry module may name a program inside its package.
   return type === "registry" ? { path, root, ...await firstRunIn(root, host) } : { path, root };
 }
 
@@ -106,7 +106,7 @@ export async function firstRun(
       const said = output.lastError === undefined ? "" : `: ${output.lastError}`;
       throw new SvcError(
         "failed_precondition",
-        `the first run of module "${name}" ended with code ${code}${said}`,
+        `the first run of module "${name}" ended with exit code ${code}${said}`,
       );
     }
     await host.writeFile(mark, "");
@@ -116,7 +116,7 @@ export async function firstRun(
   }
 }
 
-/** The program of an unpacked package: its `meta.json` goes before what is configured. */
+/** The program of an unpacked package: its `meta.json` precedes the configuration. */
 async function packaged(
   folder: string,
   configured: string | undefined,
@@ -161,7 +161,7 @@ async function metaOf(folder: string, host: ReadFiles) {
   }
 }
 
-/** The folder of an archive's content, which is unpacked unless this very content was before. */
+/** The folder of an archive's content; unpacks it unless the same content is unpacked already. */
 async function unpackedFolder(
   archive: string,
   name: string,
@@ -194,7 +194,7 @@ async function unpackedFolder(
   return folder;
 }
 
-/** Removes what earlier archives of the module were unpacked to. */
+/** Removes the folders of the module's earlier archives. */
 async function removeOthers(all: string, folder: string, name: string, host: ProgramHost): Promise<void> {
   const own = new RegExp(`^${fileNameOf(name)}-[0-9a-f]{16}(\\${FIRST_RUN_MARK})?$`);
   for (const entry of await host.readFolder(all)) {
@@ -203,7 +203,7 @@ async function removeOthers(all: string, folder: string, name: string, host: Pro
   }
 }
 
-/** A path of a package, which must not lead out of it. */
+/** Resolves a path of a package, which must not lead out of it. */
 function inside(folder: string, path: string): string {
   const inner = normalize(path);
   if (!isAbsolute(inner) && !inner.startsWith("..")) return join(folder, inner);
@@ -222,7 +222,7 @@ async function checkExecutable(path: string, name: string, host: ReadFiles): Pro
   if (facts.kind !== "file") {
     throw new SvcError("failed_precondition", `${attempt}: ${path} is no file, wanted a program`);
   }
-  // Windows knows no such permission and tells 0.
+  // Windows has no such permission and reports 0.
   if (facts.mode !== 0 && (facts.mode & 0o111) === 0) {
     throw new SvcError("permission_denied", `${attempt}: ${path} is not executable; run chmod +x on it`);
   }

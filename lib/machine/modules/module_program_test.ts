@@ -79,7 +79,11 @@ Deno.test("a first run happens until it has succeeded once; its output and end a
     await firstRun(program, command, config, { host, clock, logger: home.logs.logger("m") }, signal);
   };
   await script("echo no luck >&2; exit 3");
-  await assertRejects(() => run(), SvcError, 'the first run of module "probe" ended with code 3: no luck');
+  await assertRejects(
+    () => run(),
+    SvcError,
+    'the first run of module "probe" ended with exit code 3: no luck',
+  );
   await script("exec sleep 600");
   await assertRejects(() => run({ first_run_timeout: "100ms" }), SvcError, "took longer than 100ms");
   await script('echo "$WORD"; pwd > done');

@@ -1,11 +1,11 @@
 /**
- * Modules: programs of others that provide models.
+ * Modules: other programs that provide models.
  *
- * Keeps a module for each of the configuration and tells what they make of resources. Promises that nobody waits for a
- * module: what changes is told, and asked for anew. A module that is no longer wanted, or wanted otherwise, stays until
- * its resources are closed; the one that takes its place starts when it has ended.
+ * Keeps a module for each entry of the configuration and returns their offers for resources. No caller waits for a
+ * module: a changed offer is announced, and the caller asks again. A module that is removed or changed stays until its
+ * resources are closed; its replacement starts after its end.
  *
- * The room owns modules: their processes, sockets, the conversation with them, and what they write.
+ * The room owns modules: their processes, sockets, the conversation with them, and their output.
  */
 
 import type { Environment, Platform } from "../../base/host.ts";
@@ -29,21 +29,21 @@ import type { Offer } from "./module_models.ts";
 
 export interface ModulesParts extends Omit<ModuleParts, "limits"> {
   readonly limits?: Partial<ModuleLimits>;
-  /** Modules write debug lines, too, unless their own level says otherwise. */
+  /** Whether modules write debug lines, unless their own level says otherwise. */
   readonly debug: boolean;
-  /** All modules talk over TCP, whatever their entries say. */
+  /** All modules use TCP, whatever their entries say. */
   readonly tcpMode?: boolean;
-  /** The version of a module's package that is here, where its configuration gives a word or a range. */
+  /** The installed version of a module's package, if its configuration gives a word or a range. */
   readonly releaseOf?: (config: ModuleConfig) => string | undefined;
 }
 
-/** Where a user sets another start timeout; the second is the published name. */
+/** Variables for another start timeout; the second is the published name. */
 const START_TIMEOUT_VARIABLES = ["SVC_MODULE_STARTUP_TIMEOUT", "VIAM_MODULE_STARTUP_TIMEOUT"] as const;
 
-/** Where a user has all modules talk over TCP; the second is the published name. */
+/** Variables that make all modules use TCP; the second is the published name. */
 const TCP_VARIABLES = ["SVC_TCP_SOCKETS", "VIAM_TCP_SOCKETS"] as const;
 
-/** A model that a module provides, as clients may ask for it. */
+/** A model that a module provides, as clients list it. */
 export interface ProvidedModel {
   readonly module: string;
   readonly api: string;
@@ -61,14 +61,14 @@ export interface OpenParts extends Pick<ModuleParts, "registry" | "clock" | "act
   readonly releaseOf: ModulesParts["releaseOf"];
 }
 
-/** The modules of a machine whose environment says where its home is and how long a module may take to start. */
+/** Opens the modules of a machine. The environment gives its home folder and the modules' start timeout. */
 export function openModules({ logs, table, ...parts }: OpenParts): Modules {
   const { host, clock } = parts;
   const env = (name: string) => host.env(name);
   const logger = logs.logger("rdk.modmanager");
   const startTimeoutMs = envDurationMs(START_TIMEOUT_VARIABLES, MODULE_LIMITS.startTimeoutMs, env, logger);
   const parent = new ModuleParent({ table, host, clock, logger });
-  // There are no Unix sockets for programs of this runtime on Windows.
+  // Deno has no Unix sockets on Windows.
   const tcpMode = host.platform().os === "windows" ||
     TCP_VARIABLES.some((one) => /^(true|yes|1)$/i.test(env(one) ?? ""));
   return new Modules({ ...parts, logs, parent, tcpMode, home: homeFolder(env), limits: { startTimeoutMs } });
@@ -77,13 +77,13 @@ export function openModules({ logs, table, ...parts }: OpenParts): Modules {
 export class Modules {
   readonly #parts: ModuleParts & ModulesParts;
   readonly #modules = new Map<string, Module>();
-  /** Those that end once their resources are closed, and what lets them. */
+  /** Modules that end once their resources are closed, with the function that releases each. */
   readonly #leaving = new Map<Module, () => void>();
-  /** Those of them that the pass under way knows of: it closes their resources. */
+  /** Those that the present pass knows of: the pass closes their resources. */
   #dismissed: readonly Module[] = [];
-  /** Who waits for something to change. */
+  /** Resolvers of the callers that wait for a change. */
   readonly #waiting: (() => void)[] = [];
-  /** What the newest configuration names, usable or not. */
+  /** The names in the newest configuration, usable or not. */
   #named: ReadonlySet<string> = new Set();
   #changed = () => {};
 
@@ -102,7 +102,7 @@ export class Modules {
     );
   }
 
-  /** What the process of each takes, for diagnostics. */
+  /** Resource use of each module's process, for diagnostics. */
   get figures(): { readonly [metric: string]: number } {
     const figures: { [metric: string]: number } = {};
     for (const { name, process } of this.#modules.values()) {
@@ -114,7 +114,7 @@ export class Modules {
     return figures;
   }
 
-  /** The APIs that only they know; where two know one, it is the first's. */
+  /** The APIs that only modules know; of two modules with the same API, the first counts. */
   get foreignApis(): AnyApi[] {
     const apis = new Map<string, AnyApi>();
     for (const module of this.#modules.values()) {
@@ -123,12 +123,12 @@ export class Modules {
     return [...apis.values()];
   }
 
-  /** `changed` is told of everything but what `configure` changes. */
+  /** Calls `changed` at every change except those by `configure`. */
   follow(changed: () => void): void {
     this.#changed = changed;
   }
 
-  /** Wants the modules of this configuration and no others. Waits for none of them. */
+  /** Sets the modules to those of this configuration. Does not wait for them. */
   configure(config: MachineConfig): void {
     const old = new Map(this.#modules);
     this.#named = new Set(config.moduleNames);
@@ -146,18 +146,18 @@ export class Modules {
     this.#dismissed = [...this.#leaving.keys()];
   }
 
-  /** Ends those that were withdrawn before `configure` returned: to be called when their resources are closed. */
+  /** Ends the modules that `configure` has withdrawn; call it when their resources are closed. */
   dismiss(): void {
     for (const module of this.#dismissed) this.#leaving.get(module)?.();
   }
 
-  /** What modules make of a resource; nothing where none of them has its model. */
+  /** The modules' offer for a resource; `undefined` if no module has its model. */
   offer(resource: ResourceConfig): Offer | undefined {
     for (const module of this.#modules.values()) {
       const offer = module.offer(resource);
       if (offer) return offer;
     }
-    // One that has not told its models yet may have this one.
+    // A module without a list of models so far may have this one.
     const unsettled = [...this.#modules.values()].filter(({ isSettled, status }) =>
       !isSettled && status.state !== "ready"
     );
@@ -166,14 +166,14 @@ export class Modules {
     return { kind: "pending", what: `modules are starting: ${names}` };
   }
 
-  /** Why modules that might have a model do not run, for the error of a model that nobody has. */
+  /** Why modules that might have a model do not run, for the error about a model that nobody has. */
   get troubles(): string[] {
     return this.statuses.filter(({ state }) => state === "unhealthy").map(({ name, error }) =>
       `"${name}" (${error})`
     );
   }
 
-  /** Resolves when nothing of them is pending. */
+  /** Resolves when no module is pending. */
   async settled(signal: AbortSignal): Promise<void> {
     while (!signal.aborted && [...this.#modules.values()].some(({ isSettled }) => !isSettled)) {
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -183,7 +183,7 @@ export class Modules {
     }
   }
 
-  /** Starts a module anew, its resources with it; resolves when it is ready. Nothing where there is no such module. */
+  /** Restarts a module with its resources; resolves when it is ready. `undefined` if there is no such module. */
   restart(
     match: (one: { readonly name: string; readonly id?: string }) => boolean,
   ): Promise<void> | undefined {
@@ -210,13 +210,13 @@ export class Modules {
     await this.#parts.parent.close();
   }
 
-  /** Takes the place of a module, if there is one: begins when that has ended. */
+  /** Creates a module that starts after the end of its predecessor, if there is one. */
   #succeed(wanted: WantedModule, known: Module | undefined): Module {
     const before = known ? this.#withdraw(known) : this.#ending(wanted.config.name);
     return new Module(wanted, this.#parts, () => this.#tell(), before);
   }
 
-  /** The end of a module of the name that is on its way out. */
+  /** Resolves at the end of the leaving module of this name. */
   async #ending(name: string): Promise<void> {
     const one = [...this.#leaving.keys()].find((leaving) => leaving.name === name);
     await one?.ended;
@@ -238,7 +238,7 @@ export class Modules {
   }
 }
 
-/** What the configuration says of each module, with what it says elsewhere that modules are told. */
+/** Each module's settings, with the settings from elsewhere that modules get. */
 function wantedModules(
   { modules, cloud, auth, log, ...config }: MachineConfig,
   { debug, tcpMode = false, releaseOf }: ModulesParts,
