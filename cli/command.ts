@@ -1,52 +1,52 @@
 /**
- * What a command is, what a program that consists of commands is, and which command a command line calls.
+ * Commands, programs that consist of commands, and finding the command that a command line calls.
  *
  * Such a program is a table: its parsing and help (`dispatch.ts`), completion and manual page all come from it.
  *
- * The room owns what all programs share: flags, commands and how they are called, help, completion, manual pages,
- * tables, exit codes, and where logs go.
+ * The room owns the code that all programs share: flags, commands and how they are called, help, completion, manual
+ * pages, tables, exit codes, and where logs go.
  */
 
 import { type Flag, leadingFlags } from "./flags.ts";
 import type { Terminal } from "./program.ts";
 
-/** What a command of any program works with. */
+/** The outside of a command, in any program. */
 export interface World {
   readonly host: Terminal;
 }
 
 export interface Command<W extends World> {
-  /** `dataset create`; empty where the program does this without being told a command. */
+  /** `dataset create`; empty for the work that the program does without a command. */
   readonly words: string;
-  /** The words that follow, as they stand in the usage line: `ID`, `[ID]`, `FILE...`. */
+  /** The words after the command, as the usage line shows them: `ID`, `[ID]`, `FILE...`. */
   readonly takes: readonly string[];
   readonly summary: string;
   readonly flags: readonly Flag[];
-  /** Gives the exit code where it is not 0. `values` are those of its flags and of the flags of every command. */
+  /** Returns the exit code unless it is 0. `values` has the values of its own flags and of the shared ones. */
   run(world: W, words: readonly string[], values: never): Promise<number | void>;
 }
 
 export type Pair = readonly [name: string, meaning: string];
 
-/** What the last word of a command line may become. */
+/** A completion of a command line's last word. */
 export interface Candidate {
   readonly word: string;
   readonly about?: string;
 }
 
-/** A place of a command line that is to be filled in. */
+/** The place in a command line to complete. */
 export interface Blank {
-  /** What the usage line has there: `JOB`. */
+  /** Its name in the usage line: `JOB`. */
   readonly placeholder: string;
   /** The words of the command. */
   readonly command: string;
-  /** The name of the flag whose value it is. */
+  /** The name of the flag, if the place is a flag's value. */
   readonly flag?: string;
 }
 
-/** What the manual page tells beside the commands. */
+/** The parts of the manual page beside the commands. */
 export interface Manual {
-  /** What the program does, as after its name. */
+  /** The program's purpose, as the page shows it after the name. */
   readonly purpose: string;
   /** Lines that follow the summary, in roff. */
   readonly description: readonly string[];
@@ -56,22 +56,22 @@ export interface Manual {
 
 export interface CommandProgram<W extends World> {
   readonly name: string;
-  /** What it is for; a paragraph. */
+  /** Its purpose, in a paragraph. */
   readonly summary: string;
-  /** Of every command. */
+  /** The flags of every command. */
   readonly flags: readonly Flag[];
   readonly commands: readonly Command<W>[];
   readonly variables?: readonly Pair[];
   readonly exits?: readonly Pair[];
-  /** A program that has one has the commands `completion` and `man`. */
+  /** A program with a manual has the commands `completion` and `man`. */
   readonly manual?: Manual;
-  /** Which exit code an error is; 1 where it does not say. */
+  /** The exit code for an error; 1 if it returns none. */
   readonly exitCodeOf?: (error: unknown) => number;
-  /** The words that may stand at a blank. `values` are those of the flags of every command. */
+  /** The candidates for a blank. `values` has the values of the shared flags. */
   candidates?(world: W, values: never, blank: Blank): Promise<readonly Candidate[]>;
 }
 
-/** The command that a command line calls, where its words stand, and the words up to the next flag. */
+/** The command that a command line calls, the positions of its words, and the words up to the next flag. */
 export function calledIn<W extends World>(
   { flags, commands }: CommandProgram<W>,
   args: readonly string[],
@@ -89,7 +89,7 @@ export function calledIn<W extends World>(
   return { command, at, words };
 }
 
-/** How many words call it. */
+/** The number of its words. */
 export function lengthOf({ words }: Pick<Command<World>, "words">): number {
   return words === "" ? 0 : words.split(" ").length;
 }

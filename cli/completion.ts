@@ -1,8 +1,7 @@
 /**
- * Completion of command lines: the shells ask the program itself, so that its table of commands is the one place that
- * knows them.
+ * Completion of command lines: the shells ask the program itself, so that its table of commands is the only source.
  *
- * `svc-ml __complete -- WORDS` prints one candidate a line for the last word, with a tab and what it is behind it.
+ * `svc-ml __complete -- WORDS` prints one candidate per line for the last word, followed by a tab and its description.
  */
 
 import { SvcError } from "../lib/base/error.ts";
@@ -18,7 +17,7 @@ import { type Flag, parseFlags } from "./flags.ts";
 
 const SHELLS = ["bash", "zsh", "fish", "powershell"] as const;
 
-/** A placeholder that lists what may stand there: `token|links`. */
+/** A placeholder that lists its choices: `token|links`. */
 const CHOICES = /^[a-z-]+(?:\|[a-z-]+)+$/;
 
 export function completionCommand(program: string): Command<World> {
@@ -38,14 +37,14 @@ export function completionCommand(program: string): Command<World> {
   };
 }
 
-/** Prints what the last word of a command line may become. Whatever goes wrong, it prints less. */
+/** Prints the candidates for the last word of a command line. An error shortens the list and is not shown. */
 export async function complete<W extends World>(
   program: CommandProgram<W>,
   words: readonly string[],
   world: W,
 ): Promise<void> {
   const candidates = await candidatesFor(program, words, world);
-  // PowerShell has no other way to pass an empty word.
+  // PowerShell cannot pass an empty word in another way.
   const begun = (words.at(-1) ?? "").replace(/^""$/, "");
   const fitting = candidates.filter(({ word }) => word.startsWith(begun));
   world.host.write(fitting.map(({ word, about }) => `${about ? `${word}\t${about}` : word}\n`).join(""));
@@ -86,7 +85,7 @@ async function candidatesFor<W extends World>(
   return [...next, ...await valuesOf(takes.replace(/[[\].]/g, ""))];
 }
 
-/** The words that may follow those of a command that has not been told whole. */
+/** The next words of commands that `words` begin. */
 function nextWords(
   commands: readonly Pick<Command<World>, "words" | "summary">[],
   given: readonly string[],
@@ -101,7 +100,7 @@ function nextWords(
   return [...found].map(([word, about]) => ({ word, about }));
 }
 
-/** Where there is no candidate the shells offer files. `id` is the name without what functions may not have. */
+/** Without candidates, the shells offer files. `id` is the name in letters that function names allow. */
 const SCRIPTS: { readonly [S in typeof SHELLS[number]]: (name: string, id: string) => string } = {
   bash: (name, id) =>
     `# Completion of ${name} for bash: source <(${name} completion bash)

@@ -1,9 +1,8 @@
 /**
- * Runs programs that consist of commands: finds the command that a command line calls, answers for its help, and gives
- * the exit code.
+ * Runs programs that consist of commands: finds the called command, prints its help, and returns the exit code.
  *
- * Flags of every command may stand before the command, too. A command that fails throws; its program says which exit
- * code that is.
+ * Flags of every command may also precede the command. A failing command throws; its program maps the error to an exit
+ * code.
  */
 
 import { chainOf } from "../lib/base/error.ts";
@@ -15,10 +14,10 @@ import { columns, type Flag } from "./flags.ts";
 import { manualCommand } from "./man.ts";
 import { begin, EXIT, type Program, type Terminal } from "./program.ts";
 
-/** The shells ask with this word what the last one of a command line may become. */
+/** The word with which shells ask for candidates. */
 const COMPLETE = "__complete";
 
-/** Runs the command that `args` call; gives the exit code. */
+/** Runs the command that `args` call; returns the exit code. */
 export async function runCommand<W extends World>(
   program: CommandProgram<W>,
   args: readonly string[],
@@ -49,7 +48,7 @@ export async function runCommand<W extends World>(
   }
 }
 
-/** The program with the commands that every program with a manual has. */
+/** The program with the commands that a manual brings. */
 function withManual<W extends World>(program: CommandProgram<W>): CommandProgram<W> {
   if (!program.manual) return program;
   const man = manualCommand<W>(program.name, () => whole);
@@ -60,7 +59,7 @@ function withManual<W extends World>(program: CommandProgram<W>): CommandProgram
   return whole;
 }
 
-/** What is wrong with the number of words after a command, if anything. */
+/** The problem with the number of words after a command, if there is one. */
 function wrongWords(
   { takes }: Pick<Command<World>, "takes">,
   given: readonly string[],
@@ -102,7 +101,7 @@ function commandShape<W extends World>(program: CommandProgram<W>, command: Comm
   };
 }
 
-/** Where it does something without a command, its own flags are those of every command. */
+/** For a program that works without a command, its own flags are those of every command. */
 function wholeShape<W extends World>(program: CommandProgram<W>): Shape {
   const { name, summary, flags, commands, variables = [], exits = [] } = program;
   const bare = commands.find((one) => one.words === "");

@@ -1,11 +1,10 @@
 /**
- * Command lines from a table: one row a flag, from which come its parsing, its type and its help text.
+ * Command lines from a table: a row per flag gives its parsing, its type and its help text.
  *
- * Two styles are read. `go` is that of Go's flag package: single or double dash, `-x=v` or `-x v`, the first
- * word that is no flag ends the flags. `gnu` has `--x=v` or `--x v`, `--no-x`, clusters of short letters, and
- * words between the flags. Parsing never throws: what is wrong comes back as a list of problems, all at once.
- * A flag that stands twice has its last value, or both if it is a list; a value on the command line wins over one
- * in the environment.
+ * Two styles exist. `go` is the style of Go's flag package: single or double dash, `-x=v` or `-x v`; the first other
+ * word ends the flags. `gnu` has `--x=v` or `--x v`, `--no-x`, clusters of short letters, and words between the flags.
+ * Parsing never throws: it returns all problems as a list. A repeated flag has its last value, or all values if it is a
+ * list. A value on the command line precedes one in the environment.
  */
 
 import { parseDurationMs } from "../lib/base/schema/schema.ts";
@@ -14,16 +13,16 @@ import { suggest } from "../lib/base/schema/suggest.ts";
 export type Style = "go" | "gnu";
 
 interface Row<T extends string, D> {
-  /** As it is written after the dashes. */
+  /** The text after the dashes. */
   readonly name: string;
-  /** One letter; read in `gnu` style only. */
+  /** One letter, for `gnu` style only. */
   readonly short?: string;
   readonly type: T;
   readonly default: D;
   readonly help: string;
-  /** What the value is called in the help text. */
+  /** Name of the value in the help text. */
   readonly value?: string;
-  /** The environment variable that sets the flag where the command line does not. */
+  /** The environment variable that sets the flag if the command line does not. */
   readonly env?: string;
 }
 
@@ -46,7 +45,7 @@ type ValueOf<T> = T extends "bool" ? boolean
 /** The values under camelCase names; those of durations end in `Ms`: `no-tls` is `noTls`, `wait` is `waitMs`. */
 export type Values<T extends readonly Flag[]> = { [F in T[number] as Key<F>]: ValueOf<F["type"]> };
 
-/** Something wrong with a command line; `suggestion` is the flag that was likely meant, as it is written. */
+/** A problem in a command line; `suggestion` is the spelling of the flag that was likely meant. */
 export interface FlagProblem {
   readonly message: string;
   readonly suggestion?: string;
@@ -56,12 +55,12 @@ export interface Parsed<T extends readonly Flag[]> {
   readonly values: Values<T>;
   /** The words that are neither flags nor their values. */
   readonly rest: readonly string[];
-  /** Help was asked for. */
+  /** Whether the command line asks for help. */
   readonly help: boolean;
   readonly problems: readonly FlagProblem[];
 }
 
-/** Reads `args`. `env` looks up environment variables; an empty one counts as not set. */
+/** Parses `args`. `env` looks up environment variables; an empty one counts as not set. */
 export function parseFlags<const T extends readonly Flag[]>(
   table: T,
   style: Style,
@@ -76,7 +75,10 @@ export function parseFlags<const T extends readonly Flag[]>(
   return { values: Object.fromEntries(values) as Values<T>, rest, help, problems };
 }
 
-/** How many of the first `args` are flags of `table` and their values, in `gnu` style: where the first other word stands. */
+/**
+ * How many of the first `args` are flags of `table` and their values, in `gnu` style: the position of the first other
+ * word.
+ */
 export function leadingFlags(table: readonly Flag[], args: readonly string[]): number {
   return new Reader(table, "gnu", args).skipGnu();
 }
@@ -101,7 +103,7 @@ const WANTED = {
 
 type Value = boolean | string | number | readonly string[];
 
-/** The value that `text` stands for, or `undefined` if it is none of that type. */
+/** The value of `text`, or `undefined` if it does not have the type. */
 function decode(type: Flag["type"], text: string): Value | undefined {
   switch (type) {
     case "bool":
@@ -136,7 +138,7 @@ class Reader {
   readonly #table: readonly Flag[];
   readonly #args: readonly string[];
   readonly #dashes: string;
-  /** Lists that the command line has begun. */
+  /** Lists with a value from the command line. */
   readonly #lists = new Set<Flag>();
   #next = 0;
 
@@ -175,7 +177,7 @@ class Reader {
     this.rest.push(...this.#args.slice(this.#next));
   }
 
-  /** Reads flags up to the first word that is none; gives where it stands. */
+  /** Reads flags up to the first other word; returns that word's position. */
   skipGnu(): number {
     while (this.#next < this.#args.length && isFlag(this.#args[this.#next])) {
       const word = this.#args[this.#next++];
@@ -187,7 +189,7 @@ class Reader {
 
   #gnu(word: string): void {
     if (word.startsWith("--")) this.#long(word, word.slice(2));
-    // A whole long name after one dash is what it looks like, not a cluster of its letters.
+    // A complete long name after one dash counts as that name, not as a cluster of letters.
     else if (this.#isLong(word.slice(1))) this.#long(word, word.slice(1));
     else this.#cluster(word);
   }
@@ -243,7 +245,10 @@ class Reader {
     return name === "help" || (name === "h" && this.#dashes === "-");
   }
 
-  /** Sets `flag` to `text`; without one a bool is true and anything else takes the next word, whatever it is. */
+  /**
+   * Sets `flag` to `text`. Without a text, a bool becomes true and any other flag takes the next word, even one with
+   * dashes.
+   */
   #give(flag: Flag, where: string, text: string | undefined): void {
     const taken = text ?? (flag.type === "bool" ? "true" : this.#args[this.#next++]);
     if (taken === undefined) this.problems.push({ message: `${where} needs a value: ${WANTED[flag.type]}` });
@@ -279,12 +284,12 @@ const HELP: Flag = {
   help: "Print this help and exit.",
 };
 
-/** The rows of the help text, that of help itself included. */
+/** The flags' rows of the help text, including the row of help itself. */
 export function describeFlags(table: readonly Flag[], style: Style): string {
   return columns([...table, HELP].map((flag) => ({ left: leftOf(flag, style), right: rightOf(flag) })));
 }
 
-/** Names and what they mean side by side, at most 80 wide if the words allow it. */
+/** Names beside their descriptions, at most 80 columns wide if the words allow it. */
 export function columns(rows: readonly { left: string; right: string }[]): string {
   const left = Math.min(LEFT_LIMIT, Math.max(0, ...rows.map((row) => row.left.length)));
   const indent = " ".repeat(left + 4);
@@ -312,7 +317,7 @@ export function wrap(text: string, width: number): string[] {
   return line === "" ? lines : [...lines, line];
 }
 
-/** What the value of a flag is called in the help text; nothing for a bool, which needs none. */
+/** The name of a flag's value in the help text; empty for a bool, which has none. */
 export function placeholderOf({ value, type }: Flag): string {
   return value ?? { bool: "", string: "TEXT", list: "TEXT", int: "N", duration: "DURATION" }[type];
 }

@@ -1,5 +1,5 @@
 /**
- * Where a program's logs go: to standard output, to a file in its place, or to both.
+ * The destination of a program's logs: standard output, a file instead, or both.
  */
 
 import type { Environment, Output, Screen } from "../lib/base/host.ts";
@@ -8,18 +8,18 @@ import type { Clock } from "../lib/base/clock.ts";
 import { LogFile } from "../lib/base/log/file.ts";
 import { consoleSink, Logs, type Sink } from "../lib/base/log/log.ts";
 
-/** Whose repeated lines are all written: what modules print, what jobs do, what happens to the machine. */
+/** Loggers without deduplication: output of modules, actions of jobs, events of the machine. */
 const EVERY_LINE_OF = ["rdk.activity", "rdk.job_manager.*", "rdk.modmanager.*.StdErr"];
 
-/** Name a file that is written besides standard output; the second is the published name. */
+/** Name a file that receives the logs beside standard output; the second is the published name. */
 const FILE_VARIABLES = ["SVC_LOGFILE", "VIAM_LOGFILE"] as const;
 
-/** Disposing of it tells what was held back and closes the file. */
+/** Disposing of it logs the suppressed repetitions and closes the file. */
 export interface OpenLogs extends Disposable {
   readonly logs: Logs;
 }
 
-/** `file` takes the place of standard output; where it is empty the environment may name one. */
+/** `file` replaces standard output; if it is empty, the environment may name a file. */
 export function openLogs(
   program: string,
   file: string,

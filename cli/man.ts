@@ -1,11 +1,12 @@
 /**
- * The manual page of a program that consists of commands, made from its table. Pure but for the command that prints it.
+ * The manual page of a program that consists of commands, generated from its table. Pure except for the command that
+ * prints it.
  */
 
 import { type Command, type CommandProgram, type World } from "./command.ts";
 import { type Flag, placeholderOf } from "./flags.ts";
 
-/** Of a program that has this command, too. */
+/** The program includes this command, too. */
 export function manualCommand<W extends World>(name: string, program: () => CommandProgram<W>): Command<W> {
   return {
     words: "man",
@@ -81,7 +82,7 @@ function exampleText([line, about]: readonly [string, string]): string[] {
   return [".PP", escaped(about), ".PP", ".RS", ".EX", escaped(line), ".EE", ".RE"];
 }
 
-/** Dashes as they are typed; a line never begins with what roff takes for a request. */
+/** Writes dashes as they are typed, and keeps a line from beginning like a roff request. */
 function escaped(text: string): string {
   return text.replaceAll("\\", "\\e").replaceAll("-", "\\-").replace(/^([.'])/, "\\&$1");
 }

@@ -1,8 +1,8 @@
 /**
- * What all programs have in common at their start: flags that cannot be read, `--help` and `--version`.
+ * The start of all programs: bad flags, `--help` and `--version`.
  *
- * A program is a value; `begin` either answers the command line itself and gives an exit code, or hands back
- * what was read. Exit codes: 0 done, 1 failed, 2 the command line is wrong.
+ * A program is a value. `begin` either answers the command line itself and returns an exit code, or returns the parsed
+ * values. Exit codes: 0 done, 1 failed, 2 the command line is wrong.
  */
 
 import type { Environment, Output } from "../lib/base/host.ts";
@@ -19,24 +19,24 @@ import { versionLine } from "./version.ts";
 
 export const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
 
-/** What a command line needs of the host. */
+/** The part of the host that command lines need. */
 export type Terminal = Environment & Output;
 
 export interface Program<T extends readonly Flag[]> {
-  /** `svc-server`; of a command `svc-ml dataset create`. */
+  /** `svc-server`; for a command `svc-ml dataset create`. */
   readonly name: string;
-  /** What it is for; a paragraph. */
+  /** Its purpose, in a paragraph. */
   readonly summary: string;
   readonly style: Style;
-  /** What follows the name in the usage line. */
+  /** The rest of the usage line, after the name. */
   readonly usage: string;
   /** Without `version` and `help`, which every program has. */
   readonly flags: T;
-  /** What the help text ends with. */
+  /** The end of the help text. */
   readonly more?: string;
 }
 
-/** What was read of a command line, or the exit code when it was answered here. */
+/** The parsed command line, or the exit code if `begin` has answered it. */
 export type Begun<T extends readonly Flag[]> =
   | { readonly exitCode: number }
   | { readonly exitCode?: undefined; readonly values: Values<T>; readonly rest: readonly string[] };
@@ -64,14 +64,14 @@ export function begin<const T extends readonly Flag[]>(
   return { values: values as Values<T>, rest };
 }
 
-/** Answers a command line that asks for the version alone, so that the program need not load its commands for it. */
+/** Answers a command line that is only `--version`, so that the program need not load its commands for it. */
 export function answersVersion(program: string, args: readonly string[], terminal: Output): boolean {
   const asked = args.length === 1 && ["version", "--version", "-version", "-v"].includes(args[0]);
   if (asked) terminal.write(`${versionLine(program)}\n`);
   return asked;
 }
 
-/** The whole help text of a program. */
+/** The complete help text of a program. */
 export function helpText(program: Program<readonly Flag[]>): string {
   const { name, summary, style, usage, more = "" } = program;
   const about = wrap(summary, 80).join("\n");

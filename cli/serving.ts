@@ -1,4 +1,6 @@
-/** How a program serves a machine: from its first line in the log to the end that a signal or a call asks for. */
+/**
+ * Serves a machine, from the first log line to the end by a signal or a call.
+ */
 
 import { type Clock, settle, SystemClock } from "../lib/base/clock.ts";
 import { SvcError } from "../lib/base/error.ts";
@@ -25,7 +27,7 @@ export interface ServingParts {
   readonly stop: (reason: string) => void;
 }
 
-/** Starts a runtime and ends it when it is asked to; a second signal ends it at once. Gives the exit code. */
+/** Starts a runtime and ends it on request; a second signal ends it at once. Returns the exit code. */
 export async function serveMachine(
   { name, logFile, debug }: ServingOptions,
   host: Host,
@@ -45,7 +47,7 @@ export async function serveMachine(
   const ignore = host.onTermination((signal) => {
     if (++signals === 1) return stopped.resolve(signal);
     forced.abort(new SvcError("canceled", `${signal} came again`));
-    // Even if it has not come as far as to have something to close.
+    // Also before there is something to close.
     void settle().then(() => end.resolve(EXIT.failed));
   });
   const run = async () => {

@@ -1,14 +1,14 @@
 /**
- * How programs print results: as text for people, in columns, or as one line of JSON for programs.
+ * Printing of results: as text for people, in columns, or as one line of JSON for programs.
  *
- * Whatever it is that a result holds, it cannot move the cursor of a terminal or begin a line of its own in a table.
+ * Control characters in a result neither move a terminal's cursor nor begin a new line in a table.
  */
 
 import { toMs } from "../lib/api/shared/time.ts";
 import { escaped, escapedLine } from "../lib/base/escape.ts";
 import type { Terminal } from "./program.ts";
 
-/** Prints a result: as JSON the value, else the lines. */
+/** Prints a result: the value as JSON, or the lines. */
 export function printResult(
   terminal: Pick<Terminal, "write">,
   json: boolean,
@@ -19,14 +19,14 @@ export function printResult(
   else if (lines.length > 0) terminal.write(`${escaped(lines.join("\n"))}\n`);
 }
 
-/** Rows as columns of text; the first one may be their names. */
+/** Rows as columns of text; the first row may be a header. */
 export function table(cells: readonly (readonly string[])[]): string[] {
   const rows = cells.map((row) => row.map(escapedLine));
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column].length)));
   return rows.map((row) => row.map((cell, column) => cell.padEnd(widths[column])).join("  ").trimEnd());
 }
 
-/** Names and values below each other; what is empty is left out. */
+/** Names and values below each other, without empty values. */
 export function facts(pairs: readonly (readonly [name: string, value: string])[]): string[] {
   const told = pairs.filter(([, value]) => value !== "");
   const width = Math.max(0, ...told.map(([name]) => name.length));
@@ -35,7 +35,7 @@ export function facts(pairs: readonly (readonly [name: string, value: string])[]
 
 type Instant = Parameters<typeof toMs>[0];
 
-/** `2024-01-02 03:04:05` in UTC; a dash for none. */
+/** `2024-01-02 03:04:05` in UTC; a dash without a time. */
 export function timeText(instant: Instant): string {
   if (!instant) return "-";
   return new Date(toMs(instant)).toISOString().slice(0, 19).replace("T", " ");

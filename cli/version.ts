@@ -1,21 +1,21 @@
 /**
- * Which version this is: the one place that knows.
+ * The program's version, from this file alone.
  *
- * The version is that of deno.json. The git revision is known in an executable only: the build stores it as an
- * embedded file beside the program; a program that runs from its source has none.
+ * The version is that of deno.json. Only an executable knows the git revision: the build stores it as an embedded file
+ * beside the program. A program that runs from source has none.
  */
 
 import project from "../deno.json" with { type: "json" };
 
 export const VERSION: string = project.version;
 
-/** Where the build leaves the git revision for the executables it makes; relative to the root of the tree. */
+/** Where the build puts the git revision for the executables; relative to the root of the tree. */
 export const REVISION_FILE = "dist/revision.txt";
 
-/** Where the build leaves the library for modules, and executables have it; relative to the root of the tree. */
+/** Where the build puts the library for modules, which executables embed; relative to the root of the tree. */
 export const MODULE_PACKAGE = "dist/svc-module";
 
-/** The git revision this executable was built from, `-dirty` at its end if the tree had changes. */
+/** The git revision of this executable, with the ending `-dirty` if the tree had changes. */
 export function revision(): string | undefined {
   if (!Deno.build.standalone) return undefined;
   try {

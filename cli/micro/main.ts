@@ -1,8 +1,8 @@
 /**
  * `svc-micro-server`: the machine runtime for small boards.
  *
- * Owns its command line. Promises: a command line that cannot be read ends with 2; `-version` and `-help` load nothing
- * of the machine, which is in `serve.ts`.
+ * Owns its command line. An unreadable command line ends with 2. `-version` and `-help` load nothing of the machine,
+ * which is in `serve.ts`.
  *
  * The room owns the command line of svc-micro-server, and the choice of APIs and models that fit a small board.
  */
@@ -61,7 +61,7 @@ const PROGRAM = {
 
 export type Options = Values<typeof FLAGS>;
 
-/** The machine, by an address that is worked out as it runs, so that Deno does not read it before. */
+/** A computed address, so that Deno does not load the machine before it is needed. */
 const SERVE = new URL("./serve.ts", import.meta.url).href;
 
 export async function main(args: readonly string[], host: Host): Promise<number> {

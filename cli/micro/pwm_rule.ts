@@ -1,6 +1,6 @@
 /**
- * The rule for PWM on microcontrollers: their pulses have four frequencies in all. Every gpio motor takes 10000 Hz,
- * which leaves three others; a signal whose frequency is unimportant shares that of the motors.
+ * The PWM rule of microcontrollers: pulses have four frequencies in all. Every gpio motor uses 10000 Hz, which leaves
+ * three others; a signal whose frequency is unimportant can share that of the motors.
  */
 
 import { SvcError } from "../../lib/base/error.ts";
@@ -35,7 +35,7 @@ function modelOf(registry: Registry, api: string, model: string): AnyModel | und
   try {
     return registry.model(api, model);
   } catch (error) {
-    // Its resource is told of as one of an unknown model.
+    // The resource itself reports its unknown model.
     if (SvcError.from(error).code === "not_found") return undefined;
     throw error;
   }

@@ -1,6 +1,6 @@
 /**
- * What `svc-micro-server` does once its command line is read: it serves a machine of the models that fit a small
- * board, with the same runtime as `svc-server`.
+ * Serves a machine of the models that fit a small board, with the same runtime as `svc-server`, once the command line
+ * is parsed.
  */
 
 import { BaseApi } from "../../lib/api/base.ts";
@@ -74,7 +74,7 @@ const MODELS: readonly AnyModel[] = [
   GpioServo,
 ];
 
-/** Modules are programs of their own, which a small board has no room for. */
+/** Modules are programs of their own, which do not fit on a small board. */
 const noModules: ConfigRule = ({ modules }) =>
   modules.length === 0
     ? []
@@ -84,7 +84,7 @@ export function microRegistry(): Registry {
   return new Registry(APIS, MODELS, [noModules, pwmRule]);
 }
 
-/** Does what `options` say, and gives the exit code. */
+/** Executes `options`; returns the exit code. */
 export async function run({ dumpResources, ...options }: Options, host: Host): Promise<number> {
   const registry = microRegistry();
   try {
