@@ -1,4 +1,7 @@
-/** Gets this program's own file out of a folder that is to be removed: Windows removes no program that runs. */
+/**
+ * Moves this program's own file out of a folder before the folder is removed: Windows does not remove a running
+ * program.
+ */
 
 import { basename, join } from "node:path";
 import { wide } from "./win32.ts";
@@ -11,7 +14,7 @@ const DELAY_UNTIL_REBOOT = 0x4;
 
 /**
  * Moves this program out of `folder` to the folder for temporary files, where Windows removes it at its next start.
- * Does nothing if it is somewhere else. Only on Windows.
+ * Does nothing if the program is elsewhere. Only on Windows.
  */
 export async function stepAside(folder: string): Promise<void> {
   const own = Deno.execPath();

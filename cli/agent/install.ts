@@ -1,5 +1,5 @@
 /**
- * The agent as a service: installed from this very executable, and removed.
+ * The agent as a service: installs this very executable, and removes it.
  */
 
 import { dirname, join } from "node:path";
@@ -28,10 +28,10 @@ import { openLogs } from "../logs.ts";
 import type { AgentFlags } from "./program.ts";
 import { VERSION } from "../version.ts";
 
-/** In the folder, where the service of Windows is not seen. */
+/** The log in the agent's folder: a Windows service has no console. */
 const SERVICE_LOG = ["logs", "svc-agent-service.log"] as const;
 
-/** What the agent has written outside its folder; what it has put into place of other programs' settings stays. */
+/** The agent's files outside its folder. Its replacements of other programs' settings stay. */
 const DROP_INS = ["/etc/systemd/journald.conf.d/90-svc.conf"];
 
 export async function install(options: AgentFlags, host: DenoHost): Promise<number> {
@@ -98,13 +98,13 @@ export async function uninstall(options: AgentFlags, host: DenoHost): Promise<nu
       throw new SvcError("unknown", `the service is gone, but ${path} cannot be removed${hint}`, { cause });
     });
   }
-  // What remains of the folder that is only ours there, if nothing of others is in it.
+  // Removes the parent folder, which is only ours there, unless it has other files.
   if (os === "windows") await Deno.remove(dirname(config)).catch(() => {});
   host.write(`removed: ${paths.map((path) => join(path)).join(", ")}\n`);
   return 0;
 }
 
-/** What Windows runs as the service: keeps the agent running until the service is to stop. */
+/** The program of the Windows service: keeps the agent running until the service stops. */
 export async function runService(options: AgentFlags, host: DenoHost): Promise<number> {
   const { os } = host.platform();
   if (os !== "windows") {
@@ -117,7 +117,7 @@ export async function runService(options: AgentFlags, host: DenoHost): Promise<n
   using open = openLogs("svc-agent", log, host, clock);
   const { logs } = open;
   const files = host;
-  // What is counted there is for as long as the system runs.
+  // The counts in this folder last until the system's end.
   const run = join(base, "run");
   await files.makeFolder(run);
   for (const left of await files.readFolder(run).catch(() => [])) await files.remove(join(run, left));

@@ -12,7 +12,7 @@ import type { AgentPace } from "./run.ts";
 
 const PROGRAM = new URL("./program.ts", import.meta.url).href;
 
-/** Runs the program; gives its exit code. */
+/** Runs the program; returns its exit code. */
 export async function main(args: readonly string[], host: DenoHost, pace?: AgentPace): Promise<number> {
   if (answersVersion("svc-agent", args, host)) return EXIT.ok;
   const { run }: typeof import("./program.ts") = await import(PROGRAM);

@@ -1,6 +1,6 @@
 /**
- * The device's networks, put together for the agent: NetworkManager and BlueZ over the system's bus, the portal and the
- * app's service.
+ * Composes the agent's network management: NetworkManager and BlueZ over the system's bus, the portal and the app's
+ * service.
  */
 
 import { join } from "node:path";
@@ -29,33 +29,33 @@ export interface NetworksParts {
   readonly config: string;
   /** The agent's own folder. */
   readonly dir: string;
-  /** The manufacturer's settings, which a device has before it has any others. */
+  /** The manufacturer's settings, which precede the first settings from the cloud. */
   readonly defaults: string;
   readonly host: DenoHost;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** What the agent knows, and the networks go by. */
+/** The agent's knowledge that network management needs. */
 export interface Known {
   configured: boolean;
-  /** The control plane answers. */
+  /** Whether the control plane answers. */
   online: () => boolean;
 }
 
-/** The networks under the agent's care. */
+/** The managed networks. */
 export interface Networks {
   readonly known: Known;
   readonly subsystem: Subsystem;
-  /** Ends the hotspot, and lets go of the networks. */
+  /** Stops the hotspot and the management. */
   close(): Promise<void>;
 }
 
 const PORTAL_PORT = 80;
-/** Of the published service. */
+/** Port of the published service. */
 const APP_PORT = 4772;
 
-/** Takes care of the device's networks; nothing, and a warning, where there is no message bus. */
+/** Manages the device's networks; without a message bus it warns and returns `undefined`. */
 export async function openNetworks(parts: NetworksParts): Promise<Networks | undefined> {
   const { config, host, clock, logger } = parts;
   const bus = await openBus(host).catch((error) =>

@@ -20,7 +20,7 @@ import { EXIT } from "../program.ts";
 import { printResult } from "../table.ts";
 import { versionLine } from "../version.ts";
 
-/** Where everything is if nobody says otherwise. */
+/** The default places. */
 const PLACES = { dir: "/opt/svc", config: "/etc/svc.json", defaults: "/etc/svc-defaults.json" };
 
 const FLAGS = [
@@ -85,7 +85,7 @@ const FLAGS = [
 
 export type AgentFlags = Values<typeof FLAGS>;
 
-/** What the commands work with. */
+/** The context of a command. */
 interface World {
   readonly host: DenoHost;
   readonly pace: AgentPace;
@@ -160,12 +160,12 @@ const PROGRAM: CommandProgram<World> = {
     Promise.resolve(placeholder === "PROGRAM" ? [{ word: "svc-server" }, { word: "svc-agent" }] : []),
 };
 
-/** Runs the program; gives its exit code. */
+/** Runs the program; returns its exit code. */
 export async function run(args: readonly string[], host: DenoHost, pace: AgentPace = {}): Promise<number> {
   return await runCommand(PROGRAM, args, { host, pace });
 }
 
-/** All of them have the same flags. */
+/** A command; all commands have the same flags. */
 function command(
   words: string,
   takes: readonly string[],
@@ -181,7 +181,7 @@ function command(
   };
 }
 
-/** Paths from the root on: the runtime is started in another folder. */
+/** Absolute paths, because the runtime starts in another folder. */
 function located(values: AgentFlags, host: DenoHost): AgentFlags {
   const places = host.platform().os === "windows" ? windowsPlaces(host) : PLACES;
   const home = values.devMode ? `${host.cwd()}/svc-agent` : places.dir;
@@ -195,7 +195,7 @@ function located(values: AgentFlags, host: DenoHost): AgentFlags {
   };
 }
 
-/** The same in the folder of Windows for programs' data. */
+/** The default places on Windows, in its folder for programs' data. */
 function windowsPlaces(host: DenoHost): typeof PLACES {
   const folder = `${host.env("ProgramData") ?? "C:\\ProgramData"}\\svc`;
   return {

@@ -1,5 +1,5 @@
 /**
- * The agent put together and run: which folder, which disk, which cloud, which programs.
+ * Composes the agent and runs it: its folder, its files, its cloud connection, its programs.
  */
 
 import { dirname, join } from "node:path";
@@ -31,30 +31,30 @@ import { openLogs } from "../logs.ts";
 import type { AgentFlags } from "./program.ts";
 import { VERSION } from "../version.ts";
 
-/** How often it is looked whether the machine has credentials now. */
+/** Interval of the checks for the machine's credentials. */
 const CREDENTIALS_MS = 5_000;
-/** The service's watchdog wants to hear this often; it is set to more. */
+/** Interval of the signs of life for the service's watchdog, below the watchdog's limit. */
 const ALIVE_MS = 30_000;
 
-/** What an agent works with, whatever it does. */
+/** The parts that every work of the agent shares. */
 interface Workshop {
   readonly options: AgentFlags;
   readonly host: DenoHost;
   readonly clock: Clock;
-  /** What the agent's own pauses, limits and probations go by. */
+  /** The clock of the agent's pauses, limits and probations. */
   readonly pace: Clock;
   readonly logs: Logs;
   readonly logger: Logger;
   readonly files: Files;
   readonly commands: Commands;
-  /** Has the agent end. */
+  /** Ends the agent. */
   readonly stop: (reason: string) => void;
-  /** Where the agent takes care of them. */
+  /** If the agent manages them. */
   readonly networks?: Networks;
 }
 
 export interface AgentPace {
-  /** The time that pauses, limits and probations go by, where that is not the clock's; for tests. */
+  /** Another clock for pauses, limits and probations, for tests. */
   readonly paceOf?: (clock: Clock) => Clock;
 }
 
@@ -83,7 +83,7 @@ export async function runAgent(
   const ignore = host.onTermination(end);
   const files = host;
   logger.info("svc-agent", { version: VERSION, dir: options.dir });
-  // What the agent does to the system it does only as a service, on Linux.
+  // The agent changes the system only as a service, on Linux.
   const managesNetworks = !options.devMode && host.platform().os === "linux";
   const networks = managesNetworks
     ? await openNetworks({ ...options, host, clock, logger: logs.logger("svc-agent.networks") })
@@ -111,7 +111,9 @@ function isPrivileged(host: DenoHost): boolean {
   return host.platform().os === "windows" || Deno.uid() === 0;
 }
 
-/** Does something before the agent has its work, and ends if it is told to: on Windows no signal says so. */
+/**
+ * Runs `work` before the agent itself runs, with the control socket open: on Windows no signal tells a process to end.
+ */
 async function whileStoppable<T>(
   { options, host, clock, stop }: Workshop,
   work: () => Promise<T>,
@@ -136,7 +138,7 @@ async function whileStoppable<T>(
   }
 }
 
-/** The machine's credentials, as soon as it has some; nothing when it is told to stop before. */
+/** Waits for the machine's credentials; `undefined` if the agent has to stop before. */
 async function waitForCredentials(
   { options, host, clock, logger, commands, networks }: Workshop,
   signal: AbortSignal,
@@ -164,7 +166,7 @@ async function work(workshop: Workshop, credentials: Credentials, signal: AbortS
   const plain = address.startsWith("http:");
   const cloud = new CloudClient({
     ...{ address, partId, clock, credentials: login },
-    // An address without TLS is somebody's own choice, in a file that only they can write.
+    // A file that only its owner can write may choose an address without TLS.
     allowInsecureCredentials: plain,
     agent: undefined,
   });
@@ -193,7 +195,7 @@ async function work(workshop: Workshop, credentials: Credentials, signal: AbortS
   }
 }
 
-/** The file with credentials that the runtime reads: the agent's own, or one made of its environment. */
+/** The runtime's file with credentials: the agent's own file, or one made from its environment. */
 async function runtimeConfig({ options, host }: Workshop, credentials: Credentials): Promise<string> {
   if (await host.fileSize(options.config) !== undefined) return options.config;
   const { appAddress: app_address, id, login } = credentials;
@@ -223,7 +225,7 @@ async function partsOf(
   return {
     options: {
       ...{ base, debug, version: VERSION, defaultsPath: defaults, ownFile: own },
-      // Only Linux tells whose process is whose.
+      // Only Linux tells which process belongs to which agent.
       leavesRuntime: host.platform().os === "linux",
       waitForUpdate: fastStart ? false : wait || undefined,
     },
@@ -242,7 +244,7 @@ async function partsOf(
   };
 }
 
-/** What the agent does to the system: only as a service, on Linux. */
+/** The subsystems of the system: only for a service, on Linux. */
 function subsystemsOf(
   { options, host, clock, logger, files, commands, networks }: Workshop,
   queue: LogQueue,
@@ -261,7 +263,7 @@ function subsystemsOf(
   ];
 }
 
-/** Where a path leads to; the path itself where there is nothing yet. */
+/** Resolves links; a path without a file stays unchanged. */
 function real(path: string): string {
   try {
     return Deno.realPathSync(path);
@@ -270,7 +272,7 @@ function real(path: string): string {
   }
 }
 
-/** A number in a file that survives a power loss; 0 where there is none. */
+/** A number in a file that survives a power loss; 0 if the file is missing. */
 function countIn(files: Files, path: string): AgentParts["reboots"] {
   let known: number | undefined;
   const get = async () => {
@@ -287,7 +289,7 @@ function countIn(files: Files, path: string): AgentParts["reboots"] {
   };
 }
 
-/** Tells systemd that the agent is alive, if it wants to know. */
+/** The sign of life for systemd, if its watchdog is on. */
 function watchdog(host: DenoHost, commands: Commands, clock: Clock): () => void {
   if (!host.env("NOTIFY_SOCKET")) return () => {};
   let nextMs = 0;

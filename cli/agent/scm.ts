@@ -1,8 +1,8 @@
 /**
- * Windows' service control manager, spoken to through advapi32: how a process becomes the service it was started as.
+ * Windows' service control manager through advapi32: a process becomes the service that it was started as.
  *
- * The dispatcher blocks a thread of its own until the service has stopped; Windows calls back from that thread and
- * from another, and both calls are answered by this program's one thread.
+ * The dispatcher blocks a thread of its own until the service has stopped. Windows calls back from that thread and from
+ * another one, and this program's single thread answers both.
  */
 
 import { SvcError } from "../../lib/base/error.ts";
@@ -20,7 +20,7 @@ const FUNCTIONS = {
 const MAIN = { parameters: ["u32", "pointer"], result: "void" } as const;
 const HANDLER = { parameters: ["u32", "u32", "pointer", "pointer"], result: "u32" } as const;
 
-/** The real one; only on Windows. */
+/** The real service control manager; only on Windows. */
 export class WindowsServiceControl implements ServiceControl {
   async run(name: string, work: (signal: AbortSignal) => Promise<number>): Promise<number> {
     const advapi32 = Deno.dlopen("advapi32.dll", FUNCTIONS);
@@ -45,7 +45,7 @@ export class WindowsServiceControl implements ServiceControl {
       const wanted = `it is what Windows runs as the service ${name}: sc.exe start ${name}`;
       throw new SvcError("failed_precondition", `this process was not started as a service; ${wanted}`);
     } finally {
-      // Not before: Windows reads it as long as it dispatches.
+      // The table stays until here, because Windows reads it as long as it dispatches.
       table.fill(0n);
       main.close();
       handler.close();

@@ -1,7 +1,8 @@
 /**
- * The services of Windows through advapi32: made, changed, started, stopped and removed.
+ * The services of Windows through advapi32: creates, changes, starts, stops and removes them.
  *
- * Each call opens what it needs and closes it again, for a service is removed only when nobody has it open.
+ * Each call opens its handles and closes them again, because Windows removes a service only when no handle to it is
+ * open.
  */
 
 import { SvcError } from "../../lib/base/error.ts";
@@ -42,7 +43,7 @@ const PROCESSES = {
   CloseHandle: { parameters: ["pointer"], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
-/** Of winsvc.h and winnt.h. */
+/** Constants of winsvc.h and winnt.h. */
 const ALL_ACCESS = 0xf003f;
 const SERVICE_ALL_ACCESS = 0xf01ff;
 const OWN_PROCESS = 0x10;
@@ -61,7 +62,7 @@ const CANNOT_NOW = 1061;
 const NOT_STARTED = 1062;
 const ALREADY_STARTED = 1056;
 
-/** The real ones; only on Windows. */
+/** The real services; only on Windows. */
 export class WindowsServices implements ServicePort {
   stateOf(name: string): ServiceState | undefined {
     return this.#with(name, (call, service) => {
@@ -91,15 +92,15 @@ export class WindowsServices implements ServicePort {
       };
       const text = wide(description);
       set("description", LEVELS.description, words64(address(Deno.UnsafePointer.of(text))));
-      // Three SC_ACTIONs; the last one counts for every further failure.
+      // Three SC_ACTIONs; the last one applies to every further failure.
       const actions = new Uint8Array(
         Uint32Array.from([RESTART, restartMs, RESTART, restartMs, RESTART, restartMs]).buffer,
       );
       const failures = words64(BigInt(forgetMs / 1000), 0n, 0n, 3n, address(Deno.UnsafePointer.of(actions)));
       set("action after failures", LEVELS.failures, failures);
-      // Also when it ends by itself with an error, and not only when it crashes.
+      // Applies after an exit with an error too, and not only after a crash.
       set("action after an error of its own", LEVELS.failureFlag, words64(1n));
-      // The firewall knows what the service starts by the service's name.
+      // The firewall rule identifies the service's processes by the service's name.
       set("identity of its own", LEVELS.sid, words64(BigInt(SID_UNRESTRICTED)));
     });
     return unknown;
@@ -141,7 +142,7 @@ export class WindowsServices implements ServicePort {
     all.CloseServiceHandle(service);
   }
 
-  /** Works with a service; gives nothing if there is none of the name. */
+  /** Works with a service; returns `undefined` if there is none of the name. */
   #with<T>(name: string, work: (calls: Calls, service: Deno.PointerValue) => T): T | undefined {
     using calls = new Calls();
     const service = calls.all.OpenServiceW(calls.manager, wide(name), SERVICE_ALL_ACCESS);
@@ -181,7 +182,7 @@ class Library<T extends Deno.ForeignLibraryInterface> implements Disposable {
   }
 }
 
-/** The functions with the service manager open. */
+/** The functions, with the service manager open. */
 class Calls implements Disposable {
   readonly #services = new Library("advapi32.dll", SERVICES);
   readonly #kernel = new Library("kernel32.dll", PROCESSES);
@@ -210,7 +211,7 @@ class Calls implements Disposable {
   }
 }
 
-/** A structure of words of 64 bits: pointers, and numbers with what pads them. */
+/** A structure of 64-bit words: pointers, and numbers with their padding. */
 function words64(...words: bigint[]): Uint8Array<ArrayBuffer> {
   return new Uint8Array(BigUint64Array.from(words).buffer);
 }

@@ -1,5 +1,5 @@
 /**
- * The status of an agent for people: a few lines, the bad news first.
+ * The agent's status for people: a few lines, problems first.
  */
 
 import type { AgentStatus } from "../../lib/agent/supervise/status.ts";

@@ -1,5 +1,5 @@
 /**
- * The updater of one program put together; and this executable taken into its cache.
+ * Composes the updater of one program, and copies this executable into its cache.
  */
 
 import { join } from "node:path";
@@ -18,12 +18,12 @@ export interface UpdaterOptions {
   readonly name: BinaryName;
   /** The agent's folder. */
   readonly base: string;
-  /** Whether versions are switched, and not only fetched. */
+  /** Whether it switches versions, beside fetching them. */
   readonly manages: boolean;
   readonly files: Files;
   readonly host: DenoHost;
   readonly clock: Clock;
-  /** By which pauses go, where that is another clock. */
+  /** The clock of its pauses, if it differs from the system's. */
   readonly pace?: Clock;
   readonly logs: Logs;
 }
@@ -32,7 +32,7 @@ export function updaterOf(
   { name, base, manages, files, host, clock, pace = clock, logs }: UpdaterOptions,
 ): Updater {
   const logger = logs.logger("svc-agent.update");
-  // What the service gives us is empty after a power loss; the loader counts in the same place.
+  // The service's run folder is empty after a power loss; the loader counts in the same place.
   const run = host.env("RUNTIME_DIRECTORY")?.split(":")[0] || join(base, "run");
   const keys = new ReleaseKeys(join(base, "etc", "release_keys.json"), files);
   return new Updater({
@@ -43,7 +43,7 @@ export function updaterOf(
   });
 }
 
-/** Puts a file into the cache, whole and for good; gives its name there. */
+/** Copies a file into the cache, complete and durable; returns its name there. */
 export async function copyIn(
   files: Files,
   updater: Updater,

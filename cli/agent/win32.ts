@@ -1,4 +1,6 @@
-/** Values as functions of Windows take them. */
+/**
+ * Conversion of values for functions of Windows.
+ */
 
 /** A text in UTF-16 with a zero at its end. */
 export function wide(text: string): Uint8Array<ArrayBuffer> {

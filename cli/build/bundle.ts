@@ -1,10 +1,10 @@
 /**
- * Puts the modules that a program starts with into few files, which executables are then made of.
+ * Bundles the start modules of a program into a few files, from which executables are compiled.
  *
  * Deno resolves, reads and links each module of an executable at its start, which takes longer than running them; the
- * packages in `INLINED` are read with it for the same reason. Promises: an address that a module works out from its
- * own, `new URL("./worker.ts", import.meta.url)`, leads where it leads in the source, for workers, modules that are
- * imported later and files alike. Names of functions and classes stay, so that a stack trace can be read.
+ * packages in `INLINED` are bundled too, for the same reason. An address that a module computes from its own, `new
+ * URL("./worker.ts", import.meta.url)`, leads to the same target as in the source, for workers, later modules and files
+ * alike. Functions and classes keep their names, so that stack traces are readable.
  */
 
 import { SvcError } from "../../lib/base/error.ts";
@@ -13,13 +13,13 @@ import type { Outcome } from "./compiler.ts";
 /** Packages without native code or files of their own, which programs import at their start. */
 const INLINED = /^(@bufbuild\/protobuf|@std|croner|jpeg-js)(\/|$)/;
 
-/** Workers and modules that are imported later, by their address from the file that names them. */
+/** Workers and modules that are imported later, by their address relative to the file that names them. */
 const ADDRESSES = /new URL\("(\.{1,2}\/[^"]+\.ts)", import\.meta\.url\)/g;
 
-/** The bundler writes the path of each module, from the root of the tree, above what it took from there. */
+/** The bundler writes each module's path, from the root of the tree, above the module's code. */
 const ORIGIN = /^\/\/ (\S+\.(?:[cm]?[jt]s|json))$/;
 
-/** Whether a package is part of the bundle; any other stays a package of the executable. */
+/** Whether the bundle includes a package; any other stays a package of the executable. */
 export function isInlined(name: string): boolean {
   return INLINED.test(name);
 }
@@ -29,21 +29,24 @@ export interface BundleOptions {
   readonly run: (args: readonly string[]) => Promise<Outcome>;
   /** The root of the tree, with a slash at its end. */
   readonly root: string;
-  /** The entry point and the modules that are imported later, from the root of the tree. */
+  /** The entry point and the modules that it imports later, from the root of the tree. */
   readonly entries: readonly string[];
   /** All modules of the program, from the root of the tree. */
   readonly modules: readonly string[];
-  /** Names of packages, of which those that are not inlined stay outside. */
+  /** Names of packages; those that are not inlined stay outside. */
   readonly packages: readonly string[];
   /** The configuration with the import map. */
   readonly config: string;
-  /** Files and folders that the program reads, from the root of the tree: they are copied. */
+  /** Files and folders that the program reads, from the root of the tree; they are copied. */
   readonly files: readonly string[];
-  /** Where the bundle goes, from the root of the tree; what is there is removed. */
+  /** The folder of the bundle, from the root of the tree; its former content is removed. */
   readonly folder: string;
 }
 
-/** Makes the bundle; gives the paths in it of the entry points and workers. Throws `internal` with the bundler's words. */
+/**
+ * Makes the bundle; returns the paths in it of the entry points and workers. Throws `internal` with the bundler's
+ * output.
+ */
 export async function bundle(
   { run, root, entries, modules, packages, config, files, folder }: BundleOptions,
 ): Promise<string[]> {
@@ -57,7 +60,7 @@ export async function bundle(
   await settleFolder(`${root}${folder}`, "");
   const scriptOf = (path: string) => path.replace(/\.ts$/, ".js");
   const [start, ...others] = all;
-  // The addresses end as in the source.
+  // Keeps the endings of the addresses as in the source.
   for (const path of others) {
     const script = scriptOf(path.slice(path.lastIndexOf("/") + 1));
     await Deno.writeTextFile(`${root}${folder}/${path}`, `export * from "./${script}";\n`);
@@ -78,7 +81,7 @@ async function addressed(root: string, modules: readonly string[]): Promise<stri
   return found.flat();
 }
 
-/** The folder that all `paths` are in, where the bundler begins to name its results. */
+/** The common folder of all `paths`, which is the bundler's root for naming its results. */
 function commonFolder(paths: readonly string[]): string {
   const folders = paths.map((path) => path.split("/").slice(0, -1));
   const length = folders[0].findIndex((part, at) => folders.some((one) => one[at] !== part));
@@ -97,7 +100,10 @@ async function settleFolder(root: string, folder: string): Promise<void> {
   }
 }
 
-/** What modules say of their own address, in the file of the bundle at `path`, as if each were where it is in the source. */
+/**
+ * Rewrites the modules' own addresses in the bundle's file at `path`, as if each module were at its place in the
+ * source.
+ */
 export function settleAddresses(text: string, path: string): string {
   const up = "../".repeat(path.split("/").length - 1) || "./";
   let origin = path;
@@ -105,7 +111,7 @@ export function settleAddresses(text: string, path: string): string {
     const found = ORIGIN.exec(line)?.[1];
     if (found !== undefined) origin = found;
     if (!line.includes("import.meta.") || origin.startsWith("..")) return line;
-    // Only a program's own entry is started; it keeps its name but for the ending.
+    // Only a program's own entry is started; it keeps its name except for the extension.
     const main = origin.replace(/\.ts$/, ".js") === path ? "import.meta.main" : "false";
     return line
       .replaceAll("import.meta.url", `new URL("${up}${origin}", import.meta.url).href`)

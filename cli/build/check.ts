@@ -1,9 +1,9 @@
 /**
- * `deno task compile:check`: the programs as executables really run, alone.
+ * `deno task compile:check`: compiles the programs and runs the executables, in isolation.
  *
- * The pinned Deno's runtime for executables cannot be had everywhere. This takes an older Deno of which it can,
- * compiles the same entry points with it, and runs them where there is no Deno, no node_modules and no network.
- * Promises: one line a check, `ok …` or `FAILED …`, and their count at the end.
+ * The pinned Deno's runtime for executables is not available everywhere. This command takes an older Deno whose runtime
+ * is available, compiles the same entry points with it, and runs them without Deno, node_modules or a network. It
+ * prints a line per check, `ok …` or `FAILED …`, and their count at the end.
  */
 
 import { assert } from "@std/assert";
@@ -27,7 +27,7 @@ import {
 } from "./compiler.ts";
 import { Report } from "./report.ts";
 
-/** Where the systems' cross-compilation packages put the libraries of another processor. */
+/** Where the systems' cross-compilation packages install the libraries of another processor. */
 const ARM64_LIBRARIES = "/usr/aarch64-linux-gnu";
 
 const EMPTY = { name: "empty", entry: "cli/build/empty.ts" };
@@ -71,7 +71,7 @@ async function main(args: readonly string[], terminal: Terminal): Promise<number
   return report.finish();
 }
 
-/** What runs an executable for `target` here: nothing, or an emulator. */
+/** The command that runs an executable for `target` here: none, or an emulator. */
 async function runnerFor(target: Target): Promise<string[]> {
   if (target.triple.startsWith(Deno.build.arch)) return [];
   const emulator = target.triple.startsWith("aarch64") ? "qemu-aarch64-static" : "qemu-x86_64-static";
@@ -85,7 +85,7 @@ async function runnerFor(target: Target): Promise<string[]> {
   return [output.trim(), "-L", ARM64_LIBRARIES];
 }
 
-/** Compiles every program into `folder`; gives those for which that worked. */
+/** Compiles every program into `folder`; returns the successful ones. */
 export async function compileAll(
   report: Report,
   compiler: Compiler,
@@ -124,12 +124,14 @@ export async function compileAll(
   return made.map(({ name, path }) => ({ name, path }));
 }
 
-/** `@scope` of `npm:@scope/name@1.2.3/path`, `name` of `npm:name@1.2.3/path`: what the listing begins with. */
+/**
+ * `@scope` of `npm:@scope/name@1.2.3/path`, `name` of `npm:name@1.2.3/path`: the beginning of its entry in the listing.
+ */
 function scopeOf(mapped: string): string {
   return mapped.match(/^npm:(@?[^@/]+)/)?.[1] ?? mapped;
 }
 
-/** Runs the executables, without network where the system allows it; gives what was printed on the way. */
+/** Runs the executables, without a network if the system allows it; returns the printed lines. */
 export async function runAll(request: RunRequest, terminal: Terminal): Promise<string> {
   const script = `${ROOT}cli/build/check_run.ts`;
   const isolation = await networkless(terminal);
@@ -148,7 +150,7 @@ export async function runAll(request: RunRequest, terminal: Terminal): Promise<s
   return printed;
 }
 
-/** The command before a command that gives it a network of its own, with nothing in it but the loopback. */
+/** The command that gives another command a network of its own, with only the loopback interface. */
 async function networkless(terminal: Terminal): Promise<string[]> {
   const mapped = Deno.uid() === 0 ? [] : ["--map-root-user"];
   const isolation = ["unshare", ...mapped, "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"];

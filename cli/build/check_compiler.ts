@@ -1,5 +1,5 @@
 /**
- * The older Deno that executables are tried with where the pinned one's runtime for them cannot be had.
+ * The older Deno that compiles executables for checks if the pinned Deno's runtime for them is not available.
  */
 
 import { resolve } from "node:path";
@@ -11,14 +11,14 @@ export const CHECK_DENO = "2.7.11";
 /** Puts that runtime where `deno compile` looks for it. */
 const SEEDING_TOOL = resolve(ROOT, "../shared/tools/seed-denort");
 
-/** That Deno, with what it needs to compile for `target`. Throws where it or its runtime cannot be had. */
+/** That Deno, ready to compile for `target`. Throws if it or its runtime is not available. */
 export async function checkCompiler(target: Target): Promise<Compiler> {
   const compiler = await obtainCompiler();
   await seedRuntime(compiler, target);
   return compiler;
 }
 
-/** The other Deno, from npm, kept beside what Deno itself downloads. */
+/** The older Deno, from npm, stored beside Deno's own downloads. */
 async function obtainCompiler(): Promise<Compiler> {
   const { denoDir } = JSON.parse((await execute(Deno.execPath(), ["info", "--json"])).output);
   const folder = `${denoDir}/svc_check/deno-${CHECK_DENO}`;

@@ -1,8 +1,8 @@
 /**
- * Runs executables from an empty folder and tells what they do; the second half of `compile:check`.
+ * Runs executables from an empty folder and reports their behaviour; the second half of `compile:check`.
  *
- * It is started inside a namespace without network, together with the programs it starts, so that its gRPC
- * client reaches their server. The programs see an empty folder, an empty PATH and no other variable.
+ * It runs inside a namespace without a network, together with the programs that it starts, so that its gRPC client
+ * reaches their server. The programs see an empty folder, an empty PATH and no other variable.
  */
 
 import { Buffer } from "node:buffer";
@@ -17,26 +17,26 @@ import { VERSION } from "../version.ts";
 import { ROOT } from "./compiler.ts";
 import { Report } from "./report.ts";
 
-/** What is to be run, as JSON in the only argument. */
+/** What to run, as JSON in the only argument. */
 export interface RunRequest {
-  /** What stands before the path of an executable: nothing, or what runs programs of its kind here. */
+  /** The command before the path of an executable: none, or an emulator for its processor. */
   readonly runner: readonly string[];
-  /** Its processor is another. */
+  /** Whether an emulator runs it. */
   readonly emulated: boolean;
   readonly os: "linux" | "windows";
   readonly programs: readonly { readonly name: string; readonly path: string }[];
-  /** An executable that does nothing, to compare with; only where the programs run as they do anywhere. */
+  /** An executable that does nothing, for comparison; only without an emulator. */
   readonly empty?: string;
 }
 
-/** Under an emulator a start takes seconds. */
+/** Under an emulator, a start takes seconds. */
 const DEADLINE_MS = 90_000;
 
 const EXAMPLE = `${ROOT}examples/demo.json`;
 const IMAGE = `${ROOT}tests/data/camera/color.png`;
 const ONNX_MODEL = `${ROOT}tests/data/ml_model/colors/model.onnx`;
 
-/** A folder that is empty but for what the program itself leaves there, and the way to run programs in it. */
+/** A folder that is empty except for the program's own files, and the way to run programs in it. */
 class Sandbox {
   readonly #runner: readonly string[];
   readonly folder: string;
@@ -60,7 +60,7 @@ class Sandbox {
     });
   }
 
-  /** Runs a program to its end, which must be `code`; gives its output. */
+  /** Runs a program to its end and requires the exit code `code`; returns its output. */
   async run(path: string, args: readonly string[], code = 0, env?: Record<string, string>): Promise<string> {
     const outcome = await this.command(path, args, env).output();
     const [output, errors] = [outcome.stdout, outcome.stderr].map((bytes) => new TextDecoder().decode(bytes));
@@ -163,7 +163,7 @@ async function checkMicro(
       return await whileServing(sandbox.command(path, ["-config", file]), async (url) => {
         const motor = await builtResource(url, "motor9");
         assert(motor.error === "", motor.error);
-        // No bus: but it was opened, and what the system said of it is told.
+        // There is no bus here; the attempt to open it, and the system's error, are the proof.
         const { error } = await builtResource(url, "s");
         const told = os === "linux" ? 'cannot control (0x703) the device "/dev/null"' : "works on Linux only";
         assertStringIncludes(error, told);
@@ -181,7 +181,7 @@ async function checkMicro(
   });
 }
 
-/** A machine with so many resources: a board, and motors on it. */
+/** A machine with this many resources: a board, and motors on it. */
 function machineOf(resources: number) {
   const board = { name: "board", api: "rdk:component:board", model: "fake", attributes: {} };
   const motors = Array.from({ length: resources - 1 }, (_, index) => ({
@@ -193,7 +193,7 @@ function machineOf(resources: number) {
   return { components: [board, ...motors], network: { bind_address: "127.0.0.1:0", no_tls: true } };
 }
 
-/** What svc-micro-server takes, beside svc-server and a program that does nothing. */
+/** The costs of svc-micro-server beside svc-server and a program that does nothing. */
 async function compareMicro(
   report: Report,
   programs: { readonly micro: string; readonly server: string; readonly empty: string },
@@ -237,7 +237,7 @@ async function compareMicro(
   );
 }
 
-/** The best of several starts, and the memory when nothing has happened for a while. */
+/** The shortest of several starts, and the memory after a quiet while. */
 async function costsOf(sandbox: Sandbox, path: string, resources?: number) {
   const file = `${sandbox.folder}/machine.json`;
   if (resources) await Deno.writeTextFile(file, JSON.stringify(machineOf(resources)));
@@ -256,7 +256,7 @@ async function costsOf(sandbox: Sandbox, path: string, resources?: number) {
   return { startMs, residentMb, sizeMb: (await Deno.stat(path)).size / 1e6 };
 }
 
-/** The library reads the processor's description, which an emulator passes on from the other processor. */
+/** The library reads the processor's description, which an emulator copies from the host's processor. */
 async function checkModels(report: Report, sandbox: Sandbox, path: string): Promise<void> {
   await report.check("svc-server runs an ONNX model with the library that it embeds", async () => {
     const services = [{
@@ -278,7 +278,7 @@ async function checkModels(report: Report, sandbox: Sandbox, path: string): Prom
   });
 }
 
-/** A model asked through two programs: svc-cloud opens it in a content process, which is svc-cloud once more. */
+/** Asks a model through two programs: svc-cloud opens it in a content process, which is svc-cloud itself. */
 async function checkInference(
   report: Report,
   runner: readonly string[],
@@ -311,7 +311,7 @@ async function checkInference(
   });
 }
 
-/** The status of a resource, once the machine has all that it is configured to have. */
+/** The status of a resource, once the machine has every configured resource. */
 async function builtResource(url: string, name: string) {
   const signal = AbortSignal.timeout(DEADLINE_MS);
   for (;;) {
@@ -323,7 +323,7 @@ async function builtResource(url: string, name: string) {
   }
 }
 
-/** Starts a server, waits for the URL that it prints, uses it and stops it; the server must end with 0. */
+/** Starts a server, waits for its printed URL, uses it and stops it; the server must end with 0. */
 async function whileServing<T>(
   command: Deno.Command,
   use: (url: string, pid: number) => Promise<T>,
@@ -361,12 +361,15 @@ async function stop(server: Deno.ChildProcess): Promise<void> {
   try {
     server.kill("SIGKILL");
   } catch {
-    // It has ended already.
+    // The process has ended already.
   }
   await server.status;
 }
 
-/** One unary call with an empty request over HTTP/2 without TLS, written out: it must not lean on our own client. */
+/**
+ * One unary call with an empty request over HTTP/2 without TLS, written out, so that it does not depend on our own
+ * client.
+ */
 async function call<I extends DescMessage, O extends DescMessage>(
   url: string,
   name: string,

@@ -1,8 +1,8 @@
 /**
- * `deno task compile`: all programs for all targets, as executables in `dist/<target>/`, with their sums.
+ * `deno task compile`: compiles all programs for all targets into `dist/<target>/`, and writes their sums.
  *
- * Promises: it compiles with the pinned Deno or not at all; where something is missing it says on one line what
- * it is and what to do, and exits with 1.
+ * It compiles with the pinned Deno only. If something is missing, it prints on one line what is missing and what to do,
+ * and exits with 1.
  *
  * The room owns how executables are made, and how each one is tried before it is handed out.
  */
@@ -56,7 +56,7 @@ async function compileAll(targetName: string, programName: string, terminal: Ter
   }
 }
 
-/** Writes `SHA256SUMS` for those of `files` that are there, in the form that `sha256sum -c` reads. */
+/** Writes `SHA256SUMS` for the existing files among `files`, in the form that `sha256sum -c` reads. */
 async function writeSums(folder: string, files: readonly string[]): Promise<void> {
   let sums = "";
   for (const file of files) {

@@ -1,8 +1,8 @@
 /**
- * Compiles one program for one target with a given Deno; what `compile` and `compile:check` share.
+ * Compiles one program for one target with a given Deno, for `compile` and `compile:check`.
  *
- * Owns the lists of programs and targets. Promises: an executable embeds the npm packages that its program
- * reaches and no others, and of native addons the one for its target only.
+ * Owns the lists of programs and targets. An executable embeds exactly the npm packages that its program reaches, and
+ * the native addons of its target only.
  */
 
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -12,19 +12,19 @@ import { MODULE_PACKAGE, REVISION_FILE } from "../version.ts";
 import { bundle, isInlined } from "./bundle.ts";
 import { makeModulePackage } from "./module_package.ts";
 
-/** The Deno that the product is made with. */
+/** The Deno of the product. */
 export const PINNED_DENO = "2.9.6";
 
 export interface Target {
   readonly name: string;
-  /** Deno's name for it. */
+  /** Deno's name for the target. */
   readonly triple: string;
   readonly suffix: string;
-  /** The native addon's package for it, after `@node-datachannel/`. */
+  /** The native addon's package for the target, after `@node-datachannel/`. */
   readonly addon: string;
-  /** That of the same system and processor with another libc. */
+  /** The addon for the same system and processor with another libc. */
   readonly foreignAddon?: string;
-  /** The folder of ONNX Runtime's libraries for it. */
+  /** The folder of ONNX Runtime's libraries for the target. */
   readonly onnx: string;
 }
 
@@ -56,13 +56,13 @@ export const TARGETS: readonly Target[] = [
 
 export interface Executable {
   readonly name: string;
-  /** Its entry point, from the root of the tree. */
+  /** The entry point, from the root of the tree. */
   readonly entry: string;
-  /** Modules that it imports by an address worked out as it runs, which no compiler finds. */
+  /** Modules that it imports by computed addresses, which no compiler finds. */
   readonly later?: readonly string[];
-  /** What it hands out: the library for modules. */
+  /** Whether it embeds the library for modules, for its users. */
   readonly modulePackage?: boolean;
-  /** Packages of features that it never turns on; they are imported only when those are. */
+  /** Packages of features that it never turns on; only those features import them. */
   readonly without?: readonly string[];
 }
 
@@ -107,7 +107,7 @@ export const EXECUTABLES: readonly Executable[] = [
 /** The root of the tree, with a slash at its end. */
 export const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 
-/** The rows called `name`, all of them for the empty name; throws `invalid_argument` for an unknown one. */
+/** The rows called `name`, or all of them for an empty name; throws `invalid_argument` for an unknown one. */
 export function choose<T extends { readonly name: string }>(
   what: string,
   rows: readonly T[],
@@ -127,7 +127,7 @@ export interface Outcome {
   readonly errors: string;
 }
 
-/** Runs a command in the root of the tree to its end and keeps what it says, without colours. */
+/** Runs a command in the root of the tree to its end and returns its output, without colours. */
 export async function execute(command: string, args: readonly string[]): Promise<Outcome> {
   const options: Deno.CommandOptions = { args: [...args], cwd: ROOT, env: { NO_COLOR: "1" }, stdin: "null" };
   const { code, stdout, stderr } = await new Deno.Command(command, options).output();
@@ -143,16 +143,16 @@ export interface Compiler {
 export interface Compiled {
   readonly path: string;
   readonly bytes: number;
-  /** Deno's list of what it embedded, a tree for people to read. */
+  /** Deno's list of the embedded modules, a tree for people to read. */
   readonly listing: string;
   /** The rows of the import map that the program uses. */
   readonly imports: Readonly<Record<string, string>>;
 }
 
 /**
- * Compiles into `output` (from the root of the tree); `version` bakes in another one than that of the project, for
- * tests of updates. Throws `unavailable` if the target's runtime is neither
- * there nor can be downloaded, `internal` with the compiler's words if it fails otherwise.
+ * Compiles into `output` (from the root of the tree). `version` replaces the project's version, for tests of updates.
+ * Throws `unavailable` if the target's runtime is neither present nor downloadable, `internal` with the compiler's
+ * output if it fails otherwise.
  */
 export async function compile(
   compiler: Compiler,
@@ -173,13 +173,13 @@ export async function compile(
   const files = [REVISION_FILE, "install", ...modulePackage ? [MODULE_PACKAGE] : []];
   const folder = `${work}/bundle`;
   const [start, ...others] = await bundle({
-    // Always the Deno that runs this: what it bundles suits the runtime of an older one too.
+    // Always the running Deno: its bundles suit the runtime of an older one too.
     run: (args) => execute(Deno.execPath(), args),
     ...{ root: ROOT, entries: [entry, ...later], config, files, folder },
     modules: [...new Set(reached.flatMap((one) => one.modules))],
     packages: Object.keys(await importMap()),
   });
-  // A configuration of what the bundle imports alone: whatever else is mapped or locked would be embedded.
+  // The configuration has only what the bundle imports, because Deno embeds everything that is mapped or locked.
   const outside = Object.fromEntries(Object.entries(imports).filter(([name]) => !isInlined(name)));
   await configure(work, outside);
   const path = `${output}/${name}${target.suffix}`;
@@ -200,14 +200,14 @@ async function configure(work: string, imports: Record<string, string>): Promise
   await Deno.writeTextFile(`${ROOT}${work}/deno.lock`, JSON.stringify(await lockFor(imports)));
 }
 
-/** A row of the import map that puts another project file, with this version, in the place of the one there is. */
+/** A row of the import map that replaces the project file by one with this version. */
 async function otherVersion(version: string, work: string): Promise<Record<string, string>> {
   await Deno.writeTextFile(`${ROOT}${work}/project.json`, JSON.stringify({ version }));
-  // Relative, for in the executable everything has another root.
+  // Relative, because an executable has another root.
   return { [`${work.replaceAll(/[^/]+/g, "..")}/deno.json`]: "./project.json" };
 }
 
-/** Writes the git revision of the tree where executables find it; an empty one outside a repository. */
+/** Writes the tree's git revision for the executables; outside a repository it is empty. */
 async function recordRevision(): Promise<void> {
   const { code, output } = await execute("git", [
     "describe",
@@ -221,7 +221,7 @@ async function recordRevision(): Promise<void> {
   await Deno.writeTextFile(`${ROOT}${REVISION_FILE}`, code === 0 ? output : "");
 }
 
-/** Where Deno keeps the runtime that executables for `target` are made of. */
+/** Path of the runtime from which Deno makes executables for `target`. */
 export async function runtimePath({ deno, version }: Compiler, target: Target): Promise<string> {
   return `${(await folders(deno)).denoDir}/dl/release/v${version}/denort-${target.triple}.zip`;
 }
@@ -240,23 +240,23 @@ async function failure(compiler: Compiler, name: string, target: Target, errors:
   return new SvcError("unavailable", `${attempt}: ${found}; ${remedy}`);
 }
 
-/** The project's import map: the outside packages under the names by which they are imported. */
+/** The project's import map: the outside packages by their import names. */
 export async function importMap(): Promise<Record<string, string>> {
   return JSON.parse(await Deno.readTextFile(`${ROOT}deno.json`)).imports;
 }
 
-/** What is used of `deno info --json`. */
+/** The used part of `deno info --json`. */
 interface ModuleGraph {
   readonly roots: readonly string[];
   readonly modules: readonly {
     readonly specifier: string;
-    /** `code` is missing where only types are imported. */
+    /** `code` is missing for an import of types. */
     readonly dependencies?: readonly { readonly specifier: string; readonly code?: { specifier: string } }[];
   }[];
 }
 
 interface Reached {
-  /** The rows of the import map that running it needs. */
+  /** The rows of the import map that it needs at run time. */
   readonly imports: Record<string, string>;
   /** Its modules, from the root of the tree. */
   readonly modules: readonly string[];
@@ -284,7 +284,7 @@ async function reach({ deno }: Compiler, entry: string): Promise<Reached> {
   return { imports, modules: own.map((specifier) => specifier.slice(root.length)) };
 }
 
-/** The project's lock without the packages that are not in `imports`; what these need is locked as it is. */
+/** The project's lock, reduced to the packages in `imports` and their dependencies. */
 async function lockFor(imports: Record<string, string>) {
   const { version, specifiers, npm } = JSON.parse(await Deno.readTextFile(`${ROOT}deno.lock`));
   const wanted = new Set(Object.values(imports).map((mapped) => mapped.match(/^npm:@?[^@]+@[^/]+/)?.[0]));
@@ -292,7 +292,7 @@ async function lockFor(imports: Record<string, string>) {
   return { version, specifiers: Object.fromEntries(kept), npm };
 }
 
-/** Options that leave out native code for other systems, which Deno does not tell apart. */
+/** Options that leave out native code for other systems, which Deno does not distinguish. */
 async function exclusions(
   { deno }: Compiler,
   imports: Record<string, string>,
@@ -302,23 +302,23 @@ async function exclusions(
   if (foreign.length === 0) return [];
   const { npmCache } = await folders(deno);
   const registries = await Array.fromAsync(Deno.readDir(npmCache));
-  // They need not be there yet.
+  // They need not exist yet.
   return registries.flatMap(({ name }) => foreign.map((path) => `--exclude=${npmCache}/${name}/${path}`));
 }
 
-/** Where ONNX Runtime has its libraries, each with what only graphics processors need. */
+/** ONNX Runtime's library folders; each also has libraries for graphics processors. */
 const ONNX_FOLDERS = ["darwin", "linux/x64", "linux/arm64", "win32/x64", "win32/arm64"];
 const ONNX_GRAPHICS = ["DirectML.dll", "dxcompiler.dll", "dxil.dll"];
 
-/** The encoder of videos in other forms than the one that is used: without WebAssembly, and with threads. */
+/** Unused forms of the video encoder: without WebAssembly, and with threads. */
 const LIBAV = "@libav.js/variant-webm";
 const LIBAV_FORMS = ["asm.js", "asm.mjs", "thr.js", "thr.mjs", "thr.wasm", "wasm.js"];
 
-/** What of the packages `target` has no use for, from the folder of a registry's packages. */
+/** The parts of the packages that `target` does not need, from the folder of a registry's packages. */
 export function foreignPaths(imports: Record<string, string>, target: Target): string[] {
   const version = (name: string) => imports[name].split("@").at(-1);
   const paths: string[] = [];
-  // Of an addon's package only the folder of the version is heeded.
+  // For an addon's package, Deno honours only the folder of the version.
   if ("node-datachannel" in imports && target.foreignAddon !== undefined) {
     paths.push(`@node-datachannel/${target.foreignAddon}/${version("node-datachannel")}`);
   }
@@ -334,7 +334,7 @@ export function foreignPaths(imports: Record<string, string>, target: Target): s
   return paths;
 }
 
-/** Where Deno keeps what it downloads. */
+/** Deno's download folders. */
 async function folders(deno: string): Promise<{ denoDir: string; npmCache: string }> {
   return JSON.parse((await execute(deno, ["info", "--json"])).output);
 }

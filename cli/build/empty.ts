@@ -1,4 +1,6 @@
-/** The smallest program that keeps running: what every executable costs, for `compile:check` to compare with. */
+/**
+ * The smallest program that keeps running: the base costs of an executable, for the comparison in `compile:check`.
+ */
 
 if (import.meta.main) {
   Deno.addSignalListener("SIGTERM", () => Deno.exit(0));

@@ -14,16 +14,16 @@ const ROOT = new URL("../../", import.meta.url);
 const ENTRY = "lib/module/package.ts";
 const WORK = "dist/.build/svc-module";
 
-/** What makes one file of all types, and what its compiler has to know. */
+/** The bundler of types, with the packages that its compiler needs. */
 const TOOLS = ["dts-bundle-generator@9.5.1", "typescript@5.9.3", "@types/node@20.19.39"];
 
-/** What the library uses and TypeScript 5.9 does not know yet. */
+/** Types that the library uses and TypeScript 5.9 lacks. */
 const NEWER_TYPES = `interface Uint8ArrayConstructor {
   fromBase64(text: string, options?: object): Uint8Array<ArrayBuffer>;
 }
 `;
 
-/** Arguments of Deno that make one file of a module with all that it imports. */
+/** Deno's arguments for bundling a module with its imports into one file. */
 export const MODULE_BUNDLING = ["bundle", "--quiet", "--platform", "deno", "--format", "esm"];
 
 const PROGRAM = {
@@ -47,7 +47,7 @@ export async function main(args: readonly string[], terminal: Terminal): Promise
   }
 }
 
-/** Makes the package anew. */
+/** Builds the package from scratch. */
 export async function makeModulePackage(): Promise<void> {
   const work = new URL(`${WORK}/`, ROOT), made = new URL(`${MODULE_PACKAGE}/`, ROOT);
   await Deno.mkdir(work, { recursive: true });
@@ -80,7 +80,7 @@ async function bundled(): Promise<string> {
   return await Deno.readTextFile(new URL(file, ROOT));
 }
 
-/** The tool resolves packages as npm lays them out, so it gets a copy of the sources beside some. */
+/** The tool expects npm's layout of packages, so it gets a copy of the sources beside a node_modules. */
 async function bundledTypes(work: URL): Promise<string> {
   await copySources(work);
   const { imports } = JSON.parse(await Deno.readTextFile(new URL("deno.json", ROOT)));

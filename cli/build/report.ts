@@ -1,5 +1,5 @@
 /**
- * A list of checks as it is printed: one line each, `ok …` or `FAILED …`, and their count.
+ * Prints a list of checks: a line each, `ok …` or `FAILED …`, and their count.
  */
 
 import { chainOf } from "../../lib/base/error.ts";
@@ -14,7 +14,7 @@ export class Report {
     this.#terminal = terminal;
   }
 
-  /** Runs one check; it fails by throwing, and may give a detail to be printed. Tells whether it passed. */
+  /** Runs one check, which fails by throwing and may return a detail to print. Returns whether it passed. */
   async check(name: string, run: () => Promise<string | void>): Promise<boolean> {
     try {
       const detail = await run();
@@ -28,13 +28,13 @@ export class Report {
     }
   }
 
-  /** Counts the checks that another process printed. */
+  /** Adds the checks that another process printed. */
   include(printed: string): void {
     this.#passed += printed.match(/^ok /gm)?.length ?? 0;
     this.#failed += printed.match(/^FAILED /gm)?.length ?? 0;
   }
 
-  /** Prints the count; the exit code is that of a failure too where nothing was checked. */
+  /** Prints the count and returns the exit code; a run without checks fails too. */
   finish(): number {
     this.#terminal.write(`${this.#passed} passed, ${this.#failed} failed\n`);
     return this.#failed === 0 && this.#passed > 0 ? 0 : 1;

@@ -1,6 +1,6 @@
 /**
- * What the words of a command line of `svc-cloud` may become: the words that it knows, and what is in the control plane
- * that it would work on. Nothing is changed for it, the version of the database included.
+ * Completions of `svc-cloud` command lines: the known words, and the entries of the control plane in question. A
+ * completion changes nothing, not even the version of the database.
  */
 
 import { SystemClock } from "../../lib/base/clock.ts";
@@ -22,7 +22,7 @@ const PLAIN: { readonly [placeholder: string]: readonly string[] } = {
   "OS/ARCH": RELEASE_PLATFORMS,
 };
 
-/** What can stand at a blank. Throws where there is no control plane to ask. */
+/** The candidates for a blank. Throws if there is no control plane. */
 export async function candidates(
   { host }: World,
   values: Place,
@@ -48,7 +48,7 @@ export async function candidates(
   }
 }
 
-/** By the name of a flag, a placeholder, or the kind of thing that a command is about. */
+/** Keyed by the name of a flag, a placeholder, or a command's subject. */
 const LOOKUPS: { readonly [what: string]: (store: Store) => Promise<Candidate[]> } = {
   org: async (store) => (await new Fleet(store).organizations()).map(named),
   location: async (store) => {
@@ -75,7 +75,7 @@ async function ofOrganizations<T>(
   return lists.flat();
 }
 
-/** A name with a space would be two words. */
+/** A name with a space would become two words. */
 function named({ id, name }: { readonly id: string; readonly name: string }): Candidate {
   return /^[\w.-]+$/.test(name) ? { word: name, about: id } : { word: id, about: name };
 }

@@ -1,5 +1,5 @@
 /**
- * Commands on the configurations of parts: one is checked before it is saved, and an earlier one can be restored.
+ * Commands on the configurations of parts: a new one is checked before it is saved, and an earlier one can be restored.
  */
 
 import { SvcError } from "../../lib/base/error.ts";

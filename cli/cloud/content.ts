@@ -1,5 +1,5 @@
 /**
- * How `svc-cloud` opens what people have uploaded: itself once more, as `svc-cloud content-worker`, shut in.
+ * Opens uploaded content in isolated processes: `svc-cloud` starts itself as `svc-cloud content-worker`.
  */
 
 import { fileURLToPath } from "node:url";
@@ -13,7 +13,7 @@ import type { InferenceOptions } from "../../lib/cloud/sandbox/inference_service
 import { NO_SANDBOX, type Sandbox } from "../../lib/cloud/sandbox/sandbox.ts";
 import type { Flag, Values } from "../flags.ts";
 
-/** Not for people, and in no help text. */
+/** An internal command; help does not list it. */
 export const CONTENT_WORKER = "content-worker";
 
 const MIB = 1024 ** 2;
@@ -35,7 +35,7 @@ export const INFERENCE_FLAGS = [
   },
 ] as const satisfies readonly Flag[];
 
-/** How content processes are shut in; `sandbox` is that of this computer, or why there is none. */
+/** The isolation of content processes; `sandbox` is this computer's, or the reason why there is none. */
 export function openInference(
   values: Values<typeof INFERENCE_FLAGS>,
   { host, clock, logger }: { host: Host; clock: Clock; logger: Logger },
@@ -70,7 +70,7 @@ export function openInference(
   return { content, timeMs: values.inferenceSeconds * 1000 };
 }
 
-/** How this program is started as a content worker. */
+/** The command line that starts this program as a content worker. */
 export function contentOptions(
   parts: Pick<ContentOptions, "host" | "clock" | "memoryBytes" | "sandbox">,
 ): ContentOptions {
@@ -97,7 +97,7 @@ export function contentOptions(
   };
 }
 
-/** Is one: until standard input ends. */
+/** Works as a content worker until standard input ends. */
 export async function contentWorker(): Promise<number> {
   await serveContent(Deno.stdin.readable, async (bytes) => {
     for (let at = 0; at < bytes.length;) at += await Deno.stdout.write(bytes.subarray(at));
@@ -105,7 +105,7 @@ export async function contentWorker(): Promise<number> {
   return 0;
 }
 
-/** Where Deno keeps the packages of a program that runs from its source. */
+/** Deno's package folder, for a program that runs from source. */
 function denoFolder(): string {
   const [own, caches, home] = ["DENO_DIR", "XDG_CACHE_HOME", "HOME"].map((name) => Deno.env.get(name));
   return own ?? `${caches ?? `${home}/.cache`}/deno`;

@@ -1,8 +1,8 @@
 /**
- * What a command of `svc-cloud` works with: the database of a control plane, its files and keys, and where results go.
+ * The context of a `svc-cloud` command: the database of a control plane, its files and keys, and the output.
  *
- * Each command works on the database itself, whether or not a control plane is being served from it. It prints text
- * for people, or with --json one value; hints go to standard error. Changes are noted in the audit log.
+ * A command works on the database itself, whether or not a control plane serves from it. It prints text for people, or
+ * with --json one value; hints go to standard error. The audit log records changes.
  */
 
 import { resolve } from "node:path";
@@ -36,19 +36,19 @@ export interface World {
 
 export type Command = AnyCommand<World>;
 
-/** What a command works with. */
+/** The context of a command. */
 export interface Desk {
   readonly store: Store;
-  /** What has been uploaded. */
+  /** The uploaded files. */
   readonly files: () => Promise<FileStore>;
-  /** Of the control plane's own keys. */
+  /** The control plane's own keys. */
   readonly secrets: SecretsParts;
   readonly clock: Clock;
   readonly host: Host;
   readonly validate: Validate;
   /** Prints a result: the value with --json, else the lines. */
   print(value: unknown, lines: readonly string[]): void;
-  /** Runs a change and notes in the audit log who made it. */
+  /** Runs a change and records its author in the audit log. */
   change<T>(action: string, on: Subject, work: (sql: Sql, nowMs: number) => Promise<T>): Promise<T>;
 }
 
@@ -84,7 +84,7 @@ export const COMMON = [
 
 export type Place = Values<typeof COMMON>;
 
-/** An upload that is older was left behind by a process that is no more. */
+/** Age after which an unfinished upload counts as abandoned by a dead process. */
 const UNFINISHED_MS = 24 * 3600 * 1000;
 
 export const JSON_FLAG = {
@@ -159,12 +159,14 @@ function deskOf(store: Store, place: Place, json: boolean, host: Host): Desk {
   };
 }
 
-/** The data folder from the root on: programs that this one starts work in other folders. */
+/** The data folder as an absolute path, because child processes run in other folders. */
 export function located<T extends Place>(values: T, host: Host): T {
   return { ...values, data: resolve(host.cwd(), values.data) };
 }
 
-/** Only `init` and `serve` make a folder: a command in the wrong place would otherwise see an empty control plane. */
+/**
+ * Only `init` and `serve` create a folder; otherwise a command in the wrong place would show an empty control plane.
+ */
 export async function requireFolder(
   { data, database }: Place,
   host: Host,
@@ -182,9 +184,9 @@ export async function requireFolder(
   );
 }
 
-/** Opens the database of a control plane while `run` runs, and makes it where there is none. */
+/** Opens the database of a control plane for the duration of `run`; creates it if there is none. */
 export async function withStore<T>(place: Place, run: (store: Store) => Promise<T>): Promise<T> {
-  // What is in there is nobody else's business.
+  // The folder is private to its owner.
   await Deno.mkdir(place.data, { recursive: true, mode: 0o700 });
   const store = await openStore(databaseOf(place), new SystemClock());
   try {
@@ -198,19 +200,19 @@ export function databaseOf({ data, database }: Place): StorePlace {
   return { file: `${data}/cloud.db`, url: database };
 }
 
-/** Of the control plane's own keys; what is to be said of them goes to standard error. */
+/** The control plane's own keys; remarks about them go to standard error. */
 export function secretsOf({ data, keys }: Place, store: Store, host: Host): SecretsParts {
   const tell = (text: string) => host.writeError(`svc-cloud: ${text}\n`);
   const logger = { info: tell, warn: tell, error: tell };
   return { store, host, folder: keys || `${data}/keys`, clock: new SystemClock(), logger };
 }
 
-/** What is uploaded, beside the database. Control planes that share a database share this folder too. */
+/** The uploaded files, beside the database. Control planes that share a database share this folder too. */
 export function filesIn(data: string, host: Host, clock: Clock): Promise<FileStore> {
   return FileStore.open(host, `${data}/files`, { olderThanMs: clock.nowMs() - UNFINISHED_MS });
 }
 
-/** What the machine itself and its agent would say of a configuration. Only they know its environment. */
+/** Validates a configuration by the rules of the machine and its agent. Their environment is unknown here. */
 export function validator(): Validate {
   const registry = new Registry(APIS, MODELS);
   return (json) => [
@@ -228,7 +230,7 @@ export async function locationOf(store: Store, org: string, wanted: string) {
   return only("location", "location", wanted, await new Fleet(store).locations(id));
 }
 
-/** The one that is meant, by id or by name. */
+/** The only entry with this id or name. */
 function only<T extends { id: string; name: string }>(
   what: string,
   flag: string,
@@ -253,7 +255,7 @@ export function timeOf(ms: number): string {
   }
 }
 
-/** Reads a file that is to be uploaded. */
+/** Reads a file for an upload. */
 export async function contentOf({ host }: Desk, file: string): Promise<AsyncIterable<Uint8Array>> {
   if (await host.fileSize(file) === undefined) throw new SvcError("not_found", `there is no file ${file}`);
   return host.readPieces(file);

@@ -1,5 +1,5 @@
 /**
- * Commands on API keys: whose they are, and what they may do.
+ * Commands on API keys: their owners, and their rights.
  */
 
 import { SvcError } from "../../lib/base/error.ts";

@@ -1,5 +1,5 @@
 /**
- * Commands on what was noted: the logs of parts, and who changed or tried what.
+ * Commands on records: the logs of parts, and the audit log of changes and attempts.
  */
 
 import type { LogEntry } from "../../proto/gen/common_pb.ts";

@@ -1,5 +1,5 @@
 /**
- * Commands on machines: what there is, what runs on it, and orders to restart.
+ * Commands on machines: the machines, their programs, and restart orders.
  */
 
 import { silentLogs } from "../../lib/base/log/log.ts";
@@ -113,7 +113,7 @@ export const MACHINE_COMMANDS: readonly Command[] = [
   ),
 ];
 
-/** What runs, and what will after a restart if that is something else. */
+/** The running version, and the one after a restart if it differs. */
 function runs(running: string, installed: string): string {
   const next = installed !== "" && installed !== running ? ` (${installed} installed)` : "";
   return `${running || "-"}${next}`;

@@ -1,10 +1,10 @@
 /**
- * `svc-cloud`: a control plane of one's own for machines, agents and training jobs.
+ * `svc-cloud`: a control plane of your own for machines, agents and training jobs.
  *
  * `--version` loads nothing of the control plane, which is in `program.ts`.
  *
- * The room owns the command line of svc-cloud: its commands, a file for each subject, and what serving is put together
- * from.
+ * The room owns the command line of svc-cloud: its commands, a file for each subject, and the composition of the
+ * server.
  */
 
 import { DenoHost } from "../../lib/base/host_deno.ts";
@@ -12,7 +12,7 @@ import { answersVersion, EXIT } from "../program.ts";
 
 const PROGRAM = new URL("./program.ts", import.meta.url).href;
 
-/** Runs the program; gives its exit code. */
+/** Runs the program; returns its exit code. */
 export async function main(args: readonly string[], host: DenoHost): Promise<number> {
   if (answersVersion("svc-cloud", args, host)) return EXIT.ok;
   const { run }: typeof import("./program.ts") = await import(PROGRAM);

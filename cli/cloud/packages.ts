@@ -1,5 +1,5 @@
 /**
- * Commands on the packages of organizations: models, modules, scripts and whatever else machines fetch.
+ * Commands on the packages of organizations: models, modules, scripts and other files for machines.
  */
 
 import type { JsonObject } from "../../lib/base/schema/schema.ts";

@@ -1,8 +1,8 @@
 /**
- * The commands of `svc-cloud`, a control plane of one's own for machines, agents and training jobs.
+ * The commands of `svc-cloud`, a control plane of your own for machines, agents and training jobs.
  *
- * Owns its table of commands. Promises: whatever svc-cloud acknowledges is on disk; a command that fails gives
- * the reason on standard error and exits with 1, an unreadable command line with 2.
+ * Owns its table of commands. Everything that svc-cloud acknowledges is on disk. A failing command gives the reason on
+ * standard error and exits with 1, an unreadable command line with 2.
  */
 
 import type { DenoHost } from "../../lib/base/host_deno.ts";
@@ -78,7 +78,7 @@ const PROGRAM: CommandProgram<World> = {
   candidates,
 };
 
-/** Runs the program; gives its exit code. */
+/** Runs the program; returns its exit code. */
 export async function run(args: readonly string[], host: DenoHost): Promise<number> {
   if (args[0] === CONTENT_WORKER) return await contentWorker();
   return await runCommand(PROGRAM, args, { host });

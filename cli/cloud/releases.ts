@@ -16,7 +16,7 @@ import { Secrets } from "../../lib/cloud/store/secrets.ts";
 import { table } from "../table.ts";
 import { type Command, command, contentOf, letGo, timeOf } from "./desk.ts";
 
-/** Of a program, as much as tells what it is. */
+/** Length of a program's beginning that suffices to recognize its type. */
 const HEAD_BYTES = 64;
 
 export const RELEASE_COMMANDS: readonly Command[] = [

@@ -1,5 +1,5 @@
 /**
- * Commands on the control plane's own keys: which there are, and new ones in their place.
+ * Commands on the control plane's own keys: listing and replacing them.
  */
 
 import { SvcError } from "../../lib/base/error.ts";

@@ -160,7 +160,7 @@ export const SERVE: Command = {
   run: serve,
 };
 
-/** What serving works with. */
+/** The parts of a serving control plane. */
 interface Parts {
   readonly options: Options;
   readonly organizations: OrganizationMakers;
@@ -203,7 +203,7 @@ async function serve({ host }: World, _: readonly string[], given: Options): Pro
   }
 }
 
-/** Serves until `stopped` says why not to. */
+/** Serves until `stopped` resolves with the reason. */
 async function serveParts(parts: Parts, stopped: Promise<string>): Promise<void> {
   const { options, addresses, store, files, host, clock, logger } = parts;
   const turn = await turnOf(options, host);
@@ -231,7 +231,7 @@ async function serveParts(parts: Parts, stopped: Promise<string>): Promise<void>
   }
 }
 
-/** The TURN servers, and the secret that they know. */
+/** The TURN servers, and the secret that they share. */
 async function turnOf({ turn, turnSecretFile }: Options, host: Host): Promise<TurnOptions | undefined> {
   if (turn.length === 0 && turnSecretFile === "") return undefined;
   if (turn.length === 0 || turnSecretFile === "") {
@@ -243,7 +243,7 @@ async function turnOf({ turn, turnSecretFile }: Options, host: Host): Promise<Tu
   throw new SvcError("invalid_argument", `--turn-secret-file: ${turnSecretFile} is empty, wanted a secret`);
 }
 
-/** The control plane, and the pages that those who train need. */
+/** The control plane, and the pages that its trainers need. */
 async function openParts(
   parts: Parts,
   signaling: SignalingOptions,
@@ -306,7 +306,7 @@ function organizationMakers(found: string): OrganizationMakers {
   throw new SvcError("invalid_argument", `--organizations: found "${found}", wanted ${wanted}`);
 }
 
-/** Reads the key for the figures, made where there is none. */
+/** Reads the key for the metrics page; creates it if there is none. */
 async function metricsKeyOf(
   { metricsKeyFile, data }: Options,
   host: Host,
@@ -323,7 +323,7 @@ async function metricsKeyOf(
   );
 }
 
-/** Where its own certificate comes from; `undefined` where it serves without TLS. */
+/** The source of its own certificate; `undefined` if it serves without TLS. */
 function certificateOf(
   { options: { tls, tlsCert, tlsKey, listen }, host, clock, logger }: Parts,
   { authority }: Cloud,
@@ -348,7 +348,7 @@ function addressOf(flag: string, listen: string): { host: string; port: number }
   );
 }
 
-/** Scripts that install agents; the build puts them into the executable. */
+/** The scripts that install agents; the build embeds them. */
 async function installers(host: Host): Promise<Map<string, string>> {
   const scripts = ["install.sh", "install.ps1"].map(async (name) => {
     const path = fileURLToPath(new URL(`../../install/${name}`, import.meta.url));

@@ -1,5 +1,5 @@
 /**
- * Who trains models for `svc-cloud serve`: what the command line says of it.
+ * The trainers of `svc-cloud serve`, by its command line.
  */
 
 import type { Host } from "../../lib/base/host.ts";
@@ -137,7 +137,7 @@ type TrainingValues = Values<typeof TRAINING_FLAGS>;
 
 interface Opened {
   readonly training: TrainingOptions;
-  /** Pages that those who train need. */
+  /** The pages that trainers need. */
   readonly routes: ReadonlyMap<string, Route>;
 }
 
@@ -145,11 +145,11 @@ interface Surroundings {
   readonly host: Host;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** That of this computer, or why there is none. */
+  /** This computer's sandbox, or the reason why there is none. */
   readonly sandbox: Sandbox | string;
 }
 
-/** Opens those who train. Throws `invalid_argument` for flags that cannot be. */
+/** Opens the trainers. Throws `invalid_argument` for contradictory flags. */
 export async function openTraining(
   values: TrainingValues & { readonly data: string; readonly publicUrl: string },
   around: Surroundings,
@@ -182,7 +182,7 @@ export async function openTraining(
 const NOT_WANTED =
   "its operator has not allowed them (svc-cloud serve --training embedded,scripts runs them in a sandbox)";
 
-/** Why not, for people, where scripts cannot be run. */
+/** If scripts cannot run, the reason for people. */
 async function openScripts(
   values: TrainingValues,
   { host, clock, logger, sandbox: found }: Surroundings,

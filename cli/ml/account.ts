@@ -1,5 +1,5 @@
 /**
- * The commands on who uses which control plane: `login` and `profiles`.
+ * The commands on control planes and logins: `login` and `profiles`.
  */
 
 import { resolve } from "node:path";
@@ -84,12 +84,12 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
   }),
 ];
 
-/** The first line of standard input where that is a file or another program. */
+/** The first line of standard input, if that is a file or another program. */
 async function piped({ world }: TrainingDesk): Promise<string> {
   return world.terminal.input ? "" : (await world.firstLine())?.trim() ?? "";
 }
 
-/** What was given, or what the person says when asked. */
+/** The given value, or the person's answer. */
 function asked(desk: TrainingDesk, what: string, given: string, question: string, hidden = false): string {
   if (given !== "") return given;
   const { terminal, ask } = desk.world;

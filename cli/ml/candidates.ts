@@ -1,6 +1,6 @@
 /**
- * What the words of a command line of `svc-ml` may become, where the table of commands does not say it: spellings of
- * the wire, and what is in the control plane.
+ * Completions of `svc-ml` command lines beyond the table of commands: spellings of the wire, and entries of the control
+ * plane.
  */
 
 import {
@@ -14,10 +14,10 @@ import type { Blank, Candidate } from "../command.ts";
 import { FORMAT_NAMES } from "./data/import.ts";
 import { type CommonValues, TrainingDesk, type World } from "./desk.ts";
 
-/** Nobody waits longer for a completion. */
+/** Time limit of a lookup: a person waits for the completion. */
 const LOOKUP_MS = 2_000;
 
-/** What can stand at a blank. */
+/** The candidates for a blank. */
 export async function candidates(
   world: World,
   values: CommonValues,
@@ -57,7 +57,7 @@ async function candidatesIn(desk: TrainingDesk, placeholder: string): Promise<re
   }
 }
 
-/** What is in the control plane. Throws where it cannot be asked. */
+/** Entries of the control plane. Throws if it does not answer. */
 async function lookedUp(desk: TrainingDesk, placeholder: string): Promise<Candidate[]> {
   const limits = { timeoutMs: LOOKUP_MS, ...desk.limits };
   if (!["JOB", "DATASET", "MODEL", "ORGANIZATION"].includes(placeholder)) return [];

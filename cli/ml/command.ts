@@ -1,5 +1,5 @@
 /**
- * What a command of `svc-ml` is, what its exit codes mean, and how the words that it takes are read.
+ * Commands of `svc-ml`, their exit codes, and the parsing of their words.
  */
 
 import { type Code, SvcError } from "../../lib/base/error.ts";
@@ -37,7 +37,7 @@ export function exitCodeOf(error: unknown): number {
 
 export type Command = AnyCommand<World>;
 
-/** A command of `svc-ml`. Ctrl-C ends it with `canceled`, and never a job. */
+/** A command of `svc-ml`. Ctrl-C ends it with `canceled`, and never ends a job. */
 export function command<const F extends readonly Flag[]>(
   words: string,
   takes: readonly string[],
@@ -62,12 +62,12 @@ export function command<const F extends readonly Flag[]>(
   return { words, takes, summary, flags, run: inSession };
 }
 
-/** Words of a list flag, each of which may be several with commas between them; no empty ones, none twice. */
+/** The words of list flags, which may also be separated by commas; without empty words and repetitions. */
 export function commaWords(...lists: readonly (readonly string[])[]): string[] {
   return [...new Set(lists.flat().flatMap((one) => one.split(",")).map((one) => one.trim()).filter(Boolean))];
 }
 
-/** `key=value`, split at the first `=`. Keys are what scripts take as options. */
+/** `key=value`, split at the first `=`. Keys are options of scripts. */
 export function pairsOf(flag: string, given: readonly string[]): { [key: string]: string } {
   const pairs = given.map((one): [string, string] => {
     const [, key, value] = /^([A-Za-z0-9_-]+)=([^]*)$/.exec(one) ?? [];
@@ -87,13 +87,13 @@ export function sinceMs(flag: string, text: string, nowMs: number): number {
   throw new SvcError("invalid_argument", `--${flag}: found "${text}", wanted ${wanted}`);
 }
 
-/** Later ones sort behind earlier ones, and two of the same millisecond differ. */
+/** Versions sort by time, and two of the same millisecond differ. */
 export function newVersion(nowMs: number): string {
   const suffix = crypto.randomUUID().slice(0, 4);
   return `${new Date(nowMs).toISOString().replace(/[:.]/g, "-").replace("Z", "")}-${suffix}`;
 }
 
-/** A text turned into a name that a package may have; `otherwise` where nothing of it can be used. */
+/** A text as the name of a package; `otherwise` if no character is usable. */
 export function packageName(text: string, otherwise: string): string {
   return text.trim().replace(/[^A-Za-z0-9_.-]+/g, "-").replace(/^[^A-Za-z0-9]+/, "") || otherwise;
 }

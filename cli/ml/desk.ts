@@ -1,8 +1,8 @@
 /**
- * What a command of `svc-ml` works with: the control plane that was chosen, its services, and where its words go.
+ * The context of a `svc-ml` command: the chosen control plane, its services, and the output.
  *
- * Data goes to standard output, as a table or as JSON in the names of protobuf; all else goes to standard error.
- * Nothing is connected before a command asks for it.
+ * Data goes to standard output, as a table or as JSON in the names of protobuf; all else goes to standard error. The
+ * first use connects, and not before.
  */
 
 import { AppService } from "../../proto/gen/app_pb.ts";
@@ -81,17 +81,17 @@ export type CommonValues = Values<typeof COMMON>;
 export interface World {
   readonly host: Host;
   readonly clock: Clock;
-  /** Which of the standard streams are a person's. */
+  /** Which of the standard streams are terminals. */
   readonly terminal: { readonly input: boolean; readonly output: boolean; readonly errors: boolean };
-  /** How wide the terminal is now. */
+  /** The terminal's present width. */
   columns(): number;
-  /** Asks the person for a line; `undefined` where there is none. What is `hidden` is not shown. */
+  /** Asks the person for a line; `undefined` without a person. The terminal does not show a `hidden` answer. */
   ask(question: string, options?: { readonly hidden?: boolean }): string | undefined;
-  /** The first line of standard input where that is no terminal; nothing where none comes. */
+  /** The first line of standard input if that is no terminal; `undefined` if it is empty. */
   firstLine(): Promise<string | undefined>;
 }
 
-/** Where the control plane is and who asks it. */
+/** The control plane's address and the caller's credentials. */
 export interface Account {
   readonly baseUrl: string;
   readonly keyId: string;
@@ -122,7 +122,7 @@ export class TrainingDesk {
   #channel: Channel | undefined;
   #services: Services | undefined;
 
-  /** Throws `invalid_argument` for an unknown form of output. `signal` aborts at Ctrl-C. */
+  /** Throws `invalid_argument` for an unknown output format. `signal` aborts at Ctrl-C. */
   constructor(
     readonly world: World,
     readonly values: CommonValues,
@@ -143,34 +143,34 @@ export class TrainingDesk {
     printResult(this.host, this.json, value, lines);
   }
 
-  /** The same of a message. */
+  /** Prints a message likewise. */
   printMessage<D extends DescMessage>(desc: D, message: MessageShape<D>, lines: readonly string[]): void {
     this.print(this.json ? toJson(desc, message) : undefined, lines);
   }
 
-  /** Tells the person something that is no result. */
+  /** Writes a remark for the person, outside the result. */
   note(text: string): void {
     if (!this.values.quiet) this.host.writeError(`${text}\n`);
   }
 
-  /** What ends a call early. */
+  /** The signal that ends calls early. */
   get limits(): { readonly signal: AbortSignal } {
     return { signal: this.signal };
   }
 
-  /** Standard error is a terminal on which lines can be written over. */
+  /** Whether standard error is a terminal, on which a line can be redrawn. */
   get lively(): boolean {
     const { terminal } = this.world;
     return terminal.errors && !this.values.quiet && this.host.env("TERM") !== "dumb";
   }
 
-  /** Uses this control plane from now on. */
+  /** Switches to this control plane. */
   choose(account: Account): void {
     this.close();
     this.#account = account;
   }
 
-  /** What flags, environment and profile say, in this order; `undefined` where it is not enough. */
+  /** The account from flags, environment and profile, in this order; `undefined` if it is incomplete. */
   async account(): Promise<Account | undefined> {
     if (this.#account) return this.#account;
     const { values, host } = this;
@@ -194,7 +194,7 @@ export class TrainingDesk {
     };
   }
 
-  /** The services. Throws `unauthenticated` where no control plane is configured. */
+  /** The services. Throws `unauthenticated` if no control plane is configured. */
   async services(): Promise<Services> {
     if (this.#services) return this.#services;
     const account = await this.account();
@@ -218,7 +218,7 @@ export class TrainingDesk {
     };
   }
 
-  /** The id of the organization that is meant: the chosen one, by id or name, or the only one. */
+  /** The id of the organization: the chosen one, by id or name, or the only one. */
   async organization(): Promise<string> {
     const { account: { organization: wanted }, app } = await this.services();
     const { organizations } = await app.listOrganizations({}, this.limits);

@@ -1,8 +1,8 @@
 /**
- * A control plane of one's own for those who have none: `svc-cloud`, started beside this program.
+ * A control plane for people who have none: `svc-cloud`, started beside this program.
  *
- * It gets an example, keeps everything in a folder of the user's, goes on when this program ends, and is known under
- * the profile `embedded` from then on. Whatever is done is told.
+ * It gets an example, keeps its data in a folder of the user's, continues after this program's end, and has the profile
+ * `embedded` from then on. Each step is reported.
  */
 
 import { dirname, join } from "node:path";
@@ -22,7 +22,7 @@ const START_MS = 60_000;
 const POLL_MS = 200;
 const ANSWER_MS = 2_000;
 
-/** Starts it where it is not serving already, and uses it from now on. */
+/** Starts the control plane unless it serves already, and switches to it. */
 export async function useEmbedded(desk: TrainingDesk): Promise<void> {
   const { profiles } = await desk.profiles.read();
   const known = Object.hasOwn(profiles, EMBEDDED) ? profiles[EMBEDDED] : undefined;
@@ -42,7 +42,7 @@ function accountOf({ baseUrl, keyId, key, organizationId = "" }: Profile): Accou
   return { baseUrl, keyId, key, organization: organizationId, allowInsecureCredentials: false };
 }
 
-/** The command line that starts svc-cloud: the executable beside this one, or the source beside this file. */
+/** The command line of svc-cloud: the executable beside this one, or the source beside this file. */
 function programBeside(): readonly string[] {
   if (!Deno.build.standalone) {
     return [Deno.execPath(), "run", "-A", fileURLToPath(new URL("../cloud/main.ts", import.meta.url))];
@@ -53,12 +53,12 @@ function programBeside(): readonly string[] {
     Deno.statSync(beside);
     return [beside];
   } catch {
-    // It may be in the PATH then.
+    // The PATH may have it.
     return [name];
   }
 }
 
-/** Makes the example, and a key to it. */
+/** Creates the example, and a key to it. */
 async function initialize(desk: TrainingDesk, program: readonly string[], folder: string): Promise<Profile> {
   const baseUrl = `http://localhost:${freePort()}`;
   const listen = baseUrl.slice("http://".length);
@@ -69,7 +69,7 @@ async function initialize(desk: TrainingDesk, program: readonly string[], folder
     const key = isObject(example.ownerKey) ? example.ownerKey : {};
     return profileOf(baseUrl, key, example.organizationId);
   }
-  // The folder is from an earlier time: another key opens it.
+  // The folder is from an earlier run, so it gets another key.
   const more = await run(program, [
     "key",
     "create",
@@ -143,7 +143,7 @@ async function start(
 function spawn(command: string, args: readonly string[]): Deno.ChildProcess {
   try {
     const quiet = { stdin: "null", stdout: "null", stderr: "null" } as const;
-    // Detached: Ctrl-C here is not meant for it.
+    // Detached, so that Ctrl-C here does not reach it.
     return new Deno.Command(command, { args: [...args], ...quiet, detached: true }).spawn();
   } catch (cause) {
     throw missing(command, cause);
@@ -172,7 +172,7 @@ async function run(program: readonly string[], args: readonly string[]) {
   }
 }
 
-/** `undefined` if the control plane answers to the key, else why not. */
+/** `undefined` if the control plane accepts the key, else the reason. */
 async function answers(desk: TrainingDesk, { baseUrl, keyId, key }: Profile): Promise<string | undefined> {
   const channel = connectApp({ address: baseUrl, keyId, key, clock: desk.clock });
   try {
@@ -192,7 +192,7 @@ function freePort(): number {
       using listener = Deno.listen({ hostname: "127.0.0.1", port });
       return listener.addr.port;
     } catch {
-      // Somebody else has it.
+      // The address belongs to another program.
     }
   }
   return USUAL_PORT;

@@ -1,8 +1,8 @@
 /**
- * Following a job to its end: its log lines as they come, and on a terminal a bar, the figures and the loss as a curve.
+ * Follows a job to its end: its log lines as they come, and on a terminal a bar, the figures and the loss curve.
  *
- * A control plane that is away is asked again, ever more slowly. The job does not depend on who looks on: Ctrl-C only
- * ends the looking, and the words on how to go on are told.
+ * It retries an unreachable control plane at growing intervals. The job does not depend on its watchers: Ctrl-C ends
+ * only the watching, and prints how to resume it.
  */
 
 import { type TrainingJobLogEntry, TrainingJobLogEntrySchema } from "../../proto/gen/ml_training_pb.ts";
@@ -21,18 +21,18 @@ import { EXIT } from "./command.ts";
 import { lossOf, parseProgress, type ProgressLine, progressLine } from "./progress.ts";
 import type { TrainingDesk } from "./desk.ts";
 
-/** How often a job is looked at. */
+/** Interval of the polls of a job. */
 const POLL_MS = 1_000;
-/** The waits between attempts to reach a control plane that is away: from the first, doubled, to the longest. */
+/** The pause between attempts to reach a control plane: from the first, doubling, to the longest. */
 const RETRY_FIRST_MS = 500;
 const RETRY_LONGEST_MS = 15_000;
-/** A control plane that has been away for so long is given up. */
+/** Time after which an unreachable control plane is given up. */
 const AWAY_MS = 15 * 60 * 1000;
 
 export interface FollowOptions {
   /** Show what the job logs. */
   readonly logs: boolean;
-  /** How long to wait; 0 for as long as it takes. Then `deadline_exceeded` is thrown. */
+  /** Time limit of the wait, 0 for none; after it, `deadline_exceeded`. */
   readonly timeoutMs: number;
 }
 
@@ -52,7 +52,7 @@ export async function followJob(
   const view = new FollowView(desk, logs);
   try {
     for (;;) {
-      // The job before its logs: when it has ended, all of them are there.
+      // The job first, then its logs: if it has ended, they are complete.
       const job = await steadily(desk, view, signal, () => jobs.getTrainingJob(id, { signal }));
       const entries = logs || desk.lively
         ? await steadily(desk, view, signal, () => reader.next({ signal }))
@@ -67,7 +67,7 @@ export async function followJob(
   }
 }
 
-/** Prints what a job logs from now on, until it has ended. */
+/** Prints a job's new log lines until it has ended. */
 export async function followLogs(
   desk: TrainingDesk,
   jobs: MlTrainingClient,
@@ -85,7 +85,7 @@ export async function followLogs(
   }
 }
 
-/** Tells how a job ended and what can be done next; gives the exit code. */
+/** Reports how a job ended and the possible next steps; returns the exit code. */
 export function tellEnd(desk: TrainingDesk, job: TrainingJobMetadata): number {
   const { id, modelName, modelVersion, trainingStarted, trainingEnded, errorStatus } = job;
   const took = trainingStarted && trainingEnded
@@ -102,7 +102,7 @@ export function tellEnd(desk: TrainingDesk, job: TrainingJobMetadata): number {
   return EXIT.failed;
 }
 
-/** Runs what waits for a job; where the waiting is over before the job, tells how to go on with it. */
+/** Runs a wait for a job; if the wait ends before the job, prints how to resume it. */
 export async function detachable(
   desk: TrainingDesk,
   id: string,
@@ -124,13 +124,13 @@ export function printLogs(desk: TrainingDesk, entries: readonly TrainingJobLogEn
   for (const entry of entries) {
     desk.printMessage(TrainingJobLogEntrySchema, entry, [
       `${timeText(entry.time)}  ${entry.level.toUpperCase().padEnd(5)}  ${
-        // No line of a message is to look like an entry of its own.
+        // A line of a message must not look like an entry.
         entry.message.replaceAll("\n", "\n\t")}`,
     ]);
   }
 }
 
-/** What is seen of a job under way. */
+/** The view of a running job. */
 class FollowView {
   readonly #losses: number[] = [];
   #progress: ProgressLine | undefined;
@@ -148,20 +148,20 @@ class FollowView {
     } else if (!hasEnded(status)) {
       this.#draw(this.#progress ? this.#line(this.#progress) : `${name} …`);
     } else if (this.#progress) {
-      // The last state of the bar stays where it was.
+      // Keeps the bar's last state on the screen.
       this.#draw(`${this.#line(this.#progress)}\n`);
       this.#drawn = false;
     }
     this.#status = status;
   }
 
-  /** Takes the line away that is written over. */
+  /** Clears the redrawn line. */
   clear(): void {
     if (this.#drawn) this.desk.host.draw("\r\x1b[2K");
     this.#drawn = false;
   }
 
-  /** What is told on the bar need not be told as a line besides. */
+  /** Figures shown on the bar need no line of their own. */
   #take(entry: TrainingJobLogEntry): void {
     const progress = parseProgress(entry.message);
     if (progress) {
@@ -188,7 +188,7 @@ class FollowView {
   }
 }
 
-/** `call`, again and again while the control plane is away. */
+/** Repeats `call` while the control plane is unreachable. */
 async function steadily<T>(
   desk: TrainingDesk,
   view: FollowView | undefined,

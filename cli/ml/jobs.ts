@@ -1,5 +1,5 @@
 /**
- * The commands on jobs that have been submitted: looked at, followed, canceled, deleted.
+ * The commands on submitted jobs: showing, following, canceling and deleting them.
  */
 
 import {
@@ -37,7 +37,7 @@ export const TIMEOUT = {
 
 const LEVELS = ["debug", "info", "warn", "error"];
 
-/** By what jobs can be sorted. */
+/** The sort orders of jobs. */
 const ORDERS: { readonly [name: string]: (a: TrainingJobMetadata, b: TrainingJobMetadata) => number } = {
   created: (a, b) => toMs(a.createdOn) - toMs(b.createdOn),
   ended: (a, b) => toMs(a.trainingEnded) - toMs(b.trainingEnded),
@@ -187,7 +187,7 @@ function filterOf(since: string, level: string, nowMs: number): (entry: Training
   if (least < 0) {
     throw new SvcError("invalid_argument", `--level: found "${level}", wanted ${LEVELS.join(", ")}`);
   }
-  // A level that is not known is as bad as can be: rather too much is shown than too little.
+  // An unknown level counts as the worst, so that no line is lost.
   const rank = (name: string) => {
     const at = LEVELS.findIndex((one) => name.toLowerCase().startsWith(one));
     return at < 0 ? LEVELS.length : at;
@@ -222,8 +222,8 @@ function tookText({ trainingStarted, trainingEnded }: TrainingJobMetadata): stri
 }
 
 /**
- * Prints everything about a job, what is known of its model included. As JSON it is the published message, with
- * `metrics` and `confusion` as the model's metadata has them; `quiet`: nothing for people.
+ * Prints everything about a job and its model. As JSON it is the published message, with `metrics` and `confusion` as
+ * the model's metadata has them; `quiet` prints no text.
  */
 export async function printJob(desk: TrainingDesk, job: TrainingJobMetadata, quiet = false): Promise<void> {
   if (quiet && !desk.json) return;

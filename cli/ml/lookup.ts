@@ -1,5 +1,5 @@
 /**
- * What people name on the command line, found in the control plane: datasets, their images, parts.
+ * Finds in the control plane what a command line names: datasets, their images, parts.
  */
 
 import { Order } from "../../proto/gen/data_pb.ts";
@@ -18,7 +18,7 @@ import type { TrainingDesk } from "./desk.ts";
 const PAGE_IMAGES = 100n;
 const UNSEEN: readonly Code[] = ["not_found", "permission_denied", "unimplemented"];
 
-/** The dataset with an id or a name; where that is empty, the only one. */
+/** The dataset with an id or a name; for an empty text, the only one. */
 export async function findDataset(desk: TrainingDesk, wanted: string): Promise<Dataset> {
   const { datasets } = await desk.services();
   const organizationId = await desk.organization();
@@ -42,7 +42,7 @@ export async function findDataset(desk: TrainingDesk, wanted: string): Promise<D
   throw new SvcError("not_found", `there is no dataset "${wanted}"${near ? `; did you mean ${near}?` : ""}`);
 }
 
-/** Packages of a type: all of the organization or those with a name, the newest first. */
+/** Packages of a type, of the organization or with a name, the newest first. */
 export async function packagesOf(desk: TrainingDesk, type: PackageType, name: string): Promise<Package[]> {
   const { packages } = await desk.services();
   const request = { organizationId: await desk.organization(), name, type };
@@ -50,7 +50,7 @@ export async function packagesOf(desk: TrainingDesk, type: PackageType, name: st
   return found.sort((a, b) => toMs(b.createdOn) - toMs(a.createdOn));
 }
 
-/** A package in a table: name, version, what the model is or will be, and when it was made. */
+/** A package in a table: name, version, the model's stage or quality, and creation time. */
 export function packageRow({ info, createdOn }: Package): string[] {
   const metadata: JsonObject = info?.metadata ?? {};
   const word = (key: string) => typeof metadata[key] === "string" ? metadata[key].replaceAll("_", "-") : "-";
@@ -63,7 +63,7 @@ export function packageRow({ info, createdOn }: Package): string[] {
   ];
 }
 
-/** The model that a job has made; `undefined` where there is none, or none any more. */
+/** The model that a job has made; `undefined` if there is none, or none any more. */
 export async function modelOf(
   desk: TrainingDesk,
   { syncedModelId: id, modelVersion: version, status }: TrainingJobMetadata,
@@ -74,7 +74,7 @@ export async function modelOf(
     const request = { id, version, type: PackageType.ML_MODEL };
     return (await packages.getPackage(request, desk.limits)).package;
   } catch (error) {
-    // A job can be looked at where its model cannot.
+    // Whoever may see the job may lack the right to see its model.
     if (UNSEEN.includes(SvcError.from(error).code)) return undefined;
     throw error;
   }
@@ -92,7 +92,7 @@ export async function onlyScript(desk: TrainingDesk): Promise<string> {
   throw new SvcError(names.length === 0 ? "not_found" : "invalid_argument", wanted);
 }
 
-/** What is in a dataset, the oldest image first and of the same age by id, without the contents. */
+/** The images in a dataset without their contents, sorted by age, the oldest first, then by id. */
 export async function imagesOf(desk: TrainingDesk, datasetId: string): Promise<DatasetImage[]> {
   const { data } = await desk.services();
   const images: DatasetImage[] = [];
@@ -106,7 +106,7 @@ export async function imagesOf(desk: TrainingDesk, datasetId: string): Promise<D
   return images.sort((a, b) => a.capturedMs - b.capturedMs || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0));
 }
 
-/** The part that uploads are said to come from: the one that is given, or the only machine's; else none. */
+/** The part that uploads name as their origin: the given one, or the only machine's; else none. */
 export async function findPart(desk: TrainingDesk, wanted: string): Promise<string> {
   if (wanted !== "") return wanted;
   const { app } = await desk.services();

@@ -3,8 +3,7 @@
  *
  * `--version` loads nothing of the commands, which are in `program.ts`.
  *
- * The room owns the command line of svc-ml: what a command works with, and the commands on accounts, jobs and
- * models.
+ * The room owns the command line of svc-ml: the context of a command, and the commands on accounts, jobs and models.
  */
 
 import { DenoHost } from "../../lib/base/host_deno.ts";
@@ -13,7 +12,7 @@ import type { World } from "./desk.ts";
 
 const PROGRAM = new URL("./program.ts", import.meta.url).href;
 
-/** Runs the program; gives its exit code. */
+/** Runs the program; returns its exit code. */
 export async function main(
   args: readonly string[],
   host: DenoHost,

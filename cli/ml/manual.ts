@@ -1,5 +1,5 @@
 /**
- * What the manual page of `svc-ml` tells beside its commands; the help text shows the variables and exit codes, too.
+ * The parts of `svc-ml`'s manual page beside its commands; the help text shows the variables and exit codes, too.
  */
 
 import type { Manual, Pair } from "../command.ts";

@@ -1,22 +1,22 @@
 /**
- * How good a model is on images that it has not seen, as its metadata tells: metrics, and what it takes for what.
+ * A model's quality on unseen images, from its metadata: metrics, and confusions.
  *
- * Whoever publishes a model writes its metadata: what is not of the form is as if it were not there. Pure.
+ * Whoever publishes a model writes its metadata, so malformed fields count as missing. Pure.
  */
 
 import type { Package } from "../../proto/gen/packages_pb.ts";
 import { type Infer, integer, isObject, list, object, Place, text } from "../../lib/base/schema/schema.ts";
 import { table } from "../table.ts";
 
-/** Mistakes that are told in a list of models. */
+/** Limit of mistakes shown in a list of models. */
 const MISTAKES_MAX = 3;
 
 const count = () => integer("", { min: 0 }).required();
 const cell = { label: text().required(), images: count() };
-/** What a classifier makes of the images of each label, and in how many others the label is seen. */
+/** A classifier's findings on the images of each label, and in how many other images it finds the label. */
 const confusion = list(object({ ...cell, foundAs: list(object(cell)).required(), wronglyFound: count() }));
 
-/** `accuracy 0.95, macro F1 0.94`; empty where nobody says. */
+/** `accuracy 0.95, macro F1 0.94`; empty without metrics. */
 export function metricsText({ info }: Package): string {
   const metrics = info?.metadata?.metrics;
   const told = isObject(metrics) ? Object.entries(metrics) : [];
@@ -24,7 +24,7 @@ export function metricsText({ info }: Package): string {
   return numbers.map(([name, value]) => `${name} ${Number(value.toPrecision(3))}`).join(", ");
 }
 
-/** `cat as dog 3, dog as cat 1`, or `cat missed 2` where an image may show several things: the worst ones. */
+/** The worst mistakes: `cat as dog 3, dog as cat 1`, or `cat missed 2` if an image may show several objects. */
 export function mistakesText(model: Package): string {
   const all = rowsOf(model).flatMap(({ label, images, foundAs }) => {
     const others = foundAs.filter((one) => one.label !== label);
@@ -39,7 +39,7 @@ export function mistakesText(model: Package): string {
   return `${worst.map(({ text, images }) => `${text} ${images}`).join(", ")}${more}`;
 }
 
-/** The confusion matrix of a classifier, a line a label; nothing of other models. */
+/** The confusion matrix of a classifier, a line per label; empty for other models. */
 export function confusionLines(model: Package): string[] {
   const rows = rowsOf(model).map(({ label, images, foundAs, wronglyFound }) => {
     const found = foundAs.map((one) => `${one.label} ${one.images}`).join(", ");

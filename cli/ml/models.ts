@@ -1,5 +1,5 @@
 /**
- * The commands on models that have been trained: listed, downloaded, tried on an image.
+ * The commands on trained models: listing, downloading, and trying them on an image.
  */
 
 import { createHash } from "node:crypto";
@@ -21,7 +21,7 @@ import { upload } from "./data/transfer.ts";
 
 const ATTEMPTS = 5;
 const RETRY_MS = 1_000;
-/** A download that brings nothing for so long is begun again. */
+/** Time without data after which a download begins again. */
 const SILENCE_MS = 30_000;
 const UNPACKED = { filesMax: 10_000, bytesMax: 8 * 1024 ** 3 };
 const INFERENCE_MS = 2 * 60 * 1000;
@@ -89,7 +89,7 @@ export const MODEL_COMMANDS: readonly Command[] = [
     async (desk, [name, wanted]) => {
       const services = await desk.services();
       const { info, id } = await findModel(desk, services, name, wanted);
-      // What is written as "latest" would be another version every time.
+      // A version "latest" would mean another one every time.
       if (info?.type !== PackageType.ML_MODEL || info.version !== wanted) {
         const found = `found version "${info?.version ?? ""}"`;
         throw new SvcError(
@@ -137,7 +137,7 @@ export const MODEL_COMMANDS: readonly Command[] = [
       const organizationId = await desk.organization();
       const from = await findPart(desk, partId);
       const image = { path: file, fileName: basename(file), mimeType: "", labels: [], boxes: [] };
-      // The time makes it an image of its own, which can be removed.
+      // The time makes it a distinct image, which can be removed.
       const capturedMs = desk.clock.nowMs();
       const binaryDataId = await upload(
         desk,
@@ -188,7 +188,7 @@ async function findModel(
   throw new SvcError("not_found", `there is no model "${id}", version "${version}"`);
 }
 
-/** Downloads a package to a file, which is there only when it is whole. */
+/** Downloads a package to a file, which appears only when it is complete. */
 async function download(desk: TrainingDesk, account: Account, model: Package, file: string): Promise<void> {
   const wanted = model.checksum;
   const partial = `${file}.part`;
@@ -216,11 +216,11 @@ async function download(desk: TrainingDesk, account: Account, model: Package, fi
   await desk.host.moveDurably(partial, file);
 }
 
-/** The part of a file that is not there yet. Throws `unavailable` where it can be tried again. */
+/** Fetches the missing part of a file. Throws `unavailable` if a retry may help. */
 async function fetchRest(desk: TrainingDesk, account: Account, url: string, partial: string): Promise<void> {
   const have = await desk.host.fileSize(partial) ?? 0;
   const headers: Record<string, string> = have > 0 ? { range: `bytes=${have}-` } : {};
-  // The key is for the control plane alone; elsewhere the link has to do.
+  // The key is for the control plane alone; elsewhere the link itself authorizes.
   if (new URL(url).origin === new URL(account.baseUrl).origin) {
     Object.assign(headers, { key_id: account.keyId, key: account.key.reveal() });
   }
@@ -233,7 +233,7 @@ async function fetchRest(desk: TrainingDesk, account: Account, url: string, part
     const response = await fetch(url, init).catch((cause) => {
       throw unreachable(url, cause);
     });
-    // All of it is here, or more than there is.
+    // The partial file is complete, or too long.
     if (response.status === 416) return await response.body?.cancel();
     if (!response.ok || !response.body) {
       await response.body?.cancel();
@@ -283,12 +283,12 @@ function refused(url: string, status: number): SvcError {
   return new SvcError(code, `cannot download ${bare(url)}: the control plane answered HTTP ${status}`);
 }
 
-/** Without what lets others in. */
+/** Without credentials. */
 function bare(url: string): string {
   return url.split("?")[0];
 }
 
-/** Checks a SHA-256 in hexadecimal digits, or a CRC-32C in base64, as published; of anything else nothing can be told. */
+/** Checks a SHA-256 in hexadecimal digits, or a CRC-32C in base64, as published; any other checksum passes. */
 async function isWhole(files: ReadFiles, file: string, checksum: string): Promise<boolean> {
   const isCrc = /^[A-Za-z0-9+/]{6}==$/.test(checksum);
   if (!isCrc && !/^[0-9a-f]{64}$/i.test(checksum)) return true;

@@ -1,8 +1,8 @@
 /**
  * The commands of `svc-ml`, the client for machine-learning training jobs.
  *
- * Owns its command line. Promises: data on standard output and all else on standard error; the exit code tells what
- * happened (`manual.ts` lists them); Ctrl-C ends this program and never a job.
+ * Owns its command line. Data goes to standard output and all else to standard error. The exit code gives the result
+ * (`manual.ts` lists them). Ctrl-C ends this program and never a job.
  */
 
 import { type Clock, SystemClock } from "../../lib/base/clock.ts";
@@ -40,13 +40,13 @@ const PROGRAM: CommandProgram<World> = {
   candidates,
 };
 
-/** Of a terminal that does not say how wide it is. */
+/** Width of a terminal that does not report one. */
 const USUAL_COLUMNS = 80;
-/** How long a line of standard input may take. */
+/** Time limit for a line of standard input. */
 const INPUT_MS = 10_000;
 const LINE_CHARS_MAX = 4096;
 
-/** Runs the program; gives its exit code. What is not given of the world is this computer's. */
+/** Runs the program; returns its exit code. This computer supplies the missing parts of the world. */
 export async function run(
   args: readonly string[],
   host: DenoHost,
@@ -72,7 +72,7 @@ function worldOf(host: DenoHost): World {
   };
 }
 
-/** What a program that is asked for a line has to say within some time. */
+/** The first line of standard input, within the time limit. */
 async function firstLine(clock: Clock): Promise<string | undefined> {
   const reader = Deno.stdin.readable.pipeThrough(new TextDecoderStream()).getReader();
   const callOff = clock.after(INPUT_MS, () => void reader.cancel().catch(() => {}));
@@ -90,7 +90,7 @@ async function firstLine(clock: Clock): Promise<string | undefined> {
   }
 }
 
-/** Reads a line that is not shown as it is typed. */
+/** Reads a line without showing it. */
 function askHidden(host: DenoHost, question: string): string | undefined {
   host.writeError(question);
   Deno.stdin.setRaw(true);

@@ -1,22 +1,21 @@
 /**
- * How a training goes on, from the lines of its log, and how that looks on one line of a terminal.
+ * A training's progress, from the lines of its log, and its form on one line of a terminal.
  *
- * A job tells its progress as `epoch 12/60 loss 0.41 validation 0.44 mAP 0.71`: names and numbers after the epoch.
- * Everything here is a function of what it is given.
+ * A job logs its progress as `epoch 12/60 loss 0.41 validation 0.44 mAP 0.71`: names and numbers after the epoch. Pure.
  */
 
 export interface ProgressLine {
   readonly epoch: number;
   readonly epochs: number;
-  /** What stands on the line besides: `loss`, `validation`, `mAP`, in its order. */
+  /** The other figures of the line: `loss`, `validation`, `mAP`, in its order. */
   readonly figures: readonly (readonly [name: string, value: number])[];
 }
 
 const LINE = /^epoch (\d+)\/(\d+)((?: .*)?)$/;
-/** A name may be of several words: `AP@0.5 red ball 0.9`. */
+/** A name may have several words: `AP@0.5 red ball 0.9`. */
 const FIGURE = / (\S.*?) (-?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)(?= |$)/gy;
 
-/** What a line of the log tells; `undefined` where it tells something else. */
+/** The progress in a line of the log; `undefined` for any other line. */
 export function parseProgress(message: string): ProgressLine | undefined {
   const [, epoch, epochs, rest] = LINE.exec(message.trim()) ?? [];
   if (epoch === undefined) return undefined;
@@ -30,7 +29,7 @@ const BARS = "▁▂▃▄▅▆▇█";
 const BAR_CELLS = 20;
 const SPARK_CELLS = 24;
 
-/** The values as a row of bars; of more than `cells`, each bar is the mean of its share. */
+/** The values as a row of bars; with more values than `cells`, a bar shows the mean of its share. */
 export function sparkline(values: readonly number[], cells = SPARK_CELLS): string {
   const finite = values.filter(Number.isFinite);
   const count = Math.max(0, Math.min(cells, finite.length));
@@ -47,14 +46,14 @@ export function sparkline(values: readonly number[], cells = SPARK_CELLS): strin
   return means.map((value) => BARS[level(value)]).join("");
 }
 
-/** How a line is to look. */
+/** The form of a line. */
 export interface LineForm {
   readonly coloured: boolean;
-  /** It is no wider. */
+  /** Its maximum width. */
   readonly columns: number;
 }
 
-/** `██████░░░░  epoch 12/60  loss 0.41 ▇▅▃▁  validation 0.44  mAP 0.71`, with as much as there is room for. */
+/** `██████░░░░  epoch 12/60  loss 0.41 ▇▅▃▁  validation 0.44  mAP 0.71`, as much of it as fits. */
 export function progressLine(
   progress: ProgressLine,
   losses: readonly number[],
@@ -81,7 +80,7 @@ function figure(value: number): string {
   return String(Number(value.toPrecision(3)));
 }
 
-/** The value that a loss is told under. */
+/** The value of the loss. */
 export function lossOf({ figures }: ProgressLine): number | undefined {
   return figures.find(([name]) => name === "loss")?.[1];
 }

@@ -1,8 +1,8 @@
 /**
- * The commands that submit jobs: `submit` with a type of model, `submit-custom` with a script of one's own.
+ * The commands that submit jobs: `submit` with a type of model, `submit-custom` with a script of your own.
  *
- * What is left out is chosen where there is no doubt, and told: the only dataset, all labels in it, a version that
- * no other one has.
+ * Missing flags get a value if there is no doubt, and the command reports it: the only dataset, all labels in it, a new
+ * version.
  */
 
 import {
@@ -102,7 +102,7 @@ export const TAGS = [
 ] as const satisfies readonly Flag[];
 
 const { epochs: EPOCHS, seed: SEED, holdoutPercent: HOLDOUT } = LEARNING;
-/** They are texts, for there is no number that stands for what is left out. */
+/** The flags are texts, because no number stands for a missing value. */
 const LEARNED = [
   {
     name: "epochs",
@@ -266,7 +266,7 @@ function learningOf({ epochs, seed, holdout }: Values<typeof MANAGED>) {
   };
 }
 
-/** A whole number that is written behind a flag; `undefined` where it is left out. */
+/** The whole number of a flag; `undefined` if it is missing. */
 function numberIn(
   flag: string,
   text: string,
@@ -333,7 +333,7 @@ async function submitCustom(desk: TrainingDesk, flags: Values<typeof CUSTOM>): P
         options,
       );
     } catch (error) {
-      // What nothing came of does not stay behind.
+      // A failed submission leaves no script behind.
       if (flags.path !== "") await removeScript(desk, id, version);
       throw error;
     }
@@ -368,7 +368,7 @@ function refuseDoubtful({ ifNotExists, modelVersion }: SubmitFlags): void {
   throw new SvcError("invalid_argument", problem);
 }
 
-/** Where none is configured, the person may have one started. */
+/** If no control plane is configured, the person may start one. */
 async function chooseControlPlane(desk: TrainingDesk, embedded: boolean): Promise<void> {
   if (embedded) return await useEmbedded(desk);
   const { terminal } = desk.world;
@@ -380,7 +380,7 @@ async function chooseControlPlane(desk: TrainingDesk, embedded: boolean): Promis
   if (/^y(es)?$/i.test(answer.trim())) await useEmbedded(desk);
 }
 
-/** Submits, unless there is such a job and that is fine; then does what was asked for besides. */
+/** Submits, unless the job exists and that is allowed; then does the follow-up work. */
 async function submitted(
   desk: TrainingDesk,
   jobs: MlTrainingClient,
@@ -394,7 +394,7 @@ async function submitted(
   if (id !== undefined) desk.note("this version has been submitted already");
   else {
     id = await submit().catch(async (error) => {
-      // Somebody else was quicker.
+      // Another submission was quicker.
       const found = SvcError.from(error).code === "already_exists" ? await existing() : undefined;
       if (found === undefined) throw error;
       return found;
@@ -414,7 +414,7 @@ async function submitted(
   });
 }
 
-/** The job that makes this version of the model; one that failed does not. Throws where its inputs are others. */
+/** The job that makes this version of the model, unless it failed. Throws if its inputs differ. */
 async function earlier(
   desk: TrainingDesk,
   jobs: MlTrainingClient,
@@ -448,7 +448,7 @@ function sorted(pairs: { readonly [key: string]: string }): [string, string][] {
   return Object.entries(pairs).sort(([a], [b]) => a < b ? -1 : 1);
 }
 
-/** `name` of one's own organization, or `org:name`. */
+/** `name` of your own organization, or `org:name`. */
 function scriptId(name: string, organizationId: string): string {
   return name.includes(":") ? name : `${organizationId}:${name}`;
 }

@@ -1,6 +1,5 @@
 /**
- * What the command line of `svc-server` asks for besides serving: the commands that only look at things, and the
- * profile of the whole run.
+ * The commands of `svc-server` that only inspect, and the CPU profile of a whole run.
  */
 
 import { SystemClock } from "../../lib/base/clock.ts";
@@ -22,8 +21,8 @@ import { table } from "../table.ts";
 import type { Registry } from "../../lib/resource/registry.ts";
 
 /**
- * Checks the network and prints a report; a configuration, if there is one, tells where the control plane is. Gives
- * the exit code: 1 where something was checked and nothing works.
+ * Checks the network and prints a report; a configuration, if given, names the control plane. Returns the exit code: 1
+ * if there were checks and none passed.
  */
 export async function networkCheck(configPath: string, registry: Registry, host: Host): Promise<number> {
   const appAddress = await appAddressOf(configPath, registry, host);
@@ -57,10 +56,10 @@ export async function printCapture(path: string, format: string, metrics: string
   host.write(formatCapture(capture, format, metrics));
 }
 
-/** How long machines have to answer. */
+/** Time limit for machines to answer. */
 const DISCOVERY_MS = 2_000;
 
-/** Prints the machines that answer on the networks of this computer. Gives the exit code: 1 where there is none. */
+/** Prints the machines that answer on this computer's networks. Returns the exit code: 1 if there are none. */
 export async function discover(host: Host): Promise<number> {
   const { browse } = await import("../../lib/wire/mdns/browser.ts");
   const { SYSTEM_NETWORK } = await import("../../lib/wire/mdns/links.ts");
@@ -88,10 +87,10 @@ function isReportFormat(format: string): format is ReportFormat {
   return (REPORT_FORMATS as readonly string[]).includes(format);
 }
 
-/** Runs the program and, where a file is given, writes to it how its CPU time was spent, whatever came of it. */
+/** Runs the program. With a path, writes its CPU profile there, even if the run fails. */
 export async function profiled(path: string, host: Host, run: () => Promise<number>): Promise<number> {
   if (path === "") return await run();
-  // Better now than after hours.
+  // A bad path fails now rather than after hours.
   await host.writeFile(path, "");
   const recording = await recordCpu(new SystemClock());
   try {

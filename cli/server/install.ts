@@ -1,5 +1,5 @@
 /**
- * The runtime as a service of its own: installed from this very executable, and started.
+ * The runtime as a service of its own: installs this very executable, and starts it.
  */
 
 import { resolve } from "node:path";
@@ -12,10 +12,10 @@ import { requireExecutable, requireRoot } from "../install.ts";
 import { openLogs } from "../logs.ts";
 import { VERSION } from "../version.ts";
 
-/** What holds the credentials of a machine, or its configuration. */
+/** The file with a machine's credentials, or its configuration. */
 const CONFIG = "/etc/svc.json";
 
-/** `config`: its configuration file; by default that of the machine. */
+/** `config`: its configuration file; by default the machine's. */
 export async function installServer(config: string, host: Host): Promise<number> {
   const { os } = host.platform();
   if (os !== "linux") {

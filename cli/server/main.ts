@@ -1,8 +1,8 @@
 /**
  * `svc-server`: the machine runtime.
  *
- * Owns its command line. Promises: a command line that cannot be read ends with 2; `-version` and `-help` load nothing
- * of the machine, which is in `serve.ts`.
+ * Owns its command line. An unreadable command line ends with 2. `-version` and `-help` load nothing of the machine,
+ * which is in `serve.ts`.
  *
  * The room owns the command line of svc-server, and the choice of APIs, models and host.
  */
@@ -80,9 +80,9 @@ const PROGRAM = {
 export type Options = Values<typeof FLAGS>;
 
 /**
- * The machine, by an address that is worked out as it runs: Deno reads the whole graph behind an `import` that it can
- * follow, 330 modules, before it answers `-version`. cli/build/compiler.ts puts it into the executable, and the commands of
- * maps, which few machines need.
+ * The machine, by a computed address: Deno loads the whole graph behind a literal `import`, 330 modules, before it
+ * answers `-version`. cli/build/compiler.ts adds the machine to the executable, and likewise the commands on maps,
+ * which few machines need.
  */
 const SERVE = new URL("./serve.ts", import.meta.url).href;
 

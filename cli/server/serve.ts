@@ -1,8 +1,8 @@
 /**
- * What `svc-server` does once its command line is read: it serves a machine, or answers about one.
+ * Executes a parsed command line of `svc-server`: serves a machine, or answers about one.
  *
- * Owns the choice of APIs, models and host. Promises: prints every problem of an unusable configuration and
- * exits with 1; otherwise serves until a signal or a call stops it.
+ * Owns the choice of APIs, models and host. It prints every problem of an unusable configuration and exits with 1;
+ * otherwise it serves until a signal or a call stops it.
  */
 
 import { APIS } from "../../lib/api/mod.ts";
@@ -89,7 +89,7 @@ async function dumpResources(path: string, registry: Registry, host: Host): Prom
   return EXIT.ok;
 }
 
-/** Shows that WebRTC works in this executable: it connects to itself, and encodes a picture as video. */
+/** Proves that WebRTC works in this executable: it connects to itself, and encodes a picture as video. */
 async function selfTest(host: Host): Promise<number> {
   const clock = new SystemClock();
   using open = openLogs(NAME, "", host, clock);

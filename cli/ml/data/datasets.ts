@@ -1,9 +1,9 @@
 /**
- * The commands on datasets: made, filled from files, checked before training, and written to a folder.
+ * The commands on datasets: creating them, filling them from files, checking them before training, and exporting them.
  *
- * Adding and writing can be repeated after an interruption: what is there already is left as it is.
+ * Adding and exporting can be repeated after an interruption: they skip what is done already.
  *
- * The room owns images and datasets on their way between this computer and a control plane, and what is said of them
+ * The room owns images and datasets on their way between this computer and a control plane, and the report on them
  * before a training.
  */
 
@@ -181,7 +181,7 @@ export const DATASET_COMMANDS: readonly Command[] = [
       let there = 0;
       await eachOf(desk, "written", images, async (image) => {
         const path = join(folder, imagePath(image));
-        // Files are written whole or not at all.
+        // Files are written completely or not at all.
         if (image.bytes > 0 && await desk.host.fileSize(path) === image.bytes) there++;
         else await desk.host.writeFile(path, await contentOf(desk, services, image));
       });
@@ -195,7 +195,7 @@ export const DATASET_COMMANDS: readonly Command[] = [
   ),
 ];
 
-/** `cat, dog 2x`: labels of the whole, then the kinds of boxes with how many there are. */
+/** `cat, dog 2x`: labels of the whole, then the kinds of boxes with their counts. */
 function labelsText(
   { tags, classifications, boxes }: Pick<DatasetImage, "tags" | "classifications" | "boxes">,
 ): string {
@@ -213,7 +213,7 @@ async function contentOf(desk: TrainingDesk, { data }: Services, image: DatasetI
   throw new SvcError("data_loss", problem);
 }
 
-/** Where an image of an exported dataset is, from the folder of the dataset. */
+/** Path of an exported image, from the folder of the dataset. */
 function imagePath({ id, fileName, mimeType }: DatasetImage): string {
   const name = fileNameOf(basename(fileName));
   const extension = /\.[A-Za-z0-9]+$/.test(name) ? "" : EXTENSIONS[mimeType] ?? "";

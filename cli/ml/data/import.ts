@@ -1,7 +1,7 @@
 /**
- * `dataset import`: images with annotations in the forms that other tools write, into a dataset.
+ * `dataset import`: imports images with annotations in other tools' formats into a dataset.
  *
- * Everything is read and checked before anything is uploaded. An image whose annotations cannot all be read is left out.
+ * It reads and checks everything before it uploads anything. It skips an image if any of its annotations is unreadable.
  */
 
 import { relative, resolve } from "node:path";
@@ -18,13 +18,13 @@ import { findDataset, findPart } from "../lookup.ts";
 import type { TrainingDesk } from "../desk.ts";
 import { eachOf, OF_ALL_IMAGES, upload } from "./transfer.ts";
 
-/** Problems that are listed one by one. */
+/** Limit of problems listed one by one. */
 const LISTED_MAX = 20;
 
 interface Format {
-  /** By what it is recognized, for people. */
+  /** The sign of the format, for people. */
   readonly sign: string;
-  /** The files that hold annotations, or name classes; none where the folder is of another form. */
+  /** The files with annotations or class names; empty if the folder has another format. */
   files(folder: Folder): string[];
   read(folder: Folder, files: readonly string[]): Promise<void>;
 }
@@ -127,7 +127,7 @@ function formOf(folder: Folder, chosen: string, given: string): { format: string
   throw new SvcError("invalid_argument", `${folder.path} is not in the form of ${format}: ${wanted}`);
 }
 
-/** A file by its path from here, or from the folder. */
+/** Resolves a path from the working folder, or else from the dataset's folder. */
 function fileIn(folder: Folder, given: string): string {
   const fromHere = relative(resolve(folder.path), resolve(given));
   const found = folder.find(fromHere, given);

@@ -1,11 +1,11 @@
 /**
- * Images on this computer that are to go into a dataset, with their labels and boxes.
+ * Images on this computer for a dataset, with their labels and boxes.
  *
- * A `.jsonl`, or the `dataset.jsonl` in a folder, tells of them in the published form; of any other folder each folder in it is a
- * label. What is no JPEG or PNG is left out with the reason.
+ * A `.jsonl`, or the `dataset.jsonl` in a folder, describes them in the published form. In any other folder, each
+ * subfolder is a label. Files that are neither JPEG nor PNG are skipped, with the reason.
  *
- * A dataset may come from a stranger. Promises: unless `outside` is told, no file is read that is not in the folder that
- * was named, whatever paths, `..` and links are in there; and nothing is waited for that is no file.
+ * A dataset may come from a stranger. Without `outside`, no file outside the named folder is read, whatever paths, `..`
+ * and links it contains. Pipes and devices are never opened.
  */
 
 import { basename, dirname, isAbsolute, join, relative } from "node:path";
@@ -49,13 +49,13 @@ interface Found {
   readonly capturedMs?: number;
 }
 
-/** The flag with which files elsewhere are taken, too. */
+/** The flag that allows files elsewhere. */
 export const OUTSIDE = "outside";
 
 const LINES = "dataset.jsonl";
-/** Folders within each other that are looked into. */
+/** Limit of nested folders. */
 const DEPTH_MAX = 8;
-/** Of a file, as many tell what it is. */
+/** Length of a file's beginning that suffices to recognize its type. */
 const HEAD_BYTES = 64;
 
 const share = () => number("", { min: 0, max: 1 });
@@ -84,7 +84,7 @@ export async function localImages(
   return await looked((await Promise.all(paths.map((path) => filesIn(desk, path, outside)))).flat(), tags);
 }
 
-/** Those of the files that are images, each with `tags` beside its own labels, and the others. */
+/** The images among the files, each with `tags` added to its own labels, and the other files. */
 export async function looked(
   found: readonly Found[],
   tags: readonly string[],
@@ -117,7 +117,7 @@ export async function looked(
   return { images, skipped };
 }
 
-/** A label stands on a line of its own in many files that are made of it. */
+/** Many files made from labels have a label per line. */
 function checkLabel(path: string, label: string): void {
   if (!hasHidden(label)) return;
   throw new SvcError(
@@ -126,7 +126,7 @@ function checkLabel(path: string, label: string): void {
   );
 }
 
-/** A folder that was named, and whether files elsewhere are taken, too. */
+/** A named folder, and whether files outside it are allowed. */
 interface Within {
   readonly desk: TrainingDesk;
   readonly folder: string;
@@ -158,7 +158,7 @@ async function filesIn(desk: TrainingDesk, path: string, outside: boolean): Prom
   return await inFolder(folder, path, undefined, 0);
 }
 
-/** The files of a folder and the folders in it; of the latter the outermost name is the label. */
+/** The files of a folder and its subfolders; the outermost subfolder's name is the label. */
 async function inFolder(
   root: Within,
   folder: string,
@@ -229,7 +229,7 @@ function decoded<T>(row: Row<T>, line: string, at: string): NonNullable<T> {
   );
 }
 
-/** Paths are from the folder; other exporters write them from where they were started. */
+/** Paths are relative to the folder; other exporters write them relative to their own working folder. */
 async function imageFile({ desk, folder, takes }: Within, path: string, at: string): Promise<string> {
   const data = path.lastIndexOf("data/");
   const places = [
@@ -253,7 +253,7 @@ async function imageFile({ desk, folder, takes }: Within, path: string, at: stri
   throw new SvcError("not_found", `${at}: there is no image ${places[0]}`);
 }
 
-/** `2024-01-02 03:04:05 +0000 UTC`, as Go writes it, and what else JavaScript can read. */
+/** `2024-01-02 03:04:05 +0000 UTC`, Go's form, and every form that JavaScript reads. */
 function instant(written: string | undefined): number | undefined {
   if (written === undefined) return undefined;
   const [, date, time, zone] = /^(\S+) (\S+) ([+-]\d{4})(?: \S+)?$/.exec(written) ?? [];
@@ -272,7 +272,7 @@ async function stat(path: string): Promise<Deno.FileInfo> {
 
 async function look(path: string): Promise<{ mimeType?: string; modifiedMs: number; bytes: number }> {
   const { mtime, isFile, size: bytes } = await stat(path);
-  // Whoever opens a pipe waits for somebody at its other end.
+  // Opening a pipe would wait for its other end.
   if (!isFile) return { modifiedMs: 0, bytes };
   using file = await Deno.open(path);
   const head = new Uint8Array(HEAD_BYTES);

@@ -1,7 +1,7 @@
 /**
- * What a training would say of a dataset, before it is submitted: what is counted, what is left out and why.
+ * The report on a dataset before its training: what counts, what is skipped and why.
  *
- * The rules are those of the control plane itself. Pure.
+ * The rules are the control plane's own. Pure.
  */
 
 import { type BinaryData, BinaryDataSchema } from "../../../proto/gen/data_pb.ts";
@@ -20,9 +20,9 @@ import {
 import { create } from "../../../lib/wire/proto.ts";
 import { table } from "../../table.ts";
 
-/** Fewer images of a label than these teach little. */
+/** A label with fewer images teaches little. */
 const FEW_IMAGES = 10;
-/** Skipped images that are listed one by one. */
+/** Limit of skipped images listed one by one. */
 const LISTED_MAX = 20;
 const PICTURES = ["image/jpeg", "image/png"];
 
@@ -37,20 +37,20 @@ export interface Preflight {
   readonly modelType: string;
   readonly images: number;
   readonly labeled: number;
-  /** Images by label; of object detection those with a box of it. */
+  /** Images by label; for object detection, images with a box of the label. */
   readonly labels: { readonly [label: string]: number };
   readonly skipped: readonly {
     readonly binaryDataId: string;
     readonly fileName: string;
     readonly reason: string;
   }[];
-  /** What stands against training. */
+  /** Reasons against a training. */
   readonly problems: readonly string[];
   readonly warnings: readonly string[];
   readonly ready: boolean;
 }
 
-/** `labels` empty: all that there are. */
+/** An empty `labels` stands for all labels. */
 export function preflight(
   datasetId: string,
   type: ModelType,
@@ -79,12 +79,12 @@ export function preflight(
   };
 }
 
-/** Every label that the images have for a model of this type, in the order of the alphabet. */
+/** Every label of the images for a model of this type, sorted. */
 export function labelsIn(type: ModelType, images: readonly DatasetImage[]): string[] {
   return [...new Set(images.flatMap((image) => labelsOf(KINDS[type]!, image)))].sort();
 }
 
-/** What people are told of it. */
+/** The report for people. */
 export function describePreflight(
   { images, labeled, labels, skipped, problems, warnings, ready }: Preflight,
 ): string[] {
@@ -101,7 +101,7 @@ export function describePreflight(
   ];
 }
 
-/** An image of a dataset from what the data store tells of it. */
+/** An image of a dataset, from the data store's answer. */
 export function imageOf(data: BinaryData = create(BinaryDataSchema)): DatasetImage {
   const { metadata } = data;
   const from = metadata?.captureMetadata;

@@ -1,5 +1,5 @@
 /**
- * Images on their way to the control plane and from there: one with all that is known of it, and many at once.
+ * Transfers images to and from the control plane: one with all its facts, and many at once.
  */
 
 import { DataType, type StreamingDataCaptureUploadRequestSchema } from "../../../proto/gen/datasync_pb.ts";
@@ -11,7 +11,7 @@ import type { LocalImage, Skipped } from "./local_images.ts";
 import type { Flag } from "../../flags.ts";
 import type { Services, TrainingDesk } from "../desk.ts";
 
-/** Flags of a command that uploads images: what holds for all of them. */
+/** The flags of commands that upload images, which apply to every image. */
 export const OF_ALL_IMAGES = [
   { name: "tags", type: "list", default: [], value: "LABEL", help: "Labels of all of these images." },
   { name: "labels", type: "list", default: [], value: "LABEL", help: "The same as --tags." },
@@ -24,19 +24,19 @@ export const OF_ALL_IMAGES = [
   },
 ] as const satisfies readonly Flag[];
 
-/** For one image. */
+/** Time limit for one image. */
 export const TRANSFER_MS = 5 * 60 * 1000;
 export const EXTENSIONS: { readonly [mimeType: string]: string } = {
   "image/jpeg": ".jpg",
   "image/png": ".png",
 };
-/** Images on their way at the same time. */
+/** Number of parallel transfers. */
 const PARALLEL = 4;
 const CHUNK_BYTES = 256 * 1024;
 
-/** Where an image is said to come from, and whose it is. */
+/** The origin and owner that an upload states. */
 interface Destination {
-  /** Empty where it comes from no machine; then the dataset or the organization tells whose it is. */
+  /** Empty for an image from no machine; the dataset or the organization then gives the owner. */
   readonly partId: string;
   readonly datasetId?: string;
   readonly organizationId?: string;
@@ -44,7 +44,7 @@ interface Destination {
 
 type Packet = MessageInitShape<typeof StreamingDataCaptureUploadRequestSchema>;
 
-/** One image with all that is known of it; gives its id. The same file again is the same image there. */
+/** Uploads one image with all its facts; returns its id. The same file has the same id there. */
 export async function upload(
   desk: TrainingDesk,
   { dataSync }: Services,
@@ -87,8 +87,8 @@ export async function upload(
 }
 
 /**
- * Works on a few at a time and tells how far it is; the answers are in the order of the items. When one fails, those
- * under way are finished, and no other is begun.
+ * Processes a few items at a time and shows progress; the answers have the items' order. After a failure, it finishes
+ * the started items and begins no others.
  */
 export async function eachOf<T, R>(
   desk: TrainingDesk,

@@ -1,7 +1,8 @@
 /**
  * COCO: a JSON file that lists images, categories and annotations with boxes in pixels, and folders of images.
  *
- * A crowd (`iscrowd`) is no single thing, and is left out. An annotation without a box or a mask is a label of its image.
+ * A crowd (`iscrowd`) is not a single thing, and is skipped. An annotation without a box or a mask is a label of its
+ * image.
  */
 
 import { messageOf, SvcError } from "../../../lib/base/error.ts";
@@ -15,7 +16,7 @@ interface Image extends Size {
   readonly annotations: Annotations;
 }
 
-/** The files that list instances, as they are usually named, or else the only JSON file where such files are. */
+/** The files that list instances, by their usual names, or else the only JSON file at their usual place. */
 export function cocoFiles(folder: Folder): string[] {
   const usual = folder.named(/(^|\/)(instances[^/]*|_annotations\.coco)\.json$/i);
   if (usual.length > 0) return usual;
@@ -104,7 +105,7 @@ function imagesOf(images: readonly unknown[]): Map<unknown, Image> {
   return byId;
 }
 
-/** Boxes stay in pixels until the size of the image is known; gives what is to be warned of. */
+/** Boxes stay in pixels until the size of the image is known; returns the warning. */
 function annotate(
   { annotations, width, height }: Image,
   one: Record<string, unknown>,
@@ -143,7 +144,7 @@ async function place(
 ): Promise<void> {
   const beside = folderOf(file);
   const above = folderOf(beside);
-  // `instances_val2017.json` tells of `val2017/`.
+  // `instances_val2017.json` describes `val2017/`.
   const split = stemOf(file).replace(/^instances_?/i, "");
   const folders = [beside, above, "", path(above, split), path(beside, split), path(above, "images")];
   const inImages = [path(beside, "images"), path(above, "images", split), "images"];

@@ -1,10 +1,10 @@
 /**
- * A folder with annotated images that somebody else has made, and what was found in it.
+ * A folder of annotated images from another tool, and its content.
  *
- * Owns the limits. Promises: what annotations name is looked up in the list of the folder's own files, so that nothing
- * outside of it is ever read, whatever paths and links are in there; nothing is waited for that is no file.
+ * Owns the limits. Names in annotations are looked up in the list of the folder's own files, so that no file outside is
+ * read, whatever paths and links the folder contains. Pipes and devices are never opened.
  *
- * The room owns the forms in which other tools leave annotated images: each is a file that reads its own.
+ * The room owns the formats in which other tools store annotated images: a file per format reads it.
  */
 
 import { join, normalize } from "node:path";
@@ -14,23 +14,23 @@ import { imageSize } from "../../../lib/geometry/image/image.ts";
 import type { Skipped } from "../data/local_images.ts";
 
 const FILES_MAX = 400_000;
-/** Folders within each other that are looked into. */
+/** Limit of nested folders. */
 const DEPTH_MAX = 8;
 const IMAGES_MAX = 100_000;
-/** Of one image. */
+/** Limit of an image's boxes. */
 const BOXES_MAX = 1_000;
-/** Of an image, as much tells its size: what cameras write before it takes up to a few hundred kilobytes. */
+/** Length of an image's beginning that gives its size: cameras write up to a few hundred kilobytes before it. */
 const HEAD_BYTES = 512 * 1024;
-/** Problems that are kept to be told; the others are counted. */
+/** Limit of stored problems; further ones are only counted. */
 const TOLD_MAX = 1_000;
-/** Sides of a box may be as much outside of the image without a word: numbers have been rounded. */
+/** Tolerance for boxes that reach out of the image, because numbers have been rounded. */
 const ROUNDING = 0.002;
-/** Images whose shape differs by less have been made larger or smaller, and boxes fit them. */
+/** Images with less difference in shape were scaled, and boxes fit them. */
 const SHAPE_SHARE = 0.02;
 
 const IMAGE = /\.(jpe?g|png)$/i;
 
-/** Problems by the file that they are in. */
+/** Problems by file. */
 export class Problems {
   readonly all: Skipped[] = [];
   count = 0;
@@ -46,7 +46,7 @@ export interface Size {
   readonly height: number;
 }
 
-/** The sides of a box as shares of the image, not yet checked. */
+/** The sides of a box as fractions of the image, not yet checked. */
 export interface Sides {
   readonly xMin: number;
   readonly yMin: number;
@@ -60,18 +60,18 @@ export interface Annotated {
   readonly boxes: readonly Omit<LabelBox, "id">[];
 }
 
-/** What annotations say of one image, as it is put together. */
+/** The annotations of one image, collected step by step. */
 export class Annotations {
   readonly boxes: Omit<LabelBox, "id">[] = [];
   readonly labels = new Set<string>();
-  /** Why the image is left out: one with half of its annotations would teach that the other things are not there. */
+  /** Why the image is skipped: an image with half of its annotations would teach that the other objects are absent. */
   fault: string | undefined;
 
   spoil(fault: string): undefined {
     this.fault ??= fault;
   }
 
-  /** Takes a box, cut to the image where it reaches out of it; gives what is to be warned of. */
+  /** Adds a box, clipped to the image; returns the warning. */
   addBox(label: string, { xMin, yMin, xMax, yMax }: Sides, confidence?: number): string | undefined {
     if (![xMin, yMin, xMax, yMax].every(Number.isFinite)) {
       return this.spoil(`a box "${label}" has sides that are no numbers: mend or remove it`);
@@ -97,7 +97,7 @@ export class Folder {
 
   private constructor(
     readonly path: string,
-    /** Paths from the folder, with `/` between their parts. */
+    /** Paths relative to the folder, with `/` as separator. */
     readonly files: ReadonlySet<string>,
   ) {}
 
@@ -114,7 +114,7 @@ export class Folder {
     return folder;
   }
 
-  /** Where a file of the folder is on this computer. */
+  /** The path of one of the folder's files on this computer. */
   at(name: string): string {
     return join(this.path, name);
   }
@@ -129,7 +129,7 @@ export class Folder {
     return undefined;
   }
 
-  /** Those in a folder of it, or all; sorted. */
+  /** The files whose paths match the pattern, sorted. */
   named(pattern: RegExp): string[] {
     return [...this.files].filter((name) => pattern.test(name)).sort();
   }
@@ -138,7 +138,7 @@ export class Folder {
     return this.named(IMAGE);
   }
 
-  /** A text of the folder. Throws what is wrong with it, without its name. */
+  /** The text of one of the folder's files. Throws the problem, without the file's name. */
   async text(name: string, bytesMax: number): Promise<string> {
     const path = this.at(name);
     const { size, isFile } = await Deno.lstat(path);
@@ -155,7 +155,7 @@ export class Folder {
     }
   }
 
-  /** Takes an image with what is said of it, or tells why not. */
+  /** Adds an image with its annotations, or records why not. */
   add(name: string, { boxes, labels, fault }: Annotations): void {
     const path = this.at(name);
     if (fault !== undefined) return this.leftOut.add(path, fault);
@@ -168,7 +168,7 @@ export class Folder {
     this.images.set(name, { path, boxes, labels: [...labels].map((label) => ({ label })) });
   }
 
-  /** Why a name is none of the folder's images. */
+  /** Why a name is not one of the folder's images. */
   missing(name: string): string {
     const plain = normalize(name.replaceAll("\\", "/"));
     const leaves = /^([/\\]|[A-Za-z]:|\.\.([/\\]|$))/.test(plain);
@@ -177,7 +177,7 @@ export class Folder {
       : `there is no image "${name}" in ${this.path}: add it, or remove what is said of it`;
   }
 
-  /** Why boxes in pixels of an image of this size do not fit the file, if they do not. */
+  /** Why boxes in pixels of an image of this size do not fit the file; `undefined` if they do. */
   async misfit(name: string, { width, height }: Size): Promise<string | undefined> {
     const real = await this.sizeOf(name);
     if (!real || Math.abs(real.width * height / (real.height * width) - 1) <= SHAPE_SHARE) return undefined;
@@ -185,7 +185,7 @@ export class Folder {
     return `${found}: has it been turned or replaced?`;
   }
 
-  /** Width and height of an image as its own first bytes tell; `undefined` where they do not. */
+  /** Width and height of an image from its first bytes; `undefined` if they do not give them. */
   async sizeOf(name: string): Promise<Size | undefined> {
     try {
       using file = await Deno.open(this.at(name));
@@ -196,13 +196,13 @@ export class Folder {
       }
       return imageSize(head.subarray(0, length));
     } catch {
-      // What is no image is told of later, by all forms alike.
+      // All formats report files that are no images later, in the same way.
       return undefined;
     }
   }
 }
 
-/** Regular files alone: what links lead to may be anywhere. */
+/** Lists regular files only: links may lead anywhere. */
 async function list(
   root: string,
   below: string,
@@ -240,12 +240,12 @@ export function stemOf(name: string): string {
   return name.slice(name.lastIndexOf("/") + 1).replace(/\.[^.]*$/, "");
 }
 
-/** The folder that a file is in, empty for the outermost one. */
+/** The folder of a file, empty for the outermost one. */
 export function folderOf(name: string): string {
   return name.slice(0, Math.max(0, name.lastIndexOf("/")));
 }
 
-/** Parts of a path, those that are empty left out. */
+/** Joins the parts of a path, without empty parts. */
 export function path(...parts: readonly string[]): string {
   return parts.filter((part) => part !== "").join("/");
 }

@@ -48,7 +48,7 @@ async function readFile(folder: Folder, file: string): Promise<void> {
   folder.add(image, annotations);
 }
 
-/** The image that the file names, or that has its name, in the folders where it may be. */
+/** The image that the file names, or an image of the file's name, in the usual folders. */
 function imageOf(folder: Folder, file: string, named: string): string | undefined {
   const beside = folderOf(file);
   const above = beside.replace(/(^|\/)Annotations(\/.*)?$/i, "");
@@ -78,7 +78,7 @@ async function sizeIn(
   return told;
 }
 
-/** Gives what is to be warned of. */
+/** Returns the warning. */
 function annotate(
   annotations: Annotations,
   object: Element,
@@ -93,7 +93,7 @@ function annotate(
     const text = textIn(box, name) ?? "";
     return text === "" ? NaN : Number(text);
   };
-  // Who counts from 0 means the same first pixel.
+  // Files that count from 0 mean the same first pixel.
   const first = (name: string) => side(name) > 0 ? side(name) - 1 : side(name);
   const sides = {
     xMin: first("xmin") / width,

@@ -1,9 +1,9 @@
 /**
- * YOLO: names of classes in `data.yaml` or `classes.txt`, and for each image a text with a line for each thing in it:
- * the number of its class, then the middle, width and height of its box as shares of the image.
+ * YOLO: names of classes in `data.yaml` or `classes.txt`, and for each image a text with a line per object: the number
+ * of its class, then the middle, width and height of its box as fractions of the image.
  *
- * A line of more numbers is an outline, about which the box is drawn. Splits (train, val) are put together. An image
- * without a text shows nothing.
+ * A line with more numbers is an outline, whose bounding box counts. Splits (train, val) are merged. An image without a
+ * text shows no object.
  */
 
 import { messageOf, SvcError } from "../../../lib/base/error.ts";
@@ -45,7 +45,7 @@ export async function readYolo(folder: Folder, file: string): Promise<void> {
   }
 }
 
-/** Where the text of an image may be: in `labels` instead of `images`, or beside it. */
+/** The possible places of an image's text: in `labels` instead of `images`, or beside it. */
 function textsOf(name: string): string[] {
   const text = `${stemOf(name)}.txt`;
   const parts = folderOf(name).split("/");
@@ -90,7 +90,7 @@ async function readText(
   }
 }
 
-/** Gives what is to be warned of. */
+/** Returns the warning. */
 function readLine(line: string, classes: readonly string[], annotations: Annotations): string | undefined {
   const [number, ...words] = line.trim().split(/\s+/);
   const values = words.map((word) => /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(word) ? Number(word) : NaN);

@@ -1,13 +1,13 @@
 /**
- * The names of classes in a `data.yaml`: a list or a map under the key `names`, in the ways in which such files write
- * them. Everything else in the file is passed over. Pure.
+ * The names of classes in a `data.yaml`: a list or a map under the key `names`, in the usual forms of such files. The
+ * rest of the file is skipped. Pure.
  */
 
 import { SvcError } from "../../../lib/base/error.ts";
 
 const CLASSES_MAX = 10_000;
 
-/** Names by the number of their class. Throws `invalid_argument` where there are none that can be read. */
+/** Names by the number of their class. Throws `invalid_argument` if there are none. */
 export function namesIn(yaml: string): string[] {
   const lines = yaml.split(/\r?\n/);
   const at = lines.findIndex((line) => /^names\s*:/.test(line));
@@ -28,7 +28,7 @@ export function namesIn(yaml: string): string[] {
 }
 
 interface Entry {
-  /** The class's number, where it is written. */
+  /** The class's number, if written. */
   readonly key?: string;
   readonly name: string;
 }
@@ -85,7 +85,7 @@ function scalar(written: string): string {
   return written;
 }
 
-/** A comment begins with a `#` at the start or behind a space, outside of quotes. */
+/** A comment begins with a `#` at the start or after a space, outside quotes. */
 function withoutComment(line: string): string {
   let quote = "";
   for (let at = 0; at < line.length; at++) {

@@ -1,5 +1,5 @@
 /**
- * The folder of a training script: whether it has what the contract wants, and the archive that is made of it.
+ * The folder of a training script: checked against the contract, and packed into an archive.
  */
 
 import { join } from "node:path";
@@ -7,10 +7,10 @@ import type { ReadFiles } from "../../../lib/base/files/files.ts";
 import { type ArchiveFile, packed, unpacked } from "../../../lib/base/files/archive.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 
-/** How a script says how it is installed; one of these. */
+/** The files that install a script; it has one of these. */
 const SETUP = ["setup.py", "pyproject.toml"];
 const TRAINING = "model/training.py";
-/** What tools leave behind is no part of a script. */
+/** Leftovers of tools, which are not part of a script. */
 const LEFT_OUT = /^(?:\..*|__pycache__|node_modules|venv|build|dist|.*\.(?:pyc|egg-info))$/;
 const FILES_MAX = 10_000;
 const BYTES_MAX = 1024 ** 3;
@@ -23,7 +23,7 @@ export interface ScriptArchive {
   readonly bytes: AsyncIterable<Uint8Array>;
 }
 
-/** A folder, packed, or a `.tar.gz` as it is. Throws `invalid_argument` where it is no training script. */
+/** A packed folder, or a `.tar.gz` unchanged. Throws `invalid_argument` if it is no training script. */
 export async function scriptArchive(disk: ReadFiles, path: string): Promise<ScriptArchive> {
   const found = await disk.stat(path);
   if (!found) throw new SvcError("not_found", `cannot read "${path}": it does not exist`);

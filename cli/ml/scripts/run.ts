@@ -1,5 +1,5 @@
 /**
- * A training script run on this computer, by what runs the scripts of the control plane, on images that are here.
+ * Runs a training script on this computer, with the control plane's own executor, on local images.
  */
 
 import { dirname, isAbsolute, join, relative } from "node:path";
@@ -13,9 +13,9 @@ import { type LocalImage, localImages } from "../data/local_images.ts";
 import { scriptArchive } from "./folder.ts";
 import type { TrainingDesk } from "../desk.ts";
 
-/** What a script leaves there is for itself. */
+/** The script's scratch folder; its content is not a result. */
 const SCRATCH = "tmp";
-/** What stands for the content of the script; those of images are their paths. */
+/** Stands for the content of the script; contents of images are their paths. */
 const SCRIPT = "script";
 
 /** People can trust their own script. */
@@ -25,19 +25,19 @@ export interface LocalRun {
   /** A folder or a `.tar.gz`. */
   readonly script: string;
   readonly datasetRoot: string;
-  /** From the folder of the dataset; empty where that has no such file. */
+  /** From the folder of the dataset; empty if the dataset has no such file. */
   readonly datasetFile: string;
   readonly output: string;
   readonly arguments: { readonly [key: string]: string };
-  /** `python:3.11`; empty for what the control plane would take. */
+  /** `python:3.11`; empty for the control plane's default. */
   readonly container: string;
 }
 
-/** Gives the files that the script has left. Throws where the control plane would call the job failed. */
+/** Returns the files that the script has written. Throws if the control plane would call the job failed. */
 export async function testLocal(desk: TrainingDesk, run: LocalRun): Promise<string[]> {
   const { host, clock, signal } = desk;
   await scriptArchive(host, run.script);
-  // None of them leaves this computer.
+  // The dataset stays on this computer.
   const dataset = await datasetPath(desk, run);
   const { images, skipped } = await localImages(desk, [dataset], [], { outside: true });
   for (const { path, reason } of skipped) desk.note(`left out ${path}: ${reason}`);
@@ -70,7 +70,7 @@ export async function testLocal(desk: TrainingDesk, run: LocalRun): Promise<stri
       const target = join(run.output, file);
       await host.makeFolder(dirname(target));
       const left = join(output, file);
-      // What its script made executable stays so.
+      // Keeps the executable bit that the script has set.
       await host.copyFile(left, target, { mode: (await host.stat(left))?.mode || undefined });
     }
     return files;
@@ -79,7 +79,7 @@ export async function testLocal(desk: TrainingDesk, run: LocalRun): Promise<stri
   }
 }
 
-/** The file of lines, or a folder where there is none. */
+/** The file of lines, or a folder if there is none. */
 async function datasetPath(desk: TrainingDesk, { datasetRoot, datasetFile }: LocalRun): Promise<string> {
   const file = join(datasetRoot, datasetFile);
   if (isAbsolute(datasetFile) || relative(datasetRoot, file).startsWith("..")) {

@@ -1,8 +1,8 @@
 /**
- * The commands on training scripts: packed and uploaded, and run here as the control plane would run them.
+ * The commands on training scripts: uploading them, and running them here as the control plane would.
  *
- * A script is a folder with `setup.py` (or `pyproject.toml`) and `model/training.py`; what it is for and how it is
- * called is the published contract.
+ * A script is a folder with `setup.py` (or `pyproject.toml`) and `model/training.py`; its purpose and its arguments are
+ * the published contract.
  *
  * The room owns training scripts on this computer: packing, uploading and trial runs.
  */
@@ -33,7 +33,7 @@ const CHUNK_BYTES = 256 * 1024;
 const UPLOAD_MS = 10 * 60 * 1000;
 const VISIBILITIES = ["private", "public", "public-unlisted"];
 
-/** What tells of a script, and of what it makes. */
+/** The description of a script, and of its models. */
 export const SCRIPT_FLAGS = [
   {
     name: "script-name",
@@ -168,7 +168,7 @@ export const SCRIPT_COMMANDS: readonly Command[] = [
   ),
 ];
 
-/** Uploads a script under a name of the organization; gives what it is found by. */
+/** Uploads a script under a name of the organization; returns its id. */
 export async function uploadScript(
   desk: TrainingDesk,
   organizationId: string,
@@ -209,12 +209,12 @@ export async function uploadScript(
   return { id: `${organizationId}:${name}`, version };
 }
 
-/** What a script is called where nobody says: as its folder or archive. */
+/** The default name of a script: that of its folder or archive. */
 export function scriptNameOf({ host }: TrainingDesk, path: string): string {
   return packageName(basename(resolve(host.cwd(), path)).replace(/\.(?:tar\.gz|tgz)$/i, ""), "script");
 }
 
-/** Takes back a version that has just been uploaded; where that fails, tells so. */
+/** Removes a version that was just uploaded; reports a failure to do so. */
 export async function removeScript(desk: TrainingDesk, id: string, version: string): Promise<void> {
   const { packages } = await desk.services();
   try {
@@ -225,7 +225,7 @@ export async function removeScript(desk: TrainingDesk, id: string, version: stri
   }
 }
 
-/** The name of a script of one's own organization. */
+/** The name of a script of your own organization. */
 function ownName(script: string, organizationId: string): string {
   const [name, owner = organizationId] = script.split(":").reverse();
   if (owner === organizationId && name !== "") return name;
@@ -233,7 +233,7 @@ function ownName(script: string, organizationId: string): string {
   throw new SvcError("invalid_argument", `--script-name: ${problem}, wanted a name for one of your own`);
 }
 
-/** Who may use a script and what they are told of it, as its metadata says it. */
+/** A script's visibility and description, in its metadata's form. */
 function audience(visibility: string, description: string): { [key: string]: string } {
   const word = visibility.toLowerCase().replaceAll("_", "-");
   if (word !== "" && !VISIBILITIES.includes(word)) {

@@ -1,4 +1,6 @@
-/** `module new`: a folder with a module that runs, in Deno and in Node. */
+/**
+ * `module new`: creates a folder with a working module, for Deno and for Node.
+ */
 
 import { SvcError } from "../../../lib/base/error.ts";
 import type { Host } from "../../../lib/base/host.ts";
@@ -8,7 +10,7 @@ import { MODULE_PACKAGE } from "../../version.ts";
 import type { World } from "./program.ts";
 import { LANGUAGES, moduleFiles } from "./template.ts";
 
-/** Part of the names of its models, where nothing else may be. */
+/** The name becomes part of its models' names, whose letters are limited. */
 const NAME = /^[a-zA-Z][\w-]{0,59}$/;
 
 const PACKAGE_FILES = ["mod.js", "mod.d.ts", "package.json", "LICENSE"];
@@ -73,7 +75,7 @@ async function make(host: Host, folder: string, name: string, extension: string)
   }
 }
 
-/** The library, as the build has left it. */
+/** The library, from the build. */
 async function libraryFiles(host: Host): Promise<[name: string, text: string][]> {
   const made = new URL(`../../../${MODULE_PACKAGE}/`, import.meta.url);
   return await Promise.all(PACKAGE_FILES.map(async (file): Promise<[string, string]> => {

@@ -1,10 +1,10 @@
 /**
- * `svc-server module`: makes modules.
+ * `svc-server module`: creates modules.
  *
- * Owns the table of its commands. Promises: results go to standard output, for people or with --json as one value; a
- * command that fails says why on standard error and exits with 1.
+ * Owns the table of its commands. Results go to standard output, for people or with --json as one value. A failing
+ * command gives the reason on standard error and exits with 1.
  *
- * The room owns the commands of svc-server for those who write modules.
+ * The room owns the commands of svc-server for authors of modules.
  */
 
 import type { Host } from "../../../lib/base/host.ts";
@@ -34,7 +34,7 @@ const PROGRAM: CommandProgram<World> = {
   ],
 };
 
-/** Runs what `args`, the words after `module`, say; gives the exit code. */
+/** Runs the command in `args`, the words after `module`; returns the exit code. */
 export async function runModule(args: readonly string[], host: Host): Promise<number> {
   return await runCommand(PROGRAM, args, { host });
 }

@@ -1,4 +1,6 @@
-/** The files of a new module. What they say is for those who have never seen one. */
+/**
+ * The files of a new module. Their comments are for people who have never seen a module.
+ */
 
 /** The extension of each language's files. */
 export const LANGUAGES: { readonly [language: string]: string | undefined } = {
@@ -6,7 +8,7 @@ export const LANGUAGES: { readonly [language: string]: string | undefined } = {
   javascript: "js",
 };
 
-/** The files by their names, but for those of the library. */
+/** The files by name, except those of the library. */
 export function moduleFiles(name: string, extension: string): Record<string, string> {
   const model = `example:${name}:sensor`;
   const meta = {

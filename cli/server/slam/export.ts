@@ -1,4 +1,6 @@
-/** `slam map export` and `slam map picture`: a map as the files of other programs, and as a picture for people. */
+/**
+ * `slam map export` and `slam map picture`: exports a map for other programs, and draws it for people.
+ */
 
 import { basename } from "node:path";
 import { SvcError } from "../../../lib/base/error.ts";
@@ -39,7 +41,7 @@ export const PICTURE: Command<World> = {
   },
 };
 
-/** By its ending, how a file is written; gives the paths of what was written. */
+/** The writer of each file extension; it returns the paths of the written files. */
 const FORMS = {
   ".png": (host: Host, path: string, picture: MapPicture) => writePng(host, path, picture),
   ".pcd": async (host: Host, path: string, picture: MapPicture) => {
@@ -66,7 +68,7 @@ function wrongForm(path: string, wanted: string): SvcError {
   return new SvcError("invalid_argument", `"${path}" is a file of an unknown kind, wanted ${wanted}`);
 }
 
-/** Throws `failed_precondition` for a map without anything known. */
+/** Throws `failed_precondition` for an empty map. */
 function pictureOf({ submaps }: MapState, path: string): MapPicture {
   const picture = paintMap(submaps);
   if (picture.width > 0) return picture;

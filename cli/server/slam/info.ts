@@ -1,5 +1,6 @@
 /**
- * `slam pbstream info`: what is in a map file. It is read message by message, so a map of any size needs little memory.
+ * `slam pbstream info`: describes a map file. It reads message by message, so that a map of any size needs little
+ * memory.
  */
 
 import { secondsOf } from "../../../lib/slam/map_state.ts";
@@ -9,7 +10,7 @@ import type { Command } from "../../command.ts";
 import { facts, lengthText, printResult } from "../../table.ts";
 import type { World } from "./program.ts";
 
-/** What is in one trajectory of a file. */
+/** The content of one trajectory of a file. */
 interface TrajectoryInfo {
   readonly trajectory: number;
   readonly sensors: readonly string[];

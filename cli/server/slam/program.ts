@@ -1,10 +1,10 @@
 /**
- * `svc-server slam`: makes maps of recordings, and looks at maps.
+ * `svc-server slam`: makes maps from recordings, and inspects maps.
  *
- * Owns the table of its commands. Promises: results go to standard output, for people or with --json as one value; a
- * command that fails says why on standard error and exits with 1.
+ * Owns the table of its commands. Results go to standard output, for people or with --json as one value. A failing
+ * command gives the reason on standard error and exits with 1.
  *
- * The room owns the commands of svc-server that work on maps and recordings, without a machine.
+ * The room owns the commands of svc-server on maps and recordings, without a machine.
  */
 
 import type { Host } from "../../../lib/base/host.ts";
@@ -36,7 +36,7 @@ const PROGRAM: CommandProgram<World> = {
   ],
 };
 
-/** Runs what `args`, the words after `slam`, say; gives the exit code. */
+/** Runs the command in `args`, the words after `slam`; returns the exit code. */
 export async function runSlam(args: readonly string[], host: Host): Promise<number> {
   return await runCommand(PROGRAM, args, { host });
 }

@@ -1,4 +1,6 @@
-/** `slam run` and `slam evaluate`: a map from a recording, and how well it holds against measured relations. */
+/**
+ * `slam run` and `slam evaluate`: makes a map from a recording, and scores it against measured relations.
+ */
 
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { messageOf, SvcError } from "../../../lib/base/error.ts";
@@ -22,7 +24,7 @@ import type { Flag, Values } from "../../flags.ts";
 import { facts, lengthText, printResult } from "../../table.ts";
 import type { World } from "./program.ts";
 
-/** How often the progress is told: on a terminal, and elsewhere. */
+/** Interval of the progress: on a terminal, and elsewhere. */
 const DRAWN_MS = 200;
 const TOLD_MS = 10_000;
 
@@ -104,7 +106,7 @@ async function relationsIn(host: Host, path: string): Promise<readonly Relation[
   }
 }
 
-/** Tells now and then how far a run is, and how long it still takes. */
+/** Shows the progress of a run and its remaining time. */
 function progress(host: Host, clock: SystemClock): (done: number, total: number) => void {
   const began = clock.monotonicMs();
   const everyMs = host.coloured() ? DRAWN_MS : TOLD_MS;
