@@ -16,9 +16,10 @@ import { LoopSearch } from "./global/loop_search.ts";
 import type { Closure, MapNode, MapSubmap } from "./global/map_parts.ts";
 import { stateOf } from "./global/map_saving.ts";
 import { type FoundPlace, PlaceSearch } from "./global/place_search.ts";
-import { type GraphEdge, PoseGraph, type Robustness } from "./global/pose_graph.ts";
+import { type BareDirection, type GraphEdge, PoseGraph, type Robustness } from "./global/pose_graph.ts";
 import { outdated } from "./global/trimming.ts";
 import { type Insertion, LocalMapper, type LocalResult } from "./local/local_mapper.ts";
+import type { Barest } from "./local/scan_motion.ts";
 import type { Submap } from "./local/submaps.ts";
 import { between2d, compose2d, IDENTITY_2D, inverse2d, type Pose2d } from "./pose2d.ts";
 import { ReadingHistory } from "./reading_history.ts";
@@ -28,6 +29,9 @@ import { isTime, isUsableImu, isUsableOdometry } from "./usable.ts";
 const CHAIN = { translationWeight: 1 / 0.01, rotationWeight: 1 / 0.003 };
 const INTRA = { translationWeight: 1 / 0.3, rotationWeight: 1 / 0.06 };
 const INTER = { translationWeight: 1 / 0.03, rotationWeight: 1 / 0.006 };
+/** Where fewer points than these say something of a direction, poses are less certain in it, down to a share. */
+const BARE_POINTS = 30;
+const BARE_SHARE_MIN = 0.1;
 
 /** A closure so far off moves the map, and is worth an optimisation at once. */
 const OFF_M = 0.15;
@@ -92,6 +96,9 @@ export class Mapper implements Mapping {
   #nodesSince = 0;
   #closuresSince = 0;
   #isOff = false;
+  /** An optimisation that has begun, piece by piece. */
+  #optimizing: Generator<void, void> | undefined;
+  #isFinishing = false;
 
   constructor(private readonly start: MapperStart) {
     const { mode, map, options } = start;
@@ -170,7 +177,10 @@ export class Mapper implements Mapping {
     return compose2d(this.#graph.pose(node.variable), between2d(node.localPose, local));
   }
 
-  #addNode({ timeS, pose, score }: LocalResult, { submaps, gravityAlignment, points }: Insertion): void {
+  #addNode(
+    { timeS, pose, score, barest }: LocalResult,
+    { submaps, gravityAlignment, points }: Insertion,
+  ): void {
     const previous = this.#previous;
     const globalPose = this.#toMap(pose);
     if (previous) {
@@ -188,6 +198,7 @@ export class Mapper implements Mapping {
       points,
       variable: this.#graph.addPose(globalPose, false),
       pathM: this.#pathM,
+      bare: barest && bareOf(barest, pose),
       submaps: into,
     };
     this.#nodes.push(node);
@@ -209,7 +220,8 @@ export class Mapper implements Mapping {
     }
     if (before?.trajectory !== node.trajectory) return;
     const pose = between2d(before.localPose, node.localPose);
-    this.#graph.addEdge({ from: before.variable, to: node.variable, pose, ...CHAIN, robust: false });
+    const bare = bareFrom(pose, node);
+    this.#graph.addEdge({ from: before.variable, to: node.variable, pose, ...CHAIN, bare, robust: false });
   }
 
   #addSubmap(submap: Submap): MapSubmap {
@@ -245,6 +257,18 @@ export class Mapper implements Mapping {
   }
 
   work(): boolean {
+    if (this.#optimizing) {
+      if (this.#optimizing.next().done) this.#optimizing = undefined;
+      return true;
+    }
+    if (this.#workWaiting()) return true;
+    if (!this.#isFinishing) return false;
+    this.#isFinishing = false;
+    this.#optimizing = this.#finishing();
+    return true;
+  }
+
+  #workWaiting(): boolean {
     if (this.#unplaced !== undefined) return this.#findPlace();
     if (this.start.mode === "localize" && this.#places.prepare(this.#given())) return true;
     const node = this.#waiting.shift();
@@ -256,9 +280,13 @@ export class Mapper implements Mapping {
     const due = optimizeEveryNodes > 0 && this.#unplaced === undefined &&
       this.#nodesSince >= Math.max(optimizeEveryNodes, NEW_SHARE * this.#nodes.length);
     if (!due || (!this.#isOff && this.#closuresSince < CLOSURES_MANY)) return false;
-    this.#optimize(STEPS, "firm");
-    if (this.start.mode === "update") this.#trimOutdated();
+    this.#optimizing = this.#optimizeNow();
     return true;
+  }
+
+  *#optimizeNow(): Generator<void, void> {
+    yield* this.#optimize(STEPS, "firm");
+    if (this.start.mode === "update") this.#trimOutdated();
   }
 
   #waysFrom(submap: MapSubmap): ReadonlyMap<MapSubmap, number> {
@@ -281,7 +309,8 @@ export class Mapper implements Mapping {
 
   #tie(closure: Closure): GraphEdge {
     const { submap, node, pose } = closure;
-    const edge = { from: submap.variable, to: node.variable, pose, ...INTER, robust: true };
+    const bare = bareFrom(pose, node);
+    const edge = { from: submap.variable, to: node.variable, pose, ...INTER, bare, robust: true };
     this.#closures.push(closure);
     this.#search.close(closure);
     this.#graph.addEdge(edge);
@@ -289,24 +318,53 @@ export class Mapper implements Mapping {
     return edge;
   }
 
-  #optimize(steps: number, robustness: Robustness): void {
-    this.#graph.optimize(steps, robustness);
+  /** Moves the map to where it fits best; what is added meanwhile moves with the node before it. */
+  *#optimize(steps: number, robustness: Robustness): Generator<void, void> {
     this.#nodesSince = 0;
     this.#closuresSince = 0;
     this.#isOff = false;
+    const last = this.#previous, before = last && this.#graph.pose(last.variable);
+    const known = new Set<MapNode | MapSubmap>([...this.#nodes, ...this.#submaps]);
+    if (!(yield* this.#graph.optimizing(steps, robustness))) {
+      // The graph has lost poses meanwhile: it is optimised anew.
+      this.#isOff = true;
+      return;
+    }
+    if (last && before) {
+      const shift = compose2d(this.#graph.pose(last.variable), inverse2d(before));
+      this.#shift([...this.#nodes, ...this.#submaps].filter((one) => !known.has(one)), shift);
+    }
+  }
+
+  #shift(parts: Iterable<MapNode | MapSubmap>, shift: Pose2d): void {
+    for (const { variable } of parts) {
+      this.#graph.setPose(variable, compose2d(shift, this.#graph.pose(variable)));
+    }
   }
 
   finish(): void {
+    this.finishLater();
     while (this.work());
+  }
+
+  finishLater(): void {
+    this.#isFinishing = true;
+  }
+
+  /** Looks for all nodes again, and optimises to the end. */
+  *#finishing(): Generator<void, void> {
     if (this.start.options.optimizeEveryNodes === 0 || this.start.mode === "localize") return;
-    this.#optimize(STEPS_FINAL, "firm");
+    yield* this.#optimize(STEPS_FINAL, "firm");
     for (let round = 0; round < ROUNDS_FINAL; round++) {
       const before = this.#closures.length;
-      for (const node of this.#nodes) this.#lookFor(node);
-      this.#optimize(STEPS_FINAL, "firm");
+      for (const node of [...this.#nodes]) {
+        this.#lookFor(node);
+        yield;
+      }
+      yield* this.#optimize(STEPS_FINAL, "firm");
       if (this.#closures.length - before < ROUND_ADDS * before) break;
     }
-    this.#optimize(STEPS_FINAL, "yielding");
+    yield* this.#optimize(STEPS_FINAL, "yielding");
   }
 
   #lookFor(node: MapNode): void {
@@ -368,9 +426,7 @@ export class Mapper implements Mapping {
     const moved = this.#nodes.filter(({ trajectory, index }) => {
       return trajectory === this.#trajectory && index >= this.#unplaced!;
     });
-    for (const one of new Set([...moved, ...moved.flatMap(({ submaps }) => submaps)])) {
-      this.#graph.setPose(one.variable, compose2d(shift, this.#graph.pose(one.variable)));
-    }
+    this.#shift(new Set([...moved, ...moved.flatMap(({ submaps }) => submaps)]), shift);
     this.#unplaced = undefined;
     this.#isDoubted = false;
     this.#usualFit = fit;
@@ -432,4 +488,17 @@ export class Mapper implements Mapping {
     const trajectories = [...this.#loaded, own];
     return stateOf(trajectories, this.#submaps, this.#nodes, this.#closures, this.#graph, INTRA, INTER);
   }
+}
+
+/** With so few points that say anything of a direction, a pose is uncertain in it. */
+function bareOf({ x, y, points }: Barest, pose: Pose2d): BareDirection {
+  return {
+    yaw: Math.atan2(y, x) - pose.yaw,
+    share: Math.max(BARE_SHARE_MIN, Math.min(1, Math.sqrt(points / BARE_POINTS))),
+  };
+}
+
+/** The bare direction of a node, as seen from where it has a pose. */
+function bareFrom({ yaw }: Pose2d, { bare }: MapNode): BareDirection | undefined {
+  return bare && { ...bare, yaw: bare.yaw + yaw };
 }

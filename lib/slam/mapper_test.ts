@@ -1,11 +1,13 @@
 import { assert, assertEquals, assertLess, assertThrows } from "@std/assert";
 import { drifting, drive, RING, viewFrom } from "../../tests/support/floor_plan.ts";
+import { bytesIn } from "../../tests/support/pieces.ts";
 import { readRecording, recordingNames, RECORDINGS } from "../../tests/support/recordings.ts";
 import { replay } from "./evaluation/replay.ts";
 import { scoreRelations } from "./evaluation/relations.ts";
 import { Mapper } from "./mapper.ts";
 import { type OdometryState, ticksOf } from "./map_state.ts";
 import { MAPPER_DEFAULTS } from "./mapping.ts";
+import { mapFile } from "./pbstream/map_file.ts";
 import { between2d, compose2d, inverse2d, type Pose2d } from "./pose2d.ts";
 import { ReadingHistory } from "./reading_history.ts";
 
@@ -18,13 +20,14 @@ function start(): Pose2d[] {
   return Array.from({ length: 12 }, (_, k) => ({ x: 0.9 * ((k / 12) ** 2 - 1), y: 0, yaw: 0 }));
 }
 
-function mapped(poses: readonly Pose2d[], odometry: readonly Pose2d[]): Mapper {
+/** `pieces` of work after each scan: all there is, unless told otherwise. */
+function mapped(poses: readonly Pose2d[], odometry?: readonly Pose2d[], pieces = Infinity): Mapper {
   const mapper = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
   poses.forEach((pose, k) => {
     const timeS = 1000 + 0.2 * k;
-    mapper.addOdometry({ timeS, pose: odometry[k] });
+    if (odometry) mapper.addOdometry({ timeS, pose: odometry[k] });
     mapper.addScan({ timeS, points: viewFrom(RING, pose, { ...VIEW, seed: k }) });
-    while (mapper.work());
+    for (let piece = 0; piece < pieces && mapper.work(); piece++);
   });
   mapper.finish();
   return mapper;
@@ -55,10 +58,39 @@ Deno.test("mapper: twice around a ring of corridors, with odometry that drifts b
   for (const { grid } of submaps) assert(grid.cells.every((one) => one <= 32767));
 });
 
-Deno.test("mapper: the same readings give the same map, to the bit", () => {
-  const poses = drive(WAY.slice(0, 6), 0.2, 0.2);
-  const [first, second] = [1, 2].map(() => mapped(poses, poses).state());
-  assertEquals(first, second);
+for (const withOdometry of [true, false]) {
+  Deno.test(`mapper: the same readings ${withOdometry ? "with" : "without"} odometry give the same file, to the byte`, async () => {
+    const poses = drive(WAY.slice(0, 4), 0.2, 0.2);
+    const fileOf = () =>
+      bytesIn(mapFile(mapped(poses, withOdometry ? poses : undefined).state(), MAPPER_DEFAULTS));
+    assertEquals(await fileOf(), await fileOf());
+  });
+}
+
+Deno.test("mapper: while an optimisation goes on piece by piece, the robot drives on, and its map is as good", () => {
+  const poses = [...start(), ...drive(WAY, 0.15, 0.15)];
+  const odometry = drifting(poses, 0.03, 0.002);
+  const mapper = mapped(poses, odometry, 1);
+  assertLess(worst(mapper, poses), 0.5);
+  assert(mapper.state().constraints.some(({ kind }) => kind === "inter"));
+});
+
+Deno.test("mapper: a given map is optimised by and by, before the robot is found in it", () => {
+  const poses = [...start(), ...drive(WAY.slice(0, 6), 0.2, 0.2)];
+  const map = mapped(poses, drifting(poses, 0.03, 0.002)).state();
+  const bent = map.nodes.map((node, k) => {
+    const { x, y, yaw } = node.globalPose;
+    return { ...node, globalPose: { x: x + 0.002 * k, y, yaw } };
+  });
+  const robot = new Mapper({ mode: "update", options: MAPPER_DEFAULTS, map: { ...map, nodes: bent } });
+  robot.finishLater();
+  let pieces = 0;
+  while (robot.work()) pieces++;
+  assert(pieces > map.nodes.length, "every node is a piece of its own");
+  robot.state().nodes.forEach(({ globalPose: { x, y } }, k) => {
+    const was = map.nodes[k].globalPose;
+    assertLess(Math.hypot(x - was.x, y - was.y), 0.1);
+  });
 });
 
 Deno.test("mapper: a map that is updated grows from where the robot finds itself, and keeps what it had", () => {

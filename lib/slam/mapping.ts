@@ -85,6 +85,8 @@ export interface Mapping {
   work(): boolean;
   /** Does all the work that waits, and optimises to the end. */
   finish(): void;
+  /** The same by and by: `work` does it, piece by piece. */
+  finishLater(): void;
   /** The map as it is; changes later do not reach it. */
   state(): MapState;
 }

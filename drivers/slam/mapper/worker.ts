@@ -54,12 +54,15 @@ class MapperThread {
     const { mode, options, pose } = start;
     const map = start.map && await readMap(pieces(start.map));
     const mapping = new Mapper({ mode, options, map, pose });
-    if (start.optimizeOnStart) mapping.finish();
     if (map && mode === "localize") {
       if (map.submaps.length === 0) throw new SvcError("invalid_argument", "the existing map is empty");
       this.#cloud = mapCloud(paintMap(map.submaps));
     }
     [this.#mapping, this.#start] = [mapping, start];
+    if (start.optimizeOnStart) {
+      mapping.finishLater();
+      this.#workLater(mapping);
+    }
     return {};
   }
 

@@ -6,6 +6,8 @@
  */
 
 const SIZE = 9;
+/** Products of blocks in one piece of work: some milliseconds. */
+const PRODUCTS_A_PIECE = 100_000;
 
 export class BlockCholesky {
   /** Place of each variable in the order of elimination. */
@@ -58,31 +60,51 @@ export class BlockCholesky {
     return this.#values;
   }
 
-  /** Turns the matrix into its factor; false if it is not positive definite. */
-  factor(): boolean {
-    const { count } = this;
-    const rows = this.#rows, starts = this.#starts, slots = this.#slots, values = this.#values;
-    // Columns whose next row below is the column at hand, as linked lists.
-    const heads = new Int32Array(count).fill(-1), nexts = new Int32Array(count);
-    const cursors = starts.slice();
-    for (let column = 0; column < count; column++) {
-      for (let k = starts[column]; k < starts[column + 1]; k++) slots[rows[k]] = SIZE * (count + k);
-      slots[column] = SIZE * column;
-      for (let other = heads[column]; other >= 0;) {
-        const following = nexts[other], from = cursors[other], end = starts[other + 1];
-        const b = SIZE * (count + from);
-        for (let k = from; k < end; k++) subtractProduct(values, slots[rows[k]], SIZE * (count + k), b);
-        cursors[other]++;
-        this.#link(other, heads, nexts, cursors);
-        other = following;
-      }
-      if (!factorDiagonal(values, SIZE * column)) return false;
-      for (let k = starts[column]; k < starts[column + 1]; k++) {
-        divideByFactor(values, SIZE * (count + k), SIZE * column);
-      }
-      this.#link(column, heads, nexts, cursors);
+  /** Turns the matrix into its factor, and yields now and then; false if it is not positive definite. */
+  *factoring(): Generator<void, boolean> {
+    const lists = new ColumnLists(this.#starts);
+    let products = 0;
+    for (let column = 0; column < this.count; column++) {
+      const more = this.#factorColumn(column, lists);
+      if (more < 0) return false;
+      products += more;
+      if (products < PRODUCTS_A_PIECE) continue;
+      products = 0;
+      yield;
     }
     return true;
+  }
+
+  /** How many products it took; less than 0 if the matrix is not positive definite. */
+  #factorColumn(column: number, { heads, nexts, cursors }: ColumnLists): number {
+    const { count } = this;
+    const rows = this.#rows, starts = this.#starts, slots = this.#slots, values = this.#values;
+    let products = 0;
+    for (let k = starts[column]; k < starts[column + 1]; k++) slots[rows[k]] = SIZE * (count + k);
+    slots[column] = SIZE * column;
+    for (let other = heads[column]; other >= 0;) {
+      const following = nexts[other], from = cursors[other], end = starts[other + 1];
+      const b = SIZE * (count + from);
+      for (let k = from; k < end; k++) subtractProduct(values, slots[rows[k]], SIZE * (count + k), b);
+      products += end - from;
+      cursors[other]++;
+      this.#link(other, heads, nexts, cursors);
+      other = following;
+    }
+    if (!factorDiagonal(values, SIZE * column)) return -1;
+    for (let k = starts[column]; k < starts[column + 1]; k++) {
+      divideByFactor(values, SIZE * (count + k), SIZE * column);
+    }
+    this.#link(column, heads, nexts, cursors);
+    return products;
+  }
+
+  /** The same without a pause. */
+  factor(): boolean {
+    const factoring = this.factoring();
+    let one = factoring.next();
+    while (!one.done) one = factoring.next();
+    return one.value;
   }
 
   #link(column: number, heads: Int32Array, nexts: Int32Array, cursors: Int32Array): void {
@@ -128,6 +150,20 @@ export class BlockCholesky {
     for (let v = 0; v < count; v++) {
       right.set(x.subarray(3 * this.#place[v], 3 * this.#place[v] + 3), 3 * v);
     }
+  }
+}
+
+/** Columns whose next row below is the column at hand, as linked lists. */
+class ColumnLists {
+  readonly heads: Int32Array;
+  readonly nexts: Int32Array;
+  /** The next row of each column. */
+  readonly cursors: Int32Array;
+
+  constructor(starts: Int32Array) {
+    this.heads = new Int32Array(starts.length - 1).fill(-1);
+    this.nexts = new Int32Array(starts.length - 1);
+    this.cursors = starts.slice();
   }
 }
 

@@ -1,4 +1,4 @@
-import { assert, assertAlmostEquals, assertLess } from "@std/assert";
+import { assert, assertAlmostEquals, assertEquals, assertLess } from "@std/assert";
 import { randomFrom } from "../../geometry/random.ts";
 import { RING, viewFrom } from "../../../tests/support/floor_plan.ts";
 import { GridInserter, ProbabilityGrid } from "../local/probability_grid.ts";
@@ -70,6 +70,57 @@ Deno.test("PoseGraph: a loop that is closed spreads its error; an edge that is w
   const off = (pose: Pose2d) => Math.hypot(pose.x - truth[39].x, pose.y - truth[39].y);
   assert(off(before) > 0.5);
   assertLess(off(graph.pose(39)), 0.1);
+});
+
+Deno.test("PoseGraph: what a loop is off goes where edges say little, in the direction in which they do", () => {
+  const graph = new PoseGraph();
+  const weights = { translationWeight: 100, rotationWeight: 300, robust: false };
+  for (let k = 0; k <= 10; k++) graph.addPose({ x: 0, y: k, yaw: 1 }, k === 0);
+  const step = between2d({ x: 0, y: 0, yaw: 1 }, { x: 0, y: 1, yaw: 1 });
+  for (let k = 1; k <= 10; k++) {
+    // The way is along y, which is at a right angle to x, and the poses are turned by 1.
+    const bare = k === 4 ? { yaw: Math.PI / 2 - 1, share: 0.05 } : undefined;
+    graph.addEdge({ from: k - 1, to: k, pose: step, ...weights, bare });
+  }
+  const seen = { x: 0.2, y: 11, yaw: 1 };
+  const pose = between2d(graph.pose(0), seen);
+  graph.addEdge({ from: 0, to: 10, pose, translationWeight: 1000, rotationWeight: 1000, robust: false });
+  graph.optimize(50, "firm");
+  assertAlmostEquals(graph.pose(4).y - graph.pose(3).y, 2, 0.05);
+  assertAlmostEquals(graph.pose(8).y - graph.pose(7).y, 1, 0.01);
+  assertAlmostEquals(graph.pose(4).x - graph.pose(3).x, graph.pose(5).x - graph.pose(4).x, 0.03);
+});
+
+Deno.test("PoseGraph: an optimisation in pieces is that without a pause, and moves nothing once poses are removed", () => {
+  const ring = () => {
+    const graph = new PoseGraph();
+    for (let k = 0; k < 30; k++) graph.addPose({ x: k, y: 0, yaw: 0.01 * k }, k === 0);
+    const edge = {
+      pose: { x: 1, y: 0.1, yaw: 0.2 },
+      translationWeight: 10,
+      rotationWeight: 10,
+      robust: false,
+    };
+    for (let k = 1; k < 30; k++) graph.addEdge({ from: k - 1, to: k, ...edge });
+    graph.addEdge({ from: 29, to: 0, ...edge });
+    return graph;
+  };
+  const posesOf = (graph: PoseGraph) => Array.from({ length: 29 }, (_, k) => graph.pose(k));
+  const whole = ring(), inPieces = ring(), disturbed = ring();
+  whole.optimize(5, "firm");
+  const pieces = inPieces.optimizing(5, "firm");
+  assertEquals(pieces.next().done, false);
+  // What comes meanwhile has no part in it.
+  inPieces.addEdge({ ...inPieces.edges[0], from: 0, to: inPieces.addPose({ x: 9, y: 9, yaw: 0 }, false) });
+  let last = pieces.next();
+  while (!last.done) last = pieces.next();
+  assertEquals([last.value, posesOf(inPieces)], [true, posesOf(whole)]);
+  const before = posesOf(disturbed), stopped = disturbed.optimizing(5, "firm");
+  stopped.next();
+  disturbed.removePoses(new Set([29]));
+  let end = stopped.next();
+  while (!end.done) end = stopped.next();
+  assertEquals([end.value, posesOf(disturbed)], [false, before]);
 });
 
 Deno.test("SearchGrid finds a scan metres and half a turn away, and does not find what is not there", () => {

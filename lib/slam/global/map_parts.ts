@@ -5,6 +5,7 @@
 import type { Quaternion } from "../local/gravity.ts";
 import type { Submap } from "../local/submaps.ts";
 import type { Pose2d } from "../pose2d.ts";
+import type { BareDirection } from "./pose_graph.ts";
 
 export interface MapSubmap {
   readonly trajectory: number;
@@ -28,6 +29,8 @@ export interface MapNode {
   readonly points: Float64Array;
   readonly variable: number;
   readonly pathM: number;
+  /** In which direction, as seen from the robot, little told how it moved; undefined: in none, or nobody knows. */
+  readonly bare?: BareDirection;
   /** The submaps that hold its scan, the older first. */
   readonly submaps: readonly MapSubmap[];
 }

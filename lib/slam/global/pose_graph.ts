@@ -14,8 +14,15 @@ export interface GraphEdge {
   /** One over the standard deviations: of metres, and of radians. */
   readonly translationWeight: number;
   readonly rotationWeight: number;
+  /** A direction in the frame of `from` in which translation weighs only a share of that; undefined: none. */
+  readonly bare?: BareDirection;
   /** Whether the edge may be wrong altogether. */
   readonly robust: boolean;
+}
+
+export interface BareDirection {
+  readonly yaw: number;
+  readonly share: number;
 }
 
 /** Beyond so many standard deviations a robust edge pulls no stronger. */
@@ -37,6 +44,7 @@ export class PoseGraph {
   /** Places of removed poses, for new ones. */
   readonly #free: number[] = [];
   #edges: GraphEdge[] = [];
+  #removals = 0;
 
   get edges(): readonly GraphEdge[] {
     return this.#edges;
@@ -56,7 +64,8 @@ export class PoseGraph {
   /** Removes poses and their edges. */
   removePoses(ids: ReadonlySet<number>): void {
     this.dropEdges(({ from, to }) => ids.has(from) || ids.has(to));
-    this.#free.push(...ids);
+    for (const id of ids) this.#free.push(id);
+    this.#removals++;
   }
 
   addEdge(edge: GraphEdge): void {
@@ -81,13 +90,29 @@ export class PoseGraph {
     return between2d(pose, between2d(this.#poses[from], this.#poses[to]));
   }
 
-  /** Moves the poses to where they fit the edges best, in at most so many steps. */
-  optimize(stepsMax: number, robustness: Robustness): void {
+  /**
+   * Moves the poses to where they fit the edges best, in at most so many steps, and yields between pieces of that work.
+   * Poses and edges that are added meanwhile have no part in it. All poses move at the end; none do if some were
+   * removed meanwhile, which `false` tells.
+   */
+  *optimizing(stepsMax: number, robustness: Robustness): Generator<void, boolean> {
+    const removals = this.#removals;
     const problem = new Problem(this.#poses, this.#fixed, this.#edges, robustness);
-    problem.solve(stepsMax);
+    yield* problem.solve(stepsMax);
+    if (removals !== this.#removals) return false;
     problem.poses().forEach((pose, id) => this.#poses[id] = pose);
+    return true;
+  }
+
+  /** The same without a pause. */
+  optimize(stepsMax: number, robustness: Robustness): void {
+    for (const _ of this.optimizing(stepsMax, robustness));
   }
 }
+
+const ALL_ALIKE: BareDirection = { yaw: 0, share: 1 };
+/** Numbers of an edge in `#measured`. */
+const MEASURED = 8;
 
 /** One optimisation: everything in flat arrays. */
 class Problem {
@@ -97,7 +122,10 @@ class Problem {
   readonly #count: number;
   /** from, to. */
   readonly #ends: Int32Array;
-  /** x, y, yaw, translation weight, rotation weight. */
+  /**
+   * x, y, yaw; the weights of translation in a direction and across it, and of rotation; the cosine and sine of the
+   * direction.
+   */
   readonly #measured: Float64Array;
   readonly #robust: Uint8Array;
   /** Where in the matrix: from-from, to-to, from-to; and whether from is the row there. */
@@ -115,13 +143,15 @@ class Problem {
     poses.forEach(({ x, y, yaw }, id) => this.#x.set([x, y, yaw], 3 * id));
     this.#edgeCount = edges.length;
     this.#ends = new Int32Array(2 * edges.length);
-    this.#measured = new Float64Array(5 * edges.length);
+    this.#measured = new Float64Array(MEASURED * edges.length);
     this.#robust = new Uint8Array(edges.length);
     this.#columns = new Int32Array(poses.length).fill(-1);
-    edges.forEach(({ from, to, pose, translationWeight, rotationWeight, robust }, k) => {
+    edges.forEach(({ from, to, pose, translationWeight, rotationWeight, bare, robust }, k) => {
       this.#ends[2 * k] = from;
       this.#ends[2 * k + 1] = to;
-      this.#measured.set([pose.x, pose.y, pose.yaw, translationWeight, rotationWeight], 5 * k);
+      const { yaw, share } = bare ?? ALL_ALIKE;
+      const weights = [share * translationWeight, translationWeight, rotationWeight];
+      this.#measured.set([pose.x, pose.y, pose.yaw, ...weights, Math.cos(yaw), Math.sin(yaw)], MEASURED * k);
       this.#robust[k] = robust ? 1 : 0;
       if (!fixed[from]) this.#columns[from] = 0;
       if (!fixed[to]) this.#columns[to] = 0;
@@ -141,12 +171,13 @@ class Problem {
     });
   }
 
-  solve(stepsMax: number): void {
+  *solve(stepsMax: number): Generator<void, void> {
     const right = new Float64Array(3 * this.#count);
     let lambda = 1e-8, cost = this.#cost(this.#x);
     for (let step = 0; step < stepsMax && this.#count > 0; step++) {
+      yield;
       this.#build(right, lambda);
-      if (!this.#factor.factor()) {
+      if (!(yield* this.#factor.factoring())) {
         lambda *= 100;
         continue;
       }
@@ -228,13 +259,14 @@ class Problem {
 
   /** Fills the weighted residual of an edge; returns its square. */
   #residual(x: Float64Array, k: number, into: Float64Array): number {
-    const a = 3 * this.#ends[2 * k], b = 3 * this.#ends[2 * k + 1], m = 5 * k;
+    const a = 3 * this.#ends[2 * k], b = 3 * this.#ends[2 * k + 1], m = MEASURED * k;
     const cos = Math.cos(x[a + 2]), sin = Math.sin(x[a + 2]);
     const dx = x[b] - x[a], dy = x[b + 1] - x[a + 1];
-    const measured = this.#measured;
-    into[0] = measured[m + 3] * (cos * dx + sin * dy - measured[m]);
-    into[1] = measured[m + 3] * (cos * dy - sin * dx - measured[m + 1]);
-    into[2] = measured[m + 4] * wrapAngle(x[b + 2] - x[a + 2] - measured[m + 2]);
+    const measured = this.#measured, along = measured[m + 6], across = measured[m + 7];
+    const ex = cos * dx + sin * dy - measured[m], ey = cos * dy - sin * dx - measured[m + 1];
+    into[0] = measured[m + 3] * (along * ex + across * ey);
+    into[1] = measured[m + 4] * (along * ey - across * ex);
+    into[2] = measured[m + 5] * wrapAngle(x[b + 2] - x[a + 2] - measured[m + 2]);
     return into[0] * into[0] + into[1] * into[1] + into[2] * into[2];
   }
 
@@ -265,20 +297,26 @@ class Problem {
 
   #jacobians(k: number, ja: Float64Array, jb: Float64Array): void {
     const x = this.#x, a = 3 * this.#ends[2 * k], b = 3 * this.#ends[2 * k + 1];
-    const wt = this.#measured[5 * k + 3], wr = this.#measured[5 * k + 4];
-    const cos = wt * Math.cos(x[a + 2]), sin = wt * Math.sin(x[a + 2]);
+    const measured = this.#measured, m = MEASURED * k;
+    const wa = measured[m + 3], wb = measured[m + 4], wr = measured[m + 5];
+    // The directions of the first two residuals, as the map sees them.
+    const cosA = Math.cos(x[a + 2]),
+      sinA = Math.sin(x[a + 2]),
+      along = measured[m + 6],
+      across = measured[m + 7];
+    const cos = cosA * along - sinA * across, sin = sinA * along + cosA * across;
     const dx = x[b] - x[a], dy = x[b + 1] - x[a + 1];
-    ja[0] = -cos;
-    ja[1] = -sin;
-    ja[2] = cos * dy - sin * dx;
-    ja[3] = sin;
-    ja[4] = -cos;
-    ja[5] = -sin * dy - cos * dx;
+    ja[0] = -wa * cos;
+    ja[1] = -wa * sin;
+    ja[2] = wa * (cos * dy - sin * dx);
+    ja[3] = wb * sin;
+    ja[4] = -wb * cos;
+    ja[5] = wb * (-sin * dy - cos * dx);
     ja[8] = -wr;
-    jb[0] = cos;
-    jb[1] = sin;
-    jb[3] = -sin;
-    jb[4] = cos;
+    jb[0] = wa * cos;
+    jb[1] = wa * sin;
+    jb[3] = -wb * sin;
+    jb[4] = wb * cos;
     jb[8] = wr;
   }
 }

@@ -6,8 +6,8 @@
  * between the scans before: what was right lately is tried first.
  */
 
-import { between2d, compose2d, IDENTITY_2D, type Pose2d } from "../pose2d.ts";
-import { ScanMotion, type ScanMotionResult } from "./scan_motion.ts";
+import { between2d, compose2d, IDENTITY_2D, type Pose2d, wrapAngle } from "../pose2d.ts";
+import { type Barest, ScanMotion, type ScanMotionResult } from "./scan_motion.ts";
 
 /** With so many of the points on lines, a guess was good enough; with fewer, the scans may not belong together. */
 const SHARE_GOOD = 0.8;
@@ -18,11 +18,25 @@ const SHARE_GAIN = 0.02;
 const TURNS_RAD = [12, -12, 24, -24, 36, -36, 48, -48, 60, -60, 72, -72, 84, -84].map((one) =>
   one * Math.PI / 180
 );
+/** With so few points that say how far the robot went, they count for half. */
+const SURE_POINTS = 4;
+/** How fast its speed follows what they say. */
+const SPEED_SHARE = 0.3;
+/** How fast the usual time between scans follows the latest. */
+const DT_SHARE = 0.05;
 /** How fast the motion between two scans, and the usual errors of both guesses, follow the latest. */
 const MOTION_SHARE = 0.5;
 const ERROR_SHARE = 0.05;
 /** One error counts for so much at most: metres and radians. */
 const ERROR_MAX = 0.3;
+
+/** Where the robot may be, and what the scan says least of. */
+export interface Predictions {
+  /** The likeliest first. */
+  readonly poses: readonly Pose2d[];
+  /** In the frame of the poses; undefined if scans do not belong together. */
+  readonly barest: Barest | undefined;
+}
 
 export class LaserOdometry {
   readonly #motion = new ScanMotion();
@@ -31,6 +45,11 @@ export class LaserOdometry {
   #key = IDENTITY_2D;
   /** From one scan to the next. */
   #step = IDENTITY_2D;
+  /** Ahead, in metres a second, by what scans said of it. */
+  #speed = 0;
+  #sureness = 1;
+  /** The usual time between scans. */
+  #usualDt = 0;
   #errorByScan = 0;
   #errorByTime = 0;
 
@@ -40,35 +59,60 @@ export class LaserOdometry {
     this.#key = pose;
   }
 
-  /** Where the robot may be, the likeliest first; `byTime` is where it is if it moves on as before. */
-  predictions(points: Float64Array, last: Pose2d, byTime: Pose2d): Pose2d[] {
+  /** `byTime` is where the robot is if it moves on as before. */
+  predictions(points: Float64Array, last: Pose2d, byTime: Pose2d, dt: number): Predictions {
     if (this.#begun) this.#motion.begin(this.#begun);
     this.#begun = undefined;
     const byScan = compose2d(last, this.#step);
     const guesses = this.#errorByScan < this.#errorByTime ? [byScan, byTime] : [byTime, byScan];
-    const { pose, share } = this.#compared(points, [...guesses, last], last);
+    const found = this.#compared(points, [...guesses, last], last);
+    this.#sureness = 1;
+    if (!found) return { poses: guesses, barest: undefined };
+    const { pose, share, barest } = found;
     const compared = compose2d(this.#key, pose);
-    return share >= SHARE_POOR ? [compared, ...guesses] : [...guesses, compared];
+    if (share < SHARE_POOR) return { poses: [...guesses, compared], barest: undefined };
+    const { x, y } = compose2d({ x: 0, y: 0, yaw: this.#key.yaw }, { ...barest, yaw: 0 });
+    const steady = this.#steady(compared, last, { x, y, points: barest.points }, dt);
+    return { poses: [steady, ...guesses], barest: { x, y, points: barest.points } };
   }
 
-  #compared(points: Float64Array, guesses: readonly Pose2d[], last: Pose2d): ScanMotionResult {
-    let best: ScanMotionResult = { pose: between2d(this.#key, guesses[0]), share: 0 };
+  /** Where few points say how far the robot went, it went on at its speed. */
+  #steady(pose: Pose2d, last: Pose2d, { x, y, points }: Barest, dt: number): Pose2d {
+    this.#sureness = points ** 2 / (points ** 2 + SURE_POINTS ** 2);
+    const heading = last.yaw + 0.5 * wrapAngle(pose.yaw - last.yaw), way = this.#speed * this.#timeFor(dt);
+    const onX = last.x + way * Math.cos(heading) - pose.x, onY = last.y + way * Math.sin(heading) - pose.y;
+    const along = (1 - this.#sureness) * (x * onX + y * onY);
+    return { x: pose.x + along * x, y: pose.y + along * y, yaw: pose.yaw };
+  }
+
+  /** Where times of scans are those of their arrival, the usual one. */
+  #timeFor(dt: number): number {
+    if (this.#usualDt === 0) this.#usualDt = dt;
+    const isUsual = dt > this.#usualDt / 2 && dt < this.#usualDt * 2;
+    return isUsual && this.#errorByScan < this.#errorByTime ? this.#usualDt : dt;
+  }
+
+  #compared(points: Float64Array, guesses: readonly Pose2d[], last: Pose2d): ScanMotionResult | undefined {
+    let best: ScanMotionResult | undefined;
+    const shareOf = () => best?.share ?? 0;
     const look = (guess: Pose2d) => {
       const found = this.#motion.match(points, between2d(this.#key, guess));
-      if (found.share > best.share + SHARE_GAIN) best = found;
+      if (found.share > shareOf() + SHARE_GAIN) best = found;
     };
     for (const guess of guesses) {
-      if (best.share < SHARE_GOOD) look(guess);
+      if (shareOf() < SHARE_GOOD) look(guess);
     }
     for (const turn of TURNS_RAD) {
-      if (best.share < SHARE_POOR) look({ ...last, yaw: last.yaw + turn });
+      if (shareOf() < SHARE_POOR) look({ ...last, yaw: last.yaw + turn });
     }
     return best;
   }
 
   /** Learns from where the robot was found. */
-  learn(last: Pose2d, byTime: Pose2d, found: Pose2d): void {
+  learn(last: Pose2d, byTime: Pose2d, found: Pose2d, dt: number): void {
     const step = between2d(last, found), known = this.#step;
+    this.#speed += SPEED_SHARE * this.#sureness * (step.x / this.#timeFor(dt) - this.#speed);
+    this.#usualDt += DT_SHARE * (dt - this.#usualDt);
     this.#errorByScan += ERROR_SHARE * (errorOf(known, step) - this.#errorByScan);
     this.#errorByTime += ERROR_SHARE * (errorOf(between2d(last, byTime), step) - this.#errorByTime);
     this.#step = {

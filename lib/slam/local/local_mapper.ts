@@ -8,8 +8,9 @@ import { CorrelativeMatcher, type CorrelativeWindow } from "./correlative.ts";
 import { Extrapolator } from "./extrapolator.ts";
 import { thinned, VoxelFilter } from "./filters.ts";
 import { LEVEL, type Quaternion, rotate } from "./gravity.ts";
-import { LaserOdometry } from "./laser_odometry.ts";
-import { type Refinement, ScanRefiner } from "./refinement.ts";
+import { LaserOdometry, type Predictions } from "./laser_odometry.ts";
+import { type Refinement, type RefinementWeights, ScanRefiner } from "./refinement.ts";
+import type { Barest } from "./scan_motion.ts";
 import { ActiveSubmaps, type Submap } from "./submaps.ts";
 
 const VOXEL_M = 0.025;
@@ -20,6 +21,9 @@ const MAX_Z_M = 2;
 
 /** Weights of the refinement: of the points, and of the pose that the motion predicts. */
 const WEIGHTS = { occupiedSpace: 1, translation: 3, rotation: 1 };
+/** In a direction of which so few points say anything, the motion that scans predict weighs so much more. */
+const BARE_POINTS = 8;
+const BARE_WEIGHT = 30;
 
 /** How fast the usual score follows the latest, and how far below it a score calls for a search. */
 const SCORE_SHARE = 0.1;
@@ -54,6 +58,8 @@ export interface LocalResult {
   readonly pose: Pose2d;
   /** Mean probability under the points, 0.1 to 0.9; 1 for a first scan. */
   readonly score: number;
+  /** What the scan says least of, in the frame of the pose; undefined where odometry helps. */
+  readonly barest: Barest | undefined;
   /** What was inserted; undefined if the robot has hardly moved. */
   readonly insertion: Insertion | undefined;
 }
@@ -68,6 +74,7 @@ export interface Insertion {
 interface Found {
   readonly pose: Pose2d;
   readonly score: number;
+  readonly barest?: Barest;
 }
 
 /** A scan in the robot's upright frame: x, y, … */
@@ -113,14 +120,14 @@ export class LocalMapper {
     const { returns, misses } = this.#upright(scan, prediction, gravityAlignment);
     if (returns.length === 0) return undefined;
     const points = this.#filter.adaptive(returns, ADAPTIVE_EDGE_M, ADAPTIVE_POINTS);
-    const { pose, score } = this.#match(points, returns, prediction, timeS);
+    const { pose, score, barest } = this.#match(points, returns, prediction, timeS);
     this.#extrapolator.addPose(timeS, pose);
     this.#last = { timeS, pose };
-    if (!this.#hasMoved(timeS, pose)) return { timeS, pose, score, insertion: undefined };
+    if (!this.#hasMoved(timeS, pose)) return { timeS, pose, score, barest, insertion: undefined };
     this.#lastInserted = { timeS, pose };
     this.#laser.begin(returns, pose);
     const submaps = this.#submaps.insert(pose, placed(returns, pose), placed(misses, pose));
-    return { timeS, pose, score, insertion: { submaps, gravityAlignment, points } };
+    return { timeS, pose, score, barest, insertion: { submaps, gravityAlignment, points } };
   }
 
   #match(points: Float64Array, returns: Float64Array, prediction: Pose2d, timeS: number): Found {
@@ -128,13 +135,14 @@ export class LocalMapper {
     if (!submap || !this.#last) return { pose: prediction, score: 1 };
     const last = this.#last.pose, dt = timeS - this.#last.timeS;
     const hasOdometry = this.#extrapolator.odometryBetween(this.#last.timeS, timeS) !== undefined;
-    const best = hasOdometry
-      ? this.#matchByOdometry(submap, points, prediction, timeS, dt)
-      : this.#matchByScans(submap, points, this.#laser.predictions(returns, last, prediction), dt);
-    this.#laser.learn(last, prediction, best.pose);
+    const predictions = hasOdometry ? undefined : this.#laser.predictions(returns, last, prediction, dt);
+    const best = predictions
+      ? this.#matchByScans(submap, points, predictions, dt)
+      : this.#matchByOdometry(submap, points, prediction, timeS, dt);
+    this.#laser.learn(last, prediction, best.pose, dt);
     const off = best.score - this.#usualScore;
     this.#usualScore += (off < 0 && !hasOdometry ? SCORE_SHARE_DOWN : SCORE_SHARE) * off;
-    return best;
+    return { ...best, barest: predictions?.barest };
   }
 
   /**
@@ -164,10 +172,11 @@ export class LocalMapper {
   }
 
   /** As with odometry, from predictions that are less certain, and at last with a wide search. */
-  #matchByScans(submap: Submap, points: Float64Array, predictions: readonly Pose2d[], dt: number): Found {
+  #matchByScans(submap: Submap, points: Float64Array, { poses, barest }: Predictions, dt: number): Found {
     const gain = GAIN_A_METRE * Math.min(1, (GAIN_TIME_S / dt) ** 2);
-    let best = this.#refined(submap, points, predictions[0], predictions[0]);
-    for (const other of predictions.slice(1)) {
+    const along = barest && { ...barest, weight: BARE_WEIGHT / (1 + (barest.points / BARE_POINTS) ** 2) };
+    let best = this.#refined(submap, points, poses[0], poses[0], { ...WEIGHTS, along });
+    for (const other of poses.slice(1)) {
       if (best.score >= this.#usualScore) return best;
       const found = this.#refined(submap, points, other, other);
       if (isBetter(found, best, SEARCH_GAIN, gain)) best = found;
@@ -179,8 +188,14 @@ export class LocalMapper {
     return isBetter(found, best, SEARCH_GAIN, gain) ? found : best;
   }
 
-  #refined({ grid }: Submap, points: Float64Array, start: Pose2d, expected: Pose2d): Refinement {
-    return this.#refiner.refine(grid, points, start, expected, WEIGHTS);
+  #refined(
+    { grid }: Submap,
+    points: Float64Array,
+    start: Pose2d,
+    expected: Pose2d,
+    weights: RefinementWeights = WEIGHTS,
+  ): Refinement {
+    return this.#refiner.refine(grid, points, start, expected, weights);
   }
 
   #hasMoved(timeS: number, pose: Pose2d): boolean {

@@ -10,6 +10,8 @@ export interface RefinementWeights {
   readonly occupiedSpace: number;
   readonly translation: number;
   readonly rotation: number;
+  /** What more is to pull in one direction, a unit vector. */
+  readonly along?: { readonly x: number; readonly y: number; readonly weight: number };
 }
 
 export interface Refinement {
@@ -104,7 +106,17 @@ export class ScanRefiner {
     n[6] += wt * ex;
     n[7] += wt * ey;
     n[8] += wr * eyaw;
-    return 0.5 * (w * squares + wt * (ex * ex + ey * ey) + wr * eyaw * eyaw);
+    let pull = wt * (ex * ex + ey * ey) + wr * eyaw * eyaw;
+    if (weights.along) {
+      const { x: ax, y: ay, weight } = weights.along, wa = weight * weight, off = ax * ex + ay * ey;
+      n[0] += wa * ax * ax;
+      n[1] += wa * ax * ay;
+      n[3] += wa * ay * ay;
+      n[6] += wa * ax * off;
+      n[7] += wa * ay * off;
+      pull += wa * off * off;
+    }
+    return 0.5 * (w * squares + pull);
   }
 
   /** Sums what each point adds to the normal equations; returns the sum of squared costs. */

@@ -36,6 +36,14 @@ export interface ScanMotionResult {
   readonly pose: Pose2d;
   /** The share of the points that fit. */
   readonly share: number;
+  /** The direction in which the points say least, as seen from the earlier scan, and how many points say something of it. */
+  readonly barest: Barest;
+}
+
+export interface Barest {
+  readonly x: number;
+  readonly y: number;
+  readonly points: number;
 }
 
 export class ScanMotion {
@@ -116,7 +124,20 @@ export class ScanMotion {
       reach = Math.max(LAST_PAIR_M, PAIR_SHARE * reach);
     }
     this.#sum(few, x, y, yaw, LAST_PAIR_M);
-    return { pose: { x, y, yaw: wrapAngle(yaw) }, share: this.#fits / Math.max(1, few.length / 2) };
+    return {
+      pose: { x, y, yaw: wrapAngle(yaw) },
+      share: this.#fits / Math.max(1, few.length / 2),
+      barest: this.#barest(),
+    };
+  }
+
+  /** Of the translation, whatever the rotation is. */
+  #barest(): Barest {
+    const n = this.#normal, turn = n[5] + 1 / GUESS_RAD ** 2;
+    const xx = n[0] - n[2] * n[2] / turn, xy = n[1] - n[2] * n[4] / turn, yy = n[3] - n[4] * n[4] / turn;
+    const along = 0.5 * Math.atan2(2 * xy, xx - yy) + Math.PI / 2;
+    const x = Math.cos(along), y = Math.sin(along);
+    return { x, y, points: NOISE_M ** 2 * Math.max(0, x * x * xx + 2 * x * y * xy + y * y * yy) };
   }
 
   /** Fills the normal equations with the pairs at a pose, and counts the points that fit. */
