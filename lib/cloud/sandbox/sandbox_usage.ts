@@ -32,6 +32,8 @@ const LOOK_MS = 250;
 /** Largest share of the time that walking through the folder takes. */
 const WALK_SHARE = 0.1;
 const WALK_MS_MIN = 1_000;
+/** A folder that is slow to walk through is looked at as often all the same. */
+const WALK_MS_MAX = 5_000;
 /** The reserve of the rest of the computer. */
 const MEMORY_RESERVE_BYTES = 256 * MIB;
 const DISK_RESERVE_BYTES = 512 * MIB;
@@ -63,7 +65,8 @@ export async function watchUsage(
     // A sandbox that cannot be watched must end.
     if (!over.signal.aborted) breach = SvcError.from(error);
   }
-  if (over.signal.aborted) breach = undefined;
+  // A folder that is gone by now holds nothing.
+  if (over.signal.aborted) breach = await folder?.beyond({ atLast: true }).catch(() => undefined);
   else process.signal("SIGKILL", { group: true });
   await exited;
   return breach;
@@ -88,17 +91,18 @@ export class WatchedFolder {
     return new WatchedFolder(files, path, limits, await contentOf(files, path, Infinity), clock);
   }
 
-  async beyond(): Promise<SvcError | undefined> {
+  /** `atLast`: looks whenever it looked before, because the programs may have gone beyond since. */
+  async beyond({ atLast = false } = {}): Promise<SvcError | undefined> {
     const { files: disk, path, limits, begun, clock } = this;
     const freeBytes = await disk.freeBytes(path);
     if (freeBytes < DISK_RESERVE_BYTES) {
       return tooMuch(`left ${mib(freeBytes)} of disk free`, `at least ${mib(DISK_RESERVE_BYTES)}`);
     }
     const fromMs = clock.monotonicMs();
-    if (fromMs < this.#walkAtMs) return undefined;
+    if (fromMs < this.#walkAtMs && !atLast) return undefined;
     const now = await contentOf(disk, path, begun.files + limits.folderFiles);
     const tookMs = clock.monotonicMs() - fromMs;
-    this.#walkAtMs = fromMs + Math.max(WALK_MS_MIN, tookMs / WALK_SHARE);
+    this.#walkAtMs = fromMs + Math.min(WALK_MS_MAX, Math.max(WALK_MS_MIN, tookMs / WALK_SHARE));
     const files = now.files - begun.files;
     if (files > limits.folderFiles) return tooMuch(`made ${files} files`, `at most ${limits.folderFiles}`);
     const bytes = now.bytes - begun.bytes;
