@@ -61,7 +61,7 @@ interface Toured {
 Deno.test("a robot drives through a building: the map that clients get looks like it, and serves the next robot", async () => {
   const first = await toured({});
   assertEquals(first.properties, { ...PROPERTIES, mappingMode: 1 });
-  assertLess(missedM(first), 0.4);
+  assertLess(missedM(first), 0.4, JSON.stringify([first.pose, first.truth]));
   looksLikeTheOffice(Buffer.from(first.map, "base64"));
   const state = Buffer.from(first.state, "base64");
   const { nodes, submaps } = await readMap(pieces(state));
@@ -74,10 +74,10 @@ Deno.test("a robot drives through a building: the map that clients get looks lik
     const existing = { existing_map: `${folder}/office.pbstream` };
     const second = await toured({ ...existing, enable_mapping: false });
     assertEquals(second.properties, { ...PROPERTIES, mappingMode: 2 });
-    assertLess(missedM(second), 0.4);
+    assertLess(missedM(second), 0.4, JSON.stringify([second.pose, second.truth]));
     const third = await toured({ ...existing, enable_mapping: true });
     assertEquals(third.properties, { ...PROPERTIES, mappingMode: 3 });
-    assertLess(missedM(third), 0.4);
+    assertLess(missedM(third), 0.4, JSON.stringify([third.pose, third.truth]));
     assertGreater((await readMap(pieces(Buffer.from(third.state, "base64")))).nodes.length, nodes.length);
   } finally {
     await Deno.remove(folder, { recursive: true });
