@@ -6,7 +6,8 @@ import { join } from "node:path";
 import { Download, sha256Of } from "../../lib/agent/update/download.ts";
 import type { BinaryName } from "../../lib/agent/update/release.ts";
 import { ReleaseCheck } from "../../lib/agent/update/release_check.ts";
-import { ReleaseKeys } from "../../lib/agent/update/release_keys.ts";
+import { ReleaseKeys } from "../../lib/base/release_keys.ts";
+import { releaseKeysFile } from "../../lib/agent/supervise/runtime.ts";
 import { UpdateRecord } from "../../lib/agent/update/record.ts";
 import { Updater } from "../../lib/agent/update/updater.ts";
 import type { Files } from "../../lib/base/files/files.ts";
@@ -34,7 +35,7 @@ export function updaterOf(
   const logger = logs.logger("svc-agent.update");
   // The service's run folder is empty after a power loss; the loader counts in the same place.
   const run = host.env("RUNTIME_DIRECTORY")?.split(":")[0] || join(base, "run");
-  const keys = new ReleaseKeys(join(base, "etc", "release_keys.json"), files);
+  const keys = new ReleaseKeys(releaseKeysFile(base), files);
   return new Updater({
     ...{ name, files, clock: pace, logger, manages },
     record: new UpdateRecord({ name, base, run, files, sumOf: (path) => sha256Of(files, path) }),

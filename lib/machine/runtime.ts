@@ -11,6 +11,7 @@ import type { Clock } from "../base/clock.ts";
 import { chainOf, SvcError } from "../base/error.ts";
 import type { Fields, Logs } from "../base/log/log.ts";
 import type { ProcessTable, SpawnHost } from "../base/process.ts";
+import { ReleaseKeys } from "../base/release_keys.ts";
 import type { ModelHost, Registry } from "../resource/registry.ts";
 import { memoryChannel } from "../wire/memory.ts";
 import type { SignalingServer } from "../wire/dial/dial.ts";
@@ -34,7 +35,7 @@ import { maintenanceAllowed } from "./graph/maintenance.ts";
 import { type Network, tellNetwork } from "./diagnostics/network_check.ts";
 import { Operations } from "./serve/operations.ts";
 import { type Origin, originOf } from "./config/origin.ts";
-import { MachinePackages } from "./packages/packages.ts";
+import { KEYS_VARIABLE, MachinePackages } from "./packages/packages.ts";
 import { LOOK_MS, LOOK_VARIABLES, PackageWatch } from "./packages/package_watch.ts";
 import { packageOfModule, wantedPackages } from "./packages/registry_folder.ts";
 import { homeFolder } from "./config/placeholder.ts";
@@ -431,7 +432,9 @@ function announcementOf({ webrtc = true }: RuntimeOptions, { clock, logs }: Runt
 
 function packagesOf({ client }: Origin, { host, clock, logs }: RuntimeParts): MachinePackages {
   const home = homeFolder((name) => host.env(name));
-  return new MachinePackages({ home, client, host, clock, logger: logs.logger("rdk.package_manager") });
+  const path = host.env(KEYS_VARIABLE);
+  const keys = path ? new ReleaseKeys(path, host) : undefined;
+  return new MachinePackages({ home, client, keys, host, clock, logger: logs.logger("rdk.package_manager") });
 }
 
 /** Has the machine move to a version that a word or a range has come to mean. */

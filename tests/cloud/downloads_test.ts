@@ -32,18 +32,23 @@ async function kept(database: TestDatabase, bytes = BYTES) {
 }
 
 /** A package that is there, and its address as it is handed out. */
-async function packageIn(database: TestDatabase, served: ServedCloud, { organization, owner }: World) {
+async function packageIn(
+  database: TestDatabase,
+  served: ServedCloud,
+  { organization, owner }: World,
+  name = "map",
+) {
   const file = await kept(database);
   const info = {
     organizationId: organization,
-    name: "map",
+    name,
     version: "1",
     type: "slam_map",
     platform: "",
   } as const;
   await served.store.transaction((sql) => new Packages(sql).add({ ...info, metadata: {}, file }, NOW));
   const packages = client(PackageService, await served.channel(owner));
-  const id = `${organization}/map`;
+  const id = `${organization}/${name}`;
   const asked = { id, version: "latest", includeUrl: true, type: PackageType.SLAM_MAP };
   return { url: (await packages.getPackage(asked)).package!.url, sha256: file.sha256 };
 }
@@ -141,6 +146,13 @@ storeTest(
         size: BYTES.length,
         signed_ms: NOW,
       });
+      // A machine finds the id by which it asked in what is signed; the id of another package is refused.
+      const byId = async (id: string) => await get(url.replace("?", `.sig?as=${encodeURIComponent(id)}&`));
+      const asked = `${world.organization}:map`;
+      assertEquals(pinned.verify(JSON.parse((await byId(asked)).text)).name, asked);
+      await packageIn(database, served, world, "another");
+      assertMatch((await byId(`${world.organization}:another`)).text, /is another package than/);
+      assertMatch((await byId("stranger:map")).text, /there is no package "stranger:map"/);
       await new ReleaseKeys(served.secrets).rotate();
       const signed = await sig();
       assertEquals(

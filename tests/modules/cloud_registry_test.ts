@@ -1,6 +1,7 @@
 /**
  * A module that is uploaded to a control plane, from there to the resource that answers: in the version that is
- * wanted, and in a higher one as soon as there is one that can be used.
+ * wanted, and in a higher one as soon as there is one that can be used. The machine has pinned the key of the control
+ * plane, and follows it to the next one.
  */
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
@@ -8,12 +9,14 @@ import { AppService } from "../../proto/gen/app_pb.ts";
 import { PackageStatus_State, RobotService } from "../../proto/gen/robot_pb.ts";
 import { SensorApi } from "../../lib/api/sensor.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
+import { newReleaseKey } from "../../lib/base/release_signature.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import { connectApp } from "../../lib/cloud_client/app_channel.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { type ManagedMachine, withManagedMachine } from "../cloud/managed.ts";
+import { svcCloud } from "../cloud/program.ts";
 import { run } from "../interop/programs.ts";
 import { until } from "../support/until.ts";
 import { fromSource } from "./sdk_bench.ts";
@@ -28,11 +31,18 @@ const COMPONENTS = [{
 const BROKEN = Uint8Array.of(0x1f, 0x8b, 8, 0);
 
 Deno.test("a module comes from the control plane, in the version that is wanted, and moves on with `latest`", async (t) => {
-  await withManagedMachine({}, (managed) => moves(managed, t), [], { SVC_PACKAGE_CHECK_INTERVAL: "300ms" });
+  const pins = await Deno.makeTempDir({ prefix: "svc-pins-" });
+  try {
+    const env = { SVC_PACKAGE_CHECK_INTERVAL: "300ms", SVC_RELEASE_KEYS: `${pins}/release_keys.json` };
+    await withManagedMachine({}, (managed) => moves(managed, env.SVC_RELEASE_KEYS, t), [], env);
+  } finally {
+    await Deno.remove(pins, { recursive: true });
+  }
 });
 
 async function moves(
-  { example, channel, server, folder, ca }: ManagedMachine,
+  { example, channel, server, folder, ca, cloud, flags }: ManagedMachine,
+  pins: string,
   t: Deno.TestContext,
 ): Promise<void> {
   const app = client(AppService, channel);
@@ -66,7 +76,12 @@ async function moves(
     }, { found: () => server.output().slice(-3_000) });
   };
   const firstRuns = () => Deno.readTextFile(`${folder}/first_runs`);
+  const data = flags.slice(0, 2);
+  const keys = async () =>
+    (JSON.parse(await svcCloud("release", "keys", "--json", ...data)) as { public_key: string }[])
+      .map(({ public_key }) => public_key);
   try {
+    await Deno.writeTextFile(pins, JSON.stringify(await keys()));
     await t.step("exactly the version that is named, though there is a higher one", async () => {
       await upload("1.0.0", await archive("1.0.0", folder));
       await upload("1.1.0", await archive("1.1.0", folder));
@@ -100,10 +115,30 @@ async function moves(
       await upload("2.3.0", await archive("2.3.0", folder));
       await runs("2.3.0");
     });
+    await t.step("a package that the next key of the control plane has signed is taken", async () => {
+      await svcCloud("release", "rotate-key", ...data);
+      // svc-cloud looks every 5 s whether somebody has replaced one of its secrets.
+      const served = async () => (await (await fetch(`${cloud.url}/releases/keys.json`)).json()).keys;
+      await until(async () => (await served()).length === 2);
+      await upload("2.4.0", await archive("2.4.0", folder));
+      await runs("2.4.0");
+      assertEquals(JSON.parse(await Deno.readTextFile(pins)), (await keys()).slice(-1));
+    });
+    await t.step("a package that no pinned key has signed is refused; what runs goes on", async () => {
+      const { key } = newReleaseKey(1);
+      await Deno.writeTextFile(pins, JSON.stringify([key.public_key]));
+      await upload("2.5.0", await archive("2.5.0", folder));
+      const failed = await until(async () => {
+        const { packages } = await robot.getMachineStatus({});
+        return packages.find(({ state }) => state === PackageStatus_State.FAILED);
+      });
+      assertStringIncludes(failed.error, "wanted one of those trusted");
+      assertEquals(starts().at(-1), "2.4.0");
+    });
     await t.step("the first run of each version ran once, however often the module was started", async () => {
       await robot.restartModule({ idOrName: { case: "moduleName", value: "greenhouse" } });
-      await runs("2.3.0");
-      assertEquals(await firstRuns(), "1.0.0\n1.1.0\n2.0.0\n2.1.0\n2.3.0\n");
+      await runs("2.4.0");
+      assertEquals(await firstRuns(), "1.0.0\n1.1.0\n2.0.0\n2.1.0\n2.3.0\n2.4.0\n");
       assertStringIncludes(server.output(), "a package is there");
     });
   } finally {

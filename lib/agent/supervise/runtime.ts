@@ -109,6 +109,11 @@ export function servingFile(base: string): string {
   return `${base}/state/serving.json`;
 }
 
+/** The public keys of releases and packages; its path is told to the runtime, which asks for signatures by them, too. */
+export function releaseKeysFile(base: string): string {
+  return `${base}/etc/release_keys.json`;
+}
+
 interface Child {
   readonly process: RunningProcess;
   readonly file: string;
@@ -239,7 +244,13 @@ export class RuntimeProcess {
         command: path,
         args,
         cwd: base,
-        env: { ...HANDLED, SVC_SERVING_FILE: servingFile(base), ...env, ...marks },
+        env: {
+          ...HANDLED,
+          SVC_SERVING_FILE: servingFile(base),
+          SVC_RELEASE_KEYS: releaseKeysFile(base),
+          ...env,
+          ...marks,
+        },
         ownGroup: true,
         // The process outlives the agent, so that an update of the agent does not interrupt it.
         inheritOutput: true,

@@ -15,7 +15,7 @@ import { type Clock, deadline } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { fileNameOf, type Release } from "./release.ts";
-import type { ReleaseKeys } from "./release_keys.ts";
+import type { ReleaseKeys } from "../../base/release_keys.ts";
 import type { Build } from "./state.ts";
 import type { DownloadProgress, Fetcher } from "./updater.ts";
 

@@ -7,7 +7,7 @@ import { Logs } from "../../base/log/log.ts";
 import { newReleaseKey, type ReleaseKey, signRelease } from "../../base/release_signature.ts";
 import { Download } from "./download.ts";
 import { fileNameOf, keyOf, type Release } from "./release.ts";
-import { ReleaseKeys } from "./release_keys.ts";
+import { ReleaseKeys } from "../../base/release_keys.ts";
 import { SystemFiles } from "../../base/files/system_files.ts";
 
 const BYTES = Uint8Array.from({ length: 300_000 }, (_, at) => (at * 7) % 251);

@@ -70,7 +70,8 @@ export class Downloads {
   }
 
   /**
-   * A temporary download link of a package that needs no other credentials. The link with `.sig` gives its signature.
+   * A temporary download link of a package that needs no other credentials. The link with `.sig` gives its signature,
+   * and with `as=<id>` a signature for that id, so that whoever asked for an id finds it in what is signed.
    */
   packageUrl(one: Package, peer: Peer): string {
     const expires = (Math.floor(this.cloud.clock.nowMs() / LINK_MS) + 2) * LINK_MS;
@@ -106,25 +107,27 @@ export class Downloads {
     const entity = linked ? undefined : await this.identify(request.fields, request.peer);
     const one = await new Packages(this.cloud.store).get(id);
     if (!linked) await requireVisible(this.cloud, entity, one.item, id);
-    const { item: { organizationId }, version, platform, createdMs, ...content } = one;
     if (name.endsWith(SIGNATURE)) {
-      return await this.#signature(
-        `${organizationId}/${one.item.name}`,
-        version,
-        platform,
-        content,
-        createdMs,
-      );
+      const signedName = await this.#idOf(one, request.query.get("as"));
+      return this.#signature(signedName, one.version, one.platform, one, one.createdMs);
     }
     // Published machines fetch the whole content at once.
     const whole = request.method === "GET" && field(request.fields, "range") === undefined;
-    const checksum = whole ? await this.#checksum(content.sha256) : undefined;
+    const checksum = whole ? await this.#checksum(one.sha256) : undefined;
     return storedAnswer(
       request,
       this.cloud.files,
-      { ...content, contentType: ARCHIVE_TYPE, cache: "private, no-cache", name: archiveName(one) },
+      { ...one, contentType: ARCHIVE_TYPE, cache: "private, no-cache", name: archiveName(one) },
       checksum ? [["x-goog-hash", `crc32c=${checksum}`]] : [],
     );
+  }
+
+  /** The id under which a package is signed: the one that was asked for, if that is a name of it. */
+  async #idOf({ item }: Package, asked: string | null): Promise<string> {
+    if (asked === null) return `${item.organizationId}/${item.name}`;
+    const { id } = await new Packages(this.cloud.store).item(asked);
+    if (id === item.id) return asked;
+    throw new SvcError("invalid_argument", `"${asked}" is another package than the one of this link`);
   }
 
   async #release(request: RouteRequest): Promise<RouteAnswer> {

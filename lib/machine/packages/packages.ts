@@ -3,8 +3,8 @@
  * from the control plane, verified, unpacked.
  *
  * Owns `packages` under the program's home folder. A package has its folder (`packageFolder`) only once all of it is
- * there and is what the control plane says, by its SHA-256; a download that broke off goes on where it was, after a
- * restart too. Nothing in an archive leads out of its folder. What no part that starts from this home uses any more is
+ * there and is what the control plane says, by its SHA-256, and, on a device with pinned keys, what they have signed; a
+ * download that broke off goes on where it was, after a restart too. Nothing in an archive leads out of its folder. What no part that starts from this home uses any more is
  * removed, but never before what takes its place is in use. A word or a range has a link to the folder of the version
  * that it means, which the next call turns when it means another one; where that one cannot be had, the link stays.
  *
@@ -15,9 +15,11 @@ import { createHash, randomUUID } from "node:crypto";
 import { basename, dirname, join } from "node:path";
 import { type Package, PackageType } from "../../../proto/gen/packages_pb.ts";
 import type { Platform } from "../../base/host.ts";
+import type { ReleaseKeys } from "../../base/release_keys.ts";
+import { parseRange, parseVersion } from "../../base/semver.ts";
 import { FileError, type LinkFiles, type ReadFiles, type WriteFiles } from "../../base/files/files.ts";
 import { unpackInto } from "../../base/files/archive.ts";
-import type { Clock } from "../../base/clock.ts";
+import { type Clock, deadline } from "../../base/clock.ts";
 import { chainOf, type Code, messageOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { CloudClient } from "../../cloud_client/client.ts";
@@ -25,11 +27,15 @@ import { fileNameOf, packageFolder } from "../config/placeholder.ts";
 import type { PackageConfig } from "../config/settings.ts";
 import { findArchive, isMoving, type RegistryArchive } from "./registry_folder.ts";
 
+/** Where a device with pinned keys names their file. */
+export const KEYS_VARIABLE = "SVC_RELEASE_KEYS";
 /** Limits of a download, and of its unpacked size. */
 const BYTES_MAX = 4 * 1024 ** 3;
 const LIMITS = { filesMax: 100_000, bytesMax: 32 * 1024 ** 3 };
 /** A download without progress for this long is interrupted, and continued later. */
 const STALL_MS = 30_000;
+/** Of a signature, and of the list of keys. */
+const SIGNATURE_BYTES_MAX = 1024 * 1024;
 const RETRY = { firstMs: 2_000, mostMs: 120_000 };
 /** Error codes that may disappear by themselves; all others concern the package itself. */
 const PASSING: readonly Code[] = ["unavailable", "deadline_exceeded", "aborted", "resource_exhausted"];
@@ -59,6 +65,8 @@ export interface PackagesParts {
   readonly home: string;
   /** The control plane, if there is one. */
   readonly client?: Pick<CloudClient, "package" | "partId">;
+  /** Keys that downloads have to be signed with; without any, the sum that the control plane gives has to do. */
+  readonly keys?: Pick<ReleaseKeys, "check">;
   readonly host: Platform & ReadFiles & WriteFiles & LinkFiles;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -345,6 +353,8 @@ export class MachinePackages {
     if (!/^[0-9a-f]{64}$/.test(checksum)) throw problem("checksum", checksum, "a SHA-256");
     const version = isMoving(config.version) && info?.version || config.version;
     if (!EXACT.test(version)) throw problem("version", version, "letters, digits and .-+_");
+    const [range, number] = [isMoving(config.version) && parseRange(config.version), parseVersion(version)];
+    if (range && number && !range(number)) throw problem("version", version, config.version);
     return { checksum, url, version };
   }
 
@@ -360,11 +370,29 @@ export class MachinePackages {
     const downloads = join(home, "packages", "downloads");
     await host.makeFolder(downloads);
     const archive = join(downloads, `${found.checksum}.part`);
-    await this.#download(config, found, archive, signal);
+    const bytesMax = await this.#signedBytes(config, found, signal) ?? BYTES_MAX;
+    await this.#download(config, found, archive, bytesMax, signal);
     this.#tell(config, { state: "loading" });
     await this.#unpack(archive, folder);
     await host.remove(archive);
     logger.info("a package is there", { name, folder });
+  }
+
+  /**
+   * The size that is signed with the sum of a version; nothing on a device that asks for no signatures. Throws unless
+   * the very id, version and platform that are wanted are signed.
+   */
+  async #signedBytes(
+    { package: id }: PackageConfig,
+    { version, checksum, url }: FarPackage,
+    signal: AbortSignal,
+  ): Promise<number | undefined> {
+    const { keys, clock } = this.parts;
+    if (!keys) return undefined;
+    const address = new URL(url);
+    address.searchParams.set("as", id);
+    const wanted = { name: id, version, sha256: checksum, platform: this.#platform, url: address.href };
+    return (await keys.check(wanted, (at) => jsonAt(at, clock, signal)))?.size;
   }
 
   /** Completes the file, starting from its present content. */
@@ -372,6 +400,7 @@ export class MachinePackages {
     config: PackageConfig,
     { url, checksum }: FarPackage,
     path: string,
+    bytesMax: number,
     signal: AbortSignal,
   ): Promise<void> {
     const { host } = this.parts;
@@ -392,7 +421,7 @@ export class MachinePackages {
         const body = answer.body;
         const from = answer.status === 206 ? there : 0;
         const bytesTotal = from + Number(answer.headers.get("content-length") ?? -from);
-        await append(host, path, from, body, (bytesDownloaded) => {
+        await append(host, path, { from, bytesMax }, body, (bytesDownloaded) => {
           callOff();
           callOff = watch();
           this.#tell(config, { state: "downloading", bytesDownloaded, bytesTotal });
@@ -448,7 +477,7 @@ export class MachinePackages {
 async function append(
   files: WriteFiles,
   path: string,
-  from: number,
+  { from, bytesMax }: { readonly from: number; readonly bytesMax: number },
   body: AsyncIterable<Uint8Array>,
   came: (bytes: number) => void,
 ): Promise<void> {
@@ -456,8 +485,8 @@ async function append(
   try {
     let at = from;
     for await (const chunk of body) {
-      if (at + chunk.length > BYTES_MAX) {
-        throw new SvcError("failed_precondition", `the package is larger than ${BYTES_MAX} bytes`);
+      if (at + chunk.length > bytesMax) {
+        throw new SvcError("failed_precondition", `the package is larger than ${bytesMax} bytes`);
       }
       await file.write(chunk);
       at += chunk.length;
@@ -466,6 +495,40 @@ async function append(
     await file.sync();
   } finally {
     file.close();
+  }
+}
+
+/** The JSON at an address, within a time and a size. */
+async function jsonAt(url: string, clock: Clock, signal: AbortSignal): Promise<unknown> {
+  const late = () =>
+    new SvcError("deadline_exceeded", `the signature did not come within ${STALL_MS / 1000} s`);
+  const limit = deadline(clock, STALL_MS, late, signal);
+  try {
+    const answer = await fetch(url, { signal: limit.signal });
+    if (!answer.ok || !answer.body) throw await refusal(answer);
+    const pieces: Uint8Array<ArrayBuffer>[] = [];
+    let bytes = 0;
+    for await (const piece of answer.body) {
+      pieces.push(piece);
+      if ((bytes += piece.length) > SIGNATURE_BYTES_MAX) {
+        throw new SvcError("data_loss", `the signature is larger than ${SIGNATURE_BYTES_MAX} bytes`);
+      }
+    }
+    return parsed(await new Blob(pieces).text());
+  } catch (error) {
+    if (limit.signal.aborted) throw limit.signal.reason;
+    if (error instanceof SvcError) throw error;
+    throw new SvcError("unavailable", `the signature cannot be had: ${messageOf(error)}`, { cause: error });
+  } finally {
+    limit.done();
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new SvcError("data_loss", "the signature is no JSON");
   }
 }
 

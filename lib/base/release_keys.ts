@@ -1,22 +1,25 @@
 /**
- * The keys that must sign releases on this device, and their rotation.
+ * The keys that must sign releases and packages on this device, and their rotation.
  *
  * Owns one file, which whoever sets the device up writes: a list of public keys in base64, or a copy of the cloud's
- * list. Without the file, releases need no signature. The device accepts a release signed with a key outside the file
- * if the cloud's list leads from a key in the file to that key; from then on the file holds the newer key.
+ * list. Without the file, nothing needs a signature. The device accepts a file signed with a key outside the list if
+ * the cloud's list leads from a key in it to that key; from then on the list holds the newer key.
  */
 
 import { dirname } from "node:path";
-import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
-import { chainOf, SvcError } from "../../base/error.ts";
-import { KeyRing, pinnedKey, type ReleaseKey } from "../../base/release_signature.ts";
-import { isObject } from "../../base/schema/schema.ts";
+import type { ReadFiles, WriteFiles } from "./files/files.ts";
+import { chainOf, SvcError } from "./error.ts";
+import { KeyRing, pinnedKey, type ReleaseKey, type ReleaseStatement } from "./release_signature.ts";
+import { isObject } from "./schema/schema.ts";
 
 export interface SignedFile {
   readonly name: string;
   readonly version: string;
   readonly sha256: string;
-  readonly sizeBytes: number;
+  /** Where it is known before the file is here. */
+  readonly sizeBytes?: number;
+  /** The one that it has to be for, unless it is for all; in the published notation: `linux/amd64`. */
+  readonly platform?: string;
   /** Its signature is at the same address with `.sig`. */
   readonly url: string;
 }
@@ -34,12 +37,16 @@ export class ReleaseKeys {
   }
 
   /**
-   * Throws `failed_precondition` for a file without a valid signature, and the errors of `get` if the check is not
-   * possible now. `get` fetches the JSON at an address.
+   * The signed statement about a file; nothing if no signatures are needed. Throws `failed_precondition` for a file
+   * without a valid signature, and the errors of `get` if the check is not possible now. `get` fetches the JSON at an
+   * address.
    */
-  async check(file: SignedFile, get: (url: string) => Promise<unknown>): Promise<void> {
+  async check(
+    file: SignedFile,
+    get: (url: string) => Promise<unknown>,
+  ): Promise<ReleaseStatement | undefined> {
     const ring = await this.#ring();
-    if (!ring) return;
+    if (!ring) return undefined;
     const url = new URL(file.url);
     const sig = await get(`${url.origin}${url.pathname}.sig${url.search}`);
     const statement = await this.#verified(ring, sig, () => get(`${url.origin}${KEYS_PATH}`));
@@ -48,13 +55,15 @@ export class ReleaseKeys {
         ["name", statement.name, file.name],
         ["version", statement.version, file.version],
         ["sum", statement.sha256, file.sha256],
-        ["size", statement.size, file.sizeBytes],
+        ["size", statement.size, file.sizeBytes ?? statement.size],
+        ["platform", statement.platform, statement.platform && (file.platform ?? statement.platform)],
       ]
     ) {
       if (found === wanted) continue;
       const told = `the signature is for another file: found ${what} ${found}, wanted ${wanted}`;
       throw new SvcError("failed_precondition", told);
     }
+    return statement;
   }
 
   async #verified(ring: KeyRing, sig: unknown, list: () => Promise<unknown>) {
