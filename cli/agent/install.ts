@@ -8,7 +8,7 @@ import { askStop, socketOf } from "../../lib/agent/supervise/control.ts";
 import { readCredentials } from "../../lib/agent/settings/credentials.ts";
 import { installLoader } from "../../lib/agent/update/loader.ts";
 import { removeRuntime } from "../../lib/agent/system/runtime_service.ts";
-import { AGENT, agentUnit, SERVICE } from "../../lib/agent/system/service_unit.ts";
+import { AGENT, AGENT_SERVICE, agentUnit } from "../../lib/agent/system/service_unit.ts";
 import { installService, removeService, type ServiceParts } from "../../lib/agent/system/systemd.ts";
 import { type AgentHostParts, hostAgent } from "../../lib/agent/system/windows_host.ts";
 import {
@@ -22,7 +22,7 @@ import type { DenoHost } from "../../lib/base/host_deno.ts";
 import { WindowsServiceControl } from "./scm.ts";
 import { WindowsServices } from "./services.ts";
 import { stepAside } from "./aside.ts";
-import { copyIn, updaterOf } from "./updater.ts";
+import { copyToCache, updaterOf } from "./updater.ts";
 import { requireExecutable, requireRoot } from "../install.ts";
 import { openLogs } from "../logs.ts";
 import type { AgentFlags } from "./program.ts";
@@ -48,7 +48,7 @@ export async function install(options: AgentFlags, host: DenoHost): Promise<numb
     logs: open.logs,
   });
   await updater.open();
-  const file = await copyIn(files, updater, base, Deno.execPath(), VERSION);
+  const file = await copyToCache(files, updater, base, Deno.execPath(), VERSION);
   await updater.install(file, VERSION);
   const commands = new SystemCommands(host, clock);
   const unit = { base, configPath, defaultsPath };
@@ -130,5 +130,5 @@ export async function runService(options: AgentFlags, host: DenoHost): Promise<n
     ask: () => askStop(socketOf(base, os), clock),
   };
   const work = (signal: AbortSignal) => hostAgent(parts, signal).then(() => 0);
-  return await new WindowsServiceControl().run(SERVICE, work);
+  return await new WindowsServiceControl().run(AGENT_SERVICE, work);
 }

@@ -6,7 +6,11 @@ import { dirname, join } from "node:path";
 import { Agent, type AgentEnd, type AgentParts } from "../../lib/agent/agent.ts";
 import { type Commands, SystemCommands } from "../../lib/agent/system/commands.ts";
 import { openControl, socketOf } from "../../lib/agent/supervise/control.ts";
-import { type Credentials, readCredentials, writeCredentials } from "../../lib/agent/settings/credentials.ts";
+import {
+  type MachineCredentials,
+  readCredentials,
+  writeCredentials,
+} from "../../lib/agent/settings/credentials.ts";
 import { describeDevice } from "../../lib/agent/system/device.ts";
 import { Journald } from "../../lib/agent/system/journald.ts";
 import { LogForwarding } from "../../lib/agent/supervise/log_forwarding.ts";
@@ -142,7 +146,7 @@ async function whileStoppable<T>(
 async function waitForCredentials(
   { options, host, clock, logger, commands, networks }: Workshop,
   signal: AbortSignal,
-): Promise<Credentials | undefined> {
+): Promise<MachineCredentials | undefined> {
   const alive = watchdog(host, commands, clock);
   for (let told = ""; !signal.aborted;) {
     try {
@@ -160,7 +164,11 @@ async function waitForCredentials(
   return undefined;
 }
 
-async function work(workshop: Workshop, credentials: Credentials, signal: AbortSignal): Promise<AgentEnd> {
+async function work(
+  workshop: Workshop,
+  credentials: MachineCredentials,
+  signal: AbortSignal,
+): Promise<AgentEnd> {
   const { options: { dir }, host, clock, logs, stop } = workshop;
   const { appAddress: address, id: partId, login } = credentials;
   const plain = address.startsWith("http:");
@@ -196,7 +204,7 @@ async function work(workshop: Workshop, credentials: Credentials, signal: AbortS
 }
 
 /** The runtime's file with credentials: the agent's own file, or one made from its environment. */
-async function runtimeConfig({ options, host }: Workshop, credentials: Credentials): Promise<string> {
+async function runtimeConfig({ options, host }: Workshop, credentials: MachineCredentials): Promise<string> {
   if (await host.fileSize(options.config) !== undefined) return options.config;
   const { appAddress: app_address, id, login } = credentials;
   const cloud = { app_address, id, api_key: { id: login.entity, key: login.payload.reveal() } };

@@ -7,7 +7,7 @@
 
 import { SvcError } from "../../lib/base/error.ts";
 import type { ServiceControl } from "../../lib/agent/system/windows_host.ts";
-import { ServiceLife, type Status } from "../../lib/agent/system/windows_status.ts";
+import { ServiceLife, type ServiceStatus } from "../../lib/agent/system/windows_status.ts";
 import { address, wide } from "./win32.ts";
 
 const FUNCTIONS = {
@@ -54,6 +54,6 @@ export class WindowsServiceControl implements ServiceControl {
   }
 }
 
-function bytesOf(status: Status): Uint8Array<ArrayBuffer> {
+function bytesOf(status: ServiceStatus): Uint8Array<ArrayBuffer> {
   return new Uint8Array(Uint32Array.from(status).buffer);
 }

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { Download, sha256Of } from "../../lib/agent/update/download.ts";
 import type { BinaryName } from "../../lib/agent/update/release.ts";
 import { ReleaseCheck } from "../../lib/agent/update/release_check.ts";
-import { ReleaseKeys } from "../../lib/base/release_keys.ts";
+import { AcceptedKeys } from "../../lib/base/release_keys.ts";
 import { releaseKeysFile } from "../../lib/agent/supervise/runtime.ts";
 import { UpdateRecord } from "../../lib/agent/update/record.ts";
 import { Updater } from "../../lib/agent/update/updater.ts";
@@ -35,7 +35,7 @@ export function updaterOf(
   const logger = logs.logger("svc-agent.update");
   // The service's run folder is empty after a power loss; the loader counts in the same place.
   const run = host.env("RUNTIME_DIRECTORY")?.split(":")[0] || join(base, "run");
-  const keys = new ReleaseKeys(releaseKeysFile(base), files);
+  const keys = new AcceptedKeys(releaseKeysFile(base), files);
   return new Updater({
     ...{ name, files, clock: pace, logger, manages },
     record: new UpdateRecord({ name, base, run, files, sumOf: (path) => sha256Of(files, path) }),
@@ -45,7 +45,7 @@ export function updaterOf(
 }
 
 /** Copies a file into the cache, complete and durable; returns its name there. */
-export async function copyIn(
+export async function copyToCache(
   files: Files,
   updater: Updater,
   base: string,

@@ -8,7 +8,7 @@
  */
 
 import { SvcError } from "../../lib/base/error.ts";
-import type { Outcome } from "./compiler.ts";
+import type { ToolOutcome } from "./compiler.ts";
 
 /** Packages without native code or files of their own, which programs import at their start. */
 const INLINED = /^(@bufbuild\/protobuf|@std|croner|jpeg-js)(\/|$)/;
@@ -26,7 +26,7 @@ export function isInlined(name: string): boolean {
 
 export interface BundleOptions {
   /** Runs Deno in the root of the tree. */
-  readonly run: (args: readonly string[]) => Promise<Outcome>;
+  readonly run: (args: readonly string[]) => Promise<ToolOutcome>;
   /** The root of the tree, with a slash at its end. */
   readonly root: string;
   /** The entry point and the modules that it imports later, from the root of the tree. */

@@ -121,14 +121,14 @@ export function choose<T extends { readonly name: string }>(
   throw new SvcError("invalid_argument", `Unknown ${what} ${name}, wanted one of ${names.join(", ")}${hint}`);
 }
 
-export interface Outcome {
+export interface ToolOutcome {
   readonly code: number;
   readonly output: string;
   readonly errors: string;
 }
 
 /** Runs a command in the root of the tree to its end and returns its output, without colours. */
-export async function execute(command: string, args: readonly string[]): Promise<Outcome> {
+export async function execute(command: string, args: readonly string[]): Promise<ToolOutcome> {
   const options: Deno.CommandOptions = { args: [...args], cwd: ROOT, env: { NO_COLOR: "1" }, stdin: "null" };
   const { code, stdout, stderr } = await new Deno.Command(command, options).output();
   return { code, output: new TextDecoder().decode(stdout), errors: new TextDecoder().decode(stderr) };

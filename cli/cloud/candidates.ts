@@ -11,7 +11,7 @@ import { PACKAGE_KINDS, VISIBILITIES } from "../../lib/cloud/packages/packages.t
 import { CHANNELS, PROGRAMS, RELEASE_PLATFORMS } from "../../lib/cloud/packages/releases.ts";
 import { connect, type Store } from "../../lib/cloud/store/store.ts";
 import type { Blank, Candidate } from "../command.ts";
-import { databaseOf, located, type Place, requireFolder, type World } from "./desk.ts";
+import { type CloudWorld, databaseOf, type DeskPlace, located, requireFolder } from "./desk.ts";
 import { LOG_LEVELS } from "./logs.ts";
 
 const PLAIN: { readonly [placeholder: string]: readonly string[] } = {
@@ -23,9 +23,9 @@ const PLAIN: { readonly [placeholder: string]: readonly string[] } = {
 };
 
 /** The candidates for a blank. Throws if there is no control plane. */
-export async function candidates(
-  { host }: World,
-  values: Place,
+export async function cloudCandidates(
+  { host }: CloudWorld,
+  values: DeskPlace,
   blank: Blank,
 ): Promise<readonly Candidate[]> {
   const { placeholder, command, flag } = blank;

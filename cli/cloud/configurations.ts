@@ -11,10 +11,10 @@ import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
 import { savePartConfig } from "../../lib/cloud/fleet/part_service.ts";
 import type { Sql } from "../../lib/cloud/store/store.ts";
-import { type Command, command, type Desk, timeOf } from "./desk.ts";
+import { type CloudCommand, cloudCommand, type Desk, timeOf } from "./desk.ts";
 
-export const CONFIGURATION_COMMANDS: readonly Command[] = [
-  command(
+export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
+  cloudCommand(
     "config show",
     ["PART"],
     "Prints a part's configuration.",
@@ -25,7 +25,7 @@ export const CONFIGURATION_COMMANDS: readonly Command[] = [
       print(config, [JSON.stringify(config, null, 2)]);
     },
   ),
-  command(
+  cloudCommand(
     "config set",
     ["PART", "FILE"],
     "Checks a configuration and makes it the part's next revision.",
@@ -41,7 +41,7 @@ export const CONFIGURATION_COMMANDS: readonly Command[] = [
       await saveConfig(desk, "config set", part, () => Promise.resolve(json as JsonObject));
     },
   ),
-  command(
+  cloudCommand(
     "config history",
     ["PART"],
     "Tells who changed what and when, newest first.",
@@ -63,7 +63,7 @@ export const CONFIGURATION_COMMANDS: readonly Command[] = [
       );
     },
   ),
-  command(
+  cloudCommand(
     "config restore",
     ["PART", "REVISION"],
     "Makes an earlier revision the next one.",

@@ -30,11 +30,11 @@ import type { Flag, Values } from "../flags.ts";
 import { printResult } from "../table.ts";
 
 /** The outside of the program. */
-export interface World {
+export interface CloudWorld {
   readonly host: Host;
 }
 
-export type Command = AnyCommand<World>;
+export type CloudCommand = AnyCommand<CloudWorld>;
 
 /** The context of a command. */
 export interface Desk {
@@ -53,7 +53,7 @@ export interface Desk {
 }
 
 /** Flags of every command. */
-export const COMMON = [
+export const CLOUD_FLAGS = [
   {
     name: "data",
     type: "string",
@@ -82,7 +82,7 @@ export const COMMON = [
   },
 ] as const satisfies readonly Flag[];
 
-export type Place = Values<typeof COMMON>;
+export type DeskPlace = Values<typeof CLOUD_FLAGS>;
 
 /** Age after which an unfinished upload counts as abandoned by a dead process. */
 const UNFINISHED_MS = 24 * 3600 * 1000;
@@ -109,7 +109,7 @@ export const LOCATION = {
   help: "Location; may be left out where there is one.",
 } as const;
 
-export const LIMITS = {
+export const LIMITS_FLAG = {
   name: "limits",
   type: "string",
   default: "",
@@ -125,17 +125,17 @@ export async function limitsOf(path: string, files: ReadFiles): Promise<Limits> 
 }
 
 /** A command that works at a desk. */
-export function command<const F extends readonly Flag[]>(
+export function cloudCommand<const F extends readonly Flag[]>(
   words: string,
   takes: readonly string[],
   summary: string,
   flags: F,
   run: (desk: Desk, words: readonly string[], flags: Values<F>) => Promise<void>,
-): Command {
+): CloudCommand {
   const atDesk = async (
-    { host }: World,
+    { host }: CloudWorld,
     given: readonly string[],
-    values: Values<F> & Place & { readonly json: boolean },
+    values: Values<F> & DeskPlace & { readonly json: boolean },
   ) => {
     const place = located(values, host);
     await requireFolder(place, host);
@@ -144,7 +144,7 @@ export function command<const F extends readonly Flag[]>(
   return { words, takes, summary, flags: [...flags, JSON_FLAG], run: atDesk };
 }
 
-function deskOf(store: Store, place: Place, json: boolean, host: Host): Desk {
+function deskOf(store: Store, place: DeskPlace, json: boolean, host: Host): Desk {
   const clock = new SystemClock();
   const user = host.env("USER") || host.env("USERNAME") || "unknown";
   return {
@@ -160,7 +160,7 @@ function deskOf(store: Store, place: Place, json: boolean, host: Host): Desk {
 }
 
 /** The data folder as an absolute path, because child processes run in other folders. */
-export function located<T extends Place>(values: T, host: Host): T {
+export function located<T extends DeskPlace>(values: T, host: Host): T {
   return { ...values, data: resolve(host.cwd(), values.data) };
 }
 
@@ -168,7 +168,7 @@ export function located<T extends Place>(values: T, host: Host): T {
  * Only `init` and `serve` create a folder; otherwise a command in the wrong place would show an empty control plane.
  */
 export async function requireFolder(
-  { data, database }: Place,
+  { data, database }: DeskPlace,
   host: Host,
 ): Promise<void> {
   const there = database === ""
@@ -185,7 +185,7 @@ export async function requireFolder(
 }
 
 /** Opens the database of a control plane for the duration of `run`; creates it if there is none. */
-export async function withStore<T>(place: Place, run: (store: Store) => Promise<T>): Promise<T> {
+export async function withStore<T>(place: DeskPlace, run: (store: Store) => Promise<T>): Promise<T> {
   // The folder is private to its owner.
   await Deno.mkdir(place.data, { recursive: true, mode: 0o700 });
   const store = await openStore(databaseOf(place), new SystemClock());
@@ -196,12 +196,12 @@ export async function withStore<T>(place: Place, run: (store: Store) => Promise<
   }
 }
 
-export function databaseOf({ data, database }: Place): StorePlace {
+export function databaseOf({ data, database }: DeskPlace): StorePlace {
   return { file: `${data}/cloud.db`, url: database };
 }
 
 /** The control plane's own keys; remarks about them go to standard error. */
-export function secretsOf({ data, keys }: Place, store: Store, host: Host): SecretsParts {
+export function secretsOf({ data, keys }: DeskPlace, store: Store, host: Host): SecretsParts {
   const tell = (text: string) => host.writeError(`svc-cloud: ${text}\n`);
   const logger = { info: tell, warn: tell, error: tell };
   return { store, host, folder: keys || `${data}/keys`, clock: new SystemClock(), logger };
@@ -221,12 +221,12 @@ export function validator(): Validate {
   ];
 }
 
-export async function organizationOf(store: Store, wanted: string) {
+export async function chosenOrganization(store: Store, wanted: string) {
   return only("organization", "org", wanted, await new Fleet(store).organizations());
 }
 
 export async function locationOf(store: Store, org: string, wanted: string) {
-  const { id } = await organizationOf(store, org);
+  const { id } = await chosenOrganization(store, org);
   return only("location", "location", wanted, await new Fleet(store).locations(id));
 }
 
@@ -262,7 +262,7 @@ export async function contentOf({ host }: Desk, file: string): Promise<AsyncIter
 }
 
 /** Removes contents that no row refers to any more. */
-export async function letGo(desk: Desk, contents: readonly string[]): Promise<void> {
+export async function removeContents(desk: Desk, contents: readonly string[]): Promise<void> {
   const files = await desk.files();
   for (const sha256 of contents) await releaseFile(desk.store, files, sha256);
 }

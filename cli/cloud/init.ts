@@ -5,18 +5,18 @@
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { checkedAddress, noteAddress } from "../../lib/cloud/addresses.ts";
-import { type Example, EXAMPLE_DATASET, EXAMPLE_IMAGES, makeExample } from "../../lib/cloud/example.ts";
+import { EXAMPLE_DATASET, EXAMPLE_IMAGES, type ExampleIds, makeExample } from "../../lib/cloud/example.ts";
 import { EXAMPLE_LABELS } from "../../lib/learn/example_scene.ts";
 import type { Flag, Values } from "../flags.ts";
 import {
-  type Command,
+  type CloudCommand,
+  type CloudWorld,
+  type DeskPlace,
   filesIn,
   JSON_FLAG,
   located,
-  type Place,
   validator,
   withStore,
-  type World,
 } from "./desk.ts";
 
 export const LISTEN = {
@@ -48,7 +48,7 @@ const FLAGS = [
   JSON_FLAG,
 ] as const satisfies readonly Flag[];
 
-export const INIT: Command = {
+export const INIT: CloudCommand = {
   words: "init",
   takes: [],
   summary:
@@ -59,9 +59,9 @@ export const INIT: Command = {
 };
 
 async function init(
-  { host }: World,
+  { host }: CloudWorld,
   _: readonly string[],
-  given: Values<typeof FLAGS> & Place,
+  given: Values<typeof FLAGS> & DeskPlace,
 ): Promise<void> {
   const values = located(given, host);
   await withStore(values, async (store) => {
@@ -88,7 +88,7 @@ async function init(
   });
 }
 
-export function describeExample({ url, ...example }: Example): string {
+export function describeExample({ url, ...example }: ExampleIds): string {
   const { organizationId, locationId, machineId, partId, datasetId, ownerKey, config } = example;
   const insecure = url.startsWith("http:") ? " -allow-insecure-creds" : "";
   return [
@@ -114,7 +114,7 @@ export function describeExample({ url, ...example }: Example): string {
   ].join("\n");
 }
 
-function trainingHint(url: string, { id, key }: Example["ownerKey"]): string[] {
+function trainingHint(url: string, { id, key }: ExampleIds["ownerKey"]): string[] {
   return [
     "To train a model that the machine then uses in its vision service:",
     "",

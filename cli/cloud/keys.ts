@@ -7,7 +7,7 @@ import { type Grant, GRANT_KINDS, Keys, newKeySecret, ROLES } from "../../lib/cl
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
 import { table } from "../table.ts";
-import { type Command, command, ORG, organizationOf } from "./desk.ts";
+import { chosenOrganization, type CloudCommand, cloudCommand, ORG } from "./desk.ts";
 
 const ROLE = {
   name: "role",
@@ -25,8 +25,8 @@ const ON = {
     "What the role is on: organization:ID, location:ID or machine:ID; where left out, the one organization.",
 } as const;
 
-export const KEY_COMMANDS: readonly Command[] = [
-  command(
+export const KEY_COMMANDS: readonly CloudCommand[] = [
+  cloudCommand(
     "key create",
     [],
     "Makes an API key and prints it: this is the only time that it can be seen.",
@@ -46,7 +46,7 @@ export const KEY_COMMANDS: readonly Command[] = [
       desk.print({ ...key, ...grant }, [`id:  ${key.id}`, `key: ${key.key}`]);
     },
   ),
-  command(
+  cloudCommand(
     "key list",
     [],
     "Lists the API keys with whose they are and what they may do.",
@@ -61,7 +61,7 @@ export const KEY_COMMANDS: readonly Command[] = [
       print(all, table(rows));
     },
   ),
-  command(
+  cloudCommand(
     "key grant",
     ["ID"],
     "Gives an API key a role, on what belongs to another organization than the key too.",
@@ -72,18 +72,18 @@ export const KEY_COMMANDS: readonly Command[] = [
       desk.print({ id, ...grant }, []);
     },
   ),
-  command(
+  cloudCommand(
     "key own",
     ["ID"],
     "Makes an API key that of an organization, whose owners then rename, replace and delete it.",
     [ORG],
     async (desk, [id], { org }) => {
-      const { id: organizationId } = await organizationOf(desk.store, org);
+      const { id: organizationId } = await chosenOrganization(desk.store, org);
       await desk.change("key own", { kind: "key", id }, (sql) => new Keys(sql).own(id, organizationId));
       desk.print({ id, organizationId }, []);
     },
   ),
-  command(
+  cloudCommand(
     "key rotate",
     ["ID"],
     "Replaces an API key by a new one with the same id.",
@@ -94,7 +94,7 @@ export const KEY_COMMANDS: readonly Command[] = [
       print(key, [`id:  ${key.id}`, `key: ${key.key}`]);
     },
   ),
-  command(
+  cloudCommand(
     "key revoke",
     ["ID"],
     "Takes an API key out of use, at once.",
@@ -110,7 +110,7 @@ async function grantOf(store: Store, role: string, on: string): Promise<Grant> {
   const known = ROLES.find((one) => one === role);
   if (!known) throw new SvcError("invalid_argument", `--role: found "${role}", wanted ${ROLES.join(" or ")}`);
   if (on === "") {
-    return { role: known, kind: "organization", resourceId: (await organizationOf(store, "")).id };
+    return { role: known, kind: "organization", resourceId: (await chosenOrganization(store, "")).id };
   }
   const [kind, id = ""] = on.split(":");
   const fleet = new Fleet(store);

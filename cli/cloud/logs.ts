@@ -9,14 +9,14 @@ import { escapedLine } from "../../lib/base/escape.ts";
 import { Audit } from "../../lib/cloud/access/audit.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { LogStore } from "../../lib/cloud/logs/logs.ts";
-import { fieldsOf, fieldsText } from "../../lib/cloud_client/log_message.ts";
+import { fieldsText, logFieldsOf } from "../../lib/cloud_client/log_message.ts";
 import { table } from "../table.ts";
-import { type Command, command, timeOf } from "./desk.ts";
+import { type CloudCommand, cloudCommand, timeOf } from "./desk.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error", "fatal", "panic", "dpanic"];
 
-export const LOG_COMMANDS: readonly Command[] = [
-  command(
+export const LOG_COMMANDS: readonly CloudCommand[] = [
+  cloudCommand(
     "logs",
     ["PART"],
     "Prints a part's newest logs, oldest first.",
@@ -72,7 +72,7 @@ export const LOG_COMMANDS: readonly Command[] = [
       }
     },
   ),
-  command(
+  cloudCommand(
     "audit",
     [],
     "Tells who changed or tried what, newest first.",
@@ -89,7 +89,7 @@ export const LOG_COMMANDS: readonly Command[] = [
 
 function plainEntry(entry: LogEntry) {
   const { time, level, loggerName: logger, message } = entry;
-  return { time: timeOf(toMs(time)), level, logger, message, fields: fieldsOf(entry) };
+  return { time: timeOf(toMs(time)), level, logger, message, fields: logFieldsOf(entry) };
 }
 
 /** A level that machines log at. Modules may log `fatal`, `panic` and `dpanic`. */

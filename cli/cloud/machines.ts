@@ -11,14 +11,22 @@ import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { cloudSection, createMachine } from "../../lib/cloud/fleet/new_machine.ts";
 import { Presence } from "../../lib/cloud/fleet/presence.ts";
 import { table } from "../table.ts";
-import { type Command, command, LOCATION, locationOf, ORG, organizationOf, timeOf } from "./desk.ts";
+import {
+  chosenOrganization,
+  type CloudCommand,
+  cloudCommand,
+  LOCATION,
+  locationOf,
+  ORG,
+  timeOf,
+} from "./desk.ts";
 
 const MINUTE_MS = 60_000;
 /** The address that machines get before the first `serve`: the default of its `--listen`. */
 const NOBODY_SERVED = "http://localhost:8090";
 
-export const MACHINE_COMMANDS: readonly Command[] = [
-  command(
+export const MACHINE_COMMANDS: readonly CloudCommand[] = [
+  cloudCommand(
     "machine create",
     ["NAME"],
     "Makes a machine with a key of its own, and prints the cloud section for its file.",
@@ -43,13 +51,15 @@ export const MACHINE_COMMANDS: readonly Command[] = [
       desk.print({ ...made, config: section }, [JSON.stringify(section, null, 2)]);
     },
   ),
-  command(
+  cloudCommand(
     "machine list",
     [],
     "Lists the machines of an organization, with their parts.",
     [ORG],
     async (desk, _, { org }) => {
-      const all = await new Fleet(desk.store).partsOfOrganization((await organizationOf(desk.store, org)).id);
+      const all = await new Fleet(desk.store).partsOfOrganization(
+        (await chosenOrganization(desk.store, org)).id,
+      );
       const seen = (ms: number | null) => ms === null ? "never seen" : `seen ${timeOf(ms)}`;
       desk.print(
         all,
@@ -57,7 +67,7 @@ export const MACHINE_COMMANDS: readonly Command[] = [
       );
     },
   ),
-  command(
+  cloudCommand(
     "machine delete",
     ["ID"],
     "Removes a machine, its parts and their history.",
@@ -70,20 +80,26 @@ export const MACHINE_COMMANDS: readonly Command[] = [
       print({ id }, []);
     },
   ),
-  command("restart", ["PART"], "Orders a part's program to restart.", [], async ({ change, print }, [id]) => {
-    await change("restart", { kind: "part", id }, async (sql) => {
-      await new Fleet(sql).part(id);
-      await new Fleet(sql).orderRestart(id);
-    });
-    print({ id }, []);
-  }),
-  command(
+  cloudCommand(
+    "restart",
+    ["PART"],
+    "Orders a part's program to restart.",
+    [],
+    async ({ change, print }, [id]) => {
+      await change("restart", { kind: "part", id }, async (sql) => {
+        await new Fleet(sql).part(id);
+        await new Fleet(sql).orderRestart(id);
+      });
+      print({ id }, []);
+    },
+  ),
+  cloudCommand(
     "fleet",
     [],
     "Tells which machines are there and what runs on them.",
     [ORG],
     async ({ store, clock, print }, _, { org }) => {
-      const { id } = await organizationOf(store, org);
+      const { id } = await chosenOrganization(store, org);
       const parts = await new Fleet(store).partsOfOrganization(id);
       const reports = await agentReports(store, parts.map((one) => one.id));
       const presence = new Presence(store, clock, silentLogs(clock).logger("presence"));

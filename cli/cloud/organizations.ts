@@ -5,10 +5,10 @@
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
 import { table } from "../table.ts";
-import { type Command, command, ORG, organizationOf } from "./desk.ts";
+import { chosenOrganization, type CloudCommand, cloudCommand, ORG } from "./desk.ts";
 
-export const ORGANIZATION_COMMANDS: readonly Command[] = [
-  command("org create", ["NAME"], "Makes an organization.", [], async ({ change, print }, [name]) => {
+export const ORGANIZATION_COMMANDS: readonly CloudCommand[] = [
+  cloudCommand("org create", ["NAME"], "Makes an organization.", [], async ({ change, print }, [name]) => {
     const id = await change(
       "org create",
       { kind: "organization", id: name },
@@ -16,17 +16,17 @@ export const ORGANIZATION_COMMANDS: readonly Command[] = [
     );
     print({ id, name }, [id]);
   }),
-  command("org list", [], "Lists the organizations.", [], async ({ store, print }) => {
+  cloudCommand("org list", [], "Lists the organizations.", [], async ({ store, print }) => {
     const all = await new Fleet(store).organizations();
     print(all, table(all.map(({ id, name }) => [id, name])));
   }),
-  command(
+  cloudCommand(
     "location create",
     ["NAME"],
     "Makes a location in an organization.",
     [ORG],
     async (desk, [name], { org }) => {
-      const { id: on } = await organizationOf(desk.store, org);
+      const { id: on } = await chosenOrganization(desk.store, org);
       const id = await desk.change(
         "location create",
         { kind: "organization", id: on },
@@ -35,17 +35,23 @@ export const ORGANIZATION_COMMANDS: readonly Command[] = [
       desk.print({ id, name, organizationId: on }, [id]);
     },
   ),
-  command("location list", [], "Lists the locations of an organization.", [ORG], async (desk, _, { org }) => {
-    const all = await new Fleet(desk.store).locations((await organizationOf(desk.store, org)).id);
-    desk.print(all, table(all.map(({ id, name, machines }) => [id, name, `${machines} machines`])));
-  }),
-  command(
+  cloudCommand(
+    "location list",
+    [],
+    "Lists the locations of an organization.",
+    [ORG],
+    async (desk, _, { org }) => {
+      const all = await new Fleet(desk.store).locations((await chosenOrganization(desk.store, org)).id);
+      desk.print(all, table(all.map(({ id, name, machines }) => [id, name, `${machines} machines`])));
+    },
+  ),
+  cloudCommand(
     "org namespace",
     ["NAMESPACE"],
     "Gives an organization the public name under which it shares packages, for good.",
     [ORG],
     async (desk, [namespace], { org }) => {
-      const { id } = await organizationOf(desk.store, org);
+      const { id } = await chosenOrganization(desk.store, org);
       const on = { kind: "organization", id } as const;
       await desk.change("org namespace", on, (sql) => new Packages(sql).setNamespace(id, namespace));
       desk.print({ id, namespace }, [namespace]);

@@ -8,41 +8,47 @@ import { type Change, takePackage } from "../../lib/cloud/packages/package_servi
 import { PACKAGE_KINDS, Packages, VISIBILITIES } from "../../lib/cloud/packages/packages.ts";
 import { table } from "../table.ts";
 import {
-  type Command,
-  command,
+  chosenOrganization,
+  type CloudCommand,
+  cloudCommand,
   contentOf,
-  letGo,
-  LIMITS,
+  LIMITS_FLAG,
   limitsOf,
   ORG,
-  organizationOf,
+  removeContents,
   timeOf,
   unknown,
 } from "./desk.ts";
 
-export const PACKAGE_COMMANDS: readonly Command[] = [
-  command("package list", [], "Lists the packages of an organization.", [ORG], async (desk, _, { org }) => {
-    const { id } = await organizationOf(desk.store, org);
-    const all = await new Packages(desk.store).list(id);
-    desk.print(
-      all.map(({ item, ...one }) => ({
-        ...one,
-        name: item.name,
-        type: item.kind,
-        visibility: item.visibility,
-      })),
-      table(all.map(({ item, version, platform, bytes, createdMs }) => [
-        `${item.namespace ?? id}:${item.name}`,
-        item.kind,
-        version,
-        platform || "any",
-        item.visibility,
-        `${bytes} bytes`,
-        timeOf(createdMs),
-      ])),
-    );
-  }),
-  command(
+export const PACKAGE_COMMANDS: readonly CloudCommand[] = [
+  cloudCommand(
+    "package list",
+    [],
+    "Lists the packages of an organization.",
+    [ORG],
+    async (desk, _, { org }) => {
+      const { id } = await chosenOrganization(desk.store, org);
+      const all = await new Packages(desk.store).list(id);
+      desk.print(
+        all.map(({ item, ...one }) => ({
+          ...one,
+          name: item.name,
+          type: item.kind,
+          visibility: item.visibility,
+        })),
+        table(all.map(({ item, version, platform, bytes, createdMs }) => [
+          `${item.namespace ?? id}:${item.name}`,
+          item.kind,
+          version,
+          platform || "any",
+          item.visibility,
+          `${bytes} bytes`,
+          timeOf(createdMs),
+        ])),
+      );
+    },
+  ),
+  cloudCommand(
     "package upload",
     ["NAME", "VERSION", "FILE"],
     "Adds a version of a package, from a .tar.gz.",
@@ -69,12 +75,12 @@ export const PACKAGE_COMMANDS: readonly Command[] = [
         value: "WHO",
         help: `Who finds it: ${VISIBILITIES.join(", ")}. A new one is private.`,
       },
-      LIMITS,
+      LIMITS_FLAG,
     ],
     async (desk, [name, version, file], { org, type, platform, visibility, limits: path }) => {
       const kind = PACKAGE_KINDS.find((one) => one === type);
       if (!kind) throw unknown("--type", type, PACKAGE_KINDS);
-      const { id: organizationId } = await organizationOf(desk.store, org);
+      const { id: organizationId } = await chosenOrganization(desk.store, org);
       const metadata: JsonObject = visibility === "" ? {} : { visibility };
       const info = { organizationId, name, version, type: kind, platform, metadata };
       const limits = await limitsOf(path, desk.host);
@@ -85,7 +91,7 @@ export const PACKAGE_COMMANDS: readonly Command[] = [
       desk.print(added, [`${added.id} ${added.version}`]);
     },
   ),
-  command(
+  cloudCommand(
     "package delete",
     ["ID", "VERSION"],
     "Removes a version of a package: ID is <organization>:<name>.",
@@ -93,7 +99,7 @@ export const PACKAGE_COMMANDS: readonly Command[] = [
     async (desk, [id, version]) => {
       const on = { kind: "package", id } as const;
       const gone = await desk.change("package delete", on, (sql) => new Packages(sql).delete(id, version));
-      await letGo(desk, gone);
+      await removeContents(desk, gone);
       desk.print({ id, version }, []);
     },
   ),

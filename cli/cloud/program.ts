@@ -8,10 +8,10 @@
 import type { DenoHost } from "../../lib/base/host_deno.ts";
 import type { CommandProgram } from "../command.ts";
 import { runCommand } from "../dispatch.ts";
-import { candidates } from "./candidates.ts";
+import { cloudCandidates } from "./candidates.ts";
 import { CONFIGURATION_COMMANDS } from "./configurations.ts";
 import { CONTENT_WORKER, contentWorker } from "./content.ts";
-import { COMMON, type World } from "./desk.ts";
+import { CLOUD_FLAGS, type CloudWorld } from "./desk.ts";
 import { INIT } from "./init.ts";
 import { KEY_COMMANDS } from "./keys.ts";
 import { LOG_COMMANDS } from "./logs.ts";
@@ -22,11 +22,11 @@ import { RELEASE_COMMANDS } from "./releases.ts";
 import { SECRET_COMMANDS } from "./secrets.ts";
 import { SERVE } from "./serve.ts";
 
-const PROGRAM: CommandProgram<World> = {
+const PROGRAM: CommandProgram<CloudWorld> = {
   name: "svc-cloud",
   summary:
     "Serves a control plane for machines, agents and training jobs, so that all of them work without anybody's cloud.",
-  flags: COMMON,
+  flags: CLOUD_FLAGS,
   commands: [
     SERVE,
     INIT,
@@ -75,7 +75,7 @@ const PROGRAM: CommandProgram<World> = {
       ["source <(svc-cloud completion bash)", "Complete command lines in this shell."],
     ],
   },
-  candidates,
+  candidates: cloudCandidates,
 };
 
 /** Runs the program; returns its exit code. */

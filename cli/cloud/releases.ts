@@ -14,13 +14,13 @@ import {
 import { keepFile } from "../../lib/cloud/store/file_refs.ts";
 import { Secrets } from "../../lib/cloud/store/secrets.ts";
 import { table } from "../table.ts";
-import { type Command, command, contentOf, letGo, timeOf } from "./desk.ts";
+import { type CloudCommand, cloudCommand, contentOf, removeContents, timeOf } from "./desk.ts";
 
 /** Length of a program's beginning that suffices to recognize its type. */
 const HEAD_BYTES = 64;
 
-export const RELEASE_COMMANDS: readonly Command[] = [
-  command(
+export const RELEASE_COMMANDS: readonly CloudCommand[] = [
+  cloudCommand(
     "release publish",
     ["NAME", "VERSION", "FILE"],
     `Adds a version of a program that agents install: ${PROGRAMS.join(" or ")}.`,
@@ -53,21 +53,27 @@ export const RELEASE_COMMANDS: readonly Command[] = [
       desk.print(made, [`${name} ${version} for ${platform}: ${made.bytes} bytes, SHA-256 ${made.sha256}`]);
     },
   ),
-  command("release list", [], "Lists the programs that agents install.", [], async ({ store, print }) => {
-    const all = await new Releases(store).list();
-    print(
-      all,
-      table(all.map((one) => [
-        one.name,
-        one.version,
-        one.platform,
-        one.channel,
-        `${one.bytes} bytes`,
-        timeOf(one.createdMs),
-      ])),
-    );
-  }),
-  command(
+  cloudCommand(
+    "release list",
+    [],
+    "Lists the programs that agents install.",
+    [],
+    async ({ store, print }) => {
+      const all = await new Releases(store).list();
+      print(
+        all,
+        table(all.map((one) => [
+          one.name,
+          one.version,
+          one.platform,
+          one.channel,
+          `${one.bytes} bytes`,
+          timeOf(one.createdMs),
+        ])),
+      );
+    },
+  ),
+  cloudCommand(
     "release channel",
     ["NAME", "VERSION", "CHANNEL"],
     "Moves a version, on all its platforms, to a channel: agents that follow it install the highest one in there.",
@@ -78,7 +84,7 @@ export const RELEASE_COMMANDS: readonly Command[] = [
       print({ name, version, channel }, [`${name} ${version} is in ${channel}`]);
     },
   ),
-  command(
+  cloudCommand(
     "release delete",
     ["NAME", "VERSION"],
     "Removes a version on all its platforms.",
@@ -86,11 +92,11 @@ export const RELEASE_COMMANDS: readonly Command[] = [
     async (desk, [name, version]) => {
       const on = { kind: "release", id: `${name} ${version}` } as const;
       const gone = await desk.change("release delete", on, (sql) => new Releases(sql).delete(name, version));
-      await letGo(desk, gone);
+      await removeContents(desk, gone);
       desk.print({ name, version }, []);
     },
   ),
-  command(
+  cloudCommand(
     "release keys",
     [],
     "Lists the public keys of what is handed out, newest last: agents pin one of them.",
@@ -100,7 +106,7 @@ export const RELEASE_COMMANDS: readonly Command[] = [
       print(all, table(all.map((one) => [one.id, one.public_key, timeOf(one.created_ms)])));
     },
   ),
-  command(
+  cloudCommand(
     "release rotate-key",
     [],
     "Replaces the key that signs what is handed out; the old one signs the new one, and nothing after it.",

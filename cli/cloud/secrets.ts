@@ -7,7 +7,7 @@ import { Authority } from "../../lib/cloud/store/authority.ts";
 import { SECRET_KINDS, type SecretName, secretsNamed } from "../../lib/cloud/store/secret_kinds.ts";
 import { Secrets } from "../../lib/cloud/store/secrets.ts";
 import { table } from "../table.ts";
-import { type Command, command, timeOf } from "./desk.ts";
+import { type CloudCommand, cloudCommand, timeOf } from "./desk.ts";
 
 const NAMES = Object.keys(SECRET_KINDS) as SecretName[];
 const NOW = {
@@ -17,20 +17,26 @@ const NOW = {
   help: "What the old key has signed is good no more: for a key that is lost, or that a stranger has.",
 } as const;
 
-export const SECRET_COMMANDS: readonly Command[] = [
-  command("secret list", [], "Lists the control plane's own keys.", [], async ({ secrets, clock, print }) => {
-    const opened = await Secrets.open(secrets);
-    const keys = NAMES.flatMap((name) => opened.list(name).map((key) => ({ name, ...key })));
-    const nowMs = clock.nowMs();
-    const state = ({ from_ms, until_ms }: typeof keys[number]) =>
-      until_ms !== undefined
-        ? until_ms <= nowMs ? "gone" : `good until ${timeOf(until_ms)}`
-        : from_ms > nowMs
-        ? `signs from ${timeOf(from_ms)}`
-        : "signs";
-    print(keys, table(keys.map((key) => [key.name, key.id, `made ${timeOf(key.made_ms)}`, state(key)])));
-  }),
-  command(
+export const SECRET_COMMANDS: readonly CloudCommand[] = [
+  cloudCommand(
+    "secret list",
+    [],
+    "Lists the control plane's own keys.",
+    [],
+    async ({ secrets, clock, print }) => {
+      const opened = await Secrets.open(secrets);
+      const keys = NAMES.flatMap((name) => opened.list(name).map((key) => ({ name, ...key })));
+      const nowMs = clock.nowMs();
+      const state = ({ from_ms, until_ms }: typeof keys[number]) =>
+        until_ms !== undefined
+          ? until_ms <= nowMs ? "gone" : `good until ${timeOf(until_ms)}`
+          : from_ms > nowMs
+          ? `signs from ${timeOf(from_ms)}`
+          : "signs";
+      print(keys, table(keys.map((key) => [key.name, key.id, `made ${timeOf(key.made_ms)}`, state(key)])));
+    },
+  ),
+  cloudCommand(
     "secret rotate",
     ["token|authority|release|links"],
     "Makes a new key; what the old one has signed stays good for its time.",
@@ -50,7 +56,7 @@ export const SECRET_COMMANDS: readonly Command[] = [
       print(made, table(made.map((key) => [key.name, key.id, `signs from ${timeOf(key.from_ms)}`])));
     },
   ),
-  command(
+  cloudCommand(
     "authority",
     [],
     "Prints the certificate of the local authority (PEM); while a new one takes its place, both.",

@@ -28,16 +28,16 @@ import { openLogs } from "../logs.ts";
 import { VERSION } from "../version.ts";
 import { INFERENCE_FLAGS, openInference } from "./content.ts";
 import {
-  type Command,
+  type CloudCommand,
+  type CloudWorld,
+  type DeskPlace,
   filesIn,
-  LIMITS,
+  LIMITS_FLAG,
   limitsOf,
   located,
-  type Place,
   secretsOf,
   validator,
   withStore,
-  type World,
 } from "./desk.ts";
 import { describeExample, LISTEN } from "./init.ts";
 import { openTraining, TRAINING_FLAGS } from "./training.ts";
@@ -79,7 +79,7 @@ const FLAGS = [
     default: false,
     help: "Serve over TLS, with a certificate of the local authority.",
   },
-  LIMITS,
+  LIMITS_FLAG,
   {
     name: "metrics-key-file",
     type: "string",
@@ -150,9 +150,9 @@ const FLAGS = [
   { name: "debug", type: "bool", default: false, help: "Write debug-level logs." },
 ] as const satisfies readonly Flag[];
 
-type Options = Values<typeof FLAGS> & Place;
+type Options = Values<typeof FLAGS> & DeskPlace;
 
-export const SERVE: Command = {
+export const SERVE: CloudCommand = {
   words: "serve",
   takes: [],
   summary: "Serves the control plane until it is told to stop.",
@@ -173,7 +173,7 @@ interface Parts {
   readonly logger: Logger;
 }
 
-async function serve({ host }: World, _: readonly string[], given: Options): Promise<void> {
+async function serve({ host }: CloudWorld, _: readonly string[], given: Options): Promise<void> {
   const options = located(given, host);
   const organizations = organizationMakers(options.organizations);
   const clock = new SystemClock();

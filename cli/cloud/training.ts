@@ -13,7 +13,7 @@ import { KubernetesExecutor } from "../../lib/cloud/executors/kubernetes_executo
 import { SCRIPT_LIMITS, ScriptExecutor } from "../../lib/cloud/executors/script.ts";
 import { openCluster } from "../../lib/cloud/executors/kubernetes.ts";
 import { NO_SANDBOX, type Sandbox } from "../../lib/cloud/sandbox/sandbox.ts";
-import type { Limits } from "../../lib/cloud/sandbox/sandbox_usage.ts";
+import type { UsageLimits } from "../../lib/cloud/sandbox/sandbox_usage.ts";
 import { WAITING_MAX } from "../../lib/cloud/training/training.ts";
 import type { TrainingOptions } from "../../lib/cloud/training/training_runner.ts";
 import type { Route } from "../../lib/wire/port/routes.ts";
@@ -218,7 +218,7 @@ async function openScripts(
   return executor;
 }
 
-function limitsOf({ scriptsMemoryMib, scriptsDiskMib, scriptsCpuHours }: TrainingValues): Limits {
+function limitsOf({ scriptsMemoryMib, scriptsDiskMib, scriptsCpuHours }: TrainingValues): UsageLimits {
   return {
     ...SCRIPT_LIMITS,
     memoryBytes: atLeastOne(scriptsMemoryMib, "--scripts-memory-mib") * MIB,

@@ -59,7 +59,7 @@ const PROGRAM = {
   flags: FLAGS,
 } as const;
 
-export type Options = Values<typeof FLAGS>;
+export type MicroOptions = Values<typeof FLAGS>;
 
 /** A computed address, so that Deno does not load the machine before it is needed. */
 const SERVE = new URL("./serve.ts", import.meta.url).href;

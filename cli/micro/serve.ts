@@ -37,7 +37,7 @@ import { FakeServo } from "../../drivers/servo/fake.ts";
 import { GpioServo } from "../../drivers/servo/gpio.ts";
 import { EXIT } from "../program.ts";
 import { serveMachine } from "../serving.ts";
-import type { Options } from "./main.ts";
+import type { MicroOptions } from "./main.ts";
 import { MOTOR_HZ, pwmRule } from "./pwm_rule.ts";
 
 const APIS = [
@@ -85,7 +85,7 @@ export function microRegistry(): Registry {
 }
 
 /** Executes `options`; returns the exit code. */
-export async function run({ dumpResources, ...options }: Options, host: Host): Promise<number> {
+export async function run({ dumpResources, ...options }: MicroOptions, host: Host): Promise<number> {
   const registry = microRegistry();
   try {
     if (dumpResources !== "") {

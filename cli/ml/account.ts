@@ -7,11 +7,11 @@ import { SvcError } from "../../lib/base/error.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import { DEFAULT_PROFILE } from "../../lib/cloud_client/profile.ts";
 import { table } from "../table.ts";
-import { type Command, command } from "./command.ts";
+import { type MlCommand, mlCommand } from "./command.ts";
 import type { TrainingDesk } from "./desk.ts";
 
-export const ACCOUNT_COMMANDS: readonly Command[] = [
-  command(
+export const ACCOUNT_COMMANDS: readonly MlCommand[] = [
+  mlCommand(
     "login",
     [],
     "Checks an API key and keeps it, with the address of its control plane, under the name of a profile.",
@@ -64,7 +64,7 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
       if (organizationId === undefined) desk.note("tell with --org-id which organization is meant");
     },
   ),
-  command("profiles", [], "Lists the profiles that login has kept.", [], async (desk) => {
+  mlCommand("profiles", [], "Lists the profiles that login has kept.", [], async (desk) => {
     const { current, profiles } = await desk.profiles.read();
     const all = Object.entries(profiles).map(([name, { baseUrl, keyId, organizationId = "" }]) => {
       return { name, baseUrl, keyId, organizationId, current: name === current };
@@ -74,11 +74,11 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
     ) => [one.current ? "*" : "", one.name, one.baseUrl, one.keyId, one.organizationId]);
     desk.print({ profiles: all }, table([["", "NAME", "BASE URL", "KEY ID", "ORGANIZATION"], ...rows]));
   }),
-  command("profiles use", ["PROFILE"], "Uses a profile from now on.", [], async (desk, [name]) => {
+  mlCommand("profiles use", ["PROFILE"], "Uses a profile from now on.", [], async (desk, [name]) => {
     await desk.profiles.use(name);
     desk.print({ profile: name }, [name]);
   }),
-  command("profiles delete", ["PROFILE"], "Forgets a profile and its key.", [], async (desk, [name]) => {
+  mlCommand("profiles delete", ["PROFILE"], "Forgets a profile and its key.", [], async (desk, [name]) => {
     await desk.profiles.remove(name);
     desk.print({ profile: name }, [name]);
   }),

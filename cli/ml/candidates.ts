@@ -12,14 +12,14 @@ import {
 import { PackageType } from "../../proto/gen/packages_pb.ts";
 import type { Blank, Candidate } from "../command.ts";
 import { FORMAT_NAMES } from "./data/import.ts";
-import { type CommonValues, TrainingDesk, type World } from "./desk.ts";
+import { type CommonValues, type MlWorld, TrainingDesk } from "./desk.ts";
 
 /** Time limit of a lookup: a person waits for the completion. */
 const LOOKUP_MS = 2_000;
 
 /** The candidates for a blank. */
-export async function candidates(
-  world: World,
+export async function mlCandidates(
+  world: MlWorld,
   values: CommonValues,
   { placeholder }: Blank,
 ): Promise<readonly Candidate[]> {

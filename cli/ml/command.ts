@@ -7,9 +7,9 @@ import { parseDurationMs } from "../../lib/base/schema/schema.ts";
 import type { Command as AnyCommand } from "../command.ts";
 import type { Flag, Values } from "../flags.ts";
 import { EXIT as USUAL } from "../program.ts";
-import { type CommonValues, TrainingDesk, type World } from "./desk.ts";
+import { type CommonValues, type MlWorld, TrainingDesk } from "./desk.ts";
 
-export const EXIT = {
+export const ML_EXIT = {
   ...USUAL,
   auth: 3,
   missing: 4,
@@ -19,33 +19,33 @@ export const EXIT = {
 } as const;
 
 const EXITS: { readonly [C in Code]?: number } = {
-  invalid_argument: EXIT.usage,
-  out_of_range: EXIT.usage,
-  unauthenticated: EXIT.auth,
-  permission_denied: EXIT.auth,
-  not_found: EXIT.missing,
-  already_exists: EXIT.conflict,
-  failed_precondition: EXIT.conflict,
-  aborted: EXIT.conflict,
-  deadline_exceeded: EXIT.timeout,
-  canceled: EXIT.detached,
+  invalid_argument: ML_EXIT.usage,
+  out_of_range: ML_EXIT.usage,
+  unauthenticated: ML_EXIT.auth,
+  permission_denied: ML_EXIT.auth,
+  not_found: ML_EXIT.missing,
+  already_exists: ML_EXIT.conflict,
+  failed_precondition: ML_EXIT.conflict,
+  aborted: ML_EXIT.conflict,
+  deadline_exceeded: ML_EXIT.timeout,
+  canceled: ML_EXIT.detached,
 };
 
 export function exitCodeOf(error: unknown): number {
-  return EXITS[SvcError.from(error).code] ?? EXIT.failed;
+  return EXITS[SvcError.from(error).code] ?? ML_EXIT.failed;
 }
 
-export type Command = AnyCommand<World>;
+export type MlCommand = AnyCommand<MlWorld>;
 
 /** A command of `svc-ml`. Ctrl-C ends it with `canceled`, and never ends a job. */
-export function command<const F extends readonly Flag[]>(
+export function mlCommand<const F extends readonly Flag[]>(
   words: string,
   takes: readonly string[],
   summary: string,
   flags: F,
   run: (desk: TrainingDesk, words: readonly string[], flags: Values<F>) => Promise<number | void>,
-): Command {
-  const inSession = async (world: World, given: readonly string[], values: Values<F> & CommonValues) => {
+): MlCommand {
+  const inSession = async (world: MlWorld, given: readonly string[], values: Values<F> & CommonValues) => {
     const stop = new AbortController();
     const ignore = world.host.onTermination(() => stop.abort(new SvcError("canceled", "interrupted")));
     let desk: TrainingDesk | undefined;

@@ -24,7 +24,7 @@ import type { Flag, Values } from "../flags.ts";
 import { printResult } from "../table.ts";
 
 /** Flags of every command. */
-export const COMMON = [
+export const ML_FLAGS = [
   {
     name: "profile",
     type: "string",
@@ -75,10 +75,10 @@ export const COMMON = [
   { name: "quiet", short: "q", type: "bool", default: false, help: "No hints on standard error." },
 ] as const satisfies readonly Flag[];
 
-export type CommonValues = Values<typeof COMMON>;
+export type CommonValues = Values<typeof ML_FLAGS>;
 
 /** The outside of the program. */
-export interface World {
+export interface MlWorld {
   readonly host: Host;
   readonly clock: Clock;
   /** Which of the standard streams are terminals. */
@@ -124,7 +124,7 @@ export class TrainingDesk {
 
   /** Throws `invalid_argument` for an unknown output format. `signal` aborts at Ctrl-C. */
   constructor(
-    readonly world: World,
+    readonly world: MlWorld,
     readonly values: CommonValues,
     readonly signal: AbortSignal,
   ) {

@@ -17,7 +17,7 @@ import {
   TrainingStatus,
 } from "../../lib/cloud_client/training_client.ts";
 import { lengthText, timeText } from "../table.ts";
-import { EXIT } from "./command.ts";
+import { ML_EXIT } from "./command.ts";
 import { lossOf, parseProgress, type ProgressLine, progressLine } from "./progress.ts";
 import type { TrainingDesk } from "./desk.ts";
 
@@ -94,12 +94,12 @@ export function tellEnd(desk: TrainingDesk, job: TrainingJobMetadata): number {
   if (job.status === TrainingStatus.COMPLETED) {
     desk.note(`completed${took}: model ${modelName}, version ${modelVersion}`);
     desk.note(`get it with: svc-ml models download ${modelName} --model-version ${modelVersion}`);
-    return EXIT.ok;
+    return ML_EXIT.ok;
   }
   const why = errorStatus?.message ? `: ${errorStatus.message}` : "";
   desk.note(`${job.status === TrainingStatus.FAILED ? "failed" : "canceled"}${took}${why}`);
   desk.note(`see: svc-ml logs ${id} --tail 20`);
-  return EXIT.failed;
+  return ML_EXIT.failed;
 }
 
 /** Runs a wait for a job; if the wait ends before the job, prints how to resume it. */
@@ -115,7 +115,7 @@ export async function detachable(
     if (desk.signal.aborted || code === "deadline_exceeded" || code === "unavailable") {
       desk.note(`the job goes on without you; go on with: svc-ml logs -f ${id}, or: svc-ml wait ${id}`);
     }
-    if (desk.signal.aborted) return EXIT.detached;
+    if (desk.signal.aborted) return ML_EXIT.detached;
     throw error;
   }
 }

@@ -21,7 +21,7 @@ import {
 } from "../../lib/cloud_client/training_client.ts";
 import { create, type JsonObject, toJson } from "../../lib/wire/proto.ts";
 import { facts, lengthText, table, timeText } from "../table.ts";
-import { type Command, command, sinceMs } from "./command.ts";
+import { type MlCommand, mlCommand, sinceMs } from "./command.ts";
 import { detachable, followJob, followLogs, printLogs, tellEnd } from "./follow.ts";
 import { modelOf } from "./lookup.ts";
 import { confusionLines, metricsText } from "./measured.ts";
@@ -45,13 +45,13 @@ const ORDERS: { readonly [name: string]: (a: TrainingJobMetadata, b: TrainingJob
   model: (a, b) => compare(a.modelName, b.modelName) || compare(a.modelVersion, b.modelVersion),
 };
 
-export const JOB_COMMANDS: readonly Command[] = [
-  command("get", ["JOB"], "Tells everything about a job.", [], async (desk, [id]) => {
+export const JOB_COMMANDS: readonly MlCommand[] = [
+  mlCommand("get", ["JOB"], "Tells everything about a job.", [], async (desk, [id]) => {
     const { jobs } = await desk.services();
     const job = await jobs.getTrainingJob(id, desk.limits);
     await printJob(desk, job);
   }),
-  command(
+  mlCommand(
     "list",
     [],
     "Lists the jobs of an organization.",
@@ -86,18 +86,18 @@ export const JOB_COMMANDS: readonly Command[] = [
       if (shown.length < all.length) desk.note(`${all.length - shown.length} more; see --limit`);
     },
   ),
-  command("cancel", ["JOB"], "Cancels a job that has not ended.", [], async (desk, [id]) => {
+  mlCommand("cancel", ["JOB"], "Cancels a job that has not ended.", [], async (desk, [id]) => {
     const { jobs } = await desk.services();
     await jobs.cancelTrainingJob(id, desk.limits);
     desk.print({ id }, [id]);
     desk.note(`asked to be canceled; see it end with: svc-ml wait ${id}`);
   }),
-  command("delete", ["JOB"], "Removes a job that has ended; its model stays.", [], async (desk, [id]) => {
+  mlCommand("delete", ["JOB"], "Removes a job that has ended; its model stays.", [], async (desk, [id]) => {
     const { jobs } = await desk.services();
     await jobs.deleteCompletedTrainingJob(id, desk.limits);
     desk.print({ id }, [id]);
   }),
-  command(
+  mlCommand(
     "wait",
     ["JOB"],
     "Waits until a job has ended; the exit code is 0 if it completed, else 1.",
@@ -111,7 +111,7 @@ export const JOB_COMMANDS: readonly Command[] = [
       });
     },
   ),
-  command(
+  mlCommand(
     "logs",
     ["JOB"],
     "Prints what a job has logged, oldest first.",
@@ -148,7 +148,7 @@ export const JOB_COMMANDS: readonly Command[] = [
       });
     },
   ),
-  command(
+  mlCommand(
     "containers",
     [],
     "Lists the containers that training scripts may ask for.",

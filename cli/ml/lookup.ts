@@ -51,7 +51,7 @@ export async function packagesOf(desk: TrainingDesk, type: PackageType, name: st
 }
 
 /** A package in a table: name, version, the model's stage or quality, and creation time. */
-export function packageRow({ info, createdOn }: Package): string[] {
+export function packageCells({ info, createdOn }: Package): string[] {
   const metadata: JsonObject = info?.metadata ?? {};
   const word = (key: string) => typeof metadata[key] === "string" ? metadata[key].replaceAll("_", "-") : "-";
   return [

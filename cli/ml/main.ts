@@ -8,7 +8,7 @@
 
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { answersVersion, EXIT } from "../program.ts";
-import type { World } from "./desk.ts";
+import type { MlWorld } from "./desk.ts";
 
 const PROGRAM = new URL("./program.ts", import.meta.url).href;
 
@@ -16,7 +16,7 @@ const PROGRAM = new URL("./program.ts", import.meta.url).href;
 export async function main(
   args: readonly string[],
   host: DenoHost,
-  given?: Partial<World>,
+  given?: Partial<MlWorld>,
 ): Promise<number> {
   if (answersVersion("svc-ml", args, host)) return EXIT.ok;
   const { run }: typeof import("./program.ts") = await import(PROGRAM);

@@ -13,8 +13,8 @@ import { suggest } from "../../lib/base/schema/suggest.ts";
 import { Crc32c } from "../../lib/cloud_client/crc32c.ts";
 import { create } from "../../lib/wire/proto.ts";
 import { sizeText, table } from "../table.ts";
-import { type Command, command, EXIT } from "./command.ts";
-import { findPart, packageRow, packagesOf } from "./lookup.ts";
+import { ML_EXIT, type MlCommand, mlCommand } from "./command.ts";
+import { findPart, packageCells, packagesOf } from "./lookup.ts";
 import { metricsText, mistakesText } from "./measured.ts";
 import type { Account, Services, TrainingDesk } from "./desk.ts";
 import { upload } from "./data/transfer.ts";
@@ -34,8 +34,8 @@ const VERSION = {
   help: "Which version of the model.",
 } as const;
 
-export const MODEL_COMMANDS: readonly Command[] = [
-  command(
+export const MODEL_COMMANDS: readonly MlCommand[] = [
+  mlCommand(
     "models list",
     ["[MODEL]"],
     "Lists the models of an organization, the newest first.",
@@ -47,12 +47,12 @@ export const MODEL_COMMANDS: readonly Command[] = [
         create(ListPackagesResponseSchema, { packages: found }),
         table([
           ["NAME", "VERSION", "TYPE", "FRAMEWORK", "CREATED", "MEASURED", "MISTAKES"],
-          ...found.map((one) => [...packageRow(one), metricsText(one) || "-", mistakesText(one) || "-"]),
+          ...found.map((one) => [...packageCells(one), metricsText(one) || "-", mistakesText(one) || "-"]),
         ]),
       );
     },
   ),
-  command(
+  mlCommand(
     "models download",
     ["MODEL"],
     "Downloads a model and checks it; a download that was interrupted goes on where it was.",
@@ -81,7 +81,7 @@ export const MODEL_COMMANDS: readonly Command[] = [
       desk.print({ name: own, version, file, folder, files }, files.map((one) => join(folder, one)));
     },
   ),
-  command(
+  mlCommand(
     "models delete",
     ["MODEL", "VERSION"],
     "Removes a version of a model. Machines that have it keep it; others cannot fetch it any more.",
@@ -102,7 +102,7 @@ export const MODEL_COMMANDS: readonly Command[] = [
       desk.print({ name: info.name, version }, [`${info.name} ${version}`]);
     },
   ),
-  command(
+  mlCommand(
     "infer",
     ["FILE"],
     "Tells what a model of the registry sees on an image, which is uploaded for that and removed again.",
@@ -154,7 +154,7 @@ export const MODEL_COMMANDS: readonly Command[] = [
         }, { timeoutMs: INFERENCE_MS, ...desk.limits });
         const seen = annotations ?? create(AnnotationsSchema);
         desk.printMessage(AnnotationsSchema, seen, describeSeen(seen));
-        return EXIT.ok;
+        return ML_EXIT.ok;
       } finally {
         if (!keep) await services.data.deleteBinaryDataByIDs({ binaryDataIds: [binaryDataId] });
       }

@@ -10,21 +10,21 @@ import { DenoHost } from "../../lib/base/host_deno.ts";
 import type { CommandProgram } from "../command.ts";
 import { runCommand } from "../dispatch.ts";
 import { ACCOUNT_COMMANDS } from "./account.ts";
-import { candidates } from "./candidates.ts";
+import { mlCandidates } from "./candidates.ts";
 import { exitCodeOf } from "./command.ts";
 import { DATASET_COMMANDS } from "./data/datasets.ts";
 import { JOB_COMMANDS } from "./jobs.ts";
 import { EXITS, MANUAL, VARIABLES } from "./manual.ts";
 import { MODEL_COMMANDS } from "./models.ts";
 import { SCRIPT_COMMANDS } from "./scripts/scripts.ts";
-import { COMMON, type World } from "./desk.ts";
+import { ML_FLAGS, type MlWorld } from "./desk.ts";
 import { SUBMIT_COMMANDS } from "./submit.ts";
 
-const PROGRAM: CommandProgram<World> = {
+const PROGRAM: CommandProgram<MlWorld> = {
   name: "svc-ml",
   summary:
     "Trains models: submits, follows, lists, cancels and deletes training jobs, and deals with their datasets, scripts and models.",
-  flags: COMMON,
+  flags: ML_FLAGS,
   commands: [
     ...SUBMIT_COMMANDS,
     ...JOB_COMMANDS,
@@ -37,7 +37,7 @@ const PROGRAM: CommandProgram<World> = {
   exits: EXITS,
   manual: MANUAL,
   exitCodeOf,
-  candidates,
+  candidates: mlCandidates,
 };
 
 /** Width of a terminal that does not report one. */
@@ -50,12 +50,12 @@ const LINE_CHARS_MAX = 4096;
 export async function run(
   args: readonly string[],
   host: DenoHost,
-  given: Partial<World> = {},
+  given: Partial<MlWorld> = {},
 ): Promise<number> {
   return await runCommand(PROGRAM, args, { ...worldOf(host), ...given });
 }
 
-function worldOf(host: DenoHost): World {
+function worldOf(host: DenoHost): MlWorld {
   const clock = new SystemClock();
   return {
     host,

@@ -28,7 +28,15 @@ import {
 import { create, toJson } from "../../lib/wire/proto.ts";
 import type { Flag, Values } from "../flags.ts";
 import { facts } from "../table.ts";
-import { type Command, command, commaWords, EXIT, newVersion, packageName, pairsOf } from "./command.ts";
+import {
+  commaWords,
+  ML_EXIT,
+  type MlCommand,
+  mlCommand,
+  newVersion,
+  packageName,
+  pairsOf,
+} from "./command.ts";
 import { useEmbedded } from "./embedded.ts";
 import { detachable, followJob, tellEnd } from "./follow.ts";
 import { printJob, TIMEOUT } from "./jobs.ts";
@@ -90,7 +98,7 @@ export const MODEL_TYPE = {
   value: "TYPE",
   help: `${spellingsOf(ModelType).join(", ")}, or the published names of these.`,
 } as const;
-export const TAGS = [
+export const TAGS_FLAG = [
   {
     name: "tags",
     type: "list",
@@ -133,7 +141,7 @@ const LEARNED = [
 const MANAGED = [
   MODEL_TYPE,
   ...DATASET,
-  ...TAGS,
+  ...TAGS_FLAG,
   ...LEARNED,
   ...MODEL,
   {
@@ -173,15 +181,15 @@ const CUSTOM = [
   ...THEN,
 ] as const satisfies readonly Flag[];
 
-export const SUBMIT_COMMANDS: readonly Command[] = [
-  command(
+export const SUBMIT_COMMANDS: readonly MlCommand[] = [
+  mlCommand(
     "submit",
     [],
     "Trains a model of a known type on a dataset.",
     MANAGED,
     (desk, _, flags) => submitManaged(desk, flags),
   ),
-  command(
+  mlCommand(
     "submit-custom",
     [],
     "Runs a training script on a dataset: one of the registry, or with --path one of yours, which is uploaded.",
@@ -227,7 +235,7 @@ async function submitManaged(desk: TrainingDesk, flags: Values<typeof MANAGED>):
       ...describePreflight(check),
     ]);
     desk.note("nothing has been submitted");
-    return check.ready ? EXIT.ok : EXIT.conflict;
+    return check.ready ? ML_EXIT.ok : ML_EXIT.conflict;
   }
   if (tags.length === 0) {
     const found = `dataset "${dataset.name}" has ${images.length} images and no labels`;
@@ -309,7 +317,7 @@ async function submitCustom(desk: TrainingDesk, flags: Values<typeof CUSTOM>): P
       ]),
     );
     desk.note("nothing has been uploaded or submitted");
-    return EXIT.ok;
+    return ML_EXIT.ok;
   }
   const same = (job: TrainingJobMetadata) =>
     differing([
@@ -404,7 +412,7 @@ async function submitted(
   desk.print({ id, modelName, modelVersion }, [id]);
   if (!flags.wait && !flags.follow) {
     desk.note(`model ${modelName}, version ${modelVersion}; follow it with: svc-ml logs -f ${id}`);
-    return EXIT.ok;
+    return ML_EXIT.ok;
   }
   const job = id;
   return await detachable(desk, job, async () => {

@@ -26,7 +26,7 @@ import type { Options } from "./main.ts";
 
 const NAME = "svc-server";
 
-/** Does what `options` say, and gives the exit code. */
+/** Executes `options`; returns the exit code. */
 export async function run(
   options: Options,
   host: Host,

@@ -11,7 +11,7 @@ import type { ResourceName } from "../../lib/resource/name.ts";
 import { Operation } from "../../lib/resource/operation.ts";
 import { BaseComponent, type Call } from "../../lib/resource/resource.ts";
 import { building, type BuildingName, STARTS } from "../../lib/slam/simulation/building.ts";
-import { type Motion, type Simulated, SimulatedRobot } from "../../lib/slam/simulation/robot.ts";
+import { type RobotMotion, type Simulated, SimulatedRobot } from "../../lib/slam/simulation/robot.ts";
 
 /** At full power. */
 const FULL_MPS = 0.5;
@@ -101,7 +101,7 @@ export class SimulatedBase extends BaseComponent implements Base, Simulated {
     await this.#operation.run(() => Promise.resolve(this.#drive(linearMps, angularRps)));
   }
 
-  async #moveFor({ linearMps, angularRps }: Motion, seconds: number, call?: Call): Promise<void> {
+  async #moveFor({ linearMps, angularRps }: RobotMotion, seconds: number, call?: Call): Promise<void> {
     await this.#operation.run(async (signal) => {
       this.#drive(linearMps, angularRps);
       await this.clock.sleep(seconds * 1000, signal);

@@ -13,7 +13,7 @@ export interface HeaderPin {
   readonly pwm?: { readonly device: string; readonly channel: number };
 }
 
-export interface Header {
+export interface PinHeader {
   readonly board: string;
   readonly pins: ReadonlyMap<string, HeaderPin>;
 }
@@ -109,7 +109,7 @@ const AGX_ORIN: readonly (readonly [pin: number, line: number, chip?: string])[]
 ];
 const AGX_ORIN_PWM = new Map([[15, "3280000.pwm"], [18, "32c0000.pwm"]]);
 
-const BOARDS: readonly { compatible: RegExp; header: () => Header }[] = [
+const BOARDS: readonly { compatible: RegExp; header: () => PinHeader }[] = [
   {
     compatible: /^raspberrypi,3-/,
     header: () => raspberryPi("Raspberry Pi 3", "pinctrl-bcm2835", "3f20c000.pwm", PI_PWM),
@@ -133,7 +133,7 @@ const BOARDS: readonly { compatible: RegExp; header: () => Header }[] = [
 ];
 
 /** The header of a board, by the names that its device tree says it is compatible with. */
-export function headerOf(compatible: readonly string[]): Header | undefined {
+export function headerOf(compatible: readonly string[]): PinHeader | undefined {
   return BOARDS.find((board) => compatible.some((name) => board.compatible.test(name)))?.header();
 }
 
@@ -142,7 +142,7 @@ function raspberryPi(
   chip: string,
   device: string,
   channels: ReadonlyMap<number, number>,
-): Header {
+): PinHeader {
   return {
     board,
     pins: new Map(RASPBERRY_PI.map(([pin, gpio]) => {
@@ -157,7 +157,7 @@ function jetson(
   board: string,
   lines: readonly (readonly [pin: number, line: number, chip?: string])[],
   devices: ReadonlyMap<number, string>,
-): Header {
+): PinHeader {
   return {
     board,
     pins: new Map(lines.map(([pin, offset, chip = TEGRA]) => {

@@ -9,7 +9,7 @@ import type { Tick } from "../../lib/api/board.ts";
 import { type Clock } from "../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
-import type { GpioBackEnd, LineAddress, Watch } from "../../lib/device/gpio_back_end.ts";
+import type { EdgeWatch, GpioBackEnd, LineAddress } from "../../lib/device/gpio_back_end.ts";
 import type { Bias, Edge } from "../../lib/device/gpio.ts";
 import { TickQueue } from "./tick_queue.ts";
 
@@ -30,7 +30,7 @@ interface Interrupt extends InterruptSettings {
 }
 
 interface WatchedChip {
-  readonly watch: Watch;
+  readonly watch: EdgeWatch;
   /** The kernel's number of the last edge of any line. */
   number: number;
 }

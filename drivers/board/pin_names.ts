@@ -6,11 +6,11 @@
 import { SvcError } from "../../lib/base/error.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
 import type { ChipLines, LineAddress } from "../../lib/device/gpio_back_end.ts";
-import type { Header } from "./headers.ts";
+import type { PinHeader } from "./headers.ts";
 
 export interface PinNames {
   readonly chips: readonly ChipLines[];
-  readonly header?: Header;
+  readonly header?: PinHeader;
   /** Names of the configuration, each for a line in one of the other forms. */
   readonly given: { readonly [name: string]: string };
 }

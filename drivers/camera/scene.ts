@@ -13,14 +13,14 @@ import type { Intrinsics } from "../../lib/geometry/image/lens.ts";
 import { radians, type Vec3 } from "../../lib/geometry/pose.ts";
 import { randomFrom } from "../../lib/geometry/random.ts";
 
-export interface Scene {
+export interface CameraScene {
   /** Height of the camera above the floor. */
   readonly heightMm: number;
   /** Pitch of the camera, from straight ahead (0) to straight down (90). */
   readonly pitchDeg: number;
   /** The scene has a floor unless this is false. */
   readonly floor?: boolean;
-  readonly bodies: readonly Body[];
+  readonly bodies: readonly SceneBody[];
   /**
    * Size of the depth errors: 0 means none, 1 the errors of a usual sensor, which grow with the square of the
    * distance.
@@ -32,7 +32,7 @@ export interface Scene {
   readonly seed?: number;
 }
 
-export type Body = Cuboid | Ball;
+export type SceneBody = Cuboid | Ball;
 
 interface Cuboid {
   readonly type: "box";
@@ -90,7 +90,7 @@ export const SCENES = {
       { type: "box", at: { x: 500, y: 0, z: 1600 }, sizeMm: { x: 150, y: 400, z: 150 }, color: 0x3264c8 },
     ],
   },
-} as const satisfies { readonly [name: string]: Scene };
+} as const satisfies { readonly [name: string]: CameraScene };
 
 /** A lens without distortion for a picture of this size. */
 export function sceneLens(widthPx: number, heightPx: number): Intrinsics {
@@ -100,7 +100,7 @@ export function sceneLens(widthPx: number, heightPx: number): Intrinsics {
 }
 
 /** Draws the camera's view: for every pixel the nearest surface. */
-export function drawScene(scene: Scene, lens: Intrinsics): Drawing {
+export function drawScene(scene: CameraScene, lens: Intrinsics): Drawing {
   const { widthPx: width, heightPx: height } = lens;
   const data = new Uint16Array(width * height);
   const shown = new Int16Array(width * height).fill(NOTHING);
@@ -129,7 +129,7 @@ export function drawScene(scene: Scene, lens: Intrinsics): Drawing {
 }
 
 /** Colours the picture, darker with the distance. */
-function painted(scene: Scene, data: Uint16Array, shown: Int16Array): Uint8Array {
+function painted(scene: CameraScene, data: Uint16Array, shown: Int16Array): Uint8Array {
   const rgba = new Uint8Array(data.length * 4).fill(255);
   for (let pixel = 0; pixel < data.length; pixel++) {
     const body = shown[pixel];
@@ -140,7 +140,7 @@ function painted(scene: Scene, data: Uint16Array, shown: Int16Array): Uint8Array
   return rgba;
 }
 
-function disturb({ noise = 0, dropout = 0, seed = 1 }: Scene, data: Uint16Array): void {
+function disturb({ noise = 0, dropout = 0, seed = 1 }: CameraScene, data: Uint16Array): void {
   if (noise === 0 && dropout === 0) return;
   const random = randomFrom(seed);
   for (let pixel = 0; pixel < data.length; pixel++) {
@@ -156,7 +156,7 @@ function disturb({ noise = 0, dropout = 0, seed = 1 }: Scene, data: Uint16Array)
 /** The depth at which a ray (in the floor's frame) from the camera enters a body; infinite if it misses. */
 type Entry = (rayX: number, rayY: number, rayZ: number) => number;
 
-function entryOf(body: Body, heightMm: number): Entry {
+function entryOf(body: SceneBody, heightMm: number): Entry {
   return body.type === "box" ? boxEntry(body, heightMm) : ballEntry(body, heightMm);
 }
 

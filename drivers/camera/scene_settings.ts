@@ -1,7 +1,7 @@
 /** A scene as a setting: the name of a built-in scene, or the bodies to show. */
 
 import { bool, choice, integer, list, number, object, Row, text } from "../../lib/base/schema/schema.ts";
-import { type Body, type Scene, SCENES, VIEW } from "./scene.ts";
+import { type CameraScene, type SceneBody, SCENES, VIEW } from "./scene.ts";
 
 const place = {
   xMm: number("distance to the right of the camera, in millimetres").default(0),
@@ -17,7 +17,7 @@ const boxRow = object({
   heightMm: number("size from bottom to top, in millimetres", { above: 0 }).default(200),
   depthMm: number("size from front to back, in millimetres", { above: 0 }).default(200),
   yawDegs: number("rotation around the vertical, in degrees").default(0),
-}).with(({ xMm, yMm, zMm, color, widthMm, heightMm, depthMm, yawDegs }): Body => ({
+}).with(({ xMm, yMm, zMm, color, widthMm, heightMm, depthMm, yawDegs }): SceneBody => ({
   type: "box",
   at: { x: xMm, y: yMm, z: zMm },
   sizeMm: { x: widthMm, y: heightMm, z: depthMm },
@@ -26,7 +26,7 @@ const boxRow = object({
 }));
 
 const ballRow = object({ ...place, radiusMm: number("its radius", { above: 0 }).default(100) })
-  .with(({ xMm, yMm, zMm, color, radiusMm }): Body => ({
+  .with(({ xMm, yMm, zMm, color, radiusMm }): SceneBody => ({
     type: "ball",
     at: { x: xMm, y: yMm, z: zMm },
     radiusMm,
@@ -51,15 +51,15 @@ const wholeRow = object({
   }).default(0),
   dropout: number("share of pixels without a reading, 0 to 1", { min: 0, max: 1 }).default(0),
   seed: integer("seed of noise and dropout", { min: 0 }).default(1),
-}).with(({ pitchDegs, boxes, balls, ...others }): Scene => (
+}).with(({ pitchDegs, boxes, balls, ...others }): CameraScene => (
   { ...others, pitchDeg: pitchDegs, bodies: [...boxes, ...balls] }
 ));
 
 const namedRow = choice("", Object.keys(SCENES) as (keyof typeof SCENES)[])
-  .with((name): Scene => SCENES[name]);
+  .with((name): CameraScene => SCENES[name]);
 
 /** The written form decides: a name or a whole scene. */
-export const sceneRow = new Row<Scene | undefined>({
+export const sceneRow = new Row<CameraScene | undefined>({
   doc: "the scene to show, in colours and depth: a scene's name, or the scene itself; without it " +
     'the picture is a gradient and the depth, a small picture, that of "boxes"',
   json: { anyOf: [namedRow.jsonSchema(), wholeRow.jsonSchema()] },

@@ -9,7 +9,7 @@ import { type Clock, deadline, race } from "../../lib/base/clock.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
-import type { Capture, CaptureMethods, Taken } from "../../lib/resource/facets.ts";
+import type { CaptureCall, CaptureMethods, CaptureResult } from "../../lib/resource/facets.ts";
 import type { AnyApi } from "../../lib/resource/registry.ts";
 import type { Call, Resource } from "../../lib/resource/resource.ts";
 import type { CaptureSource } from "../../lib/resource/uplink.ts";
@@ -45,7 +45,7 @@ export class Collector {
   readonly resource: Resource;
   readonly #closing = new AbortController();
   readonly #source: CaptureSource;
-  readonly #capture: Capture;
+  readonly #capture: CaptureCall;
   readonly #working: Promise<void>;
   #lastMs = 0;
   #failure: string | undefined;
@@ -142,7 +142,7 @@ export class Collector {
  * The capturable method of a type. Every resource has DoCommand. Throws `invalid_argument` for an unknown
  * method.
  */
-function captureOf(type: string, api: AnyApi | undefined, method: string): Capture {
+function captureOf(type: string, api: AnyApi | undefined, method: string): CaptureCall {
   const { captured = "none" } = api ?? {};
   const methods: CaptureMethods = { ...(captured === "none" ? {} : captured), DoCommand: doCommand };
   if (Object.hasOwn(methods, method)) return methods[method];
@@ -154,7 +154,7 @@ async function doCommand(
   resource: Resource,
   { docommand_input: command }: JsonObject,
   call: Call,
-): Promise<Taken> {
+): Promise<CaptureResult> {
   const answer = await resource.doCommand((command ?? {}) as JsonObject, call);
   return { reading: { docommand_output: answer } };
 }

@@ -27,7 +27,7 @@ import { compose, fromPose, IDENTITY, invert, type RigidTransform, toPose } from
 import type { Scene } from "../../lib/resource/frame_view.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 
-export interface Task {
+export interface MotionTask {
   readonly arm: ResourceName;
   readonly reach: Omit<Reach, "pause">;
   /** Set if the end has to move in a straight line. */
@@ -42,7 +42,7 @@ const DEFAULT_LINE: LineTolerance = { distanceMm: 0.1, angleDeg: 2 };
  * @throws unknown (the published code) for a missing frame; failed_precondition if no arm carries the component, or
  * if a moving part already touches an obstacle; unimplemented for shapes that the planner cannot avoid
  */
-export function taskOf(scene: Scene, movement: Movement, bufferMm: number): Task {
+export function taskOf(scene: Scene, movement: Movement, bufferMm: number): MotionTask {
   const { componentName, destination, constraints } = movement;
   const { system, inputs } = scene;
   const arm = armOf(scene, componentName);

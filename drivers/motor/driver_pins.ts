@@ -6,7 +6,7 @@
 import type { Board } from "../../lib/api/board.ts";
 import { joined } from "../../lib/base/error.ts";
 import type { Call } from "../../lib/resource/resource.ts";
-import { limited, type PowerLimits } from "./move.ts";
+import { limitedPower, type PowerLimits } from "./move.ts";
 
 export interface DriverPinNames {
   readonly a?: string;
@@ -32,7 +32,7 @@ export class DriverPins {
   /** Turns the motor at the nearest allowed power and resolves to that power. The sign is the direction. */
   async drive(powerPct: number, call?: Call): Promise<number> {
     const { a, b, dir, pwm, enHigh, enLow } = this.pins;
-    const power = Math.abs(limited(powerPct, this.limits));
+    const power = Math.abs(limitedPower(powerPct, this.limits));
     const forwards = powerPct > 0;
     const level = forwards !== this.limits.dirFlip;
     if (a && b) {

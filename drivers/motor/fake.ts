@@ -19,7 +19,7 @@ import {
   checkPower,
   checkRevolutions,
   checkRpm,
-  limited,
+  limitedPower,
   POWER_LIMITS,
   timedMove,
 } from "./move.ts";
@@ -99,7 +99,7 @@ class Fake extends BaseComponent implements Motor {
 
   async setPower(powerPct: number, call?: Call): Promise<void> {
     checkPower(powerPct);
-    const power = Math.abs(powerPct) < ON_POWER_PCT ? powerPct : limited(powerPct, this.settings);
+    const power = Math.abs(powerPct) < ON_POWER_PCT ? powerPct : limitedPower(powerPct, this.settings);
     await this.#operation.run(() => Promise.resolve(this.#turn(power)), call?.signal);
   }
 

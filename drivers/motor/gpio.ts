@@ -18,7 +18,7 @@ import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call } from "../../lib/resource/resource.ts";
 import { DriverPins } from "./driver_pins.ts";
 import { checkLimits, checkPower, checkRevolutions, checkRpm, POWER_LIMITS, timedMove } from "./move.ts";
-import { Pid, Ramp, type Steering, type Target, tunedGains } from "./steering.ts";
+import { type MovementGoal, Pid, Ramp, type Steering, tunedGains } from "./steering.ts";
 
 const MAX_RPM = 100;
 const PWM_FREQUENCY_HZ = 800;
@@ -269,7 +269,7 @@ class Gpio extends BaseComponent implements Motor {
   }
 
   /** Turns until the goal is reached; calls `begun` when the motor has its first power. */
-  async #steer(target: Target, fromTicks: number, call: SteeringCall, begun = () => {}): Promise<void> {
+  async #steer(target: MovementGoal, fromTicks: number, call: SteeringCall, begun = () => {}): Promise<void> {
     const nowMs = this.clock.monotonicMs();
     const { steering, start } = this.#steering(target, fromTicks, nowMs);
     await this.#drive(start, call);
@@ -283,7 +283,7 @@ class Gpio extends BaseComponent implements Motor {
     }
   }
 
-  #steering(target: Target, ticks: number, nowMs: number): { steering: Steering; start: number } {
+  #steering(target: MovementGoal, ticks: number, nowMs: number): { steering: Steering; start: number } {
     const { controlParameters, rampRate, maxPowerPct } = this.settings;
     if (!controlParameters) {
       const ramp = new Ramp(target, rampRate, maxPowerPct, ticks, nowMs);

@@ -52,7 +52,7 @@ export function checkLimits<T extends PowerLimits>(settings: T, at: Place): T | 
 }
 
 /** The nearest allowed power. The sign gives the direction and is kept; 0 stays 0. */
-export function limited(powerPct: number, { minPowerPct, maxPowerPct }: PowerLimits): number {
+export function limitedPower(powerPct: number, { minPowerPct, maxPowerPct }: PowerLimits): number {
   return Math.sign(powerPct) * Math.min(Math.max(Math.abs(powerPct), minPowerPct), maxPowerPct);
 }
 
@@ -66,6 +66,6 @@ export function timedMove(
   revolutions: number,
   limits: PowerLimits,
 ): { powerPct: number; durationMs: number } {
-  const powerPct = Math.sign(rpm * revolutions) * limited(Math.abs(rpm) / maxRpm, limits);
+  const powerPct = Math.sign(rpm * revolutions) * limitedPower(Math.abs(rpm) / maxRpm, limits);
   return { powerPct, durationMs: Math.trunc(Math.abs(revolutions / (powerPct * maxRpm)) * 60_000) };
 }

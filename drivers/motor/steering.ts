@@ -6,7 +6,7 @@
  */
 
 /** The goal of a movement, in ticks; the signs of speed and distance agree. */
-export interface Target {
+export interface MovementGoal {
   readonly ticksPerMs: number;
   /** Infinite for a movement without end. */
   readonly goalTicks: number;
@@ -31,7 +31,7 @@ export class Ramp implements Steering {
 
   /** `ticks` is the present position of the shaft; `ratePct` is the size of a correction. */
   constructor(
-    private readonly target: Target,
+    private readonly target: MovementGoal,
     private readonly ratePct: number,
     private readonly maxPowerPct: number,
     private ticks: number,
@@ -96,7 +96,7 @@ export class Pid implements Steering {
   #error = 0;
 
   constructor(
-    private readonly target: Target,
+    private readonly target: MovementGoal,
     private readonly gains: Gains,
     private readonly maxPowerPct: number,
     ticksPerRotation: number,

@@ -10,7 +10,7 @@ import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { endsWithin, type RunningProcess } from "../../lib/base/process.ts";
 import { isObject, type Json, object } from "../../lib/base/schema/schema.ts";
-import { Terminal } from "../../lib/device/terminal.ts";
+import { SerialTerminal } from "../../lib/device/terminal.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model, type ModelHost } from "../../lib/resource/registry.ts";
 import { BaseResource, type Call } from "../../lib/resource/resource.ts";
@@ -61,7 +61,7 @@ class Builtin extends BaseResource implements Shell {
     this.#running.add(over.promise);
     const signal = this.#until(call);
     try {
-      const terminal = Terminal.open(this.host);
+      const terminal = SerialTerminal.open(this.host);
       try {
         signal.throwIfAborted();
         yield* this.#session(terminal, input, signal, call?.extra?.messages);
@@ -94,7 +94,7 @@ class Builtin extends BaseResource implements Shell {
   }
 
   async *#session(
-    terminal: Terminal,
+    terminal: SerialTerminal,
     input: AsyncIterable<ShellInput>,
     signal: AbortSignal,
     messages: Json | undefined,
@@ -128,7 +128,7 @@ class Builtin extends BaseResource implements Shell {
     }
   }
 
-  #start(terminal: Terminal): RunningProcess {
+  #start(terminal: SerialTerminal): RunningProcess {
     const shell = this.host.env("SHELL") || "/bin/sh";
     const env: Record<string, string> = { TERM: "xterm-256color" };
     for (const name of VARIABLES) {
@@ -148,7 +148,11 @@ class Builtin extends BaseResource implements Shell {
     return process;
   }
 
-  async #type(terminal: Terminal, input: AsyncIterable<ShellInput>, signal: AbortSignal): Promise<void> {
+  async #type(
+    terminal: SerialTerminal,
+    input: AsyncIterable<ShellInput>,
+    signal: AbortSignal,
+  ): Promise<void> {
     const encoder = new TextEncoder();
     for await (const { text, message } of input) {
       if (signal.aborted) return;
@@ -170,7 +174,7 @@ class Builtin extends BaseResource implements Shell {
 }
 
 /** Heeds a message of the published form; others are for other shells. */
-function heed(terminal: Terminal, message: Json | undefined): void {
+function heed(terminal: SerialTerminal, message: Json | undefined): void {
   if (!isObject(message) || message.message !== "window-change") return;
   const { cols, rows } = message;
   if (typeof cols === "number" && typeof rows === "number") terminal.resize(cols, rows);

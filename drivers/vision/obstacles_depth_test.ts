@@ -12,11 +12,11 @@ import { ResourceName } from "../../lib/resource/name.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";
 import { construct, namedBy, problemsOf } from "../../tests/support/construct.ts";
 import { FakeCamera } from "../camera/fake.ts";
-import { drawScene, type Scene, sceneLens } from "../camera/scene.ts";
+import { type CameraScene, drawScene, sceneLens } from "../camera/scene.ts";
 import { ObstaclesDepthVision } from "./obstacles_depth.ts";
 
 const LENS = sceneLens(160, 120);
-const SCENE: Scene = {
+const SCENE: CameraScene = {
   heightMm: 500,
   pitchDeg: 15,
   bodies: [
@@ -62,7 +62,7 @@ Deno.test("obstacles_depth: finds objects before a fake camera for which nothing
   assertEquals(logged, []);
 });
 
-const depth = (scene: Partial<Scene> = {}) => drawScene({ ...SCENE, ...scene }, LENS).depth;
+const depth = (scene: Partial<CameraScene> = {}) => drawScene({ ...SCENE, ...scene }, LENS).depth;
 
 function flat(width: number, height: number, depthOf: (pixel: number) => number): DepthMap {
   return { width, height, data: Uint16Array.from({ length: width * height }, (_, pixel) => depthOf(pixel)) };

@@ -16,7 +16,7 @@ import type { Json, JsonObject, Problem } from "../base/schema/schema.ts";
 import type { CloudClient } from "../cloud_client/client.ts";
 import type { MessageInitShape } from "../wire/proto.ts";
 import { rebootDue } from "./supervise/offline.ts";
-import type { Device } from "./system/device.ts";
+import type { DeviceFacts } from "./system/device.ts";
 import type { Probe } from "./supervise/probe.ts";
 import { type BinaryName, releaseOf } from "./update/release.ts";
 import type { Boots, RuntimeProcess, RuntimeSettings } from "./supervise/runtime.ts";
@@ -49,7 +49,7 @@ export interface AgentOptions {
 
 export interface AgentParts {
   readonly options: AgentOptions;
-  readonly device: Device;
+  readonly device: DeviceFacts;
   readonly cloud: Pick<CloudClient, "deviceAgentConfig" | "needsRestart">;
   readonly updaters: { readonly agent: Updates; readonly server: Updates };
   /** Creates the runtime, which starts what `boots` says; call `changed` at every change of its state. */

@@ -24,7 +24,7 @@ import { service } from "../wire/service.ts";
 import type { FramePart } from "../geometry/frame_system.ts";
 import type { Geometry } from "../geometry/geometry.ts";
 import { imageSize, MIME } from "../geometry/image/image.ts";
-import type { Taken } from "../resource/facets.ts";
+import type { CaptureResult } from "../resource/facets.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Resource } from "../resource/resource.ts";
@@ -264,7 +264,7 @@ export const VisionApi: Api<Vision> = {
 };
 
 /** One picture, with the findings whose confidence is at least `min_confidence_score`. */
-async function captureAll(vision: Vision, parameters: JsonObject, call: Call): Promise<Taken> {
+async function captureAll(vision: Vision, parameters: JsonObject, call: Call): Promise<CaptureResult> {
   const wanted = { image: true, detections: true, classifications: true };
   const found = await vision.captureAllFromCamera(nameParameter("camera_name", parameters), wanted, call);
   if (!found.image) throw new SvcError("unavailable", `${vision.name} gave no image`);

@@ -27,7 +27,7 @@ export interface SignedFile {
 /** Address of the cloud's list of keys. */
 const KEYS_PATH = "/releases/keys.json";
 
-export class ReleaseKeys {
+export class AcceptedKeys {
   readonly #path: string;
   readonly #files: ReadFiles & WriteFiles;
 

@@ -28,7 +28,7 @@ import { fingerprintOf, isHashOf } from "../base/key_hash.ts";
 import type { Logger } from "../base/log/log.ts";
 import { addressOf, type Attempt, Attempts, type KeyBook } from "../wire/attempts.ts";
 import { type Auth, auth, type KeySource } from "../wire/auth.ts";
-import { field } from "../wire/port/exchange.ts";
+import { fieldValue } from "../wire/port/exchange.ts";
 import type { Route } from "../wire/port/routes.ts";
 import { health } from "../wire/grpc/health.ts";
 import { reflection } from "../wire/grpc/reflection.ts";
@@ -300,9 +300,9 @@ function attemptsAt({ audit, clock, limits, logger }: CloudContext, kept: KeyBoo
 /** Authenticates by a token, or by the headers `key_id` and `key` as published downloaders do. */
 function identifier(keys: KeySource, guard: Pick<Auth, "entityOf">): Identify {
   return async (fields, peer) => {
-    const [, token] = /^Bearer (.+)$/i.exec(field(fields, "authorization") ?? "") ?? [];
+    const [, token] = /^Bearer (.+)$/i.exec(fieldValue(fields, "authorization") ?? "") ?? [];
     if (token !== undefined) return await guard.entityOf(token);
-    const [id, key] = [field(fields, "key_id"), field(fields, "key")];
+    const [id, key] = [fieldValue(fields, "key_id"), fieldValue(fields, "key")];
     if (id !== undefined && key !== undefined && await keys.check(id, key, peer) !== undefined) return id;
     throw new SvcError(
       "unauthenticated",

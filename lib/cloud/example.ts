@@ -34,7 +34,7 @@ const IMAGE_BYTES_MAX = 1024 * 1024;
 /** Interval of progress reports in pictures. */
 const TOLD_EVERY = 40;
 
-export interface Example {
+export interface ExampleIds {
   readonly url: string;
   readonly organizationId: string;
   readonly locationId: string;
@@ -65,7 +65,7 @@ export async function makeExample(
   parts: ExampleParts,
   url: string,
   { withData, tell = () => {} }: { readonly withData: boolean; readonly tell?: (text: string) => void },
-): Promise<Example | undefined> {
+): Promise<ExampleIds | undefined> {
   const { store, clock, data } = parts;
   if ((await new Fleet(store).organizations()).length > 0) return undefined;
   const [personal, own] = [await newKeySecret(), await newKeySecret()];

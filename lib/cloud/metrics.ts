@@ -9,7 +9,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { RobotService } from "../../proto/gen/robot_config_pb.ts";
 import { messageOf } from "../base/error.ts";
-import { field } from "../wire/port/exchange.ts";
+import { fieldValue } from "../wire/port/exchange.ts";
 import { type Route, textAnswer } from "../wire/port/routes.ts";
 import { type Interceptor, pathOf } from "../wire/service.ts";
 import type { CloudContext } from "./context.ts";
@@ -44,7 +44,7 @@ export class Metrics {
   route(cloud: CloudContext, key: string | undefined): Route {
     return async ({ method, fields }) => {
       if (method !== "GET" && method !== "HEAD") return textAnswer(405, "/metrics answers GET");
-      if (!isKey(key, field(fields, "authorization"))) {
+      if (!isKey(key, fieldValue(fields, "authorization"))) {
         return textAnswer(
           401,
           "wanted a header `authorization: Bearer <metrics key>`; see --metrics-key-file",

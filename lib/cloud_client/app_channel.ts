@@ -13,7 +13,7 @@ import type { CallOptions, Channel } from "../wire/channel.ts";
 import { connectGrpc } from "../wire/grpc/grpc_channel.ts";
 import { Metadata } from "../wire/metadata.ts";
 import type { DescMethod } from "../wire/proto.ts";
-import { parseAddress } from "./client.ts";
+import { parseCloudAddress } from "./client.ts";
 import { CloudToken } from "./cloud_token.ts";
 
 /** Time limit of a call with a single request, unless the caller gives another. */
@@ -46,7 +46,7 @@ class AppChannel implements Channel {
 
   constructor(options: AppChannelOptions) {
     const { address, allowInsecureCredentials, ca, clock } = options;
-    const { target, plain } = parseAddress(address);
+    const { target, plain } = parseCloudAddress(address);
     if (plain && !allowInsecureCredentials && !isThisComputer(target)) {
       const problem = `an API key does not travel without TLS to ${address}`;
       throw new SvcError(

@@ -50,7 +50,7 @@ export interface CloudClientOptions {
   readonly clock: Clock;
 }
 
-export interface Certificate {
+export interface KeyPair {
   readonly certPem: string;
   readonly keyPem: string;
 }
@@ -71,7 +71,7 @@ export class CloudClient {
 
   /** Connects at the first call. Throws where credentials would travel in the clear. */
   constructor(options: CloudClientOptions) {
-    const { target, plain } = parseAddress(options.address);
+    const { target, plain } = parseCloudAddress(options.address);
     if (plain && !options.allowInsecureCredentials) {
       const wanted = "use https, or start with -allow-insecure-creds";
       const found = `credentials do not travel without TLS to ${options.address}`;
@@ -113,7 +113,7 @@ export class CloudClient {
   }
 
   /** The part's certificate; `undefined` while it has none yet. */
-  async certificate(limits: Limits = {}): Promise<Certificate | undefined> {
+  async certificate(limits: Limits = {}): Promise<KeyPair | undefined> {
     const { partId: id } = this.#options;
     const { tlsCertificate: certPem, tlsPrivateKey: keyPem } = await this.#call(
       limits,
@@ -204,12 +204,12 @@ export class CloudClient {
 
 /** The host that arranges connections, at the address of a control plane. */
 export function signalingServerAt(address: string): SignalingServer {
-  const { target, plain } = parseAddress(address);
+  const { target, plain } = parseCloudAddress(address);
   return { address: target, tls: plain ? undefined : {} };
 }
 
 /** `host:port` of the address of a control plane, and whether it is one without TLS. */
-export function parseAddress(address: string): { target: string; plain: boolean } {
+export function parseCloudAddress(address: string): { target: string; plain: boolean } {
   const [, scheme = "https", host, port] = /^(?:(\w+):\/\/)?([^/]+?)(?::(\d+))?\/?$/.exec(address) ?? [];
   if (host === undefined || !["http", "https"].includes(scheme)) {
     const wanted = "https://host:port";

@@ -84,7 +84,7 @@ function goTime(timeMs: number): string {
 }
 
 /** File name with its extension and without folders. */
-export function fileNameOf(id: string, name: string, extension: string, mimeType: string): string {
+export function imageFileName(id: string, name: string, extension: string, mimeType: string): string {
   const last = name.split(/[/\\]/).at(-1)!.replace(/^\.+/, "") || id;
   const wanted = extension || (last.includes(".") ? "" : extensionOf(mimeType));
   return last.endsWith(wanted) ? last : last + wanted;

@@ -21,12 +21,16 @@ export function frameMessage(frame: Json | undefined): MessageInitShape<typeof F
 }
 
 function vector(value: JsonObject) {
-  return { x: number(value.x ?? value.X), y: number(value.y ?? value.Y), z: number(value.z ?? value.Z) };
+  return {
+    x: numberOrZero(value.x ?? value.X),
+    y: numberOrZero(value.y ?? value.Y),
+    z: numberOrZero(value.z ?? value.Z),
+  };
 }
 
 function orientationMessage({ type, value }: JsonObject): MessageInitShape<typeof OrientationSchema> {
   const given = isObject(value) ? value as JsonObject : {};
-  const turned = { ...vector(given), theta: number(given.th) };
+  const turned = { ...vector(given), theta: numberOrZero(given.th) };
   switch (type) {
     case "ov_radians":
       return { type: { case: "vectorRadians", value: turned } };
@@ -37,16 +41,21 @@ function orientationMessage({ type, value }: JsonObject): MessageInitShape<typeo
     case "euler_angles": {
       const { roll, pitch, yaw } = given;
       return {
-        type: { case: "eulerAngles", value: { roll: number(roll), pitch: number(pitch), yaw: number(yaw) } },
+        type: {
+          case: "eulerAngles",
+          value: { roll: numberOrZero(roll), pitch: numberOrZero(pitch), yaw: numberOrZero(yaw) },
+        },
       };
     }
     case "quaternion":
-      return { type: { case: "quaternion", value: { w: number(given.w ?? given.W), ...vector(given) } } };
+      return {
+        type: { case: "quaternion", value: { w: numberOrZero(given.w ?? given.W), ...vector(given) } },
+      };
   }
   return { type: { case: "noOrientation", value: {} } };
 }
 
 /** A number of a configuration; 0 for anything else. */
-export function number(value: Json | undefined): number {
+export function numberOrZero(value: Json | undefined): number {
   return typeof value === "number" ? value : 0;
 }

@@ -46,7 +46,7 @@ export function logEntryMessage(
 }
 
 /** The values of an entry's fields by their keys. */
-export function fieldsOf({ fields }: Pick<LogEntry, "fields">): Record<string, unknown> {
+export function logFieldsOf({ fields }: Pick<LogEntry, "fields">): Record<string, unknown> {
   const values: Record<string, unknown> = {};
   for (const field of fields) {
     if (typeof field.Key === "string" && field.Type !== ZAP.skip) values[field.Key] = valueOf(field);
@@ -56,7 +56,7 @@ export function fieldsOf({ fields }: Pick<LogEntry, "fields">): Record<string, u
 
 /** The fields as people read them and filters search them: `{"pin":"a","tries":3}`; empty without fields. */
 export function fieldsText(entry: Pick<LogEntry, "fields">): string {
-  const values = fieldsOf(entry);
+  const values = logFieldsOf(entry);
   return Object.keys(values).length > 0 ? JSON.stringify(values) : "";
 }
 

@@ -30,7 +30,7 @@ export function extensionOf(mimeType: string): string {
   return TYPES.find(([type]) => type === mimeType)?.[1] ?? "";
 }
 
-export function mimeTypeOf(extension: string): string {
+export function mimeTypeOfExtension(extension: string): string {
   const found = TYPES.find(([, ...extensions]) => extensions.includes(extension.toLowerCase()));
   return found?.[0] ?? ANY_BYTES;
 }

@@ -7,7 +7,7 @@
 import type { SignalingService } from "../../proto/gen/signaling_pb.ts";
 import type { CallOptions, ServiceClient } from "../wire/channel.ts";
 import type { CallSource } from "../wire/signaling/brought_calls.ts";
-import { type CloudClient, parseAddress } from "./client.ts";
+import { type CloudClient, parseCloudAddress } from "./client.ts";
 
 type Client = Pick<CloudClient, "address" | "at" | "signaling" | "close">;
 
@@ -44,6 +44,6 @@ export class SignalingSource implements CallSource {
 }
 
 function isSame(one: string, other: string): boolean {
-  const [a, b] = [parseAddress(one), parseAddress(other)];
+  const [a, b] = [parseCloudAddress(one), parseCloudAddress(other)];
   return a.target === b.target && a.plain === b.plain;
 }

@@ -8,10 +8,10 @@ import {
   type ChipLines,
   chipNames,
   type EdgeListener,
+  type EdgeWatch,
   type GpioBackEnd,
   type HeldLine,
   type LineAddress,
-  type Watch,
   type WatchedLine,
 } from "./gpio_back_end.ts";
 
@@ -43,7 +43,7 @@ export class CharacterGpio implements GpioBackEnd {
     });
   }
 
-  watch(chip: string, watched: readonly WatchedLine[], listener: EdgeListener): Promise<Watch> {
+  watch(chip: string, watched: readonly WatchedLine[], listener: EdgeListener): Promise<EdgeWatch> {
     return Promise.try(() => {
       const offsets = watched.map(({ offset }) => offset);
       const uses = watched.map(({ bias, debounceUs }) => ({ bias, debounceUs, edges: true }));

@@ -7,7 +7,7 @@
 
 import type { Device, Pointed } from "../base/host.ts";
 
-export class Fields {
+export class StructFields {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly #view: DataView;
 

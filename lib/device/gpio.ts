@@ -8,7 +8,7 @@
 import { SvcError } from "../base/error.ts";
 import type { Device, Devices } from "../base/host.ts";
 import { opened } from "./access.ts";
-import { Fields } from "./fields.ts";
+import { StructFields } from "./fields.ts";
 
 const REQUEST = {
   chip: 0x8044b401,
@@ -97,7 +97,7 @@ export class GpioChip {
   static open(host: Devices, path: string): GpioChip {
     const device = opened(host, path);
     try {
-      const fields = new Fields(REQUEST.chip).sendTo(device);
+      const fields = new StructFields(REQUEST.chip).sendTo(device);
       const [name, label] = [fields.text(0, NAME_BYTES), fields.text(NAME_BYTES, NAME_BYTES)];
       return new GpioChip(device, { name, label, lines: fields.get(2 * NAME_BYTES) });
     } catch (cause) {
@@ -107,7 +107,7 @@ export class GpioChip {
   }
 
   line(offset: number): LineInfo {
-    const fields = new Fields(REQUEST.line).set(64, offset).sendTo(this.device);
+    const fields = new StructFields(REQUEST.line).set(64, offset).sendTo(this.device);
     const flags = fields.get64(72);
     return {
       offset,
@@ -122,7 +122,7 @@ export class GpioChip {
     if (offsets.length > LINES_MAX) {
       throw new SvcError("invalid_argument", `found ${offsets.length} lines, wanted ${LINES_MAX} at most`);
     }
-    const fields = new Fields(REQUEST.lines);
+    const fields = new StructFields(REQUEST.lines);
     offsets.forEach((offset, index) => fields.set(4 * index, offset));
     fields.setText(256, NAME_BYTES, consumer);
     writeUses(fields, SETTINGS_IN_REQUEST, uses);
@@ -142,7 +142,7 @@ export class GpioLines {
 
   get(index: number): boolean {
     const mask = 1n << BigInt(index);
-    return (new Fields(REQUEST.values).set64(8, mask).sendTo(this.device).get64(0) & mask) !== 0n;
+    return (new StructFields(REQUEST.values).set64(8, mask).sendTo(this.device).get64(0) & mask) !== 0n;
   }
 
   set(index: number, high: boolean): void {
@@ -150,7 +150,7 @@ export class GpioLines {
   }
 
   change(uses: readonly LineUse[]): void {
-    const fields = new Fields(REQUEST.settings);
+    const fields = new StructFields(REQUEST.settings);
     writeUses(fields, 0, uses.slice(0, this.count));
     fields.sendTo(this.device);
   }
@@ -166,9 +166,9 @@ export function switchOf(index: number): { request: number; on: Uint8Array; off:
   return { request: REQUEST.setValues, on: message(true), off: message(false) };
 }
 
-function valuesMessage(index: number, high: boolean): Fields {
+function valuesMessage(index: number, high: boolean): StructFields {
   const mask = 1n << BigInt(index);
-  return new Fields(REQUEST.setValues).set64(0, high ? mask : 0n).set64(8, mask);
+  return new StructFields(REQUEST.setValues).set64(0, high ? mask : 0n).set64(8, mask);
 }
 
 /** The edges in bytes that a request's file gave. */
@@ -191,7 +191,7 @@ export function decodeEdges(bytes: Uint8Array<ArrayBuffer>): Edge[] {
  * All lines share the flags of the first; those of another kind get an attribute each. There is room for ten: uses
  * that are alike share theirs.
  */
-function writeUses(fields: Fields, at: number, uses: readonly LineUse[]): void {
+function writeUses(fields: StructFields, at: number, uses: readonly LineUse[]): void {
   const attributes = new Map<string, { id: number; value: bigint; mask: bigint }>();
   const add = (id: number, value: bigint, index: number) => {
     const key = `${id} ${value}`;

@@ -44,7 +44,7 @@ export interface EdgeListener {
 }
 
 /** Inputs of one chip whose edges are heard. */
-export interface Watch {
+export interface EdgeWatch {
   get(offset: number): boolean;
   close(): Promise<void>;
 }
@@ -53,7 +53,7 @@ export interface GpioBackEnd {
   readonly kind: BackEndKind;
   chips(): Promise<ChipLines[]>;
   hold(line: LineAddress, use: LineUse): Promise<HeldLine>;
-  watch(chip: string, lines: readonly WatchedLine[], listener: EdgeListener): Promise<Watch>;
+  watch(chip: string, lines: readonly WatchedLine[], listener: EdgeListener): Promise<EdgeWatch>;
   close(): void;
 }
 

@@ -57,15 +57,15 @@ export interface Turn {
   readonly rangeMm: Float32Array;
 }
 
-export class RpLidar {
+export class RpLidarPort {
   #rest: Uint8Array<ArrayBuffer> = new Uint8Array();
   readonly #nodes = { angles: new Float32Array(NODES_MAX), ranges: new Float32Array(NODES_MAX), count: -1 };
 
   private constructor(private readonly device: Device, private readonly clock: Clock) {}
 
   /** Opens the serial device at a rate in bits per second. */
-  static open(host: Devices, path: string, baud: number, clock: Clock): RpLidar {
-    return new RpLidar(openSerial(host, path, baud), clock);
+  static open(host: Devices, path: string, baud: number, clock: Clock): RpLidarPort {
+    return new RpLidarPort(openSerial(host, path, baud), clock);
   }
 
   /** Stops whatever the lidar does, and asks what it is. Throws `unavailable` for a device that does not answer. */

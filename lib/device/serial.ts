@@ -6,7 +6,7 @@
 
 import type { Device, Devices } from "../base/host.ts";
 import { opened } from "./access.ts";
-import { Fields } from "./fields.ts";
+import { StructFields } from "./fields.ts";
 
 const SET_TERMINAL = 0x402c542b;
 /** Eight bits, no parity, no modem lines; the rate stands beside the flags. */
@@ -17,7 +17,7 @@ const CHUNK_BYTES = 4096;
 export function openSerial(host: Devices, path: string, baud: number): Device {
   const device = opened(host, path);
   try {
-    new Fields(SET_TERMINAL).set(8, CONTROL).set(36, baud).set(40, baud).sendTo(device);
+    new StructFields(SET_TERMINAL).set(8, CONTROL).set(36, baud).set(40, baud).sendTo(device);
     return device;
   } catch (cause) {
     device.close();

@@ -2,7 +2,7 @@
 
 import type { Device, Devices } from "../base/host.ts";
 import { opened } from "./access.ts";
-import { Fields } from "./fields.ts";
+import { StructFields } from "./fields.ts";
 
 /** One transfer of 32 bytes of description. */
 const TRANSFER = 0x40206b00;
@@ -16,7 +16,7 @@ export class SpiDevice {
   static open(host: Devices, bus: string, chipSelect: string, speedHz: number): SpiDevice {
     const device = opened(host, `/dev/spidev${bus}.${chipSelect}`);
     try {
-      new Fields(SET_MODE).sendTo(device);
+      new StructFields(SET_MODE).sendTo(device);
       return new SpiDevice(device, speedHz);
     } catch (cause) {
       device.close();
@@ -27,7 +27,7 @@ export class SpiDevice {
   /** Sends bytes and gives those that came back meanwhile. */
   transfer(sent: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
     const received = new Uint8Array(sent.length);
-    const fields = new Fields(TRANSFER).set(16, sent.length).set(20, this.speedHz);
+    const fields = new StructFields(TRANSFER).set(16, sent.length).set(20, this.speedHz);
     fields.bytes[26] = BITS_PER_WORD;
     fields.sendTo(this.device, [{ at: 0, bytes: sent }, { at: 8, bytes: received }]);
     return received;

@@ -14,10 +14,10 @@ import { type Edge, type LineUse } from "./gpio.ts";
 import type {
   ChipLines,
   EdgeListener,
+  EdgeWatch,
   GpioBackEnd,
   HeldLine,
   LineAddress,
-  Watch,
   WatchedLine,
 } from "./gpio_back_end.ts";
 
@@ -90,7 +90,7 @@ export class SysfsGpio implements GpioBackEnd {
     };
   }
 
-  async watch(chip: string, lines: readonly WatchedLine[], listener: EdgeListener): Promise<Watch> {
+  async watch(chip: string, lines: readonly WatchedLine[], listener: EdgeListener): Promise<EdgeWatch> {
     const open = new Map<number, OnoffGpio>();
     let total = 0;
     try {

@@ -20,7 +20,7 @@ const WRITE_MAX_MS = 30_000;
 
 const SIDE_MAX = 0xffff;
 
-export class Terminal {
+export class SerialTerminal {
   #reading: Promise<unknown> = Promise.resolve();
   #closed = false;
   #closing?: Promise<void>;
@@ -32,13 +32,13 @@ export class Terminal {
   ) {}
 
   /** A new terminal. Throws `unimplemented` where the system is not Linux. */
-  static open(host: Devices): Terminal {
+  static open(host: Devices): SerialTerminal {
     const device = host.openDevice("/dev/ptmx");
     try {
       const number = new Uint8Array(4);
       device.control(REQUEST.unlock, new Uint8Array(4));
       device.control(REQUEST.number, number);
-      return new Terminal(device, `/dev/pts/${new DataView(number.buffer).getUint32(0, true)}`);
+      return new SerialTerminal(device, `/dev/pts/${new DataView(number.buffer).getUint32(0, true)}`);
     } catch (error) {
       device.close();
       throw error;

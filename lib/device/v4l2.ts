@@ -9,7 +9,7 @@ import type { Device, DeviceMemory, Devices } from "../base/host.ts";
 import type { ReadFolders } from "../base/files/files.ts";
 import { SvcError } from "../base/error.ts";
 import { opened } from "./access.ts";
-import { Fields } from "./fields.ts";
+import { StructFields } from "./fields.ts";
 
 const REQUEST = {
   capability: 0x80685600,
@@ -91,7 +91,7 @@ export class VideoDevice {
   static open(host: Devices, path: string): VideoDevice {
     const device = opened(host, path);
     try {
-      new Fields(REQUEST.capability).sendTo(device);
+      new StructFields(REQUEST.capability).sendTo(device);
       return new VideoDevice(device);
     } catch (cause) {
       device.close();
@@ -100,7 +100,7 @@ export class VideoDevice {
   }
 
   identity(): Identity {
-    const fields = new Fields(REQUEST.capability).sendTo(this.device);
+    const fields = new StructFields(REQUEST.capability).sendTo(this.device);
     const [all, own] = [fields.get(84), fields.get(88)];
     const can = all & TELLS_OWN ? own : all;
     const captures = (can & CAN_CAPTURE) !== 0 && (can & CAN_STREAM) !== 0;
@@ -123,7 +123,10 @@ export class VideoDevice {
 
   /** Begins to stream as near to `mode` as the device can; its answer tells how. */
   start(mode: Mode, framesPerSecond: number | undefined): Streaming {
-    const asked = new Fields(REQUEST.setFormat).set(0, VIDEO_CAPTURE).set(8, mode.width).set(12, mode.height);
+    const asked = new StructFields(REQUEST.setFormat).set(0, VIDEO_CAPTURE).set(8, mode.width).set(
+      12,
+      mode.height,
+    );
     const chosen = asked.set(16, codeOf(mode.format)).sendTo(this.device);
     this.#streaming = {
       width: chosen.get(8),
@@ -132,7 +135,10 @@ export class VideoDevice {
       rowBytes: chosen.get(24),
       framesPerSecond: this.#setRate(framesPerSecond ?? mode.rates[0]),
     };
-    const buffers = new Fields(REQUEST.buffers).set(0, BUFFERS).set(4, VIDEO_CAPTURE).set(8, MEMORY_MAP);
+    const buffers = new StructFields(REQUEST.buffers).set(0, BUFFERS).set(4, VIDEO_CAPTURE).set(
+      8,
+      MEMORY_MAP,
+    );
     const count = Math.min(buffers.sendTo(this.device).get(0), BUFFERS);
     if (count < 2) {
       throw new SvcError("resource_exhausted", `the device "${this.device.path}" has no memory for pictures`);
@@ -142,7 +148,7 @@ export class VideoDevice {
       this.#memory.push(this.device.map(buffer.get(64), buffer.get(72)));
       this.#enqueue(index);
     }
-    new Fields(REQUEST.start).set(0, VIDEO_CAPTURE).sendTo(this.device);
+    new StructFields(REQUEST.start).set(0, VIDEO_CAPTURE).sendTo(this.device);
     return this.#streaming;
   }
 
@@ -177,7 +183,7 @@ export class VideoDevice {
 
   close(): void {
     try {
-      if (this.#streaming) new Fields(REQUEST.stop).set(0, VIDEO_CAPTURE).sendTo(this.device);
+      if (this.#streaming) new StructFields(REQUEST.stop).set(0, VIDEO_CAPTURE).sendTo(this.device);
     } catch {
       // It is gone; what is left is to let go of it.
     }
@@ -194,7 +200,7 @@ export class VideoDevice {
   /** The rate that the device keeps then; many have only one. */
   #setRate(framesPerSecond: number | undefined): number | undefined {
     if (framesPerSecond === undefined) return undefined;
-    const fields = new Fields(REQUEST.setRate).set(0, VIDEO_CAPTURE);
+    const fields = new StructFields(REQUEST.setRate).set(0, VIDEO_CAPTURE);
     // As a fraction, for rates such as 7.5.
     fields.set(12, 1000).set(16, Math.round(framesPerSecond * 1000));
     try {
@@ -208,7 +214,7 @@ export class VideoDevice {
   }
 
   #sizes(format: string): [width: number, height: number][] {
-    const ask = (fields: Fields, index: number) => fields.set(0, index).set(4, codeOf(format));
+    const ask = (fields: StructFields, index: number) => fields.set(0, index).set(4, codeOf(format));
     return this.#list(REQUEST.frameSize, ask).flatMap((fields): [number, number][] =>
       fields.get(8) === DISCRETE
         ? [[fields.get(12), fields.get(16)]]
@@ -217,18 +223,18 @@ export class VideoDevice {
   }
 
   #rates(format: string, width: number, height: number): number[] {
-    const ask = (fields: Fields, index: number) =>
+    const ask = (fields: StructFields, index: number) =>
       fields.set(0, index).set(4, codeOf(format)).set(8, width).set(12, height);
     return this.#list(REQUEST.frameInterval, ask).filter((fields) => fields.get(20) > 0)
       .map((fields) => fields.get(24) / fields.get(20)).sort((a, b) => b - a);
   }
 
   /** Everything that a request lists: the device refuses the index after the last. */
-  #list(request: number, ask: (fields: Fields, index: number) => Fields): Fields[] {
-    const listed: Fields[] = [];
+  #list(request: number, ask: (fields: StructFields, index: number) => StructFields): StructFields[] {
+    const listed: StructFields[] = [];
     while (listed.length < LISTED_MAX) {
       try {
-        listed.push(ask(new Fields(request), listed.length).sendTo(this.device));
+        listed.push(ask(new StructFields(request), listed.length).sendTo(this.device));
       } catch (cause) {
         if (SvcError.from(cause).code === "unavailable") throw cause;
         break;
@@ -248,7 +254,7 @@ export async function videoPaths(host: ReadFolders): Promise<string[]> {
   return numbers.sort((a, b) => a - b).map((number) => `/dev/video${number}`);
 }
 
-export interface Wish {
+export interface FormatWish {
   /** 0 for any. */
   readonly width: number;
   readonly height: number;
@@ -259,7 +265,7 @@ export interface Wish {
  * The mode that is nearest to what is wanted: of the sizes that fit the one nearest to 640 x 480, of its formats the
  * one that costs least. Throws `invalid_argument` with what there is.
  */
-export function bestMode(modes: readonly Mode[], { width, height, format }: Wish): Mode {
+export function bestMode(modes: readonly Mode[], { width, height, format }: FormatWish): Mode {
   const rank = (mode: Mode) => (CAMERA_FORMATS as readonly string[]).indexOf(mode.format);
   const distance = (mode: Mode) =>
     Math.abs(mode.width - (width || WIDTH_PX)) + Math.abs(mode.height - (height || HEIGHT_PX));
@@ -278,8 +284,8 @@ export function bestMode(modes: readonly Mode[], { width, height, format }: Wish
   throw new SvcError("invalid_argument", `the camera offers ${there || "nothing"}, wanted ${wanted}`);
 }
 
-function bufferOf(request: number): Fields {
-  return new Fields(request).set(4, VIDEO_CAPTURE).set(60, MEMORY_MAP);
+function bufferOf(request: number): StructFields {
+  return new StructFields(request).set(4, VIDEO_CAPTURE).set(60, MEMORY_MAP);
 }
 
 function codeOf(format: string): number {

@@ -139,7 +139,7 @@ interface Node extends Omit<ModelFrame, "parent" | "drive"> {
  *
  * @throws invalid_argument with every problem found
  */
-export async function parseModel(
+export async function parseKinematics(
   bytes: Uint8Array,
   format: "sva" | "urdf",
   name?: string,
@@ -149,7 +149,7 @@ export async function parseModel(
   return { ...decodeSva(config, name), source: { format, bytes } };
 }
 
-/** Reads a file of the published JSON form; see `parseModel`. */
+/** Reads a file of the published JSON form; see `parseKinematics`. */
 export function parseSva(bytes: Uint8Array, name?: string): KinematicModel {
   const contents = textOf(bytes, name);
   let config: unknown;
@@ -166,7 +166,7 @@ function textOf(bytes: Uint8Array, name?: string): string {
   throw invalid(name, `a file of ${bytes.length} bytes, wanted at most ${MAX_FILE_BYTES}`);
 }
 
-/** The model of a JSON value in the published form; see `parseModel`. */
+/** The model of a JSON value in the published form; see `parseKinematics`. */
 export function decodeSva(config: unknown, name?: string): KinematicModel {
   const at = new Place();
   const settings = modelRow.required().decode(config, at);

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "../base/error.ts";
-import { forwardKinematics, modelGeometries, parseModel } from "./kinematics.ts";
+import { forwardKinematics, modelGeometries, parseKinematics } from "./kinematics.ts";
 import { poseAt, posesAlmostEqual } from "./pose.ts";
 
 const ROBOT = `<?xml version="1.0"?>
@@ -26,7 +26,7 @@ const ROBOT = `<?xml version="1.0"?>
 </robot>`;
 
 function parse(xml: string) {
-  return parseModel(new TextEncoder().encode(xml), "urdf");
+  return parseKinematics(new TextEncoder().encode(xml), "urdf");
 }
 
 Deno.test("URDF: metres and radians become millimetres and degrees, places move from joints to links", async () => {

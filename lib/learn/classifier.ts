@@ -5,12 +5,12 @@
  */
 
 import {
-  type Answer,
   type ConfusionRow,
+  type ExpectedFindings,
   type Learner,
-  type Metrics,
+  type ModelOutputs,
+  type QualityMetrics,
   sigmoid,
-  type Target,
 } from "./learner.ts";
 import type { Convolution } from "./convolution.ts";
 import { Network } from "./network.ts";
@@ -30,7 +30,7 @@ export class Classifier implements Learner {
   constructor(
     private readonly one: boolean,
     labels: number,
-    learned: readonly Target[],
+    learned: readonly ExpectedFindings[],
     batch: number,
     side: number,
     random: () => number,
@@ -51,7 +51,7 @@ export class Classifier implements Learner {
     });
   }
 
-  loss(targets: readonly Target[], batch = targets): number {
+  loss(targets: readonly ExpectedFindings[], batch = targets): number {
     const { channels } = this.#end.output;
     const gradient = this.#end.output.gradient!.fill(0);
     let sum = 0;
@@ -70,7 +70,7 @@ export class Classifier implements Learner {
     return sum;
   }
 
-  answer(index: number): Answer {
+  answer(index: number): ModelOutputs {
     const { data, channels } = this.#end.output;
     const values = data.subarray(index * channels, index * channels + this.#labels);
     if (!this.one) return { probability: values.map(sigmoid) };
@@ -84,7 +84,7 @@ export class Classifier implements Learner {
    * Accuracy (over all labels of all pictures if several labels may apply) and F1, the mean over labels that
    * occur.
    */
-  metrics(answers: readonly Answer[], targets: readonly Target[]): Metrics {
+  metrics(answers: readonly ModelOutputs[], targets: readonly ExpectedFindings[]): QualityMetrics {
     const counts = this.confusion(answers, targets).map(({ pictures, foundAs, wrong }, label) => {
       const right = foundAs[label];
       return {
@@ -105,7 +105,7 @@ export class Classifier implements Learner {
     return this.one ? { accuracy, "macro F1": macro } : { "macro F1": macro, accuracy };
   }
 
-  confusion(answers: readonly Answer[], targets: readonly Target[]): readonly ConfusionRow[] {
+  confusion(answers: readonly ModelOutputs[], targets: readonly ExpectedFindings[]): readonly ConfusionRow[] {
     const rows = Array.from({ length: this.#labels }, () => ({
       pictures: 0,
       foundAs: new Array<number>(this.#labels).fill(0),

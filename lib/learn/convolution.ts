@@ -7,10 +7,10 @@
  * column: a convolution is a matrix multiplication of patches by weights.
  */
 
-import { COLUMNS, type Matrices } from "./matrix.ts";
+import { BLOCK_COLUMNS, type Matrices } from "./matrix.ts";
 
 /** Numbers [batch, height, width, channels] and, if needed, the gradient of the loss with respect to each. */
-export interface Tensor {
+export interface GradientTensor {
   readonly height: number;
   readonly width: number;
   readonly channels: number;
@@ -45,7 +45,7 @@ const EPSILON = 1e-5;
 const STATISTICS_RATE = 0.1;
 
 export class Convolution {
-  readonly output: Tensor;
+  readonly output: GradientTensor;
   readonly parameters: readonly Parameter[];
   /** Running mean and variance of each channel; empty without normalisation. */
   readonly statistics: readonly Float32Array[];
@@ -66,13 +66,13 @@ export class Convolution {
   constructor(
     matrices: Matrices,
     batch: number,
-    readonly input: Tensor,
+    readonly input: GradientTensor,
     readonly shape: ConvolutionShape,
     random: () => number,
   ) {
     const { channels, size, stride, rectified } = shape;
     const [height, width] = [input.height / stride, input.width / stride];
-    const padded = Math.ceil(channels / COLUMNS) * COLUMNS;
+    const padded = Math.ceil(channels / BLOCK_COLUMNS) * BLOCK_COLUMNS;
     this.#matrices = matrices;
     this.#pixels = batch * height * width;
     this.#depth = size * size * input.channels;

@@ -9,12 +9,12 @@
 import type { Convolution } from "./convolution.ts";
 import type { NumberedBox } from "./example.ts";
 import {
-  type Answer,
   type ConfusionRow,
+  type ExpectedFindings,
   type Learner,
-  type Metrics,
+  type ModelOutputs,
+  type QualityMetrics,
   sigmoid,
-  type Target,
 } from "./learner.ts";
 import { Network } from "./network.ts";
 import type { OnnxGraph } from "./onnx/writer.ts";
@@ -47,7 +47,7 @@ export class Detector implements Learner {
 
   constructor(
     names: readonly string[],
-    learned: readonly Target[],
+    learned: readonly ExpectedFindings[],
     batch: number,
     side: number,
     random: () => number,
@@ -77,13 +77,13 @@ export class Detector implements Learner {
     });
   }
 
-  loss(targets: readonly Target[], batch = targets): number {
+  loss(targets: readonly ExpectedFindings[], batch = targets): number {
     this.#end.output.gradient!.fill(0);
     const things = Math.max(1, batch.reduce((sum, { boxes }) => sum + boxes.length, 0));
     return targets.reduce((sum, { boxes }, index) => sum + this.#lossOf(index, boxes, 1 / things), 0);
   }
 
-  answer(index: number): Answer {
+  answer(index: number): ModelOutputs {
     const found = this.#found(index).slice(0, DETECTIONS_MAX);
     const [location, category, score] = [4, 1, 1].map((width) => new Float32Array(width * DETECTIONS_MAX));
     found.forEach((one, place) => {
@@ -94,7 +94,7 @@ export class Detector implements Learner {
     return { location, category, score };
   }
 
-  metrics(answers: readonly Answer[], targets: readonly Target[]): Metrics {
+  metrics(answers: readonly ModelOutputs[], targets: readonly ExpectedFindings[]): QualityMetrics {
     return detectionMetrics(this.#names, answers, targets);
   }
 
@@ -298,7 +298,7 @@ function overlap(a: Sides, b: Sides): number {
   return width * height / (area(a) + area(b) - width * height);
 }
 
-function foundIn({ location, category, score }: Answer): Found[] {
+function foundIn({ location, category, score }: ModelOutputs): Found[] {
   return Array.from(score, (value, place) => {
     const [yMin, xMin, yMax, xMax] = location.subarray(4 * place, 4 * place + 4);
     return { label: category[place], score: value, yMin, xMin, yMax, xMax };
@@ -311,9 +311,9 @@ function foundIn({ location, category, score }: Answer): Found[] {
  */
 export function detectionMetrics(
   names: readonly string[],
-  answers: readonly Answer[],
-  targets: readonly Target[],
-): Metrics {
+  answers: readonly ModelOutputs[],
+  targets: readonly ExpectedFindings[],
+): QualityMetrics {
   const each = names.flatMap((name, label) => {
     const precision = averagePrecision(label, answers, targets);
     return precision === undefined ? [] : [[`AP@0.5 ${name}`, precision] as const];
@@ -326,7 +326,11 @@ export function detectionMetrics(
  * The area under precision over recall, with precision made non-increasing; undefined for a label that does not
  * occur.
  */
-function averagePrecision(label: number, answers: readonly Answer[], targets: readonly Target[]) {
+function averagePrecision(
+  label: number,
+  answers: readonly ModelOutputs[],
+  targets: readonly ExpectedFindings[],
+) {
   const there = targets.map(({ boxes }) => boxes.filter((box) => box.label === label));
   const count = there.reduce((sum, boxes) => sum + boxes.length, 0);
   if (count === 0) return undefined;
@@ -355,8 +359,8 @@ function averagePrecision(label: number, answers: readonly Answer[], targets: re
 }
 
 /** Compares objects found with some confidence; 1 if only one of the two answers has an object. */
-export function detectionDifference(expected: Answer, found: Answer): number {
-  const sure = (answer: Answer) => foundIn(answer).filter(({ score }) => score > 2 * SCORE_MIN);
+export function detectionDifference(expected: ModelOutputs, found: ModelOutputs): number {
+  const sure = (answer: ModelOutputs) => foundIn(answer).filter(({ score }) => score > 2 * SCORE_MIN);
   const [a, b] = [foundIn(expected), foundIn(found)];
   const distance = (one: Found, other: Found) =>
     Math.max(

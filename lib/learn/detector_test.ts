@@ -1,11 +1,11 @@
 import { assertAlmostEquals, assertEquals } from "@std/assert";
 import { randomFrom } from "../geometry/random.ts";
 import { detectionDifference, detectionMetrics, Detector } from "./detector.ts";
-import type { Answer, Target } from "./learner.ts";
+import type { ExpectedFindings, ModelOutputs } from "./learner.ts";
 
 type Row = readonly [label: number, score: number, xMin: number, yMin: number, xMax: number, yMax: number];
 
-function answerOf(rows: readonly Row[]): Answer {
+function answerOf(rows: readonly Row[]): ModelOutputs {
   return {
     location: new Float32Array(rows.flatMap(([, , xMin, yMin, xMax, yMax]) => [yMin, xMin, yMax, xMax])),
     category: new Float32Array(rows.map(([label]) => label)),
@@ -13,7 +13,7 @@ function answerOf(rows: readonly Row[]): Answer {
   };
 }
 
-function targetOf(...rows: readonly Row[]): Target {
+function targetOf(...rows: readonly Row[]): ExpectedFindings {
   return {
     labels: [],
     boxes: rows.map(([label, , xMin, yMin, xMax, yMax]) => ({ label, xMin, yMin, xMax, yMax })),

@@ -3,21 +3,21 @@
  * metrics, and the exported graph.
  */
 
-import type { Tensor } from "./convolution.ts";
+import type { GradientTensor } from "./convolution.ts";
 import type { NumberedBox } from "./example.ts";
 import type { Network } from "./network.ts";
 import { OnnxGraph } from "./onnx/writer.ts";
 
 /** The expected findings in a picture. */
-export interface Target {
+export interface ExpectedFindings {
   readonly labels: readonly number[];
   readonly boxes: readonly NumberedBox[];
 }
 
 /** Outputs of a model for one picture by their published names, in rows. */
-export type Answer = { readonly [output: string]: Float32Array };
+export type ModelOutputs = { readonly [output: string]: Float32Array };
 
-export type Metrics = { readonly [name: string]: number };
+export type QualityMetrics = { readonly [name: string]: number };
 
 /** A classifier's answers for the held-back pictures of one label: a row of the confusion matrix. */
 export interface ConfusionRow {
@@ -38,13 +38,13 @@ export interface Learner {
    * The share of the last computed pictures in the loss of `batch`, of which they may be a part. Writes the
    * gradient at the network's end.
    */
-  loss(targets: readonly Target[], batch?: readonly Target[]): number;
+  loss(targets: readonly ExpectedFindings[], batch?: readonly ExpectedFindings[]): number;
   /** The exported model's answer for picture `index` of the batch last computed with `use`. */
-  answer(index: number): Answer;
+  answer(index: number): ModelOutputs;
   /** The quality of answers, each metric from 0 to 1. The first metric decides which model is kept. */
-  metrics(answers: readonly Answer[], targets: readonly Target[]): Metrics;
+  metrics(answers: readonly ModelOutputs[], targets: readonly ExpectedFindings[]): QualityMetrics;
   /** A row for each label; empty for models that find objects. */
-  confusion(answers: readonly Answer[], targets: readonly Target[]): readonly ConfusionRow[];
+  confusion(answers: readonly ModelOutputs[], targets: readonly ExpectedFindings[]): readonly ConfusionRow[];
   /** Adds the last nodes of the exported graph: from the network's end, named `end`, to the named outputs. */
   finish(graph: OnnxGraph, end: string): void;
 }
@@ -60,7 +60,7 @@ export function onnxOf(learner: Learner, kind: string, labels: readonly string[]
   const floats = graph.node("Cast", [image], { to: 1 });
   const scaled = graph.node("Div", [floats, graph.floats([127.5], [])]);
   const centred = graph.node("Sub", [scaled, graph.floats([1], [])]);
-  const names = new Map<Tensor, string>();
+  const names = new Map<GradientTensor, string>();
   names.set(network.picture, graph.node("Transpose", [centred], { perm: [0, 3, 1, 2] }));
   let end = "";
   for (const layer of network.layers) {

@@ -14,7 +14,7 @@ import { SvcError } from "../base/error.ts";
  * processor's registers.
  */
 export const ROWS = 4;
-export const COLUMNS = 8;
+export const BLOCK_COLUMNS = 8;
 
 const PAGE_BYTES = 65_536;
 /** Memory limit of a network; untouched pages cost nothing. */
@@ -151,14 +151,14 @@ function kernel(): Code {
       ...[...get(C_AT), ...get(sum), 0xfd, 0x0b, 2, 16 * side],
       ...(side === 1 ? increase(C_AT, get(C_ROW)) : []),
     ]),
-    ...increase(B_COLUMN, constant(4 * COLUMNS)),
-    ...increase(C_COLUMN, constant(4 * COLUMNS)),
+    ...increase(B_COLUMN, constant(4 * BLOCK_COLUMNS)),
+    ...increase(C_COLUMN, constant(4 * BLOCK_COLUMNS)),
   ];
   return loop(ROWS_LEFT, ROWS, [
     ...move(B_COLUMN, get(B)),
     ...move(C_COLUMN, get(C)),
     ...move(COLUMNS_LEFT, get(COLUMN_COUNT)),
-    ...loop(COLUMNS_LEFT, COLUMNS, tile),
+    ...loop(COLUMNS_LEFT, BLOCK_COLUMNS, tile),
     ...increase(A, [...get(A_ROW), ...constant(ROWS), 0x6c]),
     ...increase(C, [...get(C_ROW), ...constant(ROWS), 0x6c]),
   ]);

@@ -5,22 +5,22 @@
  * exported) and `forward` (as trained) are the same network.
  */
 
-import { Convolution, type ConvolutionShape, type Parameter, type Tensor } from "./convolution.ts";
+import { Convolution, type ConvolutionShape, type GradientTensor, type Parameter } from "./convolution.ts";
 import { Matrices, ROWS } from "./matrix.ts";
 
 /** Adds the coarser tensor, enlarged to twice its size, to the finer one. */
 interface Merge {
   readonly kind: "merge";
-  readonly fine: Tensor;
-  readonly coarse: Tensor;
-  readonly output: Tensor;
+  readonly fine: GradientTensor;
+  readonly coarse: GradientTensor;
+  readonly output: GradientTensor;
 }
 
 /** The largest number of each channel in the picture: detects a feature anywhere. */
 interface Peak {
   readonly kind: "peak";
-  readonly input: Tensor;
-  readonly output: Tensor;
+  readonly input: GradientTensor;
+  readonly output: GradientTensor;
 }
 
 export type Layer = { readonly kind: "convolution"; readonly convolution: Convolution } | Merge | Peak;
@@ -29,7 +29,7 @@ export type Layer = { readonly kind: "convolution"; readonly convolution: Convol
 export const PICTURE_CHANNELS = 4;
 
 export class Network {
-  readonly picture: Tensor;
+  readonly picture: GradientTensor;
   readonly layers: Layer[] = [];
   readonly #matrices = new Matrices();
   readonly #random: () => number;
@@ -42,19 +42,19 @@ export class Network {
     this.picture = { height: side, width: side, channels: PICTURE_CHANNELS, data };
   }
 
-  convolution(input: Tensor, shape: ConvolutionShape): Convolution {
+  convolution(input: GradientTensor, shape: ConvolutionShape): Convolution {
     const convolution = new Convolution(this.#matrices, this.batch, input, shape, this.#random);
     this.layers.push({ kind: "convolution", convolution });
     return convolution;
   }
 
-  merge(fine: Tensor, coarse: Tensor): Tensor {
+  merge(fine: GradientTensor, coarse: GradientTensor): GradientTensor {
     const output = this.#tensor(fine.height, fine.width, fine.channels);
     this.layers.push({ kind: "merge", fine, coarse, output });
     return output;
   }
 
-  peak(input: Tensor): Tensor {
+  peak(input: GradientTensor): GradientTensor {
     const output = this.#tensor(1, 1, input.channels);
     this.layers.push({ kind: "peak", input, output });
     return output;
@@ -104,14 +104,14 @@ export class Network {
     return this.layers.flatMap((layer) => layer.kind === "convolution" ? [layer.convolution] : []);
   }
 
-  #tensor(height: number, width: number, channels: number): Tensor {
+  #tensor(height: number, width: number, channels: number): GradientTensor {
     const count = this.batch * height * width * channels;
     const [data, gradient] = [this.#matrices.space(count), this.#matrices.space(count)];
     return { height, width, channels, data, gradient };
   }
 }
 
-function outputOf(layer: Layer): Tensor {
+function outputOf(layer: Layer): GradientTensor {
   return layer.kind === "convolution" ? layer.convolution.output : layer.output;
 }
 

@@ -78,7 +78,13 @@ export function boxesIn(view: Crop, boxes: readonly NumberedBox[]): NumberedBox[
 }
 
 /** Writes a view of a picture as number `index` of a batch of squares, from -1 for black to 1 for white. */
-export function show(picture: Picture, view: Crop, into: Float32Array, index: number, side: number): void {
+export function drawView(
+  picture: Picture,
+  view: Crop,
+  into: Float32Array,
+  index: number,
+  side: number,
+): void {
   const columns = taps(picture.width, view.left, view.width, side, view.mirrored);
   const rows = taps(picture.height, view.top, view.height, side, false);
   const { rgb, width } = picture;

@@ -1,7 +1,7 @@
 import { assertAlmostEquals, assertEquals } from "@std/assert";
 import { randomFrom } from "../geometry/random.ts";
 import { PICTURE_CHANNELS } from "./network.ts";
-import { boxesIn, fitted, show, square, variedView, WHOLE } from "./picture.ts";
+import { boxesIn, drawView, fitted, square, variedView, WHOLE } from "./picture.ts";
 
 /** A black picture with a white rectangle, in pixels. */
 function rectangle(width: number, height: number, left: number, top: number, right: number, bottom: number) {
@@ -18,7 +18,7 @@ Deno.test("boxes follow the picture through every view", () => {
   const batch = new Float32Array(2 * side * side * PICTURE_CHANNELS);
   for (let turn = 0; turn < 50; turn++) {
     const view = { ...variedView(random), gain: [1, 1, 1] as const, lift: 0 };
-    show(picture, view, batch, 1, side);
+    drawView(picture, view, batch, 1, side);
     let [xMin, yMin, xMax, yMax] = [side, side, 0, 0];
     for (let place = 0; place < side * side; place++) {
       if (batch[(side * side + place) * PICTURE_CHANNELS] < 0.05) continue;
@@ -46,7 +46,7 @@ Deno.test("the whole picture as shown while measuring is the bytes that the mode
   const rgb = Uint8Array.from({ length: 3 * 50 * 30 }, () => 256 * random());
   const picture = { width: 50, height: 30, rgb };
   const batch = new Float32Array(32 * 32 * PICTURE_CHANNELS);
-  show(picture, WHOLE, batch, 0, 32);
+  drawView(picture, WHOLE, batch, 0, 32);
   const bytes = square(picture, 32);
   for (let place = 0; place < 32 * 32; place++) {
     for (let channel = 0; channel < 3; channel++) {

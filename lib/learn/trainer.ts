@@ -12,7 +12,7 @@ import { assert, SvcError } from "../base/error.ts";
 import { type Example, type Sample, samplesOf, type TrainingTask } from "./example.ts";
 import type { ConfusionRow } from "./learner.ts";
 import { openOnnx } from "./onnx/session.ts";
-import { differenceOf, type Draft, type Progress } from "./training.ts";
+import { differenceOf, type ModelDraft, type Progress } from "./training.ts";
 import { teamPlaces } from "./team.ts";
 import { TRAINER_WORKER, type TrainerMessage, type TrainerRequest } from "./trainer_worker.ts";
 
@@ -74,9 +74,9 @@ async function drafted(
   samples: readonly Sample[],
   onProgress?: (progress: Progress) => void,
   signal?: AbortSignal,
-): Promise<Draft> {
+): Promise<ModelDraft> {
   signal?.throwIfAborted();
-  const done = Promise.withResolvers<Draft>();
+  const done = Promise.withResolvers<ModelDraft>();
   const cancel = () => done.reject(signal!.reason);
   signal?.addEventListener("abort", cancel, { once: true });
   const workers = teamPlaces(THREADS).map((place) => {
@@ -121,7 +121,7 @@ function shared(samples: readonly Sample[]): Sample[] {
 }
 
 /** Throws `internal` unless ONNX Runtime gives the trainer's answers. */
-async function check(draft: Draft, signal?: AbortSignal): Promise<void> {
+async function check(draft: ModelDraft, signal?: AbortSignal): Promise<void> {
   const session = await openOnnx(draft.onnx, { threads: 1, signal });
   try {
     const { shape } = session.inputs[0];

@@ -5,7 +5,7 @@
 import { type Code, SvcError } from "../base/error.ts";
 import type { Sample, TrainingTask } from "./example.ts";
 import type { TeamPlace } from "./team.ts";
-import { type Draft, type Progress, training } from "./training.ts";
+import { type ModelDraft, type Progress, training } from "./training.ts";
 
 /** By this name the module knows that it runs as the thread and is not merely imported. */
 export const TRAINER_WORKER = "svc-trainer";
@@ -18,7 +18,7 @@ export interface TrainerRequest {
 
 export type TrainerMessage =
   | { readonly progress: Progress }
-  | { readonly draft: Draft }
+  | { readonly draft: ModelDraft }
   | { readonly code: Code; readonly message: string };
 
 /** The parts of a worker's scope that this file uses. */

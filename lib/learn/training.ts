@@ -10,10 +10,16 @@ import { randomFrom } from "../geometry/random.ts";
 import { Classifier } from "./classifier.ts";
 import { detectionDifference, Detector } from "./detector.ts";
 import { type Sample, split, type TaskKind, type TrainingTask } from "./example.ts";
-import { type Answer, type ConfusionRow, type Learner, type Metrics, onnxOf } from "./learner.ts";
+import {
+  type ConfusionRow,
+  type Learner,
+  type ModelOutputs,
+  onnxOf,
+  type QualityMetrics,
+} from "./learner.ts";
 import { Adam } from "./network.ts";
 import { Team, type TeamPlace, teamPlaces } from "./team.ts";
-import { boxesIn, show, square, variedView, WHOLE } from "./picture.ts";
+import { boxesIn, drawView, square, variedView, WHOLE } from "./picture.ts";
 
 export interface Progress {
   /** Completed rounds, from 1, and the limit of rounds. */
@@ -22,18 +28,18 @@ export interface Progress {
   readonly loss: number;
   readonly validationLoss: number;
   /** Measured on the held-back pictures; the first metric decides which model is kept. */
-  readonly metrics: Metrics;
+  readonly metrics: QualityMetrics;
 }
 
 /** A model and its expected answers. */
-export interface Draft {
+export interface ModelDraft {
   readonly onnx: Uint8Array<ArrayBuffer>;
-  readonly metrics: Metrics;
+  readonly metrics: QualityMetrics;
   /** By label; empty for models that find objects. */
   readonly confusion: readonly ConfusionRow[];
   readonly epochs: number;
   /** Held-back pictures in the model's input form, with the trainer's own answers. */
-  readonly probes: readonly { readonly image: Uint8Array; readonly answer: Answer }[];
+  readonly probes: readonly { readonly image: Uint8Array; readonly answer: ModelOutputs }[];
 }
 
 /** Pictures in one step, shared among the threads. */
@@ -75,7 +81,7 @@ export function* training(
   task: TrainingTask,
   samples: readonly Sample[],
   place: TeamPlace = teamPlaces(1)[0],
-): Generator<Progress, Draft | undefined> {
+): Generator<Progress, ModelDraft | undefined> {
   const team = new Team(place);
   const { learned, heldBack } = split(task, samples);
   const random = randomFrom(task.seed);
@@ -122,7 +128,7 @@ export function* training(
 }
 
 /** The largest difference between two answers that should be equal. */
-export function differenceOf(expected: Answer, found: Answer): number {
+export function differenceOf(expected: ModelOutputs, found: ModelOutputs): number {
   if (!("probability" in expected)) return detectionDifference(expected, found);
   return Math.max(...expected.probability.map((value, label) => Math.abs(value - found.probability[label])));
 }
@@ -164,7 +170,7 @@ function learn(learner: Learner, team: Team, batch: readonly Sample[], random: (
     const view = variedView(random);
     const place = index - first;
     if (place >= 0 && place < network.batch) {
-      show(sample, view, network.picture.data, place, network.picture.height);
+      drawView(sample, view, network.picture.data, place, network.picture.height);
     }
     return { labels: sample.labels, boxes: boxesIn(view, sample.boxes) };
   });
@@ -176,14 +182,14 @@ function learn(learner: Learner, team: Team, batch: readonly Sample[], random: (
 }
 
 interface Measured {
-  readonly metrics: Metrics;
+  readonly metrics: QualityMetrics;
   readonly confusion: readonly ConfusionRow[];
   readonly validationLoss: number;
 }
 
 function measure(learner: Learner, samples: readonly Sample[]): Measured {
   learner.network.fold();
-  const answers: Answer[] = [];
+  const answers: ModelOutputs[] = [];
   let validationLoss = 0;
   const size = learner.network.batch;
   for (let start = 0; start < samples.length; start += size) {
@@ -196,7 +202,7 @@ function measure(learner: Learner, samples: readonly Sample[]): Measured {
   return { metrics: learner.metrics(answers, samples), confusion, validationLoss };
 }
 
-function probesOf(learner: Learner, samples: readonly Sample[]): Draft["probes"] {
+function probesOf(learner: Learner, samples: readonly Sample[]): ModelDraft["probes"] {
   use(learner, samples);
   const side = learner.network.picture.height;
   return samples.map((sample, index) => ({ image: square(sample, side), answer: learner.answer(index) }));
@@ -204,7 +210,7 @@ function probesOf(learner: Learner, samples: readonly Sample[]): Draft["probes"]
 
 function use({ network }: Learner, samples: readonly Sample[]): void {
   const { data, height } = network.picture;
-  samples.forEach((sample, index) => show(sample, WHOLE, data, index, height));
+  samples.forEach((sample, index) => drawView(sample, WHOLE, data, index, height));
   network.use();
 }
 

@@ -11,7 +11,7 @@ import type { Clock } from "../base/clock.ts";
 import { chainOf, SvcError } from "../base/error.ts";
 import type { Fields, Logs } from "../base/log/log.ts";
 import type { ProcessTable, SpawnHost } from "../base/process.ts";
-import { ReleaseKeys } from "../base/release_keys.ts";
+import { AcceptedKeys } from "../base/release_keys.ts";
 import type { ModelHost, Registry } from "../resource/registry.ts";
 import { memoryChannel } from "../wire/memory.ts";
 import type { SignalingServer } from "../wire/dial/dial.ts";
@@ -32,20 +32,25 @@ import { Jobs } from "./serve/jobs.ts";
 import { Machine } from "./graph/machine.ts";
 import { givenPlaceOf, MachinePort, type MachinePortParts } from "./serve/machine_port.ts";
 import { maintenanceAllowed } from "./graph/maintenance.ts";
-import { type Network, tellNetwork } from "./diagnostics/network_check.ts";
+import { type CheckNetwork, tellNetwork } from "./diagnostics/network_check.ts";
 import { Operations } from "./serve/operations.ts";
 import { type Origin, originOf } from "./config/origin.ts";
 import { KEYS_VARIABLE, MachinePackages } from "./packages/packages.ts";
 import { LOOK_MS, LOOK_VARIABLES, PackageWatch } from "./packages/package_watch.ts";
 import { packageOfModule, wantedPackages } from "./packages/registry_folder.ts";
 import { homeFolder } from "./config/placeholder.ts";
-import { type Candidate, ConfigReading } from "./config/config_reading.ts";
+import { ConfigReading, type UsableConfig } from "./config/config_reading.ts";
 import { Reconfiguration, type ReconfigurationSteps } from "./graph/reconfiguration.ts";
 import { Remotes } from "./graph/remotes.ts";
 import { followRestartOrders } from "../cloud_client/changes/restart.ts";
 import type { InternalPart, RobotServiceParts } from "./serve/service.ts";
 import { Sessions } from "./serve/sessions.ts";
-import { shutDown, SHUTDOWN_TIMEOUT_MS, SHUTDOWN_TIMEOUT_VARIABLES, type Stage } from "./serve/shutdown.ts";
+import {
+  shutDown,
+  SHUTDOWN_TIMEOUT_MS,
+  SHUTDOWN_TIMEOUT_VARIABLES,
+  type ShutdownStage,
+} from "./serve/shutdown.ts";
 import { Streams } from "./streams/streams.ts";
 import type { Route } from "../wire/port/routes.ts";
 import { staticRoutes } from "../wire/port/static_files.ts";
@@ -69,7 +74,7 @@ export interface RuntimeOptions {
   readonly staticFolder?: string;
   readonly diagnostics: DiagnosticsOptions;
   /** Checks the network once, in the background. */
-  readonly network?: Network;
+  readonly network?: CheckNetwork;
   /** Asks the program to end; called by the Shutdown RPC. */
   readonly stop: (reason: string) => void;
 }
@@ -292,7 +297,7 @@ function stagesOf(
       readonly watch: Closable;
       readonly origin: ConnectedOrigin;
     },
-): Stage[] {
+): ShutdownStage[] {
   return [
     { name: "the announcement", close: async () => await announcement?.close() },
     { name: "the port", close: () => port.close(DRAIN_MS) },
@@ -316,7 +321,7 @@ interface Closable {
 
 /** Runs the stages of the end, within the time that the environment may set. */
 function closing(
-  stages: Stage[],
+  stages: ShutdownStage[],
   activities: Activities,
   { host, clock, logs }: RuntimeParts,
 ): Runtime["close"] {
@@ -338,7 +343,7 @@ function readingOf({ source, read }: Origin, { registry, host, logs }: RuntimePa
 
 function reconfigurationOf(
   reading: ConfigReading,
-  first: Candidate,
+  first: UsableConfig,
   steps: ReconfigurationSteps,
   { showConfigDiffs: showDiffs }: RuntimeOptions,
   { clock, logs }: RuntimeParts,
@@ -433,7 +438,7 @@ function announcementOf({ webrtc = true }: RuntimeOptions, { clock, logs }: Runt
 function packagesOf({ client }: Origin, { host, clock, logs }: RuntimeParts): MachinePackages {
   const home = homeFolder((name) => host.env(name));
   const path = host.env(KEYS_VARIABLE);
-  const keys = path ? new ReleaseKeys(path, host) : undefined;
+  const keys = path ? new AcceptedKeys(path, host) : undefined;
   return new MachinePackages({ home, client, keys, host, clock, logger: logs.logger("rdk.package_manager") });
 }
 

@@ -17,7 +17,7 @@ import { health } from "../wire/grpc/health.ts";
 import { reflection } from "../wire/grpc/reflection.ts";
 import { openPort, openUnixPort, type Port } from "../wire/port/port.ts";
 import { type CallContext, type Service, service, ServiceTable } from "../wire/service.ts";
-import { MachineLink } from "./machine_link.ts";
+import { ParentLink } from "./parent_link.ts";
 import type { AnyModuleModel } from "./module_model.ts";
 import { ModuleResources } from "./module_resources.ts";
 
@@ -75,7 +75,7 @@ export async function startModule(
   const { address, logLevel, name } = settingsOf(options);
   const apis = apisOf(models, options.apis ?? []);
   const clock = new SystemClock();
-  const link = new MachineLink({ clock, complain: (line) => void process.stderr.write(`${line}\n`) });
+  const link = new ParentLink({ clock, complain: (line) => void process.stderr.write(`${line}\n`) });
   const logs = new Logs(clock, [link.log]);
   const loggerName = `rdk.modmanager.${name}`;
   const machine = () => link.channel;
@@ -100,7 +100,7 @@ export async function startModule(
 function moduleService(
   models: readonly AnyModuleModel[],
   resources: ModuleResources,
-  link: MachineLink,
+  link: ParentLink,
 ): Service {
   const add = async ({ config, dependencies }: Adding, { signal }: CallContext) => {
     if (!config) throw new SvcError("invalid_argument", "the resource to add has no configuration");

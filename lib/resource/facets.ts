@@ -23,17 +23,17 @@ export interface Facets<R extends Resource = Resource> {
 export type ReadJoints<R extends Resource = Resource> = (part: R, call: Call) => Promise<readonly number[]>;
 
 export interface CaptureMethods<R extends Resource = Resource> {
-  readonly [method: string]: Capture<R>;
+  readonly [method: string]: CaptureCall<R>;
 }
 
 /** Calls the resource once. `parameters` are the `additional_params` of the configuration. */
-export type Capture<R extends Resource = Resource> = (
+export type CaptureCall<R extends Resource = Resource> = (
   resource: R,
   parameters: JsonObject,
   call: Call,
-) => Promise<Taken>;
+) => Promise<CaptureResult>;
 
 /** The result of one call: a reading, in the published shape of the method's answer, or files. */
-export type Taken = { readonly reading: JsonObject } | { readonly files: readonly TakenFile[] };
+export type CaptureResult = { readonly reading: JsonObject } | { readonly files: readonly TakenFile[] };
 
 export type TakenFile = Pick<CapturedFile, "content" | "mimeType" | "annotations">;

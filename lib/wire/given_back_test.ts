@@ -4,7 +4,7 @@ import { assertEquals } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { giveBack, giveBackAll } from "./given_back.ts";
 import { frameBytes } from "../../tests/support/http2_wire.ts";
-import { Outbox, PREFACE, TYPE } from "./http2/frame.ts";
+import { OutgoingBytes, PREFACE, TYPE } from "./http2/frame.ts";
 import { FrameReader } from "./http2/input.ts";
 
 Deno.test("memory is given back where it is worth it, and all of it is meant", () => {
@@ -50,7 +50,7 @@ Deno.test("HTTP/2: what has been read is given back, and what is only begun is n
 });
 
 Deno.test("HTTP/2: memory in which something was written is written in again", () => {
-  const out = new Outbox();
+  const out = new OutgoingBytes();
   const written = new Set<ArrayBufferLike>();
   for (let i = 0; i < 1000; i++) {
     out.append(new Uint8Array(1000).fill(i));

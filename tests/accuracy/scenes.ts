@@ -4,11 +4,11 @@
  */
 
 import {
-  type Body,
+  type CameraScene,
   type Drawing,
   drawScene,
   FLOOR,
-  type Scene,
+  type SceneBody,
   sceneLens,
 } from "../../drivers/camera/scene.ts";
 import type { DepthMap } from "../../lib/geometry/image/depth.ts";
@@ -35,7 +35,7 @@ const PLANE_MM = 2;
 const SHOWN_MIN = 20;
 
 export interface RandomScene {
-  readonly scene: Scene;
+  readonly scene: CameraScene;
   readonly drawing: Drawing;
   /** The drawing's depth without the pixels at the edges of bodies, where sensors have no reading. */
   readonly depth: DepthMap;
@@ -53,13 +53,13 @@ export function randomScene(
   const heightMm = between(400, 1500);
   const pitchDeg = between(0, limits.groundAngleToleranceDeg - 1);
   const count = Math.floor(between(0, BODIES_MAX + 1));
-  const bodies: Body[] = [];
+  const bodies: SceneBody[] = [];
   const taken: [number, number][] = [];
   for (let attempt = 0; bodies.length < count && attempt < 50; attempt++) {
     const at = { x: between(-900, 900), y: 0, z: between(700, 2800) };
     const rise = limits.maxDistFromPlaneMm + between(50, 350);
     const sizeMm = { x: between(100, 300), y: rise, z: between(100, 300) };
-    const body: Body = random() < 0.8
+    const body: SceneBody = random() < 0.8
       ? { type: "box", at, sizeMm, yawDeg: between(0, 90), color: 0xc83c32 }
       : { type: "ball", at, radiusMm: rise / 2, color: 0x3264c8 };
     const half = body.type === "box" ? sizeMm.x * 0.75 : body.radiusMm;
@@ -118,7 +118,12 @@ export function problemsOf(
 }
 
 /** Of each body, the points higher above the floor than that. */
-function shownAbove(scene: Scene, { shown }: Drawing, { data, width, height }: DepthMap, limitMm: number) {
+function shownAbove(
+  scene: CameraScene,
+  { shown }: Drawing,
+  { data, width, height }: DepthMap,
+  limitMm: number,
+) {
   const lens = sceneLens(width, height);
   const pitch = radians(scene.pitchDeg);
   const points = scene.bodies.map(() => 0);

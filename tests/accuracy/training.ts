@@ -10,7 +10,7 @@ import { detectionMetrics } from "../../lib/learn/detector.ts";
 import type { Example, TaskKind } from "../../lib/learn/example.ts";
 import { samplesOf } from "../../lib/learn/example.ts";
 import { EXAMPLE_LABELS, exampleImages } from "../../lib/learn/example_scene.ts";
-import type { Answer } from "../../lib/learn/learner.ts";
+import type { ModelOutputs } from "../../lib/learn/learner.ts";
 import { openOnnx } from "../../lib/learn/onnx/session.ts";
 import { square } from "../../lib/learn/picture.ts";
 import { type TrainedModel, trainInWorker } from "../../lib/learn/trainer.ts";
@@ -66,7 +66,7 @@ async function measured({ onnx, labels }: TrainedModel, examples: readonly Examp
   const session = await openOnnx(onnx);
   try {
     const { shape } = session.inputs[0];
-    const answers: Answer[] = [];
+    const answers: ModelOutputs[] = [];
     for (const sample of samples) {
       const data = square(sample, shape[1]);
       const { location, category, score } = await session.run({ image: { type: "uint8", shape, data } });

@@ -3,7 +3,7 @@
 import { Buffer } from "node:buffer";
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { Bluetooth } from "../../lib/agent/bluetooth/bluetooth.ts";
-import { READ, SERVICE, uuidOf, WRITTEN } from "../../lib/agent/bluetooth/values.ts";
+import { BLUETOOTH_SERVICE, READ, uuidOf, WRITTEN } from "../../lib/agent/bluetooth/values.ts";
 import { type DeviceView, type HandedIn, Intake } from "../../lib/agent/portal/intake.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { type LogRecord, Logs } from "../../lib/base/log/log.ts";
@@ -83,7 +83,7 @@ function bluetoothTest(name: string, work: (device: Device, bluez: FakeBluez) =>
 bluetoothTest("a phone finds the published service and reads what the device is", async (device, bluez) => {
   assertEquals(bluez.advertised, {
     Type: "peripheral",
-    ServiceUUIDs: [SERVICE],
+    ServiceUUIDs: [BLUETOOTH_SERVICE],
     LocalName: "svc-setup-rover",
     Discoverable: true,
   });

@@ -5,7 +5,7 @@
 
 import { assertEquals } from "@std/assert";
 import { installLoader, LOADER } from "../../lib/agent/update/loader.ts";
-import { bootPlan, type Count, type Links, type PassingCount } from "../../lib/agent/update/boot.ts";
+import { bootPlan, type Count, type PassingCount, type VersionLinks } from "../../lib/agent/update/boot.ts";
 import { randomFrom } from "../../lib/geometry/random.ts";
 import { SystemFiles } from "../../lib/base/files/system_files.ts";
 
@@ -13,7 +13,7 @@ const CASES = 40;
 const POSIX = Deno.build.os !== "windows";
 
 interface Case {
-  readonly links: Links;
+  readonly links: VersionLinks;
   readonly count?: Count;
   readonly passing?: PassingCount;
   readonly files: readonly string[];
@@ -115,7 +115,7 @@ async function lay(base: string, { links, count, passing, files }: Case): Promis
   }
   const names = { current: "svc-agent", previous: "svc-agent.previous", broken: "svc-agent.broken" } as const;
   for (const [link, name] of Object.entries(names)) {
-    const file = links[link as keyof Links];
+    const file = links[link as keyof VersionLinks];
     if (file !== undefined) await Deno.symlink(`../cache/${file}`, `${base}/bin/${name}`);
   }
   const text = ({ starts, failures, file }: Count) => `${starts} ${failures} ${file}`;

@@ -17,10 +17,10 @@
 import {
   bootPlan,
   type Count,
-  type Links,
   type PassingCount,
   startedInstead,
   STARTS_MAX,
+  type VersionLinks,
 } from "../../lib/agent/update/boot.ts";
 import {
   type Build,
@@ -56,7 +56,7 @@ export type Mode = "agent" | "runtime";
 interface State {
   // On the disk.
   readonly slot: Slot;
-  readonly links: Links;
+  readonly links: VersionLinks;
   readonly count?: Count;
   /** Sorted. */
   readonly files: string;

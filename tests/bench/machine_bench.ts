@@ -5,7 +5,7 @@
 
 import { cpuUsage } from "node:process";
 import { SystemClock } from "../../lib/base/clock.ts";
-import { planOf, type Standing, type Wanted } from "../../lib/machine/graph/plan.ts";
+import { planOf, type Standing, type WantedResource } from "../../lib/machine/graph/plan.ts";
 import { wire } from "../../lib/resource/graph.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
@@ -131,10 +131,10 @@ function configOf(
 }
 
 interface Graph {
-  readonly wanted: Map<string, Wanted>;
+  readonly wanted: Map<string, WantedResource>;
   /** With one changed, and with all. */
-  readonly one: Map<string, Wanted>;
-  readonly all: Map<string, Wanted>;
+  readonly one: Map<string, WantedResource>;
+  readonly all: Map<string, WantedResource>;
   readonly standing: Map<string, Standing>;
 }
 
@@ -148,7 +148,7 @@ const SHAPES: Record<string, (index: number) => number[]> = {
 function graphOf(count: number, uses: (index: number) => number[]): Graph {
   const fullOf = (index: number) => `rdk:component:generic/g${index}`;
   const wanted = new Map(
-    Array.from({ length: count }, (_, index): [string, Wanted] => {
+    Array.from({ length: count }, (_, index): [string, WantedResource] => {
       const needs = [...new Set(uses(index))].map((used) => ({ name: `g${used}`, optional: used % 5 === 0 }));
       return [fullOf(index), { fingerprint: "1", needs }];
     }),
@@ -163,7 +163,7 @@ function graphOf(count: number, uses: (index: number) => number[]): Graph {
 }
 
 /** The last `count` resources have changed. */
-function changed(wanted: Map<string, Wanted>, count: number): Map<string, Wanted> {
+function changed(wanted: Map<string, WantedResource>, count: number): Map<string, WantedResource> {
   const first = wanted.size - count;
   return new Map(
     [...wanted].map(([full, one], index) => [full, index < first ? one : { ...one, fingerprint: "2" }]),

@@ -3,7 +3,7 @@
  * Cloud Library where it is installed (libpcl-dev; the compiler's usual variables may point elsewhere).
  */
 
-import { drawScene, type Scene, sceneLens, SCENES } from "../../drivers/camera/scene.ts";
+import { type CameraScene, drawScene, sceneLens, SCENES } from "../../drivers/camera/scene.ts";
 import { decodeDepth, type DepthMap, depthToCloud, encodeDepth } from "../../lib/geometry/image/depth.ts";
 import { type Intrinsics, raysOf } from "../../lib/geometry/image/lens.ts";
 import { writePcd } from "../../lib/geometry/cloud/pcd.ts";
@@ -20,7 +20,7 @@ const MM_PER_M = 1e3;
 
 export async function obstacles(): Promise<void> {
   heading("objects in a depth frame (three boxes on a floor, sensor noise)");
-  const scene: Scene = { ...SCENES.boxes, noise: 1, dropout: 0.02 };
+  const scene: CameraScene = { ...SCENES.boxes, noise: 1, dropout: 0.02 };
   for (const [width, height] of SIZES) {
     const lens = sceneLens(width, height);
     measureSize(`${width} x ${height}`, drawScene(scene, lens).depth, lens);

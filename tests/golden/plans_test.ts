@@ -17,7 +17,7 @@ import {
   retryScope,
   type Standing,
   unsettled,
-  type Wanted,
+  type WantedResource,
 } from "../../lib/machine/graph/plan.ts";
 
 const UPDATE = Deno.args.includes("--update");
@@ -35,7 +35,7 @@ for (const { name } of [...Deno.readDirSync(FOLDER)].sort((a, b) => a.name < b.n
 
 interface Block {
   readonly written: string[];
-  readonly wanted: Map<string, Wanted>;
+  readonly wanted: Map<string, WantedResource>;
   readonly fails: ReadonlySet<string>;
   readonly retry: boolean;
 }
@@ -53,7 +53,7 @@ function tell(text: string): string {
 
 function parse(text: string): Block {
   const written = text.split("\n").filter((line) => /^\S/.test(line));
-  const wanted = new Map<string, Wanted>();
+  const wanted = new Map<string, WantedResource>();
   let fails = new Set<string>();
   for (const line of written) {
     if (line.startsWith("#") || line === "retry" || line === "nothing") continue;
@@ -89,7 +89,7 @@ function shown(text: string): string {
 /** Stands for the machine: does what plans say, with builds that work or fail at once. */
 class History {
   #standing = new Map<string, Standing>();
-  #wanted = new Map<string, Wanted>();
+  #wanted = new Map<string, WantedResource>();
   #failed = new Set<string>();
   #lines: string[] = [];
 

@@ -1,7 +1,12 @@
 /** The network service of a device that is not there: routers in range, profiles, a hotspot, checkpoints. */
 
 import { SvcError } from "../../lib/base/error.ts";
-import type { Checkpoint, NetworkPort, NetworkView, Profile } from "../../lib/agent/network/network_port.ts";
+import type {
+  Checkpoint,
+  NetworkPort,
+  NetworkProfile,
+  NetworkView,
+} from "../../lib/agent/network/network_port.ts";
 import type { ProfileWanted } from "../../lib/agent/network/profiles.ts";
 
 /** A router: what it wants to hear, and whether it leads on to the internet. */
@@ -10,7 +15,7 @@ export interface FakeRouter {
   readonly internet?: boolean;
 }
 
-type Kept = Profile & { readonly wanted: ProfileWanted };
+type Kept = NetworkProfile & { readonly wanted: ProfileWanted };
 
 const DEVICE = "wlan0";
 
@@ -71,7 +76,7 @@ export class FakeNetwork implements NetworkPort {
     return Promise.resolve();
   }
 
-  put(wanted: ProfileWanted): Promise<Profile> {
+  put(wanted: ProfileWanted): Promise<NetworkProfile> {
     const { name, digest, settings } = wanted;
     const value = (section: string, key: string) => settings[section]?.[key]?.[1];
     const there = [...this.profiles.values()].find((one) => one.name === name);
@@ -88,13 +93,13 @@ export class FakeNetwork implements NetworkPort {
     return Promise.resolve(profile);
   }
 
-  remove({ path }: Profile): Promise<void> {
+  remove({ path }: NetworkProfile): Promise<void> {
     this.profiles.delete(path);
     if (this.active === path) this.active = undefined;
     return Promise.resolve();
   }
 
-  activate({ path }: Profile): Promise<void> {
+  activate({ path }: NetworkProfile): Promise<void> {
     const { isHotspot, ssid = "", wanted } = this.profiles.get(path)!;
     this.active = undefined;
     const psk = wanted.settings["802-11-wireless-security"]?.psk?.[1] ?? "";
@@ -107,7 +112,7 @@ export class FakeNetwork implements NetworkPort {
     return Promise.resolve();
   }
 
-  deactivate({ path }: Profile): Promise<void> {
+  deactivate({ path }: NetworkProfile): Promise<void> {
     if (this.active === path) this.active = undefined;
     return Promise.resolve();
   }

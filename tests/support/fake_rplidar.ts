@@ -5,7 +5,7 @@
 
 import type { Clock } from "../../lib/base/clock.ts";
 import type { Devices } from "../../lib/base/host.ts";
-import { Terminal } from "../../lib/device/terminal.ts";
+import { SerialTerminal } from "../../lib/device/terminal.ts";
 
 const NODES = 120;
 const TURN_MS = 20;
@@ -19,14 +19,14 @@ export class FakeRpLidar {
   /** Millimetres in a direction, clockwise from ahead. */
   rangeMm: (angleDeg: number) => number = () => 2000;
   isSilent = false;
-  readonly #terminal: Terminal;
+  readonly #terminal: SerialTerminal;
   readonly #ended: Promise<void>;
   readonly #stop = new AbortController();
   #isScanning = false;
   #turning: Promise<void> = Promise.resolve();
 
   constructor(host: Devices, private readonly clock: Clock) {
-    this.#terminal = Terminal.open(host);
+    this.#terminal = SerialTerminal.open(host);
     this.#ended = this.#serve();
   }
 

@@ -9,12 +9,12 @@ import type { Clock } from "../../lib/base/clock.ts";
 import type { Channel } from "../../lib/wire/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { framed, GRPC_CONTENT_TYPE } from "../../lib/wire/grpc/message.ts";
-import { type Fields, HpackDecoder, HpackEncoder } from "../../lib/wire/http2/hpack.ts";
+import { type HeaderFields, HpackDecoder, HpackEncoder } from "../../lib/wire/http2/hpack.ts";
 import {
   FLAG,
   FRAME_HEADER_BYTES,
   H2,
-  Outbox,
+  OutgoingBytes,
   PREFACE,
   SETTING,
   TYPE,
@@ -22,7 +22,7 @@ import {
 } from "../../lib/wire/http2/frame.ts";
 import { create, fromBinary, toBinary } from "../../lib/wire/proto.ts";
 
-const HEADER: Fields = [[":status", "200"], ["content-type", GRPC_CONTENT_TYPE]];
+const HEADER: HeaderFields = [[":status", "200"], ["content-type", GRPC_CONTENT_TYPE]];
 
 /** A call whose request has come in full, or at least its header. */
 export interface ScriptedCall {
@@ -51,7 +51,7 @@ export class ScriptedPeer {
   }
 
   send(type: number, flags: number, stream: number, payload: Uint8Array): void {
-    const out = new Outbox();
+    const out = new OutgoingBytes();
     out.frame(type, flags, stream, payload);
     if (!this.socket.destroyed) this.socket.write(out.take()!);
   }
@@ -62,7 +62,7 @@ export class ScriptedPeer {
     this.send(TYPE.settings, 0, 0, Buffer.concat(limit));
   }
 
-  header(stream: number, more: Fields = []): void {
+  header(stream: number, more: HeaderFields = []): void {
     this.send(TYPE.headers, FLAG.endHeaders, stream, this.#encoder.encode([...HEADER, ...more]));
   }
 

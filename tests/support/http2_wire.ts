@@ -8,7 +8,7 @@ import { Duplex } from "node:stream";
 import { settle } from "../../lib/base/clock.ts";
 import { FakeClock } from "./fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { type Fields, HpackDecoder, HpackEncoder } from "../../lib/wire/http2/hpack.ts";
+import { type HeaderFields, HpackDecoder, HpackEncoder } from "../../lib/wire/http2/hpack.ts";
 import { Connection, type ConnectionOptions } from "../../lib/wire/http2/connection.ts";
 import { FLAG, FRAME_HEADER_BYTES, PREFACE, TYPE } from "../../lib/wire/http2/frame.ts";
 import type { Stream, StreamListener } from "../../lib/wire/http2/stream.ts";
@@ -70,7 +70,7 @@ export class Wire {
     return this.send(TYPE.settings, 0, 0, payload);
   }
 
-  headers(stream: number, fields: Fields, flags: number = FLAG.endHeaders): Promise<void> {
+  headers(stream: number, fields: HeaderFields, flags: number = FLAG.endHeaders): Promise<void> {
     return this.send(TYPE.headers, flags, stream, Buffer.from(this.#encoder.encode(fields)));
   }
 
@@ -81,7 +81,7 @@ export class Wire {
     return found;
   }
 
-  decode({ payload }: Frame): Fields | undefined {
+  decode({ payload }: Frame): HeaderFields | undefined {
     return this.#decoder.decode(payload);
   }
 
@@ -110,14 +110,14 @@ export async function turns(done: () => boolean): Promise<void> {
 
 /** Notes what a stream says. */
 export class Notes implements StreamListener {
-  fields: Fields[] = [];
+  fields: HeaderFields[] = [];
   body = "";
   end = false;
   error: SvcError | undefined;
   untouched: boolean | undefined;
   over = false;
 
-  headers(fields: Fields): void {
+  headers(fields: HeaderFields): void {
     this.fields.push(fields);
   }
 
@@ -142,7 +142,7 @@ export function server(
   clock?: FakeClock,
 ): { wire: Wire; streams: Stream[]; notes: Notes[] } {
   const streams: Stream[] = [], notes: Notes[] = [];
-  const accept = (stream: Stream, fields: Fields | undefined) => {
+  const accept = (stream: Stream, fields: HeaderFields | undefined) => {
     streams.push(stream);
     notes.push(new Notes());
     notes.at(-1)!.headers(fields ?? []);
@@ -151,5 +151,5 @@ export function server(
   return { wire: new Wire({ role: "server", accept, ...more }, clock), streams, notes };
 }
 
-export const GET: Fields = [[":method", "GET"], [":scheme", "http"], [":path", "/"]];
-export const OK: Fields = [[":status", "200"]];
+export const GET: HeaderFields = [[":method", "GET"], [":scheme", "http"], [":path", "/"]];
+export const OK: HeaderFields = [[":status", "200"]];

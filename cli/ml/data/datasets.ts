@@ -16,24 +16,24 @@ import { datasetLine } from "../../../lib/cloud_client/dataset.ts";
 import { ModelType, parseModelType } from "../../../lib/cloud_client/training_client.ts";
 import { create } from "../../../lib/wire/proto.ts";
 import { sizeText, table, timeText } from "../../table.ts";
-import { type Command, command, commaWords, EXIT } from "../command.ts";
+import { commaWords, ML_EXIT, type MlCommand, mlCommand } from "../command.ts";
 import { localImages, OUTSIDE } from "./local_images.ts";
 import { IMPORT_COMMAND } from "./import.ts";
 import { findDataset, findPart, imagesOf } from "../lookup.ts";
 import { describePreflight, preflight } from "./preflight.ts";
 import type { Services, TrainingDesk } from "../desk.ts";
-import { MODEL_TYPE, TAGS } from "../submit.ts";
+import { MODEL_TYPE, TAGS_FLAG } from "../submit.ts";
 import { eachOf, EXTENSIONS, OF_ALL_IMAGES, tellSkipped, TRANSFER_MS, upload } from "./transfer.ts";
 
-export const DATASET_COMMANDS: readonly Command[] = [
-  command("dataset create", ["NAME"], "Makes an empty dataset.", [], async (desk, [name]) => {
+export const DATASET_COMMANDS: readonly MlCommand[] = [
+  mlCommand("dataset create", ["NAME"], "Makes an empty dataset.", [], async (desk, [name]) => {
     const { datasets } = await desk.services();
     const organizationId = await desk.organization();
     const { id } = await datasets.createDataset({ name, organizationId }, desk.limits);
     desk.print({ id, name }, [id]);
     desk.note(`add images with: svc-ml dataset add ${id} FOLDER`);
   }),
-  command("dataset list", [], "Lists the datasets of an organization.", [], async (desk) => {
+  mlCommand("dataset list", [], "Lists the datasets of an organization.", [], async (desk) => {
     const { datasets } = await desk.services();
     const organizationId = await desk.organization();
     const all = (await datasets.listDatasetsByOrganizationID({ organizationId }, desk.limits)).datasets;
@@ -47,7 +47,7 @@ export const DATASET_COMMANDS: readonly Command[] = [
       ]),
     );
   }),
-  command(
+  mlCommand(
     "dataset rename",
     ["DATASET", "NAME"],
     "Gives a dataset another name.",
@@ -59,7 +59,7 @@ export const DATASET_COMMANDS: readonly Command[] = [
       desk.print({ id, name }, [id]);
     },
   ),
-  command(
+  mlCommand(
     "dataset delete",
     ["DATASET"],
     "Removes a dataset. Its images stay with the data of the organization.",
@@ -71,7 +71,7 @@ export const DATASET_COMMANDS: readonly Command[] = [
       desk.print({ id, name }, [id]);
     },
   ),
-  command(
+  mlCommand(
     "dataset images",
     ["DATASET"],
     "Lists the images of a dataset with their labels, the oldest first.",
@@ -92,7 +92,7 @@ export const DATASET_COMMANDS: readonly Command[] = [
       );
     },
   ),
-  command(
+  mlCommand(
     "dataset add",
     ["DATASET", "PATH..."],
     "Uploads images into a dataset: files, folders with one folder for each label, or folders with a dataset.jsonl.",
@@ -138,11 +138,11 @@ export const DATASET_COMMANDS: readonly Command[] = [
     },
   ),
   IMPORT_COMMAND,
-  command(
+  mlCommand(
     "dataset check",
     ["[DATASET]"],
     "Tells whether a model can be trained on a dataset: labels, images that are left out, and what is missing.",
-    [{ ...MODEL_TYPE, default: "object-detection" }, ...TAGS],
+    [{ ...MODEL_TYPE, default: "object-detection" }, ...TAGS_FLAG],
     async (desk, [wanted = ""], { modelType, tags, labels }) => {
       const type = parseModelType(modelType);
       const dataset = await findDataset(desk, wanted);
@@ -157,10 +157,10 @@ export const DATASET_COMMANDS: readonly Command[] = [
         const spelled = ModelType[type].toLowerCase().replaceAll("_", "-");
         desk.note(`train with: svc-ml submit --model-type ${spelled} --dataset ${dataset.id}`);
       }
-      return found.ready ? EXIT.ok : EXIT.conflict;
+      return found.ready ? ML_EXIT.ok : ML_EXIT.conflict;
     },
   ),
-  command(
+  mlCommand(
     "dataset export",
     ["DATASET"],
     "Writes a dataset to a folder: data/ with the images, and dataset.jsonl as training scripts read it.",

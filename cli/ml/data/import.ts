@@ -8,7 +8,7 @@ import { relative, resolve } from "node:path";
 import { SvcError } from "../../../lib/base/error.ts";
 import type { Flag } from "../../flags.ts";
 import { table } from "../../table.ts";
-import { type Command, command, commaWords } from "../command.ts";
+import { commaWords, type MlCommand, mlCommand } from "../command.ts";
 import { cocoFiles, readCoco } from "../formats/coco.ts";
 import { Folder, type Problems } from "../formats/folder.ts";
 import { readVoc, vocFiles } from "../formats/voc.ts";
@@ -63,7 +63,7 @@ const FLAGS = [
   { name: "dry-run", type: "bool", default: false, help: "Only tell what would be added." },
 ] as const satisfies readonly Flag[];
 
-export const IMPORT_COMMAND: Command = command(
+export const IMPORT_COMMAND: MlCommand = mlCommand(
   "dataset import",
   ["DATASET", "FOLDER"],
   "Uploads images with their boxes into a dataset, from a folder in the form of COCO, YOLO or Pascal VOC.",

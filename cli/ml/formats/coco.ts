@@ -7,13 +7,13 @@
 
 import { messageOf, SvcError } from "../../../lib/base/error.ts";
 import { isObject } from "../../../lib/base/schema/schema.ts";
-import { Annotations, type Folder, folderOf, path, type Size, stemOf } from "./folder.ts";
+import { type Folder, folderOf, ImageAnnotations, type ImageSize, path, stemOf } from "./folder.ts";
 
 const JSON_BYTES_MAX = 256 * 1024 * 1024;
 
-interface Image extends Size {
+interface Image extends ImageSize {
   readonly name: string;
-  readonly annotations: Annotations;
+  readonly annotations: ImageAnnotations;
 }
 
 /** The files that list instances, by their usual names, or else the only JSON file at their usual place. */
@@ -100,7 +100,7 @@ function imagesOf(images: readonly unknown[]): Map<unknown, Image> {
       throw new SvcError("invalid_argument", `images[${at}] is ${show(one)}, wanted an id and a file_name`);
     }
     if (byId.has(id)) throw new SvcError("invalid_argument", `images[${at}]: the id ${id} is there twice`);
-    byId.set(id, { name, width: side(width), height: side(height), annotations: new Annotations() });
+    byId.set(id, { name, width: side(width), height: side(height), annotations: new ImageAnnotations() });
   }
   return byId;
 }

@@ -41,13 +41,13 @@ export class Problems {
   }
 }
 
-export interface Size {
+export interface ImageSize {
   readonly width: number;
   readonly height: number;
 }
 
 /** The sides of a box as fractions of the image, not yet checked. */
-export interface Sides {
+export interface BoxSides {
   readonly xMin: number;
   readonly yMin: number;
   readonly xMax: number;
@@ -61,7 +61,7 @@ export interface Annotated {
 }
 
 /** The annotations of one image, collected step by step. */
-export class Annotations {
+export class ImageAnnotations {
   readonly boxes: Omit<LabelBox, "id">[] = [];
   readonly labels = new Set<string>();
   /** Why the image is skipped: an image with half of its annotations would teach that the other objects are absent. */
@@ -72,7 +72,7 @@ export class Annotations {
   }
 
   /** Adds a box, clipped to the image; returns the warning. */
-  addBox(label: string, { xMin, yMin, xMax, yMax }: Sides, confidence?: number): string | undefined {
+  addBox(label: string, { xMin, yMin, xMax, yMax }: BoxSides, confidence?: number): string | undefined {
     if (![xMin, yMin, xMax, yMax].every(Number.isFinite)) {
       return this.spoil(`a box "${label}" has sides that are no numbers: mend or remove it`);
     }
@@ -156,7 +156,7 @@ export class Folder {
   }
 
   /** Adds an image with its annotations, or records why not. */
-  add(name: string, { boxes, labels, fault }: Annotations): void {
+  add(name: string, { boxes, labels, fault }: ImageAnnotations): void {
     const path = this.at(name);
     if (fault !== undefined) return this.leftOut.add(path, fault);
     if (this.images.has(name)) {
@@ -178,7 +178,7 @@ export class Folder {
   }
 
   /** Why boxes in pixels of an image of this size do not fit the file; `undefined` if they do. */
-  async misfit(name: string, { width, height }: Size): Promise<string | undefined> {
+  async misfit(name: string, { width, height }: ImageSize): Promise<string | undefined> {
     const real = await this.sizeOf(name);
     if (!real || Math.abs(real.width * height / (real.height * width) - 1) <= SHAPE_SHARE) return undefined;
     const found = `${this.at(name)} is ${real.width} x ${real.height} pixels, and ${width} x ${height} here`;
@@ -186,7 +186,7 @@ export class Folder {
   }
 
   /** Width and height of an image from its first bytes; `undefined` if they do not give them. */
-  async sizeOf(name: string): Promise<Size | undefined> {
+  async sizeOf(name: string): Promise<ImageSize | undefined> {
     try {
       using file = await Deno.open(this.at(name));
       const head = new Uint8Array(HEAD_BYTES);

@@ -1,17 +1,17 @@
 /**
- * Pascal VOC: for each image an XML file in `Annotations`, and the images in `JPEGImages`. Sides of boxes are pixels,
+ * Pascal VOC: for each image an XML file in `ImageAnnotations`, and the images in `JPEGImages`. Sides of boxes are pixels,
  * counted from 1.
  */
 
 import { messageOf, SvcError } from "../../../lib/base/error.ts";
 import { childOf, childrenOf, type Element, parseXml, textIn } from "../../../lib/base/xml.ts";
-import { Annotations, type Folder, folderOf, path, type Size, stemOf } from "./folder.ts";
+import { type Folder, folderOf, ImageAnnotations, type ImageSize, path, stemOf } from "./folder.ts";
 
 const XML_BYTES_MAX = 512 * 1024;
 const FOLDERS = ["JPEGImages", "images", "Images", ""];
 const ENDINGS = [".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG"];
 
-/** The files with annotations: those in `Annotations`, or all. */
+/** The files with annotations: those in `ImageAnnotations`, or all. */
 export function vocFiles(folder: Folder): string[] {
   const usual = folder.named(/(^|\/)Annotations\/([^/]+\/)*[^/]+\.xml$/i);
   return usual.length > 0 ? usual : folder.named(/\.xml$/i);
@@ -35,7 +35,7 @@ async function readFile(folder: Folder, file: string): Promise<void> {
   if (image === undefined) {
     return folder.leftOut.add(folder.at(file), folder.missing(named || `${stemOf(file)}.jpg`));
   }
-  const annotations = new Annotations();
+  const annotations = new ImageAnnotations();
   const objects = childrenOf(root, "object");
   if (objects.length > 0) {
     const size = await sizeIn(folder, root, image);
@@ -62,7 +62,7 @@ async function sizeIn(
   folder: Folder,
   root: Element,
   image: string,
-): Promise<Size> {
+): Promise<ImageSize> {
   const size = childOf(root, "size");
   const told = {
     width: Number(size && textIn(size, "width")),
@@ -80,9 +80,9 @@ async function sizeIn(
 
 /** Returns the warning. */
 function annotate(
-  annotations: Annotations,
+  annotations: ImageAnnotations,
   object: Element,
-  { width, height }: Size,
+  { width, height }: ImageSize,
   where: string,
 ): string | undefined {
   const label = textIn(object, "name") ?? "";

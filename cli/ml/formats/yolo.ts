@@ -7,7 +7,7 @@
  */
 
 import { messageOf, SvcError } from "../../../lib/base/error.ts";
-import { Annotations, type Folder, folderOf, path, stemOf } from "./folder.ts";
+import { type Folder, folderOf, ImageAnnotations, path, stemOf } from "./folder.ts";
 import { namesIn } from "./yolo_names.ts";
 
 const TEXT_BYTES_MAX = 1024 * 1024;
@@ -28,7 +28,7 @@ export async function readYolo(folder: Folder, file: string): Promise<void> {
   for (const name of folder.imageNames()) {
     const text = folder.find(...textsOf(name));
     if (text !== undefined) used.add(text);
-    const annotations = new Annotations();
+    const annotations = new ImageAnnotations();
     if (text !== undefined) await readText(folder, text, classes, annotations);
     folder.add(name, annotations);
   }
@@ -73,7 +73,7 @@ async function readText(
   folder: Folder,
   name: string,
   classes: readonly string[],
-  annotations: Annotations,
+  annotations: ImageAnnotations,
 ): Promise<void> {
   let text: string;
   try {
@@ -91,7 +91,11 @@ async function readText(
 }
 
 /** Returns the warning. */
-function readLine(line: string, classes: readonly string[], annotations: Annotations): string | undefined {
+function readLine(
+  line: string,
+  classes: readonly string[],
+  annotations: ImageAnnotations,
+): string | undefined {
   const [number, ...words] = line.trim().split(/\s+/);
   const values = words.map((word) => /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(word) ? Number(word) : NaN);
   const isOutline = values.length >= 6 && values.length % 2 === 0;

@@ -6,7 +6,7 @@ import { dirname, isAbsolute, join, relative } from "node:path";
 import type { ReadFiles } from "../../../lib/base/files/files.ts";
 import { messageOf, SvcError } from "../../../lib/base/error.ts";
 import type { DatasetImage } from "../../../lib/cloud_client/dataset.ts";
-import type { Task } from "../../../lib/cloud/executors/executor.ts";
+import type { JobTask } from "../../../lib/cloud/executors/executor.ts";
 import { SCRIPT_LIMITS, ScriptExecutor } from "../../../lib/cloud/executors/script.ts";
 import { NO_SANDBOX } from "../../../lib/cloud/sandbox/sandbox.ts";
 import { type LocalImage, localImages } from "../data/local_images.ts";
@@ -102,7 +102,7 @@ function containerOf({ environments }: ScriptExecutor, wanted: string): string {
   throw new SvcError("invalid_argument", `--container-version: found "${wanted}", here is ${there}`);
 }
 
-function taskOf(run: LocalRun, container: string): Task {
+function taskOf(run: LocalRun, container: string): JobTask {
   const script = { id: run.script, version: "local", sha256: SCRIPT, arguments: run.arguments, container };
   return {
     id: "local",

@@ -23,8 +23,8 @@ import {
 import { create, type MessageInitShape } from "../../../lib/wire/proto.ts";
 import type { Flag, Values } from "../../flags.ts";
 import { sizeText, table } from "../../table.ts";
-import { type Command, command, EXIT, newVersion, packageName, pairsOf } from "../command.ts";
-import { packageRow, packagesOf } from "../lookup.ts";
+import { ML_EXIT, type MlCommand, mlCommand, newVersion, packageName, pairsOf } from "../command.ts";
+import { packageCells, packagesOf } from "../lookup.ts";
 import { scriptArchive } from "./folder.ts";
 import { testLocal } from "./run.ts";
 import type { TrainingDesk } from "../desk.ts";
@@ -60,8 +60,8 @@ export const SCRIPT_FLAGS = [
 
 type ScriptFlags = Values<typeof SCRIPT_FLAGS>;
 
-export const SCRIPT_COMMANDS: readonly Command[] = [
-  command(
+export const SCRIPT_COMMANDS: readonly MlCommand[] = [
+  mlCommand(
     "script upload",
     ["[PATH]"],
     "Uploads a training script: a folder, which is packed, or a .tar.gz.",
@@ -95,7 +95,7 @@ export const SCRIPT_COMMANDS: readonly Command[] = [
       desk.note(`train with: svc-ml submit-custom --script-name ${id} --script-version ${version}`);
     },
   ),
-  command(
+  mlCommand(
     "script list",
     ["[SCRIPT]"],
     "Lists the training scripts of an organization, the newest version first.",
@@ -107,12 +107,12 @@ export const SCRIPT_COMMANDS: readonly Command[] = [
         create(ListPackagesResponseSchema, { packages: found }),
         table([
           ["NAME", "VERSION", "TYPE", "FRAMEWORK", "CREATED"],
-          ...found.map((one) => packageRow(one)),
+          ...found.map((one) => packageCells(one)),
         ]),
       );
     },
   ),
-  command(
+  mlCommand(
     "script test-local",
     ["SCRIPT"],
     "Runs a training script on an exported dataset, on this computer as the control plane would.",
@@ -163,7 +163,7 @@ export const SCRIPT_COMMANDS: readonly Command[] = [
         container: flags.containerVersion,
       });
       desk.print({ modelOutputDirectory: flags.modelOutputDirectory, files }, files);
-      return EXIT.ok;
+      return ML_EXIT.ok;
     },
   ),
 ];

@@ -7,7 +7,7 @@ import type { Host } from "../../../lib/base/host.ts";
 import type { Command } from "../../command.ts";
 import { printResult } from "../../table.ts";
 import { MODULE_PACKAGE } from "../../version.ts";
-import type { World } from "./program.ts";
+import type { ModuleWorld } from "./program.ts";
 import { LANGUAGES, moduleFiles } from "./template.ts";
 
 /** The name becomes part of its models' names, whose letters are limited. */
@@ -15,7 +15,7 @@ const NAME = /^[a-zA-Z][\w-]{0,59}$/;
 
 const PACKAGE_FILES = ["mod.js", "mod.d.ts", "package.json", "LICENSE"];
 
-export const NEW: Command<World> = {
+export const NEW: Command<ModuleWorld> = {
   words: "new",
   takes: ["NAME"],
   summary: "Makes a folder with a module that has one model, ready to be run and to be changed.",

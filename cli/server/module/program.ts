@@ -14,7 +14,7 @@ import type { Flag } from "../../flags.ts";
 import { NEW } from "./new.ts";
 
 /** The outside of the program. */
-export interface World extends AnyWorld {
+export interface ModuleWorld extends AnyWorld {
   readonly host: Host;
 }
 
@@ -22,7 +22,7 @@ const COMMON: readonly Flag[] = [
   { name: "json", type: "bool", default: false, help: "Print one JSON value instead of text." },
 ];
 
-const PROGRAM: CommandProgram<World> = {
+const PROGRAM: CommandProgram<ModuleWorld> = {
   name: "svc-server module",
   summary: "Makes modules.",
   flags: COMMON,

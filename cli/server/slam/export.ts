@@ -12,9 +12,9 @@ import type { MapState } from "../../../lib/slam/map_state.ts";
 import { readMap } from "../../../lib/slam/pbstream/map_file.ts";
 import type { Command } from "../../command.ts";
 import { printResult } from "../../table.ts";
-import type { World } from "./program.ts";
+import type { SlamWorld } from "./program.ts";
 
-export const EXPORT: Command<World> = {
+export const EXPORT: Command<SlamWorld> = {
   words: "map export",
   takes: ["MAP", "FILE..."],
   summary: "Writes a map as .png, .pcd, or .pgm with the .yaml that ROS reads beside it.",
@@ -28,7 +28,7 @@ export const EXPORT: Command<World> = {
   },
 };
 
-export const PICTURE: Command<World> = {
+export const PICTURE: Command<SlamWorld> = {
   words: "map picture",
   takes: ["MAP", "FILE"],
   summary: "Draws a map with its trajectories, submaps and loop closures as .png.",

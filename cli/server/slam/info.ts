@@ -4,11 +4,11 @@
  */
 
 import { secondsOf } from "../../../lib/slam/map_state.ts";
-import { type MapItem, TAGS } from "../../../lib/slam/pbstream/messages.ts";
+import { CONSTRAINT_TAGS, type MapItem } from "../../../lib/slam/pbstream/messages.ts";
 import { openPbstream } from "../../../lib/slam/pbstream/pbstream.ts";
 import type { Command } from "../../command.ts";
 import { facts, lengthText, printResult } from "../../table.ts";
-import type { World } from "./program.ts";
+import type { SlamWorld } from "./program.ts";
 
 /** The content of one trajectory of a file. */
 interface TrajectoryInfo {
@@ -36,7 +36,7 @@ interface MapInfo {
 
 const SENSOR_TYPES = ["range", "imu", "odometry", "fixed frame pose", "landmark", "local result"];
 
-export const INFO: Command<World> = {
+export const INFO: Command<SlamWorld> = {
   words: "pbstream info",
   takes: ["MAP"],
   summary: "Checks a .pbstream file and says what is in it.",
@@ -57,7 +57,7 @@ async function infoOf(formatVersion: number, items: AsyncIterable<MapItem>): Pro
   for await (const item of items) {
     if (item.kind === "poseGraph") {
       ids = item.value.trajectory.map(({ trajectoryId }) => trajectoryId);
-      intraConstraints = item.value.constraint.filter(({ tag }) => tag === TAGS.intra).length;
+      intraConstraints = item.value.constraint.filter(({ tag }) => tag === CONSTRAINT_TAGS.intra).length;
       interConstraints = item.value.constraint.length - intraConstraints;
       landmarks = item.value.landmarkPoses.length;
     } else if (item.kind === "options") {

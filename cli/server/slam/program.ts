@@ -16,7 +16,7 @@ import { INFO } from "./info.ts";
 import { EVALUATE, RUN } from "./run.ts";
 
 /** The outside of the program. */
-export interface World extends AnyWorld {
+export interface SlamWorld extends AnyWorld {
   readonly host: Host;
 }
 
@@ -24,7 +24,7 @@ const COMMON: readonly Flag[] = [
   { name: "json", type: "bool", default: false, help: "Print one JSON value instead of text." },
 ];
 
-const PROGRAM: CommandProgram<World> = {
+const PROGRAM: CommandProgram<SlamWorld> = {
   name: "svc-server slam",
   summary: "Makes maps of recordings, and looks at the maps of the SLAM service.",
   flags: COMMON,

@@ -22,7 +22,7 @@ import { mapFile, readMap } from "../../../lib/slam/pbstream/map_file.ts";
 import type { Command } from "../../command.ts";
 import type { Flag, Values } from "../../flags.ts";
 import { facts, lengthText, printResult } from "../../table.ts";
-import type { World } from "./program.ts";
+import type { SlamWorld } from "./program.ts";
 
 /** Interval of the progress: on a terminal, and elsewhere. */
 const DRAWN_MS = 200;
@@ -40,7 +40,7 @@ const RUN_FLAGS = [
   { name: "odometry", type: "bool", default: true, help: "Use the odometry of the recording." },
 ] as const satisfies readonly Flag[];
 
-export const RUN: Command<World> = {
+export const RUN: Command<SlamWorld> = {
   words: "run",
   takes: ["LOG"],
   summary: "Makes a map of a recording in the text format of CARMEN (.log, .clf, also .gz).",
@@ -71,7 +71,7 @@ export const RUN: Command<World> = {
   },
 };
 
-export const EVALUATE: Command<World> = {
+export const EVALUATE: Command<SlamWorld> = {
   words: "evaluate",
   takes: ["MAP", "RELATIONS"],
   summary: "Scores the trajectories of a map by relations between poses that people have measured.",

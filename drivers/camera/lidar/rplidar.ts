@@ -5,7 +5,7 @@
 
 import { CameraApi } from "../../../lib/api/camera.ts";
 import { chainOf, SvcError } from "../../../lib/base/error.ts";
-import { RpLidar as RpLidarDevice, type Turn } from "../../../lib/device/rplidar.ts";
+import { RpLidarPort as RpLidarDevice, type Turn } from "../../../lib/device/rplidar.ts";
 import { type Infer, integer, number, object, text } from "../../../lib/base/schema/schema.ts";
 import { type Construction, model } from "../../../lib/resource/registry.ts";
 import type { Call } from "../../../lib/resource/resource.ts";

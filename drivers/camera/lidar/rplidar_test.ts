@@ -5,7 +5,7 @@ import { DenoHost } from "../../../lib/base/host_deno.ts";
 import type { LogRecord } from "../../../lib/base/log/log.ts";
 import { randomFrom } from "../../../lib/geometry/random.ts";
 import { readPcd } from "../../../lib/geometry/cloud/pcd.ts";
-import { RpLidar as RpLidarDevice } from "../../../lib/device/rplidar.ts";
+import { RpLidarPort as RpLidarDevice } from "../../../lib/device/rplidar.ts";
 import { construct, problemsOf } from "../../../tests/support/construct.ts";
 import { FakeRpLidar } from "../../../tests/support/fake_rplidar.ts";
 import { until } from "../../../tests/support/until.ts";

@@ -13,7 +13,13 @@ import type { Logger } from "../../../lib/base/log/log.ts";
 import type { RangeScan } from "../../../lib/slam/mapping.ts";
 import type { Pose2d } from "../../../lib/slam/pose2d.ts";
 import type { Engine, Reading } from "./engine.ts";
-import { type LidarSensor, type MotionSensor, type Movement, movementTimeS, type Taken } from "./sensors.ts";
+import {
+  type LidarSensor,
+  type MotionSensor,
+  type MovementReading,
+  movementTimeS,
+  type SensorReading,
+} from "./sensors.ts";
 
 /** Readings that may wait for the mapper; more are left out. */
 const WAITING_MAX = { scan: 2, movement: 100 } as const;
@@ -94,13 +100,13 @@ export async function feedOffline(
   { engine, lidar, motion, clock, logger, moved }: FeedParts,
   signal: AbortSignal,
 ): Promise<void> {
-  const next = <T>(read: () => Promise<Taken<T>>) => tried(read, clock, logger, signal);
+  const next = <T>(read: () => Promise<SensorReading<T>>) => tried(read, clock, logger, signal);
   const add = async (readings: readonly Reading[]) => {
     for (const reading of readings) moved(await engine.add(reading));
   };
   let scan: RangeScan | undefined = await next(() => lidar.next(signal));
   const nextMovement = async () => motion && await next(() => motion.next(signal));
-  let movement: Movement | undefined = await nextMovement();
+  let movement: MovementReading | undefined = await nextMovement();
   while (scan && movement && movementTimeS(movement) < scan.timeS) movement = await nextMovement();
   while (scan && (movement || !motion)) {
     signal.throwIfAborted();
@@ -118,7 +124,7 @@ export async function feedOffline(
 
 /** The next reading; `undefined` at the end of the recording. */
 async function tried<T>(
-  read: () => Promise<Taken<T>>,
+  read: () => Promise<SensorReading<T>>,
   clock: Clock,
   logger: Logger,
   signal: AbortSignal,
@@ -141,7 +147,7 @@ async function tried<T>(
   }
 }
 
-function readingsOf({ imu, odometry }: Movement): Reading[] {
+function readingsOf({ imu, odometry }: MovementReading): Reading[] {
   const readings: Reading[] = [];
   if (imu) readings.push({ kind: "imu", reading: imu });
   if (odometry) readings.push({ kind: "odometry", reading: odometry });

@@ -23,18 +23,18 @@ const POINTS_MAX = 1_000_000;
 const RAD_PER_DEG = Math.PI / 180;
 
 /** What was read, and whether it comes from a recording, which has times of its own. */
-export interface Taken<T> {
+export interface SensorReading<T> {
   readonly reading: T;
   readonly isReplayed: boolean;
 }
 
-export interface Movement {
+export interface MovementReading {
   readonly imu?: ImuReading;
   readonly odometry?: OdometryReading;
 }
 
 /** When a movement was measured: the time of its IMU, if it has any. */
-export function movementTimeS({ imu, odometry }: Movement): number {
+export function movementTimeS({ imu, odometry }: MovementReading): number {
   return (imu ?? odometry)!.timeS;
 }
 
@@ -55,7 +55,7 @@ export class LidarSensor {
     );
   }
 
-  async next(signal: AbortSignal): Promise<Taken<RangeScan>> {
+  async next(signal: AbortSignal): Promise<SensorReading<RangeScan>> {
     const { value: file, timeMs, isReplayed } = await timed(this.clock, signal, (call) => {
       return this.camera.getPointCloud(call);
     });
@@ -86,7 +86,7 @@ export class MotionSensor {
     );
   }
 
-  async next(signal: AbortSignal): Promise<Taken<Movement>> {
+  async next(signal: AbortSignal): Promise<SensorReading<MovementReading>> {
     const [imu, odometry] = await Promise.all([
       this.#hasImu ? this.#imu(signal) : undefined,
       this.#hasOdometry ? this.#odometry(signal) : undefined,
@@ -97,7 +97,7 @@ export class MotionSensor {
     };
   }
 
-  async #imu(signal: AbortSignal): Promise<Taken<ImuReading>> {
+  async #imu(signal: AbortSignal): Promise<SensorReading<ImuReading>> {
     const { first, second, timeS, isReplayed } = await this.#pair(
       signal,
       (call) => this.sensor.getLinearAcceleration(call),
@@ -114,7 +114,7 @@ export class MotionSensor {
     return { reading, isReplayed };
   }
 
-  async #odometry(signal: AbortSignal): Promise<Taken<OdometryReading>> {
+  async #odometry(signal: AbortSignal): Promise<SensorReading<OdometryReading>> {
     const { first, second, timeS, isReplayed } = await this.#pair(
       signal,
       (call) => this.sensor.getPosition(call),

@@ -9,7 +9,7 @@ import { Buffer } from "node:buffer";
 import { type Bus, BusRefusal, typed } from "../../base/bus/bus.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import { SEALED_BYTES } from "./letterbox.ts";
-import { READ, type Read, SERVICE, uuidOf, WRITTEN, type Written } from "./values.ts";
+import { BLUETOOTH_SERVICE, READ, type Read, uuidOf, WRITTEN, type Written } from "./values.ts";
 
 export interface Offered {
   /** The name in a phone's list. */
@@ -101,7 +101,7 @@ export class BlueZ {
     this.bus.serveTree(TREE);
     this.bus.serve(SERVICE_PATH, {
       name: `${BLUEZ}.GattService1`,
-      properties: { UUID: ["s", () => SERVICE], Primary: ["b", () => true] },
+      properties: { UUID: ["s", () => BLUETOOTH_SERVICE], Primary: ["b", () => true] },
     });
     const characteristic = (one: Read | Written, flags: readonly string[]) => ({
       UUID: ["s", () => uuidOf(one)] as const,
@@ -138,7 +138,7 @@ export class BlueZ {
       name: `${BLUEZ}.LEAdvertisement1`,
       properties: {
         Type: ["s", () => "peripheral"],
-        ServiceUUIDs: ["as", () => [SERVICE]],
+        ServiceUUIDs: ["as", () => [BLUETOOTH_SERVICE]],
         LocalName: ["s", () => name],
         Discoverable: ["b", () => true],
       },

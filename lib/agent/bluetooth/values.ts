@@ -10,7 +10,7 @@ import type { DeviceView } from "../portal/intake.ts";
 
 const NAMESPACE = "74a942f4-0f45-43f4-88ca-f87021ae36ea";
 
-export const SERVICE = uuidOf("viam-provisioning");
+export const BLUETOOTH_SERVICE = uuidOf("viam-provisioning");
 
 /** Written by phones, encrypted. */
 export const WRITTEN = [

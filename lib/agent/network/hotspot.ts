@@ -12,7 +12,7 @@ import type { Logger } from "../../base/log/log.ts";
 import type { Intake } from "../portal/intake.ts";
 import type { NetworkSettings } from "../settings/settings_rows.ts";
 import { writeIfOther } from "../system/drop_in.ts";
-import type { NetworkPort, NetworkView, Profile } from "./network_port.ts";
+import type { NetworkPort, NetworkProfile, NetworkView } from "./network_port.ts";
 import { HOTSPOT_ADDRESS, hotspotProfile } from "./profiles.ts";
 
 /** A server until it is closed. */
@@ -38,7 +38,7 @@ const SSID_BYTES_MAX = 32;
 const CLOSE_MS = 15_000;
 
 export class Hotspot {
-  #profile: Profile | undefined;
+  #profile: NetworkProfile | undefined;
   #serving: Serving | undefined;
 
   constructor(private readonly parts: HotspotParts) {}

@@ -9,8 +9,8 @@ import { Buffer } from "node:buffer";
 import type { Bus } from "../../base/bus/bus.ts";
 import { type Clock, deadline } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
-import type { Checkpoint, NetworkPort, NetworkView, Profile, WifiInRange } from "./network_port.ts";
-import { MARK, type ProfileWanted } from "./profiles.ts";
+import type { Checkpoint, NetworkPort, NetworkProfile, NetworkView, WifiInRange } from "./network_port.ts";
+import { PROFILE_MARK, type ProfileWanted } from "./profiles.ts";
 
 const NM = "org.freedesktop.NetworkManager";
 const ROOT = "/org/freedesktop/NetworkManager";
@@ -92,7 +92,11 @@ export class NetworkManager implements NetworkPort {
     }
   }
 
-  async put(profile: ProfileWanted, known: readonly Profile[], signal: AbortSignal): Promise<Profile> {
+  async put(
+    profile: ProfileWanted,
+    known: readonly NetworkProfile[],
+    signal: AbortSignal,
+  ): Promise<NetworkProfile> {
     const there = known.find(({ name }) => name === profile.name);
     const { settings } = profile;
     if (there) {
@@ -110,11 +114,11 @@ export class NetworkManager implements NetworkPort {
     return await this.#profile(path, signal);
   }
 
-  async remove({ path }: Profile, signal: AbortSignal): Promise<void> {
+  async remove({ path }: NetworkProfile, signal: AbortSignal): Promise<void> {
     await this.#call(path, `${NM}.Settings.Connection`, "Delete", undefined, [], signal);
   }
 
-  async activate({ path, ssid, id }: Profile, deviceName: string, signal: AbortSignal): Promise<void> {
+  async activate({ path, ssid, id }: NetworkProfile, deviceName: string, signal: AbortSignal): Promise<void> {
     const device = (await this.#devices(signal)).find(({ name }) => name === deviceName);
     if (!device) throw new SvcError("not_found", `there is no network device ${deviceName}`);
     // The failed state lasts only a moment, so it is observed by signal rather than polled.
@@ -150,7 +154,7 @@ export class NetworkManager implements NetworkPort {
     }
   }
 
-  async deactivate({ path }: Profile, signal: AbortSignal): Promise<void> {
+  async deactivate({ path }: NetworkProfile, signal: AbortSignal): Promise<void> {
     for (const active of await this.#get<string[]>(ROOT, NM, "ActiveConnections", signal)) {
       const of = await this.#get<string>(active, `${NM}.Connection.Active`, "Connection", signal).catch(gone);
       if (of === path) await this.#call(ROOT, NM, "DeactivateConnection", "o", [active], signal);
@@ -191,9 +195,9 @@ export class NetworkManager implements NetworkPort {
     return devices.find(({ name }) => wanted === "" || name === wanted);
   }
 
-  async #profiles(signal: AbortSignal): Promise<Profile[]> {
+  async #profiles(signal: AbortSignal): Promise<NetworkProfile[]> {
     const paths = await this.#paths(`${ROOT}/Settings`, `${NM}.Settings`, "ListConnections", signal);
-    const profiles: Profile[] = [];
+    const profiles: NetworkProfile[] = [];
     for (const path of paths.slice(0, PROFILES_MAX)) {
       const profile = await this.#profile(path, signal).catch(gone);
       if (profile) profiles.push(profile);
@@ -201,7 +205,7 @@ export class NetworkManager implements NetworkPort {
     return profiles;
   }
 
-  async #profile(path: string, signal: AbortSignal): Promise<Profile> {
+  async #profile(path: string, signal: AbortSignal): Promise<NetworkProfile> {
     const iface = `${NM}.Settings.Connection`;
     const settings = sectionOf(await this.#call<unknown>(path, iface, "GetSettings", undefined, [], signal));
     const connection = sectionOf(settings.connection);
@@ -209,8 +213,8 @@ export class NetworkManager implements NetworkPort {
     const wifi = sectionOf(settings["802-11-wireless"]);
     return {
       path,
-      name: textOf(data[MARK.name]),
-      digest: textOf(data[MARK.digest]),
+      name: textOf(data[PROFILE_MARK.name]),
+      digest: textOf(data[PROFILE_MARK.digest]),
       id: textOf(connection.id),
       ssid: nameOf(wifi.ssid),
       priority: numberOf(connection["autoconnect-priority"]),
@@ -220,7 +224,7 @@ export class NetworkManager implements NetworkPort {
 
   async #connectedTo(
     wifi: string,
-    profiles: readonly Profile[],
+    profiles: readonly NetworkProfile[],
     signal: AbortSignal,
   ): Promise<string | undefined> {
     const active = await this.#get<string>(wifi, `${NM}.Device`, "ActiveConnection", signal);

@@ -12,7 +12,7 @@ export interface WifiInRange {
   readonly signal: number;
 }
 
-export interface Profile {
+export interface NetworkProfile {
   /** The service's id of it. */
   readonly path: string;
   /** The agent's mark; empty for a foreign profile. */
@@ -35,7 +35,7 @@ export interface NetworkView {
   readonly checksInternet: boolean;
   /** Strongest first, each name once. */
   readonly inRange: readonly WifiInRange[];
-  readonly profiles: readonly Profile[];
+  readonly profiles: readonly NetworkProfile[];
 }
 
 /** Errors are `unavailable` without the service, and say in words why a network could not be joined. */
@@ -47,12 +47,12 @@ export interface NetworkPort {
   /** Makes the Wi-Fi device scan, and waits for the end. */
   scan(wifiDevice: string, signal: AbortSignal): Promise<void>;
   /** Writes a profile, replacing the one with the same name. */
-  put(profile: ProfileWanted, known: readonly Profile[], signal: AbortSignal): Promise<Profile>;
-  remove(profile: Profile, signal: AbortSignal): Promise<void>;
+  put(profile: ProfileWanted, known: readonly NetworkProfile[], signal: AbortSignal): Promise<NetworkProfile>;
+  remove(profile: NetworkProfile, signal: AbortSignal): Promise<void>;
   /** Connects, and waits for success. Throws `failed_precondition` with the reason in words. */
-  activate(profile: Profile, deviceName: string, signal: AbortSignal): Promise<void>;
+  activate(profile: NetworkProfile, deviceName: string, signal: AbortSignal): Promise<void>;
   /** Deactivates a profile; does nothing to an inactive one. */
-  deactivate(profile: Profile, signal: AbortSignal): Promise<void>;
+  deactivate(profile: NetworkProfile, signal: AbortSignal): Promise<void>;
   /**
    * Takes a checkpoint. Unless the caller keeps the later changes, the service rolls back by itself at the end of the
    * time, also if the agent has died.

@@ -27,7 +27,7 @@ import {
 import { Hotspot, hotspotName, type HotspotParts } from "./hotspot.ts";
 import { InRange } from "./in_range.ts";
 import { Internet, type InternetParts } from "./internet.ts";
-import type { NetworkPort, NetworkView, Profile } from "./network_port.ts";
+import type { NetworkPort, NetworkProfile, NetworkView } from "./network_port.ts";
 import { Refused } from "./refused.ts";
 import { additionalProfile, CHOSEN, chosenProfile, HOTSPOT, type ProfileWanted } from "./profiles.ts";
 
@@ -381,7 +381,7 @@ const NOTHING_SEEN: NetworkView = { internet: false, checksInternet: false, inRa
 const CUT_OFF = `the device was not online again within ${PROVE_MS / 1000} s`;
 
 /** The profile of a network: of several the one with the highest priority. */
-function profileOf(profiles: readonly Profile[], ssid: string): Profile | undefined {
+function profileOf(profiles: readonly NetworkProfile[], ssid: string): NetworkProfile | undefined {
   return profiles.filter((one) => one.ssid === ssid && !one.isHotspot)
     .sort((a, b) => b.priority - a.priority)[0];
 }

@@ -12,7 +12,7 @@ import type { Secret } from "../../base/secret.ts";
 import type { AdditionalNetwork } from "../settings/settings_rows.ts";
 
 /** The keys of the mark. */
-export const MARK = { name: "svc.network", digest: "svc.digest" } as const;
+export const PROFILE_MARK = { name: "svc.network", digest: "svc.digest" } as const;
 
 /** Names in marks of profiles outside of `additional_networks`, whose names have no colon. */
 export const CHOSEN = "chosen:";
@@ -141,7 +141,7 @@ function addressOf(address: string, prefix: number) {
 function wanted(name: string, settings: TypedSections): ProfileWanted {
   const text = JSON.stringify(settings, (_, value) => typeof value === "bigint" ? String(value) : value);
   const digest = createHash("sha256").update(text).digest("hex");
-  const data = typed("a{ss}", { [MARK.name]: name, [MARK.digest]: digest });
+  const data = typed("a{ss}", { [PROFILE_MARK.name]: name, [PROFILE_MARK.digest]: digest });
   return { name, digest, settings: { ...settings, user: { data } } };
 }
 

@@ -12,7 +12,7 @@ import { parseJsonc } from "../../base/schema/jsonc.ts";
 import { isObject, object, Place, show, text } from "../../base/schema/schema.ts";
 import { Secret, secret } from "../../base/secret.ts";
 
-export interface Credentials {
+export interface MachineCredentials {
   /** `https://host:port`. */
   readonly appAddress: string;
   /** Id of the machine's part. */
@@ -35,11 +35,11 @@ const cloudRow = object({
 }).with((cloud, at) => {
   const { apiKey, appAddress, id } = cloud;
   if (apiKey && !apiKey.key) return at.at("api_key").at("key").error("found an empty text, wanted the key");
-  const login: Credentials["login"] | undefined = apiKey?.key
+  const login: MachineCredentials["login"] | undefined = apiKey?.key
     ? { type: "api-key", entity: apiKey.id, payload: apiKey.key }
     : cloud.secret && { type: "robot-secret", entity: id, payload: cloud.secret };
   if (!login) return at.at("api_key").error('missing, wanted {"id": "…", "key": "…"}, or a "secret" instead');
-  return { appAddress, id, login } satisfies Credentials;
+  return { appAddress, id, login } satisfies MachineCredentials;
 });
 
 const documentRow = object({ cloud: cloudRow.required() });
@@ -47,7 +47,7 @@ const documentRow = object({ cloud: cloudRow.required() });
 const HINT = "it holds what the cloud shows for this machine's part as machine credentials";
 
 /** Reads a credentials document, comments allowed. Throws `invalid_argument` with the file and every bad key. */
-export function parseCredentials(bytes: Uint8Array, file: string): Credentials {
+export function parseCredentials(bytes: Uint8Array, file: string): MachineCredentials {
   const json = parseJsonc(bytes, { file });
   if (!isObject(json)) {
     throw new SvcError("invalid_argument", `${file}: found ${show(json)}, wanted {"cloud": {…}}; ${HINT}`);
@@ -66,7 +66,7 @@ type ReadHost = ReadFiles & Environment;
  * The credentials in the file; without a file, those in `SVC_API_KEY_ID`, `SVC_API_KEY`, `SVC_PART_ID` and
  * `SVC_APP_ADDRESS`. Throws `not_found` if both are missing, `invalid_argument` if the file is unusable.
  */
-export async function readCredentials(host: ReadHost, path: string): Promise<Credentials> {
+export async function readCredentials(host: ReadHost, path: string): Promise<MachineCredentials> {
   let bytes: Uint8Array;
   try {
     bytes = await host.readFile(path);
@@ -82,7 +82,7 @@ export async function readCredentials(host: ReadHost, path: string): Promise<Cre
 
 const VARIABLES = ["SVC_API_KEY_ID", "SVC_API_KEY", "SVC_PART_ID", "SVC_APP_ADDRESS"];
 
-function credentialsOf(env: (name: string) => string | undefined): Credentials | undefined {
+function credentialsOf(env: (name: string) => string | undefined): MachineCredentials | undefined {
   const [entity, key, id, appAddress] = VARIABLES.map((name) => env(name)?.trim());
   if (!entity || !key || !id || !appAddress) return undefined;
   return { appAddress, id, login: { type: "api-key", entity, payload: new Secret(key) } };

@@ -42,12 +42,12 @@ export interface AgentSettings {
 }
 
 /** The values of one source, by section and published key; all of them are valid. */
-export type Layer = { readonly [section: string]: JsonObject };
+export type SettingsLayer = { readonly [section: string]: JsonObject };
 
 /** The values of the last decision, which stand in for unreadable or bad ones. */
 export interface LastGood {
-  readonly defaults: Layer;
-  readonly cloud: Layer;
+  readonly defaults: SettingsLayer;
+  readonly cloud: SettingsLayer;
 }
 
 export interface SettingsInput {
@@ -88,7 +88,7 @@ type Section = keyof typeof SECTIONS;
 const SECTION_NAMES = [...Object.keys(SECTIONS), NETWORKS];
 
 /** The good values of a source; the last good value replaces a bad one. */
-function goodLayer(source: unknown, last: Layer, at: Place): Layer {
+function goodLayer(source: unknown, last: SettingsLayer, at: Place): SettingsLayer {
   // The stored values are checked again: another version of the agent may have written them.
   if (source === undefined) source = last;
   if (!isObject(source)) {

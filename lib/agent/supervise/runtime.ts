@@ -95,7 +95,7 @@ const ERROR_LINES_MAX = 100;
 const ERROR_CHARS = 300;
 
 /** Marks our process among others, for the next agent too. */
-export const MARK = "SVC_AGENT_RUNTIME";
+export const RUNTIME_MARK = "SVC_AGENT_RUNTIME";
 const FILE_MARK = "SVC_AGENT_RUNTIME_FILE";
 const ENV_MARK = "SVC_AGENT_RUNTIME_ENV";
 
@@ -171,7 +171,9 @@ export class RuntimeProcess {
   /** Takes over the process of an earlier agent. If there are several, it keeps one and ends the others. */
   async adopt(): Promise<void> {
     const { processes, base, clock, logger } = this.#parts;
-    for (const { process, env } of await processes.findMarked(MARK, base, clock, this.#looking.signal)) {
+    for (
+      const { process, env } of await processes.findMarked(RUNTIME_MARK, base, clock, this.#looking.signal)
+    ) {
       const file = env[FILE_MARK] ?? "";
       if (this.#child) {
         logger.warn("found a second svc-server of an earlier agent; ending it", { pid: process.pid });
@@ -239,7 +241,7 @@ export class RuntimeProcess {
       }
       const { enabled, env } = this.#settings;
       if (!enabled || this.#leaving) return undefined;
-      const marks = { [MARK]: base, [FILE_MARK]: file, [ENV_MARK]: hashOf(env) };
+      const marks = { [RUNTIME_MARK]: base, [FILE_MARK]: file, [ENV_MARK]: hashOf(env) };
       const process = processes.spawn({
         command: path,
         args,

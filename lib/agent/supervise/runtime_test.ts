@@ -3,7 +3,7 @@ import { settle } from "../../base/clock.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { FakeProcesses } from "../../../tests/support/fake_processes.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
-import { MARK, RuntimeProcess, type RuntimeSettings } from "./runtime.ts";
+import { RUNTIME_MARK, RuntimeProcess, type RuntimeSettings } from "./runtime.ts";
 import { FakeFiles } from "../../../tests/support/fake_files.ts";
 
 const BASE = "/opt/svc";
@@ -63,7 +63,7 @@ Deno.test("it is started, gets ready, and is stopped with the agent", async () =
   await settle();
   const [process] = processes.started;
   assertEquals([process.command.command, process.command.args], [BOOT.path, ["-config", "/etc/svc.json"]]);
-  assertEquals([process.command.env?.A, process.command.env?.[MARK]], ["1", BASE]);
+  assertEquals([process.command.env?.A, process.command.env?.[RUNTIME_MARK]], ["1", BASE]);
   assertEquals(runtime.state.phase, "starting");
   seen.url = "http://localhost:8080";
   await clock.advance(500);

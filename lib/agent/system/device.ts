@@ -9,7 +9,7 @@ import type { Platform } from "../../base/host.ts";
 import type { ReadFiles } from "../../base/files/files.ts";
 import { osReleaseValue } from "./os_upgrader.ts";
 
-export interface Device {
+export interface DeviceFacts {
   /** `linux/amd64`; the published names. */
   readonly platform: string;
   /** `debian:12`; empty if the system does not say. */
@@ -20,7 +20,7 @@ export interface Device {
 
 const ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
 
-export async function describeDevice(host: Platform & ReadFiles): Promise<Device> {
+export async function describeDevice(host: Platform & ReadFiles): Promise<DeviceFacts> {
   const { os, arch } = host.platform();
   const read = (path: string) => host.readTextFile(path).catch(() => "");
   const release = await read("/etc/os-release");

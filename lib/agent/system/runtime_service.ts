@@ -7,14 +7,14 @@
 
 import { dirname } from "node:path";
 import { SvcError } from "../../base/error.ts";
-import { SERVICE as AGENT } from "./service_unit.ts";
+import { AGENT_SERVICE as AGENT } from "./service_unit.ts";
 import {
   commandLine,
   hasService,
   installService,
   removeService,
-  type Service,
   type ServiceParts,
+  type SystemService,
   type Unit,
 } from "./systemd.ts";
 
@@ -26,7 +26,7 @@ export const PROGRAM = `/usr/local/bin/${SERVICE}`;
 const STOP_S = 90;
 const STOP_MORE_S = 30;
 
-const RUNTIME: Service = { name: SERVICE, stopMs: (STOP_S + STOP_MORE_S) * 1000 };
+const RUNTIME: SystemService = { name: SERVICE, stopMs: (STOP_S + STOP_MORE_S) * 1000 };
 
 export function runtimeUnit(configPath: string): Unit {
   const text = `[Unit]

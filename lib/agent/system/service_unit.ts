@@ -6,9 +6,9 @@
  */
 
 import { LOADER } from "../update/loader.ts";
-import { commandLine, type Service, type Unit } from "./systemd.ts";
+import { commandLine, type SystemService, type Unit } from "./systemd.ts";
 
-export const SERVICE = "svc-agent";
+export const AGENT_SERVICE = "svc-agent";
 
 /** Above the agent's own time limit for its end, which is above the runtime's. */
 const STOP_S = 240;
@@ -17,7 +17,7 @@ const WATCHDOG_S = 180;
 /** What the system itself takes to stop it. */
 const STOP_MORE_S = 30;
 
-export const AGENT: Service = { name: SERVICE, stopMs: (STOP_S + STOP_MORE_S) * 1000 };
+export const AGENT: SystemService = { name: AGENT_SERVICE, stopMs: (STOP_S + STOP_MORE_S) * 1000 };
 
 export interface UnitOptions {
   readonly base: string;
@@ -53,7 +53,7 @@ KillMode=process
 TimeoutStopSec=${STOP_S}
 WatchdogSec=${WATCHDOG_S}
 NotifyAccess=all
-RuntimeDirectory=${SERVICE}
+RuntimeDirectory=${AGENT_SERVICE}
 RuntimeDirectoryPreserve=yes
 OOMScoreAdjust=-900
 ProtectClock=no
@@ -65,5 +65,5 @@ KeyringMode=private
 [Install]
 WantedBy=multi-user.target
 `;
-  return { name: SERVICE, text };
+  return { name: AGENT_SERVICE, text };
 }

@@ -9,7 +9,7 @@ import { SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { Commands } from "./commands.ts";
 
-export interface Service {
+export interface SystemService {
   readonly name: string;
   /** Time limit of a stop, above the time that the service may take to end. */
   readonly stopMs: number;
@@ -88,7 +88,7 @@ export async function hasService(
 
 /** Stops the service and removes it; does nothing if there is none. */
 export async function removeService(
-  { name, stopMs }: Service,
+  { name, stopMs }: SystemService,
   parts: ServiceParts,
 ): Promise<void> {
   const { files, commands, logger, root = "" } = parts;

@@ -10,14 +10,14 @@ import { type Clock, deadline } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { Commands } from "./commands.ts";
-import { SERVICE, type UnitOptions } from "./service_unit.ts";
-import { STATES } from "./windows_status.ts";
+import { AGENT_SERVICE, type UnitOptions } from "./service_unit.ts";
+import { SERVICE_STATES } from "./windows_status.ts";
 
 /** The copy's name in `bin`. */
 export const SERVICE_PROGRAM = "svc-agent-service.exe";
 
 const DESCRIPTION = "Installs, runs, watches and updates svc-server";
-const REGISTRY = `HKLM\\SYSTEM\\CurrentControlSet\\Services\\${SERVICE}`;
+const REGISTRY = `HKLM\\SYSTEM\\CurrentControlSet\\Services\\${AGENT_SERVICE}`;
 /** Above the time limit for the runtime's end. */
 const STOP_MS = 180_000;
 const LOOK_MS = 500;
@@ -38,7 +38,7 @@ export interface ServiceSettings {
 
 /** The state of a service. */
 export interface ServiceState {
-  /** One of `STATES`. */
+  /** One of `SERVICE_STATES`. */
   readonly state: number;
   /** Its process; 0 if there is none. */
   readonly pid: number;
@@ -89,7 +89,7 @@ export async function installWindowsService(
   // Other users may create files in new folders of ProgramData, and a file here decides what the system runs.
   await commands.run("icacls.exe", [base, "/inheritance:r", "/grant:r", ...OWNERS]);
   const unknown = services.put({
-    name: SERVICE,
+    name: AGENT_SERVICE,
     description: DESCRIPTION,
     commandLine: commandLine(options),
     restartMs: 5_000,
@@ -100,20 +100,20 @@ export async function installWindowsService(
   await commands.run("reg.exe", ["add", REGISTRY, ...variables]);
   await removeRule(parts);
   // The firewall rule names the service and not its program, so that it holds for every version.
-  const rule = [`name=${SERVICE}`, "dir=in", "action=allow", `service=${SERVICE}`, "enable=yes"];
+  const rule = [`name=${AGENT_SERVICE}`, "dir=in", "action=allow", `service=${AGENT_SERVICE}`, "enable=yes"];
   await commands.run("netsh.exe", ["advfirewall", "firewall", "add", "rule", ...rule]);
   logger.info(before ? "the service is changed" : "the service is installed", {
     program: servicePath(base),
   });
-  const ran = before !== undefined && before.state !== STATES.stopped;
-  if (ran) services.start(SERVICE);
+  const ran = before !== undefined && before.state !== SERVICE_STATES.stopped;
+  if (ran) services.start(AGENT_SERVICE);
   return ran;
 }
 
 /** Stops the service and removes it with its rule; does nothing if there is none. */
 export async function removeWindowsService(parts: WindowsParts): Promise<void> {
   const { services, logger } = parts;
-  if (await stopService(parts)) services.remove(SERVICE);
+  if (await stopService(parts)) services.remove(AGENT_SERVICE);
   else logger.info("there is no service to remove");
   await removeRule(parts);
 }
@@ -123,25 +123,28 @@ export async function removeWindowsService(parts: WindowsParts): Promise<void> {
  * none.
  */
 async function stopService({ services, clock }: WindowsParts): Promise<ServiceState | undefined> {
-  const before = services.stateOf(SERVICE);
+  const before = services.stateOf(AGENT_SERVICE);
   if (!before) return undefined;
-  const tooLate = `the service ${SERVICE} did not stop within ${STOP_MS / 1000} s`;
+  const tooLate = `the service ${AGENT_SERVICE} did not stop within ${STOP_MS / 1000} s`;
   const late = deadline(clock, STOP_MS, () => new SvcError("deadline_exceeded", tooLate));
   try {
-    for (let now: ServiceState | undefined = before; now && now.state !== STATES.stopped;) {
-      if (now.state !== STATES.stopPending) services.askStop(SERVICE);
+    for (let now: ServiceState | undefined = before; now && now.state !== SERVICE_STATES.stopped;) {
+      if (now.state !== SERVICE_STATES.stopPending) services.askStop(AGENT_SERVICE);
       await clock.sleep(LOOK_MS, late.signal);
-      now = services.stateOf(SERVICE);
+      now = services.stateOf(AGENT_SERVICE);
     }
   } finally {
     late.done();
   }
   if (before.pid === 0 || await services.ended(before.pid, STOP_MS)) return before;
-  throw new SvcError("deadline_exceeded", `the process ${before.pid} of the service ${SERVICE} did not end`);
+  throw new SvcError(
+    "deadline_exceeded",
+    `the process ${before.pid} of the service ${AGENT_SERVICE} did not end`,
+  );
 }
 
 async function removeRule({ commands, logger }: WindowsParts): Promise<void> {
-  await commands.try("netsh.exe", ["advfirewall", "firewall", "delete", "rule", `name=${SERVICE}`])
+  await commands.try("netsh.exe", ["advfirewall", "firewall", "delete", "rule", `name=${AGENT_SERVICE}`])
     .catch((error) => logger.warn(chainOf(error)));
 }
 

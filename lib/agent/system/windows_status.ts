@@ -8,7 +8,7 @@
 import { SvcError } from "../../base/error.ts";
 
 /** States of a service, by Windows' numbers (winsvc.h). */
-export const STATES = { stopped: 1, startPending: 2, stopPending: 3, running: 4 } as const;
+export const SERVICE_STATES = { stopped: 1, startPending: 2, stopPending: 3, running: 4 } as const;
 /** Commands to a service. */
 export const CONTROLS = { stop: 1, interrogate: 4, shutdown: 5, preshutdown: 15 } as const;
 /** The accepted commands: stop, shutdown, preshutdown. */
@@ -23,7 +23,7 @@ const NOT_IMPLEMENTED = 120;
 const SERVICE_SPECIFIC = 1066;
 
 /** A SERVICE_STATUS. */
-export type Status = readonly [
+export type ServiceStatus = readonly [
   type: number,
   state: number,
   accepted: number,
@@ -35,20 +35,20 @@ export type Status = readonly [
 
 export class ServiceLife {
   readonly #stop = new AbortController();
-  #told: Status = [OWN_PROCESS, STATES.startPending, 0, 0, 0, 0, 0];
+  #told: ServiceStatus = [OWN_PROCESS, SERVICE_STATES.startPending, 0, 0, 0, 0, 0];
 
   /** `tell` reports a status to Windows. */
-  constructor(private readonly tell: (status: Status) => void) {}
+  constructor(private readonly tell: (status: ServiceStatus) => void) {}
 
   /** Runs `work` until it ends or the service has to stop; returns its exit code. */
   async run(work: (signal: AbortSignal) => Promise<number>): Promise<number> {
-    this.#set(STATES.startPending);
-    this.#set(STATES.running);
+    this.#set(SERVICE_STATES.startPending);
+    this.#set(SERVICE_STATES.running);
     let code = 1;
     try {
       code = await work(this.#stop.signal);
     } finally {
-      this.#set(STATES.stopped, code);
+      this.#set(SERVICE_STATES.stopped, code);
     }
     return code;
   }
@@ -63,7 +63,7 @@ export class ServiceLife {
       case CONTROLS.shutdown:
       case CONTROLS.preshutdown:
         if (!this.#stop.signal.aborted) {
-          this.#set(STATES.stopPending);
+          this.#set(SERVICE_STATES.stopPending);
           this.#stop.abort(new SvcError("canceled", "the service was told to stop"));
         }
         return NO_ERROR;
@@ -72,9 +72,9 @@ export class ServiceLife {
   }
 
   #set(state: number, code = 0): void {
-    const accepted = state === STATES.running ? ACCEPTED : 0;
-    const waitMs = state === STATES.stopPending ? STOP_MS : 0;
-    const checkPoint = state === STATES.stopPending ? 1 : 0;
+    const accepted = state === SERVICE_STATES.running ? ACCEPTED : 0;
+    const waitMs = state === SERVICE_STATES.stopPending ? STOP_MS : 0;
+    const checkPoint = state === SERVICE_STATES.stopPending ? 1 : 0;
     this.#told = [OWN_PROCESS, state, accepted, code === 0 ? 0 : SERVICE_SPECIFIC, code, checkPoint, waitMs];
     this.tell(this.#told);
   }

@@ -13,7 +13,7 @@ import {
   type ServiceSettings,
   type ServiceState,
 } from "./windows_service.ts";
-import { CONTROLS, ServiceLife, STATES, type Status } from "./windows_status.ts";
+import { CONTROLS, SERVICE_STATES, ServiceLife, type ServiceStatus } from "./windows_status.ts";
 
 const OPTIONS = { base: "C:\\opt\\svc", configPath: "C:\\etc\\svc.json", defaultsPath: "C:\\my etc\\d.json" };
 
@@ -39,7 +39,7 @@ class FakeServices implements ServicePort {
   }
   askStop() {
     this.did.push("stop");
-    if (this.found) this.found = { ...this.found, state: STATES.stopPending };
+    if (this.found) this.found = { ...this.found, state: SERVICE_STATES.stopPending };
   }
   remove() {
     this.did.push("remove");
@@ -79,46 +79,46 @@ Deno.test("a new service is made, with what Windows does when it fails, and its 
 });
 
 Deno.test("a service that is there is stopped, changed when its process has ended, and runs again", async () => {
-  const parts = windows({ state: STATES.running, pid: 7 });
+  const parts = windows({ state: SERVICE_STATES.running, pid: 7 });
   const { services, clock } = parts;
   const place = () => Promise.resolve(void services.did.push("place"));
   const installing = installWindowsService(OPTIONS, place, parts);
   await clock.advance(2_000);
   assertEquals(services.did, ["stop"], "its program is in use until it has stopped");
-  services.found = { state: STATES.stopped, pid: 0 };
+  services.found = { state: SERVICE_STATES.stopped, pid: 0 };
   await clock.advance(1_000);
   assertEquals(await installing, true);
   assertEquals(services.did, ["stop", "place", "change", "start"]);
 });
 
 Deno.test("a service that is about to start is asked again until it takes it", async () => {
-  const parts = windows({ state: STATES.startPending, pid: 7 });
+  const parts = windows({ state: SERVICE_STATES.startPending, pid: 7 });
   parts.services.askStop = () => void parts.services.did.push("stop");
   const removing = removeWindowsService(parts);
   await parts.clock.advance(1_200);
   assert(parts.services.did.length >= 2);
-  parts.services.found = { state: STATES.stopped, pid: 0 };
+  parts.services.found = { state: SERVICE_STATES.stopped, pid: 0 };
   await parts.clock.advance(1_000);
   await removing;
   assertEquals(parts.services.did.at(-1), "remove");
 });
 
 Deno.test("a service that does not stop, or whose process does not end, is told, and left", async () => {
-  const parts = windows({ state: STATES.stopPending, pid: 7 });
+  const parts = windows({ state: SERVICE_STATES.stopPending, pid: 7 });
   const installing = assertRejects(
     () => installWindowsService(OPTIONS, () => Promise.resolve(), parts),
     SvcError,
   );
   await parts.clock.advance(200_000);
   assertEquals([(await installing).code, parts.services.did], ["deadline_exceeded", []]);
-  const kept = windows({ state: STATES.stopped, pid: 7 });
+  const kept = windows({ state: SERVICE_STATES.stopped, pid: 7 });
   kept.services.hasEnded = false;
   await assertRejects(() => removeWindowsService(kept), SvcError, "process 7 of the service svc-agent");
   assertEquals(kept.services.did, []);
 });
 
 Deno.test("a service is removed with its rule; none is no error", async () => {
-  const parts = windows({ state: STATES.stopped, pid: 0 });
+  const parts = windows({ state: SERVICE_STATES.stopped, pid: 0 });
   await removeWindowsService(parts);
   assertEquals(parts.services.did, ["remove"]);
   assertEquals(parts.commands.ran, ["netsh.exe advfirewall firewall delete rule name=svc-agent"]);
@@ -128,29 +128,29 @@ Deno.test("a service is removed with its rule; none is no error", async () => {
 });
 
 Deno.test("Windows is told each state in its turn, and stops what the service does", async () => {
-  const told: Status[] = [];
+  const told: ServiceStatus[] = [];
   const life = new ServiceLife((status) => void told.push(status));
   const running = life.run((signal) =>
     new Promise((resolve) => signal.addEventListener("abort", () => resolve(0)))
   );
-  assertEquals(told.map((one) => one[1]), [STATES.startPending, STATES.running]);
+  assertEquals(told.map((one) => one[1]), [SERVICE_STATES.startPending, SERVICE_STATES.running]);
   assertEquals(told[1][2], 0x105, "it takes stop, shutdown and preshutdown");
   assertEquals([life.control(CONTROLS.interrogate), life.control(99)], [0, 120]);
   assertEquals(told.length, 3, "what it was told last, again");
   assertEquals([life.control(CONTROLS.stop), life.control(CONTROLS.shutdown)], [0, 0]);
   assertEquals(await running, 0);
-  assertEquals(told.slice(3).map((one) => one[1]), [STATES.stopPending, STATES.stopped]);
+  assertEquals(told.slice(3).map((one) => one[1]), [SERVICE_STATES.stopPending, SERVICE_STATES.stopped]);
   assert(told[3][6] >= 150_000, "Windows waits for it");
 });
 
 Deno.test("a service that fails says so when it stops", async () => {
-  const told: Status[] = [];
+  const told: ServiceStatus[] = [];
   const life = new ServiceLife((status) => void told.push(status));
   assertEquals(await life.run(() => Promise.resolve(3)), 3);
-  assertEquals(told.at(-1)!.slice(1, 5), [STATES.stopped, 0, 1066, 3]);
+  assertEquals(told.at(-1)!.slice(1, 5), [SERVICE_STATES.stopped, 0, 1066, 3]);
   const other = new ServiceLife((status) => void told.push(status));
   await assertRejects(() => other.run(() => Promise.reject(new Error("broken"))), Error, "broken");
-  assertEquals(told.at(-1)!.slice(1, 5), [STATES.stopped, 0, 1066, 1]);
+  assertEquals(told.at(-1)!.slice(1, 5), [SERVICE_STATES.stopped, 0, 1066, 1]);
 });
 
 /** The service's process with an agent that the test ends. */

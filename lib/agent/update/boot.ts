@@ -8,7 +8,7 @@
  */
 
 /** The links of one program in the `bin` folder; their values are names of files in `cache`. */
-export interface Links {
+export interface VersionLinks {
   /** The version that starts. */
   readonly current?: string;
   /** The version to return to. */
@@ -17,7 +17,7 @@ export interface Links {
   readonly broken?: string;
 }
 
-export type LinkName = keyof Links;
+export type LinkName = keyof VersionLinks;
 
 /** The starts of a file since its last healthy run. */
 export interface Count {
@@ -34,7 +34,7 @@ export interface PassingCount extends Count {
 }
 
 export interface BootSeen {
-  readonly links: Links;
+  readonly links: VersionLinks;
   readonly count?: Count;
   readonly passing?: PassingCount;
   readonly runnable: (file: string) => boolean;

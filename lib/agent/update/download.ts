@@ -15,7 +15,7 @@ import { type Clock, deadline } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { fileNameOf, type Release } from "./release.ts";
-import type { ReleaseKeys } from "../../base/release_keys.ts";
+import type { AcceptedKeys } from "../../base/release_keys.ts";
 import type { Build } from "./state.ts";
 import type { DownloadProgress, Fetcher } from "./updater.ts";
 
@@ -25,7 +25,7 @@ export interface DownloadParts {
   readonly clock: Clock;
   readonly logger: Logger;
   /** Keys that releases must be signed with; without keys, the sum from the cloud suffices. */
-  readonly keys?: ReleaseKeys;
+  readonly keys?: AcceptedKeys;
   readonly fetch?: typeof fetch;
 }
 

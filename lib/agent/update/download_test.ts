@@ -7,7 +7,7 @@ import { Logs } from "../../base/log/log.ts";
 import { newReleaseKey, type ReleaseKey, signRelease } from "../../base/release_signature.ts";
 import { Download } from "./download.ts";
 import { fileNameOf, keyOf, type Release } from "./release.ts";
-import { ReleaseKeys } from "../../base/release_keys.ts";
+import { AcceptedKeys } from "../../base/release_keys.ts";
 import { SystemFiles } from "../../base/files/system_files.ts";
 
 const BYTES = Uint8Array.from({ length: 300_000 }, (_, at) => (at * 7) % 251);
@@ -19,7 +19,7 @@ interface Bench {
   /** What was asked for: method, path and range. */
   readonly asked: string[];
   readonly download: (
-    more?: { files?: Files; keys?: ReleaseKeys; clock?: FakeClock; fetch?: typeof fetch },
+    more?: { files?: Files; keys?: AcceptedKeys; clock?: FakeClock; fetch?: typeof fetch },
   ) => Download;
   answer: (request: Request) => Response | Promise<Response>;
 }
@@ -260,7 +260,7 @@ Deno.test("where keys are pinned a release has to be signed; a key that follows 
       Deno.mkdir(`${base}/etc`, { recursive: true }).then(() =>
         Deno.writeTextFile(path, JSON.stringify(keys.map(({ public_key }) => public_key)))
       );
-    const keys = new ReleaseKeys(path, new SystemFiles());
+    const keys = new AcceptedKeys(path, new SystemFiles());
     const listed = { keys: [first.key, second.key] };
     let signer = first.privateKeyPem;
     let statement = {

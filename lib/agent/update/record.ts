@@ -23,7 +23,7 @@ import {
   text,
 } from "../../base/schema/schema.ts";
 import { type BinaryName, keyOf, versionIn } from "./release.ts";
-import type { Count, LinkName, Links, PassingCount } from "./boot.ts";
+import type { Count, LinkName, PassingCount, VersionLinks } from "./boot.ts";
 import type { Build, Op, Slot } from "./state.ts";
 
 const wishShape = { key: text().required(), version: text().required() };
@@ -56,7 +56,7 @@ const LINKS: { readonly [L in LinkName]: string } = {
 const STARTS = ".starts";
 
 /** The files in `cache` that must not be removed. */
-export function inUse(slot: Slot, links: Links, running?: string): Set<string> {
+export function inUse(slot: Slot, links: VersionLinks, running?: string): Set<string> {
   const { good, previous, trial } = slot;
   const files = [good?.file, previous?.file, trial?.build.file, running, ...Object.values(links)];
   return new Set(files.filter((file) => file !== undefined));
@@ -66,7 +66,10 @@ export function inUse(slot: Slot, links: Links, running?: string): Set<string> {
  * The record if every copy of it is lost. The version that starts may have been on trial, so it starts a new trial if
  * there is another version to return to.
  */
-export function rebuilt({ current, previous }: Links, build: (file: string) => Build | undefined): Slot {
+export function rebuilt(
+  { current, previous }: VersionLinks,
+  build: (file: string) => Build | undefined,
+): Slot {
   const first = current === undefined ? undefined : build(current);
   const before = previous === undefined || previous === current ? undefined : build(previous);
   if (!first || !before) return first ?? before ? { good: first ?? before } : {};
@@ -120,7 +123,7 @@ export class UpdateRecord {
     return { slot: await this.#rebuild(), problems };
   }
 
-  async links(): Promise<Links> {
+  async links(): Promise<VersionLinks> {
     const links: { -readonly [L in LinkName]?: string } = {};
     for (const link of Object.keys(LINKS) as LinkName[]) {
       const text = await this.#parts.files.readLink(this.#linkPath(link));

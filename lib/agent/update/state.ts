@@ -8,7 +8,7 @@
  * the time of day. `tests/agent/update_model_test.ts` walks through every reachable state.
  */
 
-import { type LinkName, type Links, STARTS_MAX } from "./boot.ts";
+import { type LinkName, STARTS_MAX, type VersionLinks } from "./boot.ts";
 
 /** A wanted version. */
 export interface Wish {
@@ -58,7 +58,7 @@ export interface Seen {
    * version.
    */
   readonly target?: Wish & { readonly pinned?: boolean };
-  readonly links: Links;
+  readonly links: VersionLinks;
   /** Names of the complete builds on the disk. */
   readonly files: ReadonlySet<string>;
   /** There are counted starts to clear. */
@@ -88,7 +88,7 @@ export type Op =
   | { readonly op: "unlink"; readonly link: LinkName }
   | { readonly op: "forget_count" };
 
-export type Step =
+export type UpdateStep =
   /** Download it; the result is `downloaded`. */
   | { readonly do: "fetch" }
   /** Read it back and try it; the result is `verified` or `refused`. */
@@ -98,7 +98,7 @@ export type Step =
   | { readonly do: "restart"; readonly why: string }
   | { readonly do: "wait"; readonly why: string };
 
-export function plan(slot: Slot, seen: Seen): Step {
+export function plan(slot: Slot, seen: Seen): UpdateStep {
   return restore(slot, seen) ?? (slot.trial ? advance(slot, slot.trial, seen) : begin(slot, seen));
 }
 
@@ -139,7 +139,7 @@ export function goBack(slot: Slot, seen: Seen, reason: string): readonly Op[] | 
 }
 
 /** Makes record and disk agree after a power loss or the boot rule. */
-function restore(slot: Slot, seen: Seen): Step | undefined {
+function restore(slot: Slot, seen: Seen): UpdateStep | undefined {
   const { good, previous, trial } = slot;
   const { links, files } = seen;
   const gaveUp = seen.gaveUp ? links.current : undefined;
@@ -170,7 +170,7 @@ function restore(slot: Slot, seen: Seen): Step | undefined {
 }
 
 /** Handles a `current` that is not the good version. */
-function amend(slot: Slot, good: Build, seen: Seen): Step | undefined {
+function amend(slot: Slot, good: Build, seen: Seen): UpdateStep | undefined {
   const { previous } = slot;
   const { links, files, running, health } = seen;
   const other = previous && previous.file !== good.file && files.has(previous.file) ? previous : undefined;
@@ -198,7 +198,7 @@ function amend(slot: Slot, good: Build, seen: Seen): Step | undefined {
   return write(`${good.version} is gone from the disk`, { op: "save", slot: rest });
 }
 
-function advance(slot: Slot, trial: Trial, seen: Seen): Step {
+function advance(slot: Slot, trial: Trial, seen: Seen): UpdateStep {
   const { build, stage } = trial;
   const { target, files, running, health, maySwitch, mayUpdate } = seen;
   const { trial: _, ...without } = slot;
@@ -257,7 +257,7 @@ function advance(slot: Slot, trial: Trial, seen: Seen): Step {
   }
 }
 
-function begin(slot: Slot, seen: Seen): Step {
+function begin(slot: Slot, seen: Seen): UpdateStep {
   const { good, refused: no } = slot;
   const { target, running, links } = seen;
   if (running !== undefined && running !== links.current && !seen.gaveUp) {
@@ -292,7 +292,7 @@ function write(why: string, ...ops: Op[]) {
   return { do: "write", why, ops } as const;
 }
 
-function wait(why: string): Step {
+function wait(why: string): UpdateStep {
   return { do: "wait", why };
 }
 

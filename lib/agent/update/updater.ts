@@ -26,8 +26,8 @@ import {
   refused,
   type Seen,
   type Slot,
-  type Step,
   type Trial,
+  type UpdateStep,
   verified,
   type Wish,
 } from "./state.ts";
@@ -279,7 +279,7 @@ export class Updater {
   }
 
   /** Outside its own folder, a program only fetches. */
-  #mayTake(step: Step): boolean {
+  #mayTake(step: UpdateStep): boolean {
     if (this.#parts.manages || step.do === "fetch" || step.do === "check" || step.do === "wait") return true;
     this.#waiting = "it does not run from its own folder, so it is not replaced";
     return false;
@@ -349,7 +349,7 @@ export class Updater {
   }
 
   /** Begins a download or a check in the background. */
-  #begin(step: Step & { do: "fetch" | "check" }, signal: AbortSignal): Promise<void> {
+  #begin(step: UpdateStep & { do: "fetch" | "check" }, signal: AbortSignal): Promise<void> {
     this.#stopWork = new AbortController();
     const both = AbortSignal.any([signal, this.#stopWork.signal]);
     const work = step.do === "fetch" ? this.#fetch(both) : this.#check(step.build, both);

@@ -10,7 +10,7 @@ import {
 } from "../../../proto/gen/common_pb.ts";
 import type { ReadFiles } from "../../base/files/files.ts";
 import { SvcError } from "../../base/error.ts";
-import { type KinematicModel, parseModel } from "../../geometry/kinematics.ts";
+import { type KinematicModel, parseKinematics } from "../../geometry/kinematics.ts";
 import type { CallContext } from "../../wire/service.ts";
 import type { Call } from "../../resource/resource.ts";
 import { callOf } from "./resource.ts";
@@ -21,7 +21,7 @@ export interface Mesh {
   readonly mesh: Uint8Array;
 }
 
-/** A description of links and joints, as `parseModel` of lib/geometry/kinematics.ts reads it. */
+/** A description of links and joints, as `parseKinematics` of lib/geometry/kinematics.ts reads it. */
 export interface Kinematics {
   /** `unspecified` means that the part has no description. */
   readonly format: "sva" | "urdf" | "unspecified";
@@ -48,7 +48,7 @@ export async function readModel(
       `reading the kinematics of ${componentName} from ${path}: ${wanted}`,
     );
   }
-  return await parseModel(await files.readFile(path), format, componentName);
+  return await parseKinematics(await files.readFile(path), format, componentName);
 }
 
 interface Kinematic {

@@ -7,7 +7,7 @@
  * The room owns the message bus of the system.
  */
 
-import type { defineInterface, MessageBus, Signal } from "./dbus_native.d.ts";
+import type { defineInterface, MessageBus, SignalMessage } from "./dbus_native.d.ts";
 import type { Environment } from "../host.ts";
 import { type Code, messageOf, SvcError } from "../error.ts";
 
@@ -135,7 +135,7 @@ export async function openBus(host: Environment): Promise<Bus> {
     },
     async listen(wanted, listener) {
       const { sender, path, interface: name, member } = wanted;
-      const heard = (message: Signal) => {
+      const heard = (message: SignalMessage) => {
         if (message.path !== path || message.interface !== name || message.member !== member) return;
         listener(message.body ?? []);
       };

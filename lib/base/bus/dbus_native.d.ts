@@ -14,7 +14,7 @@ export interface Message {
 }
 
 /** A message that has come; only signals are listened to. */
-export interface Signal {
+export interface SignalMessage {
   readonly path?: string;
   readonly interface?: string;
   readonly member?: string;
@@ -26,8 +26,8 @@ export interface MessageBus {
     on(event: "connect", listener: () => void): void;
     on(event: "error", listener: (error: Error) => void): void;
     on(event: "close", listener: (cause?: Error) => void): void;
-    on(event: "message", listener: (message: Signal) => void): void;
-    off(event: "message", listener: (message: Signal) => void): void;
+    on(event: "message", listener: (message: SignalMessage) => void): void;
+    off(event: "message", listener: (message: SignalMessage) => void): void;
   };
   watch(rule: string): Promise<{ remove(): Promise<void> }>;
   invoke(message: Message, options?: { readonly signal?: AbortSignal }): PromiseLike<unknown>;

@@ -46,13 +46,13 @@ export type Closeness = Role | "machine" | "insider";
  * `nobody`: the call needs no token. `anybody`: any valid token; the handler limits the answer to the caller's
  * resources.
  */
-export type Need = "nobody" | "anybody" | Closeness;
+export type CallerNeed = "nobody" | "anybody" | Closeness;
 
 /**
  * The field of a request that names resources: an id, a list of ids, or one or several authorizations. Dots lead into
  * nested messages: `metadata.partId`. A bar separates an older and a newer field, which both count.
  */
-export interface Place {
+export interface RequestField {
   readonly kind: Kind | "authorized";
   readonly field: string;
 }
@@ -60,11 +60,11 @@ export interface Place {
 export interface Rule {
   readonly path: string;
   readonly method: DescMethod;
-  readonly need: Need;
+  readonly need: CallerNeed;
   /** The first field is required; the others count if they are not empty. */
-  readonly on: readonly Place[];
+  readonly on: readonly RequestField[];
   /** The fields that count if the first one is empty: every resource that they name. */
-  readonly instead?: readonly Place[];
+  readonly instead?: readonly RequestField[];
   /** Keys of training jobs may make the call, too. */
   readonly forJobs?: boolean;
   /** The request need not name a resource: the handler limits itself to the caller's (`Access.reach`). */
@@ -78,8 +78,8 @@ type Field<M extends { input: DescMessage }> =
 /** One row of the table: `rule(method, "owner", ["machine", "id"])`. */
 export function rule<M extends DescMethod & { input: DescMessage }>(
   method: M,
-  need: Need,
-  ...on: [Place["kind"], Field<M>][]
+  need: CallerNeed,
+  ...on: [RequestField["kind"], Field<M>][]
 ): Rule {
   return { path: pathOf(method), method, need, on: on.map(([kind, field]) => ({ kind, field })) };
 }
@@ -371,7 +371,7 @@ function refsOf({ on, instead = [], path, method, open }: Rule, request: unknown
   return refs;
 }
 
-function refsAt({ kind, field }: Place, desc: DescMessage, request: unknown): Ref[] {
+function refsAt({ kind, field }: RequestField, desc: DescMessage, request: unknown): Ref[] {
   const values = field.split("|").flatMap((one) => valueAt(desc, request, one));
   if (kind === "authorized") return values.map(authorizedOn);
   return values.filter((id) => typeof id === "string" && id !== "").map((id) => ({ kind, id }) as Ref);

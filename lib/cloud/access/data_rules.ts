@@ -5,7 +5,7 @@
 import { DataService } from "../../../proto/gen/data_pb.ts";
 import { DatasetService } from "../../../proto/gen/dataset_pb.ts";
 import { DataSyncService } from "../../../proto/gen/datasync_pb.ts";
-import { type Place, type Rule, rule } from "./access.ts";
+import { type RequestField, type Rule, rule } from "./access.ts";
 
 const data = DataService.method;
 const dataset = DatasetService.method;
@@ -24,11 +24,11 @@ const within = (filter: string) => ({
     { kind: "machine", field: `${filter}.robotId` },
     { kind: "part", field: `${filter}.partId` },
     { kind: "dataset", field: `${filter}.datasetId` },
-  ] satisfies Place[],
+  ] satisfies RequestField[],
 });
 
 /** The owner of an upload without a part. */
-const ownersIn = (metadata: string): readonly Place[] => [
+const ownersIn = (metadata: string): readonly RequestField[] => [
   { kind: "dataset", field: `${metadata}.datasetIds` },
   { kind: "organization", field: `${metadata}.organizationId` },
 ];

@@ -14,7 +14,7 @@ import {
 } from "../../../proto/gen/robot_config_pb.ts";
 import { toDuration } from "../../api/shared/time.ts";
 import { isObject, type Json, type JsonObject, parseDurationMs } from "../../base/schema/schema.ts";
-import { frameMessage, number } from "../../cloud_client/frame_message.ts";
+import { frameMessage, numberOrZero } from "../../cloud_client/frame_message.ts";
 import type { MessageInitShape } from "../../wire/proto.ts";
 
 const CREDENTIALS: { readonly [type: string]: CredentialsType } = {
@@ -169,7 +169,7 @@ function processMessage(process: JsonObject) {
     cwd: text(process.cwd),
     oneShot: process.one_shot === true,
     log: process.log === true,
-    stopSignal: number(process.stop_signal),
+    stopSignal: numberOrZero(process.stop_signal),
     stopTimeout: duration(process.stop_timeout),
     env: environment(process.env),
     username: text(process.username),
@@ -188,7 +188,7 @@ function networkMessage(network: JsonObject) {
       ? { heartbeatWindow: duration(sessions.heartbeat_window as Json) }
       : undefined,
     trafficTunnelEndpoints: objects(network.traffic_tunnel_endpoints).map((one) => ({
-      port: number(one.port),
+      port: numberOrZero(one.port),
       connectionTimeout: duration(one.connection_timeout),
     })),
   };

@@ -12,14 +12,14 @@ import { createHash, randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { escapedLine, hasHidden } from "../../base/escape.ts";
 import { Conditions } from "./data_filter.ts";
-import { noteOrigin, type Origin, ORIGIN_COLUMNS, plainText } from "./data_origins.ts";
+import { type DataOrigin, noteOrigin, ORIGIN_COLUMNS, plainText } from "./data_origins.ts";
 import { ANNOTATION_COLUMNS, type AnnotationRow, Datasets, sorted } from "./datasets.ts";
 import type { Label, LabelBox } from "../../cloud_client/dataset.ts";
 import type { StoredFile } from "../store/files.ts";
 import { places, type Sql, type SqlValue } from "../store/store.ts";
 
 export interface BinaryUpload {
-  readonly origin: Origin;
+  readonly origin: DataOrigin;
   /** The capture time; `undefined` if it is unknown. */
   readonly capturedUs?: number;
   readonly receivedUs?: number;
@@ -33,7 +33,7 @@ export interface BinaryUpload {
   readonly classifications: readonly Label[];
 }
 
-export interface BinaryItem extends Origin {
+export interface BinaryItem extends DataOrigin {
   readonly id: string;
   readonly capturedUs: number;
   readonly receivedUs: number;
@@ -48,7 +48,7 @@ export interface BinaryItem extends Origin {
   readonly datasetIds: readonly string[];
 }
 
-export interface Page {
+export interface BinaryPage {
   readonly limit: number;
   readonly order: "newest first" | "oldest first";
   /** Items that follow, in this order, the item that this position names. */
@@ -104,7 +104,7 @@ export class BinaryData {
     return id;
   }
 
-  async page(found: Conditions, { limit, order, last }: Page): Promise<BinaryItem[]> {
+  async page(found: Conditions, { limit, order, last }: BinaryPage): Promise<BinaryItem[]> {
     const newest = order === "newest first";
     if (last !== "") {
       found.only(`(d.captured_us, d.id) ${newest ? "<" : ">"} (?, ?)`, ...placeIn(last));
@@ -256,7 +256,7 @@ export class BinaryData {
 
   async #items(found: Conditions, rest = "", ...values: SqlValue[]): Promise<BinaryItem[]> {
     const rows = await this.sql.query<
-      Origin & Omit<BinaryItem, "tags" | "boxes" | "classifications" | "datasetIds">
+      DataOrigin & Omit<BinaryItem, "tags" | "boxes" | "classifications" | "datasetIds">
     >(
       `SELECT d.id, d.captured_us AS "capturedUs", d.received_us AS "receivedUs", d.file_name AS "fileName",
          d.file_ext AS "fileExt", d.mime_type AS "mimeType", d.sha256, d.bytes, ${ORIGIN_COLUMNS}

@@ -17,7 +17,7 @@ const CONTENT_BYTES_MAX = 30 * 1024 * 1024;
 export const WANTED = `wanted at most ${CONTENT_BYTES_MAX}: ask without the contents, or for the URL of each`;
 
 /** How many of the items, from the first on, fit into one answer with their contents. */
-export function fitting(items: readonly BinaryItem[]): number {
+export function fittingItems(items: readonly BinaryItem[]): number {
   let bytes = 0;
   const over = items.findIndex((item) => (bytes += item.bytes) > CONTENT_BYTES_MAX);
   return over < 0 ? items.length : over;

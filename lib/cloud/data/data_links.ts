@@ -9,7 +9,7 @@ import type { Peer } from "../../wire/service.ts";
 import type { CloudContext } from "../context.ts";
 import { BinaryData } from "./binary_data.ts";
 import { isSameText, storedAnswer } from "../packages/downloads.ts";
-import { fileNameOf } from "../../cloud_client/dataset.ts";
+import { imageFileName } from "../../cloud_client/dataset.ts";
 
 const PATH = "/data/v1/files";
 const MINUTES = { usual: 15, max: 7 * 24 * 60 };
@@ -46,7 +46,7 @@ export class DataLinks {
     }
     try {
       const [item] = await new BinaryData(this.cloud.store).get([id]);
-      const name = fileNameOf(item.id, item.fileName, item.fileExt, item.mimeType);
+      const name = imageFileName(item.id, item.fileName, item.fileExt, item.mimeType);
       const content = { ...item, contentType: item.mimeType, cache: "private", name };
       return storedAnswer(request, this.cloud.files, content, [
         // Keeps a browser from running an upload in the name of this site.

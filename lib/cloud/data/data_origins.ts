@@ -27,7 +27,7 @@ import {
 import type { Part } from "../fleet/fleet.ts";
 import type { Sql } from "../store/store.ts";
 
-export interface Origin {
+export interface DataOrigin {
   readonly organizationId: string;
   readonly locationId: string;
   readonly machineId: string;
@@ -66,7 +66,7 @@ export type Source = Pick<
 >;
 
 /** The source that a part's upload names. */
-export function originOf(part: Source, metadata: UploadMetadata): Origin {
+export function dataOriginOf(part: Source, metadata: UploadMetadata): DataOrigin {
   const parameters = inOrder(
     Object.fromEntries(Object.entries(metadata.methodParameters).map(([name, any]) => [name, unpacked(any)])),
   );
@@ -85,7 +85,7 @@ export function originOf(part: Source, metadata: UploadMetadata): Origin {
 }
 
 /** Stores a source. Returns its id. */
-export async function noteOrigin(sql: Sql, origin: Origin): Promise<string> {
+export async function noteOrigin(sql: Sql, origin: DataOrigin): Promise<string> {
   const values = [
     origin.organizationId,
     origin.locationId,
@@ -111,7 +111,7 @@ export async function noteOrigin(sql: Sql, origin: Origin): Promise<string> {
 }
 
 /** A source in the form of captured data messages. */
-export function captureMetadata(origin: Origin): MessageInitShape<typeof CaptureMetadataSchema> {
+export function captureMetadata(origin: DataOrigin): MessageInitShape<typeof CaptureMetadataSchema> {
   return {
     organizationId: origin.organizationId,
     locationId: origin.locationId,

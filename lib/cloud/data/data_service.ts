@@ -10,7 +10,7 @@ import { toTimestamp } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
 import { create, toJson } from "../../wire/proto.ts";
 import { type CallContext, type ServiceImpl } from "../../wire/service.ts";
-import { binaryMessage, fitting, WANTED } from "./binary_message.ts";
+import { binaryMessage, fittingItems, WANTED } from "./binary_message.ts";
 import { sequenceHandlers } from "./sequence_service.ts";
 import { pageOf, tabularHandlers } from "./tabular_service.ts";
 import { actorOf, type CloudContext } from "../context.ts";
@@ -53,7 +53,7 @@ function findHandlers(cloud: CloudContext, links: DataLinks) {
       }
       const items = await binary.page(found, pageOf(dataRequest));
       // The next page starts with the contents that do not fit into this answer.
-      const page = includeBinary ? items.slice(0, Math.max(1, fitting(items))) : items;
+      const page = includeBinary ? items.slice(0, Math.max(1, fittingItems(items))) : items;
       const data = await Promise.all(page.map((item) => binaryMessage(files, item, includeBinary)));
       const totalSizeBytes = BigInt(page.reduce((sum, { bytes }) => sum + bytes, 0));
       const last = page.at(-1);
@@ -61,7 +61,7 @@ function findHandlers(cloud: CloudContext, links: DataLinks) {
     },
     async binaryDataByIDs({ binaryDataIds, binaryIds, includeBinary }) {
       const items = await binary.get(idsOf(binaryDataIds, binaryIds));
-      if (includeBinary && fitting(items) < items.length) {
+      if (includeBinary && fittingItems(items) < items.length) {
         const bytes = items.reduce((sum, one) => sum + one.bytes, 0);
         const found = `the contents of ${items.length} items have ${bytes} bytes`;
         throw new SvcError("resource_exhausted", `${found}, ${WANTED}`);

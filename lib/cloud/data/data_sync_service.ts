@@ -19,13 +19,13 @@ import type { ServiceImpl } from "../../wire/service.ts";
 import type { CloudContext } from "../context.ts";
 import { BinaryData, type BinaryUpload, checkedLabels } from "./binary_data.ts";
 import { keptMicros, toMicros } from "./data_filter.ts";
-import { originOf, plainText, type Source } from "./data_origins.ts";
-import { type Reading, TabularData } from "./tabular_data.ts";
+import { dataOriginOf, plainText, type Source } from "./data_origins.ts";
+import { TabularData, type TabularReading } from "./tabular_data.ts";
 import { Datasets } from "./datasets.ts";
 import type { Label } from "../../cloud_client/dataset.ts";
 import { keepFile } from "../store/file_refs.ts";
 import { Fleet, type Part } from "../fleet/fleet.ts";
-import { extensionOf, mimeTypeOf } from "../../cloud_client/mime_types.ts";
+import { extensionOf, mimeTypeOfExtension } from "../../cloud_client/mime_types.ts";
 
 /** Limit of one file. */
 const FILE_BYTES_MAX = 4 * 1024 ** 3;
@@ -120,12 +120,12 @@ async function addReadings(
   }
   await usage.take(part.organizationId, "readingsPerOrganization", contents.length);
   const nowMs = clock.nowMs();
-  const readings = contents.map(({ data, metadata: sensor }): Reading => {
+  const readings = contents.map(({ data, metadata: sensor }): TabularReading => {
     const capturedUs = capturedAt(sensor) ?? toMicros(nowMs);
     const receivedUs = sensor?.timeReceived ? keptMicros("time_received", sensor.timeReceived) : capturedUs;
     return { capturedUs, receivedUs, payload: data.case === "struct" ? data.value : {} };
   });
-  const origin = originOf(part, metadata);
+  const origin = dataOriginOf(part, metadata);
   const tags = checkedLabels("tag", metadata.tags, 0);
   return await store.transaction((sql) => new TabularData(sql).add(origin, readings, tags, nowMs));
 }
@@ -156,12 +156,12 @@ function uploadOf(part: Source, metadata: UploadMetadata, sensor?: SensorMetadat
   const fileExt = extension(metadata.fileExtension) || /\.[A-Za-z0-9]{1,20}$/.exec(fileName)?.[0] ||
     extensionOf(given);
   return {
-    origin: originOf(part, metadata),
+    origin: dataOriginOf(part, metadata),
     capturedUs,
     receivedUs: sensor?.timeReceived && keptMicros("time_received", sensor.timeReceived),
     fileName: plainText("file_name", fileName),
     fileExt,
-    mimeType: plainText("mime_type", given || mimeTypeOf(fileExt)),
+    mimeType: plainText("mime_type", given || mimeTypeOfExtension(fileExt)),
     tags: checkedLabels("tag", metadata.tags, 0),
     datasetIds: checkedLabels("dataset_id", metadata.datasetIds, 0),
     boxes: (sensor?.annotations?.bboxes ?? []).map(boxOf),

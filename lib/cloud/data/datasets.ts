@@ -8,7 +8,7 @@
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { checkedName } from "../fleet/names.ts";
-import { type DatasetImage, fileNameOf, type Label, type LabelBox } from "../../cloud_client/dataset.ts";
+import { type DatasetImage, imageFileName, type Label, type LabelBox } from "../../cloud_client/dataset.ts";
 import { places, type Sql } from "../store/store.ts";
 
 /** The members of a dataset; `sequences.ts` has datasets of sequences. */
@@ -34,7 +34,7 @@ export interface AnnotationRow {
   readonly yMax: number | null;
 }
 
-export const COLUMNS =
+export const DATASET_COLUMNS =
   `SELECT id, organization_id AS "organizationId", name, type, created_ms AS "createdMs" FROM datasets`;
 export const ANNOTATION_COLUMNS = `a.id, a.data_id AS "dataId", a.label, a.confidence,
   a.x_min AS "xMin", a.y_min AS "yMin", a.x_max AS "xMax", a.y_max AS "yMax"`;
@@ -45,18 +45,22 @@ export class Datasets {
   list(organizationId: string, type?: DatasetType): Promise<Dataset[]> {
     const only = type ? [type] : ["images", "sequences"];
     const where = `organization_id = ? AND type IN (${places(only)})`;
-    return this.sql.query(`${COLUMNS} WHERE ${where} ORDER BY name`, organizationId, ...only);
+    return this.sql.query(`${DATASET_COLUMNS} WHERE ${where} ORDER BY name`, organizationId, ...only);
   }
 
   /** The datasets of several organizations, up to a limit. */
   listOf(organizationIds: readonly string[], limit: number): Promise<Dataset[]> {
     if (organizationIds.length === 0) return Promise.resolve([]);
     const where = `organization_id IN (${places(organizationIds)})`;
-    return this.sql.query(`${COLUMNS} WHERE ${where} ORDER BY name, id LIMIT ?`, ...organizationIds, limit);
+    return this.sql.query(
+      `${DATASET_COLUMNS} WHERE ${where} ORDER BY name, id LIMIT ?`,
+      ...organizationIds,
+      limit,
+    );
   }
 
   async get(id: string): Promise<Dataset> {
-    const [row] = await this.sql.query<Dataset>(`${COLUMNS} WHERE id = ?`, id);
+    const [row] = await this.sql.query<Dataset>(`${DATASET_COLUMNS} WHERE id = ?`, id);
     if (!row) throw new SvcError("not_found", `there is no dataset "${id}"`);
     return row;
   }
@@ -168,7 +172,7 @@ export class Datasets {
     const annotationsOf = Map.groupBy(annotations, ({ dataId }) => dataId);
     return rows.map(({ capturedUs, fileExt, ...row }) => ({
       ...row,
-      fileName: fileNameOf(row.id, row.fileName, fileExt, row.mimeType),
+      fileName: imageFileName(row.id, row.fileName, fileExt, row.mimeType),
       tags: (tagsOf.get(row.id) ?? []).map(({ tag }) => tag),
       ...sorted(annotationsOf.get(row.id) ?? []),
       capturedMs: capturedUs / 1000,

@@ -9,19 +9,19 @@ import { createHash } from "node:crypto";
 import { SensorDataSchema } from "../../../proto/gen/datasync_pb.ts";
 import { SvcError } from "../../base/error.ts";
 import { create, fromBinary, type JsonObject, toBinary } from "../../wire/proto.ts";
-import { type Page, placeIn, placeOf } from "./binary_data.ts";
+import { type BinaryPage, placeIn, placeOf } from "./binary_data.ts";
 import { Conditions, onlyType, toMicros } from "./data_filter.ts";
-import { inOrder, noteOrigin, type Origin, ORIGIN_COLUMNS } from "./data_origins.ts";
+import { type DataOrigin, inOrder, noteOrigin, ORIGIN_COLUMNS } from "./data_origins.ts";
 import type { Sql } from "../store/store.ts";
 
 /** One reading; times in microseconds. */
-export interface Reading {
+export interface TabularReading {
   readonly capturedUs: number;
   readonly receivedUs: number;
   readonly payload: JsonObject;
 }
 
-export interface StoredReading extends Reading, Origin {
+export interface StoredReading extends TabularReading, DataOrigin {
   /** Its rank among those with the same time. */
   readonly id: string;
   readonly storedMs: number;
@@ -71,8 +71,8 @@ export class TabularData {
 
   /** Stores readings. Returns the id of their source. Throws `invalid_argument` for one that is too large. */
   async add(
-    origin: Origin,
-    readings: readonly Reading[],
+    origin: DataOrigin,
+    readings: readonly TabularReading[],
     tags: readonly string[],
     nowMs: number,
   ): Promise<string> {
@@ -99,7 +99,7 @@ export class TabularData {
   }
 
   /** The readings of a page: as many as it may have and as fit into one answer; at least one. */
-  async page(found: Conditions, page: Page): Promise<ReadingPage> {
+  async page(found: Conditions, page: BinaryPage): Promise<ReadingPage> {
     return await this.#read(await this.#keys(found, page));
   }
 
@@ -141,7 +141,7 @@ export class TabularData {
   }
 
   /** A page of one method's readings. Queries its sources one by one: each has its readings in order of time. */
-  async #ofMethod(query: ReadingQuery, page: Page): Promise<ReadingPage> {
+  async #ofMethod(query: ReadingQuery, page: BinaryPage): Promise<ReadingPage> {
     const { partId, resourceName, resourceSubtype, methodName, parameters, fromMs, untilMs } = query;
     const origins = onlyType(new Conditions(), resourceSubtype)
       .only("o.part_id = ?", partId)
@@ -164,7 +164,7 @@ export class TabularData {
     return await this.#read(keys.slice(0, page.limit));
   }
 
-  async #keys(found: Conditions, { limit, order, last }: Page): Promise<Key[]> {
+  async #keys(found: Conditions, { limit, order, last }: BinaryPage): Promise<Key[]> {
     const newest = order === "newest first";
     if (last !== "") {
       const [capturedUs, id] = placeIn(last);

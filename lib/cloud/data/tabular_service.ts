@@ -15,7 +15,7 @@ import type { JsonObject } from "../../base/schema/schema.ts";
 import { create, type MessageInitShape } from "../../wire/proto.ts";
 import type { ServiceImpl } from "../../wire/service.ts";
 import { actorOf, type CloudContext } from "../context.ts";
-import type { Page } from "./binary_data.ts";
+import type { BinaryPage } from "./binary_data.ts";
 import { tabularConditions, toMicros } from "./data_filter.ts";
 import { captureMetadata } from "./data_origins.ts";
 import { type ReadingQuery, TabularData } from "./tabular_data.ts";
@@ -26,7 +26,7 @@ const DAY_MS = 24 * 3600 * 1000;
 const REMOVE_AT_ONCE = 5_000;
 
 /** The requested page, newest first by default. */
-export function pageOf(request: DataRequest | undefined): Page {
+export function pageOf(request: DataRequest | undefined): BinaryPage {
   return {
     limit: Math.min(Number(request?.limit ?? 0n) || PAGE, PAGE_MAX),
     order: request?.sortOrder === Order.ASCENDING ? "oldest first" : "newest first",

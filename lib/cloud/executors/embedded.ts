@@ -14,7 +14,7 @@ import { USUAL_HOLDOUT_PERCENT } from "../../learn/learning.ts";
 import { type Example, type TrainedModel, type TrainingTask, trainInWorker } from "../../learn/trainer.ts";
 import { type ContentOptions, ContentProcess } from "../sandbox/content_process.ts";
 import type { DatasetImage } from "../../cloud_client/dataset.ts";
-import { type Executor, progressLine, type Work } from "./executor.ts";
+import { epochLine, type Executor, type Work } from "./executor.ts";
 import { labelsOf, type ModelKind } from "../../cloud_client/training_request.ts";
 
 /** The class of images without any of the labels; the last one. */
@@ -53,7 +53,7 @@ export class EmbeddedExecutor implements Executor {
     const how = `${holdoutPercent} % of them held back to measure, from seed ${seed}`;
     log("info", `learning ${labels.join(", ")} from ${examples.length} images, ${how}`);
     const model = await trainInWorker(task, examples, {
-      onProgress: (progress) => log("info", progressLine(progress)),
+      onProgress: (progress) => log("info", epochLine(progress)),
       signal,
     });
     const measured = Object.entries(model.metrics).map(([name, value]) =>

@@ -26,7 +26,7 @@ export interface JobScript {
 }
 
 /** The task of a job. */
-export interface Task {
+export interface JobTask {
   readonly id: string;
   readonly datasetId: string;
   readonly modelName: string;
@@ -43,7 +43,7 @@ export interface Task {
 export type LogLevel = "info" | "warn" | "error";
 
 export interface Work {
-  readonly job: Task;
+  readonly job: JobTask;
   readonly images: readonly DatasetImage[];
   /** The job's own folder, empty except for an empty folder `output`; removed at its end. */
   readonly folder: string;
@@ -56,7 +56,7 @@ export interface Work {
 }
 
 /** An environment for custom scripts. */
-export interface Environment {
+export interface ScriptEnvironment {
   /** `python:3.11` */
   readonly key: string;
   readonly uri: string;
@@ -68,7 +68,7 @@ export interface Executor {
   /** How many jobs it runs at once. */
   readonly capacity: number;
   /** Environments for custom scripts; the first one is the default. */
-  readonly environments: readonly Environment[];
+  readonly environments: readonly ScriptEnvironment[];
   /** Allowed prefixes of the names of organizations' images, each ending with `/`; none if it runs no images. */
   readonly images?: readonly string[];
   /** Whether its scripts can call the control plane, and so get a key. */
@@ -91,7 +91,7 @@ export interface Executors {
 }
 
 /** `epoch 12/60 loss 0.41 validation 0.44 mAP 0.71`: the log line of an epoch, in every job. */
-export function progressLine(progress: {
+export function epochLine(progress: {
   readonly epoch: number;
   readonly epochs: number;
   readonly loss: number;

@@ -13,12 +13,12 @@ import type { Clock } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../../wire/port/routes.ts";
-import type { Environment, Executor, JobScript, Work } from "./executor.ts";
+import type { Executor, JobScript, ScriptEnvironment, Work } from "./executor.ts";
 import { datasetLine } from "../../cloud_client/dataset.ts";
 import type { Cluster, ClusterState } from "./kubernetes.ts";
 import { isAllowedImage } from "../training/containers.ts";
 import { PACKAGE_BYTES_MAX } from "../packages/packages.ts";
-import type { Limits } from "../sandbox/sandbox_usage.ts";
+import type { UsageLimits } from "../sandbox/sandbox_usage.ts";
 import { POD_FOLDER, POD_PROGRAM } from "./pod_program.ts";
 
 const PATH = "/training/v1";
@@ -38,12 +38,12 @@ interface Options {
   /** The address at which pods reach this very control plane. */
   readonly url: string;
   /** The first one is the default. */
-  readonly environments: readonly Environment[];
+  readonly environments: readonly ScriptEnvironment[];
   /** Allowed prefixes of the names of organizations' images; absent, none. */
   readonly images?: readonly string[];
   readonly capacity: number;
   /** Limits of each pod. */
-  readonly limits: Pick<Limits, "memoryBytes" | "folderBytes">;
+  readonly limits: Pick<UsageLimits, "memoryBytes" | "folderBytes">;
   readonly clock: Clock;
 }
 
@@ -58,7 +58,7 @@ export class KubernetesExecutor implements Executor {
     return this.options.capacity;
   }
 
-  get environments(): readonly Environment[] {
+  get environments(): readonly ScriptEnvironment[] {
     return this.options.environments;
   }
 

@@ -16,10 +16,10 @@ import { type Clock, deadline } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import { endProcess, type Exit, type ProcessCommand, type SpawnHost } from "../../base/process.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
-import type { Environment, Executor, Work } from "./executor.ts";
+import type { Executor, ScriptEnvironment, Work } from "./executor.ts";
 import { datasetLine } from "../../cloud_client/dataset.ts";
-import type { Cell, Program, Sandbox } from "../sandbox/sandbox.ts";
-import type { Limits } from "../sandbox/sandbox_usage.ts";
+import type { Cell, Sandbox, SandboxedProgram } from "../sandbox/sandbox.ts";
+import type { UsageLimits } from "../sandbox/sandbox_usage.ts";
 
 /** Optional programs. */
 const PYTHONS = [
@@ -68,15 +68,15 @@ interface Options {
   readonly sandbox: Sandbox;
   /** Applies in the sandbox; without one scripts can always use it. */
   readonly network: boolean;
-  readonly limits: Limits;
+  readonly limits: UsageLimits;
 }
 
 /** A Python, and its folders. */
-interface Python extends Environment {
+interface Python extends ScriptEnvironment {
   readonly prefixes: readonly string[];
 }
 
-export const SCRIPT_LIMITS: Limits = {
+export const SCRIPT_LIMITS: UsageLimits = {
   memoryBytes: 4096 * 1024 ** 2,
   cpuSeconds: 24 * 3600,
   processes: 512,
@@ -106,7 +106,7 @@ export class ScriptExecutor implements Executor {
     return found.size > 0 ? new ScriptExecutor([...found.values()], host, clock, options) : undefined;
   }
 
-  get environments(): readonly Environment[] {
+  get environments(): readonly ScriptEnvironment[] {
     return this.pythons;
   }
 
@@ -158,7 +158,11 @@ export class ScriptExecutor implements Executor {
   }
 
   /** Makes the virtual environment with the script in it; returns the command of its Python. */
-  async #prepare(work: Work, cell: Cell, { python: { uri }, inside, source }: Setting): Promise<Program> {
+  async #prepare(
+    work: Work,
+    cell: Cell,
+    { python: { uri }, inside, source }: Setting,
+  ): Promise<SandboxedProgram> {
     const { log } = work;
     const place = join(inside, "environment");
     const windows = this.host.platform().os === "windows";
@@ -217,7 +221,7 @@ export class ScriptExecutor implements Executor {
   async #execute(
     { signal, log }: Pick<Work, "signal" | "log">,
     cell: Cell,
-    program: Program,
+    program: SandboxedProgram,
   ): Promise<{ exit: Exit; last: string[] }> {
     signal.throwIfAborted();
     const process = this.host.spawn(cell.command(program));

@@ -25,7 +25,7 @@ import { Fleet } from "./fleet.ts";
 import { Fragments } from "../config/fragments.ts";
 import type { LogStore } from "../logs/logs.ts";
 import { PartConfigs } from "../config/part_config.ts";
-import { type Program, releaseFileName, Releases } from "../packages/releases.ts";
+import { type ReleasedProgram, releaseFileName, Releases } from "../packages/releases.ts";
 import { places, type Sql, type Store } from "../store/store.ts";
 
 /** The last report of an agent. Unknown versions are empty, as are uptimes of programs that do not run. */
@@ -65,7 +65,7 @@ export function agentHandlers(cloud: CloudContext, downloads: Downloads, logs: L
       const resolved = await new Fragments(store).resolve(config, part.organizationId);
       const agent = section(resolved.config.agent) ?? {};
       const problems: string[] = [];
-      const update = async (name: Program) => {
+      const update = async (name: ReleasedProgram) => {
         try {
           return await updateInfo(store, downloads, name, versionOf(agent, name), report.platform, peer);
         } catch (error) {
@@ -106,7 +106,7 @@ export async function agentReports(
 async function updateInfo(
   store: Store,
   downloads: Downloads,
-  name: Program,
+  name: ReleasedProgram,
   version: string | undefined,
   platform: string,
   peer: Peer,

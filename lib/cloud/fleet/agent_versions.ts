@@ -7,11 +7,11 @@ import { messageOf, SvcError } from "../../base/error.ts";
 import { isObject, type Json, type JsonObject, Place, type Problem } from "../../base/schema/schema.ts";
 import { parseRange } from "../../base/semver.ts";
 import { suggest } from "../../base/schema/suggest.ts";
-import { type Program, PROGRAMS, Releases } from "../packages/releases.ts";
+import { PROGRAMS, type ReleasedProgram, Releases } from "../packages/releases.ts";
 import type { Sql } from "../store/store.ts";
 
 /** The configuration's names of a program. */
-const CHOSEN_BY: { readonly [P in Program]: readonly string[] } = {
+const CHOSEN_BY: { readonly [P in ReleasedProgram]: readonly string[] } = {
   "svc-agent": ["agent", "svc-agent", "viam-agent"],
   "svc-server": ["svc-server", "viam-server"],
 };
@@ -21,7 +21,7 @@ const URLS = ["http:", "https:", "file:"];
 const WANTED = '"stable", "dev", a version such as 1.2.3, or an http, https or file URL';
 
 /** The selected version; `undefined` if the configuration selects none. Throws unless it is a text. */
-export function versionOf(agent: JsonObject, name: Program): string | undefined {
+export function versionOf(agent: JsonObject, name: ReleasedProgram): string | undefined {
   const { key, version } = chosenIn(agent, name) ?? {};
   if (version === undefined || typeof version === "string") return version?.trim() || undefined;
   const found = JSON.stringify(version);
@@ -57,7 +57,13 @@ export async function versionProblems(sql: Sql, config: Json, platform: string):
   return problems;
 }
 
-async function check(sql: Sql, platform: string, name: Program, chosen: Json, at: Place): Promise<void> {
+async function check(
+  sql: Sql,
+  platform: string,
+  name: ReleasedProgram,
+  chosen: Json,
+  at: Place,
+): Promise<void> {
   const version = typeof chosen === "string" ? chosen.trim() : undefined;
   if (version === undefined) return void at.wanted(WANTED, chosen);
   if (version === "" || WORDS.includes(version) || isUrl(version)) return;
@@ -73,7 +79,7 @@ async function check(sql: Sql, platform: string, name: Program, chosen: Json, at
   at.error(`${there}; publish it first: svc-cloud release publish`);
 }
 
-function chosenIn(agent: JsonObject, name: Program): { key: string; version: Json } | undefined {
+function chosenIn(agent: JsonObject, name: ReleasedProgram): { key: string; version: Json } | undefined {
   const chosen = isObject(agent.version_control) ? agent.version_control as JsonObject : {};
   const key = CHOSEN_BY[name].find((one) => chosen[one] !== undefined && chosen[one] !== null);
   return key === undefined ? undefined : { key, version: chosen[key] };

@@ -29,7 +29,7 @@ export interface Location extends Named {
   readonly machines: number;
 }
 
-export interface Machine extends Named {
+export interface FleetMachine extends Named {
   readonly locationId: string;
   /** The last sighting of one of its parts. */
   readonly seenMs: number | null;
@@ -185,18 +185,18 @@ export class Fleet {
 
   // Machines.
 
-  machines(locationId: string): Promise<Machine[]> {
+  machines(locationId: string): Promise<FleetMachine[]> {
     return this.sql.query(`${MACHINES} WHERE m.location_id = ? ORDER BY m.name`, locationId);
   }
 
-  machinesOfOrganization(organizationId: string): Promise<Machine[]> {
+  machinesOfOrganization(organizationId: string): Promise<FleetMachine[]> {
     return this.sql.query(
       `${MACHINES} JOIN locations l ON l.id = m.location_id WHERE l.organization_id = ? ORDER BY m.name, m.id`,
       organizationId,
     );
   }
 
-  machine(id: string): Promise<Machine> {
+  machine(id: string): Promise<FleetMachine> {
     return this.#one(`${MACHINES} WHERE m.id = ?`, "machine", id);
   }
 

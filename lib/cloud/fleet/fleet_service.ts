@@ -17,7 +17,7 @@ import type { CallContext, ServiceImpl } from "../../wire/service.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import { Fragments } from "../config/fragments.ts";
 import { Shares } from "./sharing.ts";
-import { Fleet, type Machine, type Organization, type Part } from "./fleet.ts";
+import { Fleet, type FleetMachine, type Organization, type Part } from "./fleet.ts";
 import { Keys } from "../access/keys.ts";
 import { Packages } from "../packages/packages.ts";
 import type { Online } from "./presence.ts";
@@ -136,7 +136,7 @@ function machineHandlers(cloud: CloudContext) {
   const fleet = new Fleet(store);
   const robotMessage = async (id: string) =>
     (await machineMessages(cloud, fleet, [await fleet.machine(id)]))[0];
-  const robotMessages = (machines: readonly Machine[]) => machineMessages(cloud, fleet, machines);
+  const robotMessages = (machines: readonly FleetMachine[]) => machineMessages(cloud, fleet, machines);
   return {
     async listRobots({ locationId }) {
       return { robots: await robotMessages(await fleet.machines(locationId)) };
@@ -240,7 +240,7 @@ function machinePartHandlers(cloud: CloudContext) {
 async function machineMessages(
   cloud: CloudContext,
   fleet: Fleet,
-  machines: readonly Machine[],
+  machines: readonly FleetMachine[],
 ): Promise<MessageInitShape<typeof RobotSchema>[]> {
   const parts = await fleet.partsIn([...new Set(machines.map(({ locationId }) => locationId))]);
   const ofMachine = Map.groupBy(parts, ({ machineId }) => machineId);

@@ -14,7 +14,7 @@ import { Fleet } from "./fleet.ts";
 import type { ConfigMessages } from "./robot_service.ts";
 
 /** The kinds of news. */
-export interface PartChange {
+export interface PartNews {
   readonly config: boolean;
   readonly restart: boolean;
 }
@@ -46,7 +46,7 @@ export class PartChanges {
   /**
    * First an empty change, which says that all later ones will be announced; then each change until `signal` aborts.
    */
-  async *follow(partId: string, signal: AbortSignal): AsyncGenerator<PartChange> {
+  async *follow(partId: string, signal: AbortSignal): AsyncGenerator<PartNews> {
     await this.#hear();
     const follower = this.#enter(partId);
     const stop = () => follower.waker.wake();

@@ -8,9 +8,9 @@
 import { Buffer } from "node:buffer";
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { type Code, messageOf, SvcError } from "../../base/error.ts";
-import type { Fields } from "../../wire/http2/hpack.ts";
+import type { HeaderFields } from "../../wire/http2/hpack.ts";
 import { contentAnswer } from "../../wire/port/content.ts";
-import { field } from "../../wire/port/exchange.ts";
+import { fieldValue } from "../../wire/port/exchange.ts";
 import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../../wire/port/routes.ts";
 import type { Peer } from "../../wire/service.ts";
 import type { CloudContext } from "../context.ts";
@@ -18,10 +18,10 @@ import type { FileStore } from "../store/files.ts";
 import { Crc32c } from "../../cloud_client/crc32c.ts";
 import { type Item, type Package, Packages } from "./packages.ts";
 import { ReleaseKeys } from "./release_keys.ts";
-import { type Release, releaseFileName, Releases } from "./releases.ts";
+import { type PublishedRelease, releaseFileName, Releases } from "./releases.ts";
 
 /** The owner of the credentials in these header fields. Throws `unauthenticated`. */
-export type Identify = (fields: Fields, peer: Peer) => Promise<string>;
+export type Identify = (fields: HeaderFields, peer: Peer) => Promise<string>;
 
 /** What is handed out, whole. */
 interface StoredContent {
@@ -79,7 +79,7 @@ export class Downloads {
     return `${this.cloud.addresses.linkFor(peer)}${PACKAGE_PATH}/${one.id}/${archiveName(one)}?${query}`;
   }
 
-  releaseUrl(one: Release, peer: Peer): string {
+  releaseUrl(one: PublishedRelease, peer: Peer): string {
     const platform = one.platform.replace("/", "-");
     return `${this.cloud.addresses.linkFor(peer)}${RELEASE_PATH}/${one.name}/${one.version}/${platform}/${
       releaseFileName(one)
@@ -112,7 +112,7 @@ export class Downloads {
       return this.#signature(signedName, one.version, one.platform, one, one.createdMs);
     }
     // Published machines fetch the whole content at once.
-    const whole = request.method === "GET" && field(request.fields, "range") === undefined;
+    const whole = request.method === "GET" && fieldValue(request.fields, "range") === undefined;
     const checksum = whole ? await this.#checksum(one.sha256) : undefined;
     return storedAnswer(
       request,
@@ -209,7 +209,7 @@ export function storedAnswer(
   request: RouteRequest,
   files: FileStore,
   { sha256, bytes, contentType, cache, name }: StoredContent,
-  more: Fields,
+  more: HeaderFields,
 ): RouteAnswer {
   return contentAnswer(request, {
     etag: `"${sha256}"`,

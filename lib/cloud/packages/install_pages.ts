@@ -7,7 +7,7 @@
  */
 
 import { type Code, messageOf, SvcError } from "../../base/error.ts";
-import { field } from "../../wire/port/exchange.ts";
+import { fieldValue } from "../../wire/port/exchange.ts";
 import type { Route, RouteAnswer } from "../../wire/port/routes.ts";
 import { powershellQuoted, shellQuoted } from "../addresses.ts";
 import type { CloudContext } from "../context.ts";
@@ -40,7 +40,7 @@ export function installPages(
           "this needs the API key of the machine, or one that is owner of it",
         );
       }
-      const api_key = { id: entity, key: field(fields, "key") };
+      const api_key = { id: entity, key: fieldValue(fields, "key") };
       const app_address = cloud.addresses.ownFor(peer);
       return page(200, "application/json", JSON.stringify({ cloud: { app_address, id, api_key } }));
     } catch (error) {

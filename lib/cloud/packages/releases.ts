@@ -12,20 +12,20 @@ import { chooseVersion } from "./packages.ts";
 import type { Sql } from "../store/store.ts";
 
 export const PROGRAMS = ["svc-agent", "svc-server"] as const;
-export type Program = typeof PROGRAMS[number];
+export type ReleasedProgram = typeof PROGRAMS[number];
 
 export const RELEASE_PLATFORMS = ["linux/amd64", "linux/arm64", "windows/amd64"] as const;
 
 /** `none`: the release is found by its version only. */
 export const CHANNELS = ["stable", "dev", "none"] as const;
-export type Channel = typeof CHANNELS[number];
+export type ReleaseChannel = typeof CHANNELS[number];
 
-export interface Release {
+export interface PublishedRelease {
   readonly id: string;
-  readonly name: Program;
+  readonly name: ReleasedProgram;
   readonly version: string;
   readonly platform: string;
-  readonly channel: Channel;
+  readonly channel: ReleaseChannel;
   readonly sha256: string;
   readonly bytes: number;
   readonly createdMs: number;
@@ -44,7 +44,7 @@ export class Releases {
 
   /** Throws `already_exists` if the version exists for this platform, `invalid_argument` for impossible values. */
   async add(
-    { name, version, platform, channel, file }: Pick<Release, "version" | "platform"> & {
+    { name, version, platform, channel, file }: Pick<PublishedRelease, "version" | "platform"> & {
       readonly name: string;
       readonly channel: string;
       readonly file: StoredFile;
@@ -78,8 +78,8 @@ export class Releases {
   }
 
   /** By name and version, oldest version first. */
-  async list(): Promise<Release[]> {
-    const all = await this.sql.query<Release>(`${RELEASES} ORDER BY name, platform, created_ms`);
+  async list(): Promise<PublishedRelease[]> {
+    const all = await this.sql.query<PublishedRelease>(`${RELEASES} ORDER BY name, platform, created_ms`);
     return all.sort((a, b) => {
       if (a.name !== b.name) return a.name < b.name ? -1 : 1;
       const [one, other] = [parseVersion(a.version), parseVersion(b.version)];
@@ -92,8 +92,8 @@ export class Releases {
    * everything in `stable`. Throws `not_found`.
    * everything that `stable` has. Throws `not_found`.
    */
-  async find(name: string, version: string, platform: string): Promise<Release> {
-    const all = await this.sql.query<Release>(
+  async find(name: string, version: string, platform: string): Promise<PublishedRelease> {
+    const all = await this.sql.query<PublishedRelease>(
       `${RELEASES} WHERE name = ? AND platform = ? ORDER BY created_ms, id`,
       name,
       platform,
@@ -144,12 +144,12 @@ export function checkProgram(head: Uint8Array, platform: string, name: string): 
 }
 
 /** Its file name on the device: `svc-server-v1.2.3-linux-amd64`. */
-export function releaseFileName({ name, version, platform }: Release): string {
+export function releaseFileName({ name, version, platform }: PublishedRelease): string {
   const extension = platform.startsWith("windows/") ? ".exe" : "";
   return `${name}-v${version}-${platform.replace("/", "-")}${extension}`;
 }
 
-function choose(all: readonly Release[], wanted: string): Release | undefined {
+function choose(all: readonly PublishedRelease[], wanted: string): PublishedRelease | undefined {
   if (wanted !== "stable" && wanted !== "dev") return chooseVersion(all, wanted.replace(/^v(?=\d)/, ""));
   const inIt = all.filter(({ channel }) => channel === "stable" || (wanted === "dev" && channel === "dev"));
   return chooseVersion(inIt, "dev");

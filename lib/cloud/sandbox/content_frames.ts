@@ -27,7 +27,7 @@ export function headBytes(head: Head): Uint8Array {
 }
 
 /** Reads frames; take the bytes of a head from `body` before the next head. */
-export class FrameReader {
+export class ContentFrameReader {
   readonly body: ByteReader;
 
   constructor(bytes: AsyncIterable<Uint8Array>) {

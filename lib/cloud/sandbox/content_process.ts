@@ -14,10 +14,10 @@ import { type Clock, deadline, race } from "../../base/clock.ts";
 import { type Code, CODES, SvcError } from "../../base/error.ts";
 import type { PipedProcess, PipeHost, ProcessCommand } from "../../base/process.ts";
 import { isObject } from "../../base/schema/schema.ts";
-import { FrameReader, type Head, headBytes } from "./content_frames.ts";
+import { ContentFrameReader, type Head, headBytes } from "./content_frames.ts";
 import { type ContentRequest, TENSORS_BYTES_MAX } from "./content_worker.ts";
-import type { Cell, Program, Sandbox } from "./sandbox.ts";
-import type { Limits } from "./sandbox_usage.ts";
+import type { Cell, Sandbox, SandboxedProgram } from "./sandbox.ts";
+import type { UsageLimits } from "./sandbox_usage.ts";
 
 export interface ContentOptions {
   readonly host: PipeHost & Platform & WriteFiles;
@@ -25,7 +25,9 @@ export interface ContentOptions {
   /** Confines the processes; `NO_SANDBOX` does not. */
   readonly sandbox: Sandbox;
   /** The command that runs `serveContent` in this program; `readable` lists the files that it needs. */
-  readonly program: Pick<Program, "command" | "args" | "env"> & { readonly readable: readonly string[] };
+  readonly program: Pick<SandboxedProgram, "command" | "args" | "env"> & {
+    readonly readable: readonly string[];
+  };
   /** Limits of one process. */
   readonly memoryBytes: number;
 }
@@ -38,7 +40,7 @@ const END_MS = 5_000;
 const LAST_LINES = 3;
 const LINE_CHARS = 200;
 
-const LIMITS: Omit<Limits, "memoryBytes"> = {
+const LIMITS: Omit<UsageLimits, "memoryBytes"> = {
   cpuSeconds: 3600,
   processes: 256,
   openFiles: 256,
@@ -55,7 +57,7 @@ export interface ContentAnswer {
 
 export class ContentProcess {
   readonly #files: WriteFiles;
-  readonly #reader: FrameReader;
+  readonly #reader: ContentFrameReader;
   readonly #last: string[] = [];
   readonly #hearing: Promise<void>;
   readonly #ended: Promise<SvcError>;
@@ -69,7 +71,7 @@ export class ContentProcess {
     { clock, memoryBytes, host }: ContentOptions,
   ) {
     this.#files = host;
-    this.#reader = new FrameReader(process.output);
+    this.#reader = new ContentFrameReader(process.output);
     this.#hearing = this.#hear();
     this.#ended = this.#watch(clock, memoryBytes);
   }

@@ -22,7 +22,7 @@ import type { JsonObject } from "../../base/schema/schema.ts";
 import { type ColorImage, decodeImage } from "../../geometry/image/image.ts";
 import { type OnnxSession, type OnnxTensors, openOnnx } from "../../learn/onnx/session.ts";
 import { fitted } from "../../learn/picture.ts";
-import { FrameReader, type Head, headBytes } from "./content_frames.ts";
+import { ContentFrameReader, type Head, headBytes } from "./content_frames.ts";
 
 /** A request to a content process, followed by its bytes. */
 export type ContentRequest =
@@ -65,7 +65,7 @@ export async function serveContent(
   requests: AsyncIterable<Uint8Array>,
   write: (bytes: Uint8Array) => Promise<void>,
 ): Promise<void> {
-  const reader = new FrameReader(requests);
+  const reader = new ContentFrameReader(requests);
   for (;;) {
     const request = await reader.next(REQUEST_BYTES_MAX) as (ContentRequest & Head) | undefined;
     if (!request) return;
@@ -88,13 +88,13 @@ export async function serveContent(
 
 type Answer = [JsonObject, readonly Uint8Array[]];
 
-async function picture({ body }: FrameReader, { bytes }: Head): Promise<Answer> {
+async function picture({ body }: ContentFrameReader, { bytes }: Head): Promise<Answer> {
   const { width, height, rgb } = fitted(rgbOf(colorImage(await body.take(bytes))));
   return [{ width, height }, [rgb]];
 }
 
 async function inference(
-  { body }: FrameReader,
+  { body }: ContentFrameReader,
   { image, bytes }: ContentRequest & { ask: "inference" },
 ): Promise<Answer> {
   const picture = colorImage(await body.take(image));

@@ -17,7 +17,7 @@ import type { InferenceFacts } from "./content_worker.ts";
 import type { CloudContext } from "../context.ts";
 import { BinaryData, type BinaryItem } from "../data/binary_data.ts";
 import { type Package, Packages } from "../packages/packages.ts";
-import { Turns } from "./turns.ts";
+import { CallerTurns } from "./turns.ts";
 
 export interface InferenceOptions {
   readonly content: ContentOptions;
@@ -32,7 +32,7 @@ const ARCHIVE_BYTES_MAX = 600 * 1024 * 1024;
 
 export function inferenceHandlers(context: CloudContext, options: InferenceOptions | undefined) {
   const { store, files, access } = context;
-  const turns = new Turns(TURNS, context.clock);
+  const turns = new CallerTurns(TURNS, context.clock);
   return {
     async getInference(request, { entity, signal }) {
       if (!options) throw new SvcError("unimplemented", "this control plane runs no models");

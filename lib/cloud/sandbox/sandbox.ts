@@ -22,7 +22,7 @@ import type { Clock } from "../../base/clock.ts";
 import { deadline } from "../../base/clock.ts";
 import { chainOf, messageOf, SvcError } from "../../base/error.ts";
 import type { ProcessCommand, RunningProcess, SpawnHost } from "../../base/process.ts";
-import { type Limits, WatchedFolder, watchUsage } from "./sandbox_usage.ts";
+import { type UsageLimits, WatchedFolder, watchUsage } from "./sandbox_usage.ts";
 
 export interface Sandbox {
   /** For people: `bubblewrap 0.8.0, as users of their own`. */
@@ -42,10 +42,10 @@ export interface CellNeeds {
   readonly readable?: readonly string[];
   /** Allows the network of this computer, its own services included. */
   readonly network?: boolean;
-  readonly limits: Limits;
+  readonly limits: UsageLimits;
 }
 
-export interface Program {
+export interface SandboxedProgram {
   /** A path inside the cell. */
   readonly command: string;
   readonly args?: readonly string[];
@@ -57,7 +57,7 @@ export interface Program {
 
 export interface Cell {
   /** The command that starts a program in the cell. Killing its group ends everything that it has started. */
-  command(program: Program): ProcessCommand;
+  command(program: SandboxedProgram): ProcessCommand;
   /**
    * Watches a started program, and kills it with its descendants if they exceed a limit together. Resolves at its end,
    * with the reason if that was the cause.
@@ -220,7 +220,11 @@ class Bubblewrap implements Sandbox {
     throw new SvcError("resource_exhausted", `${count} sandboxes are in use, which are all there are`);
   }
 
-  #command(needs: CellNeeds, uid: number, { command, args = [], env = {}, cwd }: Program): ProcessCommand {
+  #command(
+    needs: CellNeeds,
+    uid: number,
+    { command, args = [], env = {}, cwd }: SandboxedProgram,
+  ): ProcessCommand {
     const { otherUser, userNamespace } = this.variant;
     const isolate = userNamespace &&
       ["--unshare-user", "--uid", `${uid}`, "--gid", `${uid}`, ...userNamespace];
@@ -276,7 +280,7 @@ class Bubblewrap implements Sandbox {
   }
 }
 
-const TRIAL_LIMITS: Limits = {
+const TRIAL_LIMITS: UsageLimits = {
   memoryBytes: 1024 ** 3,
   cpuSeconds: 10,
   processes: 20,
@@ -300,7 +304,7 @@ const BARE = [
 /** The unchanged file system, for the step that only makes a user namespace. */
 const UNCHANGED = ["--bind", "/", "/", "--dev-bind", "/dev", "/dev", "--bind", "/proc", "/proc"];
 
-function limitWords({ memoryBytes, cpuSeconds, processes, openFiles, fileBytes }: Limits): string[] {
+function limitWords({ memoryBytes, cpuSeconds, processes, openFiles, fileBytes }: UsageLimits): string[] {
   return [
     `--data=${memoryBytes}`,
     `--cpu=${cpuSeconds}`,

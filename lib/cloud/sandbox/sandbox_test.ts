@@ -2,11 +2,11 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { SystemClock } from "../../base/clock.ts";
 import { DenoHost } from "../../base/host_deno.ts";
 import { type Cell, type CellNeeds, NO_SANDBOX, openSandbox, type Sandbox } from "./sandbox.ts";
-import { type Limits, parseStat } from "./sandbox_usage.ts";
+import { parseStat, type UsageLimits } from "./sandbox_usage.ts";
 import { untilGone } from "../../../tests/support/until.ts";
 
 const MIB = 1024 ** 2;
-const LIMITS: Limits = {
+const LIMITS: UsageLimits = {
   memoryBytes: 64 * MIB,
   cpuSeconds: 60,
   processes: 32,

@@ -11,7 +11,7 @@ import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import type { RunningProcess } from "../../base/process.ts";
 
-export interface Limits {
+export interface UsageLimits {
   /** Limits for all programs together, and for each one. */
   readonly memoryBytes: number;
   /** Processor time of all programs. */
@@ -47,7 +47,7 @@ const FILES_AT_ONCE = 64;
  */
 export async function watchUsage(
   process: Pick<RunningProcess, "pid" | "signal" | "exited">,
-  limits: Limits,
+  limits: UsageLimits,
   folder: WatchedFolder | undefined,
   files: ReadFiles,
   clock: Clock,
@@ -79,7 +79,7 @@ export class WatchedFolder {
   private constructor(
     private readonly files: ReadFiles,
     private readonly path: string,
-    private readonly limits: Limits,
+    private readonly limits: UsageLimits,
     private readonly begun: Content,
     private readonly clock: Clock,
   ) {
@@ -87,7 +87,12 @@ export class WatchedFolder {
   }
 
   /** Its present content is not counted. */
-  static async open(files: ReadFiles, path: string, limits: Limits, clock: Clock): Promise<WatchedFolder> {
+  static async open(
+    files: ReadFiles,
+    path: string,
+    limits: UsageLimits,
+    clock: Clock,
+  ): Promise<WatchedFolder> {
     return new WatchedFolder(files, path, limits, await contentOf(files, path, Infinity), clock);
   }
 
@@ -142,7 +147,7 @@ async function contentOf(disk: ReadFiles, path: string, filesMax: number): Promi
 async function processesBeyond(
   files: ReadFiles,
   root: number,
-  limits: Limits,
+  limits: UsageLimits,
 ): Promise<SvcError | undefined> {
   const all = await processesFrom(files, root);
   const seconds = all.reduce((sum, { ticks }) => sum + ticks, 0) / TICKS_PER_SECOND;

@@ -33,7 +33,7 @@ interface Used {
   lastMs: number;
 }
 
-export class Turns {
+export class CallerTurns {
   readonly #inside = new Set<string>();
   readonly #waiting: Waiting[] = [];
   readonly #used = new Map<string, Used>();

@@ -1,13 +1,13 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
-import { Turns } from "./turns.ts";
+import { CallerTurns } from "./turns.ts";
 
 const LIMITS = { turnsMax: 2, waitingMax: 6, waitingOfGroupMax: 3, what: "inferences" };
 const { signal } = new AbortController();
 
 /** Asks for a turn and tells who has one. */
-function asker(turns: Turns, log: string[]) {
+function asker(turns: CallerTurns, log: string[]) {
   return (group: string, name = group, until = signal) => {
     const ending = Promise.withResolvers<void>();
     const over = turns.enter(group, until).then(async (leave) => {
@@ -27,7 +27,7 @@ async function settle(): Promise<void> {
 Deno.test("turns: a group has one at a time, and who has had least lately is next", async () => {
   const clock = new FakeClock();
   const log: string[] = [];
-  const ask = asker(new Turns(LIMITS, clock), log);
+  const ask = asker(new CallerTurns(LIMITS, clock), log);
   const [a, again, c, d] = [ask("a"), ask("a", "a again"), ask("c"), ask("d")];
   await settle();
   assertEquals(log, ["a", "c"], "the second of a waits, though it came before c");
@@ -51,7 +51,7 @@ Deno.test("turns: a group has one at a time, and who has had least lately is nex
 Deno.test("turns: what a group has had is forgotten after a while", async () => {
   const clock = new FakeClock();
   const log: string[] = [];
-  const ask = asker(new Turns({ ...LIMITS, turnsMax: 1 }, clock), log);
+  const ask = asker(new CallerTurns({ ...LIMITS, turnsMax: 1 }, clock), log);
   const first = ask("a");
   await settle();
   await clock.advance(30_000);
@@ -70,7 +70,7 @@ Deno.test("turns: what a group has had is forgotten after a while", async () => 
 
 Deno.test("turns: places to wait are limited, for a group and for all; who stops waiting leaves its place", async () => {
   const clock = new FakeClock();
-  const turns = new Turns(LIMITS, clock);
+  const turns = new CallerTurns(LIMITS, clock);
   const ask = asker(turns, []);
   const inside = [ask("a"), ask("b")];
   const stop = new AbortController();

@@ -15,9 +15,9 @@ import { isObject } from "../../base/schema/schema.ts";
 import type {
   AnswerStage,
   CallerUpdate,
+  CallOffer,
   CallQueue,
   IncomingCall,
-  Offer,
   OutgoingCall,
 } from "../../wire/signaling/call_queue.ts";
 import { CONNECT_MS } from "../../wire/webrtc/limits.ts";
@@ -54,7 +54,7 @@ type Notice =
     /** Asks which process has a machine for this host. */
     | { readonly kind: "seek"; readonly host: string }
     | { readonly kind: "claim" }
-    | { readonly kind: "offer"; readonly host: string; readonly offer: Offer }
+    | { readonly kind: "offer"; readonly host: string; readonly offer: CallOffer }
     | { readonly kind: "stage"; readonly stage: AnswerStage }
     /** There are no more stages. */
     | { readonly kind: "over"; readonly error?: Failure }
@@ -87,7 +87,7 @@ export class SharedQueue implements Calls {
     this.#hearing = this.#hear();
   }
 
-  offer(host: string, offer: Offer): OutgoingCall {
+  offer(host: string, offer: CallOffer): OutgoingCall {
     const call = this.parts.local.offer(host, offer);
     void this.#seek(host, call.id);
     return call;

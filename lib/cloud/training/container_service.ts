@@ -14,7 +14,7 @@ import type { MessageInitShape } from "../../wire/proto.ts";
 import type { ServiceImpl } from "../../wire/service.ts";
 import { requireRoom } from "../access/room.ts";
 import { actorOf, type CloudContext } from "../context.ts";
-import type { Environment, Executors } from "../executors/executor.ts";
+import type { Executors, ScriptEnvironment } from "../executors/executor.ts";
 import { isAllowedImage, type RegisteredContainer, requireImage, TrainingContainers } from "./containers.ts";
 
 export function containerHandlers({ store, access, audit, limits }: CloudContext, executors: Executors) {
@@ -87,7 +87,7 @@ export function requireAllowed({ custom, noScripts }: Executors, imageUri: strin
 
 type Message = MessageInitShape<typeof ContainerSchema>;
 
-function environmentMessage({ key, uri, framework, description }: Environment): Message {
+function environmentMessage({ key, uri, framework, description }: ScriptEnvironment): Message {
   return { id: key, key, uri, framework, description, visibility: Visibility.PUBLIC };
 }
 

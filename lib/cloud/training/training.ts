@@ -14,13 +14,13 @@
 import { randomUUID } from "node:crypto";
 import { type Code, CODES, SvcError } from "../../base/error.ts";
 import type { DatasetImage } from "../../cloud_client/dataset.ts";
-import type { LogLevel, Task } from "../executors/executor.ts";
+import type { JobTask, LogLevel } from "../executors/executor.ts";
 import { Keys } from "../access/keys.ts";
 import type { Sql, SqlValue } from "../store/store.ts";
-import { type FairOrder, fairOrder, type Share, type Waiting } from "./training_queue.ts";
-import { hasEnded, next, spoken, type TrainingEvent, type TrainingState } from "./training_state.ts";
+import { type FairOrder, fairOrder, type QueueShare, type Waiting } from "./training_queue.ts";
+import { isFinalState, next, spoken, type TrainingEvent, type TrainingState } from "./training_state.ts";
 
-export interface NewJob extends Omit<Task, "id"> {
+export interface NewJob extends Omit<JobTask, "id"> {
   readonly organizationId: string;
 }
 
@@ -43,7 +43,7 @@ export interface TrainingJob extends NewJob {
 }
 
 /** The trainers: the embedded one, and the executor of scripts. Each has a queue of its own. */
-export type Queue = "managed" | "custom";
+export type TrainingQueueName = "managed" | "custom";
 
 export interface JobLog {
   readonly number: number;
@@ -174,7 +174,7 @@ export class TrainingJobs {
       job.modelVersion,
     );
     if (!found) return;
-    const other = hasEnded(found.state) ? ", or delete that job first" : "";
+    const other = isFinalState(found.state) ? ", or delete that job first" : "";
     const which = `training job "${found.id}", which is ${spoken(found.state)},`;
     throw new SvcError("already_exists", `${which} ${versionOf(job)}${other}`);
   }
@@ -186,13 +186,13 @@ export class TrainingJobs {
   }
 
   /** The waiting jobs of a queue, in the order in which they would start. */
-  async waiting(queue: Queue, runningMax: number): Promise<FairOrder<Waiting>> {
+  async waiting(queue: TrainingQueueName, runningMax: number): Promise<FairOrder<Waiting>> {
     const waiting = await this.sql.query<Waiting>(
       `SELECT id, organization_id AS "organizationId" FROM training_jobs
        WHERE state = 'pending' AND queue = ? ORDER BY number`,
       queue,
     );
-    const shares = await this.sql.query<Share & { organizationId: string }>(
+    const shares = await this.sql.query<QueueShare & { organizationId: string }>(
       `SELECT t.organization_id AS "organizationId", t.turn, (SELECT COUNT(*) FROM training_jobs j
          WHERE j.organization_id = t.organization_id AND j.queue = t.queue AND ${RUNNING}) AS running
        FROM training_turns t WHERE t.queue = ?`,
@@ -325,7 +325,7 @@ export interface Ended {
   readonly contents: readonly string[];
 }
 
-export function queueOf({ script }: NewJob): Queue {
+export function queueOf({ script }: NewJob): TrainingQueueName {
   return script ? "custom" : "managed";
 }
 

@@ -11,7 +11,7 @@ export interface Waiting {
   readonly organizationId: string;
 }
 
-export interface Share {
+export interface QueueShare {
   /** The number of its running jobs. */
   readonly running: number;
   /** Greater than that of every organization with an earlier last start; 0 if there was none. */
@@ -30,7 +30,7 @@ export interface FairOrder<T extends Waiting> {
  */
 export function fairOrder<T extends Waiting>(
   waiting: readonly T[],
-  shares: ReadonlyMap<string, Share>,
+  shares: ReadonlyMap<string, QueueShare>,
   runningMax: number,
 ): FairOrder<T> {
   let last = Math.max(0, ...[...shares.values()].map(({ turn }) => turn));

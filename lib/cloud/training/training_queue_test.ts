@@ -1,12 +1,12 @@
 import { assert, assertEquals } from "@std/assert";
-import { fairOrder, type Share, type Waiting } from "./training_queue.ts";
+import { fairOrder, type QueueShare, type Waiting } from "./training_queue.ts";
 
 /** `a1 a2 b1`: organizations and their jobs. */
 function jobs(words: string): Waiting[] {
   return words.split(" ").map((id) => ({ id, organizationId: id[0] }));
 }
 
-function order(words: string, shares: Record<string, Share> = {}, runningMax = 1): string {
+function order(words: string, shares: Record<string, QueueShare> = {}, runningMax = 1): string {
   const { jobs: found, startable } = fairOrder(jobs(words), new Map(Object.entries(shares)), runningMax);
   const ids = found.map(({ id }) => id);
   return [...ids.slice(0, startable), "|", ...ids.slice(startable)].join(" ");

@@ -22,11 +22,18 @@ import { keepPackage } from "../packages/package_content.ts";
 import { Keys, type NewKey, newKeySecret } from "../access/keys.ts";
 import { PACKAGE_BYTES_MAX, Packages } from "../packages/packages.ts";
 import type { Sql, Store } from "../store/store.ts";
-import { type Ended, LOGS_KEPT_MS, type Queue, queueOf, type TrainingJob, TrainingJobs } from "./training.ts";
+import {
+  type Ended,
+  LOGS_KEPT_MS,
+  queueOf,
+  type TrainingJob,
+  TrainingJobs,
+  type TrainingQueueName,
+} from "./training.ts";
 import type { FairOrder, Waiting } from "./training_queue.ts";
 import { TrainingLog } from "./training_log.ts";
 import { strangersFiles } from "../../base/files/strangers.ts";
-import { hasEnded, type TrainingState } from "./training_state.ts";
+import { isFinalState, type TrainingState } from "./training_state.ts";
 import type { Usage } from "../access/usage.ts";
 
 export interface TrainingOptions {
@@ -57,7 +64,7 @@ const RENEW_MS = 3_000;
 const JOB_MS_MAX = 24 * 3600 * 1000;
 /** How many waiting jobs get a log line when their place changes. */
 const TOLD_MAX = 20;
-const QUEUES: readonly Queue[] = ["managed", "custom"];
+const QUEUES: readonly TrainingQueueName[] = ["managed", "custom"];
 const PAUSE_MS = 1_000;
 /** Limits of a job's output. */
 const OUTPUT_LIMITS = { filesMax: 100_000, bytesMax: PACKAGE_BYTES_MAX, except: "tmp" };
@@ -65,7 +72,7 @@ const OUTPUT_LIMITS = { filesMax: 100_000, bytesMax: PACKAGE_BYTES_MAX, except: 
 const LEFT_OUT_MAX = 20;
 
 interface Running {
-  readonly queue: Queue;
+  readonly queue: TrainingQueueName;
   readonly cancel: AbortController;
   done: Promise<void>;
 }
@@ -98,7 +105,7 @@ export class TrainingRunner {
   }
 
   /** Limit of running jobs of one organization. */
-  runningMax(queue: Queue): number {
+  runningMax(queue: TrainingQueueName): number {
     return this.options.runningMax ?? Math.ceil((this.executors[queue]?.capacity ?? 1) / 2);
   }
 
@@ -188,7 +195,7 @@ export class TrainingRunner {
   }
 
   /** Whether there was a job, and room for it. */
-  async #startNext(queue: Queue): Promise<boolean> {
+  async #startNext(queue: TrainingQueueName): Promise<boolean> {
     const { store, clock, executors } = this.options;
     const executor = executors[queue];
     const busy = [...this.#running.values()].filter((one) => one.queue === queue).length;
@@ -341,7 +348,7 @@ export class TrainingRunner {
     await host.makeFolder(folder, { mode: 0o700 });
     for (const name of await host.readFolder(folder)) {
       const job = await new TrainingJobs(store).get(name).catch(() => undefined);
-      if (!job || hasEnded(job.state)) await host.removeTree(join(folder, name));
+      if (!job || isFinalState(job.state)) await host.removeTree(join(folder, name));
     }
   }
 }

@@ -39,7 +39,7 @@ import {
   type ModelKind,
 } from "../../cloud_client/training_request.ts";
 import { letGo, logEnd, tellPlaces, type TrainingRunner } from "./training_runner.ts";
-import { hasEnded, STATES } from "./training_state.ts";
+import { isFinalState, TRAINING_STATES } from "./training_state.ts";
 
 const PAGE = 100;
 
@@ -62,7 +62,7 @@ export function trainingHandlers(context: CloudContext, runner?: TrainingRunner)
       return { metadata: metadataOf(await jobs.get(id)) };
     },
     async listTrainingJobs({ organizationId, status }) {
-      const state = STATES.find((one) => STATUS_OF[one] === status);
+      const state = TRAINING_STATES.find((one) => STATUS_OF[one] === status);
       if (!state && status !== TrainingStatus.UNSPECIFIED) {
         throw new SvcError(
           "invalid_argument",
@@ -75,7 +75,7 @@ export function trainingHandlers(context: CloudContext, runner?: TrainingRunner)
       const contents = await audit.change(actorOf(ctx), { kind: "training_job", id }, async (sql, nowMs) => {
         const all = new TrainingJobs(sql);
         const { state, contents } = await all.cancel(id, nowMs);
-        if (hasEnded(state)) await logEnd(all, id, nowMs);
+        if (isFinalState(state)) await logEnd(all, id, nowMs);
         else await all.log(id, [{ atMs: nowMs, level: "info", message: "to be canceled" }]);
         return contents;
       });

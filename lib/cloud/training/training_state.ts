@@ -7,8 +7,15 @@
 
 import { SvcError } from "../../base/error.ts";
 
-export const STATES = ["pending", "in_progress", "canceling", "completed", "failed", "canceled"] as const;
-export type TrainingState = typeof STATES[number];
+export const TRAINING_STATES = [
+  "pending",
+  "in_progress",
+  "canceling",
+  "completed",
+  "failed",
+  "canceled",
+] as const;
+export type TrainingState = typeof TRAINING_STATES[number];
 
 export const EVENTS = ["start", "cancel", "complete", "fail", "interrupt", "delete"] as const;
 /** `interrupt`: its runner is dead. */
@@ -49,7 +56,7 @@ export function next(state: TrainingState, event: TrainingEvent): Outcome {
 }
 
 /** A final state: only deletion follows. */
-export function hasEnded(state: TrainingState): boolean {
+export function isFinalState(state: TrainingState): boolean {
   return NEXT[state].delete !== undefined;
 }
 

@@ -1,6 +1,13 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { SvcError } from "../../base/error.ts";
-import { EVENTS, hasEnded, isRunning, next, STATES, type TrainingEvent } from "./training_state.ts";
+import {
+  EVENTS,
+  isFinalState,
+  isRunning,
+  next,
+  TRAINING_STATES,
+  type TrainingEvent,
+} from "./training_state.ts";
 
 const refused = "refused";
 /** Everything that can happen to a job in every state, one row for each state. */
@@ -15,7 +22,7 @@ const WANTED = {
 };
 
 Deno.test("every event in every state", () => {
-  for (const state of STATES) {
+  for (const state of TRAINING_STATES) {
     const found = EVENTS.map((event) => {
       try {
         return next(state, event as Exclude<TrainingEvent, "delete">) as string;
@@ -26,8 +33,8 @@ Deno.test("every event in every state", () => {
     });
     assertEquals(found, WANTED[state], state);
   }
-  assertEquals(STATES.filter(hasEnded), ["completed", "failed", "canceled"]);
-  assertEquals(STATES.filter(isRunning), ["in_progress", "canceling"]);
+  assertEquals(TRAINING_STATES.filter(isFinalState), ["completed", "failed", "canceled"]);
+  assertEquals(TRAINING_STATES.filter(isRunning), ["in_progress", "canceling"]);
 });
 
 Deno.test("a refusal names the state and what is wanted", () => {

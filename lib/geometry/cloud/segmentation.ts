@@ -32,10 +32,10 @@ export interface SegmentationLimits {
 
 export interface Segmentation {
   readonly ground?: Plane;
-  readonly segments: readonly Segment[];
+  readonly segments: readonly CloudSegment[];
 }
 
-export interface Segment {
+export interface CloudSegment {
   /** The object's pixels in ascending order; `cloud` has its points in the same order. */
   readonly pixels: Uint32Array;
   /** In metres, in the camera's frame. */
@@ -135,7 +135,7 @@ export class Segmenter {
   }
 
   /** The clusters that are objects, the nearest first. */
-  #emit(data: Uint16Array, count: number, clusters: number, ground?: Plane): Segment[] {
+  #emit(data: Uint16Array, count: number, clusters: number, ground?: Plane): CloudSegment[] {
     const sizes = new Uint32Array(clusters);
     for (let n = 0; n < count; n++) sizes[this.#clusters[n]]++;
     const places = new Int32Array(clusters).fill(-1);
@@ -194,7 +194,7 @@ export class Segmenter {
     return squares > points * (NOISY * limit) ** 2;
   }
 
-  #segmentOf(pixels: Uint32Array, data: Uint16Array): Segment {
+  #segmentOf(pixels: Uint32Array, data: Uint16Array): CloudSegment {
     const { length } = pixels;
     const [x, y, z] = [new Float32Array(length), new Float32Array(length), new Float32Array(length)];
     for (let n = 0; n < length; n++) {

@@ -50,7 +50,7 @@ export function decodeDepth(bytes: Uint8Array): DepthMap {
   return { width: Number(width), height: Number(height), data };
 }
 
-export interface CloudOptions {
+export interface DepthCloudOptions {
   /** A colour for each pixel, 0x00RRGGBB. */
   readonly rgb?: Uint32Array;
   /** Keeps the grid, with a missing point for each pixel without a reading. */
@@ -63,7 +63,11 @@ export interface CloudOptions {
  *
  * @throws invalid_argument for an impossible lens, or a lens for images of another size
  */
-export function depthToCloud(map: DepthMap, intrinsics: Intrinsics, options: CloudOptions = {}): PointCloud {
+export function depthToCloud(
+  map: DepthMap,
+  intrinsics: Intrinsics,
+  options: DepthCloudOptions = {},
+): PointCloud {
   const { width, height, data } = map;
   const { widthPx, heightPx } = intrinsics;
   checkIntrinsics(intrinsics);

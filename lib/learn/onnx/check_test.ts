@@ -4,7 +4,7 @@ import { boxesModel, colorsModel, doubleModel } from "../../../tests/support/onn
 import { SvcError } from "../../base/error.ts";
 import { checkModel } from "./check.ts";
 import { openOnnx } from "./session.ts";
-import { field, message, OnnxGraph } from "./writer.ts";
+import { OnnxGraph, protoField, protoMessage } from "./writer.ts";
 
 const REFUSAL =
   /^cannot load the ONNX model: (the values of "w" are in another file|it has an operator EPContext|its metadata has "ort_config")/;
@@ -55,12 +55,18 @@ Deno.test("a model that is whole passes: its values say where they are, its func
   graph.node("Add", [graph.input("a", "float32", [1]), graph.floats([1], [1])], {}, "b");
   graph.output("b", "float32", [1]);
   const noted = graph.model("noted", "tests", { "author": "somebody" });
-  const node = message([field(4, "Mine"), field(7, "mine.functions")]);
-  const local = message([field(1, "Mine"), field(10, "mine.functions")]);
-  const tensor = message([field(2, 1), field(8, "w"), field(14, 0)]);
-  checkModel(message([noted, field(7, message([field(1, node), field(5, tensor)])), field(25, local)]));
+  const node = protoMessage([protoField(4, "Mine"), protoField(7, "mine.functions")]);
+  const local = protoMessage([protoField(1, "Mine"), protoField(10, "mine.functions")]);
+  const tensor = protoMessage([protoField(2, 1), protoField(8, "w"), protoField(14, 0)]);
+  checkModel(
+    protoMessage([
+      noted,
+      protoField(7, protoMessage([protoField(1, node), protoField(5, tensor)])),
+      protoField(25, local),
+    ]),
+  );
   assertThrows(
-    () => checkModel(message([noted, field(7, message([field(1, node)]))])),
+    () => checkModel(protoMessage([noted, protoField(7, protoMessage([protoField(1, node)]))])),
     SvcError,
     'it uses operators of "mine.functions"',
   );

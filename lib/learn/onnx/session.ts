@@ -19,8 +19,8 @@ import {
   MODEL_BYTES_MAX,
   ONNX_WORKER,
   type OnnxAnswer,
-  type OnnxGraph,
   type OnnxRequest,
+  type OnnxSignature,
   sizeError,
 } from "./worker.ts";
 
@@ -76,7 +76,7 @@ export interface OnnxTensor {
 
 export type OnnxTensors = { readonly [name: string]: OnnxTensor };
 
-export interface OnnxSession extends OnnxGraph {
+export interface OnnxSession extends OnnxSignature {
   /**
    * Every output for one set of inputs. Throws `invalid_argument` for inputs that do not fit the model,
    * `resource_exhausted` beyond `RUNS_WAITING_MAX`; `signal` ends the wait, not the computation.
@@ -111,7 +111,7 @@ export async function openOnnx(
   }
   const thread = new Thread();
   try {
-    const graph = await thread.ask<OnnxGraph>({ open: { model, threads } }, signal);
+    const graph = await thread.ask<OnnxSignature>({ open: { model, threads } }, signal);
     for (const tensor of [...graph.inputs, ...graph.outputs]) checkType(tensor);
     return new ThreadSession(graph, thread, clock);
   } catch (thrown) {
@@ -149,7 +149,7 @@ class ThreadSession implements OnnxSession {
   readonly outputs: readonly OnnxTensorInfo[];
   #closing?: Promise<void>;
 
-  constructor(graph: OnnxGraph, private readonly thread: Thread, private readonly clock: Clock) {
+  constructor(graph: OnnxSignature, private readonly thread: Thread, private readonly clock: Clock) {
     this.inputs = graph.inputs;
     this.outputs = graph.outputs;
   }

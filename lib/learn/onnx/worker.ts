@@ -43,13 +43,13 @@ export type OnnxRequest =
   | { readonly run: OnnxTensors }
   | { readonly close: true };
 
-export interface OnnxGraph {
+export interface OnnxSignature {
   readonly inputs: readonly OnnxTensorInfo[];
   readonly outputs: readonly OnnxTensorInfo[];
 }
 
 export type OnnxAnswer =
-  | { readonly done: OnnxGraph | OnnxTensors | undefined }
+  | { readonly done: OnnxSignature | OnnxTensors | undefined }
   | { readonly code: Code; readonly message: string };
 
 type Ort = typeof import("onnxruntime-node");
@@ -66,13 +66,13 @@ class SessionWorker {
   #ort?: Ort;
   #session?: InferenceSession;
 
-  async handle(request: OnnxRequest): Promise<OnnxGraph | OnnxTensors | undefined> {
+  async handle(request: OnnxRequest): Promise<OnnxSignature | OnnxTensors | undefined> {
     if ("open" in request) return await this.#open(request.open.model, request.open.threads);
     if ("run" in request) return await this.#run(request.run);
     await this.#session?.release();
   }
 
-  async #open(model: Uint8Array | string, threads?: number): Promise<OnnxGraph> {
+  async #open(model: Uint8Array | string, threads?: number): Promise<OnnxSignature> {
     // The runtime receives bytes and never a path, because it would look for more files beside the path.
     const bytes = typeof model === "string" ? readModel(model) : model;
     checkModel(bytes);

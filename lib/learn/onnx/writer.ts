@@ -8,7 +8,7 @@
 /** Element types by their numbers in the format. */
 const TYPES = { float32: 1, uint8: 2, int32: 6, int64: 7 } as const;
 
-export type OnnxType = keyof typeof TYPES;
+export type WrittenType = keyof typeof TYPES;
 export type OnnxAttribute = number | string | readonly number[];
 
 const IR_VERSION = 8;
@@ -24,13 +24,13 @@ export class OnnxGraph {
   #names = 0;
 
   /** Declares an input; returns its name, like the other methods. */
-  input(name: string, type: OnnxType, shape: readonly number[]): string {
+  input(name: string, type: WrittenType, shape: readonly number[]): string {
     this.#inputs.push(valueInfo(name, type, shape));
     return name;
   }
 
   /** Declares a named result of a node as an output. */
-  output(name: string, type: OnnxType, shape: readonly number[]): void {
+  output(name: string, type: WrittenType, shape: readonly number[]): void {
     this.#outputs.push(valueInfo(name, type, shape));
   }
 
@@ -68,19 +68,21 @@ export class OnnxGraph {
 
   /** The model's bytes. `notes` become its metadata. */
   model(name: string, producer: string, notes: Readonly<Record<string, string>>): Uint8Array<ArrayBuffer> {
-    const graph = message([
-      ...this.#nodes.map((node) => field(1, node)),
-      field(2, name),
-      ...this.#constants.map((constant) => field(5, constant)),
-      ...this.#inputs.map((input) => field(11, input)),
-      ...this.#outputs.map((output) => field(12, output)),
+    const graph = protoMessage([
+      ...this.#nodes.map((node) => protoField(1, node)),
+      protoField(2, name),
+      ...this.#constants.map((constant) => protoField(5, constant)),
+      ...this.#inputs.map((input) => protoField(11, input)),
+      ...this.#outputs.map((output) => protoField(12, output)),
     ]);
-    return message([
-      field(1, IR_VERSION),
-      field(2, producer),
-      field(7, graph),
-      field(8, message([field(1, ""), field(2, OPERATORS_VERSION)])),
-      ...Object.entries(notes).map(([key, value]) => field(14, message([field(1, key), field(2, value)]))),
+    return protoMessage([
+      protoField(1, IR_VERSION),
+      protoField(2, producer),
+      protoField(7, graph),
+      protoField(8, protoMessage([protoField(1, ""), protoField(2, OPERATORS_VERSION)])),
+      ...Object.entries(notes).map(([key, value]) =>
+        protoField(14, protoMessage([protoField(1, key), protoField(2, value)]))
+      ),
     ]);
   }
 
@@ -88,11 +90,13 @@ export class OnnxGraph {
     return `t${this.#names++}`;
   }
 
-  #constant(type: OnnxType, shape: readonly number[], bytes: DataView<ArrayBuffer>): string {
+  #constant(type: WrittenType, shape: readonly number[], bytes: DataView<ArrayBuffer>): string {
     const name = this.#name();
-    const dimensions = shape.map((size) => field(1, size));
-    const content = field(9, new Uint8Array(bytes.buffer));
-    this.#constants.push(message([...dimensions, field(2, TYPES[type]), field(8, name), content]));
+    const dimensions = shape.map((size) => protoField(1, size));
+    const content = protoField(9, new Uint8Array(bytes.buffer));
+    this.#constants.push(
+      protoMessage([...dimensions, protoField(2, TYPES[type]), protoField(8, name), content]),
+    );
     return name;
   }
 
@@ -102,11 +106,11 @@ export class OnnxGraph {
     attributes: Readonly<Record<string, OnnxAttribute>>,
     outputs: readonly string[],
   ): readonly string[] {
-    this.#nodes.push(message([
-      ...inputs.map((input) => field(1, input)),
-      ...outputs.map((output) => field(2, output)),
-      field(4, operator),
-      ...Object.entries(attributes).map(([key, value]) => field(5, attribute(key, value))),
+    this.#nodes.push(protoMessage([
+      ...inputs.map((input) => protoField(1, input)),
+      ...outputs.map((output) => protoField(2, output)),
+      protoField(4, operator),
+      ...Object.entries(attributes).map(([key, value]) => protoField(5, attribute(key, value))),
     ]));
     return outputs;
   }
@@ -116,24 +120,24 @@ function attribute(name: string, value: OnnxAttribute): Bytes {
   const [integer, string, integers] = [2, 3, 7];
   const kind = typeof value === "number" ? integer : typeof value === "string" ? string : integers;
   const content = typeof value === "number"
-    ? [field(3, value)]
+    ? [protoField(3, value)]
     : typeof value === "string"
-    ? [field(4, value)]
-    : value.map((one) => field(8, one));
-  return message([field(1, name), ...content, field(20, kind)]);
+    ? [protoField(4, value)]
+    : value.map((one) => protoField(8, one));
+  return protoMessage([protoField(1, name), ...content, protoField(20, kind)]);
 }
 
-function valueInfo(name: string, type: OnnxType, shape: readonly number[]): Bytes {
-  const dimensions = shape.map((size) => field(1, message([field(1, size)])));
-  const tensor = message([field(1, TYPES[type]), field(2, message(dimensions))]);
-  return message([field(1, name), field(2, message([field(1, tensor)]))]);
+function valueInfo(name: string, type: WrittenType, shape: readonly number[]): Bytes {
+  const dimensions = shape.map((size) => protoField(1, protoMessage([protoField(1, size)])));
+  const tensor = protoMessage([protoField(1, TYPES[type]), protoField(2, protoMessage(dimensions))]);
+  return protoMessage([protoField(1, name), protoField(2, protoMessage([protoField(1, tensor)]))]);
 }
 
 /** A protobuf field: a number as a varint, a text or bytes after their length. */
-export function field(number: number, value: number | string | Bytes): Bytes {
+export function protoField(number: number, value: number | string | Bytes): Bytes {
   if (typeof value === "number") return new Uint8Array([...varint(number << 3), ...varint(value)]);
   const bytes = typeof value === "string" ? new TextEncoder().encode(value) : value;
-  return message([new Uint8Array([...varint(number << 3 | 2), ...varint(bytes.length)]), bytes]);
+  return protoMessage([new Uint8Array([...varint(number << 3 | 2), ...varint(bytes.length)]), bytes]);
 }
 
 function varint(value: number): number[] {
@@ -144,7 +148,7 @@ function varint(value: number): number[] {
 }
 
 /** Joins fields into a message. */
-export function message(fields: readonly Bytes[]): Uint8Array<ArrayBuffer> {
+export function protoMessage(fields: readonly Bytes[]): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(fields.reduce((sum, { length }) => sum + length, 0));
   let at = 0;
   for (const one of fields) {

@@ -14,7 +14,7 @@ import { chainOf, type Code, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
 import type { ConfigCache } from "./config_cache.ts";
-import type { ConfigSource, Draft } from "./config_source.ts";
+import type { ConfigDraft, ConfigSource } from "./config_source.ts";
 
 /** Share of the usual interval before the first poll. */
 const FIRST_INTERVAL_SHARE = 1 / 5;
@@ -65,7 +65,7 @@ export class CloudSource implements ConfigSource {
     this.#parts = parts;
   }
 
-  async first(): Promise<Draft> {
+  async first(): Promise<ConfigDraft> {
     const { cache, firstTimeoutMs } = this.#parts;
     const copy = this.#copy = await cache.read();
     const timeoutMs = firstTimeoutMs ?? (copy ? FIRST_TIMEOUT_WITH_COPY_MS : FIRST_TIMEOUT_MS);
@@ -77,11 +77,11 @@ export class CloudSource implements ConfigSource {
     }
   }
 
-  kept(): Promise<Draft | undefined> {
+  kept(): Promise<ConfigDraft | undefined> {
     return Promise.resolve(this.#copy && this.#withLocal(this.#copy));
   }
 
-  follow(hear: (news: Draft | SvcError) => void): () => Promise<void> {
+  follow(hear: (news: ConfigDraft | SvcError) => void): () => Promise<void> {
     const { clock, refreshMs, changes } = this.#parts;
     const ended = new AbortController();
     const waker = new Waker(clock);
@@ -104,7 +104,7 @@ export class CloudSource implements ConfigSource {
     };
   }
 
-  async keep({ json }: Draft): Promise<void> {
+  async keep({ json }: ConfigDraft): Promise<void> {
     const cloud = members(json.cloud);
     const secure = cloud.signaling_address !== undefined && cloud.signaling_insecure !== true;
     // Storing it would leave the machine without TLS at its next start; an older copy may have a certificate.
@@ -114,7 +114,7 @@ export class CloudSource implements ConfigSource {
   }
 
   /** The new draft, if there is one. */
-  async #look(signal: AbortSignal): Promise<Draft | SvcError | undefined> {
+  async #look(signal: AbortSignal): Promise<ConfigDraft | SvcError | undefined> {
     const { logger } = this.#parts;
     let json: JsonObject;
     try {
@@ -140,7 +140,7 @@ export class CloudSource implements ConfigSource {
     return this.#draft(json);
   }
 
-  #draft(json: JsonObject): Draft {
+  #draft(json: JsonObject): ConfigDraft {
     this.#seen = markOf(json);
     return this.#withLocal(json);
   }
@@ -166,7 +166,7 @@ export class CloudSource implements ConfigSource {
     return { ...json, cloud: { ...cloud, ...this.#certificate?.pair } };
   }
 
-  #withLocal(json: JsonObject): Draft {
+  #withLocal(json: JsonObject): ConfigDraft {
     const { local } = this.#parts;
     const own = Object.entries(members(local.cloud)).filter(([key]) => LOCAL.includes(key));
     const merged: JsonObject = { ...json, cloud: { ...members(json.cloud), ...Object.fromEntries(own) } };

@@ -8,7 +8,7 @@ import type { JsonObject } from "../../base/schema/schema.ts";
 import { create, type MessageInitShape } from "../../wire/proto.ts";
 import { CloudSource } from "./cloud_source.ts";
 import type { ConfigCache } from "./config_cache.ts";
-import type { Draft } from "./config_source.ts";
+import type { ConfigDraft } from "./config_source.ts";
 
 const PAIR = { certPem: "cert", keyPem: "key" };
 const LOCAL = {
@@ -83,7 +83,7 @@ function bench({ copy, local = LOCAL }: { copy?: JsonObject; local?: JsonObject 
 }
 
 function follow(source: CloudSource) {
-  const heard: (Draft | SvcError)[] = [];
+  const heard: (ConfigDraft | SvcError)[] = [];
   const end = source.follow((news) => heard.push(news));
   return { end, heard: () => heard.splice(0) };
 }
@@ -138,7 +138,7 @@ Deno.test("it is asked for anew after a fifth of the interval, then after each; 
   await clock.advance(9_999);
   assertEquals(heard(), []);
   await clock.advance(1);
-  const [news] = heard() as Draft[];
+  const [news] = heard() as ConfigDraft[];
   assertEquals([news.json.revision, (news.json.cloud as JsonObject).tls_certificate], ["r2", "cert"]);
   await clock.advance(60_000);
   assertEquals([heard(), took().filter((call) => call === "certificate").length], [[], 1]);
@@ -157,7 +157,7 @@ Deno.test("it is asked for at once when the control plane tells of a change, and
     app.config = { revision };
     app.tell!();
     await clock.advance(0);
-    const [news, ...more] = heard() as Draft[];
+    const [news, ...more] = heard() as ConfigDraft[];
     assertEquals([news.json.revision, more], [revision, []]);
   }
   took();
@@ -179,7 +179,7 @@ Deno.test("the certificate is asked for every hour and when the machine has anot
   app.certificate = { certPem: "new", keyPem: "key" };
   await clock.advance(3_600_000);
   assertEquals(took().filter((call) => call === "certificate").length, 1);
-  const [news, ...more] = heard() as Draft[];
+  const [news, ...more] = heard() as ConfigDraft[];
   assertEquals([(news.json.cloud as JsonObject).tls_certificate, more], ["new", []]);
   // One that cannot be had for now leaves the one there is.
   app.certificate = new SvcError("unavailable", "not now");
@@ -219,7 +219,7 @@ Deno.test("nonsense is news, once, and so is the way back", async () => {
   }
   app.config = { revision: "r1" };
   await clock.advance(10_000);
-  assertEquals(heard().map((news) => (news as Draft).json.revision), ["r1"]);
+  assertEquals(heard().map((news) => (news as ConfigDraft).json.revision), ["r1"]);
   await end();
 });
 
@@ -247,7 +247,7 @@ Deno.test("without the control plane a machine starts with the copy of last time
   const { end, heard } = follow(next.source);
   next.app.config = { revision: "r1" };
   await next.clock.advance(2_000);
-  const [news] = heard() as Draft[];
+  const [news] = heard() as ConfigDraft[];
   assertEquals([(news.json.cloud as JsonObject).tls_certificate, next.took()], ["cert", [
     "config",
     "certificate",

@@ -16,17 +16,17 @@ import {
   formatProblems,
   type MachineConfig,
 } from "./config.ts";
-import type { ConfigSource, Draft } from "./config_source.ts";
+import type { ConfigDraft, ConfigSource } from "./config_source.ts";
 
 /** A draft and its decoded form, usable or not. */
 export interface DecodedDraft {
-  readonly draft: Draft;
+  readonly draft: ConfigDraft;
   readonly decoded: DecodedConfig;
 }
 
 /** A usable configuration. */
-export interface Candidate {
-  readonly draft: Draft;
+export interface UsableConfig {
+  readonly draft: ConfigDraft;
   readonly config: MachineConfig;
   /** For the first one: why the source's own is unusable, so that this one is the source's stored copy. */
   readonly instead?: string;
@@ -42,7 +42,7 @@ export interface ReadingParts {
 }
 
 export function decodeDraft(
-  draft: Draft,
+  draft: ConfigDraft,
   registry: Registry,
   env: ConfigSurroundings["env"],
 ): DecodedDraft {
@@ -62,7 +62,7 @@ export class ConfigReading {
   }
 
   /** The first configuration: the source's, or its stored copy. Throws, with every problem, if neither is usable. */
-  async first(): Promise<Candidate> {
+  async first(): Promise<UsableConfig> {
     const { source, read, logger } = this.#parts;
     try {
       return read ? this.#usable(read) : this.candidate(await source.first());
@@ -77,12 +77,12 @@ export class ConfigReading {
   }
 
   /** Throws `invalid_argument` with every problem of an unusable draft; logs each warning once. */
-  candidate(draft: Draft): Candidate {
+  candidate(draft: ConfigDraft): UsableConfig {
     const { registry, env } = this.#parts;
     return this.#usable(decodeDraft(draft, registry, env));
   }
 
-  #usable({ draft, decoded: { config, problems: found, fatal } }: DecodedDraft): Candidate {
+  #usable({ draft, decoded: { config, problems: found, fatal } }: DecodedDraft): UsableConfig {
     const { source: { name }, logger } = this.#parts;
     const problems = [...draft.problems, ...found];
     if (fatal) {

@@ -8,7 +8,7 @@ import type { SvcError } from "../../base/error.ts";
 import type { JsonObject, Problem } from "../../base/schema/schema.ts";
 
 /** A configuration from its source, not decoded yet. */
-export interface Draft {
+export interface ConfigDraft {
   readonly json: JsonObject;
   /** Its name if it does not name its own revision. */
   readonly revision: string;
@@ -20,14 +20,14 @@ export interface ConfigSource {
   /** The source's name in errors: a path or an address. */
   readonly name: string;
   /** The first configuration. Throws if there is none. */
-  first(): Promise<Draft>;
+  first(): Promise<ConfigDraft>;
   /**
    * Reports every later configuration, and every failure to read one, each once. The returned function stops it, and
    * resolves when no work of it is left.
    */
-  follow(hear: (news: Draft | SvcError) => void): () => Promise<void>;
+  follow(hear: (news: ConfigDraft | SvcError) => void): () => Promise<void>;
   /** The draft is usable: the source may store it for the next start. */
-  keep(draft: Draft): Promise<void>;
+  keep(draft: ConfigDraft): Promise<void>;
   /** The stored copy of an earlier run, if the source stores any; call it after `first`. */
-  kept(): Promise<Draft | undefined>;
+  kept(): Promise<ConfigDraft | undefined>;
 }

@@ -15,7 +15,7 @@ import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Problem } from "../../base/schema/schema.ts";
 import { parseConfig, readConfigBytes } from "./config_file.ts";
-import type { ConfigSource, Draft } from "./config_source.ts";
+import type { ConfigDraft, ConfigSource } from "./config_source.ts";
 
 /**
  * A complete text must be stable this long: a program that overwrites a file without emptying it first leaves a
@@ -49,7 +49,7 @@ export class FileSource implements ConfigSource {
     this.#parts = parts;
   }
 
-  async first(): Promise<Draft> {
+  async first(): Promise<ConfigDraft> {
     const look = await this.#look();
     this.#seen = look.mark;
     const draft = this.#draft(look);
@@ -57,7 +57,7 @@ export class FileSource implements ConfigSource {
     return draft;
   }
 
-  follow(hear: (news: Draft | SvcError) => void): () => Promise<void> {
+  follow(hear: (news: ConfigDraft | SvcError) => void): () => Promise<void> {
     const news = async (): Promise<News | undefined> => {
       const look = await this.#look();
       if (look.mark === this.#seen) return undefined;
@@ -68,7 +68,7 @@ export class FileSource implements ConfigSource {
   }
 
   /** The next start reads the file itself. */
-  keep(_draft: Draft): Promise<void> {
+  keep(_draft: ConfigDraft): Promise<void> {
     return Promise.resolve();
   }
 
@@ -86,7 +86,7 @@ export class FileSource implements ConfigSource {
     }
   }
 
-  #draft(look: Look): Draft | SvcError {
+  #draft(look: Look): ConfigDraft | SvcError {
     if ("error" in look) return look.error;
     const { env } = this.#parts.host;
     const problems: Problem[] = [];
@@ -102,7 +102,7 @@ export class FileSource implements ConfigSource {
 
 /** The difference to the last content. */
 interface News {
-  readonly draft: Draft | SvcError;
+  readonly draft: ConfigDraft | SvcError;
   take(): void;
 }
 
@@ -130,7 +130,7 @@ class Following {
   constructor(
     private readonly parts: FileSourceParts,
     private readonly news: () => Promise<News | undefined>,
-    private readonly hear: (news: Draft | SvcError) => void,
+    private readonly hear: (news: ConfigDraft | SvcError) => void,
   ) {
     this.#unwatch = this.#watch();
     // It may have changed since the first read.

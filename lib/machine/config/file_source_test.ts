@@ -2,7 +2,7 @@ import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/
 import { settle } from "../../base/clock.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
-import type { Draft } from "./config_source.ts";
+import type { ConfigDraft } from "./config_source.ts";
 import { FileSource } from "./file_source.ts";
 import { FakeHost } from "../../../tests/support/fake_host.ts";
 
@@ -39,7 +39,7 @@ async function follow(content: string | undefined) {
   });
   const source = new FileSource({ path: PATH, host, clock });
   const first = await source.first();
-  const heard: (Draft | SvcError)[] = [];
+  const heard: (ConfigDraft | SvcError)[] = [];
   const end = source.follow((news) => heard.push(news));
   await clock.advance(1_000);
   return {

@@ -21,7 +21,7 @@ export interface PlaceholderSource {
 }
 
 /** An id as part of a file's name: it is foreign text, and must not lead out of a folder. */
-export function fileNameOf(id: string): string {
+export function safeFileName(id: string): string {
   return id.replaceAll(/[^\w-]/g, "_");
 }
 

@@ -27,7 +27,7 @@ import type { AnyModel, Registry } from "../../resource/registry.ts";
 import { fillPlaceholders, type PlaceholderSource } from "./placeholder.ts";
 import { logConfigurationRow, nameRow, serviceConfigRow } from "./settings.ts";
 
-export type Section = "components" | "services";
+export type ResourceSection = "components" | "services";
 
 export type ServiceConfig = NonNullable<Infer<typeof serviceConfigRow>>;
 
@@ -100,7 +100,7 @@ type Entry = NonNullable<Infer<typeof resourceRow>>;
 
 /** The resources of one section. Reports every problem to `at`, also those of entries that are left out. */
 export function decodeResources(
-  section: Section,
+  section: ResourceSection,
   entries: readonly Json[],
   context: ResourceContext,
   at: Place,
@@ -156,7 +156,12 @@ function absent(raw: JsonObject, key: string): boolean {
   return raw[key] === undefined || raw[key] === null;
 }
 
-function nameOf(entry: Entry, raw: JsonObject, section: Section, at: Place): ResourceName | undefined {
+function nameOf(
+  entry: Entry,
+  raw: JsonObject,
+  section: ResourceSection,
+  at: Place,
+): ResourceName | undefined {
   const kind = section === "components" ? "component" : "service";
   const api = apiOf(entry, raw, kind, at);
   if (kind === "component" && absent(raw, "name")) {

@@ -16,7 +16,7 @@ import type { Interceptor } from "../../wire/service.ts";
 import { CallStats } from "../serve/call_stats.ts";
 import type { MachineConfig } from "../config/config.ts";
 import { Ftdc, type MetricSource } from "./ftdc.ts";
-import type { Machine, NodeState } from "../graph/machine.ts";
+import type { BuildState, Machine } from "../graph/machine.ts";
 import { homeFolder } from "../config/placeholder.ts";
 import { startTelemetry, type Telemetry, type TelemetryOptions } from "./telemetry.ts";
 import { profileRoutes } from "./web_profile.ts";
@@ -164,7 +164,7 @@ function processMetrics(host: ProcessUsage) {
 
 /** Counts of resources by state. */
 function resourceMetrics({ nodes }: Pick<Machine, "nodes">) {
-  const counts: { [S in NodeState]: number } = {
+  const counts: { [S in BuildState]: number } = {
     unconfigured: 0,
     configuring: 0,
     ready: 0,

@@ -9,7 +9,7 @@ import type { AppendFile, LogFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { messageOf } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
-import { encodeBlock, type Sample } from "./ftdc_format.ts";
+import { encodeBlock, type MetricSample } from "./ftdc_format.ts";
 
 /** The present metrics of a part of the program: whole numbers by name, such as `process.cpu_total_us`. */
 export type MetricSource = () => { readonly [metric: string]: number };
@@ -48,7 +48,7 @@ export class Ftdc {
   readonly #limits: FtdcLimits;
   readonly #files: CaptureFiles;
   readonly #told = new Set<string>();
-  #samples: Sample[] = [];
+  #samples: MetricSample[] = [];
   #lagMs = 0;
   #sampleDueMs: number;
   #callOff = () => {};

@@ -11,13 +11,13 @@ import { crc32, deflateRawSync, gunzipSync } from "node:zlib";
 const FORMAT_VERSION = 1;
 
 /** The metrics at one moment. Values are whole numbers; unmeasured ones are absent. */
-export interface Sample {
+export interface MetricSample {
   readonly timeMs: number;
   readonly values: { readonly [metric: string]: number };
 }
 
 /** Samples of any number of blocks, by metric. */
-export interface Capture {
+export interface MetricCapture {
   /** Milliseconds since the Unix epoch, in the order of the file. */
   readonly timesMs: readonly number[];
   /** A value for each time; `NaN` if there is none. */
@@ -30,7 +30,7 @@ export interface Capture {
 type Column = (number | null)[];
 
 /** One block. Values are rounded to whole numbers, so that differences add up exactly. */
-export function encodeBlock(samples: readonly Sample[]): Uint8Array {
+export function encodeBlock(samples: readonly MetricSample[]): Uint8Array {
   const names = new Set(samples.flatMap(({ values }) => Object.keys(values)));
   const metrics: { [name: string]: Column } = {};
   for (const name of names) metrics[name] = differences(samples.map(({ values }) => values[name]));
@@ -38,7 +38,7 @@ export function encodeBlock(samples: readonly Sample[]): Uint8Array {
   return member(new TextEncoder().encode(`${JSON.stringify(block)}\n`));
 }
 
-export function decodeCapture(bytes: Uint8Array): Capture {
+export function decodeCapture(bytes: Uint8Array): MetricCapture {
   const timesMs: number[] = [];
   const metrics = new Map<string, number[]>();
   let damaged = 0;

@@ -1,8 +1,8 @@
 import { assertEquals } from "@std/assert";
 import { gunzipSync, gzipSync } from "node:zlib";
-import { decodeCapture, encodeBlock, type Sample } from "./ftdc_format.ts";
+import { decodeCapture, encodeBlock, type MetricSample } from "./ftdc_format.ts";
 
-function samples(from: number, count: number): Sample[] {
+function samples(from: number, count: number): MetricSample[] {
   return Array.from({ length: count }, (_, index) => {
     const at = from + index;
     return { timeMs: 1_700_000_000_000 + at * 1000, values: { up: at * 7, "a b": at % 3 ? -at : 0 } };

@@ -5,7 +5,7 @@
  * as captured.
  */
 
-import type { Capture } from "./ftdc_format.ts";
+import type { MetricCapture } from "./ftdc_format.ts";
 
 export const REPORT_FORMATS = ["table", "csv", "svg"] as const;
 export type ReportFormat = typeof REPORT_FORMATS[number];
@@ -15,7 +15,7 @@ const PLOTTED = "process.*,loop.*,resources.*,calls.open";
 const PANELS_MAX = 60;
 
 /** The metrics that match one of the patterns: separated by commas, `*` matches anything. */
-export function selectMetrics(capture: Capture, patterns: string): Capture {
+export function selectMetrics(capture: MetricCapture, patterns: string): MetricCapture {
   const expressions = patterns.split(",").map((pattern) => {
     const literal = pattern.trim().replace(/[.+?^${}()|[\]\\]/g, "\\$&");
     return new RegExp(`^${literal.replaceAll("*", ".*")}$`);
@@ -25,13 +25,13 @@ export function selectMetrics(capture: Capture, patterns: string): Capture {
 }
 
 /** `patterns`: the metrics to show; if it is empty, all, or those of a plot by default. */
-export function formatCapture(capture: Capture, format: ReportFormat, patterns: string): string {
+export function formatCapture(capture: MetricCapture, format: ReportFormat, patterns: string): string {
   const wanted = patterns === "" && format === "svg" ? PLOTTED : patterns;
   const chosen = wanted === "" ? capture : selectMetrics(capture, wanted);
   return { table, csv, svg }[format](chosen);
 }
 
-function table(capture: Capture): string {
+function table(capture: MetricCapture): string {
   const { timesMs, damaged } = capture;
   const header = ["metric", "unit", "min", "mean", "max", "last"];
   const rows = series(capture).map(({ name, unit, values }) => {
@@ -51,7 +51,7 @@ function table(capture: Capture): string {
 }
 
 /** Every value as captured; unmeasured ones are empty. */
-function csv({ timesMs, metrics }: Capture): string {
+function csv({ timesMs, metrics }: MetricCapture): string {
   const columns = [...metrics.values()];
   const lines = [["time", ...metrics.keys()].map(quoted).join(",")];
   for (const [row, timeMs] of timesMs.entries()) {
@@ -70,7 +70,7 @@ interface Series {
 const UNIT = /_(us|ms|bytes|pct)$/;
 
 /** The shown form of each metric, sorted by name. */
-function series({ timesMs, metrics }: Capture): Series[] {
+function series({ timesMs, metrics }: MetricCapture): Series[] {
   const names = [...metrics.keys()].sort();
   return names.map((name) => {
     const unit = UNIT.exec(name)?.[1] ?? "";
@@ -126,7 +126,7 @@ const TOP = 50;
 const TIME_TICKS = 6;
 
 /** One panel per metric, one below the other over the same time. */
-function svg(capture: Capture): string {
+function svg(capture: MetricCapture): string {
   const all = series(capture);
   const panels = all.slice(0, PANELS_MAX);
   const { timesMs } = capture;

@@ -1,11 +1,11 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { type Capture, decodeCapture, encodeBlock } from "./ftdc_format.ts";
+import { decodeCapture, encodeBlock, type MetricCapture } from "./ftdc_format.ts";
 import { formatCapture, selectMetrics } from "./ftdc_report.ts";
 
 const START_MS = Date.UTC(2026, 0, 2, 3, 4, 5);
 
 /** Samples a second apart, one value each of every metric; `undefined` was not measured. */
-function capture(metrics: { [name: string]: (number | undefined)[] }): Capture {
+function capture(metrics: { [name: string]: (number | undefined)[] }): MetricCapture {
   const { length } = Object.values(metrics)[0];
   return decodeCapture(encodeBlock(Array.from({ length }, (_, at) => {
     const measured = Object.entries(metrics).flatMap(([name, values]) =>

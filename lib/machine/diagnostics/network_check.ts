@@ -12,7 +12,7 @@ import { readStunAnswer, stunRequest } from "../../wire/stun.ts";
 import type { UdpSocket } from "../../base/udp.ts";
 
 /** The system's part of the check. Everything rejects with an `SvcError`. */
-export interface Network {
+export interface CheckNetwork {
   /** IPv4 and IPv6 addresses of a name. */
   resolve(host: string): Promise<readonly string[]>;
   /** Connects and, given a request, sends it and resolves with the first bytes of the answer. */
@@ -26,7 +26,7 @@ export interface Network {
 }
 
 export interface NetworkCheckParts {
-  readonly network: Network;
+  readonly network: CheckNetwork;
   readonly clock: Clock;
   /** The control plane: a URL or `host:port`; absent if the machine has none. */
   readonly appAddress?: string;

@@ -3,11 +3,11 @@ import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import {
+  type CheckNetwork,
   checkNetwork,
   type Finding,
   formatReport,
   isOffline,
-  type Network,
   readPing,
   tellNetwork,
 } from "./network_check.ts";
@@ -32,7 +32,7 @@ function answerTo(request: Uint8Array, port: number): Uint8Array {
 }
 
 /** A network in which everything works; `portOf` is how the router shows the socket to a server. */
-function goodNetwork(portOf: (host: string) => number = () => 4000): Network & { open: number } {
+function goodNetwork(portOf: (host: string) => number = () => 4000): CheckNetwork & { open: number } {
   const network = {
     open: 0,
     resolve: () => Promise.resolve(["203.0.113.7"]),
@@ -55,7 +55,7 @@ function goodNetwork(portOf: (host: string) => number = () => 4000): Network & {
 }
 
 /** What a check finds that may take its whole time. */
-async function findingsOf(network: Network, appAddress?: string): Promise<Finding[]> {
+async function findingsOf(network: CheckNetwork, appAddress?: string): Promise<Finding[]> {
   const clock = new FakeClock();
   const findings = checkNetwork({ network, clock, appAddress });
   await clock.advance(30_000);
@@ -63,7 +63,7 @@ async function findingsOf(network: Network, appAddress?: string): Promise<Findin
   return await findings;
 }
 
-async function reportOf(network: Network, appAddress?: string): Promise<string> {
+async function reportOf(network: CheckNetwork, appAddress?: string): Promise<string> {
   return formatReport(await findingsOf(network, appAddress));
 }
 
@@ -146,7 +146,7 @@ Deno.test("what never answers ends with the deadline", async () => {
 });
 
 Deno.test("lost probes are a failure, and so is a server that speaks something else", async () => {
-  const network: Network = {
+  const network: CheckNetwork = {
     ...goodNetwork(),
     tcp: () => Promise.resolve(new TextEncoder().encode("HTTP/1.1 400 Bad Request\r\n\r\n")),
     ping: () => Promise.resolve("10 packets transmitted, 7 received, 30% packet loss, time 9012ms"),
@@ -182,7 +182,7 @@ Deno.test("in the background the outcome is one line of the log; what is given u
   const clock = new FakeClock();
   const records: LogRecord[] = [];
   const logger = new Logs(clock, [memorySink(records)]).logger("rdk.network-checks");
-  const told = async (network: Network, signal?: AbortSignal, forMs = 30_000) => {
+  const told = async (network: CheckNetwork, signal?: AbortSignal, forMs = 30_000) => {
     const telling = tellNetwork({ network, clock, signal }, logger);
     await clock.advance(forMs);
     await telling;

@@ -9,11 +9,11 @@ import type { ReadFiles } from "../../base/files/files.ts";
 import { type Code, messageOf, SvcError } from "../../base/error.ts";
 import type { RunningProcess, SpawnHost } from "../../base/process.ts";
 import { openUdp, type UdpSocket } from "../../base/udp.ts";
-import type { Network } from "./network_check.ts";
+import type { CheckNetwork } from "./network_check.ts";
 
 type NetworkHost = Platform & ReadFiles & SpawnHost;
 
-export function systemNetwork(host: NetworkHost): Network {
+export function systemNetwork(host: NetworkHost): CheckNetwork {
   return {
     resolve: async (name) => {
       try {

@@ -8,7 +8,7 @@
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../../wire/port/routes.ts";
-import type { Machine, Node, NodeState } from "../graph/machine.ts";
+import type { BuildState, Machine, Node } from "../graph/machine.ts";
 import { heapSnapshot, recordAllocations, recordCpu, type Recording } from "./profiler.ts";
 
 /** Who may look. */
@@ -117,7 +117,7 @@ function secondsOf(query: URLSearchParams): number {
   throw new SvcError("invalid_argument", `seconds: found "${written}", wanted a number up to ${SECONDS_MAX}`);
 }
 
-const COLOURS: { readonly [S in NodeState]: string } = {
+const COLOURS: { readonly [S in BuildState]: string } = {
   unconfigured: "lightgrey",
   configuring: "lightyellow",
   ready: "palegreen",

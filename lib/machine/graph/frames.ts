@@ -19,7 +19,7 @@ import {
   transformPose,
 } from "../../geometry/frame_system.ts";
 import type { Geometry } from "../../geometry/geometry.ts";
-import { type KinematicModel, parseModel } from "../../geometry/kinematics.ts";
+import { type KinematicModel, parseKinematics } from "../../geometry/kinematics.ts";
 import type { RigidTransform } from "../../geometry/pose.ts";
 import { frameRow, type FrameSettings } from "../../geometry/schema.ts";
 import type { ReadJoints } from "../../resource/facets.ts";
@@ -202,7 +202,7 @@ export class Frames implements FrameView {
     if (format === "unspecified") throw new SvcError("failed_precondition", "it tells no kinematics");
     const known = this.#models.get(moving);
     if (known?.source.format === format && sameBytes(known.source.bytes, bytes)) return known;
-    const model = await parseModel(bytes, format, name);
+    const model = await parseKinematics(bytes, format, name);
     this.#models.set(moving, model);
     return model;
   }

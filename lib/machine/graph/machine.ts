@@ -36,13 +36,13 @@ import {
 } from "../config/config.ts";
 import { Frames } from "./frames.ts";
 import { GraphNode, type Node, type NodeReachability } from "./node.ts";
-import { obstacle, planOf, retryScope, unsettled, type Wanted } from "./plan.ts";
+import { obstacle, planOf, retryScope, unsettled, type WantedResource } from "./plan.ts";
 import type { RemoteFrame } from "./remote_frames.ts";
 import type { RemoteResource, Remotes, RemoteStatus } from "./remotes.ts";
-import type { ModuleModel } from "../modules/module_models.ts";
+import type { RunningModel } from "../modules/module_models.ts";
 import type { Modules } from "../modules/modules.ts";
 
-export type { Node, NodeState } from "./node.ts";
+export type { BuildState, Node } from "./node.ts";
 
 export interface MachineLimits extends BuildLimits {
   /** Interval of the attempts to repair unhealthy resources. */
@@ -67,16 +67,16 @@ export interface MachineParts {
 }
 
 /** The inputs of a node's construction. */
-interface Entry extends Wanted {
+interface Entry extends WantedResource {
   readonly config: ResourceConfig;
-  readonly source?: AnyModel | ModuleModel | RemoteResource;
+  readonly source?: AnyModel | RunningModel | RemoteResource;
   /** A module has yet to say whether it can be built: the problem will disappear or become another one. */
   readonly pending?: boolean;
 }
 
 /** The origin of a configured resource, or why it has none. */
 interface Origin {
-  readonly source?: AnyModel | ModuleModel;
+  readonly source?: AnyModel | RunningModel;
   readonly needs?: readonly Need[];
   readonly problem?: string;
   readonly pending?: boolean;
@@ -502,7 +502,7 @@ export class Machine {
   }
 
   #construct(
-    model: AnyModel | ModuleModel,
+    model: AnyModel | RunningModel,
     config: ResourceConfig,
     resources: readonly Resource[],
     signal: AbortSignal,
@@ -604,10 +604,10 @@ export class Machine {
 /** The inputs of a construction as comparable text: a difference means a rebuild. */
 class Fingerprints {
   readonly #texts = new WeakMap<ResourceConfig, string>();
-  readonly #models = new WeakMap<AnyModel | ModuleModel, number>();
+  readonly #models = new WeakMap<AnyModel | RunningModel, number>();
   #count = 0;
 
-  of(config: ResourceConfig, model: AnyModel | ModuleModel | undefined): string {
+  of(config: ResourceConfig, model: AnyModel | RunningModel | undefined): string {
     let text = this.#texts.get(config);
     if (text === undefined) {
       const { attributes, dependsOn, serviceConfigs } = config;
@@ -623,7 +623,7 @@ function isRemoteResource(source: Entry["source"]): source is RemoteResource {
   return source !== undefined && "client" in source;
 }
 
-function isModuleModel(source: Entry["source"]): source is ModuleModel {
+function isModuleModel(source: Entry["source"]): source is RunningModel {
   return source !== undefined && "module" in source;
 }
 

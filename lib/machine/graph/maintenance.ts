@@ -19,7 +19,7 @@ import type { MaintenanceConfig } from "../config/settings.ts";
 export const SENSOR_TIMEOUT_MS = 5_000;
 
 /** The result of reading the sensor. */
-export type Finding =
+export type SensorFinding =
   | { readonly kind: "not a name"; readonly error: string }
   | { readonly kind: "not there"; readonly error: string }
   /** The sensor is configured, and was not built or has failed. */
@@ -27,7 +27,7 @@ export type Finding =
   | { readonly kind: "no answer"; readonly error: string }
   | { readonly kind: "readings"; readonly readings: Readings };
 
-export interface Decision {
+export interface MaintenanceDecision {
   readonly allowed: boolean;
   /** For the log; absent if nothing needs an explanation: no window, or a clear yes. */
   readonly reason?: string;
@@ -36,10 +36,10 @@ export interface Decision {
 }
 
 /** Whether changes are allowed under `maintenance`, whose sensor gave `finding`. */
-export function decide(
+export function decideMaintenance(
   { sensorName, maintenanceAllowedKey: key }: MaintenanceConfig,
-  finding: Finding,
-): Decision {
+  finding: SensorFinding,
+): MaintenanceDecision {
   switch (finding.kind) {
     case "not a name":
     case "not there":
@@ -66,15 +66,17 @@ export async function maintenanceAllowed(
   maintenance: MaintenanceConfig | undefined,
   machine: Pick<Machine, "find" | "nodes">,
   clock: Clock,
-): Promise<Decision> {
-  return maintenance ? decide(maintenance, await find(maintenance, machine, clock)) : { allowed: true };
+): Promise<MaintenanceDecision> {
+  return maintenance
+    ? decideMaintenance(maintenance, await find(maintenance, machine, clock))
+    : { allowed: true };
 }
 
 async function find(
   { sensorName }: MaintenanceConfig,
   machine: Pick<Machine, "find" | "nodes">,
   clock: Clock,
-): Promise<Finding> {
+): Promise<SensorFinding> {
   let name: ResourceName;
   try {
     name = ResourceName.parse(sensorName);

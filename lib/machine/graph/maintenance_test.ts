@@ -4,15 +4,15 @@ import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { ResourceName } from "../../resource/name.ts";
 import type { Resource } from "../../resource/resource.ts";
-import { decide, type Finding, maintenanceAllowed } from "./maintenance.ts";
+import { decideMaintenance, maintenanceAllowed, type SensorFinding } from "./maintenance.ts";
 import type { Node } from "./node.ts";
 
 const SENSOR = "rdk:component:sensor/door";
 const MAINTENANCE = { sensorName: SENSOR, maintenanceAllowedKey: "safe" };
 
-const readings = (readings: Readings): Finding => ({ kind: "readings", readings });
+const readings = (readings: Readings): SensorFinding => ({ kind: "readings", readings });
 
-const DECISIONS: [what: string, finding: Finding, allowed: boolean, reason: string][] = [
+const DECISIONS: [what: string, finding: SensorFinding, allowed: boolean, reason: string][] = [
   ["the sensor says yes", readings({ safe: true, more: 1 }), true, ""],
   ["it says no", readings({ safe: false }), false, `${SENSOR} says safe is false`],
   [
@@ -34,7 +34,7 @@ const DECISIONS: [what: string, finding: Finding, allowed: boolean, reason: stri
 
 for (const [what, finding, allowed, reason] of DECISIONS) {
   Deno.test(`maintenance is ${allowed ? "" : "not "}allowed when ${what}`, () => {
-    const decision = decide(MAINTENANCE, finding);
+    const decision = decideMaintenance(MAINTENANCE, finding);
     assertEquals(decision.allowed, allowed);
     if (reason === "") assertEquals(decision.reason, undefined);
     else assertStringIncludes(decision.reason!, reason);
@@ -42,7 +42,10 @@ for (const [what, finding, allowed, reason] of DECISIONS) {
 }
 
 Deno.test("a key that every object has is none of the readings", () => {
-  const { allowed } = decide({ ...MAINTENANCE, maintenanceAllowedKey: "constructor" }, readings({}));
+  const { allowed } = decideMaintenance(
+    { ...MAINTENANCE, maintenanceAllowedKey: "constructor" },
+    readings({}),
+  );
   assertEquals(allowed, false);
 });
 

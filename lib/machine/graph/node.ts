@@ -11,9 +11,9 @@ import type { Resource } from "../../resource/resource.ts";
 import type { ResourceConfig } from "../config/config.ts";
 import type { Condition, Standing } from "./plan.ts";
 
-export type NodeState = "unconfigured" | "configuring" | "ready" | "unhealthy" | "removing";
+export type BuildState = "unconfigured" | "configuring" | "ready" | "unhealthy" | "removing";
 
-const MOVES: { readonly [S in NodeState]: readonly NodeState[] } = {
+const MOVES: { readonly [S in BuildState]: readonly BuildState[] } = {
   unconfigured: ["configuring", "removing"],
   configuring: ["ready", "unhealthy"],
   ready: ["configuring", "removing"],
@@ -24,7 +24,7 @@ const MOVES: { readonly [S in NodeState]: readonly NodeState[] } = {
 /** One resource as the machine sees it. */
 export interface Node {
   readonly name: ResourceName;
-  readonly state: NodeState;
+  readonly state: BuildState;
   /** Why it is unhealthy. */
   readonly error?: string;
   /** Time of its last change of state. */
@@ -44,7 +44,7 @@ export interface Node {
 export type NodeReachability = "reachable" | "disconnected" | "shadowed" | "ambiguous";
 
 /** An unfinished build; after `giveUp` its instance is closed on arrival. */
-export interface Building {
+export interface UnfinishedBuild {
   readonly done: Promise<void>;
   giveUp(): void;
 }
@@ -57,13 +57,13 @@ export class GraphNode implements Node, Standing {
   config: ResourceConfig;
   fingerprint = "";
   revision = "";
-  #state: NodeState = "unconfigured";
+  #state: BuildState = "unconfigured";
   #updatedMs: number;
   #reason: string | undefined;
   #because: GraphNode | undefined;
   #holds = NOTHING;
   #instance: Resource | undefined;
-  #building: Building | undefined;
+  #building: UnfinishedBuild | undefined;
   #wasBuilt = false;
   /** The inputs of the build that took too long. */
   #slowFingerprint: string | undefined;
@@ -82,7 +82,7 @@ export class GraphNode implements Node, Standing {
     return this.config.name;
   }
 
-  get state(): NodeState {
+  get state(): BuildState {
     return this.#state;
   }
 
@@ -98,7 +98,7 @@ export class GraphNode implements Node, Standing {
     return this.#instance;
   }
 
-  get building(): Building | undefined {
+  get building(): UnfinishedBuild | undefined {
     return this.#building;
   }
 
@@ -118,7 +118,7 @@ export class GraphNode implements Node, Standing {
   }
 
   /** Starts a build with `holds`. A retried node stays visibly unhealthy until it works. */
-  build(building: Building, holds: ReadonlySet<string>, nowMs: number): void {
+  build(building: UnfinishedBuild, holds: ReadonlySet<string>, nowMs: number): void {
     this.configure(nowMs);
     this.#building = building;
     this.#holds = holds;
@@ -184,7 +184,7 @@ export class GraphNode implements Node, Standing {
     return instance;
   }
 
-  #move(to: NodeState, nowMs: number): void {
+  #move(to: BuildState, nowMs: number): void {
     if (!MOVES[this.#state].includes(to)) this.bug(`${this.name} moves from ${this.#state} to ${to}`);
     this.#state = to;
     this.#reason = this.#because = undefined;

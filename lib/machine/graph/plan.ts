@@ -29,7 +29,7 @@ export interface Standing {
 export type Condition = "ready" | "building" | "down";
 
 /** A wanted resource. */
-export interface Wanted {
+export interface WantedResource {
   readonly fingerprint: string;
   readonly needs: readonly Need[];
   /** Why it cannot be built, independent of the others. */
@@ -43,7 +43,7 @@ export interface Plan {
 }
 
 type Stand = ReadonlyMap<string, Standing>;
-type Want = ReadonlyMap<string, Wanted>;
+type Want = ReadonlyMap<string, WantedResource>;
 
 /** Why a wanted resource cannot be built; `undefined` if it can. */
 export function obstacle(full: string, wanted: Want, { blocked }: Wiring): string | undefined {

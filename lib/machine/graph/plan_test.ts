@@ -1,13 +1,13 @@
 // What plans are right stands in tests/golden/plans; here is what a person cannot read there.
 import { assertEquals } from "@std/assert";
 import { wire, type Wiring } from "../../resource/graph.ts";
-import { planOf, retryScope, type Standing, unsettled, type Wanted } from "./plan.ts";
+import { planOf, retryScope, type Standing, unsettled, type WantedResource } from "./plan.ts";
 
 const full = (short: string) => `rdk:component:generic/${short}`;
 const shorts = (names: Iterable<string>) => [...names].map((name) => name.split("/")[1]).join(" ");
 
 /** `{ a: "1 b c?" }`: resource a with fingerprint 1 that needs b, and c if it is there. */
-function wanted(texts: Record<string, string>): Map<string, Wanted> {
+function wanted(texts: Record<string, string>): Map<string, WantedResource> {
   return new Map(
     Object.entries(texts).map(([short, text]) => {
       const [fingerprint, ...names] = text.split(" ");

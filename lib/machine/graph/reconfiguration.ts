@@ -14,9 +14,9 @@ import type { Logger } from "../../base/log/log.ts";
 import { ResourceName } from "../../resource/name.ts";
 import type { MachineConfig } from "../config/config.ts";
 import { configDiff } from "../config/config_diff.ts";
-import type { Draft } from "../config/config_source.ts";
-import type { Candidate, ConfigReading } from "../config/config_reading.ts";
-import type { Decision } from "./maintenance.ts";
+import type { ConfigDraft } from "../config/config_source.ts";
+import type { ConfigReading, UsableConfig } from "../config/config_reading.ts";
+import type { MaintenanceDecision } from "./maintenance.ts";
 import { mendingOf } from "./mending.ts";
 import type { StatusNode } from "../serve/service.ts";
 
@@ -32,7 +32,7 @@ export interface ReconfigurationSteps {
   readonly adopt: (config: MachineConfig) => void;
   /** Applies the address, as soon as changes are allowed. Does not wait, never throws. */
   readonly move: (config: MachineConfig) => void;
-  readonly mayChange: (config: MachineConfig) => Promise<Decision>;
+  readonly mayChange: (config: MachineConfig) => Promise<MaintenanceDecision>;
   /** Prepares what the configuration needs before it takes force. False if a newer one has replaced it. */
   readonly prepare?: (config: MachineConfig) => Promise<boolean>;
   readonly apply: (config: MachineConfig) => Promise<void>;
@@ -41,7 +41,7 @@ export interface ReconfigurationSteps {
 export interface ReconfigurationParts extends ReconfigurationSteps {
   readonly reading: ConfigReading;
   /** The first configuration. */
-  readonly first: Candidate;
+  readonly first: UsableConfig;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Logs the differences. */
@@ -54,8 +54,8 @@ export class Reconfiguration {
   #work: Promise<void> = Promise.resolve();
   #inForce: MachineConfig | undefined;
   /** What was last applied, as it came. */
-  #applied: Candidate | undefined;
-  #heldBack: { candidate: Candidate; reason: string; sinceMs: number } | undefined;
+  #applied: UsableConfig | undefined;
+  #heldBack: { candidate: UsableConfig; reason: string; sinceMs: number } | undefined;
   #refused: { error: string; sinceMs: number } | undefined;
   #callOffRetry = () => {};
   #unfollow = () => Promise.resolve();
@@ -111,9 +111,9 @@ export class Reconfiguration {
     this.#parts.logger.error(`Bug: a configuration is taken only in part: ${chainOf(error)}`);
   }
 
-  async #take(news: Draft | SvcError): Promise<void> {
+  async #take(news: ConfigDraft | SvcError): Promise<void> {
     const { reading, logger, adopt } = this.#parts;
-    let candidate: Candidate;
+    let candidate: UsableConfig;
     try {
       if (news instanceof SvcError) throw news;
       candidate = reading.candidate(news);
@@ -131,7 +131,7 @@ export class Reconfiguration {
   }
 
   /** Applies a configuration if that is allowed now, else retries it later unless a newer one has come. */
-  async #attempt(candidate: Candidate): Promise<void> {
+  async #attempt(candidate: UsableConfig): Promise<void> {
     const { clock, logger, mayChange } = this.#parts;
     this.#callOffRetry();
     const { allowed, reason = "", mendable } = await mayChange(candidate.config);
@@ -150,7 +150,7 @@ export class Reconfiguration {
   }
 
   /** Applies the changes of an unreadable sensor, so that it can allow the rest. */
-  #mend(sensor: string, { config }: Candidate): void {
+  #mend(sensor: string, { config }: UsableConfig): void {
     const mended = this.#inForce && mendingOf(this.#inForce, config, sensor);
     if (!mended) return;
     this.#parts.logger.info(`${sensor} and what it depends on change all the same, so that it can be asked`);
@@ -159,7 +159,7 @@ export class Reconfiguration {
   }
 
   /** Never rejects. A pass that is under way when a newer configuration comes is the machine's to end or to give up. */
-  async #apply(candidate: Candidate): Promise<void> {
+  async #apply(candidate: UsableConfig): Promise<void> {
     const { draft, config } = candidate;
     const { reading, logger, move, prepare, apply, showDiffs } = this.#parts;
     if (this.#inForce) move(config);

@@ -7,9 +7,9 @@ import { anyObject, type JsonObject } from "../../base/schema/schema.ts";
 import { model, Registry } from "../../resource/registry.ts";
 import { BaseComponent } from "../../resource/resource.ts";
 import type { MachineConfig } from "../config/config.ts";
-import type { Draft } from "../config/config_source.ts";
+import type { ConfigDraft } from "../config/config_source.ts";
 import { ConfigReading } from "../config/config_reading.ts";
-import type { Decision } from "./maintenance.ts";
+import type { MaintenanceDecision } from "./maintenance.ts";
 import { Reconfiguration } from "./reconfiguration.ts";
 
 const registry = new Registry([GenericApi], [
@@ -22,22 +22,24 @@ const registry = new Registry([GenericApi], [
   }),
 ]);
 
-function draft(json: JsonObject, revision = "r"): Draft {
+function draft(json: JsonObject, revision = "r"): ConfigDraft {
   return { json, revision, problems: [] };
 }
 
 /** A reconfiguration whose source, machine and window are the test's. */
 async function bench(
-  first: Draft | SvcError,
-  { showDiffs = false, kept }: { showDiffs?: boolean; kept?: Draft } = {},
+  first: ConfigDraft | SvcError,
+  { showDiffs = false, kept }: { showDiffs?: boolean; kept?: ConfigDraft } = {},
 ) {
   const clock = new FakeClock();
   const records: LogRecord[] = [];
   const diary: string[] = [];
-  const window: { decision: Decision; passUnderWay?: Promise<void> } = { decision: { allowed: true } };
+  const window: { decision: MaintenanceDecision; passUnderWay?: Promise<void> } = {
+    decision: { allowed: true },
+  };
   /** What throws when it is next done. */
   const faults = new Set<string>();
-  let hear: ((news: Draft | SvcError) => void) | undefined;
+  let hear: ((news: ConfigDraft | SvcError) => void) | undefined;
   const logs = new Logs(clock, [memorySink(records)]);
   const note = (what: string) => ({ revision }: Pick<MachineConfig, "revision">) => {
     diary.push(`${what} ${revision}`);
@@ -53,7 +55,7 @@ async function bench(
         return Promise.resolve();
       };
     },
-    keep: (draft: Draft) => Promise.resolve(draft).then(note("keep")),
+    keep: (draft: ConfigDraft) => Promise.resolve(draft).then(note("keep")),
     kept: () => Promise.resolve(kept),
   };
   const logger = logs.logger("rdk.config");
@@ -81,7 +83,7 @@ async function bench(
     records,
     took: () => diary.splice(0),
     told: () => records.splice(0).map(({ level, message }) => `${level} ${message}`),
-    hear: async (news: Draft | SvcError) => {
+    hear: async (news: ConfigDraft | SvcError) => {
       hear!(news);
       await clock.advance(0);
     },

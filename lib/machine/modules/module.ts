@@ -17,7 +17,7 @@ import type { ModuleConfig, ResourceConfig } from "../config/config.ts";
 import type { Activities } from "../graph/activities.ts";
 import { commandOf, dataFolder, type MachineIdentity, socketPath } from "./launch.ts";
 import { ModuleModels, type Offer } from "./module_models.ts";
-import { limited } from "./module_limits.ts";
+import { inLimits } from "./module_limits.ts";
 import { firstRun, programOf } from "./module_program.ts";
 import { ModuleProcess } from "./module_process.ts";
 import type { ModuleParent } from "./module_parent.ts";
@@ -242,7 +242,7 @@ export class Module {
       const { folder, address: parentAddress } = await parent.open(config.tcpMode);
       const address = config.tcpMode ? await parent.freeAddress() : socketPath(folder, name);
       const facts = { config, program, data, address, logLevel, home, machine, key };
-      const command = await limited(commandOf(facts, host), config, host);
+      const command = await inLimits(commandOf(facts, host), config, host);
       await firstRun(program, command, config, { host, clock, logger: this.#logger }, signal);
       const run = {
         name,

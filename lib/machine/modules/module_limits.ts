@@ -7,7 +7,7 @@ import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { ProcessCommand } from "../../base/process.ts";
 import type { ModuleConfig } from "../config/config.ts";
-import { fileNameOf } from "../config/placeholder.ts";
+import { safeFileName } from "../config/placeholder.ts";
 
 const ROOT = "/sys/fs/cgroup";
 const ALL = `${ROOT}/svc-modules`;
@@ -18,14 +18,14 @@ const PERIOD_US = 100_000;
 const ENTER = 'echo $$ >"$0/cgroup.procs" && exec "$@"';
 
 /** The command, placed in the module's control group if the module has limits. */
-export async function limited(
+export async function inLimits(
   command: ProcessCommand,
   { name, limits }: ModuleConfig,
   host: ReadFiles & WriteFiles,
 ): Promise<ProcessCommand> {
   if (!limits) return command;
   const { memoryMb, cpuPercent, processes } = limits;
-  const folder = `${ALL}/${fileNameOf(name)}`;
+  const folder = `${ALL}/${safeFileName(name)}`;
   try {
     await write(host, `${ROOT}/cgroup.subtree_control`, CONTROLLERS);
     await host.makeFolder(ALL);

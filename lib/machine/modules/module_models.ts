@@ -33,7 +33,7 @@ const NO_RESOURCE = /^framesystem$|^(.*\/)?\$framesystem$|^rdk-internal:/;
 const NEEDS_MAX = 1_000;
 
 /** A module's model in its present run; every start replaces it. */
-export interface ModuleModel {
+export interface RunningModel {
   /** The module's name. */
   readonly module: string;
   /** Builds the resource with the named resources, until `signal` aborts. */
@@ -46,7 +46,7 @@ export interface ModuleModel {
 
 /** A module's answer to the configuration of a resource. */
 export type Offer =
-  | { readonly kind: "model"; readonly model: ModuleModel; readonly needs: readonly Need[] }
+  | { readonly kind: "model"; readonly model: RunningModel; readonly needs: readonly Need[] }
   /** The resource cannot be built now, with the reason. */
   | { readonly kind: "problem"; readonly problem: string }
   /**
@@ -82,7 +82,7 @@ interface Validation {
 }
 
 export class ModuleModels {
-  readonly #models = new Map<string, ModuleModel>();
+  readonly #models = new Map<string, RunningModel>();
   readonly #foreign: ForeignApis;
   /** Its validation of each resource, by full name. */
   readonly #validations = new Map<string, Validation>();
@@ -100,7 +100,7 @@ export class ModuleModels {
       channel: process.channel,
       services,
     });
-    const build: ModuleModel["build"] = (config, dependencies, signal) =>
+    const build: RunningModel["build"] = (config, dependencies, signal) =>
       this.#build(config, dependencies, signal);
     for (const { api, model } of process.models) {
       this.#models.set(`${api} ${model}`, { module: name, build });

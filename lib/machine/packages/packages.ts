@@ -15,7 +15,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { basename, dirname, join } from "node:path";
 import { type Package, PackageType } from "../../../proto/gen/packages_pb.ts";
 import type { Platform } from "../../base/host.ts";
-import type { ReleaseKeys } from "../../base/release_keys.ts";
+import type { AcceptedKeys } from "../../base/release_keys.ts";
 import { parseRange, parseVersion } from "../../base/semver.ts";
 import { FileError, type LinkFiles, type ReadFiles, type WriteFiles } from "../../base/files/files.ts";
 import { unpackInto } from "../../base/files/archive.ts";
@@ -23,7 +23,7 @@ import { type Clock, deadline } from "../../base/clock.ts";
 import { chainOf, type Code, messageOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { CloudClient } from "../../cloud_client/client.ts";
-import { fileNameOf, packageFolder } from "../config/placeholder.ts";
+import { packageFolder, safeFileName } from "../config/placeholder.ts";
 import type { PackageConfig } from "../config/settings.ts";
 import { findArchive, isMoving, type RegistryArchive } from "./registry_folder.ts";
 
@@ -66,7 +66,7 @@ export interface PackagesParts {
   /** The control plane, if there is one. */
   readonly client?: Pick<CloudClient, "package" | "partId">;
   /** Keys that downloads have to be signed with; without any, the sum that the control plane gives has to do. */
-  readonly keys?: Pick<ReleaseKeys, "check">;
+  readonly keys?: Pick<AcceptedKeys, "check">;
   readonly host: Platform & ReadFiles & WriteFiles & LinkFiles;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -167,7 +167,7 @@ export class MachinePackages {
         return exact === undefined ? one : join(dirname(one), exact);
       }));
       const own = [...new Set([...named, ...led, ...this.#linked])].map((one) => one.slice(home.length + 1));
-      const name = `used_${fileNameOf(client?.partId ?? "local")}.json`;
+      const name = `used_${safeFileName(client?.partId ?? "local")}.json`;
       await host.makeFolder(root);
       await host.writeFile(join(root, name), JSON.stringify(own));
       const used = new Set<string>();

@@ -5,7 +5,7 @@ import { PackageSchema } from "../../../proto/gen/packages_pb.ts";
 import { packed } from "../../base/files/archive.ts";
 import { SystemClock } from "../../base/clock.ts";
 import { DenoHost } from "../../base/host_deno.ts";
-import { ReleaseKeys } from "../../base/release_keys.ts";
+import { AcceptedKeys } from "../../base/release_keys.ts";
 import { newReleaseKey, type ReleaseStatement, signRelease } from "../../base/release_signature.ts";
 import { silentLogs } from "../../base/log/log.ts";
 import { create } from "../../wire/proto.ts";
@@ -181,7 +181,7 @@ class Bench {
           return Promise.resolve(create(PackageSchema, { url, checksum, info: { version } }));
         },
       },
-      keys: new ReleaseKeys(this.#keys, host),
+      keys: new AcceptedKeys(this.#keys, host),
       host,
       clock,
       logger: silentLogs(clock).logger("packages"),

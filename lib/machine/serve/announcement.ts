@@ -12,7 +12,7 @@ import type { Announcer } from "../../wire/mdns/announcer.ts";
 import type { MdnsNetwork } from "../../wire/mdns/links.ts";
 
 /** The machine's address. */
-export interface Place {
+export interface AnnouncedAddress {
   /** Its names from the configuration. */
   readonly names: readonly string[];
   /** The address it listens on: `127.0.0.1`, or `::` for every address. */
@@ -43,7 +43,7 @@ export class PortAnnouncement {
   }
 
   /** Announces the machine from now on. Does not wait, never throws. */
-  tell(place: Place): void {
+  tell(place: AnnouncedAddress): void {
     const told = JSON.stringify(place);
     if (this.#closed || told === this.#told) return;
     this.#told = told;
@@ -69,7 +69,7 @@ export class PortAnnouncement {
     await announcer?.close();
   }
 
-  async #announce({ names, address, port }: Place): Promise<void> {
+  async #announce({ names, address, port }: AnnouncedAddress): Promise<void> {
     await this.#recall();
     if (this.#closed) return;
     const { serves, clock, logger, network: given } = this.#parts;

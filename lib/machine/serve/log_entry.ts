@@ -7,7 +7,7 @@ import { SvcError } from "../../base/error.ts";
 import { type Fields, type Level, parseLevel } from "../../base/log/log.ts";
 import type { JsonObject } from "../../wire/proto.ts";
 import { toMs } from "../../api/shared/time.ts";
-import { fieldsOf } from "../../cloud_client/log_message.ts";
+import { logFieldsOf } from "../../cloud_client/log_message.ts";
 
 /** An entry that is older than this on arrival shows its own time. */
 const LATE_MS = 1000;
@@ -28,7 +28,7 @@ export function readLogEntry(entry: LogEntry, nowMs: number): ArrivedEntry {
     const found = `LogRequest received with invalid level "${entry.level.slice(0, 80)}"`;
     throw new SvcError("invalid_argument", `${found}, wanted debug, info, warn or error`);
   }
-  const fields = fieldsOf(entry);
+  const fields = logFieldsOf(entry);
   const writtenMs = toMs(entry.time);
   if (writtenMs > 0 && nowMs - writtenMs > LATE_MS) fields.log_ts = new Date(writtenMs).toISOString();
   return { level, logger: entry.loggerName, caller: callerOf(entry.caller), message: entry.message, fields };

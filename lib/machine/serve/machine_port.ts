@@ -25,7 +25,7 @@ import type { ServiceTable } from "../../wire/service.ts";
 import { TokenKeys } from "../../wire/token_keys.ts";
 import type { MachineConfig } from "../config/config.ts";
 import type { Bind } from "../config/settings.ts";
-import type { Place } from "./announcement.ts";
+import type { AnnouncedAddress } from "./announcement.ts";
 import {
   type CallsElsewhere,
   MachineWebRtc,
@@ -59,7 +59,7 @@ export interface MachinePortParts {
   /** Hears where it serves, whenever that changes. */
   readonly serving: (url: string) => void;
   /** Hears where the machine is reached and by which names, whenever that may have changed. */
-  readonly reached?: (place: Place) => void;
+  readonly reached?: (place: AnnouncedAddress) => void;
   readonly host: ReadFiles & WriteFiles & WatchFiles;
   /** The program's home folder. */
   readonly home: string;

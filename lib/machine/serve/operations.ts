@@ -18,7 +18,7 @@ import { idFrom } from "./call.ts";
 export const OPERATION_ID = "opid";
 
 /** One operation, as listed. */
-export interface Operation {
+export interface ListedOperation {
   readonly id: string;
   /** `/viam.component.motor.v1.MotorService/GoFor` */
   readonly method: string;
@@ -66,7 +66,7 @@ export class Operations {
   };
 
   /** The operations under way, without that of `asking`. Oldest first. */
-  list(asking?: CallContext): Operation[] {
+  list(asking?: CallContext): ListedOperation[] {
     return this.#others(asking).map((running) => ({
       id: running.id,
       method: running.first.path,

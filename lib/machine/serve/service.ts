@@ -40,7 +40,7 @@ import type { MachineConfig } from "../config/config.ts";
 import type { Jobs } from "./jobs.ts";
 import { readLogEntry } from "./log_entry.ts";
 import { LogLimit } from "./log_limit.ts";
-import type { Machine, Node, NodeState } from "../graph/machine.ts";
+import type { BuildState, Machine, Node } from "../graph/machine.ts";
 import type { NodeReachability } from "../graph/node.ts";
 import type { Operations } from "./operations.ts";
 import type { MachinePackages, PackageProgress } from "../packages/packages.ts";
@@ -292,7 +292,7 @@ function programMethods(
   };
 }
 
-const STATES: { readonly [S in NodeState]: ResourceState } = {
+const STATES: { readonly [S in BuildState]: ResourceState } = {
   unconfigured: ResourceState.UNCONFIGURED,
   configuring: ResourceState.CONFIGURING,
   ready: ResourceState.READY,

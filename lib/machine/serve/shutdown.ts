@@ -15,7 +15,7 @@ export const SHUTDOWN_TIMEOUT_VARIABLES = ["SVC_SHUTDOWN_TIMEOUT"] as const;
 /** Interval of reports about open stages. */
 export const SHUTDOWN_REPORT_MS = 10_000;
 
-export interface Stage {
+export interface ShutdownStage {
   /** The object of the stage: "the port". */
   readonly name: string;
   close(): Promise<void>;
@@ -33,7 +33,7 @@ export interface ShutdownParts {
 
 /** Closes the stages in order. Whether all of them closed in time and without errors. Never rejects. */
 export async function shutDown(
-  stages: readonly Stage[],
+  stages: readonly ShutdownStage[],
   { clock, logger, forced, timeoutMs = SHUTDOWN_TIMEOUT_MS }: ShutdownParts,
 ): Promise<boolean> {
   let [stage, ...later] = stages;

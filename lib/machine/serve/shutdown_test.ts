@@ -2,9 +2,9 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
-import { shutDown, type Stage } from "./shutdown.ts";
+import { shutDown, type ShutdownStage } from "./shutdown.ts";
 
-function bench(stages: (diary: string[], clock: FakeClock) => Stage[]) {
+function bench(stages: (diary: string[], clock: FakeClock) => ShutdownStage[]) {
   const clock = new FakeClock();
   const records: LogRecord[] = [];
   const diary: string[] = [];
@@ -15,7 +15,7 @@ function bench(stages: (diary: string[], clock: FakeClock) => Stage[]) {
   return { clock, diary, forced, outcome, told };
 }
 
-const quick = (name: string) => (diary: string[]): Stage => ({
+const quick = (name: string) => (diary: string[]): ShutdownStage => ({
   name,
   close: () => {
     diary.push(name);
@@ -24,7 +24,7 @@ const quick = (name: string) => (diary: string[]): Stage => ({
 });
 
 Deno.test("stages close one after the other, each when the one before has ended", async () => {
-  const slow = (diary: string[], clock: FakeClock): Stage => ({
+  const slow = (diary: string[], clock: FakeClock): ShutdownStage => ({
     name: "slow",
     close: async () => {
       await clock.sleep(3_000);

@@ -18,7 +18,7 @@ const REST_SHARE = 0.5;
 /** Pause after a failed picture. */
 const RETRY_MS = 1_000;
 
-export interface Size {
+export interface VideoSize {
   readonly width: number;
   readonly height: number;
 }
@@ -39,7 +39,7 @@ interface Viewer {
 
 export class CameraVideo {
   /** The size of the video, if it is not the camera's own. */
-  size: Size | undefined;
+  size: VideoSize | undefined;
   readonly #parts: CameraVideoParts;
   readonly #viewers = new Set<Viewer>();
   readonly #over = new AbortController();

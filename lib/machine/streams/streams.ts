@@ -17,7 +17,7 @@ import { type CallContext, type Peer, type Service, service } from "../../wire/s
 import type { RtcPeer } from "../../wire/webrtc/peer.ts";
 import { VP8_PAYLOAD_TYPE, wantsKeyPicture } from "../../wire/webrtc/vp8_rtp.ts";
 import type { Machine } from "../graph/machine.ts";
-import { CameraVideo, type Size } from "./camera_video.ts";
+import { CameraVideo, type VideoSize } from "./camera_video.ts";
 import { type VideoEncoder, Vp8Encoder } from "./video_encoder.ts";
 
 /** Cameras encoded at once: each one takes a thread. */
@@ -52,7 +52,7 @@ export class Streams {
   readonly #watchers = new Map<Peer, Watcher>();
   readonly #videos = new Map<string, CameraVideo>();
   /** Requested sizes, by camera. */
-  readonly #sizes = new Map<string, Size>();
+  readonly #sizes = new Map<string, VideoSize>();
   readonly #closing = new Set<Promise<void>>();
 
   constructor(parts: StreamsParts) {
@@ -185,7 +185,7 @@ export class Streams {
     if (closed) this.#closing.add(closed);
   }
 
-  async #sizesOf(name: string, signal: AbortSignal): Promise<Size[]> {
+  async #sizesOf(name: string, signal: AbortSignal): Promise<VideoSize[]> {
     const { images } = await this.#camera(name).getImages([], { signal });
     if (images.length === 0) throw new SvcError("unavailable", `camera ${name} has no picture`);
     const { width, height } = imageSize(images[0].image);
@@ -197,7 +197,7 @@ export class Streams {
     return all.filter((size, times) => times === 0 || Math.min(size.width, size.height) >= SIDE_MIN);
   }
 
-  async #resize(name: string, size: Size | undefined, signal: AbortSignal): Promise<void> {
+  async #resize(name: string, size: VideoSize | undefined, signal: AbortSignal): Promise<void> {
     const sizes = await this.#sizesOf(name, signal);
     const found = sizes.find(({ width, height }) => width === size?.width && height === size.height);
     if (size && !found) {

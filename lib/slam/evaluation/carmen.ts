@@ -34,7 +34,7 @@ export function readCarmenLog(text: string): CarmenLog {
   const scans: CarmenScan[] = [];
   const odometry: CarmenOdometry[] = [];
   let lineNumber = 0;
-  for (const line of linesOf(text)) {
+  for (const line of logLines(text)) {
     lineNumber++;
     const where = `line ${lineNumber}`;
     if (line.startsWith("FLASER ")) scans.push(scanOf(fieldsOf(line, where), where));
@@ -44,7 +44,7 @@ export function readCarmenLog(text: string): CarmenLog {
 }
 
 /** Lines one by one: a log has megabytes, and an array of its lines would double them. */
-export function* linesOf(text: string): Generator<string> {
+export function* logLines(text: string): Generator<string> {
   for (let at = 0; at < text.length;) {
     const found = text.indexOf("\n", at);
     const end = found < 0 ? text.length : found;

@@ -4,7 +4,7 @@
  */
 
 import { between2d, interpolate2d, type Pose2d } from "../pose2d.ts";
-import { linesOf } from "./carmen.ts";
+import { logLines } from "./carmen.ts";
 
 export interface Relation {
   readonly firstS: number;
@@ -42,7 +42,7 @@ const REACH_S = 1;
 export function readRelations(text: string): Relation[] {
   const relations: Relation[] = [];
   let lineNumber = 0;
-  for (const line of linesOf(text)) {
+  for (const line of logLines(text)) {
     lineNumber++;
     if (line.trim() === "" || line.startsWith("#")) continue;
     const values = line.trim().split(/\s+/).map(Number);

@@ -2,7 +2,7 @@
  * The parts of a map as global SLAM holds them: submaps and nodes with their places in the pose graph.
  */
 
-import type { Quaternion } from "../local/gravity.ts";
+import type { QuaternionTuple } from "../local/gravity.ts";
 import type { Submap } from "../local/submaps.ts";
 import type { Pose2d } from "../pose2d.ts";
 import type { BareDirection } from "./pose_graph.ts";
@@ -24,7 +24,7 @@ export interface MapNode {
   readonly index: number;
   readonly ticks: bigint;
   readonly localPose: Pose2d;
-  readonly gravityAlignment: Quaternion;
+  readonly gravityAlignment: QuaternionTuple;
   /** x, y, … */
   readonly points: Float64Array;
   readonly variable: number;

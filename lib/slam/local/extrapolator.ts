@@ -5,7 +5,7 @@
 
 import type { ImuReading, OdometryReading } from "../mapping.ts";
 import { between2d, compose2d, IDENTITY_2D, interpolate2d, type Pose2d, wrapAngle } from "../pose2d.ts";
-import { GravityTracker, type Quaternion } from "./gravity.ts";
+import { GravityTracker, type QuaternionTuple } from "./gravity.ts";
 
 /** Odometry farther from a time than this says nothing of it. */
 const ODOMETRY_REACH_S = 1;
@@ -70,7 +70,7 @@ export class Extrapolator {
     this.addPose(timeS, pose);
   }
 
-  gravityAlignment(): Quaternion | undefined {
+  gravityAlignment(): QuaternionTuple | undefined {
     return this.#hasImu ? this.#gravity.alignment() : undefined;
   }
 

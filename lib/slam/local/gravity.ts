@@ -6,9 +6,9 @@
 import type { ImuReading } from "../mapping.ts";
 
 /** x, y, z, w. */
-export type Quaternion = readonly [number, number, number, number];
+export type QuaternionTuple = readonly [number, number, number, number];
 
-export const LEVEL: Quaternion = [0, 0, 0, 1];
+export const LEVEL: QuaternionTuple = [0, 0, 0, 1];
 const GRAVITY_TIME_S = 10;
 /** A longer gap between readings is bridged by nothing. */
 const GAP_MAX_S = 1;
@@ -38,7 +38,7 @@ export class GravityTracker {
   }
 
   /** The rotation without yaw that makes the robot's z axis upright. */
-  alignment(): Quaternion {
+  alignment(): QuaternionTuple {
     const [x, y, z] = this.#up;
     const w = Math.sqrt(Math.max(0, (1 + z) / 2));
     if (w < 1e-3) return LEVEL;
@@ -68,8 +68,8 @@ function unit([x, y, z]: readonly [number, number, number]): [number, number, nu
 }
 
 /** A point turned by a quaternion. */
-export function rotate(
-  [x, y, z, w]: Quaternion,
+export function rotatePoint(
+  [x, y, z, w]: QuaternionTuple,
   px: number,
   py: number,
   pz: number,

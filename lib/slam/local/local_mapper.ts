@@ -7,7 +7,7 @@ import { between2d, compose2d, type Pose2d } from "../pose2d.ts";
 import { CorrelativeMatcher, type CorrelativeWindow } from "./correlative.ts";
 import { Extrapolator } from "./extrapolator.ts";
 import { thinned, VoxelFilter } from "./filters.ts";
-import { LEVEL, type Quaternion, rotate } from "./gravity.ts";
+import { LEVEL, type QuaternionTuple, rotatePoint } from "./gravity.ts";
 import { LaserOdometry, type Predictions } from "./laser_odometry.ts";
 import { type Refinement, type RefinementWeights, ScanRefiner } from "./refinement.ts";
 import type { Barest } from "./scan_motion.ts";
@@ -66,7 +66,7 @@ export interface LocalResult {
 
 export interface Insertion {
   readonly submaps: readonly Submap[];
-  readonly gravityAlignment: Quaternion;
+  readonly gravityAlignment: QuaternionTuple;
   /** The filtered points in the robot's upright frame: x, y, … */
   readonly points: Float64Array;
 }
@@ -207,7 +207,7 @@ export class LocalMapper {
   }
 
   /** Moves each point to where it was seen from the pose at the scan's end, sorts by range, and filters. */
-  #upright(scan: RangeScan, pose: Pose2d, alignment: Quaternion): UprightScan {
+  #upright(scan: RangeScan, pose: Pose2d, alignment: QuaternionTuple): UprightScan {
     const { timeS, points, offsetsS } = scan;
     const count = Math.floor(points.length / 3);
     const returns = new Float64Array(2 * count), misses = new Float64Array(2 * count);
@@ -220,7 +220,7 @@ export class LocalMapper {
       const isMiss = range > maxRangeM;
       const share = isMiss ? missingDataRayLengthM / range : 1;
       let x = share * points[3 * k], y = share * points[3 * k + 1], z = share * points[3 * k + 2];
-      if (alignment !== LEVEL) [x, y, z] = rotate(alignment, x, y, z);
+      if (alignment !== LEVEL) [x, y, z] = rotatePoint(alignment, x, y, z);
       if (z < MIN_Z_M || z > MAX_Z_M) continue;
       if (offsetsS) {
         if (!seenFrom || offsetsS[k] !== offsetS) {

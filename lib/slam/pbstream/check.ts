@@ -8,14 +8,14 @@
 import { SvcError } from "../../base/error.ts";
 import { unpackCloud } from "./cloud.ts";
 import {
+  CONSTRAINT_TAGS,
   type ConstraintMessage,
   type GridMessage,
-  LIMITS,
+  MAP_LIMITS,
   type MapItem,
   type NodeMessage,
   type PoseGraphMessage,
   type SubmapMessage,
-  TAGS,
   type TrajectoryMessage,
 } from "./messages.ts";
 import { quaternionProblem, rigidProblem, type VectorMessage } from "./transforms.ts";
@@ -89,7 +89,9 @@ export class MapCheck {
     const { submapId, nodeId, relativePose, tag, translationWeight, rotationWeight } = one;
     if (!submapId || !nodeId) throw wrong(`${where} without its submap or node`);
     check(rigidProblem(relativePose), where);
-    if (tag !== TAGS.intra && tag !== TAGS.inter) throw wrong(`${where} of the kind ${tag}`);
+    if (tag !== CONSTRAINT_TAGS.intra && tag !== CONSTRAINT_TAGS.inter) {
+      throw wrong(`${where} of the kind ${tag}`);
+    }
     if (!(translationWeight >= 0 && rotationWeight >= 0 && translationWeight + rotationWeight < Infinity)) {
       throw wrong(`${where} with the weights ${translationWeight} and ${rotationWeight}`);
     }
@@ -99,7 +101,7 @@ export class MapCheck {
     if (!this.#of(nodeId.trajectoryId).nodes.has(nodeId.nodeIndex)) {
       throw wrong(`${where} of node ${idOf(nodeId)}, which has no pose`);
     }
-    if (tag === TAGS.inter) return;
+    if (tag === CONSTRAINT_TAGS.inter) return;
     const member = `${idOf(submapId)} ${idOf(nodeId)}`;
     if (members.has(member)) throw wrong(`node ${idOf(nodeId)} twice in submap ${idOf(submapId)}`);
     members.add(member);
@@ -184,7 +186,7 @@ function gridProblem(grid: GridMessage): string | undefined {
   if (!(resolution > 0 && resolution < Infinity)) return `a grid with cells of ${resolution} m`;
   if (!max || !Number.isFinite(max.x + max.y)) return "a grid without a place";
   const { numXCells: width = 0, numYCells: height = 0 } = cellLimits ?? {};
-  if (width <= 0 || height <= 0 || width * height > LIMITS.cells) {
+  if (width <= 0 || height <= 0 || width * height > MAP_LIMITS.cells) {
     return `a grid of ${width} x ${height} cells`;
   }
   if (grid.cells.length !== width * height) {

@@ -69,7 +69,7 @@ export function int64(number: number): Field<bigint> {
   return scalar(number, WIRE.varint, 0n, (reader) => reader.int64(), (writer, value) => writer.int64(value));
 }
 
-export function bool(number: number): Field<boolean> {
+export function boolField(number: number): Field<boolean> {
   return scalar(
     number,
     WIRE.varint,
@@ -89,7 +89,7 @@ export function float(number: number): Field<number> {
   return scalar(number, WIRE.fixed32, 0, (reader) => reader.float(), (writer, value) => writer.float(value));
 }
 
-export function text(number: number): Field<string> {
+export function textField(number: number): Field<string> {
   return scalar(number, WIRE.bytes, "", (reader) => reader.text(), (writer, value) => writer.text(value));
 }
 

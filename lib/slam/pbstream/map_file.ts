@@ -9,6 +9,7 @@ import type { MapperOptions } from "../mapping.ts";
 import type { CellRange, GridState, MapState, NodeState, SubmapState } from "../map_state.ts";
 import { packCloud, unpackCloud } from "./cloud.ts";
 import {
+  CONSTRAINT_TAGS,
   type ConstraintMessage,
   type GridMessage,
   type MapItem,
@@ -16,10 +17,9 @@ import {
   type OptionsMessage,
   type PoseGraphMessage,
   type SubmapMessage,
-  TAGS,
   type TrajectoryMessage,
 } from "./messages.ts";
-import { optionsOf } from "./options.ts";
+import { trajectoryOptionsOf } from "./options.ts";
 import { openPbstream, type ReadMapOptions, writePbstream } from "./pbstream.ts";
 import {
   pose2dOf,
@@ -179,7 +179,7 @@ function constraintOf(
     pose: pose2dOf(turned(relativePose!, conjugate(tilt))),
     translationWeight,
     rotationWeight,
-    kind: tag === TAGS.intra ? "intra" : "inter",
+    kind: tag === CONSTRAINT_TAGS.intra ? "intra" : "inter",
   };
 }
 
@@ -190,7 +190,7 @@ function* itemsOf(map: MapState, options: MapperOptions): Generator<MapItem> {
     kind: "options",
     value: {
       trajectories: trajectories.map(({ imu, odometry, submapsKept }) =>
-        optionsOf(options, { imu: imu.length > 0, odometry: odometry.length > 0, submapsKept })
+        trajectoryOptionsOf(options, { imu: imu.length > 0, odometry: odometry.length > 0, submapsKept })
       ),
     },
   };
@@ -244,7 +244,7 @@ function graphOf(map: MapState, trajectories: readonly number[]): PoseGraphMessa
       submapId: { trajectoryId: submap.trajectory, submapIndex: submap.index },
       nodeId: { trajectoryId: node.trajectory, nodeIndex: node.index },
       relativePose: turned(rigidOf(pose), tilts.get(`${node.trajectory} ${node.index}`) ?? NO_TILT),
-      tag: TAGS[kind],
+      tag: CONSTRAINT_TAGS[kind],
       translationWeight,
       rotationWeight,
     })),

@@ -6,7 +6,7 @@
  */
 
 import {
-  bool,
+  boolField,
   bytes,
   type ContentOf,
   double,
@@ -18,13 +18,13 @@ import {
   opaque,
   part,
   parts,
-  text,
+  textField,
 } from "./fields.ts";
 import { BuilderOptions } from "./options.ts";
-import { Quaternion, Rigid, Vector2, Vector3 } from "./transforms.ts";
+import { QuaternionMessage, Rigid, Vector2, Vector3 } from "./transforms.ts";
 
 /** What one file may hold at most. Each limit is far above a map that a robot can make in a day. */
-export const LIMITS = {
+export const MAP_LIMITS = {
   trajectories: 1_000,
   submaps: 100_000,
   nodes: 1_000_000,
@@ -37,13 +37,13 @@ export const LIMITS = {
   sensors: 1_000,
 } as const;
 
-export const Header = message({ formatVersion: int32(1) });
+export const HeaderMessage = message({ formatVersion: int32(1) });
 
 const SubmapId = message({ trajectoryId: int32(1), submapIndex: int32(2) });
 const NodeId = message({ trajectoryId: int32(1), nodeIndex: int32(2) });
 
 /** Tags of constraints. */
-export const TAGS = { intra: 0, inter: 1 } as const;
+export const CONSTRAINT_TAGS = { intra: 0, inter: 1 } as const;
 
 export const Constraint = message({
   submapId: part(1, SubmapId),
@@ -58,16 +58,20 @@ const Trajectory = message({
   node: parts(
     1,
     message({ timestamp: int64(1), pose: part(5, Rigid), nodeIndex: int32(7) }),
-    LIMITS.nodes,
+    MAP_LIMITS.nodes,
   ),
-  submap: parts(2, message({ pose: part(1, Rigid), submapIndex: int32(2) }), LIMITS.submaps),
+  submap: parts(2, message({ pose: part(1, Rigid), submapIndex: int32(2) }), MAP_LIMITS.submaps),
   trajectoryId: int32(3),
 });
 
 const PoseGraph = message({
-  constraint: parts(2, Constraint, LIMITS.constraints),
-  trajectory: parts(4, Trajectory, LIMITS.trajectories),
-  landmarkPoses: parts(5, message({ landmarkId: text(1), globalPose: part(2, Rigid) }), LIMITS.landmarks),
+  constraint: parts(2, Constraint, MAP_LIMITS.constraints),
+  trajectory: parts(4, Trajectory, MAP_LIMITS.trajectories),
+  landmarkPoses: parts(
+    5,
+    message({ landmarkId: textField(1), globalPose: part(2, Rigid) }),
+    MAP_LIMITS.landmarks,
+  ),
 });
 
 const MapLimits = message({
@@ -78,7 +82,7 @@ const MapLimits = message({
 
 const Grid = message({
   limits: part(1, MapLimits),
-  cells: int32s(2, LIMITS.cells),
+  cells: int32s(2, MAP_LIMITS.cells),
   knownCellsBox: part(3, message({ maxX: int32(1), maxY: int32(2), minX: int32(3), minY: int32(4) })),
   probabilityGrid2d: part(4, message({})),
   tsdf2d: opaque(5),
@@ -90,12 +94,17 @@ const Submap = message({
   submapId: part(1, SubmapId),
   submap2d: part(
     2,
-    message({ localPose: part(1, Rigid), numRangeData: int32(2), finished: bool(3), grid: part(4, Grid) }),
+    message({
+      localPose: part(1, Rigid),
+      numRangeData: int32(2),
+      finished: boolField(3),
+      grid: part(4, Grid),
+    }),
   ),
   submap3d: opaque(3),
 });
 
-const Cloud = message({ numPoints: int32(1), pointData: int32s(3, LIMITS.cloudNumbers) });
+const Cloud = message({ numPoints: int32(1), pointData: int32s(3, MAP_LIMITS.cloudNumbers) });
 
 const Node = message({
   nodeId: part(1, NodeId),
@@ -103,7 +112,7 @@ const Node = message({
     5,
     message({
       timestamp: int64(1),
-      gravityAlignment: part(2, Quaternion),
+      gravityAlignment: part(2, QuaternionMessage),
       filteredGravityAlignedPointCloud: part(3, Cloud),
       highResolutionPointCloud: part(4, Cloud),
       lowResolutionPointCloud: part(5, Cloud),
@@ -116,7 +125,7 @@ const Node = message({
 const TrajectoryData = message({
   trajectoryId: int32(1),
   gravityConstant: double(2),
-  imuCalibration: part(3, Quaternion),
+  imuCalibration: part(3, QuaternionMessage),
   fixedFrameOriginInMap: part(4, Rigid),
 });
 
@@ -150,7 +159,7 @@ const LandmarkData = message({
           translationWeight: double(3),
           rotationWeight: double(4),
         }),
-        LIMITS.landmarks,
+        MAP_LIMITS.landmarks,
       ),
     }),
   ),

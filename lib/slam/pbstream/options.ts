@@ -5,7 +5,7 @@
 
 import type { MapperOptions } from "../mapping.ts";
 import {
-  bool,
+  boolField,
   type ContentOf,
   double,
   float,
@@ -15,7 +15,7 @@ import {
   opaque,
   part,
   parts,
-  text,
+  textField,
 } from "./fields.ts";
 import { Rigid } from "./transforms.ts";
 
@@ -28,13 +28,17 @@ const MotionFilter = message({
   maxDistanceMeters: double(2),
   maxAngleRadians: double(3),
 });
-const Solver = message({ useNonmonotonicSteps: bool(1), maxNumIterations: int32(2), numThreads: int32(3) });
+const Solver = message({
+  useNonmonotonicSteps: boolField(1),
+  maxNumIterations: int32(2),
+  numThreads: int32(3),
+});
 
 const Local = message({
   minZ: float(1),
   maxZ: float(2),
   voxelFilterSize: float(3),
-  useOnlineCorrelativeScanMatching: bool(5),
+  useOnlineCorrelativeScanMatching: boolField(5),
   adaptiveVoxelFilter: part(6, AdaptiveVoxelFilter),
   realTimeCorrelativeScanMatcher: part(
     7,
@@ -65,14 +69,14 @@ const Local = message({
           rangeDataInserterType: int32(1),
           probabilityGrid: part(
             2,
-            message({ hitProbability: double(1), missProbability: double(2), insertFreeSpace: bool(3) }),
+            message({ hitProbability: double(1), missProbability: double(2), insertFreeSpace: boolField(3) }),
           ),
           tsdf: opaque(3),
         }),
       ),
     }),
   ),
-  useImuData: bool(12),
+  useImuData: boolField(12),
   motionFilter: part(13, MotionFilter),
   minRange: float(14),
   maxRange: float(15),
@@ -83,7 +87,7 @@ const Local = message({
   poseExtrapolator: part(
     21,
     message({
-      useImuBased: bool(1),
+      useImuBased: boolField(1),
       constantVelocity: part(2, message({ imuGravityTimeConstant: double(1), poseQueueDuration: double(2) })),
       imuBased: opaque(3),
     }),
@@ -93,19 +97,19 @@ const Local = message({
 const Trajectory = message({
   local2d: part(1, Local),
   local3d: opaque(2),
-  pureLocalization: bool(3),
+  pureLocalization: boolField(3),
   initialTrajectoryPose: part(
     4,
     message({ relativePose: part(1, Rigid), toTrajectoryId: int32(2), timestamp: int64(3) }),
   ),
   pureLocalizationTrimmer: part(6, message({ maxSubmapsToKeep: int32(1) })),
-  collateFixedFrame: bool(7),
-  collateLandmarks: bool(8),
+  collateFixedFrame: boolField(7),
+  collateLandmarks: boolField(8),
   poseGraphOdometryMotionFilter: part(9, MotionFilter),
 });
 
 const TrajectoryOptions = message({
-  sensorId: parts(1, message({ type: int32(1), id: text(2) }), SENSORS_MAX),
+  sensorId: parts(1, message({ type: int32(1), id: textField(2) }), SENSORS_MAX),
   trajectory: part(2, Trajectory),
 });
 
@@ -116,7 +120,7 @@ const SENSORS = { range: 0, imu: 1, odometry: 2 } as const;
 const PROBABILITY_GRID = 1;
 
 /** What was used to make a trajectory. */
-export function optionsOf(
+export function trajectoryOptionsOf(
   options: MapperOptions,
   used: { readonly imu: boolean; readonly odometry: boolean; readonly submapsKept: number | undefined },
 ): ContentOf<typeof TrajectoryOptions> {

@@ -13,7 +13,7 @@ import { nextTurn } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import { ByteReader, joinedBytes } from "../../base/files/byte_reader.ts";
 import { MapCheck } from "./check.ts";
-import { Header, type ItemKind, type MapItem, Serialized } from "./messages.ts";
+import { HeaderMessage, type ItemKind, type MapItem, Serialized } from "./messages.ts";
 import { WireReader, WireWriter } from "./wire.ts";
 
 export const MAGIC = Uint8Array.of(0xdb, 0x01, 0xf5, 0x5b, 0x7b, 0x1f, 0x1d, 0x7b);
@@ -51,7 +51,7 @@ export async function openPbstream(
   try {
     await messages.begin();
     const formatVersion = await messages.next((reader) => {
-      const { formatVersion } = Header.read(reader);
+      const { formatVersion } = HeaderMessage.read(reader);
       if (formatVersion === 1 || formatVersion === 2) return formatVersion;
       throw reader.wrong(`the format version ${formatVersion}, wanted ${FORMAT_VERSIONS.join(" or ")}`);
     });
@@ -70,7 +70,7 @@ export async function* writePbstream(
 ): AsyncGenerator<Uint8Array> {
   const check = new MapCheck();
   yield MAGIC;
-  yield packed((writer) => Header.write(writer, { formatVersion }));
+  yield packed((writer) => HeaderMessage.write(writer, { formatVersion }));
   let bytes = 0;
   for (const item of items) {
     check.add(item);

@@ -5,11 +5,11 @@ import { type ContentOf, double, message, part } from "./fields.ts";
 
 export const Vector2 = message({ x: double(1), y: double(2) });
 export const Vector3 = message({ x: double(1), y: double(2), z: double(3) });
-export const Quaternion = message({ x: double(1), y: double(2), z: double(3), w: double(4) });
-export const Rigid = message({ translation: part(1, Vector3), rotation: part(2, Quaternion) });
+export const QuaternionMessage = message({ x: double(1), y: double(2), z: double(3), w: double(4) });
+export const Rigid = message({ translation: part(1, Vector3), rotation: part(2, QuaternionMessage) });
 
 export type VectorMessage = ContentOf<typeof Vector3>;
-export type QuaternionMessage = ContentOf<typeof Quaternion>;
+export type QuaternionMessage = ContentOf<typeof QuaternionMessage>;
 export type RigidMessage = ContentOf<typeof Rigid>;
 
 /** How far the length of a quaternion may be from 1: writers round. */

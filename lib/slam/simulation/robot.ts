@@ -26,19 +26,19 @@ const RADIUS_M = 0.2;
 const LONGEST_S = 600;
 const GRAVITY_M_PER_S2 = 9.81;
 
-export interface Motion {
+export interface RobotMotion {
   readonly linearMps: number;
   readonly angularRps: number;
 }
 
-const STANDING: Motion = { linearMps: 0, angularRps: 0 };
+const STANDING: RobotMotion = { linearMps: 0, angularRps: 0 };
 
 export class SimulatedRobot {
   #timeS: number | undefined;
   #truth: Pose2d;
   #odometry: Pose2d = IDENTITY_2D;
-  #command: Motion = STANDING;
-  #motion: Motion = STANDING;
+  #command: RobotMotion = STANDING;
+  #motion: RobotMotion = STANDING;
   #slipUntilS = -Infinity;
   #slip = { linear: 0, angular: 0 };
   readonly #random: () => number;
@@ -53,7 +53,7 @@ export class SimulatedRobot {
   }
 
   /** What its wheels do from now on. */
-  drive(timeS: number, command: Motion): void {
+  drive(timeS: number, command: RobotMotion): void {
     this.#advance(timeS);
     this.#command = command;
   }
@@ -75,13 +75,13 @@ export class SimulatedRobot {
   }
 
   /** How it moves, which its gyroscope and accelerometer feel. */
-  motion(timeS: number): Motion {
+  motion(timeS: number): RobotMotion {
     this.#advance(timeS);
     return this.#motion;
   }
 
   /** What its wheels do. */
-  command(): Motion {
+  command(): RobotMotion {
     return this.#command;
   }
 

@@ -10,7 +10,7 @@ import type { Clock } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { CallOptions } from "../channel.ts";
 import { checkSize, decodeStatusText, framed, isGrpc, metadataOf } from "./message.ts";
-import type { Fields } from "../http2/hpack.ts";
+import type { HeaderFields } from "../http2/hpack.ts";
 import type { Connection } from "../http2/connection.ts";
 import { H2 } from "../http2/frame.ts";
 import type { Stream, StreamListener } from "../http2/stream.ts";
@@ -32,7 +32,7 @@ export interface StreamQueue {
 }
 
 /** Records that the server has answered a call. */
-export interface Answering {
+export interface AnswerFlag {
   answered: boolean;
 }
 
@@ -46,7 +46,7 @@ export class ClientCall implements StreamListener {
   readonly #deadlineMs: number | undefined;
   readonly #release: (() => void)[] = [];
   #stream: Stream | undefined;
-  #answering: Answering | undefined;
+  #answering: AnswerFlag | undefined;
   /** Resolves when there is a stream to send on; created if somebody waits for it. */
   #begun: PromiseWithResolvers<void> | undefined;
   /** Sent messages, for a retry; `undefined` when there will be none. */
@@ -84,7 +84,7 @@ export class ClientCall implements StreamListener {
   }
 
   /** Opens a stream for the call and sends what is ready; tells `answering` about an answer. */
-  begin(connection: Connection, fields: Fields, answering: Answering): void {
+  begin(connection: Connection, fields: HeaderFields, answering: AnswerFlag): void {
     this.#answering = answering;
     let stream;
     try {
@@ -171,7 +171,7 @@ export class ClientCall implements StreamListener {
     }
   }
 
-  headers(fields: Fields, ended: boolean): void {
+  headers(fields: HeaderFields, ended: boolean): void {
     const values = new Map(fields);
     if (!this.#opened && values.get(":status")?.startsWith("1")) return;
     this.#heard();

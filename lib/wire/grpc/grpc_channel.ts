@@ -13,9 +13,9 @@ import { type Clock, race } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { CallOptions, Channel } from "../channel.ts";
 import { holdBelowTls } from "../port/fair_socket.ts";
-import { type Answering, ClientCall, type StreamQueue } from "./call.ts";
+import { type AnswerFlag, ClientCall, type StreamQueue } from "./call.ts";
 import { fieldsOf, formatTimeout, GRPC_CONTENT_TYPE } from "./message.ts";
-import type { Fields } from "../http2/hpack.ts";
+import type { HeaderFields } from "../http2/hpack.ts";
 import { Connection } from "../http2/connection.ts";
 import type { Metadata } from "../metadata.ts";
 import type { DescMethod } from "../proto.ts";
@@ -55,7 +55,7 @@ export function connectGrpc(address: string, options: GrpcOptions): Channel {
 }
 
 /** A connection, and whether the server has answered a call on it. */
-interface Link extends Answering {
+interface Link extends AnswerFlag {
   readonly connection: Connection;
 }
 
@@ -200,7 +200,7 @@ class GrpcChannel implements Channel, StreamQueue {
     return connection;
   }
 
-  #fields(call: ClientCall): Fields {
+  #fields(call: ClientCall): HeaderFields {
     const fields: [string, string][] = [
       [":method", "POST"],
       [":scheme", this.options.tls ? "https" : "http"],

@@ -4,7 +4,7 @@
 
 import { Buffer } from "node:buffer";
 import { SvcError } from "../../base/error.ts";
-import type { Fields } from "../http2/hpack.ts";
+import type { HeaderFields } from "../http2/hpack.ts";
 import { Metadata } from "../metadata.ts";
 
 /** Largest message in either direction (the published limit). */
@@ -129,7 +129,7 @@ const TRANSPORT_FIELDS = new Set([
 const COLON = 0x3a;
 
 /** The metadata among header fields. */
-export function metadataOf(fields: Fields): Metadata {
+export function metadataOf(fields: HeaderFields): Metadata {
   const metadata = new Metadata();
   for (const [name, value] of fields) {
     if (name.charCodeAt(0) === COLON || TRANSPORT_FIELDS.has(name)) continue;

@@ -22,7 +22,7 @@ import {
   prefixOf,
 } from "./message.ts";
 import { CallMark, type Guest } from "../port/guests.ts";
-import type { Fields } from "../http2/hpack.ts";
+import type { HeaderFields } from "../http2/hpack.ts";
 import { MAX_STREAMS } from "../http2/connection.ts";
 import type { Stream, StreamListener } from "../http2/stream.ts";
 import { admit, MessageReader } from "./message_reader.ts";
@@ -36,7 +36,7 @@ import {
   type Status,
 } from "../service.ts";
 
-const RESPONSE: Fields = [
+const RESPONSE: HeaderFields = [
   [":status", "200"],
   ["content-type", GRPC_CONTENT_TYPE],
   ["grpc-accept-encoding", "identity,deflate,gzip"],
@@ -46,7 +46,7 @@ const RESPONSE: Fields = [
 const GIVEN_BYTES = 16 * 1024;
 
 /** Takes streams that are no gRPC calls; `undefined` if nobody does. */
-export type OtherStreams = (stream: Stream, fields: Fields, peer: Peer) => StreamListener | undefined;
+export type OtherStreams = (stream: Stream, fields: HeaderFields, peer: Peer) => StreamListener | undefined;
 
 /**
  * Serves the streams of a connection as calls of `table`. A call that the client gave up counts until its handler has
@@ -61,7 +61,7 @@ export function acceptGrpc(
 ) {
   let running = 0, peer = connected, scheme: string | undefined, authority: string | undefined;
   const ended = () => void running--;
-  return (stream: Stream, fields: Fields | undefined): StreamListener => {
+  return (stream: Stream, fields: HeaderFields | undefined): StreamListener => {
     if (!fields) return refuse(stream, "the call has more header fields than are taken");
     const request = requestOf(fields);
     // Calls on one connection nearly always have the same origin.
@@ -92,7 +92,7 @@ interface Request {
   timeout?: string;
 }
 
-function requestOf(fields: Fields): Request {
+function requestOf(fields: HeaderFields): Request {
   const request: Request = {};
   for (const [name, value] of fields) {
     switch (name) {
@@ -144,7 +144,7 @@ class ServerCall implements RawCall, StreamListener {
 
   constructor(
     stream: Stream,
-    fields: Fields,
+    fields: HeaderFields,
     { path, encoding, timeout }: Request,
     readonly peer: Peer,
     private readonly allowance: Allowance,

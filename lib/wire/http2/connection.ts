@@ -16,7 +16,7 @@ import type { Clock } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import { giveBack } from "../given_back.ts";
 import { type Round, Share } from "../port/fair_socket.ts";
-import { type Fields, HpackBomb, HpackDecoder, HpackEncoder, HpackError } from "./hpack.ts";
+import { type HeaderFields, HpackBomb, HpackDecoder, HpackEncoder, HpackError } from "./hpack.ts";
 import { type BudgetName, Budgets, type PortBudgets } from "./budget.ts";
 import { fitting, listBytes, problemOf } from "./fields.ts";
 import {
@@ -25,7 +25,7 @@ import {
   H2,
   MAX_FRAME_BYTES,
   MAX_WINDOW_BYTES,
-  Outbox,
+  OutgoingBytes,
   PREFACE,
   ProtocolError,
   readUint32,
@@ -73,7 +73,7 @@ export interface ConnectionOptions {
   readonly role: "server" | "client";
   readonly clock: Clock;
   /** Server: accepts a new stream; without fields if it had more than allowed. */
-  readonly accept?: (stream: Stream, fields: Fields | undefined) => StreamListener;
+  readonly accept?: (stream: Stream, fields: HeaderFields | undefined) => StreamListener;
   /** Server: limit of the client's open streams; `MAX_STREAMS` by default. */
   readonly maxStreams?: number;
   /** Client: `open` or `hasRoom` may have changed. */
@@ -96,7 +96,7 @@ export class Connection {
   readonly #streams = new BriefMap<number, Stream>();
   readonly #decoder = new HpackDecoder(MAX_HEADER_BYTES);
   readonly #encoder = new HpackEncoder();
-  readonly #out = new Outbox();
+  readonly #out = new OutgoingBytes();
   readonly #ready: Stream[] = [];
   readonly #pings: (() => void)[] = [];
   readonly #input: FrameReader;
@@ -169,7 +169,7 @@ export class Connection {
   }
 
   /** Client: opens a stream with its header. */
-  request(fields: Fields, ended: boolean, listener: StreamListener): Stream {
+  request(fields: HeaderFields, ended: boolean, listener: StreamListener): Stream {
     if (this.#over) throw this.#over;
     const bytes = listBytes(fields);
     if (bytes > this.#maxSentHeaderBytes) {
@@ -238,7 +238,7 @@ export class Connection {
   // The interface for streams.
 
   /** Leaves out the largest fields if the peer does not accept all of them; false if it does not accept any. */
-  sendHeaders(stream: number, fields: Fields, ended: boolean): boolean {
+  sendHeaders(stream: number, fields: HeaderFields, ended: boolean): boolean {
     const sent = fitting(fields, this.#maxSentHeaderBytes);
     if (!sent) return false;
     const block = this.#encoder.encode(sent);
@@ -563,7 +563,7 @@ export class Connection {
   }
 
   /** A client has opened a stream. */
-  #opened(id: number, fields: Fields | undefined, ended: boolean): void {
+  #opened(id: number, fields: HeaderFields | undefined, ended: boolean): void {
     this.#lastPeerStream = id;
     const crowded = this.#streams.size >= this.#maxStreams;
     if (this.#draining || crowded) {

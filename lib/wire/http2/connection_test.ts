@@ -8,7 +8,7 @@ import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { PortAllowance } from "../port/byte_budget.ts";
 import { acceptGrpc } from "../grpc/server.ts";
-import { type Fields, HpackEncoder } from "./hpack.ts";
+import { type HeaderFields, HpackEncoder } from "./hpack.ts";
 import { Connection, MAX_STREAMS } from "./connection.ts";
 import { frameBytes, GET, Notes, OK, server, turns, Wire } from "../../../tests/support/http2_wire.ts";
 import { FLAG, H2, PREFACE, TYPE, uint32 } from "./frame.ts";
@@ -77,7 +77,7 @@ Deno.test("HTTP/2: padding and priority are understood, and padding is credited"
 Deno.test("HTTP/2: a large header goes out in several frames and comes in from several", async () => {
   const { wire, streams, notes } = server();
   await wire.settings();
-  const fields: Fields = [...GET, ["x-large", "y".repeat(40_000)]];
+  const fields: HeaderFields = [...GET, ["x-large", "y".repeat(40_000)]];
   const block = Buffer.from(new HpackEncoder().encode(fields));
   await wire.send(TYPE.headers, FLAG.endStream, 1, block.subarray(0, 16_000));
   await wire.send(TYPE.continuation, 0, 1, block.subarray(16_000, 32_000));
@@ -146,7 +146,7 @@ Deno.test("HTTP/2: calls that were reset count until their handlers have ended",
     accept: acceptGrpc(table, { kind: "grpc" }, new PortAllowance().connection()),
   });
   await wire.settings();
-  const call: Fields = [
+  const call: HeaderFields = [
     [":method", "POST"],
     [":scheme", "http"],
     [":path", "/a.B/C"],

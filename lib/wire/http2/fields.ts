@@ -4,7 +4,7 @@
  * Both roles check them: a malformed message ends its stream, whoever sent it, and never reaches the handler.
  */
 
-import { type Fields, sizeOf } from "./hpack.ts";
+import { type HeaderFields, sizeOf } from "./hpack.ts";
 
 export type Section = "request" | "response" | "trailers";
 
@@ -40,7 +40,7 @@ const NOT_IN_VALUES = /[\0\r\n]/;
 const LENGTH = /^\d{1,15}$/;
 
 /** Why a message with these fields is malformed; `undefined` if it is not. */
-export function problemOf(fields: Fields, section: Section): string | undefined {
+export function problemOf(fields: HeaderFields, section: Section): string | undefined {
   let seen = 0, regular = false;
   for (const [name, value] of fields) {
     if (NOT_IN_VALUES.test(value)) return `a value of ${name} with a character that no value may have`;
@@ -63,7 +63,7 @@ export function problemOf(fields: Fields, section: Section): string | undefined 
   return missing(fields, section, seen);
 }
 
-function missing(fields: Fields, section: Section, seen: number): string | undefined {
+function missing(fields: HeaderFields, section: Section, seen: number): string | undefined {
   if (section === "trailers") return undefined;
   if (section === "response") return seen === STATUS ? undefined : "no :status";
   if (fields.some(([name, value]) => name === ":method" && value === "CONNECT")) {
@@ -74,7 +74,7 @@ function missing(fields: Fields, section: Section, seen: number): string | undef
 }
 
 /** The announced length of a message's data; `undefined` if there is none, -1 if there are several. */
-export function contentLength(fields: Fields): number | undefined {
+export function contentLength(fields: HeaderFields): number | undefined {
   let length: number | undefined;
   for (const [name, value] of fields) {
     if (name !== "content-length") continue;
@@ -87,10 +87,10 @@ export function contentLength(fields: Fields): number | undefined {
  * The fields for a peer that accepts `maxBytes`: the largest are dropped first, pseudo-headers never. `undefined` if
  * even those do not fit.
  */
-export function fitting(fields: Fields, maxBytes: number): Fields | undefined {
+export function fitting(fields: HeaderFields, maxBytes: number): HeaderFields | undefined {
   let bytes = listBytes(fields);
   if (bytes <= maxBytes) return fields;
-  const dropped = new Set<Fields[number]>();
+  const dropped = new Set<HeaderFields[number]>();
   const largest = fields.filter(([name]) => !name.startsWith(":")).sort((a, b) => sizeOf(b) - sizeOf(a));
   for (const field of largest) {
     dropped.add(field);
@@ -101,7 +101,7 @@ export function fitting(fields: Fields, maxBytes: number): Fields | undefined {
 }
 
 /** The size of fields for a limit. */
-export function listBytes(fields: Fields): number {
+export function listBytes(fields: HeaderFields): number {
   let bytes = 0;
   for (const field of fields) bytes += sizeOf(field);
   return bytes;

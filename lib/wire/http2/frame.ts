@@ -60,7 +60,7 @@ export class ProtocolError extends Error {
 }
 
 /** Outgoing bytes, in one growing block. */
-export class Outbox {
+export class OutgoingBytes {
   #block = Buffer.alloc(0);
   #start = 0;
   #end = 0;

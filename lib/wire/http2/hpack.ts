@@ -8,7 +8,7 @@
 import { huffmanText, latin1, once } from "./huffman.ts";
 
 /** Header fields in order; names in lower case. Values hold one character per byte. */
-export type Fields = readonly (readonly [name: string, value: string])[];
+export type HeaderFields = readonly (readonly [name: string, value: string])[];
 
 export class HpackError extends Error {}
 
@@ -36,7 +36,7 @@ const REPEATED = new Set([
 ]);
 
 /** RFC 7541 appendix A; entry 1 first. */
-const STATIC: Fields = [
+const STATIC: HeaderFields = [
   [":authority", ""],
   [":method", "GET"],
   [":method", "POST"],
@@ -162,7 +162,7 @@ export class HpackDecoder {
   }
 
   /** The fields of a block; `undefined` when there are too many of them. Broken blocks throw `HpackError`. */
-  decode(block: Uint8Array): Fields | undefined {
+  decode(block: Uint8Array): HeaderFields | undefined {
     this.#block = block;
     this.#at = 0;
     this.#listBytes = 0;
@@ -266,7 +266,7 @@ export class HpackEncoder {
   }
 
   /** A header block; valid until the next call. */
-  encode(fields: Fields): Uint8Array {
+  encode(fields: HeaderFields): Uint8Array {
     this.#length = 0;
     if (this.#resized) {
       this.#integer(0x20, 5, 0);

@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { Buffer } from "node:buffer";
-import { type Fields, HpackDecoder, HpackEncoder, HpackError } from "./hpack.ts";
+import { type HeaderFields, HpackDecoder, HpackEncoder, HpackError } from "./hpack.ts";
 
 function bytes(hex: string): Uint8Array {
   return Buffer.from(hex.replaceAll(" ", ""), "hex");
@@ -16,12 +16,12 @@ function random(seed: number): (limit: number) => number {
   };
 }
 
-const FIRST: Fields = [[":method", "GET"], [":scheme", "http"], [":path", "/"], [
+const FIRST: HeaderFields = [[":method", "GET"], [":scheme", "http"], [":path", "/"], [
   ":authority",
   "www.example.com",
 ]];
-const SECOND: Fields = [...FIRST, ["cache-control", "no-cache"]];
-const THIRD: Fields = [
+const SECOND: HeaderFields = [...FIRST, ["cache-control", "no-cache"]];
+const THIRD: HeaderFields = [
   [":method", "GET"],
   [":scheme", "https"],
   [":path", "/index.html"],
@@ -83,7 +83,7 @@ Deno.test("hpack: what is encoded is decoded, whatever the table does", () => {
   const decoder = new HpackDecoder(1_000_000);
   for (let round = 0; round < 500; round++) {
     if (round % 100 === 99) encoder.resize(next(6000));
-    const fields: Fields = Array.from({ length: next(12) }, () => {
+    const fields: HeaderFields = Array.from({ length: next(12) }, () => {
       const value = Array.from({ length: next(5) * next(60) }, () => String.fromCharCode(32 + next(95))).join(
         "",
       );
@@ -95,7 +95,10 @@ Deno.test("hpack: what is encoded is decoded, whatever the table does", () => {
 
 Deno.test("hpack: fields that repeat take a byte each", () => {
   const encoder = new HpackEncoder();
-  const fields: Fields = [[":status", "200"], ["content-type", "application/grpc"], ["grpc-status", "0"]];
+  const fields: HeaderFields = [[":status", "200"], ["content-type", "application/grpc"], [
+    "grpc-status",
+    "0",
+  ]];
   encoder.encode(fields);
   assertEquals(encoder.encode(fields).length, 3);
 });

@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { PortBudgets } from "./budget.ts";
-import { type Fields, HpackEncoder } from "./hpack.ts";
+import { type HeaderFields, HpackEncoder } from "./hpack.ts";
 import { FLAG, H2, MAX_FRAME_BYTES, TYPE, uint32 } from "./frame.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { frameBytes, GET, Notes, OK, server, turns, Wire } from "../../../tests/support/http2_wire.ts";
@@ -154,7 +154,7 @@ Deno.test("HTTP/2: header fields that unpack to far more than was sent end the c
   assertEquals(notes.length, 0);
   const { wire: other, notes: calls } = server();
   await other.settings();
-  const large: Fields = [...GET, ...Array(20).fill(["user-agent", "y".repeat(3000)])];
+  const large: HeaderFields = [...GET, ...Array(20).fill(["user-agent", "y".repeat(3000)])];
   for (let id = 1; id < 4000 && other.connection.open; id += 2) {
     await other.headers(id, large, FLAG.endHeaders | FLAG.endStream);
     await other.send(TYPE.reset, 0, id, uint32(H2.cancel));

@@ -4,7 +4,7 @@ import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/a
 import { Buffer } from "node:buffer";
 import { settle } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
-import { type Fields, HpackEncoder } from "./hpack.ts";
+import { type HeaderFields, HpackEncoder } from "./hpack.ts";
 import { FLAG, H2, SETTING, TYPE, uint32 } from "./frame.ts";
 import { GET, Notes, OK, server, Wire } from "../../../tests/support/http2_wire.ts";
 
@@ -16,10 +16,10 @@ function ends(wire: Wire): { resets: number[]; goaway: number | undefined } {
   return { resets, goaway: wire.take(TYPE.goaway)[0]?.payload.readUInt32BE(4) };
 }
 
-const POST: Fields = [[":method", "POST"], [":scheme", "http"], [":path", "/"], [":authority", "a"]];
+const POST: HeaderFields = [[":method", "POST"], [":scheme", "http"], [":path", "/"], [":authority", "a"]];
 
 Deno.test("HTTP/2: a server refuses malformed requests, and nobody hears of them", async () => {
-  const cases: Fields[] = [
+  const cases: HeaderFields[] = [
     [...POST, ["Upper", "a"]],
     [...POST, ["", "a"]],
     [...POST, ["a b", "a"]],
@@ -91,7 +91,7 @@ Deno.test("HTTP/2: a client refuses malformed answers, and goes on", async () =>
 });
 
 Deno.test("HTTP/2: a request has as much data as it announces, and one header", async () => {
-  const length: Fields = [...POST, ["content-length", "8"]];
+  const length: HeaderFields = [...POST, ["content-length", "8"]];
   const data = (wire: Wire, flags = 0) => wire.send(TYPE.data, flags, 1, Buffer.from("data"));
   const cases: [(wire: Wire) => Promise<void>, number[]][] = [
     [async (wire) => (await data(wire), await data(wire, FLAG.endStream)), []],
@@ -113,7 +113,7 @@ Deno.test("HTTP/2: a request has as much data as it announces, and one header", 
 });
 
 Deno.test("HTTP/2: frames that no stream or connection may get end it with the code of the standard", async () => {
-  const block = (...fields: Fields) => Buffer.from(new HpackEncoder().encode(fields));
+  const block = (...fields: HeaderFields) => Buffer.from(new HpackEncoder().encode(fields));
   const frames: [string, number, number, number, Uint8Array, number][] = [
     ["SETTINGS acknowledged with a payload", TYPE.settings, FLAG.ack, 0, Buffer.alloc(6), H2.frameSize],
     ["push 2", TYPE.settings, 0, 0, Buffer.from("000200000002", "hex"), H2.protocol],

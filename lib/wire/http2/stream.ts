@@ -7,10 +7,10 @@
 import { SvcError } from "../../base/error.ts";
 import type { ByteBudget } from "../port/byte_budget.ts";
 import { giveBackAll } from "../given_back.ts";
-import type { Fields } from "./hpack.ts";
+import type { HeaderFields } from "./hpack.ts";
 import { contentLength, problemOf } from "./fields.ts";
 import { STALL_MS, Stay } from "./watch.ts";
-import { FLAG, H2, MAX_WINDOW_BYTES, type Outbox, TYPE } from "./frame.ts";
+import { FLAG, H2, MAX_WINDOW_BYTES, type OutgoingBytes, TYPE } from "./frame.ts";
 
 /** What a peer may send on one stream before we have read it. */
 export const STREAM_WINDOW_BYTES = 1024 * 1024;
@@ -25,7 +25,7 @@ const SMALL_BYTES = 1024;
  */
 export interface StreamListener {
   /** The answer's header, then perhaps trailers. A server gets the request's header when it accepts. */
-  headers(fields: Fields, ended: boolean): void;
+  headers(fields: HeaderFields, ended: boolean): void;
   /** Bytes of the body, on loan for the call: copy them to keep them. Call `stream.credit` once they are read. */
   data(bytes: Uint8Array): void;
   ended(): void;
@@ -41,7 +41,7 @@ export type Unread = Pick<ByteBudget, "take" | "give" | "check" | "roomBytes">;
 interface Carrier {
   readonly isServer: boolean;
   /** False if the peer accepts no fields of that size. */
-  sendHeaders(stream: number, fields: Fields, ended: boolean): boolean;
+  sendHeaders(stream: number, fields: HeaderFields, ended: boolean): boolean;
   sendReset(stream: number, code: number): void;
   sendCredit(stream: number, bytes: number): void;
   /** Charged with unsent data. */
@@ -69,7 +69,7 @@ export class Stream {
   #unsentBytes = 0;
   /** The memory among it that is returned after sending. */
   #given: Set<ArrayBufferLike> | undefined;
-  #trailers: Fields | undefined;
+  #trailers: HeaderFields | undefined;
   #endWanted = false;
   #sentEnd = false;
   #receivedEnd = false;
@@ -89,7 +89,7 @@ export class Stream {
     private readonly connection: Carrier,
     readonly id: number,
     public sendWindow: number,
-    header?: Fields,
+    header?: HeaderFields,
   ) {
     this.#opened = header !== undefined;
     if (header) this.#announcedBytes = contentLength(header);
@@ -105,7 +105,7 @@ export class Stream {
     return !this.closed && (this.#unsentBytes > 0 || (this.#endWanted && !this.#sentEnd));
   }
 
-  headers(fields: Fields, ended: boolean): void {
+  headers(fields: HeaderFields, ended: boolean): void {
     if (this.closed || this.#sentEnd) return;
     if (this.#sendHeaders(fields, ended) && ended) this.#localEnd();
   }
@@ -145,7 +145,7 @@ export class Stream {
   }
 
   /** Ends our side after the data, with trailers if there are any. */
-  end(trailers?: Fields): void {
+  end(trailers?: HeaderFields): void {
     if (this.closed || this.#endWanted) return;
     this.#endWanted = true;
     this.#trailers = trailers;
@@ -202,7 +202,7 @@ export class Stream {
   // The interface for the connection.
 
   /** Sends up to `room` bytes of data, and the end if it is due; returns the number of data bytes. */
-  pump(room: number, out: Outbox): number {
+  pump(room: number, out: OutgoingBytes): number {
     const bytes = Math.max(0, Math.min(room, this.sendWindow, this.#unsentBytes));
     const last = bytes === this.#unsentBytes && this.#endWanted;
     if (bytes > 0 || (last && !this.#trailers)) {
@@ -228,7 +228,7 @@ export class Stream {
     if (this.waiting) this.#enqueue();
   }
 
-  receiveHeaders(fields: Fields, ended: boolean): void {
+  receiveHeaders(fields: HeaderFields, ended: boolean): void {
     if (this.#receivedEnd) return this.fail(H2.streamClosed, "header fields after the end");
     const problem = this.#problemOf(fields, ended);
     if (problem) return this.fail(H2.protocol, `malformed message: ${problem}`);
@@ -242,7 +242,7 @@ export class Stream {
     if (ended) this.receiveEnd();
   }
 
-  #problemOf(fields: Fields, ended: boolean): string | undefined {
+  #problemOf(fields: HeaderFields, ended: boolean): string | undefined {
     const trailers = this.#opened;
     if (trailers && !ended) return "a second header, or trailers without an end";
     return problemOf(fields, trailers ? "trailers" : "response") ??
@@ -306,7 +306,7 @@ export class Stream {
     this.finish(error, code === H2.refused);
   }
 
-  #sendHeaders(fields: Fields, ended: boolean): boolean {
+  #sendHeaders(fields: HeaderFields, ended: boolean): boolean {
     const sent = this.connection.sendHeaders(this.id, fields, ended);
     if (!sent) {
       const problem = "the peer takes no header fields of the size that there are to send";
@@ -321,7 +321,7 @@ export class Stream {
     this.connection.enqueue(this);
   }
 
-  #take(bytes: number, out: Outbox): void {
+  #take(bytes: number, out: OutgoingBytes): void {
     this.#unsentBytes -= bytes;
     this.connection.unread?.give(bytes);
     while (bytes > 0) {
@@ -350,7 +350,7 @@ export class Stream {
 }
 
 /** Whether the header is an interim one (1xx). */
-function interim(fields: Fields): boolean {
+function interim(fields: HeaderFields): boolean {
   return fields.some(([name, value]) => name === ":status" && value.startsWith("1"));
 }
 

@@ -9,7 +9,7 @@
 import type { Endpoint } from "../../base/udp.ts";
 import type { DnsMessage, DnsQuestion, DnsRecord } from "./dns_message.ts";
 import { GROUP, type Interface, type Link, Links, type LinksParts } from "./links.ts";
-import { DOMAIN, instanceIn, instancesOf, SERVICE, SERVICES } from "./names.ts";
+import { DNS_SD_SERVICE, DOMAIN, instanceIn, instancesOf, SERVICES } from "./names.ts";
 
 /** Lifetime of the records: of the addresses, and of the instance. */
 const HOST_TTL_S = 120;
@@ -181,7 +181,7 @@ export class Announcer {
 
   #recordsOf(topic: Topic, link: Link): DnsRecord[] {
     if (topic !== SERVICES) return this.#records(topic, link);
-    return [{ name: SERVICES, type: "PTR", ttl: SERVICE_TTL_S, data: SERVICE }];
+    return [{ name: SERVICES, type: "PTR", ttl: SERVICE_TTL_S, data: DNS_SD_SERVICE }];
   }
 
   /** Everything needed to reach the machine: the instance, its host and port, its transports, its addresses. */
@@ -190,7 +190,7 @@ export class Announcer {
     const [name, target] = [fullName(instance), `${instance}.${DOMAIN}`];
     const reached = isLoopback || address === undefined ? addresses : [address];
     return [
-      { name: SERVICE, type: "PTR", ttl: SERVICE_TTL_S, data: name },
+      { name: DNS_SD_SERVICE, type: "PTR", ttl: SERVICE_TTL_S, data: name },
       { name, type: "SRV", ttl: HOST_TTL_S, flush: true, data: { target, port, priority: 0, weight: 0 } },
       { name, type: "TXT", ttl: SERVICE_TTL_S, flush: true, data: serves },
       ...reached.map((data): DnsRecord => ({
@@ -205,7 +205,7 @@ export class Announcer {
 }
 
 function fullName(instance: string): string {
-  return `${instance}.${SERVICE}`;
+  return `${instance}.${DNS_SD_SERVICE}`;
 }
 
 function asks({ name, type }: DnsQuestion, wanted: string, ...types: string[]): boolean {
@@ -213,7 +213,7 @@ function asks({ name, type }: DnsQuestion, wanted: string, ...types: string[]): 
 }
 
 function isAbout(question: DnsQuestion, instance: string): boolean {
-  return asks(question, SERVICE, "PTR") ||
+  return asks(question, DNS_SD_SERVICE, "PTR") ||
     instanceIn(question.name) === instance && asks(question, fullName(instance), "SRV", "TXT") ||
     asks(question, `${instance}.${DOMAIN}`, "A", "AAAA");
 }

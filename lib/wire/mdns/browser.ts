@@ -9,7 +9,7 @@ import { Waker } from "../../base/clock.ts";
 import { hasHidden } from "../../base/escape.ts";
 import type { DnsMessage, DnsRecord } from "./dns_message.ts";
 import { Links, type LinksParts } from "./links.ts";
-import { DOMAIN, instanceIn, instancesOf, SERVICE } from "./names.ts";
+import { DNS_SD_SERVICE, DOMAIN, instanceIn, instancesOf } from "./names.ts";
 
 /** Limits of kept instances and hosts; a network with more is no network of machines. */
 const ENTRIES_MAX = 2_000;
@@ -37,7 +37,7 @@ export type BrowserParts = Pick<LinksParts, "network" | "clock" | "logger"> & {
 /** All machines that answer within `forMs`, by name. */
 export async function browse(parts: BrowserParts, forMs: number): Promise<NearMachine[]> {
   const found = new Found();
-  await listen(parts, found, [[SERVICE, "PTR"]], forMs, () => false);
+  await listen(parts, found, [[DNS_SD_SERVICE, "PTR"]], forMs, () => false);
   return found.machines();
 }
 
@@ -46,11 +46,17 @@ export async function lookUp(parts: BrowserParts, name: string): Promise<NearMac
   const wanted = instancesOf([name]);
   const questions = wanted.flatMap((
     one,
-  ): Question[] => [[`${one}.${SERVICE}`, "SRV"], [`${one}.${SERVICE}`, "TXT"]]);
+  ): Question[] => [[`${one}.${DNS_SD_SERVICE}`, "SRV"], [`${one}.${DNS_SD_SERVICE}`, "TXT"]]);
   const found = new Found((instance) => wanted.includes(instance));
   const sought = () => found.machines().find(({ names }) => names.some((one) => wanted.includes(one)));
   if (wanted.length === 0) return undefined;
-  await listen(parts, found, [...questions, [SERVICE, "PTR"]], LOOKUP_MS, () => sought() !== undefined);
+  await listen(
+    parts,
+    found,
+    [...questions, [DNS_SD_SERVICE, "PTR"]],
+    LOOKUP_MS,
+    () => sought() !== undefined,
+  );
   return sought();
 }
 
@@ -191,8 +197,8 @@ class Found {
     if (!known) return [];
     const { target, serves } = known;
     return [
-      ...target === undefined ? [[`${name}.${SERVICE}`, "SRV"] as const] : [],
-      ...serves === undefined ? [[`${name}.${SERVICE}`, "TXT"] as const] : [],
+      ...target === undefined ? [[`${name}.${DNS_SD_SERVICE}`, "SRV"] as const] : [],
+      ...serves === undefined ? [[`${name}.${DNS_SD_SERVICE}`, "TXT"] as const] : [],
       ...target !== undefined && !this.#hosts.has(target) && isLocal(target) ? [[target, "A"] as const] : [],
     ];
   }
@@ -219,7 +225,9 @@ const SERVES = ["grpc", "webrtc"];
 
 /** The instance of a record. */
 function instanceOf(record: DnsRecord): string | undefined {
-  const pointed = record.type === "PTR" && record.name.toLowerCase() === SERVICE ? record.data : undefined;
+  const pointed = record.type === "PTR" && record.name.toLowerCase() === DNS_SD_SERVICE
+    ? record.data
+    : undefined;
   const instance = instanceIn(pointed ?? record.name);
   return instance === undefined || hasHidden(instance) ? undefined : instance;
 }

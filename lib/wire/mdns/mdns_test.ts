@@ -6,7 +6,7 @@ import { type Announcement, Announcer } from "./announcer.ts";
 import { browse, lookUp } from "./browser.ts";
 import { decodeDns, encodeDns } from "./dns_message.ts";
 import { GROUP } from "./links.ts";
-import { instancesOf, SERVICE, SERVICES } from "./names.ts";
+import { DNS_SD_SERVICE, instancesOf, SERVICES } from "./names.ts";
 
 const ROVER: Announcement = {
   names: ["rover-main.abc.example.com", "rover-main.abc.local.example.com"],
@@ -71,7 +71,7 @@ Deno.test("each instance is told in one message with all that is needed to reach
   const { clock, lan, computer, announce } = bench();
   const announcer = await announce({ ...ROVER, names: ["m.x"] }, computer("10.0.0.1"));
   const peer = lan.stranger("10.0.0.9", GROUP.port);
-  peer.send(encodeDns({ type: "query", questions: [{ name: SERVICE, type: "PTR" }] }));
+  peer.send(encodeDns({ type: "query", questions: [{ name: DNS_SD_SERVICE, type: "PTR" }] }));
   await clock.advance(200);
   const messages = peer.heard.map((bytes) => decodeDns(bytes)!).filter(({ type }) => type === "response");
   const told = messages.map(({ answers = [], additionals = [] }) => ({
@@ -81,8 +81,8 @@ Deno.test("each instance is told in one message with all that is needed to reach
   assertEquals(
     told,
     ["m.x", "m-x"].map((one) => ({
-      answers: [[SERVICE, `${one}.${SERVICE}`]],
-      more: [[`${one}.${SERVICE}`, "SRV"], [`${one}.${SERVICE}`, "TXT"], [`${one}.local`, "A"]],
+      answers: [[DNS_SD_SERVICE, `${one}.${DNS_SD_SERVICE}`]],
+      more: [[`${one}.${DNS_SD_SERVICE}`, "SRV"], [`${one}.${DNS_SD_SERVICE}`, "TXT"], [`${one}.local`, "A"]],
     })),
   );
   await announcer.close();
@@ -93,13 +93,13 @@ Deno.test("one who asks by plain DNS is answered at its own port, with its quest
   const announcer = await announce({ ...ROVER, names: ["m"] }, computer("10.0.0.1"));
   await clock.advance(2_000);
   const asker = lan.stranger("10.0.0.9", 40_000);
-  const questions = [{ name: `m.${SERVICE}`, type: "SRV" }];
+  const questions = [{ name: `m.${DNS_SD_SERVICE}`, type: "SRV" }];
   asker.send(encodeDns({ id: 77, type: "query", questions }));
   await clock.advance(0);
   const [{ id, questions: [asked] = [], answers = [], additionals = [] }] = asker.heard.map((one) =>
     decodeDns(one)!
   );
-  assertEquals([id, asked.name], [77, `m.${SERVICE}`]);
+  assertEquals([id, asked.name], [77, `m.${DNS_SD_SERVICE}`]);
   const all = [...answers, ...additionals];
   assert(all.some(({ type, name }) => type === "A" && name === "m.local"));
   assert(all.every(({ ttl, flush }) => ttl! <= 10 && !flush));
@@ -115,8 +115,8 @@ Deno.test("what the asker knows is not told again, and a flood of questions has 
   const announcer = await announce({ ...ROVER, names: ["m"] }, computer("10.0.0.1"));
   await clock.advance(5_000);
   const peer = lan.stranger("10.0.0.9", GROUP.port);
-  const questions = [{ name: SERVICE, type: "PTR" }];
-  const known = { name: SERVICE, type: "PTR" as const, ttl: 4_000, data: `m.${SERVICE}` };
+  const questions = [{ name: DNS_SD_SERVICE, type: "PTR" }];
+  const known = { name: DNS_SD_SERVICE, type: "PTR" as const, ttl: 4_000, data: `m.${DNS_SD_SERVICE}` };
   const before = lan.sent;
   peer.send(encodeDns({ type: "query", questions, answers: [known] }));
   await clock.advance(1_000);
@@ -162,7 +162,7 @@ Deno.test("broken and hostile messages do nothing, and those from elsewhere are 
   const { clock, lan, computer, announce, find, seek } = bench();
   const [there, here] = [computer("10.0.0.1"), computer("10.0.0.2")];
   const announcer = await announce({ ...ROVER, names: ["m"] }, there);
-  const good = encodeDns({ type: "query", questions: [{ name: SERVICE, type: "PTR" }] });
+  const good = encodeDns({ type: "query", questions: [{ name: DNS_SD_SERVICE, type: "PTR" }] });
   const [peer, elsewhere] = [lan.stranger("10.0.0.9", GROUP.port), lan.stranger("192.0.2.9", GROUP.port)];
   await clock.advance(5_000);
   const before = lan.sent;
@@ -184,11 +184,11 @@ Deno.test("broken and hostile messages do nothing, and those from elsewhere are 
     for (let n = 0; n < 3_000; n++) lie(n);
   };
   const lie = (n: number) => {
-    const name = `liar${n}.${SERVICE}`;
+    const name = `liar${n}.${DNS_SD_SERVICE}`;
     peer.send(encodeDns({
       type: "response",
       answers: [
-        { name: SERVICE, type: "PTR", ttl: 100, data: name },
+        { name: DNS_SD_SERVICE, type: "PTR", ttl: 100, data: name },
         { name, type: "SRV", ttl: 100, data: { target: `liar${n}.local`, port: 1 } },
         { name, type: "TXT", ttl: 100, data: [n % 2 === 0 ? "grpc" : "other"] },
         { name: `liar${n}.local`, type: "A", ttl: 100, data: "10.0.0.9" },

@@ -5,7 +5,7 @@
  * divide a name into labels, which not every browser expects of an instance. TXT lists its transports.
  */
 
-export const SERVICE = "_rpc._tcp.local";
+export const DNS_SD_SERVICE = "_rpc._tcp.local";
 /** The name that lists all service types. */
 export const SERVICES = "_services._dns-sd._udp.local";
 export const DOMAIN = "local";
@@ -29,5 +29,5 @@ function isInstance(name: string): boolean {
 /** The instance in `rover._rpc._tcp.local`. */
 export function instanceIn(name: string): string | undefined {
   const lower = name.toLowerCase().replace(/\.$/, "");
-  return lower.endsWith(`.${SERVICE}`) ? lower.slice(0, -SERVICE.length - 1) : undefined;
+  return lower.endsWith(`.${DNS_SD_SERVICE}`) ? lower.slice(0, -DNS_SD_SERVICE.length - 1) : undefined;
 }

@@ -3,8 +3,8 @@
  */
 
 import { SvcError } from "../../base/error.ts";
-import type { Fields } from "../http2/hpack.ts";
-import { field } from "./exchange.ts";
+import type { HeaderFields } from "../http2/hpack.ts";
+import { fieldValue } from "./exchange.ts";
 import type { RouteAnswer, RouteRequest } from "./routes.ts";
 
 export interface Content {
@@ -14,19 +14,19 @@ export interface Content {
   readonly contentType: string;
   /** The bytes from byte `from` on. */
   readonly read: (from: number) => AsyncIterable<Uint8Array>;
-  readonly fields: Fields;
+  readonly fields: HeaderFields;
 }
 
 /** The whole content or the requested range. An answer whose content ends too early is broken off. */
 export function contentAnswer({ fields }: Pick<RouteRequest, "fields">, content: Content): RouteAnswer {
   const { etag, bytes, contentType, read } = content;
-  const head: Fields = [["etag", etag], ["accept-ranges", "bytes"], ...content.fields];
-  if (isListed(field(fields, "if-none-match"), etag)) {
+  const head: HeaderFields = [["etag", etag], ["accept-ranges", "bytes"], ...content.fields];
+  if (isListed(fieldValue(fields, "if-none-match"), etag)) {
     return { status: 304, contentType, body: "", fields: head };
   }
-  const condition = field(fields, "if-range");
+  const condition = fieldValue(fields, "if-range");
   const range = condition === undefined || condition === etag
-    ? rangeOf(field(fields, "range"), bytes)
+    ? rangeOf(fieldValue(fields, "range"), bytes)
     : undefined;
   if (range === "unsatisfiable") {
     return {

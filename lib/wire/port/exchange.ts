@@ -4,7 +4,7 @@
  */
 
 import type { SvcError } from "../../base/error.ts";
-import type { Fields } from "../http2/hpack.ts";
+import type { HeaderFields } from "../http2/hpack.ts";
 import type { Unread } from "../http2/stream.ts";
 import type { Peer } from "../service.ts";
 import type { Allowance } from "./byte_budget.ts";
@@ -14,7 +14,7 @@ export interface WebRequest {
   readonly method: string;
   /** Path and query, unchanged. */
   readonly target: string;
-  readonly fields: Fields;
+  readonly fields: HeaderFields;
   readonly peer: Peer;
   /** Receives the number of body bytes that were read. */
   taken(bytes: number): void;
@@ -27,7 +27,7 @@ export interface WebRequest {
 export interface WebResponse {
   /** The budget of unread answers. */
   readonly unread?: Unread;
-  start(status: number, fields: Fields): void;
+  start(status: number, fields: HeaderFields): void;
   /** Sends a part of the body; a returned promise asks to wait. Throws `resource_exhausted` if too much is unread. */
   send(bytes: Uint8Array): Promise<void> | undefined;
   end(): void;
@@ -45,6 +45,6 @@ export interface WebBody {
 }
 
 /** The first value of a header field; names are in lower case. */
-export function field(fields: Fields, name: string): string | undefined {
+export function fieldValue(fields: HeaderFields, name: string): string | undefined {
   return fields.find(([key]) => key === name)?.[1];
 }

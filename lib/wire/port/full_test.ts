@@ -9,7 +9,7 @@ import { SvcError } from "../../base/error.ts";
 import { client } from "../channel.ts";
 import { echoTable, withPort } from "../../../tests/support/echo.ts";
 import { connectGrpc } from "../grpc/grpc_channel.ts";
-import { type Fields, HpackEncoder } from "../http2/hpack.ts";
+import { type HeaderFields, HpackEncoder } from "../http2/hpack.ts";
 import { frameBytes } from "../../../tests/support/http2_wire.ts";
 import { FLAG, PREFACE, TYPE } from "../http2/frame.ts";
 import { Metadata } from "../metadata.ts";
@@ -32,7 +32,7 @@ function joined(...parts: Uint8Array[]): Uint8Array {
   return Uint8Array.from(parts.flatMap((part) => [...part]));
 }
 
-const CALL: Fields = [
+const CALL: HeaderFields = [
   [":method", "POST"],
   [":scheme", "http"],
   [":path", "/proto.rpc.examples.echo.v1.EchoService/Echo"],

@@ -14,7 +14,7 @@ import {
   metadataOf,
   parseTimeoutMs,
 } from "../grpc/message.ts";
-import { field, type WebBody, type WebRequest, type WebResponse } from "./exchange.ts";
+import { fieldValue, type WebBody, type WebRequest, type WebResponse } from "./exchange.ts";
 import { CallMark } from "./guests.ts";
 import { admit, MessageReader } from "../grpc/message_reader.ts";
 import { Metadata } from "../metadata.ts";
@@ -68,13 +68,13 @@ class WebCall implements RawCall, WebBody {
     this.#mark = new CallMark(request.guest);
     this.header = metadataOf(fields);
     this.requests = new MessageReader({
-      encoding: field(fields, "grpc-encoding"),
+      encoding: fieldValue(fields, "grpc-encoding"),
       taken: (bytes) => request.taken(bytes),
       budget: request.allowance.strangers,
       inflater: request.allowance.inflater,
     });
     if (isText(type)) this.#base64 = new Base64Reader();
-    const timeout = field(fields, "grpc-timeout");
+    const timeout = fieldValue(fields, "grpc-timeout");
     if (timeout !== undefined) this.#guard(() => Object.assign(this, { timeoutMs: parseTimeoutMs(timeout) }));
   }
 

@@ -10,7 +10,7 @@ import { PortAllowance } from "./byte_budget.ts";
 import { framed, MAX_MESSAGE_BYTES } from "../grpc/message.ts";
 import type { Route } from "./routes.ts";
 import { WebServer } from "./web_server.ts";
-import type { Fields } from "../http2/hpack.ts";
+import type { HeaderFields } from "../http2/hpack.ts";
 import { Connection } from "../http2/connection.ts";
 import type { Port } from "./port.ts";
 import { create, fromBinary, toBinary } from "../proto.ts";
@@ -193,8 +193,8 @@ Deno.test("gRPC-web: the same over HTTP/2", () =>
     const socket = connect(port.port, "127.0.0.1");
     const connection = new Connection(socket, { role: "client", clock: new SystemClock() });
     const parts: Uint8Array[] = [];
-    const headers = await new Promise<Fields>((resolve, reject) => {
-      let got: Fields;
+    const headers = await new Promise<HeaderFields>((resolve, reject) => {
+      let got: HeaderFields;
       const stream = connection.request(
         [
           [":method", "POST"],

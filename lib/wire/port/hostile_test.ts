@@ -13,8 +13,8 @@ import { client } from "../channel.ts";
 import { echoTable, withChannel, withPort } from "../../../tests/support/echo.ts";
 import { connectGrpc } from "../grpc/grpc_channel.ts";
 import { framed, MAX_MESSAGE_BYTES, PUBLIC_MESSAGE_BYTES } from "../grpc/message.ts";
-import { type Fields, HpackEncoder } from "../http2/hpack.ts";
-import { FLAG, Outbox, PREFACE, SETTING, TYPE, uint32 } from "../http2/frame.ts";
+import { type HeaderFields, HpackEncoder } from "../http2/hpack.ts";
+import { FLAG, OutgoingBytes, PREFACE, SETTING, TYPE, uint32 } from "../http2/frame.ts";
 import { create, toBinary } from "../proto.ts";
 import type { Port } from "./port.ts";
 import type { Interceptor } from "../service.ts";
@@ -32,14 +32,14 @@ class ZeroWindow {
   constructor(port: Port) {
     this.#socket = connectNet(port.port, "127.0.0.1");
     this.#socket.on("error", () => {}).on("data", () => {}).on("close", () => this.closed = true);
-    const out = new Outbox();
+    const out = new OutgoingBytes();
     out.append(Buffer.from(PREFACE, "latin1"));
     out.frame(TYPE.settings, 0, 0, Buffer.concat([Uint8Array.of(0, SETTING.window), uint32(0)]));
     this.#socket.write(out.take()!);
   }
 
   call(path: string, message: Uint8Array): void {
-    const fields: Fields = [
+    const fields: HeaderFields = [
       [":method", "POST"],
       [":scheme", "http"],
       [":path", path],
@@ -47,7 +47,7 @@ class ZeroWindow {
       ["content-type", "application/grpc"],
       ["te", "trailers"],
     ];
-    const out = new Outbox();
+    const out = new OutgoingBytes();
     out.frame(TYPE.headers, FLAG.endHeaders, this.#stream, this.#encoder.encode(fields));
     out.frame(TYPE.data, FLAG.endStream, this.#stream, framed(message));
     this.#stream += 2;

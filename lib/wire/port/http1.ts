@@ -21,7 +21,7 @@ import type { Turns } from "./fair_socket.ts";
 import type { WebBody, WebRequest, WebResponse } from "./exchange.ts";
 import type { WebServer } from "./web_server.ts";
 import { type Guest, PROGRESS_BYTES } from "./guests.ts";
-import type { Fields } from "../http2/hpack.ts";
+import type { HeaderFields } from "../http2/hpack.ts";
 import type { Peer } from "../service.ts";
 
 /** Request bytes that wait for their reader. */
@@ -247,7 +247,7 @@ class HttpResponse implements WebResponse {
     response.once("close", () => this.#written(this.#waitingBytes));
   }
 
-  start(status: number, fields: Fields): void {
+  start(status: number, fields: HeaderFields): void {
     if (this.response.headersSent || this.response.destroyed) return;
     for (const [name, value] of fields) this.response.appendHeader(name, value);
     if (this.closing()) this.response.setHeader("connection", "close");

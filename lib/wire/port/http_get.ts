@@ -13,7 +13,7 @@ import { connect as connectTls } from "node:tls";
 import type { Duplex } from "node:stream";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
-import type { Fields } from "../http2/hpack.ts";
+import type { HeaderFields } from "../http2/hpack.ts";
 import { Connection } from "../http2/connection.ts";
 
 export interface Page {
@@ -94,7 +94,7 @@ function overHttp2(clock: Clock, url: string, signal: AbortSignal): Promise<Page
   signal.addEventListener("abort", () => connection.destroy(new SvcError("canceled", `${url} was given up`)));
   const decoder = new TextDecoder();
   let [status, body, bytes] = [0, "", 0];
-  const request: Fields = [
+  const request: HeaderFields = [
     [":method", "GET"],
     [":scheme", protocol.slice(0, -1)],
     [":path", pathname + search],

@@ -21,7 +21,7 @@ import type { WebRequest } from "./exchange.ts";
 import { WebServer } from "./web_server.ts";
 import { holdBelowTls, readInTurns, Round, type Turns } from "./fair_socket.ts";
 import { DEFAULT_CONNECTIONS, type Guest, Guests, waitingWith } from "./guests.ts";
-import type { Fields } from "../http2/hpack.ts";
+import type { HeaderFields } from "../http2/hpack.ts";
 import { Http1, refusal } from "./http1.ts";
 import { PortBudgets } from "../http2/budget.ts";
 import { Connection } from "../http2/connection.ts";
@@ -331,7 +331,7 @@ class OpenPort implements Port {
     const { guest } = visit;
     const allowance = this.#allowance.connection(() => connection.expel(TOO_MUCH_UNREAD));
     socket.once("close", () => allowance.end());
-    const others = (stream: Stream, fields: Fields, peer: Peer) =>
+    const others = (stream: Stream, fields: HeaderFields, peer: Peer) =>
       this.#webStream(stream, fields, peer, allowance, guest);
     const calls = acceptGrpc(this.serving.table, peerOf(socket), allowance, others, guest);
     const connection: Connection = new Connection(socket, {
@@ -364,7 +364,7 @@ class OpenPort implements Port {
 
   #webStream(
     stream: Stream,
-    fields: Fields,
+    fields: HeaderFields,
     peer: Peer,
     allowance: Allowance,
     guest: Guest,

@@ -7,9 +7,9 @@
 import { Buffer } from "node:buffer";
 import { messageOf, SvcError } from "../../base/error.ts";
 import { ByteQueue } from "../grpc/message_reader.ts";
-import type { Fields } from "../http2/hpack.ts";
+import type { HeaderFields } from "../http2/hpack.ts";
 import { isOnThisMachine, type Peer } from "../service.ts";
-import { field, type WebBody, type WebRequest, type WebResponse } from "./exchange.ts";
+import { fieldValue, type WebBody, type WebRequest, type WebResponse } from "./exchange.ts";
 
 /** A page of the port. */
 export type Route = (request: RouteRequest) => RouteAnswer | Promise<RouteAnswer>;
@@ -18,7 +18,7 @@ export interface RouteRequest {
   readonly method: string;
   readonly path: string;
   readonly query: URLSearchParams;
-  readonly fields: Fields;
+  readonly fields: HeaderFields;
   readonly peer: Peer;
   /** The request's body; can be read once, and applies back-pressure. */
   readonly body: AsyncIterable<Uint8Array>;
@@ -33,7 +33,7 @@ export interface RouteAnswer {
   readonly body: string | Uint8Array | AsyncIterable<Uint8Array>;
   /** The length of a stream. */
   readonly bytes?: number;
-  readonly fields?: Fields;
+  readonly fields?: HeaderFields;
 }
 
 export interface RouteOptions {
@@ -86,7 +86,7 @@ export class Routes {
     if (method !== "POST") {
       return textAnswer(405, `${path} looks like a gRPC method, which answers POST, not ${method}`);
     }
-    const type = field(request.fields, "content-type") ?? "";
+    const type = fieldValue(request.fields, "content-type") ?? "";
     if (type.startsWith("application/grpc")) {
       return textAnswer(415, "gRPC takes HTTP/2; over this connection use gRPC-web");
     }

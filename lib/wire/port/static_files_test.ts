@@ -3,11 +3,11 @@ import { Buffer } from "node:buffer";
 import { dirname } from "node:path";
 import { SystemFiles } from "../../base/files/system_files.ts";
 import { FakeFiles } from "../../../tests/support/fake_files.ts";
-import type { Fields } from "../http2/hpack.ts";
+import type { HeaderFields } from "../http2/hpack.ts";
 import type { RouteAnswer } from "./routes.ts";
 import { staticRoutes } from "./static_files.ts";
 
-type Ask = (path: string, options?: { method?: string; fields?: Fields }) => Promise<RouteAnswer>;
+type Ask = (path: string, options?: { method?: string; fields?: HeaderFields }) => Promise<RouteAnswer>;
 
 /** The pages of a folder `site` on a real disk, beside which there is a file of nobody's. */
 async function withSite(files: { [path: string]: string }, use: (ask: Ask, folder: string) => Promise<void>) {

@@ -3,10 +3,10 @@
  */
 
 import type { ServiceTable } from "../service.ts";
-import { field, type WebBody, type WebRequest, type WebResponse } from "./exchange.ts";
+import { fieldValue, type WebBody, type WebRequest, type WebResponse } from "./exchange.ts";
 import { isGrpcWeb, openWebCall } from "./grpc_web.ts";
 import { type RouteOptions, Routes } from "./routes.ts";
-import type { Fields } from "../http2/hpack.ts";
+import type { HeaderFields } from "../http2/hpack.ts";
 
 const PREFLIGHT_SECONDS = 7200;
 
@@ -20,7 +20,7 @@ export class WebServer {
   open(request: WebRequest, response: WebResponse): WebBody {
     const { method, fields } = request;
     if (method === "OPTIONS") return preflight(fields, response);
-    const type = field(fields, "content-type") ?? "";
+    const type = fieldValue(fields, "content-type") ?? "";
     if (method === "POST" && isGrpcWeb(type)) return openWebCall(this.table, type, request, response);
     return this.#routes.open(request, response);
   }
@@ -29,16 +29,16 @@ export class WebServer {
 const IGNORED: WebBody = { data() {}, ended() {}, gone() {} };
 
 /** Allows pages of every origin to call: tokens decide who may do what, and browsers do not add them by themselves. */
-function preflight(fields: Fields, response: WebResponse): WebBody {
+function preflight(fields: HeaderFields, response: WebResponse): WebBody {
   const answer: [string, string][] = [
     ["access-control-allow-origin", "*"],
     ["access-control-allow-methods", "GET, POST, OPTIONS"],
     // A wildcard would exclude `authorization`, so the requested fields are repeated.
-    ["access-control-allow-headers", field(fields, "access-control-request-headers") ?? "*"],
+    ["access-control-allow-headers", fieldValue(fields, "access-control-request-headers") ?? "*"],
     ["access-control-max-age", String(PREFLIGHT_SECONDS)],
     ["vary", "access-control-request-headers"],
   ];
-  if (field(fields, "access-control-request-private-network") === "true") {
+  if (fieldValue(fields, "access-control-request-private-network") === "true") {
     answer.push(["access-control-allow-private-network", "true"]);
   }
   response.start(204, answer);

@@ -18,7 +18,7 @@ import { Metadata } from "../metadata.ts";
 import { create, type MessageInitShape } from "../proto.ts";
 import { statusOf } from "../service.ts";
 import type { IceServer } from "../webrtc/addon.ts";
-import type { Candidate } from "../webrtc/description.ts";
+import type { IceCandidate } from "../webrtc/description.ts";
 import { CONNECT_MS, WEBRTC_LIMITS } from "../webrtc/limits.ts";
 import type { IncomingCall } from "./call_queue.ts";
 import { candidateFrom, candidateMessage, GENERATION, HEARTBEATS_ALLOWED, HOST } from "./service.ts";
@@ -137,7 +137,7 @@ interface StreamCallParts
 }
 
 class StreamCall implements IncomingCall {
-  readonly candidates = new Queue<Candidate>(WEBRTC_LIMITS.candidates);
+  readonly candidates = new Queue<IceCandidate>(WEBRTC_LIMITS.candidates);
   readonly id: string;
   readonly sdp: string;
   readonly disableTrickle: boolean;
@@ -158,7 +158,7 @@ class StreamCall implements IncomingCall {
     this.#tell({ case: "init", value: { sdp } });
   }
 
-  candidate(candidate: Candidate): void {
+  candidate(candidate: IceCandidate): void {
     this.#tell({ case: "update", value: { candidate: candidateMessage(candidate) } });
   }
 
@@ -172,7 +172,7 @@ class StreamCall implements IncomingCall {
     this.#responses.close();
   }
 
-  callerCandidate(candidate: Candidate): void {
+  callerCandidate(candidate: IceCandidate): void {
     // Excess responses are not needed.
     this.candidates.push(candidate);
   }

@@ -11,7 +11,7 @@ import type { Logger } from "../../base/log/log.ts";
 import { PortAllowance } from "../port/byte_budget.ts";
 import { isOnThisMachine, type Peer, type ServiceTable } from "../service.ts";
 import type { IceServer, Rtc } from "../webrtc/addon.ts";
-import { type Candidate, type Description, encodeDescription, onLoopback } from "../webrtc/description.ts";
+import { type Description, encodeDescription, type IceCandidate, onLoopback } from "../webrtc/description.ts";
 import { WEBRTC_LIMITS, type WebRtcLimits } from "../webrtc/limits.ts";
 import { RtcPeer, type SignalListener } from "../webrtc/peer.ts";
 import { FrameServer } from "../webrtc/server.ts";
@@ -119,8 +119,8 @@ export class Answerer {
    * the answer: the peer contacts them at once, and a caller that is contacted while it still reads the answer may
    * reject the certificate (libdatachannel).
    */
-  async #takeCandidates(peer: RtcPeer, call: IncomingCall, offered: Candidate[]): Promise<void> {
-    const add = (candidate: Candidate) => peer.addCandidate(candidate);
+  async #takeCandidates(peer: RtcPeer, call: IncomingCall, offered: IceCandidate[]): Promise<void> {
+    const add = (candidate: IceCandidate) => peer.addCandidate(candidate);
     // If the call is over and the peer is not connected, it will not be.
     const fail = (error: unknown) => void (peer.isConnected || peer.close(SvcError.from(error)));
     const shown = Promise.withResolvers<void>();
@@ -195,7 +195,7 @@ class AnswerSignals implements SignalListener {
     else this.call.answer(encodeDescription({ type: "answer", sdp }));
   }
 
-  candidate(candidate: Candidate): void {
+  candidate(candidate: IceCandidate): void {
     this.#add(candidate);
     // The addon ignores loopback addresses; a caller on this computer may have no other way.
     const local = this.#onLoopback && onLoopback(candidate.candidate);
@@ -216,7 +216,7 @@ class AnswerSignals implements SignalListener {
     this.#finish();
   }
 
-  #add(candidate: Candidate): void {
+  #add(candidate: IceCandidate): void {
     if (this.#sdp === undefined) this.call.candidate(candidate);
     else this.#sdp += `a=${candidate.candidate}\r\n`;
   }

@@ -13,7 +13,7 @@ import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { Queue } from "../../base/queue.ts";
 import type { Peer } from "../service.ts";
-import type { Candidate } from "../webrtc/description.ts";
+import type { IceCandidate } from "../webrtc/description.ts";
 import { CONNECT_MS, WEBRTC_LIMITS } from "../webrtc/limits.ts";
 
 /** The limits of a queue. */
@@ -39,7 +39,7 @@ export const CALL_QUEUE_LIMITS: CallQueueLimits = {
 export type Caller = Omit<Peer, "kind">;
 
 /** A caller's request. */
-export interface Offer {
+export interface CallOffer {
   /** The session description in its transit form. */
   readonly sdp: string;
   /** Whether the descriptions must contain all candidates. */
@@ -48,7 +48,7 @@ export interface Offer {
 }
 
 /** The stages of an answer: the description first, then candidates. */
-export type AnswerStage = { readonly sdp: string } | { readonly candidate: Candidate };
+export type AnswerStage = { readonly sdp: string } | { readonly candidate: IceCandidate };
 
 /** The caller's view of a call. */
 export interface OutgoingCall {
@@ -60,15 +60,15 @@ export interface OutgoingCall {
 }
 
 /** The answerer's view of a call. */
-export interface IncomingCall extends Offer {
+export interface IncomingCall extends CallOffer {
   readonly id: string;
   /** The deadline of the connection, on the clock's monotonic time. */
   readonly deadlineMs: number;
   /** The caller's candidates; ends after the last one, or with the reason why the call is over. Has one reader. */
-  readonly candidates: AsyncIterable<Candidate>;
+  readonly candidates: AsyncIterable<IceCandidate>;
   /** Sends the answer in its transit form; once, and before candidates. */
   answer(sdp: string): void;
-  candidate(candidate: Candidate): void;
+  candidate(candidate: IceCandidate): void;
   /** The call is connected, or the other side has everything it needs: no more stages follow. */
   done(): void;
   /** The call cannot be connected. */
@@ -77,7 +77,7 @@ export interface IncomingCall extends Offer {
 
 /** The caller's updates after its offer. */
 export type CallerUpdate =
-  | { readonly candidate: Candidate }
+  | { readonly candidate: IceCandidate }
   | { readonly done: true }
   | { readonly error: SvcError };
 
@@ -106,7 +106,7 @@ export class CallQueue {
   }
 
   /** Offers a call to the answerers for `host`. Throws `resource_exhausted` if too many wait. */
-  offer(host: string, offer: Offer): OutgoingCall {
+  offer(host: string, offer: CallOffer): OutgoingCall {
     const { calls, callsOfHost, connectMs } = this.#limits;
     const ofHost = this.#calls.values().filter((one) => one.host === host).toArray().length;
     if (this.#calls.size >= calls || ofHost >= callsOfHost) {
@@ -214,7 +214,7 @@ class Call implements IncomingCall {
   readonly sdp: string;
   readonly disableTrickle: boolean;
   readonly caller: Caller;
-  readonly candidates: Queue<Candidate>;
+  readonly candidates: Queue<IceCandidate>;
   readonly outgoing: OutgoingCall;
   readonly #stages: Queue<AnswerStage>;
   readonly #candidatesMax: number;
@@ -226,7 +226,7 @@ class Call implements IncomingCall {
 
   constructor(
     readonly host: string,
-    { sdp, disableTrickle, caller }: Offer,
+    { sdp, disableTrickle, caller }: CallOffer,
     readonly deadlineMs: number,
     candidatesMax: number,
     private readonly ended: () => void,
@@ -241,7 +241,7 @@ class Call implements IncomingCall {
     this.outgoing = { id: this.id, stages: this.#stages, leave: () => this.#leave() };
   }
 
-  callerCandidate(candidate: Candidate): void {
+  callerCandidate(candidate: IceCandidate): void {
     if (++this.#candidates > this.#candidatesMax) {
       const limit = `at most ${this.#candidatesMax} are taken`;
       throw new SvcError("resource_exhausted", `too many ICE candidates of the caller, ${limit}`);
@@ -262,7 +262,7 @@ class Call implements IncomingCall {
     this.#stages.push({ sdp });
   }
 
-  candidate(candidate: Candidate): void {
+  candidate(candidate: IceCandidate): void {
     if (!this.#answered) throw new SvcError("invalid_argument", "the answer comes before its candidates");
     // Excess candidates are not needed.
     this.#stages.push({ candidate });

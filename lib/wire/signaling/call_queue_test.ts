@@ -3,9 +3,9 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
-import { type AnswerStage, CallQueue, type CallQueueLimits, type Offer } from "./call_queue.ts";
+import { type AnswerStage, type CallOffer, CallQueue, type CallQueueLimits } from "./call_queue.ts";
 
-const OFFER: Offer = { sdp: "offer", disableTrickle: false, caller: { entity: "somebody" } };
+const OFFER: CallOffer = { sdp: "offer", disableTrickle: false, caller: { entity: "somebody" } };
 const never = new AbortController().signal;
 
 function queueOf(limits: Partial<CallQueueLimits> = {}) {

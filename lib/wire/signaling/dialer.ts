@@ -12,12 +12,17 @@ import { type Channel, client, type ServiceClient } from "../channel.ts";
 import { Metadata } from "../metadata.ts";
 import type { IceServer, Rtc } from "../webrtc/addon.ts";
 import { FrameClient } from "../webrtc/client.ts";
-import { type Candidate, type Description, encodeDescription, isOwnAddress } from "../webrtc/description.ts";
+import {
+  type Description,
+  encodeDescription,
+  type IceCandidate,
+  isOwnAddress,
+} from "../webrtc/description.ts";
 import { CONNECT_MS, WEBRTC_LIMITS } from "../webrtc/limits.ts";
 import { RtcPeer, type SignalListener } from "../webrtc/peer.ts";
 import { candidateFrom, candidateMessage, HOST } from "./service.ts";
 
-export interface DialOptions {
+export interface HostDialOptions {
   /** To the signaling server; the caller closes it. */
   readonly signaling: Channel;
   /** The host's name at the signaling server. */
@@ -57,7 +62,7 @@ const ASK_FIRST_MS = 50;
  * `invalid_argument` "host not preconfigured", if it does not know the host), `deadline_exceeded` after too long, or
  * the signal's reason.
  */
-export async function dialWebRtc(options: DialOptions): Promise<DialedChannel> {
+export async function dialWebRtc(options: HostDialOptions): Promise<DialedChannel> {
   const { clock, host, timeoutMs = CONNECT_MS } = options;
   const late = () => {
     return new SvcError("deadline_exceeded", `no WebRTC connection to ${host} within ${timeoutMs} ms`);
@@ -85,7 +90,7 @@ class Dial implements SignalListener {
   /** Aborted when the connection is arranged, or given up. */
   readonly #over = new AbortController();
 
-  constructor(private readonly options: DialOptions, private readonly signal: AbortSignal) {
+  constructor(private readonly options: HostDialOptions, private readonly signal: AbortSignal) {
     this.#signaling = client(SignalingService, options.signaling);
     this.#header = Metadata.from([...options.header ?? [], [HOST, options.host]]);
     this.#answered.promise.catch(() => {});
@@ -129,7 +134,7 @@ class Dial implements SignalListener {
     this.#described.resolve(description);
   }
 
-  candidate(candidate: Candidate): void {
+  candidate(candidate: IceCandidate): void {
     const tell = () => this.#update({ case: "candidate", value: candidateMessage(candidate) });
     if (isOwnAddress(candidate)) this.#later(tell);
     else tell();

@@ -22,7 +22,7 @@ import { Secret } from "../../base/secret.ts";
 import { create, type MessageInitShape, timestampFromMs } from "../proto.ts";
 import { type CallContext, type Service, service, statusOf } from "../service.ts";
 import type { IceServer } from "../webrtc/addon.ts";
-import type { Candidate } from "../webrtc/description.ts";
+import type { IceCandidate } from "../webrtc/description.ts";
 import { CANDIDATE_BYTES_MAX } from "../webrtc/limits.ts";
 import type { AnswerStage, Caller, CallerUpdate, CallQueue, IncomingCall } from "./call_queue.ts";
 
@@ -243,11 +243,11 @@ function callerOf({ entity, peer, requestHeader }: CallContext): Caller {
   return { ...caller, entity, ...scheme === "Bearer" && token ? { token: new Secret(token) } : {} };
 }
 
-export function candidateMessage({ candidate, mid = "0" }: Candidate) {
+export function candidateMessage({ candidate, mid = "0" }: IceCandidate) {
   return { candidate, sdpMid: mid, sdpmLineIndex: 0 };
 }
 
-export function candidateFrom(message: ICECandidate | undefined): Candidate {
+export function candidateFrom(message: ICECandidate | undefined): IceCandidate {
   const { candidate = "", sdpMid: mid } = message ?? {};
   if (candidate.length > CANDIDATE_BYTES_MAX) {
     const limit = `at most ${CANDIDATE_BYTES_MAX} are taken`;

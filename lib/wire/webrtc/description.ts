@@ -15,7 +15,7 @@ export interface Description {
 }
 
 /** A possible address of a peer. */
-export interface Candidate {
+export interface IceCandidate {
   /** `candidate:1 1 UDP 2114977791 192.0.2.2 60269 typ host` */
   readonly candidate: string;
   readonly mid?: string;
@@ -56,7 +56,7 @@ export function withOneRole({ type, sdp }: Description): Description {
 /** A description without its candidates, and the candidates of its first part, which all parts share. */
 export function withoutCandidates(
   { type, sdp }: Description,
-): { bare: Description; candidates: Candidate[] } {
+): { bare: Description; candidates: IceCandidate[] } {
   const lines = /^a=(candidate:[^\r\n]*)(?:\r?\n|$)/gm;
   const [, first = ""] = sdp.split(/^(?=m=)/m);
   const mid = /^a=mid:(\S+)/m.exec(first)?.[1];
@@ -68,7 +68,7 @@ export function withoutCandidates(
  * Whether to try a candidate of the other side: an address over UDP, or a multicast DNS name, by which browsers hide
  * theirs. Other names are not resolved: a stranger must not make this computer look up names.
  */
-export function isUsable({ candidate }: Candidate): boolean {
+export function isUsable({ candidate }: IceCandidate): boolean {
   if (candidate.length > CANDIDATE_BYTES_MAX) return false;
   const [, , protocol, , address] = candidate.replace(/^a=/, "").split(" ");
   if (protocol?.toLowerCase() !== "udp" || address === undefined) return false;
@@ -76,7 +76,7 @@ export function isUsable({ candidate }: Candidate): boolean {
 }
 
 /** Whether a candidate is an address of the peer's own computer, as opposed to a NAT or a relay. */
-export function isOwnAddress({ candidate }: Candidate): boolean {
+export function isOwnAddress({ candidate }: IceCandidate): boolean {
   return candidate.split(" ")[7] === "host";
 }
 

@@ -20,11 +20,11 @@ import {
   type VideoTrack,
 } from "./addon.ts";
 import {
-  type Candidate,
   decodeDescription,
   type Description,
   type DescriptionType,
   encodeDescription,
+  type IceCandidate,
   isUsable,
   withOneRole,
   withoutCandidates,
@@ -44,7 +44,7 @@ export interface FrameListener {
 export interface SignalListener {
   /** This side's first description: once, before the candidates. */
   described(description: Description): void;
-  candidate(candidate: Candidate): void;
+  candidate(candidate: IceCandidate): void;
   /** All candidates are known. */
   gathered(): void;
 }
@@ -166,18 +166,18 @@ export class RtcPeer {
   }
 
   /** Applies an offer, and returns its candidates for the caller to add. Throws `invalid_argument`. */
-  acceptOffer(sdp: string): Candidate[] {
+  acceptOffer(sdp: string): IceCandidate[] {
     return this.#accept(decodeDescription(sdp, "offer"));
   }
 
-  #accept(description: Description): Candidate[] {
+  #accept(description: Description): IceCandidate[] {
     const { bare, candidates } = withoutCandidates(description);
     this.#native.accept(bare);
     return candidates;
   }
 
   /** Adds a candidate of the other side; ignores a useless one. Throws `resource_exhausted`. */
-  addCandidate(candidate: Candidate): void {
+  addCandidate(candidate: IceCandidate): void {
     const { candidatesMax } = this.#options;
     if (++this.#candidates > candidatesMax) {
       throw new SvcError("resource_exhausted", `too many ICE candidates, at most ${candidatesMax} are taken`);

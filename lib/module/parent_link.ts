@@ -18,7 +18,7 @@ import { connectGrpc } from "../wire/grpc/grpc_channel.ts";
 const LINES_MAX = 1_000;
 const LOG_TIMEOUT_MS = 5_000;
 
-export interface MachineLinkParts {
+export interface ParentLinkParts {
   readonly clock: Clock;
   /** Writes a line to standard error. */
   readonly complain: (line: string) => void;
@@ -30,13 +30,13 @@ interface Machine {
   readonly rpc: ServiceClient<typeof RobotService>;
 }
 
-export class MachineLink {
+export class ParentLink {
   #machine: Machine | undefined;
   #lines: LogRecord[] = [];
   #dropped = 0;
   #sending: Promise<void> | undefined;
 
-  constructor(private readonly parts: MachineLinkParts) {}
+  constructor(private readonly parts: ParentLinkParts) {}
 
   /** The channel to the machine, once its address is known. */
   get channel(): Channel | undefined {
