@@ -6,7 +6,7 @@
  * between the scans before: what was right lately is tried first.
  */
 
-import { between2d, compose2d, IDENTITY_2D, type Pose2d, wrapAngle } from "../pose2d.ts";
+import { between2d, compose2d, IDENTITY_2D, type Pose2d } from "../pose2d.ts";
 import { type Barest, ScanMotion, type ScanMotionResult } from "./scan_motion.ts";
 
 /** With so many of the points on lines, a guess was good enough; with fewer, the scans may not belong together. */
@@ -19,11 +19,10 @@ const TURNS_RAD = [12, -12, 24, -24, 36, -36, 48, -48, 60, -60, 72, -72, 84, -84
   one * Math.PI / 180
 );
 /** With so few points that say how far the robot went, they count for half. */
-const SURE_POINTS = 4;
-/** How fast its speed follows what they say. */
-const SPEED_SHARE = 0.3;
-/** How fast the usual time between scans follows the latest. */
-const DT_SHARE = 0.05;
+const SURE_POINTS = 2;
+/** Its speed is that of so long a time; it goes on at it for so long between two scans. */
+const SPEED_S = 1;
+const STEADY_S = 0.5;
 /** How fast the motion between two scans, and the usual errors of both guesses, follow the latest. */
 const MOTION_SHARE = 0.5;
 const ERROR_SHARE = 0.05;
@@ -45,11 +44,7 @@ export class LaserOdometry {
   #key = IDENTITY_2D;
   /** From one scan to the next. */
   #step = IDENTITY_2D;
-  /** Ahead, in metres a second, by what scans said of it. */
-  #speed = 0;
-  #sureness = 1;
-  /** The usual time between scans. */
-  #usualDt = 0;
+  readonly #speed = new Speed();
   #errorByScan = 0;
   #errorByTime = 0;
 
@@ -66,30 +61,29 @@ export class LaserOdometry {
     const byScan = compose2d(last, this.#step);
     const guesses = this.#errorByScan < this.#errorByTime ? [byScan, byTime] : [byTime, byScan];
     const found = this.#compared(points, [...guesses, last], last);
-    this.#sureness = 1;
     if (!found) return { poses: guesses, barest: undefined };
     const { pose, share, barest } = found;
     const compared = compose2d(this.#key, pose);
     if (share < SHARE_POOR) return { poses: [...guesses, compared], barest: undefined };
     const { x, y } = compose2d({ x: 0, y: 0, yaw: this.#key.yaw }, { ...barest, yaw: 0 });
-    const steady = this.#steady(compared, last, { x, y, points: barest.points }, dt);
-    return { poses: [steady, ...guesses], barest: { x, y, points: barest.points } };
+    const inMap = { x, y, points: barest.points };
+    const steady = this.#steady(compared, last, inMap, dt);
+    return { poses: steady ? [steady, compared, ...guesses] : [compared, ...guesses], barest: inMap };
   }
 
-  /** Where few points say how far the robot went, it went on at its speed. */
-  #steady(pose: Pose2d, last: Pose2d, { x, y, points }: Barest, dt: number): Pose2d {
-    this.#sureness = points ** 2 / (points ** 2 + SURE_POINTS ** 2);
-    const heading = last.yaw + 0.5 * wrapAngle(pose.yaw - last.yaw), way = this.#speed * this.#timeFor(dt);
+  /**
+   * Where few points say how far the robot went, it went on at its speed: the pose with that; undefined where they say
+   * enough.
+   */
+  #steady(pose: Pose2d, last: Pose2d, { x, y, points }: Barest, dt: number): Pose2d | undefined {
+    const sureness = points ** 2 / (points ** 2 + SURE_POINTS ** 2);
+    const speed = this.#speed.value, step = between2d(last, pose);
+    this.#speed.learn(step.x, dt, sureness);
+    if (speed === undefined || dt > STEADY_S) return undefined;
+    const heading = last.yaw + 0.5 * step.yaw, way = speed * dt;
     const onX = last.x + way * Math.cos(heading) - pose.x, onY = last.y + way * Math.sin(heading) - pose.y;
-    const along = (1 - this.#sureness) * (x * onX + y * onY);
+    const along = (1 - sureness) * (x * onX + y * onY);
     return { x: pose.x + along * x, y: pose.y + along * y, yaw: pose.yaw };
-  }
-
-  /** Where times of scans are those of their arrival, the usual one. */
-  #timeFor(dt: number): number {
-    if (this.#usualDt === 0) this.#usualDt = dt;
-    const isUsual = dt > this.#usualDt / 2 && dt < this.#usualDt * 2;
-    return isUsual && this.#errorByScan < this.#errorByTime ? this.#usualDt : dt;
   }
 
   #compared(points: Float64Array, guesses: readonly Pose2d[], last: Pose2d): ScanMotionResult | undefined {
@@ -109,10 +103,8 @@ export class LaserOdometry {
   }
 
   /** Learns from where the robot was found. */
-  learn(last: Pose2d, byTime: Pose2d, found: Pose2d, dt: number): void {
+  learn(last: Pose2d, byTime: Pose2d, found: Pose2d): void {
     const step = between2d(last, found), known = this.#step;
-    this.#speed += SPEED_SHARE * this.#sureness * (step.x / this.#timeFor(dt) - this.#speed);
-    this.#usualDt += DT_SHARE * (dt - this.#usualDt);
     this.#errorByScan += ERROR_SHARE * (errorOf(known, step) - this.#errorByScan);
     this.#errorByTime += ERROR_SHARE * (errorOf(between2d(last, byTime), step) - this.#errorByTime);
     this.#step = {
@@ -120,6 +112,24 @@ export class LaserOdometry {
       y: known.y + MOTION_SHARE * (step.y - known.y),
       yaw: known.yaw + MOTION_SHARE * (step.yaw - known.yaw),
     };
+  }
+}
+
+/** How fast the robot drives ahead, by what scans say: its latest way over the time that it took. */
+class Speed {
+  #wayM = 0;
+  #timeS = 0;
+
+  /** Metres a second; undefined before anything is known. */
+  get value(): number | undefined {
+    return this.#timeS > 0 ? this.#wayM / this.#timeS : undefined;
+  }
+
+  /** Times of single scans may be those of their arrival, so that only sums of them say something. */
+  learn(wayM: number, dt: number, sureness: number): void {
+    const kept = Math.exp(-sureness * dt / SPEED_S);
+    this.#wayM = kept * this.#wayM + sureness * wayM;
+    this.#timeS = kept * this.#timeS + sureness * dt;
   }
 }
 

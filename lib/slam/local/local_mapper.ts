@@ -139,7 +139,7 @@ export class LocalMapper {
     const best = predictions
       ? this.#matchByScans(submap, points, predictions, dt)
       : this.#matchByOdometry(submap, points, prediction, timeS, dt);
-    this.#laser.learn(last, prediction, best.pose, dt);
+    this.#laser.learn(last, prediction, best.pose);
     const off = best.score - this.#usualScore;
     this.#usualScore += (off < 0 && !hasOdometry ? SCORE_SHARE_DOWN : SCORE_SHARE) * off;
     return { ...best, barest: predictions?.barest };
