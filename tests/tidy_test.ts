@@ -198,6 +198,13 @@ Deno.test("files, processes and datagrams enter through their port in base, so t
   assertEquals(wrong, []);
 });
 
+Deno.test("programs reach files through the port too: only the build, and the version of a program, read them as Deno does", () => {
+  const calls =
+    "read|write|l?stat|mkdir|remove|rename|open|create(?!HttpClient)|copyFile|makeTemp|symlink|link|chmod|truncate|realPath";
+  const others = /^lib\/|^cli\/(build\/|version\.ts$)/;
+  assertEquals(having(new RegExp(`\\bDeno\\.(${calls})[A-Za-z]*\\(`), others), []);
+});
+
 Deno.test("only clock.ts has timers and the date, so that every wait can be tested", () => {
   assertEquals(
     having(/\b(setTimeout|setInterval|Date\.now|new Date\(\)|performance\.now)\b/, /clock\.ts$|^cli\//),

@@ -90,7 +90,7 @@ export async function uninstall(options: AgentFlags, host: DenoHost): Promise<nu
   const logger = open.logs.logger("svc-agent");
   if (os === "windows") {
     await removeWindowsService({ services: new WindowsServices(), commands, clock, logger });
-    await stepAside(dir);
+    await stepAside(host, dir);
   } else await removeService(AGENT, { files: host, commands, logger });
   for (const path of paths) {
     await host.removeTree(path).catch((cause) => {
@@ -99,7 +99,9 @@ export async function uninstall(options: AgentFlags, host: DenoHost): Promise<nu
     });
   }
   // Removes the parent folder, which is only ours there, unless it has other files.
-  if (os === "windows") await Deno.remove(dirname(config)).catch(() => {});
+  const parent = dirname(config);
+  const isEmpty = async () => (await host.readFolder(parent).catch(() => undefined))?.length === 0;
+  if (os === "windows" && await isEmpty()) await host.removeTree(parent);
   host.write(`removed: ${paths.map((path) => join(path)).join(", ")}\n`);
   return 0;
 }

@@ -21,7 +21,7 @@ import { RuntimeProbe } from "../../lib/agent/supervise/probe.ts";
 import { RuntimeProcess, servingFile } from "../../lib/agent/supervise/runtime.ts";
 import type { Subsystem } from "../../lib/agent/settings/subsystem.ts";
 import { ownFile } from "../../lib/agent/update/updater.ts";
-import type { Files } from "../../lib/base/files/files.ts";
+import type { Files, ReadFolders } from "../../lib/base/files/files.ts";
 import { type Clock, SystemClock } from "../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { DenoHost } from "../../lib/base/host_deno.ts";
@@ -222,7 +222,7 @@ async function partsOf(
 ): Promise<AgentParts> {
   const { options, host, clock, pace, logs, logger, files, commands } = workshop;
   const { dir: base, defaults, debug, wait, fastStart } = options;
-  const own = ownFile(real(base), real(Deno.execPath()));
+  const own = ownFile(await real(host, base), await real(host, Deno.execPath()));
   const probe = new RuntimeProbe(host, clock, servingFile(base));
   const update = { base, files, host, clock, pace, logs };
   const updaters = {
@@ -272,12 +272,8 @@ function subsystemsOf(
 }
 
 /** Resolves links; a path without a file stays unchanged. */
-function real(path: string): string {
-  try {
-    return Deno.realPathSync(path);
-  } catch {
-    return path;
-  }
+function real(files: ReadFolders, path: string): Promise<string> {
+  return files.realPath(path).catch(() => path);
 }
 
 /** A number in a file that survives a power loss; 0 if the file is missing. */

@@ -139,7 +139,7 @@ export function cloudCommand<const F extends readonly Flag[]>(
   ) => {
     const place = located(values, host);
     await requireFolder(place, host);
-    await withStore(place, (store) => run(deskOf(store, place, values.json, host), given, values));
+    await withStore(place, host, (store) => run(deskOf(store, place, values.json, host), given, values));
   };
   return { words, takes, summary, flags: [...flags, JSON_FLAG], run: atDesk };
 }
@@ -185,9 +185,13 @@ export async function requireFolder(
 }
 
 /** Opens the database of a control plane for the duration of `run`; creates it if there is none. */
-export async function withStore<T>(place: DeskPlace, run: (store: Store) => Promise<T>): Promise<T> {
+export async function withStore<T>(
+  place: DeskPlace,
+  host: Host,
+  run: (store: Store) => Promise<T>,
+): Promise<T> {
   // The folder is private to its owner.
-  await Deno.mkdir(place.data, { recursive: true, mode: 0o700 });
+  await host.makeFolder(place.data, { mode: 0o700 });
   const store = await openStore(databaseOf(place), new SystemClock());
   try {
     return await run(store);

@@ -64,7 +64,7 @@ async function init(
   given: Values<typeof FLAGS> & DeskPlace,
 ): Promise<void> {
   const values = located(given, host);
-  await withStore(values, async (store) => {
+  await withStore(values, host, async (store) => {
     const clock = new SystemClock();
     const { data, publicUrl, listen } = values;
     const url = publicUrl === "" ? `http://${listen}` : checkedAddress(publicUrl);

@@ -183,7 +183,7 @@ async function serve({ host }: CloudWorld, _: readonly string[], given: Options)
   const { promise: stopped, resolve } = Promise.withResolvers<string>();
   const ignore = host.onTermination(resolve);
   try {
-    await withStore(options, async (store) => {
+    await withStore(options, host, async (store) => {
       logger.info("svc-cloud", { version: VERSION });
       const files = await filesIn(options.data, host, clock);
       const addresses = new Addresses(options.publicUrl, host.hostname());

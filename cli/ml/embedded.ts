@@ -31,7 +31,7 @@ export async function useEmbedded(desk: TrainingDesk): Promise<void> {
     return desk.choose(accountOf(known));
   }
   const folder = join(dirname(desk.profiles.path), "cloud");
-  const program = programBeside();
+  const program = await programBeside(desk);
   const profile = known ?? await initialize(desk, program, folder);
   await desk.profiles.save(EMBEDDED, profile, { stay: true });
   await start(desk, program, folder, profile);
@@ -43,19 +43,14 @@ function accountOf({ baseUrl, keyId, key, organizationId = "" }: Profile): Accou
 }
 
 /** The command line of svc-cloud: the executable beside this one, or the source beside this file. */
-function programBeside(): readonly string[] {
+async function programBeside({ host }: TrainingDesk): Promise<readonly string[]> {
   if (!Deno.build.standalone) {
     return [Deno.execPath(), "run", "-A", fileURLToPath(new URL("../cloud/main.ts", import.meta.url))];
   }
   const name = Deno.build.os === "windows" ? "svc-cloud.exe" : "svc-cloud";
   const beside = join(dirname(Deno.execPath()), name);
-  try {
-    Deno.statSync(beside);
-    return [beside];
-  } catch {
-    // The PATH may have it.
-    return [name];
-  }
+  // The PATH may have it.
+  return [await host.findFile(beside) ? beside : name];
 }
 
 /** Creates the example, and a key to it. */

@@ -71,10 +71,14 @@ export const IMPORT_COMMAND: MlCommand = mlCommand(
   async (desk, [wanted, path], flags) => {
     const { format: chosen, annotations, partId: part, dryRun } = flags;
     const { tags, labels } = flags as unknown as { tags: string[]; labels: string[] };
-    const folder = await Folder.open(path, desk.signal);
+    const folder = await Folder.open(desk.host, path, desk.signal);
     const { format, files } = formOf(folder, chosen, annotations);
     await FORMATS[format].read(folder, files);
-    const { images, skipped } = await looked([...folder.images.values()], commaWords(tags, labels));
+    const { images, skipped } = await looked(
+      desk.host,
+      [...folder.images.values()],
+      commaWords(tags, labels),
+    );
     for (const { path, reason } of skipped) folder.leftOut.add(path, reason);
     tell(desk, "left out", folder.leftOut);
     tell(desk, "warning:", folder.warnings);

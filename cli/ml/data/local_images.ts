@@ -10,6 +10,8 @@
 
 import { basename, dirname, isAbsolute, join, relative } from "node:path";
 import { messageOf, SvcError } from "../../../lib/base/error.ts";
+import type { FileFacts, ReadFiles } from "../../../lib/base/files/files.ts";
+import { headOf } from "../../../lib/base/files/head.ts";
 import { escapedLine, hasHidden } from "../../../lib/base/escape.ts";
 import {
   any,
@@ -81,11 +83,16 @@ export async function localImages(
   tags: readonly string[],
   { outside = false }: { readonly outside?: boolean } = {},
 ): Promise<{ images: LocalImage[]; skipped: Skipped[] }> {
-  return await looked((await Promise.all(paths.map((path) => filesIn(desk, path, outside)))).flat(), tags);
+  return await looked(
+    desk.host,
+    (await Promise.all(paths.map((path) => filesIn(desk, path, outside)))).flat(),
+    tags,
+  );
 }
 
 /** The images among the files, each with `tags` added to its own labels, and the other files. */
 export async function looked(
+  files: ReadFiles,
   found: readonly Found[],
   tags: readonly string[],
 ): Promise<{ images: LocalImage[]; skipped: Skipped[] }> {
@@ -96,7 +103,7 @@ export async function looked(
       skipped.push({ path, reason: `it is a link out of the folder, which only --${OUTSIDE} follows` });
       continue;
     }
-    const { mimeType, modifiedMs, bytes } = await look(path);
+    const { mimeType, modifiedMs, bytes } = await look(files, path);
     if (mimeType === undefined || bytes > PICTURE_BYTES_MAX) {
       const large = `it has ${bytes} bytes, wanted at most ${PICTURE_BYTES_MAX}: make it smaller`;
       skipped.push({ path, reason: mimeType === undefined ? "it is no JPEG or PNG" : large });
@@ -147,11 +154,11 @@ async function within(desk: TrainingDesk, folder: string, outside: boolean): Pro
 }
 
 async function filesIn(desk: TrainingDesk, path: string, outside: boolean): Promise<Found[]> {
-  const { isDirectory } = await stat(path);
-  if (!isDirectory && path.endsWith(".jsonl")) {
+  const isFolder = (await stat(desk.host, path)).kind === "folder";
+  if (!isFolder && path.endsWith(".jsonl")) {
     return await fromLines(await within(desk, dirname(path), outside), path);
   }
-  if (!isDirectory) return [{ path, labels: [], boxes: [] }];
+  if (!isFolder) return [{ path, labels: [], boxes: [] }];
   const lines = join(path, LINES);
   const folder = await within(desk, path, outside);
   if (await desk.host.fileSize(lines) !== undefined) return await fromLines(folder, lines);
@@ -176,7 +183,7 @@ async function inFolder(
       found.push({ path, outside: true, labels: [], boxes: [] });
       continue;
     }
-    if ((await stat(path)).isDirectory) {
+    if ((await stat(root.desk.host, path)).kind === "folder") {
       found.push(...await inFolder(root, path, label ?? name, depth + 1));
     } else found.push({ path, labels: label === undefined ? [] : [{ label }], boxes: [] });
   }
@@ -261,23 +268,23 @@ function instant(written: string | undefined): number | undefined {
   return Number.isFinite(ms) ? ms : undefined;
 }
 
-async function stat(path: string): Promise<Deno.FileInfo> {
-  try {
-    return await Deno.stat(path);
-  } catch (cause) {
-    const why = cause instanceof Deno.errors.NotFound ? "it does not exist" : messageOf(cause);
-    throw new SvcError("not_found", `cannot read "${path}": ${why}`, { cause });
-  }
+async function stat(files: ReadFiles, path: string): Promise<FileFacts> {
+  const facts = await files.stat(path).catch((cause) => {
+    throw new SvcError("not_found", `cannot read "${path}": ${messageOf(cause)}`, { cause });
+  });
+  if (!facts) throw new SvcError("not_found", `cannot read "${path}": it does not exist`);
+  return facts;
 }
 
-async function look(path: string): Promise<{ mimeType?: string; modifiedMs: number; bytes: number }> {
-  const { mtime, isFile, size: bytes } = await stat(path);
+async function look(
+  files: ReadFiles,
+  path: string,
+): Promise<{ mimeType?: string; modifiedMs: number; bytes: number }> {
+  const { kind, modifiedMs, sizeBytes: bytes } = await stat(files, path);
   // Opening a pipe would wait for its other end.
-  if (!isFile) return { modifiedMs: 0, bytes };
-  using file = await Deno.open(path);
-  const head = new Uint8Array(HEAD_BYTES);
-  await file.read(head);
+  if (kind !== "file") return { modifiedMs: 0, bytes };
+  const head = await headOf(files, path, HEAD_BYTES);
   const isJpeg = head[0] === 0xff && head[1] === 0xd8 && head[2] === 0xff;
   const mimeType = isPng(head) ? "image/png" : isJpeg ? "image/jpeg" : undefined;
-  return { mimeType, modifiedMs: mtime?.getTime() ?? 0, bytes };
+  return { mimeType, modifiedMs, bytes };
 }

@@ -8,6 +8,8 @@
  */
 
 import { join, normalize } from "node:path";
+import { headOf } from "../../../lib/base/files/head.ts";
+import { FileError, type ReadFiles } from "../../../lib/base/files/files.ts";
 import { messageOf, SvcError } from "../../../lib/base/error.ts";
 import type { Label, LabelBox } from "../../../lib/cloud_client/dataset.ts";
 import { imageSize } from "../../../lib/geometry/image/image.ts";
@@ -99,12 +101,13 @@ export class Folder {
     readonly path: string,
     /** Paths relative to the folder, with `/` as separator. */
     readonly files: ReadonlySet<string>,
+    private readonly port: ReadFiles,
   ) {}
 
-  static async open(path: string, signal: AbortSignal): Promise<Folder> {
+  static async open(port: ReadFiles, path: string, signal: AbortSignal): Promise<Folder> {
     const [files, links]: Set<string>[] = [new Set(), new Set()];
-    await list(path, "", 0, { files, links, signal });
-    const folder = new Folder(path, files);
+    await list(path, "", 0, { port, files, links, signal });
+    const folder = new Folder(path, files, port);
     for (const name of links) {
       folder.warnings.add(
         folder.at(name),
@@ -141,14 +144,14 @@ export class Folder {
   /** The text of one of the folder's files. Throws the problem, without the file's name. */
   async text(name: string, bytesMax: number): Promise<string> {
     const path = this.at(name);
-    const { size, isFile } = await Deno.lstat(path);
-    if (!isFile) throw new SvcError("invalid_argument", "it is no file");
-    if (size > bytesMax) {
+    const facts = await this.port.stat(path, { links: true });
+    if (facts?.kind !== "file") throw new SvcError("invalid_argument", "it is no file");
+    if (facts.sizeBytes > bytesMax) {
       const wanted = `wanted at most ${bytesMax}: divide it into several`;
-      throw new SvcError("invalid_argument", `it has ${size} bytes, ${wanted}`);
+      throw new SvcError("invalid_argument", `it has ${facts.sizeBytes} bytes, ${wanted}`);
     }
     try {
-      return new TextDecoder("utf-8", { fatal: true }).decode(await Deno.readFile(path));
+      return new TextDecoder("utf-8", { fatal: true }).decode(await this.port.readFile(path));
     } catch (cause) {
       if (!(cause instanceof TypeError)) throw cause;
       throw new SvcError("invalid_argument", "it is not in UTF-8: save it as that", { cause });
@@ -188,13 +191,7 @@ export class Folder {
   /** Width and height of an image from its first bytes; `undefined` if they do not give them. */
   async sizeOf(name: string): Promise<ImageSize | undefined> {
     try {
-      using file = await Deno.open(this.at(name));
-      const head = new Uint8Array(HEAD_BYTES);
-      let length = 0;
-      for (let read: number | null = 1; read && length < head.length; length += read ?? 0) {
-        read = await file.read(head.subarray(length));
-      }
-      return imageSize(head.subarray(0, length));
+      return imageSize(await headOf(this.port, this.at(name), HEAD_BYTES));
     } catch {
       // All formats report files that are no images later, in the same way.
       return undefined;
@@ -207,9 +204,14 @@ async function list(
   root: string,
   below: string,
   depth: number,
-  found: { readonly files: Set<string>; readonly links: Set<string>; readonly signal: AbortSignal },
+  found: {
+    readonly port: ReadFiles;
+    readonly files: Set<string>;
+    readonly links: Set<string>;
+    readonly signal: AbortSignal;
+  },
 ): Promise<void> {
-  const { files, links, signal } = found;
+  const { port, files, links, signal } = found;
   signal.throwIfAborted();
   const folder = join(root, below);
   if (depth > DEPTH_MAX) {
@@ -217,19 +219,19 @@ async function list(
   }
   const folders: string[] = [];
   try {
-    for await (const { name, isFile, isDirectory, isSymlink } of Deno.readDir(folder)) {
+    for (const { name, kind } of await port.entries(folder)) {
       if (name.startsWith(".")) continue;
       const path = below === "" ? name : `${below}/${name}`;
-      if (isDirectory) folders.push(path);
-      if (isSymlink) links.add(path);
-      if (!isFile) continue;
+      if (kind === "folder") folders.push(path);
+      if (kind === "link") links.add(path);
+      if (kind !== "file") continue;
       if (files.size === FILES_MAX) {
         throw new SvcError("invalid_argument", `${root} has more than ${FILES_MAX} files: divide it`);
       }
       files.add(path);
     }
   } catch (cause) {
-    if (cause instanceof SvcError) throw cause;
+    if (cause instanceof SvcError && !(cause instanceof FileError)) throw cause;
     throw new SvcError("not_found", `cannot read ${folder}: ${messageOf(cause)}`, { cause });
   }
   for (const path of folders) await list(root, path, depth + 1, found);

@@ -5,6 +5,7 @@
  */
 
 import type { ReadFiles } from "../../base/files/files.ts";
+import { headOf } from "../../base/files/head.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { endProcess, type RunningProcess, type SpawnHost } from "../../base/process.ts";
@@ -39,14 +40,9 @@ export class ReleaseCheck implements Checker {
       const wanted = `${sizeBytes} bytes with sum ${sha256}`;
       throw new SvcError("data_loss", `${path}: read back ${found?.sizeBytes ?? 0} bytes, wanted ${wanted}`);
     }
-    const wrong = notAProgram(await this.#head(path), platform) ??
+    const wrong = notAProgram(await headOf(this.parts.files, path, HEAD_BYTES), platform) ??
       notTheProgram(name, binaryNameIn(await this.#version(path, signal)));
     if (wrong) throw new SvcError("failed_precondition", `${path}: ${wrong}`);
-  }
-
-  async #head(path: string): Promise<Uint8Array> {
-    for await (const chunk of this.parts.files.readPieces(path)) return chunk.subarray(0, HEAD_BYTES);
-    return new Uint8Array();
   }
 
   /** Its output for `--version`. */
