@@ -18,6 +18,7 @@ import { MODELS } from "../../drivers/mod.ts";
 import { decodeConfig } from "../../lib/machine/config/config.ts";
 import { Machine } from "../../lib/machine/graph/machine.ts";
 import type { ModuleLimits } from "../../lib/machine/modules/module.ts";
+import { ModuleGroups } from "../../lib/machine/modules/module_groups.ts";
 import { ModuleParent } from "../../lib/machine/modules/module_parent.ts";
 import { Modules } from "../../lib/machine/modules/modules.ts";
 import { Operations } from "../../lib/machine/serve/operations.ts";
@@ -240,7 +241,9 @@ export class ModuleWorld implements AsyncDisposable {
     const loadModules = (): Promise<Modules> => {
       const logger = logs.logger("rdk.modmanager");
       const parent = new ModuleParent({ table, host, clock, logger });
-      const parts = { registry, host, clock, logs, home, parent, buildTimeoutMs, debug: false, untrusted };
+      const groups = new ModuleGroups({ host, clock, logger });
+      const whole = { registry, host, clock, logs, home, parent, groups, buildTimeoutMs };
+      const parts = { ...whole, debug: false, untrusted };
       return Promise.resolve(
         new Modules({ ...parts, limits: { pauseMs: 1, crashPauseMaxMs: 5, retryMs: 20, ...limits } }),
       );

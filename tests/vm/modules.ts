@@ -27,7 +27,8 @@ const PROGRAM = {
 /** The small kernel cannot mount this computer's folder. */
 const SYSTEM: System = { name: "modules-system", packages: ["linux-image-amd64"] };
 const FOLDER = "dist/vm/modules";
-const GROUPS = "/sys/fs/cgroup/svc-modules";
+/** Each svc-server has a folder there, and here there is one. */
+const GROUPS = "/sys/fs/cgroup/svc-modules/*";
 const SETUP_MS = 180_000;
 const WAIT_MS = 180_000;
 const MEMORY_MB = 48;
@@ -63,7 +64,7 @@ async function main(args: readonly string[], host: DenoHost): Promise<number> {
     await prepare(share, begun.values.reuse);
     machine = await Machine.make(system, `${ROOT}${FOLDER}/run`, { share });
     await machine.on();
-    await serve(machine);
+    await install(machine);
     await checks(machine, report);
   } catch (error) {
     host.writeError(`${PROGRAM.name}: ${chainOf(error)}\n`);
@@ -91,11 +92,15 @@ async function prepare(share: string, reuse: boolean): Promise<void> {
   await compile(await checkCompiler(target), server, target, `${FOLDER}/share`);
 }
 
-async function serve(machine: Machine): Promise<void> {
+async function install(machine: Machine): Promise<void> {
   await machine.run("mkdir -p /mnt/share && mount -t 9p -o trans=virtio,ro,msize=262144 share /mnt/share");
   await machine.run("cp /mnt/share/svc-server /usr/local/bin/svc-server", SETUP_MS);
+  await serve(machine, "machine");
+}
+
+async function serve(machine: Machine, unit: string): Promise<void> {
   const command =
-    "systemd-run --unit=machine -p StandardOutput=file:/root/log -p StandardError=file:/root/log";
+    `systemd-run --unit=${unit} -p StandardOutput=file:/root/log -p StandardError=file:/root/log`;
   await machine.run(`${command} /usr/local/bin/svc-server -config /mnt/share/machine.json`);
   await wrote(machine, "serving");
 }
@@ -150,13 +155,21 @@ async function checks(machine: Machine, report: Report): Promise<void> {
     await machine.run("systemctl is-active machine");
     return group;
   });
-  await report.check("all of them end with the machine", async () => {
-    await machine.run("systemctl stop machine", SETUP_MS);
+  await report.check("the groups of a killed machine go when the next one starts", async () => {
+    const before = await machine.run(`echo ${GROUPS}`);
+    await machine.run("systemctl kill --kill-whom=main -s KILL machine; rm /root/log");
+    await serve(machine, "again");
+    await wrote(machine, "is free");
+    await machine.eventually(`test ! -e ${before}`, WAIT_MS);
+    return `${before} is gone`;
+  });
+  await report.check("all of them end with the machine, and so do their groups", async () => {
+    await machine.run("systemctl stop again", SETUP_MS);
     for (const name of Object.keys(LIMITS)) {
-      const path = `${GROUPS}/${name}/pids.current`;
-      const left = `test ! -e ${path} || test $(cat ${path}) = 0`;
-      await machine.eventually(`${left} && ! pgrep -f share/${name}.sh`, WAIT_MS);
+      await machine.eventually(`! ls -d ${GROUPS}/${name} && ! pgrep -f share/${name}.sh`, WAIT_MS);
     }
+    const left = await machine.run(`ls -d ${GROUPS} || echo none`);
+    if (!left.includes("none")) throw new Error(`there is ${left}`);
   });
 }
 

@@ -6,18 +6,18 @@
  */
 
 import type { WholeEnvironment, WorkingFolder } from "../../base/host.ts";
-import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
+import type { LinkFiles, ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Level, Logger, Logs } from "../../base/log/log.ts";
-import type { ProcessTable, SpawnHost } from "../../base/process.ts";
+import type { ProcessCommand, ProcessTable, SpawnHost } from "../../base/process.ts";
 import { formatDuration } from "../../base/schema/schema.ts";
 import type { AnyApi, Registry } from "../../resource/registry.ts";
 import type { ModuleConfig, ResourceConfig } from "../config/config.ts";
 import type { Activities } from "../graph/activities.ts";
 import { commandOf, dataFolder, type MachineIdentity, socketPath } from "./launch.ts";
 import { ModuleModels, type Offer } from "./module_models.ts";
-import { inLimits } from "./module_limits.ts";
+import type { ModuleGroups } from "./module_groups.ts";
 import { firstRun, programOf } from "./module_program.ts";
 import { ModuleProcess } from "./module_process.ts";
 import type { ModuleParent } from "./module_parent.ts";
@@ -75,13 +75,21 @@ export const MODULE_LIMITS: ModuleLimits = {
 
 export interface ModuleParts {
   readonly registry: Registry;
-  readonly host: SpawnHost & ProcessTable & ReadFiles & WriteFiles & WholeEnvironment & WorkingFolder;
+  readonly host:
+    & SpawnHost
+    & ProcessTable
+    & ReadFiles
+    & WriteFiles
+    & Pick<LinkFiles, "readLink">
+    & WholeEnvironment
+    & WorkingFolder;
   readonly clock: Clock;
   readonly logs: Logs;
   readonly activities?: Activities;
   /** The program's home folder. */
   readonly home: string;
   readonly parent: ModuleParent;
+  readonly groups: ModuleGroups;
   readonly buildTimeoutMs: number;
   /** The environment forbids running programs: no module starts. */
   readonly untrusted?: boolean;
@@ -194,6 +202,7 @@ export class Module {
       this.#logger.info(`module "${this.name}" starts again in ${formatDuration(pause)}`);
       await clock.sleep(pause, signal).catch(() => {});
     }
+    await this.parts.groups.remove(this.wanted.config);
     this.#setBegun();
   }
 
@@ -223,11 +232,12 @@ export class Module {
     } finally {
       this.#process = undefined;
       await process?.stop();
+      await this.parts.groups.kill(this.wanted.config);
     }
   }
 
   async #start(signal: AbortSignal): Promise<ModuleProcess> {
-    const { host, clock, home, parent, limits, activities, untrusted } = this.parts;
+    const { host, clock, home, parent, groups, limits, activities, untrusted } = this.parts;
     const { config, release, logLevel, machine, key } = this.wanted;
     const { name } = config;
     if (untrusted) {
@@ -242,11 +252,12 @@ export class Module {
       const { folder, address: parentAddress } = await parent.open(config.tcpMode);
       const address = config.tcpMode ? await parent.freeAddress() : socketPath(folder, name);
       const facts = { config, program, data, address, logLevel, home, machine, key };
-      const command = await inLimits(commandOf(facts, host), config, host);
-      await firstRun(program, command, config, { host, clock, logger: this.#logger }, signal);
+      const within = (command: ProcessCommand) => groups.inLimits(command, config);
+      const command = commandOf(facts, host);
+      await firstRun(program, command, config, { host, clock, logger: this.#logger, within }, signal);
       const run = {
         name,
-        command,
+        command: await within(command),
         address,
         parentAddress,
         limits,

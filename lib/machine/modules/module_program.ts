@@ -40,6 +40,14 @@ export interface ModuleProgram {
   readonly firstRun?: string;
 }
 
+export interface FirstRunParts {
+  readonly host: ProgramHost;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Puts a command under the module's limits. */
+  readonly within: (command: ProcessCommand) => Promise<ProcessCommand>;
+}
+
 /** The used keys of `meta.json` of a module's package. */
 const metaRow = object({
   entrypoint: text("path of the program in the package"),
@@ -76,15 +84,18 @@ export async function programOf(
   return type === "registry" ? { path, root, ...await firstRunIn(root, host) } : { path, root };
 }
 
-/** Runs the first-run script in the environment of `command`, unless it has succeeded for this version before. */
+/**
+ * Runs the first-run script in the environment of `command`, and as `within` has it, unless it has succeeded for this
+ * version before.
+ */
 export async function firstRun(
   { root, firstRun: script }: ModuleProgram,
   { env }: ProcessCommand,
   { name, firstRunTimeout }: ModuleConfig,
-  parts: { readonly host: ProgramHost; readonly clock: Clock; readonly logger: Logger },
+  parts: FirstRunParts,
   signal: AbortSignal,
 ): Promise<void> {
-  const { host, clock, logger } = parts;
+  const { host, clock, logger, within } = parts;
   const mark = `${root}${FIRST_RUN_MARK}`;
   if (script === undefined || await host.stat(mark)) return;
   await checkExecutable(script, name, host);
@@ -94,7 +105,8 @@ export async function firstRun(
     new SvcError("deadline_exceeded", `the first run of module "${name}" took longer than ${limit}`);
   const { signal: over, done } = deadline(clock, firstRunTimeout, late, signal);
   try {
-    const process = host.spawn({ command: script, cwd: root, env, bare: true, leash: true });
+    const run = await within({ command: script, cwd: root, env, bare: true, leash: true });
+    const process = host.spawn(run);
     const output = new ModuleOutput(process, logger.child("first_run"), clock, "warn");
     const stop = () => void endProcess(process, clock, FIRST_RUN_STOP_MS);
     over.addEventListener("abort", stop, { once: true });

@@ -76,7 +76,9 @@ Deno.test("a first run happens until it has succeeded once; its output and end a
     const config = home.config({ executable_path: `${home.path}/probe.tgz`, ...more });
     const program = await programOf(config, home.path, host);
     const command = { command: program.path, env: { WORD: "from the environment" } };
-    await firstRun(program, command, config, { host, clock, logger: home.logs.logger("m") }, signal);
+    const within = <T>(command: T) => Promise.resolve(command);
+    const logger = home.logs.logger("m");
+    await firstRun(program, command, config, { host, clock, logger, within }, signal);
   };
   await script("echo no luck >&2; exit 3");
   await assertRejects(

@@ -24,6 +24,7 @@ import {
   type ModuleStatus,
   type WantedModule,
 } from "./module.ts";
+import { ModuleGroups } from "./module_groups.ts";
 import { ModuleParent } from "./module_parent.ts";
 import type { Offer } from "./module_models.ts";
 
@@ -68,10 +69,19 @@ export function openModules({ logs, table, ...parts }: OpenParts): Modules {
   const logger = logs.logger("rdk.modmanager");
   const startTimeoutMs = envDurationMs(START_TIMEOUT_VARIABLES, MODULE_LIMITS.startTimeoutMs, env, logger);
   const parent = new ModuleParent({ table, host, clock, logger });
+  const groups = new ModuleGroups({ host, clock, logger });
   // Deno has no Unix sockets on Windows.
   const tcpMode = host.platform().os === "windows" ||
     TCP_VARIABLES.some((one) => /^(true|yes|1)$/i.test(env(one) ?? ""));
-  return new Modules({ ...parts, logs, parent, tcpMode, home: homeFolder(env), limits: { startTimeoutMs } });
+  return new Modules({
+    ...parts,
+    logs,
+    parent,
+    groups,
+    tcpMode,
+    home: homeFolder(env),
+    limits: { startTimeoutMs },
+  });
 }
 
 export class Modules {
@@ -208,6 +218,7 @@ export class Modules {
     for (const release of this.#leaving.values()) release();
     await Promise.all(ends);
     await this.#parts.parent.close();
+    await this.#parts.groups.close();
   }
 
   /** Creates a module that starts after the end of its predecessor, if there is one. */
