@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertLess, assertThrows } from "@std/assert";
+import { randomFrom } from "../geometry/random.ts";
 import { drifting, drive, RING, viewFrom } from "../../tests/support/floor_plan.ts";
 import { bytesIn } from "../../tests/support/pieces.ts";
 import { readRecording, recordingNames, RECORDINGS } from "../../tests/support/recordings.ts";
@@ -7,6 +8,8 @@ import { scoreRelations } from "./evaluation/relations.ts";
 import { Mapper } from "./mapper.ts";
 import { type OdometryState, ticksOf } from "./map_state.ts";
 import { MAPPER_DEFAULTS } from "./mapping.ts";
+import { building, STARTS } from "./simulation/building.ts";
+import { scanAt, SimulatedRobot } from "./simulation/robot.ts";
 import { mapFile } from "./pbstream/map_file.ts";
 import { between2d, compose2d, inverse2d, type Pose2d } from "./pose2d.ts";
 import { ReadingHistory } from "./reading_history.ts";
@@ -116,6 +119,49 @@ Deno.test("mapper: a map that is updated grows from where the robot finds itself
   const before = submaps.filter(({ trajectory }) => trajectory === map.submaps[0].trajectory);
   assertEquals(before.map(({ grid }) => grid), map.submaps.map(({ grid }) => grid));
   assert(nodes.length > map.nodes.length);
+});
+
+/** Seconds, and what the robot does meanwhile, at the western end of the corridor of an office. */
+const IN_THE_OFFICE = [[1, 0, 0], [4.3, 0.7, 0], [0.7, 0, 1.05], [1.6, 0.5, 0], [0.7, 0, -1.05], [
+  2.2,
+  0.7,
+  0,
+]];
+
+/** Drives there while somebody walks about, and gives how far from the truth the robot is believed to be. */
+function missedInTheOffice(mapper: Mapper, fromS: number, seed: number): number {
+  const office = building("office", 1), { x, y } = STARTS.office;
+  const robot = new SimulatedRobot({ building: office, start: { x, y, yaw: 0 }, wheelSlip: 0.05, seed: 1 });
+  const random = randomFrom(seed), lidar = { beams: 360, maxRangeM: 12, noiseM: 0.01 };
+  let timeS = fromS, scanS = fromS + 0.2 * random();
+  for (const [seconds, linearMps, angularRps] of IN_THE_OFFICE) {
+    robot.drive(timeS, { linearMps, angularRps });
+    for (const endS = timeS + seconds; timeS < endS; timeS += 0.05) {
+      mapper.addOdometry({ timeS, pose: robot.odometry(timeS) });
+      const angularVelocity = [0, 0, robot.motion(timeS).angularRps] as const;
+      mapper.addImu({ timeS, linearAcceleration: robot.acceleration(timeS), angularVelocity });
+      if (timeS < scanS) continue;
+      scanS += 0.2;
+      const flat = scanAt(office, timeS, robot.truth(timeS), lidar, random);
+      const points = new Float32Array(1.5 * flat.length);
+      for (let k = 0; k < flat.length / 2; k++) points.set(flat.subarray(2 * k, 2 * k + 2), 3 * k);
+      mapper.addScan({ timeS, points });
+      while (mapper.work());
+    }
+  }
+  const pose = mapper.pose(), truth = robot.truth(timeS);
+  return pose ? Math.hypot(pose.x + x - truth.x, pose.y + y - truth.y) : Infinity;
+}
+
+Deno.test("mapper: somebody who stands before the robot as it begins does not put it in a wrong place for good", () => {
+  // With others, nobody stood in the way for long enough.
+  for (const seed of [71, 73, 87, 113]) {
+    const first = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
+    missedInTheOffice(first, 1000 + Math.floor(37.7 * seed), seed);
+    const next = new Mapper({ mode: "update", options: MAPPER_DEFAULTS, map: first.state() });
+    const missedM = missedInTheOffice(next, 189_500 + Math.floor(37.7 * seed), seed);
+    assertLess(missedM, 0.5, `seed ${seed}`);
+  }
 });
 
 Deno.test("mapper: a scan that is not later than the last, or has no point in range, is left out", () => {

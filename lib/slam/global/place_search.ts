@@ -31,8 +31,12 @@ const BELIEVED = [
   { scans: 3, fit: 0.5, betterBy: 0.03 },
   { scans: 1, fit: 0.5, betterBy: 0.05 },
 ];
-/** A place that nothing corrects later is never believed on less than after this many scans. */
-const FIRM_SCANS = 3;
+/** The same by nodes for a place that nothing corrects later: scans of a robot that stands say nothing new. */
+const BELIEVED_FOR_GOOD = [
+  { nodes: 6, fit: 0.5, betterBy: 0.03 },
+  { nodes: 3, fit: 0.55, betterBy: 0.05 },
+  { nodes: 1, fit: 0.7, betterBy: 0.1 },
+];
 /** Where the robot is thought to be somewhere: a place that is believed instead must fit so well, and so much better. */
 const INSTEAD = { scans: 3, fit: 0.5, betterBy: 0.05, betterThanThought: 0.1, known: 0.5, contradicted: 0 };
 /** After so many looks in a row at which nothing was found, only every so many nodes are looked for. */
@@ -127,8 +131,9 @@ export class PlaceSearch {
   found(): FoundPlace | undefined {
     const [best, second] = this.#places;
     const node = this.#placesOf;
-    const scans = this.isFinal ? Math.min(this.#scans, FIRM_SCANS) : this.#scans;
-    const least = BELIEVED.find((one) => scans >= one.scans);
+    const least = this.isFinal
+      ? BELIEVED_FOR_GOOD.find(({ nodes }) => this.#seen.length >= nodes)
+      : BELIEVED.find(({ scans }) => this.#scans >= scans);
     if (!node || !best || !least || best.fit < least.fit) return undefined;
     if (second && best.fit - second.fit < least.betterBy) return undefined;
     return { node, pose: best.pose, fit: best.fit };
