@@ -1,9 +1,11 @@
-/** How device files are opened: an error says which group or udev rule gives the permission that is missing. */
+/**
+ * Opens device files; an error names the group or udev rule that gives the missing permission.
+ */
 
 import { SvcError } from "../base/error.ts";
 import type { Device, Devices } from "../base/host.ts";
 
-/** The group that Debian and its children give each kind of device, by the beginning of its name. */
+/** The groups of Debian and its derivatives for each kind of device, by the beginning of its name. */
 const GROUPS: readonly (readonly [prefix: string, group: string, subsystem: string])[] = [
   ["/dev/gpiochip", "gpio", "gpio"],
   ["/dev/i2c-", "i2c", "i2c-dev"],
@@ -15,7 +17,7 @@ const GROUPS: readonly (readonly [prefix: string, group: string, subsystem: stri
   ["/sys/class/gpio", "gpio", "gpio"],
 ];
 
-/** What to do about a missing permission; empty for another error or an unknown device. */
+/** How to get a missing permission; empty for another error or an unknown device. */
 export function permissionHint(path: string, cause: unknown): string {
   if (SvcError.from(cause).code !== "permission_denied") return "";
   const [, group, subsystem] = GROUPS.find(([prefix]) => path.startsWith(prefix)) ?? [];

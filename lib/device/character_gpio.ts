@@ -1,4 +1,6 @@
-/** Pins by the GPIO character device. Owns the chips that it opened, one file each. */
+/**
+ * Pins by the GPIO character device. Owns the opened chips, one file each.
+ */
 
 import { SvcError } from "../base/error.ts";
 import type { Devices } from "../base/host.ts";
@@ -19,7 +21,7 @@ export class CharacterGpio implements GpioBackEnd {
   readonly kind = "character_device";
   readonly #chips = new Map<string, GpioChip>();
 
-  /** `consumer` is what others see as the user of our lines. */
+  /** `consumer` is the user of our lines, as other programs see it. */
   constructor(private readonly host: Devices & ReadFiles, private readonly consumer: string) {}
 
   async chips(): Promise<ChipLines[]> {

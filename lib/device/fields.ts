@@ -1,8 +1,7 @@
 /**
- * The message of a control call, field by field, as the kernel's headers lay it out on 64-bit Linux.
+ * The message of a control call, field by field, laid out as in the kernel's headers on 64-bit Linux.
  *
- * The room owns the formats of the system's device files: cameras, terminals, pins, buses
- * and serial lines.
+ * The room owns the formats of the system's device files: cameras, terminals, pins, buses and serial lines.
  */
 
 import type { Device, Pointed } from "../base/host.ts";
@@ -11,7 +10,7 @@ export class StructFields {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly #view: DataView;
 
-  /** A message of the size that stands in the request's number. */
+  /** A message of the size that is encoded in the request's number. */
   constructor(readonly request: number) {
     this.bytes = new Uint8Array(request >>> 16 & 0x3fff);
     this.#view = new DataView(this.bytes.buffer);
@@ -41,7 +40,7 @@ export class StructFields {
     return new TextDecoder().decode(end < 0 ? bytes : bytes.subarray(0, end)).trim();
   }
 
-  /** Writes a text that ends with a zero, cut to `length` bytes with it. */
+  /** Writes a zero-terminated text, cut to `length` bytes with its zero. */
   setText(at: number, length: number, text: string): this {
     this.bytes.set(new TextEncoder().encode(text).subarray(0, length - 1), at);
     return this;

@@ -1,5 +1,5 @@
 /**
- * GPIO chips as the kernel's character device has them (uAPI version 2, Linux 5.10 and later).
+ * GPIO chips through the kernel's character device (uAPI version 2, Linux 5.10 and later).
  *
  * Numbers and layouts are those of <linux/gpio.h>. Owns the devices it opened; the kernel releases their lines when
  * they close or the process ends.
@@ -35,18 +35,18 @@ const BIAS = { up: FLAG.pullUp, down: FLAG.pullDown, none: FLAG.noBias } as cons
 const OUTPUT_VALUES = 2;
 const DEBOUNCE = 3;
 const NAME_BYTES = 32;
-/** Where the settings stand in a request for lines, and in the message that changes them. */
+/** Offsets of the settings in a request for lines, and in the message that changes them. */
 const SETTINGS_IN_REQUEST = 288;
-/** Where the attributes stand in settings, and the size of one. */
+/** Offset of the attributes in settings, and the size of an attribute. */
 const ATTRIBUTES = 32, ATTRIBUTE_BYTES = 24;
 
-/** Lines of one request; events that the kernel keeps for each of them. */
+/** Limit of lines in a request, and of queued events per line. */
 const LINES_MAX = 64;
 const EVENTS_PER_LINE = 16;
 const EVENT_BYTES = 48;
 const RISING = 1;
 
-/** A batch is everything that the kernel's buffer holds. */
+/** A batch has the capacity of the kernel's buffer. */
 export const EVENT_BATCH_BYTES = LINES_MAX * EVENTS_PER_LINE * EVENT_BYTES;
 
 export type Bias = keyof typeof BIAS;
@@ -62,19 +62,19 @@ export interface ChipInfo {
 
 export interface LineInfo {
   readonly offset: number;
-  /** Empty if it has none. */
+  /** Empty if the line has none. */
   readonly name: string;
-  /** Who uses it; undefined for a free line. */
+  /** The user of the line; undefined for a free line. */
   readonly user: string | undefined;
   readonly output: boolean;
 }
 
-/** What a line is used for. */
+/** The use of a line. */
 export interface LineUse {
   /** The level of an output; undefined for an input. */
   readonly output?: boolean;
   readonly bias?: Bias;
-  /** Edges of an input are told. */
+  /** Whether edges of an input are reported. */
   readonly edges?: boolean;
   readonly debounceUs?: number;
 }
@@ -85,7 +85,7 @@ export interface Edge {
   readonly high: boolean;
   /** Nanoseconds of the system's monotonic clock, taken by the kernel in the interrupt. */
   readonly timeNs: bigint;
-  /** Counts the edges of all lines of the request, and of this line, from 1; a gap is what was lost. */
+  /** Counts the edges of all lines of the request, and of this line, from 1; a gap counts lost edges. */
   readonly number: number;
   readonly lineNumber: number;
 }
@@ -93,7 +93,7 @@ export interface Edge {
 export class GpioChip {
   private constructor(private readonly device: Device, readonly info: ChipInfo) {}
 
-  /** Throws for what is no GPIO chip. */
+  /** Throws for a file that is not a GPIO chip. */
   static open(host: Devices, path: string): GpioChip {
     const device = opened(host, path);
     try {
@@ -117,7 +117,7 @@ export class GpioChip {
     };
   }
 
-  /** Lines for this process alone, each with its own use; `consumer` is what others see as their user. */
+  /** Requests lines for this process alone, each with its own use; `consumer` is the user that other programs see. */
   request(offsets: readonly number[], uses: readonly LineUse[], consumer: string): GpioLines {
     if (offsets.length > LINES_MAX) {
       throw new SvcError("invalid_argument", `found ${offsets.length} lines, wanted ${LINES_MAX} at most`);
@@ -136,7 +136,7 @@ export class GpioChip {
   }
 }
 
-/** Lines that this process holds until it closes them. */
+/** The lines that this process holds until it closes them. */
 export class GpioLines {
   constructor(readonly device: Device, private readonly count: number) {}
 
@@ -160,7 +160,7 @@ export class GpioLines {
   }
 }
 
-/** How a thread switches a line: the control call, and its message for each level. */
+/** The control call by which a thread switches a line, and its message for each level. */
 export function switchOf(index: number): { request: number; on: Uint8Array; off: Uint8Array } {
   const message = (high: boolean) => valuesMessage(index, high).bytes;
   return { request: REQUEST.setValues, on: message(true), off: message(false) };
@@ -171,7 +171,7 @@ function valuesMessage(index: number, high: boolean): StructFields {
   return new StructFields(REQUEST.setValues).set64(0, high ? mask : 0n).set64(8, mask);
 }
 
-/** The edges in bytes that a request's file gave. */
+/** The edges in the bytes of a request's file. */
 export function decodeEdges(bytes: Uint8Array<ArrayBuffer>): Edge[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const edges: Edge[] = [];
@@ -188,8 +188,8 @@ export function decodeEdges(bytes: Uint8Array<ArrayBuffer>): Edge[] {
 }
 
 /**
- * All lines share the flags of the first; those of another kind get an attribute each. There is room for ten: uses
- * that are alike share theirs.
+ * The first line's flags apply to all lines; other flags need an attribute. There is room for ten, so equal flags share
+ * one.
  */
 function writeUses(fields: StructFields, at: number, uses: readonly LineUse[]): void {
   const attributes = new Map<string, { id: number; value: bigint; mask: bigint }>();

@@ -1,6 +1,6 @@
 /**
- * The two ways to a computer's pins, and which of them is taken: the GPIO character device or, on kernels without
- * it, the older files of sysfs.
+ * The two ways to a computer's pins, and the choice between them: the GPIO character device or, on kernels without it,
+ * the older files of sysfs.
  */
 
 import { SvcError } from "../base/error.ts";
@@ -15,18 +15,18 @@ export interface LineAddress {
   readonly offset: number;
 }
 
-/** A chip with its lines; those that are used say by whom. */
+/** A chip with its lines and their users. */
 export interface ChipLines extends ChipInfo {
   readonly all: readonly LineInfo[];
 }
 
-/** A line that is this process's until it closes it. */
+/** A line that this process owns until it closes it. */
 export interface HeldLine {
   get(): boolean;
   set(high: boolean): void;
-  /** Makes it an input or an output. */
+  /** Configures it as an input or an output. */
   use(use: LineUse): void;
-  /** How a thread switches it. */
+  /** The wire by which a thread switches it. */
   readonly wire: Wire;
   close(): void;
 }
@@ -43,7 +43,7 @@ export interface EdgeListener {
   failed(error: SvcError): void;
 }
 
-/** Inputs of one chip whose edges are heard. */
+/** Reports the edges of one chip's inputs. */
 export interface EdgeWatch {
   get(offset: number): boolean;
   close(): Promise<void>;
@@ -61,14 +61,14 @@ export const BACK_ENDS = ["character_device", "sysfs"] as const;
 
 export type BackEndKind = typeof BACK_ENDS[number];
 
-/** What there is of pins on this computer. */
+/** The facts about this computer's pins. */
 export interface GpioFacts {
   readonly os: string;
   /** Names of the character devices. */
   readonly chips: readonly string[];
-  /** Why the first of them cannot be used, if it cannot. */
+  /** Why the first of them is unusable, if it is. */
   readonly refusal?: SvcError;
-  /** The kernel has GPIO in sysfs. */
+  /** Whether the kernel has GPIO in sysfs. */
   readonly sysfs: boolean;
 }
 
@@ -104,8 +104,8 @@ function refusalOf(host: Devices, name: string): SvcError | undefined {
 }
 
 /**
- * The way to take, by what there is; `wanted` is the one that somebody has configured. A missing permission is an
- * error even if sysfs would do: the owner of the machine is to know.
+ * The way to use on this computer; `wanted` is the configured one. A missing permission is an error even if sysfs would
+ * work, because the machine's owner should learn of it.
  */
 export function chooseBackEnd(facts: GpioFacts, wanted?: BackEndKind): BackEndKind {
   const { os, chips, refusal, sysfs } = facts;
@@ -121,7 +121,7 @@ export function chooseBackEnd(facts: GpioFacts, wanted?: BackEndKind): BackEndKi
   throw new SvcError("not_found", `this computer has no GPIO chip (/dev/gpiochip*): ${hint}`);
 }
 
-/** Every line with its user, as a status shows it. */
+/** Every line with its user, for the status. */
 export function lineTable(chips: readonly ChipLines[]): JsonObject[] {
   return chips.map(({ name, label, all }) => ({
     name,

@@ -1,7 +1,7 @@
 /**
  * Devices on an I2C bus, register by register, through the kernel's i2c-dev (<linux/i2c-dev.h>).
  *
- * Uses the SMBus calls, which every adapter has; owns the bus file that it opened for its device.
+ * Uses the SMBus calls, which every adapter supports; owns the bus file that it opened for its device.
  */
 
 import { SvcError } from "../base/error.ts";
@@ -18,7 +18,7 @@ const BLOCK_BYTES_MAX = 32;
 export class I2cDevice {
   private constructor(private readonly device: Device, readonly address: number) {}
 
-  /** `bus`: `1` for /dev/i2c-1, or a path. Throws `resource_exhausted` if a kernel driver has the device. */
+  /** `bus`: `1` for /dev/i2c-1, or a path. Throws `resource_exhausted` if a kernel driver holds the device. */
   static open(host: Devices, bus: string, address: number): I2cDevice {
     const path = bus.includes("/") ? bus : `/dev/i2c-${bus}`;
     const device = opened(host, path);
@@ -41,7 +41,7 @@ export class I2cDevice {
     this.#call(WRITE, register, BYTE_DATA, Uint8Array.of(value, 0));
   }
 
-  /** A word whose first byte is the higher one, as most sensors send it. */
+  /** A word with its higher byte first, as most sensors send it. */
   readWord(register: number): number {
     const [high, low] = this.#call(READ, register, WORD_DATA, new Uint8Array(2));
     return high << 8 | low;
@@ -51,7 +51,7 @@ export class I2cDevice {
     this.#call(WRITE, register, WORD_DATA, Uint8Array.of(value >> 8, value & 0xff));
   }
 
-  /** As many bytes from `register` on, read at once. */
+  /** Reads `bytes` bytes from `register` on in one transfer. */
   readBlock(register: number, bytes: number): Uint8Array {
     const data = new Uint8Array(BLOCK_BYTES_MAX + 2);
     data[0] = bytes;

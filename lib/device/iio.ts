@@ -1,4 +1,6 @@
-/** Analog channels of the kernel's industrial I/O: files below /sys/bus/iio/devices, a raw number each. */
+/**
+ * Analog channels of the kernel's industrial I/O: files below /sys/bus/iio/devices, with a raw number each.
+ */
 
 import { SvcError } from "../base/error.ts";
 import type { ReadFiles, WriteFiles } from "../base/files/files.ts";
@@ -10,7 +12,7 @@ type IioFiles = Pick<ReadFiles, "readFolder" | "readTextFile"> & Pick<WriteFiles
 export class IioChannel {
   private constructor(private readonly files: IioFiles, private readonly path: string) {}
 
-  /** `name`: a device by number or name and a channel of it: `iio:device0/voltage0`, `ads1015/voltage0`. */
+  /** `name`: a device by number or name, and a channel of it: `iio:device0/voltage0`, `ads1015/voltage0`. */
   static async open(files: IioFiles, name: string): Promise<IioChannel> {
     const [wanted, channel, more] = name.split("/");
     if (!wanted || !channel || more !== undefined) {

@@ -1,8 +1,8 @@
 /**
  * Hardware PWM by the files of /sys/class/pwm.
  *
- * Owns the channels that it exported. A channel goes on after the process ends, whatever ended it: `open` therefore
- * turns off a channel that it finds running.
+ * Owns the channels that it exported. A channel keeps running after any end of the process, so `open` turns off a
+ * running channel.
  */
 
 import { type Clock } from "../base/clock.ts";
@@ -11,7 +11,7 @@ import type { ReadFiles, WriteFiles } from "../base/files/files.ts";
 import { permissionHint } from "./access.ts";
 
 const FOLDER = "/sys/class/pwm";
-/** After an export, udev may take this long to give the channel's files to their group. */
+/** Time that udev may need after an export to give the channel's files to their group. */
 const EXPORT_MS = 1000;
 const LOOK_MS = 20;
 
@@ -56,7 +56,7 @@ export class PwmChannel {
   async set(periodNs: number, onNs: number): Promise<void> {
     const [period, on] = [Math.round(periodNs), Math.round(onNs)];
     if (period !== this.#periodNs) {
-      // The time on may never be longer than the period.
+      // The pulse must never be longer than the period.
       await write(this.files, this.#path("duty_cycle"), "0").catch(() => {});
       await write(this.files, this.#path("period"), `${period}`);
       this.#periodNs = period;
@@ -101,7 +101,7 @@ async function read(files: PwmFiles, path: string): Promise<string> {
   }
 }
 
-/** Files of sysfs are written in place: they cannot be replaced. */
+/** sysfs does not allow replacing files, so they are written in place. */
 async function write(files: PwmFiles, path: string, text: string): Promise<void> {
   try {
     const file = await files.open(path, "append");

@@ -1,9 +1,9 @@
 /**
- * Lidars of the RPLIDAR A series: what such a lidar is, whether it is well, and its turns one after the other.
+ * Lidars of the RPLIDAR A series: their identity, their health and their scans, turn by turn.
  *
- * Requests and answers are those of its published serial protocol: an answer begins with a descriptor, a turn is a
- * stream of nodes of five bytes with check bits, by which the reader finds its place again after bytes were lost. Numbers
- * of control calls are those of <asm-generic/ioctls.h>. Owns the device it opened.
+ * Requests and answers follow the published serial protocol. An answer begins with a descriptor. A turn is a stream of
+ * nodes of five bytes with check bits, by which the reader resynchronizes after lost bytes. Numbers of control calls
+ * are those of <asm-generic/ioctls.h>. Owns the device it opened.
  */
 
 import type { Clock } from "../base/clock.ts";
@@ -26,18 +26,18 @@ const ANSWERS = {
   scan: { type: 0x81, bytes: 5 },
 } as const;
 const HEALTH = ["good", "warning", "error"] as const;
-/** Of a motor whose speed is set by a command: the usual one, of 1023. */
+/** The usual value of a motor's speed command, of at most 1023. */
 const MOTOR_SPEED = 660;
 
 const READ_BYTES = 4096;
 const ANSWER_MS = 2_000;
-/** How long one wait blocks a thread, and so the longest time that a close takes. */
+/** Longest time that one wait blocks a thread, and that a close therefore takes. */
 const WAIT_MS = 200;
-/** After a stop, what was on its way arrives within this. */
+/** Time after a stop in which data under way still arrives. */
 const QUIET_MS = 50;
-/** Bytes that are passed over in search of an answer. */
+/** Limit of bytes skipped in search of an answer. */
 const PASSED_MAX = 64 * 1024;
-/** More than any lidar of the series measures in a turn. */
+/** Above the nodes of a turn of any lidar of the series. */
 const NODES_MAX = 16_384;
 
 export interface LidarInfo {
@@ -47,11 +47,11 @@ export interface LidarInfo {
   readonly hardware: number;
   readonly serialNumber: string;
   readonly health: typeof HEALTH[number];
-  /** What the lidar says about its health; 0 is nothing. */
+  /** The lidar's own health code; 0 means healthy. */
   readonly healthCode: number;
 }
 
-/** Where a lidar's nodes of one turn ended: clockwise degrees from ahead, and millimetres; 0 is no return. */
+/** The nodes of one turn: clockwise degrees from ahead, and millimetres; 0 is no return. */
 export interface Turn {
   readonly angleDeg: Float32Array;
   readonly rangeMm: Float32Array;
@@ -68,7 +68,7 @@ export class RpLidarPort {
     return new RpLidarPort(openSerial(host, path, baud), clock);
   }
 
-  /** Stops whatever the lidar does, and asks what it is. Throws `unavailable` for a device that does not answer. */
+  /** Stops the lidar's present activity, and identifies it. Throws `unavailable` for a device that does not answer. */
   async identify(): Promise<LidarInfo> {
     this.#send(REQUEST.stop);
     while (await this.device.readable(QUIET_MS)) if (this.device.read(READ_BYTES).length === 0) break;
@@ -87,9 +87,9 @@ export class RpLidarPort {
     };
   }
 
-  /** Turns the motor on and begins to measure. */
+  /** Starts the motor and the measurement. */
   async start(): Promise<void> {
-    // Motors of the A1 turn while this line is off; later ones are told their speed.
+    // Motors of the A1 turn while this line is off; later models take a speed command.
     this.#setModemLine(CLEAR_MODEM_LINES);
     this.#send(REQUEST.motor, [MOTOR_SPEED & 0xff, MOTOR_SPEED >> 8]);
     this.#send(REQUEST.scan);
@@ -118,7 +118,7 @@ export class RpLidarPort {
     return turns;
   }
 
-  /** Turns the motor off. Idempotent; a lidar that is gone is no error. */
+  /** Stops the motor. Idempotent; ignores that a lidar is gone. */
   close(): void {
     try {
       this.#send(REQUEST.stop);
@@ -131,7 +131,7 @@ export class RpLidarPort {
     }
   }
 
-  /** The turn that a node of the next one ends. */
+  /** Adds a node; returns the previous turn if the node begins the next one. */
   #take(node: Uint8Array): Turn | undefined {
     const nodes = this.#nodes;
     const isFirst = (node[0] & 1) === 1;
@@ -139,7 +139,7 @@ export class RpLidarPort {
       ? { angleDeg: nodes.angles.slice(0, nodes.count), rangeMm: nodes.ranges.slice(0, nodes.count) }
       : undefined;
     if (isFirst) nodes.count = 0;
-    // Before the first beginning of a turn, and in a turn that does not end, there is nothing to keep.
+    // Nodes before the first beginning of a turn, and in a turn without an end, are dropped.
     if (nodes.count < 0 || nodes.count === NODES_MAX) return ended;
     nodes.angles[nodes.count] = (node[1] >> 1 | node[2] << 7) / 64;
     nodes.ranges[nodes.count++] = (node[3] | node[4] << 8) / 4;
@@ -151,7 +151,7 @@ export class RpLidarPort {
     return await this.#bytes(ANSWERS[kind].bytes, kind);
   }
 
-  /** Passes over what comes before the descriptor of an answer. */
+  /** Skips bytes until the descriptor of an answer. */
   async #descriptor(kind: keyof typeof ANSWERS): Promise<void> {
     const { type, bytes } = ANSWERS[kind];
     for (let passed = 0; passed < PASSED_MAX; passed++) {
@@ -190,7 +190,7 @@ export class RpLidarPort {
     this.#rest = whole;
   }
 
-  /** A request, with a checksum where it carries something. */
+  /** Sends a request, with a checksum if it has a payload. */
   #send(request: number, payload: readonly number[] = []): void {
     const head = [START, request];
     if (payload.length > 0) head.push(payload.length, ...payload);
@@ -199,7 +199,7 @@ export class RpLidarPort {
     if (taken < head.length) throw new SvcError("unavailable", `${this.device.path} takes no requests`);
   }
 
-  /** Lines that a device has not are nothing to it. */
+  /** Ignores missing modem lines. */
   #setModemLine(request: number): void {
     const line = new Uint8Array(4);
     line[0] = DATA_TERMINAL_READY;
@@ -213,7 +213,7 @@ export class RpLidarPort {
   }
 }
 
-/** Two bits tell the beginning of a turn, one the opposite of the other; one bit is always set. */
+/** Two bits mark the beginning of a turn and are opposites; one bit is always set. */
 function isNode(node: Uint8Array): boolean {
   return (node[0] & 1) !== (node[0] >> 1 & 1) && (node[1] & 1) === 1;
 }

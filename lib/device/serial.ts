@@ -9,11 +9,11 @@ import { opened } from "./access.ts";
 import { StructFields } from "./fields.ts";
 
 const SET_TERMINAL = 0x402c542b;
-/** Eight bits, no parity, no modem lines; the rate stands beside the flags. */
+/** Eight bits, no parity, no modem lines; the rate has its own fields. */
 const CONTROL = 0x30 | 0x80 | 0x800 | 0x1000;
 const CHUNK_BYTES = 4096;
 
-/** A serial device at a rate in bits per second, with its bytes as they are. */
+/** Opens a serial device at a rate in bits per second, without translation of its bytes. */
 export function openSerial(host: Devices, path: string, baud: number): Device {
   const device = opened(host, path);
   try {
@@ -27,7 +27,7 @@ export function openSerial(host: Devices, path: string, baud: number): Device {
 
 export class SerialLine {
   #rest = "";
-  /** Bytes of an overlong line are passed over until its end. */
+  /** Whether the rest of an overlong line is being skipped. */
   #overlong = false;
 
   private constructor(private readonly device: Device, private readonly lineBytesMax: number) {}
@@ -36,7 +36,10 @@ export class SerialLine {
     return new SerialLine(openSerial(host, path, baud), lineBytesMax);
   }
 
-  /** The lines that ended within that time, without their ends; none if nothing came. Throws when it is gone. */
+  /**
+   * The lines that end within this time, without their line ends; none if nothing arrives. Throws when the device is
+   * gone.
+   */
   async lines(withinMs: number): Promise<string[]> {
     if (!await this.device.readable(withinMs)) return [];
     const bytes = this.device.read(CHUNK_BYTES);

@@ -4,7 +4,7 @@ import type { Device, Devices } from "../base/host.ts";
 import { opened } from "./access.ts";
 import { StructFields } from "./fields.ts";
 
-/** One transfer of 32 bytes of description. */
+/** The control call for one transfer, whose description has 32 bytes. */
 const TRANSFER = 0x40206b00;
 const SET_MODE = 0x40016b01;
 const BITS_PER_WORD = 8;
@@ -24,7 +24,7 @@ export class SpiDevice {
     }
   }
 
-  /** Sends bytes and gives those that came back meanwhile. */
+  /** Sends bytes and returns the bytes received meanwhile. */
   transfer(sent: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
     const received = new Uint8Array(sent.length);
     const fields = new StructFields(TRANSFER).set(16, sent.length).set(20, this.speedHz);

@@ -1,9 +1,9 @@
 /**
- * Pins by sysfs, on kernels that have no character device of version 2, through the package `onoff`.
+ * Pins by sysfs, for kernels without a character device of version 2, through the package `onoff`.
  *
- * `onoff` needs the native package `epoll`, which Deno cannot load; `Epoll` here takes its place. Sysfs knows no
- * names of lines, no bias and no time of an edge, and loses edges that come faster than it is read. Lines that are
- * exported outlive the process, so each is unexported when it is closed, and taken over when it is found exported.
+ * `onoff` needs the native package `epoll`, which Deno cannot load; the class `Epoll` here replaces it. sysfs has no
+ * names of lines, no bias and no times of edges, and loses edges that come faster than they are read. Exported lines
+ * outlive the process, so a close unexports its line, and a line that is exported already is taken over.
  */
 
 import { SvcError } from "../base/error.ts";
@@ -22,13 +22,13 @@ import type {
 } from "./gpio_back_end.ts";
 
 const FOLDER = "/sys/class/gpio";
-/** How long one wait for an edge takes before it looks whether it is to end. */
+/** Longest wait for an edge before the next check for the end. */
 const LOOK_MS = 100;
-/** A digit and the end of its line. */
+/** A digit and a line end. */
 const LEVEL_BYTES = 2;
 const NS_PER_MS = 1e6;
 
-/** The parts of the package that are used, one of them not public. */
+/** The used parts of the package, one of which is not public. */
 interface OnoffGpio {
   readonly _poller: Epoll;
   readSync(): 0 | 1;
@@ -52,7 +52,7 @@ export class SysfsGpio implements GpioBackEnd {
   readonly #watching = new Set<Promise<void>>();
   #chips?: Promise<SysfsChip[]>;
 
-  /** `monotonicMs` gives the time of edges, as sysfs does not. */
+  /** `monotonicMs` gives the times of edges, which sysfs does not. */
   constructor(private readonly host: Devices & ReadFiles, private readonly monotonicMs: () => number) {}
 
   async chips(): Promise<ChipLines[]> {
@@ -146,7 +146,7 @@ export class SysfsGpio implements GpioBackEnd {
       const path = `${FOLDER}/${folder}`;
       const read = async (name: string) => (await this.host.readTextFile(`${path}/${name}`)).trim();
       const base = Number(await read("base"));
-      // Here a chip has the number of its first line; its device has the one by which everybody knows it.
+      // In sysfs a chip has the number of its first line; its device has the usual number.
       const siblings = await this.host.readFolder(`${path}/device`).catch(() => []);
       const name = siblings.find((one) => /^gpiochip\d+$/.test(one)) ?? folder;
       return { name, label: await read("label"), base, lines: Number(await read("ngpio")) };
@@ -188,7 +188,7 @@ function codeOf(cause: unknown): "permission_denied" | "resource_exhausted" | "n
   return code === "EINVAL" || code === "ENOENT" ? "not_found" : "unknown";
 }
 
-/** Loads the package with our class in the place of the one that it asks for. */
+/** Loads the package with our class in place of the native one. */
 async function loadOnoff(): Promise<OnoffClass> {
   const { default: Module } = await import("node:module");
   const modules: object & { _load?(request: string, ...rest: unknown[]): unknown } = Module;
@@ -204,8 +204,8 @@ async function loadOnoff(): Promise<OnoffClass> {
 }
 
 /**
- * The class `Epoll` of the package `epoll`, as far as `onoff` uses it: one file, one kind of event. It waits for a
- * device that it is given, as not every Deno numbers files as the system does.
+ * The class `Epoll` of the package `epoll`, as far as `onoff` uses it: one file, one kind of event. It waits on a
+ * device of the host, because not every Deno exposes the system's file numbers.
  */
 class Epoll {
   static readonly EPOLLPRI = 2;
@@ -214,10 +214,10 @@ class Epoll {
 
   constructor(private readonly heard: (error: unknown, file: number, events: number) => void) {}
 
-  /** Tells each change of the file until it is removed; closes the device then. */
+  /** Reports each change of the file until it is removed, then closes the device. */
   async follow(device: Device, failed: (error: SvcError) => void): Promise<void> {
     try {
-      // A change counts as new until the file has been read.
+      // A change counts as new until the file is read.
       device.read(LEVEL_BYTES, 0);
       while (!this.#closed) {
         if (!await device.urgent(LOOK_MS) || this.#closed) continue;

@@ -1,5 +1,5 @@
 /**
- * Pseudo-terminals: we hold one end as a device, a program opens the other end by its path.
+ * Pseudo-terminals: this end is a device, and a program opens the other end by its path.
  *
  * Numbers and layouts are those of <asm-generic/ioctls.h> on Linux. Owns the device it opened.
  */
@@ -10,11 +10,11 @@ import type { Device, Devices } from "../base/host.ts";
 
 const REQUEST = { unlock: 0x40045431, number: 0x80045430, setSize: 0x5414 } as const;
 
-/** How much output is read at once, and how long one wait for it blocks a thread. */
+/** Limit of output per read, and the longest time that one wait blocks a thread. */
 const READ_BYTES = 16 * 1024;
 const READ_WAIT_MS = 100;
 
-/** A program that does not read fills the terminal; then a write tries again this often, for at most so long. */
+/** A program that does not read fills the terminal; a write then retries at this interval, up to a limit. */
 const WRITE_RETRY_MS = 10;
 const WRITE_MAX_MS = 30_000;
 
@@ -27,11 +27,11 @@ export class SerialTerminal {
 
   private constructor(
     private readonly device: Device,
-    /** The end for programs. */
+    /** Path of the programs' end. */
     readonly path: string,
   ) {}
 
-  /** A new terminal. Throws `unimplemented` where the system is not Linux. */
+  /** Opens a new terminal. Throws `unimplemented` except on Linux. */
   static open(host: Devices): SerialTerminal {
     const device = host.openDevice("/dev/ptmx");
     try {
@@ -45,7 +45,7 @@ export class SerialTerminal {
     }
   }
 
-  /** Tells the programs that the window has another size, in characters. */
+  /** Tells the programs the window's new size, in characters. */
   resize(columns: number, rows: number): void {
     if (this.#closed) return;
     const size = new DataView(new ArrayBuffer(8));
@@ -56,8 +56,7 @@ export class SerialTerminal {
   }
 
   /**
-   * What the programs write, until the last one has closed its end, the terminal is closed, or nothing more is there
-   * and `isOver`.
+   * The programs' output, until the last one has closed its end, the terminal is closed, or it is drained and `isOver`.
    */
   async *output(isOver: () => boolean): AsyncGenerator<Uint8Array<ArrayBuffer>> {
     while (!this.#closed) {
@@ -72,7 +71,9 @@ export class SerialTerminal {
     }
   }
 
-  /** As if typed. Resolves when the terminal has taken it; throws `unavailable` where no program reads it. */
+  /**
+   * Writes like a keyboard. Resolves when the terminal has accepted it; throws `unavailable` if no program reads it.
+   */
   async write(bytes: Uint8Array<ArrayBuffer>, clock: Clock, signal?: AbortSignal): Promise<void> {
     const endMs = clock.monotonicMs() + WRITE_MAX_MS;
     for (let rest = bytes; rest.length > 0 && !this.#closed;) {

@@ -1,8 +1,8 @@
 /**
- * Video4Linux: what a camera device can do, and its pictures one after the other.
+ * Video4Linux: a camera device's modes, and its pictures one after the other.
  *
- * Numbers and layouts are those of <linux/videodev2.h> on 64-bit Linux. Owns the device it opened. Promises that a
- * stream holds the newest picture, without copying those that nobody asks for.
+ * Numbers and layouts are those of <linux/videodev2.h> on 64-bit Linux. Owns the device it opened. A stream holds the
+ * newest picture and copies only requested ones.
  */
 
 import type { Device, DeviceMemory, Devices } from "../base/host.ts";
@@ -35,38 +35,38 @@ const TELLS_OWN = 0x80000000;
 const CAN_SET_RATE = 0x1000;
 const BUFFER_BROKEN = 0x40;
 
-/** Pictures that the device may fill; one of them is held as the newest. */
+/** Buffers for pictures; one of them holds the newest. */
 const BUFFERS = 4;
 
-/** More than any device lists: it ends there. */
+/** Limit of listed modes, above any device's. */
 const LISTED_MAX = 64;
 
-/** Modes that an error lists. */
+/** Limit of the modes in an error. */
 const TOLD_MAX = 12;
 
-/** Those that we can read, as Video4Linux names them; what costs least first. */
+/** The readable formats by their Video4Linux names, the cheapest first. */
 export const CAMERA_FORMATS = ["MJPG", "YUYV", "UYVY", "NV12", "NV21", "YU12"] as const;
 
 export type CameraFormat = typeof CAMERA_FORMATS[number];
 
-/** Where a size is not given. */
+/** The size if the caller gives none. */
 const WIDTH_PX = 640, HEIGHT_PX = 480;
 
-/** What a device says of itself. */
+/** The identity that a device reports. */
 export interface Identity {
   readonly card: string;
   readonly bus: string;
-  /** It gives pictures, rather than metadata or radio. */
+  /** Whether it delivers pictures, rather than metadata or radio. */
   readonly captures: boolean;
 }
 
-/** One way in which a device gives pictures. */
+/** One format and size of a device's pictures. */
 export interface Mode {
   /** Four letters: `MJPG`, `YUYV`. */
   readonly format: string;
   readonly width: number;
   readonly height: number;
-  /** Pictures a second, the most first; empty where the device does not tell. */
+  /** Pictures per second, the most first; empty if the device reports none. */
   readonly rates: readonly number[];
 }
 
@@ -74,9 +74,9 @@ export interface Streaming {
   readonly format: string;
   readonly width: number;
   readonly height: number;
-  /** Between the beginnings of two rows; 0 for compressed pictures. */
+  /** Bytes from the beginning of one row to the next; 0 for compressed pictures. */
   readonly rowBytes: number;
-  /** `undefined` where the device does not tell. */
+  /** `undefined` if the device reports none. */
   readonly framesPerSecond: number | undefined;
 }
 
@@ -87,7 +87,7 @@ export class VideoDevice {
 
   private constructor(private readonly device: Device) {}
 
-  /** Throws for what is no Video4Linux device. */
+  /** Throws for a file that is not a Video4Linux device. */
   static open(host: Devices, path: string): VideoDevice {
     const device = opened(host, path);
     try {
@@ -107,7 +107,7 @@ export class VideoDevice {
     return { card: fields.text(16, 32), bus: fields.text(48, 32), captures };
   }
 
-  /** In the device's order. Of sizes that may be chosen freely only the smallest and the largest are told. */
+  /** In the device's order. Of freely choosable sizes, only the smallest and the largest appear. */
   modes(): Mode[] {
     const formats = this.#list(REQUEST.format, (fields, index) => fields.set(0, index).set(4, VIDEO_CAPTURE))
       .map((fields) => fields.text(44, 4));
@@ -121,7 +121,7 @@ export class VideoDevice {
     );
   }
 
-  /** Begins to stream as near to `mode` as the device can; its answer tells how. */
+  /** Starts the stream as close to `mode` as the device can; returns the actual mode. */
   start(mode: Mode, framesPerSecond: number | undefined): Streaming {
     const asked = new StructFields(REQUEST.setFormat).set(0, VIDEO_CAPTURE).set(8, mode.width).set(
       12,
@@ -152,7 +152,7 @@ export class VideoDevice {
     return this.#streaming;
   }
 
-  /** Waits so long for a newer picture; whether there is one. Throws when the device is gone. */
+  /** Waits this long for a newer picture; returns whether there is one. Throws when the device is gone. */
   async next(withinMs: number): Promise<boolean> {
     if (!await this.device.readable(withinMs)) return false;
     let buffer;
@@ -173,7 +173,7 @@ export class VideoDevice {
     return true;
   }
 
-  /** A copy of the newest picture, as the device gave it. */
+  /** A copy of the newest picture, in the device's format. */
   newest(): Uint8Array {
     if (!this.#held) {
       throw new SvcError("unavailable", `the device "${this.device.path}" has given no picture yet`);
@@ -185,7 +185,7 @@ export class VideoDevice {
     try {
       if (this.#streaming) new StructFields(REQUEST.stop).set(0, VIDEO_CAPTURE).sendTo(this.device);
     } catch {
-      // It is gone; what is left is to let go of it.
+      // The device is gone; only its resources remain to release.
     }
     this.#streaming = undefined;
     this.#held = undefined;
@@ -197,7 +197,7 @@ export class VideoDevice {
     bufferOf(REQUEST.enqueue).set(0, index).sendTo(this.device);
   }
 
-  /** The rate that the device keeps then; many have only one. */
+  /** Sets the rate and returns the device's choice; many devices have only one. */
   #setRate(framesPerSecond: number | undefined): number | undefined {
     if (framesPerSecond === undefined) return undefined;
     const fields = new StructFields(REQUEST.setRate).set(0, VIDEO_CAPTURE);
@@ -229,7 +229,7 @@ export class VideoDevice {
       .map((fields) => fields.get(24) / fields.get(20)).sort((a, b) => b - a);
   }
 
-  /** Everything that a request lists: the device refuses the index after the last. */
+  /** All entries of a list: the device refuses the index after the last. */
   #list(request: number, ask: (fields: StructFields, index: number) => StructFields): StructFields[] {
     const listed: StructFields[] = [];
     while (listed.length < LISTED_MAX) {
@@ -262,8 +262,8 @@ export interface FormatWish {
 }
 
 /**
- * The mode that is nearest to what is wanted: of the sizes that fit the one nearest to 640 x 480, of its formats the
- * one that costs least. Throws `invalid_argument` with what there is.
+ * The mode closest to the wish: the fitting size closest to 640 x 480, and its cheapest format. Throws
+ * `invalid_argument` with the available modes.
  */
 export function bestMode(modes: readonly Mode[], { width, height, format }: FormatWish): Mode {
   const rank = (mode: Mode) => (CAMERA_FORMATS as readonly string[]).indexOf(mode.format);
