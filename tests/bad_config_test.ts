@@ -11,7 +11,7 @@ import { messageOf } from "../lib/base/error.ts";
 import { silentLogs } from "../lib/base/log/log.ts";
 import type { Problem } from "../lib/base/schema/schema.ts";
 import { decodeConfig, formatProblems } from "../lib/machine/config/config.ts";
-import { readConfig } from "../lib/machine/config/config_file.ts";
+import { readConfig } from "../lib/machine/config/file.ts";
 import { Machine } from "../lib/machine/graph/machine.ts";
 import { Registry } from "../lib/resource/registry.ts";
 import { bytesOf, type Content, ENV, FILES, type Outcome, part, RESOURCES, SETTINGS } from "./bad_configs.ts";

@@ -11,7 +11,7 @@ import { additionalNetworkRow, SECTIONS } from "../lib/agent/settings/settings_r
 import { isSecretName } from "../lib/base/schema/json_secrets.ts";
 import type { Json, JsonObject } from "../lib/base/schema/schema.ts";
 import { decodeConfig, machineSchema } from "../lib/machine/config/config.ts";
-import { parseConfig } from "../lib/machine/config/config_file.ts";
+import { parseConfig } from "../lib/machine/config/file.ts";
 import { Registry } from "../lib/resource/registry.ts";
 
 const ROOT = new URL("../", import.meta.url);

@@ -219,7 +219,7 @@ Deno.test("only log/log.ts writes to the console, so that every line has a level
 Deno.test("only the host prints, and draws for those who show progress: so that control characters are written out", () => {
   // cli/cloud/content.ts answers the process that has started it, in bytes. A module has no host of ours: it also runs
   // in Node, and complains where nobody else hears it.
-  const others = "cli\\/build\\/|cli\\/cloud\\/content\\.ts$|lib\\/module\\/module_program\\.ts$";
+  const others = "cli\\/build\\/|cli\\/cloud\\/content\\.ts$|lib\\/module\\/program\\.ts$";
   assertEquals(
     having(/\bstd(out|err)\.write/, new RegExp(`^lib\\/base\\/host_deno\\.ts$|^(${others})`)),
     [],

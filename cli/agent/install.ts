@@ -10,12 +10,12 @@ import { installLoader } from "../../lib/agent/update/loader.ts";
 import { removeRuntime } from "../../lib/agent/system/runtime_service.ts";
 import { AGENT, AGENT_SERVICE, agentUnit } from "../../lib/agent/system/service_unit.ts";
 import { installService, removeService, type ServiceParts } from "../../lib/agent/system/systemd.ts";
-import { type AgentHostParts, hostAgent } from "../../lib/agent/system/windows_host.ts";
+import { type AgentHostParts, hostAgent } from "../../lib/agent/system/windows/host.ts";
 import {
   installWindowsService,
   removeWindowsService,
   servicePath,
-} from "../../lib/agent/system/windows_service.ts";
+} from "../../lib/agent/system/windows/service.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { DenoHost } from "../../lib/base/host_deno.ts";

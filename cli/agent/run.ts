@@ -14,7 +14,7 @@ import {
 import { describeDevice } from "../../lib/agent/system/device.ts";
 import { Journald } from "../../lib/agent/system/journald.ts";
 import { LogForwarding } from "../../lib/agent/supervise/log_forwarding.ts";
-import { OsUpgrades } from "../../lib/agent/system/os_upgrades.ts";
+import { OsUpgrades } from "../../lib/agent/system/upgrades/upgrades.ts";
 import { rebootOf } from "../../lib/agent/supervise/offline.ts";
 import type { BinaryName } from "../../lib/agent/update/release.ts";
 import { RuntimeProbe } from "../../lib/agent/supervise/probe.ts";

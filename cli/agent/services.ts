@@ -6,8 +6,8 @@
  */
 
 import { SvcError } from "../../lib/base/error.ts";
-import type { ServicePort, ServiceSettings, ServiceState } from "../../lib/agent/system/windows_service.ts";
-import { CONTROLS } from "../../lib/agent/system/windows_status.ts";
+import type { ServicePort, ServiceSettings, ServiceState } from "../../lib/agent/system/windows/service.ts";
+import { CONTROLS } from "../../lib/agent/system/windows/status.ts";
 import { address, wide } from "./win32.ts";
 
 const SERVICES = {

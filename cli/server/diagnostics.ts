@@ -7,7 +7,7 @@ import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Host } from "../../lib/base/host.ts";
 import { Logs } from "../../lib/base/log/log.ts";
 import { decodeConfig } from "../../lib/machine/config/config.ts";
-import { readConfig } from "../../lib/machine/config/config_file.ts";
+import { readConfig } from "../../lib/machine/config/file.ts";
 import { decodeCapture } from "../../lib/machine/diagnostics/ftdc_format.ts";
 import {
   formatCapture,

@@ -39,7 +39,7 @@ import { KEYS_VARIABLE, MachinePackages } from "./packages/packages.ts";
 import { LOOK_MS, LOOK_VARIABLES, PackageWatch } from "./packages/package_watch.ts";
 import { packageOfModule, wantedPackages } from "./packages/registry_folder.ts";
 import { homeFolder } from "./config/placeholder.ts";
-import { ConfigReading, type UsableConfig } from "./config/config_reading.ts";
+import { ConfigReading, type UsableConfig } from "./config/reading.ts";
 import { Reconfiguration, type ReconfigurationSteps } from "./graph/reconfiguration.ts";
 import { Remotes } from "./graph/remotes.ts";
 import { followRestartOrders } from "../cloud_client/changes/restart.ts";

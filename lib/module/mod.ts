@@ -5,9 +5,9 @@
  * machine asks for them, and reaches the machine for dependencies and for its log.
  */
 
-export { type Made, model, type ModuleConstruction, type ModuleModel } from "./module_model.ts";
+export { type Made, model, type ModuleConstruction, type ModuleModel } from "./model.ts";
 export { ownApi, type OwnApiParts, type OwnMessage, type OwnResource } from "./own_api.ts";
-export { type ModuleOptions, type RunningModule, serveModule, startModule } from "./module_program.ts";
+export { type ModuleOptions, type RunningModule, serveModule, startModule } from "./program.ts";
 
 export { type Code, SvcError } from "../base/error.ts";
 export type { Clock } from "../base/clock.ts";

@@ -10,7 +10,7 @@ import { FakeClock } from "../support/fake_clock.ts";
 import { SystemFiles } from "../../lib/base/files/system_files.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import { KubernetesExecutor } from "../../lib/cloud/executors/kubernetes_executor.ts";
+import { KubernetesExecutor } from "../../lib/cloud/executors/kubernetes/executor.ts";
 import { SCRIPT_LIMITS, ScriptExecutor } from "../../lib/cloud/executors/script.ts";
 import { NO_SANDBOX } from "../../lib/cloud/sandbox/sandbox.ts";
 import type { Work } from "../../lib/cloud/executors/executor.ts";
@@ -19,8 +19,8 @@ import {
   type ClusterState,
   manifestOf,
   openCluster,
-} from "../../lib/cloud/executors/kubernetes.ts";
-import { POD_FOLDER } from "../../lib/cloud/executors/pod_program.ts";
+} from "../../lib/cloud/executors/kubernetes/cluster.ts";
+import { POD_FOLDER } from "../../lib/cloud/executors/kubernetes/pod_program.ts";
 import { openPort } from "../../lib/wire/port/port.ts";
 import { ServiceTable } from "../../lib/wire/service.ts";
 import { type ApiServer, fakeApi, jobsOf, REAL, realApi, runJob } from "./kubernetes_api.ts";

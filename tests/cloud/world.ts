@@ -9,7 +9,7 @@ import { type Clock, SystemClock } from "../../lib/base/clock.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { silentLogs } from "../../lib/base/log/log.ts";
 import { contentOptions } from "../../cli/cloud/content.ts";
-import type { ContentOptions } from "../../lib/cloud/sandbox/content_process.ts";
+import type { ContentOptions } from "../../lib/cloud/sandbox/content/process.ts";
 import { NO_SANDBOX } from "../../lib/cloud/sandbox/sandbox.ts";
 import { type Cloud, openCloud } from "../../lib/cloud/cloud.ts";
 import type { OrganizationMakers, Validate } from "../../lib/cloud/context.ts";

@@ -10,7 +10,7 @@ const USES: Readonly<Record<string, string>> = {
   "lib/machine/graph/maintenance.ts lib/api/sensor.ts": "the maintenance window is a reading of a sensor",
   "lib/machine/streams/camera_video.ts lib/api/camera.ts": "a stream is a camera's pictures as video",
   "lib/machine/streams/streams.ts lib/api/camera.ts": "a stream is a camera's pictures as video",
-  "lib/cloud/sandbox/content_worker.ts lib/api/ml_model.ts": "runs models of the registry for GetInference",
+  "lib/cloud/sandbox/content/worker.ts lib/api/ml_model.ts": "runs models of the registry for GetInference",
   "lib/cloud/sandbox/inference_service.ts lib/api/ml_model.ts": "answers GetInference with their tensors",
 };
 

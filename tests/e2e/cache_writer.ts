@@ -3,7 +3,7 @@
 import { SystemClock } from "../../lib/base/clock.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { silentLogs } from "../../lib/base/log/log.ts";
-import { ConfigCache } from "../../lib/machine/config/config_cache.ts";
+import { ConfigCache } from "../../lib/machine/config/cache.ts";
 
 const [home, partId] = Deno.args;
 const host = new DenoHost();

@@ -41,7 +41,7 @@ export const AGENT_SECTIONS: readonly Section[] = [
       ),
       holds(
         "On Windows its installer makes it a service.",
-        "lib/agent/system/windows_test.ts: a new service is made, with what Windows does when it fails, and its rule",
+        "lib/agent/system/windows/windows_test.ts: a new service is made, with what Windows does when it fails, and its rule",
       ),
       holds(
         "Linux on amd64 and arm64, and native Windows.",

@@ -357,7 +357,7 @@ export const SERVER: readonly Section[] = [
         "what changes between configurations is logged",
         [
           "lib/machine/graph/reconfiguration_test.ts: what changes is told where that is wanted, whatever the level",
-          "lib/machine/config/config_diff_test.ts: nothing secret is shown",
+          "lib/machine/config/diff_test.ts: nothing secret is shown",
         ],
         "differs: secrets stay stars, since logs travel",
       ),

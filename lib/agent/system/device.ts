@@ -7,7 +7,7 @@
 
 import type { Platform } from "../../base/host.ts";
 import type { ReadFiles } from "../../base/files/files.ts";
-import { osReleaseValue } from "./os_upgrader.ts";
+import { osReleaseValue } from "./upgrades/upgrader.ts";
 
 export interface DeviceFacts {
   /** `linux/amd64`; the published names. */

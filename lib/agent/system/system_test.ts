@@ -5,9 +5,9 @@ import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { FakeCommands } from "../../../tests/support/fake_commands.ts";
 import { Journald } from "./journald.ts";
-import { patternsOf } from "./os_apt.ts";
-import { familyOf } from "./os_upgrader.ts";
-import { OsUpgrades } from "./os_upgrades.ts";
+import { patternsOf } from "./upgrades/apt.ts";
+import { familyOf } from "./upgrades/upgrader.ts";
+import { OsUpgrades } from "./upgrades/upgrades.ts";
 import { decideSettings } from "../settings/settings.ts";
 import { SystemFiles } from "../../base/files/system_files.ts";
 

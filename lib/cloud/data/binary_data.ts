@@ -11,8 +11,8 @@
 import { createHash, randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { escapedLine, hasHidden } from "../../base/escape.ts";
-import { Conditions } from "./data_filter.ts";
-import { type DataOrigin, noteOrigin, ORIGIN_COLUMNS, plainText } from "./data_origins.ts";
+import { Conditions } from "./filter.ts";
+import { type DataOrigin, noteOrigin, ORIGIN_COLUMNS, plainText } from "./origins.ts";
 import { ANNOTATION_COLUMNS, type AnnotationRow, Datasets, sorted } from "./datasets.ts";
 import type { Label, LabelBox } from "../../cloud_client/dataset.ts";
 import type { StoredFile } from "../store/files.ts";

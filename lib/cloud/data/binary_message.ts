@@ -9,7 +9,7 @@ import { SvcError } from "../../base/error.ts";
 import type { MessageInitShape } from "../../wire/proto.ts";
 import type { FileStore } from "../store/files.ts";
 import type { BinaryItem } from "./binary_data.ts";
-import { captureMetadata } from "./data_origins.ts";
+import { captureMetadata } from "./origins.ts";
 
 /** Limit of the contents in one answer, which leaves room for the rest of the message. */
 const CONTENT_BYTES_MAX = 30 * 1024 * 1024;

@@ -17,7 +17,7 @@ import { actorOf, type CloudContext } from "../context.ts";
 import { Fleet } from "../fleet/fleet.ts";
 import { BinaryData, placeIn, placeOf } from "./binary_data.ts";
 import { binaryMessage } from "./binary_message.ts";
-import { binaryConditions, keptMicros } from "./data_filter.ts";
+import { binaryConditions, keptMicros } from "./filter.ts";
 import { ofSequence, type Sequence, type SequenceFields, type SequencePage, Sequences } from "./sequences.ts";
 
 const PAGE = 50;

@@ -11,8 +11,8 @@ import { SvcError } from "../../base/error.ts";
 import type { Part } from "../fleet/fleet.ts";
 import { places, type Sql, type SqlValue } from "../store/store.ts";
 import { checkedLabels, placeIn, placeOf } from "./binary_data.ts";
-import type { Conditions } from "./data_filter.ts";
-import { plainText } from "./data_origins.ts";
+import type { Conditions } from "./filter.ts";
+import { plainText } from "./origins.ts";
 import { Datasets } from "./datasets.ts";
 
 /** The data of one resource in a sequence. */

@@ -10,8 +10,8 @@ import { SensorDataSchema } from "../../../proto/gen/datasync_pb.ts";
 import { SvcError } from "../../base/error.ts";
 import { create, fromBinary, type JsonObject, toBinary } from "../../wire/proto.ts";
 import { type BinaryPage, placeIn, placeOf } from "./binary_data.ts";
-import { Conditions, onlyType, toMicros } from "./data_filter.ts";
-import { type DataOrigin, inOrder, noteOrigin, ORIGIN_COLUMNS } from "./data_origins.ts";
+import { Conditions, onlyType, toMicros } from "./filter.ts";
+import { type DataOrigin, inOrder, noteOrigin, ORIGIN_COLUMNS } from "./origins.ts";
 import type { Sql } from "../store/store.ts";
 
 /** One reading; times in microseconds. */

@@ -16,8 +16,8 @@ import { create, type MessageInitShape } from "../../wire/proto.ts";
 import type { ServiceImpl } from "../../wire/service.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import type { BinaryPage } from "./binary_data.ts";
-import { tabularConditions, toMicros } from "./data_filter.ts";
-import { captureMetadata } from "./data_origins.ts";
+import { tabularConditions, toMicros } from "./filter.ts";
+import { captureMetadata } from "./origins.ts";
 import { type ReadingQuery, TabularData } from "./tabular_data.ts";
 
 const PAGE = 50;

@@ -12,7 +12,7 @@ import type { JsonObject } from "../../base/schema/schema.ts";
 import { PICTURE_BYTES_MAX } from "../../learn/example.ts";
 import { USUAL_HOLDOUT_PERCENT } from "../../learn/learning.ts";
 import { type Example, type TrainedModel, type TrainingTask, trainInWorker } from "../../learn/trainer.ts";
-import { type ContentOptions, ContentProcess } from "../sandbox/content_process.ts";
+import { type ContentOptions, ContentProcess } from "../sandbox/content/process.ts";
 import type { DatasetImage } from "../../cloud_client/dataset.ts";
 import { epochLine, type Executor, type Work } from "./executor.ts";
 import { labelsOf, type ModelKind } from "../../cloud_client/training_request.ts";

@@ -1,7 +1,7 @@
 /**
  * MLInferenceService: runs a model of the registry on a stored image.
  *
- * Each call runs in a content process of its own (`content_process.ts`), for a limited time; few run at once, in turns
+ * Each call runs in a content process of its own (`process.ts`), for a limited time; few run at once, in turns
  * that are fair among organizations. A model has the published form: an image in, probabilities or boxes out,
  * `labels.txt` beside it.
  */
@@ -12,8 +12,8 @@ import { type OnnxType, tensorData } from "../../learn/onnx/session.ts";
 import { type Tensors, toTensorsMessage } from "../../api/ml_model.ts";
 import { SvcError } from "../../base/error.ts";
 import type { ServiceImpl } from "../../wire/service.ts";
-import { type ContentAnswer, type ContentOptions, withContent } from "./content_process.ts";
-import type { InferenceFacts } from "./content_worker.ts";
+import { type ContentAnswer, type ContentOptions, withContent } from "./content/process.ts";
+import type { InferenceFacts } from "./content/worker.ts";
 import type { CloudContext } from "../context.ts";
 import { BinaryData, type BinaryItem } from "../data/binary_data.ts";
 import { type Package, Packages } from "../packages/packages.ts";

@@ -17,8 +17,8 @@ import type { DatasetImage } from "../../cloud_client/dataset.ts";
 import type { JobTask, LogLevel } from "../executors/executor.ts";
 import { Keys } from "../access/keys.ts";
 import type { Sql, SqlValue } from "../store/store.ts";
-import { type FairOrder, fairOrder, type QueueShare, type Waiting } from "./training_queue.ts";
-import { isFinalState, next, spoken, type TrainingEvent, type TrainingState } from "./training_state.ts";
+import { type FairOrder, fairOrder, type QueueShare, type Waiting } from "./queue.ts";
+import { isFinalState, next, spoken, type TrainingEvent, type TrainingState } from "./state.ts";
 
 export interface NewJob extends Omit<JobTask, "id"> {
   readonly organizationId: string;

@@ -1,6 +1,6 @@
 /**
  * MLTrainingService, and our own TrainingService: training jobs as their callers see them. Thin: what may be trained is
- * in `cloud_client/training_request.ts`, what becomes of a job in `training_state.ts`.
+ * in `cloud_client/training_request.ts`, what becomes of a job in `state.ts`.
  */
 
 import {
@@ -38,8 +38,8 @@ import {
   MODEL_KINDS,
   type ModelKind,
 } from "../../cloud_client/training_request.ts";
-import { letGo, logEnd, tellPlaces, type TrainingRunner } from "./training_runner.ts";
-import { isFinalState, TRAINING_STATES } from "./training_state.ts";
+import { letGo, logEnd, tellPlaces, type TrainingRunner } from "./runner.ts";
+import { isFinalState, TRAINING_STATES } from "./state.ts";
 
 const PAGE = 100;
 

@@ -13,8 +13,8 @@ import { type Clock, Waker } from "../../base/clock.ts";
 import { chainOf, type Code, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
-import type { ConfigCache } from "./config_cache.ts";
-import type { ConfigDraft, ConfigSource } from "./config_source.ts";
+import type { ConfigCache } from "./cache.ts";
+import type { ConfigDraft, ConfigSource } from "./source.ts";
 
 /** Share of the usual interval before the first poll. */
 const FIRST_INTERVAL_SHARE = 1 / 5;

@@ -7,8 +7,8 @@ import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { create, type MessageInitShape } from "../../wire/proto.ts";
 import { CloudSource } from "./cloud_source.ts";
-import type { ConfigCache } from "./config_cache.ts";
-import type { ConfigDraft } from "./config_source.ts";
+import type { ConfigCache } from "./cache.ts";
+import type { ConfigDraft } from "./source.ts";
 
 const PAIR = { certPem: "cert", keyPem: "key" };
 const LOCAL = {

@@ -14,8 +14,8 @@ import type { ReadFiles, WatchFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Problem } from "../../base/schema/schema.ts";
-import { parseConfig, readConfigBytes } from "./config_file.ts";
-import type { ConfigDraft, ConfigSource } from "./config_source.ts";
+import { parseConfig, readConfigBytes } from "./file.ts";
+import type { ConfigDraft, ConfigSource } from "./source.ts";
 
 /**
  * A complete text must be stable this long: a program that overwrites a file without emptying it first leaves a

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/
 import { settle } from "../../base/clock.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
-import type { ConfigDraft } from "./config_source.ts";
+import type { ConfigDraft } from "./source.ts";
 import { FileSource } from "./file_source.ts";
 import { FakeHost } from "../../../tests/support/fake_host.ts";
 

@@ -13,12 +13,12 @@ import type { JsonObject } from "../../base/schema/schema.ts";
 import type { Registry } from "../../resource/registry.ts";
 import { CloudSource } from "./cloud_source.ts";
 import type { CloudConfig } from "./config.ts";
-import { ConfigCache } from "./config_cache.ts";
-import type { ConfigSource } from "./config_source.ts";
+import { ConfigCache } from "./cache.ts";
+import type { ConfigSource } from "./source.ts";
 import { envDurationMs } from "./env_duration.ts";
 import { FileSource } from "./file_source.ts";
 import { homeFolder } from "./placeholder.ts";
-import { type DecodedDraft, decodeDraft } from "./config_reading.ts";
+import { type DecodedDraft, decodeDraft } from "./reading.ts";
 
 /** Time limit of the control plane's first answer. */
 const TIMEOUT_VARIABLES = ["SVC_CONFIG_READ_TIMEOUT", "VIAM_CONFIG_READ_TIMEOUT"];

@@ -39,7 +39,7 @@ import { GraphNode, type Node, type NodeReachability } from "./node.ts";
 import { obstacle, planOf, retryScope, unsettled, type WantedResource } from "./plan.ts";
 import type { RemoteFrame } from "./remote_frames.ts";
 import type { RemoteResource, Remotes, RemoteStatus } from "./remotes.ts";
-import type { RunningModel } from "../modules/module_models.ts";
+import type { RunningModel } from "../modules/models.ts";
 import type { Modules } from "../modules/modules.ts";
 
 export type { BuildState, Node } from "./node.ts";

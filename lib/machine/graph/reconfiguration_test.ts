@@ -7,8 +7,8 @@ import { anyObject, type JsonObject } from "../../base/schema/schema.ts";
 import { model, Registry } from "../../resource/registry.ts";
 import { BaseComponent } from "../../resource/resource.ts";
 import type { MachineConfig } from "../config/config.ts";
-import type { ConfigDraft } from "../config/config_source.ts";
-import { ConfigReading } from "../config/config_reading.ts";
+import type { ConfigDraft } from "../config/source.ts";
+import { ConfigReading } from "../config/reading.ts";
 import type { MaintenanceDecision } from "./maintenance.ts";
 import { Reconfiguration } from "./reconfiguration.ts";
 

@@ -12,7 +12,7 @@ import { SvcError } from "../../base/error.ts";
 import type { Level } from "../../base/log/log.ts";
 import type { ProcessCommand } from "../../base/process.ts";
 import type { ModuleConfig } from "../config/config.ts";
-import type { ModuleProgram } from "./module_program.ts";
+import type { ModuleProgram } from "./program.ts";
 import { safeFileName } from "../config/placeholder.ts";
 
 /** The longest path of a Unix socket that every system supports. */

@@ -16,11 +16,11 @@ import type { AnyApi, Registry } from "../../resource/registry.ts";
 import type { ModuleConfig, ResourceConfig } from "../config/config.ts";
 import type { Activities } from "../graph/activities.ts";
 import { commandOf, dataFolder, type MachineIdentity, socketPath } from "./launch.ts";
-import { ModuleModels, type Offer } from "./module_models.ts";
-import type { ModuleGroups } from "./module_groups.ts";
-import { firstRun, programOf } from "./module_program.ts";
-import { ModuleProcess } from "./module_process.ts";
-import type { ModuleParent } from "./module_parent.ts";
+import { ModuleModels, type Offer } from "./models.ts";
+import type { ModuleGroups } from "./groups.ts";
+import { firstRun, programOf } from "./program.ts";
+import { ModuleProcess } from "./process.ts";
+import type { ModuleParent } from "./parent.ts";
 
 export type ModuleState = "pending" | "starting" | "ready" | "unhealthy" | "closing";
 

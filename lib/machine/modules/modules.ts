@@ -24,9 +24,9 @@ import {
   type ModuleStatus,
   type WantedModule,
 } from "./module.ts";
-import { ModuleGroups } from "./module_groups.ts";
-import { ModuleParent } from "./module_parent.ts";
-import type { Offer } from "./module_models.ts";
+import { ModuleGroups } from "./groups.ts";
+import { ModuleParent } from "./parent.ts";
+import type { Offer } from "./models.ts";
 
 export interface ModulesParts extends Omit<ModuleParts, "limits"> {
   readonly limits?: Partial<ModuleLimits>;

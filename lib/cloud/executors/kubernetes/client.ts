@@ -2,5 +2,5 @@
  * The published Kubernetes client. It is large, and few need it: it is imported only when a cluster is opened.
  */
 
-// @ts-types="./kubernetes_client.d.ts"
+// @ts-types="./client.d.ts"
 export { BatchV1Api, CoreV1Api, KubeConfig, type V1Job } from "@kubernetes/client-node";

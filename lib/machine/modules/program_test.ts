@@ -8,7 +8,7 @@ import type { ModuleConfig } from "../config/config.ts";
 import { moduleRow } from "../config/settings.ts";
 import { Place } from "../../base/schema/schema.ts";
 import type { Json } from "../../base/schema/schema.ts";
-import { firstRun, programOf } from "./module_program.ts";
+import { firstRun, programOf } from "./program.ts";
 
 const clock = new SystemClock();
 const host = new DenoHost();

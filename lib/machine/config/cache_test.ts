@@ -4,7 +4,7 @@ import { SvcError } from "../../base/error.ts";
 import { DenoHost } from "../../base/host_deno.ts";
 import { type Logger, type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
-import { ConfigCache } from "./config_cache.ts";
+import { ConfigCache } from "./cache.ts";
 
 async function withCache(
   test: (cache: ConfigCache, bench: { home: string; logger: Logger; records: LogRecord[] }) => Promise<void>,

@@ -18,7 +18,7 @@ import { object, Place, text } from "../../base/schema/schema.ts";
 import { formatDuration } from "../../base/schema/schema.ts";
 import type { ModuleConfig } from "../config/config.ts";
 import { packageFolder, safeFileName } from "../config/placeholder.ts";
-import { ModuleOutput } from "./module_output.ts";
+import { ModuleOutput } from "./output.ts";
 
 const ARCHIVE = /\.(tgz|tar\.gz)$/;
 /** Limits of an archive's content. */

@@ -5,7 +5,7 @@
  * shutdown, aborts the service's work; other commands change nothing.
  */
 
-import { SvcError } from "../../base/error.ts";
+import { SvcError } from "../../../base/error.ts";
 
 /** States of a service, by Windows' numbers (winsvc.h). */
 export const SERVICE_STATES = { stopped: 1, startPending: 2, stopPending: 3, running: 4 } as const;

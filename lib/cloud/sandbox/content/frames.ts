@@ -4,9 +4,9 @@
  * A frame is the length of its head (4 bytes, little-endian), the head, and as many bytes as the head says.
  */
 
-import { ByteReader } from "../../base/files/byte_reader.ts";
-import { messageOf, SvcError } from "../../base/error.ts";
-import { isObject, type JsonObject } from "../../base/schema/schema.ts";
+import { ByteReader } from "../../../base/files/byte_reader.ts";
+import { messageOf, SvcError } from "../../../base/error.ts";
+import { isObject, type JsonObject } from "../../../base/schema/schema.ts";
 
 export interface Head extends JsonObject {
   /** Limit of the bytes after the head. */

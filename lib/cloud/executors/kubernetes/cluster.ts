@@ -2,9 +2,9 @@
  * Jobs of a Kubernetes cluster: creates, observes and removes them.
  */
 
-import { type Clock, deadline, race } from "../../base/clock.ts";
-import { messageOf, SvcError } from "../../base/error.ts";
-import type { BatchV1Api, CoreV1Api, V1Job } from "./kubernetes_client.ts";
+import { type Clock, deadline, race } from "../../../base/clock.ts";
+import { messageOf, SvcError } from "../../../base/error.ts";
+import type { BatchV1Api, CoreV1Api, V1Job } from "./client.ts";
 
 export interface ClusterJob {
   /** Unique in the namespace: lower-case letters, digits and `-`. */
@@ -53,7 +53,7 @@ const CALL_MS = 30_000;
  * program runs in. Throws `failed_precondition` if there is none.
  */
 export async function openCluster(namespace: string, clock: Clock, kubeconfig?: string): Promise<Cluster> {
-  const { BatchV1Api, CoreV1Api, KubeConfig } = await import("./kubernetes_client.ts");
+  const { BatchV1Api, CoreV1Api, KubeConfig } = await import("./client.ts");
   const config = new KubeConfig();
   try {
     if (kubeconfig) config.loadFromFile(kubeconfig);

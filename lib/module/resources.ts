@@ -14,7 +14,7 @@ import { parseApi, ResourceName } from "../resource/name.ts";
 import { type AnyApi, Dependencies } from "../resource/registry.ts";
 import type { Resource } from "../resource/resource.ts";
 import type { Channel } from "../wire/channel.ts";
-import { type AnyModuleModel, completed } from "./module_model.ts";
+import { type AnyModuleModel, completed } from "./model.ts";
 
 export interface ModuleResourcesParts {
   readonly models: readonly AnyModuleModel[];

@@ -2,16 +2,18 @@
  * Upgrades of the operating system, by `os_auto_upgrade_type`: the system upgrades itself (unattended-upgrades,
  * dnf-automatic), or the agent upgrades it (`managed-…`) when the runtime allows a restart, and reboots if the upgrade
  * needs it.
+ *
+ * The room owns upgrades of the operating system: when they happen, and how each family of systems makes them.
  */
 
-import type { Clock } from "../../base/clock.ts";
-import { chainOf, SvcError } from "../../base/error.ts";
-import type { SystemParts } from "./journald.ts";
-import { AptUpgrades } from "./os_apt.ts";
-import { DnfUpgrades } from "./os_dnf.ts";
-import { familyOf, osReleaseValue, type SystemUpgrades, type UpgradeKind } from "./os_upgrader.ts";
-import type { AgentSettings } from "../settings/settings.ts";
-import type { Subsystem } from "../settings/subsystem.ts";
+import type { Clock } from "../../../base/clock.ts";
+import { chainOf, SvcError } from "../../../base/error.ts";
+import type { SystemParts } from "../journald.ts";
+import { AptUpgrades } from "./apt.ts";
+import { DnfUpgrades } from "./dnf.ts";
+import { familyOf, osReleaseValue, type SystemUpgrades, type UpgradeKind } from "./upgrader.ts";
+import type { AgentSettings } from "../../settings/settings.ts";
+import type { Subsystem } from "../../settings/subsystem.ts";
 
 /** Wait after a failed or refused upgrade. */
 const RETRY_MS = 5 * 60_000;

@@ -7,7 +7,7 @@ import { silentLogs } from "../../base/log/log.ts";
 import { SystemClock } from "../../base/clock.ts";
 import { Place } from "../../base/schema/schema.ts";
 import { moduleRow } from "../config/settings.ts";
-import { ModuleGroups } from "./module_groups.ts";
+import { ModuleGroups } from "./groups.ts";
 
 const COMMAND = { command: "/m/run", args: ["/s/m.sock"] };
 const ALL = "/sys/fs/cgroup/svc-modules";

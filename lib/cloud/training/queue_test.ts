@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { fairOrder, type QueueShare, type Waiting } from "./training_queue.ts";
+import { fairOrder, type QueueShare, type Waiting } from "./queue.ts";
 
 /** `a1 a2 b1`: organizations and their jobs. */
 function jobs(words: string): Waiting[] {

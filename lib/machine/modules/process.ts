@@ -22,7 +22,7 @@ import { parseApi, parseModel } from "../../resource/name.ts";
 import { type Channel, client, type ServiceClient } from "../../wire/channel.ts";
 import { connectGrpc } from "../../wire/grpc/grpc_channel.ts";
 import type { ModuleLimits } from "./module.ts";
-import { ModuleOutput } from "./module_output.ts";
+import { ModuleOutput } from "./output.ts";
 
 /** Interval of the checks for the process's socket. */
 const LOOK_MS = 50;

@@ -1,17 +1,17 @@
 /**
  * The agent as a service of Windows: installing, stopping and removing it.
  *
- * The service runs a copy of the agent that no update replaces (see `windows_host.ts`). Installing again leaves one
+ * The service runs a copy of the agent that no update replaces (see `host.ts`). Installing again leaves one
  * service, with the present settings. A service counts as stopped only when its process has ended, so that its program
  * can be replaced. Removing it leaves no trace in Windows.
  */
 
-import { type Clock, deadline } from "../../base/clock.ts";
-import { chainOf, SvcError } from "../../base/error.ts";
-import type { Logger } from "../../base/log/log.ts";
-import type { Commands } from "./commands.ts";
-import { AGENT_SERVICE, type UnitOptions } from "./service_unit.ts";
-import { SERVICE_STATES } from "./windows_status.ts";
+import { type Clock, deadline } from "../../../base/clock.ts";
+import { chainOf, SvcError } from "../../../base/error.ts";
+import type { Logger } from "../../../base/log/log.ts";
+import type { Commands } from "../commands.ts";
+import { AGENT_SERVICE, type UnitOptions } from "../service_unit.ts";
+import { SERVICE_STATES } from "./status.ts";
 
 /** The copy's name in `bin`. */
 export const SERVICE_PROGRAM = "svc-agent-service.exe";

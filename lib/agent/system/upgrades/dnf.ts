@@ -2,14 +2,14 @@
  * Upgrades of Fedora's family by dnf-automatic: its settings file and its timer.
  */
 
-import { writeIfOther } from "./drop_in.ts";
+import { writeIfOther } from "../drop_in.ts";
 import {
   INSTALL_MS,
   type SystemUpgrades,
   type UpgradeKind,
   type UpgradeParts,
   WHOLE_MS,
-} from "./os_upgrader.ts";
+} from "./upgrader.ts";
 
 const SETTINGS = "/etc/dnf/automatic.conf";
 /** Names of the package and its timer with dnf 4, and with dnf 5. */

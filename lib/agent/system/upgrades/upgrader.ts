@@ -2,7 +2,7 @@
  * The port of a family of systems for `os_auto_upgrade_type`, and the detection of this system's family.
  */
 
-import type { SystemParts } from "./journald.ts";
+import type { SystemParts } from "../journald.ts";
 
 export type UpgradeParts = Pick<SystemParts, "files" | "commands" | "root">;
 

@@ -1,12 +1,12 @@
 /**
  * The inside of a content process: opens people's uploads and reports their content.
  *
- * `content_process.ts` starts it. It holds no secrets, needs no files, and ends with its starter. It answers a bad
+ * `process.ts` starts it. It holds no secrets, needs no files, and ends with its starter. It answers a bad
  * content with an error; if the content ends the process instead (memory, a crash), the starter reports that.
  */
 
-import { boxFields } from "../../api/shared/captured_file.ts";
-import type { MlMetadata, Tensors } from "../../api/ml_model.ts";
+import { boxFields } from "../../../api/shared/captured_file.ts";
+import type { MlMetadata, Tensors } from "../../../api/ml_model.ts";
 import {
   classesOf,
   detectorNames,
@@ -14,15 +14,15 @@ import {
   imageTensor,
   layoutOf,
   probabilityName,
-} from "../../api/shared/vision_tensors.ts";
-import { unpacked } from "../../base/files/archive.ts";
-import { bytesOf } from "../../base/files/byte_reader.ts";
-import { SvcError } from "../../base/error.ts";
-import type { JsonObject } from "../../base/schema/schema.ts";
-import { type ColorImage, decodeImage } from "../../geometry/image/image.ts";
-import { type OnnxSession, type OnnxTensors, openOnnx } from "../../learn/onnx/session.ts";
-import { fitted } from "../../learn/picture.ts";
-import { ContentFrameReader, type Head, headBytes } from "./content_frames.ts";
+} from "../../../api/shared/vision_tensors.ts";
+import { unpacked } from "../../../base/files/archive.ts";
+import { bytesOf } from "../../../base/files/byte_reader.ts";
+import { SvcError } from "../../../base/error.ts";
+import type { JsonObject } from "../../../base/schema/schema.ts";
+import { type ColorImage, decodeImage } from "../../../geometry/image/image.ts";
+import { type OnnxSession, type OnnxTensors, openOnnx } from "../../../learn/onnx/session.ts";
+import { fitted } from "../../../learn/picture.ts";
+import { ContentFrameReader, type Head, headBytes } from "./frames.ts";
 
 /** A request to a content process, followed by its bytes. */
 export type ContentRequest =

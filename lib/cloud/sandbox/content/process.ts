@@ -2,22 +2,24 @@
  * Content processes: people's uploads are opened in a process of their own, never in this one.
  *
  * Decoders and models run strangers' programs or data: they hang, exhaust the memory, crash. A content process is this
- * program again (`content_worker.ts`), in the sandbox if there is one, with an empty environment and an empty folder.
+ * program again (`worker.ts`), in the sandbox if there is one, with an empty environment and an empty folder.
  * A request ends within its time limit. A process is killed if it exceeds its memory limit or if its request ends
  * early; none outlives this program.
+ *
+ * The room owns content processes: their program, what travels between them and this one, and their end.
  */
 
-import type { Platform } from "../../base/host.ts";
-import type { WriteFiles } from "../../base/files/files.ts";
-import { bytesOf } from "../../base/files/byte_reader.ts";
-import { type Clock, deadline, race } from "../../base/clock.ts";
-import { type Code, CODES, SvcError } from "../../base/error.ts";
-import type { PipedProcess, PipeHost, ProcessCommand } from "../../base/process.ts";
-import { isObject } from "../../base/schema/schema.ts";
-import { ContentFrameReader, type Head, headBytes } from "./content_frames.ts";
-import { type ContentRequest, TENSORS_BYTES_MAX } from "./content_worker.ts";
-import type { Cell, Sandbox, SandboxedProgram } from "./sandbox.ts";
-import type { UsageLimits } from "./sandbox_usage.ts";
+import type { Platform } from "../../../base/host.ts";
+import type { WriteFiles } from "../../../base/files/files.ts";
+import { bytesOf } from "../../../base/files/byte_reader.ts";
+import { type Clock, deadline, race } from "../../../base/clock.ts";
+import { type Code, CODES, SvcError } from "../../../base/error.ts";
+import type { PipedProcess, PipeHost, ProcessCommand } from "../../../base/process.ts";
+import { isObject } from "../../../base/schema/schema.ts";
+import { ContentFrameReader, type Head, headBytes } from "./frames.ts";
+import { type ContentRequest, TENSORS_BYTES_MAX } from "./worker.ts";
+import type { Cell, Sandbox, SandboxedProgram } from "../sandbox.ts";
+import type { UsageLimits } from "../sandbox_usage.ts";
 
 export interface ContentOptions {
   readonly host: PipeHost & Platform & WriteFiles;

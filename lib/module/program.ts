@@ -18,8 +18,8 @@ import { reflection } from "../wire/grpc/reflection.ts";
 import { openPort, openUnixPort, type Port } from "../wire/port/port.ts";
 import { type CallContext, type Service, service, ServiceTable } from "../wire/service.ts";
 import { ParentLink } from "./parent_link.ts";
-import type { AnyModuleModel } from "./module_model.ts";
-import { ModuleResources } from "./module_resources.ts";
+import type { AnyModuleModel } from "./model.ts";
+import { ModuleResources } from "./resources.ts";
 
 /** Time for calls under way at the end; the machine kills a module that takes longer than 10 s. */
 const DRAIN_MS = 2_000;

@@ -3,22 +3,24 @@
  *
  * The pod fetches the script and the images from here and sends the model back, at secret addresses that are valid as
  * long as its job runs. Cancelling removes the Job. The job's log contains the pod's output.
+ *
+ * The room owns training on a cluster: its client, its jobs, and the program that runs in their pods.
  */
 
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
-import type { WriteFiles } from "../../base/files/files.ts";
-import { type ArchiveFile, packed, unpacked, unpackInto } from "../../base/files/archive.ts";
-import type { Clock } from "../../base/clock.ts";
-import { messageOf, SvcError } from "../../base/error.ts";
-import type { JsonObject } from "../../base/schema/schema.ts";
-import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../../wire/port/routes.ts";
-import type { Executor, JobScript, ScriptEnvironment, Work } from "./executor.ts";
-import { datasetLine } from "../../cloud_client/dataset.ts";
-import type { Cluster, ClusterState } from "./kubernetes.ts";
-import { isAllowedImage } from "../training/containers.ts";
-import { PACKAGE_BYTES_MAX } from "../packages/packages.ts";
-import type { UsageLimits } from "../sandbox/sandbox_usage.ts";
+import type { WriteFiles } from "../../../base/files/files.ts";
+import { type ArchiveFile, packed, unpacked, unpackInto } from "../../../base/files/archive.ts";
+import type { Clock } from "../../../base/clock.ts";
+import { messageOf, SvcError } from "../../../base/error.ts";
+import type { JsonObject } from "../../../base/schema/schema.ts";
+import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../../../wire/port/routes.ts";
+import type { Executor, JobScript, ScriptEnvironment, Work } from "../executor.ts";
+import { datasetLine } from "../../../cloud_client/dataset.ts";
+import type { Cluster, ClusterState } from "./cluster.ts";
+import { isAllowedImage } from "../../training/containers.ts";
+import { PACKAGE_BYTES_MAX } from "../../packages/packages.ts";
+import type { UsageLimits } from "../../sandbox/sandbox_usage.ts";
 import { POD_FOLDER, POD_PROGRAM } from "./pod_program.ts";
 
 const PATH = "/training/v1";

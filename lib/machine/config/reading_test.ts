@@ -4,7 +4,7 @@ import { FakeHost } from "../../../tests/support/fake_host.ts";
 import { SvcError } from "../../base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import { Registry } from "../../resource/registry.ts";
-import { ConfigReading } from "./config_reading.ts";
+import { ConfigReading } from "./reading.ts";
 import { originOf } from "./origin.ts";
 
 const PATH = "/etc/m.json";

@@ -20,7 +20,7 @@ import type { JsonObject as Struct, MessageInitShape } from "../../wire/proto.ts
 import type { ResourceConfig } from "../config/config.ts";
 import { ForeignApis } from "../graph/foreign_apis.ts";
 import type { ModuleLimits } from "./module.ts";
-import type { ModuleProcess } from "./module_process.ts";
+import type { ModuleProcess } from "./process.ts";
 
 /** Time limit of a removal. */
 const REMOVE_TIMEOUT_MS = 20_000;

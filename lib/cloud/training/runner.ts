@@ -30,10 +30,10 @@ import {
   TrainingJobs,
   type TrainingQueueName,
 } from "./training.ts";
-import type { FairOrder, Waiting } from "./training_queue.ts";
-import { TrainingLog } from "./training_log.ts";
+import type { FairOrder, Waiting } from "./queue.ts";
+import { TrainingLog } from "./log.ts";
 import { strangersFiles } from "../../base/files/strangers.ts";
-import { isFinalState, type TrainingState } from "./training_state.ts";
+import { isFinalState, type TrainingState } from "./state.ts";
 import type { Usage } from "../access/usage.ts";
 
 export interface TrainingOptions {

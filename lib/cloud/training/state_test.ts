@@ -1,13 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { SvcError } from "../../base/error.ts";
-import {
-  EVENTS,
-  isFinalState,
-  isRunning,
-  next,
-  TRAINING_STATES,
-  type TrainingEvent,
-} from "./training_state.ts";
+import { EVENTS, isFinalState, isRunning, next, TRAINING_STATES, type TrainingEvent } from "./state.ts";
 
 const refused = "refused";
 /** Everything that can happen to a job in every state, one row for each state. */

@@ -16,7 +16,7 @@ import {
   formatProblems,
   type MachineConfig,
 } from "./config.ts";
-import type { ConfigDraft, ConfigSource } from "./config_source.ts";
+import type { ConfigDraft, ConfigSource } from "./source.ts";
 
 /** A draft and its decoded form, usable or not. */
 export interface DecodedDraft {

@@ -4,7 +4,7 @@ import { anyObject, type JsonObject } from "../../base/schema/schema.ts";
 import { model, Registry } from "../../resource/registry.ts";
 import { BaseComponent } from "../../resource/resource.ts";
 import { decodeConfig } from "./config.ts";
-import { configDiff } from "./config_diff.ts";
+import { configDiff } from "./diff.ts";
 
 const registry = new Registry([GenericApi], [
   model({

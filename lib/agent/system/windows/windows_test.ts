@@ -1,19 +1,19 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { settle } from "../../base/clock.ts";
-import { FakeClock } from "../../../tests/support/fake_clock.ts";
-import { SvcError } from "../../base/error.ts";
-import { FakeProcesses } from "../../../tests/support/fake_processes.ts";
-import { silentLogs } from "../../base/log/log.ts";
-import { FakeCommands } from "../../../tests/support/fake_commands.ts";
-import { type AgentHostParts, hostAgent } from "./windows_host.ts";
+import { settle } from "../../../base/clock.ts";
+import { FakeClock } from "../../../../tests/support/fake_clock.ts";
+import { SvcError } from "../../../base/error.ts";
+import { FakeProcesses } from "../../../../tests/support/fake_processes.ts";
+import { silentLogs } from "../../../base/log/log.ts";
+import { FakeCommands } from "../../../../tests/support/fake_commands.ts";
+import { type AgentHostParts, hostAgent } from "./host.ts";
 import {
   installWindowsService,
   removeWindowsService,
   type ServicePort,
   type ServiceSettings,
   type ServiceState,
-} from "./windows_service.ts";
-import { CONTROLS, SERVICE_STATES, ServiceLife, type ServiceStatus } from "./windows_status.ts";
+} from "./service.ts";
+import { CONTROLS, SERVICE_STATES, ServiceLife, type ServiceStatus } from "./status.ts";
 
 const OPTIONS = { base: "C:\\opt\\svc", configPath: "C:\\etc\\svc.json", defaultsPath: "C:\\my etc\\d.json" };
 

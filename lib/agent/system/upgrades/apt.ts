@@ -3,16 +3,16 @@
  * (`20auto-upgrades`, `50unattended-upgrades`) with the wanted ones.
  */
 
-import type { Commands } from "./commands.ts";
-import { writeIfOther } from "./drop_in.ts";
-import { SvcError } from "../../base/error.ts";
+import type { Commands } from "../commands.ts";
+import { writeIfOther } from "../drop_in.ts";
+import { SvcError } from "../../../base/error.ts";
 import {
   INSTALL_MS,
   type SystemUpgrades,
   type UpgradeKind,
   type UpgradeParts,
   WHOLE_MS,
-} from "./os_upgrader.ts";
+} from "./upgrader.ts";
 
 const AUTO = "/etc/apt/apt.conf.d/20auto-upgrades";
 const ORIGINS = "/etc/apt/apt.conf.d/50unattended-upgrades";
