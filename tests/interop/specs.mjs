@@ -36,8 +36,7 @@ export async function specs(sdk, { valid, invalid, lasting = false }) {
     // It ends when somebody dials again.
     robot.dial(invalid).catch(() => {});
     const last = invalid.noReconnect ? "dialing 0" : "dialing 1";
-    await until(() => heard.includes(last));
-    seen.attempts.push(heard.includes("dialing 0") && heard.includes(last));
+    seen.attempts.push(await until(() => heard.includes("dialing 0") && heard.includes(last)));
   }
   await robot.dial(valid);
   seen.afterwards = (await robot.resourceNames()).length;

@@ -3,24 +3,30 @@
 import { assert, assertEquals, assertLess, assertMatch } from "@std/assert";
 import { createServer } from "node:net";
 import { RobotService } from "../../../proto/gen/robot_pb.ts";
-import { type Behaviour, ModuleWorld, readyWith } from "../../../tests/support/fake_module.ts";
+import {
+  type Behaviour,
+  ModuleWorld,
+  readyWith,
+  type WorldLimits,
+} from "../../../tests/support/fake_module.ts";
 import { until, within } from "../../../tests/support/until.ts";
 import { client } from "../../wire/channel.ts";
 
 const SENSOR = "rdk:component:sensor";
-/** What the cases wait for in place of the usual times. */
-const LIMITS = {
-  startPauseMaxMs: 20,
-  startTimeoutMs: 400,
-  validateTimeoutMs: 200,
-  buildTimeoutMs: 400,
-  closeTimeoutMs: 200,
-  stopMs: 100,
+const QUICK = { startPauseMaxMs: 20, stopMs: 100 };
+/** Times in place of the usual ones, for a module that lets the machine wait. */
+const IMPATIENT = {
+  ...QUICK,
+  startTimeoutMs: 1000,
+  validateTimeoutMs: 500,
+  buildTimeoutMs: 1000,
+  closeTimeoutMs: 500,
 };
 
 interface Case {
   readonly does: string;
   readonly behaviour: Behaviour;
+  readonly limits?: WorldLimits;
   /** What becomes of the module's resource. */
   readonly error?: RegExp;
   /** What else is to be seen. */
@@ -30,12 +36,18 @@ interface Case {
 const never = () => new Promise<never>(() => {});
 
 const CASES: readonly Case[] = [
-  { does: "never serves", behaviour: { serves: false }, error: /was not ready within 400ms/ },
-  { does: "never answers Ready", behaviour: { ready: never }, error: /was not ready within 400ms/ },
+  { does: "never serves", limits: IMPATIENT, behaviour: { serves: false }, error: /was not ready within 1s/ },
+  {
+    does: "never answers Ready",
+    limits: IMPATIENT,
+    behaviour: { ready: never },
+    error: /was not ready within 1s/,
+  },
   {
     does: "is never ready",
+    limits: IMPATIENT,
     behaviour: { ready: () => ({ ready: false }) },
-    error: /was not ready within 400ms/,
+    error: /was not ready within 1s/,
   },
   {
     does: "refuses Ready",
@@ -97,10 +109,21 @@ const CASES: readonly Case[] = [
       assertMatch(ended, /SvcError/);
     },
   },
-  { does: "never answers about a configuration", behaviour: { validate: never }, error: /validation error/ },
-  { does: "never builds", behaviour: { add: never }, error: /was not built within|did not end within/ },
+  {
+    does: "never answers about a configuration",
+    limits: IMPATIENT,
+    behaviour: { validate: never },
+    error: /validation error/,
+  },
+  {
+    does: "never builds",
+    limits: IMPATIENT,
+    behaviour: { add: never },
+    error: /was not built within|did not end within/,
+  },
   {
     does: "never removes, and does not end when it is asked to",
+    limits: IMPATIENT,
     behaviour: {
       remove: never,
       started: ({ process }) => {
@@ -115,6 +138,7 @@ const CASES: readonly Case[] = [
   },
   {
     does: "answers garbage",
+    limits: IMPATIENT,
     behaviour: {
       serves: false,
       started: ({ address, process }) => {
@@ -125,10 +149,11 @@ const CASES: readonly Case[] = [
         void process.exited.then(() => server.close());
       },
     },
-    error: /was not ready within 400ms|cannot connect|HTTP/,
+    error: /was not ready within 1s|cannot connect|HTTP/,
   },
   {
     does: "offers without end",
+    limits: IMPATIENT,
     behaviour: {
       ready: () => {
         const models = Array.from({ length: 20_000 }, (_, index) => `acme:test:model-${index}`);
@@ -220,10 +245,10 @@ const CASES: readonly Case[] = [
   },
 ];
 
-for (const { does, behaviour, error, then } of CASES) {
+for (const { does, limits = QUICK, behaviour, error, then } of CASES) {
   Deno.test(`a module that ${does} harms nobody else`, async () => {
     const good: Behaviour = { ready: () => readyWith([{ api: SENSOR, models: ["acme:good:probe"] }]) };
-    await using world = await ModuleWorld.open({ bad: behaviour, good }, LIMITS);
+    await using world = await ModuleWorld.open({ bad: behaviour, good }, limits);
     const applied = world.apply(["bad", "good"], {
       victim: {},
       bystander: { model: "acme:good:probe" },
