@@ -173,7 +173,7 @@ async function start(
   const jobs = new Jobs({ machine, channel: memoryChannel(tables.resources()), clock, logs });
   const restarts = restartsOf(machine, origin, options, parts);
 
-  const served = { machine, operations, sessions, jobs, packages, version, logs, clock };
+  const served = { machine, operations, sessions, jobs, packages, diagnostics, version, logs, clock };
   const internal: InternalPart[] = [];
   const robot = { ...served, internal, upload: uploadTo(origin, parts), shutdown: options.stop };
   const announcement = options.mdns ? announcementOf(options, parts) : undefined;

@@ -47,6 +47,8 @@ export interface Bench {
   readonly joints: Map<string, number>;
   /** Reasons that the program was asked to end. */
   readonly shutdowns: string[];
+  /** The number of sources in each request with spans. */
+  readonly spans: number[];
   readonly robot: ReturnType<typeof robotClient>;
   readonly motors: ReturnType<typeof motorClient>;
   readonly arms: ReturnType<typeof armClient>;
@@ -72,12 +74,13 @@ export function bench({ env = {}, heartbeatWindowMs = 2000 }: {
   const around = [known, limit, operations.interceptor, sessions.interceptor];
   const table = new ServiceTable(clock, around);
   for (const api of registry.apis) table.add(api.serve((name) => machine.find(api.name, name)));
-  const shutdowns: string[] = [];
+  const shutdowns: string[] = [], spans: number[] = [];
   const shutdown = (reason: string) => void shutdowns.push(reason);
   const channel = memoryChannel(table);
   const jobs = new Jobs({ machine, channel, clock, logs });
+  const receiveSpans = (request: readonly unknown[]) => void spans.push(request.length);
   const parts = { machine, operations, sessions, jobs, logs, clock, version: "1.2.3", shutdown };
-  table.add(robotService(parts));
+  table.add(robotService({ ...parts, diagnostics: { receiveSpans } }));
   return {
     ...scene,
     clock,
@@ -87,6 +90,7 @@ export function bench({ env = {}, heartbeatWindowMs = 2000 }: {
     jobs,
     records,
     shutdowns,
+    spans,
     robot: robotClient(channel),
     motors: motorClient(channel),
     arms: armClient(channel),

@@ -6,18 +6,21 @@
  * The room owns the views into a running machine: captured metrics, telemetry, profiles, and the network check.
  */
 
+import type { ResourceSpans } from "../../../proto/gen/trace_pb.ts";
 import type { Environment, ProcessUsage } from "../../base/host.ts";
 import type { LogFiles, ReadFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logs } from "../../base/log/log.ts";
 import type { Route } from "../../wire/port/routes.ts";
-import type { Interceptor } from "../../wire/service.ts";
+import type { Interceptor, Peer } from "../../wire/service.ts";
 import { CallStats } from "../serve/call_stats.ts";
+import { LogLimit } from "../serve/log_limit.ts";
 import type { MachineConfig } from "../config/config.ts";
 import { Ftdc, type MetricSource } from "./ftdc.ts";
 import type { BuildState, Machine } from "../graph/machine.ts";
 import { homeFolder } from "../config/placeholder.ts";
+import { receivedSpans } from "./received_spans.ts";
 import { startTelemetry, type Telemetry, type TelemetryOptions } from "./telemetry.ts";
 import { profileRoutes } from "./web_profile.ts";
 
@@ -56,6 +59,7 @@ export class Diagnostics {
   readonly #options: DiagnosticsOptions;
   readonly #parts: DiagnosticsParts;
   readonly #calls: CallStats;
+  readonly #spanLimit: LogLimit;
   readonly #closing = new AbortController();
   #ftdc: Ftdc | undefined;
   #telemetry: Telemetry | undefined;
@@ -68,6 +72,7 @@ export class Diagnostics {
     this.#options = options;
     this.#parts = parts;
     this.#calls = new CallStats(parts.clock);
+    this.#spanLimit = new LogLimit(parts.clock);
     this.interceptors = [
       (ctx, request) => this.#telemetry?.interceptor(ctx, request),
       ...(options.ftdc ? [this.#calls.interceptor] : []),
@@ -104,6 +109,24 @@ export class Diagnostics {
     if (this.#closing.signal.aborted || JSON.stringify(wanted) === JSON.stringify(this.#wanted)) return;
     this.#wanted = wanted;
     this.#work = this.#work.then(() => this.#trace(wanted));
+  }
+
+  /** Takes the spans that a module sends, as many a second as one connection may send. Never throws, never waits. */
+  receiveSpans(request: readonly ResourceSpans[], peer: Peer): void {
+    const receive = this.#telemetry?.receive;
+    if (!receive) return;
+    const { spans, leftOut } = receivedSpans(request);
+    let excess = leftOut;
+    const admitted = spans.filter(() => {
+      const { admitted, leftOut: earlier } = this.#spanLimit.enter(peer);
+      excess += earlier;
+      return admitted;
+    });
+    receive(admitted);
+    const logger = this.#parts.logs.logger("rdk.telemetry");
+    if (excess > 0) {
+      logger.warn(`${excess} spans of a module are left out: too many, or without ids or times`);
+    }
   }
 
   /** Ends everything and writes the rest. Idempotent. */

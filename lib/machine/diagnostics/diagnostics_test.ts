@@ -11,6 +11,8 @@ import type { Node } from "../graph/node.ts";
 import { fakeCall } from "../../../tests/support/fake_call.ts";
 import { FakeHost } from "../../../tests/support/fake_host.ts";
 import { Registry } from "../../resource/registry.ts";
+import { ResourceSpansSchema } from "../../../proto/gen/trace_pb.ts";
+import { create } from "../../wire/proto.ts";
 import { MotorService } from "../../../proto/gen/motor_pb.ts";
 
 const MACHINE = {
@@ -124,4 +126,29 @@ Deno.test("tracing begins, changes and ends with the configuration", async () =>
   diagnostics.adopt(disk);
   await diagnostics.close();
   assertEquals([clock.pending, files.opened], [0, 0]);
+});
+
+Deno.test("spans of modules are recorded while calls are, so many a second of a connection", async () => {
+  const host = new FakeHost({ env: { SVC_HOME: "/svc" } });
+  const { diagnostics } = diagnosticsOn(host, { ftdc: false });
+  const span = {
+    traceId: new Uint8Array(16).fill(1),
+    spanId: new Uint8Array(8).fill(1),
+    startTimeUnixNano: 1n,
+    endTimeUnixNano: 2n,
+  };
+  const request = [create(ResourceSpansSchema, { scopeSpans: [{ spans: Array(400).fill(span) }] })];
+  const [one, other] = [{ kind: "grpc" }, { kind: "grpc" }] as const;
+  // Nobody wants any.
+  diagnostics.receiveSpans(request, one);
+  const tracing = { enabled: true, disk: true, console: false, otlpendpoint: undefined };
+  await diagnostics.begin(configOf({ tracing }));
+  for (const peer of [one, one, one, other]) diagnostics.receiveSpans(request, peer);
+  await diagnostics.close();
+  const lines = host.text("/svc/trace/local-config/traces.jsonl").trimEnd().split("\n").map((line) =>
+    JSON.parse(line)
+  );
+  const all = lines.flatMap(({ resourceSpans }) => resourceSpans)
+    .flatMap(({ scopeSpans }) => scopeSpans).flatMap(({ spans }) => spans);
+  assertEquals(all.length, 900);
 });

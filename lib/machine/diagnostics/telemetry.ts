@@ -1,5 +1,5 @@
 /**
- * Telemetry by OpenTelemetry: a span for each call, and metrics of calls and of the program.
+ * Telemetry by OpenTelemetry: a span for each call, the spans that modules send, and metrics of calls and of the program.
  *
  * The only file that uses OpenTelemetry's packages, which are loaded when telemetry is enabled. It runs them on our
  * clock, so that nothing keeps running after its end, and writes their output to the log, to a file or to a collector.
@@ -17,6 +17,7 @@ import type { Fields, Logger } from "../../base/log/log.ts";
 import type { Message } from "../../wire/proto.ts";
 import type { CallContext, Interceptor } from "../../wire/service.ts";
 import { Batches } from "./batches.ts";
+import type { ReceivedSpan } from "./received_spans.ts";
 import { resourceNamed, type Types } from "../serve/call.ts";
 
 export interface TelemetryOptions {
@@ -43,6 +44,8 @@ export interface TelemetryParts {
 
 export interface Telemetry {
   readonly interceptor: Interceptor;
+  /** Takes the spans of others, which go where those of this program go. Never throws, never waits. */
+  readonly receive?: (spans: readonly ReceivedSpan[]) => void;
   /** Sends the rest, and ends. */
   close(): Promise<void>;
 }
@@ -65,6 +68,7 @@ export async function startTelemetry(options: TelemetryOptions, parts: Telemetry
         endCall?.(error);
       };
     },
+    receive: spans?.receive,
     close: async () => {
       await metrics?.close();
       await spans?.close();
@@ -90,6 +94,7 @@ async function spansOf(options: TelemetryOptions, parts: TelemetryParts) {
   if (sinks.length === 0) return undefined;
   const { clock, version, registry } = parts;
   const { ROOT_CONTEXT, SpanKind, SpanStatusCode, trace } = await import("@opentelemetry/api");
+  const { resourceFromAttributes } = await import("@opentelemetry/resources");
   const { TracerProvider } = await import("@opentelemetry/sdk-trace");
   const nothing = () => Promise.resolve();
   const onEnd = (span: ReadableSpan) => sinks.forEach((sink) => sink.add(span));
@@ -113,9 +118,30 @@ async function spansOf(options: TelemetryOptions, parts: TelemetryParts) {
         span.end(startMs + clock.monotonicMs() - begunMs);
       };
     },
+    receive: (received: readonly ReceivedSpan[]) => {
+      for (const one of received) onEnd(readable(one, resourceFromAttributes));
+    },
     close: async () => {
       await Promise.all(sinks.map((sink) => sink.close()));
     },
+  };
+}
+
+/** A received span in the form of those that this program makes. */
+function readable(
+  { ids, parent, source, scope, dropped, ...span }: ReceivedSpan,
+  resourceFrom: typeof import("@opentelemetry/resources").resourceFromAttributes,
+): ReadableSpan {
+  return {
+    ...span,
+    ...(parent ? { parentSpanContext: parent } : {}),
+    spanContext: () => ids,
+    resource: resourceFrom(source),
+    instrumentationScope: scope,
+    ended: true,
+    droppedAttributesCount: dropped.attributes,
+    droppedEventsCount: dropped.events,
+    droppedLinksCount: dropped.links,
   };
 }
 

@@ -75,6 +75,45 @@ Deno.test("a call is part of its caller's trace, where the caller says of which"
   assertEquals(records.slice(1).map(({ fields }) => fields.parent_span_id), [undefined, undefined]);
 });
 
+Deno.test("the spans of a module go where those of calls go", async () => {
+  const { records, files, telemetry } = await scene({
+    console: true,
+    file: "/svc/trace/a/traces.jsonl",
+    records: "/svc/trace/a/traces",
+  });
+  telemetry.receive!([{
+    name: "camera::GetImages",
+    kind: 0,
+    ids: { traceId: "ab".repeat(16), spanId: "cd".repeat(8), traceFlags: 1, isRemote: false },
+    startTime: [1_700_000_000, 0],
+    endTime: [1_700_000_000, 5_000_000],
+    duration: [0, 5_000_000],
+    status: { code: 0 },
+    attributes: { side: "left" },
+    events: [],
+    links: [],
+    dropped: { attributes: 0, events: 0, links: 0 },
+    scope: { name: "module" },
+    source: { "service.name": "weather" },
+  }]);
+  await telemetry.close();
+  const [{ message, fields }] = records;
+  assertEquals([message, fields.side, fields.duration_ms, fields.trace_id], [
+    "span camera::GetImages",
+    "left",
+    5,
+    "ab".repeat(16),
+  ]);
+  const [line] = files.text("/svc/trace/a/traces.jsonl").trimEnd().split("\n").map((one) => JSON.parse(one));
+  const [{ resource, scopeSpans: [{ scope, spans: [span] }] }] = line.resourceSpans;
+  assertEquals([resource.attributes[0].value.stringValue, scope.name, span.spanId, span.endTimeUnixNano], [
+    "weather",
+    "module",
+    "cd".repeat(8),
+    "1700000000005000000",
+  ]);
+});
+
 Deno.test("metrics come every ten seconds and once at the end", async () => {
   const { clock, records, telemetry, call } = await scene({ metrics: true });
   await call(200);

@@ -42,6 +42,8 @@ export interface LaunchFacts {
   readonly home: string;
   /** `undefined` without a control plane. */
   readonly machine: MachineIdentity | undefined;
+  /** The module makes spans and sends them to the machine. */
+  readonly tracing: boolean;
   /** A key for the module's own calls to the machine or its control plane. */
   readonly key: { readonly id: string; readonly key: string } | undefined;
 }
@@ -74,7 +76,7 @@ export function commandOf(facts: LaunchFacts, { environment }: WholeEnvironment)
 }
 
 function variables(facts: LaunchFacts): Record<string, string> {
-  const { config, address, program, data, home, machine, key } = facts;
+  const { config, address, program, data, home, machine, tracing, key } = facts;
   const pairs: [name: string, value: string | undefined][] = [
     ["HOME", home],
     ["MODULE_NAME", config.name],
@@ -89,6 +91,7 @@ function variables(facts: LaunchFacts): Record<string, string> {
     ["MACHINE_PART_ID", machine?.partId],
     ["API_KEY_ID", key?.id],
     ["API_KEY", key?.key],
+    ["MODULE_TRACING", tracing ? "1" : undefined],
   ];
   const known = pairs.flatMap(([name, value]) =>
     value ? [[`VIAM_${name}`, value], [`SVC_${name}`, value]] : []

@@ -26,6 +26,7 @@ Deno.test("a module's environment is the program's own with what the protocol pr
       organizationId: "us",
       fqdn: "m.local",
     },
+    tracing: true,
     key: { id: "id", key: "secret" },
   }, { environment: () => env });
   const told = {
@@ -42,6 +43,7 @@ Deno.test("a module's environment is the program's own with what the protocol pr
     MACHINE_PART_ID: "part",
     API_KEY_ID: "id",
     API_KEY: "secret",
+    MODULE_TRACING: "1",
   };
   const wanted = Object.entries(told).flatMap((
     [name, value],

@@ -41,6 +41,8 @@ export interface WantedModule {
   readonly release: string | undefined;
   readonly logLevel: Level | undefined;
   readonly machine: MachineIdentity | undefined;
+  /** The machine records spans. */
+  readonly tracing: boolean;
   readonly key: { readonly id: string; readonly key: string } | undefined;
 }
 
@@ -238,7 +240,7 @@ export class Module {
 
   async #start(signal: AbortSignal): Promise<ModuleProcess> {
     const { host, clock, home, parent, groups, limits, activities, untrusted } = this.parts;
-    const { config, release, logLevel, machine, key } = this.wanted;
+    const { config, release, logLevel, machine, tracing, key } = this.wanted;
     const { name } = config;
     if (untrusted) {
       throw new SvcError("permission_denied", `module "${name}" is a program, which -untrusted-env disables`);
@@ -251,7 +253,7 @@ export class Module {
       await host.makeFolder(data, { mode: 0o750 });
       const { folder, address: parentAddress } = await parent.open(config.tcpMode);
       const address = config.tcpMode ? await parent.freeAddress() : socketPath(folder, name);
-      const facts = { config, program, data, address, logLevel, home, machine, key };
+      const facts = { config, program, data, address, logLevel, home, machine, tracing, key };
       const within = (command: ProcessCommand) => groups.inLimits(command, config);
       const command = commandOf(facts, host);
       await firstRun(program, command, config, { host, clock, logger: this.#logger, within }, signal);

@@ -251,7 +251,7 @@ export class Modules {
 
 /** Each module's settings, with the settings from elsewhere that modules get. */
 function wantedModules(
-  { modules, cloud, auth, log, ...config }: MachineConfig,
+  { modules, cloud, auth, log, tracing, ...config }: MachineConfig,
   { debug, tcpMode = false, releaseOf }: ModulesParts,
 ): WantedModule[] {
   const [id] = Object.keys(auth.apiKeys ?? {}).sort();
@@ -268,6 +268,6 @@ function wantedModules(
   return modules.map((entry) => {
     const config = { ...entry, tcpMode: entry.tcpMode || tcpMode };
     const logLevel = config.logLevel ?? byName(config.name) ?? usual;
-    return { config, release: releaseOf?.(config), machine, key, logLevel };
+    return { config, release: releaseOf?.(config), machine, tracing: tracing.enabled, key, logLevel };
   });
 }

@@ -7,6 +7,7 @@
  * The room owns a machine as its clients see it: its port, sessions, operations, jobs, and its end.
  */
 
+import type { ResourceSpans } from "../../../proto/gen/trace_pb.ts";
 import type { UploadMetadata } from "../../../proto/gen/datasync_pb.ts";
 import { PackageType } from "../../../proto/gen/packages_pb.ts";
 import {
@@ -70,6 +71,8 @@ export interface RobotServiceParts {
     metadata: UploadMetadata | undefined,
     signal: AbortSignal,
   ) => Promise<PathUpload>;
+  /** Takes the spans that a module sends. */
+  readonly diagnostics?: { receiveSpans(request: readonly ResourceSpans[], peer: Peer): void };
   /** Asks the program to end, with the reason. */
   readonly shutdown: (reason: string) => void;
 }
@@ -224,7 +227,7 @@ function frameMethods({ machine: { frames } }: RobotServiceParts): Methods {
 }
 
 function programMethods(
-  { machine, logs, clock, version, upload, shutdown }: RobotServiceParts,
+  { machine, logs, clock, version, upload, diagnostics, shutdown }: RobotServiceParts,
 ): Methods {
   const tunnelEnds = () => machine.config?.network.trafficTunnelEndpoints ?? [];
   const logLimit = new LogLimit(clock);
@@ -252,8 +255,10 @@ function programMethods(
       logs.write(level, logger, message, fields, caller);
       return {};
     },
-    // Only calls of this program are traced.
-    sendTraces: () => ({}),
+    sendTraces: ({ resourceSpans }, { peer }) => {
+      diagnostics?.receiveSpans(resourceSpans, peer);
+      return {};
+    },
     getModelsFromModules: () => ({ models: (machine.modules?.models ?? []).map(modelMessage) }),
     restartModule: async ({ idOrName }) => {
       const id = idOrName.case === "moduleId" ? idOrName.value : "";

@@ -107,7 +107,7 @@ Deno.test("without a cloud there is no metadata and nowhere to upload, without m
 });
 
 Deno.test("tunnels are listed as configured; methods that the published runtime lacks are unimplemented", async () => {
-  const { robot, apply, close, shutdowns } = bench();
+  const { robot, apply, close, shutdowns, spans } = bench();
   await apply({
     network: { traffic_tunnel_endpoints: [{ port: 22 }, { port: 80, connection_timeout: "1.5s" }] },
   });
@@ -117,7 +117,8 @@ Deno.test("tunnels are listed as configured; methods that the published runtime 
     [80, 1n, 500_000_000],
   ]);
   assertEquals((await assertRejects(() => robot.getStatus({}), SvcError)).code, "unimplemented");
-  await robot.sendTraces({});
+  await robot.sendTraces({ resourceSpans: [{}] });
+  assertEquals(spans, [1]);
   await robot.shutdown({});
   assertEquals(shutdowns, ["shutdown_request"]);
   await close();
