@@ -25,7 +25,7 @@ class TestHost extends DenoHost {
   }
 }
 
-/** What is on the console and in the file `m.log` after one line has been logged four times. */
+/** The console and the file `m.log` after one line has been logged four times. */
 async function logged(flag: boolean, variables: (path: string) => Record<string, string>) {
   const folder = await Deno.makeTempDir();
   const path = `${folder}/logs/m.log`;

@@ -1,6 +1,6 @@
 /**
- * Broken configurations: each is told in one clear message and ends where it should. Either the file is refused
- * and the program ends with 1, or an entry is left out, or a resource is unhealthy, or there is only a warning.
+ * Broken configurations: each gives one clear message and the right end. Either the file is refused and the program
+ * ends with 1, or an entry is ignored, or a resource is unhealthy, or there is only a warning.
  */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
@@ -19,7 +19,7 @@ import { FakeHost } from "./support/fake_host.ts";
 
 const registry = new Registry(APIS, MODELS);
 
-/** Reads a file as the program does and builds its machine; gives what came of it and everything that was told. */
+/** Reads a file as the program does and builds its machine; returns the outcome and all messages. */
 async function outcomeOf(content: Content): Promise<{ outcome: Outcome; told: string[] }> {
   const host = new FakeHost({ env: ENV, files: { "f.json": bytesOf(content) } });
   const problems: Problem[] = [];
@@ -39,7 +39,7 @@ async function outcomeOf(content: Content): Promise<{ outcome: Outcome; told: st
   const unhealthy = [...machine.nodes].filter((node) => node.state === "unhealthy")
     .map(({ name, error }) => ({ name, error }));
   await machine.close();
-  // What is wrong with a resource's settings is its reason; it has been told already.
+  // The problem of a resource's settings is its reason; the log has it already.
   const settings = found.map((problem) => problem.message);
   const reasons = unhealthy.filter(({ error }) => !settings.some((message) => error!.includes(message)));
   for (const { name, error } of reasons) told.push(`${name.short}: ${error}`);

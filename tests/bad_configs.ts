@@ -1,10 +1,10 @@
 /**
- * A table of broken configurations: what is wrong, the file, where it must end and the one message it must give.
+ * A table of broken configurations: the fault, the file, the required outcome and the one required message.
  */
 
 import type { Json, JsonObject } from "../lib/base/schema/schema.ts";
 
-/** What a file leads to: `refused`, or the machine runs without something, or it only warns, or all is well. */
+/** The outcome of a file: `refused`, or the machine runs without an entry, or it only warns, or everything works. */
 export type Outcome = "refused" | "unhealthy" | "left out" | "warned" | "fine";
 
 export type Case = readonly [what: string, file: Content, outcome: Outcome, message: string];

@@ -1,6 +1,6 @@
 /**
- * The server on what it cannot start with: one clear message and exit code 1, within the process for speed and a
- * few times as a program of its own; and on what it can start with although something in it is broken.
+ * Starts of the server that must fail, with one clear message and exit code 1, within the process for speed and a few
+ * times as a program of its own; and starts that succeed although something is broken.
  */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
@@ -14,7 +14,7 @@ import { startServer, writeConfig } from "./support/server.ts";
 
 const ROOT = new URL("../", import.meta.url);
 
-/** The real host, but it keeps what is written for people. */
+/** The real host, which records the output for people. */
 class QuietHost extends DenoHost {
   errors = "";
 
@@ -27,7 +27,7 @@ class QuietHost extends DenoHost {
   }
 }
 
-/** Runs the server on a file until it ends by itself. */
+/** Runs the server on a file until it ends. */
 async function run(path: string): Promise<{ code: number; errors: string }> {
   const host = new QuietHost();
   const { log } = console;

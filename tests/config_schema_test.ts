@@ -1,6 +1,6 @@
 /**
- * The JSON Schema that the server publishes, tried with a validator as editors have one: it accepts what the
- * server accepts and refuses what the server refuses.
+ * The server's published JSON Schema, tested with a validator of editors: it accepts and refuses the same
+ * configurations as the server.
  */
 
 import { assert, assertEquals } from "@std/assert";
@@ -21,7 +21,7 @@ const registry = new Registry(APIS, MODELS);
 const validator = () =>
   new Ajv2020({ strict: true, allowUnionTypes: true, strictTypes: false, allErrors: true });
 
-/** What the schema and the decoder say of a configuration. */
+/** The verdicts of the schema and the decoder on a configuration. */
 function verdicts(json: Json): { schema: boolean; decoder: boolean; why: string } {
   const validate = validator().compile(machineSchema(registry));
   const schema = validate(json);

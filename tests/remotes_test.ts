@@ -37,7 +37,7 @@ const clock = new SystemClock();
 const ARM = "rdk:component:arm";
 const MOTOR = "rdk:component:motor";
 
-/** A runtime on a port of its own, or on the one given. */
+/** A runtime on a new port, or on the given one. */
 async function start(config: JsonObject, port = 0, registry = new Registry(APIS, MODELS)) {
   const records: LogRecord[] = [];
   const path = await Deno.makeTempFile({ prefix: "svc-", suffix: ".json" });
@@ -71,7 +71,7 @@ function motor(name: string, more: JsonObject = {}): JsonObject {
   return { name, api: MOTOR, model: "fake", ...more };
 }
 
-/** Resolves when the machine is as wanted; says what it is like if it takes too long. */
+/** Resolves when the machine fulfils the condition; shows its state if that takes too long. */
 async function becomes(runtime: Runtime, wanted: (nodes: Map<string, Node>) => boolean): Promise<void> {
   const nodes = () => new Map([...runtime.machine.nodes].map((node) => [node.name.short, node]));
   const found = () =>

@@ -17,14 +17,14 @@ const QUICK_FILES = 12;
 const BATCH_MS = 20 * 60_000;
 const ROOT = new URL("../", import.meta.url);
 
-/** What a batch counted, by the words of Deno's last line. */
+/** The counts of a batch, from Deno's last line. */
 interface Counted {
   passed: number;
   failed: number;
   ignored: number;
 }
 
-/** The files to run: a file of `tests/` by itself, files beside the code together. */
+/** The files to run: a file of `tests/` alone, files beside the code together. */
 async function batches(wanted: readonly string[]): Promise<string[][]> {
   const under = (path: string) => wanted.some((name) => path === name || path.startsWith(`${name}/`));
   const files = (await sourceFiles(FOLDERS)).map(({ path }) => path)

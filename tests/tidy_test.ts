@@ -28,7 +28,7 @@ const ORDER = [
   "cli",
 ];
 
-/** What others import: modules of machines. */
+/** The entries of published libraries: other programs import them. */
 const LIBRARIES = ["lib/module/package.ts"];
 
 /** The folders that two of the programs may reach: they stay small, and work where no machine is. */
@@ -61,7 +61,7 @@ const ROOMS: { readonly [program: string]: readonly string[] } = {
 const FILE_LINES_MAX = 700;
 /** Of one folder, tests left out. */
 const ROOM_FILES_MAX = 16;
-/** One file for each type of resource is what it is for. */
+/** This folder has one file per resource type. */
 const LARGE_ROOMS = ["lib/api"];
 const FUNCTION_LINES_MAX = 70;
 
@@ -217,8 +217,8 @@ Deno.test("only log/log.ts writes to the console, so that every line has a level
 });
 
 Deno.test("only the host prints, and draws for those who show progress: so that control characters are written out", () => {
-  // cli/cloud/content.ts answers the process that has started it, in bytes. A module has no host of ours: it also runs
-  // in Node, and complains where nobody else hears it.
+  // cli/cloud/content.ts answers its parent process in bytes. A module has no host of ours: it also runs in Node, and
+  // complains where nobody else hears it.
   const others = "cli\\/build\\/|cli\\/cloud\\/content\\.ts$|lib\\/module\\/program\\.ts$";
   assertEquals(
     having(/\bstd(out|err)\.write/, new RegExp(`^lib\\/base\\/host_deno\\.ts$|^(${others})`)),
@@ -338,7 +338,7 @@ Deno.test(`a folder is one room: at most ${ROOM_FILES_MAX} files, one of which s
     const telling = files.filter(({ text }) =>
       /^ \* The room owns /m.test(text.slice(0, text.indexOf("*/")))
     );
-    // A file that is alone is the room; the folders of drivers are named after what is in them.
+    // A file alone needs no paragraph; the folders of drivers are named after their resource type.
     if (telling.length !== 1 && files.length > 1 && !room.startsWith("drivers")) {
       wrong.push(
         `${room} is told of by ${telling.map(({ path }) => path).join(", ") || "none of its files"}`,
@@ -376,7 +376,7 @@ function functionsOf(text: string): { readonly line: number; readonly lines: num
   });
 }
 
-/** Modules and what they lead to by `targetsOf`, step by step. */
+/** The modules that are reachable by `targetsOf`, step by step. */
 function reachedFrom(
   paths: readonly string[],
   targetsOf: (source: Source) => readonly string[],

@@ -1,6 +1,6 @@
 /**
- * The way to a camera without a camera: real foreign calls, to a library that answers as the kernel's header says.
- * Where there is no C compiler the test is ignored.
+ * The path to a camera without a camera: real foreign calls, to a library that answers by the kernel's header. Without
+ * a C compiler the test is ignored.
  */
 
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";

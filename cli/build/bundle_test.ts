@@ -1,4 +1,6 @@
-/** What the build does to the bundler's results, and that a bundle runs. */
+/**
+ * Bundles: the changes to the bundler's results, and a bundle that runs.
+ */
 
 import { assertEquals } from "@std/assert";
 import { settleAddresses } from "./bundle.ts";

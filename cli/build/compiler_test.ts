@@ -5,7 +5,7 @@ import { main } from "./compile.ts";
 import { choose, EXECUTABLES, foreignPaths, TARGETS } from "./compiler.ts";
 import { Report } from "./report.ts";
 
-/** A terminal that remembers what is written. */
+/** A terminal that records its output. */
 function recorder() {
   const found = { output: "", errors: "" };
   const terminal = {

@@ -21,7 +21,7 @@ import { FakeFiles } from "../../tests/support/fake_files.ts";
 const BASE = "/opt/svc";
 const BUILD = { key: "1:a", version: "1.0.0", file: "svc-server-1.0.0-a", sha256: "a", sizeBytes: 1 };
 
-/** Updates that do what the test says. */
+/** Scripted updates. */
 class FakeUpdater {
   readonly wishes: (string | undefined)[] = [];
   readonly passes: Now[] = [];

@@ -1,4 +1,6 @@
-/** A map whose entries stay briefly: it is a map, and keeps nothing of what has gone. */
+/**
+ * A map whose entries expire: it behaves as a map, and drops expired entries.
+ */
 
 import { assert, assertEquals } from "@std/assert";
 import { BriefMap } from "./brief_map.ts";

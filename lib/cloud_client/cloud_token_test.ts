@@ -76,7 +76,7 @@ Deno.test("a refused token is exchanged by every kind of call", async () => {
     forget();
     await app.listOrganizations({});
     forget();
-    // What has been sent cannot be sent again, but the next one is not refused.
+    // A consumed upload cannot be repeated, but the next one succeeds.
     await assertRejects(upload, SvcError);
     assertEquals((await upload()).url, "done");
   } finally {

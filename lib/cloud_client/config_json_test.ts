@@ -5,7 +5,7 @@ import { create, fromBinary, toBinary } from "../wire/proto.ts";
 import { robotConfigJson } from "./config_json.ts";
 import { robotConfigMessage } from "../cloud/config/config_message.ts";
 
-/** What comes back of a file that goes through a control plane: through the bytes, as on the wire. */
+/** A file after its way through a control plane, including the bytes on the wire. */
 function through(json: JsonObject): JsonObject {
   const message = create(RobotConfigSchema, robotConfigMessage(json));
   return robotConfigJson(fromBinary(RobotConfigSchema, toBinary(RobotConfigSchema, message)));

@@ -1,4 +1,6 @@
-/** The file of profiles: what is written and read, and what becomes of it when something goes wrong. */
+/**
+ * The file of profiles: writing, reading, and its state after errors.
+ */
 
 import { assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "../base/error.ts";

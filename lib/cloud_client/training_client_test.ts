@@ -20,7 +20,7 @@ import {
   TrainingStatus,
 } from "./training_client.ts";
 
-/** A client of a service that remembers what it was asked, by method. */
+/** A client of a service that records its requests by method. */
 function clientOf(handlers: ServiceImpl<typeof MLTrainingService> = {}) {
   const asked: [method: string, request: unknown][] = [];
   const clock = new SystemClock();

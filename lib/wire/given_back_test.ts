@@ -1,4 +1,6 @@
-/** Memory that is given back at once: which, when, and that nobody looks at it later. */
+/**
+ * Memory that is released at once: which, when, and that nobody reads it later.
+ */
 
 import { assertEquals } from "@std/assert";
 import { Buffer } from "node:buffer";
@@ -56,7 +58,7 @@ Deno.test("HTTP/2: memory in which something was written is written in again", (
     out.append(new Uint8Array(1000).fill(i));
     const bytes = out.take()!;
     written.add(bytes.buffer);
-    // What comes meanwhile waits behind it.
+    // Data that arrives meanwhile waits behind it.
     out.append(Uint8Array.of(1));
     assertEquals([bytes.length, bytes[999]], [1000, i % 256]);
     out.written();

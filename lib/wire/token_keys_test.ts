@@ -16,7 +16,7 @@ function bench(files = new FakeFiles(), clock = new FakeClock()) {
   return { files, clock, open, warnings };
 }
 
-/** What is good and by which salt, as comparable text. */
+/** The valid keys with their salts, as comparable text. */
 function stateOf(keys: TokenKeys): string[] {
   const ids = keys.good().map((key) => String(key.export({ format: "jwk" }).x));
   return [...ids, ...keys.salt()].map(String);

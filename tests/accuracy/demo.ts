@@ -1,9 +1,9 @@
 /**
  * `deno task accuracy:demo`: from nothing to a model that a machine uses, with the three programs as a user runs them.
  *
- * `svc-cloud serve --demo` makes an example; `svc-ml submit --follow` trains a detector on its pictures, and tells how
- * well it does on those it was not shown; the example's machine gets the model by itself, and its vision service is
- * asked about pictures that nobody has trained on. Exits 1 where the model is worse than it should be.
+ * `svc-cloud serve --demo` makes an example. `svc-ml submit --follow` trains a detector on its pictures and reports its
+ * quality on the held-back ones. The example's machine gets the model by itself, and its vision service answers about
+ * untrained pictures. Exits with 1 if the model is worse than required.
  */
 
 import { VisionService } from "../../proto/gen/vision_pb.ts";

@@ -1,7 +1,7 @@
 /**
- * `deno task accuracy:depth [scenes]`: how well the segmenter finds objects, in labelled frames of a real depth
- * camera where they are there, frame by frame, and in random scenes (500 of each kind unless told otherwise). For
- * the scenes it tells too what it is worth that a thin cluster counts with the points of its own only.
+ * `deno task accuracy:depth [scenes]`: how well the segmenter finds objects, in labelled frames of a real depth camera
+ * if they are available, and in random scenes (500 of each kind by default). For the scenes it also prints the benefit
+ * of counting a thin cluster by its own points only.
  */
 
 import { sceneLens } from "../../drivers/camera/scene.ts";

@@ -1,5 +1,5 @@
 /**
- * What the segmenter must reach: on labelled frames of a real camera where they are there, and on random scenes.
+ * The segmenter's required quality: on labelled frames of a real camera if they are available, and on random scenes.
  */
 
 import { assert, assertEquals } from "@std/assert";

@@ -1,11 +1,11 @@
 /**
- * `deno task accuracy:localization [--starts N] [FOLDER…]`: whether a robot finds itself in a map of each recording of a
- * folder, without a word about where it is.
+ * `deno task accuracy:localization [--starts N] [FOLDER…]`: whether a robot finds itself in a map of each recording of
+ * a folder, without a hint.
  *
- * Every other scan of a recording makes the map, and the scans between them are what the robot sees: it never sees a
- * scan that is in the map. N robots (200 unless told otherwise) start at random scans; the table tells how many know
- * within ten scans where they are. Every fourth of them is then carried to another random place without being told, and the
- * table tells how many know within fifty scans where they are, and after how many.
+ * Every other scan of a recording makes the map, and the robot sees the scans between them: it never sees a scan that
+ * is in the map. N robots (200 by default) start at random scans; the table counts those that know their place within
+ * ten scans. Every fourth of them is then carried to another random place, without a hint; the table counts those that
+ * know their place within fifty scans, and the scans that they needed.
  */
 
 import { randomFrom } from "../../lib/geometry/random.ts";
@@ -24,7 +24,7 @@ import {
 import { readRecording, recordingNames, RECORDINGS } from "../support/recordings.ts";
 
 const SCANS_TO_FIND = 10;
-/** One of so many robots is carried away. */
+/** One in this many robots is carried away. */
 const CARRIED_EVERY = 4;
 const SCANS_BEFORE_CARRYING = 20;
 const SCANS_AFTER_CARRYING = 50;
@@ -125,7 +125,7 @@ function poseBetween(
   return interpolate2d(forwards, backwards, 0.5);
 }
 
-/** What the robot knows after each scan; adds the milliseconds of each piece of its work. */
+/** The robot's belief after each scan; collects the milliseconds of each piece of its work. */
 function drive(
   robot: Mapper,
   way: readonly Unseen[],

@@ -16,7 +16,7 @@ const IOU_MIN = 0.5;
 /** Labels up to this are the table's. */
 const TABLE_MAX = 9;
 
-/** What the folder's README asks for: the table is far from level, and the objects are low. */
+/** Limits by the folder's README: the table is far from level, and the objects are low. */
 export const LIMITS: SegmentationLimits = {
   minPointsInPlane: 500,
   minPointsInSegment: 300,

@@ -1,6 +1,6 @@
 /**
  * Random scenes with a known answer, drawn from a seed: boxes and balls on a floor, seen with the errors of a depth
- * sensor; and what is wrong with a segmentation of one.
+ * sensor; and the faults of a segmentation.
  */
 
 import {

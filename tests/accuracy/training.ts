@@ -1,8 +1,8 @@
 /**
- * `deno task accuracy:training [pictures]`: how well the trainer learns, from made-up pictures (240 unless told
- * otherwise), and how long it takes. The detector is measured on its held-back pictures and, through ONNX Runtime,
- * on as many new ones; exits 1 below `PRECISION_MIN` or past `MINUTES_MAX`. Time is that of the processor by two
- * cores: what it takes where nothing else runs.
+ * `deno task accuracy:training [pictures]`: how well the trainer learns from generated pictures (240 by default), and
+ * how long it takes. The detector is measured on its held-back pictures and, through ONNX Runtime, on as many new ones;
+ * exits with 1 below `PRECISION_MIN` or past `MINUTES_MAX`. The time is processor time divided by two cores: the
+ * duration on a quiet computer.
  */
 
 import process from "node:process";

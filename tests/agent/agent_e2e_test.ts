@@ -1,7 +1,7 @@
 /**
- * An agent as it runs on a device: a process with a control plane, programs that it installs, and what goes wrong.
+ * An agent as on a device: a process with a control plane, programs that it installs, and faults.
  *
- * The same on a whole system, with power cuts, is `deno task vm:agent`.
+ * `deno task vm:agent` does the same on a whole system, with power cuts.
  */
 
 import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
@@ -26,7 +26,7 @@ function deviceTest(name: string, work: (device: TestDevice) => Promise<void>): 
   });
 }
 
-/** What a command of svc-agent prints. */
+/** The output of a svc-agent command. */
 async function command(device: TestDevice, ...words: string[]): Promise<{ code: number; text: string }> {
   const [program, ...args] = [...device.command, ...words];
   const { code, stdout, stderr } = await new Deno.Command(program, { args }).output();

@@ -1,10 +1,10 @@
 /**
- * The agent and the runtime that it runs, on a computer under load: every access to the disk, every question and every
- * download takes its time, while releases come, processes die and agents are started again.
+ * The agent and its runtime on a computer under load: every disk access, request and download takes time, while
+ * releases appear, processes die and agents restart.
  *
- * In every history a process is stopped for another version only if another one is started then, and a runtime that
- * works only for a version that somebody asked for, or in a maintenance window; in the end what is wanted runs.
- * `SVC_SIM_SEEDS=2000` runs more, `SVC_SIM_SEED=17` one of them again.
+ * In every history a process stops for another version only if that version starts then, and a working runtime stops
+ * only for a version that somebody asked for, or in a maintenance window; in the end the wanted version runs.
+ * `SVC_SIM_SEEDS=2000` runs more, `SVC_SIM_SEED=17` repeats one.
  */
 
 import { assert, assertEquals } from "@std/assert";
@@ -31,7 +31,7 @@ const ONE = Deno.env.get("SVC_SIM_SEED");
 const BASE = "/opt/svc";
 const EVENTS = 8;
 const FOR_A_VERSION = "svc-server is stopped: another version is to run";
-/** What has been started for as long, and answers, works. */
+/** A process that has run for this long, and answers, works. */
 const PROVED_MS = 120_000;
 /** Of 10 ms. */
 const PATIENCE_TURNS = 1_000;
@@ -77,7 +77,7 @@ class Run {
   #pinned = false;
   #window = false;
   #environment = 0;
-  /** So long what was asked for before may still be on its way. */
+  /** Until then, earlier requests may still be under way. */
   #askedUntilMs = 0;
   /** The process that was stopped for another version, until the next one is started. */
   #stopped?: FakeProcess;
@@ -158,7 +158,7 @@ class Run {
     await this.#inTime(done);
   }
 
-  /** As if it was killed: what it runs goes on. */
+  /** Like a kill: its processes keep running. */
   #leave(agent: Agent): void {
     this.#runtimes.get(agent)!.leave();
   }
@@ -247,7 +247,7 @@ class Run {
     });
   }
 
-  /** Takes a random time, up to so long. */
+  /** Takes a random time up to `ms`. */
   async #late(ms: number, signal?: AbortSignal): Promise<void> {
     await this.#clock.sleep(ms * this.#random() ** 3, signal);
   }

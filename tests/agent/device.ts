@@ -1,8 +1,8 @@
 /**
  * A device for tests: an agent from source in a folder of its own, with a control plane that has releases for it.
  *
- * The releases are real programs, made with the system's C compiler: what an agent installs has to be one. Minutes
- * of the agent's patience are seconds here.
+ * The releases are real programs, made with the system's C compiler, because an agent installs only programs. Minutes
+ * of the agent's time limits are seconds here.
  */
 
 import { relative } from "node:path";
@@ -20,7 +20,7 @@ const HASTE = 30;
 const PATIENCE_MS = 90_000;
 const LOOK_MS = 50;
 
-/** What a release does when it is started: serves as svc-server does, ends at once, or does nothing at all. */
+/** A release's behaviour: serves like svc-server, ends at once, or does nothing. */
 export type Kind = "serves" | "ends" | "hangs";
 
 const WORKS: { readonly [K in Kind]: string } = {
@@ -32,7 +32,7 @@ const WORKS: { readonly [K in Kind]: string } = {
 export class TestDevice {
   readonly #clock = new SystemClock();
   #agent: Deno.ChildProcess | undefined;
-  /** Another agent than the one from source. */
+  /** An agent to use in place of the one from source. */
   executable: string | undefined;
 
   private constructor(
@@ -63,7 +63,7 @@ export class TestDevice {
     return await svcCloud(...args, "--data", `${this.folder}/data`);
   }
 
-  /** Sets what the cloud has under `agent`. */
+  /** Sets the `agent` section of the cloud's configuration. */
   async configure(agent: Record<string, unknown>): Promise<void> {
     const path = `${this.folder}/config.json`;
     await Deno.writeTextFile(path, JSON.stringify({ network: { bind_address: "localhost:0" }, agent }));
@@ -77,7 +77,7 @@ export class TestDevice {
     await this.svcCloud("release", "publish", "svc-server", version, program, "--channel", "stable");
   }
 
-  /** What the agent's command line begins with: from source, unless there is an executable to take. */
+  /** The beginning of the agent's command line: from source, or the executable if there is one. */
   get command(): string[] {
     return [...this.executable ? [this.executable] : [Deno.execPath(), "run", "-A", SOURCE], ...this.#flags];
   }
@@ -90,7 +90,7 @@ export class TestDevice {
   /** With a `haste` of 1 it is the product, whose minutes are minutes. */
   start(haste = HASTE, env: Record<string, string> = {}): void {
     const hasty = [Deno.execPath(), "run", "-A", HASTY, ...this.#flags];
-    // To a file: what the agent starts writes there too, and may live longer.
+    // To a file: the agent's children write there too, and may outlive it.
     const script = `exec "$@" >> "${this.folder}/log" 2>&1`;
     this.#agent = new Deno.Command("sh", {
       args: ["-c", script, "sh", ...haste === 1 ? this.command : hasty],
@@ -124,7 +124,7 @@ export class TestDevice {
     return askRollback(socketOf(this.base, "linux"), name, this.#clock);
   }
 
-  /** Waits until the agent says what is hoped for. */
+  /** Waits until the agent's status fulfils the condition. */
   async until(what: string, hoped: (status: AgentStatus) => boolean): Promise<AgentStatus> {
     const endMs = this.#clock.monotonicMs() + PATIENCE_MS;
     let last: AgentStatus | undefined;

@@ -1,6 +1,6 @@
 /**
- * What the agent makes of a NetworkManager that says anything, over a real message bus: names of networks that strangers
- * chose, values of other types than the published ones, lists without end.
+ * The agent against a hostile NetworkManager, over a real message bus: names of networks chosen by strangers, values of
+ * unpublished types, endless lists.
  */
 
 import { Buffer } from "node:buffer";
@@ -19,7 +19,7 @@ const PROFILE = `${ROOT}/Settings/1`;
 const NEEDED = await busDaemon();
 const MEBIBYTE = 1024 * 1024;
 
-/** What NetworkManager answers, by the published names, where it is not the usual. */
+/** NetworkManager's answers by their published names, where they are unusual. */
 interface Said {
   readonly points?: readonly (Readonly<Record<string, Typed>>)[];
   readonly devices?: Typed;

@@ -134,7 +134,7 @@ async function run(base: string, env: Record<string, string>, args: string[] = [
   return { code, stdout: text(stdout), stderr: text(stderr) };
 }
 
-/** What the links say after a run. */
+/** The links after a run. */
 async function left(base: string): Promise<Record<string, string>> {
   const found: Record<string, string> = {};
   for (const folder of ["bin", "run"]) {

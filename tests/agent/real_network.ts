@@ -1,5 +1,5 @@
 /**
- * What the agent does with NetworkManager, done with a real one; prints what it saw as JSON. `real_network.sh` runs it.
+ * The agent's operations on a real NetworkManager; prints the results as JSON. `real_network.sh` runs it.
  */
 
 import { NetworkManager } from "../../lib/agent/network/network_manager.ts";

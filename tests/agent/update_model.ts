@@ -1,15 +1,15 @@
 /**
- * Every state that updates can get into, with the power failing between any two durable writes.
+ * Every state that updates can reach, with a power failure between any two durable writes.
  *
- * Explores breadth first what `plan` and `bootPlan` do under every order of events: releases that are good, crash,
- * hang, turn bad later or are no program at all; targets that change; a full disk; processes that die; a power cut
- * after each write; a record that is lost; a version whose file is lost; a user's
- * rollback; cleaning. There is no event for a clock that jumps, for nothing here has a clock.
+ * Explores breadth first the results of `plan` and `bootPlan` under every order of events: releases that are good,
+ * crash, hang, turn bad later or are not programs; changing targets; a full disk; dying processes; a power cut after
+ * each write; a lost record; a version whose file is lost; a user's rollback; cleaning. There is no event for a jumping
+ * clock, because nothing here has a clock.
  *
- * In every state: the boot rule alone comes to a version that works (for the runtime: with the agent beside it);
- * while nothing is on trial nor was given up lately it starts one at once; and when nothing more goes wrong, what is
- * wanted runs, or is refused and something that works runs: for the runtime once the agent has been started again,
- * for one that works is never stopped for a version that nobody asked for, outside of a maintenance window.
+ * In every state the boot rule alone reaches a working version (for the runtime: with the agent beside it). While
+ * nothing is on trial or was given up lately, it starts one at once. Once no more faults happen, the wanted version
+ * runs, or is refused and a working version runs. For the runtime this holds after a restart of the agent, because a
+ * working runtime is never stopped for a version that nobody asked for, outside a maintenance window.
  *
  *     deno task model:updates
  */
@@ -35,7 +35,7 @@ import {
 } from "../../lib/agent/update/state.ts";
 import { inUse, rebuilt } from "../../lib/agent/update/record.ts";
 
-/** What a version does once it runs. */
+/** The behaviour of each version. */
 const NATURE: Readonly<Record<string, "good" | "crashes" | "hangs" | "turns" | "wrong">> = {
   a: "good",
   b: "good",
@@ -185,7 +185,7 @@ class Model {
     if (back) yield* this.#write("rollback", state, back);
   }
 
-  /** What a version does that runs, and what may happen to the good ones: each once, the other being well. */
+  /** The behaviour of a running version, and failures of the good ones: each once, while the other one works. */
   *#lives(state: State, running: string): Generator<[string, State]> {
     const { health, turned, links, slot, lost } = state;
     if (health === "starting" && works(state, running)) yield ["it is well", { ...state, health: "healthy" }];
@@ -280,7 +280,7 @@ class Model {
     }
     const tired = [count, passing].some((one) => one && one.starts >= STARTS_MAX);
     const first = bootOf(state).file;
-    // Three starts that failed, be it for power cuts, and what was given up has a turn.
+    // Three failed starts, even by power cuts, and the given-up version gets a turn.
     const calm = !lost && !tired && links.broken === undefined && startedInstead(state) === undefined &&
       links.current !== undefined && links.current === slot.good?.file;
     if (calm && (first === undefined || !works(state, first))) {
@@ -302,7 +302,7 @@ class Model {
     return replaces ? `${running} works and is replaced: ${step.why}` : undefined;
   }
 
-  /** Where it ends when nothing more goes wrong: what is wanted runs, or it is refused and something good runs. */
+  /** The end state without further faults: the wanted version runs, or it is refused and a good version runs. */
   #end(start: State): string | undefined {
     const passed: string[] = [];
     let state = start;
@@ -329,7 +329,7 @@ class Model {
     return end;
   }
 
-  /** What happens next when everything behaves as it is made; `undefined` at rest. */
+  /** The next event if everything behaves by its nature; `undefined` at rest. */
   #fair(state: State): State | undefined {
     const { running, health } = state;
     if (running === undefined) {
@@ -349,7 +349,7 @@ class Model {
     const last = [...this.#step(state, this.mode === "agent" ? MAY_ALL : MAY_SWITCH)].at(-1)?.[1];
     if (last) return last;
     if (health === "starting") return { ...state, health: "healthy" };
-    // What is ready waits for a start of the agent, which starts the runtime.
+    // A ready version waits for a start of the agent, which starts the runtime.
     return state.slot.trial ? { ...state, running: undefined, health: "starting" } : undefined;
   }
 }
@@ -393,8 +393,8 @@ function has({ files }: State, file: string): boolean {
 }
 
 /**
- * Cleaning happens at once, always: what it may remove never stands in the way. Files that nothing points to make no
- * difference to anything, so a state without them stands for all of those with them.
+ * Cleaning happens after every step: what it may remove never matters. Unused files make no difference, so a state
+ * without them stands for all states with them.
  */
 function cleaned(state: State): State {
   const used = inUse(state.slot, state.links, state.running);
@@ -419,7 +419,7 @@ function done(state: State, op: Op): State {
   }
 }
 
-/** Tells what was explored; `false` where something does not hold. */
+/** Reports the exploration; `false` if a property does not hold. */
 export function report(
   { states, transitions, cuts, violations }: Explored,
   mode: Mode,

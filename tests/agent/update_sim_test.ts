@@ -1,9 +1,9 @@
 /**
- * Updates as they are really carried out, on a disk that fails in every way a disk can: random histories of releases,
- * power cuts between any two writes, full disks, errors, damaged records, servers that cut off and clocks that jump.
+ * Real updates on a disk that fails in every way a disk can: random histories of releases, power cuts between any two
+ * writes, full disks, errors, damaged records, servers that disconnect and clocks that jump.
  *
- * In every history, after every power cut, what is started comes to a version that works; and when the faults end,
- * what is wanted runs or is refused. `SVC_SIM_SEEDS=20000` runs more, `SVC_SIM_SEED=17` one of them again.
+ * In every history, after every power cut, a working version starts; and after the last fault, the wanted version runs
+ * or is refused. `SVC_SIM_SEEDS=20000` runs more, `SVC_SIM_SEED=17` repeats one.
  */
 
 import { assert, assertEquals } from "@std/assert";
@@ -25,7 +25,7 @@ const ONE = Deno.env.get("SVC_SIM_SEED");
 const STEPS = 60;
 const BASE = "/opt/svc";
 
-/** Which versions there are, and what they do. */
+/** The versions and their behaviour. */
 const VERSIONS = {
   "1.0.0": "good",
   "2.0.0": "good",
@@ -86,7 +86,7 @@ class Run {
   constructor(seed: number) {
     this.#random = randomFrom(seed);
     this.#files = new FakeFiles(undefined, this.#random);
-    // Whether the one who updates is itself what is updated, and gone when that does not run.
+    // Whether the updater updates itself, and is gone while its program does not run.
     this.#alone = this.#random() < 0.5;
     this.#files.fault = (operation) => {
       if (operation >= this.#cutAt) return { kind: "cut" };
@@ -158,7 +158,7 @@ class Run {
     this.#updater.aim(release(this.#target));
   }
 
-  /** One thing that nobody wants, perhaps. */
+  /** Perhaps one unwelcome event. */
   async #happen(): Promise<void> {
     const dice = this.#random();
     if (dice < 0.15) {
@@ -207,7 +207,7 @@ class Run {
       const booted = await this.#updater.boot();
       if (booted) this.#start(booted.file);
       if (this.#running === undefined) return;
-      // What runs anew knows nothing of what was before.
+      // A new process remembers nothing.
       if (this.#alone) await this.#begin();
     }
     const nature = VERSIONS[FILES.get(this.#running)!];

@@ -1,9 +1,9 @@
 /**
- * `deno task attack cloud`: a control plane with two tenants, one of which wants what belongs to the other.
+ * `deno task attack cloud`: a control plane with two tenants, one of which attacks the other's property.
  *
- * Starts svc-cloud in a process of its own on loopback, plays chains of steps that have led somewhere before, then the
- * matrix over every call that the descriptors know; prints how many calls were tried and every leak that was found.
- * Exit code 1 where there is one. `deno task attack cloud SEED ONE_IN` plays one in so many requests of the matrix.
+ * Starts svc-cloud in a process of its own on loopback, plays known chains of steps, then a matrix over every call of
+ * the descriptors; prints the number of calls and every leak. Exits with 1 if there is a leak. `deno task attack cloud
+ * SEED ONE_IN` plays one in this many requests of the matrix.
  */
 
 import { serveCloud } from "../cloud/program.ts";
@@ -12,7 +12,7 @@ import { type MatrixReport, playMatrix } from "./cloud/matrix.ts";
 import { newTenant } from "./cloud/tenant.ts";
 
 export interface CloudAttack {
-  /** Plays only one of so many requests of the matrix; all where left out. */
+  /** Plays only one in this many requests of the matrix; all by default. */
   readonly oneIn?: number;
   readonly seed?: number;
   readonly say?: (line: string) => void;
@@ -40,7 +40,7 @@ export async function playCloud({ oneIn = 1, seed = 1, say = () => {} }: CloudAt
   }
 }
 
-/** Plays each chain with the same two tenants: none takes from them what the next one needs. */
+/** Plays each chain with the same two tenants: no chain destroys what the next one needs. */
 async function playChains(
   served: Pick<ChainSetting, "place" | "url" | "folder">,
   say: (line: string) => void,
@@ -62,7 +62,7 @@ async function playChains(
   return leaks;
 }
 
-/** Prints what was found; gives the exit code. */
+/** Prints the findings; returns the exit code. */
 export async function attackCloud(words: readonly string[]): Promise<number> {
   const [seed = "1", oneIn = "1"] = words;
   console.log(`seed ${seed}, one in ${oneIn} requests`);

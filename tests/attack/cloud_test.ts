@@ -16,7 +16,7 @@ Deno.test("no call shows a tenant's things to another, or changes them", async (
     `seed ${seed}: ${report.calls} calls of ${report.served} methods, ${report.leaks.length} leaks`,
   );
   assertEquals(report.leaks, []);
-  // What is played must be able to find something: the owner sees it, and every table has something to lose.
+  // The attack must be able to find something: the owner sees it, and every table has something to lose.
   assert(report.telling >= TELLING_MIN, `${report.telling} methods told the owner something`);
   assertEquals(report.emptyTables.filter((name) => !NOBODYS.includes(name)), []);
 });

@@ -1,8 +1,8 @@
 /**
- * ONNX models as an attacker writes them: some read the files of whoever runs them, some never end.
+ * ONNX models of an attacker: some read the files of the program that runs them, some never end.
  *
- * Each is a whole model otherwise, with an input `image` and an output `probability`, so that what runs it has no
- * other reason to refuse it.
+ * Each is otherwise a complete model, with an input `image` and an output `probability`, so that there is no other
+ * reason to refuse it.
  */
 
 import { protoField, protoMessage } from "../../lib/learn/onnx/writer.ts";
@@ -14,7 +14,7 @@ const [FLOAT32, UINT8, INT64, BOOL] = [1, 2, 7, 9];
 /** `data_location`: the values are in another file. */
 const EXTERNAL = 1;
 
-/** What makes one model refuse to be like any other: every one reads `location` if the runtime is let. */
+/** A model with one hostile property: each reads `location` if the runtime allows it. */
 export interface HostileModel {
   readonly name: string;
   readonly model: Uint8Array<ArrayBuffer>;
@@ -303,7 +303,7 @@ function external(name: string, location: string, bytes: number, ...more: Bytes[
   ]);
 }
 
-/** What the runtime itself writes of tensors that it has in memory: the offset is an address. */
+/** The runtime's own form of tensors in memory: the offset is an address. */
 function addressed(): Bytes {
   return external("w", "*/_ORT_MEM_ADDR_/*", 4);
 }

@@ -1,25 +1,22 @@
 /**
- * A training script that tries what a stranger would: to read the control plane's files, to reach its port, to end
- * it, to fill the computer, and to stay. Real Python, for a real svc-cloud; it harms only what its arguments name,
- * and every attempt is bounded.
+ * A training script that attempts a stranger's attacks: reading the control plane's files, reaching its port, ending
+ * it, filling the computer, and staying. Real Python, for a real svc-cloud; it harms only what its arguments name, and
+ * every attempt is bounded.
  *
  * `python3 -m model.training --attempt=NAME,NAME …`; its setup.py is hostile code as well.
  */
 
-/** What the script is told of its surroundings, as the arguments of its job. */
+/** The facts about its surroundings, as the arguments of its job. */
 export interface Surroundings {
   /** Where svc-cloud keeps everything. */
   readonly data: string;
   readonly server_pid: string;
   readonly port: string;
-  /** A word for the command lines of what is to outlive the job. */
+  /** A word in the command lines of processes that outlive the job. */
   readonly mark: string;
 }
 
-/**
- * Attempts of which each prints `LEAK …` for everything that it gets hold of, and ends by itself with a model:
- * nothing is to leak.
- */
+/** Attempts that print `LEAK …` for all their loot, and then end with a model: there must be no leak. */
 export const QUIET_ATTEMPTS = ["read", "reach", "signal", "link", "daemon", "privileges"] as const;
 
 /** Attempts that use more than the job's share; the job is to fail, for this reason. */

@@ -8,7 +8,7 @@ import { attackCloud } from "./cloud.ts";
 import { attackPortal } from "./portal.ts";
 import { attackWire } from "./wire.ts";
 
-/** What can be attacked, and what the rest of the command line means to it. */
+/** The targets of attacks, and the arguments of each. */
 const FIELDS: Readonly<Record<string, (args: readonly string[]) => Promise<number>>> = {
   cloud: attackCloud,
   portal: attackPortal,

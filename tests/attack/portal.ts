@@ -15,7 +15,7 @@ const SLOW = 40;
 const GIANTS = 8;
 const GIANT_CHUNK = new Uint8Array(64 * 1024).fill(0x61);
 const LOOK_EVERY_MS = 100;
-/** A person waits for so long, on a computer that is busy. */
+/** A person's patience, on a busy computer. */
 const LOOK_MS = 60_000;
 const MEMORY_MB_MAX = 400;
 const MEBIBYTE = 1024 * 1024;
@@ -111,7 +111,7 @@ async function again(
         if (!signal.aborted) conn.close();
       }
     } catch {
-      // It has hung up, or takes nobody just now.
+      // It has hung up, or accepts no connection just now.
       await clock.sleep(LOOK_EVERY_MS);
     }
   }

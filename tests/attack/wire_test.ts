@@ -1,7 +1,7 @@
 /**
- * Every attack on the port in brief, each against a fresh server. What it asserts does not depend on how busy the
- * computer is: others are answered within a generous deadline, memory stays within its bound, the attacker is cut
- * off or answered where that is to be, and the server lives. `deno task attack wire` looks at how long calls take.
+ * Every attack on the port in brief, each against a fresh server. The assertions do not depend on the computer's load:
+ * others get answers within a generous deadline, memory stays within its bound, the attacker is disconnected or
+ * answered as required, and the server survives. `deno task attack wire` measures the calls' latency.
  */
 
 import { assertEquals } from "@std/assert";

@@ -1,8 +1,8 @@
 /**
- * The agent: what it costs a device, how soon the runtime is started and started again, how long an update stops it.
+ * The agent: its costs on a device, how soon it starts and restarts the runtime, how long an update interrupts it.
  *
- * The runtime runs from source. An executable of the agent is measured where one is found in dist/. Moments are taken
- * from the lines of the log.
+ * The runtime runs from source. An executable of the agent is measured if dist/ has one. Times come from the lines of
+ * the log.
  */
 
 import { canBuild, TestDevice } from "../agent/device.ts";
@@ -98,7 +98,7 @@ async function update(device: TestDevice): Promise<void> {
   row("downtime of an update", `${downMs.toFixed(0)} ms`, `${ratio} x the runtime's start`);
 }
 
-/** When the log first had a line with this after so many characters; waits for it. */
+/** Waits for a line with this text after the given position of the log; returns its time. */
 async function moment(device: TestDevice, text: string, after: number): Promise<number> {
   for (const endMs = performance.now() + LINE_MS; performance.now() < endMs;) {
     const log = (await device.log()).slice(after);

@@ -2,7 +2,7 @@
  * `deno task bench`: how fast the runtime starts, answers, streams and builds, and how much memory it takes.
  *
  * Every figure is measured here and now; compare the ratios of one run, not the milliseconds of two machines. The
- * server is always a process of its own. An executable is measured where one is found in dist/.
+ * server is always a process of its own. An executable is measured if dist/ has one.
  */
 
 import { SystemClock } from "../../lib/base/clock.ts";
@@ -26,7 +26,7 @@ import { wire } from "./wire_bench.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
 const SERVER = `${ROOT}cli/server/main.ts`;
-/** As many as the figures of memory after calls are told for. */
+/** The number of calls of the published figures of memory. */
 const CALLS = 33_000;
 const EMPTY_SERVER =
   'Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => console.log("listening") }, () => new Response())';

@@ -1,5 +1,5 @@
 /**
- * What a log line costs: disabled, distinct, and repeated with and without de-duplication.
+ * The costs of a log line: disabled, distinct, and repeated with and without deduplication.
  */
 
 import { SystemClock } from "../../lib/base/clock.ts";

@@ -1,6 +1,6 @@
 /**
- * How fast a machine follows its configuration: the plan and how it grows, from a changed file to the change applied,
- * and the end.
+ * How fast a machine follows its configuration: the plan and its growth, the time from a changed file to the applied
+ * change, and the end.
  */
 
 import { cpuUsage } from "node:process";
@@ -18,10 +18,10 @@ const PLANNED = [300, 1_000, 3_000, 10_000];
 const TURNS = 15;
 
 /**
- * Time of a plan beside that of what takes n log n steps by definition on as many names: sorting them. Both are measured
- * in turns, in time of the processor, the least of many: what else the computer does meets both alike. A ratio that does
- * not rise with n is a plan that grows no faster than n log n. (With 30,000 it is a third higher: what a plan makes and
- * leaves no longer fits the caches, nor the young part of the heap.)
+ * Compares the time of a plan with sorting as many names, which takes n log n steps by definition. Both are measured in
+ * turns, as the least of many processor times, so that other load affects both alike. A ratio that does not rise with n
+ * shows a plan that grows no faster than n log n. (With 30,000 it is a third higher, because the plan's objects no
+ * longer fit the caches and the young part of the heap.)
  */
 export function plans(): Promise<void> {
   const sizes = PLANNED.join(", ");
@@ -112,7 +112,7 @@ export async function ends(): Promise<void> {
   }
 }
 
-/** Of `count` components the last `changes` have this version, the others the one that never changes. */
+/** The last `changes` of `count` components have this version, the others a constant one. */
 function configOf(
   count: number,
   revision: number,
@@ -170,7 +170,7 @@ function changed(wanted: Map<string, WantedResource>, count: number): Map<string
   );
 }
 
-/** Processor time of one of so many. */
+/** Processor time of one of this many runs. */
 function processorMs(times: number, work: () => unknown): number {
   const began = cpuUsage();
   for (let time = 0; time < times; time++) work();

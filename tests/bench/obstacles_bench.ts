@@ -1,6 +1,6 @@
 /**
- * `deno task bench obstacles`: how long objects in a depth frame take, by size and by stage, and beside the Point
- * Cloud Library where it is installed (libpcl-dev; the compiler's usual variables may point elsewhere).
+ * `deno task bench obstacles`: the time to find objects in a depth frame, by size and by stage, and beside the Point
+ * Cloud Library if it is installed (libpcl-dev; the compiler's usual variables may point elsewhere).
  */
 
 import { type CameraScene, drawScene, sceneLens, SCENES } from "../../drivers/camera/scene.ts";

@@ -1,5 +1,5 @@
 /**
- * WebRTC beside gRPC and gRPC-web: calls, large answers, time to connect, and what a peer takes.
+ * WebRTC beside gRPC and gRPC-web: calls, large answers, time to connect, and memory per peer.
  */
 
 import { SystemClock } from "../../lib/base/clock.ts";
@@ -23,7 +23,7 @@ const AT_ONCE = 32;
 const LARGE_BYTES = 8_000_000;
 const LARGE_CALLS = 10;
 const DIALS = 20;
-/** The addon repeats what the other side was not ready for after a second. */
+/** The addon repeats after a second what the other side was not ready for. */
 const REPEATED_MS = 900;
 const PEERS = [1, 100, 500];
 /** Dialed at once: fewer than a server takes. */
@@ -96,8 +96,8 @@ async function connecting(signaling: Channel): Promise<void> {
 }
 
 /**
- * Peers of the addon alone. The side that has answered begins to encrypt as soon as its own request to the other side
- * is answered. Where its request comes first the other side may not read this beginning before it is repeated.
+ * Peers of the addon alone. The answering side begins to encrypt as soon as its own request to the other side is
+ * answered. If its request comes first, the other side may leave this beginning unread until it is repeated.
  */
 async function askingFirst(): Promise<void> {
   heading(`${DIALS} connections of the addon: how many wait a second, by who asks first`);
@@ -118,7 +118,7 @@ async function connectAsking(callerFirst: boolean): Promise<number> {
       if (answer === "offer") sides[1].describe("answer");
     },
     candidate: (candidate) => {
-      // What a side is told later it asks later.
+      // The side that gets its information later asks later.
       const first = callerFirst === (self === 1);
       void clock.sleep(first ? 20 : 60).then(() => sides[1 - self].addCandidate(candidate));
     },

@@ -1,8 +1,8 @@
 /**
  * A server for the benchmark of WebRTC, in a process of its own: the echo service over gRPC, gRPC-web and WebRTC.
  *
- * It prints its port. For each line that it reads it prints how many peers it has and what it takes, as JSON; it ends
- * with its input.
+ * It prints its port. For each input line it prints its number of peers and its resource use, as JSON; it ends with its
+ * input.
  */
 
 import { SystemClock } from "../../lib/base/clock.ts";
@@ -13,7 +13,7 @@ import { signalingService } from "../../lib/wire/signaling/service.ts";
 import { openPort } from "../../lib/wire/port/port.ts";
 import { echoTable } from "../support/echo.ts";
 
-/** What a server says of itself. */
+/** A server's report. */
 export interface ServerState {
   readonly peers: number;
   readonly residentBytes: number;

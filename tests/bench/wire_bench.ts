@@ -15,7 +15,7 @@ const ROUNDS = 3;
 const ROUND_SECONDS = 3;
 const WARM_SECONDS = 2;
 
-/** What `ghz` found, as far as it is used here. */
+/** The used part of `ghz`'s results. */
 interface Load {
   readonly rps: number;
   readonly p50Ms: number;
@@ -65,7 +65,7 @@ async function load(ghz: string, port: number, concurrency: number, seconds: num
   const { code, stdout, stderr } = await run([
     ghz,
     ...["--insecure", "--proto", ECHO_PROTO, "--call", call, "--data", message, "--format", "json"],
-    // What is under way at the end is left out.
+    // Excludes the calls under way at the end.
     ...["--concurrency", String(concurrency), "--duration", `${seconds}s`, "--duration-stop", "ignore"],
     `127.0.0.1:${port}`,
   ]);
@@ -79,7 +79,7 @@ async function load(ghz: string, port: number, concurrency: number, seconds: num
   return { rps, p50Ms: atMs(50), p99Ms: atMs(99) };
 }
 
-/** `ghz`, built once and kept in the folder for temporary files; `undefined` where it cannot be had. */
+/** `ghz`, built once and kept in the folder for temporary files; `undefined` if it is not available. */
 async function ghzProgram(): Promise<string | undefined> {
   const folder = `${Deno.env.get("TMPDIR") ?? "/tmp"}/svc-bench-${GHZ.split("@")[1]}`;
   const program = `${folder}/ghz`;

@@ -72,7 +72,10 @@ storeTest(
     }, { organizations: "anybody" }),
 );
 
-/** What the specification keeps for owners, and the calls on the same jobs and containers that it does not name. */
+/**
+ * The calls that the specification reserves for owners, and those on the same jobs and containers that it does not
+ * name.
+ */
 const FOR_OWNERS = [
   "SubmitTrainingJob",
   "SubmitCustomTrainingJob",

@@ -1,5 +1,5 @@
 /**
- * What a machine's configuration has under `agent` is checked before it is saved, as what its svc-server reads is.
+ * The `agent` section of a machine's configuration is checked before it is saved, like the sections for svc-server.
  */
 
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";

@@ -1,6 +1,6 @@
 /**
- * Published calls one by one: those that are not served say why, over the network and to everybody; and those of
- * App that no other test makes.
+ * Published calls one by one: unserved ones give the reason, over the network and to everybody; and calls of App that
+ * no other test makes.
  */
 
 import { assertEquals } from "@std/assert";
@@ -11,7 +11,7 @@ import type { Channel } from "../../lib/wire/channel.ts";
 import { storeTest } from "./stores.ts";
 import { newWorld, withCloud } from "./world.ts";
 
-/** What an empty request for a path is answered with. */
+/** The answer to an empty request for a path. */
 async function answerTo(channel: Channel, path: string): Promise<string> {
   const [, typeName, name] = path.split("/");
   const method = { ...Health.method.check, name, parent: { ...Health, typeName } };

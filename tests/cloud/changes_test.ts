@@ -14,7 +14,7 @@ import { until } from "../support/until.ts";
 import { storeTest } from "./stores.ts";
 import { newKey, newWorld, type ServedCloud, withCloud } from "./world.ts";
 
-/** What one who follows a part hears. */
+/** The changes that a follower of a part receives. */
 async function follow({ channel }: ServedCloud, key: NewKey, id: string) {
   const over = new AbortController();
   const { follow } = client(ChangeService, await channel(key));
@@ -80,7 +80,7 @@ storeTest(
       await owner.deleteKey({ id });
       assertEquals(await mine.next(), ["config"]);
 
-      // A fragment tells those that use it.
+      // A fragment notifies the parts that use it.
       const { fragment } = await owner.createFragment({
         organizationId: world.organization,
         name: "lights",
@@ -167,7 +167,7 @@ storeTest(
         await follow(cloud, world.owner, world.part),
       ];
       const third = await follow(cloud, world.owner, world.part);
-      // The oldest makes room for those who come back; others have none.
+      // The oldest connection makes room for a returning machine, but not for other machines.
       assertEquals(await first.next(), ["resource_exhausted"]);
       assertEquals(await refused(other.owner, other.part), "served");
       // The one that was served goes in its own time.

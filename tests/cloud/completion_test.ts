@@ -1,4 +1,6 @@
-/** Completion of svc-cloud's command lines: the words that it knows, and what is in the control plane. */
+/**
+ * Completion of svc-cloud's command lines: its own words, and the control plane's entries.
+ */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { main } from "../../cli/cloud/main.ts";
@@ -47,7 +49,7 @@ Deno.test("what is in the control plane is proposed", async () => {
 
 Deno.test("bash completes svc-cloud with its script", async () => {
   const script = await svcCloud("completion", "bash");
-  // In place of the program, what it would print.
+  // The program's output, in place of the program.
   const test = `${script}
 svc-cloud() { printf 'export\\tWrites it\\nexamine\\n'; }
 COMP_WORDS=(svc-cloud dataset ex)

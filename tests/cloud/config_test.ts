@@ -1,5 +1,5 @@
 /**
- * Configuration of machines: what people save, what machines poll for, and what happened in between.
+ * Configuration of machines: saving by people, polling by machines, and the history.
  */
 
 import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
@@ -253,7 +253,7 @@ storeTest("a part has a certificate of the local authority, the same one until i
     assert(certificate.verify(authority.publicKey));
     assertMatch(certificate.subjectAltName!, /DNS:rover-main\.\w+\.svc\.internal/);
     assertEquals(/localhost|127\.0\.0\.1/.test(certificate.subjectAltName!), false);
-    // What people have, however much, is not what the machine has.
+    // Entries of people do not count against machines.
     const [elsewhere, above] = [await newWorld(store), await newKey(store, "owner", "location", location)];
     const strange = await newKey(store, "owner", "machine", elsewhere.machine);
     for (const key of [owner, operator, above, strange]) {

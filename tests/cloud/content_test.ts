@@ -1,5 +1,5 @@
 /**
- * Content processes: what they see of this computer, and that they end.
+ * Content processes: what they can see of this computer, and their end.
  */
 
 import { assert, assertEquals, assertRejects } from "@std/assert";
@@ -69,7 +69,7 @@ Deno.test({
     try {
       const stop = new AbortController();
       const [request, body] = await inferenceOf(endlessModel());
-      // Alive and at work: it has read what it was asked.
+      // Alive and at work: it has read its request.
       const asked = process.ask(request, body, stop.signal);
       const environment = await Deno.readTextFile(`/proc/${pid}/environ`);
       assertEquals([environment.includes("secret"), environment.includes("SVC_")], [false, false]);

@@ -1,5 +1,5 @@
 /**
- * Killed under load: what has been acknowledged is there afterwards, once, and the database opens.
+ * Killed under load: everything acknowledged is there afterwards, once, and the database opens.
  */
 
 import { assert, assertEquals, assertGreater } from "@std/assert";
@@ -82,7 +82,7 @@ async function judge(folder: string, token: string, { partId }: Example, known: 
   }
 }
 
-/** Logs without end, sending again what was not acknowledged, until the server is killed. */
+/** Sends logs without end, and repeats unacknowledged ones, until the server is killed. */
 async function write(
   cloud: CloudProcess,
   token: string,

@@ -81,7 +81,7 @@ async function people({ channel }: ServedCloud, key: World["owner"]) {
         })),
       });
     },
-    /** Contents of what a filter finds, from the oldest on. */
+    /** Contents that match a filter, the oldest first. */
     async found(filter: Filter, limit = 100): Promise<string[]> {
       const contents: string[] = [];
       for (let last = "";;) {

@@ -1,5 +1,5 @@
 /**
- * Downloads, signatures and releases: what agents and machines fetch, whole, in parts and only if they may.
+ * Downloads, signatures and releases: agents and machines fetch them complete or in parts, and only with the right to.
  */
 
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
@@ -31,7 +31,7 @@ async function kept(database: TestDatabase, bytes = BYTES) {
   })());
 }
 
-/** A package that is there, and its address as it is handed out. */
+/** A package, and its download address. */
 async function packageIn(
   database: TestDatabase,
   served: ServedCloud,
@@ -146,7 +146,7 @@ storeTest(
         size: BYTES.length,
         signed_ms: NOW,
       });
-      // A machine finds the id by which it asked in what is signed; the id of another package is refused.
+      // A machine finds in the signature the id by which it asked; another package's id is refused.
       const byId = async (id: string) => await get(url.replace("?", `.sig?as=${encodeURIComponent(id)}&`));
       const asked = `${world.organization}:map`;
       assertEquals(pinned.verify(JSON.parse((await byId(asked)).text)).name, asked);
@@ -217,7 +217,7 @@ storeTest(
       const pinned = async (version: string) => (await chosen(version))?.pinned;
       assertEquals((await chosen("dev"))?.version, "1.1.0-rc1");
       assertEquals((await chosen("0.9.0"))?.version, "0.9.0");
-      // The agent takes what somebody named without waiting for a start.
+      // The agent takes a version that somebody named, without waiting for a start.
       const named = ["1.0.0", "file:///opt/svc-server", "stable", "dev", "1.x"].map((one) => () =>
         pinned(one)
       );
@@ -232,7 +232,7 @@ storeTest(
         0,
       ]);
       assertEquals((await chosen("file:///opt/svc-server"))?.url, "file:///opt/svc-server");
-      // One that is not there is told once, and leaves the device with what it has.
+      // A missing version is reported once, and the device keeps its version.
       assertEquals(await chosen("7.7.7"), undefined);
       assertMatch((await ask()).versionProblems.join(), /^svc-server: there is no release "7.7.7"/);
       await ask();

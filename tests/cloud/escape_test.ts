@@ -15,7 +15,7 @@ async function codeOf(call: Promise<unknown>): Promise<string> {
   return await call.then(() => "ok", (error) => SvcError.from(error).code);
 }
 
-/** What a terminal gets to see, without the ends of lines. */
+/** Whether a text is harmless on a terminal, line ends aside. */
 function isHarmless(text: string): boolean {
   return !hasHidden(text.replace(/[\n\t]/g, ""));
 }

@@ -229,7 +229,7 @@ offline.environment = () => ({
   SVC_TEST_SECRET: "ours",
 });
 const OPTIONS = { network: false, limits: SCRIPT_LIMITS };
-/** Where there is no Python, nobody can run scripts. */
+/** Without Python, scripts cannot run. */
 const python = await ScriptExecutor.open(offline, clock, { ...OPTIONS, sandbox: NO_SANDBOX });
 const sandbox = await openSandbox(host, clock);
 const WAYS = [

@@ -1,6 +1,6 @@
 /**
  * One key opens a machine from anywhere: the control plane exchanges it for a token that the machine verifies by
- * itself, and that ends when the machine hears that the key is no more.
+ * itself, and that ends when the machine learns of the key's end.
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
@@ -78,7 +78,7 @@ Deno.test("a machine lets in the token of its control plane, until it hears that
     assertEquals(await names(accessToken), "ok");
     const [head, claims, signature] = accessToken.split(".");
     assertStringIncludes(await names(`${head}.${claims}.${signature.slice(4)}AAAA`), "signature is invalid");
-    // The machine verifies it by itself: the key is another one as soon as the machine has heard of it.
+    // The machine verifies the token by itself, and refuses it once it knows of the rotation.
     await client(AppService, channel).rotateKey({ id: ownerKey.id });
     const isOver = async () => (await names(accessToken)).includes("has been replaced or is no more");
     await until(isOver, { found: () => server.output() });

@@ -1,5 +1,5 @@
 /**
- * Times that no database tells as they are: refused where they come in, and put right where they are there.
+ * Times outside the databases' range: refused on arrival, and corrected if already stored.
  */
 
 import { assertEquals, assertMatch } from "@std/assert";

@@ -151,7 +151,7 @@ async function tokenFor(url: string, { id: entity, key: payload }: Example["owne
   }
 }
 
-/** What has become of a job when it has ended, and all of its log. */
+/** The state of a job after its end, and its complete log. */
 async function ended({ getTrainingJob, getTrainingJobLogs }: Training, id: string) {
   const { status, errorStatus } = await until(async () => {
     const { metadata } = await getTrainingJob({ id });

@@ -24,7 +24,7 @@ const RED = encodePng({
   samples: Uint8Array.from({ length: 72 }, (_, index) => index % 3 === 0 ? 255 : 0),
 });
 
-/** An organization with models and pictures, and what it is told of one with the other. */
+/** An organization with models and pictures, and inference on them. */
 async function tenant({ store, files, channel }: ServedCloud) {
   const world = await newWorld(store);
   const { getInference } = client(MLInferenceService, await channel(world.owner));
@@ -73,7 +73,7 @@ sqliteTest(
     withCloud(database, async (cloud) => {
       const { upload, picture, ask } = await tenant(cloud);
       const image = await picture(RED);
-      // What the runtime would find from where the program runs.
+      // The files that the runtime would find from the program's folder.
       const readers = fileReaders("deno.json", 16).filter(({ name }) =>
         /^a (constant|branch of)|in memory/.test(name)
       );

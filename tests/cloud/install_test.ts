@@ -1,5 +1,5 @@
 /**
- * What an installer on a new device gets of its control plane.
+ * The control plane's answers to an installer on a new device.
  */
 
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
@@ -50,7 +50,7 @@ async function getAs(url: string, host: string, path = "/install.sh", more: stri
   }
 }
 
-/** What a shell would do if it were told to run an answer: all of it stands in comments, or in one quoted word. */
+/** The danger of running an answer in a shell: all of it is in comments, or in one quoted word. */
 const HOSTS = [
   "$(touch /tmp/pwned)",
   "`id`",
@@ -123,7 +123,7 @@ function appAddress({ config: { cloud } }: Pick<Example, "config">): string {
   return (cloud as unknown as { app_address: string }).app_address;
 }
 
-/** Notes its arguments, then does as it is told. */
+/** Records its arguments, then follows them. */
 const NOTING = (program: string, file: string) =>
   `#!/bin/sh\necho "$0" "$@" >>${file}\nexec ${program} "$@"\n`;
 

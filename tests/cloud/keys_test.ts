@@ -1,5 +1,5 @@
 /**
- * Whose a key is: what its owner may do with it, and what an organization that gave it a role may not.
+ * The owner of a key: the rights of its owner, and the limits of an organization that gave it a role.
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
@@ -29,7 +29,7 @@ async function failing(run: Promise<unknown>): Promise<SvcError> {
   throw new Error("it went well");
 }
 
-/** Gives a key of one organization a role in another, as whoever runs the control plane does. */
+/** Gives a key of one organization a role in another, as the control plane's operator does. */
 async function share(store: Store, keyId: string, { organization }: World): Promise<void> {
   const grant = { role: "operator", kind: "organization", resourceId: organization } as const;
   await store.transaction((sql) => new Keys(sql).grant(keyId, grant));
@@ -68,7 +68,7 @@ storeTest(
           () => stranger.createKeyFromExistingKeyAuthorizations({ id }),
         ]
       ) assertEquals((await failing(attempt())).code, "permission_denied");
-      // A twin opens what the owner has, and nothing of what the other one gave.
+      // A twin opens what the owner has, and nothing that the other organization gave.
       const twin = await owner.createKeyFromExistingKeyAuthorizations({ id });
       const { organizations } = await (await app(twin)).listOrganizations({});
       assertEquals(organizations.map((one) => one.id), [mine.organization]);
@@ -141,7 +141,7 @@ storeTest(
       await store.transaction((sql) => new Keys(sql).grant(other.owner.id, grant));
       const role = authorization(mine.operator.id, "operator", "organization", other.organization);
       await stranger.addRole({ authorization: role });
-      // Once both know each other, who gave the role may make it another one.
+      // Once both sides have consented, the giver of the role may change it.
       const now = authorization(mine.operator.id, "owner", "organization", other.organization);
       await stranger.changeRole({ oldAuthorization: role, newAuthorization: now });
     }),
@@ -205,7 +205,7 @@ storeTest("keys of before belong to the organization they were made in", async (
     simple: "home",
     placed: "home",
     shared: "home",
-    // Whoever gave it a role before must not become its owner.
+    // An earlier giver of a role must not become its owner.
     unclear: null,
     idle: null,
   });

@@ -9,7 +9,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import { until } from "../support/until.ts";
 
-/** An address, and what one needs to be let in. */
+/** An address, and the credentials for it. */
 export interface ApiServer {
   readonly url: string;
   readonly kubeconfig: string;
@@ -108,7 +108,7 @@ export async function fakeApi(folder: string): Promise<ApiServer> {
   };
 }
 
-/** The real one, where its programs are named. */
+/** The real one, if its programs are given. */
 export const REAL = {
   apiServer: Deno.env.get("SVC_TEST_KUBE_APISERVER"),
   etcd: Deno.env.get("SVC_TEST_ETCD"),
@@ -187,7 +187,7 @@ export async function jobsOf(api: ApiServer): Promise<Found[]> {
   return (await api.call("GET", PATH)).items as Found[];
 }
 
-/** What a node of the cluster, and the controller of Jobs, would do: runs the one Job that is there, here. */
+/** Plays a node of the cluster and the controller of Jobs: runs the only Job here. */
 export async function runJob(api: ApiServer): Promise<void> {
   const { metadata: { name }, spec } = await until(async () => (await jobsOf(api)).at(0));
   const [{ command: [program, ...args], env }] = spec.template.spec.containers;

@@ -1,5 +1,5 @@
 /**
- * Training scripts on a cluster: what is asked of its API, and what the pods do there.
+ * Training scripts on a cluster: the requests to its API, and the work of the pods.
  */
 
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";

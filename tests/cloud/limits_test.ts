@@ -1,5 +1,5 @@
 /**
- * What a caller may use at most, as it is refused.
+ * The limits of a caller, by their refusals.
  */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
@@ -107,7 +107,7 @@ storeTest("an organization has so much data, and another one its own", (database
     await upload(other, 90);
     await read(mine, 2);
     assertMatch((await failing(read(mine, 2))).message, /limit readings_per_organization/);
-    // What has been removed makes room within seconds.
+    // A removal makes room within seconds.
     await store.transaction((sql) => sql.query("DELETE FROM binary_data"));
     await clock.advance(11_000);
     await upload(mine, 70);

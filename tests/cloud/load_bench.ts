@@ -1,8 +1,8 @@
 /**
- * Many machines on one svc-cloud: how fast it answers, and what it takes.
+ * Many machines on one svc-cloud: its speed, and its resource use.
  *
- * Each machine is a connection and a key of its own; it polls, asks whether to restart and sends logs at the pace of a
- * real one, the first time at a random moment. The control plane is a process of its own, in a folder of its own.
+ * Each machine has a connection and a key of its own; it polls, asks whether to restart and sends logs at the pace of a
+ * real one, beginning at a random moment. The control plane is a process of its own, in a folder of its own.
  *
  * Use: deno task bench:cloud [machines (1000)] [seconds (30)]
  */

@@ -149,7 +149,7 @@ storeTest(
           if (heard.at(-1) === "31") stop.abort(new SvcError("canceled", "enough"));
         }
       })();
-      // It begins with what comes after it was asked for, at a moment that only it knows.
+      // It begins with the entries after the request, at a moment that only it knows.
       let number = 100;
       await until(async () => {
         await rover.log({ id, logs: [entry(number++)] });

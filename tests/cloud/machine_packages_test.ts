@@ -171,7 +171,8 @@ storeTest(
             assertEquals(await text("1.0.0"), noise);
             await Deno.remove(packageFolder(home, config("1.0.0")), { recursive: true });
           }
-          // What was there is not the beginning of it: found out, and fetched again at the next attempt.
+          // The partial file is not the beginning of the package: the download notices it, and starts again at the next
+          // attempt.
           await Deno.writeFile(part, new Uint8Array(100));
           const spoilt = machine();
           assertEquals(await spoilt.fetch([config("1.0.0")]), true);

@@ -1,5 +1,6 @@
 /**
- * A machine and its control plane, two processes: what is saved there runs here, what is logged here arrives there.
+ * A machine and its control plane, two processes: saved configurations run on the machine, its logs arrive at the
+ * control plane.
  */
 
 import { dirname } from "node:path";

@@ -1,5 +1,5 @@
 /**
- * A control plane and a machine of it, a process each, for tests of what goes on between them.
+ * A control plane and a machine of it, a process each, for tests of their cooperation.
  */
 
 import { AppService } from "../../proto/gen/app_pb.ts";

@@ -1,8 +1,8 @@
 /**
- * The control plane vanishes for an hour: what the machine logs and captures meanwhile arrives once, and in order.
+ * The control plane vanishes for an hour: the machine's logs and captures of that time arrive once, and in order.
  *
- * The machine and the control plane have one clock, that of the test; the disk is the test's too. Calls travel over a
- * real port, which is closed for the hour.
+ * The machine and the control plane share the test's clock and disk. Calls travel over a real port, which is closed for
+ * the hour.
  */
 
 import { assert, assertEquals } from "@std/assert";

@@ -1,5 +1,5 @@
 /**
- * Packages: what is kept of them, which version is meant, and contents that come and go.
+ * Packages: their retention, the choice of versions, and contents that appear and disappear.
  */
 
 import { assertEquals, assertRejects } from "@std/assert";
@@ -121,7 +121,7 @@ storeTest("a content stays for as long as something refers to it, and no longer"
   await remove("two");
   assertEquals(await codeOf(files.size(sha256)), "not_found");
   await keep("three");
-  // Others remove and upload the same content all the time: whoever was told that it is kept finds it.
+  // Others remove and upload the same content all the time: an acknowledged content is there.
   for (let round = 0; round < 10; round++) {
     await Promise.all([remove("three"), keep(`more-${round}`)]);
     assertEquals(await files.size(sha256), 3);

@@ -10,7 +10,7 @@ const PROGRAM = new URL("../../cli/cloud/main.ts", import.meta.url).pathname;
 export interface CloudProcess {
   readonly url: string;
   readonly pid: number;
-  /** What it has written. */
+  /** Its output so far. */
   output(): string;
   /** Asks it to end, or kills it; gives its exit code. */
   stop(signal?: Deno.Signal): Promise<number>;
@@ -26,7 +26,7 @@ export interface Example {
   readonly config: { readonly cloud: { readonly api_key: { readonly id: string; readonly key: string } } };
 }
 
-/** Runs a command in this process; gives what it prints. Throws with its words where it fails. */
+/** Runs a command in this process; returns its output. If the command fails, throws with its message. */
 export async function svcCloud(...args: string[]): Promise<string> {
   const host = new DenoHost();
   let [written, complaints] = ["", ""];

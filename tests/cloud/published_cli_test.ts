@@ -1,8 +1,8 @@
 /**
- * The requests that the published command line `viam` sends, command by command, made again as plain calls.
+ * The requests of the published command line `viam`, command by command, repeated as plain calls.
  *
- * What each command sends, which fields it sets to nothing and which it leaves out, is noted from its published
- * sources; what it reads from the answers is what is checked here.
+ * The fields that each command sets, empties or omits come from its published sources; this test checks the fields of
+ * the answers that it reads.
  */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
@@ -20,7 +20,7 @@ import { Metadata } from "../../lib/wire/metadata.ts";
 import { newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest } from "./stores.ts";
 
-/** What the command line asks for on a page of data. */
+/** Its page size for data. */
 const PAGE = 100n;
 const DEADLINE_MS = 30_000;
 
@@ -44,7 +44,7 @@ storeTest(
         return parts.find(({ mainPart }) => mainPart)?.id;
       }));
       assertEquals([robots.map(({ name }) => name).sort(), mains.every(Boolean)], [["made", "rover"], true]);
-      // machines update --new-name: the organization is that which is told to be the location's own.
+      // machines update --new-name: the organization is the one given as the location's own.
       const { location } = await app.getLocation({ locationId: hall.id });
       const primary = location!.organizations.find((one) => one.primary)!.organizationId;
       assertEquals(primary, organization.id);
@@ -76,7 +76,7 @@ storeTest(
     asCommandLine(database, async (channel, world) => {
       const app = client(AppService, channel);
       const { parts: [part] } = await app.getRobotParts({ robotId: world.machine });
-      // machines part fragments add: the whole configuration comes back as it was read, with one more in it.
+      // machines part fragments add: returns the complete configuration as read, with one more fragment.
       const { fragment } = await app.createFragment({ organizationId: world.organization, name: "shared" });
       const { fragments } = await app.listFragments({ organizationId: world.organization, showPublic: true });
       assertEquals(fragments.map(({ id }) => id), [fragment!.id]);
@@ -115,7 +115,7 @@ storeTest(
       const next = tail.next();
       let heard = false;
       next.then(() => heard = true, () => heard = true);
-      // Who follows hears of what comes after they have begun: lines are said until then, no two the same.
+      // A follower gets entries from its beginning on, so distinct lines are logged until the first arrives.
       const deadline = AbortSignal.timeout(DEADLINE_MS);
       for (let said = 0; !heard; said++) {
         await robot.log({ id: part.id, logs: [{ message: `again ${said}`, level: "error" }] });
@@ -211,7 +211,7 @@ storeTest(
       // dataset list --org-id, dataset list --dataset-ids
       const byOrganization = await datasets.listDatasetsByOrganizationID({ organizationId });
       const byIds = await datasets.listDatasetsByIDs({ ids: [datasetId] });
-      // It names no id where it wants all.
+      // Without ids it wants all of them.
       const all = await datasets.listDatasetsByIDs({ ids: [] });
       for (const { datasets: [one] } of [byOrganization, byIds, all]) {
         assertEquals([one.name, one.id, one.organizationId], ["apples", datasetId, organizationId]);

@@ -185,7 +185,7 @@ storeTest(
         return [listed, code];
       };
       assertEquals(await reached(), [false, "not_found"]);
-      // A machine reads what is its organization's.
+      // A machine reads the packages of its organization.
       assertEquals(
         (await machine.getPackage({ id: itemId, version: "latest" })).package?.info?.name,
         "fruit",

@@ -1,5 +1,5 @@
 /**
- * What a control plane hands out, from the command line to the machine that runs it.
+ * Releases and packages, from the command line to the machine that runs them.
  */
 
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";

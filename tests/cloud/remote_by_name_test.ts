@@ -33,7 +33,7 @@ async function startNear({ example, fqdn, folder, cloud, channel }: ManagedMachi
   return await startServer(file, { args: ["-allow-insecure-creds", "-no-tls", ...args], env });
 }
 
-/** A stream that goes on. */
+/** A continuing stream. */
 interface Following {
   readonly ended: Promise<void>;
   /** Follows it no longer. */

@@ -1,5 +1,5 @@
 /**
- * No list is without an end: how many things an organization may have, and what one answer tells of them.
+ * Every list has an end: the limits of an organization's entries, and of one answer.
  */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
@@ -28,7 +28,7 @@ async function failing(call: Promise<unknown>): Promise<SvcError> {
   return await call.then(() => new SvcError("unknown", "it did not fail"), (error) => SvcError.from(error));
 }
 
-/** By what each answer with a list in it is bounded: a limit, its own pages, or what it was asked for. */
+/** The bound of each answer with a list: a limit, its own pages, or the request. */
 const BOUNDS: Record<string, LimitName | "pages" | "as asked" | "what is served" | "one thing"> = {
   List: "what is served",
   ListOrganizations: "rolesPerKey",
@@ -112,7 +112,7 @@ const role = (resourceType: string, resourceId: string, identityId: string) => (
   identityType: "api-key",
 });
 
-/** What is limited to so many, and how often one more is taken in before it is too much. */
+/** Limited entries, and how often one more is accepted before the refusal. */
 const ROOMS: readonly (readonly [LimitName, max: number, taken: number, Add])[] = [
   [
     "locationsPerOrganization",
@@ -371,7 +371,7 @@ sqliteTest(
         if (page.nextPageToken === "") break;
         pageToken = page.nextPageToken;
       }
-      // The last of those that were kept is the configuration before the fourth newest change.
+      // The oldest kept revision is the configuration before the fourth newest change.
       assertEquals([revisions, pages], [["e", "d", "c", "b"], 1]);
     }, { limits: { ...defaultLimits(), revisionsPerPart: 4 } }),
 );

@@ -1,5 +1,5 @@
 /**
- * Calls made from the table of rules: about something that is there, as whoever is connected.
+ * Calls from the table of rules: about an existing entity, as the connected caller.
  */
 
 import { assert } from "@std/assert";
@@ -127,7 +127,7 @@ export async function codeOf(
   }
 }
 
-/** Sets a field, as one of a list where it is one; `metadata.partId` is one of a message inside. */
+/** Sets a field, as an entry if it is a list; `metadata.partId` is in a nested message. */
 function put(desc: DescMessage, message: Message, path: string, value: unknown): void {
   const [name, ...rest] = path.split("|")[0].split(".");
   const field = desc.field[name];

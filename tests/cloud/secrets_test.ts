@@ -154,7 +154,7 @@ storeTest("a control plane with other keys than the database's does not start", 
     await refusal(Secrets.open(other)).then((text) => text.includes("secret rotate token --now")),
     true,
   );
-  // Lost keys are replaced by a command, and the ones of before are strange from then on.
+  // A command replaces lost keys, and the former ones are invalid from then on.
   await Secrets.replace(other, NAMES);
   await Secrets.open(other);
   assertStringIncludes(await refusal(Secrets.open(parts)), "is not of this database");
@@ -207,7 +207,7 @@ storeTest("a running control plane takes over what commands do to its keys", asy
   try {
     await (await Secrets.open({ ...running, store: await database.open() })).rotate("token");
     await until(() => secrets.good("token").length === 2, { meanwhile });
-    // One with a copy of the folder says so, and goes on with what it has.
+    // A control plane with a copy of the folder logs so, and continues with its keys.
     await until(() => records.some(({ message }) => message.includes("copy its folder of keys")), {
       meanwhile,
     });
@@ -240,11 +240,11 @@ storeTest("people trust both authorities while one takes the place of the other"
   await secrets.rotate("authority");
   assertEquals([trusted().length, await issuer()], [2, 0]);
   await clock.advance(31 * DAY_MS);
-  // The new one signs by now; what the old one signed is still good.
+  // The new key signs by now; signatures of the old one are still valid.
   assertEquals([(await authority.ofPart(part, ["rover"])).certificate === first, await issuer()], [true, 1]);
   await clock.advance(40 * DAY_MS);
   assertEquals(await issuer(), 0);
-  // An authority that nobody is to trust any more has no certificates left.
+  // A distrusted authority has no certificates left.
   await Secrets.replace(parts, ["authority"]);
   const renewed = new Authority(await Secrets.open(parts), store, clock);
   const leaf = new X509Certificate((await renewed.ofPart(part, ["rover"])).certificate);

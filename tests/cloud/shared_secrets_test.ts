@@ -1,5 +1,5 @@
 /**
- * Secrets of locations and parts: shown once, good until they are deleted, and for nothing beside what they are of.
+ * Secrets of locations and parts: shown once, valid until deleted, and only for their own location or part.
  */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
@@ -53,7 +53,7 @@ storeTest(
             () => client(AppService, channel).updateRobotPart({ id: world.part, name: "mine" }),
           ]
         ) assertEquals(await codeOf(call()), "permission_denied");
-        // A machine knows what it is configured with.
+        // A machine knows its configuration.
         const { part } = await client(AppService, channel).getRobotPart({ id: world.part });
         assertEquals(part?.id, world.part);
       });

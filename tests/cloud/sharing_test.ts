@@ -1,5 +1,5 @@
 /**
- * Locations that are shared with another organization: what its people get to see and do, and everything else.
+ * Locations shared with another organization: what its people can see and do, and what stays closed.
  */
 
 import { assertEquals } from "@std/assert";
@@ -168,7 +168,7 @@ storeTest(
     }),
 );
 
-/** A client with the key of somebody who owns both. */
+/** A client with the key of an owner of both. */
 async function bothOwner({ store, app }: ServedCloud, host: World, guest: World) {
   const key = await newKey(store, "owner", "organization", host.organization);
   await store.transaction((sql) =>

@@ -130,7 +130,7 @@ sharedStoreTest(
         answered(there, mine, async (entities) => {
           for (let time = 0; time < 3; time++) await echoes(here, mine.world.owner, mine.fqdn);
           assertEquals(entities, Array(3).fill(mine.world.owner.id));
-          // Both have what the other one is told.
+          // Both sides have each other's messages.
           await echoes(there, mine.world.operator, mine.fqdn);
           assertEquals(entities.length, 4);
         }));
@@ -161,7 +161,7 @@ Deno.test("a machine is reached through its control plane, also when that has be
       const other = await dialed();
       await client(MachineService, other).resourceNames({});
       other.close();
-      // The machine hears that the key is another one, and cuts whoever has shown the old one.
+      // The machine learns of the rotated key, and disconnects clients with the old one.
       await client(AppService, channel).rotateKey({ id: example.ownerKey.id });
       const isCut = async () => (await outcome(resourceNames({}))) !== "ok";
       await until(isCut, { found: () => server.output() });

@@ -1,8 +1,8 @@
 /**
  * Databases for tests: every test of the control plane runs over SQLite and over PostgreSQL.
  *
- * The PostgreSQL server is Debian's, started by the first test that needs it and stopped with the process, in a
- * folder of its own. Where it is not installed, its tests are ignored, and their names say so.
+ * The PostgreSQL server is Debian's. The first test that needs it starts it in a folder of its own, and it ends with
+ * the process. If it is not installed, its tests are ignored, and their names say so.
  */
 
 import { type Needed, needingTest } from "../support/needing.ts";
@@ -19,9 +19,9 @@ export interface TestDatabase {
   readonly folder: string;
   /** Opens it with its tables up to date; again for another process's view of it. */
   open(): Promise<Store>;
-  /** Opens it as it is. */
+  /** Opens it unchanged. */
   connect(): Store;
-  /** What a command line takes for it. */
+  /** Its flags on a command line. */
   readonly flags: readonly string[];
 }
 
@@ -69,7 +69,7 @@ export async function withDatabase(
   }
 }
 
-/** The same for what does not depend on the database: once, over SQLite. */
+/** The same for tests that do not depend on the database: once, over SQLite. */
 export function sqliteTest(name: string, run: (database: TestDatabase) => Promise<void>): void {
   Deno.test({ name, fn: () => withDatabase("sqlite", run) });
 }
@@ -125,7 +125,7 @@ function freePort(): number {
 }
 
 function execute(program: string, args: string[], options: Deno.CommandOptions = {}): void {
-  // The server goes on after pg_ctl: it must not hold on to our pipes.
+  // The server outlives pg_ctl, so it must not inherit our pipes.
   const { success } = new Deno.Command(program, {
     args,
     cwd: "/",

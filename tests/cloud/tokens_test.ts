@@ -14,7 +14,7 @@ import { storeTest } from "./stores.ts";
 import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 import { moving, until } from "../support/until.ts";
 
-/** Longer than a call may go on after what it was let in for is gone. */
+/** Above the time for which a call may outlive its permission. */
 const STEP_MS = 5_000;
 
 async function codeOf(run: Promise<unknown>): Promise<string> {

@@ -1,5 +1,5 @@
 /**
- * Killed while jobs run and wait: what ran has failed and nothing is left of it, what waited goes on.
+ * Killed while jobs run and wait: running jobs have failed without leftovers, waiting ones continue.
  */
 
 import { assertEquals, assertMatch } from "@std/assert";
@@ -135,7 +135,7 @@ async function reached({ getTrainingJob }: Training, id: string, ...wanted: Trai
   });
 }
 
-/** What the first line of this form in the log of a job says. */
+/** The first line of this form in the log of a job. */
 async function lineOf({ getTrainingJobLogs }: Training, id: string, form: RegExp): Promise<string> {
   return await until(async () => {
     const { logs } = await getTrainingJobLogs({ id });

@@ -14,7 +14,7 @@ import { newWorld, withCloud } from "./world.ts";
 const HERE = new URL("./", import.meta.url).pathname;
 const PACKAGES = new URL("../interop/packages.json", import.meta.url).pathname;
 
-/** Finishes at once what is called `finish`; the rest has to be cancelled. */
+/** Finishes jobs named `finish` at once; others wait to be cancelled. */
 const executor: Executor = {
   reachesUs: true,
   capacity: 1,

@@ -1,6 +1,5 @@
 /**
- * From pictures to a model that is used: the embedded trainer behind the service, and what the model makes of a
- * stored image.
+ * From pictures to a working model: the embedded trainer behind the service, and the model's answer for a stored image.
  */
 
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";

@@ -1,5 +1,5 @@
 /**
- * Training jobs: what is taken, in which order, how they end, and who wins when several things happen at once.
+ * Training jobs: accepted ones, their order, their ends, and races.
  */
 
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
@@ -237,7 +237,7 @@ storeTest(
         );
       }
       assertEquals(await code(submit("1", { datasetId: dataset })), "ok");
-      // One label is told from the images that do not have it.
+      // One label is distinguished from images without it.
       assertEquals(await code(submit("2", { datasetId: dataset, tags: ["cat"] })), "ok");
       assertStringIncludes(await refusal(submit("3", { organizationId: "" })), "organization_id is empty");
     }),
@@ -250,7 +250,7 @@ storeTest(
       const outcomes = await Promise.all(Array.from({ length: 5 }, () => code(submit("1"))));
       assertEquals(outcomes.sort(), [...Array(4).fill("already_exists"), "ok"]);
       assertEquals(await code(submit("1", { modelName: "others" })), "ok");
-      // What has failed is tried again with another version, or once its job is gone.
+      // A failed job can be repeated with another version, or after its deletion.
       (await executor.next()).fail(new SvcError("failed_precondition", "no luck"));
       const { jobs } = await api.listTrainingJobs({ organizationId: world.organization });
       const failed = await reached(api, jobs[1].id, FAILED);
@@ -281,7 +281,7 @@ storeTest(
       const order = async () =>
         (await new TrainingJobs(store).waiting("managed", 1)).jobs.map(({ id }) => id);
       assertEquals(await order(), [others, ...mine.slice(1)]);
-      // Deleting what has ended gives nobody another turn.
+      // Deleting an ended job gives no other job a turn.
       executor.begun[0].finish();
       assertEquals((await executor.next()).job.id, others);
       await reached(api, mine[0], COMPLETED);
@@ -479,7 +479,7 @@ storeTest(
         "info line 1",
         254,
       ]);
-      // Whoever follows goes on after as many lines as there were.
+      // A follower continues after the number of lines that it has.
       assertEquals((await api.getTrainingJobLogs({ id, pageToken: "253" })).logs.length, 1);
       assertEquals(await code(api.getTrainingJobLogs({ id, pageToken: "x" })), "invalid_argument");
     });
@@ -548,7 +548,7 @@ storeTest(
         assertEquals([status, errorStatus?.code], [FAILED, 10]);
         assertEquals((await reached(second, canceled, CANCELED)).errorStatus, undefined);
         assertEquals(living.begun.length, 0);
-        // What the first one makes of them now comes too late.
+        // The first one's result now comes too late.
         work.finish();
         other2.finish();
         assertEquals(await code(second.submitTrainingJob(again(world, work.job.datasetId))), "ok");

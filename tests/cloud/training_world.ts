@@ -1,5 +1,5 @@
 /**
- * Datasets to learn from, and an executor that does what a test says.
+ * Datasets to learn from, and a scripted executor.
  */
 
 import { join } from "node:path";
@@ -32,7 +32,7 @@ export function newJob(organizationId: string): NewJob {
   };
 }
 
-/** An image of a dataset: what is in it, and what it is said to show. */
+/** An image of a dataset: its content, and its annotations. */
 export interface TestImage {
   readonly bytes: Uint8Array;
   readonly tags?: readonly string[];
@@ -143,7 +143,7 @@ export async function prepareScript(
   }
 }
 
-/** Files of a package that cannot have what it depends on, and says a lot before it is built. */
+/** Files of a package whose dependencies are missing, and whose build prints much. */
 export function needyBuild(): Record<string, string> {
   const needs = BUILD_IT.replace("Version: 1\\n", "Version: 1\\nRequires-Dist: there-is-no-such-package\\n");
   return { "pyproject.toml": PROJECT, "build_it.py": needs };
@@ -168,7 +168,7 @@ export function scriptArchive(
   return packed(Object.entries(files).map(([path, text]) => file(path, text)));
 }
 
-/** Why training scripts cannot be run in a sandbox here, for tests to say; empty where they can. */
+/** Why training scripts cannot run in a sandbox here, for the tests' names; empty if they can. */
 export async function noScripts(): Promise<string> {
   const [host, clock] = [new DenoHost(), new SystemClock()];
   const sandbox = await openSandbox(host, clock);
@@ -181,7 +181,7 @@ export async function* stream(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes;
 }
 
-/** A job that an executor works on, until the test says what comes of it. */
+/** A job in an executor's work, until the test decides its result. */
 export interface FakeWork extends Work {
   /** Leaves a file as the model. */
   finish(text?: string): void;
@@ -190,7 +190,7 @@ export interface FakeWork extends Work {
   fail(error: SvcError): void;
 }
 
-/** Works on jobs one at a time, or as many as it is told. */
+/** Works on jobs one at a time, or on the given number. */
 export class FakeExecutor implements Executor {
   readonly environments = [
     { key: "python:3", uri: "python3", framework: "", description: "the one of this machine" },

@@ -1,5 +1,5 @@
 /**
- * What a machine hands over arrives as it was, and once however often it is handed over.
+ * A machine's data arrives unchanged, and once however often the machine hands it over.
  */
 
 import { assertEquals } from "@std/assert";

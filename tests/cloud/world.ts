@@ -53,7 +53,7 @@ export interface World {
   readonly operator: NewKey;
 }
 
-/** How the worlds' control planes open what people have uploaded: as people do where there is no sandbox. */
+/** How the worlds' control planes open uploads: without a sandbox. */
 export const CONTENT: ContentOptions = contentOptions({
   host: new DenoHost(),
   clock: new SystemClock(),

@@ -1,5 +1,5 @@
 /**
- * What a contract is: promises that every model of an API keeps, whether used directly or through a client.
+ * Contracts: promises that every model of an API keeps, whether used directly or through a client.
  */
 
 import type { Api } from "../../lib/resource/registry.ts";

@@ -3,7 +3,7 @@ import { GenericApi } from "../../lib/api/generic.ts";
 import type { Component, Resource } from "../../lib/resource/resource.ts";
 import type { Contract } from "./contract.ts";
 
-/** What the generic component and the generic service promise alike. */
+/** The common promises of the generic component and the generic service. */
 export const genericCases: Contract<Resource>["cases"] = {
   "takes a command of any JSON and answers with an object": async (generic) => {
     const command = { text: "a", number: 1.5, list: [true, null, { deep: [] }], empty: {} };

@@ -4,7 +4,7 @@ import { SvcError } from "../../lib/base/error.ts";
 import { type Pose, poseAt, posesAlmostEqual } from "../../lib/geometry/pose.ts";
 import type { Contract } from "./contract.ts";
 
-/** On the end of an arm that stands 1 m along X; and what the machine cannot move. */
+/** Bodies at the end of an arm that stands 1 m along X, and bodies that the machine cannot move. */
 const TOOL = "tool_moved";
 const GANTRY = "gantry_placed";
 

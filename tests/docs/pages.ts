@@ -8,7 +8,7 @@ const GENERATED = ["docs/spec.md", "docs/published_calls.md"];
 export interface Block {
   /** `docs/cloud.md`. */
   readonly page: string;
-  /** Where it begins, from 1. */
+  /** Its first line, from 1. */
   readonly line: number;
   /** `sh`, `ts`, `json`, …; empty where the page names none. */
   readonly language: string;

@@ -6,7 +6,7 @@ import { ROOT } from "./pages.ts";
 
 const PACKAGES = `${ROOT}tests/interop/packages.json`;
 
-/** Runs a program for the published SDK; gives what it prints. */
+/** Runs a program for the published SDK; returns its output. */
 export async function runScript(program: string): Promise<string> {
   // Imports are evaluated in their order: the SDK must not see Deno's Worker.
   const { code, stdout, stderr } = await runDeno(`import "./no_worker.mjs";\n${program}`, PACKAGES);

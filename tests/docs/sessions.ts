@@ -1,8 +1,8 @@
 /**
- * Sessions: a page's shell blocks, run from top to bottom by a shell, beside a control plane that serves.
+ * Sessions: a page's shell blocks, run from top to bottom by a shell, beside a serving control plane.
  *
- * A session has a folder of its own, the programs on its PATH (from source), and the files that its page assumes. What
- * a reader would fill in (`PART`, `FILE`) is filled in.
+ * A session has a folder of its own, the programs on its PATH (from source), and the files that its page assumes. It
+ * replaces the page's placeholders (`PART`, `FILE`).
  */
 
 import { encodePng } from "../../lib/geometry/image/png.ts";
@@ -12,7 +12,7 @@ import { type Block, blocks, commandsOf, ROOT } from "./pages.ts";
 
 export interface Session {
   readonly page: string;
-  /** Makes what the page assumes; gives what the reader fills in, with what it stands for. */
+  /** Creates what the page assumes; returns the values of the placeholders. */
   prepare(desk: Desk): Promise<Readonly<Record<string, string>>>;
 }
 
@@ -74,7 +74,7 @@ export async function withDesk(use: (desk: Desk) => Promise<void>): Promise<void
   }
 }
 
-/** Runs the shell blocks of a session's page. Throws with what was written if one fails. */
+/** Runs the shell blocks of a session's page. If one fails, throws with its output. */
 export async function runSession({ page, prepare }: Session, desk: Desk, skip: (command: string) => boolean) {
   const meant = await prepare(desk);
   for (const block of (await blocks()).filter((one) => one.page === page && one.language === "sh")) {
@@ -119,7 +119,7 @@ async function programs(folder: string): Promise<string> {
   return bin;
 }
 
-/** A capture of diagnostics: a machine writes what it has when it ends, if that is anything yet. */
+/** A capture of diagnostics: a machine writes its samples when it ends, if it has any. */
 async function capture(folder: string): Promise<string> {
   const config = await writeConfig({ network: { bind_address: "127.0.0.1:0" } });
   const home = `${folder}/home`;

@@ -26,7 +26,7 @@ export function part(name: string, attributes: JsonObject = {}): JsonObject {
   return { name, api: "rdk:component:generic", model: "part", attributes };
 }
 
-/** The sensor `gate`, and what it says at first. */
+/** The sensor `gate`, and its first reading. */
 export function gate(allowed: boolean): JsonObject {
   const attributes = { readings: { allowed } };
   return { name: "gate", api: "rdk:component:sensor", model: "settable", attributes };
@@ -68,7 +68,7 @@ export async function withChannel<T>(url: string, use: (channel: Channel) => Pro
 
 /**
  * The machine's status in short: revision, and the state of every resource by name, with its error if it has one.
- * What is there by default is left out.
+ * Default resources are left out.
  */
 export function statusOf(url: string): Promise<{ revision: string; resources: Record<string, string> }> {
   return withChannel(url, async (channel) => {

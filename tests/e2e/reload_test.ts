@@ -160,7 +160,7 @@ Deno.test("a change waits for the maintenance window; so does a restart", async 
     assertEquals(await restartStatus(url), agents);
 
     await allow(url, false);
-    // Whoever takes the window away ends the waiting.
+    // Removing the window ends the waiting.
     await Deno.writeTextFile(path, text({ revision: "r2", components: [part("r2")] }));
     await server.wrote(applied("r2"));
     assertEquals((await statusOf(url)).resources, { r2: "ready" });

@@ -103,7 +103,7 @@ Deno.test("an offer that somebody has overheard opens no connection, and harms n
         },
       };
       const first = await dialWebRtc({ signaling: overhearing, host, clock });
-      // It is answered, but without the offer's own key nobody can go on with it.
+      // It gets an answer, but without the offer's own key nobody can connect.
       const sdp = /[A-Za-z0-9+/]{100,}={0,2}/.exec(offer)![0];
       const stages = client(SignalingService, grpc).call({ sdp }, { header })[Symbol.asyncIterator]();
       assertEquals((await stages.next()).value?.stage.case, "init");

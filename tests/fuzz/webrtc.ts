@@ -1,9 +1,8 @@
 /**
- * What a hostile peer may send over WebRTC: frames that are damaged, cut, oversize, out of their order, repeated, of
- * other streams; descriptions and candidates that are none. Each case ends with nothing kept, and with a server that
- * answers the next call.
+ * Data of a hostile peer over WebRTC: frames that are damaged, cut, oversize, out of order, repeated, of other streams;
+ * invalid descriptions and candidates. After each case nothing is left, and the server answers the next call.
  *
- * `deno task fuzz:webrtc [cases]` tries 100,000 cases unless told otherwise. A seed is one conversation of a peer.
+ * `deno task fuzz:webrtc [cases]` tries 100,000 cases by default. A seed is one conversation of a peer.
  */
 
 import { EchoRequestSchema, EchoResponseSchema } from "../../proto/gen/echo_pb.ts";
@@ -48,7 +47,7 @@ const CALLS_MAX = 16;
 
 type Below = (limit: number) => number;
 
-/** Takes what a server sends, and never gets full. */
+/** Takes a server's data, and never fills up. */
 class Sink implements DataChannel {
   bufferedBytes = 0;
   readonly sent: Uint8Array[] = [];
@@ -61,7 +60,7 @@ class Sink implements DataChannel {
   }
 }
 
-/** What goes wrong with the conversation of that seed: `undefined` is nothing. */
+/** The failure of the conversation of that seed; `undefined` for none. */
 export async function attempt(seed: number): Promise<unknown> {
   const random = randomFrom(seed);
   const below = (limit: number) => Math.floor(limit * random());

@@ -54,7 +54,7 @@ Deno.test("each model is described in one sentence", () => {
   );
 });
 
-/** One row a model: API, model, what it is, its required attributes. */
+/** A row per model: API, model, description, required attributes. */
 function modelTable(): string {
   const row = (model: AnyModel) => {
     const { required = [] } = model.attributes.jsonSchema() as { required?: string[] };

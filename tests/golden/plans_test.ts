@@ -1,11 +1,11 @@
 /**
- * Plans that a person can read: each file of plans/ is a history of configurations, and under each of them what the
- * machine does to get there. `deno task golden` rewrites what it does; look at the difference before committing it.
+ * Plans for people to read: each file of plans/ is a history of configurations, with the machine's steps under each of
+ * them. `deno task golden` rewrites the steps; read the difference before committing it.
  *
- * A line without indentation is written by hand: `# why`, then one resource a line, `<type> <name> = <version>`, with
- * `: <need>, <optional need>?` and `! <what is wrong with it>`. `fails: <type>/<name> …` names those that fail to
- * build. `retry` stands for another attempt at the configuration before it, `nothing` for a configuration without
- * resources. An empty line ends a configuration.
+ * Lines without indentation are written by hand: `# why`, then a line per resource, `<type> <name> = <version>`, with
+ * `: <need>, <optional need>?` and `! <its problem>`. `fails: <type>/<name> …` names resources that fail to build.
+ * `retry` stands for another attempt at the previous configuration, `nothing` for a configuration without resources. An
+ * empty line ends a configuration.
  */
 
 import { assertEquals } from "@std/assert";
@@ -40,7 +40,7 @@ interface Block {
   readonly retry: boolean;
 }
 
-/** The text with what the machine does written anew. */
+/** The text with the machine's steps rewritten. */
 function tell(text: string): string {
   const history = new History();
   const blocks = text.split(/\n\s*\n/).map(parse).filter(({ written }) => written.length > 0);

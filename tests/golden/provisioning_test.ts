@@ -1,6 +1,6 @@
 /**
- * What a device does about its networks, told step by step: a transcript a scenario in `provisioning/`, from the power
- * switch on. `deno task golden` rewrites them.
+ * A device's handling of its networks, step by step: a transcript per scenario in `provisioning/`, from power-on. `deno
+ * task golden` rewrites them.
  */
 
 import { assertEquals } from "@std/assert";
@@ -43,7 +43,7 @@ interface Happening {
   readonly minute: number;
   readonly what: string;
   readonly change?: (world: World) => void;
-  /** Somebody uses the portal; hands this in. */
+  /** A person uses the portal, and may submit this. */
   readonly user?: true | { ssid?: string };
   readonly asked?: true;
 }

@@ -1,6 +1,6 @@
 /**
- * The published calls against the rules and the table of those that are not served; `docs/published_calls.md` against
- * both. `deno task golden` rewrites the page.
+ * The published calls against the rules and the table of unserved calls; `docs/published_calls.md` against both. `deno
+ * task golden` rewrites the page.
  */
 
 import { assertEquals } from "@std/assert";

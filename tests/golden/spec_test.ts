@@ -92,7 +92,7 @@ Deno.test("a comparison finds each kind of difference", () => {
   ]);
 });
 
-/** Whether a test of that name is in that file: as a text of its own, as it is written there. */
+/** Whether the file has a test of that name, as a literal text. */
 async function isThere(test: string): Promise<boolean> {
   const cut = test.indexOf(": ");
   const [file, name] = [test.slice(0, cut), test.slice(cut + 2)];
@@ -124,7 +124,7 @@ function schemaOf(subject: Exclude<Subject, { kind: "options" }>): JsonObject {
   }
 }
 
-/** In what a setting is not as it is specified, but for what the row says that it differs in. */
+/** The differences of a setting from its specification, except those that the row admits. */
 function differences({ name, shape, differsIn = [] }: Row, root: JsonObject): string[] {
   const found = settingAt(name!, root);
   if (!found) return ["there is no such setting"];
@@ -132,7 +132,7 @@ function differences({ name, shape, differsIn = [] }: Row, root: JsonObject): st
   const keys = ["type", "default", "minimum", "maximum", "words", "required"] as const;
   for (const key of keys) {
     const [own, specified] = [JSON.stringify(found[key]), JSON.stringify(shape![key])];
-    // What is not specified is left to us, but for what must be given.
+    // Unspecified properties are our choice, except whether a value is required.
     const isSame = own === specified || (shape![key] === undefined && key !== "required");
     if (!isSame && !differsIn.includes(key)) different.push(`${key} is ${own}, specified is ${specified}`);
     if (isSame && differsIn.includes(key) && shape![key] !== undefined) {

@@ -1,6 +1,6 @@
 /**
- * What ties the published Python SDK to a machine: what it holds stops when it dies or gives up, and it finds a
- * machine that was away. Dialled as by default, which is WebRTC first and then a direct connection.
+ * The published Python SDK's ties to a machine: a client's motors stop when it dies or gives up, and it finds a machine
+ * again after an outage. Dialled by default, which is WebRTC first and then a direct connection.
  */
 
 import { assert, assertEquals } from "@std/assert";

@@ -1,11 +1,11 @@
 /**
- * h2spec, the conformance tests of HTTP/2, against the port: every one of them has to pass.
+ * h2spec, the conformance tests of HTTP/2, against the port: all of them must pass.
  *
- * The page that it asks for is answered once the request is over: of a request that has been answered early, a server
- * does not look at the rest.
+ * The requested page is answered after the request's end, because a server ignores the rest of a request that it has
+ * answered early.
  *
- * The program is written in Go. Where it is not installed, a Go toolchain makes it, once, in the folder for temporary
- * files; where there is no toolchain either, the test is ignored.
+ * The program is written in Go. If it is not installed, a Go toolchain builds it, once, in the folder for temporary
+ * files; without a toolchain the test is ignored.
  */
 
 import { assertEquals } from "@std/assert";

@@ -242,7 +242,7 @@ needingTest(byName, await both(pythonProgram(), ownNames()), async ([python, wit
   });
 });
 
-/** What the page of keys has seen in one step. */
+/** The observations of the page of keys in one step. */
 interface KeyStep {
   readonly refused?: string;
   readonly said?: string[];
@@ -250,7 +250,7 @@ interface KeyStep {
   readonly failed?: string;
 }
 
-/** Opens a page with the script in a browser, and gives what the page posts. */
+/** Opens a page with the script in a browser, and returns what the page posts. */
 async function browserSees<T = Seen>(browser: string, script: string, machine: string, how = ""): Promise<T> {
   const seen = Promise.withResolvers<T & { failed?: string }>();
   const query = `?machine=${encodeURIComponent(machine)}${how}`;
@@ -260,7 +260,7 @@ async function browserSees<T = Seen>(browser: string, script: string, machine: s
   return found;
 }
 
-/** Runs `use` while a browser without a window has a page with the script; `tell` hears what the page posts. */
+/** Runs `use` while a browser without a window shows a page with the script; `tell` receives what the page posts. */
 async function withPage<T>(
   browser: string,
   script: string,

@@ -1,4 +1,6 @@
-/** The portal in a real browser of a phone's size, without JavaScript. `SVC_SCREENSHOTS=FOLDER` keeps what it looked like. */
+/**
+ * The portal in a real browser of a phone's size, without JavaScript. `SVC_SCREENSHOTS=FOLDER` saves screenshots.
+ */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { SystemClock } from "../../lib/base/clock.ts";

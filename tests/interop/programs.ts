@@ -57,7 +57,7 @@ async function installNode(): Promise<string> {
   return folder;
 }
 
-/** The first Node that runs TypeScript as it is. */
+/** The first Node that runs TypeScript directly. */
 export function typeStrippingNode(): Promise<Needed<string>> {
   return oneAtATime("node22", async () => {
     const folder = `${cacheFolder()}/svc-interop-node22`;
@@ -127,7 +127,7 @@ export async function browserProgram(): Promise<Needed<string>> {
   return found ? { found } : { missing: "there is no chromium, chromium-browser or google-chrome here" };
 }
 
-/** h2spec, the conformance tests of HTTP/2, as it is or as Go makes it. */
+/** h2spec, the conformance tests of HTTP/2, installed or built with Go. */
 export function h2specProgram(): Promise<Needed<string>> {
   return oneAtATime("go", installH2spec);
 }
@@ -161,7 +161,7 @@ export function goDialProgram(): Promise<Needed<string>> {
   return goProgram(`${HERE}go_dial`);
 }
 
-/** The program of a folder with a Go module; what it needs and what is made of it are kept. */
+/** Builds the program of a folder with a Go module; keeps its downloads and its result. */
 export async function goProgram(folder: string): Promise<Needed<string>> {
   const go = await first(["go", "/usr/local/go/bin/go"], "version");
   if (!go) return { missing: "there is no Go toolchain here" };

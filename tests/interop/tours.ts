@@ -1,17 +1,17 @@
 /**
- * The tours of the published client libraries: a program drives the example machine and tells what it saw; whether that
- * is right is judged here.
+ * The tours of the published client libraries: a program drives the example machine and reports its observations, which
+ * are judged here.
  */
 
 import { assert, assertEquals, assertGreater, assertLess, assertMatch } from "@std/assert";
 import type { ServerProcess } from "../support/server.ts";
 import { run } from "./programs.ts";
 
-/** What a tour sees; see tour.mjs and python_tour.py. */
+/** A tour's observations; see tour.mjs and python_tour.py. */
 export interface Seen {
   /** The tour went over WebRTC. */
   webrtc?: boolean;
-  /** Sizes of a camera's video: its own, those that are offered, and the second of them when it was asked for. */
+  /** Sizes of a camera's video: its own, the offered ones, and the second of those after it was requested. */
   video?: { id: string; own: number[]; offered: number[][]; small: number[] };
   resources: string[];
   version: { platform: string; version: string; apiVersion: string };
@@ -32,7 +32,7 @@ export interface Seen {
   again: number;
 }
 
-/** Has a client library drive a machine that serves the example, and judges what it saw. */
+/** Makes a client library drive a machine that serves the example, and judges its observations. */
 export async function tour(server: ServerProcess, command: string[]): Promise<void> {
   const { code, stdout, stderr } = await run(command);
   assertEquals(
@@ -43,7 +43,7 @@ export async function tour(server: ServerProcess, command: string[]): Promise<vo
   judge(JSON.parse(stdout.trim().split("\n").at(-1)!));
 }
 
-/** Whether a tour saw what the example machine is. */
+/** Whether a tour's observations match the example machine. */
 export function judge(seen: Seen): void {
   const wanted = [
     "arm/arm1",

@@ -1,4 +1,6 @@
-/** Logging in, profiles, and what is chosen: flags before the environment before the profile. */
+/**
+ * Logging in, profiles, and their precedence: flags before the environment before the profile.
+ */
 
 import { relative } from "node:path";
 import { assertEquals, assertStringIncludes } from "@std/assert";
@@ -85,7 +87,7 @@ Deno.test("a key that another program writes is read", () =>
       }).spawn();
       const input = child.stdin.getWriter();
       await input.write(new TextEncoder().encode(`${KEY.key}\n`));
-      // It does not wait for the end of what is written.
+      // It does not wait for the end of the input.
       const { code } = await child.output();
       await input.close().catch(() => {});
       assertEquals(code, 0);

@@ -18,7 +18,7 @@ interface Place extends Pick<ServedCloud, "app" | "channel"> {
   readonly world: World;
   readonly folder: string;
   readonly executor: FakeExecutor;
-  /** Runs the program as the owner, and expects it to do what it should. */
+  /** Runs the program as the owner, and requires success. */
   readonly ml: (...args: string[]) => Promise<string>;
   readonly env: Record<string, string>;
 }

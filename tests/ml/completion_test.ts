@@ -1,4 +1,6 @@
-/** Completion: what the program proposes, and what the shells make of it. */
+/**
+ * Completion: the program's proposals, and their use by the shells.
+ */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { ModelType, TrainingStatus } from "../../lib/cloud_client/training_client.ts";
@@ -82,7 +84,7 @@ const bash = await installed("bash") ? { found: "bash" } : { missing: "bash is n
 
 needingTest("bash completes with it", bash, async () => {
   const { output: script } = await svcMl(["completion", "bash"]);
-  // In place of the program, what it would print.
+  // The program's output, in place of the program.
   const test = `${script}
 svc-ml() { printf '%s|' "$@" >&2; printf 'export\\tWrites it\\nexamine\\n'; }
 COMP_WORDS=(svc-ml dataset ex)

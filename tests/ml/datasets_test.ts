@@ -188,14 +188,14 @@ datasetTest(
     assertEquals(paths, Array.from({ length: 7 }, (_, at) => `data/image-${at}_a.png`));
     assertEquals(JSON.parse(lines.split("\n")[0]).bounding_box_annotations[0].annotation_label, "circle");
     assertEquals(await Deno.readFile(`${folder}/out/${paths[3]}`), PNG);
-    // What was there was not fetched again.
+    // Existing files were not fetched again.
     assertEquals(cloud.of("binaryDataByIDs").length <= before + 6, true);
     const fetched = cloud.of("binaryDataByIDs").length;
     const again = await svcMl(args, { env: envOf(cloud) });
     assertStringIncludes(again.errors, "7 of them were there already");
     assertEquals(cloud.of("binaryDataByIDs").length, fetched);
     assertEquals(await Deno.readTextFile(`${folder}/out/dataset.jsonl`), lines);
-    // What was exported can be added again.
+    // An exported dataset can be added again.
     cloud.images.clear();
     const added = await svcMl(["dataset", "add", "shapes", `${folder}/out`], { env: envOf(cloud) });
     assertEquals(added.code, 0, added.errors);

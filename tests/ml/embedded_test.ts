@@ -10,7 +10,7 @@ const PROGRAM = new URL("../../cli/ml/main.ts", import.meta.url).pathname;
 Deno.test("submit --embedded starts svc-cloud, uses it again, and starts it again where it was", async () => {
   const home = await Deno.makeTempDir({ prefix: "svc-ml-" });
   const running = new Set<number>();
-  // In a process of its own, for what it starts outlives it.
+  // In a process of its own, because its child outlives it.
   const submit = async () => {
     const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
       args: ["run", "-A", PROGRAM, ...SUBMIT],

@@ -1,5 +1,5 @@
 /**
- * A small control plane in memory for tests of `svc-ml`: what it is told it answers, and it remembers what was asked.
+ * A small scripted control plane in memory for tests of `svc-ml`, which records its requests.
  */
 
 import { AppService } from "../../proto/gen/app_pb.ts";

@@ -1,4 +1,6 @@
-/** Following a job: what is seen of it, what happens when the control plane goes away, and Ctrl-C. */
+/**
+ * Following a job: the display, an unreachable control plane, and Ctrl-C.
+ */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { SvcError } from "../../lib/base/error.ts";

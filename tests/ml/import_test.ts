@@ -1,4 +1,6 @@
-/** Datasets from the folders of other tools: their forms, what is wrong in them, and what would lead out of them. */
+/**
+ * Datasets from the folders of other tools: their formats, their errors, and paths that lead out of them.
+ */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { encodePng } from "../../lib/geometry/image/png.ts";
@@ -9,12 +11,12 @@ type Files = Record<string, Uint8Array | string>;
 
 interface Place {
   readonly cloud: FakeCloud;
-  /** Of the dataset; what the test writes is in it. */
+  /** The dataset's folder, with the test's files. */
   readonly folder: string;
   write(files: Files): Promise<void>;
   /** Imports it. */
   run(...flags: string[]): Promise<Outcome>;
-  /** What has been added: names, labels, and boxes with their sides in hundredths. */
+  /** The added images: names, labels, and boxes with their sides in hundredths. */
   added(): [name: string, tags: string[], boxes: string[]][];
 }
 
@@ -380,7 +382,7 @@ importTest("Pascal VOC: each thing that is wrong is told with the file and what 
     "Annotations/c.xml": voc(good, { name: "none.png" }),
   });
   const found = await run();
-  // Where no image has the name that is told, the file's own name counts.
+  // If no image has the given name, the file's own name counts.
   assertStringIncludes(
     found.errors,
     `left out ${folder}/Annotations/c.xml: there is no image "none.png" in ${folder}: add it`,

@@ -1,4 +1,6 @@
-/** The commands on jobs, each as a person and as a program uses it: what is printed, what is asked, the exit code. */
+/**
+ * The commands on jobs, for a person and for a program: output, requests, exit code.
+ */
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { CODES, SvcError } from "../../lib/base/error.ts";

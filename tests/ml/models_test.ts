@@ -111,13 +111,13 @@ Deno.test("of a classifier, what it takes for what is told with its job and in t
       (await svcMl(["models", "list"], { env })).output,
       "accuracy 0.734  cat as dog 3, dog missed 1\n",
     );
-    // What others have written in another form is as if it were not there.
+    // Metadata of another form counts as missing.
     for (const odd of ["x", [1], [{ label: "cat", images: -1, found_as: [] }], [{ label: 5 }]]) {
       cloud.packages[0] = { ...cloud.packages[0], info: info("v1", { confusion: odd as JsonObject[] }) };
       const { code, output } = await svcMl(["get", "job-1"], { env });
       assertEquals([code, output.includes("FOUND AS"), output.includes("measured")], [0, false, false]);
     }
-    // A job whose model is gone, or is not for the key, is told as it is.
+    // A job is shown without its model if the model is gone, or closed to the key.
     for (const failure of ["not_found", "permission_denied", "unimplemented"] as const) {
       cloud.failures.push({ method: "getPackage", error: new SvcError(failure, "no") });
       assertEquals((await svcMl(["get", "job-1"], { env })).code, 0);
@@ -375,7 +375,7 @@ Deno.test("submit-custom --path uploads the script, then submits", () =>
         "org-1:train",
         cloud.packages[0].info.version,
       ]);
-      // What nothing comes of does not stay behind, and what is there already is not uploaded.
+      // A failed command leaves no upload behind, and an existing one is not uploaded again.
       cloud.failures.push({
         method: "submitCustomTrainingJob",
         error: new SvcError("failed_precondition", "no images"),

@@ -17,9 +17,9 @@ export interface Outcome {
 export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly terminal?: boolean;
-  /** What the person answers, one after the other. */
+  /** The person's answers, one after the other. */
   readonly answers?: string[];
-  /** The first line of standard input, where that is no terminal. */
+  /** The first line of standard input, if that is no terminal. */
   readonly input?: string;
   /** Gets what Ctrl-C does. */
   readonly onTermination?: (interrupt: () => void) => void;
@@ -36,7 +36,7 @@ export class EagerClock extends SystemClock {
   }
 }
 
-/** The environment of somebody who uses the fake. */
+/** The environment of a user of the fake. */
 export function envOf(cloud: FakeCloud): Record<string, string> {
   return {
     SVC_BASE_URL: cloud.url,

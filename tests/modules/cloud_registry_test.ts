@@ -117,7 +117,7 @@ async function moves(
     });
     await t.step("a package that the next key of the control plane has signed is taken", async () => {
       await svcCloud("release", "rotate-key", ...data);
-      // svc-cloud looks every 5 s whether somebody has replaced one of its secrets.
+      // svc-cloud checks every 5 s whether its secrets were replaced.
       const served = async () => (await (await fetch(`${cloud.url}/releases/keys.json`)).json()).keys;
       await until(async () => (await served()).length === 2);
       await upload("2.4.0", await archive("2.4.0", folder));

@@ -1,6 +1,6 @@
 /**
- * The modules of examples/modules, in one machine: written in TypeScript with our library, run by Deno and by Node, and
- * in Python with the published one. Resources of one module depend on those of the other.
+ * The modules of examples/modules, in one machine: in TypeScript with our library, run by Deno and by Node, and in
+ * Python with the published one. Resources of one module depend on those of the other.
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";

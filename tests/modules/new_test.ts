@@ -20,7 +20,7 @@ import { ROOT, withModules } from "./sdk_bench.ts";
 
 await makeModulePackage();
 
-/** Keeps what a command prints. */
+/** Records a command's output. */
 class Host extends DenoHost {
   printed = "";
   errors = "";

@@ -21,7 +21,7 @@ for (const how of ["SIGKILL", "SIGTERM"] as const) {
     ignore: Deno.build.os !== "linux",
     fn: async () => {
       const home = await Deno.makeTempDir({ prefix: "svc-orphans-" });
-      // Nobody else sleeps as long.
+      // A duration that no other process sleeps.
       const mark = `${700_000_000 + Math.floor(Math.random() * 10_000_000)}`;
       const program = `${home}/forking.sh`;
       await Deno.writeTextFile(program, FORKING.replaceAll("MARK", mark), { mode: 0o755 });
@@ -75,7 +75,7 @@ Deno.test({
     Deno.kill(killed.pid, "SIGKILL");
     await killed.ended;
     const next = await start();
-    // Those of two that run, and the one that was never ours.
+    // The folders of the two that run, and the one that was never ours.
     await until(() => folders().length === 3);
     assertEquals(folders().includes("viam-module-another"), true);
     await Promise.all([running.stop(), next.stop()]);

@@ -1,5 +1,5 @@
 /**
- * Modules written with the published Python library, run by svc-server as it is.
+ * Unchanged modules written with the published Python library, run by svc-server.
  */
 
 import { assertEquals, assertMatch } from "@std/assert";

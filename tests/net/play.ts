@@ -1,6 +1,6 @@
 /**
- * Two machines behind routers and their control plane in the open (`world.ts`): each machine is called from the home of
- * the other one, directly and through TURN, and a way that is cut heals by itself.
+ * Two machines behind routers and their control plane in the open (`world.ts`): each machine is called from the other
+ * one's home, directly and through TURN, and connections survive a cut.
  */
 
 import { commandIn, type Home, type Net, openNet, type Place } from "./world.ts";
@@ -13,7 +13,7 @@ const SECRET = "known to both";
 /** Who may use the relay that the second machine names in its configuration. */
 const OWN_TURN = { username: "second", credential: "its own" };
 
-/** What a caller tells; see caller.ts. */
+/** A caller's report; see caller.ts. */
 interface Line {
   readonly connected?: { readonly local: string; readonly remote: string };
   readonly refused?: string;
@@ -23,7 +23,7 @@ interface Line {
 }
 
 export interface PlayOptions {
-  /** Calls that each caller makes one after another. */
+  /** Number of successive calls of each caller. */
   readonly calls: number;
   /** How long the way is cut; 0 for not at all. */
   readonly cutMs: number;
@@ -55,7 +55,7 @@ export async function playNat({ calls, cutMs, turn, tell }: PlayOptions): Promis
   if (turn) await relay(stage, callers, owner, tell);
 }
 
-/** Nothing passes for a while; then the streams go on, whatever it takes, and nobody has restarted anything. */
+/** No packet passes for a while; then the streams continue, however late, without a restart. */
 async function cut(stage: Stage, callers: readonly Spoken[], cutMs: number, tell: (line: string) => void) {
   await stage.net.pass("nothing");
   const before = callers.map(({ lines }) => lines.length);
@@ -71,7 +71,7 @@ async function cut(stage: Stage, callers: readonly Spoken[], cutMs: number, tell
   }
 }
 
-/** The homes do not reach each other: what they say goes through a relay. */
+/** The homes do not reach each other, so a relay carries their traffic. */
 async function relay(stage: Stage, callers: readonly Spoken[], owner: Key, tell: (line: string) => void) {
   for (const caller of callers) await caller.stop();
   const { net } = stage;
@@ -224,7 +224,7 @@ async function nameOf(home: string): Promise<string> {
   return await until(() => found().catch(() => undefined));
 }
 
-/** A process, and what it has written. */
+/** A process, and its output. */
 class Spoken {
   text = "";
   readonly #child: Deno.ChildProcess;
@@ -236,7 +236,7 @@ class Spoken {
     this.#read = Promise.all([this.#listen(this.#child.stdout), this.#listen(this.#child.stderr)]);
   }
 
-  /** What it has told in lines of JSON. */
+  /** Its reports, in lines of JSON. */
   get lines(): Line[] {
     return this.text.split("\n").slice(0, -1).filter((line) => line.startsWith("{")).map((line) =>
       JSON.parse(line)

@@ -1,9 +1,9 @@
 /**
  * A small internet in network namespaces: a control plane in the open, and machines behind routers that translate
- * addresses (nftables). All of it is on this computer, and gone when it is closed.
+ * addresses (nftables). All of it is on this computer, and disappears when it is closed.
  *
- * The control plane's namespace is what lies between: it passes packets on, loses some of them where it is told to, and
- * is where ways are cut.
+ * The control plane's namespace is the network in between: it forwards packets, loses some of them if told to, and is
+ * where connections are cut.
  */
 
 import type { Needed } from "../support/needing.ts";
@@ -36,7 +36,7 @@ const CLOUD = "203.0.113.1";
 const LOST = 10;
 const DELAY = ["delay", "40ms", "10ms"];
 
-/** Whether the system lets this process make one, or why not. */
+/** Why this process cannot create one here, if it cannot. */
 export async function netNeeds(programs: readonly string[] = []): Promise<Needed<true>> {
   if (Deno.build.os !== "linux" || Deno.uid() !== 0) {
     return { missing: "network namespaces are made by root on Linux" };
@@ -112,7 +112,7 @@ export async function openNet(): Promise<Net> {
   }
 }
 
-/** What the rules that drop by chance have counted. */
+/** The counters of the rules that drop at random. */
 function countedIn(rules: string): number {
   const counts = [...rules.matchAll(/counter packets (\d+)/g)].map(([, packets]) => Number(packets));
   return counts.reduce((sum, packets) => sum + packets, 0);
@@ -130,8 +130,8 @@ async function home(number: number, cloud: string, add: (space: string) => Promi
   await inSpace(machine, "ip", "route", "add", "default", "via", `192.168.${number}.1`);
   await inSpace(router, "ip", "route", "add", "default", "via", `${net}.1`);
   await inSpace(router, "sysctl", "-qw", "net.ipv4.ip_forward=1");
-  // Nobody comes in who was not asked for, to the router itself neither: what it had taken notice of would stand in the
-  // way of a packet to there.
+  // Unrequested packets do not enter, not even to the router itself: its connection tracking would block later packets
+  // to the same place.
   await inSpace(
     router,
     "nft",
@@ -153,7 +153,7 @@ async function link(a: string, nameA: string, addressA: string, b: string, nameB
   }
 }
 
-/** Delays what the control plane's side sends, where the kernel can. */
+/** Delays packets of the control plane's side, if the kernel can. */
 async function delays(cloud: string): Promise<string> {
   const loss = `${LOST / 10} % of packets are lost`;
   for (const name of ["to1", "to2"]) {

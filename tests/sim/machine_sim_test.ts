@@ -167,7 +167,7 @@ class Run {
     assertEquals(wrong, []);
   }
 
-  /** Those that see others have been told of what there is in the end. */
+  /** Resources that see others know the final state. */
   #checkTold(machine: Machine): void {
     for (const instance of machine.resources) {
       if (!(instance instanceof Part) || !instance.seenChanged) continue;
@@ -178,7 +178,7 @@ class Run {
   async #end(machines: readonly Machine[]): Promise<void> {
     const { clock, live, wrong } = this.#world;
     await this.#ended(Promise.all(machines.map((machine) => machine.close())), "the end");
-    // What was given up is closed when it comes.
+    // An abandoned build is closed on arrival.
     await clock.advance(60_000);
     assertEquals([...live].map(({ name }) => name.full), [], "these were never closed");
     assertEquals(clock.pending, 0, "timers are left");
@@ -274,8 +274,8 @@ function instances(machine: Machine): Map<string, Resource> {
 }
 
 /**
- * Which resources that stand must be left alone between two configurations, found without a plan: those that are
- * equal, name only what means one local resource in both, and hold only what must be left alone too.
+ * The resources that must stay untouched between two configurations, computed without a plan: those that are equal,
+ * name only what means one local resource in both, and hold only untouched ones.
  */
 function untouched(before: Drafts, after: Drafts, standing: ReadonlyMap<string, Resource>): Set<string> {
   const meant = (drafts: Drafts, name: string) => {

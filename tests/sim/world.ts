@@ -1,6 +1,6 @@
 /**
  * The world of the simulation: parts that fail, hang, come late, close slowly or not at all, and a link to another
- * machine that breaks. It watches every part it hands out and throws what the machine does wrong with it.
+ * machine that breaks. It watches every part and throws the machine's mistakes with it.
  */
 
 import { GenericApi } from "../../lib/api/generic.ts";
@@ -50,10 +50,10 @@ export class Dice {
   }
 }
 
-/** A machine of the simulation, with what is watched of it. */
+/** A machine of the simulation, with its watched parts. */
 export interface Subject {
   readonly machine: Machine;
-  /** What is being built and the machine still waits for, with what it was given. */
+  /** The builds that the machine still waits for, with their inputs. */
   readonly building: Map<Construction<JsonObject>, readonly Resource[]>;
 }
 
@@ -87,7 +87,7 @@ export class World {
     };
   }
 
-  /** What the link to the other machine does from now on; a change of it ends the connections there are. */
+  /** The link's behaviour from now on; a change ends its connections. */
   set link(state: World["link"]) {
     this.#link = state;
     for (const lose of [...this.#connections]) lose();
@@ -186,7 +186,7 @@ export class World {
   }
 }
 
-/** What the machine builds. It knows what it was given and whether it may still be used. */
+/** A resource that the machine builds. It knows its inputs and whether it may still be used. */
 export class Part extends BaseComponent {
   #closes = 0;
   readonly #seen: () => readonly Resource[];

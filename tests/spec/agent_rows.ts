@@ -1,4 +1,6 @@
-/** The specification of svc-agent: its settings, its options and what it does. */
+/**
+ * The specification of svc-agent: its settings, its options and its behaviour.
+ */
 
 import { holds, option, type Section, setting } from "./row.ts";
 

@@ -1,5 +1,5 @@
 /**
- * Options of svc-server as a user has them: a process, what it writes and how it ends.
+ * Options of svc-server as a user has them: a process, its output and its end.
  */
 
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
@@ -19,7 +19,7 @@ async function run(...args: string[]): Promise<{ code: number; output: string }>
   return { code, output: new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr) };
 }
 
-/** What a machine writes from its start to its end. */
+/** A machine's output from its start to its end. */
 async function logOf(config: Record<string, unknown>, ...args: string[]): Promise<string> {
   const path = await writeConfig(config);
   try {

@@ -1,8 +1,8 @@
 /**
- * The published calls of a control plane's clients, what becomes of each here, and the page that tells of it.
+ * The published calls of a control plane's clients, their state here, and the page about them.
  *
- * A call works where there is a rule for it, and then a test or a tour of a published library makes it; every other
- * one has its reason in `lib/cloud/access/unserved.ts`.
+ * A call works if there is a rule for it, and then a test or a tour of a published library makes it; every other call
+ * has its reason in `lib/cloud/access/unserved.ts`.
  */
 
 import { RULES } from "../../lib/cloud/access/rules.ts";
@@ -18,7 +18,7 @@ const OTHER_NAMES: { readonly [name: string]: readonly string[] } = {
 /** Test files that are named where no tour makes a call. */
 const NAMED_MAX = 2;
 
-/** What a service is called on the page, and what is to be said of it. */
+/** A service's title on the page, and its remarks. */
 const TITLES: { readonly [service: string]: readonly [title: string, about?: string] } = {
   AppService: ["App"],
   DataService: ["Data"],
@@ -50,7 +50,7 @@ export interface PublishedCall {
   readonly served: boolean;
   /** Why it is not served. */
   readonly reason?: string;
-  /** The files that make it, tours first. */
+  /** The files with a call of it, tours first. */
   readonly madeIn: readonly string[];
 }
 

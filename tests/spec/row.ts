@@ -1,12 +1,12 @@
 /**
- * What the specification says, a row a statement, with the tests that hold it.
+ * The specification, a row per statement, with the tests that hold it.
  *
- * The rows are in the files beside this one; `docs/spec.md` is made of them (`deno task golden`), and
- * `tests/golden/spec_test.ts` compares: the page with the rows, the rows with the tests that they name, and settings
- * and options with those of the programs.
+ * The rows are in the files beside this one. `docs/spec.md` is generated from them (`deno task golden`).
+ * `tests/golden/spec_test.ts` compares the page with the rows, the rows with their tests, and settings and options with
+ * those of the programs.
  */
 
-/** What a setting or an option is, as the specification has it. */
+/** The specified shape of a setting or an option. */
 export interface Shape {
   readonly type: "string" | "integer" | "number" | "boolean" | "object" | "array";
   readonly default?: string | number | boolean;
@@ -19,7 +19,7 @@ export interface Shape {
 export interface Row {
   /** The statement, in our words. */
   readonly says: string;
-  /** `file: name of a test`; none where it is not built yet. */
+  /** `file: name of a test`; empty if it is not built yet. */
   readonly tests: readonly string[];
   /** Where ours goes beyond it, or knowingly differs, and why. */
   readonly note?: string;
@@ -27,11 +27,11 @@ export interface Row {
   /** Of a setting or an option: its name. `pins.pwm` is a key of an object, `log[].level` one of the items of a list. */
   readonly name?: string;
   readonly shape?: Shape;
-  /** What of the shape ours knowingly differs in; the note says why. */
+  /** Known differences from the shape; the note gives the reason. */
   readonly differsIn?: readonly (keyof Shape)[];
 }
 
-/** Where the settings or options of a section are compared with those of a program. */
+/** The program whose settings or options a section describes. */
 export type Subject =
   | { readonly kind: "model"; readonly api: string; readonly model: string }
   | { readonly kind: "machine" }

@@ -1,4 +1,6 @@
-/** The specification of svc-server: what it does, its configuration, its logs and its options. */
+/**
+ * The specification of svc-server: its behaviour, its configuration, its logs and its options.
+ */
 
 import { holds, option, type Section, setting } from "./row.ts";
 

@@ -1,5 +1,5 @@
 /**
- * For the tests of drivers: builds a model from attributes as a user writes them, and tells what is wrong with them.
+ * For the tests of drivers: builds a model from attributes as a user writes them, and returns their problems.
  */
 
 import type { Clock } from "../../lib/base/clock.ts";
@@ -19,11 +19,11 @@ interface Surroundings {
   readonly dependencies?: readonly Resource[];
   readonly clock?: Clock;
   readonly host?: Host;
-  /** What the resource logs is added here. */
+  /** Receives the resource's log lines. */
   readonly logged?: LogRecord[];
 }
 
-/** A resource of `model`, or a rejection with what is wrong with its attributes or its construction. */
+/** A resource of `model`, or a rejection with the problems of its attributes or its construction. */
 export async function construct<R extends Resource, A>(
   model: Model<R, A>,
   attributes: JsonObject = {},
@@ -54,7 +54,7 @@ export function problemsOf<R extends Resource, A>(model: Model<R, A>, attributes
   );
 }
 
-/** The resources that attributes name: what must be built first. */
+/** The resources that attributes name, which must be built first. */
 export function namedBy<R extends Resource, A>(model: Model<R, A>, attributes: JsonObject): string[] {
   const at = new Place();
   model.attributes.decode(attributes, at);

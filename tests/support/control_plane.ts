@@ -1,5 +1,5 @@
 /**
- * A control plane of one part, for tests: real calls over a real port, answers as the test wants them.
+ * A control plane of one part, for tests: real calls over a real port, scripted answers.
  */
 
 import { type CloudConfigSchema, RobotService } from "../../proto/gen/robot_config_pb.ts";
@@ -28,9 +28,9 @@ export class FakeControlPlane {
     tlsPrivateKey: "",
   };
   mustRestart = false;
-  /** Between two questions whether to restart. */
+  /** Interval of the questions whether to restart. */
   restartCheckMs = 0;
-  /** The calls that came, as `Config part-1`. */
+  /** The received calls, as `Config part-1`. */
   readonly calls: string[] = [];
   readonly logs: string[] = [];
   #port: Port | undefined;
@@ -41,7 +41,7 @@ export class FakeControlPlane {
     return `http://127.0.0.1:${this.#number}`;
   }
 
-  /** Opens the port, the same one as before if there was one; tokens of before are good no more. */
+  /** Opens the port, the same one as before if there was one; earlier tokens become invalid. */
   async open(tls?: TlsFiles): Promise<void> {
     const guard = auth({ handlers: { apiKeys: { [KEY_ID]: KEY } }, audience: ["app"], clock });
     const table = new ServiceTable(clock, [guard.gate]);

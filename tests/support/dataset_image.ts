@@ -1,10 +1,10 @@
 /**
- * An image of a dataset, for tests of what is made of images.
+ * An image of a dataset, for tests of its uses.
  */
 
 import type { DatasetImage } from "../../lib/cloud_client/dataset.ts";
 
-/** Without labels; what the test names is as it says. */
+/** Without labels; the test overrides fields. */
 export function datasetImage(more: Partial<DatasetImage> = {}): DatasetImage {
   return {
     id: "",

@@ -20,7 +20,7 @@ import { type Gate, type Interceptor, service, ServiceTable } from "../../lib/wi
 
 const clock = new SystemClock();
 
-/** What a handler saw, for tests to look at. */
+/** A handler's observations, for tests. */
 export interface Seen {
   canceled: Promise<unknown>;
   calls: number;

@@ -1,7 +1,7 @@
 /**
  * Servers of the echo service (`proto/echo.proto`), each a process of its own: ours and those of `@grpc/grpc-js`.
  *
- * Run as a program this file is ours. Each prints its port and serves until its input ends.
+ * As a program this file is ours. Each prints its port and serves until its input ends.
  */
 
 import { SystemClock } from "../../lib/base/clock.ts";

@@ -1,4 +1,6 @@
-/** BlueZ with one adapter on a private bus, and a phone that is near: what it finds, reads and writes. */
+/**
+ * BlueZ with one adapter on a private bus, and a phone nearby: it finds, reads and writes.
+ */
 
 import { Buffer } from "node:buffer";
 import type { Bus } from "../../lib/base/bus/bus.ts";
@@ -15,7 +17,7 @@ type Objects = Record<string, Record<string, Record<string, unknown>>>;
 
 export class FakeBluez {
   isPowered = false;
-  /** What is advertised now. */
+  /** The present advertisement. */
   advertised: Record<string, unknown> | undefined;
   #application: { owner: string; objects: Objects } | undefined;
 

@@ -1,11 +1,11 @@
 /**
- * A call as handlers and interceptors see it, for tests that have no connection.
+ * A call for handlers and interceptors, for tests without a connection.
  */
 
 import { Metadata } from "../../lib/wire/metadata.ts";
 import { type CallContext, pathOf } from "../../lib/wire/service.ts";
 
-/** A call of a method, by nobody in particular; what the test names is as it says. */
+/** A call of a method by an anonymous caller; the test overrides fields. */
 export function fakeCall(
   { method, ...more }: Pick<CallContext, "method"> & Partial<CallContext>,
 ): CallContext {

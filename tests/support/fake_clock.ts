@@ -63,7 +63,7 @@ export async function passing<T>(clock: FakeClock, limitMs: number, work: Promis
   const endMs = clock.nowMs() + limitMs;
   const watched = work.finally(() => isOver = true);
   watched.catch(() => {});
-  // Where real sockets are between the steps, time waits for nobody's answer.
+  // With real sockets between the steps, time does not wait for answers.
   while (!isOver && clock.nowMs() < endMs) await clock.advance(STEP_MS);
   assert(isOver, `not over after ${limitMs} ms`);
   return await watched;

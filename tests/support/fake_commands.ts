@@ -1,5 +1,5 @@
 /**
- * Programs of the system that are not there, for tests: what is run is recorded, and answered as the test says.
+ * Fake programs of the system, for tests: it records the commands, and gives scripted answers.
  */
 
 import { SvcError } from "../../lib/base/error.ts";
@@ -11,10 +11,13 @@ import {
 } from "../../lib/agent/system/commands.ts";
 
 export class FakeCommands implements Commands {
-  /** Everything that was run, as a shell would take it. */
+  /** All commands, as a shell would take them. */
   readonly ran: string[] = [];
 
-  /** `answers`: by the beginning of what is run; the longest counts, and what has none ends well and says nothing. */
+  /**
+   * `answers`: keyed by the beginning of the command; the longest match counts, and commands without one succeed
+   * silently.
+   */
   constructor(readonly answers: { [command: string]: Partial<Outcome> | Error } = {}) {}
 
   try(command: string, args: readonly string[], _options?: CommandOptions): Promise<Outcome> {

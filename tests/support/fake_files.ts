@@ -1,10 +1,9 @@
 /**
- * Files in memory that do what real ones may do: they are full, they fail, the process that writes them is killed, and
- * a power cut takes what was not synced, in whole or in part, and in another order than it was written.
+ * Files in memory with the failures of real ones: the disk fills up, operations fail, the writing process is killed,
+ * and a power cut takes unsynced data, in whole or in part, and in another order than it was written.
  *
- * The one double of the files port, for unit tests and simulations alike. Every operation that changes something has a
- * number, counted from 0; `fault` decides what goes wrong with it. What is below `/run/` is in memory: it never fails,
- * and a power cut takes it.
+ * The only double of the files port, for unit tests and simulations alike. Every changing operation has a number, from
+ * 0; `fault` decides its failure. Files below `/run/` are in memory: they never fail, and a power cut takes them.
  */
 
 import { dirname, join } from "node:path";
@@ -25,10 +24,7 @@ export interface Fault {
    * is the process's last one; `restart` gives the next process. `cut`: the power fails; `cut` turns it on again.
    */
   readonly kind: "error" | "full" | "denied" | "kill" | "cut";
-  /**
-   * Of the bytes to be written, the share that is; by chance where it is left out. What cannot be half done is done
-   * when it is 1.
-   */
+  /** The written share of the bytes; random by default. Indivisible operations happen if it is 1. */
   readonly share?: number;
 }
 
@@ -36,7 +32,7 @@ interface Node {
   /** The text of a link, or `undefined` for a file. */
   readonly link?: string;
   bytes: Uint8Array<ArrayBuffer>;
-  /** What a power cut leaves for certain. */
+  /** The content that surely survives a power cut. */
   synced: Uint8Array<ArrayBuffer>;
   mode: number;
 }
@@ -45,9 +41,9 @@ interface Node {
 type Change = ReadonlyMap<string, Node | undefined>;
 
 interface Disk {
-  /** As programs see it; a file that is open keeps its bytes when it is renamed or removed. */
+  /** The programs' view; an open file keeps its bytes when it is renamed or removed. */
   entries: Map<string, Node>;
-  /** As a power cut leaves it for certain. */
+  /** The entries that surely survive a power cut. */
   durable: Map<string, Node>;
   /** Not yet certain, in order, by folder. */
   changes: { folder: string; change: Change }[];
@@ -67,15 +63,15 @@ const CODES: { readonly [K in Fault["kind"]]: readonly [Code, string] } = {
 };
 
 export class FakeFiles extends DurableFiles {
-  /** Changes so far. */
+  /** Number of changes so far. */
   operations = 0;
-  /** Files open to be added to now. */
+  /** Number of files open for appending. */
   opened = 0;
-  /** Nothing grows any more. */
+  /** The disk is full: nothing grows any more. */
   full = false;
   /** Killed, or without power. */
   dead = false;
-  /** Awaited before everything that is not done at once. */
+  /** Awaited before every asynchronous operation. */
   late: () => Promise<void> = () => Promise.resolve();
   readonly #watchers = new Set<{ readonly path: string; readonly changed: () => void }>();
 
@@ -93,7 +89,7 @@ export class FakeFiles extends DurableFiles {
     super();
   }
 
-  /** Files that are there. */
+  /** A disk with these files. */
   static with(files: { readonly [path: string]: string | Uint8Array }): FakeFiles {
     const made = new FakeFiles();
     for (const [path, content] of Object.entries(files)) made.put(path, content);
@@ -105,7 +101,7 @@ export class FakeFiles extends DurableFiles {
     return new FakeFiles(fault, this.random, this.disk);
   }
 
-  /** What the next process finds after the power was cut. */
+  /** Cuts the power; the next process finds the remains. */
   cut(): void {
     const { disk } = this;
     const all = this.random() < 0.5;
@@ -125,7 +121,7 @@ export class FakeFiles extends DurableFiles {
     this.dead = false;
   }
 
-  /** The same files as they are, to try something on. */
+  /** A copy of the files, for experiments. */
   copy(): FakeFiles {
     const entries = new Map([...this.disk.entries].map(([path, node]) => [path, { ...node }]));
     const disk = { ...this.disk, entries, durable: new Map(entries), changes: [] };
@@ -134,13 +130,13 @@ export class FakeFiles extends DurableFiles {
     return copy;
   }
 
-  /** Damages a file behind everybody's back. */
+  /** Damages a file silently. */
   spoil(path: string): void {
     const node = this.disk.entries.get(path);
     if (node) node.bytes = node.synced = node.bytes.slice(0, Math.floor(node.bytes.length / 2));
   }
 
-  /** Puts a file there for good. */
+  /** Creates a file durably. */
   put(path: string, content: string | Uint8Array, mode = 0o644): void {
     const bytes = Uint8Array.from(typeof content === "string" ? new TextEncoder().encode(content) : content);
     const node = { bytes, synced: bytes, mode };

@@ -1,5 +1,5 @@
 /**
- * A machine in memory: files that fail when told, and whatever else the test gives it.
+ * A machine in memory: files that fail on demand, and further parts from the test.
  */
 
 import type { Clock } from "../../lib/base/clock.ts";
@@ -21,7 +21,7 @@ export interface FakeHostOptions {
   readonly hostname?: string;
   readonly os?: string;
   readonly arch?: string;
-  /** Cameras, pins and the like: what is below `/dev`. */
+  /** Cameras, pins and other files below `/dev`. */
   readonly devices?: Devices & ReadFolders & Partial<PulseHost>;
   readonly processes?: ProcessHost;
   readonly files?: { readonly [path: string]: string | Uint8Array };
@@ -30,7 +30,7 @@ export interface FakeHostOptions {
 }
 
 export class FakeHost extends FakeFiles implements Host {
-  /** What was written to standard output, and to standard error. */
+  /** The output on standard output, and on standard error. */
   printed = "";
   errors = "";
 

@@ -1,4 +1,6 @@
-/** Networks in memory, for those who announce and find machines by multicast DNS. */
+/**
+ * Networks in memory, for announcing and finding machines by multicast DNS.
+ */
 
 import { Buffer } from "node:buffer";
 import { SvcError } from "../../lib/base/error.ts";
@@ -11,7 +13,7 @@ interface Member {
   readonly received: (bytes: Uint8Array, from: Endpoint) => void;
 }
 
-/** A network that everybody on it hears everything on, the sender included. */
+/** A network on which everybody receives everything, the sender included. */
 export class FakeLan {
   readonly members = new Set<Member>();
   /** How many messages have been sent. */
@@ -25,7 +27,7 @@ export class FakeLan {
     }
   }
 
-  /** Somebody at a port of its own, as a program that asks by plain DNS. */
+  /** A program with a port of its own that asks by plain DNS. */
   stranger(host: string, port: number) {
     const heard: Uint8Array[] = [];
     const member: Member = { host, port, received: (bytes) => void heard.push(bytes) };

@@ -1,6 +1,6 @@
 /**
- * Modules that live in the test's own process, for speed: each serves on the socket that it is given, as a program of
- * its own would, and does what the test says. And a machine that runs them.
+ * Modules within the test's own process, for speed: each serves on its socket like a separate program, with scripted
+ * behaviour. And a machine that runs them.
  */
 
 import type { ComponentConfig } from "../../proto/gen/robot_config_pb.ts";
@@ -39,14 +39,14 @@ import { FakeProcess } from "./fake_processes.ts";
 
 const clock = new SystemClock();
 
-/** The model that a fake module has where the test names none. */
+/** A fake module's default model. */
 export const MODEL = "acme:test:probe";
 
-/** What a fake module does; without it, what a good one does. */
+/** A fake module's behaviour; a well-behaved one by default. */
 export interface Behaviour {
-  /** Begins to serve by itself; else the test calls `serve`. */
+  /** Serves at once; otherwise the test calls `serve`. */
   readonly serves?: boolean;
-  /** Is told of the start; may end the process. */
+  /** Called at the start; may end the process. */
   readonly started?: (module: FakeModule) => unknown;
   readonly ready?: (
     request: ReadyRequest,
@@ -69,7 +69,7 @@ export interface Behaviour {
 }
 
 export class FakeModule {
-  /** What it was asked, in order: `add a`, `remove a`. */
+  /** Its requests, in order: `add a`, `remove a`. */
   readonly diary: string[] = [];
   readonly resources = new Map<string, ComponentConfig>();
   readonly process: FakeProcess;

@@ -1,4 +1,6 @@
-/** The network service of a device that is not there: routers in range, profiles, a hotspot, checkpoints. */
+/**
+ * The network service of a fake device: routers in range, profiles, a hotspot, checkpoints.
+ */
 
 import { SvcError } from "../../lib/base/error.ts";
 import type {
@@ -9,7 +11,7 @@ import type {
 } from "../../lib/agent/network/network_port.ts";
 import type { ProfileWanted } from "../../lib/agent/network/profiles.ts";
 
-/** A router: what it wants to hear, and whether it leads on to the internet. */
+/** A router: its password, and whether it leads to the internet. */
 export interface FakeRouter {
   readonly password: string;
   readonly internet?: boolean;
@@ -49,7 +51,7 @@ export class FakeNetwork implements NetworkPort {
     return active.ssid;
   }
 
-  /** The internet answers, whatever the service thinks. */
+  /** Whether the internet answers, whatever the service thinks. */
   get leadsOut(): boolean {
     const router = this.joined === undefined ? undefined : this.routers.get(this.joined);
     const broken = [...this.profiles.values()].some(({ name }) => this.breaking.has(name));

@@ -1,6 +1,6 @@
 /**
- * The pins and buses of a computer without hardware, below the level of the kernel's control calls: requests are
- * answered from the same bytes as the kernel's, and what it refuses is refused.
+ * The pins and buses of a computer without hardware, below the level of the kernel's control calls: it answers requests
+ * with the kernel's bytes, and refuses what the kernel refuses.
  *
  * Give it as `devices` of a `FakeHost`.
  */
@@ -11,7 +11,7 @@ import type { Device, Follower, Lateness, Pointed, Pulse, Pulses, Wire } from ".
 const EVENT_BYTES = 48;
 
 export class FakeLine {
-  /** What is outside pulls it up; an output drives it. */
+  /** The circuit pulls it up; an output drives it. */
   pulled = false;
   driven?: boolean;
   user = "";
@@ -36,7 +36,7 @@ interface Request {
 export class FakeChip {
   readonly lines: FakeLine[];
   readonly requests = new Set<Request>();
-  /** Hears when an output gets another level. */
+  /** Called when an output changes its level. */
   onDriven?: (offset: number, high: boolean) => void;
 
   constructor(
@@ -48,7 +48,7 @@ export class FakeChip {
     this.lines = Array.from({ length: lines }, (_, offset) => new FakeLine(names[offset] ?? ""));
   }
 
-  /** The world outside pulls the line; an edge is told to whoever follows, unless `lost`. */
+  /** The circuit pulls the line; watchers get the edge, unless `lost`. */
   pull(offset: number, up: boolean, timeNs = 0n, lost = false): void {
     const line = this.lines[offset];
     if (line.pulled === up) return;
@@ -67,11 +67,11 @@ export class FakeChip {
   }
 }
 
-/** The registers of a device on an I2C bus: bytes, and those that are words. */
+/** The registers of a device on an I2C bus, as bytes or words. */
 export class FakeI2c {
   readonly bytes = new Uint8Array(256);
   readonly words = new Map<number, number>();
-  /** It does not answer. */
+  /** The device does not answer. */
   gone = false;
 }
 
@@ -87,9 +87,9 @@ export class FakePins {
   readonly chips = new Map<string, FakeChip>();
   /** By bus and address: `/dev/i2c-1 64`. */
   readonly i2c = new Map<string, FakeI2c>();
-  /** By path: what a device on SPI answers. */
+  /** By path: the answer of a device on SPI. */
   readonly spi = new Map<string, (sent: Uint8Array) => Uint8Array>();
-  /** By path: what a serial line says next; nothing if that is empty. */
+  /** By path: a serial line's next data; empty for none. */
   readonly serial = new Map<string, () => string>();
   readonly forbidden = new Set<string>();
   readonly pulses: FakePulse[] = [];

@@ -1,5 +1,5 @@
 /**
- * Processes that are not there, for tests: each does what the test says.
+ * Fake processes for tests, with scripted behaviour.
  */
 
 import type {
@@ -15,7 +15,10 @@ export class FakeProcesses implements ProcessHost {
   /** All that were started, in order. */
   readonly started: FakeProcess[] = [];
 
-  /** `run` is called with each when it starts; a process exits when told, and by SIGKILL. It may throw: no start. */
+  /**
+   * Calls `run` with each process at its start; a process exits on request, and by SIGKILL. If `run` throws, the start
+   * fails.
+   */
   constructor(private readonly run: (process: FakeProcess) => void = () => {}) {}
 
   spawn(command: ProcessCommand): FakeProcess {
@@ -35,9 +38,9 @@ export class FakeProcesses implements ProcessHost {
 export class FakeProcess implements RunningProcess {
   readonly stdout = new Lines();
   readonly stderr = new Lines();
-  /** What it was sent, in order: `SIGTERM`, or `SIGTERM group`. */
+  /** Its signals, in order: `SIGTERM`, or `SIGTERM group`. */
   readonly signals: string[] = [];
-  /** What it does with other signals than SIGKILL; without it SIGTERM and SIGINT end it. */
+  /** Handles signals other than SIGKILL; by default SIGTERM and SIGINT end it. */
   onSignal?: (name: Signal) => void;
   over = false;
   readonly #exited = Promise.withResolvers<Exit>();
@@ -64,7 +67,7 @@ export class FakeProcess implements RunningProcess {
   }
 }
 
-/** What a process writes. */
+/** A process's output. */
 class Lines implements AsyncIterable<string> {
   readonly #lines: string[] = [];
   #ended = false;

@@ -1,6 +1,6 @@
 /**
- * A lidar of the RPLIDAR A series behind a pseudo-terminal: answers its protocol byte for byte and turns as long as it
- * is told to.
+ * A lidar of the RPLIDAR A series behind a pseudo-terminal: it answers the protocol byte for byte and turns as long as
+ * it should.
  */
 
 import type { Clock } from "../../lib/base/clock.ts";
@@ -14,7 +14,7 @@ export class FakeRpLidar {
   /** Requests that came, by their numbers. */
   readonly requests: number[] = [];
   health = 0;
-  /** Put before each turn: what a bad line adds. */
+  /** Precedes each turn: bytes that a bad line adds. */
   noise: readonly number[] = [];
   /** Millimetres in a direction, clockwise from ahead. */
   rangeMm: (angleDeg: number) => number = () => 2000;

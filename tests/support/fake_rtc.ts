@@ -1,6 +1,6 @@
 /**
  * Peers without the addon and without a network: both ends are in this program, and find each other by their
- * descriptions. Everything happens in later turns, as with the addon.
+ * descriptions. All events happen in later turns, as with the addon.
  */
 
 import { nextTurn } from "../../lib/base/clock.ts";
@@ -19,9 +19,9 @@ import type {
 import type { Description, DescriptionType } from "../../lib/wire/webrtc/description.ts";
 
 export class FakeRtc implements Rtc {
-  /** Every peer that was made, the latest last. */
+  /** All peers, the latest last. */
   readonly peers: FakePeer[] = [];
-  /** What each peer was made with. */
+  /** The options of each peer. */
   readonly options: PeerOptions[] = [];
 
   makePeer(options: PeerOptions, listener: PeerListener): Promise<FakePeer> {
@@ -31,7 +31,7 @@ export class FakeRtc implements Rtc {
     return Promise.resolve(peer);
   }
 
-  /** Peers that are not closed. */
+  /** Number of open peers. */
   get open(): number {
     return this.peers.filter(({ closed }) => !closed).length;
   }
@@ -39,7 +39,7 @@ export class FakeRtc implements Rtc {
 
 export class FakePeer implements NativePeer {
   closed = false;
-  /** The candidates that it was given. */
+  /** The received candidates. */
   readonly candidates: string[] = [];
   readonly tracks: FakeTrack[] = [];
   readonly channels = new Map<number, FakeChannel>();
@@ -155,7 +155,7 @@ export class FakeChannel implements DataChannel {
     if (!this.blocked) this.flush();
   }
 
-  /** Lets go of what was held. */
+  /** Releases the held data. */
   flush(): void {
     for (const message of this.#held.splice(0)) {
       this.tell(() => {

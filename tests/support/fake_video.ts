@@ -1,8 +1,8 @@
 /**
- * Cameras without hardware, below the level of Video4Linux's control calls: what `v4l2.ts` asks is answered from the
- * same bytes as a real device's, and what a real one refuses is refused.
+ * Cameras without hardware, below the level of Video4Linux's control calls: it answers `v4l2.ts` with a real device's
+ * bytes, and refuses what a real one refuses.
  *
- * Give `openDevice`, `readFolder` and `realPath` to whatever needs a `Host` with cameras.
+ * Give `openDevice`, `readFolder` and `realPath` to a user of a `Host` with cameras.
  */
 
 import type { Clock } from "../../lib/base/clock.ts";
@@ -80,7 +80,7 @@ export class FakeVideo {
 
   constructor(private readonly clock: Clock, readonly options: FakeVideoOptions = {}) {}
 
-  /** The device has taken pictures: so many are there to be fetched. */
+  /** The device has taken pictures, which are ready to fetch. */
   take(pictures = 1): void {
     this.#ready += pictures;
     this.#stir();
@@ -215,7 +215,7 @@ export class FakeVideo {
     return this.options.formats?.[new TextDecoder().decode(format)] ?? [[640, 480]];
   }
 
-  /** As drivers do, it takes what is nearest. */
+  /** Takes the nearest format, as drivers do. */
   #setFormat(view: DataView, data: Uint8Array): undefined {
     const asked = new TextDecoder().decode(data.subarray(16, 20));
     const format = this.#formats.includes(asked) ? asked : this.#formats[0];

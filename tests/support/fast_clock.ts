@@ -1,14 +1,14 @@
 /**
- * A clock on which time passes faster: for trying in seconds what an agent does in minutes.
+ * A clock on which time passes faster: minutes of an agent take seconds.
  */
 
 import type { Clock } from "../../lib/base/clock.ts";
 
 export class FastClock implements Clock {
-  /** `haste`: how many times as fast as `clock`. */
+  /** `haste`: the factor on `clock`. */
   constructor(private readonly clock: Clock, private readonly haste: number) {}
 
-  /** The time of day is what it is. */
+  /** The time of day is the real one. */
   nowMs(): number {
     return this.clock.nowMs();
   }

@@ -1,5 +1,5 @@
 /**
- * A building of straight walls, and what a laser sees in it: for tests of mapping.
+ * A building of straight walls, and a laser's view in it: for tests of mapping.
  */
 
 import { compose2d, type Pose2d } from "../../lib/slam/pose2d.ts";
@@ -91,7 +91,7 @@ export function drive(
   return poses;
 }
 
-/** Odometry of the way, each step of which is wrong by a share and by a turn. */
+/** Odometry of the way, with errors of length and direction in each step. */
 export function drifting(poses: readonly Pose2d[], share: number, turnRad: number): Pose2d[] {
   let at = poses[0];
   return poses.map((pose, k) => {

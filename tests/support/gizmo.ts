@@ -1,5 +1,5 @@
 /**
- * An API of nobody's, with all four kinds of calls, for tests of APIs that a machine has to learn.
+ * An unpublished API with all four kinds of calls, for tests of APIs that a machine has to learn.
  */
 
 import { anyObject } from "../../lib/base/schema/schema.ts";
@@ -7,7 +7,7 @@ import { type Api, model } from "../../lib/resource/registry.ts";
 import { BaseResource } from "../../lib/resource/resource.ts";
 import { create, createFileRegistry, FileDescriptorProtoSchema } from "../../lib/wire/proto.ts";
 
-/** The API, answered with what was asked, and a model of it. */
+/** The API, which echoes requests, and a model of it. */
 export function gizmo() {
   /** Numbers of descriptor.proto. */
   const [OPTIONAL, STRING, INT64] = [1, 9, 3];

@@ -1,4 +1,6 @@
-/** The devices that the contract tests' machine.json names, on a computer that has none of them. */
+/**
+ * The devices of the contract tests' machine.json, on a computer without them.
+ */
 
 import type { Clock } from "../../lib/base/clock.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
@@ -66,13 +68,13 @@ export class HostWithDevices extends DenoHost {
     return path.startsWith("/dev") ? this.videos.realPath(path) : super.realPath(path);
   }
 
-  /** Ends what stands for the devices. */
+  /** Ends the fake devices. */
   async close(): Promise<void> {
     this.#stopFilming();
     await this.#lidar.close();
   }
 
-  /** Takes pictures until it is told to stop. */
+  /** Takes pictures until it is stopped. */
   #film(clock: Clock): () => void {
     const camera = this.videos.plug("/dev/video0", new FakeVideo(clock));
     let stop = () => {};

@@ -1,5 +1,5 @@
 /**
- * For the tests of the client: an HTTP/2 server that does what a script says, frame by frame, right or wrong.
+ * For the tests of the client: an HTTP/2 server that follows a script, frame by frame, right or wrong.
  */
 
 import { Buffer } from "node:buffer";
@@ -131,7 +131,7 @@ export class ScriptedPeer {
   }
 }
 
-/** What the server does. Unless `opened` says otherwise it sends SETTINGS first, without a limit. */
+/** The server's behaviour. Unless `opened` differs, it sends SETTINGS first, without a limit. */
 export interface Script {
   opened?(peer: ScriptedPeer): void;
   /** The header of a call has come. */

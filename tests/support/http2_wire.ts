@@ -31,7 +31,7 @@ export interface Frame {
   payload: Buffer;
 }
 
-/** The other end of a connection: keeps what arrives, sends what the test says. */
+/** The other end of a connection: stores arriving frames, sends the test's. */
 export class Wire {
   readonly frames: Frame[] = [];
   readonly connection: Connection;
@@ -108,7 +108,7 @@ export async function turns(done: () => boolean): Promise<void> {
   await settle();
 }
 
-/** Notes what a stream says. */
+/** Records a stream's events. */
 export class Notes implements StreamListener {
   fields: HeaderFields[] = [];
   body = "";

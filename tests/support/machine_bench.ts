@@ -29,7 +29,7 @@ import { robotService } from "../../lib/machine/serve/service.ts";
 import { Sessions } from "../../lib/machine/serve/sessions.ts";
 import { FakeHost } from "./fake_host.ts";
 
-/** Who a test's call says it comes from. */
+/** The entity of a test's calls. */
 export const ENTITY = "test-entity";
 
 export interface Bench {
@@ -212,7 +212,7 @@ function armOf({ diary, faults, joints }: Scene) {
   };
 }
 
-/** A ball that does what it is told. */
+/** A ball that obeys its commands. */
 function partOf({ diary }: Scene) {
   return class extends BaseComponent {
     override doCommand(command: JsonObject): Promise<JsonObject> {

@@ -1,11 +1,13 @@
-/** Whether tests can use multicast here: not every container lets them. */
+/**
+ * Whether tests can use multicast here: not every container allows it.
+ */
 
 import { SystemClock } from "../../lib/base/clock.ts";
 import { type GroupSocket, openGroup } from "../../lib/base/udp.ts";
 import { GROUP } from "../../lib/wire/mdns/links.ts";
 import type { Needed } from "./needing.ts";
 
-/** Whether this computer hears on its loopback interface what it sends to the group of multicast DNS. */
+/** Whether this computer receives on its loopback interface its own messages to the group of multicast DNS. */
 export async function loopbackMulticast(): Promise<Needed<true>> {
   const { promise: heard, resolve } = Promise.withResolvers<boolean>();
   const word = crypto.randomUUID();

@@ -1,12 +1,12 @@
 /**
- * Tests that need what a computer may lack: a program of others, a compiler, a folder of samples. Where it is missing
- * the test is ignored, and its name says why.
+ * Tests with needs that a computer may not meet: a foreign program, a compiler, a folder of samples. If a need is
+ * missing, the test is ignored, and its name says why.
  */
 
-/** What a test needs, or why it is not here. */
+/** A test's need, or why it is missing. */
 export type Needed<T> = { readonly found: T } | { readonly missing: string };
 
-/** Registers a test that runs with what it needs. */
+/** Registers a test that gets its needs. */
 export function needingTest<T>(
   name: string,
   needed: Needed<T>,

@@ -41,7 +41,7 @@ export function doubleModel(): Uint8Array<ArrayBuffer> {
   return graph.model("double", "svc tests", {});
 }
 
-/** A model with an operator that nobody has. */
+/** A model with an unknown operator. */
 export function unknownOperatorModel(): Uint8Array<ArrayBuffer> {
   const graph = new OnnxGraph();
   graph.node("Frobnicate", [graph.input("a", "float32", [1])], {}, "b");

@@ -1,4 +1,6 @@
-/** A message bus of a test's own: a real dbus-daemon, and whoever plays services on it. */
+/**
+ * A private message bus for a test: a real dbus-daemon, and scripted services on it.
+ */
 
 import { type Bus, openBus } from "../../lib/base/bus/bus.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
@@ -14,7 +16,7 @@ const CONF = (socket: string) =>
 </busconfig>
 `;
 
-/** Whether there can be one here. */
+/** Whether a bus can run here. */
 export async function busDaemon(): Promise<Needed<true>> {
   const found = await new Deno.Command("dbus-daemon", { args: ["--version"] }).output().catch(() =>
     undefined
@@ -49,12 +51,12 @@ export class PrivateBus {
     return new PrivateBus(folder, daemon, host);
   }
 
-  /** A connection of somebody's own. */
+  /** A separate connection. */
   async open(): Promise<Bus> {
     return await openBus(this.host);
   }
 
-  /** A connection that a service is reached by. */
+  /** A connection with a service's name. */
   async own(name: string): Promise<Bus> {
     const bus = await this.open();
     const daemon = "org.freedesktop.DBus";

@@ -1,5 +1,5 @@
 /**
- * A `svc-server` of its own process, for tests and benchmarks that use it as a user would.
+ * An `svc-server` in its own process, for tests and benchmarks that use it as a user would.
  */
 
 import { assertEquals } from "@std/assert";
@@ -12,7 +12,7 @@ export interface ServerProcess {
   readonly pid: number;
   /** Start of the process to the line with the URL. */
   readonly startMs: number;
-  /** Everything it has written so far. */
+  /** Its output so far. */
   output(): string;
   /** Resolves when it has written a line that contains `text`. */
   wrote(text: string): Promise<void>;
@@ -51,7 +51,7 @@ export async function startServer(
     try {
       child.kill("SIGTERM");
     } catch {
-      // It has ended already.
+      // The process has ended already.
     }
     return ended;
   };
@@ -88,8 +88,8 @@ export async function residentBytes(pid: number): Promise<number> {
   return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? 0) * 1024;
 }
 
-/** The text a process has written, and those who wait for some of it. */
-/** Uses the demo machine, on a free port. It must end with exit code 0 when it is told to. */
+/** The output of a process, and the waiters for parts of it. */
+/** Uses the demo machine, on a free port. It must end with exit code 0 on request. */
 export async function withDemo(
   use: (server: ServerProcess) => Promise<void>,
   args: string[] = [],

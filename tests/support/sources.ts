@@ -8,7 +8,7 @@ export interface SourceFile {
   readonly text: string;
 }
 
-/** All `.ts` files in folders (`lib/`), but for declarations; by path. */
+/** All `.ts` files in folders (`lib/`), except declarations; sorted by path. */
 export async function sourceFiles(folders: readonly string[]): Promise<SourceFile[]> {
   const found: SourceFile[] = [];
   const visit = async (folder: string) => {

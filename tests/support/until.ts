@@ -1,6 +1,6 @@
 /**
- * How tests wait: for the thing itself, and never longer than a test may take. A wait that ends without it fails the
- * test with what was waited for.
+ * How tests wait: for a condition, and never longer than a limit. A wait past its limit fails the test and names the
+ * condition.
  */
 
 import { connect, createServer } from "node:net";
@@ -10,26 +10,26 @@ import type { FakeClock } from "./fake_clock.ts";
 
 const clock = new SystemClock();
 
-/** How long a test waits for one thing; far longer than it takes on a computer that is busy. */
+/** Limit of a test's wait, far above its duration on a busy computer. */
 const WAIT_MS = 60_000;
 const ASK_EVERY_MS = 5;
-/** A value that stays the same over so many turns stands still. */
+/** A value that stays the same over this many turns stands still. */
 const STILL_TURNS = 50;
 
 export interface UntilOptions {
   readonly withinMs?: number;
-  /** Runs between two questions, in place of a pause. */
+  /** Runs between two checks, in place of a pause. */
   readonly meanwhile?: () => Promise<unknown>;
-  /** What there is instead, for the message of a failure. */
+  /** The actual state, for the message of a failure. */
   readonly found?: () => unknown;
 }
 
-/** A moment for what travels, or what other programs do. */
+/** A moment for data under way and for other programs. */
 export function pause(): Promise<void> {
   return clock.sleep(ASK_EVERY_MS);
 }
 
-/** Moves a test's own clock on, with a pause for what it has set off: to run between two questions. */
+/** Advances a test's own clock, with a pause for the effects; to run between two checks. */
 export function moving(own: FakeClock, stepMs: number): () => Promise<void> {
   return async () => {
     await own.advance(stepMs);
@@ -37,7 +37,9 @@ export function moving(own: FakeClock, stepMs: number): () => Promise<void> {
   };
 }
 
-/** Asks until the answer is neither false nor missing, and gives it. A failure shows the question as it is written. */
+/**
+ * Repeats the check until its result is neither false nor missing, and returns it. A failure shows the check's source.
+ */
 export async function until<T>(
   ask: () => T | Promise<T>,
   { withinMs = WAIT_MS, meanwhile = pause, found }: UntilOptions = {},
@@ -53,7 +55,7 @@ export async function until<T>(
   }
 }
 
-/** The same promise, for as long as a test waits. */
+/** The same promise, with a test's time limit. */
 export async function within<T>(what: string, promise: Promise<T>, withinMs = WAIT_MS): Promise<T> {
   const late = Promise.withResolvers<never>();
   const cancel = clock.after(withinMs, () => late.reject(new Error(`not within ${withinMs} ms: ${what}`)));
@@ -65,8 +67,8 @@ export async function within<T>(what: string, promise: Promise<T>, withinMs = WA
 }
 
 /**
- * Resolves when `value` stands still while the network goes on: over many round trips of a connection of its own,
- * in which everything else that can move does.
+ * Resolves when `value` stands still during many round trips of a separate connection, in which everything else that
+ * can change does.
  */
 export async function standsStill(value: () => number): Promise<void> {
   const server = createServer((socket) => void socket.pipe(socket)).listen(0, "127.0.0.1");
@@ -91,7 +93,7 @@ export async function standsStill(value: () => number): Promise<void> {
   }
 }
 
-/** Resolves when no process on this computer has the word among its arguments; a dead one does not count. */
+/** Resolves when no living process on this computer has the word among its arguments. */
 export async function untilGone(word: string): Promise<void> {
   const isGone = async () => {
     const { stdout } = await new Deno.Command("ps", { args: ["-eo", "stat=,args="] }).output();

@@ -1,5 +1,5 @@
 /**
- * A virtual machine as a device of a fleet: the agent in it, what the agent says of itself, and the releases for it.
+ * A virtual machine as a device of a fleet: its agent, the agent's status, and its releases.
  */
 
 import type { AgentStatus } from "../../lib/agent/supervise/status.ts";
@@ -127,7 +127,7 @@ export class VmDevice {
     await this.svcCloud("release", "channel", name, version, channel);
   }
 
-  /** Sets what the cloud has under `agent`: with no versions, those of the stable channel. */
+  /** Sets the `agent` section of the cloud's configuration: without versions, those of the stable channel. */
   async want(versions: { readonly [N in Name]?: string }, sections: object = {}): Promise<void> {
     const path = `${this.folder}/config.json`;
     const network = { bind_address: "localhost:0", ...NETWORK };
@@ -138,7 +138,7 @@ export class VmDevice {
     await this.svcCloud("config", "set", this.example.partId, path);
   }
 
-  /** What the agent says; nothing where there is none that answers. */
+  /** The agent's status; `undefined` if no agent answers. */
   async status(): Promise<AgentStatus | undefined> {
     const { code, output } = await this.machine.try(ASK).catch(() => ({ code: 1, output: "" }));
     try {
@@ -148,7 +148,7 @@ export class VmDevice {
     }
   }
 
-  /** Waits until a release is ready that nobody chose by name, and starts the service again, which takes it. */
+  /** Waits until a release that nobody chose by name is ready, and restarts the service, which takes it. */
   async takeReady(version: string, withinMs: number): Promise<void> {
     const ready = ({ versions }: AgentStatus) => {
       return versions["svc-server"].waiting?.startsWith(`${version} is ready for the next start`) === true;
@@ -159,7 +159,7 @@ export class VmDevice {
     await this.machine.run("systemctl restart svc-agent", 240_000);
   }
 
-  /** Waits until the agent says what is hoped for; fails with what it said last and its journal. */
+  /** Waits until the agent's status fulfils the condition; a failure shows the last status and the journal. */
   async until(
     what: string,
     withinMs: number,

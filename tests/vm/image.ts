@@ -14,7 +14,7 @@ const DISK_BYTES = 3 * 1024 ** 3;
 /** A kind of system that tests start. */
 export interface System {
   readonly name: string;
-  /** Packages besides those that every system has; one of them is the kernel. */
+  /** Packages beside those of every system; one of them is the kernel. */
   readonly packages: readonly string[];
   /** A shell script that runs in the system once its packages are there. */
   readonly prepare?: string;
@@ -53,14 +53,14 @@ Name=en*
 DHCP=yes
 `;
 
-/** What is in the image's folder. */
+/** The files in the image's folder. */
 export interface Image {
   readonly kernel: string;
   readonly initrd: string;
   readonly disk: string;
 }
 
-/** The image of a system, made where there is none yet: that takes two minutes and more. */
+/** The image of a system; making it takes two minutes or more. */
 export async function image({ name, packages, prepare }: System): Promise<Image> {
   const folder = `${ROOT}dist/vm/${name}`;
   const found: Image = {

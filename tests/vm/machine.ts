@@ -40,12 +40,12 @@ export class Machine {
     return new Machine(image, folder, share);
   }
 
-  /** What it wrote to its console since it was last switched on. */
+  /** The console's output since the last power-on. */
   get console(): string {
     return this.#console;
   }
 
-  /** Switches it on; resolves when its shell answers. `clock` is what its hardware clock says: `1970-01-01`. */
+  /** Switches it on; resolves when its shell answers. `clock` sets its hardware clock: `1970-01-01`. */
   async on({ clock }: { clock?: string } = {}): Promise<void> {
     const shell = `${this.folder}/shell`;
     await Deno.remove(shell).catch(() => {});
@@ -77,14 +77,14 @@ export class Machine {
     await this.#connect(shell);
   }
 
-  /** Runs a command; gives what it writes. Throws where it fails. */
+  /** Runs a command; returns its output. Throws if it fails. */
   async run(command: string, timeoutMs = COMMAND_MS): Promise<string> {
     const { code, output } = await this.try(command, timeoutMs);
     if (code === 0) return output;
     throw new Error(`in the machine: ${command}\nended with ${code}:\n${output}`);
   }
 
-  /** Runs a command; gives its exit code and what it writes, both of its streams. */
+  /** Runs a command; returns its exit code and the output of both streams. */
   async try(command: string, timeoutMs = COMMAND_MS): Promise<{ code: number; output: string }> {
     const mark = `done-${++this.#number}-${crypto.randomUUID().slice(0, 8)}`;
     // The mark is put together by the shell, so that it is not taken for the command itself.
@@ -116,7 +116,7 @@ export class Machine {
     await this.run(`mkdir -p "$(dirname ${path})"; echo ${encoded} | base64 -d > ${path}`);
   }
 
-  /** Takes its power away: what it has not written to its disk is lost. */
+  /** Cuts its power: unwritten data is lost. */
   async cut(): Promise<void> {
     this.#shell?.close();
     this.#shell = undefined;
@@ -144,7 +144,7 @@ export class Machine {
       }
     }
     void this.#listen(this.#shell);
-    // What is written before the shell is there is lost: it is asked until it answers.
+    // Input before the shell's start is lost, so the question repeats until the answer.
     for (const mark = `here-${crypto.randomUUID()}`;;) {
       await this.#write(`echo "${mark.slice(0, 2)}""${mark.slice(2)}"\n`);
       const answered = await this.#until(new RegExp(`^[^]*?${mark}\\r?\\n`), ASK_MS, "").then(

@@ -254,7 +254,7 @@ async function main(args: readonly string[], host: DenoHost): Promise<number> {
       if (passed) continue;
       const { output } = await device.machine.try(JOURNAL);
       host.writeError(`${output}\n`);
-      // What comes after stands on what came before.
+      // Later steps depend on the earlier ones.
       break;
     }
     return report.finish();

@@ -6,7 +6,7 @@ import { Internet } from "./internet.ts";
 
 const { signal } = new AbortController();
 
-/** The service's view, and what the service and the control plane answer when they are asked. */
+/** The service's view, and the answers of the service and of the control plane. */
 interface Case {
   readonly internet: boolean;
   readonly checksInternet: boolean;

@@ -20,7 +20,7 @@ const CREDENTIALS = JSON.stringify({
   cloud: { id: "part", app_address: "https://cloud:8090", api_key: { id: "key", key: "s3cr3t" } },
 });
 
-/** A device in a shop, and what a person does with it. */
+/** A device in a shop, and a person who sets it up. */
 class Device {
   readonly clock = new FakeClock();
   readonly network = new FakeNetwork();

@@ -1,4 +1,6 @@
-/** The portal and the app's service over loopback: what people hand in, and what strangers send. */
+/**
+ * The portal and the app's service over loopback: submissions by people, and attacks by strangers.
+ */
 
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { SystemClock } from "../../base/clock.ts";

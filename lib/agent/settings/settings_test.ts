@@ -13,7 +13,7 @@ import { FakeFiles } from "../../../tests/support/fake_files.ts";
 
 const built = decideSettings({ defaults: {}, cloud: {} }).settings;
 
-/** What is decided of one section from the cloud, and what is told. */
+/** The settings and problems of one section from the cloud. */
 function fromCloud(section: string, values: Json): { settings: AgentSettings; told: string[] } {
   const { settings, problems } = decideSettings({ defaults: {}, cloud: { [section]: values } });
   return { settings, told: problems.map(({ severity, path, message }) => `${severity} ${path}: ${message}`) };
@@ -126,7 +126,7 @@ Deno.test("a bad value keeps its last good one, or its default; what stands besi
     "error cloud.system_configuration",
     "error cloud.additional_networks.home.psk",
   ]);
-  // What is good now is good the next time, however long the cloud is away.
+  // Good settings stay good, however long the cloud is unreachable.
   assertEquals(decideSettings({ defaults: {}, lastGood }).settings, settings);
 });
 

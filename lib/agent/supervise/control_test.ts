@@ -33,7 +33,7 @@ Deno.test("an agent is asked at its socket, and there is one in a folder only", 
   const second = await assertRejects(() => openControl(new SystemFiles(), path, controlled, clock), SvcError);
   assertEquals(second.code, "already_exists");
   await control.close();
-  // A socket that an agent left behind when it was killed is in nobody's way.
+  // A socket that a killed agent left behind hinders no one.
   await Deno.writeTextFile(path, "");
   await (await openControl(new SystemFiles(), path, controlled, clock)).close();
   await Deno.remove(base, { recursive: true });

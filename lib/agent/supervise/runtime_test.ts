@@ -10,7 +10,7 @@ const BASE = "/opt/svc";
 const BOOT = { file: "svc-server-1", path: `${BASE}/bin/svc-server`, delayMs: 0 };
 const SETTINGS: RuntimeSettings = { enabled: true, startTimeoutMs: 600_000, env: { A: "1" } };
 
-/** A runtime over processes that do what the test says. */
+/** A runtime over scripted processes. */
 function scene({ delaysMs = [0], settings = SETTINGS, processes = new FakeProcesses() } = {}) {
   const clock = new FakeClock();
   const records: LogRecord[] = [];

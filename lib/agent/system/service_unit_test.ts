@@ -17,7 +17,7 @@ interface Scene {
   readonly parts: ServiceParts;
   readonly commands: FakeCommands;
   readonly unit: (folder: string) => Promise<string | undefined>;
-  /** What is started with the system. */
+  /** The link of the services that start with the system. */
   readonly enabled: () => Promise<string | undefined>;
 }
 

@@ -16,7 +16,7 @@ const SUM = createHash("sha256").update(BYTES).digest("hex");
 interface Bench {
   readonly base: string;
   readonly release: Release;
-  /** What was asked for: method, path and range. */
+  /** The requests: method, path and range. */
   readonly asked: string[];
   readonly download: (
     more?: { files?: Files; keys?: AcceptedKeys; clock?: FakeClock; fetch?: typeof fetch },
@@ -96,7 +96,7 @@ Deno.test("a download is in the cache under a name with its sum, whole, to be ex
       assertEquals((await Deno.stat(`${base}/cache/${file}`)).mode! & 0o111, 0o111);
     }
     assertEquals(await names(`${base}/cache/part`), []);
-    // What is there is not fetched again.
+    // A cached release is not fetched again.
     await download().fetch(release, () => {}, never);
     assertEquals(asked, ["GET /releases/svc-server"]);
   }));
@@ -194,7 +194,7 @@ Deno.test("a server that says nothing any more is given up; so is a download nob
     await begun.promise;
     let given = false;
     fetching.catch(() => {}).finally(() => given = true);
-    // What has come may still be on its way to the disk: the time begins anew after it.
+    // Received bytes may still be under way to the disk; the time limit begins anew after each.
     while (!given) await clock.advance(10_000);
     await stalled;
     const stop = new AbortController();
@@ -281,7 +281,7 @@ Deno.test("where keys are pinned a release has to be signed; a key that follows 
       return await download({ keys }).fetch(release, () => {}, never)
         .then(() => "taken", (error) => `${SvcError.from(error).code}: ${chainOf(error)}`);
     };
-    // Nobody asked for signatures.
+    // Without keys, no signature is required.
     assertEquals(await fetched(), "taken");
     assertEquals(asked.length, 1);
     await pin(first.key);

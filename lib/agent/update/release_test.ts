@@ -96,7 +96,7 @@ Deno.test("a program tells its name first, or as JSON", () => {
   assertEquals(binaryNameIn(""), undefined);
 });
 
-/** What a check of a file comes to that says `output` with `--version`. */
+/** The result of checking a file that prints `output` for `--version`. */
 async function checked(
   {
     name = "svc-agent" as BinaryName,

@@ -15,7 +15,7 @@ const never = new AbortController().signal;
 class Bench {
   readonly clock = new FakeClock();
   readonly records: LogRecord[] = [];
-  /** What a download or a check comes to, where it fails. */
+  /** The error of a download or a check, if it fails. */
   failure?: { fetch?: SvcError; check?: SvcError };
   fetched = 0;
   updater!: Updater;
@@ -167,7 +167,7 @@ Deno.test("a release waits for the next start or a window; what somebody chose o
     await bench.settle(well(file));
     assertEquals(bench.updater.status().good?.version, "2.0.0");
 
-    // The same version with other bytes is nobody's choice.
+    // New bytes of the same version are no choice of an operator.
     bench.stamp = "other bytes";
     bench.updater.aim(wish("2.0.0", { pinned: true, key: "2.0.0:other" }));
     assertEquals(await bench.settle({ ...now, running: file }), false);

@@ -176,7 +176,7 @@ function gzipped(tar: Uint8Array): ReadableStream<Uint8Array> {
   return new Response(tar as Uint8Array<ArrayBuffer>).body!.pipeThrough(new CompressionStream("gzip"));
 }
 
-/** An archive with one empty file, whose header somebody has made by hand. */
+/** An archive with one empty file and a handmade header. */
 async function* renamed(path: string, type = "0"): AsyncGenerator<Uint8Array> {
   const gunzip = new Response(await bytesOf(packed([file("a", "")])) as Uint8Array<ArrayBuffer>).body!
     .pipeThrough(new DecompressionStream("gzip"));

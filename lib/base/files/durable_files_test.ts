@@ -16,7 +16,7 @@ async function withFolder(test: (files: Files, folder: string) => Promise<void>)
   }
 }
 
-/** The real files and the double have to do the same, or what the simulations show says nothing. */
+/** Runs a test on the real files and on the double: the simulations prove something only if both behave alike. */
 function both(name: string, test: (files: Files, folder: string) => Promise<void>): void {
   Deno.test(`files of the system: ${name}`, () => withFolder(test));
   Deno.test(`files in memory: ${name}`, async () => {

@@ -16,7 +16,7 @@ async function withOutput(run: (output: string, outside: string) => Promise<void
   }
 }
 
-/** What is published, and what is not. */
+/** The published files, and the skipped ones. */
 async function collected(output: string, limits = LIMITS) {
   const files: Record<string, string> = {};
   const leftOut: string[] = [];

@@ -19,7 +19,7 @@ class Cloud {
     return this.batches.flat();
   }
 
-  /** Messages as a receiver that drops repeats has them, without those of the queue itself. */
+  /** The messages at a receiver that drops repetitions, without those of the queue itself. */
   get messages(): string[] {
     const byId = new Map<string, QueuedLog>();
     for (const entry of this.entries) if (!byId.has(entry.id)) byId.set(entry.id, entry);

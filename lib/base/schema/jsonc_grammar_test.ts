@@ -16,7 +16,7 @@ const SCALARS = [
   ..."0 -0 1 -1 12 1.5 1e3 -2.5E-3 true false null".split(" "),
   ...'"" "a" "é😀" "\\n\\t\\"" "\\u0041" "//" "/*" "a,b" "__proto__"'.split(" "),
 ];
-/** What a damaged text gets more of. */
+/** Pieces that damage a text when they are inserted. */
 const CRUMBS = [
   ..."{}[]:,\"'\\/* \n\t\r0123456789-+.eEtrufalsn",
   "//",

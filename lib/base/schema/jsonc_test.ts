@@ -1,4 +1,6 @@
-/** JSONC: what is read, and where and how what cannot be read is reported. */
+/**
+ * JSONC: accepted texts, and the place and form of errors in others.
+ */
 
 import { assertEquals, assertThrows } from "@std/assert";
 import { SvcError } from "../error.ts";

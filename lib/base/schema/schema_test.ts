@@ -1,4 +1,6 @@
-/** Schemas: what rows decode, what they report, and the JSON Schema they publish. */
+/**
+ * Schemas: decoding, errors, and the published JSON Schema.
+ */
 
 import { assert, assertEquals } from "@std/assert";
 import {

@@ -1,4 +1,6 @@
-/** suggest(): a table of words, what is known, and what is offered. */
+/**
+ * suggest(): a table of typed words, known words and suggestions.
+ */
 
 import { assertEquals } from "@std/assert";
 import { suggest } from "./suggest.ts";

@@ -19,7 +19,7 @@ const LIMITS: UsageLimits = {
 const onUnix = { ignore: Deno.build.os === "windows" };
 const clock = new SystemClock();
 const host = new DenoHost();
-/** Somebody who is not root; only root can be somebody else. */
+/** A user other than root; only root can become another user. */
 const STRANGER = 12_345;
 const stranger = new DenoHost();
 stranger.spawn = ({ command, args = [], ...more }) => {

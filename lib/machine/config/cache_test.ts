@@ -113,7 +113,7 @@ Deno.test({
           stdout: "piped",
           stderr: "inherit",
         }).spawn();
-        // It says which revision it begins to write; it is killed somewhere in the one after.
+        // The process reports each revision before it writes it, and is killed during the next one.
         let begun = "";
         for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
           begun += chunk;

@@ -181,7 +181,7 @@ Deno.test("the certificate is asked for every hour and when the machine has anot
   assertEquals(took().filter((call) => call === "certificate").length, 1);
   const [news, ...more] = heard() as ConfigDraft[];
   assertEquals([(news.json.cloud as JsonObject).tls_certificate, more], ["new", []]);
-  // One that cannot be had for now leaves the one there is.
+  // A temporary failure to get a certificate keeps the present one.
   app.certificate = new SvcError("unavailable", "not now");
   await clock.advance(3_700_000);
   assertEquals(heard(), []);
@@ -243,7 +243,8 @@ Deno.test("without the control plane a machine starts with the copy of last time
     revision: "r1",
     cloud: { ...LOCAL.cloud, fqdn: "m.example.com", tls_certificate: "cert", tls_private_key: "key" },
   });
-  // What it gives when it is back is news, be it the same; until it gives a certificate the copy's is used.
+  // The first answer after an outage counts as new, even if it is the same; until it has a certificate, the cached one
+  // serves.
   const { end, heard } = follow(next.source);
   next.app.config = { revision: "r1" };
   await next.clock.advance(2_000);

@@ -1,4 +1,6 @@
-/** The machine's configuration: what a good one decodes to, and what problems mean. */
+/**
+ * The machine's configuration: decoding of a good one, and the effect of problems.
+ */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { MotorApi } from "../../api/motor.ts";
@@ -24,7 +26,7 @@ function decode(json: unknown) {
   return { config, lines, fatal, resources: config.resources };
 }
 
-/** A motor that is right but for what a test changes. */
+/** A correct motor, with a test's changes. */
 const motor = (changes: JsonObject = {}): JsonObject => ({
   name: "left",
   api: "rdk:component:motor",

@@ -8,7 +8,7 @@ import { FakeHost } from "../../../tests/support/fake_host.ts";
 
 const PATH = "m.json";
 
-/** Counts what is read, and who watches. */
+/** Counts reads and watchers. */
 class WatchedHost extends FakeHost {
   reads = 0;
   watchers = 0;
@@ -98,9 +98,9 @@ Deno.test("however an editor saves, what it saves is heard of once and nothing i
   const saves: (string | undefined)[][] = [
     // Emptied, then written in pieces.
     ["", '{"n', '{"n": 1', '{"n": 1}'],
-    // Moved away as a backup, then made anew.
+    // Moved away as a backup, then created again.
     [undefined, "", '{"n": 2}'],
-    // Written over what was there, which is cut off at the end.
+    // Overwritten in place, then truncated.
     ['{"n": 3}xt that was there before"}', '{"n": 3}'],
     // The same text, then with an end of line.
     ['{"n": 4}', '{"n": 4}\n'],

@@ -9,7 +9,7 @@ function samples(from: number, count: number): MetricSample[] {
   });
 }
 
-/** The metrics of a capture as plain arrays, `null` for what was not measured. */
+/** The metrics of a capture as plain arrays, `null` for unmeasured values. */
 function plain(bytes: Uint8Array) {
   const { timesMs, metrics, damaged } = decodeCapture(bytes);
   const columns = [...metrics].map(([name, values]) => [

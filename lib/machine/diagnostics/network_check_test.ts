@@ -16,7 +16,7 @@ import { readGateway } from "./system_network.ts";
 const PINGED = `10 packets transmitted, 10 received, 0% packet loss, time 9012ms
 rtt min/avg/max/mdev = 1.158/2.513/4.026/0.210 ms`;
 
-/** What a server answers to a request that it sees coming from `192.0.2.1` and `port`. */
+/** A server's answer to a request that it receives from `192.0.2.1` and `port`. */
 function answerTo(request: Uint8Array, port: number): Uint8Array {
   const bytes = new Uint8Array(32);
   bytes.set(request);
@@ -54,7 +54,7 @@ function goodNetwork(portOf: (host: string) => number = () => 4000): CheckNetwor
   return network;
 }
 
-/** What a check finds that may take its whole time. */
+/** The findings of a check that may take its whole time. */
 async function findingsOf(network: CheckNetwork, appAddress?: string): Promise<Finding[]> {
   const clock = new FakeClock();
   const findings = checkNetwork({ network, clock, appAddress });

@@ -193,7 +193,7 @@ Deno.test("spans in records are what published tools read, and what was cut shor
   }
 });
 
-/** What is in a file of records, as published tools take it apart. */
+/** The records of a file, parsed as published tools do. */
 function recordsIn(bytes: Uint8Array) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   const found = [];

@@ -1,4 +1,6 @@
-// What plans are right stands in tests/golden/plans; here is what a person cannot read there.
+/**
+ * tests/golden/plans shows correct plans; this file tests properties that a person cannot read there.
+ */
 import { assertEquals } from "@std/assert";
 import { wire, type Wiring } from "../../resource/graph.ts";
 import { planOf, retryScope, type Standing, unsettled, type WantedResource } from "./plan.ts";

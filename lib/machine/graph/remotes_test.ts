@@ -33,7 +33,7 @@ function bench(allowInsecureCredentials = true) {
     mute: false,
     expired: false,
     dialled: [] as string[],
-    /** What it was asked, with the headers that came along. */
+    /** Its requests, with their headers. */
     asked: [] as string[],
   };
   const connect = (address: string, options: GrpcOptions) => {

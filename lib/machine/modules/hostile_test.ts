@@ -29,7 +29,7 @@ interface Case {
   readonly limits?: WorldLimits;
   /** What becomes of the module's resource. */
   readonly error?: RegExp;
-  /** What else is to be seen. */
+  /** Further checks. */
   readonly then?: (world: ModuleWorld) => Promise<void>;
 }
 

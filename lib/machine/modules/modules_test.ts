@@ -44,7 +44,7 @@ Deno.test("a resource of one module depends on a resource of another", async () 
   assertEquals(world.module("top").diary, ["add high rdk:component:sensor/low"]);
   const before = await world.readings("high");
   world.module("base").kill();
-  // What depends on a resource that was lost is built anew with it, though its own module never ended.
+  // A dependent of a lost resource is rebuilt with it, though its own module never ended.
   await until(() => world.module("top").diary.length === 3);
   await until(() => world.states.high === "ready");
   assertEquals((await world.readings("high")).run, before.run);
@@ -309,7 +309,7 @@ Deno.test("a module's data is removed when the configuration does not name it an
   await world.apply(["one", "two"]);
   const { VIAM_MODULE_DATA: one } = world.module("one").process.command.env!;
   const { VIAM_MODULE_DATA: two } = world.module("two").process.command.env!;
-  // What is left out because of an error is still meant to be there.
+  // An entry that is ignored because of an error still counts as wanted.
   await world.apply([{ name: "one", status: { error: "its version is gone" } }]);
   const isThere = (path: string) => Deno.stat(path).then(() => true, () => false);
   await until(async () => !await isThere(two));
@@ -332,7 +332,7 @@ Deno.test("a module that wants to is told of changes in place; what it cannot ch
   assertEquals((await world.readings("a")).degrees, 2);
   await world.apply(modules("one"), { b: {} });
   assertEquals(world.module("one").diary.slice(2), ["reconfigure a", "remove a"]);
-  // What is to be changed and then is not wanted at all is removed.
+  // A resource that is removed from the configuration during its change is removed.
   await world.apply(modules("one"), { b: { attributes: { uses: 1 }, depends_on: ["nobody"] } });
   await world.apply(modules("one"), {});
   await until(() => world.module("one").resources.size === 0);

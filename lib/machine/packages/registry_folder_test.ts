@@ -72,7 +72,7 @@ Deno.test("a machine takes versions from its folder, turns to higher ones, and r
     await packages.fetch([wanted("latest")]);
     await packages.clean([wanted("latest")]);
     assertEquals(await textOf("latest"), "second");
-    // What was in use a moment ago stays until the next start.
+    // A version that was in use a moment ago stays until the next start.
     assertEquals(await folders(), [`${ID}-1_0_0`, `${ID}-1_1_0`, `${ID}-latest`]);
     await packages.close();
 
@@ -116,7 +116,7 @@ Deno.test("a word that means another version is noticed; one that cannot be used
     await packages.fetch([latest]);
     assertEquals(await state(), [false, "1.1.0"]);
     assertEquals(await Deno.readTextFile(`${packageFolder(home, latest)}/what`), "second");
-    // A version by its number stays what it is.
+    // A version given by its number never moves.
     assertEquals(await packages.haveMoved([wanted("1.0.0")], signal), false);
     await packages.close();
   });
@@ -133,7 +133,7 @@ Deno.test("a note beside a version stays with it when packages are cleaned, and 
     await packages.clean([wanted("1.0.0")]);
     assertEquals(await isThere(), true);
     await packages.close();
-    // What was in use a moment ago stays until the next start.
+    // A version that was in use a moment ago stays until the next start.
     const after = machine(home);
     await after.clean([]);
     assertEquals(await isThere(), false);

@@ -1,4 +1,6 @@
-// Packages on a device with pinned keys: what may be unpacked, and what a false control plane or a false mirror tries.
+/**
+ * Packages on a device with pinned keys: allowed ones, and attacks by a false control plane or mirror.
+ */
 import { assertEquals, assertMatch } from "@std/assert";
 import { createHash } from "node:crypto";
 import { PackageSchema } from "../../../proto/gen/packages_pb.ts";
@@ -21,7 +23,7 @@ const NEXT = newReleaseKey(2, OURS.privateKeyPem);
 /** Of another organization's control plane. */
 const THEIRS = newReleaseKey(3);
 
-/** What the control plane says and hands out. */
+/** The control plane's answers and downloads. */
 interface Offer {
   /** In its answer about the package. */
   readonly version: string;

@@ -42,7 +42,7 @@ async function withPort(
   { webrtc = true, files = new FakeFiles() } = {},
 ): Promise<void> {
   const records: LogRecord[] = [];
-  // Of timers only those of the port's own retries matter here; sockets have the time of the system.
+  // The fake clock drives only the port's own retries; sockets use the system's time.
   const fake = new FakeClock();
   const logger = new Logs(clock, [memorySink(records)]).logger("rdk");
   const parts = {
@@ -203,7 +203,7 @@ Deno.test("with a file for the keys of tokens, those of keys that are still ther
     ];
     assertEquals(await served(), [true, "unauthenticated", "unauthenticated"]);
 
-    // Whoever takes the file away ends the tokens, and the calls that they have begun.
+    // Removing the file ends the tokens, and the calls that use them.
     const channel = connectGrpc(new URL(port.url).host, { clock });
     try {
       const header = Metadata.from([["authorization", `Bearer ${stays}`]]);
@@ -289,7 +289,7 @@ Deno.test("keys come and go while the port is open: only calls and tokens of tho
       assertEquals(await serves(port.url, other.token), "unauthenticated");
       assertEquals(await serves(port.url, mine.token), true);
       assertEquals(records.length, opened, "the port stays open");
-      // Another certificate opens the port anew, and tokens stay good.
+      // Another certificate reopens the port, and tokens stay valid.
       const { certPem, keyPem } = await selfSigned();
       files.put("cert", certPem);
       files.put("key", keyPem);
@@ -300,7 +300,7 @@ Deno.test("keys come and go while the port is open: only calls and tokens of tho
       await changed(port, secure({ mine: "a" }), clock);
       assertEquals(await serves(port.url, mine.token), true);
       assert(["unavailable", "canceled"].includes(await mine.rest));
-      // What cannot be opened keeps nobody in.
+      // An unusable certificate does not keep the port open.
       files.removeFile("cert");
       await changed(port, secure({ third: "d" }), clock);
       assertStringIncludes(port.status!.error!, "the port stays");

@@ -22,7 +22,7 @@ const clock = new SystemClock();
 const rtc = new FakeRtc();
 
 interface Bench {
-  /** Dials as the holder of a token, or as nobody. */
+  /** Dials with a token, or without one. */
   dial(options?: { token?: string; host?: string; lost?: (error: SvcError) => void }): Promise<DialedChannel>;
   /** A token for the holder of a key. */
   token(id: string, key: string): Promise<string>;
@@ -32,7 +32,7 @@ interface Bench {
   readonly calls: CallContext[];
 }
 
-/** A port with the health service and signaling; guarded where there are settings. */
+/** A port with the health service and signaling; guarded if there are settings. */
 async function withMachine(
   guarded: AuthSettings | undefined,
   test: (bench: Bench) => Promise<void>,

@@ -1,4 +1,6 @@
-/** Videos of cameras: who may watch, what is offered, and that nothing of a video is left when nobody watches. */
+/**
+ * Videos of cameras: who may watch, the offered formats, and that a video without watchers leaves nothing behind.
+ */
 
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { StreamService } from "../../../proto/gen/stream_pb.ts";
@@ -45,7 +47,7 @@ class TestCamera extends BaseComponent implements Camera {
   }
 }
 
-/** Answers each picture with a few bytes; notes what it was asked. */
+/** Answers each picture with a few bytes; records its requests. */
 class TestEncoder implements VideoEncoder {
   readonly asked: VideoRequest[] = [];
   closed = false;

@@ -15,7 +15,7 @@ import { service, ServiceTable } from "../service.ts";
 import { dial, type DialOptions } from "./dial.ts";
 import { type Connected, MachineLink } from "./machine_link.ts";
 
-/** A world where every address is served by one machine, which notes how it was dialed. */
+/** A world in which one machine serves every address, and records how it was dialed. */
 function bench() {
   const clock = new FakeClock();
   const logger = new Logs(clock, []).logger("dial");

@@ -1,4 +1,6 @@
-/** What a reader of messages keeps, what it charges for it, and when it lets go. */
+/**
+ * A message reader's memory: its content, its charge, and its release.
+ */
 
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { Buffer } from "node:buffer";
@@ -78,7 +80,7 @@ Deno.test("a message is charged until the next one is asked for, or the call end
   assertEquals((await second).value?.length, 3_000);
   reader.release();
   assertEquals(budget.usedBytes, 0);
-  // A handler that reads on after the end of its call hears that it is over, not that there was no more.
+  // A handler that reads after the end of its call gets the call's end, not the end of the stream.
   reader.end();
   await assertRejects(() => reader.next(), SvcError, "the call has ended");
 });

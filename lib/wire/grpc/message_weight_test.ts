@@ -1,4 +1,6 @@
-/** What is found out about messages before they are decoded: what is refused, what passes, what is charged. */
+/**
+ * The weight of messages before they are decoded: refused, accepted and charged ones.
+ */
 
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { DoCommandRequestSchema } from "../../../proto/gen/common_pb.ts";

@@ -1,4 +1,6 @@
-/** HTTP/2: what a peer may make a connection do, keep and wait for. */
+/**
+ * HTTP/2: the limits of the work, memory and time that a peer can take from a connection.
+ */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { Buffer } from "node:buffer";
@@ -216,7 +218,7 @@ Deno.test("HTTP/2: what a client begins it has to end in time", async () => {
     for (const part of parts) await wire.sendBytes(part);
     await wire.clock.advance(5000);
     assert(wire.connection.open);
-    // A byte now and then buys no more time.
+    // A byte now and then does not extend the time limit.
     for (let i = 0; i < 7; i++) {
       await wire.sendBytes(
         problem.startsWith("a header") ? frameBytes(TYPE.continuation, 0, 1, Buffer.from("\0")) : EMPTY,

@@ -103,7 +103,7 @@ Deno.test("one who asks by plain DNS is answered at its own port, with its quest
   const all = [...answers, ...additionals];
   assert(all.some(({ type, name }) => type === "A" && name === "m.local"));
   assert(all.every(({ ttl, flush }) => ttl! <= 10 && !flush));
-  // And no more than a few times a second.
+  // At most a few times a second.
   for (let n = 0; n < 1_000; n++) asker.send(encodeDns({ id: n, type: "query", questions }));
   await clock.advance(900);
   assertEquals(asker.heard.length, 50);
@@ -177,7 +177,7 @@ Deno.test("broken and hostile messages do nothing, and those from elsewhere are 
   await clock.advance(0);
   assert(lan.sent - before < 2_200, `${lan.sent - before} messages`);
 
-  // A network full of lies: what is kept is bounded, and what cannot be a machine is none.
+  // A network full of lies: the memory is bounded, and impossible machines are dropped.
   const finding = find(here);
   await clock.advance(200);
   const lies = () => {

@@ -1,4 +1,6 @@
-/** What connections may keep, and who leaves where there is no room for everybody. */
+/**
+ * The memory budget of connections, and who is closed when it is used up.
+ */
 
 import { assertEquals, assertThrows } from "@std/assert";
 import { SvcError } from "../../base/error.ts";
@@ -20,7 +22,7 @@ Deno.test("whoever has left most unread leaves for somebody who would still have
   const [greedy, hungry, modest] = ["greedy", "hungry", "modest"].map(connect);
   for (let i = 0; i < 4; i++) greedy.take(LARGE);
   for (let i = 0; i < 3; i++) hungry.take(LARGE);
-  // Who asks would have as much as anybody: so nobody leaves for it.
+  // The requester would be the largest holder, so nobody is closed for it.
   assertThrows(() => hungry.take(LARGE), SvcError, "that nobody has read hold 700000");
   assertEquals(left, []);
   modest.check(LARGE);

@@ -58,7 +58,7 @@ Deno.test("fairness: a connection of HTTP/2 that never stops sending leaves turn
   await settle();
 });
 
-/** How many calls of each connection are taken in a turn, at most, where so many connections are busy. */
+/** The highest number of calls that a connection gets served in a turn while so many connections are busy. */
 async function callsInTurn(connections: number): Promise<number[]> {
   const round = new Round();
   const block = new HpackEncoder().encode([[":method", "POST"], [":scheme", "http"], [":path", "/"]]);
@@ -81,7 +81,7 @@ async function callsInTurn(connections: number): Promise<number[]> {
   for (let turn = 0; turn < 100; turn++) {
     await new Promise<void>((resolve) => void nextTurn(resolve));
     for (const { made } of busy) {
-      // What comes first has a share of its own.
+      // The first data has a share of its own.
       if (turn > 0) made.most = Math.max(made.most, made.calls - made.before);
       made.before = made.calls;
     }
@@ -106,7 +106,7 @@ Deno.test("fairness: the more connections wait for their turn, the less of it ea
   assert(each <= alone / 3, `${each} calls in a turn of one of many, ${alone} of the only one`);
 });
 
-/** Reads all that a socket has, slice by slice; answers what came and how much of it came in one turn. */
+/** Reads everything from a socket, slice by slice; returns the data and the most that came in one turn. */
 async function readAll(
   content: Uint8Array,
   hear: (turns: Turns, bytes: number) => void,

@@ -1,4 +1,6 @@
-/** A port that is full: who gets in, who has to go, and what one connection may have waiting. */
+/**
+ * A full port: who gets in, who is closed, and how much one connection may have waiting.
+ */
 
 import { assert, assertEquals } from "@std/assert";
 import { connect, type Socket } from "node:net";
@@ -19,7 +21,7 @@ import { until } from "../../../tests/support/until.ts";
 
 const clock = new SystemClock();
 const EMPTY = new Uint8Array();
-/** Asks for a sign that what came before has been read, and the sign. */
+/** A request for a sign that earlier data was read, and the sign. */
 const PING = frameBytes(TYPE.ping, 0, 0, new Uint8Array(8));
 const PONG = "\0\0\x08\x06\x01";
 const GET = text("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -65,13 +67,13 @@ function signOf(says: Uint8Array): string {
     : "";
 }
 
-/** Connections that say the same, and hold what they have. */
+/** Connections that send the same data, and stay open. */
 class Crowd {
   ended = 0;
   readonly #sockets: Socket[] = [];
   readonly #closed: Promise<void>[] = [];
 
-  /** @param sign what the server answers when it has read `says` */
+  /** @param sign the server's answer when it has read `says` */
   constructor(
     private readonly port: Port,
     private readonly says: Uint8Array,

@@ -325,7 +325,7 @@ Deno.test("HTTP: a long answer comes as fast as it is read, and is complete", as
     const response = await get("/files/a/b");
     const reader = response.body!.getReader();
     let read = (await reader.read()).value!.length;
-    // Nobody reads on: what the kernel and the client keep is far less than all.
+    // Without a reader, the kernel and the client hold far less than everything.
     await standsStill(() => made);
     assert(made < count, `${made} of ${count} chunks were made for a client that does not read`);
     for (let next = await reader.read(); !next.done; next = await reader.read()) read += next.value.length;

@@ -41,7 +41,7 @@ Deno.test("whoever has shown least gives way, and each rank keeps some room", ()
     [{ silent: 10, stranger: 70, known: 10, calling: 10 }, "stranger"],
     [{ silent: 34, stranger: 33, known: 33 }, "silent"],
     [{ silent: 33, stranger: 34, known: 33 }, "stranger"],
-    // Neither the silent nor strangers crowd out those who are known, nor do these crowd out newcomers.
+    // Neither silent callers nor strangers crowd out known callers, and known callers do not crowd out newcomers.
     [{ silent: 20, stranger: 20, known: 60 }, "known"],
     // A live call gives way only where the others have next to no room.
     [{ stranger: 26, calling: 74 }, "stranger"],
@@ -58,7 +58,7 @@ Deno.test("who has just come is spared while others are there who have shown lit
   for (let i = 0; i < 8; i++) admit(`stranger ${i}`, "10.0.0.1", "something");
   await clock.advance(200);
   for (let i = 0; i < 7; i++) admit(`newcomer ${i}`, `10.0.0.${10 + i}`);
-  // The next beat may come before anybody could read what they say.
+  // The next beat may come before anybody has read their data.
   await clock.advance(100);
   for (let i = 7; i < 10; i++) admit(`newcomer ${i}`, `10.0.0.${10 + i}`);
   assertEquals(gone, Array.from({ length: 6 }, (_, i) => `stranger ${i}`));

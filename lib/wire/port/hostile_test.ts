@@ -22,7 +22,7 @@ import { until, within } from "../../../tests/support/until.ts";
 
 const clock = new SystemClock();
 
-/** A client of HTTP/2 that reads what it gets, but never lets the server send any data. */
+/** An HTTP/2 client that reads, but never grants the server a window for data. */
 class ZeroWindow {
   readonly #socket;
   readonly #encoder = new HpackEncoder();
@@ -64,7 +64,7 @@ class ZeroWindow {
   }
 }
 
-/** What of a guarded port is needed here: credentials, and who read anything. */
+/** The needed parts of a guarded port: credentials, and who has read. */
 function guarded() {
   const guard = auth({ handlers: { apiKeys: { id: "key" } }, audience: ["here"], clock });
   const fixture = echoTable([guard.gate]);

@@ -9,7 +9,7 @@ import { staticRoutes } from "./static_files.ts";
 
 type Ask = (path: string, options?: { method?: string; fields?: HeaderFields }) => Promise<RouteAnswer>;
 
-/** The pages of a folder `site` on a real disk, beside which there is a file of nobody's. */
+/** The pages of a folder `site` on a real disk, with a file beside the folder that it must not serve. */
 async function withSite(files: { [path: string]: string }, use: (ask: Ask, folder: string) => Promise<void>) {
   const folder = await Deno.makeTempDir();
   try {

@@ -1,4 +1,6 @@
-/** What the answering side of a call does before it is connected. */
+/**
+ * The answering side of a call, before it is connected.
+ */
 
 import { assertEquals } from "@std/assert";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";

@@ -1,4 +1,6 @@
-/** Calls between callers and those who answer: who hears what, until when, and how many there may be. */
+/**
+ * Calls between callers and answerers: who hears what, until when, and their limits.
+ */
 
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";

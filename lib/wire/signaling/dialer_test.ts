@@ -11,7 +11,7 @@ import { dialWebRtc } from "./dialer.ts";
 Deno.test("a caller tells its own addresses when it has asked those of the other side; a NAT's go at once", async () => {
   const clock = new FakeClock();
   const rtc = new FakeRtc();
-  // It never connects: nobody has given it the offer.
+  // It never connects, because it gets no offer.
   const silent = { described() {}, candidate() {}, gathered() {}, changed() {}, intruded() {} };
   await rtc.makePeer({ iceServers: [], messageBytesMax: 1 }, silent);
   const told: string[] = [];

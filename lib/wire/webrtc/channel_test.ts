@@ -19,7 +19,7 @@ import { FrameServer } from "./server.ts";
 
 const clock = new SystemClock();
 
-/** One direction of a channel; a reader that does not read holds back what is sent. */
+/** One direction of a channel; a reader that stops reading blocks the sender. */
 class Direction implements DataChannel {
   bufferedBytes = 0;
   reading = true;

@@ -1,4 +1,6 @@
-/** What two peers agree on: their channels, and who changes what they have agreed on. */
+/**
+ * The agreement of two peers: their channels, and who may renegotiate.
+ */
 
 import { assertEquals, assertRejects } from "@std/assert";
 import { FakeRtc } from "../../../tests/support/fake_rtc.ts";

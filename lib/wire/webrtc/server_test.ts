@@ -1,4 +1,6 @@
-/** What the published framing promises of a server, frame by frame. */
+/**
+ * A server's promises in the published framing, frame by frame.
+ */
 
 import { assert, assertEquals } from "@std/assert";
 import { echoTable } from "../../../tests/support/echo.ts";
@@ -40,7 +42,7 @@ function bench() {
   const allowance = new PortAllowance().connection(() => {});
   const peer = { kind: "webrtc" as const };
   const server = new FrameServer({ table, channel, peer, allowance, callsMax: 256, leave: () => {} });
-  /** What a stream was answered, in short. */
+  /** The answers of a stream, in short. */
   const answers = (id: bigint) =>
     sent.map((bytes) => fromBinary(ResponseSchema, bytes)).filter(({ stream }) => stream!.id === id).map(
       ({ type }) => {
@@ -114,7 +116,7 @@ Deno.test("streams are reset one by one: the others go on", async () => {
   give(requestPacket(2n, said("b"), true), requestEnd(2n));
   await ended(2n);
   assertEquals(answers(2n), ["headers", "message a", "message b", "trailers 0"]);
-  // Nobody waits for an answer to what was given up.
+  // A cancelled request gets no answer.
   assertEquals(answers(1n).filter((one) => one.startsWith("message")), []);
 });
 

@@ -1,8 +1,8 @@
 /**
- * Chains of allowed steps that have led from a key of little worth to what belongs to others or to the host.
+ * Chains of allowed steps that once led from a weak key to the property of others or of the host.
  *
- * Each is played by one tenant against another of a control plane that is served, with the published calls and plain
- * HTTP, and says how far it came: nothing where it was stopped.
+ * One tenant plays each chain against another on a serving control plane, with the published calls and plain HTTP. A
+ * chain reports its loot, and nothing if it was stopped.
  */
 
 import { AppService } from "../../../proto/gen/app_pb.ts";
@@ -36,7 +36,7 @@ export interface ChainSetting {
 
 export interface Chain {
   readonly name: string;
-  /** What the attacker got hold of; empty where it was stopped. */
+  /** The attacker's loot; empty if it was stopped. */
   play(setting: ChainSetting): Promise<string[]>;
 }
 
@@ -210,7 +210,7 @@ async function adoptKey({ place, attacker, victim }: ChainSetting): Promise<stri
   return renamed === "ok" ? found : [...found, `its owner may no longer rename it: ${renamed}`];
 }
 
-/** The attacker is a stranger; here somebody of the victim's own people looks further than they may. */
+/** Here the attacker belongs to the victim's own people, and looks further than allowed. */
 async function readSecrets({ place, victim }: ChainSetting): Promise<string[]> {
   const found: string[] = [];
   const id = victim.ids.part;
@@ -281,7 +281,7 @@ async function readMetrics({ url, attacker, place }: ChainSetting): Promise<stri
   return found;
 }
 
-/** From one address, which is everybody's here: the right key of somebody else must go on working. */
+/** All attempts come from one shared address: the right keys of others must keep working. */
 async function guessKeys({ place, attacker, victim }: ChainSetting): Promise<string[]> {
   const door = connectGrpc(place.address, { clock: new SystemClock() });
   const codes: string[] = [];
@@ -322,7 +322,7 @@ async function paintTerminal({ place, attacker }: ChainSetting): Promise<string[
   return found;
 }
 
-/** Whoever copies the database, as a backup does, has no keys with it. */
+/** A copy of the database, such as a backup, contains no keys. */
 async function readDatabase({ folder }: ChainSetting): Promise<string[]> {
   const found: string[] = [];
   for (const name of ["cloud.db", "cloud.db-wal"]) {

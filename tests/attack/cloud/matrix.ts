@@ -20,9 +20,9 @@ import { connectAs, type Credentials, type Kind, newTenant, type Place, type Ten
 
 export interface MatrixOptions {
   readonly place: Place;
-  /** The database of the control plane, to see what a call has changed. */
+  /** The control plane's database, which shows the effects of a call. */
   readonly databaseFile: string;
-  /** Only one of so many requests is made, chosen by a seed. */
+  /** Makes only one in this many requests, chosen by a seed. */
   readonly oneIn: number;
   readonly seed: number;
   readonly say: (line: string) => void;
@@ -30,7 +30,7 @@ export interface MatrixOptions {
 
 export interface MatrixReport {
   readonly methods: number;
-  /** Of them, those that the control plane serves. */
+  /** The number that the control plane serves. */
   readonly served: number;
   readonly calls: number;
   /** Methods that told the victim's own owner something, so that a leak through them would have been seen. */
@@ -44,9 +44,9 @@ export interface MatrixReport {
 const AT_ONCE = 16;
 /** A stream that has said nothing by then has nothing to say. */
 const SILENCE_MS = 1_000;
-/** Rows of these tables tell of what was tried. */
+/** Rows of these tables record the attempts. */
 const RECORDS = ["audit", "schema_version"];
-/** Columns that tell when somebody was heard of: they change by themselves. */
+/** Columns that record the last contact and change by themselves. */
 const CLOCKS = ["seen_ms", "at_ms"];
 const WHO = ["owner", "operator", "machine"] as const;
 /** Names of calls that change nothing. */
@@ -95,7 +95,7 @@ export async function playMatrix(options: MatrixOptions): Promise<MatrixReport> 
       const now = await rowsOf(store, texts);
       for (const change of changesOf(rows, now, texts)) leaks.add(`${pathOf(method)}: ${change}`);
       const written = now.filter((row) => !rows.includes(row));
-      // Nobody is to be told what they have written themselves, so whoever wrote something leaves.
+      // Texts that the attacker has written itself are no leak, so an attacker that wrote one is replaced.
       if (written.length === 0 && await attacker.isWell(store)) continue;
       rows = now;
       attacker.leave();
@@ -110,7 +110,7 @@ export async function playMatrix(options: MatrixOptions): Promise<MatrixReport> 
   return { methods: methods.length, served, calls, telling, leaks: [...leaks], emptyTables: empty };
 }
 
-/** Whether a call tells the victim's owner what it must not tell others. */
+/** Whether a call shows the victim's owner what it must not show others. */
 async function tells(owner: Channel, method: DescMethod, victim: Tenant): Promise<boolean> {
   const texts = placesOf(method.input).map((spot) => [spot, guess(spot, method, victim)] as const);
   const requests = [...texts.map((one) => [one]), texts, []];
@@ -128,14 +128,14 @@ async function tells(owner: Channel, method: DescMethod, victim: Tenant): Promis
   return false;
 }
 
-/** What an answer says of the victim that nobody has been told and the caller has no business with. */
+/** Facts about the victim in an answer that the caller has no right to and did not know. */
 function newsIn(answer: string, who: Who, victim: Tenant): string[] {
   const { machine, part, key } = victim.neighbour;
   const others = who === "neighbour" ? [] : [victim.shared, machine, part, key.id];
   return [victim.secret, ...victim.hidden, ...others].filter((secret) => answer.includes(secret));
 }
 
-/** The other tenant with its connections. What it destroys of its own it makes anew. */
+/** The attacking tenant with its connections. It recreates what it destroys of its own. */
 class Attacker {
   static async come(place: Place): Promise<Attacker> {
     const tenant = await newTenant(place, "attacker");
@@ -193,7 +193,7 @@ function* attemptsOf(method: DescMethod, own: Tenant, victim: Tenant): Generator
   }
 }
 
-/** What a text of a request seems to be about, by its name: a good call of an honest client has such in it. */
+/** A guess at a request's text by its field's name, as an honest client would fill it in. */
 function guess({ name }: Spot, method: DescMethod, tenant: Tenant): string {
   const last = name.split(".").at(-1)!;
   const fixed: Record<string, string> = {
@@ -295,7 +295,7 @@ async function tablesWithout(store: Store, rows: readonly string[]): Promise<str
   return (await tablesOf(store)).filter((name) => !rows.some((row) => row.startsWith(`${name} `)));
 }
 
-/** What has become of a victim's rows, and what new ones refer to it. What others write about its names is theirs. */
+/** Changes of a victim's rows, and new references to it. Rows of others with its names are their own. */
 function changesOf(before: readonly string[], after: readonly string[], ids: readonly string[]): string[] {
   const [old, now] = [new Set(before), new Set(after)];
   const gone = before.filter((row) => !now.has(row)).map((row) => `a row is gone or changed: ${row}`);
@@ -313,7 +313,7 @@ function refersTo(row: string, ids: readonly string[]): boolean {
   );
 }
 
-/** Runs `work` on all, so many at once; outcomes in the order of the items. */
+/** Runs `work` on all items, a few at once; outcomes in the order of the items. */
 async function inTurns<T, R>(
   items: readonly T[],
   atOnce: number,

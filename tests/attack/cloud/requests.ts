@@ -33,7 +33,7 @@ const DEPTH_MAX = 5;
 const STRING = 9;
 const BOOL = 8;
 
-/** All services in `proto/gen`, those that are not served anywhere included. */
+/** All services in `proto/gen`, including unserved ones. */
 export async function allServices(): Promise<DescService[]> {
   const folder = new URL("../../../proto/gen/", import.meta.url);
   const names = [...Deno.readDirSync(folder)].map(({ name }) => name).filter((name) =>
@@ -67,7 +67,7 @@ function holdsText(field: Field): boolean {
   return field.fieldKind === "list" && field.listKind === "scalar" && field.scalar === STRING;
 }
 
-/** The message in a field, or in each entry of its list; those of protobuf itself say nothing about anybody. */
+/** The message in a field, or in each entry of its list; protobuf's own messages refer to nobody. */
 function messageOf(field: Field): DescMessage | undefined {
   const list = field.fieldKind === "list" && field.listKind === "message";
   if (field.fieldKind !== "message" && !list) return undefined;

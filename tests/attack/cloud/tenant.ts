@@ -1,9 +1,9 @@
 /**
- * A tenant of a control plane under attack: an organization with one of everything, made as its people would make it,
- * with the command line on the host and the published calls.
+ * A tenant of a control plane under attack: an organization with one of everything, made with the command line on the
+ * host and the published calls.
  *
- * Whatever a tenant can name carries the tenant's mark, a text that stands nowhere else. An answer to somebody else
- * that holds a mark or one of the ids is a leak.
+ * Everything that a tenant can name carries the tenant's mark, a unique text. An answer to another tenant that contains
+ * a mark or one of the ids is a leak.
  */
 
 import { AppService } from "../../../proto/gen/app_pb.ts";
@@ -26,7 +26,7 @@ import { Metadata } from "../../../lib/wire/metadata.ts";
 import type { JsonObject } from "../../../lib/wire/proto.ts";
 import { svcCloud } from "../../cloud/program.ts";
 
-/** Kinds of things, by what the ids of the published calls are about. */
+/** Kinds of entities, by the ids of the published calls. */
 export const KINDS = [
   "organization",
   "location",
@@ -70,7 +70,7 @@ export interface Tenant {
   readonly neighbour: { readonly machine: string; readonly part: string; readonly key: Credentials };
 }
 
-/** What it takes to make tenants: a control plane that is served, and its host's command line. */
+/** The means to make tenants: a serving control plane, and its host's command line. */
 export interface Place {
   readonly address: string;
   /** Flags that lead the command line to the database: `--data FOLDER`. */
@@ -172,7 +172,7 @@ function marked(name: string): string {
   return `${name}-${crypto.randomUUID().replaceAll("-", "").slice(0, 12)}`;
 }
 
-/** A configuration with a secret in it, twice, so that there is a history; a log entry; what agents tell. */
+/** A configuration with a secret, saved twice for a history; a log entry; reports of agents. */
 async function configure(channel: Channel, id: string, mark: string): Promise<void> {
   const app = client(AppService, channel);
   for (const turn of ["first", "second"]) {

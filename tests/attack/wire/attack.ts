@@ -1,7 +1,7 @@
 /**
- * An attack: what one hostile peer does, what should become of it, and the means that it has.
+ * An attack: the moves of one hostile peer, the required outcome, and its means.
  *
- * Attackers play until their time is over. One that is cut off comes again, as it would in life.
+ * Attackers play until their time is over. An attacker that is disconnected returns, as in reality.
  */
 
 import { Http2Peer, HttpPeer, Peer, type PeerOptions, type Target } from "./peer.ts";
@@ -16,25 +16,25 @@ export type Fate = "cut off" | "answered" | "any";
 
 export interface Attack {
   readonly name: string;
-  /** What it does, for a reader of the table. */
+  /** Its description in the table. */
   readonly what: string;
   readonly victim: Victim;
   /** The attacker has a token that is good. */
   readonly token?: boolean;
   readonly fate: Fate;
-  /** For what a server notices only after a while, or has time to answer; a play whose requests are answered ends. */
+  /** Duration for effects that a server notices late; a play whose requests are answered ends earlier. */
   readonly seconds?: number;
-  /** What the others call all the while: a pin of a board, or the camera that is under attack. */
+  /** The calls of the other clients meanwhile: a pin of a board, or the attacked camera. */
   readonly others?: "board" | "camera";
   play(field: Field): Promise<void>;
 }
 
-/** What an attacker's process tells at its end. */
+/** An attacker's report at its end. */
 export interface Toll {
   readonly connections: number;
   /** Connections that were not had at all. */
   readonly refused: number;
-  /** How many connections the server ended, by how it did. */
+  /** The number of connections that the server ended, by the way it did. */
   readonly ended: Record<string, number>;
   readonly answers: number;
   readonly resets: number;
@@ -171,7 +171,7 @@ export class Field {
     return peer;
   }
 
-  /** Closes a peer and takes what it has to tell. */
+  /** Closes a peer and takes its report. */
   #leave(peer: Peer): void {
     const at = this.#peers.indexOf(peer);
     if (at < 0) return;

@@ -1,6 +1,6 @@
 /**
- * What attackers say, byte by byte: frames of HTTP/2, header blocks, messages of gRPC. Written for the attacks alone,
- * so that it can say what the project's own client never would.
+ * The bytes of attackers: frames of HTTP/2, header blocks, messages of gRPC. Written for the attacks alone, because
+ * they send what the project's own client never would.
  */
 
 export const PREFACE = text("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");

@@ -25,7 +25,7 @@ const CROWD = 320;
 const STALLED = 100;
 const GET = text("GET / HTTP/1.1\r\nhost: localhost\r\n\r\n");
 
-/** Opens a crowd of connections with `begin`, holds them with `hold`, and fills up what the server ends. */
+/** Opens a crowd of connections with `begin`, keeps them with `hold`, and replaces those that the server ends. */
 function crowd(
   open: (play: Field) => Promise<Peer | undefined>,
   hold: (play: Field, peer: Peer) => Promise<unknown>,
@@ -73,7 +73,7 @@ async function openCall(play: Field, peer: Peer): Promise<void> {
   await peer.write(headers(1, head(GET_GPIO, { secure: play.target.secure })));
 }
 
-/** Calls whose answers nobody takes: windows of nothing, or wide ones and a socket that is not read. */
+/** Calls whose answers are not read: with windows of zero, or with wide ones and an unread socket. */
 function stalled(path: string, how: "no window" | "unread", width = 1) {
   const mime = path === GET_CLOUD ? field(2, "pointcloud/pcd") : new Uint8Array();
   const request = message(join([field(1, "camera1"), mime]));

@@ -31,7 +31,7 @@ import type { Http2Peer, Peer, PeerOptions } from "./peer.ts";
 const WRITE_BYTES = 64 * 1024;
 /** Streams that a server takes at once, or more. */
 const STREAMS = 900;
-/** Requests in one write of those who open streams. */
+/** Requests per write of clients that open streams. */
 const REQUESTS = 100;
 /** 'a' five bits at a time: eight of them make five bytes. */
 const HUFFMAN_AS = Uint8Array.of(0x18, 0xc6, 0x31, 0x8c, 0x63);
@@ -99,7 +99,7 @@ const answeredReset = requests((stream, block) =>
   ])
 );
 
-/** Breaks the rules of a stream, so that the server is the one that resets it. */
+/** Breaks the rules of a stream, so that the server resets it. */
 const madeReset = requests((stream, block) =>
   join([headers(stream, block, END_STREAM), frame(FRAME.data, 0, stream, A)])
 );
@@ -167,7 +167,7 @@ interface Means {
   readonly peer?: PeerOptions;
 }
 
-/** An attack over HTTP/2 by somebody who is to lose the connection for it. */
+/** An attack over HTTP/2 whose peer must lose its connection. */
 function attack(
   name: string,
   what: string,
@@ -179,7 +179,7 @@ function attack(
 }
 
 const UNREAD: Means = { peer: { reads: false } };
-/** What a server may put up with, as long as nobody else feels it. */
+/** Load that a server may tolerate as long as others do not notice. */
 const BORNE: Means = { fate: "any" };
 
 export const FLOODS: readonly Attack[] = [

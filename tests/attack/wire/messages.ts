@@ -188,13 +188,13 @@ async function answeredWeb(play: Field, bodies: readonly Uint8Array[], contentTy
   }
 }
 
-/** Waits, not for ever, until so many answers have come. */
+/** Waits for this many answers, with a time limit. */
 async function heard(play: Field, peer: HttpPeer, answers: number): Promise<void> {
   const until = performance.now() + ANSWER_MS;
   while (peer.answers < answers && peer.open && performance.now() < until && !play.over) await play.sleep(20);
 }
 
-/** A message beyond the limit: somebody has to say so, long before it has all come. */
+/** A message beyond the limit: the server must refuse it long before its end. */
 async function overLong(play: Field, contentType: string, over: "http" | "http2"): Promise<void> {
   const prefix = encoded(message(new Uint8Array(1), { declared: 2 * LARGEST_BYTES }), contentType);
   if (over === "http2") {

@@ -12,7 +12,7 @@ import { BoardService } from "../../../proto/gen/board_pb.ts";
 import { CameraService } from "../../../proto/gen/camera_pb.ts";
 import type { Target } from "./peer.ts";
 
-/** One call of somebody else. */
+/** One call of another client. */
 export interface OtherCall {
   readonly atMs: number;
   readonly tookMs: number;

@@ -1,7 +1,7 @@
 /**
- * Hostile peers: a bare connection, and what speaks HTTP/2 or HTTP/1.1 over it as far as an attack needs it.
+ * Hostile peers: a bare connection, and as much of HTTP/2 or HTTP/1.1 as an attack needs.
  *
- * A peer counts what the server answers and notes how the server ended the connection, if it did.
+ * A peer counts the server's answers and records how the server ended the connection.
  */
 
 import { ACK, END_STREAM, FRAME, frame, PREFACE, settings, widen, WIDEST } from "./bytes.ts";
@@ -11,12 +11,12 @@ export interface Target {
   readonly port: number;
   /** Over TLS. */
   readonly secure: boolean;
-  /** A good token, for attackers who are somebody. */
+  /** A valid token, for authenticated attackers. */
   readonly token?: string;
 }
 
 export interface PeerOptions {
-  /** `false`: what the server sends stays in its socket. */
+  /** `false`: the server's data stays unread in the socket. */
   readonly reads?: boolean;
   /** Window that an HTTP/2 peer gives the server on each stream. */
   readonly window?: number;
@@ -24,10 +24,10 @@ export interface PeerOptions {
 
 const READ_BYTES = 64 * 1024;
 const FRAME_HEADER_BYTES = 9;
-/** Window of a connection and of its streams until somebody says otherwise. */
+/** Initial window of a connection and of its streams. */
 const INITIAL_WINDOW_BYTES = 65_535;
 
-/** Of what an HTTP/1.1 peer hears, it keeps the beginning. */
+/** Limit of the stored beginning of an HTTP/1.1 answer. */
 const KEPT_CHARS = 4096;
 /** How a server left a connection that said nothing of why. */
 const CLOSED = "closed";
@@ -54,7 +54,7 @@ export class Peer {
     return !this.#closed && this.ended === undefined;
   }
 
-  /** Sends all of `bytes`, after what is being sent; `false` if the connection is over. */
+  /** Sends all of `bytes`, after earlier data; `false` if the connection is over. */
   write(bytes: Uint8Array): Promise<boolean> {
     const written = this.#turn.then(() => this.#write(bytes));
     this.#turn = written;
@@ -115,7 +115,7 @@ export class HttpPeer extends Peer {
   #tail = "";
   #text = "";
 
-  /** How what came begins. */
+  /** The beginning of the received data. */
   get said(): string {
     return this.#text;
   }
@@ -131,7 +131,7 @@ export class HttpPeer extends Peer {
 /** How a stream ended, as its client sees it. */
 type StreamEnd = "answered" | "reset" | "lost";
 
-/** Speaks HTTP/2: begins, acknowledges, keeps to the server's windows where it is asked to. */
+/** Speaks HTTP/2: opens, acknowledges, and respects the server's windows on request. */
 export class Http2Peer extends Peer {
   /** Windows that the server has given. */
   #connectionRoom = INITIAL_WINDOW_BYTES;
@@ -234,7 +234,7 @@ export class Http2Peer extends Peer {
         return;
       case FRAME.goaway: {
         const code = uint32At(payload, 4);
-        // A server that only drains goes on until it closes.
+        // A draining server continues until it closes.
         if (code !== 0) this.ended ??= `GOAWAY ${code}`;
         return;
       }

@@ -1,6 +1,5 @@
 /**
- * One attack, played: a fresh server, others who call it at rest, during the attack and after it, and what of that
- * must not be.
+ * Plays one attack: a fresh server, other clients that call it before, during and after the attack, and the violations.
  */
 
 import type { Attack, Toll } from "./attack.ts";
@@ -9,7 +8,7 @@ import type { Target } from "./peer.ts";
 import { residentBytes, type ServerProcess } from "../../support/server.ts";
 import { drawCloud, withVictim } from "./victim.ts";
 
-/** How long an attack lasts, unless it has a time of its own, and what goes before and after it. */
+/** The duration of an attack without one of its own, and of the phases around it. */
 export interface Length {
   readonly restMs: number;
   readonly attackMs: number;
@@ -62,16 +61,16 @@ export interface Result {
   readonly problems: readonly string[];
 }
 
-/** p99 of others may be this many times what it is at rest, or this long. */
+/** The others' p99 may be this many times its value at rest, or this long. */
 const SLOWER_MAX = 10;
 const P99_MS_MAX = 50;
 const WARM_MS = 30_000;
 /** Others are looked at for this long, however soon the attack is over. */
 const DURING_MS_MIN = 1_000;
-/** An attacker who is to be cut off is so within this time. */
+/** Time within which an attacker must be disconnected. */
 const CUT_MS_MAX = 30_000;
 const SAMPLE_MS = 25;
-/** What an attacker's process has to start and to end beyond the attack. */
+/** Time for an attacker's process to start and end, beyond the attack. */
 const ATTACKER_MS = 20_000;
 
 export function play(attack: Attack, length: Length, seed: number): Promise<Result> {
@@ -142,7 +141,7 @@ function problemsOf(found: Omit<Result, "problems">, attack: Attack, length: Len
   }
   if (toll.connections === 0) problems.push("the attacker got no connection at all");
   const cut = Object.values(toll.ended).reduce((sum, count) => sum + count, 0);
-  // For what a server takes its time over, a short attack does not wait.
+  // A short attack does not wait for slow effects.
   const waited = timed || attack.seconds === undefined;
   if (attack.fate === "cut off" && cut === 0 && waited) problems.push("the attacker was not cut off");
   if (attack.fate === "answered" && toll.answers + toll.resets === 0) {
@@ -191,7 +190,7 @@ function run(file: "attacker.ts" | "others.ts", args: string[]): Deno.ChildProce
   }).spawn();
 }
 
-/** The process of those who call meanwhile. */
+/** The process of the other clients. */
 class Others {
   readonly #child: Deno.ChildProcess;
   readonly #calls: OtherCall[] = [];

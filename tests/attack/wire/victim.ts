@@ -20,7 +20,7 @@ const MACHINE = {
   ],
 };
 
-/** Starts a server, lets `use` have it and the way to it (with a token, where it wants one), and ends it. */
+/** Starts a server, passes `use` the server and its address (with a token if it needs one), and ends it. */
 export async function withVictim<R>(
   kind: Victim,
   use: (server: ServerProcess, target: Target) => Promise<R>,
@@ -65,7 +65,7 @@ function narrow(): string[] {
   return ["sh", "-c", script, Deno.execPath(), "run", "-A", program];
 }
 
-/** Lets the camera draw its cloud: it does so once, whoever asks first, and that is no attack's doing. */
+/** Makes the camera draw its cloud: it does so once, on the first request, which is not an attack's fault. */
 export async function drawCloud({ host, port }: Target): Promise<void> {
   const channel = connectGrpc(`${host}:${port}`, { clock: new SystemClock() });
   try {

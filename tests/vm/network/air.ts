@@ -1,5 +1,5 @@
 /**
- * What is around the device in the virtual machine: the shop's router, another one, and a person with a phone.
+ * The surroundings of the device in the virtual machine: the shop's router, another one, and a person with a phone.
  *
  * Each call is one command of `air.sh` or one of the phone's own.
  */
@@ -34,7 +34,7 @@ export class Air {
     await this.#air("internet", name, state);
   }
 
-  /** The phone joins; tells the address that it got, and who answers names. Throws where that fails. */
+  /** The phone joins; returns its address, and who answers DNS. Throws if that fails. */
   async join(ssid: string, password: string): Promise<string> {
     const said = await this.#air("join", ssid, password);
     return said.split("\n").find((line) => line.includes(" names by ")) ?? `no address: ${said}`;
