@@ -53,6 +53,12 @@ Deno.test("-version is one line", async () => {
   assertStringIncludes(output, `svc-server ${VERSION} `);
 });
 
+Deno.test("-dump-resources writes into a device, which stays one", async () => {
+  const { code, output } = await run("-dump-resources", "/proc/self/fd/1");
+  assertEquals(code, 0);
+  assertEquals(JSON.parse(output).length > 30, true);
+});
+
 Deno.test("-debug writes lines of debug level, the order of closing among them", async () => {
   const closing = (log: string) =>
     [...log.matchAll(/DEBUG.*\tclosing rdk:component:(\S+)/g)].map(([, name]) => name);

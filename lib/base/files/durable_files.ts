@@ -6,7 +6,7 @@
  * real files and for those of the simulations alike, which lose whatever is not synced.
  */
 
-import { basename, dirname, join } from "node:path";
+import { basename, dirname, join, normalize } from "node:path";
 import {
   type AppendFile,
   type FileFacts,
@@ -19,6 +19,8 @@ import {
 } from "./files.ts";
 
 const FILE_MODE = 0o644;
+/** Folders of the system's devices, and of the open files of processes; anybody may leave files in `/dev/shm`. */
+const DEVICES = /^\/(dev\/(?!shm\/)|proc\/)/;
 
 export abstract class DurableFiles implements Files {
   abstract readFile(path: string): Promise<Uint8Array<ArrayBuffer>>;
@@ -128,6 +130,7 @@ export abstract class DurableFiles implements Files {
     mode: number,
     content: string | Uint8Array | AsyncIterable<Uint8Array>,
   ): Promise<void> {
+    if (await this.#isDevice(path)) return await this.#writeInto(path, content);
     const temporary = `${path}.${this.temporaryName()}${TEMPORARY}`;
     try {
       const file = await this.open(temporary, "exclusive", mode);
@@ -143,6 +146,23 @@ export abstract class DurableFiles implements Files {
       throw error;
     }
     await this.#giveName(temporary, path);
+  }
+
+  /** Whether a path is one of the system's devices, or leads to one (`/dev/null`, `/dev/stdout`). */
+  async #isDevice(path: string): Promise<boolean> {
+    if (!DEVICES.test(normalize(path))) return false;
+    const found = await this.stat(path, { links: true });
+    return found?.kind === "other" || found?.kind === "link";
+  }
+
+  /** Replacing a device would take it from every program. */
+  async #writeInto(path: string, content: string | Uint8Array | AsyncIterable<Uint8Array>): Promise<void> {
+    const device = await this.open(path, "append");
+    try {
+      await writeAll(device, content);
+    } finally {
+      device.close();
+    }
   }
 
   async #giveName(temporary: string, path: string): Promise<void> {

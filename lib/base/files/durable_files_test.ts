@@ -55,6 +55,27 @@ both("a file is replaced whole, and nothing of the way to it stays", async (file
   if (unix) assertEquals((await files.stat(`${folder}/c`))?.mode, 0o755);
 });
 
+Deno.test({
+  name: "files of the system: a device is written into, and stays a device",
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    const files = new SystemFiles();
+    // The link to it is one of this process alone: nothing of the computer's is at stake.
+    const device = await Deno.open("/dev/zero", { write: true });
+    const folder = "/proc/self/fd";
+    const names = (await files.readFolder(folder)).map((name) => `${folder}/${name}`);
+    const links = await Promise.all(names.map(async (path) => [path, await files.readLink(path)] as const));
+    const [path] = links.find(([, target]) => target === "/dev/zero")!;
+    try {
+      await files.writeFile(path, "text");
+      await files.writePieces(path, pieces("one ", "two"));
+      await files.copyFile("/proc/version", path);
+    } finally {
+      device.close();
+    }
+  },
+});
+
 both("errors say what was tried on which path", async (files, folder) => {
   await refused(() => files.readFile(`${folder}/none`), "not_found", `${folder}/none`);
   await refused(() => files.readTextFile(`${folder}/none`), "not_found", `${folder}/none`);

@@ -115,7 +115,10 @@ export interface LogFiles extends ReadFolders {
 }
 
 export interface WriteFiles {
-  /** Replaces a file durably. Keeps nothing of the old file, nor of a link at the path. */
+  /**
+   * Replaces a file durably. Keeps nothing of the old file, nor of a link at the path. Writes into a device
+   * (`/dev/null`, `/dev/stdout`) instead of replacing it.
+   */
   writeFile(path: string, content: string | Uint8Array, options?: { readonly mode?: number }): Promise<void>;
   /** The same with a content of any size. */
   writePieces(

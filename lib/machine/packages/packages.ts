@@ -4,9 +4,10 @@
  *
  * Owns `packages` under the program's home folder. A package has its folder (`packageFolder`) only once all of it is
  * there and is what the control plane says, by its SHA-256, and, on a device with pinned keys, what they have signed; a
- * download that broke off goes on where it was, after a restart too. Nothing in an archive leads out of its folder. What no part that starts from this home uses any more is
- * removed, but never before what takes its place is in use. A word or a range has a link to the folder of the version
- * that it means, which the next call turns when it means another one; where that one cannot be had, the link stays.
+ * download that broke off goes on where it was, after a restart too. Nothing in an archive leads out of its folder.
+ * What no part that starts from this home uses any more is removed, but never before what takes its place is in use.
+ * A word or a range has a link to the folder of the version that it means, which the next call turns when it means
+ * another one; where that one cannot be had, the link stays.
  *
  * The room owns the packages of a machine: which are wanted, where they come from, and their folders.
  */
