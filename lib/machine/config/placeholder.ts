@@ -27,7 +27,8 @@ export function safeFileName(id: string): string {
 
 /** The published place of a package under the program's home folder. */
 export function packageFolder(home: string, { type, package: id, version }: PackageConfig): string {
-  return `${home}/packages/data/${type}/${id.replaceAll("/", "-")}-${version.replaceAll(".", "_")}`;
+  const name = `${id.replaceAll(/[/\\]/g, "-")}-${version.replaceAll(/[./\\]/g, "_")}`;
+  return `${home}/packages/data/${type}/${name}`;
 }
 
 /** The value with the placeholders of all its texts replaced. */

@@ -14,6 +14,8 @@ const WINDOW_MS = 1_000;
 const LOGGED_MAX = 200;
 /** Limit of characters read from a stream in a window. */
 const READ_CHARS_MAX = 1024 * 1024;
+/** Counted with each line, as a line costs time, too, when it is empty. */
+const LINE_CHARS = 64;
 const LAST_CHARS = 300;
 /** Time for the rest of the output after the end of the process. */
 const DRAIN_MS = 1_000;
@@ -61,9 +63,8 @@ export class ModuleOutput {
         tell();
         [endMs, logged, chars] = [nowMs + WINDOW_MS, 0, 0];
       }
-      if (line.trim() === "") continue;
-      chars += line.length;
-      if (++logged <= LOGGED_MAX) write(line);
+      chars += LINE_CHARS + line.length;
+      if (line.trim() !== "" && ++logged <= LOGGED_MAX) write(line);
       if (chars > READ_CHARS_MAX) await this.clock.sleep(endMs - nowMs);
     }
     tell();

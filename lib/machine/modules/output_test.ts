@@ -1,0 +1,62 @@
+// What a module may write: whatever it is, only so much of it is read in a second.
+import { assert, assertEquals } from "@std/assert";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
+import { pause } from "../../../tests/support/until.ts";
+import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
+import { linesOf, type RunningProcess } from "../../base/process.ts";
+import { ModuleOutput } from "./output.ts";
+
+const PIECE_BYTES = 16 * 1024;
+/** More than a module may write in a second; without a limit this ends the test. */
+const PIECES_MAX = 2_000;
+
+const ENDLESS = {
+  "lines": "a line of a module\n",
+  "one line": "x",
+  "empty lines": "\n",
+  "lines of blanks": "  \n",
+  "bytes that are no text": "\u0000\n",
+};
+
+for (const [what, text] of Object.entries(ENDLESS)) {
+  Deno.test(`a module that writes ${what} without end is read as far as its share of a second goes`, async () => {
+    const clock = new FakeClock();
+    const records: LogRecord[] = [];
+    const piece = new TextEncoder().encode(text.repeat(Math.ceil(PIECE_BYTES / text.length)));
+    let read = 0, over = false;
+    const endless = async function* () {
+      while (!over) {
+        assert(++read < PIECES_MAX, "it is read without end");
+        yield await Promise.resolve(piece);
+      }
+    };
+    const nothing = (async function* () {})();
+    const { promise: exited, resolve: exit } = Promise.withResolvers<{ code: number }>();
+    const process: RunningProcess = {
+      pid: 7,
+      stdout: linesOf(endless()),
+      stderr: nothing,
+      exited,
+      signal: () => {},
+    };
+    const logger = new Logs(clock, [memorySink(records)]).logger("rdk.modmanager.m");
+    const output = new ModuleOutput(process, logger, clock);
+    for (let second = 1; second <= 3; second++) {
+      for (let before = -1; before < read;) {
+        before = read;
+        await pause();
+      }
+      assert(read <= second * 100, `${read} pieces after ${second} s`);
+      await clock.advance(1_000);
+    }
+    assert(records.length <= 4 * 201, `${records.length} lines`);
+    over = true;
+    exit({ code: 0 });
+    for (let turn = 0; turn < 3; turn++) {
+      await pause();
+      await clock.advance(1_000);
+    }
+    await output.drained();
+    assertEquals(clock.pending, 0);
+  });
+}
