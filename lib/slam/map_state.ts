@@ -16,6 +16,8 @@ export interface MapState {
   readonly submaps: readonly SubmapState[];
   readonly nodes: readonly NodeState[];
   readonly constraints: readonly ConstraintState[];
+  /** Where landmarks are in the map: a mapper of scans has no use for them, and hands them on. */
+  readonly landmarks?: readonly { readonly id: string; readonly pose: RigidState }[];
 }
 
 export interface TrajectoryState {
@@ -24,6 +26,34 @@ export interface TrajectoryState {
   readonly imu: readonly ImuState[];
   /** The submaps that a trajectory keeps that only localizes; undefined for one that maps. */
   readonly submapsKept: number | undefined;
+  /** What a mapper of scans has no use for, and hands on; undefined: nothing. */
+  readonly carried?: CarriedState;
+}
+
+/** What other programs have measured or found out. */
+export interface CarriedState {
+  readonly gravityMPerS2: number;
+  readonly imuCalibration: RigidState["rotation"];
+  readonly fixedFrameOrigin: RigidState | undefined;
+  /** Poses in a fixed frame, such as that of satellites. */
+  readonly fixedFramePoses: readonly { readonly ticks: bigint; readonly pose: RigidState | undefined }[];
+  readonly sightings: readonly { readonly ticks: bigint; readonly landmarks: readonly LandmarkSighting[] }[];
+}
+
+export interface LandmarkSighting {
+  readonly id: Uint8Array;
+  /** As seen from the robot. */
+  readonly pose: RigidState | undefined;
+  readonly translationWeight: number;
+  readonly rotationWeight: number;
+}
+
+/** A pose in three dimensions; parts that a file leaves out are undefined. */
+export interface RigidState {
+  readonly translation: { readonly x: number; readonly y: number; readonly z: number } | undefined;
+  readonly rotation:
+    | { readonly x: number; readonly y: number; readonly z: number; readonly w: number }
+    | undefined;
 }
 
 export interface OdometryState {

@@ -486,7 +486,17 @@ export class Mapper implements Mapping {
       submapsKept: this.start.mode === "localize" ? this.#submapsKept : undefined,
     };
     const trajectories = [...this.#loaded, own];
-    return stateOf(trajectories, this.#submaps, this.#nodes, this.#closures, this.#graph, INTRA, INTER);
+    const { landmarks } = this.start.map ?? {};
+    const state = stateOf(
+      trajectories,
+      this.#submaps,
+      this.#nodes,
+      this.#closures,
+      this.#graph,
+      INTRA,
+      INTER,
+    );
+    return landmarks ? { ...state, landmarks } : state;
   }
 }
 

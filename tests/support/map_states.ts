@@ -1,7 +1,7 @@
-/** A small map with all that a map can have: gaps, an unfinished submap, two trajectories, odometry, IMU and tilt. */
+/** A small map with all that a map can have: gaps, an unfinished submap, two trajectories, odometry, IMU, landmarks and tilt. */
 
 import { packCloud, unpackCloud } from "../../lib/slam/pbstream/cloud.ts";
-import type { MapState } from "../../lib/slam/map_state.ts";
+import type { CarriedState, MapState, RigidState } from "../../lib/slam/map_state.ts";
 import { randomFrom } from "../../lib/geometry/random.ts";
 
 const START_TICKS = 637_704_118_881_554_255n;
@@ -59,7 +59,7 @@ export function sampleMap(seed = 1): MapState {
         })),
         submapsKept: undefined,
       },
-      { trajectory: 2, odometry: [], imu: [], submapsKept: 3 },
+      { trajectory: 2, odometry: [], imu: [], submapsKept: 3, carried: carried(ticks) },
     ],
     submaps: [submap(0, 0), submap(0, 3), submap(2, 1, false)],
     nodes: [node(0, 0), node(0, 1), node(0, 7), node(2, 2)],
@@ -68,6 +68,31 @@ export function sampleMap(seed = 1): MapState {
       constraint(0, 1, "intra"),
       constraint(3, 7, "intra"),
       constraint(3, 2, "inter"),
+    ],
+    landmarks: [{ id: "door", pose: rigid(4) }],
+  };
+}
+
+function rigid(x: number): RigidState {
+  return { translation: { x, y: -1, z: 0.5 }, rotation: { x: 0, y: 0, z: 0.6, w: 0.8 } };
+}
+
+/** Two landmarks, the second seen before the first: published writers sort by landmark. */
+function carried(ticks: (index: number) => bigint): CarriedState {
+  const seen = (name: string) => ({
+    id: new TextEncoder().encode(name),
+    translationWeight: 1e4,
+    rotationWeight: 1e5,
+    pose: rigid(2),
+  });
+  return {
+    gravityMPerS2: 9.81,
+    imuCalibration: { x: 0, y: 0, z: 0.6, w: 0.8 },
+    fixedFrameOrigin: rigid(7),
+    fixedFramePoses: [{ ticks: ticks(0), pose: rigid(1) }, { ticks: ticks(1), pose: undefined }],
+    sightings: [
+      { ticks: ticks(3), landmarks: [seen("door")] },
+      { ticks: ticks(2), landmarks: [seen("window")] },
     ],
   };
 }

@@ -18,7 +18,7 @@ export function stateOf(
   graph: PoseGraph,
   intra: Weights,
   inter: Weights,
-): MapState {
+): Omit<MapState, "landmarks"> {
   const kept = new Set(submaps);
   const there = new Set([...submaps, ...nodes].map(({ trajectory }) => trajectory));
   return {

@@ -33,6 +33,8 @@ const ERROR_MAX = 0.3;
 export interface Predictions {
   /** The likeliest first. */
   readonly poses: readonly Pose2d[];
+  /** Where it is if it went on at its speed where scans say little; undefined if they say enough. */
+  readonly steady?: Pose2d;
   /** In the frame of the poses; undefined if scans do not belong together. */
   readonly barest: Barest | undefined;
 }
@@ -68,7 +70,7 @@ export class LaserOdometry {
     const { x, y } = compose2d({ x: 0, y: 0, yaw: this.#key.yaw }, { ...barest, yaw: 0 });
     const inMap = { x, y, points: barest.points };
     const steady = this.#steady(compared, last, inMap, dt);
-    return { poses: steady ? [steady, compared, ...guesses] : [compared, ...guesses], barest: inMap };
+    return { poses: [compared, ...guesses], steady, barest: inMap };
   }
 
   /**

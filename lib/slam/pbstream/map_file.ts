@@ -2,11 +2,11 @@
  * A map as a file: the state of a map from the messages of a `.pbstream` file, and the other way round.
  *
  * In a file, the pose of a node and that of a constraint have the node's gravity alignment in them; the state keeps it
- * apart. A submap lies flat in both. Landmarks and poses of fixed frames have no place in the state and are left out.
+ * apart. A submap lies flat in both. Landmarks and poses of fixed frames go through the state as they are.
  */
 
 import type { MapperOptions } from "../mapping.ts";
-import type { CellRange, GridState, MapState, NodeState, SubmapState } from "../map_state.ts";
+import type { CarriedState, CellRange, GridState, MapState, NodeState, SubmapState } from "../map_state.ts";
 import { packCloud, unpackCloud } from "./cloud.ts";
 import {
   CONSTRAINT_TAGS,
@@ -59,7 +59,14 @@ export async function readMap(
   }
   const tilts = tiltsOf(map.nodes);
   const constraints = graph!.constraint.map((one) => constraintOf(one, tilts));
-  return { ...map, trajectories: [...map.trajectories.values()], constraints };
+  const trajectories = [...map.trajectories.values()].map(({ carried, ...one }) => {
+    return carried.isAny ? { ...one, carried: carried.state() } : one;
+  });
+  const landmarks = graph!.landmarkPoses.map(({ landmarkId, globalPose }) => ({
+    id: landmarkId,
+    pose: globalPose!,
+  }));
+  return { ...map, trajectories, constraints, ...(landmarks.length > 0 ? { landmarks } : {}) };
 }
 
 /** The bytes of a file of the map, in pieces. `options` say how its trajectories were made. */
@@ -77,6 +84,47 @@ interface Trajectory {
   readonly odometry: MapState["trajectories"][number]["odometry"][number][];
   readonly imu: MapState["trajectories"][number]["imu"][number][];
   submapsKept: number | undefined;
+  readonly carried: Carried;
+}
+
+/** What of a trajectory a mapper hands on. */
+class Carried {
+  readonly #fixedFramePoses: CarriedState["fixedFramePoses"][number][] = [];
+  readonly #sightings: CarriedState["sightings"][number][] = [];
+  #data: Extract<MapItem, { kind: "trajectoryData" }>["value"] | undefined;
+
+  add(item: MapItem): void {
+    if (item.kind === "trajectoryData") this.#data = item.value;
+    else if (item.kind === "fixedFramePoseData") {
+      const { timestamp, pose } = item.value.fixedFramePoseData!;
+      this.#fixedFramePoses.push({ ticks: timestamp, pose });
+    } else if (item.kind === "landmarkData") {
+      const { timestamp, landmarkObservations } = item.value.landmarkData!;
+      const landmarks = landmarkObservations.map(({ landmarkToTrackingTransform: pose, ...one }) => ({
+        ...one,
+        pose,
+      }));
+      this.#sightings.push({ ticks: timestamp, landmarks });
+    }
+  }
+
+  get isAny(): boolean {
+    const data = this.#data;
+    const isUsual = data === undefined ||
+      (data.gravityConstant === GRAVITY_M_PER_S2 && data.imuCalibration?.w === 1 &&
+        !data.fixedFrameOriginInMap);
+    return !isUsual || this.#fixedFramePoses.length > 0 || this.#sightings.length > 0;
+  }
+
+  state(): CarriedState {
+    return {
+      gravityMPerS2: this.#data?.gravityConstant ?? GRAVITY_M_PER_S2,
+      imuCalibration: this.#data?.imuCalibration ?? NO_ROTATION,
+      fixedFrameOrigin: this.#data?.fixedFrameOriginInMap,
+      fixedFramePoses: this.#fixedFramePoses,
+      sightings: this.#sightings,
+    };
+  }
 }
 
 function addTrajectory(
@@ -89,6 +137,7 @@ function addTrajectory(
     odometry: [],
     imu: [],
     submapsKept: undefined,
+    carried: new Carried(),
   });
   for (const { pose, submapIndex } of submap) submaps.set(`${trajectoryId} ${submapIndex}`, pose!);
   for (const { pose, nodeIndex } of node) nodes.set(`${trajectoryId} ${nodeIndex}`, pose!);
@@ -117,7 +166,7 @@ function addData(item: MapItem, trajectories: ReadonlyMap<number, Trajectory>): 
       linearAcceleration: tripleOf(linearAcceleration!),
       angularVelocity: tripleOf(angularVelocity!),
     });
-  }
+  } else if ("trajectoryId" in item.value) trajectories.get(item.value.trajectoryId)!.carried.add(item);
 }
 
 function submapOf(
@@ -196,15 +245,20 @@ function* itemsOf(map: MapState, options: MapperOptions): Generator<MapItem> {
   };
   for (const one of sorted(map.submaps)) yield { kind: "submap", value: submapMessage(one) };
   for (const one of sorted(map.nodes)) yield { kind: "node", value: nodeMessage(one) };
-  for (const { trajectory } of trajectories) {
+  for (const { trajectory, carried } of trajectories) {
     const value = {
       trajectoryId: trajectory,
-      gravityConstant: GRAVITY_M_PER_S2,
-      imuCalibration: NO_ROTATION,
-      fixedFrameOriginInMap: undefined,
+      gravityConstant: carried?.gravityMPerS2 ?? GRAVITY_M_PER_S2,
+      imuCalibration: carried?.imuCalibration ?? NO_ROTATION,
+      fixedFrameOriginInMap: carried?.fixedFrameOrigin,
     };
     yield { kind: "trajectoryData", value };
   }
+  yield* readingsOf(trajectories);
+  yield* carriedOf(trajectories);
+}
+
+function* readingsOf(trajectories: MapState["trajectories"]): Generator<MapItem> {
   for (const { trajectory: trajectoryId, imu } of trajectories) {
     for (const { ticks: timestamp, linearAcceleration, angularVelocity } of imu) {
       const imuData = {
@@ -219,6 +273,26 @@ function* itemsOf(map: MapState, options: MapperOptions): Generator<MapItem> {
     for (const { ticks: timestamp, pose } of odometry) {
       const odometryData = { timestamp, pose: rigidOf(pose) };
       yield { kind: "odometryData", value: { trajectoryId, odometryData } };
+    }
+  }
+}
+
+function* carriedOf(trajectories: MapState["trajectories"]): Generator<MapItem> {
+  for (const { trajectory: trajectoryId, carried } of trajectories) {
+    for (const { ticks: timestamp, pose } of carried?.fixedFramePoses ?? []) {
+      yield { kind: "fixedFramePoseData", value: { trajectoryId, fixedFramePoseData: { timestamp, pose } } };
+    }
+  }
+  for (const { trajectory: trajectoryId, carried } of trajectories) {
+    for (const { ticks: timestamp, landmarks } of carried?.sightings ?? []) {
+      const landmarkObservations = landmarks.map(({ pose, ...one }) => ({
+        ...one,
+        landmarkToTrackingTransform: pose,
+      }));
+      yield {
+        kind: "landmarkData",
+        value: { trajectoryId, landmarkData: { timestamp, landmarkObservations } },
+      };
     }
   }
 }
@@ -248,7 +322,7 @@ function graphOf(map: MapState, trajectories: readonly number[]): PoseGraphMessa
       translationWeight,
       rotationWeight,
     })),
-    landmarkPoses: [],
+    landmarkPoses: (map.landmarks ?? []).map(({ id, pose }) => ({ landmarkId: id, globalPose: pose })),
   };
 }
 
