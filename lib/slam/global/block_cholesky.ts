@@ -8,6 +8,7 @@
 const SIZE = 9;
 /** Products of blocks in one piece of work: some milliseconds. */
 const PRODUCTS_A_PIECE = 100_000;
+const ELIMINATED_A_PIECE = 1000;
 
 export class BlockCholesky {
   /** Place of each variable in the order of elimination. */
@@ -20,9 +21,7 @@ export class BlockCholesky {
   /** Of left-looking elimination: where a row stands in the column at hand. */
   readonly #slots: Int32Array;
 
-  /** `pairs` holds the variables (a, b, a, b, …) whose blocks are not zero. */
-  constructor(private readonly count: number, pairs: Int32Array) {
-    const { order, columns } = eliminationOrder(count, pairs);
+  constructor(private readonly count: number, { order, columns }: Elimination) {
     this.#place = new Int32Array(count);
     order.forEach((variable, place) => this.#place[variable] = place);
     this.#starts = new Int32Array(count + 1);
@@ -97,14 +96,6 @@ export class BlockCholesky {
     }
     this.#link(column, heads, nexts, cursors);
     return products;
-  }
-
-  /** The same without a pause. */
-  factor(): boolean {
-    const factoring = this.factoring();
-    let one = factoring.next();
-    while (!one.done) one = factoring.next();
-    return one.value;
   }
 
   #link(column: number, heads: Int32Array, nexts: Int32Array, cursors: Int32Array): void {
@@ -207,15 +198,25 @@ function divideByFactor(v: Float64Array, at: number, d: number): void {
   }
 }
 
-interface Elimination {
+/** What work in pieces comes to, without a pause. */
+export function withoutPause<T>(work: Generator<void, T>): T {
+  let piece = work.next();
+  while (!piece.done) piece = work.next();
+  return piece.value;
+}
+
+export interface Elimination {
   /** Variables in the order in which they are eliminated. */
   readonly order: Int32Array;
   /** For each variable, those that it is tied to when it is eliminated. */
   readonly columns: readonly Int32Array[];
 }
 
-/** Eliminates the variable with the fewest neighbours first; of equals, the one that became so last. */
-function eliminationOrder(count: number, pairs: Int32Array): Elimination {
+/**
+ * Eliminates the variable with the fewest neighbours first; of equals, the one that became so last. `pairs` holds the
+ * variables (a, b, a, b, …) whose blocks are not zero. Yields now and then.
+ */
+export function* eliminating(count: number, pairs: Int32Array): Generator<void, Elimination> {
   const neighbours = adjacency(count, pairs);
   const queue = new DegreeQueue(neighbours.map((one) => one.length));
   const order = new Int32Array(count);
@@ -223,6 +224,7 @@ function eliminationOrder(count: number, pairs: Int32Array): Elimination {
   const marks = new Int32Array(count);
   let mark = 0;
   for (let step = 0; step < count; step++) {
+    if (step % ELIMINATED_A_PIECE === 0) yield;
     const variable = queue.take();
     const clique = neighbours[variable];
     order[step] = variable;

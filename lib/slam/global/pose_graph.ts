@@ -4,7 +4,7 @@
  */
 
 import { between2d, type Pose2d, wrapAngle } from "../pose2d.ts";
-import { BlockCholesky } from "./block_cholesky.ts";
+import { BlockCholesky, eliminating, withoutPause } from "./block_cholesky.ts";
 
 export interface GraphEdge {
   readonly from: number;
@@ -98,6 +98,7 @@ export class PoseGraph {
   *optimizing(stepsMax: number, robustness: Robustness): Generator<void, boolean> {
     const removals = this.#removals;
     const problem = new Problem(this.#poses, this.#fixed, this.#edges, robustness);
+    yield* problem.prepare();
     yield* problem.solve(stepsMax);
     if (removals !== this.#removals) return false;
     problem.poses().forEach((pose, id) => this.#poses[id] = pose);
@@ -106,7 +107,7 @@ export class PoseGraph {
 
   /** The same without a pause. */
   optimize(stepsMax: number, robustness: Robustness): void {
-    for (const _ of this.optimizing(stepsMax, robustness));
+    withoutPause(this.optimizing(stepsMax, robustness));
   }
 }
 
@@ -130,7 +131,7 @@ class Problem {
   readonly #robust: Uint8Array;
   /** Where in the matrix: from-from, to-to, from-to; and whether from is the row there. */
   readonly #blocks: Int32Array;
-  readonly #factor: BlockCholesky;
+  #factor!: BlockCholesky;
   readonly #edgeCount: number;
 
   constructor(
@@ -159,8 +160,14 @@ class Problem {
     let count = 0;
     for (let id = 0; id < poses.length; id++) if (this.#columns[id] === 0) this.#columns[id] = count++;
     this.#count = count;
-    this.#factor = new BlockCholesky(count, this.#pairs());
     this.#blocks = new Int32Array(4 * edges.length).fill(-1);
+  }
+
+  *prepare(): Generator<void, void> {
+    yield;
+    const pairs = this.#pairs();
+    this.#factor = new BlockCholesky(this.#count, yield* eliminating(this.#count, pairs));
+    yield;
     this.#findBlocks();
   }
 

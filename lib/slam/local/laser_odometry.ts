@@ -18,8 +18,12 @@ const SHARE_GAIN = 0.02;
 const TURNS_RAD = [12, -12, 24, -24, 36, -36, 48, -48, 60, -60, 72, -72, 84, -84].map((one) =>
   one * Math.PI / 180
 );
-/** With so few points that say how far the robot went, they count for half. */
-const SURE_POINTS = 2;
+/** How uncertain a way is that one point tells; so many points tell it at least. */
+const POINT_M = 0.06;
+const POINTS_MIN = 0.1;
+/** How far off the way is that the robot's speed tells, before anything is known of it; and how fast that is learned. */
+const UNKNOWN_M = 0.3;
+const VARIANCE_SHARE = 0.05;
 /** Its speed is that of so long a time; it goes on at it for so long between two scans. */
 const SPEED_S = 1;
 const STEADY_S = 0.5;
@@ -33,8 +37,6 @@ const ERROR_MAX = 0.3;
 export interface Predictions {
   /** The likeliest first. */
   readonly poses: readonly Pose2d[];
-  /** Where it is if it went on at its speed where scans say little; undefined if they say enough. */
-  readonly steady?: Pose2d;
   /** In the frame of the poses; undefined if scans do not belong together. */
   readonly barest: Barest | undefined;
 }
@@ -70,7 +72,7 @@ export class LaserOdometry {
     const { x, y } = compose2d({ x: 0, y: 0, yaw: this.#key.yaw }, { ...barest, yaw: 0 });
     const inMap = { x, y, points: barest.points };
     const steady = this.#steady(compared, last, inMap, dt);
-    return { poses: [compared, ...guesses], steady, barest: inMap };
+    return { poses: steady ? [steady, compared, ...guesses] : [compared, ...guesses], barest: inMap };
   }
 
   /**
@@ -78,12 +80,12 @@ export class LaserOdometry {
    * enough.
    */
   #steady(pose: Pose2d, last: Pose2d, { x, y, points }: Barest, dt: number): Pose2d | undefined {
-    const sureness = points ** 2 / (points ** 2 + SURE_POINTS ** 2);
-    const speed = this.#speed.value, step = between2d(last, pose);
+    const step = between2d(last, pose), { wayM, varianceM2 } = this.#speed.expected(dt);
+    const sureness = varianceM2 / (varianceM2 + POINT_M ** 2 / Math.max(POINTS_MIN, points));
     this.#speed.learn(step.x, dt, sureness);
-    if (speed === undefined || dt > STEADY_S) return undefined;
-    const heading = last.yaw + 0.5 * step.yaw, way = speed * dt;
-    const onX = last.x + way * Math.cos(heading) - pose.x, onY = last.y + way * Math.sin(heading) - pose.y;
+    if (dt > STEADY_S) return undefined;
+    const heading = last.yaw + 0.5 * step.yaw;
+    const onX = last.x + wayM * Math.cos(heading) - pose.x, onY = last.y + wayM * Math.sin(heading) - pose.y;
     const along = (1 - sureness) * (x * onX + y * onY);
     return { x: pose.x + along * x, y: pose.y + along * y, yaw: pose.yaw };
   }
@@ -121,14 +123,17 @@ export class LaserOdometry {
 class Speed {
   #wayM = 0;
   #timeS = 0;
+  #varianceM2 = UNKNOWN_M ** 2;
 
-  /** Metres a second; undefined before anything is known. */
-  get value(): number | undefined {
-    return this.#timeS > 0 ? this.#wayM / this.#timeS : undefined;
+  /** How far it goes in a time, and how far off that is as a rule. */
+  expected(dt: number): { readonly wayM: number; readonly varianceM2: number } {
+    return { wayM: this.#timeS > 0 ? dt * this.#wayM / this.#timeS : 0, varianceM2: this.#varianceM2 };
   }
 
   /** Times of single scans may be those of their arrival, so that only sums of them say something. */
   learn(wayM: number, dt: number, sureness: number): void {
+    const off = Math.min(UNKNOWN_M, Math.abs(wayM - this.expected(dt).wayM));
+    this.#varianceM2 += VARIANCE_SHARE * sureness * (off * off - this.#varianceM2);
     const kept = Math.exp(-sureness * dt / SPEED_S);
     this.#wayM = kept * this.#wayM + sureness * wayM;
     this.#timeS = kept * this.#timeS + sureness * dt;

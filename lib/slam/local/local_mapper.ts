@@ -24,8 +24,6 @@ const WEIGHTS = { occupiedSpace: 1, translation: 3, rotation: 1 };
 /** In a direction of which so few points say anything, the motion that scans predict weighs so much more. */
 const BARE_POINTS = 8;
 const BARE_WEIGHT = 30;
-/** Two predictions that are nearer than this to each other are one. */
-const APART_M = 0.02;
 
 /** How fast the usual score follows the latest, and how far below it a score calls for a search. */
 const SCORE_SHARE = 0.1;
@@ -174,16 +172,10 @@ export class LocalMapper {
   }
 
   /** As with odometry, from predictions that are less certain, and at last with a wide search. */
-  #matchByScans(submap: Submap, points: Float64Array, predictions: Predictions, dt: number): Found {
-    const { poses, steady, barest } = predictions;
+  #matchByScans(submap: Submap, points: Float64Array, { poses, barest }: Predictions, dt: number): Found {
     const gain = GAIN_A_METRE * Math.min(1, (GAIN_TIME_S / dt) ** 2);
     const along = barest && { ...barest, weight: BARE_WEIGHT / (1 + (barest.points / BARE_POINTS) ** 2) };
-    const near = (pose: Pose2d) => this.#refined(submap, points, pose, pose, { ...WEIGHTS, along });
-    let best = near(steady ?? poses[0]);
-    if (steady && isApart(steady, poses[0])) {
-      const found = near(poses[0]);
-      if (isBetter(found, best, SEARCH_GAIN, gain)) best = found;
-    }
+    let best = this.#refined(submap, points, poses[0], poses[0], { ...WEIGHTS, along });
     for (const other of poses.slice(1)) {
       if (best.score >= this.#usualScore) return best;
       const found = this.#refined(submap, points, other, other);
@@ -257,10 +249,6 @@ export function placed(points: Float64Array, { x, y, yaw }: Pose2d): Float64Arra
     out[k + 1] = y + sin * points[k] + cos * points[k + 1];
   }
   return out;
-}
-
-function isApart(a: Pose2d, b: Pose2d): boolean {
-  return Math.hypot(a.x - b.x, a.y - b.y) > APART_M;
 }
 
 /** Whether a pose fits better by `least`, and by `gain` for each metre that it is away. */
