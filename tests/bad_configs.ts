@@ -55,7 +55,7 @@ const utf16 = (text: string): Uint8Array =>
 
 const NAME = 'wanted 1 to 60 letters, digits, "-" and "_", beginning with a letter or digit';
 const LONG_NAME = NAME.replace("60", "200");
-const OUT = " (this entry is left out)";
+const OUT = " (this entry is ignored)";
 
 export const FILES: readonly Case[] = [
   ["empty file", "", "refused", "f.json: the file is empty, wanted JSON"],
@@ -580,7 +580,7 @@ export const RESOURCES: readonly Case[] = [
       }],
     },
     "warned",
-    "f.json: components.0.attributes.analogs.0.name: warning: ${secrets.x} is left as it is: not a placeholder such as " +
+    "f.json: components.0.attributes.analogs.0.name: warning: ${secrets.x} stays unchanged: not a placeholder such as " +
     "${environment.NAME} or ${packages.type.name}",
   ],
   [

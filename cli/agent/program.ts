@@ -92,19 +92,19 @@ interface World {
 }
 
 const COMMANDS: readonly Command<World>[] = [
-  command("", [], "Runs the agent until it is told to stop.", (options, { host, pace }) => {
+  command("", [], "Runs the agent until it is stopped.", (options, { host, pace }) => {
     return options.install ? install(options, host) : runAgent(options, host, pace);
   }),
   command(
     "status",
     [],
-    "Tells how the agent in the folder does, and the versions that it keeps.",
+    "Shows the agent's status, and the versions that it keeps.",
     status,
   ),
   command(
     "rollback",
     ["[PROGRAM]"],
-    "Goes back to the version before: of svc-server, or of svc-agent.",
+    "Returns to the previous version of svc-server, or of svc-agent.",
     rollback,
   ),
   command(
@@ -116,7 +116,7 @@ const COMMANDS: readonly Command<World>[] = [
   command(
     "uninstall",
     [],
-    "Stops and removes the service, svc-server, and what they have kept.",
+    "Stops and removes the service, svc-server, and their files.",
     (options, { host }) => uninstall(options, host),
   ),
   command("version", [], "Prints the version.", (_, { host }) => {
@@ -138,7 +138,7 @@ const PROGRAM: CommandProgram<World> = {
   manual: {
     purpose: "keeps svc-server and the device that it runs on in order",
     description: [
-      "Without a command it runs the agent until somebody stops it; svc-server then stops, too.",
+      "Without a command it runs the agent until it is stopped; svc-server then stops, too.",
       "\\fBstatus\\fR and \\fBrollback\\fR ask the agent that runs from the same \\fB\\-\\-dir\\fR.",
     ],
     files: [
@@ -151,8 +151,8 @@ const PROGRAM: CommandProgram<World> = {
     ],
     examples: [
       ["svc-agent --install", "Install the agent as a service of the system."],
-      ["svc-agent status", "See how the device does, and which versions it keeps."],
-      ["svc-agent rollback svc-server", "Go back to the version before."],
+      ["svc-agent status", "Show the device's status, and the versions that it keeps."],
+      ["svc-agent rollback svc-server", "Return to the previous version."],
       ["svc-agent --dev-mode --config rover.json", "Try it without installation, as any user."],
     ],
   },
@@ -228,6 +228,6 @@ async function rollback(
       cause: error,
     });
   }
-  host.write(`${name} goes back to the version before; see svc-agent status\n`);
+  host.write(`${name} returns to its previous version; see svc-agent status\n`);
   return EXIT.ok;
 }

@@ -132,7 +132,7 @@ async function whileStoppable<T>(
       return refuse();
     },
     rollback: () => Promise.resolve(refuse()),
-    stop: () => stop("whoever may use its socket"),
+    stop: () => stop("a user of its socket"),
   };
   const control = await openControl(host, socketOf(options.dir, os), controlled, clock);
   try {
@@ -189,7 +189,7 @@ async function work(
         return agent.status;
       },
       rollback: (name: BinaryName) => agent.rollback(name),
-      stop: () => stop("whoever may use its socket"),
+      stop: () => stop("a user of its socket"),
     };
     const control = await openControl(host, socketOf(dir, host.platform().os), controlled, clock);
     try {

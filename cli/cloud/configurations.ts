@@ -28,7 +28,7 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "config set",
     ["PART", "FILE"],
-    "Checks a configuration and makes it the part's next revision.",
+    "Checks a configuration and saves it as the part's next revision.",
     [],
     async (desk, [part, file]) => {
       const json = parseJsonc(await desk.host.readFile(file), { file });
@@ -44,7 +44,7 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "config history",
     ["PART"],
-    "Tells who changed what and when, newest first.",
+    "Lists who changed what and when, newest first.",
     [{ name: "limit", type: "int", default: 20, help: "How many changes." }],
     async ({ store, print }, [part], { limit }) => {
       const configs = new PartConfigs(store);

@@ -68,7 +68,7 @@ export const CLOUD_FLAGS = [
     default: "",
     value: "URL",
     env: "SVC_CLOUD_DATABASE",
-    help: "A database of PostgreSQL instead of the one in the folder: postgres://user:password@host/name",
+    help: "A PostgreSQL database instead of the one in the folder: postgres://user:password@host/name",
   },
   {
     name: "keys",
@@ -99,14 +99,14 @@ export const ORG = {
   type: "string",
   default: "",
   value: "NAME|ID",
-  help: "Organization; may be left out where there is one.",
+  help: "Organization; the only one by default.",
 } as const;
 export const LOCATION = {
   name: "location",
   type: "string",
   default: "",
   value: "NAME|ID",
-  help: "Location; may be left out where there is one.",
+  help: "Location; the only one by default.",
 } as const;
 
 export const LIMITS_FLAG = {

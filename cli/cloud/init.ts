@@ -33,7 +33,7 @@ const PUBLIC_URL = {
   default: "",
   value: "URL",
   env: "SVC_CLOUD_PUBLIC_URL",
-  help: "The address that people and machines will reach it by; left out, the one of --listen.",
+  help: "The address at which people and machines reach it; by default the one of --listen.",
 } as const;
 
 const FLAGS = [

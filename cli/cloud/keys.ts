@@ -22,7 +22,7 @@ const ON = {
   default: "",
   value: "KIND:ID",
   help:
-    "What the role is on: organization:ID, location:ID or machine:ID; where left out, the one organization.",
+    "The target of the role: organization:ID, location:ID or machine:ID; by default the only organization.",
 } as const;
 
 export const KEY_COMMANDS: readonly CloudCommand[] = [
@@ -49,7 +49,7 @@ export const KEY_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "key list",
     [],
-    "Lists the API keys with whose they are and what they may do.",
+    "Lists the API keys with their owners and rights.",
     [],
     async ({ store, print }) => {
       const all = await new Keys(store).all();

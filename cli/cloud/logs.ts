@@ -35,7 +35,7 @@ export const LOG_COMMANDS: readonly CloudCommand[] = [
         short: "f",
         type: "bool",
         default: false,
-        help: "Go on with what comes in, until told to stop.",
+        help: "Follow new entries until stopped.",
       },
     ],
     async ({ store, clock, host, print }, [part], { filter, level, limit, follow }) => {

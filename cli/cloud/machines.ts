@@ -96,7 +96,7 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "fleet",
     [],
-    "Tells which machines are there and what runs on them.",
+    "Lists the machines and the versions that they run.",
     [ORG],
     async ({ store, clock, print }, _, { org }) => {
       const { id } = await chosenOrganization(store, org);

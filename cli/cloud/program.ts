@@ -62,7 +62,7 @@ const PROGRAM: CommandProgram<CloudWorld> = {
     ],
     files: [
       ["svc-cloud-data/cloud.db", "the database, where --database names none"],
-      ["svc-cloud-data/files/", "what has been uploaded"],
+      ["svc-cloud-data/files/", "the uploaded files"],
       ["svc-cloud-data/keys/", "the control plane's own keys, where --keys names no other folder"],
       ["svc-cloud-data/metrics.key", "the key that /metrics is shown for"],
     ],

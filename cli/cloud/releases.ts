@@ -99,7 +99,7 @@ export const RELEASE_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "release keys",
     [],
-    "Lists the public keys of what is handed out, newest last: agents pin one of them.",
+    "Lists the public keys of releases and packages, newest last: agents pin one of them.",
     [],
     async ({ secrets, print }) => {
       const all = new ReleaseKeys(await Secrets.open(secrets)).list();
@@ -109,7 +109,7 @@ export const RELEASE_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "release rotate-key",
     [],
-    "Replaces the key that signs what is handed out; the old one signs the new one, and nothing after it.",
+    "Replaces the key that signs releases and packages; the old key signs the new one, and nothing after it.",
     [],
     async ({ secrets, change, print }) => {
       const key = await new ReleaseKeys(await Secrets.open(secrets)).rotate();

@@ -14,7 +14,7 @@ const NOW = {
   name: "now",
   type: "bool",
   default: false,
-  help: "What the old key has signed is good no more: for a key that is lost, or that a stranger has.",
+  help: "Make the old key's signatures invalid: for a key that is lost, or that a stranger has.",
 } as const;
 
 export const SECRET_COMMANDS: readonly CloudCommand[] = [
@@ -39,7 +39,7 @@ export const SECRET_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "secret rotate",
     ["token|authority|release|links"],
-    "Makes a new key; what the old one has signed stays good for its time.",
+    "Makes a new key; the old key's signatures stay valid for their time.",
     [NOW],
     async ({ secrets, change, print }, [word], { now }) => {
       const names = secretsNamed(word);

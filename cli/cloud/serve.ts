@@ -155,7 +155,7 @@ type Options = Values<typeof FLAGS> & DeskPlace;
 export const SERVE: CloudCommand = {
   words: "serve",
   takes: [],
-  summary: "Serves the control plane until it is told to stop.",
+  summary: "Serves the control plane until it is stopped.",
   flags: FLAGS,
   run: serve,
 };

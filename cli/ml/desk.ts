@@ -47,7 +47,7 @@ export const ML_FLAGS = [
     default: "",
     value: "ORGANIZATION",
     env: "SVC_ORG_ID",
-    help: "The organization's id or name; may be left out where there is one.",
+    help: "The organization's id or name; the only one by default.",
   },
   {
     name: "ca-file",

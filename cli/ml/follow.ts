@@ -113,7 +113,7 @@ export async function detachable(
   } catch (error) {
     const { code } = SvcError.from(error);
     if (desk.signal.aborted || code === "deadline_exceeded" || code === "unavailable") {
-      desk.note(`the job goes on without you; go on with: svc-ml logs -f ${id}, or: svc-ml wait ${id}`);
+      desk.note(`the job continues without you; follow it with: svc-ml logs -f ${id}, or: svc-ml wait ${id}`);
     }
     if (desk.signal.aborted) return ML_EXIT.detached;
     throw error;

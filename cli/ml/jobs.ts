@@ -32,7 +32,7 @@ export const TIMEOUT = {
   name: "timeout",
   type: "duration",
   default: 0,
-  help: "Give up waiting after this long (exit code 124); the job goes on.",
+  help: "Give up waiting after this long (exit code 124); the job continues.",
 } as const;
 
 const LEVELS = ["debug", "info", "warn", "error"];
@@ -63,7 +63,7 @@ export const JOB_COMMANDS: readonly MlCommand[] = [
         value: "STATUS",
         help: "Only those in this status, such as in-progress (or running), completed, failed.",
       },
-      { name: "limit", type: "int", default: 0, help: "At most so many; 0 for all." },
+      { name: "limit", type: "int", default: 0, help: "Maximum number; 0 for all." },
       {
         name: "sort",
         type: "string",
@@ -114,23 +114,23 @@ export const JOB_COMMANDS: readonly MlCommand[] = [
   mlCommand(
     "logs",
     ["JOB"],
-    "Prints what a job has logged, oldest first.",
+    "Prints a job's log, oldest lines first.",
     [
       { name: "follow", short: "f", type: "bool", default: false, help: "Go on until the job has ended." },
-      { name: "tail", type: "int", default: 0, help: "Only the last so many; 0 for all." },
+      { name: "tail", type: "int", default: 0, help: "Only this many of the last lines; 0 for all." },
       {
         name: "since",
         type: "string",
         default: "",
         value: "TIME",
-        help: "Only what is newer: 10m, or 2024-01-02T03:04:05Z.",
+        help: "Only newer lines: 10m, or 2024-01-02T03:04:05Z.",
       },
       {
         name: "level",
         type: "string",
         default: "",
         value: "LEVEL",
-        help: `Only this level and what is worse: ${LEVELS.join(", ")}.`,
+        help: `Only this level and worse: ${LEVELS.join(", ")}.`,
       },
     ],
     async (desk, [id], { follow, tail, since, level }) => {

@@ -7,12 +7,12 @@ import type { Manual, Pair } from "../command.ts";
 export const EXITS: readonly Pair[] = [
   ["0", "done; of a job that was waited for: it completed"],
   ["1", "failed; of a job that was waited for: it failed or was canceled"],
-  ["2", "the command line, or what was asked for, is wrong"],
-  ["3", "nobody is logged in, or the key may not do this"],
+  ["2", "the command line, or its request, is wrong"],
+  ["3", "nobody is logged in, or the key lacks the right"],
   ["4", "there is nothing of this id or name"],
-  ["5", "it conflicts with what is there, or what it needs is missing"],
-  ["124", "the time to wait was over; the job goes on"],
-  ["130", "Ctrl-C ended the waiting; the job goes on"],
+  ["5", "it conflicts with something that exists, or something that it needs is missing"],
+  ["124", "the time limit of the wait is over; the job continues"],
+  ["130", "Ctrl-C ended the wait; the job continues"],
 ];
 
 export const VARIABLES: readonly Pair[] = [
@@ -22,7 +22,7 @@ export const VARIABLES: readonly Pair[] = [
   ["SVC_ORG_ID", "the organization's id or name, as --org-id"],
   ["SVC_PROFILE", "the profile to use, as --profile; it goes before the key of the environment"],
   ["SVC_CA_FILE", "the authority to trust, as --ca-file"],
-  ["SVC_HOME", "the folder of profiles.json; ~/.svc where it is not set"],
+  ["SVC_HOME", "the folder of profiles.json; ~/.svc by default"],
   ["NO_COLOR", "no colours, whatever it is set to"],
 ];
 
@@ -48,6 +48,6 @@ export const MANUAL: Manual = {
     ],
     ["id=$(svc-ml submit --dataset shapes --model-type object-detection)", "Submit a job and keep its id."],
     ["svc-ml wait $id --timeout 1h && svc-ml models download shapes", "Wait for it and get the model."],
-    ["svc-ml list --status running --json | jq -r '.jobs[].id'", "Use what it prints in other programs."],
+    ["svc-ml list --status running --json | jq -r '.jobs[].id'", "Use its output in other programs."],
   ],
 };

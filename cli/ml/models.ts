@@ -55,7 +55,7 @@ export const MODEL_COMMANDS: readonly MlCommand[] = [
   mlCommand(
     "models download",
     ["MODEL"],
-    "Downloads a model and checks it; a download that was interrupted goes on where it was.",
+    "Downloads a model and checks it; an interrupted download resumes.",
     [
       VERSION,
       {
@@ -105,7 +105,7 @@ export const MODEL_COMMANDS: readonly MlCommand[] = [
   mlCommand(
     "infer",
     ["FILE"],
-    "Tells what a model of the registry sees on an image, which is uploaded for that and removed again.",
+    "Runs a model of the registry on an image, which is uploaded for that and removed again.",
     [
       {
         name: "model",
@@ -210,7 +210,7 @@ async function download(desk: TrainingDesk, account: Account, model: Package, fi
     desk.host.removeFile(partial);
     throw new SvcError(
       "data_loss",
-      `what was downloaded is not what was published (checksum ${wanted}): try again`,
+      `the downloaded file differs from the published one (checksum ${wanted}): try again`,
     );
   }
   await desk.host.moveDurably(partial, file);

@@ -51,7 +51,7 @@ const DATASET = [
     type: "string",
     default: "",
     value: "DATASET",
-    help: "What to train on: a dataset's id or name; may be left out where there is one.",
+    help: "The dataset to train on, by id or name; the only one by default.",
   },
   { name: "dataset", type: "string", default: "", value: "DATASET", help: "The same as --dataset-id." },
 ] as const satisfies readonly Flag[];
@@ -61,7 +61,7 @@ const MODEL = [
     type: "string",
     default: "",
     value: "NAME",
-    help: "What the model is called; the dataset's name where left out.",
+    help: "The model's name; by default the dataset's.",
   },
   {
     name: "model-version",
@@ -73,14 +73,14 @@ const MODEL = [
 ] as const satisfies readonly Flag[];
 const THEN = [
   { name: "wait", type: "bool", default: false, help: "Wait until the job has ended." },
-  { name: "follow", short: "f", type: "bool", default: false, help: "Wait, and show what it logs." },
+  { name: "follow", short: "f", type: "bool", default: false, help: "Wait, and show its log." },
   TIMEOUT,
-  { name: "dry-run", type: "bool", default: false, help: "Only tell what would be submitted." },
+  { name: "dry-run", type: "bool", default: false, help: "Only report what would be submitted." },
   {
     name: "if-not-exists",
     type: "bool",
     default: false,
-    help: "Where this version has been submitted already with the same inputs, use that job.",
+    help: "If this version was submitted already with the same inputs, use that job.",
   },
 ] as const satisfies readonly Flag[];
 
@@ -149,7 +149,9 @@ const MANAGED = [
     type: "string",
     default: "",
     value: "FRAMEWORK",
-    help: `What the model is for: ${spellingsOf(ModelFramework).join(", ")}; the control plane chooses.`,
+    help: `The model's framework: ${
+      spellingsOf(ModelFramework).join(", ")
+    }; by default the control plane chooses.`,
   },
   ...THEN,
   {

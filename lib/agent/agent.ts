@@ -193,7 +193,7 @@ export class Agent {
   /** Returns to the previous version. Throws `failed_precondition` if there is none. */
   async rollback(name: BinaryName): Promise<void> {
     const { updaters } = this.#parts;
-    const reason = "somebody asked for the version before";
+    const reason = "somebody asked for the previous version";
     if (name === "svc-agent") await updaters.agent.goBack(reason);
     else await this.#versions.alone(() => updaters.server.goBack(reason));
     this.#waker.wake();
@@ -230,7 +230,7 @@ export class Agent {
         () => {},
       );
     }
-    logger.warn("the cloud cannot be reached, starting with what there is");
+    logger.warn("the cloud does not answer; starting without it");
   }
 
   /** Applies the wishes, as far as that is possible in time. */
@@ -276,7 +276,7 @@ export class Agent {
       this.#offlineWhy = chainOf(error);
       this.#once(
         `offline: ${this.#offlineWhy}`,
-        () => logger.warn(`the cloud cannot be asked: ${this.#offlineWhy}`),
+        () => logger.warn(`the cloud does not answer: ${this.#offlineWhy}`),
       );
       this.#isOnline = false;
       intervalMs = POLL_MIN_MS * 2;
@@ -456,7 +456,7 @@ export class Agent {
     ];
     for (const clean of cleanings) {
       const removed = await clean();
-      if (removed.length > 0) logger.info("what is not needed any more is removed", { files: removed });
+      if (removed.length > 0) logger.info("removed unused files", { files: removed });
     }
   }
 

@@ -347,7 +347,7 @@ class Sweep {
     const { clock, logger } = this.cloud;
     while (!signal.aborted) {
       await this.forgetOld(signal).catch((error) =>
-        logger.warn(`cannot remove what is old: ${chainOf(error)}`)
+        logger.warn(`cannot remove old entries: ${chainOf(error)}`)
       );
       await clock.sleep(SWEEP_MS, signal).catch(() => {});
     }

@@ -114,7 +114,7 @@ Deno.test("a machine runs with the newest version of a package, and changes to t
     await server.wrote("machine is running");
     assertEquals(await there("1.0.0"), "1.0.0");
     await publish("1.1.0");
-    await server.wrote("a package is no longer used and was removed");
+    await server.wrote("removed an unused package");
     assertEquals(await there("1.1.0"), "1.1.0");
     await assertRejects(() => there("1.0.0"));
   } finally {

@@ -69,7 +69,7 @@ Deno.test("what changes at the control plane changes the machine, what is wrong 
     assertStringIncludes(resources["rdk-internal:service:config"], "this part has no configuration");
 
     await app.close();
-    await server.wrote("gives no configuration, the one in force stays");
+    await server.wrote("gives no configuration, the present one stays");
     await app.open();
     app.config = withPort({ revision: "r4", components: [part("a")] });
     await server.wrote(applied("r4"));

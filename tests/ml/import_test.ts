@@ -158,7 +158,7 @@ importTest("COCO: each thing that is wrong is told with the file and what to do"
       ],
       [
         coco({ annotations: [{ ...box, bbox: [300, 10, 100, 40] }] }),
-        'a box "cat" has no part in the image and is left out',
+        'a box "cat" lies outside the image and is left out',
         0,
         2,
       ],
@@ -184,7 +184,7 @@ importTest("COCO: each thing that is wrong is told with the file and what to do"
         coco({
           images: [{ id: 1, file_name: "a.png", width: 2, height: 1 }, { id: 2, file_name: "none.png" }],
         }),
-        `there is no image "none.png" in ${folder}: add it, or remove what is said of it`,
+        `there is no image "none.png" in ${folder}: add it, or remove its annotations`,
         0,
         1,
       ],
@@ -260,9 +260,9 @@ importTest("YOLO: each thing that is wrong is told with the line and what to do"
       ["0 0.5 0.5 0.2 nan", "wanted the number of a class", 1],
       ["0 0.5 0.5 0.2 1e999", 'a box "cat" has sides that are no numbers', 1],
       ["0 0.5 0.5 0.2 0.2 7", "the confidence is 7, wanted 0 to 1", 1],
-      ["0 320 240 64 48", 'a box "cat" has no part in the image and is left out: mend or remove it', 2],
+      ["0 320 240 64 48", 'a box "cat" lies outside the image and is left out: mend or remove it', 2],
       ["0 0.9 0.5 0.4 0.2", 'a box "cat" reaches out of the image and is cut to it', 2],
-      ["0 0.5 0.5 0 0.2", "has no part in the image", 2],
+      ["0 0.5 0.5 0 0.2", "lies outside the image", 2],
       ["0 0.5 0.5 0.1 0.1\n".repeat(1001), "it has more than 1000 boxes", 1],
       ["0 0.5 0.5 0.1 0.1\n".repeat(60_000), "it has 1080000 bytes, wanted at most 1048576", 1],
     ] as const
@@ -366,7 +366,7 @@ importTest("Pascal VOC: each thing that is wrong is told with the file and what 
       [voc(thing("cat", [1, 2, "x", 4])), 'a box "cat" has sides that are no numbers', 1],
       [voc(thing("cat", [100, 20, 300, 40])), 'a box "cat" reaches out of the image and is cut to it', 2],
       [voc(thing("cat", [-50, 20, 30, 40])), 'a box "cat" reaches out of the image and is cut to it', 2],
-      [voc(thing("cat", [300, 20, 400, 40])), 'a box "cat" has no part in the image and is left out', 2],
+      [voc(thing("cat", [300, 20, 400, 40])), 'a box "cat" lies outside the image and is left out', 2],
       [voc(good).padEnd(600_000), "it has 600000 bytes, wanted at most 524288", 1],
     ] as const
   ) {

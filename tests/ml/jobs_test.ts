@@ -112,7 +112,7 @@ const CASES: readonly Case[] = [
   {
     args: "wait job-3 --timeout 20ms",
     code: 124,
-    errors: "the job goes on without you; go on with: svc-ml logs -f job-3",
+    errors: "the job continues without you; follow it with: svc-ml logs -f job-3",
   },
   {
     args: "containers",

@@ -203,7 +203,7 @@ Deno.test("a download that is not what was published is not kept", () =>
         env: envOf(cloud),
       });
       assertEquals(code, 1);
-      assertStringIncludes(errors, "what was downloaded is not what was published");
+      assertStringIncludes(errors, "the downloaded file differs from the published one");
       assertEquals([...Deno.readDirSync(folder)], []);
       // A checksum of the published kind: that of nothing.
       cloud.packages[0] = { ...cloud.packages[0], checksum: "AAAAAA==" };

@@ -141,7 +141,7 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
   mlCommand(
     "dataset check",
     ["[DATASET]"],
-    "Tells whether a model can be trained on a dataset: labels, images that are left out, and what is missing.",
+    "Reports whether a model can be trained on a dataset: labels, skipped images, and what is missing.",
     [{ ...MODEL_TYPE, default: "object-detection" }, ...TAGS_FLAG],
     async (desk, [wanted = ""], { modelType, tags, labels }) => {
       const type = parseModelType(modelType);

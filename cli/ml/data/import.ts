@@ -60,7 +60,7 @@ const FLAGS = [
     help: "The file in the folder that tells of the images (coco) or names the classes (yolo).",
   },
   ...OF_ALL_IMAGES,
-  { name: "dry-run", type: "bool", default: false, help: "Only tell what would be added." },
+  { name: "dry-run", type: "bool", default: false, help: "Only report what would be added." },
 ] as const satisfies readonly Flag[];
 
 export const IMPORT_COMMAND: MlCommand = mlCommand(

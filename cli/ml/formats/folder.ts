@@ -81,7 +81,7 @@ export class ImageAnnotations {
     const cut = (side: number) => Math.min(1, Math.max(0, side));
     const box = { label, xMin: cut(xMin), yMin: cut(yMin), xMax: cut(xMax), yMax: cut(yMax) };
     if (box.xMin >= box.xMax || box.yMin >= box.yMax) {
-      return `a box "${label}" has no part in the image and is left out: mend or remove it`;
+      return `a box "${label}" lies outside the image and is left out: mend or remove it`;
     }
     if (this.boxes.length === BOXES_MAX) {
       return this.spoil(`it has more than ${BOXES_MAX} boxes, wanted fewer`);
@@ -111,7 +111,7 @@ export class Folder {
     for (const name of links) {
       folder.warnings.add(
         folder.at(name),
-        "it is a link and is not followed: put what it leads to in its place",
+        "it is a link and is not followed: replace it by its target",
       );
     }
     return folder;
@@ -177,7 +177,7 @@ export class Folder {
     const leaves = /^([/\\]|[A-Za-z]:|\.\.([/\\]|$))/.test(plain);
     return leaves
       ? `it names the image "${name}", which is outside of ${this.path}: put the image into the folder`
-      : `there is no image "${name}" in ${this.path}: add it, or remove what is said of it`;
+      : `there is no image "${name}" in ${this.path}: add it, or remove its annotations`;
   }
 
   /** Why boxes in pixels of an image of this size do not fit the file; `undefined` if they do. */

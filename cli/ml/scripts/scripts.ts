@@ -52,9 +52,9 @@ export const SCRIPT_FLAGS = [
     help: "The script's version; for one that is uploaded the time where left out, else the latest.",
   },
   { name: "path", type: "string", default: "", value: "PATH", help: "Upload this folder or .tar.gz first." },
-  { name: "framework", type: "string", default: "", value: "FRAMEWORK", help: "What the models are for." },
+  { name: "framework", type: "string", default: "", value: "FRAMEWORK", help: "The purpose of the models." },
   { name: "type", type: "string", default: "", value: "TYPE", help: "The type of the models." },
-  { name: "url", type: "string", default: "", value: "URL", help: "Where more is told about the script." },
+  { name: "url", type: "string", default: "", value: "URL", help: "Where to read more about the script." },
   { name: "draft", type: "bool", default: false, help: "It is not ready for others." },
 ] as const satisfies readonly Flag[];
 
@@ -79,7 +79,7 @@ export const SCRIPT_COMMANDS: readonly MlCommand[] = [
         type: "string",
         default: "",
         value: "TEXT",
-        help: "What it is for; wanted of a public one.",
+        help: "Its purpose; required of a public one.",
       },
     ],
     async (desk, [path = ""], flags) => {
@@ -241,7 +241,7 @@ function audience(visibility: string, description: string): { [key: string]: str
     throw new SvcError("invalid_argument", `--visibility: found "${visibility}", wanted ${wanted}`);
   }
   if (word !== "" && word !== "private" && description === "") {
-    const problem = "--description is missing: a script that others see tells what it is for";
+    const problem = "--description is missing: a script that others see has to describe its purpose";
     throw new SvcError("invalid_argument", problem);
   }
   return { ...word && { visibility: word.replaceAll("-", "_") }, ...description && { description } };

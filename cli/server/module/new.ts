@@ -25,7 +25,7 @@ export const NEW: Command<ModuleWorld> = {
       type: "string",
       default: "typescript",
       value: "NAME",
-      help: "typescript, which Deno and Node from 22.18 on run as it is, or javascript, for Node from 20 on.",
+      help: "typescript, which Deno and Node from 22.18 on run directly, or javascript, for Node from 20 on.",
     },
     {
       name: "folder",

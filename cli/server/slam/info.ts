@@ -39,7 +39,7 @@ const SENSOR_TYPES = ["range", "imu", "odometry", "fixed frame pose", "landmark"
 export const INFO: Command<SlamWorld> = {
   words: "pbstream info",
   takes: ["MAP"],
-  summary: "Checks a .pbstream file and says what is in it.",
+  summary: "Checks a .pbstream file and describes its content.",
   flags: [],
   run: async ({ host }, [path], { json }: { json: boolean }) => {
     const warn = (message: string) => host.writeError(`${message}\n`);

@@ -92,7 +92,7 @@ export class Bluetooth {
           await letterbox.take(one, sealed);
         } catch (error) {
           // A phone that writes without a response reads the error here.
-          intake.tell(`What came by Bluetooth was not taken: ${messageOf(error)}.`);
+          intake.tell(`The value from Bluetooth was refused: ${messageOf(error)}.`);
           throw error;
         }
       },

@@ -229,8 +229,8 @@ export class Networking implements Subsystem {
     const { port, configure, logger } = this.#parts;
     if (credentials) {
       await configure(credentials.reveal()).catch((error) => {
-        logger.error(`the credentials cannot be kept: ${chainOf(error)}`);
-        this.intake.tell(`The credentials cannot be kept: ${messageOf(error)}.`);
+        logger.error(`cannot store the credentials: ${chainOf(error)}`);
+        this.intake.tell(`The device cannot store the credentials: ${messageOf(error)}.`);
       });
     }
     if (!network) return;

@@ -42,7 +42,7 @@ export class DataLinks {
       return textAnswer(403, "the link is not one that has been handed out here");
     }
     if (!(this.cloud.clock.nowMs() < expiresMs)) {
-      return textAnswer(403, "the link is no longer good: ask for a new one");
+      return textAnswer(403, "the link has expired: ask for a new one");
     }
     try {
       const [item] = await new BinaryData(this.cloud.store).get([id]);

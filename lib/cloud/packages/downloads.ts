@@ -187,7 +187,7 @@ export class Downloads {
       throw new SvcError("permission_denied", "the link is not one that has been handed out here");
     }
     if (this.cloud.clock.nowMs() < Number(expires)) return true;
-    throw new SvcError("permission_denied", "the link is no longer good: ask for a new one");
+    throw new SvcError("permission_denied", "the link has expired: ask for a new one");
   }
 
   /** The key that signs, then the others that are valid. */

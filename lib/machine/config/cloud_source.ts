@@ -123,7 +123,7 @@ export class CloudSource implements ConfigSource {
       const error = SvcError.from(thrown);
       if (signal.aborted) return undefined;
       if (!NONSENSE.includes(error.code)) {
-        const told = `${this.name} gives no configuration, the one in force stays: ${chainOf(error)}`;
+        const told = `${this.name} gives no configuration, the present one stays: ${chainOf(error)}`;
         if (this.#away) logger.debug(told);
         else logger.warn(told);
         this.#away = true;

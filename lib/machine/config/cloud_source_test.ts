@@ -197,7 +197,7 @@ Deno.test("a control plane that is away is told once and is no news; so is its r
     await clock.advance(30_000);
   }
   assertEquals([heard(), told()], [[], [
-    "warn https://app gives no configuration, the one in force stays: not now",
+    "warn https://app gives no configuration, the present one stays: not now",
   ]]);
   app.config = {};
   await clock.advance(30_000);

@@ -134,14 +134,14 @@ const settingRows = {
   disableLogDeduplication: bool("write every repeated log line").default(false),
   enableWebProfile: bool("serve profiles of the program").default(false),
   tracing: tracingRow,
-  revision: text("what this configuration is called").default(""),
+  revision: text("the configuration's own name").default(""),
 };
 
 type Settings = { readonly [K in keyof typeof settingRows]: Infer<(typeof settingRows)[K]> };
 
 /** The whole file; the entries of its lists are decoded one by one later. */
 const machineRow = object({
-  components: entries(resourceRow, "hardware and what stands for it"),
+  components: entries(resourceRow, "hardware and its substitutes"),
   services: entries(resourceRow, "software on top of components"),
   modules: entries(moduleRow, "programs that provide more models"),
   remotes: entries(remoteRow, "other machines whose resources are used"),
@@ -214,7 +214,7 @@ function defaultServices(configured: readonly ResourceConfig[], context: Resourc
 function warnIfOpen({ network, auth, cloud }: Infer<typeof machineRow>, at: Place): void {
   if (!ALL_INTERFACES.includes(network.bindAddress.host) || cloud) return;
   if (auth.apiKeys || auth.publicKeys.length || auth.tlsAuthEntities.length) return;
-  at.warn("every interface, and no auth.handlers: whoever reaches this computer can move the machine");
+  at.warn("every interface, and no auth.handlers: everybody who reaches this computer can move the machine");
 }
 
 /** The entries of a list without errors; of several with the same name only the first. */

@@ -231,7 +231,7 @@ Deno.test("a machine that everybody can reach and nobody needs a key for is told
   const keys = { handlers: [{ type: "api-key", config: { id: "key", keys: ["id"] } }] };
   assertEquals(decode({ network: { bind_address: ":8080" } }).lines, [
     "warning network.bind_address: every interface, and no auth.handlers: " +
-    "whoever reaches this computer can move the machine",
+    "everybody who reaches this computer can move the machine",
   ]);
   assertEquals(warned({ bind_address: "[::]:8080" }), true);
   assertEquals(warned({ bind_address: "localhost:8080" }), false);

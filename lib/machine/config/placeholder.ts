@@ -53,7 +53,7 @@ function fillText(text: string, source: PlaceholderSource, at: Place): string {
         return packageNamed(rest, source, at) ?? written;
     }
     at.warn(
-      `${written} is left as it is: not a placeholder such as \${environment.NAME} or \${packages.type.name}`,
+      `${written} stays unchanged: not a placeholder such as \${environment.NAME} or \${packages.type.name}`,
     );
     return written;
   });

@@ -121,7 +121,7 @@ export function decodeResources(
 export function leaveOut(problems: Problem[]): void {
   for (const [index, problem] of problems.entries()) {
     if (problem.severity !== "error") continue;
-    problems[index] = { ...problem, message: `${problem.message} (this entry is left out)` };
+    problems[index] = { ...problem, message: `${problem.message} (this entry is ignored)` };
   }
 }
 

@@ -139,9 +139,9 @@ export const networkRow = object({
   bindAddress: addressRow.default({ host: "localhost", port: 8080, managedHost: "" }, "localhost:8080"),
   tlsCertFile: text("path of the certificate (PEM)"),
   tlsKeyFile: text("path of the certificate's key (PEM)"),
-  noTls: bool("serve without TLS even where there is a certificate").default(false),
+  noTls: bool("serve without TLS even with a certificate").default(false),
   sessions: object({
-    heartbeatWindow: duration("how long a client may be silent before what it moves is stopped")
+    heartbeatWindow: duration("how long a client may be silent before its movements stop")
       .default(2_000)
       .with((ms, at) => ms >= 30 && ms <= 60_000 ? ms : at.error("wanted a duration from 30ms to 1m")),
   }).orEmpty(),
@@ -217,7 +217,7 @@ const attemptLimitsRow = object({
     max: 1_000,
   })
     .default(4),
-}, "limits for those who try wrong keys").orEmpty();
+}, "limits for wrong keys").orEmpty();
 
 export const authRow = object({
   handlers: list(handlerRow, "who may connect").default([]),
@@ -278,7 +278,7 @@ export const moduleRow = object({
   name: nameRow("name of the module", LONG_NAME_MAX).required().with((name, at) => {
     return name === "parent" ? at.error('"parent" is reserved, wanted another name') : name;
   }),
-  type: choice("where it comes from", ["local", "registry"]).default("local"),
+  type: choice("origin of the module", ["local", "registry"]).default("local"),
   executablePath: text("program to run; required for a local module"),
   moduleId: text("ID in the registry; required for a registry module"),
   version: text("version in the registry"),
@@ -286,7 +286,7 @@ export const moduleRow = object({
   env: mapOf(text(), "environment variables of the program").default({}),
   tcpMode: bool("talk over TCP rather than a Unix socket").default(false),
   reconfigures: bool(
-    "changes of a resource reach it in place (ReconfigureResource), without building it anew",
+    "changes of a resource reach it in place (ReconfigureResource) instead of building it anew",
   )
     .default(false),
   firstRunTimeout: duration("longest time that its setup may take").default(3_600_000),
@@ -294,7 +294,7 @@ export const moduleRow = object({
     memoryMb: integer("memory, in MiB", { min: 1 }),
     cpuPercent: integer("processor time; 100 is one core", { min: 1 }),
     processes: integer("processes and threads", { min: 1 }),
-  }, "what all of its processes may use together; needs root"),
+  }, "common limits of all its processes; needs root"),
   status: object({ error: text() }, "set by the control plane"),
 }, "a program that provides resources").with((module, at) => {
   if (module.status?.error) return at.at("status").error(module.status.error);
@@ -312,7 +312,7 @@ export const moduleRow = object({
 export const serviceConfigRow = object({
   type: text("API of the service, or its bare type").required()
     .with((type) => type.includes(":") ? type : `rdk:service:${type}`),
-  attributes: anyObject("what the service is to do with this resource").default({}),
+  attributes: anyObject("the service's settings for this resource").default({}),
 });
 
 export const remoteRow = object({
@@ -341,7 +341,7 @@ export const packageRow = object({
   name: nameRow("name of the package in this file", LONG_NAME_MAX).required(),
   package: text("ID of the package: <organization>/<name>").required(),
   version: text("version of the package").default("latest"),
-  type: choice("what is in it", ["ml_model", "module", "slam_map", "archive"]).required(),
+  type: choice("kind of package", ["ml_model", "module", "slam_map", "archive"]).required(),
 }, "files to fetch");
 
 export const jobRow = object({

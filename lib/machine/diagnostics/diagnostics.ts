@@ -147,7 +147,7 @@ export class Diagnostics {
       if (JSON.stringify(options) === JSON.stringify(NO_TELEMETRY)) return;
       this.#telemetry = await startTelemetry(options, { host, clock, logger, version, registry });
     } catch (error) {
-      logger.error(`there is no telemetry: ${chainOf(error)}`);
+      logger.error(`telemetry is off: ${chainOf(error)}`);
     }
   }
 

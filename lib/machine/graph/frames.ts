@@ -125,7 +125,7 @@ export class Frames implements FrameView {
         this.#said.delete(node.name.full);
         return { part, node };
       } catch (error) {
-        this.#warnOnce(node.name.full, `the frame of ${node.name} is left out: ${chainOf(error)}`);
+        this.#warnOnce(node.name.full, `the frame of ${node.name} is ignored: ${chainOf(error)}`);
       }
     }));
     return [...placed.filter((one) => one !== undefined), ...this.#ofRemotes()];

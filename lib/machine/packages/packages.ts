@@ -180,7 +180,7 @@ export class MachinePackages {
           const path = `packages/data/${type}/${folder}`;
           if (used.has(path) || used.has(path.replace(NOTE, ""))) continue;
           await host.removeTree(join(home, path));
-          logger.info("a package is no longer used and was removed", { folder: path });
+          logger.info("removed an unused package", { folder: path });
         }
       }
       if (!this.#busy(configs)) await host.removeTree(join(root, "downloads"));
@@ -519,7 +519,7 @@ async function jsonAt(url: string, clock: Clock, signal: AbortSignal): Promise<u
   } catch (error) {
     if (limit.signal.aborted) throw limit.signal.reason;
     if (error instanceof SvcError) throw error;
-    throw new SvcError("unavailable", `the signature cannot be had: ${messageOf(error)}`, { cause: error });
+    throw new SvcError("unavailable", `cannot fetch the signature: ${messageOf(error)}`, { cause: error });
   } finally {
     limit.done();
   }

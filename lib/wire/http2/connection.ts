@@ -343,7 +343,7 @@ export class Connection {
 
   #bound(): void {
     if (this.#out.bytes > MAX_UNSENT_BYTES) {
-      this.destroy(new SvcError("unavailable", "the peer does not read what is sent to it"));
+      this.destroy(new SvcError("unavailable", "the peer does not read its data"));
     }
     this.#schedule();
   }
