@@ -5,7 +5,7 @@
 
 import type { Tick } from "../../lib/api/board.ts";
 
-/** Queue limit of one listener: the ticks of a fast encoder in a tenth of a second. */
+/** Queue limit of one listener: a second of edges at 10 kHz, in which a client may be busy. */
 const QUEUE_LIMIT = 10_000;
 
 const END: IteratorResult<Tick, undefined> = { done: true, value: undefined };
@@ -54,8 +54,9 @@ export class TickQueue implements AsyncIterableIterator<Tick, undefined> {
     if (this.#ended) return Promise.resolve(END);
     if (this.#read < this.#ticks.length) {
       const value = this.#ticks[this.#read++];
-      if (this.#read === this.#ticks.length) {
-        this.#ticks = [];
+      // A reader that keeps pace may never find the queue empty.
+      if (this.#read === this.#ticks.length || this.#read >= QUEUE_LIMIT) {
+        this.#ticks = this.#ticks.slice(this.#read);
         this.#read = 0;
       }
       return Promise.resolve({ done: false, value });
