@@ -6,10 +6,15 @@
  * of a service, are known before it.
  */
 
-import type { DescEnum, DescFile, DescMessage, DescService, Message } from "@bufbuild/protobuf";
+import type {
+  DescEnum,
+  DescExtension,
+  DescFile,
+  DescMessage,
+  DescService,
+  Message,
+} from "@bufbuild/protobuf";
 import * as generated from "@bufbuild/protobuf/codegenv2";
-
-export { extDesc } from "@bufbuild/protobuf/codegenv2";
 
 type Readers = WeakMap<object, () => object>;
 type Typed = { file: DescFile };
@@ -69,6 +74,15 @@ export function enumDesc<Shape extends number>(
   return lazy<DescEnum>({ kind: "enum" }, () => generated.enumDesc(file, ...path)) as generated.GenEnum<
     Shape
   >;
+}
+
+export function extDesc<Extendee extends Message, Value>(
+  ...[file, ...path]: Parameters<typeof generated.extDesc>
+): generated.GenExtension<Extendee, Value> {
+  return lazy<DescExtension>(
+    { kind: "extension" },
+    () => generated.extDesc(file, ...path),
+  ) as generated.GenExtension<Extendee, Value>;
 }
 
 export function serviceDesc<T extends generated.GenServiceMethods>(

@@ -6,7 +6,7 @@ import { SystemClock } from "../lib/base/clock.ts";
 import { service, ServiceTable } from "../lib/wire/service.ts";
 import { ArmService, file_arm, GetEndPositionResponseSchema } from "./gen/arm_pb.ts";
 import { file_common } from "./gen/common_pb.ts";
-import { fileDesc, messageDesc, serviceDesc } from "./lazy.ts";
+import { extDesc, fileDesc, messageDesc, serviceDesc } from "./lazy.ts";
 
 /** Of which nothing can be read. */
 const broken = fileDesc("AAAA");
@@ -23,6 +23,9 @@ Deno.test("a descriptor is read when something of it is first asked for; kind an
   assertThrows(() => broken.name);
   assertThrows(() => message.typeName);
   assertThrows(() => named.methods);
+  const extension = extDesc(broken, 0);
+  assertEquals(extension.kind, "extension");
+  assertThrows(() => extension.number);
 });
 
 Deno.test("a descriptor is an ordinary object once it is read, and there is one of each file", () => {
