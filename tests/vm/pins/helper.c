@@ -4,14 +4,18 @@
  *                                at least the time of HZ between two edges, on the first processor
  *   duty FILE MS                 prints the share of the time for which a line is high
  *   pty FILE                     a serial line: prints its name, then says a file's lines again and again
+ *   follow CHIP LINE COUNT       waits for edges of a line, prints how late each was read, in ns
  *   stamp COUNT                  reads times (seconds.nanoseconds), prints how late each line arrived, in ns
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <linux/gpio.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -74,6 +78,27 @@ static int pty(const char *path) {
   }
 }
 
+static int follow(const char *path, int offset, long count) {
+  int chip = open(path, O_RDONLY);
+  struct gpio_v2_line_request request = {.offsets = {offset}, .num_lines = 1, .consumer = "helper"};
+  request.config.flags =
+      GPIO_V2_LINE_FLAG_INPUT | GPIO_V2_LINE_FLAG_EDGE_RISING | GPIO_V2_LINE_FLAG_EDGE_FALLING;
+  if (chip < 0 || ioctl(chip, GPIO_V2_GET_LINE_IOCTL, &request) < 0) return perror(path), 1;
+  long *late = calloc(count, sizeof *late), read_so_far = 0;
+  struct sched_param priority = {.sched_priority = 9};
+  sched_setscheduler(0, SCHED_FIFO, &priority);
+  struct pollfd asked = {.fd = request.fd, .events = POLLIN};
+  while (read_so_far < count && poll(&asked, 1, 10000) > 0) {
+    struct gpio_v2_line_event events[16];
+    long bytes = read(request.fd, events, sizeof events), time = now();
+    for (long i = 0; i < bytes / (long)sizeof *events && read_so_far < count; i++) {
+      late[read_so_far++] = time - (long)events[i].timestamp_ns;
+    }
+  }
+  for (long i = 0; i < read_so_far; i++) printf("%ld\n", late[i]);
+  return 0;
+}
+
 static int stamp(long count) {
   char line[128];
   while (count-- > 0 && fgets(line, sizeof line, stdin)) {
@@ -90,6 +115,7 @@ static int stamp(long count) {
 int main(int count, char **args) {
   if (count > 4 && !strcmp(args[1], "edges")) return edges(atol(args[2]), atol(args[3]), count - 4, args + 4);
   if (count == 4 && !strcmp(args[1], "duty")) return duty(args[2], atol(args[3]));
+  if (count == 5 && !strcmp(args[1], "follow")) return follow(args[2], atoi(args[3]), atol(args[4]));
   if (count == 3 && !strcmp(args[1], "pty")) return pty(args[2]);
   if (count == 3 && !strcmp(args[1], "stamp")) return stamp(atol(args[2]));
   return 2;

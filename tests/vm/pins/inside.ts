@@ -16,7 +16,7 @@ import { Report } from "../../../cli/build/report.ts";
 import { construct } from "../../support/construct.ts";
 import { bench } from "./bench.ts";
 import { busChecks } from "./buses.ts";
-import { HELPER, sh, SIM } from "./simulated.ts";
+import { edges, HELPER, sh, SIM } from "./simulated.ts";
 
 const CHIP = "gpiochip0";
 /** The rate that is asked of the one who pulls, and how many edges of it; an emulated processor makes fewer. */
@@ -71,15 +71,6 @@ async function until(what: string, ask: () => boolean | Promise<boolean>): Promi
 /** The share of the time for which the line is high. */
 async function duty(line: number, ms = 2000): Promise<number> {
   return Number(await sh(`${HELPER} duty ${SIM}/sim_gpio${line}/value ${ms}`));
-}
-
-/**
- * Pulls lines. The threads that serve their interrupts run on the processor of the one that pulls: so each edge is
- * served before the next, as simulated interrupts do not wait in a queue.
- */
-async function edges(hz: number, count: number, ...lines: readonly number[]): Promise<void> {
-  await sh("for p in $(pgrep '^irq/.*svc'); do taskset -pc 0 $p; done");
-  await sh(`${HELPER} edges ${hz} ${count} ${lines.map((line) => `${SIM}/sim_gpio${line}/pull`).join(" ")}`);
 }
 
 /** For each way to the pins. */
@@ -157,7 +148,7 @@ const CHECKS: [name: string, run: () => Promise<string | void>][] = [
     "debounced by the kernel",
     () =>
       on({ digital_interrupts: [{ name: "i", pin: `${CHIP}/1`, debounce_us: 20_000 }] }, async (b) => {
-        await edges(1000, 101, 1);
+        await edges(1000, 101, [1]);
         await until("one edge", async () => await b.getDigitalInterruptValue("i") > 0);
         await clock.sleep(200);
         const count = await b.getDigitalInterruptValue("i");
@@ -172,7 +163,7 @@ const CHECKS: [name: string, run: () => Promise<string | void>][] = [
       on({ gpio: "sysfs", digital_interrupts: [{ name: "i", pin: `${CHIP}/1` }] }, async (b) => {
         await pull(1, false);
         const before = await b.getDigitalInterruptValue("i");
-        await edges(4, 16, 1);
+        await edges(4, 16, [1]);
         await until("16 edges", async () => await b.getDigitalInterruptValue("i") - before >= 16);
       }),
   ],
@@ -199,7 +190,7 @@ async function edgesAtRate(): Promise<string> {
     const reading = (async () => {
       for await (const tick of stream) ticks.push(tick);
     })();
-    const made = edges(EDGES_HZ, EDGES, 1);
+    const made = edges(EDGES_HZ, EDGES, [1]);
     await until("some ticks", () => ticks.length > 1000);
     // Longer than the kernel's own buffer lasts at this rate.
     for (const end = clock.monotonicMs() + 300; clock.monotonicMs() < end;);
@@ -230,7 +221,7 @@ async function encoder(): Promise<string> {
       clock,
     });
     const position = async () => (await one.getPosition()).value;
-    const turn = (count: number) => edges(5000, count, 1, 2);
+    const turn = (count: number) => edges(5000, count, [1, 2]);
     await turn(8000);
     await until("8000 edges", async () => Math.abs(await position()) >= 4000);
     const there = await position();
