@@ -2,7 +2,7 @@
  * `deno task bench`: how fast the runtime starts, answers, streams and builds, and how much memory it takes.
  *
  * Every figure is measured here and now; compare the ratios of one run, not the milliseconds of two machines. The
- * server is always a process of its own. An executable is measured if dist/ has one.
+ * server is always a process of its own. Executables are measured if dist/ has them.
  */
 
 import { SystemClock } from "../../lib/base/clock.ts";
@@ -21,6 +21,7 @@ import { logs } from "./log_bench.ts";
 import { changes, ends, plans } from "./machine_bench.ts";
 import { modules } from "./module_bench.ts";
 import { obstacles } from "./obstacles_bench.ts";
+import { start } from "./start_bench.ts";
 import { webrtc } from "./webrtc_bench.ts";
 import { wire } from "./wire_bench.ts";
 
@@ -33,7 +34,7 @@ const EMPTY_SERVER =
 const clock = new SystemClock();
 
 const sections: Record<string, () => Promise<void>> = {
-  start,
+  start: starts,
   memory,
   calls,
   wire,
@@ -59,33 +60,20 @@ for (const name of Deno.args.length > 0 ? Deno.args : Object.keys(sections)) {
   await section();
 }
 
-/** Start of the process to serving, beside the start of a program that does nothing. */
-async function start(): Promise<void> {
-  heading("cold start to serving (example machine)");
-  const nothing = await median(async () => {
-    const began = performance.now();
-    await new Deno.Command(Deno.execPath(), { args: ["eval", ""] }).output();
-    return performance.now() - began;
-  });
+/** `-version` beside a program that does nothing, and the start of servers. */
+async function starts(): Promise<void> {
+  heading("an answer from source");
+  const timed = (...args: string[]) =>
+    median(async () => {
+      const began = performance.now();
+      await new Deno.Command(Deno.execPath(), { args }).output();
+      return performance.now() - began;
+    });
+  const nothing = await timed("eval", "");
   row("an empty program", `${nothing.toFixed(0)} ms`);
-  const version = await median(async () => {
-    const began = performance.now();
-    await new Deno.Command(Deno.execPath(), { args: ["run", "-A", SERVER, "-version"] }).output();
-    return performance.now() - began;
-  });
-  row("-version, from source", `${version.toFixed(0)} ms`, `${(version / nothing).toFixed(1)} x empty`);
-  const fromSource = await startMs();
-  row("from source", `${fromSource.toFixed(0)} ms`, `${(fromSource / nothing).toFixed(1)} x empty`);
-  const executable = await findExecutable();
-  if (executable === undefined) {
-    return row("executable", "none in dist/: make one with deno task compile, or compile:check");
-  }
-  const compiled = await startMs([executable]);
-  row(
-    `executable (${executable.slice(ROOT.length).split("/linux")[0]})`,
-    `${compiled.toFixed(0)} ms`,
-    `${(compiled / fromSource).toFixed(2)} x source`,
-  );
+  const version = await timed("run", "-A", SERVER, "-version");
+  row("-version", `${version.toFixed(0)} ms`, `${(version / nothing).toFixed(1)} x empty`);
+  await start();
 }
 
 /** Resident memory at rest, beside that of a server that does nothing, and after many calls. */
@@ -121,10 +109,6 @@ async function emptyServerBytes(): Promise<number> {
 
 function megabytes(bytes: number): string {
   return `${(bytes / 1e6).toFixed(0)} MB`;
-}
-
-function startMs(command?: string[]): Promise<number> {
-  return median(() => withServer({}, (server) => Promise.resolve(server.startMs), command));
 }
 
 async function calls(): Promise<void> {
@@ -224,11 +208,10 @@ async function load(call: () => Promise<unknown>, concurrency: number, count: nu
 async function withServer<T>(
   config: Record<string, unknown>,
   use: (server: ServerProcess) => Promise<T>,
-  command?: string[],
 ): Promise<T> {
   const demo = JSON.parse(await Deno.readTextFile(`${ROOT}examples/demo.json`));
   const path = await writeConfig({ ...demo, network: {}, ...config });
-  const server = await startServer(path, command ? { command } : {});
+  const server = await startServer(path);
   try {
     const channel = connectGrpc(new URL(server.url).host, { clock });
     const { platform } = await client(RobotService, channel).getVersion({});
@@ -239,16 +222,6 @@ async function withServer<T>(
     await server.stop();
     await Deno.remove(path);
   }
-}
-
-/** A released executable, or else the one that compile:check made with the older runtime. */
-async function findExecutable(): Promise<string | undefined> {
-  const target = `${Deno.build.os}-${Deno.build.arch === "x86_64" ? "x64" : "arm64"}`;
-  for (const folder of ["dist", "dist/check"]) {
-    const path = `${ROOT}${folder}/${target}/svc-server`;
-    if (await Deno.stat(path).then(() => true, () => false)) return path;
-  }
-  return undefined;
 }
 
 function latency({ p50Ms, p99Ms }: Load): string {
