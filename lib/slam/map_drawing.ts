@@ -11,7 +11,7 @@ const UNKNOWN: Colour = [214, 220, 230];
 const TRAJECTORIES: readonly Colour[] = [[30, 100, 220], [20, 150, 90], [170, 80, 200], [210, 130, 20]];
 const CLOSURE: Colour = [235, 120, 120];
 const SUBMAP: Colour = [200, 30, 30];
-/** What ROS takes for unknown. */
+/** The value of unknown cells in ROS. */
 const PGM_UNKNOWN = 205;
 
 /** The picture in shades of grey, and over it the trajectories, submaps and loop closures of `map`. */
@@ -49,12 +49,12 @@ function drawParts(drawing: Drawing, map: MapState): void {
 class Drawing {
   constructor(private readonly image: ColorImage, private readonly picture: MapPicture) {}
 
-  /** A line between two places; what is outside of the picture is left out. */
+  /** A line between two places; the part outside the picture is left out. */
   line(from: Pose2d, to: Pose2d, colour: Colour): void {
     const [fromX, fromY] = this.#pixelOf(from);
     const [toX, toY] = this.#pixelOf(to);
     const steps = Math.ceil(Math.max(Math.abs(toX - fromX), Math.abs(toY - fromY)));
-    // Longer lines than the picture only come from poses that are wrong.
+    // Lines longer than the picture come only from wrong poses.
     if (!(steps <= this.image.width + this.image.height)) return;
     for (let step = 0; step <= steps; step++) {
       const share = steps === 0 ? 0 : step / steps;
@@ -80,7 +80,7 @@ class Drawing {
   }
 }
 
-/** The map as ROS reads it: a greyscale image, and the text that says where it is. `image` is the name of its file. */
+/** The map in the form of ROS: a greyscale image, and the text with its place. `image` is the name of its file. */
 export function rosMap(
   { width, height, originX, originY, intensity, known }: MapPicture,
   image: string,
@@ -106,7 +106,7 @@ export function rosMap(
   return { pgm, yaml };
 }
 
-/** The shade of unknown pixels is free for them alone. */
+/** Keeps the shade of unknown pixels for them alone. */
 function knownShade(intensity: number): number {
   return intensity === PGM_UNKNOWN ? PGM_UNKNOWN + 1 : intensity;
 }

@@ -1,6 +1,6 @@
 /**
- * Readings of one kind of a trajectory, as a map file keeps them. When they are too many, every second one goes, and from
- * then on twice as few are kept.
+ * Readings of one kind of a trajectory, for the map file. Beyond the limit, every second reading is dropped, and from
+ * then on half as many are kept.
  */
 
 import type { ImuState, OdometryState } from "./map_state.ts";
@@ -19,7 +19,7 @@ export class ReadingHistory<R extends OdometryState | ImuState> {
     return this.#kept;
   }
 
-  /** A reading that is not later than the last one is left out. */
+  /** Adds a reading unless it is not later than the last one. */
   add(reading: R): void {
     const last = this.#kept.at(-1);
     if (last && reading.ticks <= last.ticks) return;

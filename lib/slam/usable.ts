@@ -1,4 +1,6 @@
-/** Whether a reading can be used: sensors and recordings may give numbers that are none, and that nothing can have. */
+/**
+ * Whether a reading is usable: sensors and recordings may give impossible numbers, or values that are not numbers.
+ */
 
 import type { ImuReading, OdometryReading } from "./mapping.ts";
 
@@ -23,7 +25,7 @@ export function isUsableImu({ timeS, linearAcceleration, angularVelocity }: ImuR
     within(ANGULAR_VELOCITY_MAX, ...angularVelocity);
 }
 
-/** False for a number that is not finite, too. */
+/** False for numbers that are not finite, too. */
 function within(max: number, ...values: readonly number[]): boolean {
   return values.every((value) => Math.abs(value) <= max);
 }

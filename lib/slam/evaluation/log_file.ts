@@ -1,14 +1,16 @@
-/** Logs as files: plain, or packed with gzip. */
+/**
+ * Logs as files, plain or compressed with gzip.
+ */
 
 import { gunzipSync } from "node:zlib";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { ReadFiles } from "../../base/files/files.ts";
 import { type CarmenLog, readCarmenLog } from "./carmen.ts";
 
-/** Of a text, packed or not: a log of a day has a tenth of that. */
+/** Limit of a text, compressed or not: a log of a day has a tenth of that. */
 const TEXT_BYTES_MAX = 1024 ** 3;
 
-/** Reads a CARMEN log. Throws `invalid_argument` for a file that is none. */
+/** Reads a CARMEN log. Throws `invalid_argument` for any other file. */
 export async function readLogFile(
   files: Pick<ReadFiles, "readFile" | "fileSize">,
   path: string,

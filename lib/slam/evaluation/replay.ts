@@ -1,5 +1,5 @@
 /**
- * Plays a recording to a mapper, as fast as the mapper is, and gives the trajectory of all of its scans.
+ * Plays a recording to a mapper at full speed, and returns the trajectory of all its scans.
  */
 
 import type { Mapper } from "../mapper.ts";
@@ -9,9 +9,9 @@ import type { TimedPose } from "./relations.ts";
 
 export interface ReplayOptions {
   readonly withOdometry: boolean;
-  /** Where the laser is on the robot. */
+  /** The laser's place on the robot. */
   readonly laser?: Pose2d;
-  /** Called after each scan, and all the work that it brought. */
+  /** Called after each scan and all the work that it caused. */
   readonly onScan?: (done: number, total: number) => void;
 }
 
@@ -22,7 +22,7 @@ interface PlacedScan {
   readonly offset: Pose2d;
 }
 
-/** Plays all scans in order, those whose time is not later than the one before left out; then finishes the map. */
+/** Plays all scans in order, except those that are not later than the one before; then finishes the map. */
 export function replay(log: CarmenLog, mapper: Mapper, options: ReplayOptions): TimedPose[] {
   const placed: PlacedScan[] = [];
   let lastS = -Infinity;
@@ -45,7 +45,9 @@ function addScan(mapper: Mapper, scan: CarmenScan, { withOdometry, laser }: Repl
   return isTaken;
 }
 
-/** The log played forwards and backwards in turn, so many times in all: the robot drives on without a jump. */
+/**
+ * The log played forwards and backwards in turn, this many times in all, so that the robot drives on without a jump.
+ */
 export function repeated(log: CarmenLog, times: number): CarmenLog {
   const firstS = log.scans[0]?.timeS ?? 0, lastS = log.scans.at(-1)?.timeS ?? 0;
   const spanS = lastS - firstS + 1;

@@ -1,6 +1,6 @@
 /**
- * Finds where in a finished submap a scan belongs, however far from where it was thought to be: branch and bound over
- * grids of maxima (Hess et al., ICRA 2016).
+ * Finds a scan's place in a finished submap, however wrong its predicted place: branch and bound over grids of maxima
+ * (Hess et al., ICRA 2016).
  *
  * The search works on cells of two grid cells; refinement does the rest.
  */
@@ -11,7 +11,7 @@ import type { Pose2d } from "../pose2d.ts";
 
 /** Levels of maxima: over 1, 2, 4, … cells. */
 const LEVELS = 6;
-/** Grid cells on a side of a cell here. */
+/** Grid cells on a side of a search cell. */
 const POOLED = 2;
 const HIGHEST = 255;
 
@@ -22,7 +22,7 @@ export interface SearchWindow {
 
 export interface SearchMatch {
   readonly pose: Pose2d;
-  /** Mean probability under the points, 0.1 to 0.9; of the likelier of the cells that are searched as one. */
+  /** Mean probability under the points, 0.1 to 0.9; of cells that are searched as one, the likelier counts. */
   readonly score: number;
 }
 
@@ -31,7 +31,7 @@ interface Level {
   readonly width: number;
 }
 
-/** A finished submap, made ready for searches. */
+/** A finished submap, prepared for searches. */
 export class SearchGrid {
   readonly #levels: Level[];
   readonly #cellM: number;

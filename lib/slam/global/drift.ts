@@ -1,15 +1,15 @@
 /**
- * How uncertain the place of one submap is as seen from another: by the length of the shortest way between them along
- * the robot's path and the loops closed so far.
+ * The uncertainty of one submap's place relative to another: the length of the shortest path between them along the
+ * robot's path and the loops closed so far.
  */
 
 import type { MapSubmap } from "./map_parts.ts";
 
-/** What a loop closure adds to the length of a way, in metres. */
+/** The length of a loop closure in a path, in metres. */
 const CLOSURE_M = 1;
 
 export class Drift {
-  /** Submaps that a loop closure ties. */
+  /** Submaps that loop closures connect. */
   readonly #ties = new Map<MapSubmap, Set<MapSubmap>>();
 
   tie(a: MapSubmap, b: MapSubmap): void {
@@ -33,7 +33,7 @@ export class Drift {
     return ties;
   }
 
-  /** The shortest way from a submap to each other; submaps that no way leads to are missing. */
+  /** The length of the shortest path from a submap to each other; unreachable submaps are missing. */
   from(start: MapSubmap, submaps: readonly MapSubmap[]): ReadonlyMap<MapSubmap, number> {
     const places = new Map(submaps.map((submap, place) => [submap, place]));
     const lengths = new Float64Array(submaps.length).fill(Infinity);

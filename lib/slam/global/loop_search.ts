@@ -1,6 +1,6 @@
 /**
- * Loop closures: chooses which nodes to look for in which submaps, looks, and believes what it finds if that cannot be
- * far off, or if several nodes agree on it.
+ * Loop closures: chooses nodes and submaps to compare, searches, and accepts a match if it is close to the prediction,
+ * or if several nodes agree on it.
  */
 
 import type { MapperOptions } from "../mapping.ts";
@@ -13,44 +13,44 @@ import type { PoseGraph } from "./pose_graph.ts";
 
 const DEGREE = Math.PI / 180;
 
-/** How far a node may be from where it is thought to be: a least, and a share of the way since. */
+/** The possible error of a node's predicted place: a minimum, and a share of the path since. */
 const DRIFT_M = 0.5;
 const DRIFT_SHARE = 0.03;
 const TURN_RAD = 2 * DEGREE;
 const TURN_SHARE_RAD = 0.1 * DEGREE;
-/** A node that is at most so far off is looked for in that window, and believed at once where it is found. */
+/** A node with at most this possible error is searched in that window, and its match is accepted at once. */
 const NEAR_M = 1;
-/** Others are looked for in a wider window. */
+/** Other nodes are searched in a wider window. */
 const FAR_M = 1;
 const FAR_SHARE = 0.04;
 const FAR_MAX_M = 8;
 const FAR_TURN_RAD = 30 * DEGREE;
-/** Up to this, refinement finds the node without a search. */
+/** Up to this error, refinement finds the node without a search. */
 const REFINED_M = 0.2;
 
-/** The least mean probability under the points. */
+/** The minimum of the mean probability under the points. */
 const SCORE_NEAR = 0.55;
 const SCORE_FAR = 0.58;
-/** A node may be so far from the nearest node of a submap to be looked for there. */
+/** Largest distance of a node from the nearest node of a submap for a search there. */
 const REACH_M = 4;
-/** Of the submaps in reach, the nearest so many of different visits. */
+/** Limit of the searched submaps, the nearest ones of different visits. */
 const NEAR_SUBMAPS = 2;
-/** Far looks are costly: every third node, in turn in so many of the submaps. */
+/** Distant searches are costly: only every third node, in this many of the submaps in turn. */
 const FAR_EVERY = 3;
 const FAR_SUBMAPS = 2;
-/** Submaps that are at most so many from a node's own hold the same places as it, and close no loop. */
+/** Submaps this close to a node's own show the same places, and close no loop. */
 const NEIGHBOURS = 1;
 
-/** Searches look at so many points. */
+/** Number of points in a search. */
 const SEARCH_POINTS = 100;
 const SEARCH_GRIDS_MAX = 100;
 
-/** So many closures that agree make all of them believed. */
+/** Number of agreeing closures that makes all of them accepted. */
 const AGREEING = 4;
-/** They must be so far apart, and so many times as many as those that agree on another place. */
+/** Their required distance along the path, and their required majority over closures that agree on another place. */
 const AGREEING_PATH_M = 1;
 const RIVAL_FACTOR = 2;
-/** Closures wait so long for others. */
+/** Path length for which closures wait for others. */
 const PENDING_PATH_M = 30;
 const PENDING_MAX = 200;
 const AGREE_M = 0.3;
@@ -58,13 +58,13 @@ const AGREE_SHARE = 0.02;
 const AGREE_RAD = 3 * DEGREE;
 
 interface Pending extends Closure {
-  /** What moves the node, and all around it, to where the closure says. */
+  /** Moves the node, and everything around it, to the closure's place. */
   readonly correctedPose: Pose2d;
 }
 
 export class LoopSearch {
   readonly #refiner = new ScanRefiner();
-  /** Submaps that a node was found in. */
+  /** The submaps in which a node was found. */
   readonly #closed = new Map<MapNode, Set<MapSubmap>>();
   /** In the order of their last use. */
   readonly #grids = new Map<MapSubmap, SearchGrid>();
@@ -84,7 +84,7 @@ export class LoopSearch {
     this.#pending = this.#pending.filter((one) => one.node !== node);
   }
 
-  /** The closures to believe after a look for `node` in the submaps; `drift` is the way to each. */
+  /** The accepted closures after a search for `node` in the submaps; `drift` is the path to each. */
   closuresOf(
     node: MapNode,
     submaps: readonly MapSubmap[],
@@ -120,7 +120,7 @@ export class LoopSearch {
     return found;
   }
 
-  /** Remembers that a closure is believed, so that the node is not looked for there again. */
+  /** Records an accepted closure, so that the node is not searched there again. */
   close({ node, submap }: Closure): void {
     const submaps = this.#closed.get(node) ?? new Set();
     this.#closed.set(node, submaps.add(submap));
@@ -142,7 +142,7 @@ export class LoopSearch {
     return Math.sqrt(nearest);
   }
 
-  /** Looks where the node is thought to be. */
+  /** Searches around the node's predicted place. */
   near(node: MapNode, submap: MapSubmap, windowM: number, turnRad: number): Closure | undefined {
     const predicted = this.#predicted(node, submap);
     let start = predicted;
@@ -163,7 +163,7 @@ export class LoopSearch {
     return closure.score >= SCORE_NEAR && inWindow ? closure : undefined;
   }
 
-  /** Where the node is thought to be, in the frame of the submap's grid. */
+  /** The node's predicted place, in the frame of the submap's grid. */
   #predicted(node: MapNode, submap: MapSubmap): Pose2d {
     const inSubmap = between2d(this.graph.pose(submap.variable), this.graph.pose(node.variable));
     return compose2d(submap.submap.localPose, inSubmap);
@@ -184,7 +184,7 @@ export class LoopSearch {
     return { submap, node, pose: between2d(submap.submap.localPose, pose), score };
   }
 
-  /** Looks far around, and returns what several such looks agree on, once they do. */
+  /** Searches far around, and returns the closures on which several such searches agree. */
   #far(node: MapNode, submap: MapSubmap, windowM: number, turnRad: number): Closure[] {
     const window = { linearM: windowM, angularRad: turnRad };
     const start = this.#predicted(node, submap);
@@ -196,7 +196,7 @@ export class LoopSearch {
     return this.#agreeing({ ...closure, correctedPose });
   }
 
-  /** Keeps a closure until enough others agree with it, and with no other so many. */
+  /** Keeps a closure until enough others agree with it, and not as many with another one. */
   #agreeing(closure: Pending): Closure[] {
     this.#pending = this.#pending.filter(({ node }) => closure.node.pathM - node.pathM < PENDING_PATH_M);
     this.#pending.push(closure);
@@ -205,7 +205,7 @@ export class LoopSearch {
     const path = agreeing.map(({ node }) => node.pathM);
     const nodes = new Set(agreeing.map(({ node }) => node));
     if (nodes.size < AGREEING || Math.max(...path) - Math.min(...path) < AGREEING_PATH_M) return [];
-    // Others that agree on another place: the place looks like another one.
+    // Closures that agree on another place: the two places look alike.
     const others = this.#pending.filter((other) => !agreeing.includes(other));
     const rivals = Math.max(
       0,
@@ -238,7 +238,7 @@ function isNeighbour(node: MapNode, { trajectory, index }: MapSubmap): boolean {
   );
 }
 
-/** The first so many that are of different visits. */
+/** The first ones of different visits, up to a limit. */
 function spread<T extends { readonly submap: MapSubmap }>(sorted: readonly T[], count: number): T[] {
   const chosen: T[] = [];
   for (const one of sorted) {

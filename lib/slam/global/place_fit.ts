@@ -5,17 +5,17 @@
 import { COST_VALUES, type ProbabilityGrid } from "../local/probability_grid.ts";
 import type { Pose2d } from "../pose2d.ts";
 
-/** From this value of a cell down, it is a wall; from the other one up, it is free. */
+/** A cell with this value or less is a wall; with the other value or more, it is free. */
 const WALL = valueOf(0.58);
 const FREE = valueOf(0.495);
-/** What a point is worth: on a wall, beside one, where nothing is known, and where nothing is. */
+/** The score of a point: on a wall, beside one, in unknown space, and in free space. */
 const ON_WALL = 1;
 const BESIDE_WALL = 0.7;
 const UNKNOWN = 0.25;
-/** A ray is looked at so often along its way, and not so close to its end. */
+/** Sampling step along a ray, and the distance from its end that is left out. */
 const RAY_STEP_M = 0.25;
 const RAY_END_M = 0.35;
-/** What a ray through a wall costs its point. */
+/** The penalty of a point whose ray crosses a wall. */
 const THROUGH_WALL = 0.6;
 
 export interface PlacedScan {
@@ -27,7 +27,7 @@ export interface PlacedScan {
 /** Fits are from -`THROUGH_WALL` (all wrong) to 1 (all points on walls). */
 export interface PlaceFit {
   readonly fit: number;
-  /** The share of points of which the map says anything, and how well these alone fit. */
+  /** The share of points in known space, and the fit of these points alone. */
   readonly known: number;
   readonly knownFit: number;
 }

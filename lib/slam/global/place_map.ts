@@ -1,6 +1,6 @@
 /**
- * A finished map in one grid, made ready for looking for a robot anywhere in it: the submaps over each other, and maxima
- * of that over 1, 2, 4, … cells. Made once for a map, piece by piece.
+ * A finished map in one grid, prepared for searching a robot anywhere in it: the merged submaps, and their maxima over
+ * 1, 2, 4, … cells. It is built once per map, piece by piece.
  */
 
 import type { GridState } from "../map_state.ts";
@@ -14,19 +14,19 @@ import type { MapArea } from "./trimming.ts";
 const POOLED = 2;
 /** Levels of maxima: over 1, 2, 4, … cells of the search. */
 export const PLACE_LEVELS = 6;
-/** Points farther than this from the robot take no part in the search. */
+/** Points farther from the robot are left out of the search. */
 export const PLACE_REACH_M = 15;
-/** Cells of the grid; a larger map is merged coarser. */
+/** Limit of cells; a larger map is merged at a coarser resolution. */
 const CELLS_MAX = 40_000_000;
 const HIGHEST = 255;
 /** Values of cells: 1 is a probability of 0.9, `COST_VALUES` one of 0.1. */
 const FREE_PROBABILITY = 0.499;
-/** The robot stands where the map is free, and so near to where one has driven. */
+/** The robot stands in free space, and this close to a driven path. */
 const BESIDE_M = 4;
-/** What is done between two yields. */
+/** Rows processed between two yields. */
 const ROWS_A_PIECE = 256;
 const WAYS_A_PIECE = 500;
-/** A wall is as sure as can be from this probability on, and nothing at the other. */
+/** From this probability on a wall counts fully; at the other one it counts nothing. */
 const WALL_MIN = 0.5;
 const WALL_SURE = 0.65;
 
@@ -35,7 +35,7 @@ export class PlaceMap {
   readonly width: number;
   readonly height: number;
   readonly margin: number;
-  /** For each level, how surely there is a wall (0 to 255) in the window of 2^level cells that begins at a cell. */
+  /** For each level, the certainty of a wall (0 to 255) in the window of 2^level cells that begins at a cell. */
   readonly walls: Uint8Array[] = [];
   /** For each cell, bit by bit for each level, whether the robot can stand in the window that begins there. */
   readonly stands: Uint8Array;
@@ -71,7 +71,7 @@ export class PlaceMap {
     return map;
   }
 
-  /** Walls, and where the robot can stand: in free cells that are near. */
+  /** Walls, and possible places of the robot: free cells near a path. */
   *#finest(near: Uint8Array): Generator<void, void> {
     const { cells: from, cellsX, cellsY } = this.grid;
     const { width, margin, stands } = this;
@@ -86,7 +86,7 @@ export class PlaceMap {
         if (value > free && near[own] === 1) stands[own] = 1;
         const wall = walls[value];
         if (wall === 0) continue;
-        // The edges of a cell count for its neighbour: poses are tried a whole cell apart.
+        // The edges of a cell count for its neighbour, because poses are tried a whole cell apart.
         for (const b of [margin + ((j - 1) >> 1), margin + ((j + 1) >> 1)]) {
           for (const a of [margin + ((i - 1) >> 1), margin + ((i + 1) >> 1)]) {
             const at = width * b + a;
@@ -114,7 +114,7 @@ export class PlaceMap {
     return near;
   }
 
-  /** The other levels from the finest. */
+  /** Computes the other levels from the finest. */
   *#widen(): Generator<void, void> {
     let standing: Uint8Array = this.stands.slice();
     for (let level = 1; level < PLACE_LEVELS; level++) {
@@ -142,7 +142,7 @@ export class PlaceMap {
   }
 }
 
-/** How surely each value of a cell is a wall, 0 to 255. */
+/** The certainty of a wall for each value of a cell, 0 to 255. */
 function wallsByValue(): Uint8Array {
   return Uint8Array.from({ length: COST_VALUES + 1 }, (_, value) => {
     if (value === 0) return 0;
@@ -188,7 +188,7 @@ function emptyOver(boxes: readonly MapArea[], finest: number): GridState {
   return { resolution, maxX, maxY, cellsX, cellsY, cells: new Uint16Array(cellsX * cellsY), known };
 }
 
-/** Each cell of the map that the submap knows gets the likelier of what stands there and what the submap says. */
+/** Merges a submap into the map; of each cell the likelier value counts. */
 function merge(map: GridState, submap: MapSubmap, graph: PoseGraph): void {
   const box = boxOf(submap, graph);
   if (!box) return;

@@ -1,6 +1,6 @@
 /**
- * Looks for points anywhere in a map, and gives the few places where they fit best: best first, by bounds over windows
- * that are halved again and again.
+ * Searches points anywhere in a map, and returns the few places with the best fit: best first, by bounds over windows
+ * that are halved repeatedly.
  */
 
 import { type Pose2d, wrapAngle } from "../pose2d.ts";
@@ -12,9 +12,9 @@ const HIGHEST = 255;
 /** Peaks closer than this to a better one are the same place. */
 const SAME_M = 0.6;
 const SAME_TURNS = 8;
-/** Sums of so many values are queued as one. */
+/** Sums are queued in buckets of this many values. */
 const BUCKET_SHIFT = 5;
-/** Cells looked at between two yields, and in all. */
+/** Cells processed between two yields, and in all. */
 const CELLS_A_PIECE = 4_000_000;
 const CELLS_MAX = 400_000_000;
 
@@ -31,7 +31,7 @@ export interface PeakLimits {
   readonly spread: number;
 }
 
-/** Windows that wait, the best first, in order of their sums. */
+/** Waiting windows, ordered by their sums, the best first. */
 class Windows {
   readonly #first: Int32Array;
   #at = new Int32Array(1 << 16);

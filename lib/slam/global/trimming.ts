@@ -1,14 +1,14 @@
 /**
- * Which submaps of a map that is updated are out of date: those that hardly show a place that newer submaps do not show.
+ * Finds the outdated submaps of a map under update: those that show hardly any place that newer submaps do not show.
  */
 
 import type { MapperOptions } from "../mapping.ts";
 import type { MapSubmap } from "./map_parts.ts";
 import type { PoseGraph } from "./pose_graph.ts";
 
-/** Coverage is counted in cells of so many grid cells on a side. */
+/** Coverage is counted in squares of this many grid cells. */
 const STRIDE = 4;
-/** A larger map is not trimmed. */
+/** Larger maps are not trimmed. */
 const CELLS_MAX = 100_000_000;
 
 export interface MapArea {

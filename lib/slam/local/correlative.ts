@@ -1,7 +1,7 @@
 /**
  * Correlative scan matching: finds, of all poses in a window around a prediction, the one whose points fall on the
- * likeliest cells (Olson, ICRA 2009). It needs no gradient, so that it finds what refinement alone would miss. Blocks
- * of cells give upper bounds for many poses at once: only poses whose block may hold the best are looked at.
+ * likeliest cells (Olson, ICRA 2009). It needs no gradient, so it finds matches that refinement alone would miss.
+ * Blocks of cells give upper bounds for many poses at once, and only poses whose block may hold the best are evaluated.
  */
 
 import type { Pose2d } from "../pose2d.ts";
@@ -10,15 +10,15 @@ import { BLOCK_CELLS, COST_VALUES, type ProbabilityGrid } from "./probability_gr
 export interface CorrelativeWindow {
   readonly linearM: number;
   readonly angularRad: number;
-  /** The longest angle between two tries. */
+  /** The largest angle between two candidates. */
   readonly angularStepRad: number;
-  /** How much farther poses count less. */
+  /** The penalty of distant poses. */
   readonly translationWeight: number;
   readonly rotationWeight: number;
 }
 
 const HIGHEST = COST_VALUES - 1;
-/** What is counted for a cell whose block has no hit: rays make it free, and a few make it so likely at most. */
+/** The value of a cell whose block has no hit: rays make it free, and a few hits give it at most this probability. */
 const FREE = Math.ceil(0.2 * HIGHEST);
 /** All candidates of a window: 64 turns each way, 8 blocks each way. */
 const CANDIDATES_MAX = 40_000;

@@ -9,11 +9,11 @@ export class VoxelFilter {
   #slots = FIRST_SLOTS;
   #xs = new Int32Array(FIRST_SLOTS);
   #ys = new Int32Array(FIRST_SLOTS);
-  /** The call that has used a slot last. */
+  /** The last call that used each slot. */
   #calls = new Int32Array(FIRST_SLOTS);
   #call = 0;
 
-  /** The first point of each square with this edge. */
+  /** The first point in each square of this edge. */
   filter(points: Float64Array, edge: number): Float64Array {
     const kept = new Float64Array(points.length);
     return kept.slice(0, 2 * this.#pass(points, edge, kept));
@@ -74,7 +74,7 @@ export class VoxelFilter {
   }
 }
 
-/** At most `most` of the points, evenly. */
+/** At most `most` of the points, evenly spread. */
 export function thinned(points: Float64Array, most: number): Float64Array {
   const count = points.length / 2;
   if (count <= most) return points;

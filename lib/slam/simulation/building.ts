@@ -1,8 +1,8 @@
 /**
- * A building in the plane: walls that stand, doors that open and close, people who walk. Everything in it is a function
- * of time, so that the same building looks the same to everybody who asks.
+ * A building in the plane: fixed walls, doors that open and close, people who walk. Everything in it is a function of
+ * time, so that all observers see the same building.
  *
- * The room owns a world to try sensors and mappers in: a building, a robot that drives in it, and what it measures.
+ * The room owns a simulated world for sensors and mappers: a building, a robot that drives in it, and its measurements.
  * Metres, radians and seconds; pure functions.
  */
 
@@ -26,7 +26,7 @@ interface Door {
   readonly phaseS: number;
 }
 
-/** Somebody who walks to and fro between two places. */
+/** A person who walks to and fro between two places. */
 interface Person {
   readonly walk: Segment;
   readonly speedMps: number;
@@ -62,7 +62,7 @@ export const STARTS: { readonly [B in BuildingName]: { readonly x: number; reado
   hall: { x: -3, y: -2 },
 };
 
-/** A building with so many people in it. */
+/** A building with this many people. */
 export function building(name: BuildingName, people: number): Building {
   const { walls, doors } = name === "office" ? office() : { walls: rectangle(-5, -4, 5, 4), doors: [] };
   const random = randomFrom(PEOPLE_SEED);
@@ -109,7 +109,7 @@ function rectangle(minX: number, minY: number, maxX: number, maxY: number): Segm
   });
 }
 
-/** A wall along x with openings as wide as a door around the given places, or a wall along y without. */
+/** A wall along x with openings as wide as a door around the given places, or a wall along y without openings. */
 function wall(
   fromX: number,
   fromY: number,
@@ -126,7 +126,7 @@ function wall(
   return [...segments, { fromX: startX, fromY, toX, toY }];
 }
 
-/** What stands in the way at a moment. */
+/** The obstacles at a moment. */
 export interface Obstacles {
   readonly segments: readonly Segment[];
   readonly people: readonly { readonly x: number; readonly y: number }[];
@@ -159,12 +159,12 @@ function placeOf({ walk, speedMps, phaseS }: Person, timeS: number): { x: number
   return { x: fromX + (toX - fromX) * along, y: fromY + (toY - fromY) * along };
 }
 
-/** How much of a period is over, from 0 to 1. */
+/** The elapsed fraction of a period, from 0 to 1. */
 function share(timeS: number, periodS: number): number {
   return (timeS % periodS + periodS) % periodS / periodS;
 }
 
-/** How far it is to the nearest thing in a direction; infinite where there is none. */
+/** The distance to the nearest obstacle in a direction; infinite without one. */
 export function rangeTo({ segments, people }: Obstacles, x: number, y: number, angle: number): number {
   const dx = Math.cos(angle), dy = Math.sin(angle);
   let nearest = Infinity;
@@ -186,7 +186,7 @@ export function rangeTo({ segments, people }: Obstacles, x: number, y: number, a
   return nearest;
 }
 
-/** How far it is from a place to the nearest thing in any direction. */
+/** The distance from a place to the nearest obstacle. */
 export function clearance({ segments, people }: Obstacles, x: number, y: number): number {
   let nearest = Infinity;
   for (const { fromX, fromY, toX, toY } of segments) {

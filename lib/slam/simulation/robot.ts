@@ -1,9 +1,9 @@
 /**
- * A robot with two driven wheels in a building: where it is, where its wheels say that it is, and what its sensors
- * measure. It is a function of its commands, their times and its seed.
+ * A robot with two driven wheels in a building: its true pose, its wheels' odometry, and its sensors' measurements. It
+ * is a function of its commands, their times and its seed.
  *
- * Wheels slip: the robot moves a little less than they turn, by a share that changes. It stops where it would touch
- * something, while its wheels turn on.
+ * Wheels slip: the robot moves a little less than they turn, by a changing share. It stops before it touches an
+ * obstacle, while its wheels keep turning.
  */
 
 import { randomFrom } from "../../geometry/random.ts";
@@ -19,10 +19,10 @@ export interface RobotSettings {
 }
 
 const STEP_S = 0.02;
-/** The slip changes this often. */
+/** Interval of the changes of the slip. */
 const SLIP_S = 0.5;
 const RADIUS_M = 0.2;
-/** After a longer time without a question it is not simulated step by step. */
+/** A longer time without a query is not simulated step by step. */
 const LONGEST_S = 600;
 const GRAVITY_M_PER_S2 = 9.81;
 
@@ -52,7 +52,7 @@ export class SimulatedRobot {
     return this.settings.building;
   }
 
-  /** What its wheels do from now on. */
+  /** Sets the wheels' command from now on. */
   drive(timeS: number, command: RobotMotion): void {
     this.#advance(timeS);
     this.#command = command;
@@ -62,25 +62,25 @@ export class SimulatedRobot {
     return this.#command.linearMps !== 0 || this.#command.angularRps !== 0;
   }
 
-  /** Where it is in the building. */
+  /** Its true pose in the building. */
   truth(timeS: number): Pose2d {
     this.#advance(timeS);
     return this.#truth;
   }
 
-  /** Where it is by its wheels, from where it began. */
+  /** Its pose by its wheels, from its start. */
   odometry(timeS: number): Pose2d {
     this.#advance(timeS);
     return this.#odometry;
   }
 
-  /** How it moves, which its gyroscope and accelerometer feel. */
+  /** Its motion, which its gyroscope and accelerometer measure. */
   motion(timeS: number): RobotMotion {
     this.#advance(timeS);
     return this.#motion;
   }
 
-  /** What its wheels do. */
+  /** The wheels' command. */
   command(): RobotMotion {
     return this.#command;
   }
@@ -122,7 +122,7 @@ export class SimulatedRobot {
     const obstacles = obstaclesAt(this.building, timeS);
     const before = clearance(obstacles, this.#truth.x, this.#truth.y);
     const after = clearance(obstacles, next.x, next.y);
-    // It may always move away: somebody may have come too near.
+    // The robot may always move away, because a person may have come too near.
     const free = after >= RADIUS_M || after >= before;
     this.#motion = free ? moved : { linearMps: 0, angularRps: moved.angularRps };
     this.#truth = free ? next : { ...this.#truth, yaw: next.yaw };
@@ -170,7 +170,7 @@ export function normal(random: () => number): number {
   return Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
 }
 
-/** Something that drives in a building, so that sensors which are mounted on it know where they are. */
+/** A vehicle in a building, which gives the sensors mounted on it their place. */
 export interface Simulated {
   readonly simulation: SimulatedRobot;
 }
