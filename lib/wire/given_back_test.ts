@@ -2,7 +2,7 @@
  * Memory that is released at once: which, when, and that nobody reads it later.
  */
 
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { giveBack, giveBackAll } from "./given_back.ts";
 import { frameBytes } from "../../tests/support/http2_wire.ts";
@@ -66,4 +66,11 @@ Deno.test("HTTP/2: memory in which something was written is written in again", (
     out.written();
   }
   assertEquals(written.size, 1);
+});
+
+Deno.test("HTTP/2: a connection that asks for little takes little memory to write in", () => {
+  const out = new Outbox();
+  const settings = new Uint8Array(30);
+  for (let frame = 0; frame < 4; frame++) out.frame(TYPE.settings, 0, 0, settings);
+  assert(out.take()!.buffer.byteLength <= 2048);
 });

@@ -13,12 +13,17 @@ import { giveBack, giveBackAll, isLent } from "../given_back.ts";
 const SHARE_COST = 16 * 1024;
 /** Share of a connection if no other one waits: a few dozen calls, whose answers leave in one write. */
 const ROUND_COST = 64 * 1024;
-/** Bytes read in a turn with new requests, a dozen or two of the shortest; doubles with every turn without one. */
+/**
+ * Bytes read in a turn with new requests, a dozen or two of the shortest; doubles with every turn without one. The
+ * connections of a round share them, down to a request or two for each.
+ */
 const SLICE_BYTES = 512;
+const LEAST_SLICE_BYTES = 64;
 /** Bytes read in a turn of a request's body, which costs little. */
 const LARGEST_SLICE_BYTES = 64 * 1024;
-/** Pieces of a body in a turn. More pieces are tiny, and then they cost as much as requests. */
+/** Pieces of a body in a turn, shared too. More pieces are tiny, and then they cost as much as requests. */
 const PIECES_MAX = 64;
+const LEAST_PIECES = 8;
 
 /** How long turns may follow each other without polling other sockets. */
 const NEWS_MS = 5;
@@ -79,7 +84,12 @@ export class Round {
 
   /** The share of a connection while the others wait. */
   get share(): number {
-    return Math.max(SHARE_COST, ROUND_COST / (1 + this.#waiting));
+    return this.part(ROUND_COST, SHARE_COST);
+  }
+
+  /** A connection's part of `whole` while the others wait. */
+  part(whole: number, least: number): number {
+    return Math.max(least, Math.floor(whole / (1 + this.#waiting)));
   }
 }
 
@@ -140,8 +150,8 @@ export interface Turns {
 }
 
 /** Makes a socket deliver its data in slices, with a turn between them, to any reader. */
-export function readInTurns(socket: Duplex, clock: Clock): Turns {
-  const slices = new Slices(socket, clock);
+export function readInTurns(socket: Duplex, clock: Clock, round = new Round()): Turns {
+  const slices = new Slices(socket, clock, round);
   // The HTTP/1.1 parser would take over the system's socket, and overtake the waiting data.
   const { _handle: handle } = socket as { _handle?: Handle & { _consumed?: boolean } };
   if (handle) {
@@ -218,7 +228,7 @@ class Slices implements Turns {
   #pieces = 0;
   readonly #rest: Rest;
 
-  constructor(private readonly socket: Duplex, clock: Clock) {
+  constructor(private readonly socket: Duplex, clock: Clock, private readonly round: Round) {
     this.#rest = new Rest(clock);
     this.#push = socket.push.bind(socket);
     this.#read = socket._read.bind(socket, LARGEST_SLICE_BYTES);
@@ -244,12 +254,13 @@ class Slices implements Turns {
   }
 
   stop(): void {
+    if (this.#rest.resting) this.round.leave();
     this.#rest.stop();
   }
 
   requested(): void {
     this.#sliceBytes = Math.min(this.#sliceBytes, SLICE_BYTES / 2);
-    this.#left = Math.min(this.#left, SLICE_BYTES);
+    this.#left = Math.min(this.#left, this.round.part(SLICE_BYTES, LEAST_SLICE_BYTES));
   }
 
   giveBackUnless(keeps: () => boolean): void {
@@ -257,7 +268,7 @@ class Slices implements Turns {
   }
 
   piece(): void {
-    if (++this.#pieces > PIECES_MAX) this.requested();
+    if (++this.#pieces > this.round.part(PIECES_MAX, LEAST_PIECES)) this.requested();
   }
 
   release(): void {
@@ -287,10 +298,14 @@ class Slices implements Turns {
 
   #pause(): false {
     if (!this.#rest.resting) {
+      this.round.enter();
       this.#rest.begin(() => {
+        this.round.leave();
         this.#giveBack();
         if (this.#sliceBytes < LARGEST_SLICE_BYTES) this.#sliceBytes *= 2;
-        this.#left = this.#sliceBytes;
+        // Of a body the bytes cost little, the turns do.
+        const least = this.#sliceBytes < SHARE_COST ? LEAST_SLICE_BYTES : SHARE_COST;
+        this.#left = this.round.part(this.#sliceBytes, least);
         this.#pieces = 0;
         this.read();
       });

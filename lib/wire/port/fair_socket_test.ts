@@ -144,6 +144,51 @@ Deno.test("fairness: any other socket is read in slices, all of it, in order and
   assert(most <= 4096, `${most} bytes in a turn`);
 });
 
+/** What so many connections that never stop asking deliver in a turn, all together, at most. */
+async function deliveredInTurn(
+  connections: number,
+  hear: (turns: Turns, bytes: number) => void,
+): Promise<number> {
+  const round = new Round();
+  let [delivered, most] = [0, 0];
+  const sockets = Array.from({ length: connections }, () => {
+    const socket = new Duplex({ read() {}, write: (_bytes, _encoding, done) => done() });
+    const turns = readInTurns(socket, new FakeClock(), round);
+    socket.on("data", (bytes: Buffer) => {
+      delivered += bytes.length;
+      hear(turns, bytes.length);
+    });
+    socket.push(Buffer.alloc(CHUNK_BYTES));
+    return socket;
+  });
+  for (let turn = 0; turn < 50; turn++) {
+    await new Promise<void>((resolve) => void nextTurn(resolve));
+    // What comes first has a slice of its own.
+    if (turn > 2) most = Math.max(most, delivered);
+    delivered = 0;
+  }
+  for (const socket of sockets) socket.destroy();
+  await settle();
+  assertEquals(round.share, new Round().share, "who has left waits no more");
+  return most;
+}
+
+Deno.test("fairness: many connections of HTTP/1.1 deliver hardly more requests in a turn than one does", async () => {
+  const requests = (turns: Turns) => turns.requested();
+  const alone = await deliveredInTurn(1, requests);
+  const together = await deliveredInTurn(8, requests);
+  assert(together <= 2 * alone, `${together} bytes of 8, ${alone} of one`);
+});
+
+Deno.test("fairness: many bodies in tiny pieces deliver hardly more of them in a turn than one does", async () => {
+  const crumbs = (turns: Turns, bytes: number) => {
+    for (let at = 0; at < bytes; at += 6) turns.piece();
+  };
+  const alone = await deliveredInTurn(1, crumbs);
+  const together = await deliveredInTurn(8, crumbs);
+  assert(together <= 2 * alone, `${together} bytes of 8, ${alone} of one`);
+});
+
 Deno.test("fairness: a body in tiny pieces is read in small slices", async () => {
   const content = Buffer.alloc(1_000_000);
   const [crumbs, most] = await readAll(content, (turns, bytes) => {

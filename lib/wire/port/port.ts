@@ -288,7 +288,7 @@ class OpenPort implements Port {
 
   #begin(socket: Socket, client = endpoint(socket)): void {
     socket.on("error", (error) => this.#debug(`connection of ${client}: ${error.message}`));
-    this.#sniff(socket, client, Buffer.alloc(0), readInTurns(socket, this.serving.clock));
+    this.#sniff(socket, client, Buffer.alloc(0), readInTurns(socket, this.serving.clock, this.#round));
   }
 
   /** Reads until the protocol is clear, and puts the bytes back. */
