@@ -9,6 +9,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { SvcError } from "../../lib/base/error.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
 import { MODULE_PACKAGE, REVISION_FILE } from "../version.ts";
+import { LEAN_HEAP } from "../v8_flags.ts";
 import { bundle, isInlined } from "./bundle.ts";
 import { makeModulePackage } from "./module_package.ts";
 
@@ -60,6 +61,8 @@ export interface Executable {
   readonly entry: string;
   /** Modules that it imports by computed addresses, which no compiler finds. */
   readonly later?: readonly string[];
+  /** Options of its runtime. */
+  readonly runtime?: readonly string[];
   /** Whether it embeds the library for modules, for its users. */
   readonly modulePackage?: boolean;
   /** Packages of features that it never turns on; only those features import them. */
@@ -82,12 +85,14 @@ export const EXECUTABLES: readonly Executable[] = [
       "drivers/slam/mapper/service.ts",
       "drivers/slam/mapper/worker.ts",
     ],
+    runtime: [LEAN_HEAP],
     modulePackage: true,
   },
   {
     name: "svc-micro-server",
     entry: "cli/micro/main.ts",
     later: ["cli/micro/serve.ts", "drivers/base/simulated.ts", "drivers/movement_sensor/simulated.ts"],
+    runtime: [LEAN_HEAP],
     without: [
       "@libav.js/variant-webm",
       "@opentelemetry/api",
@@ -156,7 +161,7 @@ export interface Compiled {
  */
 export async function compile(
   compiler: Compiler,
-  { name, entry, later = [], without = [], modulePackage = false }: Executable,
+  { name, entry, later = [], without = [], runtime = [], modulePackage = false }: Executable,
   target: Target,
   output: string,
   version?: string,
@@ -183,7 +188,7 @@ export async function compile(
   const outside = Object.fromEntries(Object.entries(imports).filter(([name]) => !isInlined(name)));
   await configure(work, outside);
   const path = `${output}/${name}${target.suffix}`;
-  const args = ["compile", "--allow-all", "--no-check", "--config", config];
+  const args = ["compile", "--allow-all", "--no-check", "--config", config, ...runtime];
   args.push(...[...files.map((file) => `${folder}/${file}`), ...others].flatMap((one) => ["--include", one]));
   args.push("--target", target.triple, "--output", path);
   args.push(...await exclusions(compiler, imports, target));

@@ -1,8 +1,9 @@
 /** The build's own parts: names on its command line, and how checks are counted. */
 
-import { assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { main } from "./compile.ts";
 import { choose, EXECUTABLES, foreignPaths, TARGETS } from "./compiler.ts";
+import { LEAN_HEAP } from "../v8_flags.ts";
 import { Report } from "./report.ts";
 
 /** A terminal that records its output. */
@@ -39,6 +40,31 @@ Deno.test("foreignPaths() names the native code of every system but the target's
   );
   assertEquals(foreignPaths(imports, windows).includes(`${onnx}/win32/x64/DirectML.dll`), true);
   assertEquals(foreignPaths({}, linux), []);
+});
+
+Deno.test("programs of devices start with a lean heap, as executables and as the demo", async () => {
+  const lean = EXECUTABLES.filter(({ runtime }) => runtime?.includes(LEAN_HEAP)).map(({ name }) => name);
+  assertEquals(lean, ["svc-server", "svc-micro-server"]);
+  const { tasks } = JSON.parse(await Deno.readTextFile(new URL("../../deno.json", import.meta.url)));
+  assertStringIncludes(tasks.demo, LEAN_HEAP);
+});
+
+Deno.test("with a lean heap the space of new objects stays small, however many come", async () => {
+  const churn = `
+    const { getHeapSpaceStatistics } = await import("node:v8");
+    let [kept, most] = [[], 0];
+    for (let at = 0; at < 3e6; at++) {
+      kept.push([{ at }]);
+      if (kept.length > 2e5) kept = [];
+      if (at % 1e4 > 0) continue;
+      const { space_size } = getHeapSpaceStatistics().find(({ space_name }) => space_name === "new_space");
+      most = Math.max(most, space_size);
+    }
+    console.log(most);`;
+  const { success, stdout } = await new Deno.Command(Deno.execPath(), { args: ["eval", LEAN_HEAP, churn] })
+    .output();
+  const most = Number(new TextDecoder().decode(stdout));
+  assert(success && most > 0 && most < 30 * 1024 * 1024, `${most} bytes`);
 });
 
 Deno.test("compile refuses an unknown target on one line", async () => {
