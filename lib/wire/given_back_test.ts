@@ -69,7 +69,7 @@ Deno.test("HTTP/2: memory in which something was written is written in again", (
 });
 
 Deno.test("HTTP/2: a connection that asks for little takes little memory to write in", () => {
-  const out = new Outbox();
+  const out = new OutgoingBytes();
   const settings = new Uint8Array(30);
   for (let frame = 0; frame < 4; frame++) out.frame(TYPE.settings, 0, 0, settings);
   assert(out.take()!.buffer.byteLength <= 2048);
