@@ -135,7 +135,7 @@ export class LocalMapper {
     if (!submap || !this.#last) return { pose: prediction, score: 1 };
     const last = this.#last.pose, dt = timeS - this.#last.timeS;
     const hasOdometry = this.#extrapolator.odometryBetween(this.#last.timeS, timeS) !== undefined;
-    const predictions = hasOdometry ? undefined : this.#laser.predictions(returns, last, prediction, dt);
+    const predictions = hasOdometry ? undefined : this.#laser.predictions(returns, last, prediction);
     const best = predictions
       ? this.#matchByScans(submap, points, predictions, dt)
       : this.#matchByOdometry(submap, points, prediction, timeS, dt);
