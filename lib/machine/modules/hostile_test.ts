@@ -1,7 +1,7 @@
 // What modules may do to a machine that trusts them to mean well: a table of cases. In each of them a resource that is
 // built in and one of another module are called all the time.
 import { assert, assertEquals, assertLess, assertMatch } from "@std/assert";
-import { createServer } from "node:net";
+import { connect, createServer } from "node:net";
 import { RobotService } from "../../../proto/gen/robot_pb.ts";
 import {
   type Behaviour,
@@ -227,6 +227,49 @@ const CASES: readonly Case[] = [
       for (let line = 0; line < 20_000; line++) process.stdout.write(`line ${line}`);
       await until(() => world.said("line 199").length > 0);
       assertLess(world.said("line ").length, 3_000);
+    },
+  },
+  {
+    does: "opens connections to the machine without end",
+    behaviour: {},
+    then: async (world) => {
+      const channels = Array.from({ length: 300 }, () => world.module("bad").parent());
+      await Promise.all(channels.map((one) => client(RobotService, one).getVersion({}).catch(() => {})));
+      await world.readings("bystander");
+      for (const one of channels) one.close();
+    },
+  },
+  {
+    does: "sends the machine more than a message may have, and half of one",
+    behaviour: {},
+    then: async (world) => {
+      const channel = world.module("bad").parent();
+      const message = "x".repeat(80_000_000);
+      const ended = await within(
+        "the end of the call",
+        client(RobotService, channel).log({ logs: [{ level: "info", message }] }).then(
+          () => "logged",
+          String,
+        ),
+      );
+      assertMatch(ended, /SvcError/);
+      channel.close();
+      const half = connect(world.module("bad").parentAddress);
+      half.on("error", () => {});
+      half.write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x99\x00");
+      await world.readings("bystander");
+      half.destroy();
+    },
+  },
+  {
+    does: "sends spans without end",
+    behaviour: {},
+    then: async (world) => {
+      const channel = world.module("bad").parent();
+      const spans = Array.from({ length: 20_000 }, () => ({ name: "x".repeat(100) }));
+      const request = { resourceSpans: [{ scopeSpans: [{ spans }] }] };
+      for (let time = 0; time < 10; time++) await client(RobotService, channel).sendTraces(request);
+      channel.close();
     },
   },
   {
