@@ -77,6 +77,47 @@ Deno.test("portal: every address shows the page, and nothing of a network's name
   });
 });
 
+/** Where systems look whether they are behind a portal, and what they find if they are not. */
+const DETECTIONS: readonly (readonly [system: string, host: string, path: string, free: string])[] = [
+  ["Android", "connectivitycheck.gstatic.com", "/generate_204", ""],
+  ["Chrome OS", "www.gstatic.com", "/generate_204", ""],
+  ["Android, the spare address", "www.google.com", "/gen_204", ""],
+  ["iOS and macOS", "captive.apple.com", "/hotspot-detect.html", "Success"],
+  ["older iOS", "www.apple.com", "/library/test/success.html", "Success"],
+  ["Windows 10 and 11", "www.msftconnecttest.com", "/connecttest.txt", "Microsoft Connect Test"],
+  ["Windows, the page to open", "www.msftconnecttest.com", "/redirect", ""],
+  ["Windows 7 and 8", "www.msftncsi.com", "/ncsi.txt", "Microsoft NCSI"],
+  ["Firefox", "detectportal.firefox.com", "/canonical.html", "https://support.mozilla.org/kb/captive-portal"],
+  ["Firefox, the text", "detectportal.firefox.com", "/success.txt", "success"],
+  ["GNOME", "nmcheck.gnome.org", "/check_network_status.txt", "NetworkManager is online"],
+  ["Ubuntu", "connectivity-check.ubuntu.com", "/", ""],
+  ["Debian", "network-test.debian.org", "/nm", "NetworkManager is online"],
+  ["KDE", "networkcheck.kde.org", "/", "OK"],
+  [
+    "Kindle",
+    "spectrum.s3.amazonaws.com",
+    "/kindle-wifi/wifistub.html",
+    "81ce4465-7167-4dcb-835b-dcc9e44c112a",
+  ],
+];
+
+for (const [system, host, path, free] of DETECTIONS) {
+  Deno.test(`portal: ${system} finds that it is behind a portal, and gets the page`, async () => {
+    await withPortal(async ({ url }) => {
+      for (const method of ["GET", "HEAD"]) {
+        const answer = await fetch(`${url}${path}`, { method, headers: { host }, redirect: "manual" });
+        const body = await answer.text();
+        // 204, or the text of a free way, would hide the portal.
+        assertEquals([answer.status, answer.headers.get("content-type")], [200, "text/html; charset=utf-8"]);
+        assert(free === "" || !body.includes(free), body);
+        // A system that keeps this answer would show the page in other networks.
+        assertEquals(answer.headers.get("cache-control"), "no-store");
+        if (method === "GET") assertStringIncludes(body, "<form");
+      }
+    });
+  });
+}
+
 Deno.test("portal: a form that holds everything is handed in, once, and shown as under way", async () => {
   await withPortal(async ({ url, intake, taken }) => {
     assertEquals(intake.userMs, undefined);
