@@ -4,9 +4,8 @@
  * Opens all of them or none.
  */
 
-import type { Clock } from "../../base/clock.ts";
-import { deadline } from "../../base/clock.ts";
-import { SvcError } from "../../base/error.ts";
+import { type Clock, deadline, race } from "../../base/clock.ts";
+import { messageOf, SvcError } from "../../base/error.ts";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { Intake } from "../portal/intake.ts";
@@ -65,22 +64,33 @@ export class Hotspot {
     logger.info(`the hotspot ${ssid} is open`, { device: view.wifiDevice, address: HOTSPOT_ADDRESS });
   }
 
-  /** Closes only an open hotspot; a working network is left alone. */
+  /**
+   * Closes only an open hotspot; a working network is left alone. Ends within twice `CLOSE_MS`, also if the portal or
+   * the network service never answers, because the agent's end waits for it.
+   */
   async close(): Promise<void> {
-    const { port, clock } = this.parts;
-    const profile = this.#profile;
+    const { port, logger } = this.parts;
+    const [profile, serving] = [this.#profile, this.#serving];
     this.#profile = undefined;
-    await this.#serving?.close();
     this.#serving = undefined;
-    if (!profile) return;
-    // Also when the agent is told to stop.
+    if (serving) {
+      // The access point ends even if the portal does not.
+      await this.#inTime("the portal", () => serving.close()).catch((error) =>
+        logger.warn(`the portal did not end: ${messageOf(error)}`)
+      );
+    }
+    if (profile) await this.#inTime("the hotspot", (signal) => port.deactivate(profile, signal));
+  }
+
+  /** Runs a part of the end, also when the agent has been told to stop. */
+  async #inTime(what: string, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const late = deadline(
-      clock,
+      this.parts.clock,
       CLOSE_MS,
-      () => new SvcError("deadline_exceeded", "the hotspot does not end"),
+      () => new SvcError("deadline_exceeded", `${what} did not end within ${CLOSE_MS / 1000} s`),
     );
     try {
-      await port.deactivate(profile, late.signal);
+      await race(work(late.signal), late.signal);
     } finally {
       late.done();
     }

@@ -32,6 +32,8 @@ class Device {
   configured = false;
   serving = 0;
   failToServe = false;
+  /** The portal never ends. */
+  servesOn = false;
   readonly #running: Promise<void>;
 
   constructor(
@@ -64,7 +66,10 @@ class Device {
       serve: () => {
         if (this.failToServe) return Promise.reject(new SvcError("unavailable", "port 80 is taken"));
         this.serving++;
-        return Promise.resolve({ close: () => Promise.resolve(void this.serving--) });
+        const never = new Promise<void>(() => {});
+        return Promise.resolve({
+          close: () => this.servesOn ? never : Promise.resolve(void this.serving--),
+        });
       },
     }, this.settings());
     this.#running = this.networking.run(this.stop.signal);
@@ -185,6 +190,28 @@ Deno.test("a portal that cannot serve takes the hotspot down again, and is tried
   assertEquals([device.network.hotspot, device.serving], ["svc-setup-rover", 1]);
   await device.end();
   assertEquals([device.network.hotspot, device.serving], [undefined, 0]);
+});
+
+Deno.test("a portal that does not end keeps neither the access point nor the agent", async () => {
+  const device = new Device();
+  await device.minutes(1);
+  assertEquals(device.network.hotspot, "svc-setup-rover");
+  device.servesOn = true;
+  device.stop.abort();
+  await device.minutes(1);
+  await device.end();
+  assertEquals(device.network.hotspot, undefined);
+  assertEquals(device.log.at(-1), "the portal did not end: the portal did not end within 15 s");
+});
+
+Deno.test("a network service that never answers does not keep the agent", async () => {
+  const device = new Device();
+  await device.minutes(1);
+  device.network.deactivate = () => new Promise(() => {});
+  device.stop.abort();
+  await device.minutes(1);
+  await device.end();
+  assertEquals(device.log.at(-1), "the hotspot did not end: the hotspot did not end within 15 s");
 });
 
 Deno.test("additional networks are written, changed and removed; profiles of others stay", async () => {
