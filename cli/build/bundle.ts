@@ -1,17 +1,20 @@
 /**
  * Bundles the start modules of a program into a few files, from which executables are compiled.
  *
- * Deno resolves, reads and links each module of an executable at its start, which takes longer than running them; the
- * packages in `INLINED` are bundled too, for the same reason. An address that a module computes from its own, `new
- * URL("./worker.ts", import.meta.url)`, leads to the same target as in the source, for workers, later modules and files
- * alike. Functions and classes keep their names, so that stack traces are readable.
+ * Deno resolves, reads and links each module of an executable at its start, which takes longer than running them, and it
+ * copies everything embedded into memory; the packages in `INLINED` are bundled too, for both reasons. An address that a
+ * module computes from its own, `new URL("./worker.ts", import.meta.url)`, leads to the same target as in the source, for
+ * workers, later modules and files alike. Functions and classes keep their names, so that stack traces are readable.
  */
 
 import { SvcError } from "../../lib/base/error.ts";
 import type { ToolOutcome } from "./compiler.ts";
 
-/** Packages without native code or files of their own, which programs import at their start. */
-const INLINED = /^(@bufbuild\/protobuf|@std|croner|jpeg-js)(\/|$)/;
+/**
+ * Packages without native code or files of their own. A package that a feature imports when it is first used becomes a
+ * file of the bundle. Embedded as packages, they would bring their types, source maps and other builds as well.
+ */
+const INLINED = /^(@bufbuild\/protobuf|@opentelemetry|@std|@xmldom\/xmldom|croner|dns-packet|jpeg-js)(\/|$)/;
 
 /** Workers and modules that are imported later, by their address relative to the file that names them. */
 const ADDRESSES = /new URL\("(\.{1,2}\/[^"]+\.ts)", import\.meta\.url\)/g;
@@ -35,6 +38,8 @@ export interface BundleOptions {
   readonly modules: readonly string[];
   /** Names of packages; those that are not inlined stay outside. */
   readonly packages: readonly string[];
+  /** Packages that stay outside in any case, because the program never runs them. */
+  readonly without: readonly string[];
   /** The configuration with the import map. */
   readonly config: string;
   /** Files and folders that the program reads, from the root of the tree; they are copied. */
@@ -48,13 +53,15 @@ export interface BundleOptions {
  * output.
  */
 export async function bundle(
-  { run, root, entries, modules, packages, config, files, folder }: BundleOptions,
+  { run, root, entries, modules, packages, without, config, files, folder }: BundleOptions,
 ): Promise<string[]> {
   const all = [...new Set([...entries, ...await addressed(root, modules)])];
   await Deno.remove(`${root}${folder}`, { recursive: true }).catch(() => {});
   const args = ["bundle", "--platform", "deno", "--code-splitting", "--no-check", "--config", config];
   args.push("--outdir", `${root}${folder}/${commonFolder(all)}`);
-  for (const name of packages) if (!isInlined(name)) args.push(`--external=${name}`);
+  for (const name of packages) {
+    if (!isInlined(name) || without.includes(name)) args.push(`--external=${name}`);
+  }
   const { code, errors } = await run([...args, ...all]);
   if (code !== 0) throw new SvcError("internal", `Cannot bundle ${entries[0]}:\n${errors.trimEnd()}`);
   await settleFolder(`${root}${folder}`, "");

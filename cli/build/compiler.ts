@@ -10,6 +10,7 @@ import { SvcError } from "../../lib/base/error.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
 import { MODULE_PACKAGE, REVISION_FILE } from "../version.ts";
 import { LEAN_HEAP } from "../v8_flags.ts";
+import { ONNX_PACKED } from "../../lib/learn/onnx/worker.ts";
 import { bundle, isInlined } from "./bundle.ts";
 import { makeModulePackage } from "./module_package.ts";
 
@@ -25,8 +26,9 @@ export interface Target {
   readonly addon: string;
   /** The addon for the same system and processor with another libc. */
   readonly foreignAddon?: string;
-  /** The folder of ONNX Runtime's libraries for the target. */
+  /** The folder of ONNX Runtime's libraries for the target, and the library in it. */
   readonly onnx: string;
+  readonly onnxLibrary: string;
 }
 
 export const TARGETS: readonly Target[] = [
@@ -37,6 +39,7 @@ export const TARGETS: readonly Target[] = [
     addon: "linux-x64-gnu",
     foreignAddon: "linux-x64-musl",
     onnx: "linux/x64",
+    onnxLibrary: "libonnxruntime.so.1",
   },
   {
     name: "linux-arm64",
@@ -45,6 +48,7 @@ export const TARGETS: readonly Target[] = [
     addon: "linux-arm64-gnu",
     foreignAddon: "linux-arm64-musl",
     onnx: "linux/arm64",
+    onnxLibrary: "libonnxruntime.so.1",
   },
   {
     name: "windows-x64",
@@ -52,6 +56,7 @@ export const TARGETS: readonly Target[] = [
     suffix: ".exe",
     addon: "win32-x64-msvc",
     onnx: "win32/x64",
+    onnxLibrary: "onnxruntime.dll",
   },
 ];
 
@@ -175,7 +180,8 @@ export async function compile(
   const config = `${work}/deno.json`;
   await Deno.mkdir(`${ROOT}${work}`, { recursive: true });
   await configure(work, { ...imports, ...version && await otherVersion(version, work) });
-  const files = [REVISION_FILE, "install", ...modulePackage ? [MODULE_PACKAGE] : []];
+  const packed = "onnxruntime-node" in imports ? [await packOnnx(compiler, imports, target)] : [];
+  const files = [REVISION_FILE, "install", ...packed, ...modulePackage ? [MODULE_PACKAGE] : []];
   const folder = `${work}/bundle`;
   const [start, ...others] = await bundle({
     // Always the running Deno: its bundles suit the runtime of an older one too.
@@ -183,6 +189,7 @@ export async function compile(
     ...{ root: ROOT, entries: [entry, ...later], config, files, folder },
     modules: [...new Set(reached.flatMap((one) => one.modules))],
     packages: Object.keys(await importMap()),
+    without,
   });
   // The configuration has only what the bundle imports, because Deno embeds everything that is mapped or locked.
   const outside = Object.fromEntries(Object.entries(imports).filter(([name]) => !isInlined(name)));
@@ -330,13 +337,38 @@ export function foreignPaths(imports: Record<string, string>, target: Target): s
   if ("onnxruntime-node" in imports) {
     const folder = `onnxruntime-node/${version("onnxruntime-node")}/bin/napi-v6`;
     paths.push(...ONNX_FOLDERS.filter((one) => one !== target.onnx).map((one) => `${folder}/${one}`));
-    paths.push(...ONNX_GRAPHICS.map((name) => `${folder}/${target.onnx}/${name}`));
+    // The library itself is embedded packed.
+    paths.push(...[...ONNX_GRAPHICS, target.onnxLibrary].map((name) => `${folder}/${target.onnx}/${name}`));
   }
   if (LIBAV in imports) {
     const file = `${LIBAV}/${version(LIBAV)}/dist/libav-${version(LIBAV)}.0-webm`;
     paths.push(...LIBAV_FORMS.map((form) => `${file}.${form}`));
   }
   return paths;
+}
+
+/**
+ * Packs ONNX Runtime's library for `target` (44 MB, which every start would copy into memory) where `ONNX_PACKED` says,
+ * and gives that path from the root of the tree.
+ */
+async function packOnnx(
+  { deno }: Compiler,
+  imports: Record<string, string>,
+  { onnx, onnxLibrary }: Target,
+): Promise<string> {
+  const version = imports["onnxruntime-node"].split("@").at(-1);
+  const { npmCache } = await folders(deno);
+  const packed = `${ONNX_PACKED}/${onnxLibrary}.gz`;
+  for await (const { name } of Deno.readDir(npmCache)) {
+    const path = `${npmCache}/${name}/onnxruntime-node/${version}/bin/napi-v6/${onnx}/${onnxLibrary}`;
+    if (!await exists(path)) continue;
+    await Deno.remove(`${ROOT}${ONNX_PACKED}`, { recursive: true }).catch(() => {});
+    await Deno.mkdir(`${ROOT}${ONNX_PACKED}`, { recursive: true });
+    const gzip = (await Deno.open(path)).readable.pipeThrough(new CompressionStream("gzip"));
+    await Deno.writeFile(`${ROOT}${packed}`, gzip);
+    return packed;
+  }
+  throw new SvcError("not_found", `Cannot find ${onnxLibrary} of onnxruntime-node ${version} in ${npmCache}`);
 }
 
 /** Deno's download folders. */

@@ -39,6 +39,9 @@ Deno.test("foreignPaths() names the native code of every system but the target's
     ["linux/x64"],
   );
   assertEquals(foreignPaths(imports, windows).includes(`${onnx}/win32/x64/DirectML.dll`), true);
+  // Executables have the library itself packed.
+  assertEquals(paths.includes(`${onnx}/linux/x64/libonnxruntime.so.1`), true);
+  assertEquals(paths.includes(`${onnx}/linux/x64/onnxruntime_binding.node`), false);
   assertEquals(foreignPaths({}, linux), []);
 });
 

@@ -19,9 +19,10 @@ import {
 } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
+import { gunzipSync } from "node:zlib";
 import type { InferenceSession, Tensor } from "onnxruntime-node";
 import { type Code, messageOf, SvcError } from "../../base/error.ts";
 import { checkModel } from "./check.ts";
@@ -29,6 +30,9 @@ import type { OnnxData, OnnxTensor, OnnxTensorInfo, OnnxTensors, OnnxType } from
 
 /** By this name the module knows that it runs as the thread and is not merely imported. */
 export const ONNX_WORKER = "svc-onnx";
+
+/** Where an executable has the runtime's library, packed; from the root of the tree. */
+export const ONNX_PACKED = "dist/onnx";
 
 /** The largest file of an ONNX model, which is a protobuf message. */
 export const MODEL_BYTES_MAX = 2 ** 31 - 1;
@@ -146,8 +150,9 @@ function firstLine(cause: unknown): string {
 
 /**
  * The runtime's package. Its addon needs the library beside it. Under `deno run` the library is there; an
- * executable unpacks the addon alone. In that case this function unpacks both first, because the system does not
- * search again for a library that is already loaded.
+ * executable unpacks the addon alone, and has the library packed: it would be a third of what every start copies into
+ * memory. In that case this function unpacks both first, because the system does not search again for a library that
+ * is already loaded.
  */
 async function loadRuntime(): Promise<Ort> {
   const { platform, arch } = process;
@@ -164,6 +169,11 @@ async function loadRuntime(): Promise<Ort> {
       try {
         for (const name of readdirSync(folder)) {
           writeFileSync(join(unpacked, name), readFileSync(join(folder, name)), { mode: 0o600 });
+        }
+        const packed = fileURLToPath(new URL(`../../../${ONNX_PACKED}`, import.meta.url));
+        for (const name of readdirSync(packed)) {
+          const library = gunzipSync(readFileSync(join(packed, name)));
+          writeFileSync(join(unpacked, basename(name, ".gz")), library, { mode: 0o600 });
         }
         require(join(unpacked, addon));
       } finally {
