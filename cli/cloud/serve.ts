@@ -19,6 +19,7 @@ import type { SignalingOptions } from "../../lib/cloud/signaling/signaling.ts";
 import type { FileStore } from "../../lib/cloud/store/files.ts";
 import { Secrets } from "../../lib/cloud/store/secrets.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
+import { machineNames } from "../../lib/cloud/fleet/hosts.ts";
 import { PortCertificate } from "../../lib/cloud/port_certificate.ts";
 import type { Route } from "../../lib/wire/port/routes.ts";
 import { connectionLimit } from "../../lib/wire/port/guests.ts";
@@ -325,7 +326,7 @@ async function metricsKeyOf(
 
 /** The source of its own certificate; `undefined` if it serves without TLS. */
 function certificateOf(
-  { options: { tls, tlsCert, tlsKey, listen }, host, clock, logger }: Parts,
+  { options: { tls, tlsCert, tlsKey, listen }, store, host, clock, logger }: Parts,
   { authority }: Cloud,
 ): PortCertificate | undefined {
   const parts = { host, clock, logger };
@@ -334,7 +335,8 @@ function certificateOf(
   }
   if (!tls) return undefined;
   const all = new Set([addressOf("--listen", listen).host, host.hostname(), "localhost", "127.0.0.1"]);
-  const names = [...all].filter((one) => one !== "0.0.0.0");
+  const own = [...all].filter((one) => one !== "0.0.0.0");
+  const names = async () => [...own, ...await machineNames(store)];
   return new PortCertificate({ ...parts, from: { authority, names } });
 }
 

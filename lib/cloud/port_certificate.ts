@@ -2,7 +2,7 @@
  * The control plane's own certificate: from two files, or from its own authority.
  *
  * A program that runs for years always shows a valid certificate: it reads replaced files again, and renews a
- * certificate of the authority when a third of its life is left or another authority signs.
+ * certificate of the authority when a third of its life is left, another authority signs, or its names change.
  */
 
 import type { ReadFiles, WatchFiles } from "../base/files/files.ts";
@@ -14,11 +14,14 @@ import { followTlsFiles, readTlsFiles, type TlsPaths } from "../wire/port/tls_fi
 import type { Authority, Certificate } from "./store/authority.ts";
 
 /** Interval of the check for a new certificate of the authority. */
-const LOOK_MS = 3_600_000;
+const LOOK_MS = 300_000;
 
 export interface PortCertificateParts {
-  /** From these files, or for `names` from the authority. */
-  readonly from: TlsPaths | { readonly authority: Authority; readonly names: readonly string[] };
+  /** From these files, or for the present `names` from the authority. */
+  readonly from: TlsPaths | {
+    readonly authority: Authority;
+    readonly names: () => Promise<readonly string[]>;
+  };
   readonly host: ReadFiles & WatchFiles;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -27,6 +30,8 @@ export interface PortCertificateParts {
 export class PortCertificate {
   #shown: TlsFiles | undefined;
   #issued: Certificate | undefined;
+  /** The names of the issued certificate. */
+  #names = "";
   #problem = "";
   #ended = false;
   #unfollow = () => {};
@@ -81,10 +86,14 @@ export class PortCertificate {
   async #current(): Promise<TlsFiles> {
     const { from, host, clock } = this.parts;
     if (!("authority" in from)) return await readTlsFiles(from, host);
-    const { authority, names } = from;
+    const { authority } = from;
+    const names = await from.names();
     const isGood = this.#issued && authority.hasSigned(this.#issued) &&
-      clock.nowMs() < this.#issued.renewMs;
-    if (!isGood) this.#issued = await authority.issue(names);
+      clock.nowMs() < this.#issued.renewMs && this.#names === names.join(" ");
+    if (!isGood) {
+      this.#issued = await authority.issue(names);
+      this.#names = names.join(" ");
+    }
     const { certificate: certPem, privateKey: keyPem } = this.#issued!;
     return { certPem, keyPem };
   }

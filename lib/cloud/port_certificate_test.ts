@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { selfSigned } from "../../tests/support/echo.ts";
 import { FakeClock } from "../../tests/support/fake_clock.ts";
@@ -55,7 +56,7 @@ Deno.test("files that are replaced are read anew, and what cannot be shown is to
   assertEquals(clock.pending, 0);
 });
 
-Deno.test("a certificate of the authority is issued anew in time, and when another authority signs", async () => {
+Deno.test("a certificate of the authority is issued anew in time, for other names, and when another authority signs", async () => {
   const { clock, host, logger, renewed, port } = bench();
   const first = await newAuthority(clock.nowMs());
   let good = [first];
@@ -63,7 +64,9 @@ Deno.test("a certificate of the authority is issued anew in time, and when anoth
   const file = await Deno.makeTempFile();
   const store = await openStore({ file }, new SystemClock());
   const authority = new Authority(secrets, store, clock);
-  const certificate = new PortCertificate({ from: { authority, names: ["cloud"] }, host, clock, logger });
+  let names = ["cloud"];
+  const from = { authority, names: () => Promise.resolve(names) };
+  const certificate = new PortCertificate({ from, host, clock, logger });
   const shown = await certificate.read();
   assert(shown.certPem.endsWith(first.certificate));
   const end = certificate.keep(port);
@@ -76,6 +79,10 @@ Deno.test("a certificate of the authority is issued anew in time, and when anoth
   await clock.advance(3_600_000);
   await until(() => renewed.length === 2);
   assert(renewed[1].certPem.endsWith(other.certificate));
+  names = ["cloud", "*.place.svc.internal"];
+  await clock.advance(300_000);
+  await until(() => renewed.length === 3);
+  assertStringIncludes(new X509Certificate(renewed[2].certPem).subjectAltName!, "DNS:*.place.svc.internal");
   await end();
   await store.close();
   await Deno.remove(file);

@@ -12,11 +12,20 @@ import type { Sql } from "../store/store.ts";
 /** The domain of all machine names; it does not exist in public DNS. */
 const DOMAIN = "svc.internal";
 const HOST_CHARS_MAX = 253;
+/** Locations in one certificate: each TLS handshake carries all its names. */
+const CERTIFIED_LOCATIONS_MAX = 200;
 
 /** The host names of a part. */
 export function partNames({ name, locationId }: Pick<Part, "name" | "locationId">) {
   const word = name.toLowerCase().replace(/[^a-z0-9-]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 63) || "part";
   return { fqdn: `${word}.${locationId}.${DOMAIN}`, localFqdn: `${word}.${locationId}.local.${DOMAIN}` };
+}
+
+/** Names for a certificate that cover the machines of all locations, or of the oldest 200. */
+export async function machineNames(sql: Sql): Promise<string[]> {
+  const oldest = "SELECT id FROM locations ORDER BY created_ms, id LIMIT ?";
+  const found = await sql.query<{ id: string }>(oldest, CERTIFIED_LOCATIONS_MAX);
+  return found.map(({ id }) => `*.${id}.${DOMAIN}`);
 }
 
 /** The parts of a host name: none, or several if people gave them names with the same spelling. */
