@@ -17,6 +17,8 @@ export interface ManagedMachine {
   readonly localFqdn: string;
   /** The certificate of the control plane's authority. */
   readonly ca: string;
+  /** The file with it. */
+  readonly authority: string;
   readonly folder: string;
   /** The control plane, and its flags. */
   readonly cloud: CloudProcess;
@@ -42,6 +44,8 @@ export async function withManagedMachine(
   await Deno.writeTextFile(`${folder}/config.json`, JSON.stringify(whole));
   await svcCloud("config", "set", partId, `${folder}/config.json`, ...data);
   const ca = await svcCloud("authority", ...data);
+  const authority = `${folder}/authority.pem`;
+  await Deno.writeTextFile(authority, ca);
   const flags = [...data, "--localhost-certificates", ...cloudFlags];
   const cloud = await serveCloud(flags);
   const key = new Secret(ownerKey.key);
@@ -51,12 +55,12 @@ export async function withManagedMachine(
   await Deno.writeTextFile(file, JSON.stringify({ cloud: own }));
   const server = await startServer(file, {
     args: ["-allow-insecure-creds"],
-    env: { SVC_HOME: folder, ...machineEnv },
+    env: { SVC_HOME: folder, DENO_CERT: authority, ...machineEnv },
   });
   try {
     await server.wrote("machine is running");
     const { fqdn, localFqdn } = (await client(AppService, channel).getRobotPart({ id: partId })).part!;
-    await work({ example, fqdn, localFqdn, ca, folder, cloud, flags, server, channel });
+    await work({ example, fqdn, localFqdn, ca, authority, folder, cloud, flags, server, channel });
   } finally {
     await server.stop();
     channel.close();

@@ -14,6 +14,7 @@ import { SvcError } from "../../lib/base/error.ts";
 import { silentLogs } from "../../lib/base/log/log.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import type { NewKey } from "../../lib/cloud/access/keys.ts";
+import { machineNames } from "../../lib/cloud/fleet/hosts.ts";
 import { connectApp } from "../../lib/cloud_client/app_channel.ts";
 import { type Channel, client } from "../../lib/wire/channel.ts";
 import { Metadata } from "../../lib/wire/metadata.ts";
@@ -30,6 +31,19 @@ import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./wor
 const clock = new SystemClock();
 const WAIT_MS = 60_000;
 const logger = silentLogs(clock).logger("rdk");
+
+storeTest(
+  "a certificate names the machines of one organization, and of none where there are several",
+  async (database) => {
+    await withCloud(database, async ({ store }) => {
+      assertEquals(await machineNames(store), []);
+      const { location } = await newWorld(store);
+      assertEquals(await machineNames(store), [`*.${location}.svc.internal`]);
+      await newWorld(store);
+      assertEquals(await machineNames(store), []);
+    });
+  },
+);
 
 storeTest(
   "a machine is called by any of its names by those who may operate it, and hears who they are",

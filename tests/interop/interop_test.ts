@@ -227,20 +227,26 @@ needingTest("the published Python SDK, over WebRTC", await pythonProgram(), asyn
   }, ["-debug"]);
 });
 
-const byName = "RobotClient.at_address() of the published Python SDK, through a control plane";
-needingTest(byName, await both(pythonProgram(), ownNames()), async ([python, withNames]) => {
-  await withManagedMachine(await demoConfig(), async ({ server, cloud, fqdn, folder, example }) => {
-    const { id, key } = example.ownerKey;
-    // As a name server would say it: the machine's name leads to the control plane.
-    await Deno.writeTextFile(`${folder}/hosts`, `127.0.0.1 localhost ${fqdn}\n`);
-    const address = `${fqdn}:${new URL(cloud.url).port}`;
-    const command = [python, `${HERE}python_tour.py`, address, "webrtc", id];
-    await tour(server, withNames(`${folder}/hosts`, [...command, key]));
-    const { code, stderr } = await run(withNames(`${folder}/hosts`, [...command, "wrong"]));
-    assertEquals(code === 0, false);
-    assertMatch(stderr, /Unable to establish a connection/);
+for (const over of ["http", "https"]) {
+  const byName = `RobotClient.at_address() of the published Python SDK, through a control plane over ${over}`;
+  needingTest(byName, await both(pythonProgram(), ownNames()), async ([python, withNames]) => {
+    await withManagedMachine(await demoConfig(), async (managed) => {
+      const { server, cloud, fqdn, folder, authority, example: { ownerKey } } = managed;
+      // As a name server would say it: the machine's name leads to the control plane.
+      await Deno.writeTextFile(`${folder}/hosts`, `127.0.0.1 localhost ${fqdn}\n`);
+      const address = `${fqdn}:${new URL(cloud.url).port}`;
+      const [trusting, tls] = over === "https" ? [["env", `SSL_CERT_FILE=${authority}`], ["tls"]] : [[], []];
+      const touring = (key: string) => {
+        const args = [address, "webrtc", ownerKey.id, key, ...tls];
+        return withNames(`${folder}/hosts`, [...trusting, python, `${HERE}python_tour.py`, ...args]);
+      };
+      await tour(server, touring(ownerKey.key));
+      const { code, stderr } = await run(touring("wrong"));
+      assertEquals(code === 0, false);
+      assertMatch(stderr, /Unable to establish a connection/);
+    }, over === "https" ? ["--tls"] : []);
   });
-});
+}
 
 /** The observations of the page of keys in one step. */
 interface KeyStep {

@@ -1,7 +1,7 @@
 """A tour of the example machine with the published Python SDK, over a direct connection or as it dials by default.
 
 It prints one JSON object of what it saw; the test that started it judges.
-Use: python_tour.py HOST:PORT [webrtc [KEY_ID KEY]]
+Use: python_tour.py HOST:PORT [webrtc [KEY_ID KEY [tls]]]
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from viam.services.vision import VisionClient
 def options():
     if len(sys.argv) > 4:
         found = RobotClient.Options.with_api_key(api_key=sys.argv[4], api_key_id=sys.argv[3])
-        found.dial_options.insecure = True
+        found.dial_options.insecure = "tls" not in sys.argv[5:]
         return found
     dial = DialOptions(insecure=True, disable_webrtc="webrtc" not in sys.argv)
     return RobotClient.Options(dial_options=dial, refresh_interval=0)
