@@ -18,8 +18,6 @@ export interface Refinement {
   readonly pose: Pose2d;
   /** Mean probability under the points, 0.1 to 0.9. */
   readonly score: number;
-  /** What the points alone say of (x, y, yaw): the upper triangle of J^T J, for costs without a weight. */
-  readonly information: Float64Array;
 }
 
 const HIGHEST = COST_VALUES - 1;
@@ -70,18 +68,7 @@ export class ScanRefiner {
     return {
       pose: { x, y, yaw: wrapAngle(yaw) },
       score: 1 - this.#costSum / Math.max(1, points.length / 2),
-      information: this.#informationOf(weights, points.length / 2),
     };
-  }
-
-  #informationOf({ occupiedSpace, translation, rotation }: RefinementWeights, count: number): Float64Array {
-    const scale = count / (occupiedSpace * occupiedSpace);
-    const information = this.#normal.slice(0, 6);
-    information[0] -= translation * translation;
-    information[3] -= translation * translation;
-    information[5] -= rotation * rotation;
-    for (let k = 0; k < 6; k++) information[k] *= scale;
-    return information;
   }
 
   /** Fills the normal equations at a pose, and returns half the sum of squares. */
