@@ -113,7 +113,7 @@ Deno.test("Ctrl-C ends the following, not the job, and tells how to go on", () =
       onTermination: (run) => interrupt = run,
     });
     assertEquals(found.code, 130);
-    assertStringIncludes(found.errors, "go on with: svc-ml logs -f job-1, or: svc-ml wait job-1\n");
+    assertStringIncludes(found.errors, "follow it with: svc-ml logs -f job-1, or: svc-ml wait job-1\n");
     assertEquals(cloud.of("cancelTrainingJob"), []);
     assertEquals(cloud.jobs[0].status, TrainingStatus.IN_PROGRESS);
   }));

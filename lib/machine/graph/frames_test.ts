@@ -78,7 +78,7 @@ Deno.test("a part without kinematics is left out, and with it what rides on it; 
   assertEquals(warnings.length, 2);
   assertStringIncludes(
     warnings[0].message,
-    "the frame of rdk:component:arm/a is left out: its kinematics are not",
+    "the frame of rdk:component:arm/a is ignored: its kinematics are not",
   );
   assertStringIncludes(warnings[1].message, "frame of cam is not linked to the world");
   const error = await assertRejects(() => placeOf(machine, "cam"), SvcError);
