@@ -2,8 +2,8 @@
  * The agent: learns from the cloud what the device should run, and brings it there.
  *
  * One loop observes the device and takes the next steps; nothing in it waits for the cloud, so a device without one
- * goes on with what it knows. The agent stops the runtime only when the runtime allows it or the cloud orders it. Its
- * own end leaves the runtime running unless it is told to stop.
+ * goes on with what it knows. The agent stops the runtime only when the runtime allows it or the cloud orders it. When
+ * the agent ends, the runtime keeps running, unless the agent was told to stop it.
  */
 
 import type { DeviceAgentConfigRequestSchema, DeviceAgentConfigResponse } from "../../proto/gen/agent_pb.ts";

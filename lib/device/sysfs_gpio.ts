@@ -28,7 +28,7 @@ const LOOK_MS = 100;
 const LEVEL_BYTES = 2;
 const NS_PER_MS = 1e6;
 
-/** The used parts of the package, one of which is not public. */
+/** The parts of onoff's `Gpio` used here. `_poller` is not part of its public interface. */
 interface OnoffGpio {
   readonly _poller: Epoll;
   readSync(): 0 | 1;

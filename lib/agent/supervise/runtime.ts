@@ -109,7 +109,7 @@ export function servingFile(base: string): string {
   return `${base}/state/serving.json`;
 }
 
-/** The public keys of releases and packages; its path is told to the runtime, which asks for signatures by them, too. */
+/** The file of public keys that sign releases and packages. The runtime receives its path and checks its packages by it. */
 export function releaseKeysFile(base: string): string {
   return `${base}/etc/release_keys.json`;
 }

@@ -1,20 +1,10 @@
 import { assertEquals } from "@std/assert";
-import { GenericApi } from "../../api/generic.ts";
-import { anyObject, type JsonObject } from "../../base/schema/schema.ts";
-import { model, Registry } from "../../resource/registry.ts";
-import { BaseComponent } from "../../resource/resource.ts";
+import { partsRegistry } from "../../../tests/support/parts.ts";
+import type { JsonObject } from "../../base/schema/schema.ts";
 import { decodeConfig } from "./config.ts";
 import { configDiff } from "./diff.ts";
 
-const registry = new Registry([GenericApi], [
-  model({
-    api: GenericApi,
-    name: "rdk:builtin:part",
-    doc: "a part",
-    attributes: anyObject().default({}),
-    construct: ({ name }) => new class extends BaseComponent {}(name),
-  }),
-]);
+const registry = partsRegistry();
 
 function diff(before: JsonObject, after: JsonObject): string[] {
   const [a, b] = [before, after].map((json) => decodeConfig(json, registry, { env: () => undefined }).config);

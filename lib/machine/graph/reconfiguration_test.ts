@@ -1,26 +1,16 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { GenericApi } from "../../api/generic.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
+import { partsRegistry } from "../../../tests/support/parts.ts";
 import { SvcError } from "../../base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
-import { anyObject, type JsonObject } from "../../base/schema/schema.ts";
-import { model, Registry } from "../../resource/registry.ts";
-import { BaseComponent } from "../../resource/resource.ts";
+import type { JsonObject } from "../../base/schema/schema.ts";
 import type { MachineConfig } from "../config/config.ts";
 import type { ConfigDraft } from "../config/source.ts";
 import { ConfigReading } from "../config/reading.ts";
 import type { MaintenanceDecision } from "./maintenance.ts";
 import { Reconfiguration } from "./reconfiguration.ts";
 
-const registry = new Registry([GenericApi], [
-  model({
-    api: GenericApi,
-    name: "rdk:builtin:part",
-    doc: "a part",
-    attributes: anyObject().default({}),
-    construct: ({ name }) => new class extends BaseComponent {}(name),
-  }),
-]);
+const registry = partsRegistry();
 
 function draft(json: JsonObject, revision = "r"): ConfigDraft {
   return { json, revision, problems: [] };

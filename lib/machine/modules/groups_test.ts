@@ -1,4 +1,4 @@
-// The kernel's side is not there in most test environments: here is what it is told.
+// Most test environments have no writable control groups, so these tests check what is written to the files.
 import { assertEquals, assertRejects } from "@std/assert";
 import { FakeHost } from "../../../tests/support/fake_host.ts";
 import { SvcError } from "../../base/error.ts";

@@ -21,7 +21,7 @@ const MAX_Z_M = 2;
 
 /** Weights of the refinement: of the points, and of the pose that the motion predicts. */
 const WEIGHTS = { occupiedSpace: 1, translation: 3, rotation: 1 };
-/** In a direction of which so few points say anything, the motion that scans predict weighs so much more. */
+/** The fewer points constrain a direction, the more the prediction weighs in it: at most `BARE_WEIGHT`, half at `BARE_POINTS`. */
 const BARE_POINTS = 8;
 const BARE_WEIGHT = 30;
 
