@@ -1,6 +1,6 @@
 /**
- * Corrections that people make to the map's point cloud: points added and removed, one after the other, and a cloud of
- * their own in place of the map. They show in the map as long as they are switched on.
+ * Manual corrections of the map's point cloud: added points, removed points, or a whole replacement cloud. They apply
+ * while they are switched on.
  */
 
 import { SvcError } from "../../../lib/base/error.ts";
@@ -9,9 +9,9 @@ import { isObject, type Json, type JsonObject } from "../../../lib/base/schema/s
 import { readPcd, writePcd } from "../../../lib/geometry/cloud/pcd.ts";
 import { createCloud, type PointCloud } from "../../../lib/geometry/cloud/point_cloud.ts";
 
-/** Points within this of a removed one go. */
+/** Removing a point removes all points within this distance. */
 const REMOVAL_M = 0.1;
-/** The probability of points that people add. */
+/** The probability of added points. */
 const CONFIDENCE = 100;
 const EDITS_MAX = 10_000;
 const POINTS_MAX = 10_000;
@@ -34,7 +34,7 @@ export class MapEdits {
 
   constructor(private readonly files: Pick<ReadFiles, "readFile">) {}
 
-  /** What a command does; `undefined` for a command that is about something else. */
+  /** Runs a command; `undefined` if it is not about corrections. */
   async command(command: JsonObject): Promise<JsonObject | undefined> {
     if ("postprocess_toggle" in command) {
       this.#isOn = !this.#isOn;
@@ -52,7 +52,7 @@ export class MapEdits {
     return undefined;
   }
 
-  /** The map with the corrections, if they are switched on. */
+  /** The map, with the corrections if they are switched on. */
   applied(file: Uint8Array): Uint8Array {
     if (!this.#isOn || (this.#edits.length === 0 && !this.#cloud)) return file;
     let points = pointsIn(this.#cloud ?? readPcd(file));

@@ -1,8 +1,8 @@
 /**
  * The mapper as its service sees it: readings in, poses and bytes out.
  *
- * The mapper works in a thread of its own, so that matching and optimising never hold up the machine. Readings are
- * taken in the order in which they are added.
+ * The mapper works in its own thread, so that matching and optimising never delay the machine. It takes readings in the
+ * order in which they are added.
  */
 
 import { type Code, SvcError } from "../../../lib/base/error.ts";
@@ -15,7 +15,7 @@ import type {
 } from "../../../lib/slam/mapping.ts";
 import type { Pose2d } from "../../../lib/slam/pose2d.ts";
 
-/** By this name the module of the thread knows that it runs as one and is not merely imported. */
+/** The name of the thread, by which its module knows that it was started and not merely imported. */
 export const MAPPER_WORKER = "svc-mapper";
 
 export type Reading =
@@ -29,28 +29,28 @@ export interface EngineStart {
   /** The bytes of the existing map. */
   readonly map?: Uint8Array;
   readonly pose?: Pose2d;
-  /** All work is done before the next reading, so that the same readings always give the same map. */
+  /** Finishes all work before the next reading, so that the same readings always give the same map. */
   readonly isOffline: boolean;
   /** Optimises the existing map before anything else. */
   readonly optimizeOnStart: boolean;
 }
 
 export interface Engine {
-  /** Readings that were added and not yet taken in. */
+  /** The number of readings that were added and are not yet processed. */
   readonly waiting: number;
-  /** Resolves when the reading was taken in: to the robot's pose, or to `undefined` as long as that is unknown. */
+  /** Resolves once the reading is processed: to the robot's pose, or to `undefined` while it is unknown. */
   add(reading: Reading): Promise<Pose2d | undefined>;
   /** The map as a PCD file. */
   pointCloud(): Promise<Uint8Array>;
   /** The map as a `.pbstream` file. */
   internalState(): Promise<Uint8Array>;
-  /** Does all work that waits, and optimises to the end. */
+  /** Finishes all pending work and optimises to the end. */
   finish(): Promise<Pose2d | undefined>;
-  /** Ends the thread; whatever waits fails. Idempotent. */
+  /** Ends the thread; pending calls fail. Idempotent. */
   close(): void;
 }
 
-/** What a thread is asked: the start first, then anything else. Answers have the number of their question. */
+/** The requests of a thread: the start first, then any other. An answer carries the number of its request. */
 export type Question =
   | { readonly id: number; readonly kind: "start"; readonly start: EngineStart }
   | { readonly id: number; readonly kind: "add"; readonly reading: Reading }
@@ -72,7 +72,7 @@ export class ThreadEngine implements Engine {
   #next = 0;
   #ended?: SvcError;
 
-  /** `failed` is told when the thread itself ends. */
+  /** `failed` is called if the thread itself ends. */
   private constructor(failed: (error: SvcError) => void) {
     this.#worker.onmessage = ({ data }: MessageEvent<Answer>) => {
       const waiting = this.#waiting.get(data.id);
@@ -88,7 +88,7 @@ export class ThreadEngine implements Engine {
     };
   }
 
-  /** Starts a thread; resolves when the existing map is loaded. Throws `invalid_argument` for a map that is none. */
+  /** Starts a thread; resolves once the existing map is loaded. Throws `invalid_argument` if it is not a map. */
   static async start(start: EngineStart, failed: (error: SvcError) => void): Promise<ThreadEngine> {
     const engine = new ThreadEngine(failed);
     try {

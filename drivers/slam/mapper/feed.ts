@@ -1,9 +1,9 @@
 /**
  * Feeds the mapper with readings.
  *
- * Online, the lidar and the movement sensor are read side by side, each at its own rate, and a reading for which the
- * mapper has no time is left out. Offline, the readings of two recordings are merged by their times and none is left
- * out; at the end of either recording the map is optimised to the end.
+ * Online, it reads the lidar and the movement sensor concurrently, each at its own rate, and drops readings for which
+ * the mapper has no time. Offline, it merges the readings of two recordings by their times and drops none. When either
+ * recording ends, it optimises the map to the end.
  */
 
 import { isEndOfData } from "../../../lib/api/shared/replay.ts";
@@ -21,11 +21,11 @@ import {
   type SensorReading,
 } from "./sensors.ts";
 
-/** Readings that may wait for the mapper; more are left out. */
+/** Most readings that wait for the mapper. Further readings are dropped. */
 const WAITING_MAX = { scan: 2, movement: 100 } as const;
-/** After a recording has ended, or a sensor failed, it is asked again. */
+/** Pause before a recording that has ended, or a sensor that failed, is read again. */
 const RETRY_MS = 1_000;
-/** Readings of a recording that are tried again before the run fails. */
+/** Tries of one reading of a recording before the run fails. */
 const TRIES_MAX = 10;
 
 export interface FeedParts {
@@ -34,11 +34,11 @@ export interface FeedParts {
   readonly motion?: MotionSensor;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Told the robot's pose after each reading. */
+  /** Called with the robot's pose after each reading. */
   readonly moved: (pose: Pose2d | undefined) => void;
 }
 
-/** Until the signal aborts. */
+/** Runs until the signal aborts. */
 export async function feedOnline(
   { engine, lidar, motion, clock, logger, moved }: FeedParts,
   rates: { readonly lidarHz: number; readonly motionHz: number },
@@ -72,7 +72,7 @@ function periodMs(hz: number): number {
   return Math.floor(1000 / hz);
 }
 
-/** Reads again and again, `everyMs`; a recording is read as fast as it comes. */
+/** Reads every `everyMs`. A recording is read as fast as it answers. */
 async function forever(
   everyMs: number,
   clock: Clock,
@@ -95,7 +95,7 @@ async function forever(
   }
 }
 
-/** Until the end of a recording, or until the signal aborts. Throws if a sensor fails again and again. */
+/** Runs to the end of a recording, or until the signal aborts. Throws if a sensor keeps failing. */
 export async function feedOffline(
   { engine, lidar, motion, clock, logger, moved }: FeedParts,
   signal: AbortSignal,
@@ -110,7 +110,7 @@ export async function feedOffline(
   while (scan && movement && movementTimeS(movement) < scan.timeS) movement = await nextMovement();
   while (scan && (movement || !motion)) {
     signal.throwIfAborted();
-    // Of the same time, the movement comes first: the scan is matched from where it leads.
+    // At equal times the movement comes first, because the scan's prediction uses it.
     if (movement && movementTimeS(movement) <= scan.timeS) {
       await add(readingsOf(movement));
       movement = await nextMovement();
@@ -141,7 +141,7 @@ async function tried<T>(
         });
       }
       logger.warn(`no reading, trying again: ${chainOf(error)}`);
-      // A scan without points is not worth waiting for: the next one comes at once.
+      // After a scan without points, the next is read at once.
       await clock.sleep(attempt === 1 ? 1 : RETRY_MS, signal);
     }
   }

@@ -1,9 +1,8 @@
 /**
- * What the mapper reads of its machine: scans of the lidar, and what the movement sensor supports of an IMU and of
- * odometry, each with its time.
+ * The sensors of the mapper: scans of the lidar, and the IMU and odometry of the movement sensor, each with its time.
  *
- * A movement sensor gives its quantities one by one. Two of them make a reading if they were taken almost at the same
- * time; else the older one is asked for again.
+ * A movement sensor answers one quantity a call. Two quantities form a reading if their times almost agree. Otherwise
+ * the older one is read again.
  */
 
 import { type Camera } from "../../../lib/api/camera.ts";
@@ -17,12 +16,12 @@ import type { Call } from "../../../lib/resource/resource.ts";
 import type { ImuReading, OdometryReading, RangeScan } from "../../../lib/slam/mapping.ts";
 
 const READING_MS = 5_000;
-/** Two quantities of one reading are at most so far apart. */
+/** Largest difference between the times of the two quantities of a reading. */
 const PAIR_MS = 50;
 const POINTS_MAX = 1_000_000;
 const RAD_PER_DEG = Math.PI / 180;
 
-/** What was read, and whether it comes from a recording, which has times of its own. */
+/** A value, and whether it comes from a recording, which has its own times. */
 export interface SensorReading<T> {
   readonly reading: T;
   readonly isReplayed: boolean;
@@ -33,7 +32,7 @@ export interface MovementReading {
   readonly odometry?: OdometryReading;
 }
 
-/** When a movement was measured: the time of its IMU, if it has any. */
+/** The time of a movement: its IMU's time, if it has an IMU. */
 export function movementTimeS({ imu, odometry }: MovementReading): number {
   return (imu ?? odometry)!.timeS;
 }
@@ -151,7 +150,7 @@ export class MotionSensor {
   }
 }
 
-/** A value with the time at which it was taken: its own, or that at the end of the call. */
+/** A value with its time: its own, or the time at the end of the call. */
 async function timed<T>(clock: Clock, signal: AbortSignal, ask: (call: Call) => Promise<T>) {
   let timeMs: number | undefined;
   const taken = (at: number) => void (timeMs = at);
@@ -160,7 +159,7 @@ async function timed<T>(clock: Clock, signal: AbortSignal, ask: (call: Call) => 
   return { value, timeMs: timeMs ?? clock.nowMs(), isReplayed };
 }
 
-/** What a sensor answers within the time of a reading. */
+/** The sensor's answer, with the deadline of a reading. */
 async function within<T>(
   clock: Clock,
   signal: AbortSignal,

@@ -1,8 +1,7 @@
 /**
  * The SLAM service over a mapper: makes a map of what a lidar sees, extends one, or finds the robot on one.
  *
- * The room owns the service around the mapper: its settings, the sensors that it reads, the thread in which it works,
- * corrections of its map.
+ * The room owns the service around the mapper: its settings, its sensors, its thread, and the corrections of its map.
  */
 
 import { dirname, join } from "node:path";
@@ -23,9 +22,9 @@ import { feedOffline, feedOnline } from "./feed.ts";
 import { LidarSensor, MotionSensor } from "./sensors.ts";
 import { type MappingKind, MODEL_NAME, type Settings } from "./settings.ts";
 
-/** The size of the parts in which maps travel. */
+/** Size of the chunks in which a map is streamed. */
 const PART_BYTES = 1024 * 1024;
-/** How long the whole map may take. */
+/** Deadline for the whole map. */
 const MAP_MS = 15 * 60 * 1000;
 const MAP_BYTES_MAX = 1024 ** 3;
 const MM_PER_M = 1000;
@@ -44,7 +43,7 @@ export type StartEngine = (start: EngineStart, failed: (error: SvcError) => void
 
 const startThread: StartEngine = (start, failed) => ThreadEngine.start(start, failed);
 
-/** Loads the existing map, and begins to read the sensors. */
+/** Loads the existing map and starts to read the sensors. */
 export async function openMapper(parts: Parts, startEngine: StartEngine = startThread): Promise<Slam> {
   const { attributes: settings, dependencies, clock, signal, logger, host } = parts;
   const lidar = new LidarSensor(dependencies.get(CameraApi, settings.camera.name), clock);
@@ -168,7 +167,7 @@ class MapperService extends MapperBase implements Slam {
     this.#saving = this.#saveNowAndThen();
   }
 
-  /** The origin of the map until the robot is found in it. */
+  /** The pose of the robot; the origin of the map until the robot is located. */
   getPosition(): Promise<Pose> {
     return Promise.try(() => {
       this.#open();
@@ -209,7 +208,7 @@ class MapperService extends MapperBase implements Slam {
 
   async #close(): Promise<void> {
     this.#stop.abort(new SvcError("canceled", `resource (${MODEL_NAME}) is closed`));
-    // What the mapper still works on is of use only to a map that is saved.
+    // Pending work matters only if the map will be saved.
     if (!this.#isSaved) this.engine.close();
     await this.#feeding;
     await this.#saving;
@@ -261,7 +260,7 @@ class MapperService extends MapperBase implements Slam {
     }
   }
 
-  /** The old map stays until the new one is whole on the disk. */
+  /** Replaces the saved map once the new one is whole on the disk. */
   async #save(): Promise<void> {
     const { attributes: { saveMap }, host } = this.parts;
     const file = await this.#within(this.engine.internalState());

@@ -1,6 +1,6 @@
 /**
- * The attributes of the mapper. Numbers may be written as texts, as the published configurations have them; an empty
- * text means the default.
+ * The attributes of the mapper. Numbers may be strings, as in published configurations. An empty string means the
+ * default.
  */
 
 import { bool, type Infer, object, type Place, Row, text } from "../../../lib/base/schema/schema.ts";
@@ -21,7 +21,7 @@ interface Limits {
   readonly above?: number;
 }
 
-/** A number, or a text that is one. */
+/** A number, or a string that contains one. */
 function decimal(doc: string, limits: Limits) {
   return written("number", "a number", doc, limits);
 }
@@ -59,7 +59,7 @@ function written(type: "number" | "integer", noun: string, doc: string, { min, m
   });
 }
 
-/** Readings in a second; 0 reads a recording as fast as it can be used. */
+/** Readings per second; 0 reads a recording as fast as the mapper takes it. */
 function frequency(of: string, doc: string) {
   const path = `${of}[data_frequency_hz]`;
   return new Row<number | undefined>({
@@ -140,7 +140,7 @@ const modeRow = text("the number of dimensions: 2d").required().with((mode, at) 
   mode === "2d" ? mode : at.error(`${MODEL_NAME} does not have a 'mode: ${mode}'`)
 );
 
-/** Without the object, every parameter has its default; within it, the mode must stand. */
+/** Without the object every parameter has its default. With it, the mode is required. */
 const paramsRow = object({ mode: modeRow, ...params }).with((found, at) => {
   if (found.minRangeMeters < found.maxRangeMeters) return found;
   return at.error(
@@ -163,7 +163,7 @@ const shape = {
 };
 const fields = object(shape).required();
 
-/** What the mapper does with the map. */
+/** The mode of the mapper. */
 export type MappingKind = "create" | "update" | "localize";
 
 /** The attributes, checked with each other. */

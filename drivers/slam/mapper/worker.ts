@@ -1,5 +1,5 @@
 /**
- * The thread of the mapper: answers one question after the other, and works between them when nothing is asked.
+ * The thread of the mapper: answers one request after the other, and works on the map while no request waits.
  */
 
 import { nextTurn } from "../../../lib/base/clock.ts";
@@ -28,7 +28,7 @@ interface Result {
 class MapperThread {
   #mapping?: Mapping;
   #start?: EngineStart;
-  /** Of a map that does not change. */
+  /** The point cloud of a map that does not change. */
   #cloud?: Uint8Array<ArrayBuffer>;
   #isWorking = false;
 
@@ -66,7 +66,7 @@ class MapperThread {
     return {};
   }
 
-  /** A piece at a time: questions that have come meanwhile are answered first. */
+  /** Works one piece at a time. Requests that arrive meanwhile are answered first. */
   #workLater(mapping: Mapping): void {
     if (this.#isWorking) return;
     this.#isWorking = true;
@@ -84,7 +84,7 @@ function add(mapping: Mapping, reading: Reading): void {
   else mapping.addOdometry(reading.reading);
 }
 
-/** Throws `unavailable` as long as there is nothing in the map. */
+/** Throws `unavailable` while the map is empty. */
 function cloudOf(mapping: Mapping): Uint8Array<ArrayBuffer> {
   const picture = paintMap(mapping.state().submaps);
   if (picture.width > 0) return mapCloud(picture);

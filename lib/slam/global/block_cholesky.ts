@@ -1,8 +1,8 @@
 /**
- * Sparse Cholesky factors of symmetric matrices of 3 x 3 blocks, in an order of least fill.
+ * Sparse Cholesky factorisation of symmetric matrices of 3 x 3 blocks, in an order of minimum degree.
  *
- * The room owns global SLAM: the pose graph and its optimisation, the search for loop closures, and what is dropped
- * from a map that grows.
+ * The room owns global SLAM: the pose graph and its optimisation, the search for loop closures and places, and the
+ * trimming of maps that grow.
  */
 
 const SIZE = 9;
@@ -11,14 +11,14 @@ const PRODUCTS_A_PIECE = 100_000;
 const ELIMINATED_A_PIECE = 1000;
 
 export class BlockCholesky {
-  /** Place of each variable in the order of elimination. */
+  /** Position of each variable in the order of elimination. */
   readonly #place: Int32Array;
   /** Rows below the diagonal of each column, ascending, and where the rows of a column begin. */
   readonly #rows: Int32Array;
   readonly #starts: Int32Array;
   /** The blocks: the diagonal of each column, then all rows. */
   readonly #values: Float64Array;
-  /** Of left-looking elimination: where a row stands in the column at hand. */
+  /** Left-looking elimination: the position of each row in the current column. */
   readonly #slots: Int32Array;
 
   constructor(private readonly count: number, { order, columns }: Elimination) {
@@ -40,7 +40,7 @@ export class BlockCholesky {
     this.#slots = new Int32Array(count);
   }
 
-  /** Where the block of two variables is in `values`: its rows belong to the variable that `first` tells. */
+  /** The position in `values` of the block of two variables; `first` tells whose rows it has. */
   blockOf(a: number, b: number): { readonly at: number; readonly first: number } {
     const pa = this.#place[a], pb = this.#place[b];
     if (pa === pb) return { at: SIZE * pa, first: a };
@@ -54,12 +54,12 @@ export class BlockCholesky {
     return { at: SIZE * (this.count + low), first: pa === row ? a : b };
   }
 
-  /** Blocks of the matrix, to be filled before `factor`: of the lower triangle, by rows. */
+  /** The blocks of the matrix's lower triangle, by rows. The caller fills them before factoring. */
   get values(): Float64Array {
     return this.#values;
   }
 
-  /** Turns the matrix into its factor, and yields now and then; false if it is not positive definite. */
+  /** Replaces the matrix by its factor, yielding between pieces. Returns false if it is not positive definite. */
   *factoring(): Generator<void, boolean> {
     const lists = new ColumnLists(this.#starts);
     let products = 0;
@@ -74,7 +74,7 @@ export class BlockCholesky {
     return true;
   }
 
-  /** How many products it took; less than 0 if the matrix is not positive definite. */
+  /** Returns the number of block products; negative if the matrix is not positive definite. */
   #factorColumn(column: number, { heads, nexts, cursors }: ColumnLists): number {
     const { count } = this;
     const rows = this.#rows, starts = this.#starts, slots = this.#slots, values = this.#values;
@@ -144,7 +144,7 @@ export class BlockCholesky {
   }
 }
 
-/** Columns whose next row below is the column at hand, as linked lists. */
+/** Linked lists of the columns whose next row is the current column. */
 class ColumnLists {
   readonly heads: Int32Array;
   readonly nexts: Int32Array;
@@ -170,7 +170,7 @@ function subtractProduct(v: Float64Array, target: number, a: number, b: number):
   }
 }
 
-/** Replaces a block, of which the lower triangle counts, by its Cholesky factor. */
+/** Replaces a block by its Cholesky factor; reads the lower triangle only. */
 function factorDiagonal(v: Float64Array, d: number): boolean {
   const l00 = Math.sqrt(v[d]);
   const l10 = v[d + 3] / l00, l20 = v[d + 6] / l00;
@@ -198,7 +198,7 @@ function divideByFactor(v: Float64Array, at: number, d: number): void {
   }
 }
 
-/** What work in pieces comes to, without a pause. */
+/** Runs work in pieces to its end without a pause. */
 export function withoutPause<T>(work: Generator<void, T>): T {
   let piece = work.next();
   while (!piece.done) piece = work.next();
@@ -208,7 +208,7 @@ export function withoutPause<T>(work: Generator<void, T>): T {
 export interface Elimination {
   /** Variables in the order in which they are eliminated. */
   readonly order: Int32Array;
-  /** For each variable, those that it is tied to when it is eliminated. */
+  /** For each variable, its neighbours at its elimination. */
   readonly columns: readonly Int32Array[];
 }
 

@@ -1,6 +1,6 @@
 /**
- * A graph of poses and of what was measured between them, and its optimisation: sparse Gauss-Newton with damping, from
- * the poses as they are. Edges that may be wrong count less the farther they are off.
+ * A graph of poses and of measurements between them, and its optimisation: sparse damped Gauss-Newton from the current
+ * poses. Robust edges lose weight as their residual grows.
  */
 
 import { between2d, type Pose2d, wrapAngle } from "../pose2d.ts";
@@ -11,12 +11,12 @@ export interface GraphEdge {
   readonly to: number;
   /** `to` in the frame of `from`. */
   readonly pose: Pose2d;
-  /** One over the standard deviations: of metres, and of radians. */
+  /** Inverse standard deviations: 1/m and 1/rad. */
   readonly translationWeight: number;
   readonly rotationWeight: number;
-  /** A direction in the frame of `from` in which translation weighs only a share of that; undefined: none. */
+  /** A direction, in the frame of `from`, in which translation has a share of that weight only. */
   readonly bare?: BareDirection;
-  /** Whether the edge may be wrong altogether. */
+  /** Whether the edge may be an outlier. */
   readonly robust: boolean;
 }
 
@@ -25,23 +25,23 @@ export interface BareDirection {
   readonly share: number;
 }
 
-/** Beyond so many standard deviations a robust edge pulls no stronger. */
+/** Residual, in standard deviations, beyond which a firm edge pulls no stronger. */
 const FIRM_DEVIATIONS = 1;
-/** An edge so many deviations off pulls a quarter as much as it would, and less and less beyond. */
+/** Residual, in standard deviations, at which a yielding edge keeps a quarter of its weight. */
 const YIELDING_DEVIATIONS = 3;
 const COST_DONE = 1e-4;
 const STEP_DONE = 1e-4;
 
 /**
- * What robust edges do that stay off: firm ones keep pulling, so that loops close from afar; yielding ones give up, once
- * the poses are about right.
+ * The loss of robust edges. Firm edges keep pulling, so that loops close from afar. Yielding edges give up, and serve
+ * once the poses are about right.
  */
 export type Robustness = "firm" | "yielding";
 
 export class PoseGraph {
   readonly #poses: Pose2d[] = [];
   readonly #fixed: boolean[] = [];
-  /** Places of removed poses, for new ones. */
+  /** Free slots of removed poses. */
   readonly #free: number[] = [];
   #edges: GraphEdge[] = [];
   #removals = 0;
@@ -72,7 +72,7 @@ export class PoseGraph {
     this.#edges.push(edge);
   }
 
-  /** Leaves out the edges for which `wrong` holds. */
+  /** Removes the edges for which `wrong` holds. */
   dropEdges(wrong: (edge: GraphEdge) => boolean): void {
     this.#edges = this.#edges.filter((edge) => !wrong(edge));
   }
@@ -85,15 +85,15 @@ export class PoseGraph {
     this.#poses[id] = pose;
   }
 
-  /** How far an edge is from what its poses say, in its frame. */
+  /** The residual of an edge, in its frame. */
   errorOf({ from, to, pose }: GraphEdge): Pose2d {
     return between2d(pose, between2d(this.#poses[from], this.#poses[to]));
   }
 
   /**
-   * Moves the poses to where they fit the edges best, in at most so many steps, and yields between pieces of that work.
-   * Poses and edges that are added meanwhile have no part in it. All poses move at the end; none do if some were
-   * removed meanwhile, which `false` tells.
+   * Optimises the poses in at most `stepsMax` steps and yields between pieces of the work. Poses and edges added
+   * meanwhile take no part. All poses move together at the end. If some were removed meanwhile, none moves and the
+   * result is `false`.
    */
   *optimizing(stepsMax: number, robustness: Robustness): Generator<void, boolean> {
     const removals = this.#removals;
@@ -118,7 +118,7 @@ const MEASURED = 8;
 /** One optimisation: everything in flat arrays. */
 class Problem {
   readonly #x: Float64Array;
-  /** The column of each pose; -1 if it is fixed or tied to nothing. */
+  /** The column of each pose; -1 if it is fixed or has no edge. */
   readonly #columns: Int32Array;
   readonly #count: number;
   /** from, to. */
@@ -129,7 +129,7 @@ class Problem {
    */
   readonly #measured: Float64Array;
   readonly #robust: Uint8Array;
-  /** Where in the matrix: from-from, to-to, from-to; and whether from is the row there. */
+  /** Positions in the matrix: from-from, to-to, from-to; and whether `from` is the row of the last. */
   readonly #blocks: Int32Array;
   #factor!: BlockCholesky;
   readonly #edgeCount: number;
@@ -254,7 +254,7 @@ class Problem {
     return off <= FIRM_DEVIATIONS ? 0.5 * square : FIRM_DEVIATIONS * (off - 0.5 * FIRM_DEVIATIONS);
   }
 
-  /** How much of its weight a robust edge has. */
+  /** The share of its weight that a robust edge keeps. */
   #shareOf(square: number): number {
     if (this.robustness === "yielding") {
       const limit = YIELDING_DEVIATIONS * YIELDING_DEVIATIONS;
@@ -264,7 +264,7 @@ class Problem {
     return off <= FIRM_DEVIATIONS ? 1 : FIRM_DEVIATIONS / off;
   }
 
-  /** Fills the weighted residual of an edge; returns its square. */
+  /** Computes the weighted residual of an edge and returns its square. */
   #residual(x: Float64Array, k: number, into: Float64Array): number {
     const a = 3 * this.#ends[2 * k], b = 3 * this.#ends[2 * k + 1], m = MEASURED * k;
     const cos = Math.cos(x[a + 2]), sin = Math.sin(x[a + 2]);
@@ -306,7 +306,7 @@ class Problem {
     const x = this.#x, a = 3 * this.#ends[2 * k], b = 3 * this.#ends[2 * k + 1];
     const measured = this.#measured, m = MEASURED * k;
     const wa = measured[m + 3], wb = measured[m + 4], wr = measured[m + 5];
-    // The directions of the first two residuals, as the map sees them.
+    // The directions of the first two residuals, in the frame of the map.
     const cosA = Math.cos(x[a + 2]),
       sinA = Math.sin(x[a + 2]),
       along = measured[m + 6],

@@ -18,9 +18,9 @@ export interface CorrelativeWindow {
 }
 
 const HIGHEST = COST_VALUES - 1;
-/** The value of a cell whose block has no hit: rays make it free, and a few hits give it at most this probability. */
+/** Bound of a cell whose block has no hit: its probability never rises above this. */
 const FREE = Math.ceil(0.2 * HIGHEST);
-/** All candidates of a window: 64 turns each way, 8 blocks each way. */
+/** Largest window: 64 turns each way, and 8 blocks each way. */
 const CANDIDATES_MAX = 40_000;
 
 export class CorrelativeMatcher {
@@ -68,7 +68,7 @@ export class CorrelativeMatcher {
     };
   }
 
-  /** Fills the bounds, a turn and a square of shifts each; returns the candidate with the highest. */
+  /** Computes a bound for each turn and each square of shifts, and returns the candidate with the highest bound. */
   #coarse(
     grid: ProbabilityGrid,
     points: Float64Array,
@@ -120,7 +120,7 @@ export class CorrelativeMatcher {
     }
   }
 
-  /** Of all shifts from (di, dj) to less than a block more. */
+  /** Upper bound over the shifts from (di, dj) to less than one block more. */
   #bound(
     { blocks, cellsX, cellsY }: ProbabilityGrid,
     from: number,

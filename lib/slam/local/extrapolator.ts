@@ -1,18 +1,18 @@
 /**
- * Where the robot is at a time, from where it was: by odometry if there is any, otherwise as it moved last; an IMU
- * says better than either how it turned.
+ * Predicts the robot's pose at a time from its earlier poses: with odometry if there is any, otherwise from its last
+ * motion. With an IMU, the turn comes from the gyroscope.
  */
 
 import type { ImuReading, OdometryReading } from "../mapping.ts";
 import { between2d, compose2d, IDENTITY_2D, interpolate2d, type Pose2d, wrapAngle } from "../pose2d.ts";
 import { GravityTracker, type QuaternionTuple } from "./gravity.ts";
 
-/** Odometry farther from a time than this says nothing of it. */
+/** Odometry is used for a time at most this far from it. */
 const ODOMETRY_REACH_S = 1;
 const ODOMETRY_KEPT = 1000;
-/** Velocities are taken over at least this long: over less, the noise of matching rules. */
+/** Shortest span for a velocity. Over shorter spans the noise of matching dominates. */
 const VELOCITY_BASE_S = 0.15;
-/** Without odometry, nobody knows whether the robot goes on as before for longer. */
+/** Longest use of the last velocity without odometry. */
 const VELOCITY_KEPT_S = 0.5;
 const POSES_KEPT = 16;
 
@@ -21,7 +21,7 @@ interface TimedPose {
   readonly pose: Pose2d;
 }
 
-/** The earliest scan since when the wheels have said the same, while scans went on. */
+/** Odometry and the robot's pose at the first scan since odometry stopped changing. */
 interface Standstill {
   readonly odometry: Pose2d;
   readonly pose: Pose2d;
@@ -63,7 +63,7 @@ export class Extrapolator {
     this.#yawAtPose = this.#gravity.yawAt(timeS);
   }
 
-  /** Forgets how it got here: the robot was put somewhere else. */
+  /** Forgets the earlier motion, because the robot was put somewhere else. */
   reset(timeS: number, pose: Pose2d): void {
     this.#poses = [];
     this.#standstill = undefined;
@@ -86,8 +86,8 @@ export class Extrapolator {
   }
 
   /**
-   * Other places where it may be, as odometry may be late: the robot may go on as before; and odometry that stood still
-   * says all at once, when it moves again, how the robot has moved since.
+   * Further guesses for odometry that may arrive late: the robot moves on as before, or the first odometry after a
+   * standstill contains all of the motion since.
    */
   alternatives(timeS: number): Alternatives {
     const last = this.#poses.at(-1), odometry = this.#odometryAt(timeS);
@@ -99,7 +99,7 @@ export class Extrapolator {
     return { poses: [asBefore, atOnce], isLate: true };
   }
 
-  /** How the wheels say that the robot moved; undefined if they say nothing of one of the times. */
+  /** The motion between two times by odometry; undefined if odometry has no reading near one of them. */
   odometryBetween(fromS: number, toS: number): Pose2d | undefined {
     const from = this.#odometryAt(fromS), to = this.#odometryAt(toS);
     return from && to && between2d(from, to);
@@ -128,7 +128,7 @@ export class Extrapolator {
     if (!base || last.timeS - base.timeS > 2 * ODOMETRY_REACH_S) return IDENTITY_2D;
     const moved = between2d(base.pose, last.pose);
     const share = dt / (last.timeS - base.timeS);
-    // Half of the turn is behind the robot when it has gone half of the way.
+    // The robot drives an arc: halfway along it, half of the turn is done.
     const heading = -0.5 * moved.yaw + 0.5 * moved.yaw * share;
     const cos = Math.cos(heading), sin = Math.sin(heading);
     return {

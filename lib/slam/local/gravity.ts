@@ -1,6 +1,6 @@
 /**
- * Which way is up, and how far the robot has turned, by an IMU: its gyroscope is integrated, and a low pass of its
- * accelerometer says slowly where gravity pulls.
+ * Estimates the direction of gravity and the heading from an IMU. It integrates the gyroscope and corrects the tilt
+ * slowly with a low pass of the accelerometer.
  */
 
 import type { ImuReading } from "../mapping.ts";
@@ -10,7 +10,7 @@ export type QuaternionTuple = readonly [number, number, number, number];
 
 export const LEVEL: QuaternionTuple = [0, 0, 0, 1];
 const GRAVITY_TIME_S = 10;
-/** A longer gap between readings is bridged by nothing. */
+/** Longest gap between two readings over which the gyroscope is integrated. */
 const GAP_MAX_S = 1;
 
 export class GravityTracker {

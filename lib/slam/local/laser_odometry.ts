@@ -1,34 +1,34 @@
 /**
- * Predicts where the robot is where nothing but scans says how it moved: the scan is compared with the last one that
- * went into the submaps, from several guesses, and with what the robot did before.
+ * Predicts the robot's pose without odometry: compares the scan with the last scan in the submaps, from several
+ * guesses.
  *
- * Times of scans may be those of their arrival. So the robot may have moved as far as in the time before, or as far as
- * between the scans before: what was right lately is tried first.
+ * The time of a scan may be the time of its arrival. One guess therefore repeats the last velocity, and one repeats the
+ * motion between the last two scans. The guess that was better lately comes first.
  */
 
 import { between2d, compose2d, IDENTITY_2D, type Pose2d } from "../pose2d.ts";
 import { type Barest, ScanMotion, type ScanMotionResult } from "./scan_motion.ts";
 
-/** With so many of the points on lines, a guess was good enough; with fewer, the scans may not belong together. */
+/** Share of points on lines above which a guess is accepted, and below which the scans may not overlap. */
 const SHARE_GOOD = 0.8;
 const SHARE_POOR = 0.5;
-/** What another guess must do better. */
+/** Share of points by which another guess must be better. */
 const SHARE_GAIN = 0.02;
-/** Turns that are tried where no guess fits. */
+/** Turns to try if no guess fits. */
 const TURNS_RAD = [12, -12, 24, -24, 36, -36, 48, -48, 60, -60, 72, -72, 84, -84].map((one) =>
   one * Math.PI / 180
 );
 /** How fast the motion between two scans, and the usual errors of both guesses, follow the latest. */
 const MOTION_SHARE = 0.5;
 const ERROR_SHARE = 0.05;
-/** One error counts for so much at most: metres and radians. */
+/** Largest error that counts: metres and radians. */
 const ERROR_MAX = 0.3;
 
-/** Where the robot may be, and what the scan says least of. */
+/** Candidates for the robot's pose, and the direction that the scan constrains least. */
 export interface Predictions {
   /** The likeliest first. */
   readonly poses: readonly Pose2d[];
-  /** In the frame of the poses; undefined if scans do not belong together. */
+  /** In the frame of the poses; undefined if the scans do not overlap. */
   readonly barest: Barest | undefined;
 }
 
@@ -42,7 +42,7 @@ export class LaserOdometry {
   #errorByScan = 0;
   #errorByTime = 0;
 
-  /** Takes a scan, and its pose, that later ones are compared with. */
+  /** Sets the scan, and its pose, that later scans are compared with. */
   begin(points: Float64Array, pose: Pose2d): void {
     this.#begun = points;
     this.#key = pose;
@@ -79,7 +79,7 @@ export class LaserOdometry {
     return best;
   }
 
-  /** Learns from where the robot was found. */
+  /** Updates the usual errors of both guesses with the pose that was found. */
   learn(last: Pose2d, byTime: Pose2d, found: Pose2d): void {
     const step = between2d(last, found), known = this.#step;
     this.#errorByScan += ERROR_SHARE * (errorOf(known, step) - this.#errorByScan);

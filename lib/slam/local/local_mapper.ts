@@ -21,33 +21,33 @@ const MAX_Z_M = 2;
 
 /** Weights of the refinement: of the points, and of the pose that the motion predicts. */
 const WEIGHTS = { occupiedSpace: 1, translation: 3, rotation: 1 };
-/** The fewer points constrain a direction, the more the prediction weighs in it: at most `BARE_WEIGHT`, half at `BARE_POINTS`. */
+/** Weight of the prediction in the direction that fewest points constrain: all of it at none, half at `BARE_POINTS`. */
 const BARE_POINTS = 8;
 const BARE_WEIGHT = 30;
 
-/** How fast the usual score follows the latest, and how far below it a score calls for a search. */
+/** Rate at which the usual score follows the latest score, and the drop below it that starts a search. */
 const SCORE_SHARE = 0.1;
 const SEARCH_DROP = 0.05;
-/** Without odometry it hardly follows worse scores: else a robot that is lost would soon take them for usual. */
+/** Rate for worse scores without odometry: low, because a lost robot would soon take bad scores for usual. */
 const SCORE_SHARE_DOWN = 0.02;
-/** What a search must find better. */
+/** Gain in score that a search must reach. */
 const SEARCH_GAIN = 0.01;
 /**
- * What anything but the prediction must fit better for each metre that it is off: in a bare corridor, points fit best
- * on the points of the last scan, as if the robot stood still. Less where odometry seems to be late.
+ * Gain in score that a pose needs for each metre between it and the prediction. In a bare corridor the points fit best
+ * on those of the last scan, as if the robot stood still. The gain is smaller while odometry seems to be late.
  */
 const GAIN_A_METRE = 0.3;
 const GAIN_LATE_A_METRE = 0.05;
-/** After a longer time the robot may have gone anywhere, and less is asked for. */
+/** Time after which the gain shrinks, because the robot may have gone far. */
 const GAIN_TIME_S = 1;
 const SEARCH_POINTS = 100;
 const SEARCH_STEP_RAD = 0.5 * Math.PI / 180;
-/** Without odometry a search is wide, and so is coarser. */
+/** A search without odometry covers more and is coarser. */
 const FREE_POINTS = 80;
 const FREE_STEP_RAD = Math.PI / 180;
 const SEARCH_WEIGHTS = { translationWeight: 0.1, rotationWeight: 0.1 };
 
-/** A scan goes into the submaps after so long, so far, or so much of a turn. */
+/** The motion filter: a scan is inserted after this time, this distance, or this turn. */
 const MOTION_TIME_S = 5;
 const MOTION_DISTANCE_M = 0.2;
 const MOTION_ANGLE_RAD = Math.PI / 180;
@@ -58,9 +58,9 @@ export interface LocalResult {
   readonly pose: Pose2d;
   /** Mean probability under the points, 0.1 to 0.9; 1 for a first scan. */
   readonly score: number;
-  /** What the scan says least of, in the frame of the pose; undefined where odometry helps. */
+  /** The direction that the scan constrains least, in the frame of the pose; undefined with odometry. */
   readonly barest: Barest | undefined;
-  /** What was inserted; undefined if the robot has hardly moved. */
+  /** The inserted scan; undefined if the motion filter left it out. */
   readonly insertion: Insertion | undefined;
 }
 
@@ -106,7 +106,7 @@ export class LocalMapper {
     this.#extrapolator.addImu(reading);
   }
 
-  /** Ends the active submaps: the robot may have been moved, and the next scan begins new ones. */
+  /** Ends the active submaps, because the robot may have been moved. The next scan begins new ones. */
   restart(): void {
     this.#submaps.end();
     this.#lastInserted = undefined;
@@ -146,8 +146,8 @@ export class LocalMapper {
   }
 
   /**
-   * Refines the prediction, which is good enough most of the time. Where the points fit worse than usual, tries other
-   * predictions, and at last searches around.
+   * Refines the prediction, which is usually enough. If the points fit worse than usual, tries other predictions, and
+   * searches around last.
    */
   #matchByOdometry(
     submap: Submap,
@@ -171,7 +171,7 @@ export class LocalMapper {
     return isBetter(found, best, SEARCH_GAIN, gain) ? found : best;
   }
 
-  /** As with odometry, from predictions that are less certain, and at last with a wide search. */
+  /** The same from the less certain predictions without odometry, with a wide search last. */
   #matchByScans(submap: Submap, points: Float64Array, { poses, barest }: Predictions, dt: number): Found {
     const gain = GAIN_A_METRE * Math.min(1, (GAIN_TIME_S / dt) ** 2);
     const along = barest && { ...barest, weight: BARE_WEIGHT / (1 + (barest.points / BARE_POINTS) ** 2) };
@@ -251,13 +251,13 @@ export function placed(points: Float64Array, { x, y, yaw }: Pose2d): Float64Arra
   return out;
 }
 
-/** Whether a pose fits better by `least`, and by `gain` for each metre that it is away. */
+/** Whether a pose fits better by `least` plus `gain` for each metre of its distance. */
 function isBetter(found: Found, best: Found, least: number, gain: number): boolean {
   const away = Math.hypot(found.pose.x - best.pose.x, found.pose.y - best.pose.y);
   return found.score > best.score + least + gain * away;
 }
 
-/** As much as the robot may have changed its speed. */
+/** Search window for a change of speed. */
 function windowFor(dt: number): CorrelativeWindow {
   return {
     linearM: Math.min(0.6, 0.3 + 0.5 * dt),
@@ -267,7 +267,7 @@ function windowFor(dt: number): CorrelativeWindow {
   };
 }
 
-/** As much as it may have moved otherwise than it seems by scans. */
+/** Search window for a wrong motion between scans. */
 function freeWindowFor(dt: number): CorrelativeWindow {
   return {
     linearM: Math.min(1.2, 0.5 + 0.7 * dt),

@@ -13,19 +13,19 @@ export const COST_MAX = 0.9;
 export const COST_VALUES = 32767;
 export const COST_STEP = (COST_MAX - COST_MIN) / (COST_VALUES - 1);
 
-/** Marks a cell that this insertion has changed already. */
+/** Flag of a cell that the current insertion has changed. */
 const TOUCHED = 0x8000;
 /** A power of two, so that growing keeps blocks whole. */
 const FIRST_CELLS = 128;
 /** Cells along the side of a block. */
 export const BLOCK_CELLS = 4;
 const BLOCK_SHIFT = 2;
-/** A grid never gets more cells on a side: 800 m of five centimetres. */
+/** Most cells along a side: 800 m at 5 cm. */
 const CELLS_MAX = 16_384;
 
 export class ProbabilityGrid {
   #cells: Uint16Array;
-  /** For each block, the likeliest that a cell of it or of the next blocks was ever, 0 to 32766. */
+  /** For each block, the highest probability that a cell in it or in the next blocks ever had, 0 to 32766. */
   #blocks = new Uint16Array((FIRST_CELLS >> BLOCK_SHIFT) ** 2);
   #cellsX = FIRST_CELLS;
   #cellsY = FIRST_CELLS;
@@ -36,7 +36,7 @@ export class ProbabilityGrid {
   #maxI = -1;
   #maxJ = -1;
 
-  /** An empty grid around a point. A grid of `of` takes no scans. */
+  /** An empty grid around a point. Grids from `of` take no scans. */
   constructor(readonly resolution: number, centreX: number, centreY: number) {
     this.#cells = new Uint16Array(FIRST_CELLS * FIRST_CELLS);
     this.#maxX = centreX + 0.5 * FIRST_CELLS * resolution;
@@ -55,8 +55,8 @@ export class ProbabilityGrid {
   }
 
   /**
-   * The likeliest that any hit cell was ever, 0 to 32766, in squares of `BLOCK_CELLS` that begin in the block (I, J):
-   * `blocks[cellsX / 4 * J + I]`; 0 without hits. Empty in a finished grid.
+   * The highest probability that a hit cell ever had, 0 to 32766, in the squares of `BLOCK_CELLS` that begin in block
+   * (I, J): `blocks[cellsX / 4 * J + I]`. 0 without hits. Empty in a finished grid.
    */
   get blocks(): Uint16Array {
     return this.#blocks;
@@ -122,7 +122,7 @@ export class ProbabilityGrid {
     this.#maxJ += offsetJ;
   }
 
-  /** Tells the blocks of a hit. */
+  /** Raises the bounds of the blocks around a hit. */
   raise(i: number, j: number): void {
     const value = COST_VALUES - (this.#cells[this.#cellsX * j + i] & ~TOUCHED);
     const across = this.#cellsX >> BLOCK_SHIFT;
@@ -134,7 +134,7 @@ export class ProbabilityGrid {
     }
   }
 
-  /** Counts cells as known from (minI, minJ) to (maxI, maxJ). */
+  /** Extends the known area by the cells from (minI, minJ) to (maxI, maxJ). */
   know(minI: number, minJ: number, maxI: number, maxJ: number): void {
     this.#minI = Math.min(this.#minI, minI);
     this.#minJ = Math.min(this.#minJ, minJ);
@@ -142,7 +142,7 @@ export class ProbabilityGrid {
     this.#maxJ = Math.max(this.#maxJ, maxJ);
   }
 
-  /** Leaves nothing but the known cells. */
+  /** Crops the grid to its known area. */
   crop(): void {
     const known = this.known;
     if (!known) return;
@@ -303,7 +303,7 @@ function growToHold(
   return grid.growTo(minX - PADDING, minY - PADDING, maxX + PADDING, maxY + PADDING);
 }
 
-/** What becomes of each cell value, touched, when it is seen once with a probability. */
+/** For each cell value, the value (flagged as changed) after one observation with a probability. */
 function updateTable(probability: number): Uint16Array {
   const seen = probability / (1 - probability);
   const table = new Uint16Array(COST_VALUES + 1);

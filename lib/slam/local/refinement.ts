@@ -1,6 +1,6 @@
 /**
- * Refines the pose of a scan to a fraction of a cell: Levenberg-Marquardt on the costs under its points, which bicubic
- * (Catmull-Rom) interpolation makes smooth, and on how far it strays from what was expected.
+ * Refines the pose of a scan to a fraction of a cell: Levenberg-Marquardt on the costs under its points, made smooth by
+ * bicubic (Catmull-Rom) interpolation, and on the distance from the expected pose.
  */
 
 import { type Pose2d, wrapAngle } from "../pose2d.ts";
@@ -10,7 +10,7 @@ export interface RefinementWeights {
   readonly occupiedSpace: number;
   readonly translation: number;
   readonly rotation: number;
-  /** What more is to pull in one direction, a unit vector. */
+  /** An additional weight in one direction, a unit vector. */
   readonly along?: { readonly x: number; readonly y: number; readonly weight: number };
 }
 
@@ -33,7 +33,7 @@ export class ScanRefiner {
   readonly #splineJ = new Float64Array(8);
   #costSum = 0;
 
-  /** `expected` is where the weights pull to; `start` where the search begins. */
+  /** The weights pull the pose to `expected`. The iterations begin at `start`. */
   refine(
     grid: ProbabilityGrid,
     points: Float64Array,

@@ -1,7 +1,7 @@
 /**
- * How the robot moved since an earlier scan, by that scan alone: points are pulled to the lines that the earlier points
- * lie on (point-to-line ICP; Censi, ICRA 2008). Where all lines are parallel, as in a bare corridor, the motion along
- * them stays as it was guessed: points on cells would rather lie on the earlier points, as if the robot stood still.
+ * Estimates the motion between two scans by point-to-line ICP (Censi, ICRA 2008): it pulls the points to the lines
+ * through the earlier points. If all lines are parallel, as in a bare corridor, the motion along them keeps its guess.
+ * Matching on a grid would pull the points onto the earlier points there, as if the robot stood still.
  */
 
 import { type Pose2d, wrapAngle } from "../pose2d.ts";
@@ -10,33 +10,33 @@ import { solve3 } from "./refinement.ts";
 
 const POINTS_MAX = 180;
 const ITERATIONS_MAX = 25;
-/** Pairs may be so far apart at first, and less by this share with each iteration, down to the last. */
+/** Largest distance of a pair in the first iteration, its factor for each further iteration, and its least value. */
 const FIRST_PAIR_M = 0.8;
 const PAIR_SHARE = 0.8;
 const LAST_PAIR_M = 0.15;
 /** The noise of a point across its line. */
 const NOISE_M = 0.03;
-/** How uncertain a guess is. */
+/** Standard deviations of a guess. */
 const GUESS_M = 0.1;
 const GUESS_RAD = 0.3;
-/** A line is fitted to so much on each side of a point, and to so many points at most. */
+/** A line is fitted to the points within this distance on each side of a point, at most this many. */
 const SIDE_M = 0.1;
 const SIDE_POINTS = 6;
-/** Points that lie farther beside it are on no line. */
+/** Largest distance of a point from its line. */
 const ACROSS_M = 0.03;
-/** Points whose neighbours lie in directions that differ by more are corners or edges, and on no line. */
+/** Largest angle between the directions to both neighbours. A larger angle is a corner or an edge. */
 const STRAIGHT_COS = Math.cos(25 * Math.PI / 180);
-/** A point fits if it is so near to its line. */
+/** A point fits if it is this near to its line. */
 const FIT_M = 0.06;
 const DONE_M = 5e-4;
 const DONE_RAD = 2e-4;
 
 export interface ScanMotionResult {
-  /** The robot as seen from where it was at the earlier scan. */
+  /** The robot's pose in its frame at the earlier scan. */
   readonly pose: Pose2d;
   /** The share of the points that fit. */
   readonly share: number;
-  /** The direction in which the points say least, as seen from the earlier scan, and how many points say something of it. */
+  /** The least constrained direction, in the frame of the earlier scan, and the number of points that constrain it. */
   readonly barest: Barest;
 }
 
@@ -52,13 +52,13 @@ export class ScanMotion {
   #angles = new Float64Array(0);
   #points = new Float64Array(0);
   #ranges = new Float64Array(0);
-  /** Of the lines; 0, 0 where a point is on none. */
+  /** Normals of the lines; 0, 0 for a point on no line. */
   #normals = new Float64Array(0);
   readonly #normal = new Float64Array(9);
   readonly #step = new Float64Array(3);
   #fits = 0;
 
-  /** Takes the scan that later ones are compared with: x, y, … as seen from the robot. */
+  /** Sets the scan that later scans are compared with: x, y, … in the robot's frame. */
   begin(points: Float64Array): void {
     const count = points.length / 2;
     const order = Array.from({ length: count }, (_, k) => k);
@@ -72,7 +72,7 @@ export class ScanMotion {
     for (let k = 1; k + 1 < count; k++) this.#findNormal(k);
   }
 
-  /** The normal of the line through the points around, if it is one. */
+  /** The normal of the line through the neighbours of a point, if they lie on a line. */
   #findNormal(k: number): void {
     const p = this.#points, count = this.#count;
     const away = (other: number) => Math.hypot(p[2 * other] - p[2 * k], p[2 * other + 1] - p[2 * k + 1]);
@@ -131,7 +131,7 @@ export class ScanMotion {
     };
   }
 
-  /** Of the translation, whatever the rotation is. */
+  /** The information about the translation, with the rotation left free. */
   #barest(): Barest {
     const n = this.#normal, turn = n[5] + 1 / GUESS_RAD ** 2;
     const xx = n[0] - n[2] * n[2] / turn, xy = n[1] - n[2] * n[4] / turn, yy = n[3] - n[4] * n[4] / turn;
@@ -185,7 +185,7 @@ export class ScanMotion {
     for (const direction of [1, -1]) {
       for (let k = direction > 0 ? low : low - 1; k >= 0 && k < count; k += direction) {
         const across = Math.abs(angles[k] - angle);
-        // All points beyond this angle are farther than the best.
+        // Every point beyond this angle is farther away than the best.
         if (across > Math.PI / 2 || (range * Math.sin(across)) ** 2 > best) break;
         if (Math.abs(this.#ranges[k] - range) > reach) continue;
         const dx = this.#points[2 * k] - x, dy = this.#points[2 * k + 1] - y;

@@ -53,7 +53,7 @@ export class ActiveSubmaps {
     return this.#active;
   }
 
-  /** Forgets the active submaps, after it has finished them, so that the next scan begins anew. */
+  /** Finishes and forgets the active submaps. The next scan begins new ones. */
   end(): void {
     for (const submap of this.#active) submap.finish();
     this.#active = [];

@@ -1,8 +1,8 @@
 /**
- * What must hold in a map file beyond its form: the same rules for files that are read and files that are written.
+ * Checks the contents of a map file. The same rules hold for reading and for writing.
  *
- * The rules are those that the published readers insist on, and that a mapper relies on: poses that are poses, grids
- * with as many cells as they say, indices that are there and stand once, times that go forwards.
+ * They are the rules of the published readers and of the mapper: finite poses with unit rotations, grids with the
+ * declared number of cells, indices that exist and are unique, times that increase.
  */
 
 import { SvcError } from "../../base/error.ts";
@@ -27,7 +27,7 @@ const COST_MAX = 0.9;
 const COST_TOLERANCE = 1e-3;
 const DATA_KINDS = ["imuData", "odometryData", "fixedFramePoseData", "landmarkData"] as const;
 
-/** Indices of one trajectory, and whether the thing itself has come. */
+/** The indices of one trajectory, each with whether its own message has been seen. */
 interface Known {
   readonly submaps: Map<number, boolean>;
   readonly nodes: Map<number, boolean>;
@@ -35,12 +35,12 @@ interface Known {
 
 export class MapCheck {
   readonly #trajectories = new Map<number, Known>();
-  /** Of each kind and trajectory, the time of the last item. */
+  /** The time of the last item, by kind and trajectory. */
   readonly #times = new Map<string, bigint>();
   #constraints: readonly ConstraintMessage[] = [];
   #items = 0;
 
-  /** Throws `invalid_argument` for an item that cannot stand here. */
+  /** Checks the next item. Throws `invalid_argument` if it breaks a rule. */
   add(item: MapItem): void {
     const count = this.#items++;
     if (count === 0 && item.kind !== "poseGraph") throw wrong(`${item.kind} first, wanted the pose graph`);
@@ -55,7 +55,7 @@ export class MapCheck {
     else this.#data(item);
   }
 
-  /** After the last item. Throws `invalid_argument` if something is missing. */
+  /** Checks the end of the file. Throws `invalid_argument` if something is missing. */
   finish(): void {
     if (this.#items < 2) {
       throw wrong(this.#items === 0 ? "no pose graph" : "no options of the trajectories");
@@ -202,7 +202,7 @@ function gridProblem(grid: GridMessage): string | undefined {
   return costProblem(grid) ?? boxProblem(grid, width, height);
 }
 
-/** Files of old writers have no bounds of their costs: the same ones are meant. */
+/** Files of old writers leave out the cost bounds and mean these. */
 function costProblem(
   { minCorrespondenceCost: min, maxCorrespondenceCost: max }: GridMessage,
 ): string | undefined {

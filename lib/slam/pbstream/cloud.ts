@@ -1,6 +1,6 @@
 /**
- * Point clouds as map files pack them: coordinates in whole millimetres, grouped by blocks of 1024 mm, with the ten low
- * bits of each coordinate in one number a point.
+ * Point clouds in the packed form of map files: coordinates in whole millimetres, grouped by blocks of 1024 mm. One
+ * number holds the ten low bits of each coordinate of a point.
  */
 
 import type { CloudMessage } from "./messages.ts";
@@ -8,9 +8,9 @@ import type { CloudMessage } from "./messages.ts";
 const BLOCK_BITS = 10;
 const BLOCK_MASK = (1 << BLOCK_BITS) - 1;
 const MM_PER_M = 1000;
-/** A coordinate of 2^23 mm or more is none that a sensor gives. */
+/** Limit of a coordinate: 2^23 mm, beyond the range of any sensor. */
 const MM_MAX = 1 << 23;
-/** The numbers before the points of a block: how many, and the three indices of the block. */
+/** The numbers before the points of a block: the count, and the three indices of the block. */
 const BLOCK_HEAD = 4;
 
 /** The points (x, y, z, x, …) in metres, or a text that says what is wrong with the message. */

@@ -1,8 +1,8 @@
 /**
- * Messages as tables: a row a field, from which come its type, its reading and its writing.
+ * Messages as tables: each field is a row that gives its type, its reading and its writing.
  *
- * As proto3 has it: absent scalars are zero and zero is not written; a message within another is there or not. Lists
- * of messages and of numbers have a limit each, so that a short file cannot ask for much memory.
+ * The rules are those of proto3: an absent scalar is zero, zero is not written, and a nested message may be absent.
+ * Each list of messages or numbers has a limit, so that a short file cannot ask for much memory.
  *
  * The project's generated messages (`proto/gen`) cannot take this place: they know no limits, and hold a list of
  * numbers as an array of objects.
@@ -10,7 +10,7 @@
 
 import { IntList, WIRE, type WireReader, type WireWriter } from "./wire.ts";
 
-/** A field of type `T`; `S` is what it is while it is being read. */
+/** A field of type `T`. `S` is the type of its state during reading. */
 // deno-lint-ignore no-explicit-any
 export interface Field<T, S = any> {
   readonly number: number;
@@ -29,11 +29,11 @@ type Content<S extends Shape> = { readonly [K in keyof S]: S[K] extends Field<in
 export interface MessageType<M> {
   read(reader: WireReader): M;
   write(writer: WireWriter, message: M): void;
-  /** Without any field set. */
+  /** The message with no field set. */
   empty(): M;
 }
 
-/** What the messages of a type hold. */
+/** The value type of a message table. */
 export type ContentOf<T> = T extends MessageType<infer M> ? M : never;
 
 export function message<S extends Shape>(shape: S): MessageType<Content<S>> {
@@ -93,7 +93,7 @@ export function textField(number: number): Field<string> {
   return scalar(number, WIRE.bytes, "", (reader) => reader.text(), (writer, value) => writer.text(value));
 }
 
-/** A message that is kept as it is, without a look at what it holds. */
+/** A message kept as bytes. */
 export function opaque(number: number): Field<Uint8Array | undefined> {
   return scalar(
     number,
@@ -114,7 +114,7 @@ export function bytes(number: number): Field<Uint8Array> {
   } as Field<Uint8Array>;
 }
 
-/** One message within another. Where it stands twice, the last one counts. */
+/** A nested message. The last occurrence counts. */
 export function part<M>(number: number, type: MessageType<M>): Field<M | undefined> {
   return {
     number,
@@ -153,7 +153,7 @@ export function parts<M>(number: number, type: MessageType<M>, max: number): Fie
   };
 }
 
-/** Numbers in a list of at most `max`: packed, or as older writers have it one by one. */
+/** Numbers in a list of at most `max`, packed or, from older writers, one by one. */
 export function int32s(number: number, max: number): Field<Int32Array> {
   return {
     number,
@@ -195,7 +195,7 @@ function scalar<T>(
     },
     finish: (value) => value,
     write: (writer, value) => {
-      // A negative zero is no default: it has a bit of its own.
+      // A negative zero is not the default: its sign bit is set.
       if (Object.is(value, zero)) return;
       writer.tag(number, wire);
       write(writer, value);

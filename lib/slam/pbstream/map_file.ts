@@ -1,8 +1,8 @@
 /**
- * A map as a file: the state of a map from the messages of a `.pbstream` file, and the other way round.
+ * Converts a map's state from and to the messages of a `.pbstream` file.
  *
- * In a file, the pose of a node and that of a constraint have the node's gravity alignment in them; the state keeps it
- * apart. A submap lies flat in both. Landmarks and poses of fixed frames go through the state as they are.
+ * In a file, the pose of a node or a constraint contains the node's gravity alignment. The state keeps the alignment
+ * apart. A submap is flat in both. Landmarks and poses of fixed frames pass through the state unchanged.
  */
 
 import type { MapperOptions } from "../mapping.ts";
@@ -29,7 +29,7 @@ import {
   type VectorMessage,
 } from "./transforms.ts";
 
-/** The bounds of a cell's cost, as the published writer rounds them. */
+/** The bounds of a cell's cost, rounded like the published writer's. */
 const COST_MIN = Math.fround(1 - Math.fround(0.9));
 const COST_MAX = Math.fround(0.9);
 const GRAVITY_M_PER_S2 = 9.8;
@@ -39,7 +39,7 @@ type Quaternion = readonly [number, number, number, number];
 
 const NO_TILT: Quaternion = [0, 0, 0, 1];
 
-/** Reads a whole map. Throws `invalid_argument` for a file that is none. */
+/** Reads a whole map. Throws `invalid_argument` if the file is not a map. */
 export async function readMap(
   chunks: AsyncIterable<Uint8Array>,
   options: ReadMapOptions = {},
@@ -69,7 +69,7 @@ export async function readMap(
   return { ...map, trajectories, constraints, ...(landmarks.length > 0 ? { landmarks } : {}) };
 }
 
-/** The bytes of a file of the map, in pieces. `options` say how its trajectories were made. */
+/** Writes the map as a file, in pieces. `options` holds the settings of its trajectories. */
 export function mapFile(map: MapState, options: MapperOptions): AsyncIterable<Uint8Array> {
   return writePbstream(itemsOf(map, options));
 }
@@ -212,7 +212,7 @@ function nodeOf({ nodeId, nodeData }: NodeMessage, poses: ReadonlyMap<string, Ri
     localPose: pose2dOf(turned(localPose!, conjugate(gravity))),
     globalPose: pose2dOf(turned(poses.get(`${trajectoryId} ${nodeIndex}`)!, conjugate(gravity))),
     gravityAlignment: gravity,
-    // The reader has checked the cloud, so it is not a text that says what is wrong.
+    // The reader has checked the cloud, so it is not an error text.
     points: typeof points === "string" ? new Float32Array() : points,
   };
 }
@@ -380,7 +380,7 @@ function sorted<T extends { readonly trajectory: number; readonly index: number 
   return [...all].sort((a, b) => a.trajectory - b.trajectory || a.index - b.index);
 }
 
-/** The pose with a rotation after its own. */
+/** The pose, followed by a rotation. */
 function turned({ translation, rotation }: RigidMessage, [x, y, z, w]: Quaternion): RigidMessage {
   const q = rotation ?? NO_ROTATION;
   return {

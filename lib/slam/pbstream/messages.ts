@@ -23,7 +23,7 @@ import {
 import { BuilderOptions } from "./options.ts";
 import { QuaternionMessage, Rigid, Vector2, Vector3 } from "./transforms.ts";
 
-/** What one file may hold at most. Each limit is far above a map that a robot can make in a day. */
+/** Limits of one file, each far above the map of a day's drive. */
 export const MAP_LIMITS = {
   trajectories: 1_000,
   submaps: 100_000,
@@ -180,7 +180,7 @@ export const Serialized = message({
 
 type Parts = { [K in keyof ContentOf<typeof Serialized>]-?: NonNullable<ContentOf<typeof Serialized>[K]> };
 export type ItemKind = keyof Parts;
-/** One message of a file after the first one. */
+/** Any message of a file after the first. */
 export type MapItem = { [K in ItemKind]: { readonly kind: K; readonly value: Parts[K] } }[ItemKind];
 
 export type PoseGraphMessage = Parts["poseGraph"];

@@ -1,6 +1,6 @@
 /**
- * The options that a map file tells: how each of its trajectories was made. They inform only; a reader of a map builds
- * with its own.
+ * The options in a map file: the settings that made each of its trajectories. They inform only. A reader uses its own
+ * settings.
  */
 
 import type { MapperOptions } from "../mapping.ts";
@@ -119,7 +119,7 @@ export const BuilderOptions = message({ trajectories: parts(1, TrajectoryOptions
 const SENSORS = { range: 0, imu: 1, odometry: 2 } as const;
 const PROBABILITY_GRID = 1;
 
-/** What was used to make a trajectory. */
+/** The sensors and settings of a trajectory. */
 export function trajectoryOptionsOf(
   options: MapperOptions,
   used: { readonly imu: boolean; readonly odometry: boolean; readonly submapsKept: number | undefined },
@@ -143,7 +143,7 @@ export function trajectoryOptionsOf(
   };
 }
 
-/** The published defaults, with what the mapper was told. */
+/** The published defaults, overlaid with the mapper's settings. */
 function localOf(options: MapperOptions, useImuData: boolean): ContentOf<typeof Local> {
   return {
     ...Local.empty(),

@@ -1,9 +1,9 @@
 /**
  * `.pbstream` files: eight magic bytes, then messages, each with its length before it and packed with gzip.
  *
- * Reads and writes message by message, so that a map of any size needs the memory of its largest message. A length is
- * only a claim: nothing is allocated for it before the bytes have come. Whatever is wrong is an `invalid_argument`
- * that says in which message, at which byte.
+ * Reads and writes one message at a time, so that a map of any size needs the memory of its largest message only. A
+ * length is a claim: nothing is allocated for it before its bytes arrive. Every error is an `invalid_argument` that
+ * names the message and the byte.
  *
  * The room owns map files: their container, their messages, what must hold in them, and what a map is made of them.
  */
@@ -18,19 +18,19 @@ import { WireReader, WireWriter } from "./wire.ts";
 
 export const MAGIC = Uint8Array.of(0xdb, 0x01, 0xf5, 0x5b, 0x7b, 0x1f, 0x1d, 0x7b);
 const LENGTH_BYTES = 8;
-/** Of one message, packed or not. */
+/** Largest message, packed or unpacked. */
 const MESSAGE_BYTES_MAX = 128 * 1024 * 1024;
-/** Of all messages of a file together, unpacked. */
+/** Largest sum of all messages of a file, unpacked. */
 const FILE_BYTES_MAX = 4 * 1024 ** 3;
 export const FORMAT_VERSIONS = [1, 2] as const;
-/** Where gzip says which system wrote it: 255 is unknown, so that the same map has the same bytes everywhere. */
+/** The operating system in a gzip header: 255, unknown, so that a map has the same bytes on every system. */
 const GZIP_SYSTEM_BYTE = 9;
 const GZIP_SYSTEM_UNKNOWN = 255;
-/** After so many bytes a writer lets others have their turn. */
+/** A writer yields after this many bytes. */
 const TURN_BYTES = 256 * 1024;
 
 export interface ReadMapOptions {
-  /** Told of messages of kinds that nobody knows. */
+  /** Called for each message of an unknown kind. */
   readonly warn?: (message: string) => void;
   readonly signal?: AbortSignal;
 }
@@ -38,7 +38,7 @@ export interface ReadMapOptions {
 /** The format version of a file, and its messages. */
 export interface OpenMap {
   readonly formatVersion: number;
-  /** To be read once, to the end or not. */
+  /** Can be read once, partly or to the end. */
   readonly items: AsyncIterable<MapItem>;
 }
 
@@ -63,7 +63,7 @@ export async function openPbstream(
   }
 }
 
-/** The bytes of a file with these messages: the pose graph, the options, and the others. */
+/** Writes a file of the pose graph, the options and the other messages. */
 export async function* writePbstream(
   items: Iterable<MapItem>,
   formatVersion: typeof FORMAT_VERSIONS[number] = 2,
@@ -111,7 +111,7 @@ function itemOf(reader: WireReader): MapItem | undefined {
   return kinds.length === 0 ? undefined : { kind: kinds[0], value: content[kinds[0]] } as MapItem;
 }
 
-/** The messages of a file, one by one, and where each of them is. */
+/** Iterates over the messages of a file and tracks the position of each. */
 class Messages {
   readonly #reader: ByteReader;
   #count = 0;
@@ -133,7 +133,7 @@ class Messages {
     }
   }
 
-  /** What `read` makes of the next message; `undefined` at the end of the file. */
+  /** Reads the next message with `read`; `undefined` at the end of the file. */
   async next<T>(read: (reader: WireReader) => T): Promise<T | undefined> {
     if (await this.#reader.ended()) return undefined;
     this.#count++;
@@ -150,7 +150,7 @@ class Messages {
     return this.locate(() => read(reader));
   }
 
-  /** Runs `work`; its error says where in the file it was. */
+  /** Runs `work` and adds the position in the file to its error. */
   locate<T>(work: () => T): T {
     try {
       return work();

@@ -1,8 +1,8 @@
 /**
- * What published programs check when they load a map, check by check, on files that this project writes.
+ * Runs the checks of the published map reader, one by one, on files written by this project.
  *
- * The reader here is one of its own: it knows messages by their numbers only, so that a mistake that the project's
- * writer and reader share is seen.
+ * The reader here is independent: it knows messages by their numbers only, so that it finds mistakes that the project's
+ * writer and reader share.
  */
 
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";

@@ -1,4 +1,4 @@
-/** Positions and rotations as the messages of a map file have them. */
+/** Converts positions and rotations from and to the messages of a map file. */
 
 import type { Pose2d } from "../pose2d.ts";
 import { type ContentOf, double, message, part } from "./fields.ts";
@@ -12,7 +12,7 @@ export type VectorMessage = ContentOf<typeof Vector3>;
 export type QuaternionMessage = ContentOf<typeof QuaternionMessage>;
 export type RigidMessage = ContentOf<typeof Rigid>;
 
-/** How far the length of a quaternion may be from 1: writers round. */
+/** Largest deviation of a quaternion's length from 1. Writers round. */
 const UNIT_TOLERANCE = 0.01;
 
 export function rigidOf({ x, y, yaw }: Pose2d): RigidMessage {
@@ -22,14 +22,14 @@ export function rigidOf({ x, y, yaw }: Pose2d): RigidMessage {
   };
 }
 
-/** The part of a pose that lies in the plane. */
+/** The planar part of a pose. */
 export function pose2dOf({ translation, rotation }: RigidMessage): Pose2d {
   const { x = 0, y = 0 } = translation ?? {};
   const q = rotation ?? { x: 0, y: 0, z: 0, w: 1 };
   return { x, y, yaw: Math.atan2(2 * (q.w * q.z + q.x * q.y), 1 - 2 * (q.y * q.y + q.z * q.z)) };
 }
 
-/** What is wrong with a pose, if anything. */
+/** The problem of a pose, if any. */
 export function rigidProblem(rigid: RigidMessage | undefined): string | undefined {
   if (rigid === undefined) return "no pose";
   const { x, y, z } = rigid.translation ?? { x: 0, y: 0, z: 0 };
@@ -37,12 +37,12 @@ export function rigidProblem(rigid: RigidMessage | undefined): string | undefine
   return quaternionProblem(rigid.rotation);
 }
 
-/** What is wrong with a rotation, if anything. */
+/** The problem of a rotation, if any. */
 export function quaternionProblem(rotation: QuaternionMessage | undefined): string | undefined {
   if (rotation === undefined) return "no rotation";
   const { x, y, z, w } = rotation;
   const length = Math.hypot(x, y, z, w);
-  // Not the other way round: the comparison is false for NaN.
+  // Written this way round because every comparison with NaN is false.
   if (Math.abs(length - 1) <= UNIT_TOLERANCE) return undefined;
   return `a rotation of the length ${length}, wanted 1`;
 }

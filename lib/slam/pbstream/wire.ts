@@ -1,8 +1,8 @@
 /**
  * The wire format of protocol buffers over one buffer: numbers, lengths and packed lists.
  *
- * Every length is checked against the bytes that are there before anything is allocated. Packed lists become typed
- * arrays, because a map has tens of millions of cells.
+ * Every length is checked against the remaining bytes before anything is allocated. Packed lists become typed arrays,
+ * because a map has tens of millions of cells.
  */
 
 import { SvcError } from "../../base/error.ts";
@@ -16,7 +16,7 @@ const FIRST_BUFFER_BYTES = 1024;
 const DECODER = new TextDecoder("utf-8", { fatal: true });
 const ENCODER = new TextEncoder();
 
-/** Reads one message. The path of field names stands in every error. */
+/** Reads one message. Every error contains the path of field names. */
 export class WireReader {
   readonly path: string[] = [];
   #at = 0;
@@ -107,7 +107,7 @@ export class WireReader {
     if (this.#at !== end) throw this.wrong("a packed list that ends within a number");
   }
 
-  /** Passes over a field of a kind that nobody asks for. */
+  /** Skips an unknown field. */
   skip(wire: number): void {
     if (wire === WIRE.varint) this.int64();
     else if (wire === WIRE.fixed64) this.#skip(8);
