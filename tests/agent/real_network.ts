@@ -76,6 +76,23 @@ for (
   ]
 ) await manager.put(profile, await own(), signal);
 saw.profiles = (await own()).map(({ name, ssid, priority, isHotspot }) => [name, ssid, priority, isHotspot]);
+const yard = additionalProfile(
+  "yard",
+  additionalNetworkRow.decode({
+    ...{ type: "wifi", ssid: "yard", psk: "12345678", priority: -5 },
+    ...{ ipv4_address: "192.168.45.5/24", ipv4_gateway: "192.168.45.1", ipv4_dns: ["9.9.9.9"] },
+    ipv4_route_metric: 50,
+  }, new Place())!,
+  "wlan0",
+);
+const outside = await manager.put(yard, await own(), signal);
+const keyfile = () => Deno.readTextFile("/etc/NetworkManager/system-connections/yard@wlan0.nmconnection");
+saw.kept = [await keyfile()];
+for (const on of [true, false]) {
+  await manager.setAutoconnect(outside, on, signal);
+  const now = (await own()).find(({ name }) => name === "yard");
+  (saw.kept as unknown[]).push([now?.autoconnect, now?.digest === yard.digest, await keyfile()]);
+}
 saw.missing = await manager.activate(kept, "eth7", signal).catch(messageOf);
 for (const profile of await own()) await manager.remove(profile, signal);
 saw.left = await own();

@@ -56,6 +56,14 @@ needingTest(
         ["hotspot:svc-setup-rover", "svc-setup-rover", 0, true],
         ["lab", null, 7, false],
       ]);
+      const [before, joinsAlone, waits] = saw.kept;
+      for (
+        const line of ["psk=12345678", "autoconnect=false", "address1=192.168.45.5/24", "route-metric=50"]
+      ) {
+        assertStringIncludes(before, line);
+      }
+      assertEquals(joinsAlone, [true, true, before.replace("autoconnect=false\n", "")]);
+      assertEquals(waits, [false, true, before]);
       assertEquals([saw.missing, saw.left], ["there is no network device eth7", []]);
     } finally {
       await Deno.remove(folder, { recursive: true });

@@ -34,6 +34,8 @@ interface World {
   configured: boolean;
   /** Networks that the device has a profile of, by name: their priority. */
   known: Record<string, number>;
+  /** Those of them that users chose. */
+  chosen?: readonly string[];
   /** Routers in range. */
   routers: Record<string, Router>;
   wired?: boolean;
@@ -114,6 +116,16 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
     minutes: 16,
     happenings: [],
   },
+  "a chosen network is the only one that is tried": {
+    world: {
+      configured: true,
+      known: { shop: 100, depot: 900 },
+      chosen: ["shop"],
+      routers: { depot: {} },
+    },
+    minutes: 16,
+    happenings: [{ minute: 14, what: "the router is back", change: (world) => world.routers.shop = {} }],
+  },
   "with roaming every network is tried": {
     rules: { needsInternet: true },
     world: {
@@ -192,7 +204,13 @@ function transcript({ rules: changed, world: first, minutes, happenings }: Scena
       if (connectedTo !== undefined && !world.routers[connectedTo]) connectedTo = undefined;
       const router = connectedTo === undefined ? undefined : world.routers[connectedTo];
       const networks = Object.entries(world.known).map(([ssid, priority]): KnownNetwork => {
-        return { ssid, priority, inRange: ssid in world.routers, triedMs: tried.get(ssid) };
+        return {
+          ssid,
+          priority,
+          isChosen: world.chosen?.includes(ssid) ?? false,
+          inRange: ssid in world.routers,
+          triedMs: tried.get(ssid),
+        };
       });
       const online = world.wired === true || (router !== undefined && router.internet !== false);
       const seen = {

@@ -31,6 +31,8 @@ export class FakeNetwork implements NetworkPort {
   readonly breaking = new Set<string>();
   /** Without that, every connection counts as the internet. */
   checksInternet = true;
+  /** Joins networks by itself, as the profiles allow. */
+  joinsAlone = false;
   readonly profiles = new Map<string, Kept>();
   active: string | undefined;
   scans = 0;
@@ -59,6 +61,7 @@ export class FakeNetwork implements NetworkPort {
   }
 
   look(): Promise<NetworkView> {
+    if (this.joinsAlone && !this.hotspot && !this.joined) this.#joinAlone();
     return Promise.resolve({
       wifiDevice: this.hasWifi ? DEVICE : undefined,
       connectedTo: this.joined,
@@ -90,6 +93,8 @@ export class FakeNetwork implements NetworkPort {
       ssid: bytes && new TextDecoder().decode(bytes),
       priority: Number(value("connection", "autoconnect-priority")),
       isHotspot: value("802-11-wireless", "mode") === "ap",
+      device: String(value("connection", "interface-name") ?? ""),
+      autoconnect: value("connection", "autoconnect") !== false,
     };
     this.profiles.set(profile.path, profile);
     return Promise.resolve(profile);
@@ -101,12 +106,17 @@ export class FakeNetwork implements NetworkPort {
     return Promise.resolve();
   }
 
+  setAutoconnect({ path }: NetworkProfile, autoconnect: boolean): Promise<void> {
+    this.profiles.set(path, { ...this.profiles.get(path)!, autoconnect });
+    return Promise.resolve();
+  }
+
   activate({ path }: NetworkProfile): Promise<void> {
-    const { isHotspot, ssid = "", wanted } = this.profiles.get(path)!;
+    const profile = this.profiles.get(path)!;
+    const { isHotspot, ssid = "" } = profile;
     this.active = undefined;
-    const psk = wanted.settings["802-11-wireless-security"]?.psk?.[1] ?? "";
     const router = this.routers.get(ssid);
-    if (!isHotspot && ssid !== "" && router?.password !== psk) {
+    if (!isHotspot && ssid !== "" && !this.#lets(profile)) {
       const why = router ? "the password may be wrong" : "the network is out of range";
       return Promise.reject(new SvcError("failed_precondition", why));
     }
@@ -139,5 +149,18 @@ export class FakeNetwork implements NetworkPort {
   close(): Promise<void> {
     this.closed = true;
     return Promise.resolve();
+  }
+
+  #joinAlone(): void {
+    const [first] = [...this.profiles.values()]
+      .filter((one) => one.autoconnect && !one.isHotspot && this.#lets(one))
+      .sort((a, b) => b.priority - a.priority);
+    if (first) this.active = first.path;
+  }
+
+  /** Whether its router is in range and accepts its password. */
+  #lets({ ssid, wanted }: Kept): boolean {
+    const psk = wanted.settings["802-11-wireless-security"]?.psk?.[1] ?? "";
+    return ssid !== undefined && this.routers.get(ssid)?.password === psk;
   }
 }

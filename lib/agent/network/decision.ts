@@ -27,6 +27,8 @@ export interface ProvisioningRules {
 export interface KnownNetwork {
   readonly ssid: string;
   readonly priority: number;
+  /** Whether a user chose it during setup. */
+  readonly isChosen: boolean;
   readonly inRange: boolean;
   /** Time of the last try; `undefined` once it has come back into range after that. */
   readonly triedMs?: number;
@@ -104,7 +106,7 @@ export function isConnected(
 ): boolean {
   if (online) return true;
   if (rules.needsInternet || connectedTo === undefined) return false;
-  return connectedTo === first(networks)?.ssid;
+  return connectedTo === firstNetwork(networks)?.ssid;
 }
 
 function normally(
@@ -196,23 +198,29 @@ function whyClose(
 
 /**
  * The networks to try, in order: those in range that were not tried since they came into range, or not for as long as
- * the hotspot stays open. Only the one with the highest priority of all known ones, unless the rules want the
- * internet.
+ * the hotspot stays open. Only the first network, unless the rules want the internet.
  */
 export function candidates({ networks, nowMs }: Observed, rules: ProvisioningRules): readonly KnownNetwork[] {
-  const primary = first(networks);
+  const only = firstNetwork(networks);
   return byPriority(networks).filter((network) =>
-    network.inRange && (rules.needsInternet || network === primary) &&
+    network.inRange && (rules.needsInternet || network === only) &&
     (network.triedMs === undefined || nowMs - network.triedMs >= rules.retryAfterMs)
   );
 }
 
-function first(networks: readonly KnownNetwork[]): KnownNetwork | undefined {
-  return byPriority(networks)[0];
+/**
+ * The network with the highest priority of those that users chose; without a chosen one, of all. Unless the rules want
+ * the internet, it is the only network that is tried.
+ */
+export function firstNetwork<N extends Pick<KnownNetwork, "ssid" | "priority" | "isChosen">>(
+  networks: readonly N[],
+): N | undefined {
+  const chosen = networks.filter(({ isChosen }) => isChosen);
+  return byPriority(chosen.length > 0 ? chosen : networks)[0];
 }
 
 /** The name breaks ties of priority, so that the order is stable. */
-function byPriority(networks: readonly KnownNetwork[]): KnownNetwork[] {
+function byPriority<N extends Pick<KnownNetwork, "ssid" | "priority">>(networks: readonly N[]): N[] {
   return [...networks].sort((a, b) => b.priority - a.priority || (a.ssid < b.ssid ? -1 : 1));
 }
 

@@ -10,7 +10,7 @@ import type { Bus } from "../../base/bus/bus.ts";
 import { type Clock, deadline } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import type { Checkpoint, NetworkPort, NetworkProfile, NetworkView, WifiInRange } from "./network_port.ts";
-import { PROFILE_MARK, type ProfileWanted } from "./profiles.ts";
+import { PROFILE_MARK, type ProfileWanted, typedSettings } from "./profiles.ts";
 
 const NM = "org.freedesktop.NetworkManager";
 const ROOT = "/org/freedesktop/NetworkManager";
@@ -118,6 +118,14 @@ export class NetworkManager implements NetworkPort {
     await this.#call(path, `${NM}.Settings.Connection`, "Delete", undefined, [], signal);
   }
 
+  async setAutoconnect({ path }: NetworkProfile, on: boolean, signal: AbortSignal): Promise<void> {
+    const settings = await this.#settingsOf(path, signal);
+    const changed = { ...settings, connection: { ...sectionOf(settings.connection), autoconnect: on } };
+    // NetworkManager keeps the secrets of a profile that comes without any.
+    const args = [typedSettings(changed)];
+    await this.#call(path, `${NM}.Settings.Connection`, "Update", "a{sa{sv}}", args, signal);
+  }
+
   async activate({ path, ssid, id }: NetworkProfile, deviceName: string, signal: AbortSignal): Promise<void> {
     const device = (await this.#devices(signal)).find(({ name }) => name === deviceName);
     if (!device) throw new SvcError("not_found", `there is no network device ${deviceName}`);
@@ -206,8 +214,7 @@ export class NetworkManager implements NetworkPort {
   }
 
   async #profile(path: string, signal: AbortSignal): Promise<NetworkProfile> {
-    const iface = `${NM}.Settings.Connection`;
-    const settings = sectionOf(await this.#call<unknown>(path, iface, "GetSettings", undefined, [], signal));
+    const settings = await this.#settingsOf(path, signal);
     const connection = sectionOf(settings.connection);
     const data = sectionOf(sectionOf(settings.user).data);
     const wifi = sectionOf(settings["802-11-wireless"]);
@@ -219,7 +226,14 @@ export class NetworkManager implements NetworkPort {
       ssid: nameOf(wifi.ssid),
       priority: numberOf(connection["autoconnect-priority"]),
       isHotspot: wifi.mode === "ap",
+      device: textOf(connection["interface-name"]),
+      autoconnect: connection.autoconnect !== false,
     };
+  }
+
+  async #settingsOf(path: string, signal: AbortSignal): Promise<Record<string, unknown>> {
+    const iface = `${NM}.Settings.Connection`;
+    return sectionOf(await this.#call<unknown>(path, iface, "GetSettings", undefined, [], signal));
   }
 
   async #connectedTo(

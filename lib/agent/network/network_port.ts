@@ -22,6 +22,10 @@ export interface NetworkProfile {
   readonly ssid?: string;
   readonly priority: number;
   readonly isHotspot: boolean;
+  /** The name of the only device that it is for; empty: any. */
+  readonly device: string;
+  /** Whether the service connects to it by itself. */
+  readonly autoconnect: boolean;
 }
 
 export interface NetworkView {
@@ -49,6 +53,8 @@ export interface NetworkPort {
   /** Writes a profile, replacing the one with the same name. */
   put(profile: ProfileWanted, known: readonly NetworkProfile[], signal: AbortSignal): Promise<NetworkProfile>;
   remove(profile: NetworkProfile, signal: AbortSignal): Promise<void>;
+  /** Sets whether the service connects to one of the agent's profiles by itself; keeps its secrets. */
+  setAutoconnect(profile: NetworkProfile, on: boolean, signal: AbortSignal): Promise<void>;
   /** Connects, and waits for success. Throws `failed_precondition` with the reason in words. */
   activate(profile: NetworkProfile, deviceName: string, signal: AbortSignal): Promise<void>;
   /** Deactivates a profile; does nothing to an inactive one. */

@@ -18,6 +18,7 @@ import type { Subsystem } from "../settings/subsystem.ts";
 import { writeIfOther } from "../system/drop_in.ts";
 import {
   decide,
+  firstNetwork,
   firstState,
   isConnected,
   type ProvisioningRules,
@@ -79,6 +80,10 @@ export class Networking implements Subsystem {
   #scanFailures = 0;
   /** Pushed profiles that cut the device off. */
   readonly #refused: Refused;
+  /** Whether the settings are those of the configuration, rather than of the manufacturer. */
+  #isApplied = false;
+  /** Profiles whose change failed, with the problem. */
+  readonly #unchanged = new Map<string, string>();
   #doing: Promise<unknown> = Promise.resolve();
   #told = "";
 
@@ -121,6 +126,7 @@ export class Networking implements Subsystem {
 
   async apply(settings: AgentSettings, signal: AbortSignal): Promise<void> {
     this.#settings = settings;
+    this.#isApplied = true;
     if (settings.advanced.disableNetworkConfiguration) return;
     await this.#alone(async () => {
       await this.#applyPowerSave(signal);
@@ -173,6 +179,7 @@ export class Networking implements Subsystem {
     // Each network at most once, and the hotspot open and closed.
     for (let left = view.profiles.length + 3; left > 0; left--) {
       view = await this.#look(signal);
+      await this.#keepTries(view, signal);
       const decision = decide(this.#state, {
         nowMs: clock.monotonicMs(),
         configured: this.#parts.isConfigured(),
@@ -208,7 +215,7 @@ export class Networking implements Subsystem {
     if (step.do === "close hotspot") return await this.#hotspot.close();
     if (step.do === "open hotspot") return await this.#hotspot.open(this.#settings.network, view, signal);
     this.#inRange.tried(step.ssid, this.#parts.clock.monotonicMs());
-    const profile = profileOf(view.profiles, step.ssid);
+    const profile = profileOf(managed(view), step.ssid);
     if (!profile) return;
     try {
       await this.#parts.port.activate(profile, view.wifiDevice!, signal);
@@ -265,9 +272,32 @@ export class Networking implements Subsystem {
   }
 
   #known(view: NetworkView) {
-    return view.profiles.flatMap(({ ssid, priority, isHotspot }) =>
-      ssid === undefined || isHotspot ? [] : [{ ssid, priority, ...this.#inRange.of(ssid) }]
-    );
+    return managed(view).map((profile) => ({ ...placeOf(profile), ...this.#inRange.of(profile.ssid) }));
+  }
+
+  /**
+   * Lets the network service join, by itself, the networks that the agent tries: all of them, or only the first one.
+   * So a device whose router restarts is back at once, also if the agent is not running.
+   */
+  async #keepTries(view: NetworkView, signal: AbortSignal): Promise<void> {
+    if (this.#parts.isConfigured() && !this.#isApplied) return;
+    const [networks, first] = [managed(view), firstOf(view)];
+    const all = this.#rules().needsInternet;
+    for (const profile of view.profiles) {
+      if (profile.name === "" || profile.ssid === undefined || profile.isHotspot) continue;
+      const wanted = all || profile === first || !networks.some((one) => one === profile);
+      if (profile.autoconnect === wanted) continue;
+      await this.#parts.port.setAutoconnect(profile, wanted, signal).then(
+        () => this.#unchanged.delete(profile.path),
+        (error) => {
+          const problem = messageOf(error);
+          if (signal.aborted) throw error;
+          if (this.#unchanged.get(profile.path) === problem) return;
+          this.#unchanged.set(profile.path, problem);
+          this.#parts.logger.warn(`cannot change the profile ${profile.id}: ${problem}`);
+        },
+      );
+    }
   }
 
   #connected(view: NetworkView, rules: ProvisioningRules): boolean {
@@ -315,7 +345,7 @@ export class Networking implements Subsystem {
     if (!await writeIfOther(files, `${root}${POWER_SAVE_FILE}`, text)) return;
     await port.reload(signal);
     const view = await this.#look(signal);
-    const profile = view.connectedTo === undefined ? undefined : profileOf(view.profiles, view.connectedTo);
+    const profile = view.connectedTo === undefined ? undefined : profileOf(managed(view), view.connectedTo);
     if (profile) await port.activate(profile, view.wifiDevice!, signal);
   }
 
@@ -354,12 +384,16 @@ export class Networking implements Subsystem {
     logger.info(`additional_networks are as configured: ${names}`);
   }
 
-  /** Writes a profile; activates one that names its interface. */
+  /** Writes a profile. Activates one that names its interface, unless it is Wi-Fi and other networks come first. */
   async #useNow(wanted: ProfileWanted, view: NetworkView, signal: AbortSignal): Promise<void> {
     const { port, logger } = this.#parts;
     const profile = await port.put(wanted, view.profiles, signal);
-    const device = this.#settings.additionalNetworks[wanted.name]?.interface;
-    if (!device) return;
+    const { type, interface: device } = this.#settings.additionalNetworks[wanted.name];
+    if (device === "") return;
+    if (type === "wifi" && device === view.wifiDevice) {
+      const others = view.profiles.filter(({ name }) => name !== wanted.name);
+      if (firstOf({ ...view, profiles: [...others, profile] }) !== profile) return;
+    }
     await port.activate(profile, device, signal).catch((error) => {
       if (signal.aborted) throw error;
       logger.warn(`additional_networks.${wanted.name} cannot be used now: ${messageOf(error)}`);
@@ -380,8 +414,28 @@ export class Networking implements Subsystem {
 const NOTHING_SEEN: NetworkView = { internet: false, checksInternet: false, inRange: [], profiles: [] };
 const CUT_OFF = `the device was not online again within ${PROVE_MS / 1000} s`;
 
-/** The profile of a network: of several the one with the highest priority. */
-function profileOf(profiles: readonly NetworkProfile[], ssid: string): NetworkProfile | undefined {
-  return profiles.filter((one) => one.ssid === ssid && !one.isHotspot)
-    .sort((a, b) => b.priority - a.priority)[0];
+type WifiProfile = NetworkProfile & { readonly ssid: string };
+
+/** The profiles of Wi-Fi networks for the managed device. */
+function managed({ profiles, wifiDevice }: NetworkView): WifiProfile[] {
+  return profiles.filter((one): one is WifiProfile =>
+    one.ssid !== undefined && !one.isHotspot && (one.device === "" || one.device === wifiDevice)
+  );
+}
+
+/** The profile of the first network for the managed device. */
+function firstOf(view: NetworkView): WifiProfile | undefined {
+  const networks = managed(view);
+  return profileOf(networks, firstNetwork(networks.map(placeOf))?.ssid);
+}
+
+function placeOf({ name, ssid, priority }: WifiProfile) {
+  return { ssid, priority, isChosen: name.startsWith(CHOSEN) };
+}
+
+/** The profile of a network: of several the chosen one, then the one with the highest priority. */
+function profileOf<P extends NetworkProfile>(profiles: readonly P[], ssid?: string): P | undefined {
+  const isChosen = ({ name }: NetworkProfile) => name.startsWith(CHOSEN) ? 1 : 0;
+  return profiles.filter((one) => one.ssid === ssid)
+    .sort((a, b) => isChosen(b) - isChosen(a) || b.priority - a.priority)[0];
 }

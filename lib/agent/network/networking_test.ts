@@ -243,6 +243,74 @@ Deno.test("additional networks are written, changed and removed; profiles of oth
   await device.end();
 });
 
+Deno.test("only the first network is joined, also by the service itself; with the setting every network is", async () => {
+  const device = new Device();
+  device.network.joinsAlone = true;
+  device.network.routers.set("shop", { password: "12345678" });
+  const alone = () =>
+    [...device.network.profiles.values()].filter(({ autoconnect }) => autoconnect).map(({ name }) => name);
+  await device.minutes(1);
+  device.intake.network("shop", "12345678");
+  device.intake.credentials(CREDENTIALS);
+  device.intake.done();
+  await device.minutes(1);
+  const wifi = (ssid: string, more = {}) => ({ type: "wifi", ssid, psk: "87654321", ...more });
+  const networks = {
+    annex: wifi("annex", { priority: 999, interface: "wlan0" }),
+    yard: wifi("yard"),
+    other: wifi("other", { interface: "wlan1" }),
+    line: { type: "wired", interface: "eth0" },
+  };
+  for (const ssid of ["annex", "yard"]) device.network.routers.set(ssid, { password: "87654321" });
+  assertEquals(await device.apply(networks), "");
+  assertEquals(device.network.joined, "shop");
+  assertEquals(alone().sort(), ["chosen:shop", "line", "other"]);
+  device.network.routers.delete("shop");
+  await device.minutes(1);
+  assertEquals(device.network.joined, undefined);
+  await device.minutes(3);
+  assertEquals(device.network.hotspot, "svc-setup-rover");
+  assertEquals(await device.apply(networks, { turn_on_hotspot_if_wifi_has_no_internet: true }), "");
+  assertEquals(device.network.joined, "annex");
+  assertEquals(alone().sort(), ["annex", "chosen:shop", "line", "other", "yard"]);
+  device.network.routers.delete("annex");
+  await device.minutes(1);
+  assertEquals(device.network.joined, "yard");
+  assertEquals(await device.apply(networks, {}), "");
+  assertEquals(alone().sort(), ["chosen:shop", "line", "other"]);
+  await device.end();
+});
+
+Deno.test("without a chosen network the one with the highest priority is the only one", async () => {
+  const device = new Device();
+  device.configured = true;
+  device.network.joinsAlone = true;
+  const wifi = (ssid: string, priority: number) => ({ type: "wifi", ssid, psk: "12345678", priority });
+  for (const ssid of ["shop", "yard"]) device.network.routers.set(ssid, { password: "12345678" });
+  assertEquals(await device.apply({ shop: wifi("shop", 5), yard: wifi("yard", 7) }), "");
+  assertEquals(device.network.joined, "yard");
+  device.network.routers.delete("yard");
+  await device.minutes(5);
+  assertEquals([device.network.joined, device.network.hotspot], [undefined, "svc-setup-rover"]);
+  assertEquals(await device.apply({ shop: wifi("shop", 8), yard: wifi("yard", 7) }), "");
+  await device.minutes(1);
+  assertEquals(device.network.joined, "shop");
+  await device.end();
+});
+
+Deno.test("a profile that cannot be changed is told once, and setting up goes on", async () => {
+  const device = new Device();
+  device.configured = true;
+  device.network.setAutoconnect = () => Promise.reject(new SvcError("permission_denied", "read-only"));
+  await device.apply({ yard: { type: "wifi", ssid: "yard" } });
+  await device.minutes(5);
+  assertEquals(device.log.filter((line) => line.includes("read-only")), [
+    "cannot change the profile yard@wlan0: read-only",
+  ]);
+  assertEquals(device.network.hotspot, "svc-setup-rover");
+  await device.end();
+});
+
 Deno.test("a pushed network that cuts the device off is taken back, and not tried again before it changes", async () => {
   const device = new Device();
   device.configured = true;
@@ -306,6 +374,7 @@ Deno.test("whatever happens around it, a device ends online where it can, and ne
     const below = (count: number) => Math.floor(random() * count);
     const roaming = random() < 0.5;
     const device = new Device({ turn_on_hotspot_if_wifi_has_no_internet: roaming });
+    device.network.joinsAlone = random() < 0.5;
     try {
       for (let step = 0; step < 25; step++) {
         const ssid = ["shop", "home", "yard"][below(3)];
@@ -330,6 +399,8 @@ Deno.test("whatever happens around it, a device ends online where it can, and ne
           device.network.hotspot === undefined ? 0 : 1,
           "the portal is up with the hotspot",
         );
+        const alone = [...device.network.profiles.values()].filter((one) => one.autoconnect);
+        assert(roaming || alone.length <= 1, `${alone.map(({ id }) => id)} are joined without the agent`);
       }
       // In the end a router that leads on is there, and a person comes.
       device.network.routers.set("shop", { password: "12345678" });

@@ -34,18 +34,22 @@ const CHOSEN_PRIORITY = { only: 999, roaming: 100 } as const;
 /** NetworkManager's value for its defaults: 100 for cables and 600 for Wi-Fi. */
 const DEFAULT_METRIC = -1;
 
-/** The profile of an entry of `additional_networks`. Wi-Fi without an interface uses the hotspot's device. */
+/**
+ * The profile of an entry of `additional_networks`. Wi-Fi without an interface uses the hotspot's device, and waits
+ * until the agent decides that it is to be tried.
+ */
 export function additionalProfile(
   name: string,
   network: AdditionalNetwork,
   wifiDevice: string,
 ): ProfileWanted {
   const { type, ssid, psk, priority } = network;
-  const device = network.interface || (type === "wifi" ? wifiDevice : "");
-  const id = `${type === "wifi" ? ssid : "wired"}@${device || "any"}`;
+  const isWifi = type === "wifi";
+  const device = network.interface || (isWifi ? wifiDevice : "");
+  const id = `${isWifi ? ssid : "wired"}@${device || "any"}`;
   return wanted(name, {
-    connection: connectionOf(id, name, type === "wifi" ? WIRELESS : WIRED, device, true, priority),
-    ...type === "wifi" ? wifiSections(ssid, psk, "infrastructure") : {},
+    connection: connectionOf(id, name, isWifi ? WIRELESS : WIRED, device, !isWifi, priority),
+    ...isWifi ? wifiSections(ssid, psk, "infrastructure") : {},
     ipv4: ipv4Of(network),
   });
 }
@@ -57,7 +61,7 @@ export function chosenProfile(ssid: string, psk: Secret, device: string, roaming
   return wanted(name, {
     connection: connectionOf(`${ssid}@${device}`, name, WIRELESS, device, true, priority),
     ...wifiSections(ssid, psk, "infrastructure"),
-    ipv4: { method: typed("s", "auto") },
+    ipv4: { method: "auto" },
   });
 }
 
@@ -68,18 +72,53 @@ export function hotspotProfile(ssid: string, psk: Secret, device: string): Profi
     connection: connectionOf(`${ssid}@${device}`, name, WIRELESS, device, false, 0),
     ...wifiSections(ssid, psk, "ap"),
     ipv4: {
-      method: typed("s", "shared"),
-      "address-data": typed("aa{sv}", [addressOf(HOTSPOT_ADDRESS, HOTSPOT_PREFIX)]),
-      "never-default": typed("b", true),
+      method: "shared",
+      "address-data": [{ address: HOTSPOT_ADDRESS, prefix: HOTSPOT_PREFIX }],
+      "never-default": true,
     },
-    ipv6: { method: typed("s", "disabled") },
+    ipv6: { method: "disabled" },
   });
+}
+
+/**
+ * Settings with the types that NetworkManager wants. It knows the keys of the agent's own profiles and leaves out all
+ * others, among them the older spellings that NetworkManager answers beside the newer ones.
+ */
+export function typedSettings(settings: { readonly [section: string]: unknown }): TypedSections {
+  const sections = Object.entries(TYPES).flatMap(([name, types]) => {
+    const section = settings[name];
+    if (typeof section !== "object" || section === null) return [];
+    const values = Object.entries(types).flatMap(([key, type]) => {
+      const value = (section as Section)[key];
+      return value === undefined ? [] : [[key, typed(type, key === ADDRESSES ? addressesOf(value) : value)]];
+    });
+    return [[name, Object.fromEntries(values)] as const];
+  });
+  return Object.fromEntries(sections);
 }
 
 const WIRELESS = "802-11-wireless";
 const WIRED = "802-3-ethernet";
+const ADDRESSES = "address-data";
 
-type Section = TypedSections[string];
+/** The D-Bus types of the keys in the agent's profiles. */
+const TYPES: { readonly [section: string]: { readonly [key: string]: string } } = {
+  connection: {
+    ...{ id: "s", uuid: "s", type: "s", autoconnect: "b", "autoconnect-priority": "i" },
+    "interface-name": "s",
+  },
+  [WIRELESS]: { mode: "s", ssid: "ay" },
+  [`${WIRELESS}-security`]: { "key-mgmt": "s", psk: "s", proto: "as", pairwise: "as" },
+  ipv4: {
+    ...{ method: "s", [ADDRESSES]: "aa{sv}", gateway: "s", "route-metric": "x", dns: "au" },
+    "never-default": "b",
+  },
+  ipv6: { method: "s" },
+  user: { data: "a{ss}" },
+};
+
+type Section = { readonly [key: string]: unknown };
+type Sections = { readonly [section: string]: Section };
 
 function connectionOf(
   id: string,
@@ -90,40 +129,36 @@ function connectionOf(
   priority: number,
 ): Section {
   return {
-    id: typed("s", id),
-    uuid: typed("s", uuidOf(name)),
-    type: typed("s", type),
-    autoconnect: typed("b", autoconnect),
-    "autoconnect-priority": typed("i", priority),
-    ...device === "" ? {} : { "interface-name": typed("s", device) },
+    ...{ id, uuid: uuidOf(name), type, autoconnect, "autoconnect-priority": priority },
+    ...device === "" ? {} : { "interface-name": device },
   };
 }
 
-function wifiSections(ssid: string, psk: Secret | undefined, mode: "ap" | "infrastructure"): TypedSections {
+function wifiSections(ssid: string, psk: Secret | undefined, mode: "ap" | "infrastructure"): Sections {
   const key = psk?.reveal() ?? "";
   return {
-    [WIRELESS]: { mode: typed("s", mode), ssid: typed("ay", Buffer.from(ssid)) },
+    [WIRELESS]: { mode, ssid: Buffer.from(ssid) },
     ...key === "" ? {} : {
       [`${WIRELESS}-security`]: {
-        "key-mgmt": typed("s", "wpa-psk"),
-        psk: typed("s", key),
+        "key-mgmt": "wpa-psk",
+        psk: key,
         // Phones without WPA3 can join, too.
-        ...mode === "ap" ? { proto: typed("as", ["rsn"]), pairwise: typed("as", ["ccmp"]) } : {},
+        ...mode === "ap" ? { proto: ["rsn"], pairwise: ["ccmp"] } : {},
       },
     },
   };
 }
 
 function ipv4Of({ ipv4Address, ipv4Gateway, ipv4Dns, ipv4RouteMetric }: AdditionalNetwork): Section {
-  const metric: Section = { "route-metric": typed("x", BigInt(ipv4RouteMetric || DEFAULT_METRIC)) };
+  const metric = { "route-metric": BigInt(ipv4RouteMetric || DEFAULT_METRIC) };
   // `dns-data` accepts texts, from NetworkManager 1.42 on.
-  const dns: Section = ipv4Dns.length === 0 ? {} : { dns: typed("au", ipv4Dns.map(networkOrder)) };
-  if (ipv4Address === "auto") return { method: typed("s", "auto"), ...metric, ...dns };
-  const [ip, prefix] = ipv4Address.split("/");
+  const dns = ipv4Dns.length === 0 ? {} : { dns: ipv4Dns.map(networkOrder) };
+  if (ipv4Address === "auto") return { method: "auto", ...metric, ...dns };
+  const [address, prefix] = ipv4Address.split("/");
   return {
-    method: typed("s", "manual"),
-    "address-data": typed("aa{sv}", [addressOf(ip, Number(prefix))]),
-    ...ipv4Gateway === "" ? {} : { gateway: typed("s", ipv4Gateway) },
+    method: "manual",
+    [ADDRESSES]: [{ address, prefix: Number(prefix) }],
+    ...ipv4Gateway === "" ? {} : { gateway: ipv4Gateway },
     ...metric,
     ...dns,
   };
@@ -134,15 +169,20 @@ function networkOrder(address: string): number {
   return Buffer.from(address.split(".").map(Number)).readUInt32LE();
 }
 
-function addressOf(address: string, prefix: number) {
-  return { address: typed("s", address), prefix: typed("u", prefix) };
+function addressesOf(value: unknown) {
+  const list: readonly unknown[] = Array.isArray(value) ? value : [];
+  return list.map((one) => {
+    const { address, prefix } = (one ?? {}) as Section;
+    return { address: typed("s", String(address)), prefix: typed("u", Number(prefix)) };
+  });
 }
 
-function wanted(name: string, settings: TypedSections): ProfileWanted {
+function wanted(name: string, sections: Sections): ProfileWanted {
+  const settings = typedSettings(sections);
   const text = JSON.stringify(settings, (_, value) => typeof value === "bigint" ? String(value) : value);
   const digest = createHash("sha256").update(text).digest("hex");
-  const data = typed("a{ss}", { [PROFILE_MARK.name]: name, [PROFILE_MARK.digest]: digest });
-  return { name, digest, settings: { ...settings, user: { data } } };
+  const data = { [PROFILE_MARK.name]: name, [PROFILE_MARK.digest]: digest };
+  return { name, digest, settings: { ...settings, ...typedSettings({ user: { data } }) } };
 }
 
 /** The same UUID for the same name on every device, so that the profile is found again. */
