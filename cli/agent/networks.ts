@@ -84,6 +84,10 @@ export async function openNetworks(parts: NetworksParts): Promise<Networks | und
   const bluetooth = new Bluetooth({
     ...{ bus, clock, logger, intake: networking.intake },
     offer: () => networking.bluetoothOffer(),
+    paired: (address) =>
+      void networking.tether(address, stop.signal).catch((error) => {
+        if (!stop.signal.aborted) logger.warn(`not online through the phone ${address}: ${messageOf(error)}`);
+      }),
   });
   const running = Promise.all([networking.run(stop.signal), bluetooth.run(stop.signal)]);
   return {

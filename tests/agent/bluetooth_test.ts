@@ -8,7 +8,7 @@ import { type DeviceView, type HandedIn, Intake } from "../../lib/agent/portal/i
 import { SystemClock } from "../../lib/base/clock.ts";
 import { type LogRecord, Logs } from "../../lib/base/log/log.ts";
 import { Secret } from "../../lib/base/secret.ts";
-import { FakeBluez } from "../support/fake_bluez.ts";
+import { FakeBluez, PHONE } from "../support/fake_bluez.ts";
 import { FastClock } from "../support/fast_clock.ts";
 import { needingTest } from "../support/needing.ts";
 import { busDaemon, PrivateBus } from "../support/private_bus.ts";
@@ -34,6 +34,9 @@ class Device {
     ],
   };
   wanted = true;
+  trustsAll = false;
+  /** The phones that have paired. */
+  readonly paired: string[] = [];
   readonly taken: HandedIn[] = [];
   readonly log: string[] = [];
   readonly #stop = new AbortController();
@@ -49,7 +52,11 @@ class Device {
       ...{ bus, clock },
       logger: new Logs(clock, [sink]).logger("bluetooth"),
       intake: new Intake(clock, () => this.view, (handedIn) => void this.taken.push(handedIn)),
-      offer: () => ({ wanted: this.wanted, name: "svc-setup-rover", password: new Secret(PASSWORD) }),
+      offer: () => ({
+        ...{ wanted: this.wanted, trustsAll: this.trustsAll },
+        ...{ name: "svc-setup-rover", password: new Secret(PASSWORD) },
+      }),
+      paired: (address) => void this.paired.push(address),
     });
     this.#running = bluetooth.run(this.#stop.signal);
     try {
@@ -192,6 +199,59 @@ bluetoothTest("guesses are limited", async (_, bluez) => {
   assert(wrong.length > 0 && wrong.length + tooMany.length === 200, said.join("\n"));
   assert(tooMany.length > 0, said.join("\n"));
 });
+
+bluetoothTest(
+  "a phone pairs only after somebody with the password has opened pairing",
+  async (device, bluez) => {
+    await until(() => bluez.alias === "svc-setup-rover");
+    await assertRejects(() => bluez.pair(), Error, "accepts no new phones now");
+    await assertRejects(() => bluez.write("unlock_pairing", "guess", "true"), Error, "hotspot is wrong");
+    await assertRejects(
+      () => bluez.write("unlock_pairing", PASSWORD, "maybe"),
+      Error,
+      "neither true nor false",
+    );
+    await assertRejects(() => bluez.pair(), Error, "accepts no new phones now");
+    assertEquals([bluez.isVisible, bluez.isTrusted], [false, false]);
+    await bluez.write("unlock_pairing", PASSWORD, "true");
+    await until(() => bluez.isVisible);
+    await bluez.pair();
+    await until(() => device.paired.length > 0);
+    assertEquals([device.paired, bluez.isTrusted], [[PHONE], true]);
+    await bluez.write("unlock_pairing", PASSWORD, "0");
+    await until(() => !bluez.isVisible);
+    // A trusted phone may pair again.
+    await bluez.pair();
+    await until(() => device.paired.length > 1);
+    bluez.isTrusted = false;
+    await assertRejects(() => bluez.pair(), Error, "accepts no new phones now");
+    device.wanted = false;
+    await until(() => bluez.alias === "");
+    await assertRejects(() => bluez.pair(), Error, "no agent answers");
+  },
+);
+
+bluetoothTest(
+  "with bluetooth_trust_all every phone pairs, but none that wants a PIN",
+  async (device, bluez) => {
+    device.trustsAll = true;
+    await until(() => bluez.isVisible);
+    const phone = `/org/bluez/hci0/dev_${PHONE.replaceAll(":", "_")}`;
+    await assertRejects(() => bluez.ask("RequestPinCode", "o", [phone]), Error, "accepts no new phones now");
+    await assertRejects(
+      () => bluez.ask("RequestAuthorization", "o", ["/org/bluez/hci0/dev_none"]),
+      Error,
+      "accepts no new phones now",
+    );
+    await bluez.ask("AuthorizeService", "os", [phone, "00001116-0000-1000-8000-00805f9b34fb"]);
+    assertEquals(device.paired, []);
+    await bluez.pair();
+    await until(() => device.paired.length > 0);
+    assertEquals([device.paired, bluez.isTrusted], [[PHONE], true]);
+    device.trustsAll = false;
+    await until(() => !bluez.isVisible);
+  },
+);
 
 needingTest("it is offered while it is wanted, and again after BlueZ has gone and come", NEEDED, async () => {
   const privateBus = await PrivateBus.start();

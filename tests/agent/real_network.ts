@@ -3,7 +3,12 @@
  */
 
 import { NetworkManager } from "../../lib/agent/network/network_manager.ts";
-import { additionalProfile, chosenProfile, hotspotProfile } from "../../lib/agent/network/profiles.ts";
+import {
+  additionalProfile,
+  chosenProfile,
+  hotspotProfile,
+  tetherProfile,
+} from "../../lib/agent/network/profiles.ts";
 import { additionalNetworkRow } from "../../lib/agent/settings/settings_rows.ts";
 import { openBus } from "../../lib/base/bus/bus.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
@@ -73,6 +78,7 @@ for (
     chosenProfile(ODD, new Secret("12345678"), "wlan0", false),
     chosenProfile("open", new Secret(""), "wlan0", true),
     hotspotProfile("svc-setup-rover", new Secret("svcsetup"), "wlan0"),
+    tetherProfile("AA:BB:CC:00:11:22"),
   ]
 ) await manager.put(profile, await own(), signal);
 saw.profiles = (await own()).map(({ name, ssid, priority, isHotspot }) => [name, ssid, priority, isHotspot]);

@@ -55,6 +55,7 @@ needingTest(
         [`chosen:shop ü"<'\\`, `shop ü"<'\\`, 999, false],
         ["hotspot:svc-setup-rover", "svc-setup-rover", 0, true],
         ["lab", null, 7, false],
+        ["phone:AA:BB:CC:00:11:22", null, 0, false],
       ]);
       const [before, joinsAlone, waits] = saw.kept;
       for (

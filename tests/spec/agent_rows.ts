@@ -15,6 +15,8 @@ const NETWORKS = "lib/agent/network/networking_test.ts: ";
 /** A transcript a scenario, in tests/golden/provisioning. */
 const SCENARIOS = "tests/golden/provisioning_test.ts: provisioning: ${name}";
 const JOINS = NETWORKS + "an unconfigured device opens its hotspot, takes what a person hands in, and joins";
+const ONLY_FIRST = NETWORKS +
+  "only the first network is joined, also by the service itself; with the setting every network is";
 const PROFILES = NETWORKS + "additional networks are written, changed and removed; profiles of others stay";
 const REAL =
   "tests/agent/real_network_test.ts: NetworkManager keeps, uses, takes back and removes the agent's profiles";
@@ -194,10 +196,12 @@ export const AGENT_SECTIONS: readonly Section[] = [
       setting(
         "turn_on_hotspot_if_wifi_has_no_internet",
         { type: "boolean", default: false },
-        "all networks are tried, and online means the internet",
+        "unset, only the chosen network with the highest priority is tried, and Wi-Fi alone means online; set, all networks are tried, and online means the internet",
         [
           PUBLISHED,
           SCENARIOS,
+          ONLY_FIRST,
+          NETWORKS + "without a chosen network the one with the highest priority is the only one",
         ],
       ),
       setting(
@@ -235,7 +239,7 @@ export const AGENT_SECTIONS: readonly Section[] = [
         "priority",
         { type: "integer", default: 0, minimum: -999, maximum: 999 },
         "the highest is tried first",
-        [RANGES, REAL],
+        [RANGES, REAL, ONLY_FIRST],
       ),
       setting("ipv4_address", { type: "string", default: "auto" }, "address with prefix", [RANGES, REAL]),
       setting("ipv4_gateway", { type: "string", default: "" }, "the gateway", [RANGES, REAL]),

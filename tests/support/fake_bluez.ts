@@ -11,12 +11,20 @@ const TREE = "org.freedesktop.DBus.ObjectManager";
 const PROPERTIES = "org.freedesktop.DBus.Properties";
 const CHARACTERISTIC = "org.bluez.GattCharacteristic1";
 const ADAPTER_PATH = "/org/bluez/hci0";
+export const PHONE = "AA:BB:CC:00:11:22";
+const PHONE_PATH = `${ADAPTER_PATH}/dev_${PHONE.replaceAll(":", "_")}`;
 const KEY = { name: "RSA-OAEP", hash: "SHA-256" } as const;
 
 type Objects = Record<string, Record<string, Record<string, unknown>>>;
 
 export class FakeBluez {
   isPowered = false;
+  /** Whether phones find the adapter itself, to pair with it. */
+  isVisible = false;
+  alias = "";
+  isTrusted = false;
+  #agent: { owner: string; path: string } | undefined;
+  #isPaired = false;
   /** The present advertisement. */
   advertised: Record<string, unknown> | undefined;
   #application: { owner: string; objects: Objects } | undefined;
@@ -27,7 +35,10 @@ export class FakeBluez {
     const bus = await privateBus.own("org.bluez");
     const bluez = new FakeBluez(bus);
     bus.serveTree("/");
-    if (adapter) bluez.#serveAdapter();
+    if (adapter) {
+      bluez.#serveAdapter();
+      bluez.#serveAgents();
+    }
     return bluez;
   }
 
@@ -63,6 +74,19 @@ export class FakeBluez {
     await this.writeBytes(name, await this.sealed(password, value));
   }
 
+  /** Pairs as a phone that shows a number; throws the refusal of the device's agent. */
+  async pair(): Promise<void> {
+    await this.ask("RequestConfirmation", "ou", [PHONE_PATH, 123456]);
+    this.#isPaired = true;
+  }
+
+  /** Puts a question to the device's agent. */
+  async ask(member: string, signature: string, args: readonly unknown[]): Promise<unknown> {
+    if (!this.#agent) throw new Error("no agent answers a phone that wants to pair");
+    const { owner, path } = this.#agent;
+    return await this.#call(owner, path, "org.bluez.Agent1", member, signature, args);
+  }
+
   async sealed(password: string, value: string): Promise<Uint8Array> {
     const spki = new Uint8Array(await this.read("pub_key"));
     const key = await crypto.subtle.importKey("spki", spki, KEY, false, ["encrypt"]);
@@ -87,6 +111,10 @@ export class FakeBluez {
       properties: {
         Address: ["s", () => "00:AA:01:00:00:23"],
         Powered: ["b", () => this.isPowered, (on) => void (this.isPowered = on === true)],
+        Alias: ["s", () => this.alias, (text) => void (this.alias = String(text))],
+        Discoverable: ["b", () => this.isVisible, (on) => void (this.isVisible = on === true)],
+        DiscoverableTimeout: ["u", () => 180, () => {}],
+        Pairable: ["b", () => true, () => {}],
       },
     });
     this.bus.serve(ADAPTER_PATH, {
@@ -116,6 +144,29 @@ export class FakeBluez {
           in: { advertisement: "o" },
           run: () => void (this.advertised = undefined),
         },
+      },
+    });
+  }
+
+  /** The list of agents, and a phone nearby. */
+  #serveAgents(): void {
+    this.bus.serve("/org/bluez", {
+      name: "org.bluez.AgentManager1",
+      methods: {
+        RegisterAgent: {
+          in: { agent: "o", capability: "s" },
+          run: ({ agent }, owner) => void (this.#agent = { owner, path: String(agent) }),
+        },
+        RequestDefaultAgent: { in: { agent: "o" }, run: () => {} },
+        UnregisterAgent: { in: { agent: "o" }, run: () => void (this.#agent = undefined) },
+      },
+    });
+    this.bus.serve(PHONE_PATH, {
+      name: "org.bluez.Device1",
+      properties: {
+        Address: ["s", () => PHONE],
+        Paired: ["b", () => this.#isPaired],
+        Trusted: ["b", () => this.isTrusted, (on) => void (this.isTrusted = on === true)],
       },
     });
   }

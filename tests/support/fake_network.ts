@@ -33,6 +33,9 @@ export class FakeNetwork implements NetworkPort {
   checksInternet = true;
   /** Joins networks by itself, as the profiles allow. */
   joinsAlone = false;
+  /** Addresses of phones that share their connection; it is used by `tethered`. */
+  readonly phones = new Set<string>();
+  tethered: string | undefined;
   readonly profiles = new Map<string, Kept>();
   active: string | undefined;
   scans = 0;
@@ -57,7 +60,8 @@ export class FakeNetwork implements NetworkPort {
   get leadsOut(): boolean {
     const router = this.joined === undefined ? undefined : this.routers.get(this.joined);
     const broken = [...this.profiles.values()].some(({ name }) => this.breaking.has(name));
-    return (this.wired && !broken) || (router !== undefined && router.internet !== false);
+    return (this.wired && !broken) || this.tethered !== undefined ||
+      (router !== undefined && router.internet !== false);
   }
 
   look(): Promise<NetworkView> {
@@ -111,8 +115,15 @@ export class FakeNetwork implements NetworkPort {
     return Promise.resolve();
   }
 
-  activate({ path }: NetworkProfile): Promise<void> {
+  activate({ path }: NetworkProfile, device: string): Promise<void> {
     const profile = this.profiles.get(path)!;
+    if (profile.wanted.settings.bluetooth) {
+      if (!this.phones.has(device)) {
+        return Promise.reject(new SvcError("not_found", `there is no device ${device}`));
+      }
+      this.tethered = device;
+      return Promise.resolve();
+    }
     const { isHotspot, ssid = "" } = profile;
     this.active = undefined;
     const router = this.routers.get(ssid);

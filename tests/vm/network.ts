@@ -25,6 +25,13 @@ const PROGRAM = {
   usage: "[flags]",
   flags: [
     { name: "verbose", type: "bool", default: false, help: "Print the agent's log, on standard error." },
+    {
+      name: "from",
+      type: "string",
+      default: "",
+      value: "WORDS",
+      help: "Begin at the step with these words, with a device that was set up before.",
+    },
     { name: "reuse", type: "bool", default: false, help: "Take the programs of an earlier run." },
   ],
 } as const;
@@ -53,6 +60,35 @@ const PORTAL = "http://10.42.0.1";
 const JOURNAL = "journalctl -u svc-agent -u NetworkManager -o short-monotonic --no-pager | tail -n 150";
 const ROUTERS = ["shop", "annex"] as const;
 const ANNEX = { type: "wifi", ssid: "annex", psk: PASSWORDS.annex, priority: 500 };
+/** A default route that leads nowhere, before all others. */
+const CABLE = {
+  ...{ type: "wired", interface: "cable0" },
+  ...{ ipv4_address: "10.88.0.5/24", ipv4_gateway: "10.88.0.1", ipv4_route_metric: 1 },
+};
+/** More memory that a name server may take for a stranger's packets. */
+const NAMES_KIB_MAX = 4096;
+/** The shop's network, as the agent keeps the one that a user chose. */
+const CHOSEN_PROFILE = `[connection]
+id=shop@wlan0
+uuid=5b7b8e3f-6a05-4c58-9d0c-6d1f0a4a1c11
+type=wifi
+autoconnect-priority=999
+interface-name=wlan0
+
+[wifi]
+mode=infrastructure
+ssid=shop
+
+[wifi-security]
+key-mgmt=wpa-psk
+psk=${PASSWORDS.shop}
+
+[ipv4]
+method=auto
+
+[user]
+svc.network=chosen:shop
+`;
 const ROAMING = { turn_on_hotspot_if_wifi_has_no_internet: true };
 const APP = `${PORTAL}:4772/viam.provisioning.v1.ProvisioningService`;
 
@@ -64,11 +100,9 @@ interface World {
 type Step = readonly [name: string, run: (world: World) => Promise<string | void>];
 
 const STEPS: readonly Step[] = [
-  ["a device out of the box opens its hotspot", async ({ device, air }) => {
-    for (const router of ROUTERS) await air.router(router, "on");
-    await device.machine.put("/etc/svc-defaults.json", JSON.stringify({ network_configuration: SETTINGS }));
-    await device.machine.put("/etc/systemd/system/svc-agent.service", unit());
-    await device.machine.run("systemctl daemon-reload && systemctl enable --now svc-agent", SERVICE_MS);
+  ["a device out of the box opens its hotspot", async (world) => {
+    const { air } = world;
+    await install(world);
     await air.sees(HOTSPOT, true, SOON_MS);
   }],
   ["a phone with a wrong password stays outside", async ({ device }) => {
@@ -96,6 +130,17 @@ const STEPS: readonly Step[] = [
       ];
       for (const text of wanted) if (!page.includes(text)) throw new Error(`${url}: no ${text} in:\n${page}`);
     }
+  }],
+  ["the hotspot's name server survives a stranger", async ({ device, air }) => {
+    const memory = `grep -h VmRSS $(pgrep -f dnsmasq.*10.42.0 | sed 's|.*|/proc/&/status|')`;
+    const before = await device.machine.run(memory);
+    const sent = await air.phone("perl /mnt/share/names.pl 10.42.0.1 1");
+    const address = await air.phone("busybox nslookup example.org 10.42.0.1");
+    if (!address.includes("10.42.0.1")) throw new Error(`found ${address}`);
+    const after = await device.machine.run(memory);
+    const kib = (text: string) => Number(/(\d+) kB/.exec(text)?.[1]);
+    if (!(kib(after) - kib(before) < NAMES_KIB_MAX)) throw new Error(`found ${before}, then ${after}`);
+    return `${sent}; ${kib(after) - kib(before)} KiB more`;
   }],
   ["the app's service answers", async ({ air }) => {
     const call =
@@ -156,6 +201,7 @@ const STEPS: readonly Step[] = [
   ["power cut: the network of the highest priority is joined", async ({ device, air }) => {
     await device.want({}, { additional_networks: { annex: ANNEX } });
     await device.machine.eventually("nmcli -g NAME connection show | grep -q '^annex@wlan0$'", SOON_MS);
+    await autoconnects(device, { shop: true, annex: false });
     await device.machine.cut();
     await device.machine.on();
     for (const router of ROUTERS) await air.router(router, "on");
@@ -163,15 +209,22 @@ const STEPS: readonly Step[] = [
     await device.inService(SERVICE_MS);
   }],
   ["it dies: the next one is not tried, and the hotspot is back", async ({ device, air }) => {
-    await device.machine.run("nmcli connection modify annex@wlan0 autoconnect no");
+    await device.want({}, { additional_networks: { annex: ANNEX } });
+    await device.machine.eventually("nmcli -g NAME connection show | grep -q '^annex@wlan0$'", SOON_MS);
+    const began = await device.machine.run("date +%s");
     await air.router("shop", "off");
     await air.sees(HOTSPOT, true, SOON_MS);
+    const joined = await device.machine.try(
+      `journalctl -u NetworkManager --since @${began} | grep 'starting connection .annex@wlan0'`,
+    );
+    if (joined.code === 0) throw new Error(`the next one was tried:\n${joined.output}`);
   }],
   ["turn_on_hotspot_if_wifi_has_no_internet: it dies, and the next one is tried", async ({ device, air }) => {
     await air.router("shop", "on");
     await device.inService(SOON_MS);
     await device.want({}, { additional_networks: { annex: ANNEX }, network_configuration: ROAMING });
     await device.machine.eventually(`grep -q '"turn_on_hotspot' /opt/svc/state/*.json`, SOON_MS);
+    await autoconnects(device, { shop: true, annex: true });
     await air.router("shop", "off");
     await joined(device, "annex");
     await device.inService(SOON_MS);
@@ -192,8 +245,84 @@ const STEPS: readonly Step[] = [
     await joined(device, "annex");
     await device.inService(SOON_MS);
     await air.sees(HOTSPOT, false, SOON_MS);
+    await air.internet("shop", "on");
+  }],
+  ["a cable from the configuration that cuts it off is taken back", async ({ device }) => {
+    await device.machine.run(
+      "ip link add cable0 type veth peer name cable1 && ip link set cable1 up && nmcli device set cable0 managed yes",
+    );
+    await device.want({}, {
+      additional_networks: { annex: ANNEX, cable: CABLE },
+      network_configuration: ROAMING,
+    });
+    await device.machine.eventually(`ip route | grep -q '^default via ${CABLE.ipv4_gateway}'`, SOON_MS);
+    const { problems } = await device.until("told that it was cut off", SOON_MS, (status) => {
+      return status.problems.some((problem) => problem.includes("are as they were before"));
+    });
+    await device.machine.run(
+      `! ip route | grep ${CABLE.ipv4_gateway} && ! nmcli -g NAME connection | grep cable0`,
+    );
+    await device.inService(SOON_MS);
+    await device.machine.run("ip link delete cable0");
+    return problems.find((problem) => problem.includes("are as they were before"));
+  }],
+  ["where the settings say so, only names in .setup lead to the hotspot", async ({ device, air }) => {
+    await device.want({}, { network_configuration: { disable_captive_portal_redirect: true } });
+    await device.machine.eventually("! nmcli -g NAME connection | grep -q '^annex@'", SOON_MS);
+    for (const router of ROUTERS) await air.router(router, "off");
+    await air.sees(HOTSPOT, true, SOON_MS);
+    await air.join(HOTSPOT, HOTSPOT_PASSWORD);
+    const said = await air.phone(
+      `curl -sS -m 20 -o /dev/null -w '%{http_code} %{remote_ip}' http://rover.setup/`,
+    );
+    if (said !== "200 10.42.0.1") throw new Error(`found ${said}`);
+    const other = await device.machine.try(
+      "ip netns exec phone curl -sS -m 20 http://captive.apple.com/",
+      SOON_MS,
+    );
+    if (other.code === 0) throw new Error(`found ${other.output}`);
+  }],
+  ["NetworkManager answers no more: the agent ends in its time", async ({ device, air }) => {
+    const { machine } = device;
+    await machine.run("kill -STOP $(pidof NetworkManager)");
+    const began = performance.now();
+    await machine.run("systemctl stop svc-agent", SOON_MS);
+    const seconds = (performance.now() - began) / 1000;
+    await machine.run("kill -CONT $(pidof NetworkManager)");
+    const result = await machine.run("systemctl show svc-agent -p Result --value");
+    if (result !== "success") throw new Error(`systemd says ${result}, after ${seconds.toFixed(0)} s`);
+    await machine.run("systemctl start svc-agent", SERVICE_MS);
+    await air.router("shop", "on");
+    await joined(device, "shop");
+    await device.inService(SERVICE_MS);
+    return `ended after ${seconds.toFixed(0)} s`;
   }],
 ];
+
+/** Puts the agent into the device, with the manufacturer's settings, and starts it. */
+async function install({ device, air }: World): Promise<void> {
+  for (const router of ROUTERS) await air.router(router, "on");
+  await device.machine.put("/etc/svc-defaults.json", JSON.stringify({ network_configuration: SETTINGS }));
+  await device.machine.put("/etc/systemd/system/svc-agent.service", unit());
+  await device.machine.run("systemctl daemon-reload && systemctl enable --now svc-agent", SERVICE_MS);
+}
+
+/** A device that somebody has set up already: it has credentials, and is in the shop's network. */
+async function setUpBefore(world: World): Promise<void> {
+  const { device } = world;
+  const profile = "/etc/NetworkManager/system-connections/shop@wlan0.nmconnection";
+  await device.machine.put(profile, CHOSEN_PROFILE);
+  await device.machine.put("/etc/svc.json", credentials(device));
+  await device.machine.run(`chmod 600 ${profile} /etc/svc.json && nmcli connection reload`);
+  await install(world);
+  await joined(device, "shop");
+  await device.inService(SERVICE_MS);
+}
+
+/** The text of the machine's credentials. */
+function credentials({ example: { partId, config: { cloud: { api_key } } }, url }: VmDevice): string {
+  return JSON.stringify({ cloud: { app_address: url, id: partId, api_key } });
+}
 
 /** The agent's own service, but for the program: the pinned Deno with the agent's source. */
 function unit(): string {
@@ -212,15 +341,13 @@ async function prepare(share: string): Promise<void> {
 }
 
 /** Fills in the portal's form as a browser does. */
-async function save({ device, air }: World, password: string, credentials: boolean): Promise<void> {
-  const { partId, config: { cloud: { api_key } } } = device.example;
-  const document = JSON.stringify({ cloud: { app_address: device.url, id: partId, api_key } });
-  await device.machine.put("/tmp/credentials", document);
+async function save({ device, air }: World, password: string, isNew: boolean): Promise<void> {
+  await device.machine.put("/tmp/credentials", credentials(device));
   const page = await air.phone(`curl -sS -m 20 ${PORTAL}/`);
   const [, token] = /name="token" value="([^"]+)"/.exec(page) ?? [];
-  if (page.includes("viamconfig") !== credentials) throw new Error(`found another form:\n${page}`);
+  if (page.includes("viamconfig") !== isNew) throw new Error(`found another form:\n${page}`);
   const fields = [`token=${token}`, "ssid=shop", `password=${password}`];
-  if (credentials) fields.push("viamconfig@/tmp/credentials");
+  if (isNew) fields.push("viamconfig@/tmp/credentials");
   const data = fields.map((field) => `--data-urlencode '${field}'`).join(" ");
   const said = await air.phone(`curl -sS -L -m 20 ${data} ${PORTAL}/save`);
   if (!said.includes("The device now joins shop.")) throw new Error(`the page says:\n${said}`);
@@ -231,10 +358,23 @@ async function joined(device: VmDevice, ssid: string): Promise<void> {
   await device.machine.eventually(`iw dev wlan0 link | grep -q 'SSID: ${ssid}$'`, SOON_MS);
 }
 
+/** Waits until NetworkManager joins these networks by itself, or does not. */
+async function autoconnects(device: VmDevice, wanted: Readonly<Record<string, boolean>>): Promise<void> {
+  for (const [ssid, alone] of Object.entries(wanted)) {
+    const value = `$(nmcli -g connection.autoconnect connection show ${ssid}@wlan0)`;
+    await device.machine.eventually(`[ "${value}" = ${alone ? "yes" : "no"} ]`, SOON_MS);
+  }
+}
+
 async function main(args: readonly string[], host: DenoHost): Promise<number> {
   const begun = begin(PROGRAM, args, host);
   if (begun.exitCode !== undefined) return begun.exitCode;
-  const { reuse, verbose } = begun.values;
+  const { from, reuse, verbose } = begun.values;
+  const first = STEPS.findIndex(([name]) => name.includes(from));
+  if (first < 0) {
+    host.writeError(`${PROGRAM.name}: no step has the words "${from}"\n`);
+    return 2;
+  }
   const report = new Report(host);
   const folder = `${ROOT}dist/vm/network-run`;
   if (await exists(folder)) await Deno.remove(folder, { recursive: true });
@@ -245,7 +385,8 @@ async function main(args: readonly string[], host: DenoHost): Promise<number> {
   const world = { device, air: new Air(device.machine) };
   if (verbose) device.follow = (line) => host.writeError(`  ${line}\n`);
   try {
-    for (const [name, run] of STEPS) {
+    if (first > 0) await setUpBefore(world);
+    for (const [name, run] of STEPS.slice(first)) {
       const began = performance.now();
       const passed = await report.check(name, async () => {
         const detail = await run(world);

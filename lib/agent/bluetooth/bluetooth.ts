@@ -15,6 +15,7 @@ import type { Secret } from "../../base/secret.ts";
 import type { Intake } from "../portal/intake.ts";
 import { BlueZ } from "./bluez.ts";
 import { Letterbox } from "./letterbox.ts";
+import { Pairing } from "./pairing.ts";
 import { READ, type Read, valuesOf } from "./values.ts";
 
 export interface BluetoothParts {
@@ -23,7 +24,17 @@ export interface BluetoothParts {
   readonly logger: Logger;
   readonly intake: Intake;
   /** Whether the device accepts setup this way now, under which name, and with which password. */
-  readonly offer: () => { readonly wanted: boolean; readonly name: string; readonly password: Secret };
+  readonly offer: () => BluetoothOffer;
+  /** Takes the address of a phone that has paired, to go online through its connection. */
+  readonly paired: (address: string) => void;
+}
+
+export interface BluetoothOffer {
+  readonly wanted: boolean;
+  readonly name: string;
+  readonly password: Secret;
+  /** Whether every phone may pair. */
+  readonly trustsAll: boolean;
 }
 
 const LOOK_MS = 1_000;
@@ -35,6 +46,7 @@ const CLOSE_MS = 10_000;
 
 export class Bluetooth {
   readonly #bluez: BlueZ;
+  readonly #pairing: Pairing;
   #letterbox: Letterbox | undefined;
   /** The offered name. */
   #name: string | undefined;
@@ -45,6 +57,7 @@ export class Bluetooth {
 
   constructor(private readonly parts: BluetoothParts) {
     this.#bluez = new BlueZ(parts.bus);
+    this.#pairing = new Pairing(parts);
   }
 
   /** Offers the service whenever it is wanted, until the signal aborts. */
@@ -68,7 +81,7 @@ export class Bluetooth {
 
   async #look(signal: AbortSignal): Promise<void> {
     const { clock, offer } = this.parts;
-    const { wanted, name } = offer();
+    const { wanted, name, trustsAll } = offer();
     if (this.#name !== undefined && (!wanted || name !== this.#name)) await this.#close();
     if (!wanted) return;
     if (clock.monotonicMs() >= this.#nextMs) {
@@ -76,12 +89,17 @@ export class Bluetooth {
       else if (!await this.#bluez.isOpen(signal)) throw new SvcError("unavailable", "BlueZ has let go of it");
       this.#nextMs = clock.monotonicMs() + ALIVE_MS;
     }
-    if (this.#name !== undefined) this.#tellChanges();
+    if (this.#name === undefined) return;
+    await this.#pairing.keep(trustsAll, signal);
+    this.#tellChanges();
   }
 
   async #open(name: string, signal: AbortSignal): Promise<void> {
     const { clock, intake, logger, offer } = this.parts;
-    this.#letterbox ??= await Letterbox.make({ intake, clock, password: () => offer().password });
+    this.#letterbox ??= await Letterbox.make({
+      ...{ intake, clock, password: () => offer().password },
+      unlock: (open) => this.#pairing.unlock(open),
+    });
     const letterbox = this.#letterbox;
     letterbox.forget();
     const adapter = await this.#bluez.open({
@@ -98,6 +116,7 @@ export class Bluetooth {
       },
     }, signal);
     this.#name = name;
+    await this.#pairing.open(adapter, name, signal);
     this.#told.clear();
     [this.#failures, this.#problem] = [0, ""];
     logger.info(`this device can be set up by Bluetooth as ${name}`, { adapter });
@@ -128,6 +147,7 @@ export class Bluetooth {
       CLOSE_MS,
       () => new SvcError("deadline_exceeded", "BlueZ does not let go of it"),
     );
+    await this.#pairing.close(late.signal);
     await this.#bluez.close(late.signal);
     late.done();
     this.parts.logger.info("this device can no longer be set up by Bluetooth");

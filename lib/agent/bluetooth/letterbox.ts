@@ -19,6 +19,8 @@ export interface LetterboxParts {
   readonly clock: Clock;
   /** The hotspot's present password. */
   readonly password: () => Secret;
+  /** Opens pairing with phones, or ends that. */
+  readonly unlock: (open: boolean) => void;
 }
 
 const KEY_BITS = 2048;
@@ -92,11 +94,9 @@ export class Letterbox {
   }
 
   #keep(name: Written, value: string): void {
-    const { intake } = this.parts;
-    if (name === "unlock_pairing") {
-      throw new SvcError("unimplemented", "this device does not go online by the phone's own connection");
-    }
+    const { intake, unlock } = this.parts;
     intake.used();
+    if (name === "unlock_pairing") return unlock(booleanOf(value));
     if (name === "exit_provisioning") return this.#handIn();
     this.#values.set(name, new Secret(value));
   }
@@ -121,6 +121,13 @@ export class Letterbox {
     }
     intake.done();
   }
+}
+
+/** The spellings that Go's `strconv.ParseBool` takes, which the published device reads this value with. */
+function booleanOf(text: string): boolean {
+  if (/^(1|t|true)$/i.test(text)) return true;
+  if (/^(0|f|false)$/i.test(text)) return false;
+  throw new SvcError("invalid_argument", "unlock_pairing is neither true nor false");
 }
 
 /** Phones without credentials send empty texts. */

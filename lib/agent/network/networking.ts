@@ -11,7 +11,7 @@ import { type Clock, Waker } from "../../base/clock.ts";
 import { chainOf, messageOf } from "../../base/error.ts";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Logger } from "../../base/log/log.ts";
-import type { Secret } from "../../base/secret.ts";
+import type { BluetoothOffer } from "../bluetooth/bluetooth.ts";
 import type { HandedIn, Intake } from "../portal/intake.ts";
 import type { AgentSettings } from "../settings/settings.ts";
 import type { Subsystem } from "../settings/subsystem.ts";
@@ -30,7 +30,15 @@ import { InRange } from "./in_range.ts";
 import { Internet, type InternetParts } from "./internet.ts";
 import type { NetworkPort, NetworkProfile, NetworkView } from "./network_port.ts";
 import { Refused } from "./refused.ts";
-import { additionalProfile, CHOSEN, chosenProfile, HOTSPOT, type ProfileWanted } from "./profiles.ts";
+import {
+  additionalProfile,
+  CHOSEN,
+  chosenProfile,
+  HOTSPOT,
+  type ProfileWanted,
+  TETHER,
+  tetherProfile,
+} from "./profiles.ts";
 
 export interface NetworkingParts extends Omit<HotspotParts, "intake">, Omit<InternetParts, "port"> {
   readonly port: NetworkPort;
@@ -59,6 +67,11 @@ const PROVE_EVERY_MS = 2_000;
 /** The service rolls back by itself this much later, in case the agent has died. */
 const CHECKPOINT_SPARE_S = 60;
 const SCAN_FAILURES_MAX = 3;
+/** Time for a phone that has just paired to share its connection. */
+const TETHER_MS = 60_000;
+const TETHER_AGAIN_MS = 3_000;
+/** Phones that the device remembers. */
+const TETHERS_MAX = 8;
 const POWER_SAVE_FILE = "/etc/NetworkManager/conf.d/81-svc-wifi-powersave.conf";
 /** NetworkManager.conf(5), wifi.powersave. */
 const POWER_SAVE = { off: 2, on: 3 } as const;
@@ -139,7 +152,7 @@ export class Networking implements Subsystem {
    * Whether the device accepts setup by Bluetooth now, under which name, and with which password: while it needs
    * setup, with or without an open hotspot, but not while it tries a submission.
    */
-  bluetoothOffer(): { readonly wanted: boolean; readonly name: string; readonly password: Secret } {
+  bluetoothOffer(): BluetoothOffer {
     const { advanced, network } = this.#settings;
     const { configured, online } = this.#device();
     return {
@@ -147,7 +160,39 @@ export class Networking implements Subsystem {
         this.#view !== undefined && !(configured && online) && !this.#isTrying,
       name: hotspotName(network, this.#parts.hostname),
       password: network.hotspotPassword,
+      trustsAll: network.bluetoothTrustAll ?? false,
     };
+  }
+
+  /**
+   * Goes online through the connection of a phone that has paired by Bluetooth. The network service returns to the
+   * phone by itself from then on.
+   */
+  async tether(address: string, signal: AbortSignal): Promise<void> {
+    const { port, clock, logger } = this.#parts;
+    if (this.#settings.advanced.disableNetworkConfiguration) return;
+    await this.#alone(async () => {
+      const { profiles } = await this.#look(signal);
+      const wanted = tetherProfile(address);
+      const others = profiles.filter(({ name }) => name.startsWith(TETHER) && name !== wanted.name);
+      const tooMany = Math.max(0, others.length + 1 - TETHERS_MAX);
+      for (const one of others.slice(0, tooMany)) await port.remove(one, signal);
+      const profile = await port.put(wanted, profiles, signal);
+      // The service notices a new phone only after a while.
+      for (const untilMs = clock.monotonicMs() + TETHER_MS;;) {
+        const problem = await port.activate(profile, address, signal).then(() => undefined, messageOf);
+        signal.throwIfAborted();
+        if (problem === undefined) break;
+        if (clock.monotonicMs() >= untilMs) {
+          this.intake.tell(`The device is not online through the phone: ${problem}.`);
+          return logger.warn(`not online through the phone ${address}: ${problem}`);
+        }
+        await clock.sleep(TETHER_AGAIN_MS, signal);
+      }
+      this.#internet.forget();
+      logger.info(`the phone ${address} shares its connection`);
+    });
+    this.#waker.wake();
   }
 
   /** Waits for the step under way; `run` ends with its own signal. */
@@ -355,7 +400,7 @@ export class Networking implements Subsystem {
     const wanted = Object.entries(this.#settings.additionalNetworks)
       .map(([name, network]) => additionalProfile(name, network, view.wifiDevice ?? ""));
     const own = view.profiles.filter(({ name }) =>
-      name !== "" && !name.startsWith(CHOSEN) && !name.startsWith(HOTSPOT)
+      name !== "" && ![CHOSEN, HOTSPOT, TETHER].some((mark) => name.startsWith(mark))
     );
     const change: ProfileWanted[] = [];
     for (const one of wanted) {

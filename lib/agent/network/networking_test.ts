@@ -333,6 +333,45 @@ Deno.test("a pushed network that cuts the device off is taken back, and not trie
   await device.end();
 });
 
+Deno.test("a phone that has paired shares its connection", async () => {
+  const device = new Device();
+  device.configured = true;
+  await device.minutes(3);
+  assertEquals(device.network.hotspot, "svc-setup-rover");
+  const address = "AA:BB:CC:00:11:22";
+  const tethering = device.networking.tether(address, device.stop.signal);
+  await device.minutes(0.5);
+  assertEquals([device.network.tethered, device.network.hotspot], [undefined, "svc-setup-rover"]);
+  device.network.phones.add(address);
+  await device.minutes(0.5);
+  await tethering;
+  assertEquals([device.network.tethered, device.network.hotspot], [address, undefined]);
+  assertEquals(device.intake.device().online, true);
+  assertEquals(await device.apply({}), "");
+  assertEquals(
+    [...device.network.profiles.values()].filter(({ name }) => name.startsWith("phone:")).length,
+    1,
+  );
+  await device.end();
+});
+
+Deno.test("a phone that shares nothing is told, and only the last phones are remembered", async () => {
+  const device = new Device();
+  device.configured = true;
+  for (let phone = 10; phone < 20; phone++) {
+    const tethering = device.networking.tether(`AA:BB:CC:00:11:${phone}`, device.stop.signal);
+    await device.minutes(2);
+    await tethering;
+  }
+  assertEquals(
+    device.intake.recentErrors.at(-1),
+    "The device is not online through the phone: there is no device AA:BB:CC:00:11:19.",
+  );
+  const phones = [...device.network.profiles.values()].filter(({ name }) => name.startsWith("phone:"));
+  assertEquals(phones.map(({ name }) => name.slice(-2)), ["12", "13", "14", "15", "16", "17", "18", "19"]);
+  await device.end();
+});
+
 Deno.test("power saving is written as it is set, and left to the system where it is not", async () => {
   const device = new Device();
   device.configured = true;

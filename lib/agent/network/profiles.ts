@@ -17,6 +17,7 @@ export const PROFILE_MARK = { name: "svc.network", digest: "svc.digest" } as con
 /** Names in marks of profiles outside of `additional_networks`, whose names have no colon. */
 export const CHOSEN = "chosen:";
 export const HOTSPOT = "hotspot:";
+export const TETHER = "phone:";
 
 export interface ProfileWanted {
   /** The name in the mark. */
@@ -65,6 +66,17 @@ export function chosenProfile(ssid: string, psk: Secret, device: string, roaming
   });
 }
 
+/** The profile of a phone that shares its connection by Bluetooth, by its address `AA:BB:CC:DD:EE:FF`. */
+export function tetherProfile(address: string): ProfileWanted {
+  const name = `${TETHER}${address}`;
+  const bytes = Buffer.from(address.replaceAll(":", ""), "hex");
+  return wanted(name, {
+    connection: connectionOf(`phone@${address}`, name, BLUETOOTH, "", true, 0),
+    [BLUETOOTH]: { type: "panu", bdaddr: bytes },
+    ipv4: { method: "auto" },
+  });
+}
+
 /** The profile of the device's own hotspot: WPA2, and addresses after its own for clients. */
 export function hotspotProfile(ssid: string, psk: Secret, device: string): ProfileWanted {
   const name = `${HOTSPOT}${ssid}`;
@@ -99,6 +111,7 @@ export function typedSettings(settings: { readonly [section: string]: unknown })
 
 const WIRELESS = "802-11-wireless";
 const WIRED = "802-3-ethernet";
+const BLUETOOTH = "bluetooth";
 const ADDRESSES = "address-data";
 
 /** The D-Bus types of the keys in the agent's profiles. */
@@ -109,6 +122,7 @@ const TYPES: { readonly [section: string]: { readonly [key: string]: string } } 
   },
   [WIRELESS]: { mode: "s", ssid: "ay" },
   [`${WIRELESS}-security`]: { "key-mgmt": "s", psk: "s", proto: "as", pairwise: "as" },
+  [BLUETOOTH]: { type: "s", bdaddr: "ay" },
   ipv4: {
     ...{ method: "s", [ADDRESSES]: "aa{sv}", gateway: "s", "route-metric": "x", dns: "au" },
     "never-default": "b",

@@ -72,8 +72,9 @@ start() {
 switch_router() {
   local name=$1 pid=/run/air/$1.hostapd
   case $2 in
-  on) at "$name" hostapd -B -P "$pid" -f "/run/air/$name.log" "/run/air/$name.conf" > /dev/null ;;
+  on) [[ -e $pid ]] || at "$name" hostapd -B -P "$pid" -f "/run/air/$name.log" "/run/air/$name.conf" > /dev/null ;;
   off)
+    [[ -e $pid ]] || return 0
     kill "$(cat "$pid")"
     while [[ -e $pid ]]; do sleep 0.1; done
     ;;

@@ -12,7 +12,7 @@ export const PASSWORDS = { shop: "shop password", annex: "annex password" } as c
 export type Router = keyof typeof PASSWORDS;
 
 /** The files that the machine mounts. */
-export const SCRIPTS = ["air.sh", "phone-address.sh"];
+export const SCRIPTS = ["air.sh", "phone-address.sh", "names.pl"];
 
 const LOOK_MS = 1000;
 const COMMAND_MS = 120_000;
@@ -44,7 +44,7 @@ export class Air {
     await this.#air("leave");
   }
 
-  /** Waits until the phone sees a network, or no longer does. */
+  /** Waits until the phone sees a network, or no longer does. With `withinMs` 0 the first scan that succeeds decides. */
   async sees(ssid: string, wanted: boolean, withinMs: number): Promise<void> {
     const until = performance.now() + withinMs;
     for (let seen = "";;) {
@@ -53,7 +53,7 @@ export class Air {
       if (code === 0) seen = output;
       const there = seen.split("\n").some((line) => line === `${ssid}\tWPA2`);
       if (code === 0 && there === wanted) return;
-      if (performance.now() > until) {
+      if (performance.now() > until + (code === 0 ? 0 : COMMAND_MS)) {
         throw new Error(`the phone ${wanted ? "does not see" : "still sees"} ${ssid}; it sees:\n${seen}`);
       }
       await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
