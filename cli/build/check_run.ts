@@ -79,6 +79,7 @@ async function main(request: RunRequest): Promise<number> {
       if (name === "svc-server") await checkServer(report, sandbox, path);
       if (name === "svc-micro-server") await checkMicro(report, sandbox, path, request.os);
       if (name === "svc-server" && !request.emulated) await checkModels(report, sandbox, path);
+      if (request.os !== "windows") await checkLeftovers(report, sandbox, name);
     } finally {
       await Deno.remove(folder, { recursive: true });
     }
@@ -104,6 +105,13 @@ async function checkCommandLine(report: Report, sandbox: Sandbox, name: string, 
   });
   await report.check(`${name} refuses an unknown flag`, async () => {
     assertStringIncludes(await sandbox.run(path, ["--verison"], 2), "did you mean");
+  });
+}
+
+/** Anybody can write to the folder for temporary files, which is the sandbox's here. */
+async function checkLeftovers(report: Report, sandbox: Sandbox, name: string): Promise<void> {
+  await report.check(`${name} keeps no compiled code among temporary files`, async () => {
+    for await (const { name } of Deno.readDir(sandbox.folder)) assert(!name.startsWith("deno-compile"), name);
   });
 }
 
@@ -267,6 +275,8 @@ async function checkModels(report: Report, sandbox: Sandbox, path: string): Prom
     }];
     const file = `${sandbox.folder}/models.json`;
     await Deno.writeTextFile(file, JSON.stringify({ services, network: { bind_address: "127.0.0.1:0" } }));
+    // Anybody can put a library among temporary files. Opening this one waits without end.
+    await new Deno.Command("mkfifo", { args: [`${sandbox.folder}/libonnxruntime.so.1`] }).output();
     return await whileServing(sandbox.command(path, ["-config", file]), async (url) => {
       const model = await builtResource(url, "m");
       assert(model.error === "", `the model is not there: ${model.error}`);

@@ -114,6 +114,12 @@ export const EXECUTABLES: readonly Executable[] = [
   { name: "svc-cloud", entry: "cli/cloud/main.ts", later: ["cli/cloud/program.ts"] },
 ];
 
+/**
+ * By default an executable stores V8's compiled code as `deno-compile-PROGRAM.cache` in the folder for temporary files
+ * and runs whatever it finds there at its next start. Anybody may write such a file, so root would run their code.
+ */
+const NO_CODE_CACHE = "--no-code-cache";
+
 /** The root of the tree, with a slash at its end. */
 export const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 
@@ -195,7 +201,7 @@ export async function compile(
   const outside = Object.fromEntries(Object.entries(imports).filter(([name]) => !isInlined(name)));
   await configure(work, outside);
   const path = `${output}/${name}${target.suffix}`;
-  const args = ["compile", "--allow-all", "--no-check", "--config", config, ...runtime];
+  const args = ["compile", "--allow-all", "--no-check", "--config", config, NO_CODE_CACHE, ...runtime];
   args.push(...[...files.map((file) => `${folder}/${file}`), ...others].flatMap((one) => ["--include", one]));
   args.push("--target", target.triple, "--output", path);
   args.push(...await exclusions(compiler, imports, target));

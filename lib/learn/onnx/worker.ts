@@ -148,38 +148,20 @@ function firstLine(cause: unknown): string {
   return messageOf(cause).trim().split("\n")[0];
 }
 
+const ADDON = "onnxruntime_binding.node";
+/** The library that the addon needs, on any system. */
+const LIBRARY = /^(lib)?onnxruntime\./;
+
 /**
- * The runtime's package. Its addon needs the library beside it. Under `deno run` the library is there; an
- * executable unpacks the addon alone, and has the library packed: it would be a third of what every start copies into
- * memory. In that case this function unpacks both first, because the system does not search again for a library that
- * is already loaded.
+ * The runtime's package. Its addon loads its library from its own folder, where it is under `deno run`. An executable
+ * has the library packed, because every start copies what is not packed into memory.
  */
 async function loadRuntime(): Promise<Ort> {
   const { platform, arch } = process;
   try {
     const entry = fileURLToPath(import.meta.resolve("onnxruntime-node"));
     const folder = join(dirname(entry), "..", "bin", "napi-v6", platform, arch);
-    const require = createRequire(import.meta.url);
-    const addon = "onnxruntime_binding.node";
-    try {
-      require(join(folder, addon));
-    } catch {
-      // Only its owner can read or write this folder, so nobody else can put another library there.
-      const unpacked = mkdtempSync(join(tmpdir(), "svc-onnx-"));
-      try {
-        for (const name of readdirSync(folder)) {
-          writeFileSync(join(unpacked, name), readFileSync(join(folder, name)), { mode: 0o600 });
-        }
-        const packed = fileURLToPath(new URL(`../../../${ONNX_PACKED}`, import.meta.url));
-        for (const name of readdirSync(packed)) {
-          const library = gunzipSync(readFileSync(join(packed, name)));
-          writeFileSync(join(unpacked, basename(name, ".gz")), library, { mode: 0o600 });
-        }
-        require(join(unpacked, addon));
-      } finally {
-        forget(unpacked);
-      }
-    }
+    if (!readdirSync(folder).some((name) => LIBRARY.test(name))) loadUnpacked(folder);
     return await import("onnxruntime-node");
   } catch (cause) {
     const needs = platform === "win32"
@@ -189,6 +171,29 @@ async function loadRuntime(): Promise<Ort> {
       "unavailable",
       `cannot load ONNX Runtime for ${platform}-${arch}: ${firstLine(cause)}${needs}`,
     );
+  }
+}
+
+/**
+ * Unpacks the embedded addon and library into a folder of their own and loads them. It does so before the package asks
+ * for its addon: the executable would unpack that addon alone into the folder for temporary files, where anybody may
+ * put a library beside it. The system does not search for a library that is already loaded.
+ */
+function loadUnpacked(folder: string): void {
+  // Only its owner can read or write this folder.
+  const unpacked = mkdtempSync(join(tmpdir(), "svc-onnx-"));
+  try {
+    for (const name of readdirSync(folder)) {
+      writeFileSync(join(unpacked, name), readFileSync(join(folder, name)), { mode: 0o600 });
+    }
+    const packed = fileURLToPath(new URL(`../../../${ONNX_PACKED}`, import.meta.url));
+    for (const name of readdirSync(packed)) {
+      const library = gunzipSync(readFileSync(join(packed, name)));
+      writeFileSync(join(unpacked, basename(name, ".gz")), library, { mode: 0o600 });
+    }
+    createRequire(import.meta.url)(join(unpacked, ADDON));
+  } finally {
+    forget(unpacked);
   }
 }
 
