@@ -10,6 +10,11 @@ import { GravityTracker, type QuaternionTuple } from "./gravity.ts";
 /** Odometry is used for a time at most this far from it. */
 const ODOMETRY_REACH_S = 1;
 const ODOMETRY_KEPT = 1000;
+/**
+ * Shortest span for a velocity of odometry. A sensor without times of its own has those of its answers: on a busy
+ * machine two of them may come a millisecond apart, and would give a speed of many metres a second.
+ */
+const ODOMETRY_BASE_S = 0.1;
 /** Shortest span for a velocity. Over shorter spans the noise of matching dominates. */
 const VELOCITY_BASE_S = 0.15;
 /** Longest use of the last velocity without odometry. */
@@ -115,7 +120,8 @@ export class Extrapolator {
     }
     if (before && before.timeS === timeS) return before.pose;
     if (before && timeS - before.timeS <= ODOMETRY_REACH_S) {
-      const earlier = readings[k - 1];
+      while (k >= 0 && before.timeS - readings[k].timeS < ODOMETRY_BASE_S) k--;
+      const earlier = readings[k];
       if (!earlier || before.timeS - earlier.timeS > ODOMETRY_REACH_S) return before.pose;
       return along(earlier, before, timeS);
     }
