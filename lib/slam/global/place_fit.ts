@@ -18,6 +18,11 @@ const RAY_END_M = 0.35;
 /** The penalty of a point whose ray crosses a wall. */
 const THROUGH_WALL = 0.6;
 
+/** How far around a pose a better one is looked for. */
+const AROUND_CELLS = 3;
+const AROUND_TURNS = 2;
+const TURN_STEP_RAD = 0.5 * Math.PI / 180;
+
 export interface PlacedScan {
   /** As seen from the robot: x, y, … */
   readonly points: Float64Array;
@@ -57,6 +62,40 @@ export function fitOf(grid: ProbabilityGrid, { points, pose }: PlacedScan): Plac
   const known = count - unknown;
   const knownFit = (sum - UNKNOWN * unknown) / Math.max(1, known);
   return { fit: sum / count, known: known / count, knownFit };
+}
+
+/**
+ * The pose nearby, in steps of a cell and half a degree, whose points lie on the likeliest cells. Refinement finds a
+ * wall only from a cell away; from farther, it slides along the wall's free side and ends at a worse place.
+ */
+export function likeliestAround(grid: ProbabilityGrid, points: Float64Array, pose: Pose2d): Pose2d {
+  const { cells, cellsX, cellsY, maxX, maxY, resolution } = grid;
+  const count = points.length / 2;
+  const cellsI = new Int32Array(count), cellsJ = new Int32Array(count);
+  let least = Infinity, best = pose;
+  for (let turn = -AROUND_TURNS; turn <= AROUND_TURNS; turn++) {
+    const yaw = pose.yaw + turn * TURN_STEP_RAD, cos = Math.cos(yaw), sin = Math.sin(yaw);
+    for (let k = 0; k < count; k++) {
+      const x = pose.x + cos * points[2 * k] - sin * points[2 * k + 1];
+      const y = pose.y + sin * points[2 * k] + cos * points[2 * k + 1];
+      cellsI[k] = Math.floor((maxY - y) / resolution);
+      cellsJ[k] = Math.floor((maxX - x) / resolution);
+    }
+    for (let dj = -AROUND_CELLS; dj <= AROUND_CELLS; dj++) {
+      for (let di = -AROUND_CELLS; di <= AROUND_CELLS; di++) {
+        let cost = 0;
+        for (let k = 0; k < count; k++) {
+          const i = cellsI[k] + di, j = cellsJ[k] + dj;
+          const isInside = i >= 0 && j >= 0 && i < cellsX && j < cellsY;
+          cost += (isInside && cells[cellsX * j + i]) || COST_VALUES;
+        }
+        if (cost >= least) continue;
+        least = cost;
+        best = { x: pose.x - dj * resolution, y: pose.y - di * resolution, yaw };
+      }
+    }
+  }
+  return best;
 }
 
 function pointWorth(

@@ -9,7 +9,7 @@ import { placed } from "../local/local_mapper.ts";
 import { ScanRefiner } from "../local/refinement.ts";
 import { between2d, compose2d, type Pose2d } from "../pose2d.ts";
 import type { MapNode, MapSubmap } from "./map_parts.ts";
-import { fitOf, type PlaceFit } from "./place_fit.ts";
+import { fitOf, likeliestAround, type PlaceFit } from "./place_fit.ts";
 import { PLACE_REACH_M, PlaceMap } from "./place_map.ts";
 import { peaksOf } from "./place_peaks.ts";
 import type { PoseGraph } from "./pose_graph.ts";
@@ -167,9 +167,11 @@ export class PlaceSearch {
   *#lookFor(map: PlaceMap, node: MapNode): Generator<void, void> {
     const seen = this.#seen.slice();
     const cloud = together(seen, node);
-    const peaks = yield* peaksOf(map, thinned(within(cloud, PLACE_REACH_M), SEARCH_POINTS), PEAKS);
+    const fewest = thinned(within(cloud, PLACE_REACH_M), SEARCH_POINTS);
+    const peaks = yield* peaksOf(map, fewest, PEAKS);
     const few = thinned(cloud, REFINED_POINTS);
-    const poses = [...this.#moved(node), ...peaks.map(({ pose }) => pose)];
+    const likeliest = peaks.map(({ pose }) => likeliestAround(map.grid, fewest, pose));
+    const poses = [...this.#moved(node), ...likeliest];
     const places: Candidate[] = [];
     for (const pose of poses) {
       const refined = this.#refiner.refine(map.grid, few, pose, pose, WEIGHTS).pose;
