@@ -9,7 +9,13 @@ import { NetworkManager } from "../../lib/agent/network/network_manager.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { type Bus, type Typed, typed } from "../../lib/base/bus/bus.ts";
 import { SvcError } from "../../lib/base/error.ts";
+import { Logs } from "../../lib/base/log/log.ts";
+import { Networking } from "../../lib/agent/network/networking.ts";
+import { Intake } from "../../lib/agent/portal/intake.ts";
+import { decideSettings } from "../../lib/agent/settings/settings.ts";
 import { needingTest } from "../support/needing.ts";
+import { FakeFiles } from "../support/fake_files.ts";
+import { until } from "../support/until.ts";
 import { busDaemon, PrivateBus } from "../support/private_bus.ts";
 
 const NM = "org.freedesktop.NetworkManager";
@@ -182,6 +188,50 @@ needingTest(
           assertEquals((await manager.look("", signal)).connectedTo, wanted);
         },
       );
+    }
+  },
+);
+
+needingTest(
+  "a service that never answers does not keep the agent: its end fails the calls",
+  NEEDED,
+  async () => {
+    const privateBus = await PrivateBus.start();
+    const service = await privateBus.own(NM);
+    let asked = 0;
+    const silence = new Promise<void>(() => {});
+    service.serve(ROOT, {
+      name: NM,
+      methods: { GetDevices: { out: "ao", run: () => ++asked && silence } },
+    });
+    const [clock, stop] = [new SystemClock(), new AbortController()];
+    const port = new NetworkManager(await privateBus.open(), clock);
+    const networking = new Networking({
+      ...{ port, clock, files: new FakeFiles() },
+      ...{ hostname: "rover", agentVersion: "1", refusedFile: "/refused.json" },
+      logger: new Logs(clock, []).logger("networks"),
+      intake: (device, take) => new Intake(clock, device, take),
+      isConfigured: () => true,
+      reachesCloud: () => false,
+      tryCloud: () => Promise.resolve(false),
+      configure: () => Promise.resolve(),
+      serve: () => Promise.reject(new Error("no hotspot opens here")),
+    }, decideSettings({}).settings);
+    const running = networking.run(stop.signal);
+    const applying = networking.apply(decideSettings({}).settings, stop.signal);
+    try {
+      await until(() => asked > 0);
+    } finally {
+      stop.abort();
+      // Without an abort each call would take the 25 s of the bus.
+      const ended = await Promise.race([
+        Promise.allSettled([running, applying, networking.close()]).then(() => "ended"),
+        clock.sleep(20_000).then(() => "still waiting"),
+      ]);
+      assertEquals(ended, "ended");
+      await port.close();
+      await service.close();
+      await privateBus.stop();
     }
   },
 );

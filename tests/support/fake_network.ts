@@ -31,6 +31,8 @@ export class FakeNetwork implements NetworkPort {
   readonly breaking = new Set<string>();
   /** Without that, every connection counts as the internet. */
   checksInternet = true;
+  /** Without a check, there is a default route even where it leads nowhere. */
+  routesOn = false;
   /** Joins networks by itself, as the profiles allow. */
   joinsAlone = false;
   /** Addresses of phones that share their connection; it is used by `tethered`. */
@@ -69,7 +71,7 @@ export class FakeNetwork implements NetworkPort {
     return Promise.resolve({
       wifiDevice: this.hasWifi ? DEVICE : undefined,
       connectedTo: this.joined,
-      internet: this.leadsOut || (!this.checksInternet && this.joined !== undefined),
+      internet: this.leadsOut || (!this.checksInternet && (this.routesOn || this.joined !== undefined)),
       checksInternet: this.checksInternet,
       inRange: [...this.routers.keys()].sort().map((ssid) => ({ ssid, security: "WPA2", signal: 50 })),
       profiles: [...this.profiles.values()],

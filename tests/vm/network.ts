@@ -8,10 +8,12 @@
  * failed.
  */
 
+import { Buffer } from "node:buffer";
 import { messageOf } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { Report } from "../../cli/build/report.ts";
 import { begin } from "../../cli/program.ts";
+import { type Read, uuidOf } from "../../lib/agent/bluetooth/values.ts";
 import { agentUnit } from "../../lib/agent/system/service_unit.ts";
 import { exists, ROOT } from "../../cli/build/compiler.ts";
 import { isInService, VmDevice } from "./device.ts";
@@ -104,6 +106,28 @@ const STEPS: readonly Step[] = [
     const { air } = world;
     await install(world);
     await air.sees(HOTSPOT, true, SOON_MS);
+  }],
+  ["by Bluetooth a phone reads what it is, and pairs once that is unlocked", async ({ device, air }) => {
+    await air.bluetooth("find", HOTSPOT);
+    const read = async (name: Read) => String(Buffer.from(await air.bluetooth("read", uuidOf(name)), "hex"));
+    const found = [await read("manufacturer"), await read("model"), await read("fragment_id")];
+    if (found.join() !== "Acme,rover,fragment-1") throw new Error(`found ${found}`);
+    const unlock = (password: string) => air.bluetooth("write", uuidOf("unlock_pairing"), password, "true");
+    await unlock("guess");
+    const errors = await read("errors");
+    if (!errors.includes("the password of the device's hotspot is wrong")) throw new Error(`found ${errors}`);
+    const refused = await air.bluetooth("pair").then(() => undefined, messageOf);
+    if (!refused?.includes("Authentication Failed")) {
+      throw new Error(`found ${refused ?? "a phone that paired"}`);
+    }
+    await air.bluetooth("find", HOTSPOT);
+    await unlock(HOTSPOT_PASSWORD);
+    await device.machine.eventually(
+      "busctl get-property org.bluez /org/bluez/hci0 org.bluez.Adapter1 Discoverable | grep true",
+      SOON_MS,
+    );
+    await air.bluetooth("pair");
+    return await device.machine.eventually("nmcli -t -g TYPE,NAME connection | grep ^bluetooth:", SOON_MS);
   }],
   ["a phone with a wrong password stays outside", async ({ device }) => {
     const { code, output } = await device.machine.try(
@@ -304,6 +328,8 @@ async function install({ device, air }: World): Promise<void> {
   for (const router of ROUTERS) await air.router(router, "on");
   await device.machine.put("/etc/svc-defaults.json", JSON.stringify({ network_configuration: SETTINGS }));
   await device.machine.put("/etc/systemd/system/svc-agent.service", unit());
+  // systemd leaves it out while there is no controller yet.
+  await device.machine.run("systemctl start bluetooth");
   await device.machine.run("systemctl daemon-reload && systemctl enable --now svc-agent", SERVICE_MS);
 }
 
@@ -376,7 +402,7 @@ async function main(args: readonly string[], host: DenoHost): Promise<number> {
     return 2;
   }
   const report = new Report(host);
-  const folder = `${ROOT}dist/vm/network-run`;
+  const folder = `${ROOT}dist/vm/network-${from === "" ? "run" : "part"}`;
   if (await exists(folder)) await Deno.remove(folder, { recursive: true });
   const share = `${folder}/share`;
   await prepare(share);

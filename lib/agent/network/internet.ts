@@ -2,7 +2,7 @@
  * Whether the internet is reachable. The system's network service decides if its own check is enabled; without the
  * check it calls any default route the internet, and this file tries the control plane's address instead.
  *
- * It tries at most once in ten seconds, and an answer takes at most five.
+ * `answers` tries at most once in ten seconds, `proves` always; an answer takes at most five.
  */
 
 import { type Clock, deadline } from "../../base/clock.ts";
@@ -46,6 +46,13 @@ export class Internet {
     const answer = byService || internet || cloud ? await this.#ask(byService, signal) : false;
     this.#askedMs = clock.monotonicMs();
     return this.#answer = answer ?? internet;
+  }
+
+  /** Tries now, whatever was found before: the control plane, and the service's own check where it has one. */
+  async proves({ internet, checksInternet }: NetworkView, signal: AbortSignal): Promise<boolean> {
+    const cloud = await this.#ask(false, signal);
+    if (cloud !== true && checksInternet) return await this.#ask(true, signal) === true;
+    return cloud ?? internet;
   }
 
   async #ask(byService: boolean, signal: AbortSignal): Promise<boolean | undefined> {

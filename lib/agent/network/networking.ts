@@ -409,7 +409,7 @@ export class Networking implements Subsystem {
     }
     const remove = own.filter(({ name }) => !wanted.some((one) => one.name === name));
     if (change.length === 0 && remove.length === 0) return;
-    const wasOnline = view.internet;
+    const wasOnline = await this.#internet.proves(view, signal);
     this.#internet.forget();
     const names = [...change, ...remove].map(({ name }) => name).join(", ");
     const checkpoint = await port.checkpoint(PROVE_MS / 1000 + CHECKPOINT_SPARE_S, signal);
@@ -449,7 +449,7 @@ export class Networking implements Subsystem {
     const { clock } = this.#parts;
     const untilMs = clock.monotonicMs() + PROVE_MS;
     for (;;) {
-      if ((await this.#look(signal)).internet) return true;
+      if (await this.#internet.proves(await this.#look(signal), signal)) return true;
       if (clock.monotonicMs() >= untilMs) return false;
       await clock.sleep(PROVE_EVERY_MS, signal);
     }

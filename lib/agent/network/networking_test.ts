@@ -30,6 +30,8 @@ class Device {
   readonly networking: Networking;
   intake!: Intake;
   configured = false;
+  /** The control plane answered a minute ago. */
+  reachesCloud = false;
   serving = 0;
   failToServe = false;
   /** The portal never ends. */
@@ -56,7 +58,7 @@ class Device {
       agentVersion: "1",
       intake: (device, take) => this.intake = new Intake(this.clock, device, take),
       isConfigured: () => this.configured,
-      reachesCloud: () => false,
+      reachesCloud: () => this.reachesCloud,
       tryCloud: () => Promise.resolve(this.configured ? this.network.leadsOut : undefined),
       configure: (text) => {
         assertEquals(text, CREDENTIALS);
@@ -330,6 +332,31 @@ Deno.test("a pushed network that cuts the device off is taken back, and not trie
   device.network.breaking.clear();
   assertEquals(await device.apply({ bad: { ...bad, ipv4_address: "10.0.0.6/24" } }), "");
   assertEquals(device.network.profiles.size, 1);
+  await device.end();
+});
+
+Deno.test("a network that cuts the device off is taken back also where only the control plane tells it", async () => {
+  const device = new Device();
+  device.configured = true;
+  device.reachesCloud = true;
+  device.network.checksInternet = false;
+  device.network.wired = true;
+  device.network.routesOn = true;
+  device.network.breaking.add("bad");
+  const bad = { type: "wired", interface: "eth0", ipv4_address: "10.0.0.5/24", ipv4_gateway: "10.0.0.1" };
+  assertStringIncludes(await device.apply({ bad }), "additional_networks (bad) are as they were before");
+  assertEquals(device.network.profiles.size, 0);
+  await device.end();
+});
+
+Deno.test("a device that was offline before keeps what it is sent", async () => {
+  const device = new Device();
+  device.configured = true;
+  device.reachesCloud = true;
+  device.network.checksInternet = false;
+  device.network.routesOn = true;
+  assertEquals(await device.apply({ line: { type: "wired", interface: "eth0" } }), "");
+  assertEquals([...device.network.profiles.values()].filter(({ name }) => name === "line").length, 1);
   await device.end();
 });
 

@@ -34,6 +34,9 @@ button{background:#0b5fff;border-color:#0b5fff;color:#fff;font-weight:600;margin
 a{display:inline-block;padding:.7rem 0}
 `;
 
+/** The path of the page's own links. Phones ask for other paths by themselves, so only this one shows a person. */
+export const LOOK_PATH = "/look";
+
 export function page(content: PageContent): string {
   const { device, errors, joining } = content;
   const body = joining === undefined ? form(content) : progress(joining);
@@ -78,7 +81,7 @@ function progress(ssid: string): string {
 <p>This hotspot goes down meanwhile. If it is back after a minute, the attempt failed: join it again, and this page says
 why. If it stays away, the device is online.</p>
 </div>
-<a href="/">Back to the form</a>
+<a href="${LOOK_PATH}">Back to the form</a>
 `;
 }
 
@@ -93,7 +96,7 @@ ${online ? "" : networkFields(device.networks)}${
     configured ? "" : CREDENTIALS_FIELD
   }<button type="submit">Save</button>
 </form>
-<a href="/">Look for networks again</a>
+<a href="${LOOK_PATH}">Look for networks again</a>
 `;
 }
 

@@ -1,6 +1,6 @@
 /**
  * The captive portal: every request of a phone in the hotspot gets the page, which makes phones show it by themselves.
- * Only `POST /save` has an effect.
+ * Only `POST /save` has an effect; it and the page's own links count as a person's activity.
  *
  * A body has at most 64 KiB; forms come from this page (a token in each proves it) and no more often than a person can
  * send them; no answer contains a password or credentials.
@@ -15,7 +15,7 @@ import { openPort, type Port } from "../../wire/port/port.ts";
 import type { RouteAnswer, RouteRequest } from "../../wire/port/routes.ts";
 import { ServiceTable } from "../../wire/service.ts";
 import type { Intake } from "./intake.ts";
-import { page } from "./page.ts";
+import { LOOK_PATH, page } from "./page.ts";
 
 export interface PortalParts {
   readonly intake: Intake;
@@ -63,6 +63,7 @@ class Portal {
 
   async answer(request: RouteRequest): Promise<RouteAnswer> {
     const { method, path } = request;
+    if (method === "GET" && path === LOOK_PATH) this.parts.intake.used();
     if (method === "GET" || method === "HEAD") return path === "/save" ? toFront() : this.#front();
     if (method === "POST" && path === "/save") return await this.#save(request);
     return method === "POST" ? toFront() : plain(405, `this page answers GET and POST, not ${method}`);

@@ -118,6 +118,16 @@ for (const [system, host, path, free] of DETECTIONS) {
   });
 }
 
+Deno.test("portal: a person who looks again is active, and a phone that probes for the internet is not", async () => {
+  await withPortal(async ({ url, intake }) => {
+    for (const path of ["/", "/generate_204", "/save"]) await (await fetch(`${url}${path}`)).body?.cancel();
+    assertEquals(intake.userMs, undefined);
+    const [, link] = /<a href="([^"]+)">Look for networks again/.exec(await (await fetch(url)).text()) ?? [];
+    assertStringIncludes(await (await fetch(`${url}${link}`)).text(), "Look for networks again");
+    assert(intake.userMs !== undefined);
+  });
+});
+
 Deno.test("portal: a form that holds everything is handed in, once, and shown as under way", async () => {
   await withPortal(async ({ url, intake, taken }) => {
     assertEquals(intake.userMs, undefined);
@@ -197,7 +207,9 @@ Deno.test("provisioning service: the published calls keep and hand in", async ()
   const channel = connectGrpc(`127.0.0.1:${port.port}`, { clock });
   const app = client(ProvisioningService, channel);
   try {
+    assertEquals(intake.userMs, undefined);
     const status = await app.getSmartMachineStatus({});
+    assert(intake.userMs !== undefined);
     assertEquals([status.hasSmartMachineCredentials, status.isOnline, status.errors], [false, false, [
       "it did not work",
     ]]);

@@ -2,7 +2,7 @@
  * The published service with which an app sets up a device: `viam.provisioning.v1.ProvisioningService`, without TLS
  * and without keys, for clients in the hotspot.
  *
- * The Set calls store values; ExitProvisioning submits them.
+ * The Set calls store values; ExitProvisioning submits them. Every call is a user's activity: no phone calls by itself.
  */
 
 import { SvcError } from "../../base/error.ts";
@@ -13,6 +13,7 @@ import type { DeviceView, Intake, SeenNetwork } from "./intake.ts";
 export function provisioningHandlers(intake: Intake) {
   return service(ProvisioningService, {
     getSmartMachineStatus() {
+      intake.used();
       const device: DeviceView = intake.device();
       return {
         provisioningInfo: {
@@ -51,6 +52,7 @@ export function provisioningHandlers(intake: Intake) {
     },
 
     getNetworkList() {
+      intake.used();
       return { networks: intake.device().networks.map(infoOf) };
     },
 

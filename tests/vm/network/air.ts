@@ -12,10 +12,11 @@ export const PASSWORDS = { shop: "shop password", annex: "annex password" } as c
 export type Router = keyof typeof PASSWORDS;
 
 /** The files that the machine mounts. */
-export const SCRIPTS = ["air.sh", "phone-address.sh", "names.pl"];
+export const SCRIPTS = ["air.sh", "phone-address.sh", "phone-bluetooth.sh", "names.pl"];
 
 const LOOK_MS = 1000;
 const COMMAND_MS = 120_000;
+const BLUETOOTH_MS = 300_000;
 
 export class Air {
   constructor(private readonly machine: Machine) {}
@@ -65,8 +66,16 @@ export class Air {
     return await this.machine.run(`ip netns exec phone ${command}`, COMMAND_MS);
   }
 
-  async #air(...words: readonly string[]): Promise<string> {
-    const quoted = words.map((word) => `'${word.replaceAll("'", `'\\''`)}'`).join(" ");
-    return await this.machine.run(`bash /mnt/share/air.sh ${quoted}`, COMMAND_MS);
+  /** What the phone does by Bluetooth, as `phone-bluetooth.sh` has it. */
+  async bluetooth(...words: readonly string[]): Promise<string> {
+    return await this.machine.run(`bash /mnt/share/phone-bluetooth.sh ${quoted(words)}`, BLUETOOTH_MS);
   }
+
+  async #air(...words: readonly string[]): Promise<string> {
+    return await this.machine.run(`bash /mnt/share/air.sh ${quoted(words)}`, COMMAND_MS);
+  }
+}
+
+function quoted(words: readonly string[]): string {
+  return words.map((word) => `'${word.replaceAll("'", `'\\''`)}'`).join(" ");
 }
