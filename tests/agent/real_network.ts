@@ -71,6 +71,16 @@ saw.lab = await own();
 await checkpoint.goBack(signal);
 saw.gone = [await own(), await addresses()];
 const kept = await manager.put(wanted, [], signal);
+const usual = additionalNetworkRow.decode({
+  ...{ type: "wired", interface: "eth9", ipv4_address: "192.168.44.5/24", ipv4_gateway: "192.168.44.1" },
+}, new Place())!;
+await manager.activate(
+  await manager.put(additionalProfile("lab", usual, ""), await own(), signal),
+  "eth9",
+  signal,
+);
+saw.usual = await addresses();
+await manager.put(wanted, await own(), signal);
 const again = await manager.put(wanted, await own(), signal);
 saw.same = kept.path === again.path;
 for (

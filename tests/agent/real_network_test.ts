@@ -48,6 +48,7 @@ needingTest(
       assertEquals(saw.lab.map(({ name, id, priority }: Record<string, unknown>) => [name, id, priority]), [
         ["lab", "wired@eth9", 7],
       ]);
+      assertStringIncludes(saw.usual, "default via 192.168.44.1 proto static metric 100");
       assertEquals(saw.gone, [[], ""]);
       assert(saw.same);
       assertEquals(saw.profiles.sort(), [
