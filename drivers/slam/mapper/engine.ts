@@ -36,8 +36,6 @@ export interface EngineStart {
 }
 
 export interface Engine {
-  /** The number of readings that were added and are not yet processed. */
-  readonly waiting: number;
   /** Resolves once the reading is processed: to the robot's pose, or to `undefined` while it is unknown. */
   add(reading: Reading): Promise<Pose2d | undefined>;
   /** The map as a PCD file. */
@@ -98,10 +96,6 @@ export class ThreadEngine implements Engine {
       engine.close();
       throw error;
     }
-  }
-
-  get waiting(): number {
-    return this.#waiting.size;
   }
 
   async add(reading: Reading): Promise<Pose2d | undefined> {

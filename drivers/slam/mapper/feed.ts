@@ -21,7 +21,10 @@ import {
   type SensorReading,
 } from "./sensors.ts";
 
-/** Most readings that wait for the mapper. Further readings are dropped. */
+/**
+ * Most readings of each kind that wait for the mapper. Further ones are dropped. Movements count apart: there are so
+ * many that a scan would find no room among them on a busy machine.
+ */
 const WAITING_MAX = { scan: 2, movement: 100 } as const;
 /** Pause before a recording that has ended, or a sensor that failed, is read again. */
 const RETRY_MS = 1_000;
@@ -44,14 +47,16 @@ export async function feedOnline(
   rates: { readonly lidarHz: number; readonly motionHz: number },
   signal: AbortSignal,
 ): Promise<void> {
+  const waiting = { scan: 0, movement: 0 };
   const give = async (kind: keyof typeof WAITING_MAX, readings: readonly Reading[], isReplayed: boolean) => {
-    if (!isReplayed && engine.waiting >= WAITING_MAX[kind]) {
-      return logger.debug(`left out a ${kind}: the mapper is busy with ${engine.waiting} readings`);
+    if (!isReplayed && waiting[kind] >= WAITING_MAX[kind]) {
+      return logger.debug(`left out a ${kind}: ${waiting[kind]} wait for the mapper`);
     }
+    waiting[kind]++;
     const added = Promise.all(readings.map((reading) => engine.add(reading)));
     const told = added.then((poses) => moved(poses.at(-1)), (error) => {
       if (!signal.aborted) logger.warn(`the mapper did not take a ${kind}: ${chainOf(error)}`);
-    });
+    }).finally(() => void waiting[kind]--);
     if (isReplayed) await told;
   };
   const scans = forever(periodMs(rates.lidarHz), clock, logger, signal, async () => {
