@@ -4,6 +4,8 @@
  */
 
 import { SensorApi } from "../../lib/api/sensor.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { ModuleStatus_State } from "../../proto/gen/robot_pb.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
 import { pythonProgram, run } from "../interop/programs.ts";
@@ -55,10 +57,21 @@ async function starts(machine: ModuleMachine, imports: number): Promise<void> {
   row("configured to first reading", `${ms.toFixed(0)} ms`, `${(ms / imports).toFixed(1)} x Python alone`);
 }
 
+/** A call of a sensor that is built in, of one in the module, and of that one without svc-server between. */
 async function calls(machine: ModuleMachine): Promise<void> {
-  const perSecond = async (name: string) => {
-    const sensor = sensorOf(machine, name);
-    await sensor.getReadings();
+  const builtIn = sensorOf(machine, "built-in"), modular = sensorOf(machine, "modular");
+  const { pid } = await modular.getReadings();
+  const command = (await Deno.readTextFile(`/proc/${pid}/cmdline`)).split("\0");
+  const socket = command.find((word) => word.endsWith(".sock"));
+  const channel = connectGrpc(`unix:${socket}`, { clock: new SystemClock() });
+  const direct = sensorOf({ channel }, "modular");
+  const alone = (sensor: Sensor) =>
+    median(async () => {
+      const began = performance.now();
+      for (let call = 0; call < 100; call++) await sensor.getReadings();
+      return (performance.now() - began) / 100;
+    });
+  const perSecond = async (sensor: Sensor) => {
     const began = performance.now();
     const lane = async () => {
       for (let call = 0; call < CALLS / AT_ONCE; call++) await sensor.getReadings();
@@ -66,23 +79,33 @@ async function calls(machine: ModuleMachine): Promise<void> {
     await Promise.all(Array.from({ length: AT_ONCE }, lane));
     return CALLS / (performance.now() - began) * 1_000;
   };
-  const alone = (name: string) =>
-    median(async () => {
-      const sensor = sensorOf(machine, name);
-      const began = performance.now();
-      for (let call = 0; call < 100; call++) await sensor.getReadings();
-      return (performance.now() - began) / 100;
-    });
-  const [builtInMs, modularMs] = [await alone("built-in"), await alone("modular")];
-  row("a call, built in", `${builtInMs.toFixed(2)} ms`);
-  row(
-    "a call through a module",
-    `${modularMs.toFixed(2)} ms`,
-    `${(modularMs / builtInMs).toFixed(1)} x built in`,
-  );
-  const [builtIn, modular] = [await perSecond("built-in"), await perSecond("modular")];
-  row(`${AT_ONCE} calls at once, built in`, rate(builtIn));
-  row(`${AT_ONCE} calls at once, module`, rate(modular), `${(builtIn / modular).toFixed(1)} x slower`);
+  try {
+    const [builtInMs, directMs, throughMs] = [
+      await alone(builtIn),
+      await alone(direct),
+      await alone(modular),
+    ];
+    row("a call, built in", `${builtInMs.toFixed(2)} ms`);
+    row("a call, the module alone", `${directMs.toFixed(2)} ms`);
+    const ratios = `${(throughMs / builtInMs).toFixed(1)} x built in, ${
+      (throughMs / directMs).toFixed(2)
+    } x the module alone`;
+    row("a call, through svc-server", `${throughMs.toFixed(2)} ms`, ratios);
+    const [inside, straight, through] = [
+      await perSecond(builtIn),
+      await perSecond(direct),
+      await perSecond(modular),
+    ];
+    row(`${AT_ONCE} at once, built in`, rate(inside));
+    row(`${AT_ONCE} at once, the module alone`, rate(straight));
+    row(
+      `${AT_ONCE} at once, via svc-server`,
+      rate(through),
+      `${(straight / through).toFixed(2)} x slower`,
+    );
+  } finally {
+    channel.close();
+  }
 }
 
 /** From a kill to the first reading of the process that took its place. */
@@ -125,7 +148,9 @@ async function together(machine: ModuleMachine): Promise<void> {
   row("the module's own process", megabytes(module));
 }
 
-function sensorOf({ channel }: ModuleMachine, name: string) {
+type Sensor = ReturnType<typeof sensorOf>;
+
+function sensorOf({ channel }: Pick<ModuleMachine, "channel">, name: string) {
   return SensorApi.client(ResourceName.of(SensorApi.name, name), channel);
 }
 
