@@ -2,7 +2,7 @@
  * A disk with a Debian system on it, for a virtual machine: made from Debian's packages, systemd as its first process.
  *
  * Needs root and the packages debootstrap, e2fsprogs and qemu-system-x86. An image is made once and kept in
- * dist/vm/<name>; machines work on copies of it.
+ * dist/vm/<name>. Machines use copies of it.
  */
 
 import { exists, ROOT } from "../../cli/build/compiler.ts";
@@ -11,12 +11,12 @@ const SUITE = "bookworm";
 const PACKAGES = ["systemd", "systemd-sysv", "dbus", "iproute2", "procps", "libstdc++6"];
 const DISK_BYTES = 3 * 1024 ** 3;
 
-/** A kind of system that tests start. */
+/** A system that tests start. */
 export interface System {
   readonly name: string;
-  /** Packages beside those of every system; one of them is the kernel. */
+  /** Packages in addition to those of every system, the kernel among them. */
   readonly packages: readonly string[];
-  /** A shell script that runs in the system once its packages are there. */
+  /** A shell script that runs in the system after the installation of its packages. */
   readonly prepare?: string;
 }
 
@@ -26,7 +26,7 @@ export const NETWORK_DEVICE: System = {
   packages: ["isc-dhcp-client", "ca-certificates", "curl", "linux-image-cloud-amd64"],
 };
 
-/** A root shell on the second serial line, for the test to work with; it says nothing that was not asked for. */
+/** A root shell on the second serial line, for the tests. It prints nothing but the output of commands. */
 const SHELL_UNIT = `[Unit]
 Description=Shell for tests
 After=multi-user.target

@@ -1,8 +1,8 @@
 /**
- * A virtual machine with a disk of its own: switched on, worked with through a root shell, and cut off from its power.
+ * A virtual machine with its own disk: tests switch it on, use its root shell, and cut its power.
  *
- * It reaches this computer's loopback at 10.0.2.2. Its processor is emulated, so that it runs anywhere; that takes
- * some ten times as long as the real thing.
+ * It reaches this computer's loopback at 10.0.2.2. Its processor is emulated, so that it runs anywhere, about ten times
+ * slower than a real one.
  */
 
 import type { Image } from "./image.ts";
@@ -30,8 +30,8 @@ export class Machine {
   ) {}
 
   /**
-   * A machine with a copy of the image's disk, in a folder of its own. It is off. It can mount the folder `share` of
-   * this computer (9p, tag `share`), to read it.
+   * A machine, switched off, with a copy of the image's disk in its own folder. It can mount this computer's folder
+   * `share` for reading (9p, tag `share`).
    */
   static async make(image: Image, folder: string, { share }: { share?: string } = {}): Promise<Machine> {
     await Deno.mkdir(folder, { recursive: true });
@@ -87,13 +87,13 @@ export class Machine {
   /** Runs a command; returns its exit code and the output of both streams. */
   async try(command: string, timeoutMs = COMMAND_MS): Promise<{ code: number; output: string }> {
     const mark = `done-${++this.#number}-${crypto.randomUUID().slice(0, 8)}`;
-    // The mark is put together by the shell, so that it is not taken for the command itself.
+    // The shell assembles the mark, so that the echo of the command does not contain it.
     await this.#write(`( ${command}\n) 2>&1 </dev/null; echo "${mark.slice(0, 4)}""${mark.slice(4)} $?"\n`);
     const found = await this.#until(new RegExp(`^([^]*?)${mark} (\\d+)\\r?\\n`), timeoutMs, command);
     return { output: found[1].replaceAll("\r\n", "\n").trim(), code: Number(found[2]) };
   }
 
-  /** Runs a command again and again until it succeeds. */
+  /** Repeats a command until it succeeds. */
   async eventually(command: string, timeoutMs: number): Promise<string> {
     const until = performance.now() + timeoutMs;
     for (;;) {
@@ -110,7 +110,7 @@ export class Machine {
     }
   }
 
-  /** Puts a file of this computer into the machine. */
+  /** Copies a file of this computer into the machine. */
   async put(path: string, text: string): Promise<void> {
     const encoded = btoa(String.fromCharCode(...new TextEncoder().encode(text)));
     await this.run(`mkdir -p "$(dirname ${path})"; echo ${encoded} | base64 -d > ${path}`);

@@ -1,6 +1,6 @@
 /**
- * `deno task vm:modules`: the limits of modules, on a real kernel with control groups of version 2, in a Debian in a
- * virtual machine.
+ * `deno task vm:modules`: checks the limits of modules on a real kernel with control groups of version 2, in a Debian
+ * in a virtual machine.
  *
  * Promises: one line a check, `ok …` or `FAILED …`, and their count at the end; exit code 0 only if none failed.
  */
@@ -27,18 +27,18 @@ const PROGRAM = {
 /** The small kernel cannot mount this computer's folder. */
 const SYSTEM: System = { name: "modules-system", packages: ["linux-image-amd64"] };
 const FOLDER = "dist/vm/modules";
-/** Each svc-server has a folder there, and here there is one. */
+/** The group of the only svc-server here. */
 const GROUPS = "/sys/fs/cgroup/svc-modules/[0-9]*-[0-9]*";
 const SETUP_MS = 180_000;
 const WAIT_MS = 180_000;
 const MEMORY_MB = 48;
 const PROCESSES = 10;
 const CPU_PERCENT = 20;
-/** Over this time a module may use its share, and a little for what counting costs. */
+/** The time over which a module's share of the processor is measured, and the largest share that passes. */
 const CPU_SECONDS = 20;
 const CPU_PERCENT_MAX = 25;
 
-/** What each module does instead of serving. */
+/** The misbehaviour of each module. */
 const SCRIPTS = {
   eater: 'echo eats; x=$(head -c 200000000 /dev/zero | tr "\\0" x); echo has eaten; sleep 100000',
   forker: "echo forks; for i in $(seq 40); do sleep 100000 & done; echo has forked; sleep 100000",

@@ -1,10 +1,10 @@
 /**
- * `deno task vm:pins`: the board `linux` and the drivers of buses on simulated hardware, in a Debian in a virtual
- * machine: real lines through the real kernel.
+ * `deno task vm:pins`: checks the board `linux` and the bus drivers on simulated hardware, through the real kernel of a
+ * Debian in a virtual machine.
  *
  * Promises: one line a check, `ok …` or `FAILED …`, and their count at the end; exit code 0 only if none failed.
- * With `--bench` it prints figures instead; a processor that is emulated makes them slow, so they are to be compared
- * with those of libgpiod's tools beside them.
+ * With `--bench` it prints figures instead. The emulated processor makes them slow, so compare them only with those of
+ * libgpiod's tools beside them.
  */
 
 import { chainOf } from "../../lib/base/error.ts";
@@ -59,7 +59,7 @@ async function main(args: readonly string[], host: DenoHost): Promise<number> {
   }
 }
 
-/** Fills the folder that the machine mounts: the program, its helper in C, and what it reads. */
+/** Fills the folder that the machine mounts: the program, its helper in C, and their files. */
 async function prepare(share: string, reuse: boolean): Promise<void> {
   await Deno.mkdir(share, { recursive: true });
   for (const name of ["setup.sh", "gps.nmea"]) {

@@ -29,8 +29,8 @@ export async function bench(host: DenoHost, clock: Clock): Promise<void> {
 }
 
 /**
- * How late an edge is on its way from the kernel to a client, station by station. The processors are emulated, so the
- * station before tells what a station adds. What a C program that does nothing else takes, and gpiomon, are beside it.
+ * The delay of an edge at each station between the kernel and a client. The processors are emulated, so only the
+ * difference to the station before counts. A minimal C program and gpiomon are measured beside it.
  */
 async function latency(host: DenoHost, board: (attributes: JsonObject) => Promise<Board>, clock: Clock) {
   const pulled = () => edges(LATENCY_HZ, LATENCY_EDGES, [1]);
@@ -97,7 +97,7 @@ function monotonic() {
   return { nowNs, close: () => libc.close() };
 }
 
-/** Until all are there, or nothing has come for 10 s. */
+/** Waits until all have arrived, or nothing has arrived for 10 s. */
 async function arrival(come: () => number, wanted: number, clock: Clock): Promise<void> {
   let [last, still] = [-1, 0];
   while (come() < wanted && still < 100) {
@@ -117,7 +117,7 @@ function shown(ns: readonly number[]): string {
   return `p50 ${at(0.5)} us, p99 ${at(0.99)} us (${sorted.length} edges)`;
 }
 
-/** Edges at higher and higher rates: how many of them arrive. */
+/** Sends edges at rising rates and counts those that arrive. */
 async function rate(board: (attributes: JsonObject) => Promise<Board>, clock: Clock): Promise<void> {
   const count = 20_000;
   for (const hz of [5_000, 10_000, 20_000, 40_000, 0]) {

@@ -12,7 +12,7 @@ import { SerialLine } from "../../../lib/device/serial.ts";
 import { construct } from "../../support/construct.ts";
 import { HELPER, sh, SHARE, SIM } from "./simulated.ts";
 
-/** The bus of the stubs. */
+/** The number of the stubs' bus. */
 async function busNumber(): Promise<string> {
   const path = (await sh("grep -l 'SMBus stub' /sys/bus/i2c/devices/i2c-*/name")).trim();
   return path.match(/i2c-(\d+)\/name$/)![1];
@@ -31,7 +31,7 @@ export function busChecks(
       const found = [device.readByte(0x10), device.readWord(0x20)];
       device.close();
       const [byte, word] = [await sh(`i2cget -y ${bus} 0x68 0x10`), await sh(`i2cget -y ${bus} 0x68 0x20 w`)];
-      // i2cget shows the first byte of a word as the lower one.
+      // i2cget prints the first byte of a word as the lower byte.
       const wanted = "171,4660,0xab,0x3412";
       const all = [...found, byte.trim(), word.trim()].join();
       if (all !== wanted) throw new Error(`found ${all}, wanted ${wanted}`);
@@ -48,7 +48,7 @@ export function busChecks(
     }],
     ["analogs through IIO", async () => {
       const bus = await busNumber();
-      // The twelve upper bits of the conversion register, its higher byte first.
+      // The upper twelve bits of the conversion register, high byte first.
       await sh(`i2cset -f -y ${bus} 0x48 0x00 0x3012 w`);
       const attributes = { analogs: [{ name: "a", iio: "ads1015/voltage0" }] };
       const board = await construct(LinuxBoard, attributes, { host, clock });
@@ -104,7 +104,7 @@ export function busChecks(
       const duty = Number(await sh(`${HELPER} duty ${SIM}/sim_gpio7/value 3000`));
       await servo.close();
       await board.close();
-      // 2.5 of 20 ms.
+      // 2.5 ms of 20 ms.
       if (Math.abs(duty - 0.125) > 0.05) throw new Error(`found a duty of ${duty}, wanted 0.125`);
       return `${(20 * duty).toFixed(2)} ms, wanted 2.5`;
     }],
@@ -123,7 +123,7 @@ export function busChecks(
   ];
 }
 
-/** Uses a serial line on which the sentences of a GPS receiver come again and again. */
+/** Uses a serial line on which a GPS receiver repeats its sentences. */
 async function withPty<T>(use: (path: string) => Promise<T>): Promise<T> {
   const other = new Deno.Command(HELPER, { args: ["pty", `${SHARE}/gps.nmea`], stdout: "piped" }).spawn();
   const reader = other.stdout.getReader();

@@ -1,7 +1,7 @@
 /**
- * What runs in the virtual machine: the board and the drivers on simulated hardware, through the real kernel.
+ * The program in the virtual machine: checks the board and the drivers on simulated hardware, through the real kernel.
  *
- * Prints one line a check, as `Report` does. The hardware is what setup.sh made of it.
+ * Prints one line a check, as `Report` does. `setup.sh` makes the hardware.
  */
 
 import { DenoHost } from "../../../lib/base/host_deno.ts";
@@ -19,7 +19,7 @@ import { busChecks } from "./buses.ts";
 import { edges, HELPER, sh, SIM } from "./simulated.ts";
 
 const CHIP = "gpiochip0";
-/** The rate that is asked of the one who pulls, and how many edges of it; an emulated processor makes fewer. */
+/** The requested rate and number of edges. An emulated processor reaches a lower rate. */
 const EDGES_HZ = 10_000, EDGES = 20_000;
 
 const host = new DenoHost();
@@ -60,7 +60,7 @@ async function pull(line: number, up: boolean): Promise<void> {
   await Deno.writeTextFile(`${SIM}/sim_gpio${line}/pull`, up ? "pull-up" : "pull-down");
 }
 
-/** Until it holds, or 20 s: the machine's processor is emulated. */
+/** Waits until `ask` answers true, for at most 20 s, because the machine's processor is emulated. */
 async function until(what: string, ask: () => boolean | Promise<boolean>): Promise<void> {
   for (const end = clock.monotonicMs() + 20_000; !await ask();) {
     if (clock.monotonicMs() > end) throw new Error(`not within 20 s: ${what}`);
@@ -73,7 +73,7 @@ async function duty(line: number, ms = 2000): Promise<number> {
   return Number(await sh(`${HELPER} duty ${SIM}/sim_gpio${line}/value ${ms}`));
 }
 
-/** For each way to the pins. */
+/** Runs the checks once for each back end. */
 function levelChecks(gpio: string): [name: string, run: () => Promise<string | void>][] {
   return [
     [`${gpio}: writes and reads lines`, () =>
@@ -192,7 +192,7 @@ async function edgesAtRate(): Promise<string> {
     })();
     const made = edges(EDGES_HZ, EDGES, [1]);
     await until("some ticks", () => ticks.length > 1000);
-    // Longer than the kernel's own buffer lasts at this rate.
+    // Longer than the kernel's buffer lasts at this rate.
     for (const end = clock.monotonicMs() + 300; clock.monotonicMs() < end;);
     await made;
     await until("all ticks", () => ticks.length >= EDGES).catch(() => {});
@@ -270,7 +270,7 @@ async function motorPatterns(): Promise<string> {
   });
 }
 
-/** Starts this program once more to do `work`, and kills it when it says that it is there. */
+/** Starts this program again to do `work`, and kills it when it reports that it has begun. */
 async function killWhile(work: string): Promise<void> {
   const child = new Deno.Command(Deno.execPath(), { args: [work], stdout: "piped" }).spawn();
   const reader = child.stdout.getReader();
@@ -317,7 +317,7 @@ async function hardwarePwm(): Promise<string> {
   return "it goes on after the kill, and is off once the board is open again";
 }
 
-/** What the program does when another of it has started it. */
+/** The work of a program that another instance has started. */
 async function child(work: string): Promise<void> {
   if (work === "refused") {
     await board().catch((error) => console.log(chainOf(error)));

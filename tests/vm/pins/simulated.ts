@@ -1,21 +1,20 @@
-/** Where the simulated hardware is in the virtual machine, and how the tests reach it. */
+/** The simulated hardware in the virtual machine, and the tests' access to it. */
 
 export const SHARE = "/mnt/share";
 export const HELPER = `${SHARE}/helper`;
 
-/** The files by which simulated lines are pulled and looked at. */
+/** The files that pull simulated lines and show their levels. */
 export const SIM = "/sys/devices/platform/gpio-sim.0/gpiochip0";
 
-/** What a shell command writes, both of its streams. */
+/** Runs a shell command and returns the output of both streams. */
 export async function sh(command: string): Promise<string> {
   const { stdout, stderr } = await new Deno.Command("sh", { args: ["-c", command], stdin: "null" }).output();
   return new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
 }
 
 /**
- * Pulls lines, at most so often a second. The threads that serve their interrupts, which bear the name of the user of
- * the lines, run on the processor of the one that pulls: so each edge is served before the next, as simulated
- * interrupts do not wait in a queue.
+ * Pulls lines, at most `hz` times a second. Simulated interrupts do not queue. The threads that serve them, named after
+ * the lines' consumer, therefore run on the puller's processor, so that each edge is served before the next.
  */
 export async function edges(
   hz: number,

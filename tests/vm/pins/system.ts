@@ -1,15 +1,15 @@
 /**
  * The system for tests of pins: Debian's kernel with the simulated hardware that Linux has for such tests.
  *
- * Debian leaves the simulator of GPIO chips (`gpio-sim`), the dummy of IIO devices and the driver of the PWM chip
- * PCA9685 out of its kernels. They are built from Debian's own source of the same kernel; `i2c-stub` is there.
+ * Debian's kernels have `i2c-stub`, but not the simulator of GPIO chips (`gpio-sim`), the dummy IIO device and the
+ * driver of the PWM chip PCA9685. Those are built from Debian's source of the same kernel.
  */
 
 import type { System } from "../image.ts";
 
 /**
- * `gpio-sim` needs simulated interrupts, which are part of the module where the kernel has none. From a module they
- * reach their handlers by `generic_handle_irq`, as `irq_to_desc` is for the kernel alone.
+ * `gpio-sim` needs simulated interrupts. If the kernel has none, the module contains them. A module calls their
+ * handlers through `generic_handle_irq`, because `irq_to_desc` is not exported.
  */
 const KBUILD = [
   "obj-m := gpio-simulator.o pwm-pca9685.o",
