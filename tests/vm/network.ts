@@ -107,28 +107,6 @@ const STEPS: readonly Step[] = [
     await install(world);
     await air.sees(HOTSPOT, true, SOON_MS);
   }],
-  ["by Bluetooth a phone reads what it is, and pairs once that is unlocked", async ({ device, air }) => {
-    await air.bluetooth("find", HOTSPOT);
-    const read = async (name: Read) => String(Buffer.from(await air.bluetooth("read", uuidOf(name)), "hex"));
-    const found = [await read("manufacturer"), await read("model"), await read("fragment_id")];
-    if (found.join() !== "Acme,rover,fragment-1") throw new Error(`found ${found}`);
-    const unlock = (password: string) => air.bluetooth("write", uuidOf("unlock_pairing"), password, "true");
-    await unlock("guess");
-    const errors = await read("errors");
-    if (!errors.includes("the password of the device's hotspot is wrong")) throw new Error(`found ${errors}`);
-    const refused = await air.bluetooth("pair").then(() => undefined, messageOf);
-    if (!refused?.includes("Authentication Failed")) {
-      throw new Error(`found ${refused ?? "a phone that paired"}`);
-    }
-    await air.bluetooth("find", HOTSPOT);
-    await unlock(HOTSPOT_PASSWORD);
-    await device.machine.eventually(
-      "busctl get-property org.bluez /org/bluez/hci0 org.bluez.Adapter1 Discoverable | grep true",
-      SOON_MS,
-    );
-    await air.bluetooth("pair");
-    return await device.machine.eventually("nmcli -t -g TYPE,NAME connection | grep ^bluetooth:", SOON_MS);
-  }],
   ["a phone with a wrong password stays outside", async ({ device }) => {
     const { code, output } = await device.machine.try(
       `bash /mnt/share/air.sh join ${HOTSPOT} "not the password"`,
@@ -321,6 +299,39 @@ const STEPS: readonly Step[] = [
     await device.inService(SERVICE_MS);
     return `ended after ${seconds.toFixed(0)} s`;
   }],
+  ["by Bluetooth a phone reads what it is, and pairs once that is unlocked", async ({ device, air }) => {
+    const { machine } = device;
+    for (const router of ROUTERS) await air.router(router, "off");
+    await machine.run("systemctl start bluetooth && systemd-run --unit btvirt btvirt -l2");
+    for (const controller of ["hci0", "hci1"]) {
+      await machine.eventually(
+        `busctl introspect org.bluez /org/bluez/${controller} | grep GattManager1`,
+        SOON_MS,
+      );
+    }
+    await machine.run("systemctl restart svc-agent", SERVICE_MS);
+    await air.sees(HOTSPOT, true, SOON_MS);
+    await air.bluetooth("find", HOTSPOT);
+    const read = async (name: Read) => String(Buffer.from(await air.bluetooth("read", uuidOf(name)), "hex"));
+    const found = [await read("manufacturer"), await read("model"), await read("fragment_id")];
+    if (found.join() !== "Acme,rover,fragment-1") throw new Error(`found ${found}`);
+    const unlock = (password: string) => air.bluetooth("write", uuidOf("unlock_pairing"), password, "true");
+    await unlock("guess");
+    const errors = await read("errors");
+    if (!errors.includes("the password of the device's hotspot is wrong")) throw new Error(`found ${errors}`);
+    const refused = await air.bluetooth("pair").then(() => undefined, messageOf);
+    if (!refused?.includes("Authentication Failed")) {
+      throw new Error(`found ${refused ?? "a phone that paired"}`);
+    }
+    await air.bluetooth("find", HOTSPOT);
+    await unlock(HOTSPOT_PASSWORD);
+    await machine.eventually(
+      "busctl get-property org.bluez /org/bluez/hci0 org.bluez.Adapter1 Discoverable | grep true",
+      SOON_MS,
+    );
+    await air.bluetooth("pair");
+    return await machine.eventually("nmcli -t -g TYPE,NAME connection | grep ^bluetooth:", SOON_MS);
+  }],
 ];
 
 /** Puts the agent into the device, with the manufacturer's settings, and starts it. */
@@ -328,8 +339,6 @@ async function install({ device, air }: World): Promise<void> {
   for (const router of ROUTERS) await air.router(router, "on");
   await device.machine.put("/etc/svc-defaults.json", JSON.stringify({ network_configuration: SETTINGS }));
   await device.machine.put("/etc/systemd/system/svc-agent.service", unit());
-  // systemd leaves it out while there is no controller yet.
-  await device.machine.run("systemctl start bluetooth");
   await device.machine.run("systemctl daemon-reload && systemctl enable --now svc-agent", SERVICE_MS);
 }
 

@@ -47,9 +47,7 @@ CONF
 start() {
   mkdir -p /run/air
   modprobe mac80211_hwsim radios=4
-  # Two controllers for Bluetooth: the device's and the phone's.
   modprobe hci_vhci
-  btvirt -l2 > /run/air/btvirt.log 2>&1 &
   ip netns add outside
   local cable
   cable=$(ls /sys/class/net | grep -m1 -E '^(en|eth)')
