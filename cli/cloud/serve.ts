@@ -326,7 +326,7 @@ async function metricsKeyOf(
 
 /** The source of its own certificate; `undefined` if it serves without TLS. */
 function certificateOf(
-  { options: { tls, tlsCert, tlsKey, listen }, store, host, clock, logger }: Parts,
+  { options: { tls, tlsCert, tlsKey, listen }, addresses, store, host, clock, logger }: Parts,
   { authority }: Cloud,
 ): PortCertificate | undefined {
   const parts = { host, clock, logger };
@@ -334,8 +334,9 @@ function certificateOf(
     return new PortCertificate({ ...parts, from: { certFile: tlsCert, keyFile: tlsKey } });
   }
   if (!tls) return undefined;
-  const all = new Set([addressOf("--listen", listen).host, host.hostname(), "localhost", "127.0.0.1"]);
-  const own = [...all].filter((one) => one !== "0.0.0.0");
+  const listening = addressOf("--listen", listen).host;
+  const all = new Set([...addresses.hosts, listening, host.hostname(), "localhost", "127.0.0.1"]);
+  const own = [...all].filter((one) => one !== "0.0.0.0" && one !== "::");
   const names = async () => [...own, ...await machineNames(store)];
   return new PortCertificate({ ...parts, from: { authority, names } });
 }

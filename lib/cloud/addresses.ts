@@ -33,6 +33,11 @@ export class Addresses {
     return this.#configured[0];
   }
 
+  /** The names and IP addresses in the configured addresses. */
+  get hosts(): string[] {
+    return this.#configured.map((one) => new URL(one).hostname.replace(/^\[|\]$/g, ""));
+  }
+
   /**
    * The address for a script or configuration that runs elsewhere. Throws `failed_precondition` if none is configured
    * and the caller's address may not be this computer's.

@@ -11,7 +11,7 @@ import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { FileStore } from "../../lib/cloud/store/files.ts";
 import { client } from "../../lib/wire/channel.ts";
-import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
+import { connectGrpc, type GrpcOptions } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/metadata.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";
 import { sqliteTest, storeTest } from "./stores.ts";
@@ -218,19 +218,32 @@ Deno.test("over TLS with a certificate of the local authority", async () => {
   const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
   const example: Example = JSON.parse(await svcCloud("init", "--data", folder, "--json"));
   const ca = await svcCloud("authority", "--data", folder);
-  const cloud = await serveCloud(["--data", folder, "--tls"], "localhost:0");
+  const cloud = await serveCloud(
+    ["--data", folder, "--tls", "--public-url", "https://cloud.example:8090"],
+    "localhost:0",
+  );
   try {
     const { id, key } = example.ownerKey;
-    assertMatch(await tokenAt(cloud.url, id, key, ca), /^[\w-]+\.[\w-]+\.[\w-]+$/);
+    for (const serverName of ["localhost", "cloud.example"]) {
+      const token = await tokenAt(cloud.url, id, key, { ca, serverName });
+      assertMatch(token, /^[\w-]+\.[\w-]+\.[\w-]+$/);
+    }
+    const other = { ca, serverName: "other.example" };
+    await assertRejects(() => tokenAt(cloud.url, id, key, other), SvcError);
   } finally {
     assertEquals(await cloud.stop(), 0);
     await Deno.remove(folder, { recursive: true });
   }
 });
 
-async function tokenAt(url: string, entity: string, payload: string, ca?: string): Promise<string> {
+async function tokenAt(
+  url: string,
+  entity: string,
+  payload: string,
+  tls?: GrpcOptions["tls"],
+): Promise<string> {
   const { host } = new URL(url);
-  const channel = connectGrpc(host, { clock: new SystemClock(), tls: ca === undefined ? undefined : { ca } });
+  const channel = connectGrpc(host, { clock: new SystemClock(), tls });
   try {
     const { authenticate } = client(AuthService, channel);
     return (await authenticate({ entity, credentials: { type: "api-key", payload } })).accessToken;
