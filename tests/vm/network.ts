@@ -137,7 +137,7 @@ const STEPS: readonly Step[] = [
     const memory = `grep -h VmRSS $(pgrep -f dnsmasq.*10.42.0 | sed 's|.*|/proc/&/status|')`;
     const before = await device.machine.run(memory);
     const sent = await air.phone("perl /mnt/share/names.pl 10.42.0.1 1");
-    const address = await air.phone("busybox nslookup example.org 10.42.0.1");
+    const address = await air.phone("busybox nslookup -type=a example.org 10.42.0.1");
     if (!address.includes("10.42.0.1")) throw new Error(`found ${address}`);
     const after = await device.machine.run(memory);
     const kib = (text: string) => Number(/(\d+) kB/.exec(text)?.[1]);
