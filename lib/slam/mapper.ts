@@ -276,6 +276,10 @@ export class Mapper implements Mapping {
       this.#lookFor(node);
       return true;
     }
+    if (this.start.mode === "localize" && this.#places.reconsider()) {
+      if (this.#places.isElsewhere()) this.#doubt("elsewhere");
+      return true;
+    }
     const { optimizeEveryNodes } = this.start.options;
     const due = optimizeEveryNodes > 0 && this.#unplaced === undefined &&
       this.#nodesSince >= Math.max(optimizeEveryNodes, NEW_SHARE * this.#nodes.length);
@@ -371,12 +375,14 @@ export class Mapper implements Mapping {
     if (node.submaps.length === 0) return;
     const closures = this.#search.closuresOf(node, this.#submaps, this.#waysFrom(node.submaps[0]), true);
     this.#believe(closures);
-    if (this.start.mode === "localize") this.#watch(node);
+    if (this.start.mode !== "localize") return;
+    this.#places.add(node);
+    this.#watch(node);
   }
 
   /** Notices that scans do not fit the scans before them, even if the robot stands still and they make no nodes. */
   #watchScan({ score }: LocalResult): void {
-    if (score < TORN_SCORE) this.#doubt();
+    if (score < TORN_SCORE) this.#doubt("carried");
   }
 
   /** Notices that nothing of the map is where the robot should see it. */
@@ -393,16 +399,20 @@ export class Mapper implements Mapping {
         return;
       }
     }
-    if (++this.#strange >= STRANGE_MAX) this.#doubt();
+    if (++this.#strange >= STRANGE_MAX) this.#doubt("carried");
   }
 
-  /** The robot may have been carried away: looks for it anywhere, as well as where it is thought to be. */
-  #doubt(): void {
+  /**
+   * Looks for the robot anywhere, as well as where it is thought to be. If it may have been carried away, what it saw
+   * before tells nothing of where it is.
+   */
+  #doubt(why: "carried" | "elsewhere"): void {
     this.#strange = 0;
     this.#isDoubted = true;
     this.#unplaced = this.#nodeCount;
     this.#local.restart();
-    this.#places.reset();
+    if (why === "carried") this.#places.reset();
+    else this.#places.lookAgain();
     this.#waiting = [];
     this.#pathM += LOST_PATH_M;
   }

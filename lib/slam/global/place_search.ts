@@ -39,6 +39,11 @@ const BELIEVED_FOR_GOOD = [
 ];
 /** Where the robot is thought to be somewhere: a place that is believed instead must fit so well, and so much better. */
 const INSTEAD = { scans: 3, fit: 0.5, betterBy: 0.05, betterThanThought: 0.1, known: 0.5, contradicted: 0 };
+/**
+ * A robot that has a place is looked for elsewhere after so many nodes, and then after twice as many each time, unless
+ * these nodes fit so well where it is thought to be.
+ */
+const RECONSIDERED = { nodes: 5, nodesMax: 40, fit: 0.7 };
 /** After so many looks in a row at which nothing was found, only every so many nodes are looked for. */
 const LOOKS_EAGER = 15;
 const LOOKS_EVERY = 5;
@@ -68,6 +73,10 @@ export class PlaceSearch {
   #looks = 0;
   #sinceLook = 0;
   #look: Generator<void, void> | undefined;
+  /** How many nodes pass until a robot that has a place is looked for elsewhere. */
+  #reconsiderAfter = RECONSIDERED.nodes;
+  /** Where the node of that look was thought to be. */
+  #thought: Pose2d | undefined;
 
   /** `isFinal`: a wrong place is never corrected. */
   constructor(private readonly graph: PoseGraph, private readonly isFinal: boolean) {}
@@ -81,6 +90,8 @@ export class PlaceSearch {
     this.#look = undefined;
     this.#looks = 0;
     this.#sinceLook = 0;
+    this.#reconsiderAfter = RECONSIDERED.nodes;
+    this.#thought = undefined;
   }
 
   /** Forgets the map as well: it may change from now on. */
@@ -148,12 +159,52 @@ export class PlaceSearch {
     if (isSame(thought, pose)) return found;
     const second = this.#places[1]?.fit ?? -1;
     if (fit < INSTEAD.fit || fit - second < INSTEAD.betterBy) return undefined;
-    const there = this.#fit(this.#map, this.#seen, node, thought);
+    return this.#isBetter(this.#map, fit, node, thought) ? found : undefined;
+  }
+
+  /**
+   * Looks elsewhere for a robot that has a place, piece by piece: a place in a corridor that looks alike may have been
+   * believed too soon. False if there is nothing to do before the next node.
+   */
+  reconsider(): boolean {
+    if (!this.#map) return false;
+    if (!this.#look) {
+      const newest = this.#seen.at(-1);
+      if (!newest || this.#sinceLook < this.#reconsiderAfter) return false;
+      this.#sinceLook = 0;
+      const thought = this.graph.pose(newest.variable);
+      if (this.#fit(this.#map, this.#seen, newest, thought).fit >= RECONSIDERED.fit) return false;
+      this.#reconsiderAfter = Math.min(RECONSIDERED.nodesMax, 2 * this.#reconsiderAfter);
+      this.#thought = thought;
+      this.#look = this.#lookFor(this.#map, newest);
+    }
+    if (this.#look.next().done) this.#look = undefined;
+    return true;
+  }
+
+  /** Whether the last look of `reconsider` found a place that explains the nodes clearly better. Asks once. */
+  isElsewhere(): boolean {
+    const [best, second] = this.#places, node = this.#placesOf, thought = this.#thought;
+    if (!this.#map || this.#look || !node || !thought) return false;
+    this.#thought = undefined;
+    if (!best || best.fit < INSTEAD.fit || isSame(best.pose, thought)) return false;
+    if (second && best.fit - second.fit < INSTEAD.betterBy) return false;
+    return this.#isBetter(this.#map, best.fit, node, thought);
+  }
+
+  /** Goes on with what it has seen of a robot that is probably elsewhere. */
+  lookAgain(): void {
+    this.#scans = 0;
+    this.#looks = 0;
+  }
+
+  /** Whether a place with this fit is clearly better than where the node is thought to be. */
+  #isBetter(map: PlaceMap, fit: number, node: MapNode, thought: Pose2d): boolean {
+    const there = this.#fit(map, this.#seen, node, thought);
     // Where the map knows little, the robot has left it rather than been carried away.
-    const isBetter = there.known >= INSTEAD.known
+    return there.known >= INSTEAD.known
       ? fit - there.fit >= INSTEAD.betterThanThought
       : there.knownFit < INSTEAD.contradicted;
-    return isBetter ? found : undefined;
   }
 
   /** How well a node fits the map about where it is thought to be; undefined until the map is ready. */
