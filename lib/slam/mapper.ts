@@ -11,11 +11,11 @@ import {
 } from "./map_state.ts";
 import type { ImuReading, MapperStart, Mapping, OdometryReading, RangeScan } from "./mapping.ts";
 import { Drift } from "./global/drift.ts";
-import { loadMap } from "./global/map_loading.ts";
+import { loadMap } from "./global/map/loading.ts";
 import { LoopSearch } from "./global/loop_search.ts";
-import type { Closure, MapNode, MapSubmap } from "./global/map_parts.ts";
-import { stateOf } from "./global/map_saving.ts";
-import { type FoundPlace, PlaceSearch } from "./global/place_search.ts";
+import type { Closure, MapNode, MapSubmap } from "./global/map/parts.ts";
+import { stateOf } from "./global/map/saving.ts";
+import { type FoundPlace, PlaceSearch } from "./global/places/search.ts";
 import { type BareDirection, type GraphEdge, PoseGraph, type Robustness } from "./global/pose_graph.ts";
 import { outdated } from "./global/trimming.ts";
 import { type Insertion, LocalMapper, type LocalResult } from "./local/local_mapper.ts";

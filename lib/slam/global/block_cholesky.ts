@@ -1,7 +1,7 @@
 /**
  * Sparse Cholesky factorisation of symmetric matrices of 3 x 3 blocks, in an order of minimum degree.
  *
- * The room owns global SLAM: the pose graph and its optimisation, the search for loop closures and places, and the
+ * The room owns global SLAM: the pose graph and its optimisation, the search for loop closures, and the
  * trimming of maps that grow.
  */
 

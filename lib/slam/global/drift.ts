@@ -3,7 +3,7 @@
  * robot's path and the loops closed so far.
  */
 
-import type { MapSubmap } from "./map_parts.ts";
+import type { MapSubmap } from "./map/parts.ts";
 
 /** The length of a loop closure in a path, in metres. */
 const CLOSURE_M = 1;

@@ -8,7 +8,7 @@ import { thinned } from "../local/filters.ts";
 import { ScanRefiner } from "../local/refinement.ts";
 import { between2d, compose2d, type Pose2d } from "../pose2d.ts";
 import { SearchGrid } from "./branch_and_bound.ts";
-import type { Closure, MapNode, MapSubmap } from "./map_parts.ts";
+import type { Closure, MapNode, MapSubmap } from "./map/parts.ts";
 import type { PoseGraph } from "./pose_graph.ts";
 
 const DEGREE = Math.PI / 180;

@@ -3,7 +3,7 @@
  */
 
 import type { MapperOptions } from "../mapping.ts";
-import type { MapSubmap } from "./map_parts.ts";
+import type { MapSubmap } from "./map/parts.ts";
 import type { PoseGraph } from "./pose_graph.ts";
 
 /** Coverage is counted in squares of this many grid cells. */

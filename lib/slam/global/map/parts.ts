@@ -1,11 +1,13 @@
 /**
  * The parts of a map as global SLAM holds them: submaps and nodes with their places in the pose graph.
+ *
+ * The room owns these parts, and the way between them and the state of a map that is saved and loaded.
  */
 
-import type { QuaternionTuple } from "../local/gravity.ts";
-import type { Submap } from "../local/submaps.ts";
-import type { Pose2d } from "../pose2d.ts";
-import type { BareDirection } from "./pose_graph.ts";
+import type { QuaternionTuple } from "../../local/gravity.ts";
+import type { Submap } from "../../local/submaps.ts";
+import type { Pose2d } from "../../pose2d.ts";
+import type { BareDirection } from "../pose_graph.ts";
 
 export interface MapSubmap {
   readonly trajectory: number;

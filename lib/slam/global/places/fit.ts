@@ -2,8 +2,8 @@
  * How well scans fit a place in a map: their points should lie on walls, and their rays should cross none.
  */
 
-import { COST_VALUES, type ProbabilityGrid } from "../local/probability_grid.ts";
-import type { Pose2d } from "../pose2d.ts";
+import { COST_VALUES, type ProbabilityGrid } from "../../local/probability_grid.ts";
+import type { Pose2d } from "../../pose2d.ts";
 
 /** A cell with this value or less is a wall; with the other value or more, it is free. */
 const WALL = valueOf(0.58);

@@ -2,12 +2,12 @@
  * The parts of a map from its state: what a mapper needs to go on with it.
  */
 
-import { ProbabilityGrid } from "../local/probability_grid.ts";
-import { Submap } from "../local/submaps.ts";
-import type { MapState, TrajectoryState } from "../map_state.ts";
-import { between2d } from "../pose2d.ts";
-import type { Closure, MapNode, MapSubmap } from "./map_parts.ts";
-import type { PoseGraph } from "./pose_graph.ts";
+import { ProbabilityGrid } from "../../local/probability_grid.ts";
+import { Submap } from "../../local/submaps.ts";
+import type { MapState, TrajectoryState } from "../../map_state.ts";
+import { between2d } from "../../pose2d.ts";
+import type { Closure, MapNode, MapSubmap } from "./parts.ts";
+import type { PoseGraph } from "../pose_graph.ts";
 
 export interface LoadedMap {
   readonly submaps: readonly MapSubmap[];

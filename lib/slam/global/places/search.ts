@@ -2,17 +2,19 @@
  * Finds where in a finished map the robot is, when nobody knows. Each look over the whole map gives the few places where
  * the latest scans fit best; places are kept from node to node, and one is believed once it fits clearly better than all
  * others. The longer the robot has looked, the less better is enough.
+ *
+ * The room owns the search of places: the whole map in one grid, the search over it, and how well scans fit a place.
  */
 
-import { thinned } from "../local/filters.ts";
-import { placed } from "../local/local_mapper.ts";
-import { ScanRefiner } from "../local/refinement.ts";
-import { between2d, compose2d, type Pose2d } from "../pose2d.ts";
-import type { MapNode, MapSubmap } from "./map_parts.ts";
-import { fitOf, likeliestAround, type PlaceFit } from "./place_fit.ts";
-import { PLACE_REACH_M, PlaceMap } from "./place_map.ts";
-import { peaksOf } from "./place_peaks.ts";
-import type { PoseGraph } from "./pose_graph.ts";
+import { thinned } from "../../local/filters.ts";
+import { placed } from "../../local/local_mapper.ts";
+import { ScanRefiner } from "../../local/refinement.ts";
+import { between2d, compose2d, type Pose2d } from "../../pose2d.ts";
+import type { MapNode, MapSubmap } from "../map/parts.ts";
+import { fitOf, likeliestAround, type PlaceFit } from "./fit.ts";
+import { PLACE_REACH_M, PlaceMap } from "./map.ts";
+import { peaksOf } from "./peaks.ts";
+import type { PoseGraph } from "../pose_graph.ts";
 
 /** The latest nodes are looked for together. */
 const NODES_TOGETHER = 10;

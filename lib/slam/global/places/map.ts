@@ -3,12 +3,12 @@
  * 1, 2, 4, … cells. It is built once per map, piece by piece.
  */
 
-import type { GridState } from "../map_state.ts";
-import { COST_VALUES, ProbabilityGrid } from "../local/probability_grid.ts";
-import { between2d, compose2d, IDENTITY_2D, type Pose2d } from "../pose2d.ts";
-import type { MapSubmap } from "./map_parts.ts";
-import type { PoseGraph } from "./pose_graph.ts";
-import type { MapArea } from "./trimming.ts";
+import type { GridState } from "../../map_state.ts";
+import { COST_VALUES, ProbabilityGrid } from "../../local/probability_grid.ts";
+import { between2d, compose2d, IDENTITY_2D, type Pose2d } from "../../pose2d.ts";
+import type { MapSubmap } from "../map/parts.ts";
+import type { PoseGraph } from "../pose_graph.ts";
+import type { MapArea } from "../trimming.ts";
 
 /** Grid cells on a side of a cell of the search. */
 const POOLED = 2;

@@ -3,8 +3,8 @@
  * that are halved repeatedly.
  */
 
-import { type Pose2d, wrapAngle } from "../pose2d.ts";
-import { PLACE_LEVELS, type PlaceMap } from "./place_map.ts";
+import { type Pose2d, wrapAngle } from "../../pose2d.ts";
+import { PLACE_LEVELS, type PlaceMap } from "./map.ts";
 
 const TURNS = 360;
 const TURN_RAD = 2 * Math.PI / TURNS;

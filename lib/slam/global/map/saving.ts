@@ -2,10 +2,10 @@
  * The state of a map from its parts.
  */
 
-import type { ConstraintState, MapState, NodeState, SubmapState, TrajectoryState } from "../map_state.ts";
-import { between2d } from "../pose2d.ts";
-import type { Closure, MapNode, MapSubmap } from "./map_parts.ts";
-import type { GraphEdge, PoseGraph } from "./pose_graph.ts";
+import type { ConstraintState, MapState, NodeState, SubmapState, TrajectoryState } from "../../map_state.ts";
+import { between2d } from "../../pose2d.ts";
+import type { Closure, MapNode, MapSubmap } from "./parts.ts";
+import type { GraphEdge, PoseGraph } from "../pose_graph.ts";
 
 type Weights = Pick<GraphEdge, "translationWeight" | "rotationWeight">;
 
