@@ -8,6 +8,7 @@ import { ListPackagesResponseSchema, type Package, PackageType } from "../../pro
 import { type Annotations, AnnotationsSchema } from "../../proto/gen/annotations_pb.ts";
 import { FileError, type ReadFiles } from "../../lib/base/files/files.ts";
 import { unpackInto } from "../../lib/base/files/archive.ts";
+import { fileNameFrom } from "../../lib/base/files/names.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
 import { Crc32c } from "../../lib/cloud_client/crc32c.ts";
@@ -72,11 +73,11 @@ export const MODEL_COMMANDS: readonly MlCommand[] = [
       const services = await desk.services();
       const model = await findModel(desk, services, name, modelVersion);
       const [own, version] = [model.info?.name || name, model.info?.version || modelVersion];
-      const file = join(destination, `${safe(own)}-${safe(version)}.tar.gz`);
+      const file = join(destination, `${fileNameFrom(own)}-${fileNameFrom(version)}.tar.gz`);
       await desk.host.makeFolder(destination);
       await download(desk, services.account, model, file);
       if (!extract) return void desk.print({ name: own, version, file }, [file]);
-      const folder = join(destination, `${safe(own)}-${safe(version)}`);
+      const folder = join(destination, `${fileNameFrom(own)}-${fileNameFrom(version)}`);
       const files = await unpackInto(desk.host, folder, desk.host.readPieces(file), UNPACKED);
       desk.print({ name: own, version, file, folder, files }, files.map((one) => join(folder, one)));
     },
@@ -295,10 +296,6 @@ async function isWhole(files: ReadFiles, file: string, checksum: string): Promis
   const [hash, crc] = [createHash("sha256"), new Crc32c()];
   for await (const chunk of files.readPieces(file)) (isCrc ? crc : hash).update(chunk);
   return isCrc ? crc.base64() === checksum : hash.digest("hex") === checksum.toLowerCase();
-}
-
-function safe(name: string): string {
-  return name.replace(/[^\w.+-]/g, "_");
 }
 
 function describeSeen({ bboxes, classifications }: Annotations): string[] {

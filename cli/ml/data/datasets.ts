@@ -11,6 +11,7 @@ import { basename, join } from "node:path";
 import { ListDatasetsByOrganizationIDResponseSchema } from "../../../proto/gen/dataset_pb.ts";
 import { toTimestamp } from "../../../lib/api/shared/time.ts";
 import { SvcError } from "../../../lib/base/error.ts";
+import { fileNameFrom } from "../../../lib/base/files/names.ts";
 import type { DatasetImage } from "../../../lib/cloud_client/dataset.ts";
 import { datasetLine } from "../../../lib/cloud_client/dataset.ts";
 import { ModelType, parseModelType } from "../../../lib/cloud_client/training_client.ts";
@@ -176,7 +177,7 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
       const services = await desk.services();
       const dataset = await findDataset(desk, wanted);
       const images = await imagesOf(desk, dataset.id);
-      const folder = destination || fileNameOf(dataset.name);
+      const folder = destination || fileNameFrom(dataset.name);
       await desk.host.makeFolder(join(folder, "data"));
       let there = 0;
       await eachOf(desk, "written", images, async (image) => {
@@ -215,11 +216,7 @@ async function contentOf(desk: TrainingDesk, { data }: Services, image: DatasetI
 
 /** Path of an exported image, from the folder of the dataset. */
 function imagePath({ id, fileName, mimeType }: DatasetImage): string {
-  const name = fileNameOf(basename(fileName));
-  const extension = /\.[A-Za-z0-9]+$/.test(name) ? "" : EXTENSIONS[mimeType] ?? "";
-  return `data/${[fileNameOf(id), name].filter(Boolean).join("_")}${extension}`;
-}
-
-function fileNameOf(text: string): string {
-  return text.replace(/[^\w.-]+/g, "_").replace(/^\.+/, "");
+  const base = basename(fileName);
+  const extension = /\.[A-Za-z0-9]+$/.test(base) ? "" : EXTENSIONS[mimeType] ?? "";
+  return `data/${fileNameFrom(base === "" ? id : `${id}_${base}`)}${extension}`;
 }

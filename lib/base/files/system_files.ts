@@ -6,7 +6,7 @@
  */
 
 import { dirname } from "node:path";
-import { type Code, messageOf } from "../error.ts";
+import { type Code, messageOf, SvcError } from "../error.ts";
 import { DurableFiles } from "./durable_files.ts";
 import {
   type AppendFile,
@@ -16,6 +16,7 @@ import {
   type OpenFile,
   type OpenHow,
 } from "./files.ts";
+import { windowsProblem } from "./names.ts";
 import { watchFile } from "./watch.ts";
 
 const PIECE_BYTES = 64 * 1024;
@@ -66,13 +67,17 @@ export class SystemFiles extends DurableFiles {
 
   openAppend(path: string): AppendFile {
     return attemptNow("append to", path, () => {
+      checkName(path);
       Deno.mkdirSync(dirname(path), { recursive: true });
       return new SystemAppendFile(path);
     });
   }
 
   moveFile(from: string, to: string): void {
-    attemptNow("rename", from, () => Deno.renameSync(from, to));
+    attemptNow("rename", from, () => {
+      checkName(to);
+      Deno.renameSync(from, to);
+    });
   }
 
   emptyFile(path: string): void {
@@ -85,6 +90,7 @@ export class SystemFiles extends DurableFiles {
 
   open(path: string, how: OpenHow, mode = 0o644): Promise<OpenFile> {
     return attempt("write", path, async () => {
+      checkName(path);
       const options = how === "new"
         ? { write: true, create: true, truncate: true }
         : how === "append"
@@ -103,7 +109,10 @@ export class SystemFiles extends DurableFiles {
   }
 
   makeFolder(path: string, { mode = 0o777 } = {}): Promise<void> {
-    return attempt("make", path, () => Deno.mkdir(path, { recursive: true, mode }));
+    return attempt("make", path, async () => {
+      checkName(path);
+      await Deno.mkdir(path, { recursive: true, mode });
+    });
   }
 
   temporaryFolder(prefix: string): Promise<string> {
@@ -179,7 +188,10 @@ export class SystemFiles extends DurableFiles {
   }
 
   protected rename(from: string, to: string): Promise<void> {
-    return attempt("rename", from, () => Deno.rename(from, to));
+    return attempt("rename", from, async () => {
+      checkName(to);
+      await Deno.rename(from, to);
+    });
   }
 
   protected makeLink(path: string, text: string): Promise<void> {
@@ -226,6 +238,12 @@ function onWindows(): boolean {
   return Deno.build.os === "windows";
 }
 
+/** Refuses a name that means something else than a file on this system. */
+function checkName(path: string): void {
+  const problem = onWindows() ? windowsProblem(path) : undefined;
+  if (problem !== undefined) throw new SvcError("invalid_argument", problem);
+}
+
 function kindOf(info: { isFile: boolean; isDirectory: boolean; isSymlink: boolean }): FileKind {
   if (info.isFile) return "file";
   if (info.isDirectory) return "folder";
@@ -269,7 +287,8 @@ const KNOWN: { readonly [errno: string]: readonly [Code, string?] } = {
 
 function failure(verb: string, path: string, error: unknown): FileError {
   if (error instanceof FileError) return error;
-  const [code, why = messageOf(error)] = KNOWN[errnoOf(error)] ?? ["unknown"];
+  const unknown = error instanceof SvcError ? error.code : "unknown";
+  const [code, why = messageOf(error)] = KNOWN[errnoOf(error)] ?? [unknown];
   return new FileError(code, `cannot ${verb} "${path}": ${why}`, path, { cause: error });
 }
 

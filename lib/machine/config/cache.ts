@@ -9,7 +9,7 @@ import type { LogFiles, ReadFiles, WriteFiles } from "../../base/files/files.ts"
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { isObject, type JsonObject } from "../../base/schema/schema.ts";
-import { safeFileName } from "./placeholder.ts";
+import { fileNameFrom } from "../../base/files/names.ts";
 
 const MODE = 0o600;
 
@@ -27,7 +27,7 @@ export class ConfigCache {
 
   constructor(parts: ConfigCacheParts) {
     this.#parts = parts;
-    this.#name = `cached_cloud_config_${safeFileName(parts.partId)}.json`;
+    this.#name = `cached_cloud_config_${fileNameFrom(parts.partId)}.json`;
   }
 
   get path(): string {

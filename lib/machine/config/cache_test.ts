@@ -66,7 +66,7 @@ Deno.test("what cannot be written leaves what was kept, at whichever step it fai
 Deno.test("a part's id does not lead out of the folder", () =>
   withCache(async (cache, { home }) => {
     await cache.write({});
-    assertEquals(await names(home), ["cached_cloud_config____etc_passwd.json"]);
+    assertEquals(await names(home), ["cached_cloud_config__etc_passwd.json"]);
   }, { partId: "../etc/passwd" }));
 
 Deno.test("a file that holds no configuration is deleted with a warning, wherever it ends", () =>

@@ -20,11 +20,6 @@ export interface PlaceholderSource {
   readonly folderOf: (one: PackageConfig) => string;
 }
 
-/** An id as part of a file's name: it is foreign text, and must not lead out of a folder. */
-export function safeFileName(id: string): string {
-  return id.replaceAll(/[^\w-]/g, "_");
-}
-
 /** The published place of a package under the program's home folder. */
 export function packageFolder(home: string, { type, package: id, version }: PackageConfig): string {
   const name = `${id.replaceAll(/[/\\]/g, "-")}-${version.replaceAll(/[./\\]/g, "_")}`;

@@ -13,7 +13,7 @@ import type { LinkFiles, ReadFiles, WriteFiles } from "../../base/files/files.ts
 import type { Logger } from "../../base/log/log.ts";
 import type { ProcessCommand } from "../../base/process.ts";
 import type { ModuleConfig } from "../config/config.ts";
-import { safeFileName } from "../config/placeholder.ts";
+import { fileNameFrom } from "../../base/files/names.ts";
 
 const ROOT = "/sys/fs/cgroup";
 const ALL = `${ROOT}/svc-modules`;
@@ -44,7 +44,7 @@ export class ModuleGroups {
     const own = await (this.#own ??= this.#open());
     if (!limits) return command;
     const { memoryMb, cpuPercent, processes } = limits;
-    const folder = `${own}/${safeFileName(name)}`;
+    const folder = `${own}/${fileNameFrom(name)}`;
     try {
       await write(host, `${ROOT}/cgroup.subtree_control`, CONTROLLERS);
       for (const above of [ALL, own]) {
@@ -70,12 +70,12 @@ export class ModuleGroups {
 
   /** Kills what is left of a run in the module's group. Never rejects. */
   async kill({ name, limits }: ModuleConfig): Promise<void> {
-    if (limits && this.#own) await this.#kill(`${await this.#own}/${safeFileName(name)}`);
+    if (limits && this.#own) await this.#kill(`${await this.#own}/${fileNameFrom(name)}`);
   }
 
   /** Removes the module's group, with what is left in it. Never rejects. */
   async remove({ name, limits }: ModuleConfig): Promise<void> {
-    if (limits && this.#own) await this.#remove(`${await this.#own}/${safeFileName(name)}`);
+    if (limits && this.#own) await this.#remove(`${await this.#own}/${fileNameFrom(name)}`);
   }
 
   /** Removes what is left of the folder. Idempotent. */

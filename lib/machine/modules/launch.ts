@@ -13,7 +13,7 @@ import type { Level } from "../../base/log/log.ts";
 import type { ProcessCommand } from "../../base/process.ts";
 import type { ModuleConfig } from "../config/config.ts";
 import type { ModuleProgram } from "./program.ts";
-import { safeFileName } from "../config/placeholder.ts";
+import { fileNameFrom } from "../../base/files/names.ts";
 
 /** The longest path of a Unix socket that every system supports. */
 const SOCKET_PATH_MAX = 103;
@@ -55,7 +55,7 @@ export function dataFolder(home: string, machine: MachineIdentity | undefined, n
 
 /** The folder of all modules' data of one machine part. */
 export function dataRoot(home: string, machine: MachineIdentity | undefined): string {
-  return join(home, "module-data", safeFileName(machine?.partId ?? "local"));
+  return join(home, "module-data", fileNameFrom(machine?.partId ?? "local"));
 }
 
 /** The module's command line and environment. */

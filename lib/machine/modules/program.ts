@@ -17,7 +17,8 @@ import { endProcess, type ProcessCommand, type SpawnHost } from "../../base/proc
 import { object, Place, text } from "../../base/schema/schema.ts";
 import { formatDuration } from "../../base/schema/schema.ts";
 import type { ModuleConfig } from "../config/config.ts";
-import { packageFolder, safeFileName } from "../config/placeholder.ts";
+import { packageFolder } from "../config/placeholder.ts";
+import { fileNameFrom } from "../../base/files/names.ts";
 import { ModuleOutput } from "./output.ts";
 
 const ARCHIVE = /\.(tgz|tar\.gz)$/;
@@ -186,7 +187,7 @@ async function unpackedFolder(
   const hash = createHash("sha256");
   for await (const piece of host.readPieces(archive)) hash.update(piece);
   const all = join(home, "packages-local");
-  const folder = join(all, `${safeFileName(name)}-${hash.digest("hex").slice(0, 16)}`);
+  const folder = join(all, `${fileNameFrom(name)}-${hash.digest("hex").slice(0, 16)}`);
   if (await host.stat(folder)) return folder;
   const temporary = join(all, `${randomUUID()}.tmp`);
   try {
@@ -208,7 +209,7 @@ async function unpackedFolder(
 
 /** Removes the folders of the module's earlier archives. */
 async function removeOthers(all: string, folder: string, name: string, host: ProgramHost): Promise<void> {
-  const own = new RegExp(`^${safeFileName(name)}-[0-9a-f]{16}(\\${FIRST_RUN_MARK})?$`);
+  const own = new RegExp(`^${fileNameFrom(name)}-[0-9a-f]{16}(\\${FIRST_RUN_MARK})?$`);
   for (const entry of await host.readFolder(all)) {
     const path = join(all, entry);
     if (own.test(entry) && !path.startsWith(folder)) await host.removeTree(path);

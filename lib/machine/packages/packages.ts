@@ -24,7 +24,8 @@ import { type Clock, deadline } from "../../base/clock.ts";
 import { chainOf, type Code, messageOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { CloudClient } from "../../cloud_client/client.ts";
-import { packageFolder, safeFileName } from "../config/placeholder.ts";
+import { packageFolder } from "../config/placeholder.ts";
+import { fileNameFrom } from "../../base/files/names.ts";
 import type { PackageConfig } from "../config/settings.ts";
 import { findArchive, isMoving, type RegistryArchive } from "./registry_folder.ts";
 
@@ -168,7 +169,7 @@ export class MachinePackages {
         return exact === undefined ? one : join(dirname(one), exact);
       }));
       const own = [...new Set([...named, ...led, ...this.#linked])].map((one) => one.slice(home.length + 1));
-      const name = `used_${safeFileName(client?.partId ?? "local")}.json`;
+      const name = `used_${fileNameFrom(client?.partId ?? "local")}.json`;
       await host.makeFolder(root);
       await host.writeFile(join(root, name), JSON.stringify(own));
       const used = new Set<string>();
