@@ -19,7 +19,7 @@ const PROGRAMS = "dist/vm/programs";
 /** Its processor is emulated and takes ten times as long; so less of the agent's pauses is waited for. */
 const HASTY_AGENT = { name: "svc-agent", entry: "tests/agent/hasty_agent.ts" };
 const LOOK_MS = 2000;
-const START_MS = 120_000;
+const START_MS = 300_000;
 /** The older Deno that these executables are made with gives no TLS to connections that are handed on. */
 const NETWORK = { no_tls: true };
 const ASK = `perl -MIO::Socket::UNIX -e '$s = IO::Socket::UNIX->new("/opt/svc/state/agent.sock") or exit 1;` +
@@ -85,6 +85,7 @@ export class VmDevice {
     await this.machine.run(`curl -fsSL ${this.url}/releases/svc-server/stable/linux-amd64 -o ${program}`);
     await this.machine.run(
       `chmod +x ${program} && cd /root && ${program} --aix-install -config machine.json`,
+      START_MS,
     );
     const serves = `bash -c '</dev/tcp/127.0.0.1/${port}'`;
     await this.machine.eventually(serves, START_MS);
