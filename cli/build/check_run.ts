@@ -388,6 +388,8 @@ async function call<I extends DescMessage, O extends DescMessage>(
   const request = toBinary(method.input, create(method.input));
   const frame = Buffer.concat([Buffer.from([0, 0, 0, 0, request.length]), request]);
   const session = http2.connect(url);
+  // The stream fails with the same error.
+  session.on("error", () => {});
   try {
     const stream = session.request({
       ":method": "POST",
