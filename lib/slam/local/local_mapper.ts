@@ -112,7 +112,7 @@ export class LocalMapper {
     this.#lastInserted = undefined;
   }
 
-  /** Undefined if no point of the scan is in range, or nobody can tell where the robot is. */
+  /** Undefined if no point of the scan is in range, or its pose is not finite. */
   addScan(scan: RangeScan): LocalResult | undefined {
     const { timeS } = scan;
     const prediction = this.#extrapolator.predict(timeS);
@@ -121,7 +121,7 @@ export class LocalMapper {
     if (returns.length === 0) return undefined;
     const points = this.#filter.adaptive(returns, ADAPTIVE_EDGE_M, ADAPTIVE_POINTS);
     const { pose, score, barest } = this.#match(points, returns, prediction, timeS);
-    // A nonsensical motion may predict no pose at all: a ray from it would never end.
+    // A ray from a pose that is not finite would never end.
     if (!Number.isFinite(pose.x + pose.y + pose.yaw)) return undefined;
     this.#extrapolator.addPose(timeS, pose);
     this.#last = { timeS, pose };
