@@ -15,6 +15,8 @@ import type { Logger } from "../../base/log/log.ts";
 const SUSPICIOUS_CONNECTIONS = 8;
 /** Delay of the check after a connection. */
 const CHECK_MS = 5_000;
+/** The same while the port is crowded, when the files may run out at any moment. */
+const CROWDED_CHECK_MS = 500;
 const RETRY_MS = 1_000;
 /** Time limit of a connection to itself. */
 const ARRIVAL_MS = 2_000;
@@ -32,6 +34,8 @@ export interface ListenAddress {
 export interface ListenerParts {
   /** Limit of connections that wait in the system. */
   readonly backlog: number;
+  /** Open connections that make a crowd. */
+  readonly crowd: number;
   readonly clock: Clock;
   readonly logger?: Logger;
   /** Takes each new connection. */
@@ -44,7 +48,8 @@ export class Listener {
   #target: ListenAddress = {};
   #open = 0;
   #arrived: (() => void) | undefined;
-  #checking = false;
+  /** Whether a check is under way, or the delay until it. */
+  #check: "none" | "under way" | number = "none";
   #deaf = false;
   #misses = 0;
   #closed = false;
@@ -79,7 +84,8 @@ export class Listener {
       this.#open++;
       socket.once("close", () => this.#open--);
       this.#arrived?.();
-      if (this.#open >= SUSPICIOUS_CONNECTIONS) this.#checkIn(CHECK_MS);
+      if (this.#open >= this.parts.crowd) this.#checkIn(CROWDED_CHECK_MS);
+      else if (this.#open >= SUSPICIOUS_CONNECTIONS) this.#checkIn(CHECK_MS);
       this.parts.accept(socket);
     });
     return server;
@@ -97,15 +103,21 @@ export class Listener {
     });
   }
 
+  /** Unless a check is under way, or as soon as that. */
   #checkIn(ms: number): void {
-    if (this.#checking || this.#closed) return;
-    this.#checking = true;
-    this.#cancel = this.parts.clock.after(ms, () => void this.#check());
+    if (this.#closed || this.#check === "under way") return;
+    if (this.#check !== "none") {
+      if (this.#check <= ms) return;
+      this.#cancel();
+    }
+    this.#check = ms;
+    this.#cancel = this.parts.clock.after(ms, () => void this.#checkNow());
   }
 
-  async #check(): Promise<void> {
+  async #checkNow(): Promise<void> {
+    this.#check = "under way";
     const heard = await this.#hears();
-    this.#checking = false;
+    this.#check = "none";
     if (this.#closed) return;
     const { logger } = this.parts;
     if (heard) {

@@ -81,6 +81,7 @@ Deno.test("a program that was too busy to accept in time is not taken for one wi
   const sockets: Socket[] = [];
   const listener = new Listener({
     backlog: 64,
+    crowd: 64,
     clock,
     logger,
     accept: (socket) => void sockets.push(socket),
@@ -97,6 +98,27 @@ Deno.test("a program that was too busy to accept in time is not taken for one wi
     await clock.advance(10);
   }
   assertEquals(records.map(({ message }) => message), []);
+  for (const socket of [...clients, ...sockets]) socket.destroy();
+  await listener.close();
+});
+
+Deno.test("a crowded port finds out soon whether it still accepts", async () => {
+  const clock = new FakeClock();
+  const sockets: Socket[] = [];
+  const accept = (socket: Socket) => void sockets.push(socket);
+  const listener = new Listener({ backlog: 64, crowd: 12, clock, accept });
+  await listener.listen("here", { host: "127.0.0.1", port: 0 });
+  const { port } = listener.address;
+  const clients: Socket[] = [];
+  const come = async (count: number) => {
+    while (clients.length < count) clients.push(connect(port, "127.0.0.1"));
+    await until(() => sockets.length === count);
+  };
+  // The check after five seconds is still to come when the crowd does.
+  await come(8);
+  await come(12);
+  await clock.advance(500);
+  await until(() => sockets.length === 13);
   for (const socket of [...clients, ...sockets]) socket.destroy();
   await listener.close();
 });

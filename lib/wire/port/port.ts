@@ -32,6 +32,8 @@ import type { Peer, ServiceTable } from "../service.ts";
 
 /** A client that has not shown its protocol within this time is disconnected. */
 const SILENCE_MS = 10_000;
+/** The share of a port's connections that makes a crowd. */
+const CROWD_SHARE = 3 / 4;
 const KEEPALIVE_MS = 30_000;
 const TOO_MUCH_UNREAD = "it reads too little of what it has asked for, and others need the room";
 /** The start of HTTP/2, and the methods of HTTP/1.1. */
@@ -153,6 +155,7 @@ class OpenPort implements Port {
       clock,
       logger,
       backlog: waitingWith(connections),
+      crowd: Math.ceil(CROWD_SHARE * connections),
       accept: (socket) => this.#accept(socket),
     });
     this.#tls = tls && this.#createTls(tls);
