@@ -10,7 +10,7 @@ import type { Duplex } from "node:stream";
 import { giveBack, giveBackAll, isLent } from "../given_back.ts";
 
 /** Minimum share of a connection in a turn, in the cost of handling this many bytes. */
-const SHARE_COST = 16 * 1024;
+const SHARE_COST = 4 * 1024;
 /** Share of a connection if no other one waits: a few dozen calls, whose answers leave in one write. */
 const ROUND_COST = 64 * 1024;
 /**
@@ -25,62 +25,14 @@ const LARGEST_SLICE_BYTES = 64 * 1024;
 const PIECES_MAX = 64;
 const LEAST_PIECES = 8;
 
-/** How long turns may follow each other without polling other sockets. */
+/** How long turns may follow each other without polling the sockets. */
 const NEWS_MS = 5;
-
-/**
- * Schedules the next turn of one connection. While an immediate is due the runtime polls other sockets only once in
- * some sixty turns (measured: the request of a new client took 112). So after this time the next turn is a timer,
- * which costs a millisecond and lets everybody else in.
- */
-class Rest {
-  #newsMs: number;
-  #cancel: (() => void) | undefined;
-  #rested = false;
-
-  constructor(private readonly clock: Clock) {
-    this.#newsMs = clock.monotonicMs();
-  }
-
-  get resting(): boolean {
-    return this.#cancel !== undefined;
-  }
-
-  /** Data has arrived from the system: a poll, unless the last turn left more than its share to do. */
-  came(): void {
-    if (!this.#rested) this.#newsMs = this.clock.monotonicMs();
-    this.#rested = false;
-  }
-
-  /** Runs `go` in the next turn. */
-  begin(go: () => void): void {
-    const late = this.clock.monotonicMs() - this.#newsMs >= NEWS_MS;
-    const end = () => {
-      this.#cancel = undefined;
-      this.#rested = true;
-      if (late) this.#newsMs = this.clock.monotonicMs();
-      go();
-    };
-    this.#cancel = late ? this.clock.after(0, end) : nextTurn(end);
-  }
-
-  stop(): void {
-    this.#cancel?.();
-    this.#cancel = undefined;
-  }
-}
 
 /** Connections that take turns. The fewer wait for one, the larger each share. */
 export class Round {
   #waiting = 0;
-
-  enter(): void {
-    this.#waiting++;
-  }
-
-  leave(): void {
-    this.#waiting--;
-  }
+  #immediate = 0;
+  #polledMs = 0;
 
   /** The share of a connection while the others wait. */
   get share(): number {
@@ -91,6 +43,70 @@ export class Round {
   part(whole: number, least: number): number {
     return Math.max(least, Math.floor(whole / (1 + this.#waiting)));
   }
+
+  /** A socket has delivered data, so all have been polled. */
+  polled(nowMs: number): void {
+    this.#polledMs = nowMs;
+  }
+
+  /**
+   * Runs `go` in a connection's next turn; the returned function cancels that.
+   *
+   * While an immediate is due the runtime polls the sockets only once in some sixty turns (measured: the request of a
+   * new client took 112). So after a while the next turn of every connection is a timer, which costs a millisecond and
+   * lets everybody else in. If they did not wait together, the immediates of one would keep out whom another waits for.
+   */
+  next(clock: Clock, go: () => void): () => void {
+    const late = clock.monotonicMs() - this.#polledMs >= NEWS_MS;
+    const leave = () => {
+      this.#waiting--;
+      if (!late) this.#immediate--;
+    };
+    this.#waiting++;
+    if (!late) this.#immediate++;
+    const run = () => {
+      leave();
+      if (late && this.#immediate === 0) this.polled(clock.monotonicMs());
+      go();
+    };
+    const cancel = late ? clock.after(0, run) : nextTurn(run);
+    return () => {
+      cancel();
+      leave();
+    };
+  }
+}
+
+/** The time between two turns of one connection. */
+class Rest {
+  #cancel: (() => void) | undefined;
+  #rested = false;
+
+  constructor(private readonly clock: Clock, private readonly round: Round) {}
+
+  get resting(): boolean {
+    return this.#cancel !== undefined;
+  }
+
+  /** Data has arrived: from the system, unless the last turn left more than its share to do. */
+  came(): void {
+    if (!this.#rested) this.round.polled(this.clock.monotonicMs());
+    this.#rested = false;
+  }
+
+  /** Runs `go` in the next turn. */
+  begin(go: () => void): void {
+    this.#cancel = this.round.next(this.clock, () => {
+      this.#cancel = undefined;
+      this.#rested = true;
+      go();
+    });
+  }
+
+  stop(): void {
+    this.#cancel?.();
+    this.#cancel = undefined;
+  }
 }
 
 /** A connection's share of each turn. */
@@ -99,7 +115,7 @@ export class Share {
   #left: number;
 
   constructor(private readonly socket: Duplex, clock: Clock, private readonly round = new Round()) {
-    this.#rest = new Rest(clock);
+    this.#rest = new Rest(clock, round);
     this.#left = round.share;
   }
 
@@ -111,6 +127,7 @@ export class Share {
   /** Data has arrived for the connection. */
   came(): void {
     this.#rest.came();
+    this.#left = Math.min(this.#left, this.round.share);
   }
 
   /** Spends from the share; whether something is left. */
@@ -122,9 +139,7 @@ export class Share {
   /** Stops reading until the next turn, which starts with `go` and a new share. */
   rest(go: () => void): void {
     this.socket.pause();
-    this.round.enter();
     this.#rest.begin(() => {
-      this.round.leave();
       this.#left = this.round.share;
       go();
       if (!this.resting) this.socket.resume();
@@ -132,7 +147,6 @@ export class Share {
   }
 
   stop(): void {
-    if (this.resting) this.round.leave();
     this.#rest.stop();
   }
 }
@@ -145,6 +159,9 @@ export interface Turns {
   giveBackUnless(keeps: () => boolean): void;
   /** A piece of a request's body has arrived. */
   piece(): void;
+  /** Delivers nothing more until `goOn`. */
+  hold(): void;
+  goOn(): void;
   /** From now on the reader itself yields turns to others. */
   release(): void;
 }
@@ -226,35 +243,45 @@ class Slices implements Turns {
   #sliceBytes = SLICE_BYTES;
   #left = SLICE_BYTES;
   #pieces = 0;
+  #held = false;
   readonly #rest: Rest;
 
   constructor(private readonly socket: Duplex, clock: Clock, private readonly round: Round) {
-    this.#rest = new Rest(clock);
+    this.#rest = new Rest(clock, round);
     this.#push = socket.push.bind(socket);
     this.#read = socket._read.bind(socket, LARGEST_SLICE_BYTES);
   }
 
   /** Whether nothing waits, and new data would be delivered at once. */
   get readsOn(): boolean {
-    return this.#waiting.length === 0 && !this.#rest.resting;
+    return this.#waiting.length === 0 && this.#delivers;
   }
 
   /** Takes a chunk from the system; `false` tells the system to stop reading. */
   push(chunk: Uint8Array | null): boolean {
     this.#giveBack();
     this.#waiting.push(chunk);
-    if (this.#rest.resting) return false;
+    if (!this.#delivers) return false;
     this.#rest.came();
     return this.#deal();
   }
 
   /** The reader has room for more. */
   read(): void {
-    if (!this.#rest.resting && this.#deal()) this.#read();
+    if (this.#delivers && this.#deal()) this.#read();
+  }
+
+  hold(): void {
+    this.#held = true;
+  }
+
+  goOn(): void {
+    if (!this.#held) return;
+    this.#held = false;
+    this.read();
   }
 
   stop(): void {
-    if (this.#rest.resting) this.round.leave();
     this.#rest.stop();
   }
 
@@ -284,6 +311,7 @@ class Slices implements Turns {
   #deal(): boolean {
     let more = true;
     while (more && this.#waiting.length > 0) {
+      if (this.#held) return false;
       if (this.#left <= 0) return this.#pause();
       const chunk = this.#waiting.shift();
       if (!chunk) return this.#push(null);
@@ -293,14 +321,16 @@ class Slices implements Turns {
       this.#left -= slice.length;
       more = this.#push(slice);
     }
-    return more && (this.#left > 0 || this.#pause());
+    return more && !this.#held && (this.#left > 0 || this.#pause());
+  }
+
+  get #delivers(): boolean {
+    return !this.#held && !this.#rest.resting;
   }
 
   #pause(): false {
     if (!this.#rest.resting) {
-      this.round.enter();
       this.#rest.begin(() => {
-        this.round.leave();
         this.#giveBack();
         if (this.#sliceBytes < LARGEST_SLICE_BYTES) this.#sliceBytes *= 2;
         // Of a body the bytes cost little, the turns do.

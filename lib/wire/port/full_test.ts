@@ -17,7 +17,7 @@ import { FLAG, PREFACE, TYPE } from "../http2/frame.ts";
 import { Metadata } from "../metadata.ts";
 import type { Port } from "./port.ts";
 import type { Gate } from "../service.ts";
-import { until } from "../../../tests/support/until.ts";
+import { standsStill, until } from "../../../tests/support/until.ts";
 
 const clock = new SystemClock();
 const EMPTY = new Uint8Array();
@@ -160,7 +160,7 @@ Deno.test("a quiet call of a known caller stays on a full port, whatever others 
   });
 });
 
-Deno.test("requests of HTTP/1.1 that come without waiting are limited, and cost the socket no listeners", async () => {
+Deno.test("requests of HTTP/1.1 that come without waiting are read as they are answered, and cost the socket no listeners", async () => {
   const warnings: string[] = [];
   const warned = (warning: Error) => void warnings.push(warning.message);
   process.on("warning", warned);
@@ -170,21 +170,27 @@ Deno.test("requests of HTTP/1.1 that come without waiting are limited, and cost 
     const route = () => new Promise<typeof hang>((resolve) => waiting.push(() => resolve(hang)));
     await withPort({ http: { routes: new Map([["/hang", route]]) } }, async (port) => {
       const request = "GET /hang HTTP/1.1\r\nHost: a\r\n\r\n";
-      const open = (count: number) => {
+      const upload = `POST /hang HTTP/1.1\r\nHost: a\r\nContent-Length: 500000\r\n\r\n${"x".repeat(500_000)}`;
+      const open = (first: string, count: number) => {
         const socket = connect(port.port, "127.0.0.1").on("error", () => {});
         let answer = "";
         socket.on("data", (bytes) => answer += bytes.toString("latin1"));
-        socket.write(text(request.repeat(count)));
+        socket.write(text(first + request.repeat(count)));
         const closed = new Promise<string>((resolve) => socket.once("close", () => resolve(answer)));
         return { socket, closed, answers: () => answer.split("late").length - 1 };
       };
-      const some = open(60);
-      await until(() => waiting.length === 60);
-      for (const answer of waiting.splice(0)) answer();
-      await until(() => some.answers() === 60);
+      const some = open("", 60);
+      await until(() => waiting.length > 1);
+      await standsStill(() => waiting.length);
+      assert(waiting.length < 60, `${waiting.length} requests were read before the first was answered`);
+      await until(() => {
+        for (const answer of waiting.splice(0)) answer();
+        return some.answers() === 60;
+      });
       some.socket.destroy();
       await some.closed;
-      const many = open(1_000);
+      // In the middle of a body much is read at once, and then they are too many.
+      const many = open(upload, 10_000);
       assertEquals(await many.closed, "");
       assertEquals(waiting.length, 100);
     });

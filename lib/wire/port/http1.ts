@@ -32,7 +32,9 @@ const IDLE_MS = 75_000;
 const PROGRESS_MS = 30_000;
 /** A client that reads nothing of its answer for this long is disconnected. */
 const UNREAD_MS = 120_000;
-/** Waiting requests of one connection. Hardly any client sends a second one before its answer. */
+/** Requests read before the first is answered; hardly any client sends a second one. The next ones wait unread. */
+const REQUESTS_AHEAD = 2;
+/** Unanswered requests of one connection: those that were sent too close together to be left unread. */
 const MAX_WAITING_REQUESTS = 100;
 
 /** A connection with HTTP/1.1. */
@@ -203,10 +205,12 @@ class Http1Connection {
       if (!response.writableFinished) {
         body.gone(new SvcError("canceled", `${message.url} was canceled: the client went away`));
       } else this.client.guest.progressed();
+      if (this.#requests.size < REQUESTS_AHEAD) this.client.turns.goOn();
       if (this.#requests.size === 0 && !this.socket.destroyed) this.#rest();
       this.busier(-1);
     };
     this.#requests.add(over);
+    if (this.#requests.size >= REQUESTS_AHEAD) this.client.turns.hold();
     this.busier(1);
     response.on("finish", over);
     response.on("close", over);
