@@ -273,6 +273,7 @@ async function openParts(
     installers: await installers(host),
     training,
     inference,
+    mapping: { content: inference.content },
     signaling,
   });
   return { cloud, routes };

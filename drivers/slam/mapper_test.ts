@@ -1,4 +1,11 @@
-import { assert, assertAlmostEquals, assertEquals, assertGreater, assertRejects } from "@std/assert";
+import {
+  assert,
+  assertAlmostEquals,
+  assertEquals,
+  assertGreater,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
 import { CameraApi } from "../../lib/api/camera.ts";
 import { type Slam, SlamApi } from "../../lib/api/slam.ts";
 import { SvcError } from "../../lib/base/error.ts";
@@ -25,8 +32,8 @@ import { MergedMovementSensor } from "../movement_sensor/merged.ts";
 import { ReplayOdometry } from "../movement_sensor/replay.ts";
 import { MapperSlam } from "./mapper.ts";
 import type { Engine, EngineStart, Reading } from "./mapper/engine.ts";
-import { openMapper, optionsOf } from "./mapper/service.ts";
-import { attributes, type Settings } from "./mapper/settings.ts";
+import { openMapper } from "./mapper/service.ts";
+import { attributes, optionsOf, type Settings } from "./mapper/settings.ts";
 
 const LOG = { log: "tests/data/slam/office.clf" };
 const PARAMS = { mode: "2d" };
@@ -265,29 +272,39 @@ Deno.test("mapper attributes: what cannot be, each with its path", () => {
 });
 
 Deno.test("mapper: with use_cloud_slam only the properties answer", async () => {
-  await withSlam({ use_cloud_slam: true, movement_sensor: { name: "imu" } }, async ({ slam, starts }) => {
-    assertEquals(await slam.getProperties(), {
-      cloudSlam: true,
-      mappingMode: "create_new_map",
-      internalStateFileType: ".pbstream",
-      sensors: [{ name: "lidar", type: "camera" }, { name: "imu", type: "movement_sensor" }],
-    });
-    for (
-      const call of [
-        () => slam.getPosition(),
-        () => Array.fromAsync(slam.getPointCloudMap()),
-        () => Array.fromAsync(slam.getInternalState()),
-        () => slam.doCommand({ job_done: "" }),
-      ]
-    ) {
-      const error = await assertRejects(call, SvcError, "configured with use_cloud_slam set to true");
-      assertEquals([error.code, error.message.startsWith("resource (svc:slam:cartographer) unavailable")], [
-        "unavailable",
-        true,
-      ]);
-    }
-    assertEquals(starts, []);
-  });
+  await withSlam(
+    { use_cloud_slam: true, movement_sensor: { name: "imu" } },
+    async ({ slam, starts, logged }) => {
+      assertEquals(await slam.getProperties(), {
+        cloudSlam: true,
+        mappingMode: "create_new_map",
+        internalStateFileType: ".pbstream",
+        sensors: [{ name: "lidar", type: "camera" }, { name: "imu", type: "movement_sensor" }],
+      });
+      for (
+        const call of [
+          () => slam.getPosition(),
+          () => Array.fromAsync(slam.getPointCloudMap()),
+          () => Array.fromAsync(slam.getInternalState()),
+          () => slam.doCommand({ job_done: "" }),
+        ]
+      ) {
+        const error = await assertRejects(call, SvcError, "configured with use_cloud_slam set to true");
+        assertEquals([error.code, error.message.startsWith("resource (svc:slam:cartographer) unavailable")], [
+          "unavailable",
+          true,
+        ]);
+      }
+      assertEquals(starts, []);
+      const told = 'of "lidar" is not captured: add it to capture_methods in the resource\'s service_configs';
+      const [lidar, imu] = logged.map(({ message }) => message);
+      assertStringIncludes(lidar, `NextPointCloud, or GetPointCloud ${told}`);
+      assertStringIncludes(
+        imu,
+        'LinearAcceleration and AngularVelocity, or Position and Orientation of "imu"',
+      );
+    },
+  );
 });
 
 Deno.test("mapper: modes follow enable_mapping and existing_map, and the map is handed to the mapper", async () => {

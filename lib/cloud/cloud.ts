@@ -19,6 +19,7 @@ import { DatasetService } from "../../proto/gen/dataset_pb.ts";
 import { DataSyncService } from "../../proto/gen/datasync_pb.ts";
 import { MLInferenceService } from "../../proto/gen/ml_inference_pb.ts";
 import { MLTrainingService } from "../../proto/gen/ml_training_pb.ts";
+import { CloudSLAMService } from "../../proto/gen/cloud_slam_pb.ts";
 import { PackageService } from "../../proto/gen/packages_pb.ts";
 import { TrainingService } from "../../proto/gen/training_pb.ts";
 import type { Clock } from "../base/clock.ts";
@@ -32,7 +33,7 @@ import { fieldValue } from "../wire/port/exchange.ts";
 import type { Route } from "../wire/port/routes.ts";
 import { health } from "../wire/grpc/health.ts";
 import { reflection } from "../wire/grpc/reflection.ts";
-import { type CallContext, type Service, service, ServiceTable } from "../wire/service.ts";
+import { type CallContext, type Interceptor, type Service, service, ServiceTable } from "../wire/service.ts";
 import { API_KEY, ROBOT_SECRET } from "../wire/tokens.ts";
 import { Access } from "./access/access.ts";
 import { Addresses } from "./addresses.ts";
@@ -74,6 +75,9 @@ import type { Store } from "./store/store.ts";
 import { inferenceHandlers, type InferenceOptions } from "./sandbox/inference_service.ts";
 import { trainingHandlers } from "./training/training_service.ts";
 import { type TrainingOptions, TrainingRunner } from "./training/runner.ts";
+import { mappingHandlers } from "./mapping/mapping_service.ts";
+import { type MappingOptions, MappingRunner } from "./mapping/runner.ts";
+import { MappingSessions } from "./mapping/sessions.ts";
 import { cloudSignaling, type SignalingOptions } from "./signaling/signaling.ts";
 import { signalingGuard } from "./signaling/signaling_gate.ts";
 import { UNSERVED } from "./access/unserved.ts";
@@ -112,6 +116,8 @@ export interface CloudOptions {
   readonly signaling?: SignalingOptions;
   /** Absent if another process trains. */
   readonly training?: TrainingOptions;
+  /** Absent if another process makes maps. */
+  readonly mapping?: MappingOptions;
 }
 
 export interface Cloud {
@@ -146,14 +152,9 @@ export function openCloud(options: CloudOptions): Cloud {
   const machineTokens = new MachineTokens(secrets, clock);
   const refused = (ctx: CallContext, refs: Parameters<Audit["refused"]>[1]) =>
     audit.refused(actorOf(ctx), refs);
-  const told = (ctx: CallContext) => (error?: Error & { code?: string }) => {
-    if (error?.code === "internal" || error?.code === "unknown") {
-      logger.error(`${ctx.path}: ${chainOf(error)}`);
-    }
-  };
   const metrics = new Metrics();
   const table = new ServiceTable(clock, [
-    told,
+    tellErrors(logger),
     metrics.interceptor,
     access.gate(signalingGuard({ guard, tokens: machineTokens, keys: shown }), refused, clock),
   ]);
@@ -163,18 +164,20 @@ export function openCloud(options: CloudOptions): Cloud {
   const authority = new Authority(secrets, store, clock);
   const identify = identifier(shown, guard);
   const downloads = new Downloads(context, identify);
-  const links = new DataLinks(context);
+  const links = new DataLinks(context, (id) => new MappingSessions(store).pictureOf(id));
   const trainings = options.training &&
     new TrainingRunner({ ...options, ...options.training, usage: context.usage });
+  const mappings = options.mapping &&
+    new MappingRunner({ ...options, ...options.mapping, usage: context.usage });
   const messages = new ConfigMessages(context, machineTokens);
   const changes = new PartChanges(context, messages);
-  const served = { authority, machineTokens, messages, changes, logs, links, downloads, trainings };
+  const served = { authority, machineTokens, messages, changes, logs, links, downloads, trainings, mappings };
   for (const one of servicesOf(context, { ...served, ...options })) table.add(one);
   const signaling = cloudSignaling(context, options.signaling);
   table.add(signaling.service);
   table.add(health(table));
   for (const one of reflection(table)) table.add(one);
-  const sweep = sweepOf(context, logs, trainings);
+  const sweep = sweepOf(context, logs, trainings, mappings);
   return {
     table,
     routes: new Map([
@@ -189,9 +192,19 @@ export function openCloud(options: CloudOptions): Cloud {
       await signaling.close();
       await changes.close();
       await trainings?.close();
+      await mappings?.close();
       await sweep.close();
       await presence.close();
     },
+  };
+}
+
+/** Tells the operator of errors that are nobody else's fault. */
+function tellErrors(logger: Logger): Interceptor {
+  return (ctx) => (error?: Error & { code?: string }) => {
+    if (error?.code === "internal" || error?.code === "unknown") {
+      logger.error(`${ctx.path}: ${chainOf(error)}`);
+    }
   };
 }
 
@@ -204,12 +217,14 @@ interface Handled {
   readonly links: DataLinks;
   readonly downloads: Downloads;
   readonly trainings?: TrainingRunner;
+  readonly mappings?: MappingRunner;
   readonly inference?: InferenceOptions;
 }
 
 /** The handler of each service. */
 function servicesOf(context: CloudContext, parts: Handled): Service[] {
-  const { authority, machineTokens, messages, changes, logs, links, downloads, trainings, inference } = parts;
+  const { authority, machineTokens, messages, changes, logs, links, downloads } = parts;
+  const { trainings, mappings, inference } = parts;
   const app = {
     ...fleetHandlers(context),
     ...locationHandlers(context),
@@ -234,6 +249,7 @@ function servicesOf(context: CloudContext, parts: Handled): Service[] {
     service(MLTrainingService, training),
     service(TrainingService, { submitTrainingJob: training.submitTrainingJob }),
     service(MLInferenceService, inferenceHandlers(context, inference)),
+    service(CloudSLAMService, mappingHandlers(context, links, mappings)),
   ];
 }
 
@@ -311,13 +327,19 @@ function identifier(keys: KeySource, guard: Pick<Auth, "entityOf">): Identify {
   };
 }
 
-function sweepOf(context: CloudContext, logs: LogStore, trainings: TrainingRunner | undefined): Sweep {
+function sweepOf(
+  context: CloudContext,
+  logs: LogStore,
+  trainings: TrainingRunner | undefined,
+  mappings: MappingRunner | undefined,
+): Sweep {
   const { store, files, clock, audit } = context;
   let orphansMs = 0;
   return new Sweep(context, async (signal) => {
     await logs.forgetOld();
     await audit.forgetOld();
     await trainings?.forgetOld();
+    await mappings?.forgetOld();
     const nowMs = clock.nowMs();
     if (nowMs - orphansMs < ORPHANS_MS) return;
     orphansMs = nowMs;

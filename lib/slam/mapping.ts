@@ -47,6 +47,9 @@ export const MAPPER_DEFAULTS: MapperOptions = {
   rotationWeight: 1,
 };
 
+/** Limit of the points of a scan that comes as a file. */
+export const SCAN_POINTS_MAX = 1_000_000;
+
 export interface RangeScan {
   /** Seconds since the Unix epoch, of the last point. */
   readonly timeS: number;

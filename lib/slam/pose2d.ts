@@ -2,6 +2,8 @@
  * Poses in the plane: metres and radians, x ahead, y to the left, yaw counter-clockwise.
  */
 
+import { IDENTITY_POSE, type Pose } from "../geometry/pose.ts";
+
 export interface Pose2d {
   readonly x: number;
   readonly y: number;
@@ -9,6 +11,11 @@ export interface Pose2d {
 }
 
 export const IDENTITY_2D: Pose2d = { x: 0, y: 0, yaw: 0 };
+
+/** The same in the world's units: millimetres and degrees. */
+export function worldPose({ x, y, yaw }: Pose2d): Pose {
+  return { ...IDENTITY_POSE, x: x * 1000, y: y * 1000, theta: yaw * 180 / Math.PI };
+}
 
 /** The pose that `b`, given in the frame of `a`, has in the frame of `a` itself. */
 export function compose2d(a: Pose2d, b: Pose2d): Pose2d {

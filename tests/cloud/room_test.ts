@@ -57,6 +57,7 @@ const BOUNDS: Record<string, LimitName | "pages" | "as asked" | "what is served"
   GetRobotAPIKeys: "rolesPerOrganization",
   ListTrainingJobs: "trainingJobsPerOrganization",
   GetTrainingJobLogs: "pages",
+  ListMappingSessions: "mappingSessionsPerOrganization",
   ListSupportedContainers: "what is served",
   ListContainers: "containersPerOrganization",
   ListPackages: "packagesPerOrganization",

@@ -13,6 +13,7 @@ import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { Fragments } from "../../lib/cloud/config/fragments.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
 import type { Sql } from "../../lib/cloud/store/store.ts";
+import { MappingSessions, type NewSession } from "../../lib/cloud/mapping/sessions.ts";
 import { TrainingContainers } from "../../lib/cloud/training/containers.ts";
 import { TrainingJobs } from "../../lib/cloud/training/training.ts";
 import type { Channel } from "../../lib/wire/channel.ts";
@@ -50,6 +51,12 @@ export async function somethingIn({ store }: ServedCloud, { organization, owner 
   const container = await store.transaction((sql) =>
     new TrainingContainers(sql).register(organization, "registry.example.com/team/trainer", "", 0)
   );
+  const mapping_session = await store.transaction(async (sql) => {
+    const id = await new MappingSessions(sql).add(newSession({ ...world, organization }), 0);
+    // Nobody works on one that has ended.
+    await sql.query("UPDATE mapping_sessions SET ended_ms = 0 WHERE id = ?", id);
+    return id;
+  });
   const { data, dataset, sequence } = await store.transaction((sql) => capturedIn(sql, organization, world));
   return {
     ...world,
@@ -62,7 +69,26 @@ export async function somethingIn({ store }: ServedCloud, { organization, owner 
     owner,
     training_job,
     container,
+    mapping_session,
     package: `${organization}:${item.name}`,
+  };
+}
+
+/** A session that maps a machine from the beginning of time on. */
+export function newSession({ organization, location, machine }: World): NewSession {
+  return {
+    organizationId: organization,
+    locationId: location,
+    machineId: machine,
+    mapName: "hall",
+    existingVersion: "",
+    version: "1",
+    camera: "lidar",
+    movementSensor: "",
+    fromUs: 0,
+    config: {},
+    slamVersion: "stable",
+    serverVersion: "stable",
   };
 }
 

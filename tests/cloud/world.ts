@@ -100,6 +100,7 @@ export async function withCloud(
     validate,
     organizations,
     inference: { content: CONTENT, timeMs: inferenceMs },
+    mapping: { content: CONTENT },
     training: training &&
       {
         host: new SystemFiles(),

@@ -360,6 +360,7 @@ export const MODELS: readonly Section[] = [
       ),
       setting("use_cloud_slam", { type: "boolean", required: true }, "the mapping is left to the cloud", [
         MAPPER + "with use_cloud_slam only the properties answer",
+        "tests/cloud/mapping_test.ts: a map is made of what a machine has captured: while it comes, later, and as more of a map",
         MAPPER_WRONG,
       ]),
       setting("camera", { type: "object", required: true }, "the LiDAR and its rate: suggested 5 Hz", [

@@ -7,18 +7,29 @@
 
 import { type Camera } from "../../../lib/api/camera.ts";
 import type { MovementSensor } from "../../../lib/api/movement_sensor.ts";
+import type { GeoPoint } from "../../../lib/api/shared/readings.ts";
 import { type Clock, deadline, race } from "../../../lib/base/clock.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import { readPcd } from "../../../lib/geometry/cloud/pcd.ts";
+import { finitePoints } from "../../../lib/geometry/cloud/point_cloud.ts";
 import { planePointOf } from "../../../lib/geometry/geo.ts";
-import { eulerFromQuaternion, quaternionFromVector } from "../../../lib/geometry/pose.ts";
+import {
+  eulerFromQuaternion,
+  type OrientationVector,
+  quaternionFromVector,
+  type Vec3,
+} from "../../../lib/geometry/pose.ts";
 import type { Call } from "../../../lib/resource/resource.ts";
-import type { ImuReading, OdometryReading, RangeScan } from "../../../lib/slam/mapping.ts";
+import {
+  type ImuReading,
+  type OdometryReading,
+  type RangeScan,
+  SCAN_POINTS_MAX,
+} from "../../../lib/slam/mapping.ts";
 
 const READING_MS = 5_000;
 /** Largest difference between the times of the two quantities of a reading. */
 const PAIR_MS = 50;
-const POINTS_MAX = 1_000_000;
 const RAD_PER_DEG = Math.PI / 180;
 
 /** A value, and whether it comes from a recording, which has its own times. */
@@ -58,7 +69,7 @@ export class LidarSensor {
     const { value: file, timeMs, isReplayed } = await timed(this.clock, signal, (call) => {
       return this.camera.getPointCloud(call);
     });
-    const points = pointsIn(file);
+    const points = finitePoints(readPcd(file, { maxPoints: SCAN_POINTS_MAX }));
     if (points.length === 0) {
       throw new SvcError("unavailable", `${this.camera.name} gave a scan without points`);
     }
@@ -102,15 +113,7 @@ export class MotionSensor {
       (call) => this.sensor.getLinearAcceleration(call),
       (call) => this.sensor.getAngularVelocity(call),
     );
-    const angularVelocity = [second.x, second.y, second.z].map((one) => one * RAD_PER_DEG);
-    const [x, y, z] = angularVelocity;
-    const reading = {
-      timeS,
-      linearAcceleration: [first.x, first.y, first.z],
-      angularVelocity: [x, y, z],
-    } as const;
-    finite(reading.linearAcceleration, angularVelocity);
-    return { reading, isReplayed };
+    return { reading: imuReading(timeS, first, second), isReplayed };
   }
 
   async #odometry(signal: AbortSignal): Promise<SensorReading<OdometryReading>> {
@@ -119,10 +122,7 @@ export class MotionSensor {
       (call) => this.sensor.getPosition(call),
       (call) => this.sensor.getOrientation(call),
     );
-    const { eastM, northM } = planePointOf(first.coordinate);
-    const { yaw } = eulerFromQuaternion(quaternionFromVector(second));
-    finite([eastM, northM, yaw]);
-    return { reading: { timeS, pose: { x: eastM, y: northM, yaw } }, isReplayed };
+    return { reading: odometryReading(timeS, first.coordinate, second), isReplayed };
   }
 
   async #pair<A, B>(
@@ -175,18 +175,28 @@ async function within<T>(
   }
 }
 
-/** The finite points of a PCD file: x, y, z, x, … */
-function pointsIn(file: Uint8Array): Float32Array {
-  const { x, y, z } = readPcd(file, { maxPoints: POINTS_MAX });
-  const points = new Float32Array(3 * x.length);
-  let to = 0;
-  for (let n = 0; n < x.length; n++) {
-    if (!Number.isFinite(x[n] + y[n] + z[n])) continue;
-    points[to++] = x[n];
-    points[to++] = y[n];
-    points[to++] = z[n];
-  }
-  return points.slice(0, to);
+/** Of m/s² and degrees per second. Throws `invalid_argument` for what is no number. */
+export function imuReading(timeS: number, acceleration: Vec3, velocity: Vec3): ImuReading {
+  const linearAcceleration = [acceleration.x, acceleration.y, acceleration.z] as const;
+  const angularVelocity = [
+    velocity.x * RAD_PER_DEG,
+    velocity.y * RAD_PER_DEG,
+    velocity.z * RAD_PER_DEG,
+  ] as const;
+  finite(linearAcceleration, angularVelocity);
+  return { timeS, linearAcceleration, angularVelocity };
+}
+
+/** Throws `invalid_argument` for what is no number. */
+export function odometryReading(
+  timeS: number,
+  coordinate: GeoPoint,
+  orientation: OrientationVector,
+): OdometryReading {
+  const { eastM, northM } = planePointOf(coordinate);
+  const { yaw } = eulerFromQuaternion(quaternionFromVector(orientation));
+  finite([eastM, northM, yaw]);
+  return { timeS, pose: { x: eastM, y: northM, yaw } };
 }
 
 function finite(...lists: readonly (readonly number[])[]): void {

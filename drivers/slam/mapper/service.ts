@@ -8,29 +8,32 @@ import { dirname, join } from "node:path";
 import { CameraApi } from "../../../lib/api/camera.ts";
 import { MovementSensorApi } from "../../../lib/api/movement_sensor.ts";
 import type { MappingModeName, Slam, SlamProperties } from "../../../lib/api/slam.ts";
+import { captureRow, DataManagerApi } from "../../../lib/api/data_manager.ts";
 import { deadline, race } from "../../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../../lib/base/error.ts";
-import type { JsonObject } from "../../../lib/base/schema/schema.ts";
+import { type JsonObject, Place } from "../../../lib/base/schema/schema.ts";
 import type { Pose } from "../../../lib/geometry/pose.ts";
 import type { Construction } from "../../../lib/resource/registry.ts";
-import { BaseResource, type Call } from "../../../lib/resource/resource.ts";
-import type { MapperOptions } from "../../../lib/slam/mapping.ts";
-import { IDENTITY_2D, type Pose2d } from "../../../lib/slam/pose2d.ts";
+import { BaseResource, type Call, type Resource } from "../../../lib/resource/resource.ts";
+import { IDENTITY_2D, type Pose2d, worldPose } from "../../../lib/slam/pose2d.ts";
 import { MapEdits } from "./edits.ts";
 import { type Engine, type EngineStart, ThreadEngine } from "./engine.ts";
 import { feedOffline, feedOnline } from "./feed.ts";
 import { LidarSensor, MotionSensor } from "./sensors.ts";
-import { type MappingKind, MODEL_NAME, type Settings } from "./settings.ts";
+import { type MappingKind, MODEL_NAME, optionsOf, type Settings } from "./settings.ts";
 
 /** Size of the chunks in which a map is streamed. */
 const PART_BYTES = 1024 * 1024;
 /** Deadline for the whole map. */
 const MAP_MS = 15 * 60 * 1000;
 const MAP_BYTES_MAX = 1024 ** 3;
-const MM_PER_M = 1000;
 /** Lies beside the existing map. */
 const EDITED_MAP = "edited-map.pcd";
 const MAP_ENDING = ".pbstream";
+
+/** The methods to capture for the control plane that makes the map: all of one row. */
+const SCANS = [["NextPointCloud"], ["GetPointCloud"]];
+const MOVEMENTS = [["LinearAcceleration", "AngularVelocity"], ["Position", "Orientation"]];
 
 const MODES: { readonly [K in MappingKind]: MappingModeName } = {
   create: "create_new_map",
@@ -50,7 +53,11 @@ export async function openMapper(parts: Parts, startEngine: StartEngine = startT
   const { movementSensor } = settings;
   const sensor = movementSensor && dependencies.get(MovementSensorApi, movementSensor.name);
   const motion = sensor && new MotionSensor(sensor, clock);
-  if (settings.useCloudSlam) return new CloudMapper(parts);
+  if (settings.useCloudSlam) {
+    warnWithoutCapture(parts, lidar.camera, SCANS);
+    if (sensor) warnWithoutCapture(parts, sensor, MOVEMENTS);
+    return new CloudMapper(parts);
+  }
   await lidar.check(signal);
   await motion?.check(signal);
   const { configParams: params, existingMap, isOnline, mode } = settings;
@@ -73,6 +80,23 @@ export async function openMapper(parts: Parts, startEngine: StartEngine = startT
   return new MapperService(parts, engine, lidar, motion);
 }
 
+/** The control plane makes its map of captured data only. */
+function warnWithoutCapture(
+  { dependencies, logger }: Parts,
+  resource: Resource,
+  wanted: readonly (readonly string[])[],
+): void {
+  const captured = dependencies.serviceConfigs(resource, DataManagerApi).flatMap((config) =>
+    captureRow.decode(config, new Place())?.captureMethods ?? []
+  ).filter(({ disabled }) => !disabled).map(({ method }) => method);
+  if (wanted.some((methods) => methods.every((method) => captured.includes(method)))) return;
+  const methods = wanted.map((row) => row.join(" and ")).join(", or ");
+  logger.warn(
+    `use_cloud_slam: the map is made of captured data, and ${methods} of "${resource.name.short}" is not captured: ` +
+      `add it to capture_methods in the resource's service_configs for ${DataManagerApi.name}`,
+  );
+}
+
 async function existing(path: string, host: Parts["host"]): Promise<Uint8Array> {
   const size = await host.fileSize(path) ?? 0;
   if (size <= MAP_BYTES_MAX) return await host.readFile(path);
@@ -80,23 +104,6 @@ async function existing(path: string, host: Parts["host"]): Promise<Uint8Array> 
     "resource_exhausted",
     `the existing map "${path}" has ${size} bytes, wanted at most ${MAP_BYTES_MAX}`,
   );
-}
-
-export function optionsOf({ configParams: params }: Pick<Settings, "configParams">): MapperOptions {
-  return {
-    optimizeEveryNodes: params.optimizeEveryNNodes,
-    scansPerSubmap: params.numRangeData,
-    minRangeM: params.minRangeMeters,
-    maxRangeM: params.maxRangeMeters,
-    missingDataRayLengthM: params.missingDataRayLengthMeters,
-    maxSubmapsToKeep: params.maxSubmapsToKeep,
-    freshSubmapsCount: params.freshSubmapsCount,
-    minCoveredAreaM2: params.minCoveredAreaMetersSquared,
-    minAddedSubmapsCount: params.minAddedSubmapsCount,
-    occupiedSpaceWeight: params.occupiedSpaceWeight,
-    translationWeight: params.translationWeight,
-    rotationWeight: params.rotationWeight,
-  };
 }
 
 abstract class MapperBase extends BaseResource {
@@ -171,8 +178,7 @@ class MapperService extends MapperBase implements Slam {
   getPosition(): Promise<Pose> {
     return Promise.try(() => {
       this.#open();
-      const { x, y, yaw } = this.#pose ?? IDENTITY_2D;
-      return { x: x * MM_PER_M, y: y * MM_PER_M, z: 0, oX: 0, oY: 0, oZ: 1, theta: yaw * 180 / Math.PI };
+      return worldPose(this.#pose ?? IDENTITY_2D);
     });
   }
 

@@ -3,7 +3,17 @@
  * default.
  */
 
-import { bool, type Infer, object, type Place, Row, text } from "../../../lib/base/schema/schema.ts";
+import { SvcError } from "../../../lib/base/error.ts";
+import {
+  bool,
+  type Infer,
+  type JsonObject,
+  object,
+  Place,
+  Row,
+  text,
+} from "../../../lib/base/schema/schema.ts";
+import type { MapperOptions } from "../../../lib/slam/mapping.ts";
 
 export const MODEL_NAME = "svc:slam:cartographer";
 
@@ -203,6 +213,33 @@ function settled(found: Infer<typeof fields>, at: Place) {
       : undefined,
     configParams: found.configParams ?? noParams.decode(undefined, at),
   };
+}
+
+export function optionsOf({ configParams: params }: Pick<Settings, "configParams">): MapperOptions {
+  return {
+    optimizeEveryNodes: params.optimizeEveryNNodes,
+    scansPerSubmap: params.numRangeData,
+    minRangeM: params.minRangeMeters,
+    maxRangeM: params.maxRangeMeters,
+    missingDataRayLengthM: params.missingDataRayLengthMeters,
+    maxSubmapsToKeep: params.maxSubmapsToKeep,
+    freshSubmapsCount: params.freshSubmapsCount,
+    minCoveredAreaM2: params.minCoveredAreaMetersSquared,
+    minAddedSubmapsCount: params.minAddedSubmapsCount,
+    occupiedSpaceWeight: params.occupiedSpaceWeight,
+    translationWeight: params.translationWeight,
+    rotationWeight: params.rotationWeight,
+  };
+}
+
+/** The parameters alone, which may be missing, with the mode or without. Throws `invalid_argument` with every problem. */
+export function mapperOptions(config: JsonObject): MapperOptions {
+  const at = new Place();
+  const row = "mode" in config ? paramsRow : noParams;
+  const configParams = row.decode(config, at);
+  if (configParams && !at.failed) return optionsOf({ configParams });
+  const problems = at.problems.map(({ path, message }) => path === "" ? message : `${path}: ${message}`);
+  throw new SvcError("invalid_argument", `slam_config: ${problems.join("; ")}`);
 }
 
 function mapPath(doc: string) {

@@ -28,6 +28,7 @@ export type Kind =
   | "dataset"
   | "training_job"
   | "container"
+  | "mapping_session"
   | "package";
 
 /** The subject of a call. */
@@ -134,6 +135,10 @@ const ENCLOSING: { readonly [K in Exclude<Kind, "key">]: string } = {
   sequence: `SELECT s.organization_id AS organization, s.location_id AS location, l.parent_id AS parent,
       s.machine_id AS machine, s.part_id AS part
     FROM sequences s LEFT JOIN locations l ON l.id = s.location_id WHERE s.id = ?`,
+  mapping_session:
+    `SELECT s.organization_id AS organization, s.location_id AS location, l.parent_id AS parent,
+      s.machine_id AS machine
+    FROM mapping_sessions s LEFT JOIN locations l ON l.id = s.location_id WHERE s.id = ?`,
   dataset: "SELECT organization_id AS organization FROM datasets WHERE id = ?",
   container: "SELECT organization_id AS organization FROM training_containers WHERE id = ?",
   training_job: "SELECT organization_id AS organization FROM training_jobs WHERE id = ?",

@@ -56,6 +56,11 @@ export const limitsRow = object({
     "training jobs of an organization, ended jobs included",
     5_000,
   ),
+  mappingSessionsPerOrganization: amount(
+    "mapping sessions of an organization, those that ended in the last 90 days included",
+    1_000,
+  ),
+  mappingSessionsAtOnce: amount("mapping sessions of an organization that have not ended", 2),
   guestsPerLocation: amount("organizations that a location is shared with", 100),
   secretsPerLocation: amount("secrets of a location", 5),
   secretsPerPart: amount("secrets of a part of a machine", 5),

@@ -37,6 +37,9 @@ const COUNTS = {
   datasetsPerOrganization: "SELECT COUNT(*) AS amount FROM datasets WHERE organization_id = ?",
   sequencesPerOrganization: "SELECT COUNT(*) AS amount FROM sequences WHERE organization_id = ?",
   trainingJobsPerOrganization: "SELECT COUNT(*) AS amount FROM training_jobs WHERE organization_id = ?",
+  mappingSessionsPerOrganization: "SELECT COUNT(*) AS amount FROM mapping_sessions WHERE organization_id = ?",
+  mappingSessionsAtOnce:
+    "SELECT COUNT(*) AS amount FROM mapping_sessions WHERE organization_id = ? AND ended_ms IS NULL",
   containersPerOrganization: "SELECT COUNT(*) AS amount FROM training_containers WHERE organization_id = ?",
 } satisfies { readonly [N in LimitName]?: string };
 

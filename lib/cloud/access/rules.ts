@@ -6,6 +6,7 @@ import { AgentDeviceService } from "../../../proto/gen/agent_pb.ts";
 import { AppService } from "../../../proto/gen/app_pb.ts";
 import { ChangeService } from "../../../proto/gen/changes_pb.ts";
 import { RobotService } from "../../../proto/gen/robot_config_pb.ts";
+import { CloudSLAMService } from "../../../proto/gen/cloud_slam_pb.ts";
 import { AuthService, ExternalAuthService } from "../../../proto/gen/auth_pb.ts";
 import { Health } from "../../../proto/gen/health_pb.ts";
 import { MLInferenceService } from "../../../proto/gen/ml_inference_pb.ts";
@@ -23,6 +24,7 @@ const signaling = SignalingService.method;
 const robot = RobotService.method;
 const packages = PackageService.method;
 const training = MLTrainingService.method;
+const mapping = CloudSLAMService.method;
 
 export const RULES: readonly Rule[] = [
   rule(AuthService.method.authenticate, "nobody"),
@@ -126,6 +128,17 @@ export const RULES: readonly Rule[] = [
   rule(app.rotateKey, "owner", ["key", "id"]),
   rule(app.deleteKey, "owner", ["key", "id"]),
   rule(app.createKeyFromExistingKeyAuthorizations, "owner", ["key", "id"]),
+
+  // A session reads what the machine has captured, and makes a package of its organization.
+  rule(mapping.startMappingSession, "owner", ["organization", "organizationId"], ["machine", "robotId"], [
+    "location",
+    "locationId",
+  ]),
+  rule(mapping.getActiveMappingSessionsForRobot, "operator", ["machine", "robotId"]),
+  rule(mapping.getMappingSessionPointCloud, "operator", ["mapping_session", "sessionId"]),
+  rule(mapping.listMappingSessions, "operator", ["organization", "organizationId"]),
+  rule(mapping.stopMappingSession, "owner", ["mapping_session", "sessionId"]),
+  rule(mapping.getMappingSessionMetadataByID, "operator", ["mapping_session", "sessionId"]),
 
   // The whole training client needs an owner of the organization (published).
   rule(training.submitTrainingJob, "owner", ["organization", "organizationId"]),

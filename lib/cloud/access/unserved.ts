@@ -20,7 +20,6 @@ const NO_PARQUET =
   "this control plane writes no Parquet files; read with GetSequenceBinaryData and ExportTabularData";
 const NO_DEPRECATION = "this control plane marks nothing as deprecated; hide it with UpdateRegistryItem";
 const NO_PIPELINES = "this control plane has no data pipelines; read with ExportTabularData";
-const NO_MAPPING = "this control plane makes no maps: a machine does, with its own SLAM service";
 const NO_BUILDS = "this control plane builds no modules; upload them built with UploadModuleFile";
 const ON_DEVICE = "a device is provisioned at the device itself, not at its control plane";
 
@@ -137,17 +136,6 @@ const TABLE: { readonly [service: string]: readonly Group[] } = {
       "EnableDataPipeline",
       "DisableDataPipeline",
       "ListDataPipelineRuns",
-    ],
-  ],
-  "viam.app.cloudslam.v1.CloudSLAMService": [
-    [
-      NO_MAPPING,
-      "StartMappingSession",
-      "GetActiveMappingSessionsForRobot",
-      "GetMappingSessionPointCloud",
-      "ListMappingSessions",
-      "StopMappingSession",
-      "GetMappingSessionMetadataByID",
     ],
   ],
   "viam.app.build.v1.BuildService": [

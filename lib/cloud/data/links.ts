@@ -7,15 +7,25 @@ import { messageOf, SvcError } from "../../base/error.ts";
 import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../../wire/port/routes.ts";
 import type { Peer } from "../../wire/service.ts";
 import type { CloudContext } from "../context.ts";
-import { BinaryData } from "./binary_data.ts";
+import { BinaryData, type BinaryItem } from "./binary_data.ts";
 import { isSameText, storedAnswer } from "../packages/downloads.ts";
 import { imageFileName } from "../../cloud_client/dataset.ts";
 
 const PATH = "/data/v1/files";
 const MINUTES = { usual: 15, max: 7 * 24 * 60 };
 
+/** A content that a link leads to. */
+export type LinkedContent = Pick<
+  BinaryItem,
+  "id" | "fileName" | "fileExt" | "mimeType" | "sha256" | "bytes"
+>;
+
 export class DataLinks {
-  constructor(private readonly cloud: CloudContext) {}
+  /** `other` finds contents that are no captured data. */
+  constructor(
+    private readonly cloud: CloudContext,
+    private readonly other: (id: string) => Promise<LinkedContent | undefined>,
+  ) {}
 
   get routes(): Map<string, Route> {
     return new Map([[`${PATH}/*`, (request) => this.#answer(request)]]);
@@ -45,7 +55,8 @@ export class DataLinks {
       return textAnswer(403, "the link has expired: ask for a new one");
     }
     try {
-      const [item] = await new BinaryData(this.cloud.store).get([id]);
+      const item: LinkedContent = await this.other(id) ??
+        (await new BinaryData(this.cloud.store).get([id]))[0];
       const name = imageFileName(item.id, item.fileName, item.fileExt, item.mimeType);
       const content = { ...item, contentType: item.mimeType, cache: "private", name };
       return storedAnswer(request, this.cloud.files, content, [

@@ -16,6 +16,7 @@ export const CONTENT_TABLES: readonly string[] = [
   "binary_data",
   "training_jobs",
   "training_images",
+  "mapping_sessions",
 ];
 
 /** Removes a content without references. Call it after the transaction that dropped the last one. */

@@ -85,6 +85,19 @@ export function withoutMissing(cloud: PointCloud): PointCloud {
   return pick(cloud, kept.subarray(0, count));
 }
 
+/** The points that are not missing, in one row: x, y, z, x, y, z, … */
+export function finitePoints({ x, y, z }: PointCloud): Float32Array {
+  const points = new Float32Array(3 * x.length);
+  let to = 0;
+  for (let n = 0; n < x.length; n++) {
+    if (!Number.isFinite(x[n] + y[n] + z[n])) continue;
+    points[to++] = x[n];
+    points[to++] = y[n];
+    points[to++] = z[n];
+  }
+  return points.slice(0, to);
+}
+
 /** The points at the given indices, in one row. */
 export function pick(cloud: PointCloud, indices: Uint32Array): PointCloud {
   const floats = (column: Float32Array) => Float32Array.from(indices, (index) => column[index]);

@@ -106,11 +106,12 @@ export class ContentProcess {
     request: ContentRequest,
     body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
     signal: AbortSignal,
+    answerBytesMax = TENSORS_BYTES_MAX,
   ): Promise<ContentAnswer> {
     signal.throwIfAborted();
     // An answer may precede the end of sending, and also follows a failed send.
     this.#send(request, body).catch(() => {});
-    const answer = this.#answer();
+    const answer = this.#answer(answerBytesMax);
     answer.catch(() => {});
     try {
       return await race(answer, signal);
@@ -132,14 +133,14 @@ export class ContentProcess {
     request: ContentRequest,
     body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   ): Promise<void> {
-    await this.process.write(headBytes({ ...request }));
+    await this.process.write(headBytes({ ...request } as unknown as Head));
     for await (const chunk of body) await this.process.write(chunk);
   }
 
-  async #answer(): Promise<ContentAnswer> {
+  async #answer(bytesMax: number): Promise<ContentAnswer> {
     let answer: ContentAnswer;
     try {
-      const head = await this.#reader.next(TENSORS_BYTES_MAX);
+      const head = await this.#reader.next(bytesMax);
       if (!head) throw new SvcError("unavailable", "it has ended");
       answer = { head, bytes: await bytesOf(this.#reader.body.part(head.bytes), head.bytes) };
     } catch (error) {

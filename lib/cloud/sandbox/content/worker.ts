@@ -17,12 +17,14 @@ import {
 } from "../../../api/shared/vision_tensors.ts";
 import { unpacked } from "../../../base/files/archive.ts";
 import { bytesOf } from "../../../base/files/byte_reader.ts";
-import { SvcError } from "../../../base/error.ts";
+import { assert, SvcError } from "../../../base/error.ts";
 import type { JsonObject } from "../../../base/schema/schema.ts";
 import { type ColorImage, decodeImage } from "../../../geometry/image/image.ts";
 import { type OnnxSession, type OnnxTensors, openOnnx } from "../../../learn/onnx/session.ts";
 import { fitted } from "../../../learn/picture.ts";
+import type { MapperOptions } from "../../../slam/mapping.ts";
 import { ContentFrameReader, type Head, headBytes } from "./frames.ts";
+import type { MapMaker, Movements } from "./map_maker.ts";
 
 /** A request to a content process, followed by its bytes. */
 export type ContentRequest =
@@ -31,7 +33,14 @@ export type ContentRequest =
    */
   | { readonly ask: "inference"; readonly image: number; readonly bytes: number }
   /** A picture. The answer is its size and its pixels, three bytes each, scaled down as for training. */
-  | { readonly ask: "picture"; readonly bytes: number };
+  | { readonly ask: "picture"; readonly bytes: number }
+  /** Begins a map: a new one, or with bytes the one in that package. */
+  | { readonly ask: "map"; readonly options: MapperOptions; readonly bytes: number }
+  /** A scan as a PCD file. The answer is the robot's pose, once it is known. */
+  | { readonly ask: "scan"; readonly timeS: number; readonly bytes: number }
+  | { readonly ask: "movements"; readonly movements: Movements; readonly bytes: 0 }
+  /** The map so far as a PCD file, or at its end as a `.pbstream` file. */
+  | { readonly ask: "map_cloud" | "map_file"; readonly bytes: 0 };
 
 export interface TensorHead {
   readonly name: string;
@@ -66,14 +75,15 @@ export async function serveContent(
   write: (bytes: Uint8Array) => Promise<void>,
 ): Promise<void> {
   const reader = new ContentFrameReader(requests);
+  const maps = new MapRequests(reader);
   for (;;) {
     const request = await reader.next(REQUEST_BYTES_MAX) as (ContentRequest & Head) | undefined;
     if (!request) return;
     let [facts, parts]: [JsonObject, readonly Uint8Array[]] = [{}, []];
     try {
-      [facts, parts] = request.ask === "inference"
-        ? await inference(reader, request)
-        : await picture(reader, request);
+      if (request.ask === "inference") [facts, parts] = await inference(reader, request);
+      else if (request.ask === "picture") [facts, parts] = await picture(reader, request);
+      else [facts, parts] = await maps.answer(request);
     } catch (thrown) {
       const { code, message } = SvcError.from(thrown);
       const memory = /allocation failed|bad_alloc|failed to allocate|out of memory/i.test(message);
@@ -91,6 +101,35 @@ type Answer = [JsonObject, readonly Uint8Array[]];
 async function picture({ body }: ContentFrameReader, { bytes }: Head): Promise<Answer> {
   const { width, height, rgb } = fitted(rgbOf(colorImage(await body.take(bytes))));
   return [{ width, height }, [rgb]];
+}
+
+/** The requests of one map. */
+class MapRequests {
+  #maker?: MapMaker;
+
+  constructor(private readonly reader: ContentFrameReader) {}
+
+  async answer(request: Exclude<ContentRequest, { ask: "inference" | "picture" }>): Promise<Answer> {
+    const { body } = this.reader;
+    if (request.ask === "map") {
+      const { MapMaker } = await import("./map_maker.ts");
+      const archive = request.bytes > 0 ? body.part(request.bytes) : undefined;
+      this.#maker = await MapMaker.begin(request.options, archive);
+      return [{}, []];
+    }
+    const file = request.ask === "scan" ? await body.take(request.bytes) : undefined;
+    const maker = this.#maker;
+    assert(maker, "the map was asked for before it was begun");
+    if (request.ask === "scan") {
+      const pose = maker.scan(request.timeS, file!);
+      return [pose ? { pose: { ...pose } } : {}, []];
+    }
+    if (request.ask === "movements") {
+      maker.move(request.movements);
+      return [{}, []];
+    }
+    return [{}, [request.ask === "map_cloud" ? maker.cloud() : await maker.file()]];
+  }
 }
 
 async function inference(

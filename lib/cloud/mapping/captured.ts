@@ -1,0 +1,207 @@
+/**
+ * What a machine has captured for its map, in the order of capture: scans of its lidar, and what its movement sensor
+ * measured.
+ *
+ * Data arrive in files, sensor by sensor, so a scan may be there before the movements that led to it. Therefore only
+ * what is older than the latest of every sensor is handed out, or what is older than a while, in case a sensor has
+ * ended.
+ */
+
+import type { GeoPoint } from "../../api/shared/readings.ts";
+import { imuReading, odometryReading } from "../../../drivers/slam/mapper/sensors.ts";
+import { isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
+import type { OrientationVector, Vec3 } from "../../geometry/pose.ts";
+import type { ImuReading, OdometryReading } from "../../slam/mapping.ts";
+import { BinaryData, placeOf } from "../data/binary_data.ts";
+import { Conditions, onlyType } from "../data/filter.ts";
+import { TabularData } from "../data/tabular_data.ts";
+import type { Sql } from "../store/store.ts";
+import type { MappingSession } from "./sessions.ts";
+
+/** How long a scan waits for movements of its time, and movements for scans. */
+const LATE_US = 60_000_000;
+/** Largest difference between the times of the two quantities of a reading. */
+const PAIR_US = 50_000;
+const PAGE = 200;
+
+/** Published names of what is captured. */
+const SCANS = ["NextPointCloud", "GetPointCloud"];
+const MOVEMENTS = ["LinearAcceleration", "AngularVelocity", "Position", "Orientation"] as const;
+type Quantity = typeof MOVEMENTS[number];
+
+export type MapInput =
+  | { readonly kind: "scan"; readonly capturedUs: number; readonly sha256: string; readonly bytes: number }
+  | { readonly kind: "imu"; readonly capturedUs: number; readonly imu: ImuReading }
+  | { readonly kind: "odometry"; readonly capturedUs: number; readonly odometry: OdometryReading }
+  /** Something that cannot be used, and why. */
+  | { readonly kind: "unusable"; readonly capturedUs: number; readonly why: string };
+
+interface Item {
+  readonly capturedUs: number;
+  readonly id: string;
+  readonly sha256?: string;
+  readonly bytes: number;
+  readonly payload?: JsonObject;
+}
+
+type Source = Pick<MappingSession, "organizationId" | "machineId" | "camera" | "movementSensor" | "fromUs">;
+
+/** One method of one sensor, read page by page. */
+class Stream {
+  readonly #waiting: Item[] = [];
+  #last = "";
+  taken = 0;
+
+  constructor(
+    private readonly sql: Sql,
+    private readonly source: Source,
+    readonly method: Quantity | "scan",
+  ) {}
+
+  /** The next item until that time. */
+  async peek(untilUs: number): Promise<Item | undefined> {
+    if (this.#waiting.length === 0) {
+      this.#waiting.push(...await this.#page("oldest first", PAGE, untilUs));
+      const last = this.#waiting.at(-1);
+      if (last) this.#last = placeOf(last);
+    }
+    const [next] = this.#waiting;
+    return next && next.capturedUs <= untilUs ? next : undefined;
+  }
+
+  take(): Item {
+    this.taken++;
+    return this.#waiting.shift()!;
+  }
+
+  async latestUs(): Promise<number | undefined> {
+    const [latest] = await this.#page("newest first", 1);
+    return latest?.capturedUs;
+  }
+
+  /** How many there are until that time. */
+  async count(untilUs: number): Promise<number> {
+    const data = this.method === "scan" ? new BinaryData(this.sql) : new TabularData(this.sql);
+    return (await data.count(this.#conditions(untilUs))).count;
+  }
+
+  async #page(order: "oldest first" | "newest first", limit: number, untilUs?: number): Promise<Item[]> {
+    const page = { limit, order, last: order === "oldest first" ? this.#last : "" };
+    const found = this.#conditions(untilUs);
+    if (this.method === "scan") return await new BinaryData(this.sql).page(found, page);
+    return [...(await new TabularData(this.sql).page(found, page)).readings];
+  }
+
+  #conditions(untilUs?: number): Conditions {
+    const { organizationId, machineId, camera, movementSensor, fromUs } = this.source;
+    const isScan = this.method === "scan";
+    const found = onlyType(new Conditions(), isScan ? "camera" : "movement_sensor")
+      .only("o.organization_id = ?", organizationId)
+      .only("o.machine_id = ?", machineId)
+      .only("o.component_name = ?", isScan ? camera : movementSensor)
+      .is("o.method_name", isScan ? SCANS : [this.method])
+      .only("d.captured_us >= ?", fromUs);
+    return untilUs === undefined ? found : found.only("d.captured_us <= ?", untilUs);
+  }
+}
+
+export class CapturedData {
+  readonly #streams: readonly Stream[];
+  readonly #pairs = new Map<Quantity, Item>();
+
+  constructor(sql: Sql, source: Source) {
+    const methods = source.movementSensor === "" ? [] : MOVEMENTS;
+    this.#streams = [new Stream(sql, source, "scan"), ...methods.map((one) => new Stream(sql, source, one))];
+  }
+
+  /** The time until which everything has come, as far as can be known. */
+  async completeUs(nowMs: number): Promise<number> {
+    const latest = await Promise.all(this.#streams.map((stream) => stream.latestUs()));
+    const [scans, ...movements] = latest;
+    const moving = movements.filter((one) => one !== undefined);
+    return Math.max(nowMs * 1000 - LATE_US, Math.min(scans ?? -Infinity, ...moving));
+  }
+
+  /** The next one until that time. */
+  async next(untilUs: number): Promise<MapInput | undefined> {
+    for (;;) {
+      let first: { readonly stream: Stream; readonly item: Item } | undefined;
+      // At equal times the movement comes first, because the scan's prediction uses it.
+      for (const stream of this.#streams.toReversed()) {
+        const item = await stream.peek(untilUs);
+        if (item && (!first || item.capturedUs < first.item.capturedUs)) first = { stream, item };
+      }
+      if (!first) return undefined;
+      const { method } = first.stream;
+      const item = first.stream.take();
+      const captured = method === "scan" ? scanOf(item) : this.#paired(method, item);
+      if (captured) return captured;
+    }
+  }
+
+  /** How many until that time came too late to be handed out. */
+  async missed(untilUs: number): Promise<number> {
+    const counts = await Promise.all(this.#streams.map(async (one) => await one.count(untilUs) - one.taken));
+    return counts.reduce((sum, count) => sum + Math.max(0, count), 0);
+  }
+
+  /** The reading that this quantity and the other one of its kind make; none as long as the other is missing. */
+  #paired(method: Quantity, item: Item): MapInput | undefined {
+    const isImu = method === "LinearAcceleration" || method === "AngularVelocity";
+    const [first, second]: readonly [Quantity, Quantity] = isImu
+      ? ["LinearAcceleration", "AngularVelocity"]
+      : ["Position", "Orientation"];
+    const other = this.#pairs.get(method === first ? second : first);
+    if (!other || item.capturedUs - other.capturedUs >= PAIR_US) {
+      this.#pairs.set(method, item);
+      return undefined;
+    }
+    this.#pairs.delete(first);
+    this.#pairs.delete(second);
+    const [one, two] = method === first ? [item, other] : [other, item];
+    const { capturedUs } = item;
+    const timeS = (one.capturedUs + two.capturedUs) / 2e6;
+    try {
+      if (isImu) {
+        const imu = imuReading(
+          timeS,
+          vectorIn(one, "linear_acceleration"),
+          vectorIn(two, "angular_velocity"),
+        );
+        return { kind: "imu", capturedUs, imu };
+      }
+      const odometry = odometryReading(timeS, coordinateIn(one), orientationIn(two));
+      return { kind: "odometry", capturedUs, odometry };
+    } catch (error) {
+      return { kind: "unusable", capturedUs, why: (error as Error).message };
+    }
+  }
+}
+
+function scanOf({ capturedUs, sha256, bytes }: Item): MapInput {
+  return { kind: "scan", capturedUs, sha256: sha256!, bytes };
+}
+
+function vectorIn({ payload }: Item, name: string): Vec3 {
+  const { x, y, z } = objectIn(payload, name);
+  return { x: Number(x), y: Number(y), z: Number(z) };
+}
+
+function coordinateIn({ payload }: Item): GeoPoint {
+  const { latitude, longitude } = objectIn(payload, "coordinate");
+  return { latitude: Number(latitude), longitude: Number(longitude) };
+}
+
+function orientationIn({ payload }: Item): OrientationVector {
+  const { o_x, o_y, o_z, theta } = objectIn(payload, "orientation");
+  return { oX: Number(o_x), oY: Number(o_y), oZ: Number(o_z), theta: Number(theta) };
+}
+
+/** What is missing there is no number, which the reading's check tells. */
+function objectIn(
+  payload: JsonObject | undefined,
+  name: string,
+): { readonly [name: string]: Json | undefined } {
+  const found = payload?.[name];
+  return isObject(found) ? found : {};
+}

@@ -1,0 +1,348 @@
+/**
+ * Works on mapping sessions: follows the captured data, makes the map of it, and publishes the map as a package.
+ *
+ * Any number of runners may share a database: one of them works on a session and repeatedly reports that it is alive.
+ * When it stops doing so, another one makes the map again from the beginning of the data: the same data give the same
+ * map.
+ */
+
+import { randomUUID } from "node:crypto";
+import type { Clock } from "../../base/clock.ts";
+import { chainOf, SvcError } from "../../base/error.ts";
+import { type ArchiveFile, packed } from "../../base/files/archive.ts";
+import type { Logger } from "../../base/log/log.ts";
+import { mapperOptions } from "../../../drivers/slam/mapper/settings.ts";
+import type { ImuReading, OdometryReading } from "../../slam/mapping.ts";
+import type { Pose2d } from "../../slam/pose2d.ts";
+import type { Usage } from "../access/usage.ts";
+import { keepPackage } from "../packages/package_content.ts";
+import { Packages } from "../packages/packages.ts";
+import type { ContentOptions } from "../sandbox/content/process.ts";
+import { MAP_FILE } from "../sandbox/content/map_maker.ts";
+import { keepFile, releaseFile } from "../store/file_refs.ts";
+import type { FileStore } from "../store/files.ts";
+import type { Store } from "../store/store.ts";
+import { CapturedData, type MapInput } from "./captured.ts";
+import { MapProcess } from "./map_process.ts";
+import { type MappingSession, MappingSessions, type SessionEnd } from "./sessions.ts";
+
+export interface MappingOptions {
+  /** How the processes are isolated in which maps are made. */
+  readonly content: ContentOptions;
+}
+
+interface RunnerOptions extends MappingOptions {
+  readonly store: Store;
+  readonly files: FileStore;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly usage: Usage;
+}
+
+/** Sessions that one control plane works on at once; further ones wait. */
+const RUNNING_MAX = 4;
+/** Interval of the looks for sessions, new data and requests for pictures. */
+const LOOK_MS = 1_000;
+/** How long a runner counts as alive, and how often it reports. Clocks agree to well within the first. */
+const LEASE_MS = 10_000;
+const RENEW_MS = 3_000;
+/** Time limit of a session; the map that it has by then is kept. */
+const SESSION_MS_MAX = 24 * 3600 * 1000;
+const KEPT_MS = 90 * 24 * 3600 * 1000;
+/** Limit of a scan's file. */
+const SCAN_BYTES_MAX = 32 * 1024 ** 2;
+/** Limit of a picture's file. */
+const PICTURE_BYTES_MAX = 1024 ** 3;
+/** Movements that go to the mapper at once. */
+const MOVEMENTS_MAX = 1_000;
+/** How many unusable things the log of a session names. */
+const TOLD_MAX = 20;
+const PICTURE_FILE = "map.pcd";
+
+interface Running {
+  readonly over: AbortController;
+  done: Promise<void>;
+}
+
+export class MappingRunner {
+  readonly #id = randomUUID();
+  readonly #running = new Map<string, Running>();
+  readonly #closing = new AbortController();
+  #woken = Promise.withResolvers<void>();
+  #renewAtMs = -Infinity;
+  readonly #looking: Promise<void>;
+
+  constructor(private readonly options: RunnerOptions) {
+    this.#looking = this.#look();
+  }
+
+  /** Looks for work at once. */
+  wake(): void {
+    this.#woken.resolve();
+  }
+
+  /** Leaves the sessions to another control plane, or to the next start of this one. */
+  async close(): Promise<void> {
+    this.#closing.abort(new SvcError("aborted", "the control plane is being stopped"));
+    this.wake();
+    await this.#looking;
+    await Promise.all([...this.#running.values()].map(({ done }) => done));
+    await this.options.store.transaction((sql) => new MappingSessions(sql).leave(this.#id));
+  }
+
+  /** Forgets sessions that ended long ago. */
+  async forgetOld(): Promise<void> {
+    const { store, clock } = this.options;
+    const beforeMs = clock.nowMs() - KEPT_MS;
+    await this.#release(await store.transaction((sql) => new MappingSessions(sql).forget(beforeMs)));
+  }
+
+  async #look(): Promise<void> {
+    const { logger } = this.options;
+    const { signal } = this.#closing;
+    while (!signal.aborted) {
+      this.#woken = Promise.withResolvers();
+      await this.#lookOnce().catch((error) => {
+        logger.warn(`cannot look after mapping sessions: ${chainOf(error)}`);
+      });
+      await this.#pause(signal);
+    }
+  }
+
+  /** Until the next look. */
+  async #pause(signal: AbortSignal): Promise<void> {
+    const over = new AbortController();
+    const pause = this.options.clock.sleep(LOOK_MS, AbortSignal.any([over.signal, signal])).catch(() => {});
+    await Promise.race([pause, this.#woken.promise]);
+    over.abort();
+    await pause;
+  }
+
+  async #lookOnce(): Promise<void> {
+    const { store, clock } = this.options;
+    if (this.#running.size > 0 && clock.monotonicMs() >= this.#renewAtMs) {
+      this.#renewAtMs = clock.monotonicMs() + RENEW_MS;
+      const leaseMs = clock.nowMs() + LEASE_MS;
+      const mine = await store.transaction((sql) => new MappingSessions(sql).renew(this.#id, leaseMs));
+      for (const [id, { over }] of this.#running) {
+        if (!mine.some((one) => one.id === id)) {
+          over.abort(new SvcError("aborted", "another one works on it"));
+        }
+      }
+    }
+    while (this.#running.size < RUNNING_MAX) {
+      const session = await store.transaction((sql) => {
+        const nowMs = clock.nowMs();
+        return new MappingSessions(sql).take(this.#id, [...this.#running.keys()], nowMs + LEASE_MS, nowMs);
+      });
+      if (!session) return;
+      const running: Running = { over: new AbortController(), done: Promise.resolve() };
+      this.#running.set(session.id, running);
+      const signal = AbortSignal.any([running.over.signal, this.#closing.signal]);
+      running.done = this.#work(session, signal).finally(() => void this.#running.delete(session.id));
+    }
+  }
+
+  async #work(session: MappingSession, signal: AbortSignal): Promise<void> {
+    const { logger } = this.options;
+    try {
+      const again = await this.#map(session, signal);
+      // What came too late for its place in the order gets it now.
+      if (again) await this.#map(session, signal, true);
+    } catch (thrown) {
+      if (signal.aborted) return;
+      const error = SvcError.from(thrown);
+      logger.warn(`mapping session ${session.id} has failed: ${chainOf(error)}`);
+      await this.#end(session.id, "fail", error.message).catch((error) => {
+        logger.warn(`cannot end mapping session ${session.id}: ${chainOf(error)}`);
+      });
+    }
+  }
+
+  /**
+   * Makes the map, from the beginning of the data to the end of the session. Publishes it, unless data came too late:
+   * then it returns true, and only `isFinal` leaves them out.
+   */
+  async #map(session: MappingSession, signal: AbortSignal, isFinal = false): Promise<boolean> {
+    const { store, files, content, clock, logger } = this.options;
+    const process = await MapProcess.begin(
+      content,
+      mapperOptions(session.config),
+      await existingMap(session, store, files),
+      signal,
+    );
+    const data = new CapturedData(store, session);
+    const making = new Making(process, files, (why) => logger.warn(`mapping session ${session.id}: ${why}`));
+    try {
+      for (;;) {
+        const now = await new MappingSessions(store).get(session.id);
+        const end = await this.#endOf(now, data);
+        for (let next; (next = await data.next(end.untilUs));) {
+          signal.throwIfAborted();
+          await making.add(next);
+          if (clock.monotonicMs() >= making.lookAtMs) {
+            making.lookAtMs = clock.monotonicMs() + LOOK_MS;
+            await this.#show(session.id, making);
+          }
+        }
+        await making.moveOn();
+        await this.#show(session.id, making);
+        if (end.isOver) {
+          if (!isFinal && await data.missed(end.untilUs) > 0) return true;
+          await this.#publish(now, making, end.outcome);
+          return false;
+        }
+        signal.throwIfAborted();
+        await this.#pause(signal);
+      }
+    } finally {
+      await process.close();
+    }
+  }
+
+  /** Until when the data are complete, and whether the session is over then. */
+  async #endOf(now: MappingSession, data: CapturedData) {
+    const nowMs = this.options.clock.nowMs();
+    const isLate = nowMs - now.createdMs > SESSION_MS_MAX;
+    const { untilUs = isLate ? nowMs * 1000 : undefined, stoppedMs } = now;
+    const outcome: SessionEnd = isLate ? "timeout" : "success";
+    const completeUs = await data.completeUs(nowMs);
+    if (untilUs === undefined) return { untilUs: completeUs, isOver: false, outcome };
+    const isOver = isLate || stoppedMs !== undefined || completeUs >= untilUs;
+    return { untilUs: isOver ? untilUs : Math.min(untilUs, completeUs), isOver, outcome };
+  }
+
+  /** Keeps a picture of the map if somebody has asked for one since the last. */
+  async #show(id: string, making: Making): Promise<void> {
+    const { store, files, clock } = this.options;
+    const { askedMs, pictureMs } = await new MappingSessions(store).get(id);
+    if (askedMs <= pictureMs || making.scans === 0) return;
+    const atMs = clock.nowMs();
+    const bytes = await making.process.cloud();
+    const { pose } = making;
+    const old = await keepFile(store, files, pieces(bytes), PICTURE_BYTES_MAX, (file) => {
+      return store.transaction((sql) => new MappingSessions(sql).picture(id, { ...file, atMs, pose }));
+    });
+    await this.#release(old === undefined ? [] : [old]);
+  }
+
+  /** One transaction stores the map's package and the end of the session. */
+  async #publish(session: MappingSession, making: Making, outcome: SessionEnd): Promise<void> {
+    const { store, clock, logger } = this.options;
+    const { id, organizationId, mapName: name, version } = session;
+    if (making.scans === 0) {
+      throw new SvcError(
+        "failed_precondition",
+        `no scan of the lidar "${session.camera}" was there${
+          making.unusable > 0 ? " that can be used" : ""
+        }: ` +
+          "its machine captures NextPointCloud of it and syncs it here",
+      );
+    }
+    const cloud = await making.process.cloud();
+    const map = await making.process.file();
+    const contents: ArchiveFile[] = [
+      { path: MAP_FILE, bytes: map.length, content: [map] },
+      { path: PICTURE_FILE, bytes: cloud.length, content: [cloud] },
+    ];
+    const error = making.unusable > 0 ? `${making.unusable} captured things could not be used` : "";
+    await keepPackage(this.options, organizationId, packed(contents), (file) => {
+      return store.transaction(async (sql) => {
+        const nowMs = clock.nowMs();
+        const metadata = { session_id: id, scans: making.scans };
+        const info = {
+          organizationId,
+          name,
+          version,
+          type: "slam_map",
+          platform: "",
+          metadata,
+          file,
+        } as const;
+        await new Packages(sql).add(info, nowMs);
+        const ended = await new MappingSessions(sql).end(this.#id, id, outcome, error, nowMs);
+        if (!ended) throw new SvcError("aborted", `mapping session ${id} is not ours any more`);
+      });
+    });
+    logger.info(`mapping session ${id}: version "${version}" of map "${name}" is in the registry`);
+  }
+
+  async #end(id: string, end: SessionEnd, error: string): Promise<void> {
+    const { store, clock } = this.options;
+    await store.transaction((sql) => new MappingSessions(sql).end(this.#id, id, end, error, clock.nowMs()));
+  }
+
+  async #release(contents: readonly string[]): Promise<void> {
+    const { store, files, logger } = this.options;
+    for (const sha256 of contents) {
+      await releaseFile(store, files, sha256).catch((error) => {
+        logger.warn(`cannot remove the file ${sha256}: ${chainOf(error)}`);
+      });
+    }
+  }
+}
+
+/** A map that is being made. */
+class Making {
+  scans = 0;
+  /** What could not be used. */
+  unusable = 0;
+  pose?: Pose2d;
+  lookAtMs = 0;
+  #imu: ImuReading[] = [];
+  #odometry: OdometryReading[] = [];
+
+  constructor(
+    readonly process: MapProcess,
+    private readonly files: FileStore,
+    private readonly told: (why: string) => void,
+  ) {}
+
+  async add(captured: MapInput): Promise<void> {
+    if (captured.kind === "imu") this.#imu.push(captured.imu);
+    else if (captured.kind === "odometry") this.#odometry.push(captured.odometry);
+    else if (captured.kind === "unusable") this.#leaveOut(captured, captured.why);
+    else await this.#scan(captured);
+    if (this.#imu.length + this.#odometry.length >= MOVEMENTS_MAX) await this.moveOn();
+  }
+
+  /** Gives the mapper the movements that wait. */
+  async moveOn(): Promise<void> {
+    if (this.#imu.length + this.#odometry.length === 0) return;
+    const movements = { imu: this.#imu, odometry: this.#odometry };
+    [this.#imu, this.#odometry] = [[], []];
+    await this.process.move(movements);
+  }
+
+  async #scan(scan: MapInput & { kind: "scan" }): Promise<void> {
+    await this.moveOn();
+    if (scan.bytes > SCAN_BYTES_MAX) {
+      return this.#leaveOut(scan, `a scan has ${scan.bytes} bytes, wanted at most ${SCAN_BYTES_MAX}`);
+    }
+    try {
+      const content = this.files.read(scan.sha256);
+      this.pose = await this.process.scan(scan.capturedUs / 1e6, scan.bytes, content) ?? this.pose;
+      this.scans++;
+    } catch (error) {
+      if (!this.process.goesOn || SvcError.from(error).code !== "invalid_argument") throw error;
+      this.#leaveOut(scan, SvcError.from(error).message);
+    }
+  }
+
+  #leaveOut({ capturedUs }: MapInput, why: string): void {
+    if (++this.unusable > TOLD_MAX) return;
+    this.told(`what was captured at ${new Date(capturedUs / 1000).toISOString()} is left out: ${why}`);
+  }
+}
+
+/** The package of the map that a session extends. */
+async function existingMap(session: MappingSession, store: Store, files: FileStore) {
+  const { organizationId, mapName, existingVersion } = session;
+  if (existingVersion === "") return undefined;
+  const found = await new Packages(store).find(`${organizationId}/${mapName}`, existingVersion);
+  return { bytes: found.bytes, content: files.read(found.sha256) };
+}
+
+async function* pieces(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes;
+}

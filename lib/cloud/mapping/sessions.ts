@@ -1,0 +1,275 @@
+/**
+ * Mapping sessions in the database: started, worked on by one control plane at a time, stopped, ended.
+ *
+ * Owns the table `mapping_sessions`. A session is worked on from the beginning of its data, so another control plane
+ * can take it over at any time. Everything here runs in the callers' transactions.
+ *
+ * The room owns mapping sessions: their data in the order of capture, the maps made of it, and the calls on them.
+ */
+
+import { randomUUID } from "node:crypto";
+import { SvcError } from "../../base/error.ts";
+import type { JsonObject } from "../../base/schema/schema.ts";
+import type { Pose2d } from "../../slam/pose2d.ts";
+import { MIME } from "../../geometry/image/image.ts";
+import type { LinkedContent } from "../data/links.ts";
+import { places, type Sql } from "../store/store.ts";
+
+export interface NewSession {
+  readonly organizationId: string;
+  readonly locationId: string;
+  readonly machineId: string;
+  readonly mapName: string;
+  /** The version of the map to extend; empty for a new map. */
+  readonly existingVersion: string;
+  /** The version that the session's map will have. */
+  readonly version: string;
+  readonly camera: string;
+  /** Empty if there is none. */
+  readonly movementSensor: string;
+  readonly fromUs: number;
+  /** The end of the data; absent until the session is stopped. */
+  readonly untilUs?: number;
+  /** The algorithm's parameters as they were given. */
+  readonly config: JsonObject;
+  /** The versions that the request names, which this control plane only remembers. */
+  readonly slamVersion: string;
+  readonly serverVersion: string;
+}
+
+export type SessionEnd = "success" | "timeout" | "fail";
+
+export interface MappingSession extends NewSession {
+  readonly id: string;
+  readonly createdMs: number;
+  readonly startedMs?: number;
+  readonly stoppedMs?: number;
+  readonly endedMs?: number;
+  readonly end?: SessionEnd;
+  /** Why it has not ended well, or what its map lacks. */
+  readonly error: string;
+  /** When somebody last asked for a picture of the map. */
+  readonly askedMs: number;
+  /** The last picture, when it was made, and where the robot was. */
+  readonly sha256?: string;
+  readonly bytes: number;
+  readonly pictureMs: number;
+  readonly pose?: Pose2d;
+}
+
+type Nullable = "untilUs" | "startedMs" | "stoppedMs" | "endedMs" | "end" | "sha256";
+type Row =
+  & Omit<MappingSession, Nullable | "config" | "pose">
+  & { readonly [K in Nullable]: MappingSession[K] | null }
+  & { readonly config: string; readonly pose: string | null };
+
+const SESSIONS = `SELECT id, organization_id AS "organizationId", location_id AS "locationId",
+    machine_id AS "machineId", map_name AS "mapName", existing_version AS "existingVersion", version, camera,
+    movement_sensor AS "movementSensor", from_us AS "fromUs", until_us AS "untilUs", config,
+    slam_version AS "slamVersion", server_version AS "serverVersion", created_ms AS "createdMs",
+    started_ms AS "startedMs", stopped_ms AS "stoppedMs", ended_ms AS "endedMs", outcome AS "end", error,
+    asked_ms AS "askedMs", sha256, bytes, picture_ms AS "pictureMs", pose
+  FROM mapping_sessions`;
+const ACTIVE = "ended_ms IS NULL";
+
+export class MappingSessions {
+  constructor(private readonly sql: Sql) {}
+
+  /** Throws `already_exists` if the machine has a session already. */
+  async add(session: NewSession, nowMs: number): Promise<string> {
+    const active = await this.active(session.machineId);
+    if (active) {
+      throw new SvcError(
+        "already_exists",
+        `the machine is mapped already, in session ${active.id}: stop it first`,
+      );
+    }
+    const id = randomUUID();
+    await this.sql.query(
+      `INSERT INTO mapping_sessions (id, organization_id, location_id, machine_id, map_name, existing_version,
+         version, camera, movement_sensor, from_us, until_us, config, slam_version, server_version, created_ms)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      id,
+      session.organizationId,
+      session.locationId,
+      session.machineId,
+      session.mapName,
+      session.existingVersion,
+      session.version,
+      session.camera,
+      session.movementSensor,
+      session.fromUs,
+      session.untilUs ?? null,
+      JSON.stringify(session.config),
+      session.slamVersion,
+      session.serverVersion,
+      nowMs,
+    );
+    return id;
+  }
+
+  async get(id: string): Promise<MappingSession> {
+    const [row] = await this.sql.query<Row>(`${SESSIONS} WHERE id = ?`, id);
+    if (row) return sessionOf(row);
+    throw new SvcError("not_found", `there is no mapping session "${id}"`);
+  }
+
+  /** The picture of a session's map; `undefined` if there is no such session, or no picture. */
+  async pictureOf(id: string): Promise<LinkedContent | undefined> {
+    const [row] = await this.sql.query<{ sha256: string; bytes: number; name: string }>(
+      `SELECT sha256, bytes, map_name AS name FROM mapping_sessions WHERE id = ? AND sha256 IS NOT NULL`,
+      id,
+    );
+    if (!row) return undefined;
+    return { ...row, id, fileName: `${row.name}.pcd`, fileExt: ".pcd", mimeType: MIME.pcd };
+  }
+
+  /** The session of a machine that has not ended. */
+  async active(machineId: string): Promise<MappingSession | undefined> {
+    const [row] = await this.sql.query<Row>(`${SESSIONS} WHERE machine_id = ? AND ${ACTIVE}`, machineId);
+    return row && sessionOf(row);
+  }
+
+  /** Of an organization, or of one of its locations; the newest first. */
+  async list(organizationId: string, locationId: string, limit: number): Promise<MappingSession[]> {
+    const [only, values] = locationId === "" ? ["", []] : [" AND location_id = ?", [locationId]];
+    const rows = await this.sql.query<Row>(
+      `${SESSIONS} WHERE organization_id = ?${only} ORDER BY created_ms DESC, id LIMIT ?`,
+      organizationId,
+      ...values,
+      limit,
+    );
+    return rows.map(sessionOf);
+  }
+
+  /** Ends the data of a session now. Throws `failed_precondition` if it has ended. */
+  async stop(id: string, nowMs: number): Promise<MappingSession> {
+    const session = await this.get(id);
+    if (session.endedMs !== undefined) {
+      throw new SvcError(
+        "failed_precondition",
+        `mapping session ${id} has ended already: ${session.error || "its map is in the registry"}`,
+      );
+    }
+    await this.sql.query(
+      `UPDATE mapping_sessions SET stopped_ms = COALESCE(stopped_ms, ?), until_us = COALESCE(until_us, ?) WHERE id = ?`,
+      nowMs,
+      nowMs * 1000,
+      id,
+    );
+    return session;
+  }
+
+  async ask(id: string, nowMs: number): Promise<void> {
+    await this.sql.query("UPDATE mapping_sessions SET asked_ms = ? WHERE id = ?", nowMs, id);
+  }
+
+  /**
+   * Takes a session that nobody works on, except those that `runner` has: the oldest of an organization with the fewest
+   * sessions under way, so that nobody's many sessions hold up other people's.
+   */
+  async take(
+    runner: string,
+    mine: readonly string[],
+    leaseMs: number,
+    nowMs: number,
+  ): Promise<MappingSession | undefined> {
+    const [row] = await this.sql.query<Row>(
+      `${SESSIONS} WHERE ${ACTIVE} AND (runner IS NULL OR lease_ms < ?)
+       ${mine.length > 0 ? `AND id NOT IN (${places(mine)})` : ""}
+       ORDER BY (SELECT COUNT(*) FROM mapping_sessions AS o WHERE o.organization_id = mapping_sessions.organization_id
+         AND o.ended_ms IS NULL AND o.runner IS NOT NULL AND o.lease_ms >= ?), created_ms, id LIMIT 1`,
+      nowMs,
+      ...mine,
+      nowMs,
+    );
+    if (!row) return undefined;
+    await this.sql.query(
+      `UPDATE mapping_sessions SET runner = ?, lease_ms = ?, started_ms = COALESCE(started_ms, ?) WHERE id = ?`,
+      runner,
+      leaseMs,
+      nowMs,
+      row.id,
+    );
+    return sessionOf(row);
+  }
+
+  /** The sessions that are `runner`'s, whose time it prolongs. */
+  async renew(runner: string, leaseMs: number): Promise<MappingSession[]> {
+    await this.sql.query(
+      `UPDATE mapping_sessions SET lease_ms = ? WHERE runner = ? AND ${ACTIVE}`,
+      leaseMs,
+      runner,
+    );
+    const rows = await this.sql.query<Row>(`${SESSIONS} WHERE runner = ? AND ${ACTIVE}`, runner);
+    return rows.map(sessionOf);
+  }
+
+  /** Lets another control plane continue. */
+  async leave(runner: string): Promise<void> {
+    await this.sql.query(
+      `UPDATE mapping_sessions SET runner = NULL WHERE runner = ? AND ${ACTIVE}`,
+      runner,
+    );
+  }
+
+  /** Keeps a picture of the map; returns the content of the one before, for the caller to release. */
+  async picture(
+    id: string,
+    picture: {
+      readonly sha256: string;
+      readonly bytes: number;
+      readonly atMs: number;
+      readonly pose?: Pose2d;
+    },
+  ): Promise<string | undefined> {
+    const { sha256 } = await this.get(id);
+    await this.sql.query(
+      "UPDATE mapping_sessions SET sha256 = ?, bytes = ?, picture_ms = ?, pose = ? WHERE id = ?",
+      picture.sha256,
+      picture.bytes,
+      picture.atMs,
+      picture.pose ? JSON.stringify(picture.pose) : null,
+      id,
+    );
+    return sha256 === picture.sha256 ? undefined : sha256;
+  }
+
+  /** Ends the session of `runner`; false if it has lost it. */
+  async end(runner: string, id: string, end: SessionEnd, error: string, nowMs: number): Promise<boolean> {
+    const rows = await this.sql.query(
+      `UPDATE mapping_sessions SET outcome = ?, error = ?, ended_ms = ?, runner = NULL
+       WHERE id = ? AND runner = ? AND ${ACTIVE} RETURNING id`,
+      end,
+      error,
+      nowMs,
+      id,
+      runner,
+    );
+    return rows.length > 0;
+  }
+
+  /** Removes sessions that ended before `beforeMs`; returns their pictures, for the caller to release. */
+  async forget(beforeMs: number): Promise<string[]> {
+    const rows = await this.sql.query<{ sha256: string | null }>(
+      "DELETE FROM mapping_sessions WHERE ended_ms < ? RETURNING sha256",
+      beforeMs,
+    );
+    return rows.flatMap(({ sha256 }) => sha256 ?? []);
+  }
+}
+
+function sessionOf({ config, pose, ...row }: Row): MappingSession {
+  const { untilUs, startedMs, stoppedMs, endedMs, end, sha256 } = row;
+  return {
+    ...row,
+    untilUs: untilUs ?? undefined,
+    startedMs: startedMs ?? undefined,
+    stoppedMs: stoppedMs ?? undefined,
+    endedMs: endedMs ?? undefined,
+    end: end ?? undefined,
+    sha256: sha256 ?? undefined,
+    config: JSON.parse(config),
+    pose: pose === null ? undefined : JSON.parse(pose),
+  };
+}

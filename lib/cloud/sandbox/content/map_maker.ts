@@ -1,0 +1,80 @@
+/**
+ * Makes a map inside a content process, from the files and readings that a machine has captured. They come in the order
+ * of their times, and each is dealt with to its end, so that the same data always give the same map.
+ */
+
+import { unpacked } from "../../../base/files/archive.ts";
+import { bytesOf, joinedBytes } from "../../../base/files/byte_reader.ts";
+import { SvcError } from "../../../base/error.ts";
+import { readPcd } from "../../../geometry/cloud/pcd.ts";
+import { finitePoints } from "../../../geometry/cloud/point_cloud.ts";
+import { mapCloud, paintMap } from "../../../slam/map_picture.ts";
+import { Mapper } from "../../../slam/mapper.ts";
+import {
+  type ImuReading,
+  type MapperOptions,
+  type OdometryReading,
+  SCAN_POINTS_MAX,
+} from "../../../slam/mapping.ts";
+import type { Pose2d } from "../../../slam/pose2d.ts";
+import { mapFile, readMap } from "../../../slam/pbstream/map_file.ts";
+
+/** The name of the map in its package. */
+export const MAP_FILE = "internalState.pbstream";
+/** Limits of an existing map's package. */
+const MAP_FILES = { filesMax: 1_000, bytesMax: 1024 ** 3 };
+
+/** What the sensors of a robot's own movement have measured. */
+export interface Movements {
+  readonly imu: readonly ImuReading[];
+  readonly odometry: readonly OdometryReading[];
+}
+
+export class MapMaker {
+  private constructor(private readonly mapper: Mapper, private readonly options: MapperOptions) {}
+
+  /** Begins a new map, or extends the one in a package. */
+  static async begin(options: MapperOptions, archive?: AsyncIterable<Uint8Array>): Promise<MapMaker> {
+    const map = archive && await readMap(mapIn(archive));
+    return new MapMaker(new Mapper({ mode: map ? "update" : "create", options, map }), options);
+  }
+
+  /** Takes a scan in. Throws `invalid_argument` for what is no scan. */
+  scan(timeS: number, file: Uint8Array): Pose2d | undefined {
+    const points = finitePoints(readPcd(file, { maxPoints: SCAN_POINTS_MAX }));
+    if (points.length === 0) throw new SvcError("invalid_argument", "the scan has no points");
+    if (!this.mapper.addScan({ timeS, points })) {
+      throw new SvcError("invalid_argument", "the scan is not newer than the one before it");
+    }
+    while (this.mapper.work());
+    return this.mapper.pose();
+  }
+
+  move({ imu, odometry }: Movements): void {
+    for (const reading of imu) this.mapper.addImu(reading);
+    for (const reading of odometry) this.mapper.addOdometry(reading);
+  }
+
+  /** The map as a PCD file. Throws `unavailable` while it is empty. */
+  cloud(): Uint8Array {
+    const picture = paintMap(this.mapper.state().submaps);
+    if (picture.width > 0) return mapCloud(picture);
+    throw new SvcError("unavailable", "the map is empty so far: no scan has been taken in");
+  }
+
+  /** The map, optimised to its end, as a `.pbstream` file. */
+  async file(): Promise<Uint8Array> {
+    this.mapper.finish();
+    return joinedBytes(await Array.fromAsync(mapFile(this.mapper.state(), this.options)));
+  }
+}
+
+/** The map in a package. Throws `failed_precondition` if there is none. */
+async function* mapIn(archive: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let found: Uint8Array | undefined;
+  for await (const { path, bytes, content } of unpacked(archive, MAP_FILES)) {
+    if (path.split("/").at(-1) === MAP_FILE) found = await bytesOf(content, bytes);
+  }
+  if (!found) throw new SvcError("failed_precondition", `the package has no ${MAP_FILE}, wanted a map`);
+  yield found;
+}

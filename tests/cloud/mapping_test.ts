@@ -1,0 +1,316 @@
+/**
+ * Mapping sessions: a simulated robot's scans and odometry, captured and stored, become a map in the registry, whether
+ * they come meanwhile or were there before, over a restart, and with unusable data among them.
+ */
+
+import { Buffer } from "node:buffer";
+import { assert, assertEquals, assertGreater, assertLess, assertStringIncludes } from "@std/assert";
+import { CloudSLAMService, EndStatus } from "../../proto/gen/cloud_slam_pb.ts";
+import { toTimestamp } from "../../lib/api/shared/time.ts";
+import { unpacked } from "../../lib/base/files/archive.ts";
+import { bytesOf } from "../../lib/base/files/byte_reader.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { BinaryData } from "../../lib/cloud/data/binary_data.ts";
+import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
+import { Packages } from "../../lib/cloud/packages/packages.ts";
+import { readPcd, writePcd } from "../../lib/geometry/cloud/pcd.ts";
+import { createCloud } from "../../lib/geometry/cloud/point_cloud.ts";
+import { geoPointAt } from "../../lib/geometry/geo.ts";
+import { randomFrom } from "../../lib/geometry/random.ts";
+import { readMap } from "../../lib/slam/pbstream/map_file.ts";
+import { building, STARTS } from "../../lib/slam/simulation/building.ts";
+import { scanAt, SimulatedRobot } from "../../lib/slam/simulation/robot.ts";
+import { client } from "../../lib/wire/channel.ts";
+import { until } from "../support/until.ts";
+import { storeTest } from "./stores.ts";
+import { newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
+
+const SCAN_S = 0.2;
+const ODOMETRY_S = 0.1;
+const ENDS_MS = 120_000;
+const SENSORS = [
+  { sourceComponentName: "lidar", type: "rdk:component:camera", dataFrequencyHz: "5" },
+  { sourceComponentName: "wheels", type: "movement_sensor", dataFrequencyHz: "10" },
+];
+
+/** A robot in the hall, whose data come to the control plane as its machine would have synced them. */
+class Rover {
+  readonly #robot = new SimulatedRobot({
+    building: building("hall", 0),
+    start: { ...STARTS.hall, yaw: 0 },
+    wheelSlip: 0.02,
+    seed: 1,
+  });
+  readonly #random = randomFrom(2);
+  readonly #startS = Math.round(Date.now() / 1000) - 3_600;
+  #atS = 0;
+
+  constructor(private readonly cloud: Pick<ServedCloud, "store" | "files">, private readonly world: World) {}
+
+  /** The time after its last measurement. */
+  get now() {
+    return toTimestamp((this.#startS + this.#atS + ODOMETRY_S / 2) * 1000);
+  }
+
+  /** Its pose from its start. */
+  get pose() {
+    const { x, y, yaw } = this.#robot.truth(this.#atS);
+    return { x: x - STARTS.hall.x, y: y - STARTS.hall.y, yaw };
+  }
+
+  /** Drives on for some seconds. */
+  async drive(seconds: number): Promise<void> {
+    const untilS = this.#atS + seconds;
+    this.#robot.drive(this.#atS, { linearMps: 0.3, angularRps: 0.1 });
+    for (let step = 1; this.#atS + step * ODOMETRY_S <= untilS + 1e-9; step++) {
+      const atS = this.#atS + step * ODOMETRY_S;
+      await this.#odometry(atS);
+      if (step % Math.round(SCAN_S / ODOMETRY_S) === 0) await this.#scan(atS);
+    }
+    this.#atS = untilS;
+  }
+
+  async #odometry(atS: number): Promise<void> {
+    const { x, y, yaw } = this.#robot.odometry(atS);
+    const coordinate = { ...geoPointAt({ eastM: x, northM: y }) };
+    const orientation = { o_x: 0, o_y: 0, o_z: 1, theta: yaw * 180 / Math.PI };
+    await this.readings(atS, "Position", { coordinate, altitude_m: 0 });
+    await this.readings(atS + 0.002, "Orientation", { orientation });
+  }
+
+  async readings(atS: number, methodName: string, payload: Record<string, unknown>): Promise<void> {
+    const capturedUs = this.#microsAt(atS);
+    const reading = { capturedUs, receivedUs: capturedUs, payload } as never;
+    await this.cloud.store.transaction((sql) => {
+      return new TabularData(sql).add(
+        this.#origin("movement_sensor", "wheels", methodName),
+        [reading],
+        [],
+        0,
+      );
+    });
+  }
+
+  async #scan(atS: number): Promise<void> {
+    const lidar = { beams: 180, maxRangeM: 20, noiseM: 0.01 };
+    const flat = scanAt(this.#robot.building, atS, this.#robot.truth(atS), lidar, this.#random);
+    const column = (from: number) => flat.filter((_, index) => index % 2 === from);
+    const [x, y] = [column(0), column(1)];
+    await this.file(atS, writePcd(createCloud({ x, y, z: new Float32Array(x.length) })));
+  }
+
+  async file(atS: number, bytes: Uint8Array): Promise<void> {
+    const { store, files } = this.cloud;
+    const file = await files.put(pieces(bytes));
+    await store.transaction((sql) =>
+      new BinaryData(sql).add(
+        {
+          origin: this.#origin("camera", "lidar", "NextPointCloud"),
+          capturedUs: this.#microsAt(atS),
+          fileName: "",
+          fileExt: ".pcd",
+          mimeType: "pointcloud/pcd",
+          tags: [],
+          datasetIds: [],
+          boxes: [],
+          classifications: [],
+        },
+        file,
+        0,
+      )
+    );
+  }
+
+  #microsAt(atS: number): number {
+    return Math.round((this.#startS + atS) * 1e6);
+  }
+
+  #origin(type: string, componentName: string, methodName: string) {
+    const { organization, location, machine, part } = this.world;
+    return {
+      organizationId: organization,
+      locationId: location,
+      machineId: machine,
+      machineName: "rover",
+      partId: part,
+      partName: "rover-main",
+      componentType: `rdk:component:${type}`,
+      componentName,
+      methodName,
+      parameters: "{}",
+    };
+  }
+}
+
+async function* pieces(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes;
+}
+
+/** A caller's view of mapping the machine of a world. */
+async function mappingOf(
+  { channel, store, files }: ServedCloud,
+  { owner, organization, location, machine }: World,
+) {
+  const calls = client(CloudSLAMService, await channel(owner));
+  const about = { organizationId: organization, locationId: location, robotId: machine, sensors: SENSORS };
+  return {
+    ...calls,
+    start: async (request: Parameters<typeof calls.startMappingSession>[0]) =>
+      (await calls.startMappingSession({ ...about, ...request })).sessionId,
+    metadata: async (sessionId: string) =>
+      (await calls.getMappingSessionMetadataByID({ sessionId })).sessionMetadata!,
+    /** How a session has ended. */
+    ended: async (sessionId: string) => {
+      let found = (await calls.getMappingSessionMetadataByID({ sessionId })).sessionMetadata!;
+      await until(async () => {
+        found = (await calls.getMappingSessionMetadataByID({ sessionId })).sessionMetadata!;
+        return found.timeCloudRunJobEnded !== undefined;
+      }, { withinMs: ENDS_MS });
+      return found;
+    },
+    /** The files of a map in the registry. */
+    async map(name: string, version: string) {
+      const { sha256 } = await new Packages(store).find(`${organization}/${name}`, version);
+      const found = new Map<string, Uint8Array>();
+      for await (
+        const { path, bytes, content } of unpacked(files.read(sha256), { filesMax: 9, bytesMax: 1e9 })
+      ) {
+        found.set(path, await bytesOf(content, bytes));
+      }
+      return found;
+    },
+  };
+}
+
+storeTest(
+  "a map is made of what a machine has captured: while it comes, later, and as more of a map",
+  (database) =>
+    withCloud(database, async (cloud) => {
+      const world = await newWorld(cloud.store);
+      const mapping = await mappingOf(cloud, world);
+      const rover = new Rover(cloud, world);
+      const startTime = rover.now;
+      await rover.drive(4);
+      const sessionId = await mapping.start({ mapName: "hall", captureInterval: { startTime } });
+      const { robotId } = await mapping.metadata(sessionId);
+      assertEquals(robotId, world.machine);
+      assertEquals((await mapping.getActiveMappingSessionsForRobot({ robotId })).sessionId, sessionId);
+
+      const shown = await mapping.getMappingSessionPointCloud({ sessionId }, { timeoutMs: ENDS_MS });
+      const answer = await fetch(shown.mapUrl);
+      assertEquals(answer.status, 200);
+      assertGreater(readPcd(new Uint8Array(await answer.arrayBuffer())).x.length, 100);
+      const { x, y } = rover.pose;
+      assertLess(Math.hypot(shown.pose!.x / 1000 - x, shown.pose!.y / 1000 - y), 0.2);
+
+      await rover.drive(4);
+      await rover.file(8.1, new TextEncoder().encode("this is no scan"));
+      await rover.readings(8.1, "Position", { coordinate: { latitude: "somewhere" } });
+      await rover.readings(8.1, "Orientation", {});
+      const endTime = rover.now;
+      const { packageId, version } = await mapping.stopMappingSession({ sessionId });
+      assertEquals(packageId, `${world.organization}/hall`);
+      const { endStatus, errorMsg } = await mapping.ended(sessionId);
+      assertEquals([endStatus, errorMsg], [EndStatus.SUCCESS, "2 captured things could not be used"]);
+      assertEquals((await mapping.getActiveMappingSessionsForRobot({ robotId })).sessionId, "");
+      const files = await mapping.map("hall", version);
+      assertEquals([...files.keys()].sort(), ["internalState.pbstream", "map.pcd"]);
+      const state = files.get("internalState.pbstream")!;
+      const { nodes } = await readMap(pieces(state));
+
+      // The same data give the same map, when they are all there already.
+      const interval = { startTime, endTime };
+      const again = await mapping.start({ mapName: "hall-again", captureInterval: interval });
+      assertEquals((await mapping.ended(again)).endStatus, EndStatus.SUCCESS);
+      const same = (await mapping.map("hall-again", "latest")).get("internalState.pbstream")!;
+      assert(Buffer.from(same).equals(state), `maps of ${same.length} and ${state.length} bytes differ`);
+
+      const more = {
+        mapName: "hall",
+        existingMapVersion: version,
+        captureInterval: { startTime: rover.now },
+      };
+      await rover.drive(2);
+      const further = await mapping.start(more);
+      await mapping.stopMappingSession({ sessionId: further });
+      assertEquals((await mapping.ended(further)).endStatus, EndStatus.SUCCESS);
+      const extended = (await mapping.map("hall", "latest")).get("internalState.pbstream")!;
+      assertGreater((await readMap(pieces(extended))).nodes.length, nodes.length);
+      const { session } = await mapping.listMappingSessions({ organizationId: world.organization });
+      assertEquals(session.map(({ mapName }) => mapName), ["hall", "hall-again", "hall"]);
+    }),
+);
+
+storeTest("a mapping session continues after a restart of the control plane", async (database) => {
+  let begun: { readonly world: World; readonly sessionId: string } | undefined;
+  await withCloud(database, async (cloud) => {
+    const world = await newWorld(cloud.store);
+    const mapping = await mappingOf(cloud, world);
+    const rover = new Rover(cloud, world);
+    const startTime = rover.now;
+    await rover.drive(2);
+    const sessionId = await mapping.start({ mapName: "hall", captureInterval: { startTime } });
+    await mapping.getMappingSessionPointCloud({ sessionId }, { timeoutMs: ENDS_MS });
+    begun = { world, sessionId };
+  });
+  await withCloud(database, async (cloud) => {
+    const { world, sessionId } = begun!;
+    const mapping = await mappingOf(cloud, world);
+    const { version } = await mapping.stopMappingSession({ sessionId });
+    assertEquals((await mapping.ended(sessionId)).endStatus, EndStatus.SUCCESS);
+    assert((await mapping.map("hall", version)).has("internalState.pbstream"));
+  });
+});
+
+storeTest(
+  "mapping sessions that cannot be are refused with the reason, or end with it",
+  (database) =>
+    withCloud(database, async (cloud) => {
+      const world = await newWorld(cloud.store);
+      const other = await newWorld(cloud.store);
+      const mapping = await mappingOf(cloud, world);
+      const refused = async (request: Parameters<typeof mapping.start>[0]) => {
+        const error = await mapping.start({ mapName: "hall", ...request }).then(() => "none", SvcError.from);
+        return error instanceof SvcError ? `${error.code}: ${error.message}` : error;
+      };
+      const [lidar, wheels] = SENSORS;
+      const sensors = "wanted one camera that is the lidar, and at most one movement_sensor";
+      assertStringIncludes(await refused({ sensors: [wheels] }), sensors);
+      assertStringIncludes(await refused({ sensors: [lidar, lidar] }), sensors);
+      assertStringIncludes(await refused({ sensors: [lidar, { ...wheels, type: "board" }] }), sensors);
+      assertStringIncludes(await refused({ mapName: "../hall" }), "invalid_argument: found map_name");
+      assertStringIncludes(
+        await refused({ slamConfig: { num_range_data: -1 } }),
+        "slam_config: num_range_data: found -1, wanted an integer of at least 1",
+      );
+      assertStringIncludes(await refused({ slamConfig: { mode: "3d" } }), "slam_config: mode");
+      assertStringIncludes(await refused({ existingMapVersion: "1" }), "not_found: there is no package");
+      assertStringIncludes(await refused({ robotId: other.machine }), "permission_denied");
+      const captureInterval = { startTime: toTimestamp(2_000), endTime: toTimestamp(1_000) };
+      assertStringIncludes(await refused({ captureInterval }), "end_time is not after start_time");
+      await cloud.store.transaction((sql) => {
+        return new Packages(sql).createItem(world.organization, "reader", "module", 0);
+      });
+      assertStringIncludes(
+        await refused({ mapName: "reader" }),
+        "already_exists: map_name: there is a module",
+      );
+
+      const sessionId = await mapping.start({ mapName: "hall" });
+      assertStringIncludes(
+        await refused({}),
+        `already_exists: the machine is mapped already, in session ${sessionId}`,
+      );
+      await mapping.stopMappingSession({ sessionId });
+      const { endStatus, errorMsg } = await mapping.ended(sessionId);
+      assertEquals(endStatus, EndStatus.FAIL);
+      assertStringIncludes(
+        errorMsg,
+        'no scan of the lidar "lidar" was there: its machine captures NextPointCloud',
+      );
+      const again = await mapping.stopMappingSession({ sessionId }).catch(SvcError.from);
+      assertStringIncludes(String(again), "has ended already: no scan");
+      const picture = await mapping.getMappingSessionPointCloud({ sessionId }).catch(SvcError.from);
+      assertStringIncludes(String(picture), "has no picture of its map");
+    }),
+);
