@@ -20,7 +20,14 @@ import { randomFrom } from "../../lib/geometry/random.ts";
 import { readMap } from "../../lib/slam/pbstream/map_file.ts";
 import { building, STARTS } from "../../lib/slam/simulation/building.ts";
 import { scanAt, SimulatedRobot } from "../../lib/slam/simulation/robot.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { Secret } from "../../lib/base/secret.ts";
+import { connectApp } from "../../lib/cloud_client/app_channel.ts";
 import { client } from "../../lib/wire/channel.ts";
+import { BaseService } from "../../proto/gen/base_pb.ts";
+import { SLAMService } from "../../proto/gen/slam_pb.ts";
+import { withManagedMachine } from "./managed.ts";
+import { svcCloud } from "./program.ts";
 import { until } from "../support/until.ts";
 import { storeTest } from "./stores.ts";
 import { newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
@@ -314,3 +321,93 @@ storeTest(
       assertStringIncludes(String(picture), "has no picture of its map");
     }),
 );
+
+Deno.test("a machine captures, the control plane makes the map, and the machine finds its place on it", async () => {
+  const capture_methods = [{ method: "NextPointCloud", capture_frequency_hz: 10 }];
+  const slam = (attributes: object) => ({
+    network: { bind_address: "localhost:0" },
+    components: [
+      {
+        name: "rover",
+        api: "rdk:component:base",
+        model: "fake",
+        attributes: { building: "hall", people: 0 },
+      },
+      {
+        name: "lidar",
+        api: "rdk:component:camera",
+        model: "svc:lidar:fake",
+        attributes: { base: "rover", beams: 180 },
+        service_configs: [{ type: "data_manager", attributes: { capture_methods } }],
+      },
+    ],
+    services: [
+      {
+        name: "data",
+        api: "rdk:service:data_manager",
+        model: "builtin",
+        attributes: { sync_interval_mins: 0.002 },
+      },
+      {
+        name: "slam",
+        api: "rdk:service:slam",
+        model: "svc:slam:cartographer",
+        attributes: { camera: { name: "lidar", data_frequency_hz: 5 }, ...attributes },
+      },
+    ],
+  });
+  await withManagedMachine(
+    slam({ use_cloud_slam: true }),
+    async ({ example, server, flags, folder, ca, channel }) => {
+      const { organizationId, machineId, partId, ownerKey } = example;
+      const calls = client(CloudSLAMService, channel);
+      const { sessionId } = await calls.startMappingSession({
+        organizationId,
+        robotId: machineId,
+        mapName: "hall",
+        sensors: [{ sourceComponentName: "lidar", type: "camera", dataFrequencyHz: "10" }],
+      });
+      const key = new Secret(ownerKey.key);
+      const machine = connectApp({
+        address: server.url,
+        ca,
+        keyId: ownerKey.id,
+        key,
+        clock: new SystemClock(),
+      });
+      try {
+        const base = client(BaseService, machine);
+        await base.moveStraight({ name: "rover", distanceMm: 400n, mmPerSec: 400 }, { timeoutMs: ENDS_MS });
+        await until(
+          () =>
+            calls.getMappingSessionPointCloud({ sessionId }).then(({ mapUrl }) => mapUrl !== "", () => false),
+          { withinMs: ENDS_MS, found: () => server.output() },
+        );
+        const { version } = await calls.stopMappingSession({ sessionId });
+        const metadata = async () =>
+          (await calls.getMappingSessionMetadataByID({ sessionId })).sessionMetadata!;
+        await until(async () => (await metadata()).endStatus === EndStatus.SUCCESS, {
+          withinMs: ENDS_MS,
+          found: () => server.output(),
+        });
+        assert(!server.output().includes("is not captured"));
+
+        const map = { name: "hall", package: `${organizationId}/hall`, version, type: "slam_map" };
+        const existing_map = "${packages.slam_map.hall}/internalState.pbstream";
+        const config = {
+          packages: [map],
+          ...slam({ use_cloud_slam: false, enable_mapping: false, existing_map }),
+        };
+        await Deno.writeTextFile(`${folder}/config.json`, JSON.stringify(config));
+        await svcCloud("config", "set", partId, `${folder}/config.json`, ...flags.slice(0, 2));
+        const service = client(SLAMService, machine);
+        // Its position is 0 until it has found itself.
+        const isFound = async () =>
+          Math.abs((await service.getPosition({ name: "slam" })).pose!.x - 400) < 150;
+        await until(() => isFound().catch(() => false), { withinMs: ENDS_MS, found: () => server.output() });
+      } finally {
+        machine.close();
+      }
+    },
+  );
+});
