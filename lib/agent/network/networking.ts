@@ -31,6 +31,7 @@ import { Internet, type InternetParts } from "./internet.ts";
 import type { NetworkPort, NetworkProfile, NetworkView } from "./network_port.ts";
 import { Refused } from "./refused.ts";
 import {
+  additionalKey,
   additionalProfile,
   CHOSEN,
   chosenProfile,
@@ -398,7 +399,7 @@ export class Networking implements Subsystem {
     const { port, logger } = this.#parts;
     const view = await this.#look(signal);
     const wanted = Object.entries(this.#settings.additionalNetworks)
-      .map(([name, network]) => additionalProfile(name, network, view.wifiDevice ?? ""));
+      .map(([key, network]) => additionalProfile(key, network, view.wifiDevice ?? ""));
     const own = view.profiles.filter(({ name }) =>
       name !== "" && ![CHOSEN, HOTSPOT, TETHER].some((mark) => name.startsWith(mark))
     );
@@ -411,7 +412,7 @@ export class Networking implements Subsystem {
     if (change.length === 0 && remove.length === 0) return;
     const wasOnline = await this.#internet.proves(view, signal);
     this.#internet.forget();
-    const names = [...change, ...remove].map(({ name }) => name).join(", ");
+    const names = [...change, ...remove].map(({ name }) => additionalKey(name)).join(", ");
     const checkpoint = await port.checkpoint(PROVE_MS / 1000 + CHECKPOINT_SPARE_S, signal);
     try {
       for (const profile of change) await this.#useNow(profile, view, signal);
@@ -433,7 +434,7 @@ export class Networking implements Subsystem {
   async #useNow(wanted: ProfileWanted, view: NetworkView, signal: AbortSignal): Promise<void> {
     const { port, logger } = this.#parts;
     const profile = await port.put(wanted, view.profiles, signal);
-    const { type, interface: device } = this.#settings.additionalNetworks[wanted.name];
+    const { type, interface: device } = this.#settings.additionalNetworks[additionalKey(wanted.name)];
     if (device === "") return;
     if (type === "wifi" && device === view.wifiDevice) {
       const others = view.profiles.filter(({ name }) => name !== wanted.name);
@@ -441,7 +442,9 @@ export class Networking implements Subsystem {
     }
     await port.activate(profile, device, signal).catch((error) => {
       if (signal.aborted) throw error;
-      logger.warn(`additional_networks.${wanted.name} cannot be used now: ${messageOf(error)}`);
+      logger.warn(
+        `additional_networks.${additionalKey(wanted.name)} cannot be used now: ${messageOf(error)}`,
+      );
     });
   }
 

@@ -240,6 +240,14 @@ Deno.test("additional networks are written, changed and removed; profiles of oth
   const after = [...device.network.profiles.values()].find(({ name }) => name === "lab")!;
   assertEquals([after.path, before.priority, after.priority], [before.path, 5, 6]);
   assertEquals(names().filter((one) => !one.startsWith("hotspot")), [" own", "lab lab@wlan0"]);
+  // Whatever the key is, the network is one of the settings and goes with it.
+  const keys = { "chosen:lab": lab, "additional:x": { type: "wired", interface: "eth0" } };
+  assertEquals(await device.apply(keys), "");
+  assertEquals(names().filter((one) => !one.startsWith("hotspot")), [
+    " own",
+    "additional:chosen:lab lab@wlan0",
+    "additional:additional:x wired@eth0",
+  ]);
   assertEquals(await device.apply({}), "");
   assertEquals(names().filter((one) => !one.startsWith("hotspot")), [" own"]);
   await device.end();

@@ -14,10 +14,21 @@ import type { AdditionalNetwork } from "../settings/settings_rows.ts";
 /** The keys of the mark. */
 export const PROFILE_MARK = { name: "svc.network", digest: "svc.digest" } as const;
 
-/** Names in marks of profiles outside of `additional_networks`, whose names have no colon. */
+/** Prefixes of names in marks: of profiles outside of `additional_networks`, and of keys there that have a colon. */
 export const CHOSEN = "chosen:";
 export const HOTSPOT = "hotspot:";
 export const TETHER = "phone:";
+const ADDITIONAL = "additional:";
+
+/** The name in the mark of an entry of `additional_networks`, which is never that of another profile. */
+function markOf(key: string): string {
+  return key.includes(":") ? `${ADDITIONAL}${key}` : key;
+}
+
+/** The key in `additional_networks` of a name in a mark. */
+export function additionalKey(name: string): string {
+  return name.startsWith(ADDITIONAL) ? name.slice(ADDITIONAL.length) : name;
+}
 
 export interface ProfileWanted {
   /** The name in the mark. */
@@ -40,10 +51,11 @@ const DEFAULT_METRIC = -1;
  * until the agent decides that it is to be tried.
  */
 export function additionalProfile(
-  name: string,
+  key: string,
   network: AdditionalNetwork,
   wifiDevice: string,
 ): ProfileWanted {
+  const name = markOf(key);
   const { type, ssid, psk, priority } = network;
   const isWifi = type === "wifi";
   const device = network.interface || (isWifi ? wifiDevice : "");
