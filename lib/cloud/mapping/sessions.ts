@@ -160,8 +160,9 @@ export class MappingSessions {
     return session;
   }
 
+  /** Asks for a picture of a map that is being made. */
   async ask(id: string, nowMs: number): Promise<void> {
-    await this.sql.query("UPDATE mapping_sessions SET asked_ms = ? WHERE id = ?", nowMs, id);
+    await this.sql.query(`UPDATE mapping_sessions SET asked_ms = ? WHERE id = ? AND ${ACTIVE}`, nowMs, id);
   }
 
   /**

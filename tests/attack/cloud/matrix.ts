@@ -215,6 +215,7 @@ function guess({ name }: Spot, method: DescMethod, tenant: Tenant): string {
     [/fragment/, "fragment"],
     [/container/, "container"],
     [/job|training/, "training_job"],
+    [/session/, "mapping_session"],
     [/item|module|package|registry/, "package"],
     [/binary|file_id|image/, "data"],
     [/key/, "key"],

@@ -8,6 +8,7 @@
 
 import { AppService } from "../../../proto/gen/app_pb.ts";
 import { RobotService } from "../../../proto/gen/robot_config_pb.ts";
+import { CloudSLAMService } from "../../../proto/gen/cloud_slam_pb.ts";
 import { AgentDeviceService } from "../../../proto/gen/agent_pb.ts";
 import { AuthService } from "../../../proto/gen/auth_pb.ts";
 import { DataService } from "../../../proto/gen/data_pb.ts";
@@ -25,6 +26,7 @@ import { connectGrpc } from "../../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../../lib/wire/metadata.ts";
 import type { JsonObject } from "../../../lib/wire/proto.ts";
 import { svcCloud } from "../../cloud/program.ts";
+import { until } from "../../support/until.ts";
 
 /** Kinds of entities, by the ids of the published calls. */
 export const KINDS = [
@@ -40,6 +42,7 @@ export const KINDS = [
   "dataset",
   "training_job",
   "container",
+  "mapping_session",
   "package",
 ] as const;
 export type Kind = typeof KINDS[number];
@@ -154,6 +157,7 @@ export async function newTenant(place: Place, name: string): Promise<Tenant> {
         ...captured.ids,
         training_job: trained,
         container,
+        mapping_session: await mapped(channel, tree, secret),
         package: packages.id,
       },
       words: [packages.other],
@@ -165,6 +169,27 @@ export async function newTenant(place: Place, name: string): Promise<Tenant> {
   } finally {
     channel.close();
   }
+}
+
+/** A mapping session over a time without data, which has ended with its reason. */
+async function mapped(channel: Channel, tree: Tree, mark: string): Promise<string> {
+  const mapping = client(CloudSLAMService, channel);
+  const { sessionId } = await mapping.startMappingSession({
+    organizationId: tree.organization,
+    locationId: tree.location,
+    robotId: tree.machine,
+    mapName: `map-${mark}`,
+    captureInterval: { startTime: toTimestamp(1_000), endTime: toTimestamp(2_000) },
+    sensors: [{ sourceComponentName: `lidar of ${mark}`, type: "camera" }],
+  });
+  await until(
+    async () => {
+      const { sessionMetadata } = await mapping.getMappingSessionMetadataByID({ sessionId });
+      return sessionMetadata?.errorMsg.includes(mark);
+    },
+    { withinMs: DEADLINE_MS },
+  );
+  return sessionId;
 }
 
 /** A word that stands nowhere else. */
