@@ -1,7 +1,8 @@
 // What modules may do to a machine that trusts them to mean well: a table of cases. In each of them a resource that is
 // built in and one of another module are called all the time.
 import { assert, assertEquals, assertLess, assertMatch } from "@std/assert";
-import { connect, createServer } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
+import { dirname } from "node:path";
 import { RobotService } from "../../../proto/gen/robot_pb.ts";
 import {
   type Behaviour,
@@ -10,7 +11,10 @@ import {
   type WorldLimits,
 } from "../../../tests/support/fake_module.ts";
 import { until, within } from "../../../tests/support/until.ts";
+import { frameBytes } from "../../../tests/support/http2_wire.ts";
 import { client } from "../../wire/channel.ts";
+import { FLAG, PREFACE, TYPE } from "../../wire/http2/frame.ts";
+import { HpackEncoder } from "../../wire/http2/hpack.ts";
 
 const SENSOR = "rdk:component:sensor";
 const QUICK = { startPauseMaxMs: 20, stopMs: 100 };
@@ -31,6 +35,24 @@ interface Case {
   readonly error?: RegExp;
   /** Further checks. */
   readonly then?: (world: ModuleWorld) => Promise<void>;
+}
+
+/** The header of a call without a token, which the socket does not want. */
+const GET_VERSION = new HpackEncoder().encode([
+  [":method", "POST"],
+  [":scheme", "http"],
+  [":path", "/viam.robot.v1.RobotService/GetVersion"],
+  [":authority", "localhost"],
+  ["content-type", "application/grpc"],
+  ["te", "trailers"],
+]);
+
+/** A connection that has begun as HTTP/2 does. */
+function rawConnection(address: string): Socket {
+  const socket = connect(address).on("error", () => {});
+  socket.write(PREFACE);
+  socket.write(frameBytes(TYPE.settings, 0, 0, new Uint8Array()));
+  return socket;
 }
 
 const never = () => new Promise<never>(() => {});
@@ -262,6 +284,33 @@ const CASES: readonly Case[] = [
     },
   },
   {
+    does: "reads nothing of what the machine answers",
+    behaviour: {},
+    then: async (world) => {
+      const socket = rawConnection(world.module("bad").parentAddress);
+      socket.pause();
+      for (let stream = 1; stream < 400; stream += 2) {
+        socket.write(frameBytes(TYPE.headers, FLAG.endHeaders, stream, GET_VERSION));
+        socket.write(frameBytes(TYPE.data, FLAG.endStream, stream, new Uint8Array(5)));
+      }
+      for (let ping = 0; ping < 1_000; ping++) socket.write(frameBytes(TYPE.ping, 0, 0, new Uint8Array(8)));
+      for (let call = 0; call < 50; call++) await world.readings("bystander");
+      socket.destroy();
+    },
+  },
+  {
+    does: "sends header fields without end",
+    behaviour: {},
+    then: async (world) => {
+      const socket = rawConnection(world.module("bad").parentAddress).resume();
+      const closed = new Promise<void>((resolve) => void socket.once("close", () => resolve()));
+      socket.write(frameBytes(TYPE.headers, 0, 1, GET_VERSION));
+      const more = frameBytes(TYPE.continuation, 0, 1, new Uint8Array(16_000));
+      for (let frame = 0; frame < 100 && !socket.destroyed; frame++) socket.write(more);
+      await within("the end of the connection", closed);
+    },
+  },
+  {
     does: "sends spans without end",
     behaviour: {},
     then: async (world) => {
@@ -305,3 +354,10 @@ for (const { does, limits = QUICK, behaviour, error, then } of CASES) {
     await within("a call of another", Promise.all([world.readings("bystander"), world.readings("built-in")]));
   });
 }
+
+Deno.test("other users of the computer do not reach the sockets of modules", async () => {
+  await using world = await ModuleWorld.open({ good: {} });
+  await world.apply(["good"], {});
+  const folder = dirname(world.module("good").parentAddress);
+  assertEquals((await Deno.stat(folder)).mode! & 0o777, 0o700);
+});
