@@ -45,6 +45,12 @@ export function nextTurn(run: () => void): () => void {
   return () => clearImmediate(immediate);
 }
 
+/** Runs `run` as soon as the runtime has polled the sockets, which takes about a millisecond. */
+export function afterPoll(run: () => void): () => void {
+  const timer = setTimeout(run, 0);
+  return () => clearTimeout(timer);
+}
+
 /** Lets every callback that is ready run. */
 export async function settle(): Promise<void> {
   for (let turn = 0; turn < 3; turn++) {

@@ -161,7 +161,7 @@ Deno.test("HTTP/2: calls that were reset count until their handlers have ended",
     return settle();
   };
   await callAndReset(MAX_STREAMS + 5);
-  await turns(() => wire.connection.streams === 0);
+  await turns(() => handlers.length === MAX_STREAMS && wire.connection.streams === 0);
   assertEquals(handlers.length, MAX_STREAMS);
   const refusals = wire.take(TYPE.headers).map((frame) => new Map(wire.decode(frame)).get("grpc-status"));
   assertEquals(refusals, ["8", "8", "8", "8", "8"]);

@@ -5,11 +5,17 @@
  * connection would be the only one served.
  */
 
-import { type Clock, nextTurn } from "../../base/clock.ts";
+import { afterPoll, type Clock, nextTurn } from "../../base/clock.ts";
 import type { Duplex } from "node:stream";
 import { giveBack, giveBackAll, isLent } from "../given_back.ts";
 
-/** Minimum share of a connection in a turn, in the cost of handling this many bytes. */
+/**
+ * Share of a connection that has not had a turn for `LAP_MS`, in the cost of handling this many bytes: a call. Either
+ * all connections together take long for a turn each, or it comes after a rest, perhaps with a crowd.
+ */
+const FIRST_COST = 1024;
+const LAP_MS = 10;
+/** Minimum share of any other one. */
 const SHARE_COST = 4 * 1024;
 /** Share of a connection if no other one waits: a few dozen calls, whose answers leave in one write. */
 const ROUND_COST = 64 * 1024;
@@ -69,7 +75,7 @@ export class Round {
       if (late && this.#immediate === 0) this.polled(clock.monotonicMs());
       go();
     };
-    const cancel = late ? clock.after(0, run) : nextTurn(run);
+    const cancel = late ? afterPoll(run) : nextTurn(run);
     return () => {
       cancel();
       leave();
@@ -112,11 +118,15 @@ class Rest {
 /** A connection's share of each turn. */
 export class Share {
   readonly #rest: Rest;
-  #left: number;
+  #left = FIRST_COST;
+  #turnMs = -Infinity;
 
-  constructor(private readonly socket: Duplex, clock: Clock, private readonly round = new Round()) {
+  constructor(
+    private readonly socket: Duplex,
+    private readonly clock: Clock,
+    private readonly round = new Round(),
+  ) {
     this.#rest = new Rest(clock, round);
-    this.#left = round.share;
   }
 
   /** Whether the connection waits for its next turn. */
@@ -127,7 +137,7 @@ export class Share {
   /** Data has arrived for the connection. */
   came(): void {
     this.#rest.came();
-    this.#left = Math.min(this.#left, this.round.share);
+    this.#left = Math.min(this.#left, this.#next());
   }
 
   /** Spends from the share; whether something is left. */
@@ -140,7 +150,7 @@ export class Share {
   rest(go: () => void): void {
     this.socket.pause();
     this.#rest.begin(() => {
-      this.#left = this.round.share;
+      this.#left = this.#next();
       go();
       if (!this.resting) this.socket.resume();
     });
@@ -148,6 +158,14 @@ export class Share {
 
   stop(): void {
     this.#rest.stop();
+  }
+
+  /** The share of the turn that begins. */
+  #next(): number {
+    const nowMs = this.clock.monotonicMs();
+    const isLong = nowMs - this.#turnMs > LAP_MS;
+    this.#turnMs = nowMs;
+    return isLong ? FIRST_COST : this.round.share;
   }
 }
 
