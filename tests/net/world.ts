@@ -34,14 +34,15 @@ export interface Net {
 const CLOUD = "203.0.113.1";
 /** Of a thousand packets in each direction. */
 const LOST = 10;
-const DELAY = ["delay", "40ms", "10ms"];
+/** Of packets from the homes, and how far it varies. */
+const [DELAY_MS, SPREAD_MS] = ["40", "10"];
 
 /** Why this process cannot create one here, if it cannot. */
 export async function netNeeds(programs: readonly string[] = []): Promise<Needed<true>> {
   if (Deno.build.os !== "linux" || Deno.uid() !== 0) {
     return { missing: "network namespaces are made by root on Linux" };
   }
-  for (const program of ["ip", "nft", ...programs]) {
+  for (const program of ["ip", "nft", "python3", ...programs]) {
     const { success } = await output("sh", ["-c", `command -v ${program}`]);
     if (!success) return { missing: `there is no ${program} here` };
   }
@@ -64,7 +65,10 @@ export async function openNet(): Promise<Net> {
     spaces.push(space);
     await inSpace(space, "ip", "link", "set", "lo", "up");
   };
+  let delay: Deno.ChildProcess | undefined;
   const close = async () => {
+    delay?.kill("SIGKILL");
+    await delay?.status;
     for (const space of spaces.reverse()) await output("ip", ["netns", "del", space]);
   };
   try {
@@ -78,11 +82,11 @@ export async function openNet(): Promise<Net> {
         "add chain ip net to { type filter hook input priority 0; }; " +
         "add chain ip net from { type filter hook output priority 0; }",
     );
-    const weather = await delays(cloud);
+    delay = await delayed(cloud);
     const net: Net = {
       cloud: { space: cloud, address: CLOUD },
       homes: [homes[0], homes[1]],
-      weather,
+      weather: `${LOST / 10} % of packets are lost, those from the homes come ${DELAY_MS} ± ${SPREAD_MS} ms later`,
       pass,
       lost,
       close,
@@ -97,10 +101,10 @@ export async function openNet(): Promise<Net> {
   async function pass(what: Parameters<Net["pass"]>[0]): Promise<void> {
     const chance = `numgen random mod 1000 < ${LOST} counter drop`;
     const rules: { readonly [W in typeof what]: string } = {
-      "all": `add rule ip net between ${chance}; add rule ip net to iifname != lo ${chance}`,
+      "all": `add rule ip net between iifname slow ${chance}; add rule ip net to iifname != lo ${chance}`,
       "only through the control plane":
-        `add rule ip net between drop; add rule ip net to iifname != lo ${chance}`,
-      "nothing": "add rule ip net between drop; add rule ip net to iifname != lo drop; " +
+        `add rule ip net between iifname slow drop; add rule ip net to iifname != lo ${chance}`,
+      "nothing": "add rule ip net between iifname slow drop; add rule ip net to iifname != lo drop; " +
         "add rule ip net from oifname != lo drop",
     };
     await inSpace(cloud, "nft", `flush table ip net; ${rules[what]}`);
@@ -153,15 +157,32 @@ async function link(a: string, nameA: string, addressA: string, b: string, nameB
   }
 }
 
-/** Delays packets of the control plane's side, if the kernel can. */
-async function delays(cloud: string): Promise<string> {
-  const loss = `${LOST / 10} % of packets are lost`;
-  for (const name of ["to1", "to2"]) {
-    const args = ["netns", "exec", cloud, "tc", "qdisc", "add", "dev", name, "root", "netem", ...DELAY];
-    const { success } = await output("ip", args);
-    if (!success) return `${loss}, none is delayed (this kernel has no netem)`;
-  }
-  return `${loss}, those from the outside come ${DELAY[1]} ± ${DELAY[2]} later`;
+/**
+ * Delays what comes from the homes, without a kernel that has netem: it is routed through a device that a program
+ * answers.
+ */
+async function delayed(cloud: string): Promise<Deno.ChildProcess> {
+  const script = new URL("delay.py", import.meta.url).pathname;
+  const [program, args] = commandIn({ space: cloud }, "python3", [script, "slow", DELAY_MS, SPREAD_MS]);
+  const child = new Deno.Command(program, { args, stdin: "null", stdout: "piped", stderr: "inherit" }).spawn();
+  for await (const _ of child.stdout) break;
+  await inSpace(cloud, "ip", "link", "set", "slow", "up");
+  // A packet for a known socket would not be forwarded, and one that comes back not from its sender's side be dropped.
+  await inSpace(cloud, "sysctl", "-qw", "net.ipv4.ip_early_demux=0");
+  for (const name of ["all", "slow"]) await inSpace(cloud, "sysctl", "-qw", `net.ipv4.conf.${name}.rp_filter=0`);
+  await inSpace(cloud, "ip", "route", "add", "default", "dev", "slow", "table", "100");
+  // Before the table of local addresses, so that what is for the control plane itself is delayed, too.
+  await inSpace(cloud, "ip", "rule", "add", "pref", "1", "lookup", "local");
+  await inSpace(cloud, "ip", "rule", "del", "pref", "0");
+  await inSpace(cloud, "ip", "rule", "add", "pref", "0", "fwmark", "1", "lookup", "100");
+  // By a mark, which packets have and questions for hardware addresses have not: those find nobody behind the device.
+  await inSpace(
+    cloud,
+    "nft",
+    "add table ip slow; add chain ip slow in { type filter hook prerouting priority -150; }; " +
+      "add rule ip slow in iifname { to1, to2 } meta mark set 1",
+  );
+  return child;
 }
 
 /** What runs in a place. */
