@@ -131,10 +131,17 @@ function scopeOf(mapped: string): string {
   return mapped.match(/^npm:(@?[^@/]+)/)?.[1] ?? mapped;
 }
 
-/** Runs the executables, without a network if the system allows it; returns the printed lines. */
-export async function runAll(request: RunRequest, terminal: Terminal): Promise<string> {
+/**
+ * Runs the executables by way of `isolation`, which is a network without anybody else if the system allows it; returns
+ * the printed lines.
+ */
+export async function runAll(
+  request: RunRequest,
+  terminal: Terminal,
+  isolation?: readonly string[],
+): Promise<string> {
   const script = `${ROOT}cli/build/check_run.ts`;
-  const isolation = await networkless(terminal);
+  isolation ??= await networkless(terminal);
   const args = ["run", "--allow-all", "--cached-only", script, JSON.stringify(request)];
   const [command, ...rest] = [...isolation, Deno.execPath(), ...args];
   const child = new Deno.Command(command, { args: rest, cwd: ROOT, stdin: "null", stdout: "piped" }).spawn();

@@ -86,7 +86,9 @@ export async function openNet(): Promise<Net> {
     const net: Net = {
       cloud: { space: cloud, address: CLOUD },
       homes: [homes[0], homes[1]],
-      weather: `${LOST / 10} % of packets are lost, those from the homes come ${DELAY_MS} ± ${SPREAD_MS} ms later`,
+      weather: `${
+        LOST / 10
+      } % of packets are lost, those from the homes come ${DELAY_MS} ± ${SPREAD_MS} ms later`,
       pass,
       lost,
       close,
@@ -164,12 +166,15 @@ async function link(a: string, nameA: string, addressA: string, b: string, nameB
 async function delayed(cloud: string): Promise<Deno.ChildProcess> {
   const script = new URL("delay.py", import.meta.url).pathname;
   const [program, args] = commandIn({ space: cloud }, "python3", [script, "slow", DELAY_MS, SPREAD_MS]);
-  const child = new Deno.Command(program, { args, stdin: "null", stdout: "piped", stderr: "inherit" }).spawn();
+  const child = new Deno.Command(program, { args, stdin: "null", stdout: "piped", stderr: "inherit" })
+    .spawn();
   for await (const _ of child.stdout) break;
   await inSpace(cloud, "ip", "link", "set", "slow", "up");
   // A packet for a known socket would not be forwarded, and one that comes back not from its sender's side be dropped.
   await inSpace(cloud, "sysctl", "-qw", "net.ipv4.ip_early_demux=0");
-  for (const name of ["all", "slow"]) await inSpace(cloud, "sysctl", "-qw", `net.ipv4.conf.${name}.rp_filter=0`);
+  for (const name of ["all", "slow"]) {
+    await inSpace(cloud, "sysctl", "-qw", `net.ipv4.conf.${name}.rp_filter=0`);
+  }
   await inSpace(cloud, "ip", "route", "add", "default", "dev", "slow", "table", "100");
   // Before the table of local addresses, so that what is for the control plane itself is delayed, too.
   await inSpace(cloud, "ip", "rule", "add", "pref", "1", "lookup", "local");

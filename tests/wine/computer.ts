@@ -75,6 +75,7 @@ mkdir -p "$1/computer" "$1$3" "$2/changed" "$2/work"
 mount -t overlay overlay -o "lowerdir=$1/drive,upperdir=$2/changed,workdir=$2/work" "$1/computer"
 mount --bind "$3" "$1$3"
 mount --rbind /tmp "$1/tmp"
+ip link set lo up
 exec chroot "$1" sh -c 'echo on; cat >/dev/null'
 `;
 
@@ -107,13 +108,18 @@ export class Computer {
   #unshare: Deno.ChildProcess | undefined;
   #first = 0;
 
-  /** A computer that is off; what it changes on its drive is kept in `folder`. */
-  constructor(private readonly disk: Disk, private readonly folder: string) {}
+  /** A computer that is off; what it changes on its drive is kept in `folder`. One that `isAlone` has no network. */
+  constructor(
+    private readonly disk: Disk,
+    private readonly folder: string,
+    private readonly isAlone = false,
+  ) {}
 
   /** Switches it on; Windows starts its automatic services then. */
   async on(): Promise<void> {
     await Deno.mkdir(this.folder, { recursive: true });
-    const args = ["--mount", "--pid", "--fork", "--kill-child", "sh", "-euc", FIRST, "sh"];
+    const own = ["--mount", "--pid", ...this.isAlone ? ["--net"] : []];
+    const args = [...own, "--fork", "--kill-child", "sh", "-euc", FIRST, "sh"];
     const child = new Deno.Command("unshare", {
       args: [...args, this.disk.system, this.folder, ROOT.replace(/\/$/, "")],
       stdin: "piped",
@@ -148,6 +154,11 @@ export class Computer {
     await this.enter(["/usr/lib/wine/wineserver64", "-k"]);
     await this.enter(["/usr/lib/wine/wineserver64", "-w"]);
     await this.off();
+  }
+
+  /** What stands before a program of Linux, to run it in this computer's network. */
+  get network(): string[] {
+    return ["nsenter", "--target", String(this.#first), "--net"];
   }
 
   /** What stands before the path of a program, to run it here. */
@@ -218,7 +229,7 @@ export class Computer {
 
   /** Runs a program of the Debian system; tells whether that went well. */
   private async enter(words: readonly string[], withinMs = RUN_MS): Promise<boolean> {
-    const args = ["--target", String(this.#first), "--mount", "--pid", "--root", "/usr/bin/env"];
+    const args = ["--target", String(this.#first), "--mount", "--pid", "--net", "--root", "/usr/bin/env"];
     const variables = ["HOME=/root", "PATH=/usr/bin:/bin", "WINEPREFIX=/computer", "WINEDEBUG=-all"];
     const { success } = await new Deno.Command("nsenter", {
       args: [...args, ...variables, "WINEDLLOVERRIDES=mscoree,mshtml=", "XDG_RUNTIME_DIR=/run", ...words],

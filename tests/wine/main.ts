@@ -70,7 +70,7 @@ async function main(args: readonly string[], host: DenoHost): Promise<number> {
       PROGRAMS,
     );
     if ("compile:check".includes(only)) {
-      await asCompileCheck(report, new Computer(disk, `${run}/check`), programs, host);
+      await asCompileCheck(report, new Computer(disk, `${run}/check`, true), programs, host);
     }
     const checks = [...machineChecks, ...serviceChecks(Number(kills)), ...faultChecks].filter((one) =>
       isWanted(one, only)
@@ -105,7 +105,11 @@ async function asCompileCheck(
   try {
     await computer.on();
     report.include(
-      await runAll({ runner: computer.runner, emulated: false, os: "windows", programs }, host),
+      await runAll(
+        { runner: computer.runner, emulated: false, os: "windows", programs },
+        host,
+        computer.network,
+      ),
     );
   } finally {
     await computer.off();
