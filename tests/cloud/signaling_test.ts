@@ -10,7 +10,7 @@ import { EchoService } from "../../proto/gen/echo_pb.ts";
 import { SignalingService } from "../../proto/gen/signaling_pb.ts";
 import { RobotService as MachineService } from "../../proto/gen/robot_pb.ts";
 import { race, SystemClock } from "../../lib/base/clock.ts";
-import { SvcError } from "../../lib/base/error.ts";
+import { CODES, SvcError } from "../../lib/base/error.ts";
 import { silentLogs } from "../../lib/base/log/log.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import type { NewKey } from "../../lib/cloud/access/keys.ts";
@@ -21,15 +21,18 @@ import { Metadata } from "../../lib/wire/metadata.ts";
 import { type BroughtCall, nextCall } from "../../lib/wire/signaling/answer_stream.ts";
 import { Answerer } from "../../lib/wire/signaling/answerer.ts";
 import { dialWebRtc } from "../../lib/wire/signaling/dialer.ts";
+import { overChannel, unsigned } from "../support/bare_calls.ts";
 import { echoTable } from "../support/echo.ts";
+import { FakeClock } from "../support/fake_clock.ts";
 import { until } from "../support/until.ts";
 import { withManagedMachine } from "./managed.ts";
 import { serveCloud } from "./program.ts";
-import { sharedStoreTest, sqliteTest, storeTest } from "./stores.ts";
+import { sharedStoreTest, sqliteTest, storeTest, withDatabase } from "./stores.ts";
 import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 
 const clock = new SystemClock();
 const WAIT_MS = 60_000;
+const MONTH_MS = 31 * 24 * 3600 * 1000;
 const logger = silentLogs(clock).logger("rdk");
 
 storeTest(
@@ -80,8 +83,7 @@ storeTest(
       const { owner } = mine.world;
       const beside = await partIn(served, mine.world, "beside");
       await answered(served, mine, async (entities) => {
-        const { authenticateTo } = client(ExternalAuthService, await served.channel(owner));
-        const { accessToken } = await authenticateTo({ entity: mine.fqdn });
+        const accessToken = await tokenFor(served, owner, mine.fqdn);
         const header = Metadata.from([["authorization", `Bearer ${accessToken}`]]);
         const signaling = await served.channel();
         const dial = async (host: string) => {
@@ -97,6 +99,54 @@ storeTest(
       });
     }),
 );
+
+sqliteTest("no bad token reaches a machine through its control plane", async (database) => {
+  let elsewhere = "";
+  await withDatabase("sqlite", (other) =>
+    withCloud(other, async (served) => {
+      const { world, fqdn } = await inhabited(served);
+      elsewhere = await tokenFor(served, world.owner, fqdn);
+    }));
+  const still = new FakeClock(Date.now());
+  await withCloud(database, async (served) => {
+    const mine = await inhabited(served);
+    const beside = await partIn(served, mine.world, "beside");
+    const { owner } = mine.world;
+    const early = await tokenFor(served, owner, mine.fqdn);
+    await still.advance(MONTH_MS);
+    const good = await tokenFor(served, owner, mine.fqdn);
+    const bad: Record<string, string | undefined> = {
+      "no token": undefined,
+      "an empty token": "",
+      "a wrong token": "nonsense",
+      "a token that has expired": early,
+      "a token of another control plane": elsewhere,
+      "a token that nobody has signed": unsigned(good),
+    };
+    await answered(served, mine, async (entities) => {
+      const signaling = await served.channel();
+      const dial = async (token: string | undefined) => {
+        const header = new Metadata();
+        if (token !== undefined) header.set("authorization", `Bearer ${token}`);
+        return await dialWebRtc({ signaling, host: mine.fqdn, header, clock });
+      };
+      for (const [what, token] of Object.entries(bad)) {
+        assertStringIncludes(await outcome(dial(token)), "unauthenticated", what);
+        for (const method of SignalingService.methods) {
+          const status = await overChannel(signaling)(method, token);
+          assertEquals(status, CODES.unauthenticated, `${method.name} with ${what}`);
+        }
+      }
+      const forAnother = await tokenFor(served, owner, beside.fqdn);
+      assertStringIncludes(await outcome(dial(forAnother)), "unauthenticated");
+      assertEquals(entities, []);
+      const channel = await dial(good);
+      await client(EchoService, channel).echo({ message: "hello" });
+      channel.close();
+      assertEquals(entities.length, 1);
+    });
+  }, { clock: still });
+});
 
 storeTest(
   "a machine answers as itself alone, and not by too many streams",
@@ -234,6 +284,12 @@ async function answered(
     await Promise.all(streams);
     await until(() => answerer.peers === 0);
   }
+}
+
+/** A token that opens a machine, by its owner's key. */
+async function tokenFor(served: ServedCloud, key: NewKey, fqdn: string): Promise<string> {
+  const { authenticateTo } = client(ExternalAuthService, await served.channel(key));
+  return (await authenticateTo({ entity: fqdn })).accessToken;
 }
 
 async function echoes(served: ServedCloud, key: NewKey | undefined, host: string): Promise<void> {
