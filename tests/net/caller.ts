@@ -1,8 +1,8 @@
 /**
  * Calls a machine through its control plane, from wherever it runs, and tells what becomes of it, a line of JSON each.
  *
- * `caller.ts <control plane> <key id> <key> <host> <calls>`: as many calls; then it follows a stream for as long as it
- * runs, and connects again whenever the connection ends.
+ * `caller.ts <control plane> <key id> <key> <host> <calls> <board>`: as many calls; then it follows a stream of the
+ * board for as long as it runs, and connects again whenever the connection ends.
  */
 
 import { BoardService } from "../../proto/gen/board_pb.ts";
@@ -14,7 +14,7 @@ import { connectApp } from "../../lib/cloud_client/app_channel.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { type DialedChannel, dialWebRtc } from "../../lib/wire/signaling/dialer.ts";
 
-const [address, keyId, key, host, calls] = Deno.args;
+const [address, keyId, key, host, calls, board] = Deno.args;
 const clock = new SystemClock();
 /** The stream says something every second or so; a connection on which it does not is given up. */
 const SILENCE_MS = 10_000;
@@ -66,7 +66,7 @@ for (;;) {
     );
   };
   try {
-    const request = { name: "board", pinNames: ["tick"] };
+    const request = { name: board, pinNames: ["tick"] };
     alive();
     for await (
       const { time } of client(BoardService, channel).streamTicks(request, { signal: over.signal })

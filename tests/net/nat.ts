@@ -1,6 +1,6 @@
 /**
- * `deno task net:nat`: machines behind NAT, called from each other's home over a bad network and a cut of 30 s; with
- * `--turn` also without a direct way, through coturn.
+ * `deno task net:nat`: machines behind NAT, called from each other's home over a bad network and a cut of 30 s, and as
+ * a remote that is killed; with `--turn` also without a direct way, through coturn.
  */
 
 import { netNeeds } from "./world.ts";

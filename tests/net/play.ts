@@ -1,9 +1,9 @@
 /**
  * Two machines behind routers and their control plane in the open (`world.ts`): each machine is called from the other
- * one's home, directly and through TURN, and connections survive a cut.
+ * one's home, directly, as a remote and through TURN, and streams survive cuts and kills.
  */
 
-import { commandIn, type Home, type Net, openNet, type Place } from "./world.ts";
+import { commandIn, type Net, openNet, type Place } from "./world.ts";
 import { type Example, svcCloud } from "../cloud/program.ts";
 import { blockWith, ROOT } from "../docs/pages.ts";
 import { until } from "../support/until.ts";
@@ -41,7 +41,11 @@ export async function playNat({ calls, cutMs, turn, tell }: PlayOptions): Promis
   const owner = await stage.build(turn);
   const callers = await Promise.all([0, 1].map((from) => directCall(stage, from, owner, calls, tell)));
   tell(`${await net.lost()} packets were lost on the way`);
-  if (cutMs > 0) await cut(stage, callers, cutMs, tell);
+  if (cutMs > 0) {
+    const above = await remoteCall(stage, owner, tell);
+    await cut(stage, [...callers, above], cutMs, tell);
+    await above.stop();
+  }
   if (turn) await relay(stage, callers, owner, tell);
 }
 
@@ -72,6 +76,25 @@ async function directCall(
   }
 }
 
+/** Through the first machine to its remote, the second one, which is killed and started again. */
+async function remoteCall(stage: Stage, owner: Key, tell: (line: string) => void): Promise<Spoken> {
+  const { homes } = stage.net;
+  const { id, key } = owner;
+  const auth = { entity: id, credentials: { type: "api-key", payload: key } };
+  await stage.configure(0, { remotes: [{ name: "far", address: stage.hosts[1], auth }] });
+  const caller = await stage.call(homes[1], stage.hosts[0], owner, 0, "far:board");
+  await caller.said(({ tick }) => tick);
+  tell("a stream of the second machine, a remote of the first one, through that");
+  const killed = performance.now();
+  const before = caller.lines.length;
+  await stage.restart(1);
+  await caller.said(({ lost }) => lost, before);
+  await caller.said(({ tick }) => tick, before + 1);
+  const s = ((performance.now() - killed) / 1000).toFixed(1);
+  tell(`the stream goes on ${s} s after the second machine was killed and started again`);
+  return caller;
+}
+
 /** No packet passes for a while; then the streams continue, however late, without a restart. */
 async function cut(stage: Stage, callers: readonly Spoken[], cutMs: number, tell: (line: string) => void) {
   await stage.net.pass("nothing");
@@ -80,11 +103,12 @@ async function cut(stage: Stage, callers: readonly Spoken[], cutMs: number, tell
   await stage.net.pass("all");
   const healed = performance.now();
   for (const [index, caller] of callers.entries()) {
+    const who = index < 2 ? `home ${index + 1}` : "through the remote";
     await caller.said(({ tick }) => tick, before[index]);
     const { length } = caller.lines.slice(before[index]).filter(({ connected }) => connected);
     const how = length > 0 ? "over a new connection" : "over the same connection";
     const s = ((performance.now() - healed) / 1000).toFixed(1);
-    tell(`home ${index + 1}: the stream goes on ${s} s after a cut of ${cutMs / 1000} s, ${how}`);
+    tell(`${who}: the stream goes on ${s} s after a cut of ${cutMs / 1000} s, ${how}`);
   }
 }
 
@@ -124,6 +148,8 @@ class Stage implements AsyncDisposable {
   /** The names of the machines. */
   hosts: readonly string[] = [];
   #relay: Spoken | undefined;
+  #machines: Spoken[] = [];
+  #parts: string[] = [];
 
   constructor(readonly net: Net) {}
 
@@ -159,10 +185,29 @@ class Stage implements AsyncDisposable {
     }
     const served = this.deno(cloud, "cli/cloud/main.ts", ["serve", ...flags]);
     await served.wrote("serving");
-    this.hosts = await Promise.all(
-      homes.map((home, index) => this.#machine(home, index, sections[index], data, turn)),
-    );
+    this.#parts = sections.map(({ cloud }) => cloud.id as string);
+    await Promise.all(homes.map((_, index) => this.#describe(index, sections[index], turn)));
+    this.hosts = await Promise.all(homes.map((_, index) => nameOf(`${this.#folder}/home${index}`)));
     return example.ownerKey;
+  }
+
+  /** Gives a machine its board, and `more`. */
+  async configure(index: number, more: object = {}): Promise<void> {
+    const attributes = { digital_interrupts: [{ name: "tick", pin: "1" }] };
+    const config = {
+      network: { bind_address: "localhost:0" },
+      components: [{ name: "board", api: "rdk:component:board", model: "fake", attributes }],
+      ...more,
+    };
+    const file = `${this.#folder}/config${index}.json`;
+    await Deno.writeTextFile(file, JSON.stringify(config));
+    await svcCloud("config", "set", this.#parts[index], file, "--data", `${this.#folder}/data`);
+  }
+
+  /** Kills a machine, and starts it again. */
+  async restart(index: number): Promise<void> {
+    await this.#machines[index].stop("SIGKILL");
+    await this.#run(index);
   }
 
   /** Ends the control plane's relay. */
@@ -184,36 +229,32 @@ class Stage implements AsyncDisposable {
     return relay;
   }
 
-  async #machine(
-    home: Home,
-    index: number,
-    section: Example["config"],
-    data: string[],
-    turn: boolean,
-  ): Promise<string> {
-    const { id } = section.cloud as { id?: string };
-    const file = `${this.#folder}/machine${index}.json`;
-    const attributes = { digital_interrupts: [{ name: "tick", pin: "1" }] };
-    const config = {
-      network: { bind_address: "localhost:0" },
-      components: [{ name: "board", api: "rdk:component:board", model: "fake", attributes }],
-    };
-    await Deno.writeTextFile(`${file}.config`, JSON.stringify(config));
-    await svcCloud("config", "set", id!, `${file}.config`, ...data);
-    const cloud = { ...section.cloud, app_address: `http://${this.net.cloud.address}:${PORT}` };
-    const own = { urls: [`turn:${this.net.cloud.address}:${OWN_TURN_PORT}`], ...OWN_TURN };
+  /** Makes a machine known, and starts it. */
+  async #describe(index: number, section: Example["config"], turn: boolean): Promise<void> {
+    const { address } = this.net.cloud;
+    await this.configure(index);
+    const cloud = { ...section.cloud, app_address: `http://${address}:${PORT}` };
+    const own = { urls: [`turn:${address}:${OWN_TURN_PORT}`], ...OWN_TURN };
     const webrtc = { ice_servers: turn && index === 1 ? [own] : [] };
-    await Deno.writeTextFile(file, JSON.stringify({ cloud, network: { webrtc } }));
-    const args = ["-config", file, "-allow-insecure-creds", "-disable-mdns"];
-    const server = this.deno(home, "cli/server/main.ts", args, { SVC_HOME: `${this.#folder}/home${index}` });
-    await server.wrote("machine is running");
-    return await nameOf(`${this.#folder}/home${index}`);
+    await Deno.writeTextFile(this.#fileOf(index), JSON.stringify({ cloud, network: { webrtc } }));
+    await this.#run(index);
+  }
+
+  async #run(index: number): Promise<void> {
+    const args = ["-config", this.#fileOf(index), "-allow-insecure-creds", "-disable-mdns"];
+    const env = { SVC_HOME: `${this.#folder}/home${index}` };
+    this.#machines[index] = this.deno(this.net.homes[index], "cli/server/main.ts", args, env);
+    await this.#machines[index].wrote("machine is running");
+  }
+
+  #fileOf(index: number): string {
+    return `${this.#folder}/machine${index}.json`;
   }
 
   /** Calls a machine from somewhere. */
-  async call(place: Place, host: string, { id, key }: Key, calls: number): Promise<Spoken> {
+  async call(place: Place, host: string, { id, key }: Key, calls: number, board = "board"): Promise<Spoken> {
     const address = `http://${this.net.cloud.address}:${PORT}`;
-    const caller = this.deno(place, "tests/net/caller.ts", [address, id, key, host, String(calls)]);
+    const caller = this.deno(place, "tests/net/caller.ts", [address, id, key, host, String(calls), board]);
     await caller.wrote("connected");
     return caller;
   }
@@ -270,9 +311,9 @@ class Spoken {
     return await until(found, { withinMs: 180_000, found: () => this.text }) as T;
   }
 
-  async stop(): Promise<void> {
+  async stop(signal: Deno.Signal = "SIGTERM"): Promise<void> {
     try {
-      this.#child.kill("SIGTERM");
+      this.#child.kill(signal);
     } catch {
       // It has ended already.
     }
