@@ -7,6 +7,7 @@
  * list. A value on the command line precedes one in the environment.
  */
 
+import { SvcError } from "../lib/base/error.ts";
 import { parseDurationMs } from "../lib/base/schema/schema.ts";
 import { suggest } from "../lib/base/schema/suggest.ts";
 
@@ -336,4 +337,13 @@ function rightOf(flag: Flag): string {
   }
   if (flag.env !== undefined) notes.push(`env ${flag.env}`);
   return notes.length === 0 ? flag.help : `${flag.help} (${notes.join("; ")})`;
+}
+
+/** A length of time before `nowMs`, or a time: `10m`, `2024-01-02T03:04:05Z`. */
+export function sinceMs(flag: string, text: string, nowMs: number): number {
+  const ago = parseDurationMs(text);
+  const at = ago === undefined ? Date.parse(text) : nowMs - ago;
+  if (Number.isFinite(at)) return at;
+  const wanted = "a length of time such as 10m, or a time such as 2024-01-02T03:04:05Z";
+  throw new SvcError("invalid_argument", `--${flag}: found "${text}", wanted ${wanted}`);
 }

@@ -217,9 +217,9 @@ Deno.test("only log/log.ts writes to the console, so that every line has a level
 });
 
 Deno.test("only the host prints, and draws for those who show progress: so that control characters are written out", () => {
-  // cli/cloud/content.ts answers its parent process in bytes. A module has no host of ours: it also runs in Node, and
-  // complains where nobody else hears it.
-  const others = "cli\\/build\\/|cli\\/cloud\\/content\\.ts$|lib\\/module\\/program\\.ts$";
+  // cli/cloud/serve/content.ts answers its parent process in bytes. A module has no host of ours: it also runs in Node,
+  // and complains where nobody else hears it.
+  const others = "cli\\/build\\/|cli\\/cloud\\/serve\\/content\\.ts$|lib\\/module\\/program\\.ts$";
   assertEquals(
     having(/\bstd(out|err)\.write/, new RegExp(`^lib\\/base\\/host_deno\\.ts$|^(${others})`)),
     [],

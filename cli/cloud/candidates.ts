@@ -7,12 +7,16 @@ import { SystemClock } from "../../lib/base/clock.ts";
 import { Keys, ROLES } from "../../lib/cloud/access/keys.ts";
 import { ORGANIZATION_MAKERS } from "../../lib/cloud/context.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { MappingSessions } from "../../lib/cloud/mapping/sessions.ts";
 import { PACKAGE_KINDS, VISIBILITIES } from "../../lib/cloud/packages/packages.ts";
 import { CHANNELS, PROGRAMS, RELEASE_PLATFORMS } from "../../lib/cloud/packages/releases.ts";
 import { connect, type Store } from "../../lib/cloud/store/store.ts";
 import type { Blank, Candidate } from "../command.ts";
 import { type CloudWorld, databaseOf, type DeskPlace, located, requireFolder } from "./desk.ts";
 import { LOG_LEVELS } from "./logs.ts";
+
+/** Mapping sessions of an organization that are looked through, the newest ones. */
+const SESSIONS_MAX = 100;
 
 const PLAIN: { readonly [placeholder: string]: readonly string[] } = {
   ROLE: ROLES,
@@ -59,12 +63,22 @@ const LOOKUPS: { readonly [what: string]: (store: Store) => Promise<Candidate[]>
     const all = await ofOrganizations(store, (fleet, id) => fleet.partsOfOrganization(id));
     return all.map(({ id, name, machineName }) => ({ word: id, about: `${name} of ${machineName}` }));
   },
-  "machine ID": async (store) => {
-    const all = await ofOrganizations(store, (fleet, id) => fleet.machinesOfOrganization(id));
-    return all.map(({ id, name }) => ({ word: id, about: name }));
+  "machine ID": machines,
+  MACHINE: machines,
+  SESSION: async (store) => {
+    const organizations = await new Fleet(store).organizations();
+    const all = await Promise.all(
+      organizations.map(({ id }) => new MappingSessions(store).list(id, "", SESSIONS_MAX)),
+    );
+    return all.flat().filter(({ end }) => !end).map(({ id, mapName }) => ({ word: id, about: mapName }));
   },
   "key ID": async (store) => (await new Keys(store).all()).map(({ id, name }) => ({ word: id, about: name })),
 };
+
+async function machines(store: Store): Promise<Candidate[]> {
+  const all = await ofOrganizations(store, (fleet, id) => fleet.machinesOfOrganization(id));
+  return all.map(({ id, name }) => ({ word: id, about: name }));
+}
 
 async function ofOrganizations<T>(
   store: Store,

@@ -10,17 +10,18 @@ import type { CommandProgram } from "../command.ts";
 import { runCommand } from "../dispatch.ts";
 import { cloudCandidates } from "./candidates.ts";
 import { CONFIGURATION_COMMANDS } from "./configurations.ts";
-import { CONTENT_WORKER, contentWorker } from "./content.ts";
+import { CONTENT_WORKER, contentWorker } from "./serve/content.ts";
 import { CLOUD_FLAGS, type CloudWorld } from "./desk.ts";
 import { INIT } from "./init.ts";
 import { KEY_COMMANDS } from "./keys.ts";
 import { LOG_COMMANDS } from "./logs.ts";
 import { MACHINE_COMMANDS } from "./machines.ts";
+import { MAP_COMMANDS } from "./maps.ts";
 import { ORGANIZATION_COMMANDS } from "./organizations.ts";
 import { PACKAGE_COMMANDS } from "./packages.ts";
 import { RELEASE_COMMANDS } from "./releases.ts";
 import { SECRET_COMMANDS } from "./secrets.ts";
-import { SERVE } from "./serve.ts";
+import { SERVE } from "./serve/serve.ts";
 
 const PROGRAM: CommandProgram<CloudWorld> = {
   name: "svc-cloud",
@@ -36,6 +37,7 @@ const PROGRAM: CommandProgram<CloudWorld> = {
     ...CONFIGURATION_COMMANDS,
     ...LOG_COMMANDS,
     ...PACKAGE_COMMANDS,
+    ...MAP_COMMANDS,
     ...RELEASE_COMMANDS,
     ...SECRET_COMMANDS,
   ],

@@ -3,7 +3,6 @@
  */
 
 import { type Code, SvcError } from "../../lib/base/error.ts";
-import { parseDurationMs } from "../../lib/base/schema/schema.ts";
 import type { Command as AnyCommand } from "../command.ts";
 import type { Flag, Values } from "../flags.ts";
 import { EXIT as USUAL } from "../program.ts";
@@ -76,15 +75,6 @@ export function pairsOf(flag: string, given: readonly string[]): { [key: string]
     throw new SvcError("invalid_argument", `--${flag}: found "${one}", wanted ${wanted}`);
   });
   return Object.fromEntries(pairs);
-}
-
-/** A length of time before `nowMs`, or a time: `10m`, `2024-01-02T03:04:05Z`. */
-export function sinceMs(flag: string, text: string, nowMs: number): number {
-  const ago = parseDurationMs(text);
-  const at = ago === undefined ? Date.parse(text) : nowMs - ago;
-  if (Number.isFinite(at)) return at;
-  const wanted = "a length of time such as 10m, or a time such as 2024-01-02T03:04:05Z";
-  throw new SvcError("invalid_argument", `--${flag}: found "${text}", wanted ${wanted}`);
 }
 
 /** Versions sort by time, and two of the same millisecond differ. */

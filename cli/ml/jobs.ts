@@ -21,7 +21,8 @@ import {
 } from "../../lib/cloud_client/training_client.ts";
 import { create, type JsonObject, toJson } from "../../lib/wire/proto.ts";
 import { facts, lengthText, table, timeText } from "../table.ts";
-import { type MlCommand, mlCommand, sinceMs } from "./command.ts";
+import { sinceMs } from "../flags.ts";
+import { type MlCommand, mlCommand } from "./command.ts";
 import { detachable, followJob, followLogs, printLogs, tellEnd } from "./follow.ts";
 import { modelOf } from "./lookup.ts";
 import { confusionLines, metricsText } from "./measured.ts";

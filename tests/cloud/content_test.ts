@@ -4,7 +4,7 @@
 
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SystemClock } from "../../lib/base/clock.ts";
-import { contentOptions } from "../../cli/cloud/content.ts";
+import { contentOptions } from "../../cli/cloud/serve/content.ts";
 import { packed } from "../../lib/base/files/archive.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";

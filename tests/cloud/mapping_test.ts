@@ -4,7 +4,14 @@
  */
 
 import { Buffer } from "node:buffer";
-import { assert, assertEquals, assertGreater, assertLess, assertStringIncludes } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertGreater,
+  assertLess,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
 import { CloudSLAMService, EndStatus } from "../../proto/gen/cloud_slam_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { unpacked } from "../../lib/base/files/archive.ts";
@@ -361,12 +368,11 @@ Deno.test("a machine captures, the control plane makes the map, and the machine 
     async ({ example, server, flags, folder, ca, channel }) => {
       const { organizationId, machineId, partId, ownerKey } = example;
       const calls = client(CloudSLAMService, channel);
-      const { sessionId } = await calls.startMappingSession({
-        organizationId,
-        robotId: machineId,
-        mapName: "hall",
-        sensors: [{ sourceComponentName: "lidar", type: "camera", dataFrequencyHz: "10" }],
-      });
+      const command = async (...words: string[]) =>
+        JSON.parse(await svcCloud("map", ...words, ...flags.slice(0, 2), "--json"));
+      await assertRejects(() => command("start", machineId, "hall"), Error, "--lidar");
+      const { id: sessionId } = await command("start", machineId, "hall", "--lidar", "lidar");
+      await assertRejects(() => command("start", machineId, "hall", "--lidar", "lidar"), Error, sessionId);
       const key = new Secret(ownerKey.key);
       const machine = connectApp({
         address: server.url,
@@ -383,10 +389,8 @@ Deno.test("a machine captures, the control plane makes the map, and the machine 
             calls.getMappingSessionPointCloud({ sessionId }).then(({ mapUrl }) => mapUrl !== "", () => false),
           { withinMs: ENDS_MS, found: () => server.output() },
         );
-        const { version } = await calls.stopMappingSession({ sessionId });
-        const metadata = async () =>
-          (await calls.getMappingSessionMetadataByID({ sessionId })).sessionMetadata!;
-        await until(async () => (await metadata()).endStatus === EndStatus.SUCCESS, {
+        const { version } = await command("stop", sessionId);
+        await until(async () => (await command("list"))[0].state === "success", {
           withinMs: ENDS_MS,
           found: () => server.output(),
         });

@@ -8,7 +8,7 @@ import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { type Clock, SystemClock } from "../../lib/base/clock.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { silentLogs } from "../../lib/base/log/log.ts";
-import { contentOptions } from "../../cli/cloud/content.ts";
+import { contentOptions } from "../../cli/cloud/serve/content.ts";
 import type { ContentOptions } from "../../lib/cloud/sandbox/content/process.ts";
 import { NO_SANDBOX } from "../../lib/cloud/sandbox/sandbox.ts";
 import { type Cloud, openCloud } from "../../lib/cloud/cloud.ts";

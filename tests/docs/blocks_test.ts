@@ -27,6 +27,7 @@ const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
   "svc-server module new": "tests/modules/new_test.ts",
   "svc-server slam": "cli/server/slam/slam_test.ts",
   "svc-cloud serve --demo": "tests/docs/sessions_test.ts",
+  "svc-cloud map": "tests/cloud/mapping_test.ts",
   "svc-ml submit --embedded --model-type object-detection --follow": "tests/accuracy/demo.ts",
   "curl -fsSL http://CLOUD:8090/install.sh": "tests/cloud/install_test.ts",
   "deno run -A examples/obstacles.ts": "tests/contract/contract_test.ts",

@@ -97,8 +97,8 @@ export function mappingHandlers(context: CloudContext, links: DataLinks, runner?
   } satisfies ServiceImpl<typeof CloudSLAMService>;
 }
 
-/** Checks the request against everything that is known. */
-async function newSession(
+/** The session of a request, which is checked against everything that is known. */
+export async function newSession(
   sql: Sql,
   request: StartMappingSessionRequest,
   nowMs: number,

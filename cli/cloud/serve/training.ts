@@ -2,22 +2,22 @@
  * The trainers of `svc-cloud serve`, by its command line.
  */
 
-import type { Host } from "../../lib/base/host.ts";
-import type { Clock } from "../../lib/base/clock.ts";
-import { SvcError } from "../../lib/base/error.ts";
-import type { Logger } from "../../lib/base/log/log.ts";
-import type { ContentOptions } from "../../lib/cloud/sandbox/content/process.ts";
-import { EmbeddedExecutor } from "../../lib/cloud/executors/embedded.ts";
-import type { Executors } from "../../lib/cloud/executors/executor.ts";
-import { KubernetesExecutor } from "../../lib/cloud/executors/kubernetes/executor.ts";
-import { SCRIPT_LIMITS, ScriptExecutor } from "../../lib/cloud/executors/script.ts";
-import { openCluster } from "../../lib/cloud/executors/kubernetes/cluster.ts";
-import { NO_SANDBOX, type Sandbox } from "../../lib/cloud/sandbox/sandbox.ts";
-import type { UsageLimits } from "../../lib/cloud/sandbox/sandbox_usage.ts";
-import { WAITING_MAX } from "../../lib/cloud/training/training.ts";
-import type { TrainingOptions } from "../../lib/cloud/training/runner.ts";
-import type { Route } from "../../lib/wire/port/routes.ts";
-import type { Flag, Values } from "../flags.ts";
+import type { Host } from "../../../lib/base/host.ts";
+import type { Clock } from "../../../lib/base/clock.ts";
+import { SvcError } from "../../../lib/base/error.ts";
+import type { Logger } from "../../../lib/base/log/log.ts";
+import type { ContentOptions } from "../../../lib/cloud/sandbox/content/process.ts";
+import { EmbeddedExecutor } from "../../../lib/cloud/executors/embedded.ts";
+import type { Executors } from "../../../lib/cloud/executors/executor.ts";
+import { KubernetesExecutor } from "../../../lib/cloud/executors/kubernetes/executor.ts";
+import { SCRIPT_LIMITS, ScriptExecutor } from "../../../lib/cloud/executors/script.ts";
+import { openCluster } from "../../../lib/cloud/executors/kubernetes/cluster.ts";
+import { NO_SANDBOX, type Sandbox } from "../../../lib/cloud/sandbox/sandbox.ts";
+import type { UsageLimits } from "../../../lib/cloud/sandbox/sandbox_usage.ts";
+import { WAITING_MAX } from "../../../lib/cloud/training/training.ts";
+import type { TrainingOptions } from "../../../lib/cloud/training/runner.ts";
+import type { Route } from "../../../lib/wire/port/routes.ts";
+import type { Flag, Values } from "../../flags.ts";
 
 const MIB = 1024 ** 2;
 const TRAINERS = ["embedded", "scripts", "kubernetes", "none"];

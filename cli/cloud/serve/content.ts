@@ -3,15 +3,15 @@
  */
 
 import { fileURLToPath } from "node:url";
-import type { Clock } from "../../lib/base/clock.ts";
-import { SvcError } from "../../lib/base/error.ts";
-import type { Host } from "../../lib/base/host.ts";
-import type { Logger } from "../../lib/base/log/log.ts";
-import { type ContentOptions, MEMORY_BYTES_MIN } from "../../lib/cloud/sandbox/content/process.ts";
-import { serveContent } from "../../lib/cloud/sandbox/content/worker.ts";
-import type { InferenceOptions } from "../../lib/cloud/sandbox/inference_service.ts";
-import { NO_SANDBOX, type Sandbox } from "../../lib/cloud/sandbox/sandbox.ts";
-import type { Flag, Values } from "../flags.ts";
+import type { Clock } from "../../../lib/base/clock.ts";
+import { SvcError } from "../../../lib/base/error.ts";
+import type { Host } from "../../../lib/base/host.ts";
+import type { Logger } from "../../../lib/base/log/log.ts";
+import { type ContentOptions, MEMORY_BYTES_MIN } from "../../../lib/cloud/sandbox/content/process.ts";
+import { serveContent } from "../../../lib/cloud/sandbox/content/worker.ts";
+import type { InferenceOptions } from "../../../lib/cloud/sandbox/inference_service.ts";
+import { NO_SANDBOX, type Sandbox } from "../../../lib/cloud/sandbox/sandbox.ts";
+import type { Flag, Values } from "../../flags.ts";
 
 /** An internal command; help does not list it. */
 export const CONTENT_WORKER = "content-worker";
@@ -83,7 +83,7 @@ export function contentOptions(
   if (Deno.build.standalone) {
     return { ...parts, program: { command, args: [CONTENT_WORKER], env, readable: [command] } };
   }
-  const root = fileURLToPath(new URL("../..", import.meta.url));
+  const root = fileURLToPath(new URL("../../..", import.meta.url));
   const cache = denoFolder();
   const args = ["run", "-A", "--cached-only", "--config", `${root}deno.json`, `${root}cli/cloud/main.ts`];
   return {

@@ -1,32 +1,34 @@
 /**
  * `svc-cloud serve`: serves the control plane on a port until a signal stops it.
+ *
+ * The room owns the flags of serving, and what they choose: trainers, and the processes that open models and pictures.
  */
 
 import { randomBytes } from "node:crypto";
 import { fileURLToPath } from "node:url";
-import { type Clock, SystemClock } from "../../lib/base/clock.ts";
-import { SvcError } from "../../lib/base/error.ts";
-import type { Host } from "../../lib/base/host.ts";
-import { Secret } from "../../lib/base/secret.ts";
-import type { Logger } from "../../lib/base/log/log.ts";
-import { Addresses, noteAddress } from "../../lib/cloud/addresses.ts";
-import { type Cloud, openCloud } from "../../lib/cloud/cloud.ts";
-import { ORGANIZATION_MAKERS, type OrganizationMakers } from "../../lib/cloud/context.ts";
-import { makeExample } from "../../lib/cloud/example.ts";
-import { openSandbox } from "../../lib/cloud/sandbox/sandbox.ts";
-import { checkedTurnUrl, openStun, type TurnOptions } from "../../lib/cloud/signaling/ice_servers.ts";
-import type { SignalingOptions } from "../../lib/cloud/signaling/signaling.ts";
-import type { FileStore } from "../../lib/cloud/store/files.ts";
-import { Secrets } from "../../lib/cloud/store/secrets.ts";
-import type { Store } from "../../lib/cloud/store/store.ts";
-import { machineNames } from "../../lib/cloud/fleet/hosts.ts";
-import { PortCertificate } from "../../lib/cloud/port_certificate.ts";
-import type { Route } from "../../lib/wire/port/routes.ts";
-import { connectionLimit } from "../../lib/wire/port/guests.ts";
-import { openPort, type Port, type TlsFiles } from "../../lib/wire/port/port.ts";
-import type { Flag, Values } from "../flags.ts";
-import { openLogs } from "../logs.ts";
-import { VERSION } from "../version.ts";
+import { type Clock, SystemClock } from "../../../lib/base/clock.ts";
+import { SvcError } from "../../../lib/base/error.ts";
+import type { Host } from "../../../lib/base/host.ts";
+import { Secret } from "../../../lib/base/secret.ts";
+import type { Logger } from "../../../lib/base/log/log.ts";
+import { Addresses, noteAddress } from "../../../lib/cloud/addresses.ts";
+import { type Cloud, openCloud } from "../../../lib/cloud/cloud.ts";
+import { ORGANIZATION_MAKERS, type OrganizationMakers } from "../../../lib/cloud/context.ts";
+import { makeExample } from "../../../lib/cloud/example.ts";
+import { openSandbox } from "../../../lib/cloud/sandbox/sandbox.ts";
+import { checkedTurnUrl, openStun, type TurnOptions } from "../../../lib/cloud/signaling/ice_servers.ts";
+import type { SignalingOptions } from "../../../lib/cloud/signaling/signaling.ts";
+import type { FileStore } from "../../../lib/cloud/store/files.ts";
+import { Secrets } from "../../../lib/cloud/store/secrets.ts";
+import type { Store } from "../../../lib/cloud/store/store.ts";
+import { machineNames } from "../../../lib/cloud/fleet/hosts.ts";
+import { PortCertificate } from "../../../lib/cloud/port_certificate.ts";
+import type { Route } from "../../../lib/wire/port/routes.ts";
+import { connectionLimit } from "../../../lib/wire/port/guests.ts";
+import { openPort, type Port, type TlsFiles } from "../../../lib/wire/port/port.ts";
+import type { Flag, Values } from "../../flags.ts";
+import { openLogs } from "../../logs.ts";
+import { VERSION } from "../../version.ts";
 import { INFERENCE_FLAGS, openInference } from "./content.ts";
 import {
   type CloudCommand,
@@ -39,8 +41,8 @@ import {
   secretsOf,
   validator,
   withStore,
-} from "./desk.ts";
-import { describeExample, LISTEN } from "./init.ts";
+} from "../desk.ts";
+import { describeExample, LISTEN } from "../init.ts";
 import { openTraining, TRAINING_FLAGS } from "./training.ts";
 
 const SHUTDOWN_MS = 5_000;
@@ -355,7 +357,7 @@ function addressOf(flag: string, listen: string): { host: string; port: number }
 /** The scripts that install agents; the build embeds them. */
 async function installers(host: Host): Promise<Map<string, string>> {
   const scripts = ["install.sh", "install.ps1"].map(async (name) => {
-    const path = fileURLToPath(new URL(`../../install/${name}`, import.meta.url));
+    const path = fileURLToPath(new URL(`../../../install/${name}`, import.meta.url));
     return [`/${name}`, await host.readTextFile(path)] as const;
   });
   return new Map(await Promise.all(scripts));

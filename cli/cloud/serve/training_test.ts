@@ -1,13 +1,13 @@
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
-import { SystemClock } from "../../lib/base/clock.ts";
-import { SvcError } from "../../lib/base/error.ts";
-import { DenoHost } from "../../lib/base/host_deno.ts";
-import { type LogRecord, Logs, memorySink } from "../../lib/base/log/log.ts";
-import type { ProcessCommand } from "../../lib/base/process.ts";
-import { CONTENT } from "../../tests/cloud/world.ts";
-import { openSandbox } from "../../lib/cloud/sandbox/sandbox.ts";
+import { SystemClock } from "../../../lib/base/clock.ts";
+import { SvcError } from "../../../lib/base/error.ts";
+import { DenoHost } from "../../../lib/base/host_deno.ts";
+import { type LogRecord, Logs, memorySink } from "../../../lib/base/log/log.ts";
+import type { ProcessCommand } from "../../../lib/base/process.ts";
+import { CONTENT } from "../../../tests/cloud/world.ts";
+import { openSandbox } from "../../../lib/cloud/sandbox/sandbox.ts";
 import { openTraining, TRAINING_FLAGS } from "./training.ts";
-import { parseFlags } from "../flags.ts";
+import { parseFlags } from "../../flags.ts";
 
 const clock = new SystemClock();
 

@@ -1,0 +1,150 @@
+/**
+ * Commands on mapping sessions: maps of what machines have captured.
+ */
+
+import { toTimestamp } from "../../lib/api/shared/time.ts";
+import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
+import { isObject, type JsonObject } from "../../lib/base/schema/schema.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { newSession } from "../../lib/cloud/mapping/mapping_service.ts";
+import { type MappingSession, MappingSessions } from "../../lib/cloud/mapping/sessions.ts";
+import { create } from "../../lib/wire/proto.ts";
+import { StartMappingSessionRequestSchema } from "../../proto/gen/cloud_slam_pb.ts";
+import { sinceMs } from "../flags.ts";
+import { table } from "../table.ts";
+import { chosenOrganization, type CloudCommand, cloudCommand, type Desk, ORG, timeOf } from "./desk.ts";
+
+const LISTED_MAX = 1_000;
+
+export const MAP_COMMANDS: readonly CloudCommand[] = [
+  cloudCommand(
+    "map start",
+    ["MACHINE", "NAME"],
+    "Makes a map of what a machine captures until it is stopped, as the package NAME.",
+    [
+      {
+        name: "lidar",
+        type: "string",
+        default: "",
+        value: "CAMERA",
+        help: "The camera that is the lidar.",
+      },
+      {
+        name: "movement-sensor",
+        type: "string",
+        default: "",
+        value: "SENSOR",
+        help: "The movement sensor, if there is one.",
+      },
+      {
+        name: "extend",
+        type: "string",
+        default: "",
+        value: "VERSION",
+        help: "The version of the map to extend; left out, the map is new.",
+      },
+      {
+        name: "since",
+        type: "string",
+        default: "",
+        value: "TIME",
+        help: "From when on, such as 10m ago or 2024-01-02T03:04:05Z; left out, now.",
+      },
+      {
+        name: "until",
+        type: "string",
+        default: "",
+        value: "TIME",
+        help: "Until when, such as 1m ago or a time; left out, until map stop.",
+      },
+      {
+        name: "parameters",
+        type: "string",
+        default: "",
+        value: "FILE",
+        help: "The parameters of config_params (JSON): see docs/slam.md.",
+      },
+    ],
+    async (desk, [machine, mapName], { lidar, movementSensor, extend, since, until, parameters }) => {
+      const { locationId } = await new Fleet(desk.store).machine(machine);
+      const { organizationId } = await new Fleet(desk.store).location(locationId);
+      const nowMs = desk.clock.nowMs();
+      const at = (flag: string, text: string) =>
+        text === "" ? undefined : toTimestamp(sinceMs(flag, text, nowMs));
+      const sensors = [
+        { sourceComponentName: lidar, type: "camera" },
+        { sourceComponentName: movementSensor, type: "movement_sensor" },
+      ].filter(({ sourceComponentName }) => sourceComponentName !== "");
+      if (lidar === "") throw new SvcError("invalid_argument", "--lidar: name the camera that is the lidar");
+      const request = create(StartMappingSessionRequestSchema, {
+        organizationId,
+        robotId: machine,
+        mapName,
+        existingMapVersion: extend,
+        sensors,
+        slamConfig: await parametersIn(desk, parameters),
+        captureInterval: { startTime: at("since", since), endTime: at("until", until) },
+      });
+      const on = { kind: "machine", id: machine } as const;
+      const made = await desk.change("map start", on, async (sql, nowMs) => {
+        const session = await newSession(sql, request, nowMs);
+        return { id: await new MappingSessions(sql).add(session, nowMs), version: session.version };
+      });
+      desk.print(made, [`${made.id} ${mapName} ${made.version}`]);
+    },
+  ),
+  cloudCommand(
+    "map list",
+    [],
+    "Lists the mapping sessions of an organization, newest first.",
+    [ORG],
+    async (desk, _, { org }) => {
+      const { id } = await chosenOrganization(desk.store, org);
+      const all = await new MappingSessions(desk.store).list(id, "", LISTED_MAX);
+      desk.print(
+        all.map(({ id, machineId, mapName, version, createdMs, endedMs, error, ...one }) => ({
+          ...{ id, machineId, mapName, version, createdMs, endedMs, error },
+          state: stateOf(one),
+        })),
+        table(all.map((one) => [
+          one.id,
+          one.machineId,
+          one.mapName,
+          one.version,
+          timeOf(one.createdMs),
+          stateOf(one),
+          one.error,
+        ])),
+      );
+    },
+  ),
+  cloudCommand(
+    "map stop",
+    ["SESSION"],
+    "Ends the data of a mapping session now; its map is a package soon after.",
+    [],
+    async (desk, [id]) => {
+      const on = { kind: "mapping_session", id } as const;
+      const { mapName, version } = await desk.change(
+        "map stop",
+        on,
+        (sql, nowMs) => new MappingSessions(sql).stop(id, nowMs),
+      );
+      desk.print({ id, mapName, version }, [`${mapName} ${version}`]);
+    },
+  ),
+];
+
+async function parametersIn({ host }: Desk, file: string): Promise<JsonObject> {
+  if (file === "") return {};
+  const json = parseJsonc(await host.readFile(file), { file });
+  if (isObject(json)) return json;
+  throw new SvcError("invalid_argument", `${file}: found ${typeof json}, wanted an object of parameters`);
+}
+
+function stateOf({ end, startedMs, stoppedMs }: Pick<MappingSession, "end" | "startedMs" | "stoppedMs">) {
+  if (end) return end;
+  if (startedMs === undefined) return "waits";
+  return stoppedMs === undefined ? "maps" : "ends";
+}
