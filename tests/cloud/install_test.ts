@@ -192,4 +192,23 @@ Deno.test("the scripts are such that a shell can read them", async () => {
   const script = new URL("../../install/install.sh", import.meta.url).pathname;
   const { code } = await new Deno.Command("sh", { args: ["-n", script] }).output();
   assertEquals(code, 0);
+  const powershell = await Deno.readTextFile(new URL("../../install/install.ps1", import.meta.url));
+  assertEquals(await powershellErrors(powershell), "");
+  assertMatch(await powershellErrors(powershell.replace("-ne 0) {", "-ne 0 {")), /^\d+: /);
 });
+
+/** What is no PowerShell in a script. */
+async function powershellErrors(text: string): Promise<string> {
+  const file = await Deno.makeTempFile({ suffix: ".ps1" });
+  try {
+    await Deno.writeTextFile(file, text);
+    const program = new URL("powershell_errors.ts", import.meta.url).pathname;
+    const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: ["run", "-A", "--quiet", "--unstable-raw-imports", program, file],
+    }).output();
+    assertEquals(code, 0, new TextDecoder().decode(stderr));
+    return new TextDecoder().decode(stdout);
+  } finally {
+    await Deno.remove(file);
+  }
+}
