@@ -200,6 +200,14 @@ class WorldHost extends DenoHost {
     return Promise.reject(new FileError("resource_exhausted", `cannot make ${path}: the disk is full`, path));
   }
 
+  /** How many temporary folders were made. */
+  temporaryFolders = 0;
+
+  override temporaryFolder(prefix: string): Promise<string> {
+    this.temporaryFolders++;
+    return super.temporaryFolder(prefix);
+  }
+
   /** Figures that the test can tell from others. */
   override figuresOf(pid: number): ProcessFigures {
     return { residentBytes: pid, cpuUs: 7 };

@@ -15,7 +15,7 @@ import { formatDuration } from "../../base/schema/schema.ts";
 import type { AnyApi, Registry } from "../../resource/registry.ts";
 import type { ModuleConfig, ResourceConfig } from "../config/config.ts";
 import type { Activities } from "../graph/activities.ts";
-import { commandOf, dataFolder, type MachineIdentity, socketPath } from "./launch.ts";
+import { commandOf, dataFolder, type MachineIdentity } from "./launch.ts";
 import { ModuleModels, type Offer } from "./models.ts";
 import type { ModuleGroups } from "./groups.ts";
 import { firstRun, programOf } from "./program.ts";
@@ -226,7 +226,8 @@ export class Module {
       this.#set({ state: "ready", error: undefined, consecutiveFailures: 0 });
       this.#setBegun();
       this.changed();
-      await aborted(AbortSignal.any([process.ended, signal]));
+      // Deno 2.7 forgets a signal made of both, which nobody else would hold.
+      await Promise.race([aborted(process.ended), aborted(signal)]);
       throw process.ended.reason;
     } catch (error) {
       const readyMs = sinceMs === undefined ? 0 : clock.monotonicMs() - sinceMs;
@@ -251,8 +252,7 @@ export class Module {
       const program = await programOf(config, home, host, release);
       const data = dataFolder(home, machine, name);
       await host.makeFolder(data, { mode: 0o750 });
-      const { folder, address: parentAddress } = await parent.open(config.tcpMode);
-      const address = config.tcpMode ? await parent.freeAddress() : socketPath(folder, name);
+      const { own: address, parent: parentAddress } = await parent.addresses(name, config.tcpMode);
       const facts = { config, program, data, address, logLevel, home, machine, tracing, key };
       const within = (command: ProcessCommand) => groups.inLimits(command, config);
       const command = commandOf(facts, host);

@@ -142,6 +142,11 @@ Deno.test("a module in TCP mode is called, and calls the machine, on this comput
   assertMatch(one.parentAddress, /^127\.0\.0\.1:\d+$/);
   assertEquals((await world.readings("a")).run, one.process.pid);
   await callsTheMachine(one);
+  assertEquals(
+    world.host.temporaryFolders,
+    0,
+    "where no Unix socket can be opened, as on Windows, it works too",
+  );
 });
 
 Deno.test("a module has the machine's full trust on its socket, whatever keys others need", async () => {

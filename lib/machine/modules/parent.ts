@@ -2,9 +2,9 @@
  * The address at which modules reach the machine: a socket of its own for calls without a key, because modules are
  * fully trusted.
  *
- * Owns the folder of all modules' sockets, which only our user may enter. The socket opens with the first module.
- * Modules in TCP mode get an address on the loopback interface, which opens with the first of them. A folder that a
- * killed svc-server left behind is removed by the next one.
+ * Owns the folder of all modules' sockets, which only our user may enter. The socket opens with the first module that
+ * uses it, and the address on the loopback interface with the first module in TCP mode. A folder that a killed
+ * svc-server left behind is removed by the next one.
  */
 
 import { dirname, join } from "node:path";
@@ -17,6 +17,7 @@ import { client } from "../../wire/channel.ts";
 import { connectGrpc } from "../../wire/grpc/grpc_channel.ts";
 import { openPort, openUnixPort, type Port } from "../../wire/port/port.ts";
 import type { ServiceTable } from "../../wire/service.ts";
+import { socketPath } from "./launch.ts";
 
 /** Time for modules' calls under way at the end, when the modules have ended already. */
 const DRAIN_MS = 1_000;
@@ -47,24 +48,35 @@ export class ModuleParent {
 
   constructor(private readonly parts: ModuleParentParts) {}
 
-  /** The folder of the modules' sockets, and the machine's address for a module. */
-  async open(tcpMode: boolean): Promise<{ readonly folder: string; readonly address: string }> {
+  /** The address at which the module of this name is to serve, and the machine's address for it. */
+  async addresses(
+    name: string,
+    tcpMode: boolean,
+  ): Promise<{ readonly own: string; readonly parent: string }> {
+    return tcpMode ? await this.#onLoopback() : await this.#inFolder(name);
+  }
+
+  async #inFolder(name: string) {
     this.#socket ??= this.#openSocket().catch((error) => {
       this.#socket = undefined;
       throw error;
     });
     const { folder, port } = await this.#socket;
-    if (!tcpMode) return { folder, address: port.host };
+    return { own: socketPath(folder, name), parent: port.host };
+  }
+
+  /** Without a Unix socket, which Windows would not open. */
+  async #onLoopback() {
     this.#tcp ??= openPort({ ...this.#serving, bind: { host: LOOPBACK, port: 0 } }).catch((error) => {
       this.#tcp = undefined;
       throw error;
     });
-    const { host, port: number } = await this.#tcp;
-    return { folder, address: `${host}:${number}` };
+    const { host, port } = await this.#tcp;
+    return { own: await this.#freeAddress(), parent: `${host}:${port}` };
   }
 
   /** A free port on the loopback interface. */
-  async freeAddress(): Promise<string> {
+  async #freeAddress(): Promise<string> {
     const port = await openPort({ ...this.#serving, bind: { host: LOOPBACK, port: 0 } });
     await port.close(0);
     return `${LOOPBACK}:${port.port}`;
