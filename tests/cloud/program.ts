@@ -38,15 +38,16 @@ export async function svcCloud(...args: string[]): Promise<string> {
   return written;
 }
 
-/** Starts serving; resolves when it does. */
+/** Starts `command` (default: from source) serving; resolves when it does. */
 export async function serveCloud(
   flags: readonly string[],
   listen = "127.0.0.1:0",
   env: Record<string, string> = {},
   cwd?: string,
+  [program, ...before]: readonly string[] = [Deno.execPath(), "run", "-A", PROGRAM],
 ): Promise<CloudProcess> {
-  const child = new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", PROGRAM, "serve", "--listen", listen, ...flags],
+  const child = new Deno.Command(program, {
+    args: [...before, "serve", "--listen", listen, ...flags],
     env,
     cwd,
     stdin: "null",

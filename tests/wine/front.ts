@@ -9,18 +9,26 @@ import * as http2 from "node:http2";
 
 const WITHOUT_MEANING = ["connection", "host", "keep-alive", "transfer-encoding", "upgrade"];
 
-/** Runs `use` with the address of a front of the server at `url`. */
-export async function withFront<T>(url: string, use: (front: string) => Promise<T>): Promise<T> {
-  const session = http2.connect(url);
-  session.on("error", () => {});
+/** Runs `use` with the address of a front of the server at `url`, which may start later than the front. */
+export async function withFront<T>(
+  url: string | (() => string),
+  use: (front: string) => Promise<T>,
+): Promise<T> {
+  let session: http2.ClientHttp2Session | undefined;
+  const behind = () => {
+    if (session && !session.destroyed) return session;
+    session = http2.connect(typeof url === "string" ? url : url());
+    session.on("error", () => {});
+    return session;
+  };
   const front = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {
     const { pathname, search } = new URL(request.url);
     const passed = [...request.headers].filter(([name]) => !WITHOUT_MEANING.includes(name));
-    const stream = session.request({
+    const stream = behind().request({
       ...Object.fromEntries(passed),
       ":method": request.method,
       ":path": pathname + search,
-    });
+    }, { endStream: false });
     stream.on("error", () => {});
     const answered = Promise.withResolvers<http2.IncomingHttpHeaders & http2.IncomingHttpStatusHeader>();
     stream.once("response", answered.resolve).once("error", answered.reject);
@@ -32,7 +40,7 @@ export async function withFront<T>(url: string, use: (front: string) => Promise<
   try {
     return await use(`http://localhost:${front.addr.port}`);
   } finally {
-    session.destroy();
+    session?.destroy();
     await front.shutdown();
   }
 }

@@ -5,7 +5,7 @@
 first=$1
 shift
 with_me='/usr/bin/setpriv --pdeathsig KILL'
-$with_me /usr/bin/nsenter --target "$first" --mount --pid --net --root /usr/bin/env -C "$(pwd)" -u TMPDIR HOME=/root PATH=/usr/bin:/bin \
+$with_me /usr/bin/nsenter --target "$first" --mount --pid --net --root /usr/bin/env -C "$(pwd)" -u TMPDIR HOME=/root PATH=/usr/bin:/bin LC_ALL=C.UTF-8 \
   WINEPREFIX=/computer WINEDEBUG="${WINEDEBUG:--all}" WINEDLLOVERRIDES="mscoree,mshtml=" XDG_RUNTIME_DIR=/run \
   $with_me /usr/lib/wine/wine64 "$@" </dev/null &
 entered=$!

@@ -14,6 +14,7 @@ import { choose, EXECUTABLES, exists, ROOT, TARGETS } from "../../cli/build/comp
 import { Report } from "../../cli/build/report.ts";
 import { begin } from "../../cli/program.ts";
 import { Computer, type Disk, diskIn } from "./computer.ts";
+import { everydayChecks } from "./everyday.ts";
 import { faultChecks } from "./faults.ts";
 import { machineChecks } from "./machines.ts";
 import { serviceChecks } from "./services.ts";
@@ -38,7 +39,7 @@ const PROGRAM = {
       type: "string",
       default: "",
       value: "WORD",
-      help: "Only checks with this word, or of this group: machine, service, faults.",
+      help: "Only checks with this word, or of this group: machine, everyday, service, faults.",
     },
     {
       name: "kills",
@@ -72,9 +73,8 @@ async function main(args: readonly string[], host: DenoHost): Promise<number> {
     if ("compile:check".includes(only)) {
       await asCompileCheck(report, new Computer(disk, `${run}/check`, true), programs, host);
     }
-    const checks = [...machineChecks, ...serviceChecks(Number(kills)), ...faultChecks].filter((one) =>
-      isWanted(one, only)
-    );
+    const checks = [...machineChecks, ...everydayChecks, ...serviceChecks(Number(kills)), ...faultChecks]
+      .filter((one) => isWanted(one, only));
     await runChecks(report, disk, run, checks, reuse);
     return report.finish();
   } catch (error) {
