@@ -195,8 +195,8 @@ async function learn(
   return files.toSorted().join(", ");
 }
 
-function check(name: string, run: (world: World) => Promise<string | void>): Check {
-  return { name, group: "everyday", run };
+function check(name: string, run: (world: World) => Promise<string | void>, group = "everyday"): Check {
+  return { name, group, run };
 }
 
 export const everydayChecks: readonly Check[] = [
@@ -204,5 +204,5 @@ export const everydayChecks: readonly Check[] = [
   check("files that are not there, and names of devices, are refused by their names", refusesNames),
   check("a module runs, and is started again when it is killed; none is left", runsModule),
   check("a search for cameras says that it is for Linux", discovers),
-  check("svc-cloud serves a machine; svc-ml trains there, from login to the model's files", trains),
+  check("svc-cloud serves a machine; svc-ml trains there, from login to the model's files", trains, "cloud"),
 ];

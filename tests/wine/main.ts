@@ -39,7 +39,7 @@ const PROGRAM = {
       type: "string",
       default: "",
       value: "WORD",
-      help: "Only checks with this word, or of this group: machine, everyday, service, faults.",
+      help: "Only checks with this word, or of this group: machine, everyday, cloud, service, faults.",
     },
     {
       name: "kills",
@@ -48,33 +48,44 @@ const PROGRAM = {
       value: "COUNT",
       help: "How often everything is killed in the middle of an update.",
     },
+    { name: "make", type: "bool", default: false, help: "Only make the Debian system." },
+    {
+      name: "short",
+      type: "bool",
+      default: false,
+      help: "Only svc-server and svc-agent, and what needs no service.",
+    },
     { name: "reuse", type: "bool", default: false, help: "Take the programs of an earlier run." },
   ],
 } as const;
 
 const CHECK_MS = 600_000;
+const SHORT = { programs: ["svc-server", "svc-agent"], groups: ["machine", "everyday"] };
 const PROGRAMS = "dist/wine/programs";
 const [WINDOWS] = choose("target", TARGETS, "windows-x64");
 
 async function main(args: readonly string[], host: DenoHost): Promise<number> {
   const begun = begin(PROGRAM, args, host);
   if (begun.exitCode !== undefined) return begun.exitCode;
-  const { folder, only, reuse, kills } = begun.values;
+  const { folder, only, reuse, kills, make, short } = begun.values;
   const report = new Report(host);
   const run = await Deno.makeTempDir({ prefix: "svc-wine-" });
   try {
     const disk = await diskIn(resolve(folder), (line) => host.writeError(`${line}\n`));
+    if (make) return 0;
+    const executables = EXECUTABLES.filter(({ name }) => !short || SHORT.programs.includes(name));
     const programs = reuse && await made() ? compiled() : await compileAll(
       report,
       await checkCompiler(WINDOWS),
       WINDOWS,
       PROGRAMS,
+      executables,
     );
     if ("compile:check".includes(only)) {
       await asCompileCheck(report, new Computer(disk, `${run}/check`, true), programs, host);
     }
     const checks = [...machineChecks, ...everydayChecks, ...serviceChecks(Number(kills)), ...faultChecks]
-      .filter((one) => isWanted(one, only));
+      .filter((one) => isWanted(one, only) && (!short || SHORT.groups.includes(one.group)));
     await runChecks(report, disk, run, checks, reuse);
     return report.finish();
   } catch (error) {
