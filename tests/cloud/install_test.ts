@@ -4,6 +4,7 @@
 
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { parseCredentials } from "../../lib/agent/settings/credentials.ts";
+import { nodeFolder } from "../interop/programs.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";
 
 Deno.test("the script knows where it came from; credentials are for who may be the part", async () => {
@@ -202,10 +203,8 @@ async function powershellErrors(text: string): Promise<string> {
   const file = await Deno.makeTempFile({ suffix: ".ps1" });
   try {
     await Deno.writeTextFile(file, text);
-    const program = new URL("powershell_errors.ts", import.meta.url).pathname;
-    const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-      args: ["run", "-A", "--quiet", "--unstable-raw-imports", program, file],
-    }).output();
+    const program = `${await nodeFolder()}/powershell_errors.mjs`;
+    const { code, stdout, stderr } = await new Deno.Command("node", { args: [program, file] }).output();
     assertEquals(code, 0, new TextDecoder().decode(stderr));
     return new TextDecoder().decode(stdout);
   } finally {

@@ -12,6 +12,7 @@ import type { Needed } from "../support/needing.ts";
 const HERE = new URL("./", import.meta.url).pathname;
 const ESBUILD = "esbuild@0.28.2";
 const PLAYWRIGHT = "playwright-core@1.64.1";
+const POWERSHELL = ["web-tree-sitter@0.26.4", "tree-sitter-powershell@0.26.4"];
 const NODE = "22.18.0";
 const PYTHON_SDK = "0.85.1";
 /** The last version that Go's tools take; later ones name themselves otherwise than they are published. */
@@ -37,6 +38,7 @@ async function installNode(): Promise<string> {
     ...packages,
     ESBUILD,
     PLAYWRIGHT,
+    ...POWERSHELL,
   ]);
   for (
     const file of [
@@ -50,6 +52,7 @@ async function installNode(): Promise<string> {
       "grpc_js_server.mjs",
       "grpc_js_client.mjs",
       "portal_tour.mjs",
+      "powershell_errors.mjs",
     ]
   ) {
     await Deno.copyFile(`${HERE}${file}`, `${folder}/${file}`);
