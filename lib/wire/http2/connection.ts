@@ -364,9 +364,9 @@ export class Connection {
   }
 
   #finishDraining(): void {
-    if (!this.#draining || this.#streams.size > 0 || this.#out.bytes > 0 || this.#writing) return;
-    if (this.#over) return;
-    this.destroy(new SvcError("unavailable", "the connection was drained"));
+    if (!this.#draining || this.#streams.size + this.#out.bytes > 0 || this.#writing || this.#over) return;
+    const answers = this.options.role === "server" ? new Uint8Array() : undefined; // The last ones are under way.
+    this.destroy(new SvcError("unavailable", "the connection was drained"), answers);
   }
 
   // What the peer may cost.

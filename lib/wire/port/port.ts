@@ -204,7 +204,7 @@ class OpenPort implements Port {
     for (const connection of this.#connections) connection.drain();
     const idle = new Promise<void>((resolve) => {
       this.#changed = () => {
-        if (this.#connections.size === 0 && this.#http1.busy === 0) resolve();
+        if (this.#connections.size === 0 && this.#http1.busy === 0 && !this.#isParting) resolve();
       };
     });
     const cancel = this.serving.clock.after(deadlineMs, () => this.#cut());
@@ -213,6 +213,11 @@ class OpenPort implements Port {
     cancel();
     this.#cut();
     await stopped;
+  }
+
+  /** Whether a client has yet to take its last answers. */
+  get #isParting(): boolean {
+    return [...this.#sockets].some((socket) => socket.writableEnded);
   }
 
   #cut(): void {
@@ -265,6 +270,7 @@ class OpenPort implements Port {
       this.#sockets.delete(socket);
       this.#visits.delete(client);
       this.#guests.remove(guest);
+      this.#changed();
     });
     socket.setNoDelay?.(true);
     socket.setKeepAlive?.(true, KEEPALIVE_MS);
