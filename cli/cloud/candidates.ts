@@ -15,9 +15,6 @@ import type { Blank, Candidate } from "../command.ts";
 import { type CloudWorld, databaseOf, type DeskPlace, located, requireFolder } from "./desk.ts";
 import { LOG_LEVELS } from "./logs.ts";
 
-/** Mapping sessions of an organization that are looked through, the newest ones. */
-const SESSIONS_MAX = 100;
-
 const PLAIN: { readonly [placeholder: string]: readonly string[] } = {
   ROLE: ROLES,
   LEVEL: LOG_LEVELS,
@@ -68,7 +65,7 @@ const LOOKUPS: { readonly [what: string]: (store: Store) => Promise<Candidate[]>
   SESSION: async (store) => {
     const organizations = await new Fleet(store).organizations();
     const all = await Promise.all(
-      organizations.map(({ id }) => new MappingSessions(store).list(id, "", SESSIONS_MAX)),
+      organizations.map(({ id }) => new MappingSessions(store).list(id)),
     );
     return all.flat().filter(({ end }) => !end).map(({ id, mapName }) => ({ word: id, about: mapName }));
   },

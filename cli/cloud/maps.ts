@@ -15,8 +15,6 @@ import { sinceMs } from "../flags.ts";
 import { table } from "../table.ts";
 import { chosenOrganization, type CloudCommand, cloudCommand, type Desk, ORG, timeOf } from "./desk.ts";
 
-const LISTED_MAX = 1_000;
-
 export const MAP_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "map start",
@@ -101,7 +99,7 @@ export const MAP_COMMANDS: readonly CloudCommand[] = [
     [ORG],
     async (desk, _, { org }) => {
       const { id } = await chosenOrganization(desk.store, org);
-      const all = await new MappingSessions(desk.store).list(id, "", LISTED_MAX);
+      const all = await new MappingSessions(desk.store).list(id);
       desk.print(
         all.map(({ id, machineId, mapName, version, createdMs, endedMs, error, ...one }) => ({
           ...{ id, machineId, mapName, version, createdMs, endedMs, error },

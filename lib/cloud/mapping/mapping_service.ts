@@ -24,8 +24,6 @@ import type { Sql } from "../store/store.ts";
 import type { MappingRunner } from "./runner.ts";
 import { type MappingSession, MappingSessions, type NewSession } from "./sessions.ts";
 
-/** Sessions in one answer, the newest ones. */
-const LISTED_MAX = 1_000;
 /** How long a caller waits for a picture of the map, and how often it is looked for. */
 const PICTURE_MS = 30_000;
 const LOOK_MS = 200;
@@ -81,7 +79,7 @@ export function mappingHandlers(context: CloudContext, links: DataLinks, runner?
       }
     },
     async listMappingSessions({ organizationId, locationId }) {
-      return { session: (await sessions.list(organizationId, locationId, LISTED_MAX)).map(metadataOf) };
+      return { session: (await sessions.list(organizationId, locationId)).map(metadataOf) };
     },
     async stopMappingSession({ sessionId }, ctx) {
       const on: Ref = { kind: "mapping_session", id: sessionId };

@@ -71,6 +71,8 @@ const SESSIONS = `SELECT id, organization_id AS "organizationId", location_id AS
     asked_ms AS "askedMs", sha256, bytes, picture_ms AS "pictureMs", pose
   FROM mapping_sessions`;
 const ACTIVE = "ended_ms IS NULL";
+/** Sessions in one list. */
+const LISTED_MAX = 1_000;
 
 export class MappingSessions {
   constructor(private readonly sql: Sql) {}
@@ -130,14 +132,14 @@ export class MappingSessions {
     return row && sessionOf(row);
   }
 
-  /** Of an organization, or of one of its locations; the newest first. */
-  async list(organizationId: string, locationId: string, limit: number): Promise<MappingSession[]> {
+  /** The newest ones of an organization, or of one of its locations. */
+  async list(organizationId: string, locationId = ""): Promise<MappingSession[]> {
     const [only, values] = locationId === "" ? ["", []] : [" AND location_id = ?", [locationId]];
     const rows = await this.sql.query<Row>(
       `${SESSIONS} WHERE organization_id = ?${only} ORDER BY created_ms DESC, id LIMIT ?`,
       organizationId,
       ...values,
-      limit,
+      LISTED_MAX,
     );
     return rows.map(sessionOf);
   }
@@ -166,8 +168,8 @@ export class MappingSessions {
   }
 
   /**
-   * Takes a session that nobody works on, except those that `runner` has: the oldest of an organization with the fewest
-   * sessions under way, so that nobody's many sessions hold up other people's.
+   * Takes a session that nobody works on, except those that `runner` has: the oldest of the organization with the
+   * fewest sessions under way, so that no organization holds up the others.
    */
   async take(
     runner: string,

@@ -11,7 +11,7 @@ import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import { type ArchiveFile, packed } from "../../base/files/archive.ts";
-import { type Clock, deadline } from "../../base/clock.ts";
+import { type Clock, deadline, Waker } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
@@ -88,11 +88,12 @@ export class TrainingRunner {
   readonly #id = randomUUID();
   readonly #running = new Map<string, Running>();
   readonly #closing = new AbortController();
-  #woken = Promise.withResolvers<void>();
+  readonly #waker: Waker;
   #renewAtMs = -Infinity;
   readonly #looking: Promise<void>;
 
   constructor(private readonly options: RunnerOptions) {
+    this.#waker = new Waker(options.clock);
     this.#looking = this.#look();
   }
 
@@ -111,7 +112,7 @@ export class TrainingRunner {
 
   /** Looks for work at once: a job has arrived, or is to be cancelled. */
   wake(): void {
-    this.#woken.resolve();
+    this.#waker.wake();
   }
 
   /** Interrupts the running jobs, and records that. */
@@ -131,21 +132,16 @@ export class TrainingRunner {
   }
 
   async #look(): Promise<void> {
-    const { clock, logger } = this.options;
+    const { logger } = this.options;
     const { signal } = this.#closing;
     await this.#clearFolder().catch((error) =>
       logger.warn(`cannot clear the folder of jobs: ${chainOf(error)}`)
     );
     while (!signal.aborted) {
-      this.#woken = Promise.withResolvers();
       await this.#lookOnce().catch((error) =>
         logger.warn(`cannot look after training jobs: ${chainOf(error)}`)
       );
-      const over = new AbortController();
-      const pause = clock.sleep(LOOK_MS, over.signal).catch(() => {});
-      await Promise.race([pause, this.#woken.promise]);
-      over.abort();
-      await pause;
+      await this.#waker.sleep(LOOK_MS);
     }
   }
 
