@@ -10,10 +10,10 @@ import {
   type Message,
   type MessageInitShape,
   type MessageShape,
-  toBinary,
 } from "./proto.ts";
 import { SvcError } from "../base/error.ts";
 import { Decoder } from "./grpc/decoder.ts";
+import { messageBytes } from "./message_bytes.ts";
 import type { Metadata } from "./metadata.ts";
 
 export interface CallOptions {
@@ -75,7 +75,7 @@ async function* one(value: unknown): AsyncGenerator<unknown> {
 
 async function* encoded(method: DescMethod, messages: AsyncIterable<unknown>): AsyncGenerator<Uint8Array> {
   for await (const message of messages) {
-    yield toBinary(method.input, create(method.input, message as Record<string, unknown>));
+    yield messageBytes(method.input, create(method.input, message as Record<string, unknown>));
   }
 }
 

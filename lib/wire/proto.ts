@@ -14,6 +14,7 @@ export {
   fromBinary,
   fromJson,
   getOption,
+  isMessage,
   type JsonObject,
   type Message,
   type MessageInitShape,
@@ -22,6 +23,8 @@ export {
   toBinary,
   toJson,
 } from "@bufbuild/protobuf";
+export { reflect } from "@bufbuild/protobuf/reflect";
+export { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 export { type GenService } from "@bufbuild/protobuf/codegenv2";
 export { type FileDescriptorProto, FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
 export {

@@ -12,16 +12,17 @@ import {
   type DescMessage,
   type DescMethod,
   type DescService,
+  isMessage,
   type Message,
   type MessageInitShape,
   type MessageShape,
-  toBinary,
 } from "./proto.ts";
 import { assert, type Code, CODES, messageOf, SvcError } from "../base/error.ts";
 import type { Clock } from "../base/clock.ts";
 import type { Secret } from "../base/secret.ts";
 import { Cancellation } from "./cancellation.ts";
 import { Deadlines } from "./deadlines.ts";
+import { bytesAtLeast, messageBytes } from "./message_bytes.ts";
 import { Decoder, HeavyTurns } from "./grpc/decoder.ts";
 import { MAX_MESSAGE_BYTES } from "./grpc/message.ts";
 import type { Weight } from "./grpc/message_weight.ts";
@@ -533,7 +534,7 @@ async function respond(
     if (sink.roomBytes !== undefined && sink.roomBytes < MAX_MESSAGE_BYTES) {
       sink.checkRoom?.(bytesAtLeast(message));
     }
-    return toBinary(
+    return messageBytes(
       method.output,
       isMessage(message) ? message : create(method.output, message as Record<string, unknown>),
     );
@@ -566,15 +567,4 @@ async function respond(
     void messages.return?.()?.catch(() => {});
     throw error;
   }
-}
-
-/** The bytes of a message's texts and byte fields, nested messages included. */
-function bytesAtLeast(value: unknown, depth = 3): number {
-  if (value instanceof Uint8Array || typeof value === "string") return value.length;
-  if (depth === 0 || typeof value !== "object" || value === null || ArrayBuffer.isView(value)) return 0;
-  return Object.values(value).reduce<number>((sum, part) => sum + bytesAtLeast(part, depth - 1), 0);
-}
-
-function isMessage(value: unknown): value is Message {
-  return typeof (value as { $typeName?: unknown })?.$typeName === "string";
 }

@@ -7,6 +7,7 @@
 
 import { crc32, deflateSync, inflateSync } from "node:zlib";
 import { messageOf, SvcError } from "../../base/error.ts";
+import { joinedBytes } from "../../base/files/byte_reader.ts";
 
 /** Largest picture that the decoder accepts, in pixels. */
 export const PIXELS_MAX = 50_000_000;
@@ -101,7 +102,7 @@ export function encodePng({ width, height, channels, samples }: PngImage): Uint8
   header.setUint32(4, height);
   header.setUint8(8, bytes * 8);
   header.setUint8(9, [0, 0, 4, 2, 6][channels]);
-  return concat([
+  return joinedBytes([
     Uint8Array.from(SIGNATURE),
     chunk("IHDR", new Uint8Array(header.buffer)),
     chunk("IDAT", deflateSync(raw, { level: 6 })),
@@ -149,7 +150,7 @@ function chunksOf(bytes: Uint8Array) {
     else if (type === "IDAT") data.push(content);
     at = end + 4;
   }
-  return { data: concat(data), palette, alpha };
+  return { data: joinedBytes(data), palette, alpha };
 }
 
 function inflate(data: Uint8Array, size: number): Uint8Array {
@@ -271,16 +272,6 @@ function chunk(type: string, content: Uint8Array): Uint8Array {
   for (let index = 0; index < 4; index++) bytes[4 + index] = type.charCodeAt(index);
   bytes.set(content, 8);
   view.setUint32(8 + content.length, crc32(bytes.subarray(4, 8 + content.length)));
-  return bytes;
-}
-
-function concat(parts: readonly Uint8Array[]): Uint8Array {
-  const bytes = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    bytes.set(part, at);
-    at += part.length;
-  }
   return bytes;
 }
 

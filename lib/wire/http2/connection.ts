@@ -100,7 +100,7 @@ export class Connection {
   readonly #ready: Stream[] = [];
   readonly #pings: (() => void)[] = [];
   readonly #input: FrameReader;
-  readonly #share: Share;
+  readonly share: Share;
   readonly #budgets: Budgets;
   readonly #watch: Watch | undefined;
   readonly #past = new PastStreams();
@@ -124,7 +124,7 @@ export class Connection {
   constructor(private readonly socket: Duplex, private readonly options: ConnectionOptions) {
     const { role, clock } = options;
     this.#input = new FrameReader(role);
-    this.#share = new Share(socket, clock, options.round);
+    this.share = new Share(socket, clock, options.round);
     this.#budgets = new Budgets(clock, options.budgets);
     if (role === "client") this.#out.append(Buffer.from(PREFACE, "latin1"));
     this.#settings();
@@ -218,7 +218,7 @@ export class Connection {
     this.#streams.clear();
     this.#ready.length = 0;
     this.#watch?.stop();
-    this.#share.stop();
+    this.share.stop();
     if (farewell) this.#part(farewell);
     else this.socket.destroy();
     for (const stream of streams) stream.finish(error);
@@ -412,13 +412,13 @@ export class Connection {
       // Remaining input is read only for the farewell's sake, and not at the expense of others.
       this.#farewellBytes += bytes.length;
       if (this.#farewellBytes > FAREWELL_BYTES) this.socket.pause();
-      else if (!this.#share.spend(bytes.length) && !this.#share.resting) this.#share.rest(() => {});
+      else if (!this.share.spend(bytes.length) && !this.share.resting) this.share.rest(() => {});
       return giveBack(bytes);
     }
-    this.#share.came();
+    this.share.came();
     this.options.moved?.(bytes.length);
     this.#guarded(() => this.#input.push(bytes));
-    if (!this.#share.resting) this.#work();
+    if (!this.share.resting) this.#work();
   }
 
   /** Reads frames until there are no more, or the connection has used its share of this turn. */
@@ -426,8 +426,8 @@ export class Connection {
     this.#guarded(() => {
       while (!this.#over && this.#input.next()) {
         this.#frame();
-        if (this.#share.spend(FRAME_COST + this.#input.payload.length)) continue;
-        if (!this.#over) this.#share.rest(() => this.#work());
+        if (this.share.spend(FRAME_COST + this.#input.payload.length)) continue;
+        if (!this.#over) this.share.rest(() => this.#work());
         break;
       }
     });
@@ -544,7 +544,7 @@ export class Connection {
   #fields(id: number, block: Uint8Array, ended: boolean): void {
     const fields = this.#decoder.decode(block);
     const { listBytes, added } = this.#decoder;
-    this.#share.spend(CALL_COST + listBytes);
+    this.share.spend(CALL_COST + listBytes);
     const cost = listBytes + ADDED_FIELD_BYTES * added;
     if (!this.#charge("headerBytes", Math.max(0, cost - USUAL_HEADER_BYTES))) return;
     const stream = this.#streams.get(id);
@@ -590,7 +590,7 @@ export class Connection {
   #reset(id: number, payload: Uint8Array): void {
     if (payload.length !== 4) throw new ProtocolError(H2.frameSize, "RST_STREAM of a wrong size");
     const stream = this.#known(id, "RST_STREAM");
-    this.#share.spend(stream ? CALL_COST : 0);
+    this.share.spend(stream ? CALL_COST : 0);
     // A client's own streams can only be reset as often as it opens them.
     if (!this.#charge(stream && this.isServer ? "resets" : "idle", 1)) return;
     if (stream) stream.receiveReset(readUint32(payload, 0));
@@ -605,7 +605,7 @@ export class Connection {
       return;
     }
     if (!this.#charge("settings", 1 + settingsIn(payload))) return;
-    this.#share.spend(CALL_COST);
+    this.share.spend(CALL_COST);
     for (const [setting, value] of readSettings(payload, !this.isServer)) this.#setting(setting, value);
     this.#control(TYPE.settings, FLAG.ack, 0, new Uint8Array());
     this.options.changed?.();

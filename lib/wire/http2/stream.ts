@@ -6,6 +6,8 @@
 
 import { SvcError } from "../../base/error.ts";
 import type { ByteBudget } from "../port/byte_budget.ts";
+import type { Share } from "../port/fair_socket.ts";
+import { joinedBytes } from "../../base/files/byte_reader.ts";
 import { giveBackAll } from "../given_back.ts";
 import type { HeaderFields } from "./hpack.ts";
 import { contentLength, problemOf } from "./fields.ts";
@@ -46,6 +48,8 @@ interface Carrier {
   sendCredit(stream: number, bytes: number): void;
   /** Charged with unsent data. */
   readonly unread?: Unread;
+  /** Its turns pay for the answers. */
+  readonly share: Pick<Share, "answered">;
   /** Schedules the stream for sending. */
   enqueue(stream: Stream): void;
   /** Schedules the delivery of the stream's collected data after the current read. */
@@ -138,6 +142,7 @@ export class Stream {
 
   #added(bytes: number): Promise<void> | undefined {
     this.#unsentBytes += bytes;
+    this.connection.share.answered(bytes);
     this.#enqueue();
     if (this.#unsentBytes < HIGH_WATER_BYTES) return undefined;
     this.#drained ??= Promise.withResolvers<void>();
@@ -292,7 +297,7 @@ export class Stream {
     const pieces = this.#gathered;
     if (!pieces) return;
     this.#gathered = undefined;
-    this.listener?.data(pieces.length === 1 ? pieces[0] : joined(pieces));
+    this.listener?.data(pieces.length === 1 ? pieces[0] : joinedBytes(pieces));
   }
 
   receiveReset(code: number): void {
@@ -352,14 +357,4 @@ export class Stream {
 /** Whether the header is an interim one (1xx). */
 function interim(fields: HeaderFields): boolean {
   return fields.some(([name, value]) => name === ":status" && value.startsWith("1"));
-}
-
-function joined(pieces: readonly Uint8Array[]): Uint8Array {
-  const bytes = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const piece of pieces) {
-    bytes.set(piece, at);
-    at += piece.length;
-  }
-  return bytes;
 }

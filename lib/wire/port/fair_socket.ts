@@ -31,6 +31,11 @@ const LARGEST_SLICE_BYTES = 64 * 1024;
 const PIECES_MAX = 64;
 const LEAST_PIECES = 8;
 
+/** Bytes of an answer that cost as much as one of a request: they are only copied. */
+const ANSWER_BYTES = 16;
+/** What an answer may cost at most, so that a long one does not stop the reading of its own credits. */
+const ANSWER_COST_MAX = 8 * SHARE_COST;
+
 /** How long turns may follow each other without polling the sockets. */
 const NEWS_MS = 5;
 
@@ -147,6 +152,8 @@ class Rest {
 export class Share {
   readonly #rest: Rest;
   #left = FIRST_COST;
+  /** The cost of answers, which are made after the turn that asked for them; the next turns pay it. */
+  #debt = 0;
   #turnMs = -Infinity;
 
   constructor(
@@ -174,11 +181,20 @@ export class Share {
     return this.#left > 0;
   }
 
+  /** An answer of so many bytes has been made. */
+  answered(bytes: number): void {
+    this.#debt = Math.min(this.#debt + bytes / ANSWER_BYTES, ANSWER_COST_MAX);
+  }
+
   /** Stops reading until the next turn, which starts with `go` and a new share. */
   rest(go: () => void): void {
     this.socket.pause();
     this.#rest.begin(() => {
       this.#left = this.#next();
+      if (this.#debt >= this.#left) {
+        this.#debt -= this.#left;
+        return this.rest(go);
+      }
       go();
       if (!this.resting) this.socket.resume();
     });

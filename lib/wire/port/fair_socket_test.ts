@@ -11,7 +11,7 @@ import { nextTurn, settle } from "../../base/clock.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { selfSigned } from "../../../tests/support/echo.ts";
-import { holdBelowTls, readInTurns, Round, type Turns } from "./fair_socket.ts";
+import { holdBelowTls, readInTurns, Round, Share, type Turns } from "./fair_socket.ts";
 import { HpackEncoder } from "../http2/hpack.ts";
 import { Connection } from "../http2/connection.ts";
 import { PREFACE, TYPE } from "../http2/frame.ts";
@@ -104,6 +104,37 @@ Deno.test("fairness: the more connections wait for their turn, the less of it ea
   const [alone] = await callsInTurn(1);
   const each = Math.max(...await callsInTurn(8));
   assert(each <= alone / 3, `${each} calls in a turn of one of many, ${alone} of the only one`);
+});
+
+/** How many turns a connection waits for its next one after an answer of so many bytes, beside 15 others. */
+async function turnsAfter(answerBytes: number): Promise<number> {
+  const round = new Round();
+  const clock = new FakeClock();
+  const shares = Array.from({ length: 16 }, () => {
+    const socket = new Duplex({ read() {}, write: (_bytes, _encoding, done) => done() });
+    return new Share(socket, clock, round);
+  });
+  const [asking, ...others] = shares;
+  for (const other of others) {
+    const again = () => other.rest(again);
+    again();
+  }
+  // The first turn after a pause is smaller.
+  await new Promise<void>((resolve) => asking.rest(resolve));
+  asking.answered(answerBytes);
+  let isMade = false;
+  asking.rest(() => isMade = true);
+  let turns = 0;
+  while (!isMade) {
+    await new Promise<void>((resolve) => void nextTurn(resolve));
+    turns++;
+  }
+  for (const share of shares) share.stop();
+  return turns;
+}
+
+Deno.test("fairness: a connection's next turns pay for its large answers, but not for ever", async () => {
+  assertEquals([await turnsAfter(1000), await turnsAfter(150_000), await turnsAfter(30e6)], [1, 3, 9]);
 });
 
 /** Reads everything from a socket, slice by slice; returns the data and the most that came in one turn. */
