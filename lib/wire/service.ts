@@ -382,10 +382,14 @@ class Requests implements AsyncIterableIterator<Message> {
   }
 
   #decode(bytes: Uint8Array): Message | Promise<Message> {
-    const weight = this.#weigh(bytes);
-    if (!this.turns.isHeavy(weight)) return this.decoder.decodeWeighed(this.desc, bytes);
+    if (!this.turns.isLarge(bytes)) return this.#decodeWeighed(bytes, this.#weigh(bytes));
+    const weighed = this.turns.take(() => this.#weigh(bytes), this.call.cancellation.signal);
+    return weighed.then((weight) => this.#decodeWeighed(bytes, weight));
+  }
+
+  #decodeWeighed(bytes: Uint8Array, weight: Weight): Message | Promise<Message> {
     const decode = () => this.decoder.decodeWeighed(this.desc, bytes);
-    return this.turns.take(decode, this.call.cancellation.signal);
+    return this.turns.isHeavy(weight) ? this.turns.take(decode, this.call.cancellation.signal) : decode();
   }
 
   #weigh(bytes: Uint8Array): Weight {

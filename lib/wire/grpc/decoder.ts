@@ -1,8 +1,8 @@
 /**
  * Decodes messages, for both sides of every transport.
  *
- * A message is weighed first, so that its decoded size is refused or charged before it is allocated. Decoding blocks
- * the program, so heavy messages take turns: one at a time, each followed by an equally long pause for other work.
+ * A message is weighed first, so that its decoded size is refused or charged before it is allocated. Both block the
+ * program, so large and heavy messages take turns: one at a time, each followed by an equally long pause for other work.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -12,6 +12,10 @@ import { type DescMessage, fromBinary, type MessageShape } from "../proto.ts";
 
 /** A message of this weight takes a turn: some milliseconds of work. */
 const HEAVY_BYTES = 512 * 1024;
+/** Weighing a message of this size takes a turn: up to some milliseconds of work. */
+const LARGE_BYTES = 64 * 1024;
+/** Shorter work needs no pause. */
+const LONG_MS = 1;
 /** Longest pause, however busy the computer was. */
 const PAUSE_MS_MAX = 1000;
 
@@ -40,14 +44,19 @@ export class Decoder {
   }
 }
 
-/** The turns of heavy messages. */
+/** The turns of large and heavy messages. */
 export class HeavyTurns {
   #last: Promise<void> = Promise.resolve();
   #pauseEndsMs = 0;
 
   constructor(private readonly clock: Clock) {}
 
-  /** Whether a message of this weight takes a turn. */
+  /** Whether weighing a message takes a turn. */
+  isLarge(bytes: Uint8Array): boolean {
+    return bytes.length > LARGE_BYTES;
+  }
+
+  /** Whether decoding a message of this weight takes a turn. */
   isHeavy({ objectBytes, textBytes }: Weight): boolean {
     return objectBytes + textBytes > HEAVY_BYTES;
   }
@@ -67,7 +76,8 @@ export class HeavyTurns {
         return work();
       } finally {
         const endedMs = this.clock.monotonicMs();
-        this.#pauseEndsMs = endedMs + Math.min(endedMs - begunMs, PAUSE_MS_MAX);
+        const tookMs = endedMs - begunMs;
+        if (tookMs >= LONG_MS) this.#pauseEndsMs = endedMs + Math.min(tookMs, PAUSE_MS_MAX);
       }
     } finally {
       resolve();

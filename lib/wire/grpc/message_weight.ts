@@ -44,6 +44,8 @@ interface Field {
   readonly packedCost?: number;
   readonly isText?: boolean;
   readonly message?: DescMessage;
+  /** Of `message`; set on first use. */
+  plan?: Plan;
   /** A map entry: its key and its value. */
   readonly entry?: Plan;
   /** A singular message field: each occurrence decodes all earlier ones again. */
@@ -220,7 +222,7 @@ class Walk {
     if (wireType !== field.wireType) throw this.#wrong(`field ${number} with wire type ${wireType}`);
     this.#add(field.cost);
     if (field.message) {
-      const plan = this.planOf(field.message);
+      const plan = field.plan ??= this.planOf(field.message);
       if (wireType === GROUP) return this.#fields(plan, end, depth + 1, number);
       return this.#fields(plan, this.#end(end), depth + 1);
     }

@@ -167,3 +167,26 @@ Deno.test("weight: heavy messages take turns in their order; a call that is over
   ]);
   assertEquals(done, ["first", "second", "fourth"]);
 });
+
+Deno.test("weight: a pause as long as the work before it lets others go on; short work needs none", async () => {
+  let nowMs = 0;
+  const slept: number[] = [];
+  const clock = Object.assign(new FakeClock(), {
+    monotonicMs: () => nowMs,
+    sleep: (ms: number) => {
+      slept.push(ms);
+      nowMs += ms;
+      return Promise.resolve();
+    },
+  });
+  const turns = new HeavyTurns(clock);
+  const { signal } = new AbortController();
+  const work = (ms: number) => turns.take(() => void (nowMs += ms), signal);
+  await Promise.all([work(0.5), work(5), work(5000), work(1), work(0)]);
+  assertEquals(slept, [5, 1000, 1]);
+});
+
+Deno.test("weight: large messages wait for each other already while they are weighed", () => {
+  const turns = new HeavyTurns(new FakeClock());
+  assertEquals([empties(100), empties(100_000)].map((bytes) => turns.isLarge(bytes)), [false, true]);
+});
