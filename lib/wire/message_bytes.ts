@@ -1,8 +1,8 @@
 /**
- * Messages as bytes. Large byte fields, such as pictures, are copied once, and nothing else is left to collect.
+ * Encodes messages. Copies each large byte field, such as a picture, only once.
  *
- * The protobuf runtime copies them about three times, into a buffer that it doubles until they fit: an answer with a
- * picture of 150 kB left 256 kB behind it.
+ * The protobuf runtime copies it about three times, into a buffer that it doubles until everything fits: an answer with a
+ * picture of 150 kB left 256 kB of garbage.
  */
 
 import { joinedBytes } from "../base/files/byte_reader.ts";
@@ -20,10 +20,10 @@ import {
 
 /** Smaller fields are left to the protobuf runtime. */
 const LARGE_BYTES = 16 * 1024;
-/** How deep large fields are looked for, in nested messages and lists. */
+/** How deep to look for large fields, in nested messages and lists. */
 const DEPTH = 4;
 
-/** The bytes of a message, in memory of their own. */
+/** Encodes a message into new memory. */
 export function messageBytes(desc: DescMessage, message: Message): Uint8Array<ArrayBuffer> {
   if (bytesAtLeast(message) < LARGE_BYTES) return toBinary(desc, message);
   const parts: Uint8Array[] = [];
@@ -40,7 +40,7 @@ export function bytesAtLeast(value: unknown, depth = DEPTH): number {
   return bytes;
 }
 
-/** Adds the message in parts, its large fields last, each as it is; returns how many bytes they are. */
+/** Adds the parts of a message, with its large fields last and uncopied; returns their length in bytes. */
 function addParts(desc: DescMessage, message: Message, parts: Uint8Array[], depth = DEPTH): number {
   const large = desc.fields.filter((field) => isLarge(field, message, depth));
   const add = (part: Uint8Array) => parts.push(part) && part.length;
@@ -62,7 +62,7 @@ function addParts(desc: DescMessage, message: Message, parts: Uint8Array[], dept
   return bytes;
 }
 
-/** Whether a field has a large value, and only values that go out as bytes or as messages with their length. */
+/** Whether a field has a large value, and `addParts` can write the field. */
 function isLarge(field: DescField, message: Message, depth: number): boolean {
   if (depth === 0) return false;
   const kind = field.fieldKind === "list" ? field.listKind : field.fieldKind;

@@ -9,36 +9,37 @@ import { type CloudProcess, type Example, serveCloud, svcCloud } from "../cloud/
 import { HOST, Machine } from "./machine.ts";
 import { image, NETWORK_DEVICE, type System } from "./image.ts";
 
-/** Versions that work, of both programs; and one that passes every check and then does not start. */
+/** Working versions of both programs. */
 export const GOOD = ["1.0.0", "1.1.0"] as const;
+/** A version that passes every check and then does not start. */
 export const BAD = "1.2.0";
 export const NAMES = ["svc-agent", "svc-server"] as const;
 export type Name = typeof NAMES[number];
 
 const PROGRAMS = "dist/vm/programs";
-/** Its processor is emulated and takes ten times as long; so less of the agent's pauses is waited for. */
+/** The emulated processor is about ten times slower, so this agent pauses for a shorter time. */
 const HASTY_AGENT = { name: "svc-agent", entry: "tests/agent/hasty_agent.ts" };
 const LOOK_MS = 2000;
 const START_MS = 300_000;
-/** The older Deno that these executables are made with gives no TLS to connections that are handed on. */
+/** The executables are compiled with an older Deno, whose port cannot serve TLS. */
 const NETWORK = { no_tls: true };
 const ASK = `perl -MIO::Socket::UNIX -e '$s = IO::Socket::UNIX->new("/opt/svc/state/agent.sock") or exit 1;` +
   ` print $s "{\\"do\\": \\"status\\"}\\n"; print <$s>'`;
 
 export interface DeviceOptions {
-  /** Takes the programs of an earlier run. */
+  /** Whether to reuse the programs of an earlier run. */
   readonly reuse: boolean;
   readonly system?: System;
-  /** The programs that the cloud has. */
+  /** The programs that are published in the control plane. */
   readonly names?: readonly Name[];
-  /** Their versions; the first one is stable. */
+  /** The published versions; the first one is the stable channel's. */
   readonly versions?: readonly string[];
-  /** The folder of this computer that the machine mounts. */
+  /** A folder of this computer for the machine to mount. */
   readonly share?: string;
 }
 
 export class VmDevice {
-  /** Hears how far it is, while something is waited for. */
+  /** Called with a line of progress whenever the awaited status changes. */
   follow?: (line: string) => void;
 
   private constructor(
@@ -48,7 +49,7 @@ export class VmDevice {
     readonly example: Example,
   ) {}
 
-  /** The programs, a control plane that has them, and a machine that is on and knows of neither. */
+  /** Compiles the programs, publishes them in a new control plane, and starts a machine without an agent. */
   static async make(folder: string, options: DeviceOptions): Promise<VmDevice> {
     const { reuse, system = NETWORK_DEVICE, names = NAMES, versions = GOOD, share } = options;
     for (const version of versions) for (const name of names) await makeProgram(name, version, reuse);
@@ -76,7 +77,7 @@ export class VmDevice {
     }
   }
 
-  /** A runtime without an agent, as its user would install it; it is there again after a power cut. */
+  /** Installs svc-server without an agent as a user would, and checks that it serves again after a power cut. */
   async installRuntime(): Promise<void> {
     const port = 8088;
     const network = { bind_address: `localhost:${port}`, ...NETWORK };
@@ -95,7 +96,7 @@ export class VmDevice {
     await this.machine.eventually(serves, START_MS);
   }
 
-  /** As its user would do it. */
+  /** Installs the agent as a user would. */
   async install(): Promise<void> {
     const { partId, config: { cloud: { api_key: { id, key } } } } = this.example;
     const words = `SVC_API_KEY_ID=${id} SVC_API_KEY=${key} SVC_PART_ID=${partId}`;
@@ -111,7 +112,7 @@ export class VmDevice {
     if (left.output !== "") throw new Error(`left: ${left.output}`);
   }
 
-  /** Of the cloud, as the machine sees it. */
+  /** The control plane's address as the machine reaches it. */
   get url(): string {
     return this.cloud.url.replace("127.0.0.1", HOST);
   }
@@ -128,7 +129,7 @@ export class VmDevice {
     await this.svcCloud("release", "channel", name, version, channel);
   }
 
-  /** Sets the `agent` section of the cloud's configuration: without versions, those of the stable channel. */
+  /** Sets the machine's configuration in the control plane. A program without a version follows the stable channel. */
   async want(versions: { readonly [N in Name]?: string }, sections: object = {}): Promise<void> {
     const path = `${this.folder}/config.json`;
     const network = { bind_address: "localhost:0", ...NETWORK };
@@ -139,7 +140,7 @@ export class VmDevice {
     await this.svcCloud("config", "set", this.example.partId, path);
   }
 
-  /** The agent's status; `undefined` if no agent answers. */
+  /** The agent's status, or `undefined` if no agent answers. */
   async status(): Promise<AgentStatus | undefined> {
     const { code, output } = await this.machine.try(ASK).catch(() => ({ code: 1, output: "" }));
     try {
@@ -149,7 +150,7 @@ export class VmDevice {
     }
   }
 
-  /** Waits until a release that nobody chose by name is ready, and restarts the service, which takes it. */
+  /** Waits until a release of the stable channel is ready, and restarts the service, which then starts it. */
   async takeReady(version: string, withinMs: number): Promise<void> {
     const ready = ({ versions }: AgentStatus) => {
       return versions["svc-server"].waiting?.startsWith(`${version} is ready for the next start`) === true;
@@ -182,12 +183,12 @@ export class VmDevice {
     }
   }
 
-  /** Agent and runtime are at work, and the cloud is reached. */
+  /** Waits until the agent is online and the runtime serves. */
   inService(withinMs: number): Promise<AgentStatus> {
     return this.until("in service", withinMs, isInService);
   }
 
-  /** In service with these versions, which have proved themselves. */
+  /** Waits until these versions are in service and no longer on trial. */
   runs(versions: { readonly [N in Name]?: string }, withinMs: number): Promise<AgentStatus> {
     const words = Object.entries(versions).map((one) => one.join(" ")).join(" and ");
     return this.until(`running ${words}`, withinMs, (status) => hasSettled(status, versions));
@@ -203,7 +204,7 @@ export function isInService({ online, runtime }: AgentStatus): boolean {
   return online && runtime.phase === "running" && runtime.url !== undefined;
 }
 
-/** Whether it is in service with these versions, which have proved themselves. */
+/** Whether these versions are in service and no longer on trial. */
 export function hasSettled(status: AgentStatus, versions: { readonly [N in Name]?: string }): boolean {
   const settled = Object.entries(versions).every(([name, version]) => {
     const { good, trial } = status.versions[name as Name];
@@ -214,7 +215,7 @@ export function hasSettled(status: AgentStatus, versions: { readonly [N in Name]
     status.runtime.file === status.versions["svc-server"].good?.file;
 }
 
-/** How far the updates are, in a few words. */
+/** The stage of each program's update, in a few words. */
 export function stages(status: AgentStatus | undefined): string {
   if (!status) return "no agent yet";
   return NAMES.map((name) => {
@@ -224,7 +225,7 @@ export function stages(status: AgentStatus | undefined): string {
   }).join(", ");
 }
 
-/** The file of a program that works. */
+/** The file of a compiled program. */
 function programFile(name: Name, version: string): string {
   return `${ROOT}${PROGRAMS}/${version}/${name}`;
 }
@@ -238,7 +239,7 @@ async function makeProgram(name: Name, version: string, reuse: boolean): Promise
   await compile(compiler, executable, target, `${PROGRAMS}/${version}`, version);
 }
 
-/** Programs that tell their version, as every check wants it, and then do not start. */
+/** Makes programs that print their version, as every check asks, and then do not start. */
 export async function makeBadPrograms(): Promise<void> {
   const folder = `${ROOT}${PROGRAMS}/${BAD}`;
   await Deno.mkdir(folder, { recursive: true });
@@ -253,7 +254,7 @@ export async function makeBadPrograms(): Promise<void> {
   }
 }
 
-/** The address that a device uses has to be known before the control plane is there. */
+/** A free port: the machine must know the address before the control plane starts. */
 function freePort(): number {
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   return listener.addr.port;

@@ -1,11 +1,10 @@
 /**
- * `deno task vm:network`: a device out of the box in a virtual machine with radios, and a person with a phone who sets it
- * up; then all that may happen to its networks.
+ * `deno task vm:network`: a person sets a new device up with a phone, in a virtual machine with simulated radios; then
+ * its networks fail and return in many ways.
  *
- * NetworkManager, wpa_supplicant, hostapd and dnsmasq are Debian's; the radios are the kernel's simulated ones. The agent
- * runs from its source, for the runtime of the executables that can be made everywhere serves no HTTP/1.1. Promises:
- * one line a step with the time that it took, `ok …` or `FAILED …`, and their count at the end; exit code 0 only if none
- * failed.
+ * NetworkManager, wpa_supplicant, hostapd and dnsmasq are Debian's; the kernel simulates the radios. The agent runs from
+ * its source, because executables of the older Deno serve no HTTP/1.1. Prints a line for each step, `ok …` or
+ * `FAILED …`, with the time it took, and the counts at the end; exits with 0 only if no step failed.
  */
 
 import { Buffer } from "node:buffer";
@@ -22,7 +21,7 @@ import { RADIO_DEVICE } from "./network/system.ts";
 
 const PROGRAM = {
   name: "deno task vm:network",
-  summary: "Sets a device with simulated radios up by phone, in a virtual machine.",
+  summary: "Tests a device with simulated radios, and its setup by phone, in a virtual machine.",
   style: "gnu",
   usage: "[flags]",
   flags: [
@@ -32,9 +31,9 @@ const PROGRAM = {
       type: "string",
       default: "",
       value: "WORDS",
-      help: "Begin at the step with these words, with a device that was set up before.",
+      help: "Begin at the step whose name contains these words, with a device that is already set up.",
     },
-    { name: "reuse", type: "bool", default: false, help: "Take the programs of an earlier run." },
+    { name: "reuse", type: "bool", default: false, help: "Reuse the programs of an earlier run." },
   ],
 } as const;
 
@@ -53,7 +52,7 @@ const SETTINGS = {
   retry_connection_timeout_minutes: 3,
   user_idle_minutes: 1,
 };
-/** On an emulated processor. */
+/** Deadlines for an emulated processor. */
 const SOON_MS = 420_000;
 const SERVICE_MS = 600_000;
 /** Longer than a device is offline before its hotspot comes up. */
@@ -62,14 +61,14 @@ const PORTAL = "http://10.42.0.1";
 const JOURNAL = "journalctl -u svc-agent -u NetworkManager -o short-monotonic --no-pager | tail -n 150";
 const ROUTERS = ["shop", "annex"] as const;
 const ANNEX = { type: "wifi", ssid: "annex", psk: PASSWORDS.annex, priority: 500 };
-/** A default route that leads nowhere, before all others. */
+/** A default route that leads nowhere and wins over all others. */
 const CABLE = {
   ...{ type: "wired", interface: "cable0" },
   ...{ ipv4_address: "10.88.0.5/24", ipv4_gateway: "10.88.0.1", ipv4_route_metric: 1 },
 };
-/** More memory that a name server may take for a stranger's packets. */
+/** How much the name server's memory may grow during a stranger's packets. */
 const NAMES_KIB_MAX = 4096;
-/** The shop's network, as the agent keeps the one that a user chose. */
+/** The profile that the agent keeps for the network that a user chose. */
 const CHOSEN_PROFILE = `[connection]
 id=shop@wlan0
 uuid=5b7b8e3f-6a05-4c58-9d0c-6d1f0a4a1c11
@@ -342,7 +341,7 @@ async function install({ device, air }: World): Promise<void> {
   await device.machine.run("systemctl daemon-reload && systemctl enable --now svc-agent", SERVICE_MS);
 }
 
-/** A device that somebody has set up already: it has credentials, and is in the shop's network. */
+/** Makes a device that is already set up: it has credentials and has joined the shop's network. */
 async function setUpBefore(world: World): Promise<void> {
   const { device } = world;
   const profile = "/etc/NetworkManager/system-connections/shop@wlan0.nmconnection";
@@ -359,7 +358,7 @@ function credentials({ example: { partId, config: { cloud: { api_key } } }, url 
   return JSON.stringify({ cloud: { app_address: url, id: partId, api_key } });
 }
 
-/** The agent's own service, but for the program: the pinned Deno with the agent's source. */
+/** The agent's systemd unit, with the pinned Deno and the agent's source as its program. */
 function unit(): string {
   const files = { configPath: "/etc/svc.json", defaultsPath: "/etc/svc-defaults.json" };
   const { text } = agentUnit({ base: "/opt/svc", ...files });
@@ -388,12 +387,12 @@ async function save({ device, air }: World, password: string, isNew: boolean): P
   if (!said.includes("The device now joins shop.")) throw new Error(`the page says:\n${said}`);
 }
 
-/** Waits until the device's radio is in a network. */
+/** Waits until the device has joined a network. */
 async function joined(device: VmDevice, ssid: string): Promise<void> {
   await device.machine.eventually(`iw dev wlan0 link | grep -q 'SSID: ${ssid}$'`, SOON_MS);
 }
 
-/** Waits until NetworkManager joins these networks by itself, or does not. */
+/** Waits until each of these networks has the wanted `autoconnect` in NetworkManager. */
 async function autoconnects(device: VmDevice, wanted: Readonly<Record<string, boolean>>): Promise<void> {
   for (const [ssid, alone] of Object.entries(wanted)) {
     const value = `$(nmcli -g connection.autoconnect connection show ${ssid}@wlan0)`;

@@ -1,10 +1,10 @@
 /**
- * A computer with Windows, as far as Wine is one: switched on, worked with, and cut off from its power.
+ * A Windows computer simulated by Wine: switches it on, runs programs on it, and cuts its power.
  *
- * A computer is a mount and a process namespace of its own over a Debian system with Wine: when its first process is
- * killed, everything in it has ended. It shares the network with this computer, and sees the project and the folder for
- * temporary files at the paths that they have here (drive Z). Its drive C is a layer over the one that all have in
- * common. Needs root and the package debootstrap.
+ * A computer is a Debian system with Wine in its own mount and process namespaces; killing its first process ends
+ * everything in it. It shares this computer's network, and finds the project and the folder for temporary files at the
+ * same paths as here (drive Z). Its drive C is a layer over a drive that all computers share. Needs root and the package
+ * debootstrap.
  */
 
 import { assert } from "@std/assert";
@@ -18,13 +18,13 @@ const SYSTEM_MS = 900_000;
 const BOOT_MS = 120_000;
 const RUN_MS = 120_000;
 
-/** Debian with Wine, and a drive C as Wine makes it. */
+/** A Debian system with Wine, and a fresh drive C. */
 export interface Disk {
   readonly system: string;
   readonly drive: string;
 }
 
-/** Takes the disk in `folder`, or makes it there: that takes three minutes and needs Debian's packages. */
+/** Returns the disk in `folder`, and makes it first if there is none: three minutes, with Debian's packages. */
 export async function diskIn(folder: string, tell: (line: string) => void): Promise<Disk> {
   const disk = { system: `${folder}/root`, drive: `${folder}/root/drive` };
   if (await exists(`${folder}/made`)) return disk;
@@ -43,7 +43,7 @@ export async function diskIn(folder: string, tell: (line: string) => void): Prom
   );
   const wine =
     "env HOME=/root XDG_RUNTIME_DIR=/run WINEDEBUG=-all WINEDLLOVERRIDES=mscoree,mshtml= WINEPREFIX=/drive";
-  // It writes the registry when it ends.
+  // Wine writes the registry when its server ends.
   const boot = `${wine} /usr/lib/wine/wine64 wineboot -i && ${wine} /usr/lib/wine/wineserver64 -w`;
   await shell(`${MOUNTS}; chroot "$1" sh -c '${boot}'`, SYSTEM_MS, disk.system);
   assert(await exists(`${disk.drive}/system.reg`), `Wine made no registry in ${disk.drive}`);
@@ -53,7 +53,7 @@ export async function diskIn(folder: string, tell: (line: string) => void): Prom
 
 const MOUNTS = 'mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev"';
 
-/** In namespaces of its own, so that mounts and processes end with it. */
+/** Runs a script in its own namespaces, so that its mounts and processes end with it. */
 async function shell(script: string, withinMs: number, ...args: string[]): Promise<void> {
   const command = new Deno.Command("unshare", {
     args: ["--mount", "--pid", "--fork", "--kill-child", "sh", "-euc", script, "sh", ...args],
@@ -66,8 +66,8 @@ async function shell(script: string, withinMs: number, ...args: string[]): Promi
 }
 
 /**
- * Lays the computer's drive over the common one, shows it the project, and stays as its first process, until its
- * standard input ends: also where the task that switched it on is killed.
+ * The computer's first process: mounts the drive over the shared one, and the project, and then waits for the end of its
+ * standard input, which also comes if the task is killed.
  */
 const FIRST = `
 ${MOUNTS}
@@ -80,15 +80,15 @@ exec chroot "$1" sh -c 'echo on; cat >/dev/null'
 `;
 
 /**
- * Wine's services end with the last program that is none; so one stays that waits for its input. Nothing of this has
- * our output: who reads it would wait for the end of the services.
+ * Wine ends its services with the last ordinary program, so a `cmd` that waits for its input keeps them running. The
+ * services must not inherit our output: its reader would wait for their end.
  */
 const BOOT =
   "exec >/dev/null 2>&1; /usr/lib/wine/wine64 wineboot && (sleep 1000000 | /usr/lib/wine/wine64 cmd /k &)";
 
 export interface Outcome {
   readonly code: number;
-  /** What it wrote to both of its streams. */
+  /** Standard output, then standard error. */
   readonly output: string;
 }
 
@@ -98,7 +98,7 @@ export interface RunOptions {
   readonly withinMs?: number;
 }
 
-/** A process in the computer, by its number outside of it. */
+/** A process in the computer, with its id outside of the computer. */
 export interface Found {
   readonly pid: number;
   readonly command: string;
@@ -108,14 +108,14 @@ export class Computer {
   #unshare: Deno.ChildProcess | undefined;
   #first = 0;
 
-  /** A computer that is off; what it changes on its drive is kept in `folder`. One that `isAlone` has no network. */
+  /** A computer that is off. Keeps the changes of its drive in `folder`; has no network if it `isAlone`. */
   constructor(
     private readonly disk: Disk,
     private readonly folder: string,
     private readonly isAlone = false,
   ) {}
 
-  /** Switches it on; Windows starts its automatic services then. */
+  /** Switches the computer on; Windows starts its automatic services. */
   async on(): Promise<void> {
     await Deno.mkdir(this.folder, { recursive: true });
     const own = ["--mount", "--pid", ...this.isAlone ? ["--net"] : []];
@@ -137,7 +137,7 @@ export class Computer {
     assert(booted, "Windows did not start");
   }
 
-  /** Cuts the power: every process in it is killed. What Wine had not written of its registry is lost. */
+  /** Cuts the power: kills every process in it. Wine loses the unwritten part of its registry. */
   async off(): Promise<void> {
     const child = this.#unshare;
     this.#unshare = undefined;
@@ -148,7 +148,7 @@ export class Computer {
     await until(async () => !await exists(`/proc/${this.#first}/root/usr`));
   }
 
-  /** Shuts Windows down in order, with its registry written, and switches it off. */
+  /** Shuts Windows down in order, which writes the registry, and switches the computer off. */
   async shutDown(): Promise<void> {
     await this.run("wineboot", ["--shutdown"]).catch(() => {});
     await this.enter(["/usr/lib/wine/wineserver64", "-k"]);
@@ -156,12 +156,12 @@ export class Computer {
     await this.off();
   }
 
-  /** What stands before a program of Linux, to run it in this computer's network. */
+  /** The prefix of a command line that runs a Linux program in this computer's network. */
   get network(): string[] {
     return ["nsenter", "--target", String(this.#first), "--net"];
   }
 
-  /** What stands before the path of a program, to run it here. */
+  /** The prefix of a command line that runs a program on this computer. */
   get runner(): string[] {
     return [SCRIPT, String(this.#first)];
   }
@@ -179,7 +179,7 @@ export class Computer {
     });
   }
 
-  /** Runs a program to its end, which must come in time. */
+  /** Runs a program to its end; kills it and throws if that takes too long. */
   async run(program: string, args: readonly string[], options: RunOptions = {}): Promise<Outcome> {
     const { withinMs = RUN_MS } = options;
     const child = this.command(program, args, options).spawn();
@@ -195,7 +195,7 @@ export class Computer {
     return { code, output };
   }
 
-  /** The same; it must end with `code`. Gives what it wrote. */
+  /** The same; throws unless it exits with `code`. Returns its output. */
   async succeed(
     program: string,
     args: readonly string[],
@@ -206,28 +206,28 @@ export class Computer {
     return output;
   }
 
-  /** Where a file of the computer is found from here: `C:\opt\svc` or `/tmp/file`. */
+  /** The path on this computer of a file in the simulated one, such as `C:\opt\svc` or `/tmp/file`. */
   path(path: string): string {
     const slashed = path.replaceAll("\\", "/");
     const inside = /^C:/i.test(slashed) ? `/computer/drive_c${slashed.slice(2)}` : slashed;
     return `/proc/${this.#first}/root${inside}`;
   }
 
-  /** The processes in it whose command line has the word. */
+  /** The processes whose command line contains the word. */
   processes(word: string): Found[] {
     const own = Deno.readLinkSync(`/proc/${this.#first}/ns/pid`);
     return processesWhere((pid) => Deno.readLinkSync(`/proc/${pid}/ns/pid`) === own)
       .filter(({ command }) => command.includes(word));
   }
 
-  /** Kills the processes whose command line has the word, as a crash would; gives how many. */
+  /** Kills the processes whose command line contains the word; returns their number. */
   kill(word: string): number {
     const found = this.processes(word);
     for (const { pid } of found) kill(pid);
     return found.length;
   }
 
-  /** Runs a program of the Debian system; tells whether that went well. */
+  /** Runs a program of the Debian system; returns whether it succeeded. */
   private async enter(words: readonly string[], withinMs = RUN_MS): Promise<boolean> {
     const args = ["--target", String(this.#first), "--mount", "--pid", "--net", "--root", "/usr/bin/env"];
     const variables = ["HOME=/root", "PATH=/usr/bin:/bin", "WINEPREFIX=/computer", "WINEDEBUG=-all"];
@@ -239,7 +239,7 @@ export class Computer {
   }
 }
 
-/** A process and all that it has started, by their parents. */
+/** A process and its descendants. */
 function familyOf(pid: number): Found[] {
   const family = new Set([pid]);
   for (const one of family) {
@@ -260,7 +260,7 @@ function processesWhere(wanted: (pid: number) => boolean): Found[] {
     try {
       if (!Number.isInteger(pid) || !wanted(pid)) continue;
       const command = Deno.readTextFileSync(`/proc/${pid}/cmdline`).replaceAll("\0", " ").trim();
-      // One that only waits for its parent has no command line.
+      // A process that waits for its parent to take its exit code has no command line.
       if (command !== "") found.push({ pid, command });
     } catch {
       // It has ended.

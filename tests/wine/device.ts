@@ -1,6 +1,6 @@
 /**
- * A computer with Windows as a device of a fleet: the agent as its service, what the agent says of itself, and the
- * releases for it. The control plane runs outside, from source.
+ * A Windows computer as a device of a fleet: the agent as a service, its status, and its releases. The control plane runs
+ * outside, from source.
  */
 
 import type { AgentStatus } from "../../lib/agent/supervise/status.ts";
@@ -14,7 +14,7 @@ export const FOLDER = "C:\\ProgramData\\svc";
 export const AGENT = `${FOLDER}\\agent\\bin\\svc-agent-service.exe`;
 const PROGRAMS = "dist/wine/programs";
 const HASTY_AGENT = { name: "svc-agent", entry: "tests/agent/hasty_agent.ts" };
-/** Of the agent's pauses, probations and limits. */
+/** How much shorter the agent's pauses, trials and limits are. */
 const HASTE = 20;
 const LOOK_MS = 1_000;
 const ENVIRONMENT = "HKLM\\SYSTEM\\CurrentControlSet\\Control\\Session Manager\\Environment";
@@ -27,7 +27,7 @@ export class WineDevice {
     private readonly example: Example,
   ) {}
 
-  /** The programs, a control plane that has them, and a computer with its credentials and nothing else of ours. */
+  /** Publishes the programs in a new control plane, and starts a computer that has only its credentials. */
   static async make(computer: Computer, folder: string, reuse: boolean): Promise<WineDevice> {
     await makePrograms(reuse);
     const data = ["--data", `${folder}/cloud`];
@@ -52,7 +52,7 @@ export class WineDevice {
     }
   }
 
-  /** The executable as it was downloaded by somebody. */
+  /** The agent's executable, as a user downloads it. */
   downloaded(name: Name, version: string): string {
     return `${ROOT}${PROGRAMS}/${version}/${name}.exe`;
   }
@@ -70,23 +70,23 @@ export class WineDevice {
     await this.svcCloud("release", "channel", name, version, channel);
   }
 
-  /** Sets what the cloud has under `agent`: with no versions, those of the stable channel. */
+  /** Sets the machine's configuration in the control plane. A program without a version follows the stable channel. */
   async want(versions: { readonly [N in Name]?: string }): Promise<void> {
     const path = `${this.folder}/config.json`;
-    // The older Deno that these executables are made with gives no TLS to connections that are handed on.
+    // The executables are compiled with an older Deno, whose port cannot serve TLS.
     const network = { bind_address: "localhost:0", no_tls: true };
     await Deno.writeTextFile(path, JSON.stringify({ network, agent: { version_control: versions } }));
     await this.svcCloud("config", "set", this.example.partId, path);
   }
 
-  /** What the agent says; nothing where there is none that answers. */
+  /** The agent's status, or `undefined` if no agent answers. */
   async status(): Promise<AgentStatus | undefined> {
     const { code, output } = await this.computer.run(AGENT, ["status", "--json"], { withinMs: 60_000 })
       .catch(() => ({ code: 1, output: "" }));
     return code === 0 ? JSON.parse(output) : undefined;
   }
 
-  /** Waits until the agent says what is hoped for; fails with what it said last and the service's log. */
+  /** Waits until the agent's status fulfils the condition; a failure shows the last status and the service's log. */
   async until(
     what: string,
     withinMs: number,
@@ -116,13 +116,13 @@ export class WineDevice {
     return this.until("in service", withinMs, isInService);
   }
 
-  /** In service with these versions, which have proved themselves. */
+  /** Waits until these versions are in service and no longer on trial. */
   runs(versions: { readonly [N in Name]?: string }, withinMs: number): Promise<AgentStatus> {
     const words = Object.entries(versions).map((one) => one.join(" ")).join(" and ");
     return this.until(`running ${words}`, withinMs, (status) => hasSettled(status, versions));
   }
 
-  /** `1 STOPPED`, `4 RUNNING`; nothing if Windows has no such service. */
+  /** The state of a service, such as `4 RUNNING`, or `undefined` if Windows has no such service. */
   async state(): Promise<string | undefined> {
     const { output } = await this.computer.run("sc", ["query", "svc-agent"]);
     const [, number, name] = /STATE\s+:\s+(\d)\s+(\w+)/.exec(output) ?? [];

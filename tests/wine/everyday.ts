@@ -20,12 +20,12 @@ import type { Check, World } from "./world.ts";
 const clock = new SystemClock();
 const WITHIN_MS = 60_000;
 const TRAINED_MS = 500_000;
-/** With spaces and other scripts. */
+/** A folder with spaces and letters of other scripts. */
 const ODD = "C:\\Program Files\\Möbel & Söhne\\机器人 робот";
-/** Longer than the 260 characters that Windows used to allow, and its own tools still do. */
+/** A path of more than 260 characters, the limit of older Windows and of its own tools. */
 const LONG = `${ODD}\\${"very long name ".repeat(16)}end`;
 
-/** Runs `use` with a server on the file at `path`, a path of Windows. */
+/** Runs `use` with svc-server on the configuration at `path`, a Windows path. */
 async function withServer(
   { computer, pathOf }: World,
   path: string,
@@ -137,7 +137,7 @@ async function discovers(world: World): Promise<void> {
   });
 }
 
-/** From a key to a model: everything is a program of Windows, but for the front of what speaks HTTP/1.1. */
+/** From a key to a trained model, with Windows programs only, except for the front, which serves HTTP/1.1. */
 async function trains(world: World): Promise<string> {
   const { computer, pathOf } = world;
   const command = [...computer.runner, pathOf("svc-cloud")];

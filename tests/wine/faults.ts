@@ -1,4 +1,4 @@
-/** What fails under Wine and is Wine's own: for each a program of ten lines in faults/ that fails the same way. */
+/** Faults of Wine itself: each has a program of ten lines in faults/ that shows it without ours. */
 
 import { assertEquals } from "@std/assert";
 import { checkCompiler } from "../../cli/build/check_compiler.ts";
@@ -15,7 +15,7 @@ function fault(name: string, program: string, wanted: string): Check {
       const [target] = choose("target", TARGETS, "windows-x64");
       const executable = { name: program, entry: `tests/wine/faults/${program}.ts` };
       const { path } = await compile(await checkCompiler(target), executable, target, PROGRAMS);
-      // Where Wine does better, docs/agent.md has a line too many.
+      // If a newer Wine does better, remove the fault from docs/agent.md.
       assertEquals((await computer.succeed(path, [])).trim(), wanted);
     },
   };

@@ -45,7 +45,7 @@ export async function withFront<T>(
   }
 }
 
-/** The body of an answer; whoever stops reading it ends the call. */
+/** The body of an answer; canceling it ends the call. */
 function bytesOf(stream: http2.ClientHttp2Stream): ReadableStream<Uint8Array> {
   let open = true;
   return new ReadableStream({

@@ -1,4 +1,4 @@
-/** svc-server on Windows, driven by the published client library from outside. */
+/** Checks svc-server on Windows with the published client library outside. */
 
 import { nodeFolder } from "../interop/programs.ts";
 import { tour } from "../interop/tours.ts";
@@ -6,7 +6,7 @@ import { type ServerProcess, withDemo } from "../support/server.ts";
 import { withFront } from "./front.ts";
 import type { Check, World } from "./world.ts";
 
-/** Has the library of TypeScript drive the example machine, from Node. */
+/** Runs a tour of the example machine with the TypeScript library in Node. */
 async function drive(
   { computer, pathOf }: World,
   transport: string,

@@ -1,8 +1,8 @@
 /**
- * `deno task wine`: the programs for Windows, compiled with the runtime that can be had offline and run under Wine.
+ * `deno task wine`: compiles the programs for Windows with the older Deno, and checks them under Wine.
  *
- * Promises: one line a check, `ok …` or `FAILED …`, and their count at the end; exit code 0 only if none failed. When it
- * ends, nothing of it runs any more.
+ * Prints a line for each check, `ok …` or `FAILED …`, and the counts at the end; exits with 0 only if no check failed.
+ * Leaves no process behind.
  */
 
 import { resolve } from "node:path";
@@ -32,23 +32,24 @@ const PROGRAM = {
       type: "string",
       default: "dist/wine",
       value: "FOLDER",
-      help: "Where the Debian system with Wine is, or is made: 1.5 GB.",
+      help: "The folder of the Debian system with Wine, which is made if it is missing: 1.5 GB.",
     },
     {
       name: "only",
       type: "string",
       default: "",
       value: "WORD",
-      help: "Only checks with this word, or of this group: machine, everyday, cloud, service, faults.",
+      help:
+        "Run only checks whose name contains this word, or those of one group: machine, everyday, cloud, service, faults.",
     },
     {
       name: "kills",
       type: "string",
       default: "30",
       value: "COUNT",
-      help: "How often everything is killed in the middle of an update.",
+      help: "How many times to cut the power in the middle of an update.",
     },
-    { name: "make", type: "bool", default: false, help: "Only make the Debian system." },
+    { name: "make", type: "bool", default: false, help: "Make the Debian system and exit." },
     {
       name: "short",
       type: "bool",
@@ -106,7 +107,7 @@ async function made(): Promise<boolean> {
   return (await Promise.all(compiled().map(({ path }) => exists(path)))).every((one) => one);
 }
 
-/** Every check of `compile:check`, but for the comparison of memory, which would be that of Wine. */
+/** Runs the checks of `compile:check`, except the comparison of memory, which would measure Wine's. */
 async function asCompileCheck(
   report: Report,
   computer: Computer,
@@ -127,7 +128,7 @@ async function asCompileCheck(
   }
 }
 
-/** Each group of checks has a computer of its own. */
+/** Runs each group of checks on a computer of its own. */
 async function runChecks(
   report: Report,
   disk: Disk,
@@ -154,12 +155,12 @@ async function runChecks(
   }
 }
 
-/** By a word of its name or by its group; the checks of a service need those before them. */
+/** Whether `--only` chooses the check. Checks of a service depend on the earlier ones, so only their group counts. */
 function isWanted({ name, group }: Check, only: string): boolean {
   return group === only || (group !== "service" && name.includes(only)) || only === "";
 }
 
-/** What a check does has ended in time, or with its computer. */
+/** Waits for a check; if it takes too long, switches its computer off and on, which ends it. */
 async function inTime<T>(work: Promise<T>, computer: Computer): Promise<T> {
   let ended = false;
   const noted = work.finally(() => ended = true);

@@ -1,4 +1,4 @@
-/** svc-agent as a service of Windows, from its installation to its end. */
+/** Checks svc-agent as a Windows service, from its installation to its removal. */
 
 import { assert, assertEquals } from "@std/assert";
 import { exists } from "../../cli/build/compiler.ts";
@@ -11,10 +11,10 @@ const [OLD, NEW] = GOOD;
 const SERVICE_MS = 120_000;
 const UPDATE_MS = 240_000;
 const STOP_MS = 60_000;
-/** An update takes about as long. */
+/** About the duration of an update. */
 const KILL_WITHIN_MS = 40_000;
 
-/** Of the group's computer; made by its first check. */
+/** The device of this group, made by the first check. */
 const devices = new WeakMap<World["computer"], WineDevice>();
 
 function deviceOf({ computer }: World): WineDevice {
@@ -27,7 +27,7 @@ function check(name: string, run: (device: WineDevice) => Promise<string | void>
   return { name, group: "service", run: (world) => run(deviceOf(world)) };
 }
 
-/** The checks in their order; `kills` times the power is cut in the middle of an update. */
+/** The checks in order; one cuts the power `kills` times in the middle of an update. */
 export function serviceChecks(kills: number): Check[] {
   return [
     {
@@ -143,7 +143,7 @@ export function serviceChecks(kills: number): Check[] {
   ];
 }
 
-/** A version that is broken is wanted; the device refuses it and stays in service. */
+/** Asks for a broken version; the device must refuse it and stay in service. */
 async function goneBackFrom(device: WineDevice, name: Name): Promise<string> {
   const good = { "svc-server": NEW, "svc-agent": name === "svc-agent" ? NEW : OLD };
   await device.want({ ...good, [name]: BAD });
@@ -155,12 +155,12 @@ async function goneBackFrom(device: WineDevice, name: Name): Promise<string> {
   return versions[name].refused!.reason;
 }
 
-/** Wants other versions, and cuts the computer's power at some moment of the way there. */
+/** Asks for other versions, and cuts the computer's power during the update. */
 async function killMidway(device: WineDevice, at: number): Promise<string> {
   const version = GOOD[at % 2];
   const both = at % 3 === 0;
   await device.want({ "svc-server": version, "svc-agent": both ? version : NEW });
-  // Spread over the time of an update by the golden ratio: each run has the same moments.
+  // The golden ratio spreads the moments evenly over an update, the same in each run.
   const afterMs = ((at * 0.618) % 1) * KILL_WITHIN_MS;
   await new Promise((resolve) => setTimeout(resolve, afterMs));
   const before = stages(await device.status());

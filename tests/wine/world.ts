@@ -1,17 +1,17 @@
-/** What a check under Wine works with. */
+/** The surroundings of a check under Wine. */
 
 import type { Computer } from "./computer.ts";
 
 export interface World {
-  /** It is on; those who switch it off switch it on again. */
+  /** Is on before and after each check. */
   readonly computer: Computer;
-  /** The executable of a program, here and in the computer. */
+  /** The path of a program's executable, the same here and in the computer. */
   pathOf(name: string): string;
-  /** For files of the check; the computer sees it at the same path. */
+  /** A folder for the check's files, at the same path here and in the computer. */
   readonly folder: string;
-  /** Takes the programs of an earlier run. */
+  /** Whether to reuse the programs of an earlier run. */
   readonly reuse: boolean;
-  /** Has something done when the checks of the group have ended. */
+  /** Registers work for the end of the group. */
   after(work: () => Promise<void>): void;
 }
 
@@ -19,6 +19,6 @@ export interface Check {
   readonly name: string;
   /** Checks of one group share a computer and run in their order. */
   readonly group: string;
-  /** Fails by throwing; may give a detail to be printed. */
+  /** Throws if the check fails; may return a detail to print. */
   run(world: World): Promise<string | void>;
 }

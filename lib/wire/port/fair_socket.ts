@@ -31,9 +31,9 @@ const LARGEST_SLICE_BYTES = 64 * 1024;
 const PIECES_MAX = 64;
 const LEAST_PIECES = 8;
 
-/** Bytes of an answer that cost as much as one of a request: they are only copied. */
+/** Bytes of an answer for each unit of cost: they are only copied. */
 const ANSWER_BYTES = 16;
-/** What an answer may cost at most, so that a long one does not stop the reading of its own credits. */
+/** The limit of the debt, so that a long answer does not stop the reading of its own window updates. */
 const ANSWER_COST_MAX = 8 * SHARE_COST;
 
 /** How long turns may follow each other without polling the sockets. */
@@ -152,7 +152,7 @@ class Rest {
 export class Share {
   readonly #rest: Rest;
   #left = FIRST_COST;
-  /** The cost of answers, which are made after the turn that asked for them; the next turns pay it. */
+  /** The cost of answers, which are written after the turn that read their requests; later turns pay it. */
   #debt = 0;
   #turnMs = -Infinity;
 
@@ -181,7 +181,7 @@ export class Share {
     return this.#left > 0;
   }
 
-  /** An answer of so many bytes has been made. */
+  /** An answer of so many bytes has been written. */
   answered(bytes: number): void {
     this.#debt = Math.min(this.#debt + bytes / ANSWER_BYTES, ANSWER_COST_MAX);
   }

@@ -1,13 +1,13 @@
 /**
- * The surroundings of the device in the virtual machine: the shop's router, another one, and a person with a phone.
+ * The device's surroundings in the virtual machine: the shop's router, the annex's, and a phone.
  *
- * Each call is one command of `air.sh` or one of the phone's own.
+ * Each call runs one command of `air.sh`, or one on the phone.
  */
 
 import { ROOT } from "../../../cli/build/compiler.ts";
 import type { Machine } from "../machine.ts";
 
-/** The networks of the routers, as `air.sh` has them. */
+/** The passwords of the routers' networks, the same as in `air.sh`. */
 export const PASSWORDS = { shop: "shop password", annex: "annex password" } as const;
 export type Router = keyof typeof PASSWORDS;
 
@@ -30,12 +30,12 @@ export class Air {
     await this.#air("router", name, state);
   }
 
-  /** The line behind a router. */
+  /** Connects a router to the internet or disconnects it. */
   async internet(name: Router, state: "on" | "off"): Promise<void> {
     await this.#air("internet", name, state);
   }
 
-  /** The phone joins; returns its address, and who answers DNS. Throws if that fails. */
+  /** Lets the phone join a network; returns the phone's address and its DNS server. */
   async join(ssid: string, password: string): Promise<string> {
     const said = await this.#air("join", ssid, password);
     return said.split("\n").find((line) => line.includes(" names by ")) ?? `no address: ${said}`;
@@ -61,12 +61,12 @@ export class Air {
     }
   }
 
-  /** A command on the phone. */
+  /** Runs a command on the phone. */
   async phone(command: string): Promise<string> {
     return await this.machine.run(`ip netns exec phone ${command}`, COMMAND_MS);
   }
 
-  /** What the phone does by Bluetooth, as `phone-bluetooth.sh` has it. */
+  /** Runs a command of `phone-bluetooth.sh`. */
   async bluetooth(...words: readonly string[]): Promise<string> {
     return await this.machine.run(`bash /mnt/share/phone-bluetooth.sh ${quoted(words)}`, BLUETOOTH_MS);
   }
