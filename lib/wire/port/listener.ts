@@ -13,13 +13,18 @@ import type { Logger } from "../../base/log/log.ts";
 
 /** With fewer connections than this the program is not short of files. */
 const SUSPICIOUS_CONNECTIONS = 8;
-/** Delay of the check after a connection. */
-const CHECK_MS = 5_000;
-/** The same while the port is crowded, when the files may run out at any moment. */
-const CROWDED_CHECK_MS = 500;
-const RETRY_MS = 1_000;
-/** Time limit of a connection to itself. */
-const ARRIVAL_MS = 2_000;
+/** The times of the check. */
+interface Pace {
+  /** From a connection to the check. */
+  readonly delayMs: number;
+  /** Time limit of the listener's connection to itself. */
+  readonly arrivalMs: number;
+  /** From a failed check to the next one. */
+  readonly retryMs: number;
+}
+const CALM: Pace = { delayMs: 5_000, arrivalMs: 2_000, retryMs: 1_000 };
+/** While the port is crowded, the files may run out at any moment, and newcomers wait. */
+const CROWDED: Pace = { delayMs: 500, arrivalMs: 1_000, retryMs: 100 };
 /** Consecutive misses that count: one may be late because the program was busy. */
 const MISSES = 2;
 /** Turns in which the system's events are processed before a connection counts as missed. */
@@ -78,14 +83,17 @@ export class Listener {
     return new Promise((resolve) => this.#server.close(() => resolve()));
   }
 
+  get #pace(): Pace {
+    return this.#open >= this.parts.crowd ? CROWDED : CALM;
+  }
+
   #create(): Server {
     const server = createServer();
     server.on("connection", (socket: Socket) => {
       this.#open++;
       socket.once("close", () => this.#open--);
       this.#arrived?.();
-      if (this.#open >= this.parts.crowd) this.#checkIn(CROWDED_CHECK_MS);
-      else if (this.#open >= SUSPICIOUS_CONNECTIONS) this.#checkIn(CHECK_MS);
+      if (this.#open >= Math.min(SUSPICIOUS_CONNECTIONS, this.parts.crowd)) this.#checkIn(this.#pace.delayMs);
       this.parts.accept(socket);
     });
     return server;
@@ -127,7 +135,7 @@ export class Listener {
       return;
     }
     // Reopening resets connections that wait to be accepted.
-    if (++this.#misses < MISSES) return this.#checkIn(RETRY_MS);
+    if (++this.#misses < MISSES) return this.#checkIn(this.#pace.retryMs);
     if (!this.#deaf) {
       const advice = "the program has no more open files (ulimit -n); it tries again until there are some";
       logger?.error(
@@ -136,7 +144,7 @@ export class Listener {
     }
     this.#deaf = true;
     await this.#reopen();
-    this.#checkIn(RETRY_MS);
+    this.#checkIn(this.#pace.retryMs);
   }
 
   /** Whether a connection to itself arrives. */
@@ -152,7 +160,7 @@ export class Listener {
     const late = (turns: number) => {
       giveUp = this.parts.clock.after(0, () => turns > 0 ? late(turns - 1) : resolve(false));
     };
-    let giveUp = this.parts.clock.after(ARRIVAL_MS, () => late(LATE_TURNS));
+    let giveUp = this.parts.clock.after(this.#pace.arrivalMs, () => late(LATE_TURNS));
     this.#cancel = () => resolve(false);
     return promise.finally(() => {
       this.#arrived = undefined;
