@@ -3,7 +3,7 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { settleAddresses } from "./bundle.ts";
+import { lightRequire, settleAddresses } from "./bundle.ts";
 
 Deno.test("an address worked out in a bundle leads where it leads in the source", () => {
   const chunk = [
@@ -31,4 +31,25 @@ Deno.test("the entry of a bundle still knows that it is the main module", () => 
     '// cli/agent/main.ts\nconst PROGRAM = new URL("../../cli/agent/main.ts", import.meta.url).href;\n' +
       "if (import.meta.main) start();",
   );
+});
+
+Deno.test("a bundle's require takes Node's own modules without the module system, and loads it for others", () => {
+  const bundled = [
+    'import { createRequire as __deno_internal_createRequire } from "node:module";',
+    'var __require = __deno_internal_createRequire(new URL("./chunk-1.js", import.meta.url).href);',
+    'const result = [__require("node:path").sep, typeof __require("./version.cjs")];',
+  ].join("\n");
+  const light = lightRequire(bundled);
+  assertEquals(/^import|^var __require = \w+\(/m.test(light), false);
+  const asked: string[] = [];
+  const getBuiltinModule = (name: string) => {
+    asked.push(name);
+    if (name === "node:module") {
+      return { createRequire: (base: string) => (path: string) => new URL(path, base) };
+    }
+    return name.startsWith("node:") ? { sep: "/" } : undefined;
+  };
+  const body = light.replace("import.meta.url", '"file:///bundle/main.js"') + "\nreturn result;";
+  assertEquals(new Function("process", body)({ getBuiltinModule }), ["/", "object"]);
+  assertEquals(asked, ["node:path", "./version.cjs", "node:module"]);
 });
