@@ -56,10 +56,16 @@ class Rover {
     seed: 1,
   });
   readonly #random = randomFrom(2);
-  readonly #startS = Math.round(Date.now() / 1000) - 3_600;
+  readonly #startS: number;
   #atS = 0;
 
-  constructor(private readonly cloud: Pick<ServedCloud, "store" | "files">, private readonly world: World) {}
+  constructor(
+    private readonly cloud: Pick<ServedCloud, "store" | "files">,
+    private readonly world: World,
+    agoS = 3_600,
+  ) {
+    this.#startS = Math.round(Date.now() / 1000) - agoS;
+  }
 
   /** The time after its last measurement. */
   get now() {
@@ -277,6 +283,32 @@ storeTest("a mapping session continues after a restart of the control plane", as
 });
 
 storeTest(
+  "what a machine captured before the stop and syncs after it is in the map",
+  (database) =>
+    withCloud(database, async (cloud) => {
+      const world = await newWorld(cloud.store);
+      const mapping = await mappingOf(cloud, world);
+      const rover = new Rover(cloud, world, 20);
+      const startTime = rover.now;
+      await rover.drive(4);
+      const sessionId = await mapping.start({ mapName: "hall", captureInterval: { startTime } });
+      const { version } = await mapping.stopMappingSession({ sessionId });
+      // By the second picture the session knows of the stop; it waits for what comes now.
+      for (let picture = 0; picture < 2; picture++) {
+        await mapping.getMappingSessionPointCloud({ sessionId }, { timeoutMs: ENDS_MS });
+      }
+      await rover.drive(8);
+      const { pose } = rover;
+      await rover.drive(14);
+      assertEquals((await mapping.ended(sessionId)).endStatus, EndStatus.SUCCESS);
+      const file = (await mapping.map("hall", version)).get("internalState.pbstream")!;
+      const { nodes } = await readMap(pieces(file));
+      const reached = Math.max(...nodes.map(({ globalPose }) => Math.hypot(globalPose.x, globalPose.y)));
+      assertGreater(reached, Math.hypot(pose.x, pose.y) - 0.3);
+    }),
+);
+
+storeTest(
   "mapping sessions that cannot be are refused with the reason, or end with it",
   (database) =>
     withCloud(database, async (cloud) => {
@@ -383,7 +415,7 @@ Deno.test("a machine captures, the control plane makes the map, and the machine 
       });
       try {
         const base = client(BaseService, machine);
-        await base.moveStraight({ name: "rover", distanceMm: 400n, mmPerSec: 400 }, { timeoutMs: ENDS_MS });
+        await base.moveStraight({ name: "rover", distanceMm: 1200n, mmPerSec: 400 }, { timeoutMs: ENDS_MS });
         await until(
           () =>
             calls.getMappingSessionPointCloud({ sessionId }).then(({ mapUrl }) => mapUrl !== "", () => false),
@@ -407,7 +439,7 @@ Deno.test("a machine captures, the control plane makes the map, and the machine 
         const service = client(SLAMService, machine);
         // Its position is 0 until it has found itself.
         const isFound = async () =>
-          Math.abs((await service.getPosition({ name: "slam" })).pose!.x - 400) < 150;
+          Math.abs((await service.getPosition({ name: "slam" })).pose!.x - 1200) < 150;
         await until(() => isFound().catch(() => false), { withinMs: ENDS_MS, found: () => server.output() });
       } finally {
         machine.close();

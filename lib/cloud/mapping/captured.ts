@@ -122,6 +122,12 @@ export class CapturedData {
     return Math.max(nowMs * 1000 - LATE_US, Math.min(scans ?? -Infinity, ...moving));
   }
 
+  /** Whether the last scan was so long before that time that the machine sends nothing more. */
+  async isSilent(atUs: number): Promise<boolean> {
+    const [scans] = this.#streams;
+    return (await scans.latestUs() ?? -Infinity) < atUs - LATE_US;
+  }
+
   /** The next one until that time. */
   async next(untilUs: number): Promise<MapInput | undefined> {
     for (;;) {

@@ -208,7 +208,9 @@ export class MappingRunner {
     const outcome: SessionEnd = isLate ? "timeout" : "success";
     const completeUs = await data.completeUs(nowMs);
     if (untilUs === undefined) return { untilUs: completeUs, isOver: false, outcome };
-    const isOver = isLate || stoppedMs !== undefined || completeUs >= untilUs;
+    // The last data before a stop come a while after it, unless the machine was silent.
+    const isSilent = stoppedMs !== undefined && await data.isSilent(untilUs);
+    const isOver = isLate || isSilent || completeUs >= untilUs;
     return { untilUs: isOver ? untilUs : Math.min(untilUs, completeUs), isOver, outcome };
   }
 
