@@ -34,7 +34,7 @@ const dial = query.has("webrtc")
     return robot;
   };
 
-const seen = await tour(sdk, dial).catch((error) => ({
-  failed: [error?.stack ?? error, ...said].join("\n"),
-}));
+const seen = await tour(sdk, dial).catch((error) => ({ failed: error?.stack ?? String(error) }));
+if (query.has("webrtc") && !seen.webrtc) seen.failed ??= "the library went another way than WebRTC";
+if (seen.failed) seen.failed = [seen.failed, ...said].join("\n");
 await fetch("/seen", { method: "POST", body: JSON.stringify(seen) });
