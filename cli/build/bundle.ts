@@ -103,7 +103,7 @@ async function settleFolder(root: string, folder: string): Promise<void> {
       continue;
     }
     const text = await Deno.readTextFile(`${root}/${path}`);
-    await Deno.writeTextFile(`${root}/${path}`, lightRequire(settleAddresses(text, path)));
+    await Deno.writeTextFile(`${root}/${path}`, asciiOnly(lightRequire(settleAddresses(text, path))));
   }
 }
 
@@ -138,6 +138,19 @@ export function lightRequire(text: string): string {
       "var __require = (name) => process.getBuiltinModule(name) ?? " +
       `process.getBuiltinModule("node:module").createRequire(${address})(name);`,
   );
+}
+
+/**
+ * Writes every character of a script beyond ASCII as an escape. A single one would make the engine keep the whole file
+ * in memory at two bytes a character. The escape takes the place of a backslash before the character, which said no
+ * more than the character itself.
+ */
+export function asciiOnly(text: string): string {
+  // deno-lint-ignore no-control-regex -- ASCII starts with the control characters
+  return text.replace(/(\\*)([^\x00-\x7f])/g, (_, backslashes: string, character: string) => {
+    const kept = backslashes.slice(backslashes.length % 2);
+    return `${kept}\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  });
 }
 
 async function copy(from: string, to: string): Promise<void> {

@@ -3,7 +3,7 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { lightRequire, settleAddresses } from "./bundle.ts";
+import { asciiOnly, lightRequire, settleAddresses } from "./bundle.ts";
 
 Deno.test("an address worked out in a bundle leads where it leads in the source", () => {
   const chunk = [
@@ -52,4 +52,17 @@ Deno.test("a bundle's require takes Node's own modules without the module system
   const body = light.replace("import.meta.url", '"file:///bundle/main.js"') + "\nreturn result;";
   assertEquals(new Function("process", body)({ getBuiltinModule }), ["/", "object"]);
   assertEquals(asked, ["node:path", "./version.cjs", "node:module"]);
+});
+
+Deno.test("a script with escapes for all beyond ASCII says the same", () => {
+  const script = [
+    "// grüße",
+    'const text = "naïve \\é \\\\é 🤖";',
+    "const template = `${text} → ü`;",
+    "return [text, template, /^[à-ü]$/.test('é'), /^[🤖-🤗]$/u.test('🤗'), /\\→/.test('→')];",
+  ].join("\n");
+  const escaped = asciiOnly(script);
+  assertEquals([...escaped].filter((character) => character > "\x7f"), []);
+  assertEquals(new Function(escaped)(), new Function(script)());
+  assertEquals(new Function(escaped)().slice(2), [true, true, true]);
 });

@@ -89,7 +89,6 @@ export async function residentBytes(pid: number): Promise<number> {
   return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? 0) * 1024;
 }
 
-/** The output of a process, and the waiters for parts of it. */
 /** Uses the demo machine, on a free port. It must end with exit code 0 on request. */
 export async function withDemo(
   use: (server: ServerProcess) => Promise<void>,
@@ -109,6 +108,7 @@ export async function withDemo(
   }
 }
 
+/** The output of a process, and the waiters for parts of it. */
 class Log {
   text = "";
   #ended = false;

@@ -121,12 +121,19 @@ export function serviceChecks(kills: number): Check[] {
       await device.computer.succeed("net", ["start", "svc-agent"]);
       const args = ["--dev-mode", "--dir", "C:\\a folder", "--config", "C:\\none.json"];
       const agent = device.computer.command(device.downloaded("svc-agent", OLD), args).spawn();
-      const output = agent.output();
-      await until(() => device.computer.processes("--dev-mode").length === 1);
-      await new Promise((resolve) => setTimeout(resolve, 5_000));
+      let said = "";
+      const reading = Promise.all([agent.stdout, agent.stderr].map(async (stream) => {
+        for await (const part of stream.pipeThrough(new TextDecoderStream())) said += part;
+      }));
+      await until(() => said.includes("this machine cannot work yet"), {
+        withinMs: SERVICE_MS,
+        found: () => said,
+      });
+      assertEquals(device.computer.processes("--dev-mode").length, 1);
       agent.kill("SIGTERM");
-      const { code, stderr } = await output;
-      assertEquals(code, 0, new TextDecoder().decode(stderr));
+      const { code } = await agent.status;
+      await reading;
+      assertEquals(code, 0, said);
       assertEquals(await device.state(), "4 RUNNING");
     }),
     check("uninstall by the service's own program leaves nothing", async (device) => {
