@@ -17,7 +17,8 @@ LARGEST_PACKET = 65535
 device, delay_s, spread_s = sys.argv[1], float(sys.argv[2]) / 1000, float(sys.argv[3]) / 1000
 tun = os.open("/dev/net/tun", os.O_RDWR)
 fcntl.ioctl(tun, TUNSETIFF, struct.pack("16sH22x", device.encode(), IFF_TUN | IFF_NO_PI))
-print("ready", flush=True)
+# One write: whoever waits for it reads no further.
+os.write(1, b"ready\n")
 
 waiting, order = [], itertools.count()
 while True:

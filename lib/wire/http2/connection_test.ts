@@ -320,3 +320,30 @@ Deno.test("HTTP/2: answers to requests that came together leave together, in one
   connection.destroy(new SvcError("canceled", "the test is over"));
   await settle();
 });
+
+Deno.test("HTTP/2: an answer is read to its end although its sender leaves at once", async () => {
+  const socket = new Duplex({ read() {}, write: (_bytes, _encoding, done) => done(), allowHalfOpen: false });
+  const closed: string[] = [];
+  const connection = new Connection(socket, {
+    role: "client",
+    clock: new FakeClock(),
+    closed: ({ message }) => closed.push(message),
+  });
+  const notes = new Notes();
+  connection.request(GET, true, notes);
+  await settle();
+  const encoder = new HpackEncoder();
+  // The answer and the end have come together, as to a program that was busy.
+  socket.pause();
+  socket.push(Buffer.concat([
+    frameBytes(TYPE.settings, 0, 0, new Uint8Array()),
+    frameBytes(TYPE.headers, FLAG.endHeaders, 1, encoder.encode(OK)),
+    frameBytes(TYPE.data, 0, 1, Buffer.from("an answer")),
+    frameBytes(TYPE.headers, FLAG.endHeaders | FLAG.endStream, 1, encoder.encode([["grpc-status", "0"]])),
+  ]));
+  socket.push(null);
+  socket.resume();
+  await turns(() => closed.length > 0);
+  assertEquals([notes.error?.message, notes.body, notes.end], [undefined, "an answer", true]);
+  assertEquals(closed, ["connection lost: the peer closed the connection"]);
+});

@@ -155,6 +155,7 @@ export class Share {
   /** The cost of answers, which are written after the turn that read their requests; later turns pay it. */
   #debt = 0;
   #turnMs = -Infinity;
+  #afterRest: (() => void) | undefined;
 
   constructor(
     private readonly socket: Duplex,
@@ -196,8 +197,16 @@ export class Share {
         return this.rest(go);
       }
       go();
-      if (!this.resting) this.socket.resume();
+      if (this.resting) return;
+      this.socket.resume();
+      this.#afterRest?.();
     });
+  }
+
+  /** Runs `go` when nothing that was read waits for a turn. A socket may end while it is paused. */
+  afterRest(go: () => void): void {
+    if (this.resting) this.#afterRest = go;
+    else go();
   }
 
   stop(): void {
