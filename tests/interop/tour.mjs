@@ -7,7 +7,7 @@ export async function tour(sdk, dial) {
   const { ArmClient, BoardClient, CameraClient, EncoderClient, MotionClient, MotorClient } = sdk;
   const { VisionClient } = sdk;
   const robot = await dial();
-  const seen = { webrtc: robot.peerConnection?.connectionState === "connected" };
+  const seen = { webrtc: await isConnected(robot.peerConnection) };
 
   seen.resources = (await robot.resourceNames()).map(({ subtype, name }) => `${subtype}/${name}`).sort();
   const { platform, version, apiVersion } = await robot.getVersion();
@@ -143,4 +143,12 @@ async function video(sdk, robot) {
   await streams.resetOptions("camera1");
   await streams.remove("camera1");
   return { id: stream.id, own, offered, small };
+}
+
+/** Whether the robot is reached over `peer`. Its data channel may be open before its state says so. */
+async function isConnected(peer) {
+  while (["new", "connecting"].includes(peer?.connectionState)) {
+    await new Promise((changed) => peer.addEventListener("connectionstatechange", changed, { once: true }));
+  }
+  return peer?.connectionState === "connected";
 }
