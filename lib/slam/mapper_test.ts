@@ -2,7 +2,13 @@ import { assert, assertEquals, assertLess, assertThrows } from "@std/assert";
 import { randomFrom } from "../geometry/random.ts";
 import { drifting, drive, RING, viewFrom } from "../../tests/support/floor_plan.ts";
 import { bytesIn } from "../../tests/support/pieces.ts";
-import { readRecording, recordingNames, RECORDINGS } from "../../tests/support/recordings.ts";
+import {
+  hasKillian,
+  readKillian,
+  readRecording,
+  recordingNames,
+  RECORDINGS,
+} from "../../tests/support/recordings.ts";
 import { replay } from "./evaluation/replay.ts";
 import { scoreRelations } from "./evaluation/relations.ts";
 import { Mapper } from "./mapper.ts";
@@ -227,6 +233,20 @@ for (const withOdometry of [true, false]) {
     },
   });
 }
+
+Deno.test({
+  name: "mapper: a corridor that looks the same from three metres on closes no loop there",
+  ignore: !hasKillian(),
+  fn() {
+    const { log, relations } = readKillian(620);
+    const mapper = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
+    const trajectory = replay(log, mapper, { withOdometry: true });
+    const { used, translationM, overMetre } = scoreRelations(trajectory, relations);
+    assert(used > 300);
+    assertLess(translationM.mean, 0.05);
+    assertEquals(overMetre, 0);
+  },
+});
 
 Deno.test("mapper: finds itself in a finished map, keeps few submaps of its own, and never moves the map", () => {
   const poses = drive(WAY.slice(0, 6), 0.2, 0.2);

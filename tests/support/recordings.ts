@@ -38,6 +38,32 @@ export function readRecording(folder: URL, name: string): Recording {
   };
 }
 
+const KILLIAN = { log: "mit-killian-notime.log.gz", relations: "mit-killian.relations.gz" };
+/**
+ * The log of MIT Killian Court counts its scans in place of their times. These come from comparing the odometry with
+ * the relations of neighbouring scans: all through its two hours they agree within about a scan.
+ */
+const KILLIAN_TIMES = { firstS: 1031745825.103, stepS: 0.43921 };
+
+export function hasKillian(): boolean {
+  const names = fileNames(RECORDINGS);
+  return names.includes(KILLIAN.log) && names.includes(KILLIAN.relations);
+}
+
+/** The first seconds of MIT Killian Court, and the relations between them. */
+export function readKillian(seconds: number): Recording {
+  const { firstS, stepS } = KILLIAN_TIMES;
+  const { scans } = readCarmenLog(textOf(RECORDINGS, KILLIAN.log));
+  const relations = readRelations(textOf(RECORDINGS, KILLIAN.relations));
+  const timed = scans.map((scan, at) => ({ ...scan, timeS: firstS + stepS * at }));
+  const isIn = (timeS: number) => timeS < firstS + seconds;
+  return {
+    name: "mit-killian",
+    log: { scans: timed.filter(({ timeS }) => isIn(timeS)), odometry: [] },
+    relations: relations.filter((one) => isIn(one.firstS) && isIn(one.secondS)),
+  };
+}
+
 function relationsFile(names: readonly string[], name: string): string | undefined {
   return names.find((file) => file === `${name}.relations.gz`);
 }

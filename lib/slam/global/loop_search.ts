@@ -47,8 +47,12 @@ const SEARCH_GRIDS_MAX = 100;
 
 /** Number of agreeing closures that makes all of them accepted. */
 const AGREEING = 4;
-/** Their required distance along the path, and their required majority over closures that agree on another place. */
+/**
+ * Their required distance along the path. It is also as long as they move the node: doors and pillars that repeat look
+ * the same from the next one, but not all along the way.
+ */
 const AGREEING_PATH_M = 1;
+/** Their required majority over closures that agree on another place. */
 const RIVAL_FACTOR = 2;
 /** Path length for which closures wait for others. */
 const PENDING_PATH_M = 30;
@@ -204,7 +208,9 @@ export class LoopSearch {
     const agreeing = this.#pending.filter((other) => this.#agree(closure, other));
     const path = agreeing.map(({ node }) => node.pathM);
     const nodes = new Set(agreeing.map(({ node }) => node));
-    if (nodes.size < AGREEING || Math.max(...path) - Math.min(...path) < AGREEING_PATH_M) return [];
+    const off = between2d(this.graph.pose(closure.node.variable), closure.correctedPose);
+    const wayM = Math.max(AGREEING_PATH_M, Math.hypot(off.x, off.y));
+    if (nodes.size < AGREEING || Math.max(...path) - Math.min(...path) < wayM) return [];
     // Closures that agree on another place: the two places look alike.
     const others = this.#pending.filter((other) => !agreeing.includes(other));
     const rivals = Math.max(
