@@ -15,8 +15,9 @@ const ODOMETRY_KEPT = 1000;
  * machine two of them may come a millisecond apart, and would give a speed of many metres a second.
  */
 const ODOMETRY_BASE_S = 0.1;
-/** Shortest span for a velocity. Over shorter spans the noise of matching dominates. */
+/** Shortest span for a velocity, with and without odometry. Over shorter spans the noise of matching dominates. */
 const VELOCITY_BASE_S = 0.15;
+const FREE_VELOCITY_BASE_S = 0.3;
 /** Longest use of the last velocity without odometry. */
 const VELOCITY_KEPT_S = 0.5;
 const POSES_KEPT = 16;
@@ -84,7 +85,7 @@ export class Extrapolator {
     const last = this.#poses.at(-1);
     if (!last) return IDENTITY_2D;
     const moved = this.odometryBetween(last.timeS, timeS) ??
-      this.#byVelocity(Math.min(VELOCITY_KEPT_S, timeS - last.timeS));
+      this.#byVelocity(Math.min(VELOCITY_KEPT_S, timeS - last.timeS), FREE_VELOCITY_BASE_S);
     const yaw = this.#gravity.yawAt(timeS);
     const turned = yaw !== undefined && this.#yawAtPose !== undefined ? yaw - this.#yawAtPose : moved.yaw;
     return compose2d(last.pose, { x: moved.x, y: moved.y, yaw: turned });
@@ -97,7 +98,7 @@ export class Extrapolator {
   alternatives(timeS: number): Alternatives {
     const last = this.#poses.at(-1), odometry = this.#odometryAt(timeS);
     if (!last || !odometry || !this.#standstill) return { poses: [], isLate: false };
-    const asBefore = compose2d(last.pose, this.#byVelocity(timeS - last.timeS));
+    const asBefore = compose2d(last.pose, this.#byVelocity(timeS - last.timeS, VELOCITY_BASE_S));
     if (same(odometry, this.#standstill.odometry)) return { poses: [asBefore], isLate: true };
     if (this.#standstill.pose === last.pose) return { poses: [asBefore], isLate: false };
     const atOnce = compose2d(this.#standstill.pose, between2d(this.#standstill.odometry, odometry));
@@ -128,9 +129,9 @@ export class Extrapolator {
     return undefined;
   }
 
-  #byVelocity(dt: number): Pose2d {
+  #byVelocity(dt: number, baseS: number): Pose2d {
     const last = this.#poses.at(-1)!;
-    const base = this.#poses.findLast(({ timeS }) => last.timeS - timeS >= VELOCITY_BASE_S);
+    const base = this.#poses.findLast(({ timeS }) => last.timeS - timeS >= baseS);
     if (!base || last.timeS - base.timeS > 2 * ODOMETRY_REACH_S) return IDENTITY_2D;
     const moved = between2d(base.pose, last.pose);
     const share = dt / (last.timeS - base.timeS);

@@ -19,7 +19,7 @@ const TURNS_RAD = [12, -12, 24, -24, 36, -36, 48, -48, 60, -60, 72, -72, 84, -84
   one * Math.PI / 180
 );
 /** How fast the motion between two scans, and the usual errors of both guesses, follow the latest. */
-const MOTION_SHARE = 0.5;
+const MOTION_SHARE = 0.3;
 const ERROR_SHARE = 0.05;
 /** Largest error that counts: metres and radians. */
 const ERROR_MAX = 0.3;

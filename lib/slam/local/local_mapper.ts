@@ -46,6 +46,8 @@ const SEARCH_STEP_RAD = 0.5 * Math.PI / 180;
 const FREE_POINTS = 80;
 const FREE_STEP_RAD = Math.PI / 180;
 const SEARCH_WEIGHTS = { translationWeight: 0.1, rotationWeight: 0.1 };
+/** Below this score, a scan that does not overlap with the last one is searched for farther around. */
+const TORN_SCORE = 0.33;
 
 /** The motion filter: a scan is inserted after this time, this distance, or this turn. */
 const MOTION_TIME_S = 5;
@@ -184,8 +186,20 @@ export class LocalMapper {
       if (isBetter(found, best, SEARCH_GAIN, gain)) best = found;
     }
     if (best.score >= this.#usualScore - SEARCH_DROP) return best;
-    const few = thinned(points, FREE_POINTS);
-    const start = this.#correlative.match(submap.grid, few, best.pose, freeWindowFor(dt));
+    best = this.#searched(submap, points, best, freeWindowFor(dt), gain);
+    if (best.score >= TORN_SCORE || barest) return best;
+    return this.#searched(submap, points, best, farWindowFor(dt), gain);
+  }
+
+  /** The best pose in a window around another, if it fits better. */
+  #searched(
+    submap: Submap,
+    points: Float64Array,
+    best: Found,
+    window: CorrelativeWindow,
+    gain: number,
+  ): Found {
+    const start = this.#correlative.match(submap.grid, thinned(points, FREE_POINTS), best.pose, window);
     const found = this.#refined(submap, points, start, start);
     return isBetter(found, best, SEARCH_GAIN, gain) ? found : best;
   }
@@ -274,6 +288,16 @@ function freeWindowFor(dt: number): CorrelativeWindow {
   return {
     linearM: Math.min(1.2, 0.5 + 0.7 * dt),
     angularRad: Math.min(60, 20 + 60 * dt) * DEGREE,
+    angularStepRad: FREE_STEP_RAD,
+    ...SEARCH_WEIGHTS,
+  };
+}
+
+/** Search window for a scan that does not overlap with the last one. */
+function farWindowFor(dt: number): CorrelativeWindow {
+  return {
+    linearM: 1.2,
+    angularRad: Math.min(Math.PI, 1.8 + dt),
     angularStepRad: FREE_STEP_RAD,
     ...SEARCH_WEIGHTS,
   };

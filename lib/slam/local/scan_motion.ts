@@ -14,6 +14,9 @@ const ITERATIONS_MAX = 25;
 const FIRST_PAIR_M = 0.8;
 const PAIR_SHARE = 0.8;
 const LAST_PAIR_M = 0.15;
+/** Residual at which a pair keeps a quarter of its weight, as a share of the largest distance; and its least value. */
+const SCALE_SHARE = 1 / 3;
+const LEAST_SCALE_M = 0.1;
 /** The noise of a point across its line. */
 const NOISE_M = 0.03;
 /** Standard deviations of a guess. */
@@ -22,10 +25,18 @@ const GUESS_RAD = 0.3;
 /** A line is fitted to the points within this distance on each side of a point, at most this many. */
 const SIDE_M = 0.1;
 const SIDE_POINTS = 6;
-/** Largest distance of a point from its line. */
+/** Largest distance of a point from its line: at the robot, and more for each metre of range. */
 const ACROSS_M = 0.03;
-/** Largest angle between the directions to both neighbours. A larger angle is a corner or an edge. */
+const ACROSS_A_METRE = 0.02;
+/**
+ * Largest angle between the directions to both neighbours, near and farther away than `FAR_M`. A larger angle is a
+ * corner or an edge. On far surfaces the noise is as large as the gaps between points, and bends their lines.
+ */
 const STRAIGHT_COS = Math.cos(25 * Math.PI / 180);
+const FAR_STRAIGHT_COS = Math.cos(70 * Math.PI / 180);
+const FAR_M = 0.1;
+/** Pairs may be as far apart as this many gaps between points at their range, but no farther than at first. */
+const PAIR_GAPS = 1.5;
 /** A point fits if it is this near to its line. */
 const FIT_M = 0.06;
 const DONE_M = 5e-4;
@@ -54,6 +65,8 @@ export class ScanMotion {
   #ranges = new Float64Array(0);
   /** Normals of the lines; 0, 0 for a point on no line. */
   #normals = new Float64Array(0);
+  /** The usual angle between neighbours. */
+  #gapRad = 0;
   readonly #normal = new Float64Array(9);
   readonly #step = new Float64Array(3);
   #fits = 0;
@@ -65,6 +78,7 @@ export class ScanMotion {
     const angles = order.map((k) => Math.atan2(points[2 * k + 1], points[2 * k]));
     order.sort((a, b) => angles[a] - angles[b]);
     this.#count = count;
+    this.#gapRad = usualGap(order.map((k) => angles[k]));
     this.#angles = Float64Array.from(order, (k) => angles[k]);
     this.#ranges = Float64Array.from(order, (k) => Math.hypot(points[2 * k], points[2 * k + 1]));
     this.#points = Float64Array.from({ length: 2 * count }, (_, k) => points[2 * order[k >> 1] + (k & 1)]);
@@ -95,8 +109,9 @@ export class ScanMotion {
     const across = Math.sqrt(Math.max(0, (nx * nx * xx + 2 * nx * ny * xy + ny * ny * yy) / (2 * m + 1)));
     const ax = p[2 * k] - p[2 * (k - m)], ay = p[2 * k + 1] - p[2 * (k - m) + 1];
     const bx = p[2 * (k + m)] - p[2 * k], by = p[2 * (k + m) + 1] - p[2 * k + 1];
-    const isStraight = ax * bx + ay * by > STRAIGHT_COS * Math.hypot(ax, ay) * Math.hypot(bx, by);
-    if (!isStraight || across > ACROSS_M) return;
+    const a = Math.hypot(ax, ay), b = Math.hypot(bx, by);
+    const isStraight = ax * bx + ay * by > (Math.min(a, b) > FAR_M ? FAR_STRAIGHT_COS : STRAIGHT_COS) * a * b;
+    if (!isStraight || across > ACROSS_M + ACROSS_A_METRE * this.#ranges[k]) return;
     this.#normals[2 * k] = nx;
     this.#normals[2 * k + 1] = ny;
   }
@@ -143,7 +158,7 @@ export class ScanMotion {
   /** Fills the normal equations with the pairs at a pose, and counts the points that fit. */
   #sum(points: Float64Array, x: number, y: number, yaw: number, reach: number): void {
     const cos = Math.cos(yaw), sin = Math.sin(yaw), n = this.#normal.fill(0);
-    const scale = reach / 3;
+    const scale = Math.max(LEAST_SCALE_M, SCALE_SHARE * reach);
     this.#fits = 0;
     for (let k = 0; k < points.length; k += 2) {
       const rx = cos * points[k] - sin * points[k + 1], ry = sin * points[k] + cos * points[k + 1];
@@ -175,6 +190,7 @@ export class ScanMotion {
   #nearest(x: number, y: number, reach: number): number {
     const angle = Math.atan2(y, x), range = Math.hypot(x, y);
     const angles = this.#angles, count = this.#count;
+    reach = Math.max(reach, Math.min(FIRST_PAIR_M, PAIR_GAPS * this.#gapRad * range));
     let low = 0, high = count;
     while (low < high) {
       const middle = (low + high) >> 1;
@@ -197,4 +213,10 @@ export class ScanMotion {
     }
     return found;
   }
+}
+
+/** The median of the steps between sorted angles. */
+function usualGap(angles: number[]): number {
+  const gaps = angles.slice(1).map((angle, k) => angle - angles[k]).sort((a, b) => a - b);
+  return gaps[gaps.length >> 1] ?? 0;
 }

@@ -1,4 +1,5 @@
 import { assertAlmostEquals, assertGreater } from "@std/assert";
+import { randomFrom } from "../../geometry/random.ts";
 import { RING, viewFrom } from "../../../tests/support/floor_plan.ts";
 import { between2d, IDENTITY_2D, type Pose2d } from "../pose2d.ts";
 import { ScanMotion } from "./scan_motion.ts";
@@ -41,4 +42,23 @@ Deno.test("ScanMotion leaves a guess along bare walls as it is, and mends it acr
   assertAlmostEquals(pose.x, 0.25, 0.02);
   assertAlmostEquals(pose.y, 0.1, 0.01);
   assertAlmostEquals(pose.yaw, 0, 0.005);
+});
+
+Deno.test("ScanMotion learns from a far wall how far the robot drove towards it, although its points are few and noisy", () => {
+  const random = randomFrom(5);
+  const room = (along: number) => {
+    const points: number[] = [];
+    for (let angle = -85; angle <= 85; angle++) {
+      const yaw = angle * Math.PI / 180, cos = Math.cos(yaw), sin = Math.sin(yaw);
+      const range = Math.min((20 - along) / cos, 4 / Math.abs(sin)) + 0.2 * (random() - 0.5);
+      points.push(range * cos, range * sin);
+    }
+    return Float64Array.from(points);
+  };
+  const motion = new ScanMotion();
+  motion.begin(room(0));
+  const { pose, barest } = motion.match(room(0.2), IDENTITY_2D);
+  assertAlmostEquals(pose.x, 0.2, 0.03);
+  assertGreater(barest.points, 10);
+  assertAlmostEquals(pose.y, 0, 0.03);
 });
