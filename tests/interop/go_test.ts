@@ -101,10 +101,11 @@ needingTest(
         const shown = ["-key-id", ownerKey.id, "-key", ownerKey.key];
         const asked = (at: number) => [...reached, ...shown, "-part", partId, "-port", String(at)];
         // Spans are written every few seconds.
+        let last: Seen | undefined;
         const seen = await until(async () => {
-          const found = await seenBy(dial, asked(port));
-          return found.refused === "" && found.traces > 0 && found;
-        }, { found: () => server.output() });
+          last = await seenBy(dial, asked(port));
+          return last.refused === "" && last.traces > 0 && last;
+        }, { found: () => `${last?.refused}\n${server.output()}` });
         judge(seen);
         assertEquals(seen.tunneled, "through the machine");
         const names = seen.traceFiles!.map((path) => path.split("/").at(-1)).sort();

@@ -69,6 +69,8 @@ func fetch(ctx context.Context, conn rpc.ClientConn, shell, path string) (map[st
 		return nil, err
 	}
 	files := map[string][]byte{}
+	// The first message of a file names it; those that continue or end it do not.
+	name := ""
 	for {
 		answer, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -81,9 +83,11 @@ func fetch(ctx context.Context, conn rpc.ClientConn, shell, path string) (map[st
 		if data == nil {
 			continue
 		}
-		// The end of a file comes without its name.
-		if !data.IsDir && data.Name != "" {
-			files[data.Name] = append(files[data.Name], data.Data...)
+		if data.Name != "" {
+			name = data.Name
+		}
+		if !data.IsDir {
+			files[name] = append(files[name], data.Data...)
 		}
 		if !data.Eof {
 			continue
