@@ -122,7 +122,7 @@ async function session(sdk, robot, valid, lasting) {
   return { same, listed, kept, stopped };
 }
 
-/** Whether it comes true within half a minute. */
+/** Whether it comes true, asked again after a tenth of a second: for half a minute, unless told otherwise. */
 async function until(isTrue, triesMax = 300) {
   for (let tries = 0; tries < triesMax; tries++) {
     if (await isTrue()) return true;
