@@ -78,8 +78,8 @@ export class ScanMotion {
     const angles = order.map((k) => Math.atan2(points[2 * k + 1], points[2 * k]));
     order.sort((a, b) => angles[a] - angles[b]);
     this.#count = count;
-    this.#gapRad = usualGap(order.map((k) => angles[k]));
     this.#angles = Float64Array.from(order, (k) => angles[k]);
+    this.#gapRad = usualGap(this.#angles);
     this.#ranges = Float64Array.from(order, (k) => Math.hypot(points[2 * k], points[2 * k + 1]));
     this.#points = Float64Array.from({ length: 2 * count }, (_, k) => points[2 * order[k >> 1] + (k & 1)]);
     this.#normals = new Float64Array(2 * count);
@@ -216,7 +216,7 @@ export class ScanMotion {
 }
 
 /** The median of the steps between sorted angles. */
-function usualGap(angles: number[]): number {
-  const gaps = angles.slice(1).map((angle, k) => angle - angles[k]).sort((a, b) => a - b);
+function usualGap(angles: Float64Array): number {
+  const gaps = angles.slice(1).map((angle, k) => angle - angles[k]).sort();
   return gaps[gaps.length >> 1] ?? 0;
 }
