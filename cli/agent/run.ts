@@ -18,7 +18,7 @@ import { OsUpgrades } from "../../lib/agent/system/upgrades/upgrades.ts";
 import { rebootOf } from "../../lib/agent/supervise/offline.ts";
 import type { BinaryName } from "../../lib/agent/update/release.ts";
 import { RuntimeProbe } from "../../lib/agent/supervise/probe.ts";
-import { RuntimeProcess, servingFile } from "../../lib/agent/supervise/runtime.ts";
+import { RUNTIME_MARK, RuntimeProcess, servingFile } from "../../lib/agent/supervise/runtime.ts";
 import type { Subsystem } from "../../lib/agent/settings/subsystem.ts";
 import { ownFile } from "../../lib/agent/update/updater.ts";
 import type { Files, ReadFolders } from "../../lib/base/files/files.ts";
@@ -223,7 +223,8 @@ async function partsOf(
   const { options, host, clock, pace, logs, logger, files, commands } = workshop;
   const { dir: base, defaults, debug, wait, fastStart } = options;
   const own = ownFile(await real(host, base), await real(host, Deno.execPath()));
-  const probe = new RuntimeProbe(host, clock, servingFile(base));
+  const listens = (port: number) => host.listensMarked(RUNTIME_MARK, base, port);
+  const probe = new RuntimeProbe(host, clock, servingFile(base), listens);
   const update = { base, files, host, clock, pace, logs };
   const updaters = {
     agent: updaterOf({ ...update, name: "svc-agent", manages: own !== undefined }),

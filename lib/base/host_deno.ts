@@ -15,7 +15,7 @@ import type {
   ProcessFigures,
   RunningProcess,
 } from "./process.ts";
-import { figuresOf, findMarked, pipe, spawn } from "./process_deno.ts";
+import { figuresOf, findMarked, listensMarked, pipe, spawn } from "./process_deno.ts";
 
 export class DenoHost extends SystemFiles implements Host {
   env(name: string): string | undefined {
@@ -95,6 +95,10 @@ export class DenoHost extends SystemFiles implements Host {
 
   findMarked(name: string, value: string, clock: Clock, until: AbortSignal): Promise<FoundProcess[]> {
     return findMarked(name, value, clock, until);
+  }
+
+  listensMarked(name: string, value: string, port: number): Promise<boolean | undefined> {
+    return listensMarked(name, value, port);
   }
 }
 

@@ -83,6 +83,11 @@ export interface ProcessFigures {
 export interface ProcessTable {
   /** Resources of a process by its number; `undefined` if they are unknown. Linux only. */
   figuresOf(pid: number): ProcessFigures | undefined;
+  /**
+   * Whether a process with this variable in its environment listens on this TCP port; `undefined` if the system does
+   * not tell. Linux only.
+   */
+  listensMarked(name: string, value: string, port: number): Promise<boolean | undefined>;
 }
 
 export interface ProcessHost extends SpawnHost {

@@ -48,6 +48,45 @@ export async function findMarked(
   return found;
 }
 
+/** See `ProcessTable`. */
+export async function listensMarked(name: string, value: string, port: number): Promise<boolean | undefined> {
+  if (Deno.build.os !== "linux") return undefined;
+  const sockets = listenersAt(port);
+  if (sockets.size === 0) return false;
+  for (const { name: pid } of Deno.readDirSync("/proc")) {
+    if (!/^\d+$/.test(pid) || environmentOf(Number(pid))?.[name] !== value) continue;
+    try {
+      for await (const { name: file } of Deno.readDir(`/proc/${pid}/fd`)) {
+        const target = await Deno.readLink(`/proc/${pid}/fd/${file}`).catch(() => "");
+        if (sockets.has(target)) return true;
+      }
+    } catch {
+      // The process has ended.
+    }
+  }
+  return false;
+}
+
+/** The sockets that listen on a TCP port, as links to them read: `socket:[1234]`. */
+function listenersAt(port: number): Set<string> {
+  const sockets = new Set<string>();
+  for (const table of ["/proc/net/tcp", "/proc/net/tcp6"]) {
+    try {
+      // proc_net_tcp(5): sl, local address and port in hexadecimal digits, remote address, state, …, inode.
+      for (const line of Deno.readTextFileSync(table).split("\n").slice(1)) {
+        const [, local = "", , state, , , , , , inode] = line.trim().split(/\s+/);
+        if (state === LISTENS && parseInt(local.split(":")[1], 16) === port) sockets.add(`socket:[${inode}]`);
+      }
+    } catch {
+      // A system without IPv6 has no table of it.
+    }
+  }
+  return sockets;
+}
+
+/** `TCP_LISTEN` of Linux. */
+const LISTENS = "0A";
+
 /**
  * The end of a leash: waits until our end of the pipe closes, then kills every process with the mark in its
  * environment, in whatever group, and the group.

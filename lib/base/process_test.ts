@@ -157,6 +157,30 @@ Deno.test({
 });
 
 Deno.test({
+  name: "who listens on a port is told by the mark of the process",
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    const mark = crypto.randomUUID();
+    const listen = "const listener = Deno.listen({ port: 0, hostname: '127.0.0.1' });" +
+      "console.log(listener.addr.port); await listener.accept();";
+    const process = host.spawn({
+      command: Deno.execPath(),
+      args: ["eval", listen],
+      env: { SVC_TEST_MARK: mark },
+      ownGroup: true,
+    });
+    const port = Number(await first(process.stdout));
+    using stranger = Deno.listen({ port: 0, hostname: "127.0.0.1" });
+    const listens = (port: number) => host.listensMarked("SVC_TEST_MARK", mark, port);
+    assertEquals(await listens(port), true);
+    assertEquals(await listens((stranger.addr as Deno.NetAddr).port), false);
+    process.signal("SIGKILL", { group: true });
+    await finished(process);
+    assertEquals(await listens(port), false);
+  },
+});
+
+Deno.test({
   name: "what a process takes is told, with what those take that it has started",
   ignore: Deno.build.os !== "linux",
   fn: async () => {

@@ -107,5 +107,6 @@ export async function mayRestart(url: string): Promise<boolean> {
 /** The same as an agent understands it. */
 export async function restartStatus(url: string): Promise<RestartStatus | undefined> {
   const files = FakeFiles.with({ "serving.json": JSON.stringify({ url }) });
-  return await new RuntimeProbe(files, clock, "serving.json").restartStatus();
+  return await new RuntimeProbe(files, clock, "serving.json", () => Promise.resolve(undefined))
+    .restartStatus();
 }

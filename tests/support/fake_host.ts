@@ -108,6 +108,10 @@ export class FakeHost extends FakeFiles implements Host {
 
   figuresOf(): undefined {}
 
+  listensMarked(): Promise<undefined> {
+    return Promise.resolve(undefined);
+  }
+
   pipe(command: ProcessCommand): PipedProcess {
     throw new SvcError("not_found", `cannot run "${command.command}": it does not exist`);
   }

@@ -2,7 +2,7 @@
  * Asks a running runtime whether it answers, and whether it allows a restart now.
  *
  * The agent gives the runtime the path of a file, and the runtime writes its URL there. A runtime that does not do so
- * is probed at the default address. The probe never reads the runtime's log.
+ * is probed at the default port, unless another program listens there. The probe never reads the runtime's log.
  */
 
 import { Health, HealthCheckResponse_ServingStatus as Serving } from "../../../proto/gen/health_pb.ts";
@@ -33,7 +33,7 @@ export interface Probe {
 }
 
 export const ANSWER_MS = 5_000;
-const DEFAULT_URLS = ["http://127.0.0.1:8080", "https://127.0.0.1:8080"];
+const DEFAULT_PORT = 8080;
 /** A refusal is an answer too: the runtime runs, but does not serve everybody. */
 const REFUSALS = ["unimplemented", "unauthenticated", "permission_denied"];
 
@@ -43,6 +43,9 @@ export class RuntimeProbe implements Probe {
     private readonly clock: Clock,
     /** The file to which the runtime writes `{"url": …}`. */
     private readonly servingFile: string,
+    /** Whether the runtime listens on a port of this computer; `undefined` if the system does not tell. */
+    private readonly listens: (port: number) => Promise<boolean | undefined>,
+    private readonly defaultPort = DEFAULT_PORT,
   ) {}
 
   async serving(signal?: AbortSignal): Promise<string | undefined> {
@@ -77,7 +80,9 @@ export class RuntimeProbe implements Probe {
     } catch {
       // The runtime has not written the file yet, or never does.
     }
-    return DEFAULT_URLS;
+    const { defaultPort: port } = this;
+    if (await this.listens(port) === false) return [];
+    return [`http://127.0.0.1:${port}`, `https://127.0.0.1:${port}`];
   }
 
   async #answers(url: string, signal?: AbortSignal): Promise<boolean> {

@@ -1,0 +1,47 @@
+import { assertEquals } from "@std/assert";
+import { FakeFiles } from "../../../tests/support/fake_files.ts";
+import { SystemClock } from "../../base/clock.ts";
+import { openPort } from "../../wire/port/port.ts";
+import { ServiceTable } from "../../wire/service.ts";
+import { RuntimeProbe } from "./probe.ts";
+
+const clock = new SystemClock();
+const FILE = "/state/serving.json";
+
+/** Probes a port at which a program answers; `listens` is what the system says of who listens there. */
+async function probed(
+  listens: boolean | undefined,
+  told?: (url: string) => string,
+): Promise<{ serving: boolean; asked: number }> {
+  const port = await openPort({
+    table: new ServiceTable(clock),
+    bind: { host: "127.0.0.1", port: 0 },
+    clock,
+  });
+  const files = new FakeFiles();
+  if (told) await files.writeFile(FILE, told(`http://127.0.0.1:${port.port}`));
+  let asked = 0;
+  const probe = new RuntimeProbe(files, clock, FILE, () => {
+    asked++;
+    return Promise.resolve(listens);
+  }, port.port);
+  try {
+    return { serving: await probe.serving() !== undefined, asked };
+  } finally {
+    await port.close(0);
+  }
+}
+
+Deno.test("a runtime that says no address is asked at the default port, if it is the one that listens there", async () => {
+  assertEquals(await probed(true), { serving: true, asked: 1 });
+  assertEquals(await probed(false), { serving: false, asked: 1 });
+});
+
+Deno.test("where the system does not tell who listens, whoever answers at the default port is the runtime", async () => {
+  assertEquals(await probed(undefined), { serving: true, asked: 1 });
+});
+
+Deno.test("a runtime is asked at the address that it said, and nobody else is", async () => {
+  assertEquals(await probed(false, (url) => JSON.stringify({ url })), { serving: true, asked: 0 });
+  assertEquals(await probed(false, () => "{"), { serving: false, asked: 1 });
+});
