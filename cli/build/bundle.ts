@@ -14,7 +14,19 @@ import type { ToolOutcome } from "./compiler.ts";
  * Packages without native code or files of their own. A package that a feature imports when it is first used becomes a
  * file of the bundle. Embedded as packages, they would bring their types, source maps and other builds as well.
  */
-const INLINED = /^(@bufbuild\/protobuf|@opentelemetry|@std|@xmldom\/xmldom|croner|dns-packet|jpeg-js)(\/|$)/;
+const INLINED = [
+  "@bufbuild/protobuf",
+  "@kubernetes/client-node",
+  "@opentelemetry",
+  "@peculiar/x509",
+  "@std",
+  "@xmldom/xmldom",
+  "croner",
+  "dbus-native",
+  "dns-packet",
+  "jpeg-js",
+  "postgres",
+];
 
 /** Workers and modules that are imported later, by their address relative to the file that names them. */
 const ADDRESSES = /new URL\("(\.{1,2}\/[^"]+\.ts)", import\.meta\.url\)/g;
@@ -24,7 +36,7 @@ const ORIGIN = /^\/\/ (\S+\.(?:[cm]?[jt]s|json))$/;
 
 /** Whether the bundle includes a package; any other stays a package of the executable. */
 export function isInlined(name: string): boolean {
-  return INLINED.test(name);
+  return INLINED.some((one) => name === one || name.startsWith(`${one}/`));
 }
 
 export interface BundleOptions {

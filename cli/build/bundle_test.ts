@@ -3,7 +3,8 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { asciiOnly, lightRequire, settleAddresses } from "./bundle.ts";
+import { asciiOnly, bundle, lightRequire, settleAddresses } from "./bundle.ts";
+import { execute, importMap, ROOT } from "./compiler.ts";
 
 Deno.test("an address worked out in a bundle leads where it leads in the source", () => {
   const chunk = [
@@ -65,4 +66,19 @@ Deno.test("a script with escapes for all beyond ASCII says the same", () => {
   assertEquals([...escaped].filter((character) => character > "\x7f"), []);
   assertEquals(new Function(escaped)(), new Function(script)());
   assertEquals(new Function(escaped)().slice(2), [true, true, true]);
+});
+
+Deno.test("packages that a bundle includes work in it as they do outside", async () => {
+  const program = "tests/support/inlined_packages.ts";
+  const [bundled] = await bundle({
+    run: (args) => execute(Deno.execPath(), args),
+    ...{ root: ROOT, entries: [program], modules: [], files: [], without: [], config: "deno.json" },
+    packages: Object.keys(await importMap()),
+    folder: "dist/.build/inlined",
+  });
+  const run = async (path: string) =>
+    (await execute(Deno.execPath(), ["run", "-A", "--no-check", path])).output;
+  const outside = await run(program);
+  assertEquals(JSON.parse(outside)[0], "CN=bundle true");
+  assertEquals(await run(bundled), outside);
 });

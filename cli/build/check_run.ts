@@ -281,7 +281,7 @@ async function checkModels(report: Report, sandbox: Sandbox, path: string): Prom
       const model = await builtResource(url, "m");
       assert(model.error === "", `the model is not there: ${model.error}`);
       const left = Array.from(Deno.readDirSync(sandbox.folder)).filter(({ name }) =>
-        name.startsWith("svc-onnx-")
+        name.startsWith("svc-native-")
       );
       assert(left.length === 0, `${left.length} unpacked folders are left behind`);
     });

@@ -6,11 +6,14 @@
  */
 
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { brotliCompressSync, constants } from "node:zlib";
 import { SvcError } from "../../lib/base/error.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
 import { MODULE_PACKAGE, REVISION_FILE } from "../version.ts";
 import { LEAN_HEAP } from "../v8_flags.ts";
-import { ONNX_PACKED } from "../../lib/learn/onnx/worker.ts";
+import { PACKED_FOLDER, PACKED_SUFFIX } from "../../lib/base/native/packed.ts";
+import { ONNX_PACKAGE } from "../../lib/learn/onnx/worker.ts";
+import { RTC_ADDON, RTC_PACKAGE } from "../../lib/wire/webrtc/addon.ts";
 import { bundle, isInlined } from "./bundle.ts";
 import { makeModulePackage } from "./module_package.ts";
 
@@ -22,10 +25,8 @@ export interface Target {
   /** Deno's name for the target. */
   readonly triple: string;
   readonly suffix: string;
-  /** The native addon's package for the target, after `@node-datachannel/`. */
+  /** The package of the WebRTC addon for the target. */
   readonly addon: string;
-  /** The addon for the same system and processor with another libc. */
-  readonly foreignAddon?: string;
   /** The folder of ONNX Runtime's libraries for the target, and the library in it. */
   readonly onnx: string;
   readonly onnxLibrary: string;
@@ -36,8 +37,7 @@ export const TARGETS: readonly Target[] = [
     name: "linux-x64",
     triple: "x86_64-unknown-linux-gnu",
     suffix: "",
-    addon: "linux-x64-gnu",
-    foreignAddon: "linux-x64-musl",
+    addon: "@node-datachannel/linux-x64-gnu",
     onnx: "linux/x64",
     onnxLibrary: "libonnxruntime.so.1",
   },
@@ -45,8 +45,7 @@ export const TARGETS: readonly Target[] = [
     name: "linux-arm64",
     triple: "aarch64-unknown-linux-gnu",
     suffix: "",
-    addon: "linux-arm64-gnu",
-    foreignAddon: "linux-arm64-musl",
+    addon: "@node-datachannel/linux-arm64-gnu",
     onnx: "linux/arm64",
     onnxLibrary: "libonnxruntime.so.1",
   },
@@ -54,7 +53,7 @@ export const TARGETS: readonly Target[] = [
     name: "windows-x64",
     triple: "x86_64-pc-windows-msvc",
     suffix: ".exe",
-    addon: "win32-x64-msvc",
+    addon: "@node-datachannel/win32-x64-msvc",
     onnx: "win32/x64",
     onnxLibrary: "onnxruntime.dll",
   },
@@ -161,6 +160,8 @@ export interface Compiled {
   readonly bytes: number;
   /** Deno's list of the embedded modules, a tree for people to read. */
   readonly listing: string;
+  /** The embedded packed files, from the root of the tree. */
+  readonly packed: readonly string[];
   /** The rows of the import map that the program uses. */
   readonly imports: Readonly<Record<string, string>>;
 }
@@ -186,7 +187,7 @@ export async function compile(
   const config = `${work}/deno.json`;
   await Deno.mkdir(`${ROOT}${work}`, { recursive: true });
   await configure(work, { ...imports, ...version && await otherVersion(version, work) });
-  const packed = "onnxruntime-node" in imports ? [await packOnnx(compiler, imports, target)] : [];
+  const packed = await packNatives(compiler, imports, target);
   const files = [REVISION_FILE, "install", ...packed, ...modulePackage ? [MODULE_PACKAGE] : []];
   const folder = `${work}/bundle`;
   const [start, ...others] = await bundle({
@@ -198,7 +199,8 @@ export async function compile(
     without,
   });
   // The configuration has only what the bundle imports, because Deno embeds everything that is mapped or locked.
-  const outside = Object.fromEntries(Object.entries(imports).filter(([name]) => !isInlined(name)));
+  const isOutside = (name: string) => !isInlined(name) && name !== RTC_PACKAGE;
+  const outside = Object.fromEntries(Object.entries(imports).filter(([name]) => isOutside(name)));
   await configure(work, outside);
   const path = `${output}/${name}${target.suffix}`;
   const args = ["compile", "--allow-all", "--no-check", "--config", config, NO_CODE_CACHE, ...runtime];
@@ -209,7 +211,7 @@ export async function compile(
   if (code !== 0) throw await failure(compiler, name, target, errors);
   const { size } = await Deno.stat(`${ROOT}${path}`);
   const listing = (said + errors).split("Embedded Files")[1] ?? "";
-  return { path: `${ROOT}${path}`, bytes: size, listing, imports };
+  return { path: `${ROOT}${path}`, bytes: size, listing, packed, imports };
 }
 
 /** Writes the configuration and the lock of a program that uses `imports`. */
@@ -334,14 +336,10 @@ const LIBAV_FORMS = ["asm.js", "asm.mjs", "thr.js", "thr.mjs", "thr.wasm", "wasm
 
 /** The parts of the packages that `target` does not need, from the folder of a registry's packages. */
 export function foreignPaths(imports: Record<string, string>, target: Target): string[] {
-  const version = (name: string) => imports[name].split("@").at(-1);
+  const version = (name: string) => versionOf(imports, name);
   const paths: string[] = [];
-  // For an addon's package, Deno honours only the folder of the version.
-  if ("node-datachannel" in imports && target.foreignAddon !== undefined) {
-    paths.push(`@node-datachannel/${target.foreignAddon}/${version("node-datachannel")}`);
-  }
-  if ("onnxruntime-node" in imports) {
-    const folder = `onnxruntime-node/${version("onnxruntime-node")}/bin/napi-v6`;
+  if (ONNX_PACKAGE in imports) {
+    const folder = `${ONNX_PACKAGE}/${version(ONNX_PACKAGE)}/bin/napi-v6`;
     paths.push(...ONNX_FOLDERS.filter((one) => one !== target.onnx).map((one) => `${folder}/${one}`));
     // The library itself is embedded packed.
     paths.push(...[...ONNX_GRAPHICS, target.onnxLibrary].map((name) => `${folder}/${target.onnx}/${name}`));
@@ -353,28 +351,55 @@ export function foreignPaths(imports: Record<string, string>, target: Target): s
   return paths;
 }
 
+/** Quick to pack; the best quality would take 40 times as long for a seventh less. */
+const PACKING_QUALITY = 6;
+
 /**
- * Packs ONNX Runtime's library for `target` (44 MB, which every start would copy into memory) where `ONNX_PACKED` says,
- * and gives that path from the root of the tree.
+ * Packs the native code that the program needs on `target`; returns the paths of the packed files, from the root of the
+ * tree.
  */
-async function packOnnx(
-  { deno }: Compiler,
+async function packNatives(
+  compiler: Compiler,
   imports: Record<string, string>,
-  { onnx, onnxLibrary }: Target,
-): Promise<string> {
-  const version = imports["onnxruntime-node"].split("@").at(-1);
+  { addon, onnx, onnxLibrary }: Target,
+): Promise<string[]> {
+  await Deno.remove(`${ROOT}${PACKED_FOLDER}`, { recursive: true }).catch(() => {});
+  const packed: string[] = [];
+  if (RTC_PACKAGE in imports) {
+    const version = versionOf(imports, RTC_PACKAGE);
+    // Deno downloads packages for the system that it runs on, unless they are wanted by name.
+    await execute(compiler.deno, ["cache", "--no-lock", `npm:${addon}@${version}`]);
+    packed.push(await pack(compiler, RTC_PACKAGE, `${addon}/${version}/${RTC_ADDON}`));
+  }
+  if (ONNX_PACKAGE in imports) {
+    const folder = `${ONNX_PACKAGE}/${versionOf(imports, ONNX_PACKAGE)}/bin/napi-v6/${onnx}`;
+    packed.push(await pack(compiler, ONNX_PACKAGE, `${folder}/${onnxLibrary}`));
+  }
+  return packed;
+}
+
+/** Packs a file of a downloaded package where a program looks for what `name` needs. */
+async function pack({ deno }: Compiler, name: string, path: string): Promise<string> {
   const { npmCache } = await folders(deno);
-  const packed = `${ONNX_PACKED}/${onnxLibrary}.gz`;
-  for await (const { name } of Deno.readDir(npmCache)) {
-    const path = `${npmCache}/${name}/onnxruntime-node/${version}/bin/napi-v6/${onnx}/${onnxLibrary}`;
-    if (!await exists(path)) continue;
-    await Deno.remove(`${ROOT}${ONNX_PACKED}`, { recursive: true }).catch(() => {});
-    await Deno.mkdir(`${ROOT}${ONNX_PACKED}`, { recursive: true });
-    const gzip = (await Deno.open(path)).readable.pipeThrough(new CompressionStream("gzip"));
-    await Deno.writeFile(`${ROOT}${packed}`, gzip);
+  const packed = `${PACKED_FOLDER}/${name}/${path.slice(path.lastIndexOf("/") + 1)}${PACKED_SUFFIX}`;
+  for await (const { name: registry } of Deno.readDir(npmCache)) {
+    const file = `${npmCache}/${registry}/${path}`;
+    if (!await exists(file)) continue;
+    const bytes = await Deno.readFile(file);
+    const params = {
+      [constants.BROTLI_PARAM_QUALITY]: PACKING_QUALITY,
+      [constants.BROTLI_PARAM_LGWIN]: constants.BROTLI_MAX_WINDOW_BITS,
+      [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
+    };
+    await Deno.mkdir(`${ROOT}${PACKED_FOLDER}/${name}`, { recursive: true });
+    await Deno.writeFile(`${ROOT}${packed}`, brotliCompressSync(bytes, { params }));
     return packed;
   }
-  throw new SvcError("not_found", `Cannot find ${onnxLibrary} of onnxruntime-node ${version} in ${npmCache}`);
+  throw new SvcError("not_found", `Cannot find ${path} in ${npmCache}`);
+}
+
+function versionOf(imports: Record<string, string>, name: string): string {
+  return imports[name].split("@").at(-1)!;
 }
 
 /** Deno's download folders. */

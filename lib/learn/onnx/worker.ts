@@ -6,33 +6,22 @@
  * problem with an error; it never fails itself.
  */
 
-import {
-  closeSync,
-  constants,
-  fstatSync,
-  mkdtempSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
+import { closeSync, constants, fstatSync, openSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { tmpdir } from "node:os";
-import { basename, dirname, join } from "node:path";
+import { dirname, join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
-import { gunzipSync } from "node:zlib";
 import type { InferenceSession, Tensor } from "onnxruntime-node";
 import { type Code, messageOf, SvcError } from "../../base/error.ts";
+import { withPacked } from "../../base/native/packed.ts";
 import { checkModel } from "./check.ts";
 import type { OnnxData, OnnxTensor, OnnxTensorInfo, OnnxTensors, OnnxType } from "./session.ts";
 
 /** By this name the module knows that it runs as the thread and is not merely imported. */
 export const ONNX_WORKER = "svc-onnx";
 
-/** Where an executable has the runtime's library, packed; from the root of the tree. */
-export const ONNX_PACKED = "dist/onnx";
+/** The runtime's package, by whose name executables embed its library. */
+export const ONNX_PACKAGE = "onnxruntime-node";
 
 /** The largest file of an ONNX model, which is a protobuf message. */
 export const MODEL_BYTES_MAX = 2 ** 31 - 1;
@@ -149,21 +138,14 @@ function firstLine(cause: unknown): string {
 }
 
 const ADDON = "onnxruntime_binding.node";
-/** The library that the addon needs, on any system. */
-const LIBRARY = /^(lib)?onnxruntime\./;
 
-/**
- * The runtime's package. Its addon loads its library from its own folder, where it is under `deno run`. An executable
- * has the library packed, because every start copies what is not packed into memory.
- */
+/** The runtime's package. Its addon loads its library from its own folder, where it is under `deno run`. */
 async function loadRuntime(): Promise<Ort> {
-  const { platform, arch } = process;
   try {
-    const entry = fileURLToPath(import.meta.resolve("onnxruntime-node"));
-    const folder = join(dirname(entry), "..", "bin", "napi-v6", platform, arch);
-    if (!readdirSync(folder).some((name) => LIBRARY.test(name))) loadUnpacked(folder);
+    if (Deno.build.standalone) await preload();
     return await import("onnxruntime-node");
   } catch (cause) {
+    const { platform, arch } = process;
     const needs = platform === "win32"
       ? "; it needs the Microsoft Visual C++ redistributable (vc_redist.x64.exe)"
       : "; it needs glibc 2.28 or newer, libstdc++ and a folder for temporary files that may hold programs";
@@ -175,35 +157,19 @@ async function loadRuntime(): Promise<Ort> {
 }
 
 /**
- * Unpacks the embedded addon and library into a folder of their own and loads them. It does so before the package asks
- * for its addon: the executable would unpack that addon alone into the folder for temporary files, where anybody may
- * put a library beside it. The system does not search for a library that is already loaded.
+ * Loads the embedded addon and library before the package asks for its addon: the executable would unpack that addon
+ * alone into the folder for temporary files, where anybody may put a library beside it. The system does not search for
+ * a library that is already loaded.
  */
-function loadUnpacked(folder: string): void {
-  // Only its owner can read or write this folder.
-  const unpacked = mkdtempSync(join(tmpdir(), "svc-onnx-"));
-  try {
-    for (const name of readdirSync(folder)) {
-      writeFileSync(join(unpacked, name), readFileSync(join(folder, name)), { mode: 0o600 });
+async function preload(): Promise<void> {
+  const entry = fileURLToPath(import.meta.resolve("onnxruntime-node"));
+  const embedded = join(dirname(entry), "..", "bin", "napi-v6", process.platform, process.arch);
+  await withPacked(ONNX_PACKAGE, (folder) => {
+    for (const name of readdirSync(embedded)) {
+      writeFileSync(join(folder, name), readFileSync(join(embedded, name)), { mode: 0o600 });
     }
-    const packed = fileURLToPath(new URL(`../../../${ONNX_PACKED}`, import.meta.url));
-    for (const name of readdirSync(packed)) {
-      const library = gunzipSync(readFileSync(join(packed, name)));
-      writeFileSync(join(unpacked, basename(name, ".gz")), library, { mode: 0o600 });
-    }
-    createRequire(import.meta.url)(join(unpacked, ADDON));
-  } finally {
-    forget(unpacked);
-  }
-}
-
-/** Removes the unpacked library; on Windows, where the system holds a loaded library's file, it stays. */
-function forget(folder: string): void {
-  try {
-    rmSync(folder, { recursive: true, force: true });
-  } catch {
-    // The system cleans it up with its other temporary files.
-  }
+    createRequire(import.meta.url)(join(folder, ADDON));
+  });
 }
 
 function serve(scope: Scope): void {

@@ -12,7 +12,9 @@
 
 import { Buffer } from "node:buffer";
 import { networkInterfaces } from "node:os";
+import { join } from "node:path";
 import { messageOf, SvcError } from "../../base/error.ts";
+import { withPacked } from "../../base/native/packed.ts";
 import type { Description, DescriptionType } from "./description.ts";
 
 /** Servers that tell a peer its public address (STUN) or relay for it (TURN), in WebRTC's notation. */
@@ -114,16 +116,32 @@ export interface Rtc {
   makePeer(options: PeerOptions, listener: PeerListener): Promise<NativePeer>;
 }
 
-type Addon = typeof import("node-datachannel");
+type Addon = Pick<typeof import("node-datachannel"), "PeerConnection" | "Video">;
+
+/** The package of the addon, by whose name executables embed it. */
+export const RTC_PACKAGE = "node-datachannel";
+/** The addon in that package's package for a system. */
+export const RTC_ADDON = "node_datachannel.node";
 
 /** Peers of the addon, which is loaded with the first one. */
 export const nativeRtc: Rtc = {
   makePeer: async (options, listener) => new AddonPeer(await loadAddon(), options, listener),
 };
 
-async function loadAddon(): Promise<Addon> {
+let loading: Promise<Addon> | undefined;
+
+function loadAddon(): Promise<Addon> {
+  loading ??= loaded();
+  loading.catch(() => loading = undefined);
+  return loading;
+}
+
+async function loaded(): Promise<Addon> {
   try {
-    return await import("node-datachannel");
+    if (!Deno.build.standalone) return await import("node-datachannel");
+    const { createRequire } = await import("node:module");
+    const require = createRequire(import.meta.url);
+    return await withPacked(RTC_PACKAGE, (folder): Addon => require(join(folder, RTC_ADDON)));
   } catch (cause) {
     throw new SvcError("unavailable", "cannot load the WebRTC addon", { cause });
   }
