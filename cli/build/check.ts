@@ -102,13 +102,14 @@ export async function compileAll(
       return `${(compiled.bytes / 1e6).toFixed(1)} MB`;
     });
   }
-  await report.check("executables embed no addon of a system but packed", () => {
+  await report.check("executables embed addons packed only", () => {
     for (const { name, listing } of made) {
       const addons = listing.match(/\b(?:linux|win32|darwin|android)-(?:x64|arm64)(?:-\w+)?(?=\/)/g);
       assert(addons === null, `${name} embeds ${addons}`);
     }
-    const packed = made.filter((one) => one.packed.length > 0).map((one) => `${one.name} ${one.packed}`);
-    return Promise.resolve(packed.join(", "));
+    return Promise.resolve(
+      made.map(({ name, packed }) => `${name} has ${packed.length} packed files`).join(", "),
+    );
   });
   await report.check("no executable embeds a package that only tests use", async () => {
     const used = made.flatMap(({ imports }) => Object.values(imports)).map(scopeOf);

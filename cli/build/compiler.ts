@@ -11,10 +11,12 @@ import { SvcError } from "../../lib/base/error.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
 import { MODULE_PACKAGE, REVISION_FILE } from "../version.ts";
 import { LEAN_HEAP } from "../v8_flags.ts";
-import { PACKED_FOLDER, PACKED_SUFFIX } from "../../lib/base/native/packed.ts";
+import { PACKED_FOLDER, PACKED_SUFFIX, PLACE_SUFFIX } from "../../lib/base/native/packed.ts";
 import { ONNX_PACKAGE } from "../../lib/learn/onnx/worker.ts";
+import { VIDEO_PACKAGE, VIDEO_WASM } from "../../lib/machine/streams/video_worker.ts";
 import { RTC_ADDON, RTC_PACKAGE } from "../../lib/wire/webrtc/addon.ts";
 import { bundle, isInlined } from "./bundle.ts";
+import { carries, onlyFileOf, writeCarrier } from "./carrier.ts";
 import { makeModulePackage } from "./module_package.ts";
 
 /** The Deno of the product. */
@@ -30,6 +32,8 @@ export interface Target {
   /** The folder of ONNX Runtime's libraries for the target, and the library in it. */
   readonly onnx: string;
   readonly onnxLibrary: string;
+  /** Whether its executables keep what stands behind the end of their runtime. */
+  readonly carries: boolean;
 }
 
 export const TARGETS: readonly Target[] = [
@@ -40,6 +44,7 @@ export const TARGETS: readonly Target[] = [
     addon: "@node-datachannel/linux-x64-gnu",
     onnx: "linux/x64",
     onnxLibrary: "libonnxruntime.so.1",
+    carries: true,
   },
   {
     name: "linux-arm64",
@@ -48,6 +53,7 @@ export const TARGETS: readonly Target[] = [
     addon: "@node-datachannel/linux-arm64-gnu",
     onnx: "linux/arm64",
     onnxLibrary: "libonnxruntime.so.1",
+    carries: true,
   },
   {
     name: "windows-x64",
@@ -56,6 +62,7 @@ export const TARGETS: readonly Target[] = [
     addon: "@node-datachannel/win32-x64-msvc",
     onnx: "win32/x64",
     onnxLibrary: "onnxruntime.dll",
+    carries: false,
   },
 ];
 
@@ -119,6 +126,9 @@ export const EXECUTABLES: readonly Executable[] = [
  */
 const NO_CODE_CACHE = "--no-code-cache";
 
+/** A program that does nothing, from the root of the tree. */
+const EMPTY = "cli/build/empty.ts";
+
 /** The root of the tree, with a slash at its end. */
 export const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 
@@ -143,8 +153,13 @@ export interface ToolOutcome {
 }
 
 /** Runs a command in the root of the tree to its end and returns its output, without colours. */
-export async function execute(command: string, args: readonly string[]): Promise<ToolOutcome> {
-  const options: Deno.CommandOptions = { args: [...args], cwd: ROOT, env: { NO_COLOR: "1" }, stdin: "null" };
+export async function execute(
+  command: string,
+  args: readonly string[],
+  variables?: { readonly [name: string]: string },
+): Promise<ToolOutcome> {
+  const env = { NO_COLOR: "1", ...variables };
+  const options: Deno.CommandOptions = { args: [...args], cwd: ROOT, env, stdin: "null" };
   const { code, stdout, stderr } = await new Deno.Command(command, options).output();
   return { code, output: new TextDecoder().decode(stdout), errors: new TextDecoder().decode(stderr) };
 }
@@ -187,13 +202,15 @@ export async function compile(
   const config = `${work}/deno.json`;
   await Deno.mkdir(`${ROOT}${work}`, { recursive: true });
   await configure(work, { ...imports, ...version && await otherVersion(version, work) });
-  const packed = await packNatives(compiler, imports, target);
-  const files = [REVISION_FILE, "install", ...packed, ...modulePackage ? [MODULE_PACKAGE] : []];
+  const packed = await packFiles(compiler, imports, target, modulePackage);
+  const carrier = packed.length > 0 && target.carries ? await carrierOf(compiler, target, packed) : undefined;
+  const files = [REVISION_FILE, "install"];
   const folder = `${work}/bundle`;
   const [start, ...others] = await bundle({
     // Always the running Deno: its bundles suit the runtime of an older one too.
     run: (args) => execute(Deno.execPath(), args),
-    ...{ root: ROOT, entries: [entry, ...later], config, files, folder },
+    ...{ root: ROOT, entries: [entry, ...later], config, folder },
+    files: [...files, ...packed, ...carrier?.places ?? []],
     modules: [...new Set(reached.flatMap((one) => one.modules))],
     packages: Object.keys(await importMap()),
     without,
@@ -204,11 +221,17 @@ export async function compile(
   await configure(work, outside);
   const path = `${output}/${name}${target.suffix}`;
   const args = ["compile", "--allow-all", "--no-check", "--config", config, NO_CODE_CACHE, ...runtime];
-  args.push(...[...files.map((file) => `${folder}/${file}`), ...others].flatMap((one) => ["--include", one]));
-  args.push("--target", target.triple, "--output", path);
-  args.push(...await exclusions(compiler, imports, target));
-  const { code, output: said, errors } = await execute(compiler.deno, [...args, start]);
-  if (code !== 0) throw await failure(compiler, name, target, errors);
+  args.push("--target", target.triple, "--output", path, ...await exclusions(compiler, imports, target));
+  const make = async (carrier?: Carrier) => {
+    const included = [...files, ...carrier?.places ?? packed].map((file) => `${folder}/${file}`);
+    const includes = [...included, ...others].flatMap((one) => ["--include", one]);
+    const made = await execute(compiler.deno, [...args, ...includes, start], carrier?.env);
+    if (made.code !== 0) throw await failure(compiler, name, target, made.errors);
+    return made;
+  };
+  let { output: said, errors } = await make(carrier);
+  // A Deno that lays its executables out in another way embeds the packed files.
+  if (carrier && !await carrier.isWhole(`${ROOT}${path}`)) ({ output: said, errors } = await make());
   const { size } = await Deno.stat(`${ROOT}${path}`);
   const listing = (said + errors).split("Embedded Files")[1] ?? "";
   return { path: `${ROOT}${path}`, bytes: size, listing, packed, imports };
@@ -304,9 +327,22 @@ async function reach({ deno }: Compiler, entry: string): Promise<Reached> {
   return { imports, modules: own.map((specifier) => specifier.slice(root.length)) };
 }
 
+interface Lock {
+  readonly version: string;
+  readonly specifiers: Readonly<Record<string, string>>;
+  /** By name and version: `nan@2.30.0`. */
+  readonly npm: Readonly<Record<string, unknown>>;
+}
+
+/** The packages of the project, with the checksums of their content. */
+async function projectLock(): Promise<Lock> {
+  const { version, specifiers, npm } = JSON.parse(await Deno.readTextFile(`${ROOT}deno.lock`));
+  return { version, specifiers, npm };
+}
+
 /** The project's lock, reduced to the packages in `imports` and their dependencies. */
 async function lockFor(imports: Record<string, string>) {
-  const { version, specifiers, npm } = JSON.parse(await Deno.readTextFile(`${ROOT}deno.lock`));
+  const { version, specifiers, npm } = await projectLock();
   const wanted = new Set(Object.values(imports).map((mapped) => mapped.match(/^npm:@?[^@]+@[^/]+/)?.[0]));
   const kept = Object.entries(specifiers).filter(([specifier]) => wanted.has(specifier));
   return { version, specifiers: Object.fromEntries(kept), npm };
@@ -318,8 +354,7 @@ async function exclusions(
   imports: Record<string, string>,
   target: Target,
 ): Promise<string[]> {
-  const foreign = foreignPaths(imports, target);
-  if (foreign.length === 0) return [];
+  const foreign = [...foreignPaths(imports, target), ...unusedPaths((await projectLock()).npm)];
   const { npmCache } = await folders(deno);
   const registries = await Array.fromAsync(Deno.readDir(npmCache));
   // They need not exist yet.
@@ -331,8 +366,16 @@ const ONNX_FOLDERS = ["darwin", "linux/x64", "linux/arm64", "win32/x64", "win32/
 const ONNX_GRAPHICS = ["DirectML.dll", "dxcompiler.dll", "dxil.dll"];
 
 /** Unused forms of the video encoder: without WebAssembly, and with threads. */
-const LIBAV = "@libav.js/variant-webm";
-const LIBAV_FORMS = ["asm.js", "asm.mjs", "thr.js", "thr.mjs", "thr.wasm", "wasm.js"];
+const VIDEO_FORMS = ["asm.js", "asm.mjs", "thr.js", "thr.mjs", "thr.wasm", "wasm.js"];
+
+/** Packages that others need only to install themselves. */
+const INSTALLERS = ["adm-zip", "global-agent", "matcher", "nan", "semver", "serialize-error", "type-fest"];
+/** Parts of packages that no program reads: examples, sources, types. */
+const UNREAD: { readonly [name: string]: string } = {
+  "@libav.js/variant-webm": "dist/libav.types.d.ts",
+  "onnxruntime-common": "lib",
+  "onoff": "examples",
+};
 
 /** The parts of the packages that `target` does not need, from the folder of a registry's packages. */
 export function foreignPaths(imports: Record<string, string>, target: Target): string[] {
@@ -344,58 +387,145 @@ export function foreignPaths(imports: Record<string, string>, target: Target): s
     // The library itself is embedded packed.
     paths.push(...[...ONNX_GRAPHICS, target.onnxLibrary].map((name) => `${folder}/${target.onnx}/${name}`));
   }
-  if (LIBAV in imports) {
-    const file = `${LIBAV}/${version(LIBAV)}/dist/libav-${version(LIBAV)}.0-webm`;
-    paths.push(...LIBAV_FORMS.map((form) => `${file}.${form}`));
+  if (VIDEO_PACKAGE in imports) {
+    const file = videoFile(version(VIDEO_PACKAGE));
+    // The WebAssembly is embedded packed.
+    paths.push(...[...VIDEO_FORMS, "wasm.wasm"].map((form) => `${file}.${form}`));
   }
   return paths;
+}
+
+/** The parts of locked packages that no program needs, from the folder of a registry's packages. */
+function unusedPaths(npm: Lock["npm"]): string[] {
+  return Object.keys(npm).flatMap((key) => {
+    const [, name, version] = /^(@?[^@]+)@([^_]+)/.exec(key) ?? [];
+    if (INSTALLERS.includes(name)) return [`${name}/${version}`];
+    return UNREAD[name] === undefined ? [] : [`${name}/${version}/${UNREAD[name]}`];
+  });
 }
 
 /** Quick to pack; the best quality would take 40 times as long for a seventh less. */
 const PACKING_QUALITY = 6;
 
+/** The encoder's files without their endings, from the folder of a registry's packages. */
+function videoFile(version: string): string {
+  return `${VIDEO_PACKAGE}/${version}/dist/libav-${version}.0-webm`;
+}
+
 /**
- * Packs the native code that the program needs on `target`; returns the paths of the packed files, from the root of the
- * tree.
+ * Packs the large files that the program needs on `target`: native code, WebAssembly, the library for modules. Returns
+ * the paths of the packed files, from the root of the tree.
  */
-async function packNatives(
+async function packFiles(
   compiler: Compiler,
   imports: Record<string, string>,
   { addon, onnx, onnxLibrary }: Target,
+  modulePackage: boolean,
 ): Promise<string[]> {
   await Deno.remove(`${ROOT}${PACKED_FOLDER}`, { recursive: true }).catch(() => {});
+  const { npmCache } = await folders(compiler.deno);
   const packed: string[] = [];
+  const packPublished = async (name: string, path: string, file = path.slice(path.lastIndexOf("/") + 1)) => {
+    packed.push(await pack(await published(npmCache, path), `${name}/${file}`));
+  };
   if (RTC_PACKAGE in imports) {
     const version = versionOf(imports, RTC_PACKAGE);
-    // Deno downloads packages for the system that it runs on, unless they are wanted by name.
-    await execute(compiler.deno, ["cache", "--no-lock", `npm:${addon}@${version}`]);
-    packed.push(await pack(compiler, RTC_PACKAGE, `${addon}/${version}/${RTC_ADDON}`));
+    await download(compiler, addon, version);
+    await packPublished(RTC_PACKAGE, `${addon}/${version}/${RTC_ADDON}`);
   }
   if (ONNX_PACKAGE in imports) {
     const folder = `${ONNX_PACKAGE}/${versionOf(imports, ONNX_PACKAGE)}/bin/napi-v6/${onnx}`;
-    packed.push(await pack(compiler, ONNX_PACKAGE, `${folder}/${onnxLibrary}`));
+    await packPublished(ONNX_PACKAGE, `${folder}/${onnxLibrary}`);
+  }
+  if (VIDEO_PACKAGE in imports) {
+    await packPublished(
+      VIDEO_PACKAGE,
+      `${videoFile(versionOf(imports, VIDEO_PACKAGE))}.wasm.wasm`,
+      VIDEO_WASM,
+    );
+  }
+  if (modulePackage) {
+    const name = MODULE_PACKAGE.slice(MODULE_PACKAGE.lastIndexOf("/") + 1);
+    for await (const { name: file } of Deno.readDir(`${ROOT}${MODULE_PACKAGE}`)) {
+      packed.push(await pack(`${ROOT}${MODULE_PACKAGE}/${file}`, `${name}/${file}`));
+    }
   }
   return packed;
 }
 
-/** Packs a file of a downloaded package where a program looks for what `name` needs. */
-async function pack({ deno }: Compiler, name: string, path: string): Promise<string> {
-  const { npmCache } = await folders(deno);
-  const packed = `${PACKED_FOLDER}/${name}/${path.slice(path.lastIndexOf("/") + 1)}${PACKED_SUFFIX}`;
+/**
+ * Downloads a package of the project's lock, which vouches for its content. Deno downloads packages for the system that
+ * it runs on only, unless they are wanted by name.
+ */
+async function download({ deno }: Compiler, name: string, version: string): Promise<void> {
+  const specifier = `npm:${name}@${version}`;
+  const lock = "dist/.build/download.lock";
+  const text = JSON.stringify({ ...await projectLock(), specifiers: { [specifier]: version } });
+  await Deno.writeTextFile(`${ROOT}${lock}`, text);
+  const { code, errors } = await execute(deno, [
+    "cache",
+    "--no-config",
+    "--frozen",
+    "--lock",
+    lock,
+    specifier,
+  ]);
+  if (code !== 0) throw new SvcError("internal", `Cannot download ${specifier}:\n${errors.trimEnd()}`);
+}
+
+/** A file of a downloaded package; `path` is from the folder of a registry's packages. */
+async function published(npmCache: string, path: string): Promise<string> {
   for await (const { name: registry } of Deno.readDir(npmCache)) {
     const file = `${npmCache}/${registry}/${path}`;
-    if (!await exists(file)) continue;
-    const bytes = await Deno.readFile(file);
-    const params = {
-      [constants.BROTLI_PARAM_QUALITY]: PACKING_QUALITY,
-      [constants.BROTLI_PARAM_LGWIN]: constants.BROTLI_MAX_WINDOW_BITS,
-      [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
-    };
-    await Deno.mkdir(`${ROOT}${PACKED_FOLDER}/${name}`, { recursive: true });
-    await Deno.writeFile(`${ROOT}${packed}`, brotliCompressSync(bytes, { params }));
-    return packed;
+    if (await exists(file)) return file;
   }
   throw new SvcError("not_found", `Cannot find ${path} in ${npmCache}`);
+}
+
+/** Packs a file into the folder of packed files; returns its path from the root of the tree. */
+async function pack(file: string, to: string): Promise<string> {
+  const bytes = await Deno.readFile(file);
+  const params = {
+    [constants.BROTLI_PARAM_QUALITY]: PACKING_QUALITY,
+    [constants.BROTLI_PARAM_LGWIN]: constants.BROTLI_MAX_WINDOW_BITS,
+    [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
+  };
+  const packed = `${PACKED_FOLDER}/${to}${PACKED_SUFFIX}`;
+  await Deno.mkdir(`${ROOT}${packed.slice(0, packed.lastIndexOf("/"))}`, { recursive: true });
+  await Deno.writeFile(`${ROOT}${packed}`, brotliCompressSync(bytes, { params }));
+  return packed;
+}
+
+interface Carrier {
+  /** Lets Deno make an executable of the carrier. */
+  readonly env: { readonly [name: string]: string };
+  /** Files that say where in the executable the carried ones are, from the root of the tree. */
+  readonly places: readonly string[];
+  /** Whether the executable has each of them there. */
+  isWhole(executable: string): Promise<boolean>;
+}
+
+/** A runtime that carries `packed` files, so that starts do not read them. */
+async function carrierOf(compiler: Compiler, target: Target, packed: readonly string[]): Promise<Carrier> {
+  const zip = await runtimePath(compiler, target);
+  if (!await exists(zip)) {
+    // Deno downloads the runtime to compile any program.
+    const args = ["compile", "--no-check", "--target", target.triple, "--output", "dist/.build/first", EMPTY];
+    const { code, errors } = await execute(compiler.deno, args);
+    if (code !== 0) throw await failure(compiler, EMPTY, target, errors);
+  }
+  const runtime = `${ROOT}dist/.build/carrier-${target.name}`;
+  const files = packed.map((path) => `${ROOT}${path}`);
+  const found = await writeCarrier(runtime, onlyFileOf(await Deno.readFile(zip)), files);
+  const places = packed.map((path) => path.replace(PACKED_SUFFIX, PLACE_SUFFIX));
+  for (const [at, place] of found.entries()) {
+    await Deno.writeTextFile(`${ROOT}${places[at]}`, JSON.stringify(place));
+  }
+  return {
+    env: { DENORT_BIN: runtime },
+    places,
+    isWhole: (executable) => carries(executable, files, found),
+  };
 }
 
 function versionOf(imports: Record<string, string>, name: string): string {

@@ -2,8 +2,11 @@
  * `module new`: creates a folder with a working module, for Deno and for Node.
  */
 
+import { basename, join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { SvcError } from "../../../lib/base/error.ts";
 import type { Host } from "../../../lib/base/host.ts";
+import { withPacked } from "../../../lib/base/native/packed.ts";
 import type { Command } from "../../command.ts";
 import { printResult } from "../../table.ts";
 import { MODULE_PACKAGE } from "../../version.ts";
@@ -77,10 +80,15 @@ async function make(host: Host, folder: string, name: string, extension: string)
 
 /** The library, from the build. */
 async function libraryFiles(host: Host): Promise<[name: string, text: string][]> {
-  const made = new URL(`../../../${MODULE_PACKAGE}/`, import.meta.url);
+  const made = fileURLToPath(new URL(`../../../${MODULE_PACKAGE}`, import.meta.url));
+  const filesOf = (folder: string) => libraryFilesOf(host, folder);
+  return await withPacked(basename(MODULE_PACKAGE), filesOf) ?? await filesOf(made);
+}
+
+async function libraryFilesOf(host: Host, folder: string): Promise<[name: string, text: string][]> {
   return await Promise.all(PACKAGE_FILES.map(async (file): Promise<[string, string]> => {
     try {
-      return [file, await host.readTextFile(new URL(file, made).pathname)];
+      return [file, await host.readTextFile(join(folder, file))];
     } catch (cause) {
       const remedy = "run deno task module:package in the tree first";
       throw new SvcError("failed_precondition", `the library for modules is not made: ${remedy}`, { cause });

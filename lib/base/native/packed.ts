@@ -1,51 +1,90 @@
 /**
- * Native code that executables embed packed, because every start copies what they embed into memory.
+ * Large files that executables embed packed, because every start copies what they embed into memory.
  *
- * Loading it needs a folder for temporary files that may hold programs.
+ * Loading native code from them needs a folder for temporary files that may hold programs.
  */
 
-import { tmpdir } from "node:os";
-import { basename, join } from "node:path";
+import { dirname, join, parse } from "node:path";
 import { fileURLToPath } from "node:url";
+import { SvcError } from "../error.ts";
 
 /** The folder of packed files, with a folder for each package; from the root of the tree. */
-export const PACKED_FOLDER = "dist/native";
+export const PACKED_FOLDER = "dist/packed";
 /** The ending of a packed file's name, after that of the file. */
 export const PACKED_SUFFIX = ".br";
+/** The ending in its stead of a file with the `Place` of the packed one. */
+export const PLACE_SUFFIX = ".place";
 
-const PREFIX = "svc-native-";
+/** Where a packed file is in the executable: in a part that starts do not copy. */
+export interface Place {
+  readonly offset: number;
+  readonly bytes: number;
+}
+
+const PREFIX = "svc-packed-";
 /** An unpacked folder of this age is loaded, or was left behind. */
 const OLD_MS = 3600_000;
 
 /**
- * Unpacks what the executable embeds for a package into a folder of its own, and runs `load` with its path.
+ * Unpacks what the executable embeds for a package into a folder of its own, and runs `load` with its path. Does nothing
+ * in a program that is no executable.
  *
  * Only the folder's owner can read or write it: nobody can put a library beside those that are loaded. It is removed
  * afterwards; on Windows, which keeps the files of loaded libraries, a later program removes it.
  */
-export async function withPacked<T>(name: string, load: (folder: string) => T): Promise<T> {
-  if (Deno.build.os === "windows") await forgetOld();
+export async function withPacked<T>(
+  name: string,
+  load: (folder: string) => T | Promise<T>,
+): Promise<T | undefined> {
+  if (!Deno.build.standalone) return undefined;
   const folder = await Deno.makeTempDir({ prefix: PREFIX });
+  if (Deno.build.os === "windows") await forgetOlder(folder);
   try {
     const packed = fileURLToPath(new URL(`../../../${PACKED_FOLDER}/${name}`, import.meta.url));
     for await (const { name: file } of Deno.readDir(packed)) {
-      const { readable } = await Deno.open(join(packed, file));
-      const unpacked = readable.pipeThrough(new DecompressionStream("brotli"));
-      await Deno.writeFile(join(folder, basename(file, PACKED_SUFFIX)), unpacked, { mode: 0o600 });
+      const { name, ext } = parse(file);
+      const bytes = ext === PLACE_SUFFIX
+        ? await carried(join(packed, file))
+        : await Deno.readFile(join(packed, file));
+      const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("brotli"));
+      await Deno.writeFile(join(folder, name), unpacked, { mode: 0o600 });
     }
-    return load(folder);
+    return await load(folder);
   } finally {
     await forget(folder);
   }
 }
 
-/** Removes what earlier programs have left. */
-async function forgetOld(): Promise<void> {
-  for await (const { name } of Deno.readDir(tmpdir())) {
-    const folder = join(tmpdir(), name);
+/** The packed file in the executable, at the place that `file` names. */
+async function carried(file: string): Promise<Uint8Array<ArrayBuffer>> {
+  // The running program's own file, also after an update has taken its name.
+  return await readPlace("/proc/self/exe", JSON.parse(await Deno.readTextFile(file)));
+}
+
+/** The bytes at a place of a file. Throws `data_loss` if the file ends before. */
+export async function readPlace(path: string, { offset, bytes }: Place): Promise<Uint8Array<ArrayBuffer>> {
+  using file = await Deno.open(path);
+  await file.seek(offset, Deno.SeekMode.Start);
+  const content = new Uint8Array(bytes);
+  for (let at = 0; at < bytes;) {
+    const count = await file.read(content.subarray(at));
+    if (count === null) throw new SvcError("data_loss", `${path} has been cut off`);
+    at += count;
+  }
+  return content;
+}
+
+/** Removes what earlier programs than that of `folder` have left. */
+async function forgetOlder(folder: string): Promise<void> {
+  const parent = dirname(folder);
+  const changedMs = async (path: string) => (await Deno.stat(path).catch(() => undefined))?.mtime?.getTime();
+  const nowMs = await changedMs(folder);
+  for await (const { name } of Deno.readDir(parent)) {
     if (!name.startsWith(PREFIX)) continue;
-    const changedMs = (await Deno.stat(folder).catch(() => undefined))?.mtime?.getTime() ?? Date.now();
-    if (Date.now() - changedMs > OLD_MS) await forget(folder);
+    const thenMs = await changedMs(join(parent, name));
+    if (nowMs !== undefined && thenMs !== undefined && nowMs - thenMs > OLD_MS) {
+      await forget(join(parent, name));
+    }
   }
 }
 

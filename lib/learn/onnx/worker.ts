@@ -142,7 +142,7 @@ const ADDON = "onnxruntime_binding.node";
 /** The runtime's package. Its addon loads its library from its own folder, where it is under `deno run`. */
 async function loadRuntime(): Promise<Ort> {
   try {
-    if (Deno.build.standalone) await preload();
+    await preload();
     return await import("onnxruntime-node");
   } catch (cause) {
     const { platform, arch } = process;
@@ -157,7 +157,7 @@ async function loadRuntime(): Promise<Ort> {
 }
 
 /**
- * Loads the embedded addon and library before the package asks for its addon: the executable would unpack that addon
+ * Loads an executable's embedded addon and library before the package asks for its addon: the executable would unpack that addon
  * alone into the folder for temporary files, where anybody may put a library beside it. The system does not search for
  * a library that is already loaded.
  */

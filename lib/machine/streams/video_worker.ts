@@ -6,8 +6,15 @@
  */
 
 import type { LibAV } from "@libav.js/variant-webm";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { type Code, SvcError } from "../../base/error.ts";
+import { withPacked } from "../../base/native/packed.ts";
 import { type ColorImage, decodeImage } from "../../geometry/image/image.ts";
+
+/** The encoder's package. Executables embed its WebAssembly by that name. */
+export const VIDEO_PACKAGE = "@libav.js/variant-webm";
+export const VIDEO_WASM = "libav.wasm";
 
 /** The worker's name, by which the module detects that it runs as the thread rather than being imported. */
 export const VIDEO_WORKER = "svc-video";
@@ -102,7 +109,12 @@ class VideoWorker {
 
 async function load(): Promise<LibAV> {
   const { default: libav } = await import("@libav.js/variant-webm");
-  const loaded = await libav.LibAV({ noworker: true });
+  const open = (wasmurl?: string) => libav.LibAV({ noworker: true, ...wasmurl && { wasmurl } });
+  const packed = await withPacked(
+    VIDEO_PACKAGE,
+    (folder) => open(pathToFileURL(join(folder, VIDEO_WASM)).href),
+  );
+  const loaded = packed ?? await open();
   await loaded.av_log_set_level(loaded.AV_LOG_ERROR);
   return loaded;
 }

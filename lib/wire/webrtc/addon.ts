@@ -138,10 +138,10 @@ function loadAddon(): Promise<Addon> {
 
 async function loaded(): Promise<Addon> {
   try {
-    if (!Deno.build.standalone) return await import("node-datachannel");
     const { createRequire } = await import("node:module");
     const require = createRequire(import.meta.url);
-    return await withPacked(RTC_PACKAGE, (folder): Addon => require(join(folder, RTC_ADDON)));
+    const packed = await withPacked(RTC_PACKAGE, (folder): Addon => require(join(folder, RTC_ADDON)));
+    return packed ?? await import("node-datachannel");
   } catch (cause) {
     throw new SvcError("unavailable", "cannot load the WebRTC addon", { cause });
   }
