@@ -6,7 +6,7 @@
 import { Buffer } from "node:buffer";
 import { inflateRawSync } from "node:zlib";
 import { SvcError } from "../../lib/base/error.ts";
-import { type Place, readPlace } from "../../lib/base/native/packed.ts";
+import { type Extent, readExtent } from "../../lib/base/native/packed.ts";
 
 /** ZIP's records (APPNOTE 6.3, 4.3): the file's header, its entry in the list of files, and the end of the list. */
 const ENTRY = 0x02014b50;
@@ -38,35 +38,35 @@ export function onlyFileOf(zip: Uint8Array<ArrayBuffer>): Uint8Array {
   throw broken(`method ${method}`);
 }
 
-/** Writes a runtime that carries `files` (paths) to `path`; returns the places of the files in their order. */
+/** Writes a runtime that carries `files` (paths) to `path`; returns the extents of the files in their order. */
 export async function writeCarrier(
   path: string,
   runtime: Uint8Array,
   files: readonly string[],
-): Promise<Place[]> {
+): Promise<Extent[]> {
   using output = await Deno.open(path, { write: true, create: true, truncate: true, mode: 0o755 });
   const writer = output.writable.getWriter();
   await writer.write(runtime);
-  const places: Place[] = [];
+  const extents: Extent[] = [];
   let offset = runtime.length;
   for (const file of files) {
     const content = await Deno.readFile(file);
     await writer.write(content);
-    places.push({ offset, bytes: content.length });
+    extents.push({ offset, bytes: content.length });
     offset += content.length;
   }
   await writer.close();
-  return places;
+  return extents;
 }
 
-/** Whether the executable at `path` has each of `files` at its place. */
+/** Whether the executable at `path` has each of `files` at its extent. */
 export async function carries(
   path: string,
   files: readonly string[],
-  places: readonly Place[],
+  extents: readonly Extent[],
 ): Promise<boolean> {
-  for (const [at, place] of places.entries()) {
-    const found = await readPlace(path, place).catch(() => undefined);
+  for (const [at, extent] of extents.entries()) {
+    const found = await readExtent(path, extent).catch(() => undefined);
     if (!found || Buffer.compare(found, await Deno.readFile(files[at])) !== 0) return false;
   }
   return true;

@@ -62,15 +62,15 @@ Deno.test("a carrier has its files where it says, and an executable that moved o
   const files = [`${folder}/one`, `${folder}/two`];
   for (const [at, file] of files.entries()) await Deno.writeFile(file, new Uint8Array(1000).fill(at + 1));
   const path = `${folder}/carrier`;
-  const places = await writeCarrier(path, RUNTIME, files);
-  assertEquals(places, [{ offset: 500, bytes: 1000 }, { offset: 1500, bytes: 1000 }]);
+  const extents = await writeCarrier(path, RUNTIME, files);
+  assertEquals(extents, [{ offset: 500, bytes: 1000 }, { offset: 1500, bytes: 1000 }]);
   const made = await Deno.readFile(path);
   assertEquals(made.subarray(0, 500), RUNTIME);
   await Deno.writeFile(path, Uint8Array.of(7), { append: true });
-  assertEquals(await carries(path, files, places), true);
+  assertEquals(await carries(path, files, extents), true);
   for (const other of [made.subarray(0, -1), Uint8Array.of(7, ...made)]) {
     await Deno.writeFile(path, other);
-    assertEquals(await carries(path, files, places), false);
+    assertEquals(await carries(path, files, extents), false);
   }
   await Deno.remove(folder, { recursive: true });
 });

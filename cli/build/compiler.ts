@@ -11,7 +11,7 @@ import { SvcError } from "../../lib/base/error.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
 import { MODULE_PACKAGE, REVISION_FILE } from "../version.ts";
 import { LEAN_HEAP } from "../v8_flags.ts";
-import { PACKED_FOLDER, PACKED_SUFFIX, PLACE_SUFFIX } from "../../lib/base/native/packed.ts";
+import { EXTENT_SUFFIX, PACKED_FOLDER, PACKED_SUFFIX } from "../../lib/base/native/packed.ts";
 import { ONNX_PACKAGE } from "../../lib/learn/onnx/worker.ts";
 import { VIDEO_PACKAGE, VIDEO_WASM } from "../../lib/machine/streams/video_worker.ts";
 import { RTC_ADDON, RTC_PACKAGE } from "../../lib/wire/webrtc/addon.ts";
@@ -210,7 +210,7 @@ export async function compile(
     // Always the running Deno: its bundles suit the runtime of an older one too.
     run: (args) => execute(Deno.execPath(), args),
     ...{ root: ROOT, entries: [entry, ...later], config, folder },
-    files: [...files, ...packed, ...carrier?.places ?? []],
+    files: [...files, ...packed, ...carrier?.extents ?? []],
     modules: [...new Set(reached.flatMap((one) => one.modules))],
     packages: Object.keys(await importMap()),
     without,
@@ -223,7 +223,7 @@ export async function compile(
   const args = ["compile", "--allow-all", "--no-check", "--config", config, NO_CODE_CACHE, ...runtime];
   args.push("--target", target.triple, "--output", path, ...await exclusions(compiler, imports, target));
   const make = async (carrier?: Carrier) => {
-    const included = [...files, ...carrier?.places ?? packed].map((file) => `${folder}/${file}`);
+    const included = [...files, ...carrier?.extents ?? packed].map((file) => `${folder}/${file}`);
     const includes = [...included, ...others].flatMap((one) => ["--include", one]);
     const made = await execute(compiler.deno, [...args, ...includes, start], carrier?.env);
     if (made.code !== 0) throw await failure(compiler, name, target, made.errors);
@@ -500,7 +500,7 @@ interface Carrier {
   /** Lets Deno make an executable of the carrier. */
   readonly env: { readonly [name: string]: string };
   /** Files that say where in the executable the carried ones are, from the root of the tree. */
-  readonly places: readonly string[];
+  readonly extents: readonly string[];
   /** Whether the executable has each of them there. */
   isWhole(executable: string): Promise<boolean>;
 }
@@ -517,13 +517,13 @@ async function carrierOf(compiler: Compiler, target: Target, packed: readonly st
   const runtime = `${ROOT}dist/.build/carrier-${target.name}`;
   const files = packed.map((path) => `${ROOT}${path}`);
   const found = await writeCarrier(runtime, onlyFileOf(await Deno.readFile(zip)), files);
-  const places = packed.map((path) => path.replace(PACKED_SUFFIX, PLACE_SUFFIX));
-  for (const [at, place] of found.entries()) {
-    await Deno.writeTextFile(`${ROOT}${places[at]}`, JSON.stringify(place));
+  const extents = packed.map((path) => path.replace(PACKED_SUFFIX, EXTENT_SUFFIX));
+  for (const [at, extent] of found.entries()) {
+    await Deno.writeTextFile(`${ROOT}${extents[at]}`, JSON.stringify(extent));
   }
   return {
     env: { DENORT_BIN: runtime },
-    places,
+    extents,
     isWhole: (executable) => carries(executable, files, found),
   };
 }

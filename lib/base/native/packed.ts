@@ -6,17 +6,17 @@
 
 import { dirname, join, parse } from "node:path";
 import { fileURLToPath } from "node:url";
-import { SvcError } from "../error.ts";
+import { messageOf, SvcError } from "../error.ts";
 
 /** The folder of packed files, with a folder for each package; from the root of the tree. */
 export const PACKED_FOLDER = "dist/packed";
 /** The ending of a packed file's name, after that of the file. */
 export const PACKED_SUFFIX = ".br";
-/** The ending in its stead of a file with the `Place` of the packed one. */
-export const PLACE_SUFFIX = ".place";
+/** The ending in its stead of a file with the `Extent` of the packed one. */
+export const EXTENT_SUFFIX = ".extent";
 
 /** Where a packed file is in the executable: in a part that starts do not copy. */
-export interface Place {
+export interface Extent {
   readonly offset: number;
   readonly bytes: number;
 }
@@ -37,32 +37,41 @@ export async function withPacked<T>(
   load: (folder: string) => T | Promise<T>,
 ): Promise<T | undefined> {
   if (!Deno.build.standalone) return undefined;
-  const folder = await Deno.makeTempDir({ prefix: PREFIX });
-  if (Deno.build.os === "windows") await forgetOlder(folder);
+  let folder: string | undefined;
   try {
-    const packed = fileURLToPath(new URL(`../../../${PACKED_FOLDER}/${name}`, import.meta.url));
-    for await (const { name: file } of Deno.readDir(packed)) {
-      const { name, ext } = parse(file);
-      const bytes = ext === PLACE_SUFFIX
-        ? await carried(join(packed, file))
-        : await Deno.readFile(join(packed, file));
-      const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("brotli"));
-      await Deno.writeFile(join(folder, name), unpacked, { mode: 0o600 });
-    }
+    folder = await Deno.makeTempDir({ prefix: PREFIX });
+    if (Deno.build.os === "windows") await forgetOlder(folder);
+    await unpack(name, folder);
+  } catch (cause) {
+    if (folder !== undefined) await forget(folder);
+    const remedy = "it needs a folder for temporary files (TMPDIR) that has room";
+    throw new SvcError("unavailable", `cannot unpack ${name}: ${messageOf(cause)}; ${remedy}`, { cause });
+  }
+  try {
     return await load(folder);
   } finally {
     await forget(folder);
   }
 }
 
-/** The packed file in the executable, at the place that `file` names. */
-async function carried(file: string): Promise<Uint8Array<ArrayBuffer>> {
-  // The running program's own file, also after an update has taken its name.
-  return await readPlace("/proc/self/exe", JSON.parse(await Deno.readTextFile(file)));
+async function unpack(name: string, folder: string): Promise<void> {
+  const packed = fileURLToPath(new URL(`../../../${PACKED_FOLDER}/${name}`, import.meta.url));
+  for await (const { name: file } of Deno.readDir(packed)) {
+    const path = join(packed, file), { name: unpacked, ext } = parse(file);
+    const bytes = ext === EXTENT_SUFFIX ? await carried(path) : await Deno.readFile(path);
+    const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("brotli"));
+    await Deno.writeFile(join(folder, unpacked), plain, { mode: 0o600 });
+  }
 }
 
-/** The bytes at a place of a file. Throws `data_loss` if the file ends before. */
-export async function readPlace(path: string, { offset, bytes }: Place): Promise<Uint8Array<ArrayBuffer>> {
+/** The packed file in the executable, at the extent that `file` names. */
+async function carried(file: string): Promise<Uint8Array<ArrayBuffer>> {
+  // The running program's own file, also after an update has taken its name.
+  return await readExtent("/proc/self/exe", JSON.parse(await Deno.readTextFile(file)));
+}
+
+/** The bytes of an extent of a file. Throws `data_loss` if the file ends before. */
+export async function readExtent(path: string, { offset, bytes }: Extent): Promise<Uint8Array<ArrayBuffer>> {
   using file = await Deno.open(path);
   await file.seek(offset, Deno.SeekMode.Start);
   const content = new Uint8Array(bytes);
