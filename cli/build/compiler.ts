@@ -203,7 +203,9 @@ export async function compile(
   await Deno.mkdir(`${ROOT}${work}`, { recursive: true });
   await configure(work, { ...imports, ...version && await otherVersion(version, work) });
   const packed = await packFiles(compiler, imports, target, modulePackage);
-  const carrier = packed.length > 0 && target.carries ? await carrierOf(compiler, target, packed) : undefined;
+  const carrier = packed.length > 0 && target.carries
+    ? await carrierOf(compiler, name, target, packed)
+    : undefined;
   const files = [REVISION_FILE, "install"];
   const folder = `${work}/bundle`;
   const [start, ...others] = await bundle({
@@ -506,13 +508,18 @@ interface Carrier {
 }
 
 /** A runtime that carries `packed` files, so that starts do not read them. */
-async function carrierOf(compiler: Compiler, target: Target, packed: readonly string[]): Promise<Carrier> {
+async function carrierOf(
+  compiler: Compiler,
+  name: string,
+  target: Target,
+  packed: readonly string[],
+): Promise<Carrier> {
   const zip = await runtimePath(compiler, target);
   if (!await exists(zip)) {
     // Deno downloads the runtime to compile any program.
     const args = ["compile", "--no-check", "--target", target.triple, "--output", "dist/.build/first", EMPTY];
     const { code, errors } = await execute(compiler.deno, args);
-    if (code !== 0) throw await failure(compiler, EMPTY, target, errors);
+    if (code !== 0) throw await failure(compiler, name, target, errors);
   }
   const runtime = `${ROOT}dist/.build/carrier-${target.name}`;
   const files = packed.map((path) => `${ROOT}${path}`);
