@@ -157,9 +157,9 @@ async function loadRuntime(): Promise<Ort> {
 }
 
 /**
- * Loads an executable's embedded addon and library before the package asks for its addon: the executable would unpack that addon
- * alone into the folder for temporary files, where anybody may put a library beside it. The system does not search for
- * a library that is already loaded.
+ * Loads an executable's embedded addon and library before the package asks for its addon: the executable would unpack
+ * that addon alone into the folder for temporary files, where anybody may put a library beside it. The system does not
+ * search for a library that is already loaded.
  */
 async function preload(): Promise<void> {
   const entry = fileURLToPath(import.meta.resolve("onnxruntime-node"));
