@@ -234,6 +234,26 @@ for (const withOdometry of [true, false]) {
   });
 }
 
+const SPARSE_RECORDING = "intel";
+Deno.test({
+  name: `mapper: one scan in two seconds of ${SPARSE_RECORDING}, with odometry`,
+  ignore: !recordingNames(RECORDINGS).includes(SPARSE_RECORDING),
+  fn() {
+    const { log, relations } = readRecording(RECORDINGS, SPARSE_RECORDING);
+    const piece = { scans: log.scans.slice(0, 4000), odometry: [] };
+    const mapper = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
+    const trajectory = replay(piece, mapper, { withOdometry: true, every: 10 });
+    const endS = trajectory.at(-1)!.timeS;
+    const { used, translationM, overMetre } = scoreRelations(
+      trajectory,
+      relations.filter(({ firstS, secondS }) => Math.max(firstS, secondS) < endS),
+    );
+    assert(used > 700);
+    assertLess(translationM.mean, 0.06);
+    assertEquals(overMetre, 0);
+  },
+});
+
 Deno.test({
   name: "mapper: a corridor that looks the same from three metres on closes no loop there",
   ignore: !hasKillian(),

@@ -1,20 +1,19 @@
 /**
- * `deno task accuracy:slam [--defaults] [--no-odometry] [--repeat N] [FOLDER…]`: how well the mapper does on every
- * recording of a folder that has `NAME.log.gz` or `NAME.clf.gz` beside `NAME.relations.gz`, all with one configuration.
+ * `deno task accuracy:slam [--no-odometry] [--every N] [--repeat N] [FOLDER…]`: how well the mapper does on every
+ * recording of a folder that has `NAME.log.gz` or `NAME.clf.gz` beside `NAME.relations.gz`, all with the defaults of
+ * the service's attributes.
  *
- * Each recording is played in a process of its own, so that its memory is its own. `--defaults` takes the defaults of
- * the service's attributes, `--no-odometry` leaves odometry out, `--repeat N` plays each recording N times in a row,
- * forwards and backwards in turn, and prints a line after each time.
+ * Each recording is played in a process of its own, so that its memory is its own. `--no-odometry` leaves odometry out,
+ * `--every N` plays one scan in so many and follows odometry between them, `--repeat N` plays each recording N times in
+ * a row, forwards and backwards in turn, and prints a line after each time.
  */
 
+import { parseArgs } from "node:util";
 import { Mapper } from "../../lib/slam/mapper.ts";
 import { MAPPER_DEFAULTS } from "../../lib/slam/mapping.ts";
 import { repeated, replay } from "../../lib/slam/evaluation/replay.ts";
 import { scoreRelations, type Spread } from "../../lib/slam/evaluation/relations.ts";
 import { readRecording, recordingNames, RECORDINGS } from "../support/recordings.ts";
-
-/** What all recordings are mapped with unless `--defaults` says otherwise. */
-const CONFIGURATION = MAPPER_DEFAULTS;
 
 /** Keeps how long each piece of its work took: so long a robot's sensors would wait for it. */
 class TimedMapper extends Mapper {
@@ -28,24 +27,34 @@ class TimedMapper extends Mapper {
   }
 }
 
-const flags = Deno.args.filter((one) => one.startsWith("--"));
-const rest = Deno.args.filter((one) => !one.startsWith("--"));
-const repeatAt = Deno.args.indexOf("--repeat");
-const times = repeatAt < 0 ? 1 : Number(Deno.args[repeatAt + 1]);
-const known = ["--defaults", "--no-odometry", "--repeat", "--one"];
-const unknown = flags.find((flag) => !known.includes(flag));
-if (unknown !== undefined || !Number.isInteger(times) || times < 1) {
-  console.error(
-    `accuracy:slam [--defaults] [--no-odometry] [--repeat N] [FOLDER...]: ${
-      unknown ?? "--repeat wants a number"
-    }`,
-  );
+const USAGE = "accuracy:slam [--no-odometry] [--every N] [--repeat N] [FOLDER...]";
+
+const { values, positionals } = readArguments();
+const [every, times] = [countOf("every"), countOf("repeat")];
+
+if (values.one) scoreOne(folderOf(positionals[0]), positionals[1]);
+else await scoreAll(positionals.length > 0 ? positionals.map(folderOf) : [RECORDINGS]);
+
+function readArguments() {
+  const number = { type: "string", default: "1" } as const,
+    flag = { type: "boolean", default: false } as const;
+  const options = { "no-odometry": flag, every: number, repeat: number, one: flag };
+  try {
+    return parseArgs({ args: Deno.args, options, allowPositionals: true });
+  } catch (error) {
+    return refuse((error as Error).message);
+  }
+}
+
+function countOf(name: "every" | "repeat"): number {
+  const count = Number(values[name]);
+  return Number.isInteger(count) && count > 0 ? count : refuse(`--${name} wants a whole number above 0`);
+}
+
+function refuse(why: string): never {
+  console.error(`${USAGE}: ${why}`);
   Deno.exit(2);
 }
-if (repeatAt >= 0) rest.splice(rest.indexOf(Deno.args[repeatAt + 1]), 1);
-
-if (flags.includes("--one")) scoreOne(folderOf(rest[0]), rest[1]);
-else await scoreAll(rest.length > 0 ? rest.map(folderOf) : [RECORDINGS]);
 
 async function scoreAll(folders: readonly URL[]): Promise<void> {
   console.log(
@@ -58,8 +67,8 @@ async function scoreAll(folders: readonly URL[]): Promise<void> {
     if (names.length === 0) console.log(`${folder.pathname}: no recordings with relations`);
     for (const name of names) {
       const args = ["run", "-A", new URL(import.meta.url).pathname, "--one", folder.pathname, name];
-      if (times > 1) args.push("--repeat", String(times));
-      args.push(...flags.filter((flag) => flag !== "--repeat"));
+      args.push("--every", String(every), "--repeat", String(times));
+      if (values["no-odometry"]) args.push("--no-odometry");
       const { code } = await new Deno.Command(Deno.execPath(), { args, stdout: "inherit", stderr: "inherit" })
         .output();
       if (code !== 0) Deno.exitCode = 1;
@@ -73,16 +82,16 @@ function folderOf(path: string): URL {
 
 function scoreOne(folder: URL, name: string): void {
   const { log, relations } = readRecording(folder, name);
-  const options = flags.includes("--defaults") ? MAPPER_DEFAULTS : CONFIGURATION;
-  const withOdometry = !flags.includes("--no-odometry");
+  const withOdometry = !values["no-odometry"];
   for (let round = 1; round <= times; round++) {
     const played = repeated(log, round);
-    const mapper = new TimedMapper({ mode: "create", options });
+    const mapper = new TimedMapper({ mode: "create", options: MAPPER_DEFAULTS });
     const scanMs: number[] = [];
     const began = performance.now();
     let before = began, peak = 0;
     const trajectory = replay(played, mapper, {
       withOdometry,
+      every,
       onScan(done) {
         const now = performance.now();
         scanMs.push(now - before);

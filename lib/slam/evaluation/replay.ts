@@ -3,7 +3,7 @@
  */
 
 import type { Mapper } from "../mapper.ts";
-import { compose2d, IDENTITY_2D, type Pose2d } from "../pose2d.ts";
+import { between2d, compose2d, IDENTITY_2D, type Pose2d } from "../pose2d.ts";
 import { type CarmenLog, type CarmenScan, pointsOf } from "./carmen.ts";
 import type { TimedPose } from "./relations.ts";
 
@@ -11,6 +11,8 @@ export interface ReplayOptions {
   readonly withOdometry: boolean;
   /** The laser's place on the robot. */
   readonly laser?: Pose2d;
+  /** Plays only one scan in so many; between them, the trajectory follows odometry. */
+  readonly every?: number;
   /** Called after each scan and all the work that it caused. */
   readonly onScan?: (done: number, total: number) => void;
 }
@@ -22,13 +24,22 @@ interface PlacedScan {
   readonly offset: Pose2d;
 }
 
-/** Plays all scans in order, except those that are not later than the one before; then finishes the map. */
+/** Plays the scans in order, except those that are not later than the one before; then finishes the map. */
 export function replay(log: CarmenLog, mapper: Mapper, options: ReplayOptions): TimedPose[] {
+  const { withOdometry, every = 1 } = options;
   const placed: PlacedScan[] = [];
   let lastS = -Infinity;
+  let taken: { readonly scan: CarmenScan; readonly node: number; readonly offset: Pose2d } | undefined;
   log.scans.forEach((scan, at) => {
-    if (scan.timeS > lastS && addScan(mapper, scan, options)) {
-      placed.push({ timeS: scan.timeS, ...mapper.lastScan()! });
+    if (scan.timeS > lastS) {
+      if (withOdometry) mapper.addOdometry({ timeS: scan.timeS, pose: scan.odometry });
+      if (at % every === 0) {
+        taken = addScan(mapper, scan, options) ? { scan, ...mapper.lastScan()! } : undefined;
+        if (taken) placed.push({ timeS: scan.timeS, node: taken.node, offset: taken.offset });
+      } else if (withOdometry && taken) {
+        const offset = compose2d(taken.offset, between2d(taken.scan.odometry, scan.odometry));
+        placed.push({ timeS: scan.timeS, node: taken.node, offset });
+      }
     }
     lastS = Math.max(lastS, scan.timeS);
     options.onScan?.(at + 1, log.scans.length);
@@ -37,10 +48,8 @@ export function replay(log: CarmenLog, mapper: Mapper, options: ReplayOptions): 
   return placed.map(({ timeS, node, offset }) => ({ timeS, pose: compose2d(mapper.nodePose(node), offset) }));
 }
 
-function addScan(mapper: Mapper, scan: CarmenScan, { withOdometry, laser }: ReplayOptions): boolean {
-  const { timeS } = scan;
-  if (withOdometry) mapper.addOdometry({ timeS, pose: scan.odometry });
-  const isTaken = mapper.addScan({ timeS, points: pointsOf(scan.ranges, laser ?? IDENTITY_2D) });
+function addScan(mapper: Mapper, { timeS, ranges }: CarmenScan, { laser }: ReplayOptions): boolean {
+  const isTaken = mapper.addScan({ timeS, points: pointsOf(ranges, laser ?? IDENTITY_2D) });
   while (mapper.work());
   return isTaken;
 }

@@ -6,14 +6,18 @@
  * motion between the last two scans. The guess that was better lately comes first.
  */
 
-import { between2d, compose2d, IDENTITY_2D, type Pose2d } from "../pose2d.ts";
+import { between2d, compose2d, IDENTITY_2D, type Pose2d, wrapAngle } from "../pose2d.ts";
 import { type Barest, ScanMotion, type ScanMotionResult } from "./scan_motion.ts";
 
 /** Share of points on lines above which a guess is accepted, and below which the scans may not overlap. */
 const SHARE_GOOD = 0.8;
 const SHARE_POOR = 0.5;
+/** Share below which scans say nothing of each other, where odometry says something as well. */
+const SHARE_LEAST = 0.35;
 /** Share of points by which another guess must be better. */
 const SHARE_GAIN = 0.02;
+/** Largest turn between a pose and what the last scan makes of it. */
+const CONFIRMED_RAD = 3 * Math.PI / 180;
 /** Turns to try if no guess fits. */
 const TURNS_RAD = [12, -12, 24, -24, 36, -36, 48, -48, 60, -60, 72, -72, 84, -84].map((one) =>
   one * Math.PI / 180
@@ -48,10 +52,22 @@ export class LaserOdometry {
     this.#key = pose;
   }
 
+  /** The robot's pose by the last scan, near a guess or turned from it; undefined if the scans may not overlap. */
+  poseFrom(points: Float64Array, guess: Pose2d): Pose2d | undefined {
+    const found = this.#compared(points, [guess], guess);
+    return found && found.share >= SHARE_LEAST ? compose2d(this.#key, found.pose) : undefined;
+  }
+
+  /** Whether the last scan confirms a pose, and no less than another. */
+  confirms(points: Float64Array, pose: Pose2d, other: Pose2d): boolean {
+    const found = this.#motionFrom(points, pose);
+    const turned = wrapAngle(compose2d(this.#key, found.pose).yaw - pose.yaw);
+    if (found.share < SHARE_LEAST || Math.abs(turned) > CONFIRMED_RAD) return false;
+    return found.share >= this.#motionFrom(points, other).share - SHARE_GAIN;
+  }
+
   /** `byTime` is where the robot is if it moves on as before. */
   predictions(points: Float64Array, last: Pose2d, byTime: Pose2d): Predictions {
-    if (this.#begun) this.#motion.begin(this.#begun);
-    this.#begun = undefined;
     const byScan = compose2d(last, this.#step);
     const guesses = this.#errorByScan < this.#errorByTime ? [byScan, byTime] : [byTime, byScan];
     const found = this.#compared(points, [...guesses, last], last);
@@ -67,7 +83,7 @@ export class LaserOdometry {
     let best: ScanMotionResult | undefined;
     const shareOf = () => best?.share ?? 0;
     const look = (guess: Pose2d) => {
-      const found = this.#motion.match(points, between2d(this.#key, guess));
+      const found = this.#motionFrom(points, guess);
       if (found.share > shareOf() + SHARE_GAIN) best = found;
     };
     for (const guess of guesses) {
@@ -77,6 +93,13 @@ export class LaserOdometry {
       if (shareOf() < SHARE_POOR) look({ ...last, yaw: last.yaw + turn });
     }
     return best;
+  }
+
+  /** The motion since the last scan, from a guess of the pose. */
+  #motionFrom(points: Float64Array, guess: Pose2d): ScanMotionResult {
+    if (this.#begun) this.#motion.begin(this.#begun);
+    this.#begun = undefined;
+    return this.#motion.match(points, between2d(this.#key, guess));
   }
 
   /** Updates the usual errors of both guesses with the pose that was found. */

@@ -3,7 +3,7 @@
  */
 
 import type { ImuReading, MapperOptions, OdometryReading, RangeScan } from "../mapping.ts";
-import { between2d, compose2d, type Pose2d } from "../pose2d.ts";
+import { between2d, compose2d, type Pose2d, wrapAngle } from "../pose2d.ts";
 import { CorrelativeMatcher, type CorrelativeWindow } from "./correlative.ts";
 import { Extrapolator } from "./extrapolator.ts";
 import { thinned, VoxelFilter } from "./filters.ts";
@@ -40,6 +40,12 @@ const GAIN_A_METRE = 0.3;
 const GAIN_LATE_A_METRE = 0.05;
 /** Time after which the gain shrinks, because the robot may have gone far. */
 const GAIN_TIME_S = 1;
+/** A search that turns the robot farther counts only if the last scan confirms it: odometry may be right. */
+const SURE_TURN_RAD = 3 * Math.PI / 180;
+/** After so long a time, odometry that is late or slips may be far off: the last scan has a say, too. */
+const SPARSE_S = 0.4;
+/** Gain in score that the pose by the last scan needs for each metre between it and the prediction. */
+const GAIN_BY_SCAN_A_METRE = 0.1;
 const SEARCH_POINTS = 100;
 const SEARCH_STEP_RAD = 0.5 * Math.PI / 180;
 /** A search without odometry covers more and is coarser. */
@@ -70,6 +76,13 @@ export interface Insertion {
   readonly submaps: readonly Submap[];
   readonly gravityAlignment: QuaternionTuple;
   /** The filtered points in the robot's upright frame: x, y, … */
+  readonly points: Float64Array;
+}
+
+/** A scan in the robot's upright frame: x, y, … */
+interface ScanPoints {
+  readonly returns: Float64Array;
+  /** Few of them, for matching. */
   readonly points: Float64Array;
 }
 
@@ -142,7 +155,7 @@ export class LocalMapper {
     const predictions = hasOdometry ? undefined : this.#laser.predictions(returns, last, prediction);
     const best = predictions
       ? this.#matchByScans(submap, points, predictions, dt)
-      : this.#matchByOdometry(submap, points, prediction, timeS, dt);
+      : this.#matchByOdometry(submap, { points, returns }, prediction, timeS, dt);
     this.#laser.learn(last, prediction, best.pose);
     const off = best.score - this.#usualScore;
     this.#usualScore += (off < 0 && !hasOdometry ? SCORE_SHARE_DOWN : SCORE_SHARE) * off;
@@ -150,29 +163,38 @@ export class LocalMapper {
   }
 
   /**
-   * Refines the prediction, which is usually enough. If the points fit worse than usual, tries other predictions, and
-   * searches around last.
+   * Refines the prediction, which is usually enough. After a longer time, tries the pose by the last scan as well. If
+   * the points fit worse than usual, tries other predictions, and searches around last.
    */
-  #matchByOdometry(
-    submap: Submap,
-    points: Float64Array,
-    prediction: Pose2d,
-    timeS: number,
-    dt: number,
-  ): Found {
-    const { grid } = submap;
+  #matchByOdometry(submap: Submap, scan: ScanPoints, prediction: Pose2d, timeS: number, dt: number): Found {
+    const { points, returns } = scan;
+    const window = windowFor(dt), isSparse = dt > SPARSE_S;
+    const turnMax = isSparse ? window.angularRad : Infinity;
     let best = this.#refined(submap, points, prediction, prediction);
+    if (isSparse) {
+      const start = this.#laser.poseFrom(returns, best.pose);
+      const found = start && this.#refined(submap, points, start, start);
+      if (
+        found && isBetter(found, best, 0, GAIN_BY_SCAN_A_METRE) &&
+        turnBetween(found, best) <= turnMax
+      ) {
+        best = found;
+      }
+    }
     if (best.score >= this.#usualScore) return best;
     const { poses, isLate } = this.#extrapolator.alternatives(timeS);
     const gain = isLate ? GAIN_LATE_A_METRE : GAIN_A_METRE;
     for (const other of poses) {
       const found = this.#refined(submap, points, other, other);
-      if (isBetter(found, best, 0, gain)) best = found;
+      if (isBetter(found, best, 0, gain) && turnBetween(found, best) <= turnMax) best = found;
     }
     if (best.score >= this.#usualScore - SEARCH_DROP) return best;
-    const start = this.#correlative.match(grid, thinned(points, SEARCH_POINTS), best.pose, windowFor(dt));
+    const start = this.#correlative.match(submap.grid, thinned(points, SEARCH_POINTS), best.pose, window);
     const found = this.#refined(submap, points, start, { x: best.pose.x, y: best.pose.y, yaw: start.yaw });
-    return isBetter(found, best, SEARCH_GAIN, gain) ? found : best;
+    if (!isBetter(found, best, SEARCH_GAIN, gain)) return best;
+    const isSure = turnBetween(found, best) <= SURE_TURN_RAD ||
+      this.#laser.confirms(returns, found.pose, best.pose);
+    return isSure ? found : best;
   }
 
   /** The same from the less certain predictions without odometry, with a wide search last. */
@@ -271,6 +293,10 @@ export function placed(points: Float64Array, { x, y, yaw }: Pose2d): Float64Arra
 function isBetter(found: Found, best: Found, least: number, gain: number): boolean {
   const away = Math.hypot(found.pose.x - best.pose.x, found.pose.y - best.pose.y);
   return found.score > best.score + least + gain * away;
+}
+
+function turnBetween(a: Found, b: Found): number {
+  return Math.abs(wrapAngle(a.pose.yaw - b.pose.yaw));
 }
 
 /** Search window for a change of speed. */
