@@ -45,6 +45,8 @@ const STEPS_FINAL = 30;
 /** A scan that fits so badly may be as far off as after so long a way. */
 const POOR_SCORE = 0.4;
 const POOR_PATH_M = 3;
+/** How fast the usual score of scans among the latest ones follows, after as many nodes. */
+const USUAL_SHARE = 0.01;
 /** A node that fits the map so badly where it is thought to be, or so much worse than usual, is strange there. */
 const STRANGE_FIT = 0.3;
 const STRANGE_DROP = 0.2;
@@ -88,6 +90,7 @@ export class Mapper implements Mapping {
   #isDoubted = false;
   #strange = 0;
   #usualFit = 0.5;
+  #usualScore: number | undefined;
   #submapsAtTrim = 0;
   #driftFrom: { readonly submap: MapSubmap; readonly ways: ReadonlyMap<MapSubmap, number> } | undefined;
   #waiting: MapNode[] = [];
@@ -187,6 +190,8 @@ export class Mapper implements Mapping {
       const moved = between2d(previous.localPose, pose);
       this.#pathM += Math.hypot(moved.x, moved.y);
       if (score < POOR_SCORE) this.#pathM += POOR_PATH_M;
+      const share = Math.max(USUAL_SHARE, 1 / this.#nodeCount), usual = this.#usualScore ?? score;
+      this.#usualScore = usual + share * (score - usual);
     }
     const into = submaps.map((submap) => this.#bySubmap.get(submap) ?? this.#addSubmap(submap));
     const node: MapNode = {
@@ -198,6 +203,7 @@ export class Mapper implements Mapping {
       points,
       variable: this.#graph.addPose(globalPose, false),
       pathM: this.#pathM,
+      usualScore: this.#usualScore,
       bare: barest && bareOf(barest, pose),
       submaps: into,
     };

@@ -6,8 +6,10 @@ import {
   hasKillian,
   readKillian,
   readRecording,
+  readSparse,
   recordingNames,
   RECORDINGS,
+  sparseNames,
 } from "../../tests/support/recordings.ts";
 import { replay } from "./evaluation/replay.ts";
 import { scoreRelations } from "./evaluation/relations.ts";
@@ -251,6 +253,19 @@ Deno.test({
     assert(used > 700);
     assertLess(translationM.mean, 0.06);
     assertEquals(overMetre, 0);
+  },
+});
+
+const SPARSE = "aces";
+Deno.test({
+  name: "mapper: loops close although the scans are a metre apart, and fit each other less",
+  ignore: !sparseNames(RECORDINGS).includes(SPARSE),
+  fn() {
+    const { log, relations } = readSparse(RECORDINGS, SPARSE);
+    const mapper = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
+    const { used, translationM } = scoreRelations(replay(log, mapper, { withOdometry: true }), relations);
+    assert(used > 600);
+    assertLess(translationM.mean, 0.1);
   },
 });
 

@@ -1,11 +1,12 @@
 /**
- * `deno task accuracy:slam [--no-odometry] [--every N] [--repeat N] [FOLDER…]`: how well the mapper does on every
- * recording of a folder that has `NAME.log.gz` or `NAME.clf.gz` beside `NAME.relations.gz`, all with the defaults of
- * the service's attributes.
+ * `deno task accuracy:slam [--no-odometry] [--every N] [--repeat N] [--sparse] [FOLDER…]`: how well the mapper does on
+ * every recording of a folder that has `NAME.log.gz` or `NAME.clf.gz` beside `NAME.relations.gz`, all with the defaults
+ * of the service's attributes.
  *
  * Each recording is played in a process of its own, so that its memory is its own. `--no-odometry` leaves odometry out,
  * `--every N` plays one scan in so many and follows odometry between them, `--repeat N` plays each recording N times in
- * a row, forwards and backwards in turn, and prints a line after each time.
+ * a row, forwards and backwards in turn, and prints a line after each time. `--sparse` takes the recordings with a scan
+ * a metre, `NAME-corrected.log.gz`, and compares with the places that another mapper found.
  */
 
 import { parseArgs } from "node:util";
@@ -13,7 +14,7 @@ import { Mapper } from "../../lib/slam/mapper.ts";
 import { MAPPER_DEFAULTS } from "../../lib/slam/mapping.ts";
 import { repeated, replay } from "../../lib/slam/evaluation/replay.ts";
 import { scoreRelations, type Spread } from "../../lib/slam/evaluation/relations.ts";
-import { readRecording, recordingNames, RECORDINGS } from "../support/recordings.ts";
+import { readRecording, readSparse, recordingNames, RECORDINGS, sparseNames } from "../support/recordings.ts";
 
 /** Keeps how long each piece of its work took: so long a robot's sensors would wait for it. */
 class TimedMapper extends Mapper {
@@ -27,7 +28,7 @@ class TimedMapper extends Mapper {
   }
 }
 
-const USAGE = "accuracy:slam [--no-odometry] [--every N] [--repeat N] [FOLDER...]";
+const USAGE = "accuracy:slam [--no-odometry] [--every N] [--repeat N] [--sparse] [FOLDER...]";
 
 const { values, positionals } = readArguments();
 const [every, times] = [countOf("every"), countOf("repeat")];
@@ -38,7 +39,7 @@ else await scoreAll(positionals.length > 0 ? positionals.map(folderOf) : [RECORD
 function readArguments() {
   const number = { type: "string", default: "1" } as const,
     flag = { type: "boolean", default: false } as const;
-  const options = { "no-odometry": flag, every: number, repeat: number, one: flag };
+  const options = { "no-odometry": flag, every: number, repeat: number, sparse: flag, one: flag };
   try {
     return parseArgs({ args: Deno.args, options, allowPositionals: true });
   } catch (error) {
@@ -63,12 +64,13 @@ async function scoreAll(folders: readonly URL[]): Promise<void> {
     "ms of one piece of work: p99, max",
   );
   for (const folder of folders) {
-    const names = recordingNames(folder);
+    const names = values.sparse ? sparseNames(folder) : recordingNames(folder);
     if (names.length === 0) console.log(`${folder.pathname}: no recordings with relations`);
     for (const name of names) {
       const args = ["run", "-A", new URL(import.meta.url).pathname, "--one", folder.pathname, name];
       args.push("--every", String(every), "--repeat", String(times));
       if (values["no-odometry"]) args.push("--no-odometry");
+      if (values.sparse) args.push("--sparse");
       const { code } = await new Deno.Command(Deno.execPath(), { args, stdout: "inherit", stderr: "inherit" })
         .output();
       if (code !== 0) Deno.exitCode = 1;
@@ -81,7 +83,7 @@ function folderOf(path: string): URL {
 }
 
 function scoreOne(folder: URL, name: string): void {
-  const { log, relations } = readRecording(folder, name);
+  const { log, relations } = values.sparse ? readSparse(folder, name) : readRecording(folder, name);
   const withOdometry = !values["no-odometry"];
   for (let round = 1; round <= times; round++) {
     const played = repeated(log, round);

@@ -1,11 +1,12 @@
 /**
  * Recordings of robots with relations between their poses: `NAME.log.gz` or `NAME.clf.gz` beside
- * `NAME.relations.gz` in one folder.
+ * `NAME.relations.gz` in one folder. Sparse ones, `NAME-corrected.log.gz`, have their relations in them.
  */
 
 import { gunzipSync } from "node:zlib";
 import { type CarmenLog, readCarmenLog } from "../../lib/slam/evaluation/carmen.ts";
 import { readRelations, type Relation } from "../../lib/slam/evaluation/relations.ts";
+import { between2d } from "../../lib/slam/pose2d.ts";
 
 export const RECORDINGS = new URL("../../../shared/data/slam/", import.meta.url);
 
@@ -62,6 +63,34 @@ export function readKillian(seconds: number): Recording {
     log: { scans: timed.filter(({ timeS }) => isIn(timeS)), odometry: [] },
     relations: relations.filter((one) => isIn(one.firstS) && isIn(one.secondS)),
   };
+}
+
+const SPARSE_NAME = /^(.+)-corrected\.log\.gz$/;
+/** Scans between two visits of a place, and how near to each other they are there. */
+const VISIT_SCANS = 60;
+const VISIT_M = 1.5;
+
+/** Names of the recordings with a scan a metre or so, in order; empty if there is no folder. */
+export function sparseNames(folder: URL): string[] {
+  return fileNames(folder).flatMap((file) => SPARSE_NAME.exec(file)?.[1] ?? []).sort();
+}
+
+/**
+ * A recording with a scan a metre or so, one a second, and odometry without errors: another mapper has corrected it.
+ * Its relations tie the places to which the robot came back, as that mapper has them.
+ */
+export function readSparse(folder: URL, name: string): Recording {
+  const read = readCarmenLog(textOf(folder, `${name}-corrected.log.gz`)).scans;
+  const scans = read.map((scan, at) => ({ ...scan, timeS: at, odometry: scan.laser }));
+  const relations = scans.flatMap((first, at) =>
+    scans.slice(at + VISIT_SCANS).flatMap((second): Relation[] => {
+      const pose = between2d(first.laser, second.laser);
+      return Math.hypot(pose.x, pose.y) < VISIT_M
+        ? [{ firstS: first.timeS, secondS: second.timeS, pose }]
+        : [];
+    })
+  );
+  return { name: `${name}, sparse`, log: { scans, odometry: [] }, relations };
 }
 
 function relationsFile(names: readonly string[], name: string): string | undefined {

@@ -28,9 +28,13 @@ const FAR_TURN_RAD = 30 * DEGREE;
 /** Up to this error, refinement finds the node without a search. */
 const REFINED_M = 0.2;
 
-/** The minimum of the mean probability under the points. */
+/**
+ * The minimum of the mean probability under the points. It is less in a submap of scans that came so far apart that
+ * they fitted each other less than `USUAL_SCORE`.
+ */
 const SCORE_NEAR = 0.55;
 const SCORE_FAR = 0.58;
+const USUAL_SCORE = 0.55;
 /** Largest distance of a node from the nearest node of a submap for a search there. */
 const REACH_M = 4;
 /** Limit of the searched submaps, the nearest ones of different visits. */
@@ -148,7 +152,7 @@ export class LoopSearch {
 
   /** Searches around the node's predicted place. */
   near(node: MapNode, submap: MapSubmap, windowM: number, turnRad: number): Closure | undefined {
-    const predicted = this.#predicted(node, submap);
+    const predicted = this.#predicted(node, submap), leastScore = SCORE_NEAR * scoreShare(submap);
     let start = predicted;
     if (windowM > REFINED_M) {
       const window = { linearM: windowM, angularRad: turnRad };
@@ -156,7 +160,7 @@ export class LoopSearch {
         thinned(node.points, SEARCH_POINTS),
         start,
         window,
-        SCORE_NEAR,
+        leastScore,
       );
       if (!match) return undefined;
       start = match.pose;
@@ -164,7 +168,7 @@ export class LoopSearch {
     const closure = this.#refined(node, submap, start);
     const moved = between2d(predicted, this.#inMap(submap, closure.pose));
     const inWindow = Math.hypot(moved.x, moved.y) <= 1.5 * windowM && Math.abs(moved.yaw) <= 1.5 * turnRad;
-    return closure.score >= SCORE_NEAR && inWindow ? closure : undefined;
+    return closure.score >= leastScore && inWindow ? closure : undefined;
   }
 
   /** The node's predicted place, in the frame of the submap's grid. */
@@ -190,12 +194,12 @@ export class LoopSearch {
 
   /** Searches far around, and returns the closures on which several such searches agree. */
   #far(node: MapNode, submap: MapSubmap, windowM: number, turnRad: number): Closure[] {
-    const window = { linearM: windowM, angularRad: turnRad };
+    const window = { linearM: windowM, angularRad: turnRad }, leastScore = SCORE_FAR * scoreShare(submap);
     const start = this.#predicted(node, submap);
-    const match = this.#gridOf(submap).search(thinned(node.points, SEARCH_POINTS), start, window, SCORE_FAR);
+    const match = this.#gridOf(submap).search(thinned(node.points, SEARCH_POINTS), start, window, leastScore);
     if (!match) return [];
     const closure = this.#refined(node, submap, match.pose);
-    if (closure.score < SCORE_FAR) return [];
+    if (closure.score < leastScore) return [];
     const correctedPose = compose2d(this.graph.pose(submap.variable), closure.pose);
     return this.#agreeing({ ...closure, correctedPose });
   }
@@ -236,6 +240,11 @@ export class LoopSearch {
     if (this.#grids.size > SEARCH_GRIDS_MAX) this.#grids.delete(this.#grids.keys().next().value!);
     return grid;
   }
+}
+
+/** The share of the usual scores that closures in a submap must reach. */
+function scoreShare({ nodes }: MapSubmap): number {
+  return Math.min(1, (nodes.at(-1)?.usualScore ?? USUAL_SCORE) / USUAL_SCORE);
 }
 
 function isNeighbour(node: MapNode, { trajectory, index }: MapSubmap): boolean {

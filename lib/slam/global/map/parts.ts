@@ -31,6 +31,8 @@ export interface MapNode {
   readonly points: Float64Array;
   readonly variable: number;
   readonly pathM: number;
+  /** How well scans fitted the latest scans by then, on average; undefined: nobody knows. */
+  readonly usualScore?: number;
   /** In which direction, as seen from the robot, little told how it moved; undefined: in none, or nobody knows. */
   readonly bare?: BareDirection;
   /** The submaps that hold its scan, the older first. */
