@@ -12,7 +12,7 @@ import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { BoardService } from "../../proto/gen/board_pb.ts";
 import { RobotService } from "../../proto/gen/robot_pb.ts";
 import { SLAMService } from "../../proto/gen/slam_pb.ts";
-import { residentBytes, type ServerProcess, startServer, writeConfig } from "../support/server.ts";
+import { residentBytes, type ServerProcess, startServer, withDemo, writeConfig } from "../support/server.ts";
 import { agent } from "./agent_bench.ts";
 import { clouds } from "./cloud_bench.ts";
 import { config } from "./config_bench.ts";
@@ -21,7 +21,7 @@ import { logs } from "./log_bench.ts";
 import { changes, ends, plans } from "./machine_bench.ts";
 import { modules } from "./module_bench.ts";
 import { obstacles } from "./obstacles_bench.ts";
-import { start } from "./start_bench.ts";
+import { executables, start } from "./start_bench.ts";
 import { webrtc } from "./webrtc_bench.ts";
 import { wire } from "./wire_bench.ts";
 
@@ -62,40 +62,56 @@ for (const name of Deno.args.length > 0 ? Deno.args : Object.keys(sections)) {
 
 /** `-version` beside a program that does nothing, and the start of servers. */
 async function starts(): Promise<void> {
-  heading("an answer from source");
-  const timed = (...args: string[]) =>
+  const source = [Deno.execPath(), "run", "-A"], folder = await executables();
+  await versions("from source", [Deno.execPath(), "eval", ""], [...source, SERVER]);
+  if (folder !== undefined) {
+    await versions("executables", [`${folder}/empty`, "end"], [`${folder}/svc-server`]);
+  }
+  await start();
+}
+
+async function versions(what: string, empty: readonly string[], server: readonly string[]): Promise<void> {
+  heading(`an answer, ${what}`);
+  const timed = ([program, ...args]: readonly string[]) =>
     median(async () => {
       const began = performance.now();
-      await new Deno.Command(Deno.execPath(), { args }).output();
+      await new Deno.Command(program, { args }).output();
       return performance.now() - began;
     });
-  const nothing = await timed("eval", "");
+  const nothing = await timed(empty), version = await timed([...server, "-version"]);
   row("an empty program", `${nothing.toFixed(0)} ms`);
-  const version = await timed("run", "-A", SERVER, "-version");
   row("-version", `${version.toFixed(0)} ms`, `${(version / nothing).toFixed(1)} x empty`);
-  await start();
 }
 
 /** Resident memory at rest, beside that of a server that does nothing, and after many calls. */
 async function memory(): Promise<void> {
-  heading("resident memory (example machine, from source)");
-  const nothing = await emptyServerBytes();
-  row("an empty server", megabytes(nothing));
-  await withServer({}, async (server) => {
-    await server.wrote("machine is running");
-    const idle = await residentBytes(server.pid);
-    row("idle", megabytes(idle), `${(idle / nothing).toFixed(1)} x empty`);
-    const channel = connectGrpc(new URL(server.url).host, { clock });
-    const board = client(BoardService, channel);
-    await load(() => board.getGPIO({ name: "board1", pin: "20" }), 64, CALLS);
-    const after = await residentBytes(server.pid);
-    row(`after ${CALLS} calls, 64 at once`, megabytes(after), `${(after / idle).toFixed(2)} x idle`);
-    channel.close();
-  });
+  await memoryOf("from source", [Deno.execPath(), "eval", EMPTY_SERVER]);
+  const folder = await executables();
+  if (folder !== undefined) await memoryOf("executables", [`${folder}/empty`], [`${folder}/svc-server`]);
 }
 
-async function emptyServerBytes(): Promise<number> {
-  const child = new Deno.Command(Deno.execPath(), { args: ["eval", EMPTY_SERVER], stdout: "piped" }).spawn();
+async function memoryOf(what: string, empty: readonly string[], command?: string[]): Promise<void> {
+  heading(`resident memory (example machine, ${what})`);
+  const nothing = await emptyServerBytes(empty);
+  row("an empty server", megabytes(nothing));
+  await withDemo(
+    async (server) => {
+      const idle = await residentBytes(server.pid);
+      row("idle", megabytes(idle), `${(idle / nothing).toFixed(2)} x empty`);
+      const channel = connectGrpc(new URL(server.url).host, { clock });
+      const board = client(BoardService, channel);
+      await load(() => board.getGPIO({ name: "board1", pin: "20" }), 64, CALLS);
+      const after = await residentBytes(server.pid);
+      row(`after ${CALLS} calls, 64 at once`, megabytes(after), `${(after / idle).toFixed(2)} x idle`);
+      channel.close();
+    },
+    [],
+    command,
+  );
+}
+
+async function emptyServerBytes([program, ...args]: readonly string[]): Promise<number> {
+  const child = new Deno.Command(program, { args, stdout: "piped" }).spawn();
   const output = child.stdout.getReader();
   try {
     await output.read();

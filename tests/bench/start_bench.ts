@@ -22,7 +22,7 @@ interface Start {
   residentBytes: number;
 }
 
-/** Start to serving, and of `-version` to its end, each as a multiple of nothing's. */
+/** Start to serving, as a multiple of nothing's. */
 export async function start(): Promise<void> {
   const demo = JSON.parse(await Deno.readTextFile(`${ROOT}examples/demo.json`));
   const config = await writeConfig({ ...demo, network: {} });
@@ -105,7 +105,7 @@ async function processorMs(pid: number): Promise<number> {
 }
 
 /** Where there are released executables, or else those that compile:check made with the older runtime. */
-async function executables(): Promise<string | undefined> {
+export async function executables(): Promise<string | undefined> {
   const target = `${Deno.build.os}-${Deno.build.arch === "x86_64" ? "x64" : "arm64"}`;
   for (const folder of ["dist", "dist/check"]) {
     const path = `${ROOT}${folder}/${target}`;
