@@ -213,48 +213,34 @@ Deno.test("mapper: a scan that is not later than the last, or has no point in ra
   assertEquals(mapper.pose(), { x: 0, y: 0, yaw: 0 });
 });
 
-const RECORDING = "aces";
-for (const withOdometry of [true, false]) {
+/** Pieces of recordings: their first scans, one in `every`, and more than `used` relations. */
+const PIECES = [
+  { recording: "aces", scans: 1200, every: 1, withOdometry: true, used: 100 },
+  { recording: "aces", scans: 1200, every: 1, withOdometry: false, used: 100 },
+  { recording: "intel", scans: 4000, every: 10, withOdometry: true, used: 700 },
+];
+for (const { recording, scans, every, withOdometry, used } of PIECES) {
+  const what = every === 1 ? "the first scans" : `one scan in ${every}`;
   Deno.test({
     // The reason to be ignored: the recordings are no part of the source tree.
-    name: `mapper: the first scans of ${RECORDING}, ${withOdometry ? "with" : "without"} odometry`,
-    ignore: !recordingNames(RECORDINGS).includes(RECORDING),
+    name: `mapper: ${what} of ${recording}, ${withOdometry ? "with" : "without"} odometry`,
+    ignore: !recordingNames(RECORDINGS).includes(recording),
     fn() {
-      const { log, relations } = readRecording(RECORDINGS, RECORDING);
-      const piece = { scans: log.scans.slice(0, 1200), odometry: [] };
+      const { log, relations } = readRecording(RECORDINGS, recording);
+      const piece = { scans: log.scans.slice(0, scans), odometry: [] };
       const mapper = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
-      const trajectory = replay(piece, mapper, { withOdometry });
+      const trajectory = replay(piece, mapper, { withOdometry, every });
       const endS = trajectory.at(-1)!.timeS;
-      const { used, translationM, overMetre } = scoreRelations(
+      const score = scoreRelations(
         trajectory,
         relations.filter(({ firstS, secondS }) => Math.max(firstS, secondS) < endS),
       );
-      assert(used > 100);
-      assertLess(translationM.mean, 0.06);
-      assertEquals(overMetre, 0);
+      assert(score.used > used);
+      assertLess(score.translationM.mean, 0.06);
+      assertEquals(score.overMetre, 0);
     },
   });
 }
-
-const SPARSE_RECORDING = "intel";
-Deno.test({
-  name: `mapper: one scan in two seconds of ${SPARSE_RECORDING}, with odometry`,
-  ignore: !recordingNames(RECORDINGS).includes(SPARSE_RECORDING),
-  fn() {
-    const { log, relations } = readRecording(RECORDINGS, SPARSE_RECORDING);
-    const piece = { scans: log.scans.slice(0, 4000), odometry: [] };
-    const mapper = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
-    const trajectory = replay(piece, mapper, { withOdometry: true, every: 10 });
-    const endS = trajectory.at(-1)!.timeS;
-    const { used, translationM, overMetre } = scoreRelations(
-      trajectory,
-      relations.filter(({ firstS, secondS }) => Math.max(firstS, secondS) < endS),
-    );
-    assert(used > 700);
-    assertLess(translationM.mean, 0.06);
-    assertEquals(overMetre, 0);
-  },
-});
 
 const SPARSE = "aces";
 Deno.test({
