@@ -238,9 +238,8 @@ async function compareMicro(
         ].join("; ");
         const costs = `${(100 * share).toFixed(0)} % of it above a program that does nothing: ${told}`;
         assert(micro.residentMb < server.residentMb, costs);
-        // Half of what svc-server took when it still copied its native code into memory. A busy computer collects
-        // garbage late, and with many resources sooner than with one.
-        assert(Math.min(micro.residentMb, micro50.residentMb) - empty.residentMb < 27, costs);
+        // Half of what svc-server took when it still copied its native code into memory.
+        assert(micro.residentMb - empty.residentMb < 27, costs);
         return costs;
       } finally {
         await Deno.remove(folder, { recursive: true });
