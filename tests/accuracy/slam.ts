@@ -9,7 +9,7 @@
  * a metre, `NAME-corrected.log.gz`, and compares with the places that another mapper found.
  */
 
-import { parseArgs } from "node:util";
+import { describeFlags, describeProblem, parseFlags } from "../../cli/flags.ts";
 import { Mapper } from "../../lib/slam/mapper.ts";
 import { MAPPER_DEFAULTS } from "../../lib/slam/mapping.ts";
 import { repeated, replay } from "../../lib/slam/evaluation/replay.ts";
@@ -28,34 +28,27 @@ class TimedMapper extends Mapper {
   }
 }
 
-const USAGE = "accuracy:slam [--no-odometry] [--every N] [--repeat N] [--sparse] [FOLDER...]";
+const FLAGS = [
+  { name: "no-odometry", type: "bool", default: false, help: "Leave odometry out." },
+  { name: "every", type: "int", default: 1, help: "Play one scan in so many." },
+  { name: "repeat", type: "int", default: 1, help: "Play each recording so often." },
+  { name: "sparse", type: "bool", default: false, help: "Take the recordings with a scan a metre." },
+  { name: "one", type: "bool", default: false, help: "Score one recording: FOLDER NAME." },
+] as const;
 
-const { values, positionals } = readArguments();
-const [every, times] = [countOf("every"), countOf("repeat")];
-
-if (values.one) scoreOne(folderOf(positionals[0]), positionals[1]);
-else await scoreAll(positionals.length > 0 ? positionals.map(folderOf) : [RECORDINGS]);
-
-function readArguments() {
-  const number = { type: "string", default: "1" } as const,
-    flag = { type: "boolean", default: false } as const;
-  const options = { "no-odometry": flag, every: number, repeat: number, sparse: flag, one: flag };
-  try {
-    return parseArgs({ args: Deno.args, options, allowPositionals: true });
-  } catch (error) {
-    return refuse((error as Error).message);
-  }
+const { values, rest, help, problems } = parseFlags(FLAGS, "gnu", Deno.args);
+const { noOdometry, every, repeat: times, sparse } = values;
+const problem = problems.map(describeProblem)[0] ??
+  (every < 1 || times < 1 ? "--every and --repeat want a number above 0" : undefined);
+if (help || problem !== undefined) {
+  console.error(
+    `accuracy:slam [OPTIONS] [FOLDER...]${problem ? `: ${problem}` : `\n${describeFlags(FLAGS, "gnu")}`}`,
+  );
+  Deno.exit(help ? 0 : 2);
 }
 
-function countOf(name: "every" | "repeat"): number {
-  const count = Number(values[name]);
-  return Number.isInteger(count) && count > 0 ? count : refuse(`--${name} wants a whole number above 0`);
-}
-
-function refuse(why: string): never {
-  console.error(`${USAGE}: ${why}`);
-  Deno.exit(2);
-}
+if (values.one) scoreOne(folderOf(rest[0]), rest[1]);
+else await scoreAll(rest.length > 0 ? rest.map(folderOf) : [RECORDINGS]);
 
 async function scoreAll(folders: readonly URL[]): Promise<void> {
   console.log(
@@ -64,13 +57,13 @@ async function scoreAll(folders: readonly URL[]): Promise<void> {
     "ms of one piece of work: p99, max",
   );
   for (const folder of folders) {
-    const names = values.sparse ? sparseNames(folder) : recordingNames(folder);
+    const names = sparse ? sparseNames(folder) : recordingNames(folder);
     if (names.length === 0) console.log(`${folder.pathname}: no recordings with relations`);
     for (const name of names) {
       const args = ["run", "-A", new URL(import.meta.url).pathname, "--one", folder.pathname, name];
       args.push("--every", String(every), "--repeat", String(times));
-      if (values["no-odometry"]) args.push("--no-odometry");
-      if (values.sparse) args.push("--sparse");
+      if (noOdometry) args.push("--no-odometry");
+      if (sparse) args.push("--sparse");
       const { code } = await new Deno.Command(Deno.execPath(), { args, stdout: "inherit", stderr: "inherit" })
         .output();
       if (code !== 0) Deno.exitCode = 1;
@@ -83,8 +76,7 @@ function folderOf(path: string): URL {
 }
 
 function scoreOne(folder: URL, name: string): void {
-  const { log, relations } = values.sparse ? readSparse(folder, name) : readRecording(folder, name);
-  const withOdometry = !values["no-odometry"];
+  const { log, relations } = sparse ? readSparse(folder, name) : readRecording(folder, name);
   for (let round = 1; round <= times; round++) {
     const played = repeated(log, round);
     const mapper = new TimedMapper({ mode: "create", options: MAPPER_DEFAULTS });
@@ -92,7 +84,7 @@ function scoreOne(folder: URL, name: string): void {
     const began = performance.now();
     let before = began, peak = 0;
     const trajectory = replay(played, mapper, {
-      withOdometry,
+      withOdometry: !noOdometry,
       every,
       onScan(done) {
         const now = performance.now();
