@@ -7,6 +7,7 @@ import { SvcError } from "../lib/base/error.ts";
 import type { Host } from "../lib/base/host.ts";
 import type { Logger, Logs } from "../lib/base/log/log.ts";
 import type { Runtime } from "../lib/machine/runtime.ts";
+import { giveBackFreed } from "../lib/base/native/freed_memory.ts";
 import { openLogs } from "./logs.ts";
 import { EXIT } from "./program.ts";
 import { revision, VERSION } from "./version.ts";
@@ -35,6 +36,7 @@ export async function serveMachine(
 ): Promise<number> {
   const clock = new SystemClock();
   using open = openLogs(name, logFile, host, clock);
+  await using _giving = giveBackFreed(clock);
   const { logs } = open;
   logs.configure([], debug);
   const logger = logs.logger("rdk");

@@ -26,6 +26,7 @@ import { type Clock, SystemClock } from "../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { DenoHost } from "../../lib/base/host_deno.ts";
 import type { Logger, Logs } from "../../lib/base/log/log.ts";
+import { giveBackFreed } from "../../lib/base/native/freed_memory.ts";
 import type { LogQueue } from "../../lib/base/log/queue.ts";
 import { CloudClient } from "../../lib/cloud_client/client.ts";
 import { sendLogs } from "../../lib/cloud_client/log_sender.ts";
@@ -76,6 +77,7 @@ export async function runAgent(
   }
   const clock = new SystemClock();
   using open = openLogs("svc-agent", "", host, clock);
+  await using _giving = giveBackFreed(clock);
   const { logs } = open;
   logs.configure([], options.debug);
   const logger = logs.logger("svc-agent");

@@ -11,6 +11,7 @@ import { SvcError } from "../../../lib/base/error.ts";
 import type { Host } from "../../../lib/base/host.ts";
 import { Secret } from "../../../lib/base/secret.ts";
 import type { Logger } from "../../../lib/base/log/log.ts";
+import { giveBackFreed } from "../../../lib/base/native/freed_memory.ts";
 import { Addresses, noteAddress } from "../../../lib/cloud/addresses.ts";
 import { type Cloud, openCloud } from "../../../lib/cloud/cloud.ts";
 import { ORGANIZATION_MAKERS, type OrganizationMakers } from "../../../lib/cloud/context.ts";
@@ -181,6 +182,7 @@ async function serve({ host }: CloudWorld, _: readonly string[], given: Options)
   const organizations = organizationMakers(options.organizations);
   const clock = new SystemClock();
   using open = openLogs("svc-cloud", options.logFile, host, clock);
+  await using _giving = giveBackFreed(clock);
   open.logs.configure([], options.debug);
   const logger = open.logs.logger("cloud");
   const { promise: stopped, resolve } = Promise.withResolvers<string>();

@@ -4,8 +4,8 @@
  * Owns the file descriptor and its mapped memory. Never reads memory that is no longer mapped. Errors name the
  * operation and the device. Linux only.
  *
- * The room owns every foreign function: devices, what a thread that keeps time needs of the system, and the job objects
- * of Windows.
+ * The room owns every foreign function: devices, what a thread that keeps time needs of the system, the memory that was
+ * freed, and the job objects of Windows.
  */
 
 import { type Code, SvcError } from "../error.ts";
