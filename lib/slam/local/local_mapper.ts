@@ -13,6 +13,7 @@ import { type Refinement, type RefinementWeights, ScanRefiner } from "./refineme
 import type { Barest } from "./scan_motion.ts";
 import { ActiveSubmaps, type Submap } from "./submaps.ts";
 
+const DEGREE = Math.PI / 180;
 const VOXEL_M = 0.025;
 const ADAPTIVE_EDGE_M = 0.5;
 const ADAPTIVE_POINTS = 200;
@@ -41,16 +42,16 @@ const GAIN_LATE_A_METRE = 0.05;
 /** Time after which the gain shrinks, because the robot may have gone far. */
 const GAIN_TIME_S = 1;
 /** A search that turns the robot farther counts only if the last scan confirms it: odometry may be right. */
-const SURE_TURN_RAD = 3 * Math.PI / 180;
+const SURE_TURN_RAD = 3 * DEGREE;
 /** After so long a time, odometry that is late or slips may be far off: the last scan has a say, too. */
 const SPARSE_S = 0.4;
 /** Gain in score that the pose by the last scan needs for each metre between it and the prediction. */
 const GAIN_BY_SCAN_A_METRE = 0.1;
 const SEARCH_POINTS = 100;
-const SEARCH_STEP_RAD = 0.5 * Math.PI / 180;
+const SEARCH_STEP_RAD = 0.5 * DEGREE;
 /** A search without odometry covers more and is coarser. */
 const FREE_POINTS = 80;
-const FREE_STEP_RAD = Math.PI / 180;
+const FREE_STEP_RAD = DEGREE;
 const SEARCH_WEIGHTS = { translationWeight: 0.1, rotationWeight: 0.1 };
 /** Below this score, a scan that does not overlap with the last one is searched for farther around. */
 const TORN_SCORE = 0.33;
@@ -58,9 +59,8 @@ const TORN_SCORE = 0.33;
 /** The motion filter: a scan is inserted after this time, this distance, or this turn. */
 const MOTION_TIME_S = 5;
 const MOTION_DISTANCE_M = 0.2;
-const MOTION_ANGLE_RAD = Math.PI / 180;
+const MOTION_ANGLE_RAD = DEGREE;
 
-const DEGREE = Math.PI / 180;
 export interface LocalResult {
   readonly timeS: number;
   readonly pose: Pose2d;
