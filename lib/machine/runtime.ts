@@ -20,7 +20,7 @@ import type { ServiceTable } from "../wire/service.ts";
 import { PortAnnouncement } from "./serve/announcement.ts";
 import { Activities, shutdownReason } from "./graph/activities.ts";
 import { BUILD_LIMITS, BUILD_TIMEOUT_VARIABLES } from "./graph/builder.ts";
-import { type MachineConfig, resourceAliases, resourceLogger } from "./config/config.ts";
+import { type MachineConfig, type ModuleConfig, resourceAliases, resourceLogger } from "./config/config.ts";
 import { uplinkOf } from "../cloud_client/data_uplink.ts";
 import { uploadPath } from "../cloud_client/path_upload.ts";
 import { type CloudClient, signalingServerAt } from "../cloud_client/client.ts";
@@ -33,6 +33,7 @@ import { Machine } from "./graph/machine.ts";
 import { givenPlaceOf, MachinePort, type MachinePortParts } from "./serve/machine_port.ts";
 import { maintenanceAllowed } from "./graph/maintenance.ts";
 import { type CheckNetwork, tellNetwork } from "./diagnostics/network_check.ts";
+import type { Modules } from "./modules/modules.ts";
 import { Operations } from "./serve/operations.ts";
 import { type Origin, originOf } from "./config/origin.ts";
 import { KEYS_VARIABLE, MachinePackages } from "./packages/packages.ts";
@@ -157,16 +158,13 @@ async function start(
   const first = await reading.first();
   adoptLogs(first.config, options, logs);
 
-  const forModules = () => tables.port(robot);
   const packages = packagesOf(origin, parts);
-  const machine = machineOf(activities, origin, options, parts, { table: forModules, packages });
+  const building = { activities, buildTimeoutMs: buildTimeoutOf(parts) };
+  const machine = machineOf(building, origin, options, parts);
   const sessions = sessionsOf(machine, first.config, parts);
   const operations = new Operations(clock);
-  const diagnostics = new Diagnostics(options.diagnostics, {
-    machine,
-    sources: [() => machine.modules?.figures ?? {}],
-    ...parts,
-  });
+  const sources = [() => machine.modules?.figures ?? {}];
+  const diagnostics = new Diagnostics(options.diagnostics, { machine, sources, ...parts });
   const { interceptors: outermost } = diagnostics;
   const streams = new Streams({ machine, clock, logger: logs.logger("rdk.streams") });
   const tables = new Tables({ machine, operations, sessions, streams, host, clock, logger, outermost });
@@ -176,6 +174,7 @@ async function start(
   const served = { machine, operations, sessions, jobs, packages, diagnostics, version, logs, clock };
   const internal: InternalPart[] = [];
   const robot = { ...served, internal, upload: uploadTo(origin, parts), shutdown: options.stop };
+  machine.runModules(modulesOf(() => tables.port(robot), packages, building, options, parts));
   const announcement = options.mdns ? announcementOf(options, parts) : undefined;
   const port = await MachinePort.open(first.config, {
     tableFor: (guard) => tables.port(robot, guard),
@@ -466,67 +465,65 @@ function sessionsOf(machine: Machine, { network }: MachineConfig, { clock, logs 
   return new Sessions({ machine, clock, logger, heartbeatWindowMs: network.heartbeatWindowMs });
 }
 
+/** What resources are built with, those of modules too. */
+interface Building {
+  readonly activities: Activities;
+  readonly buildTimeoutMs: number;
+}
+
+function buildTimeoutOf({ host, logs }: RuntimeParts): number {
+  const env = (name: string) => host.env(name);
+  const logger = logs.logger("rdk.resource_manager");
+  return envDurationMs(BUILD_TIMEOUT_VARIABLES, BUILD_LIMITS.buildTimeoutMs, env, logger);
+}
+
 function machineOf(
-  activities: Activities,
+  building: Building,
   { client }: Origin,
-  { allowInsecureCredentials, mdns, debug, untrusted = false }: RuntimeOptions,
+  { allowInsecureCredentials, mdns }: RuntimeOptions,
   { registry, host, clock, logs }: RuntimeParts,
-  modules: { readonly table: () => ServiceTable; readonly packages: MachinePackages },
 ): Machine {
-  const logger = logs.logger("rdk.networking.remotes");
+  const { activities, buildTimeoutMs } = building;
   const remotes = new Remotes({
-    ...{ registry, clock, logger, activities, allowInsecureCredentials },
+    ...{ registry, clock, activities, allowInsecureCredentials },
+    logger: logs.logger("rdk.networking.remotes"),
     mdns: mdns ? "system" : undefined,
-    signaling: (name) =>
-      isNeighbour(name, machine.config) ? client && signalingOf(client, machine) : undefined,
+    signaling: client && ((name, cloud) => isNeighbour(name, cloud) ? signalingOf(client, cloud) : undefined),
   });
-  const buildTimeoutMs = envDurationMs(
-    BUILD_TIMEOUT_VARIABLES,
-    BUILD_LIMITS.buildTimeoutMs,
-    (name) => host.env(name),
-    logs.logger("rdk.resource_manager"),
-  );
-  const loadModules = async () => {
-    // A machine without modules does not load their code.
-    const { openModules } = await import("./modules/modules.ts");
-    return openModules({
-      registry,
-      host,
-      clock,
-      logs,
-      activities,
-      buildTimeoutMs,
-      debug,
-      untrusted,
-      table: modules.table,
-      releaseOf: (config) => modules.packages.versionOf(packageOfModule(config)),
-    });
-  };
-  const machine: Machine = new Machine({
-    registry,
-    logs,
-    clock,
-    host,
-    remotes,
-    loadModules,
+  return new Machine({
+    ...{ registry, logs, clock, host, remotes, activities },
     uplink: client && uplinkOf(client),
-    activities,
     limits: { buildTimeoutMs },
   });
-  return machine;
+}
+
+/** Opens the modules of the machine, which may call all its services in `table`. */
+function modulesOf(
+  table: () => ServiceTable,
+  packages: MachinePackages,
+  building: Building,
+  { debug, untrusted = false }: RuntimeOptions,
+  { registry, host, clock, logs }: RuntimeParts,
+): () => Promise<Modules> {
+  return async () => {
+    // A machine without modules does not load their code.
+    const { openModules } = await import("./modules/modules.ts");
+    const releaseOf = (config: ModuleConfig) => packages.versionOf(packageOfModule(config));
+    return openModules({ registry, host, clock, logs, ...building, debug, untrusted, table, releaseOf });
+  };
 }
 
 /** Who arranges connections to the other machines of the control plane. */
-function signalingOf(client: CloudClient, { config }: Machine): SignalingServer {
-  const { signaling } = config ? givenPlaceOf(config) : {};
+function signalingOf(client: CloudClient, cloud: MachineConfig["cloud"]): SignalingServer {
+  const { signaling } = givenPlaceOf({ cloud });
   return signaling === undefined ? client.signalingServer : signalingServerAt(signaling);
 }
 
 /** Whether a name is one that this machine's control plane gives: to no other is a key for it shown there. */
-function isNeighbour(name: string, config: MachineConfig | undefined): boolean {
+function isNeighbour(name: string, cloud: MachineConfig["cloud"]): boolean {
   // `<part>.<location>.<domain>`
   const domainOf = (full = "") => full.toLowerCase().split(".").slice(2).join(".");
-  const domain = domainOf(config?.cloud?.fqdn);
+  const domain = domainOf(cloud?.fqdn);
   return domain !== "" && domainOf(name).endsWith(domain);
 }
 

@@ -242,26 +242,11 @@ export class ModuleWorld implements AsyncDisposable {
     const logs = new Logs(clock, [memorySink(this.records)]);
     const registry = this.#registry;
     const host = this.host = new WorldHost(home, (command) => this.#run(command));
-    const table = (): ServiceTable => {
-      const robot = { machine, operations, sessions, jobs: { statuses: () => [] }, logs, clock };
-      return tables.port({ ...robot, version: "0.0.0", shutdown: () => {} });
-    };
-    const loadModules = (): Promise<Modules> => {
-      const logger = logs.logger("rdk.modmanager");
-      const parent = new ModuleParent({ table, host, clock, logger });
-      const groups = new ModuleGroups({ host, clock, logger });
-      const whole = { registry, host, clock, logs, home, parent, groups, buildTimeoutMs };
-      const parts = { ...whole, debug: false, untrusted };
-      return Promise.resolve(
-        new Modules({ ...parts, limits: { pauseMs: 1, crashPauseMaxMs: 5, retryMs: 20, ...limits } }),
-      );
-    };
-    const machine: Machine = this.machine = new Machine({
+    const machine = this.machine = new Machine({
       registry,
       logs,
       clock,
       host,
-      loadModules,
       limits: { retryMs: 50, buildTimeoutMs, closeTimeoutMs },
     });
     const operations = new Operations(clock);
@@ -275,6 +260,18 @@ export class ModuleWorld implements AsyncDisposable {
     const streams = new Streams({ machine, clock, logger });
     const tables = new Tables({ machine, operations, sessions, streams, host, clock, logger, outermost: [] });
     this.channel = memoryChannel(tables.resources());
+    const robot = { machine, operations, sessions, jobs: { statuses: () => [] }, logs, clock };
+    const table = () => tables.port({ ...robot, version: "0.0.0", shutdown: () => {} });
+    machine.runModules(() => {
+      const logger = logs.logger("rdk.modmanager");
+      const parent = new ModuleParent({ table, host, clock, logger });
+      const groups = new ModuleGroups({ host, clock, logger });
+      const whole = { registry, host, clock, logs, home, parent, groups, buildTimeoutMs };
+      const parts = { ...whole, debug: false, untrusted };
+      return Promise.resolve(
+        new Modules({ ...parts, limits: { pauseMs: 1, crashPauseMaxMs: 5, retryMs: 20, ...limits } }),
+      );
+    });
   }
 
   static async open(

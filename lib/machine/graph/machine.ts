@@ -62,8 +62,6 @@ export interface MachineParts {
   readonly uplink?: Uplink;
   /** Absent, the configuration's remotes are ignored. The machine closes them. */
   readonly remotes?: Remotes;
-  /** Called when a configuration first has modules. Absent, modules are ignored. The machine closes them. */
-  readonly loadModules?: () => Promise<Modules>;
 }
 
 /** The inputs of a node's construction. */
@@ -121,6 +119,7 @@ export class Machine {
   #overtaken = new AbortController();
   #callOffRetry: () => void = () => {};
   #closed: Promise<void> | undefined;
+  #loadModules: (() => Promise<Modules>) | undefined;
   #modules: Modules | undefined;
 
   constructor(parts: MachineParts) {
@@ -156,6 +155,11 @@ export class Machine {
   /** The remotes themselves. */
   get remotes(): readonly RemoteStatus[] {
     return this.#parts.remotes?.statuses ?? [];
+  }
+
+  /** Has `load` called when a configuration first has modules; until now they are ignored. The machine closes them. */
+  runModules(load: () => Promise<Modules>): void {
+    this.#loadModules = load;
   }
 
   /** The modules, once a configuration had any. */
@@ -275,8 +279,8 @@ export class Machine {
   }
 
   async #pass(config: MachineConfig, overtaken: AbortSignal): Promise<void> {
-    this.#parts.remotes?.configure(config.remotes);
-    if (config.modules.length > 0) this.#modules ??= await this.#loadModules();
+    this.#parts.remotes?.configure(config.remotes, config.cloud);
+    if (config.modules.length > 0) this.#modules ??= await this.#openModules();
     this.#modules?.configure(config);
     const { refused } = this.#wiring;
     this.#wanted = this.#entries(config);
@@ -296,8 +300,8 @@ export class Machine {
     this.#config = config;
   }
 
-  async #loadModules(): Promise<Modules | undefined> {
-    const modules = await this.#parts.loadModules?.();
+  async #openModules(): Promise<Modules | undefined> {
+    const modules = await this.#loadModules?.();
     modules?.follow(() => void this.refresh());
     return modules;
   }

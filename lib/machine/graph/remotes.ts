@@ -21,7 +21,7 @@ import { type Connected, MachineLink } from "../../wire/dial/machine_link.ts";
 import { WITHOUT_TLS } from "../../wire/grpc/grpc_channel.ts";
 import { WITH_TLS } from "../../wire/http2/connection.ts";
 import type { Activities } from "./activities.ts";
-import type { RemoteConfig } from "../config/config.ts";
+import type { MachineConfig, RemoteConfig } from "../config/config.ts";
 import { ForeignApis } from "./foreign_apis.ts";
 import { type RemoteFrame, remoteFrames } from "./remote_frames.ts";
 
@@ -59,7 +59,8 @@ export interface RemotesParts {
   readonly connect?: DialOptions["connect"];
   /** How to reach remotes whose address is only a name. */
   readonly mdns?: DialOptions["mdns"];
-  readonly signaling?: (name: string) => SignalingServer | undefined;
+  /** Who arranges a connection to that name, for a machine that this control plane knows. */
+  readonly signaling?: (name: string, cloud: MachineConfig["cloud"]) => SignalingServer | undefined;
   /** A number from 0 up to 1. */
   readonly random?: () => number;
 }
@@ -67,6 +68,7 @@ export interface RemotesParts {
 export class Remotes {
   readonly #parts: RemotesParts;
   readonly #remotes = new Map<string, Remote>();
+  #cloud: MachineConfig["cloud"];
   #changed = () => {};
 
   constructor(parts: RemotesParts) {
@@ -107,12 +109,13 @@ export class Remotes {
   }
 
   /** Connects to exactly these remotes. Waits for none of them. */
-  configure(configs: readonly RemoteConfig[]): void {
+  configure(configs: readonly RemoteConfig[], cloud?: MachineConfig["cloud"]): void {
+    this.#cloud = cloud;
     const old = new Map(this.#remotes);
     this.#remotes.clear();
     for (const config of configs) {
       const known = old.get(config.name);
-      const kept = known?.isOf(config) ? known : new Remote(config, this.#parts, () => this.#changed());
+      const kept = known?.isOf(config) ? known : this.#open(config);
       kept.adopt(config);
       this.#remotes.set(config.name, kept);
       if (kept === known) old.delete(config.name);
@@ -124,7 +127,14 @@ export class Remotes {
     this.#changed = () => {};
     await Promise.all([...this.#remotes.values()].map((remote) => remote.close()));
   }
+
+  #open(config: RemoteConfig): Remote {
+    const signaling = () => this.#parts.signaling?.(config.address, this.#cloud);
+    return new Remote(config, { ...this.#parts, signaling }, () => this.#changed());
+  }
 }
+
+type RemoteParts = Omit<RemotesParts, "signaling"> & { readonly signaling: DialOptions["signaling"] };
 
 class Remote {
   readonly #settings: string;
@@ -144,7 +154,7 @@ class Remote {
 
   constructor(
     private config: RemoteConfig,
-    private readonly parts: RemotesParts,
+    private readonly parts: RemoteParts,
     private readonly changed: () => void,
   ) {
     this.#settings = settingsOf(config);
@@ -194,10 +204,8 @@ class Remote {
   }
 
   #connect(): MachineLink {
-    const { clock, logger, connect, mdns, random } = this.parts;
+    const { clock, logger, connect, mdns, signaling, random } = this.parts;
     const { address, insecure, reconnectInterval: pauseMs } = this.config;
-    // The control plane's names are known once the configuration is in force.
-    const signaling = () => this.parts.signaling?.(address);
     const tls = insecure ? undefined : {};
     return new MachineLink(address, {
       ...{ clock, logger, connect, mdns, signaling, random, tls, pauseMs },

@@ -378,7 +378,7 @@ function webrtcOf({ network: { webrtc } }: MachineConfig): WebRtcSettings {
 }
 
 /** What the control plane says of how the machine is called through it. */
-export function givenPlaceOf({ cloud }: MachineConfig): GivenPlace {
+export function givenPlaceOf({ cloud }: Pick<MachineConfig, "cloud">): GivenPlace {
   const { fqdn, localFqdn, signalingAddress: address, signalingInsecure } = cloud ?? {};
   const names = [fqdn, localFqdn].filter((name) => name !== undefined);
   if (!address) return { names };
