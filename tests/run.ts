@@ -11,7 +11,12 @@ import { sourceFiles } from "./support/sources.ts";
 
 const FOLDERS = ["cli/", "drivers/", "lib/", "proto/", "tests/"];
 /** Batches that take minutes; the other batches fill the time beside them. */
-const LONGEST_FIRST = ["tests/attack/wire_test.ts", "tests/cloud/access_test.ts"];
+const LONGEST_FIRST = [
+  "tests/attack/cloud_test.ts",
+  "tests/attack/wire_test.ts",
+  "tests/docs/sessions_test.ts",
+  "tests/interop/interop_test.ts",
+];
 /** Files in a batch of quick tests, where the start of a process would cost more than the tests. */
 const QUICK_FILES = 12;
 const BATCH_MS = 20 * 60_000;
