@@ -115,7 +115,7 @@ export class Remotes {
     this.#remotes.clear();
     for (const config of configs) {
       const known = old.get(config.name);
-      const kept = known?.isOf(config) ? known : this.#open(config);
+      const kept = known?.isOf(config) ? known : this.#connect(config);
       kept.adopt(config);
       this.#remotes.set(config.name, kept);
       if (kept === known) old.delete(config.name);
@@ -128,13 +128,10 @@ export class Remotes {
     await Promise.all([...this.#remotes.values()].map((remote) => remote.close()));
   }
 
-  #open(config: RemoteConfig): Remote {
-    const signaling = () => this.#parts.signaling?.(config.address, this.#cloud);
-    return new Remote(config, { ...this.#parts, signaling }, () => this.#changed());
+  #connect(config: RemoteConfig): Remote {
+    return new Remote(config, this.#parts, () => this.#cloud, () => this.#changed());
   }
 }
-
-type RemoteParts = Omit<RemotesParts, "signaling"> & { readonly signaling: DialOptions["signaling"] };
 
 class Remote {
   readonly #settings: string;
@@ -154,7 +151,8 @@ class Remote {
 
   constructor(
     private config: RemoteConfig,
-    private readonly parts: RemoteParts,
+    private readonly parts: RemotesParts,
+    private readonly cloud: () => MachineConfig["cloud"],
     private readonly changed: () => void,
   ) {
     this.#settings = settingsOf(config);
@@ -204,8 +202,9 @@ class Remote {
   }
 
   #connect(): MachineLink {
-    const { clock, logger, connect, mdns, signaling, random } = this.parts;
+    const { clock, logger, connect, mdns, random } = this.parts;
     const { address, insecure, reconnectInterval: pauseMs } = this.config;
+    const signaling = () => this.parts.signaling?.(address, this.cloud());
     const tls = insecure ? undefined : {};
     return new MachineLink(address, {
       ...{ clock, logger, connect, mdns, signaling, random, tls, pauseMs },
