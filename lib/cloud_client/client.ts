@@ -208,6 +208,17 @@ export function signalingServerAt(address: string): SignalingServer {
   return { address: target, tls: plain ? undefined : {} };
 }
 
+/**
+ * Whether the control plane that names a machine `fqdn` also names `name`. The keys of a remote are shown to the
+ * machine's own control plane only if it does.
+ */
+export function isNeighbour(name: string, fqdn = ""): boolean {
+  // `<part>.<location>.<domain>`
+  const domainOf = (full: string) => full.toLowerCase().split(".").slice(2).join(".");
+  const [domain, own] = [domainOf(name), domainOf(fqdn)];
+  return own !== "" && (domain === own || domain.endsWith(`.${own}`));
+}
+
 /** `host:port` of the address of a control plane, and whether it is one without TLS. */
 export function parseCloudAddress(address: string): { target: string; plain: boolean } {
   const [, scheme = "https", host, port] = /^(?:(\w+):\/\/)?([^/]+?)(?::(\d+))?\/?$/.exec(address) ?? [];

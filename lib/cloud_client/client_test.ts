@@ -3,7 +3,7 @@ import { SystemClock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
 import { Secret } from "../base/secret.ts";
 import { FakeControlPlane, KEY, KEY_ID, PART_ID } from "../../tests/support/control_plane.ts";
-import { CloudClient, type CloudClientOptions } from "./client.ts";
+import { CloudClient, type CloudClientOptions, isNeighbour } from "./client.ts";
 
 const clock = new SystemClock();
 
@@ -90,4 +90,21 @@ Deno.test("credentials do not travel in the clear unless that is allowed", () =>
   for (const address of ["ftp://app", "", "https://app/path"]) {
     assertThrows(() => new CloudClient(options(address)), SvcError, "is no address of a control plane");
   }
+});
+
+Deno.test("isNeighbour accepts names below the machine's own domain only", () => {
+  const own = "arm-main.lab.cloud.example";
+  for (
+    const name of [
+      "cart-main.yard.cloud.example",
+      "Cart-Main.Yard.Cloud.Example",
+      "x.cart.yard.cloud.example",
+    ]
+  ) {
+    assertEquals(isNeighbour(name, own), true, name);
+  }
+  for (const name of ["cart-main.yard.evilcloud.example", "cart-main.yard.example", "cart-main", ""]) {
+    assertEquals(isNeighbour(name, own), false, name);
+  }
+  assertEquals([isNeighbour("cart.yard.cloud.example"), isNeighbour("cart", "arm")], [false, false]);
 });

@@ -23,7 +23,7 @@ import { BUILD_LIMITS, BUILD_TIMEOUT_VARIABLES } from "./graph/builder.ts";
 import { type MachineConfig, type ModuleConfig, resourceAliases, resourceLogger } from "./config/config.ts";
 import { uplinkOf } from "../cloud_client/data_uplink.ts";
 import { uploadPath } from "../cloud_client/path_upload.ts";
-import { type CloudClient, signalingServerAt } from "../cloud_client/client.ts";
+import { type CloudClient, isNeighbour, signalingServerAt } from "../cloud_client/client.ts";
 import { SignalingSource } from "../cloud_client/signaling_source.ts";
 import { sendLogs } from "../cloud_client/log_sender.ts";
 import { Diagnostics, type DiagnosticsOptions } from "./diagnostics/diagnostics.ts";
@@ -488,7 +488,8 @@ function machineOf(
     ...{ registry, clock, activities, allowInsecureCredentials },
     logger: logs.logger("rdk.networking.remotes"),
     mdns: mdns ? "system" : undefined,
-    signaling: client && ((name, cloud) => isNeighbour(name, cloud) ? signalingOf(client, cloud) : undefined),
+    signaling: client &&
+      ((name, cloud) => isNeighbour(name, cloud?.fqdn) ? signalingOf(client, cloud) : undefined),
   });
   return new Machine({
     ...{ registry, logs, clock, host, remotes, activities },
@@ -517,14 +518,6 @@ function modulesOf(
 function signalingOf(client: CloudClient, cloud: MachineConfig["cloud"]): SignalingServer {
   const { signaling } = givenPlaceOf({ cloud });
   return signaling === undefined ? client.signalingServer : signalingServerAt(signaling);
-}
-
-/** Whether a name is one that this machine's control plane gives: to no other is a key for it shown there. */
-function isNeighbour(name: string, cloud: MachineConfig["cloud"]): boolean {
-  // `<part>.<location>.<domain>`
-  const domainOf = (full = "") => full.toLowerCase().split(".").slice(2).join(".");
-  const domain = domainOf(cloud?.fqdn);
-  return domain !== "" && domainOf(name).endsWith(domain);
 }
 
 function adoptLogs(config: MachineConfig, { debug }: RuntimeOptions, logs: Logs): void {
