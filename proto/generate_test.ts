@@ -10,6 +10,7 @@ import { GeometrySchema, safety_heartbeat_monitored } from "./gen/common_pb.ts";
 import { MotorService } from "./gen/motor_pb.ts";
 import { RobotService } from "./gen/robot_pb.ts";
 import { staleFiles } from "./generate.ts";
+import { TWO_FORMS } from "../tests/support/two_forms.ts";
 
 const genDir = `${import.meta.dirname}/gen`;
 
@@ -135,7 +136,7 @@ Deno.test("messages have every field of the published client library", async () 
   let compared = 0;
   for (const [typeName, published] of publishedMessages()) {
     const message = ours.getMessage(typeName);
-    if (!message) continue;
+    if (!message || TWO_FORMS.includes(typeName)) continue;
     compared++;
     const fields = new Set(message.fields.map(describeOurs));
     for (const field of published.fields.list().map(describePublished)) {

@@ -1,6 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { AudioOutService } from "../../../proto/gen/audio_out_pb.ts";
 import { ButtonService } from "../../../proto/gen/button_pb.ts";
+import { GetLocationResponseSchema, NavigationService } from "../../../proto/gen/navigation_pb.ts";
 import { ShellService } from "../../../proto/gen/shell_pb.ts";
 import { VideoService } from "../../../proto/gen/video_pb.ts";
 import { SystemClock } from "../../base/clock.ts";
@@ -8,6 +9,7 @@ import { SvcError } from "../../base/error.ts";
 import { type Channel, client } from "../../wire/channel.ts";
 import { connectGrpc } from "../../wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../wire/metadata.ts";
+import { create } from "../../wire/proto.ts";
 import { openPort } from "../../wire/port/port.ts";
 import { type Service, service, ServiceTable } from "../../wire/service.ts";
 import { ResourceName } from "../../resource/name.ts";
@@ -92,6 +94,20 @@ Deno.test("passthrough: errors come back as they are", async () => {
       (await assertRejects(() => near.getStatus({ name: "near" }), SvcError)).code,
       "unimplemented",
     );
+  });
+});
+
+Deno.test("passthrough: fields that a message does not declare pass unchanged", async () => {
+  const stored = [{ no: 1, wireType: 2, data: new TextEncoder().encode("\x06\x0a\x04dock") }];
+  const navigation = service(NavigationService, {
+    getLocation: () => Object.assign(create(GetLocationResponseSchema), { $unknown: stored }),
+  });
+  await forwarded([navigation], async (channel) => {
+    const answer = await client(NavigationService, channel).getLocation({
+      name: "near",
+      locationName: "dock",
+    });
+    assertEquals(answer.$unknown, stored);
   });
 });
 
