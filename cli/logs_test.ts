@@ -54,7 +54,7 @@ Deno.test("without a file logs go to standard output, repeats held back and told
   assertStringIncludes(printed, "Message logged 5 times in past 1s: hello\n");
 });
 
-Deno.test("-log-file takes the place of standard output, whatever the environment says", async () => {
+Deno.test("-log-file replaces standard output in any environment", async () => {
   const { printed, file } = await logged(true, (path) => ({ SVC_LOGFILE: `${path}.other` }));
   assertEquals(printed, "");
   assertStringIncludes(file, "\tINFO\trdk\thello\n");

@@ -36,7 +36,7 @@ Deno.test("patterns name resources as the documentation writes them", async () =
   assertEquals(await under("rdk.services.*"), ["one", "two"]);
 });
 
-Deno.test("a pattern that matches nothing is told once, the last one that matches wins", async () => {
+Deno.test("a pattern without a match is logged once, and the last matching pattern wins", async () => {
   const { loggers, lines } = await pushedUnder([
     { pattern: "rdk.components.*", level: "error" },
     { pattern: "rdk.components.buton", level: "debug" },

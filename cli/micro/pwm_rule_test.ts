@@ -35,7 +35,7 @@ Deno.test("microcontroller PWM: motors share 10000 Hz and leave three frequencie
   assertEquals((first.decoded as { pwmFreq: number }).pwmFreq, 10_000);
 });
 
-Deno.test("microcontroller PWM: a fifth frequency is an error of the whole that names the pins", () => {
+Deno.test("microcontroller PWM: a fifth frequency is an error of the whole configuration and names the pins", () => {
   const { fatal, errors: [error] } = decoded(
     motor("m1", { dir: "1", pwm: "2" }),
     servo("s1", "5", 50),

@@ -49,7 +49,7 @@ Deno.test("pins read back what was set, and setting a level ends the PWM", async
   await b.close();
 });
 
-Deno.test("analogs count from 1 to 1000 and on from 0, on every pin; a still one keeps what was written", async () => {
+Deno.test("analogs count from 1 to 1000 and on from 0, on every pin; a still analog keeps the written value", async () => {
   const b = await board();
   assertEquals(await b.readAnalog("blue"), { value: 1, minRange: 0, maxRange: 1000, stepSize: 1 });
   await b.writeAnalog("blue", 999);
@@ -85,7 +85,7 @@ Deno.test("fail_new fails with whoops; leaving it out does not", async () => {
   await board({});
 });
 
-Deno.test("bad attributes are told with their paths", () => {
+Deno.test("errors for bad attributes have their paths", () => {
   const problems = problemsOf(FakeBoard, {
     analogs: [{ pin: "3" }],
     digital_interrupts: [{ name: "a", pin: "1" }, { name: "b" }],

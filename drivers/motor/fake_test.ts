@@ -70,7 +70,7 @@ Deno.test("with an encoder: position, GoFor, GoTo and zero are exact", async () 
   await motor.stop();
 });
 
-Deno.test("the limits hold for power and speed, and a slower motor takes longer", async () => {
+Deno.test("the limits apply to power and speed, and a slower motor takes longer", async () => {
   const { motor, clock } = await bench({ min_power_pct: 0.2, max_power_pct: 0.5, max_rpm: 100 });
   const powerAt = async (powerPct: number) => {
     await motor.setPower(powerPct);
@@ -129,7 +129,7 @@ Deno.test("movements that cannot be are refused in the published words", async (
   await slow;
 });
 
-Deno.test("attributes: none is needed, but an encoder needs its ticks", async () => {
+Deno.test("attributes: none is required, but an encoder requires ticks_per_rotation", async () => {
   assertEquals(problemsOf(FakeMotor, {}), []);
   assertEquals(problemsOf(FakeMotor, { pins: { dir: "1", pwm: "2", a: "3", b: "4" }, dir_flip: true }), []);
   for (const attributes of [{ encoder: "e" } as JsonObject, { encoder: "e", ticks_per_rotation: 0 }]) {
@@ -142,7 +142,7 @@ Deno.test("attributes: none is needed, but an encoder needs its ticks", async ()
   assertEquals(await board.getPwmFrequency("1"), 4000);
 });
 
-Deno.test("attributes: limits are within their ranges and leave something between them", () => {
+Deno.test("attributes: limits are in range, and the lower limit is not above the upper", () => {
   const paths = (attributes: JsonObject) => problemsOf(FakeMotor, attributes).map((one) => one.split(":")[0]);
   assertEquals(paths({ min_power_pct: 0.5, max_power_pct: 0.5 }), []);
   assertEquals(paths({ min_power_pct: 0.9, max_power_pct: 0.5 }), ["min_power_pct"]);

@@ -70,7 +70,7 @@ Deno.test("a + b + pwm: exact pin levels", async () => {
   assertEquals([await motor.getPosition(), await motor.getProperties()], [0, { positionReporting: false }]);
 });
 
-Deno.test("dir + pwm: exact pin levels, with an enabling pin that is low", async () => {
+Deno.test("dir + pwm: exact pin levels, with an active-low enable pin", async () => {
   const { motor, pins, clock } = await bench({
     pins: { dir: "1", pwm: "3", en_low: "2" },
     max_rpm: 100,
@@ -89,7 +89,7 @@ Deno.test("dir + pwm: exact pin levels, with an enabling pin that is low", async
   assertEquals(await pins("1", "2", "3"), ["low", "high", "low"]);
 });
 
-Deno.test("a + b: the pin that is not high is pulsed by the rest of the power", async () => {
+Deno.test("a + b: one pin is high, the other gets PWM with the rest of the power", async () => {
   const { motor, pins, logged } = await bench({
     pins: { a: "1", b: "2", en_high: "3" },
     max_rpm: 100,
@@ -206,7 +206,7 @@ Deno.test("a newer command interrupts a GoFor; a caller who goes away stops the 
   assertEquals([await motor.isMoving(), clock.pending], [false, 0]);
 });
 
-Deno.test("attributes: patterns of pins, limits and what is missing, each with its path", () => {
+Deno.test("attributes: pin patterns, limits and missing values, each error with its path", () => {
   const problems = (pins: JsonObject, more: JsonObject = {}) =>
     problemsOf(GpioMotor, { board: "b", pins, ...more });
   for (const good of PATTERNS) assertEquals(problems(good), []);
@@ -311,7 +311,7 @@ for (const [rpm, revolutions, direction] of MOVES) {
   });
 }
 
-Deno.test("with an encoder: GoTo takes the sign from the way, and does nothing when nearly there", async () => {
+Deno.test("with an encoder: GoTo takes its direction from the distance, and does nothing near the goal", async () => {
   const { motor, clock, close } = await encoded();
   await passing(clock, 2000, motor.goTo(-60, 0.3));
   assertAlmostEquals(await motor.getPosition(), 0.3, 0.03);

@@ -145,7 +145,7 @@ Deno.test("mapper attributes: defaults are the documented ones", () => {
   assertEquals(namedBy(MapperSlam, { ...BASE, movement_sensor: { name: "imu" } }), ["lidar", "imu"]);
 });
 
-Deno.test("mapper attributes: numbers may be texts, empty texts are defaults, published aliases are known", () => {
+Deno.test("mapper attributes: accepts numbers as texts, empty texts as defaults, and published aliases", () => {
   const settings = decoded({
     camera: { name: "lidar", data_frequency_hz: "7" },
     config_params: {
@@ -181,7 +181,7 @@ Deno.test("mapper attributes: numbers may be texts, empty texts are defaults, pu
   ]]);
 });
 
-Deno.test("mapper attributes: what cannot be, each with its path", () => {
+Deno.test("mapper attributes: impossible values, each error with its path", () => {
   const wrong: readonly [JsonObject, string][] = [
     [{ use_cloud_slam: null }, "use_cloud_slam: missing required field"],
     [{ use_cloud_slam: "yes" }, 'use_cloud_slam: found "yes", wanted true or false'],
@@ -354,7 +354,7 @@ Deno.test("mapper: cameras and movement sensors that cannot be used are refused"
   }
 });
 
-Deno.test("mapper online: lidar and sensor are read at their rates; the robot is at the origin until it is found", async () => {
+Deno.test("mapper online: reads lidar and sensor at their rates; the robot is at the origin until it is localized", async () => {
   const more = { camera: { name: "lidar", data_frequency_hz: 10 }, movement_sensor: { name: "imu" } };
   await withSlam(more, async ({ slam, engine, clock }) => {
     engine.poseAfter = 5;
@@ -377,7 +377,7 @@ Deno.test("mapper online: lidar and sensor are read at their rates; the robot is
   });
 });
 
-Deno.test("mapper online: an IMU alone and odometry alone are used for what they are", async () => {
+Deno.test("mapper online: uses an IMU alone and odometry alone, each for its own quantities", async () => {
   const all = await construct(FakeMovementSensor, {}, { name: "all" });
   const part = (name: string, quantities: readonly string[]) => {
     const named = Object.fromEntries(quantities.map((one) => [one, ["all"]]));

@@ -55,7 +55,7 @@ class Showing extends BaseComponent implements Camera {
 const build = (camera: Camera, attributes: JsonObject = {}, logged: LogRecord[] = []) =>
   construct(ObstaclesDepthVision, attributes, { dependencies: [camera], logged });
 
-Deno.test("obstacles_depth: finds objects before a fake camera for which nothing is configured", async () => {
+Deno.test("obstacles_depth: finds objects in front of a fake camera without attributes", async () => {
   const logged: LogRecord[] = [];
   const vision = await build(await construct(FakeCamera, {}, { name: "cam" }), {}, logged);
   assertEquals((await vision.getObjectPointClouds("cam")).length, 3);
@@ -108,7 +108,7 @@ Deno.test("obstacles_depth: published defaults", async () => {
   assertEquals(await published.getObjectPointClouds("cam"), await vision.getObjectPointClouds("cam"));
 });
 
-Deno.test("obstacles_depth: 0 is 0: any plane is ground, only a level one is, every cluster is an object", async () => {
+Deno.test("obstacles_depth: 0 is not the default: any plane is ground, only a level plane is, every cluster is an object", async () => {
   const count = async (map: DepthMap, attributes: JsonObject) =>
     (await (await build(new Showing(map), attributes)).getObjectPointClouds("cam")).length;
   const tilted = depth();
@@ -123,7 +123,7 @@ Deno.test("obstacles_depth: 0 is 0: any plane is ground, only a level one is, ev
   );
 });
 
-Deno.test("obstacles_depth: attributes that cannot be, each with its path", () => {
+Deno.test("obstacles_depth: impossible attributes, each error with its path", () => {
   assertEquals(
     problemsOf(ObstaclesDepthVision, {
       min_points_in_plane: -1,

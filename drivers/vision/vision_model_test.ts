@@ -114,7 +114,7 @@ Deno.test("vision: published refusals", async () => {
   await assertRejects(() => mute.getDetections3D("cam"), SvcError, `${title} a 3D segmenter`);
 });
 
-Deno.test("vision: a camera that is missing, or gives nothing", async () => {
+Deno.test("vision: a missing camera, and a camera without images", async () => {
   const able = vision({ classify: () => Promise.resolve(classes) }, [new Counting("empty", [])]);
   const classify = (camera: string) => () => able.getClassificationsFromCamera(camera, 0);
   const unnamed = await assertRejects(

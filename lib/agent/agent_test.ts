@@ -147,7 +147,7 @@ const sections = (advanced: JsonObject, network: JsonObject = {}) => ({
   networkConfiguration: network,
 });
 
-Deno.test("it runs what there is, reports it, and aims at what the cloud wants", async () => {
+Deno.test("runs the installed version, reports it, and prepares the version that the cloud wants", async () => {
   const { begin, subject, clock, world, server, agent, processes } = scene();
   const info = { filename: "f", url: "http://x/f", version: "1.1.0", sha256: new Uint8Array(32) };
   world.answer = { checkInterval: toDuration(60_000), viamServerUpdateInfo: info };
@@ -206,7 +206,7 @@ Deno.test("an order of the cloud does not wait for it", async () => {
   await end();
 });
 
-Deno.test("the runtime is restarted for another version, and judged by how it does", async () => {
+Deno.test("restarts the runtime for another version, and judges that version by its health", async () => {
   const { begin, clock, world, server, processes } = scene();
   const { end } = begin();
   await clock.advance(70_000);
@@ -222,7 +222,7 @@ Deno.test("the runtime is restarted for another version, and judged by how it do
   await end();
 });
 
-Deno.test("a runtime that works is stopped for a release in a maintenance window only; a start has its turn", async () => {
+Deno.test("a release stops a working runtime only in a maintenance window, or takes its next start", async () => {
   const { begin, clock, world, server, processes } = scene();
   const { end } = begin();
   await clock.advance(70_000);
@@ -269,7 +269,7 @@ Deno.test("an agent that never reaches the cloud is not believed", async () => {
   await end();
 });
 
-Deno.test("a device that is offline for long is rebooted, and less and less often", async () => {
+Deno.test("reboots a device that is offline for long, less and less often", async () => {
   const { begin, clock, world } = scene();
   world.answer = sections({}, { device_reboot_after_offline_minutes: 10 });
   const { end } = begin();

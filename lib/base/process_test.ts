@@ -56,7 +56,7 @@ Deno.test({
 
 Deno.test({
   ...posix,
-  name: "a process has our own environment, and what is added to it",
+  name: "a process gets our own environment and the added variables",
   fn: async () => {
     const args = ["-c", `echo "$A"; echo "$PATH"`];
     const { out } = await finished(host.spawn({ command: "sh", args, env: { A: "a" } }));

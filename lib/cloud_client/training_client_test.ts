@@ -41,7 +41,7 @@ function clientOf(handlers: ServiceImpl<typeof MLTrainingService> = {}) {
   return { asked, table, jobs: new MlTrainingClient(memoryChannel(table)) };
 }
 
-Deno.test("the published operations are there in both styles of names, and mean the same", async () => {
+Deno.test("the published operations exist in both styles of names, with the same meaning", async () => {
   const { asked, jobs } = clientOf();
   const managed = ["org", "dataset", "model", "v1", ModelType.OBJECT_DETECTION, ["a", "b"]] as const;
   const custom = ["org", "dataset", "org:script", "v2", "model", "v1"] as const;

@@ -61,7 +61,7 @@ Deno.test("the published numbers, to the image", () => {
   }
 });
 
-Deno.test("one label is enough where there is something else to tell it from", () => {
+Deno.test("one label is enough if some images do not have it", () => {
   const [cats, others] = [times(15, image({ tags: ["cat"] })), times(2, image({ tags: ["dog"] }))];
   for (const kind of ["single_label_classification", "multi_label_classification"] as const) {
     assertEquals(checkImages(kind, ["cat"], [...cats, ...others]).byLabel.get("cat"), 15);

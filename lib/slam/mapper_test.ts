@@ -104,7 +104,7 @@ Deno.test("mapper: a given map is optimised by and by, before the robot is found
   });
 });
 
-Deno.test("mapper: a map that is updated grows from where the robot finds itself, and keeps what it had", () => {
+Deno.test("mapper: an updated map grows from the robot's place, and keeps its old content", () => {
   const poses = [...start(), ...drive(WAY.slice(0, 4), 0.2, 0.2)];
   const map = mapped(poses, poses).state();
   const from = 70;
@@ -269,7 +269,7 @@ Deno.test({
   },
 });
 
-Deno.test("mapper: finds itself in a finished map, keeps few submaps of its own, and never moves the map", () => {
+Deno.test("mapper: localizes on a finished map, adds only a few submaps, and never moves the map", () => {
   const poses = drive(WAY.slice(0, 6), 0.2, 0.2);
   const map = mapped(poses, poses).state();
   const robot = new Mapper({ mode: "localize", options: MAPPER_DEFAULTS, map });

@@ -33,7 +33,7 @@ async function command(device: TestDevice, ...words: string[]): Promise<{ code: 
   return { code, text: new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr) };
 }
 
-deviceTest("versions are installed, updated, refused and gone back from", async (device) => {
+deviceTest("the agent installs, updates, refuses and rolls back versions", async (device) => {
   await device.release("1.0.0", "serves");
   device.start();
   await device.runsWell("1.0.0");

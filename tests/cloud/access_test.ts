@@ -31,7 +31,7 @@ storeTest(
 );
 
 storeTest(
-  "each call lets in those whom its rule allows, and nobody else",
+  "each call admits exactly the callers that its rule allows",
   (database) =>
     withCloud(database, async (served) => {
       const { store, channel, robot } = served;

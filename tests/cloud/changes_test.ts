@@ -43,7 +43,7 @@ async function follow({ channel }: ServedCloud, key: NewKey, id: string) {
 }
 
 storeTest(
-  "a machine hears of its configuration, keys and orders, and of nothing that is not its own",
+  "the control plane notifies a machine of changes to its own configuration, keys and orders alone",
   (database) =>
     withCloud(database, async (cloud) => {
       const { store, app, robot } = cloud;

@@ -103,7 +103,7 @@ function pictures(count: number, mimeType: string = MIME.png) {
 const embedded = new EmbeddedExecutor(CONTENT, { epochsMax: 2 });
 
 for (const modelType of ["single_label_classification", "object_detection"] as const) {
-  Deno.test(`embedded: ${modelType} leaves a model, its labels and what is to be known of it`, () =>
+  Deno.test(`embedded: ${modelType} produces a model, its labels and its metadata`, () =>
     withWork(
       { modelType, labels: [...EXAMPLE_LABELS] },
       pictures(16, MIME.jpeg),

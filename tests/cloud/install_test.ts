@@ -7,7 +7,7 @@ import { parseCredentials } from "../../lib/agent/settings/credentials.ts";
 import { nodeFolder } from "../interop/programs.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";
 
-Deno.test("the script knows where it came from; credentials are for who may be the part", async () => {
+Deno.test("the script contains the address that served it; only the part's key gets its credentials", async () => {
   const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
   const example: Example = JSON.parse(await svcCloud("init", "--data", folder, "--json"));
   const cloud = await serveCloud(["--data", folder]);

@@ -23,7 +23,7 @@ import { type ServerProcess, startServer } from "../support/server.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "./program.ts";
 import { until } from "../support/until.ts";
 
-Deno.test("a change is applied, an earlier revision restored, and an absence costs no log", async () => {
+Deno.test("a machine applies a change and a restored revision, and an outage loses no log", async () => {
   const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
   const data = ["--data", `${folder}/data`];
   const example: Example = JSON.parse(await svcCloud("init", ...data, "--json"));

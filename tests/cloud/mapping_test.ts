@@ -203,7 +203,7 @@ async function mappingOf(
 }
 
 storeTest(
-  "a map is made of what a machine has captured: while it comes, later, and as more of a map",
+  "svc-cloud builds a map from a machine's data: during the capture, later, and to extend a map",
   (database) =>
     withCloud(database, async (cloud) => {
       const world = await newWorld(cloud.store);

@@ -220,7 +220,7 @@ storeTest(
 );
 
 storeTest(
-  "modules: versions for platforms, each as the module was when it came",
+  "modules: versions for each platform, each with the module's models at its upload",
   (database) =>
     withCloud(database, async (served) => {
       const { store, app, channel } = served;

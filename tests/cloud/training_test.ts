@@ -105,7 +105,7 @@ async function code(run: Promise<unknown>): Promise<string> {
 }
 
 storeTest(
-  "how a model is to be learned is kept with its job, within bounds, and shown where somebody has said it",
+  "a job keeps its training settings, within bounds, and shows the ones that were set",
   (database) =>
     withTraining(database, async ({ served, world, api, executor, submit, dataset }) => {
       const plain = await submit("1");
@@ -185,7 +185,7 @@ storeTest(
 );
 
 storeTest(
-  "what cannot be trained is refused, and the refusal says why",
+  "refuses an impossible job, with the reason",
   (database) =>
     withTraining(database, async ({ served: { store, files }, world, submit, custom, dataset }) => {
       const few = await newDataset(store, files, world, catsAndDogs(14));
@@ -244,7 +244,7 @@ storeTest(
 );
 
 storeTest(
-  "a version of a model is made once: of jobs at the same time, one is taken",
+  "of several jobs for one version of a model at the same time, one is accepted",
   (database) =>
     withTraining(database, async ({ api, executor, submit, world }) => {
       const outcomes = await Promise.all(Array.from({ length: 5 }, () => code(submit("1"))));
@@ -314,7 +314,7 @@ storeTest(
 );
 
 storeTest(
-  "jobs run in their order, as many at once as there is room for",
+  "jobs run in order, as many at once as there is room for",
   (database) =>
     withTraining(database, async ({ api, world, executor, submit }) => {
       const ids: string[] = [];

@@ -138,7 +138,7 @@ Deno.test("an order to restart is followed when the machine may", () =>
     assertStringIncludes(server.output(), "shutting down: app_restart");
   }));
 
-Deno.test("what is logged arrives, also what was logged while nobody took it, over a restart", () =>
+Deno.test("log lines reach the control plane, including lines from an outage, across a restart", () =>
   withApp({ revision: "r1", components: [part("a")] }, async ({ app, start }) => {
     const first = await start();
     await first.wrote("machine is running");

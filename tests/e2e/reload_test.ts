@@ -16,7 +16,7 @@ import {
 
 const applied = (revision: string) => `"revision":"${revision}"`;
 
-Deno.test("a change reaches what changed and nothing else, however the file is saved", async () => {
+Deno.test("a change rebuilds only the changed resources, however the file is saved", async () => {
   const config = (revision: string) => ({
     revision,
     disable_log_deduplication: true,
@@ -168,7 +168,7 @@ Deno.test("a change waits for the maintenance window; so does a restart", async 
   });
 });
 
-Deno.test("a broken sensor holds everything back but what it needs; the port stays where it is until then", async () => {
+Deno.test("a broken sensor holds back all changes except its own dependencies; the port does not move until it works", async () => {
   const maintenance = { sensor_name: "rdk:component:sensor/gate", maintenance_allowed_key: "allowed" };
   const config = (revision: string, build: string | undefined, more: JsonObject = {}) => {
     const board = part("board", build === undefined ? {} : { build });

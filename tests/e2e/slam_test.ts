@@ -64,7 +64,7 @@ interface Toured {
   readonly state: string;
 }
 
-Deno.test("a robot drives through a building: the map that clients get looks like it, and serves the next robot", async () => {
+Deno.test("a robot maps a building: clients get a true map, and the next robot localizes on it", async () => {
   const first = await toured({});
   assertEquals(first.properties, { ...PROPERTIES, mappingMode: 1 });
   assertLess(missedM(first), 0.4, JSON.stringify([first.pose, first.truth]));

@@ -58,7 +58,7 @@ Deno.test("models list", () =>
     assertEquals(json.packages[0].info.type, "PACKAGE_TYPE_ML_MODEL");
   }));
 
-Deno.test("of a classifier, what it takes for what is told with its job and in the list of models", () =>
+Deno.test("a classifier's confusion is shown with its job and in the list of models", () =>
   withFakeCloud(async (cloud) => {
     const env = envOf(cloud);
     const confusion = [

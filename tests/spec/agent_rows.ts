@@ -6,24 +6,25 @@ import { holds, option, type Section, setting } from "./row.ts";
 
 const SETTINGS = "lib/agent/settings/settings_test.ts: ";
 const PUBLISHED = SETTINGS + "every row of the published tables has its name, its type and its default";
-const RANGES = SETTINGS + "ranges: what is out of them is told with its path, and what to write";
+const RANGES = SETTINGS + "ranges: the error for a value out of range has its path and the allowed values";
 const RUNTIME = "lib/agent/supervise/runtime_test.ts: ";
 const AGENT = "lib/agent/agent_test.ts: ";
 const SYSTEM = "lib/agent/system/system_test.ts: ";
 const PROGRAM = "cli/program_test.ts: svc-agent has the published options";
 const NETWORKS = "lib/agent/network/networking_test.ts: ";
-/** A transcript a scenario, in tests/golden/provisioning. */
+/** One transcript per scenario, in tests/golden/provisioning. */
 const SCENARIOS = "tests/golden/provisioning_test.ts: provisioning: ${name}";
-const JOINS = NETWORKS + "an unconfigured device opens its hotspot, takes what a person hands in, and joins";
+const JOINS = NETWORKS +
+  "an unconfigured device opens its hotspot, takes a person's input, and joins the network";
 const ONLY_FIRST = NETWORKS +
-  "only the first network is joined, also by the service itself; with the setting every network is";
+  "NetworkManager may join only the first network, with the setting every network";
 const PROFILES = NETWORKS + "additional networks are written, changed and removed; profiles of others stay";
 const REAL =
   "tests/agent/real_network_test.ts: NetworkManager keeps, uses, takes back and removes the agent's profiles";
 const PORTAL =
-  "lib/agent/portal/portal_test.ts: portal: every address shows the page, and nothing of a network's name is more than text";
+  "lib/agent/portal/portal_test.ts: portal: every address shows the page, and a network's name is only text in it";
 
-const MINUTES = "beyond: fractions, and texts such as `1m30s`";
+const MINUTES = "beyond: fractions, and durations such as `1m30s`";
 
 const minutes = { note: MINUTES, differsIn: ["type"] as const };
 
@@ -32,28 +33,28 @@ export const AGENT_SECTIONS: readonly Section[] = [
     title: "What the agent does",
     rows: [
       holds(
-        "It installs, runs and monitors svc-server, and updates both; versions can be chosen.",
+        "The agent installs, runs and monitors svc-server, updates both programs, and lets you choose their versions.",
         [
-          "tests/agent/agent_e2e_test.ts: versions are installed, updated, refused and gone back from",
-          AGENT + "it runs what there is, reports it, and aims at what the cloud wants",
+          "tests/agent/agent_e2e_test.ts: the agent installs, updates, refuses and rolls back versions",
+          AGENT + "runs the installed version, reports it, and prepares the version that the cloud wants",
         ],
-        "beyond: signatures, trials with a way back, and no sequence of power cuts that leaves nothing to run",
+        "beyond: signatures, probation with rollback, and working programs after any sequence of power cuts",
       ),
       holds(
-        "On Linux it is a system service named `svc-agent`.",
+        "On Linux the agent installs itself as a system service named `svc-agent`.",
         "lib/agent/system/service_unit_test.ts: a new service is written and enabled; the same again changes nothing",
       ),
       holds(
-        "On Windows its installer makes it a service.",
-        "lib/agent/system/windows/windows_test.ts: a new service is made, with what Windows does when it fails, and its rule",
+        "On Windows its installer installs it as a service.",
+        "lib/agent/system/windows/windows_test.ts: creates the service with its failure actions and its firewall rule",
       ),
       holds(
-        "Linux on amd64 and arm64, and native Windows.",
-        "lib/agent/update/release_test.ts: a program is one for this system and this processor",
+        "The agent runs on Linux (amd64 and arm64) and native Windows.",
+        "lib/agent/update/release_test.ts: a program must fit this system and this processor",
       ),
-      holds("Device provisioning and network management.", [JOINS, PROFILES, REAL]),
+      holds("The agent provisions devices and manages their networks.", [JOINS, PROFILES, REAL]),
       holds(
-        "Its logs go to the cloud while the machine is online, wait while it is not, and are sent then.",
+        "The agent sends its logs to the cloud while the machine is online, and queues them while it is offline.",
         "lib/base/log/queue_test.ts: entries arrive in order, in batches, and leave nothing but a small journal",
       ),
     ],
@@ -62,22 +63,22 @@ export const AGENT_SECTIONS: readonly Section[] = [
     title: "Versions (`version_control`)",
     rows: [
       holds(
-        "`agent`: a version or `stable`, which is the default.",
+        "`agent`: a version or `stable` (the default).",
         PUBLISHED,
         "beyond: `dev`, and `http(s)` and `file` URLs, as for svc-server",
       ),
       holds(
         "`svc-server`: a version, `stable` (the default), `dev`, an `http` URL or a `file` URL.",
         [
-          "lib/agent/update/release_test.ts: a release is known by version and sum; a custom URL by itself",
-          "lib/agent/update/release_test.ts: what cannot be a release is refused",
-          "lib/agent/update/download_test.ts: a file is copied; what changes of a custom URL is told by its time",
+          "lib/agent/update/release_test.ts: identifies a release by version and checksum, a custom release by its URL",
+          "lib/agent/update/release_test.ts: refuses an impossible release",
+          "lib/agent/update/download_test.ts: copies a local file; detects a change at a custom URL by its time",
         ],
       ),
       holds(
         "`stable` follows each stable release.",
-        "lib/agent/update/updater_test.ts: an update from its wish to its proof, in another process at every step",
-        "when it is started: see below",
+        "lib/agent/update/updater_test.ts: an update from the request to the commit, with a new process at every step",
+        "see below for the time of the switch",
       ),
     ],
   },
@@ -85,53 +86,58 @@ export const AGENT_SECTIONS: readonly Section[] = [
     title: "Advanced settings (`advanced_settings`)",
     subject: { kind: "agent", section: "advanced_settings" },
     rows: [
-      setting("debug", { type: "boolean", default: false }, "debug level of the agent's own log", PUBLISHED),
+      setting(
+        "debug",
+        { type: "boolean", default: false },
+        "debug level for the agent's own logs",
+        PUBLISHED,
+      ),
       setting(
         "disable_network_configuration",
         { type: "boolean", default: false },
-        "networks and hotspot are left alone",
-        [PUBLISHED, NETWORKS + "where networks are not to be configured nothing is done to them"],
+        "disables network and hotspot configuration",
+        [PUBLISHED, NETWORKS + "changes no network while network configuration is disabled"],
       ),
       setting(
         "disable_system_configuration",
         { type: "boolean", default: false },
-        "the system's settings are left alone",
-        SYSTEM + "the journal is limited once, and set free again",
+        "disables system configuration",
+        SYSTEM + "limits the journal once, and removes the limit again",
       ),
       setting(
         "disable_viam_server",
         { type: "boolean", default: false },
-        "the runtime does not run",
-        RUNTIME + "disabled it does not run; another environment makes it stale",
-        { note: "beyond: the neutral spelling `disable_svc_server` too" },
+        "stops the runtime and does not start it",
+        RUNTIME + "a disabled runtime does not run; a changed environment makes it stale",
+        { note: "beyond: also the neutral spelling `disable_svc_server`" },
       ),
       setting(
         "viam_server_env",
         { type: "object" },
-        "environment of the runtime and all that it starts, `{}` by default",
+        "environment variables of the runtime and its child processes; `{}` by default",
         [
-          RUNTIME + "it is started, gets ready, and is stopped with the agent",
-          RUNTIME + "disabled it does not run; another environment makes it stale",
+          RUNTIME + "a runtime starts, becomes ready, and stops with the agent",
+          RUNTIME + "a disabled runtime does not run; a changed environment makes it stale",
         ],
-        { note: "beyond: `svc_server_env` too" },
+        { note: "beyond: also `svc_server_env`" },
       ),
       setting(
         "viam_server_start_timeout_minutes",
         { type: "integer" },
-        "a runtime that has not started by then is killed and started again; 10 by default",
-        [RUNTIME + "what does not get ready in its time is killed and started again", PUBLISHED],
+        "the agent kills and restarts a runtime that has not started after this time; 10 by default",
+        [RUNTIME + "kills and restarts a runtime that is not ready in time", PUBLISHED],
         { note: `${MINUTES}; at least 1 minute`, differsIn: ["type"] },
       ),
       setting(
         "wait_for_update_check",
         { type: "boolean", default: false },
-        "the runtime is started after a network and an update check",
+        "the agent waits for a network and an update check before it starts the runtime",
         AGENT + "with --wait nothing starts before the cloud has answered, or a minute has passed",
-        { note: "differs: for a minute at most, so that a device without a network works" },
+        { note: "differs: it waits a minute at most, so that a device without a network works" },
       ),
       holds(
-        "The runtime has the agent's own environment too.",
-        "lib/base/process_test.ts: a process has our own environment, and what is added to it",
+        "The runtime also inherits the agent's own environment.",
+        "lib/base/process_test.ts: a process gets our own environment and the added variables",
       ),
     ],
   },
@@ -142,82 +148,82 @@ export const AGENT_SECTIONS: readonly Section[] = [
       setting(
         "device_reboot_after_offline_minutes",
         { type: "integer", default: 0 },
-        "a device that is offline for that long is rebooted; 0: never",
+        "the agent reboots a device that is offline for this long; 0 means never",
         [
-          AGENT + "a device that is offline for long is rebooted, and less and less often",
-          "lib/agent/supervise/offline_test.ts: a reboot is due after the configured time, and never where there is none",
+          AGENT + "reboots a device that is offline for long, less and less often",
+          "lib/agent/supervise/offline_test.ts: a reboot is due after the configured time, and never without one",
           SETTINGS +
-          "a short wait for the reboot of an offline device is taken, and warned of where no hotspot would start",
+          "accepts a short wait before a reboot, with a warning if no hotspot would start",
         ],
-        { note: `${MINUTES}; reboots that do not help become rarer`, differsIn: ["type"] },
+        { note: `${MINUTES}; each reboot that does not help doubles the wait`, differsIn: ["type"] },
       ),
       setting(
         "disable_captive_portal_redirect",
         { type: "boolean", default: false },
-        "only names in `.setup` lead to the device",
-        [PUBLISHED, NETWORKS + "the hotspot is called as the settings say, in 32 bytes"],
+        "only domains ending in `.setup` redirect to the device",
+        [PUBLISHED, NETWORKS + "the hotspot's name follows the settings and has at most 32 bytes"],
       ),
-      setting("fragment_id", { type: "string" }, "the fragment that new machines get", [
+      setting("fragment_id", { type: "string" }, "the fragment that configures new machines", [
         PUBLISHED,
-        "lib/agent/portal/portal_test.ts: provisioning service: the published calls keep and hand in",
+        "lib/agent/portal/portal_test.ts: provisioning service: the published calls store and submit input",
       ]),
       setting(
         "hotspot_interface",
         { type: "string" },
-        "the first Wi-Fi device unless named",
+        "the managed Wi-Fi interface; the first by default",
         [PUBLISHED, JOINS],
       ),
-      setting("hotspot_password", { type: "string" }, "the hotspot's password", [PUBLISHED, JOINS]),
+      setting("hotspot_password", { type: "string" }, "Wi-Fi password of the hotspot", [PUBLISHED, JOINS]),
       setting(
         "hotspot_prefix",
         { type: "string", default: "svc-setup" },
-        "what the hotspot's name begins with",
-        [PUBLISHED, NETWORKS + "the hotspot is called as the settings say, in 32 bytes"],
+        "prefix of the hotspot's name",
+        [PUBLISHED, NETWORKS + "the hotspot's name follows the settings and has at most 32 bytes"],
       ),
-      setting("manufacturer", { type: "string", default: "svc" }, "shown to who sets up", [
+      setting("manufacturer", { type: "string", default: "svc" }, "shown during setup", [
         PUBLISHED,
         PORTAL,
       ]),
-      setting("model", { type: "string", default: "custom" }, "shown to who sets up", [PUBLISHED, PORTAL]),
+      setting("model", { type: "string", default: "custom" }, "shown during setup", [PUBLISHED, PORTAL]),
       setting(
         "offline_before_starting_hotspot_minutes",
         { type: "integer", default: 2 },
-        "offline for longer, the hotspot starts",
+        "the hotspot starts after the device has been offline for longer",
         [PUBLISHED, SCENARIOS],
         minutes,
       ),
       setting(
         "retry_connection_timeout_minutes",
         { type: "integer", default: 10 },
-        "then the hotspot ends, to try networks again",
+        "the hotspot ends after this time, so that other networks can be tried",
         [PUBLISHED, SCENARIOS],
         minutes,
       ),
       setting(
         "turn_on_hotspot_if_wifi_has_no_internet",
         { type: "boolean", default: false },
-        "unset, only the chosen network with the highest priority is tried, and Wi-Fi alone means online; set, all networks are tried, and online means the internet",
+        "false: the device tries only the chosen network with the highest priority, and a Wi-Fi connection counts as online; true: it tries all networks, and only internet access counts",
         [
           PUBLISHED,
           SCENARIOS,
           ONLY_FIRST,
-          NETWORKS + "without a chosen network the one with the highest priority is the only one",
+          NETWORKS + "without a chosen network, the device tries only the network with the highest priority",
         ],
       ),
       setting(
         "user_idle_minutes",
         { type: "integer", default: 5 },
-        "then a user of the portal counts as gone",
+        "a user of the portal counts as idle after this time",
         [PUBLISHED, SCENARIOS],
         minutes,
       ),
       setting(
         "wifi_power_save",
         { type: "boolean" },
-        "power saving of managed Wi-Fi; unset: as the system has it",
+        "power saving of managed Wi-Fi connections; unset, the system's default applies",
         [
           PUBLISHED,
-          NETWORKS + "power saving is written as it is set, and left to the system where it is not",
+          NETWORKS + "writes the setting for power saving, or leaves it to the system",
         ],
       ),
     ],
@@ -229,25 +235,28 @@ export const AGENT_SECTIONS: readonly Section[] = [
       setting(
         "type",
         { type: "string", words: ["wifi", "wired"], required: true },
-        "the kind",
+        "kind of network",
         [RANGES, REAL],
       ),
-      setting("interface", { type: "string", default: "" }, "the device", [RANGES, REAL]),
-      setting("ssid", { type: "string", default: "" }, "the Wi-Fi's name", [RANGES, REAL]),
-      setting("psk", { type: "string" }, "the passkey", [SETTINGS + "no secret is ever printed", JOINS]),
+      setting("interface", { type: "string", default: "" }, "interface name", [RANGES, REAL]),
+      setting("ssid", { type: "string", default: "" }, "name of the Wi-Fi network", [RANGES, REAL]),
+      setting("psk", { type: "string" }, "network passkey", [SETTINGS + "no secret is ever printed", JOINS]),
       setting(
         "priority",
         { type: "integer", default: 0, minimum: -999, maximum: 999 },
-        "the highest is tried first",
+        "the device tries the highest first",
         [RANGES, REAL, ONLY_FIRST],
       ),
-      setting("ipv4_address", { type: "string", default: "auto" }, "address with prefix", [RANGES, REAL]),
-      setting("ipv4_gateway", { type: "string", default: "" }, "the gateway", [RANGES, REAL]),
-      setting("ipv4_dns", { type: "array" }, "servers of names", [RANGES, REAL]),
+      setting("ipv4_address", { type: "string", default: "auto" }, "IPv4 address in CIDR format", [
+        RANGES,
+        REAL,
+      ]),
+      setting("ipv4_gateway", { type: "string", default: "" }, "IPv4 gateway", [RANGES, REAL]),
+      setting("ipv4_dns", { type: "array" }, "IPv4 DNS servers", [RANGES, REAL]),
       setting(
         "ipv4_route_metric",
         { type: "integer", default: 0 },
-        "the lowest is preferred; 0: 100 wired, 600 wireless",
+        "lower is preferred; 0 means 100 for wired and 600 for wireless",
         [RANGES, REAL],
       ),
     ],
@@ -259,34 +268,35 @@ export const AGENT_SECTIONS: readonly Section[] = [
       setting(
         "forward_system_logs",
         { type: "string", default: "" },
-        "identifiers whose journal lines go to the cloud; `-x` leaves x out, `all` is everything",
+        "journal identifiers to forward to the cloud; `-x` excludes x, `all` means everything",
         "lib/agent/supervise/log_forwarding_test.ts: filters: names, exclusions, all, blanks, repeats, the agent itself",
       ),
       setting(
         "logging_journald_runtime_max_use_megabytes",
         { type: "integer", default: 512 },
-        "space for passing logs in MB; -1: no limit is set",
-        SYSTEM + "the journal is limited once, and set free again",
+        "space limit for temporary logs in MB; -1 sets no limit",
+        SYSTEM + "limits the journal once, and removes the limit again",
       ),
       setting(
         "logging_journald_system_max_use_megabytes",
         { type: "integer", default: 512 },
-        "space for kept logs in MB; -1: no limit is set",
-        SYSTEM + "the journal is limited once, and set free again",
+        "space limit for persistent logs in MB; -1 sets no limit",
+        SYSTEM + "limits the journal once, and removes the limit again",
       ),
       setting(
         "os_auto_upgrade_type",
         { type: "string", default: "" },
-        "`all`, `security`, `disable`, or empty: left alone",
+        "`all`, `security` or `disable`; empty leaves the system's settings unchanged",
         [
-          SYSTEM + "automatic upgrades are turned on and off, and left alone where nothing is said",
-          SYSTEM + "repositories are those that are there, always in the same order",
+          SYSTEM + "turns automatic upgrades on and off, and leaves them alone by default",
+          SYSTEM + "lists the device's repositories in a fixed order",
           SYSTEM +
-          "custom repositories are among them, and Ubuntu's security, whose codename is the release's",
-          SYSTEM + "systems like Fedora are upgraded by dnf-automatic, of whichever dnf",
+          "includes custom repositories, and Ubuntu's security archive, whose codename is the release's",
+          SYSTEM + "upgrades systems like Fedora with dnf-automatic, for every version of dnf",
         ],
         {
-          note: "beyond: `managed-all` and `managed-security`, by the agent itself; dnf systems",
+          note:
+            "beyond: `managed-all` and `managed-security`, with which the agent itself upgrades; systems with dnf",
         },
       ),
     ],
@@ -298,54 +308,54 @@ export const AGENT_SECTIONS: readonly Section[] = [
       option("--config", "the machine's credentials, `/etc/svc.json` by default; `-c`", PROGRAM),
       option("--defaults", "the manufacturer's defaults, `/etc/svc-defaults.json` by default", PROGRAM),
       option("--debug", "debug level of the agent only; `-d`, `SVC_AGENT_DEBUG`", PROGRAM),
-      option("--wait", "versions first; `-w`, `SVC_AGENT_WAIT_FOR_UPDATE`", PROGRAM),
-      option("--help", "the help; `-h`", PROGRAM),
-      option("--install", "becomes a system service", PROGRAM),
-      option("--dev-mode", "not as root and not as a service; `SVC_AGENT_DEVMODE`", PROGRAM),
+      option("--wait", "updates versions before the start; `-w`, `SVC_AGENT_WAIT_FOR_UPDATE`", PROGRAM),
+      option("--help", "shows the help; `-h`", PROGRAM),
+      option("--install", "installs the system service", PROGRAM),
+      option("--dev-mode", "runs as non-root and without a service; `SVC_AGENT_DEVMODE`", PROGRAM),
       option(
         "--fast-start",
-        "`SVC_AGENT_FAST_START=1` starts without waiting for anything",
+        "`SVC_AGENT_FAST_START=1` starts without waiting for network or update check",
         [PROGRAM, "cli/program_test.ts: svc-agent reports a bad value in its environment"],
         "beyond: an option, too",
       ),
     ],
   },
   {
-    title: "When the runtime is started again",
+    title: "Restarts of the runtime, and networks",
     rows: [
       holds(
-        "`viam_server_env` changed: at once, when maintenance is allowed and no configuration is being applied.",
+        "A change of `viam_server_env` restarts the runtime at once in a maintenance window, unless it is applying a configuration.",
         AGENT + "a changed environment waits for the maintenance window",
       ),
       holds(
-        "Not started in its time: killed and started again.",
-        RUNTIME + "what does not get ready in its time is killed and started again",
+        "The agent kills and restarts a runtime that has not started in time.",
+        RUNTIME + "kills and restarts a runtime that is not ready in time",
       ),
       holds(
-        "A new version is downloaded by itself, and started when the agent starts next.",
+        "The agent downloads a new version automatically, and starts it when the agent next restarts.",
         [
           AGENT +
-          "a runtime that works is stopped for a release in a maintenance window only; a start has its turn",
-          AGENT + "the runtime is restarted for another version, and judged by how it does",
+          "a release stops a working runtime only in a maintenance window, or takes its next start",
+          AGENT + "restarts the runtime for another version, and judges that version by its health",
         ],
-        "beyond: a version that an operator names is taken as soon as svc-server allows a restart",
+        "beyond: the agent switches to a version that an operator names as soon as svc-server allows a restart",
       ),
       holds(
-        "With a maintenance window: when maintenance is allowed and no configuration is being applied.",
+        "With a maintenance window, the agent upgrades the runtime when maintenance is allowed and the runtime is not applying a configuration.",
         AGENT +
-          "a runtime that works is stopped for a release in a maintenance window only; a start has its turn",
+          "a release stops a working runtime only in a maintenance window, or takes its next start",
       ),
       holds(
-        "Hotspot and normal: when each begins and ends, and that an active user is not interrupted.",
+        "Provisioning mode begins and ends as specified, and never interrupts an active user.",
         SCENARIOS,
       ),
       holds(
-        "Networks are tried from the highest priority to the lowest.",
+        "The device tries networks from the highest priority to the lowest.",
         SCENARIOS,
       ),
       holds(
-        "Offline for longer than `device_reboot_after_offline_minutes`: the device is rebooted.",
-        AGENT + "a device that is offline for long is rebooted, and less and less often",
+        "The agent reboots a device that is offline for longer than `device_reboot_after_offline_minutes`.",
+        AGENT + "reboots a device that is offline for long, less and less often",
       ),
     ],
   },

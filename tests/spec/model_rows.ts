@@ -1,24 +1,27 @@
-/** The specification of models: the segmenter, the fake and gpio ones; of mapping, and of microcontrollers. */
+/** The specification of the models: segmenter, board, motors, mapping and microcontrollers. */
 
-import { holds, notYet, type Row, type Section, setting } from "./row.ts";
+import { holds, type Row, type Section, setting } from "./row.ts";
 
 const OBSTACLES = "drivers/vision/obstacles_depth_test.ts: obstacles_depth: ";
 const SEGMENTS = "lib/geometry/cloud/segmentation_test.ts: ";
 const BOARD = "drivers/board/fake_test.ts: ";
 const BOARD_ATTRIBUTES = BOARD + "the attributes have a JSON Schema with the documented names";
 const GPIO = "drivers/motor/gpio_test.ts: ";
-const GPIO_ATTRIBUTES = GPIO + "attributes: patterns of pins, limits and what is missing, each with its path";
+const GPIO_ATTRIBUTES = GPIO +
+  "attributes: pin patterns, limits and missing values, each error with its path";
 const FAKE = "drivers/motor/fake_test.ts: ";
-const FAKE_ATTRIBUTES = FAKE + "attributes: none is needed, but an encoder needs its ticks";
-const ZERO = OBSTACLES + "0 is 0: any plane is ground, only a level one is, every cluster is an object";
-const CHECKED = OBSTACLES + "attributes that cannot be, each with its path";
-const REPRESENTATIONAL = "without effect on a board that has no hardware";
+const FAKE_ATTRIBUTES = FAKE + "attributes: none is required, but an encoder requires ticks_per_rotation";
+const ZERO = OBSTACLES +
+  "0 is not the default: any plane is ground, only a level plane is, every cluster is an object";
+const CHECKED = OBSTACLES + "impossible attributes, each error with its path";
+const REPRESENTATIONAL = "without effect on a board without hardware";
 
 const MAPPER = "drivers/slam/mapper_test.ts: mapper: ";
 const ONLINE =
-  "drivers/slam/mapper_test.ts: mapper online: lidar and sensor are read at their rates; the robot is at the origin until it is found";
+  "drivers/slam/mapper_test.ts: mapper online: reads lidar and sensor at their rates; the robot is at the origin until it is localized";
 const MAPPER_DEFAULTS = "drivers/slam/mapper_test.ts: mapper attributes: defaults are the documented ones";
-const MAPPER_WRONG = "drivers/slam/mapper_test.ts: mapper attributes: what cannot be, each with its path";
+const MAPPER_WRONG =
+  "drivers/slam/mapper_test.ts: mapper attributes: impossible values, each error with its path";
 /** The documented defaults of the mapper's parameters. */
 const PARAMS: { readonly [name: string]: number } = {
   optimize_every_n_nodes: 3,
@@ -39,7 +42,7 @@ function param(name: string, type: "integer" | "number", says: string): Row {
   return setting(`config_params.${name}`, { type, default: PARAMS[name] }, says, [
     MAPPER_DEFAULTS,
     MAPPER_WRONG,
-    "drivers/slam/mapper_test.ts: mapper attributes: numbers may be texts, empty texts are defaults, published aliases are known",
+    "drivers/slam/mapper_test.ts: mapper attributes: accepts numbers as texts, empty texts as defaults, and published aliases",
   ]);
 }
 
@@ -51,80 +54,83 @@ export const MODELS: readonly Section[] = [
       setting(
         "min_points_in_plane",
         { type: "integer", default: 500 },
-        "points that make a flat surface the ground",
+        "a flat surface with at least this many points is a ground plane",
         [ZERO, CHECKED],
-        { note: "differs from the published one: 0 is 0 (any plane is ground), not the default" },
+        { note: "differs: 0 means that any plane is ground; in the published model it means the default" },
       ),
       setting(
         "min_points_in_segment",
         { type: "integer", default: 10 },
-        "objects have at least so many points",
+        "smaller objects are left out",
         [
-          SEGMENTS + "an object has at least so many points",
+          SEGMENTS + "an object has at least the configured number of points",
           SEGMENTS +
-          "what is thin counts with the points that it has of its own, or with all of them where any size will do",
+          "a thin cluster counts only its own points, or all its points if any size is enough",
         ],
         {
           note:
-            "of a thin cluster those points count that neither run along something nearer nor lie in ground as " +
-            "noisy as `max_dist_from_plane_mm`: without that 2 of 100 random scenes with the defaults, and 36 of 100 " +
-            "with noisy ground, have objects that are not there (`deno task accuracy:depth`); with 0 everything is an object",
+            "in a thin cluster, points along the edge of a nearer object and points in ground noise of up to " +
+            "`max_dist_from_plane_mm` do not count. Otherwise 2 of 100 random scenes with the defaults, and 36 of 100 " +
+            "with noisy ground, would show false objects (`deno task accuracy:depth`). With 0 every cluster is an object",
         },
       ),
       setting(
         "max_dist_from_plane_mm",
         { type: "number", default: 100 },
-        "points so near to the ground, above and below, are the ground's",
-        [SEGMENTS + "points near the floor are its own, above it and below", CHECKED],
-        { note: "differs from the published one: 0 is an error, since it would leave the ground in" },
+        "points within this distance of the ground plane, above and below, are part of the ground",
+        [SEGMENTS + "points near the floor, above and below, belong to the floor", CHECKED],
+        { note: "differs: 0 is an error, because it would turn the ground into objects" },
       ),
       setting(
         "ground_angle_tolerance_degs",
         { type: "integer", default: 30 },
-        "how far the plane found may be from level",
+        "largest angle between the ground plane and the ideal ground",
         [
           "lib/geometry/cloud/plane_test.ts: the tolerance is the largest angle, itself included",
           ZERO,
           CHECKED,
         ],
-        { note: "0 to 180; differs from the published one: 0 is 0 (level only), and fractions are an error" },
+        {
+          note:
+            "0 to 180; differs: 0 means exactly level (published: the default), and fractions are an error",
+        },
       ),
       setting(
         "clustering_radius",
         { type: "integer", default: 1 },
-        "which neighbours are close enough; small values split, large ones merge",
+        "how close neighbouring points must be; small values split objects, large values merge them",
         [SEGMENTS + "a larger radius merges, a larger strictness divides", CHECKED],
-        { note: "at least 1: no neighbour is at a distance of 0 (published: 0 is the default)" },
+        { note: "at least 1, because no neighbour is at distance 0 (published: 0 means the default)" },
       ),
       setting(
         "clustering_strictness",
         { type: "integer", default: 5 },
-        "large values give many small clusters, low ones bigger ones",
+        "large values give many small clusters, low values fewer and bigger clusters",
         [
           SEGMENTS + "a larger radius merges, a larger strictness divides",
           "tests/accuracy/depth_test.ts: stricter clustering never has fewer pieces, a larger radius never more",
           CHECKED,
         ],
-        { note: "at least 1, whole (published: any number, 0 is the default)" },
+        { note: "a whole number from 1 (published: any number, and 0 means the default)" },
       ),
       holds(
-        "All attributes have defaults, with which it works.",
+        "All attributes are optional, and the defaults work.",
         [
           OBSTACLES + "published defaults",
-          OBSTACLES + "finds objects before a fake camera for which nothing is configured",
+          OBSTACLES + "finds objects in front of a fake camera without attributes",
           "tests/accuracy/depth_test.ts: every body of random scenes is found and nothing is invented: ${what}",
         ],
-        "beyond: `camera_name`, for requests that name no camera",
+        "beyond: `camera_name`, the camera for requests that name none",
       ),
       holds(
         "It finds well-separated objects above a flat plane.",
         [
-          SEGMENTS + "what stands above the floor is found, nearest first, with the right places",
+          SEGMENTS + "finds objects above the floor, nearest first, in the right places",
           "tests/accuracy/depth_test.ts: objects of real frames are found${where}",
         ],
       ),
       holds(
-        "`GetObjectPointClouds(camera_name)` gives point clouds of the objects that the camera sees.",
+        "`GetObjectPointClouds(camera_name)` returns a point cloud for each object that the camera sees.",
         OBSTACLES + "objects as clouds, each in a box, in the camera's frame",
       ),
     ],
@@ -134,51 +140,63 @@ export const MODELS: readonly Section[] = [
     subject: { kind: "model", api: "rdk:component:board", model: "rdk:builtin:fake" },
     rows: [
       holds(
-        "Interrupts and analogs count up.",
+        "Digital interrupts and analogs count up.",
         [
           BOARD +
-          "analogs count from 1 to 1000 and on from 0, on every pin; a still one keeps what was written",
+          "analogs count from 1 to 1000 and on from 0, on every pin; a still analog keeps the written value",
           BOARD + "interrupt values go up",
         ],
-        "differs from the published one, whose analog on pin 1 stands still; here one does that is configured `still`",
+        "differs: in the published model the analog on pin 1 stands still; here an analog with `still` does",
       ),
       setting(
         "fail_new",
         { type: "boolean", required: true },
-        "fails when the machine starts",
+        "makes the board fail at the start of the machine",
         BOARD + "fail_new fails with whoops; leaving it out does not",
         {
-          note: "differs: may be left out, as published configurations do",
+          note: "differs: optional, because published configurations leave it out",
           differsIn: ["required"],
         },
       ),
       setting(
         "analogs[].name",
         { type: "string", required: true },
-        "name of the reader",
-        BOARD + "bad attributes are told with their paths",
+        "name of the analog reader",
+        BOARD + "errors for bad attributes have their paths",
       ),
-      setting("analogs[].pin", { type: "string", required: true }, "pin on the ADC", BOARD_ATTRIBUTES, {
-        note: "differs: may be left out, as in the published one",
-        differsIn: ["required"],
-      }),
+      setting(
+        "analogs[].pin",
+        { type: "string", required: true },
+        "pin number on the ADC",
+        BOARD_ATTRIBUTES,
+        {
+          note: "differs: optional, as in the published model",
+          differsIn: ["required"],
+        },
+      ),
       setting(
         "analogs[].chip_select",
         { type: "string", required: true },
         "chip select index",
         BOARD_ATTRIBUTES,
         {
-          note: `differs: may be left out, as in the published one; ${REPRESENTATIONAL}`,
+          note: `differs: optional, as in the published model; ${REPRESENTATIONAL}`,
           differsIn: ["required"],
         },
       ),
       setting("analogs[].spi_bus", { type: "string", required: true }, "SPI bus index", BOARD_ATTRIBUTES, {
-        note: `differs: may be left out, as in the published one; ${REPRESENTATIONAL}`,
+        note: `differs: optional, as in the published model; ${REPRESENTATIONAL}`,
         differsIn: ["required"],
       }),
-      setting("analogs[].average_over_ms", { type: "integer" }, "window of the average", BOARD_ATTRIBUTES, {
-        note: REPRESENTATIONAL,
-      }),
+      setting(
+        "analogs[].average_over_ms",
+        { type: "integer" },
+        "rolling average window in milliseconds",
+        BOARD_ATTRIBUTES,
+        {
+          note: REPRESENTATIONAL,
+        },
+      ),
       setting("analogs[].samples_per_sec", { type: "integer" }, "sampling rate", BOARD_ATTRIBUTES, {
         note: REPRESENTATIONAL,
       }),
@@ -186,20 +204,20 @@ export const MODELS: readonly Section[] = [
         "digital_interrupts[].name",
         { type: "string", required: true },
         "name of the interrupt",
-        BOARD + "bad attributes are told with their paths",
+        BOARD + "errors for bad attributes have their paths",
       ),
       setting(
         "digital_interrupts[].pin",
         { type: "string", required: true },
-        "GPIO pin",
-        BOARD + "bad attributes are told with their paths",
+        "GPIO pin number",
+        BOARD + "errors for bad attributes have their paths",
       ),
       holds(
-        "An interrupt's value is how often it was triggered.",
+        "The value of an interrupt is the total count of its triggers.",
         BOARD + "a simulated motor makes quadrature edges by its drive and direction",
       ),
       holds(
-        "`StreamTicks`, `Value` and `GetGPIO`.",
+        "The board implements `StreamTicks`, `Value` and `GetGPIO`.",
         [
           BOARD + "listeners get a tick of each interrupt every 700 ms, in nanoseconds that go up",
           BOARD + "pins read back what was set, and setting a level ends the PWM",
@@ -216,7 +234,7 @@ export const MODELS: readonly Section[] = [
       setting(
         "board",
         { type: "string", required: true },
-        "the board that the driver is wired to",
+        "the board with the motor driver",
         GPIO_ATTRIBUTES,
       ),
       setting("pins", { type: "object", required: true }, "the driver's pins", GPIO_ATTRIBUTES),
@@ -226,36 +244,36 @@ export const MODELS: readonly Section[] = [
         "pins.dir",
         { type: "string" },
         "direction",
-        GPIO + "dir + pwm: exact pin levels, with an enabling pin that is low",
+        GPIO + "dir + pwm: exact pin levels, with an active-low enable pin",
       ),
       setting(
         "pins.pwm",
         { type: "string", required: true },
         "PWM",
-        GPIO + "dir + pwm: exact pin levels, with an enabling pin that is low",
+        GPIO + "dir + pwm: exact pin levels, with an active-low enable pin",
         {
-          note: "required but in the pattern `a` + `b`, which the specification has too",
+          note: "required, except in the specified pattern `a` + `b`",
           differsIn: ["required"],
         },
       ),
       holds(
-        "Three patterns of pins: `pwm` + `dir`, `a` + `b`, `a` + `b` + `pwm`.",
+        "The pin patterns are `pwm` + `dir`, `a` + `b`, and `a` + `b` + `pwm`.",
         [
-          GPIO + "dir + pwm: exact pin levels, with an enabling pin that is low",
-          GPIO + "a + b: the pin that is not high is pulsed by the rest of the power",
+          GPIO + "dir + pwm: exact pin levels, with an active-low enable pin",
+          GPIO + "a + b: one pin is high, the other gets PWM with the rest of the power",
           GPIO + "a + b + pwm: exact pin levels",
         ],
       ),
-      setting("min_power_pct", { type: "number", default: 0 }, "lower limit of the power", [
+      setting("min_power_pct", { type: "number", default: 0 }, "lower limit of the power, as a fraction", [
         GPIO + "power is kept within its limits",
         GPIO_ATTRIBUTES,
       ], {
-        note: "0 to 1, and not above `max_power_pct`",
+        note: "0 to 1, and at most `max_power_pct`",
       }),
       setting(
         "max_power_pct",
         { type: "number", default: 1, minimum: 0.06, maximum: 1 },
-        "upper limit of the power",
+        "upper limit of the power, as a fraction",
         [
           GPIO + "power is kept within its limits",
           GPIO_ATTRIBUTES,
@@ -265,35 +283,36 @@ export const MODELS: readonly Section[] = [
         "pwm_freq",
         { type: "integer", default: 800 },
         "PWM frequency in Hz",
-        GPIO + "dir + pwm: exact pin levels, with an enabling pin that is low",
+        GPIO + "dir + pwm: exact pin levels, with an active-low enable pin",
       ),
       setting(
         "dir_flip",
         { type: "boolean", default: false },
-        "forward and backward change places",
+        "swaps forward and backward",
         GPIO + "both spellings of flipping swap the directions",
         {
-          note: "beyond: `direction_flip` too",
+          note: "beyond: also `direction_flip`",
         },
       ),
       setting(
         "encoder",
         { type: "string" },
-        "an attached encoder",
+        "name of the attached encoder",
         GPIO + "with an encoder: setPower turns it, and the position says so",
       ),
       holds(
-        "`GoFor` and `GoTo`.",
+        "The motor implements `GoFor` and `GoTo`.",
         [
           GPIO + "power and time of a movement without encoder",
           GPIO + "with an encoder: GoFor(${rpm}, ${revolutions}) goes the distance",
-          GPIO + "with an encoder: GoTo takes the sign from the way, and does nothing when nearly there",
+          GPIO +
+          "with an encoder: GoTo takes its direction from the distance, and does nothing near the goal",
         ],
-        "beyond: `max_rpm`, `ticks_per_rotation`, `ramp_rate` and `control_parameters`, as published; without `max_rpm` it is 100, with a warning",
+        "beyond: `max_rpm`, `ticks_per_rotation`, `ramp_rate` and `control_parameters`, as published; the default of `max_rpm` is 100, with a warning",
       ),
-      holds("On microcontrollers each motor takes a PWM pin at 10000 Hz.", [
+      holds("On microcontrollers each motor uses one PWM pin at 10000 Hz.", [
         "cli/micro/pwm_rule_test.ts: microcontroller PWM: motors share 10000 Hz and leave three frequencies",
-        "cli/micro/pwm_rule_test.ts: microcontroller PWM: a fifth frequency is an error of the whole that names the pins",
+        "cli/micro/pwm_rule_test.ts: microcontroller PWM: a fifth frequency is an error of the whole configuration and names the pins",
       ], "in `svc-micro-server`"),
     ],
   },
@@ -302,40 +321,40 @@ export const MODELS: readonly Section[] = [
     subject: { kind: "model", api: "rdk:component:motor", model: "rdk:builtin:fake" },
     rows: [
       holds("No attribute is required.", FAKE_ATTRIBUTES),
-      setting("board", { type: "string" }, "a board", FAKE_ATTRIBUTES),
+      setting("board", { type: "string" }, "name of a board", FAKE_ATTRIBUTES),
       setting(
         "min_power_pct",
         { type: "number", default: 0 },
-        "lower limit of the power",
-        FAKE + "the limits hold for power and speed, and a slower motor takes longer",
+        "lower limit of the power, as a fraction",
+        FAKE + "the limits apply to power and speed, and a slower motor takes longer",
       ),
       setting(
         "max_power_pct",
         { type: "number", default: 1, minimum: 0.06, maximum: 1 },
-        "upper limit of the power",
+        "upper limit of the power, as a fraction",
         [
-          FAKE + "the limits hold for power and speed, and a slower motor takes longer",
-          FAKE + "attributes: limits are within their ranges and leave something between them",
+          FAKE + "the limits apply to power and speed, and a slower motor takes longer",
+          FAKE + "attributes: limits are in range, and the lower limit is not above the upper",
         ],
       ),
       setting("pwm_freq", { type: "integer", default: 800 }, "PWM frequency in Hz", FAKE_ATTRIBUTES),
       setting(
         "encoder",
         { type: "string" },
-        "an encoder; then `ticks_per_rotation` is required",
+        "name of an encoder; with it, `ticks_per_rotation` is required",
         FAKE + "with an encoder: position, GoFor, GoTo and zero are exact",
       ),
       setting(
         "max_rpm",
         { type: "number", default: 100 },
-        "speed at full power; GoFor's power is a share of it",
+        "speed at full power; `GoFor` computes its power as a percentage of it",
         FAKE + "GoFor takes its time, then the motor stands",
       ),
-      setting("ticks_per_rotation", { type: "integer" }, "ticks in a rotation", FAKE_ATTRIBUTES),
+      setting("ticks_per_rotation", { type: "integer" }, "encoder ticks in one rotation", FAKE_ATTRIBUTES),
       setting(
         "dir_flip",
         { type: "boolean", default: false },
-        "forward and backward change places",
+        "swaps forward and backward",
         FAKE + "a flipped motor goes where it is told, and its encoder counts the other way",
       ),
       setting("pins.a", { type: "string" }, "a pin", FAKE_ATTRIBUTES),
@@ -344,7 +363,7 @@ export const MODELS: readonly Section[] = [
       setting("pins.pwm", { type: "string" }, "a pin", FAKE_ATTRIBUTES),
       holds("An encoder without `ticks_per_rotation` is an error.", FAKE_ATTRIBUTES),
       holds(
-        "What depends on a motor works with it, a base for one.",
+        "Dependents of a motor, such as a base, work with the fake motor.",
         "tests/contract/contract_test.ts: models keep their contracts",
       ),
     ],
@@ -354,30 +373,40 @@ export const MODELS: readonly Section[] = [
     subject: { kind: "model", api: "rdk:service:slam", model: "svc:slam:cartographer" },
     rows: [
       holds(
-        "The service `rdk:service:slam` of the model `svc:slam:<mapper>`, from 2D LiDAR, IMU and odometry.",
-        "tests/e2e/slam_test.ts: a robot drives through a building: the map that clients get looks like it, and serves the next robot",
+        "The service `rdk:service:slam`, model `svc:slam:<mapper>`, maps with a 2D LiDAR, an IMU and odometry.",
+        "tests/e2e/slam_test.ts: a robot maps a building: clients get a true map, and the next robot localizes on it",
         "the model is `svc:slam:cartographer`; it is built in, so no entry in `modules` is needed",
       ),
-      setting("use_cloud_slam", { type: "boolean", required: true }, "the mapping is left to the cloud", [
-        MAPPER + "with use_cloud_slam only the properties answer",
-        "tests/cloud/mapping_test.ts: a map is made of what a machine has captured: while it comes, later, and as more of a map",
-        MAPPER_WRONG,
-      ]),
-      setting("camera", { type: "object", required: true }, "the LiDAR and its rate: suggested 5 Hz", [
-        MAPPER_DEFAULTS,
-        MAPPER_WRONG,
-        ONLINE,
-      ]),
+      setting(
+        "use_cloud_slam",
+        { type: "boolean", required: true },
+        "the cloud maps, and local mapping is disabled",
+        [
+          MAPPER + "with use_cloud_slam only the properties answer",
+          "tests/cloud/mapping_test.ts: svc-cloud builds a map from a machine's data: during the capture, later, and to extend a map",
+          MAPPER_WRONG,
+        ],
+      ),
+      setting(
+        "camera",
+        { type: "object", required: true },
+        "the LiDAR camera and its rate; 5 Hz is suggested",
+        [
+          MAPPER_DEFAULTS,
+          MAPPER_WRONG,
+          ONLINE,
+        ],
+      ),
       setting(
         "movement_sensor",
         { type: "object" },
-        "an IMU, odometry or both, and their rate: suggested 20 Hz",
+        "an IMU, odometry or both, and the rate; 20 Hz is suggested",
         [MAPPER_DEFAULTS, MAPPER_WRONG, ONLINE],
       ),
       setting(
         "enable_mapping",
         { type: "boolean", default: true },
-        "the map is built in addition to localizing",
+        "builds the map in addition to localizing",
         [
           MAPPER + "modes follow enable_mapping and existing_map, and the map is handed to the mapper",
           MAPPER_WRONG,
@@ -397,51 +426,57 @@ export const MODELS: readonly Section[] = [
         MAPPER_WRONG,
       ]),
       setting("config_params.mode", { type: "string", required: true }, "`2d`", MAPPER_WRONG),
-      param("optimize_every_n_nodes", "integer", "nodes between two optimisations; 0: local SLAM only"),
+      param(
+        "optimize_every_n_nodes",
+        "integer",
+        "nodes between two global optimisations; 0 means local SLAM only",
+      ),
       param("num_range_data", "integer", "measurements in a submap"),
-      param("missing_data_ray_length_meters", "number", "in place of ranges beyond the greatest one"),
-      param("max_range_meters", "number", "the greatest valid range"),
-      param("min_range_meters", "number", "the smallest valid range"),
-      param("max_submaps_to_keep", "integer", "when localizing only"),
-      param("fresh_submaps_count", "integer", "when updating only: the history of submaps"),
+      param("missing_data_ray_length_meters", "number", "replaces ranges beyond the maximum"),
+      param("max_range_meters", "number", "maximum valid range"),
+      param("min_range_meters", "number", "minimum valid range"),
+      param("max_submaps_to_keep", "integer", "submaps to keep; localizing mode only"),
+      param("fresh_submaps_count", "integer", "length of the submap history; updating mode only"),
       param(
         "min_covered_area_meters_squared",
         "number",
-        "when updating only: the overlap by which one is deleted",
+        "smallest overlap before an old submap may be deleted; updating mode only",
       ),
       param(
         "min_added_submaps_count",
         "integer",
-        "when updating only: new submaps before old ones are deleted",
+        "new submaps before an old submap may be deleted; updating mode only",
       ),
-      param("occupied_space_weight", "number", "of points, in the refinement of loop closures"),
-      param("translation_weight", "number", "of the translation, in that"),
-      param("rotation_weight", "number", "of the rotation, in that"),
+      param("occupied_space_weight", "number", "weight of scan points in the refinement of loop closures"),
+      param("translation_weight", "number", "weight of the translation in the same refinement"),
+      param("rotation_weight", "number", "weight of the rotation in the same refinement"),
       holds(
-        "The position is (0,0) until it is found.",
+        "Until the service has found the position, it is (0,0).",
         ONLINE,
       ),
-      holds("Modes: an existing map extended, or only the position on it.", [
+      holds("An existing map is updated, or used for localizing alone.", [
         "drivers/slam/mapper_test.ts: mapper: modes follow enable_mapping and existing_map, and the map is handed to the mapper",
-        "lib/slam/mapper_test.ts: mapper: a map that is updated grows from where the robot finds itself, and keeps what it had",
-        "lib/slam/mapper_test.ts: mapper: finds itself in a finished map, keeps few submaps of its own, and never moves the map",
+        "lib/slam/mapper_test.ts: mapper: an updated map grows from the robot's place, and keeps its old content",
+        "lib/slam/mapper_test.ts: mapper: localizes on a finished map, adds only a few submaps, and never moves the map",
       ]),
-      holds("An IMU, odometry, or both.", [
-        "drivers/slam/mapper_test.ts: mapper online: an IMU alone and odometry alone are used for what they are",
+      holds("The movement sensor is an IMU, odometry, or both.", [
+        "drivers/slam/mapper_test.ts: mapper online: uses an IMU alone and odometry alone, each for its own quantities",
         ONLINE,
-      ], "works on Windows, too; no 3D"),
+      ], "beyond: works on Windows, too. No 3D LiDAR"),
       holds(
-        "Both through a `merged` movement sensor.",
+        "A `merged` movement sensor combines an IMU and odometry.",
         "drivers/movement_sensor/merged_test.ts: merged: each quantity comes from the first sensor that supports it, the others are unsupported",
       ),
       holds(
-        "`GetInternalState` and `InternalStateFull` give a `.pbstream`.",
+        "`GetInternalState` and `InternalStateFull` return a `.pbstream` map.",
         [
-          "lib/slam/pbstream/pbstream_test.ts: a map that is written and read is the same: gaps, unfinished submaps, several trajectories, tilt",
+          "lib/slam/pbstream/pbstream_test.ts: a map is the same after writing and reading: gaps, unfinished submaps, several trajectories, tilt",
           MAPPER + "the internal state comes in parts of 1 MiB, the map as a PCD file",
         ],
       ),
-      notYet("Mapping in the cloud."),
+      holds("Cloud mapping: the machine captures data, and the cloud builds the map.", [
+        "tests/cloud/mapping_test.ts: svc-cloud builds a map from a machine's data: during the capture, later, and to extend a map",
+      ], "`svc-cloud map start`, or the published calls of CloudSLAMService"),
     ],
   },
 ];

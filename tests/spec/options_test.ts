@@ -59,7 +59,7 @@ Deno.test("-dump-resources writes into a device, which stays one", async () => {
   assertEquals(JSON.parse(output).length > 30, true);
 });
 
-Deno.test("-debug writes lines of debug level, the order of closing among them", async () => {
+Deno.test("-debug writes debug lines, including the order of closing", async () => {
   const closing = (log: string) =>
     [...log.matchAll(/DEBUG.*\tclosing rdk:component:(\S+)/g)].map(([, name]) => name);
   assertEquals(closing(await logOf(MACHINE, "-debug")), ["motor/m", "board/b"]);
@@ -84,7 +84,7 @@ Deno.test("-cpuprofile leaves a profile that tools can read", async () => {
   }
 });
 
-Deno.test("-no-tls serves in the open although the configuration has a certificate", async () => {
+Deno.test("-no-tls serves without TLS although the configuration has a certificate", async () => {
   const tls = { tls_cert_file: "/nowhere/cert.pem", tls_key_file: "/nowhere/key.pem" };
   assertMatch(await logOf({ network: tls }, "-no-tls"), /"url":"http:\/\//);
 });

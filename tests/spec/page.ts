@@ -1,35 +1,33 @@
-/** `docs/spec.md`, made of the rows. */
+/** The text of `docs/spec.md`, generated from the rows. */
 
 import type { Row, Section, Shape } from "./row.ts";
 
 const INTRODUCTION = `<!-- deno-fmt-ignore-file -->
-<!-- Made of the rows in tests/spec by "deno task golden"; a change belongs there. -->
+<!-- Generated from tests/spec by "deno task golden"; change it there. -->
 
-# What is specified, and what holds it
+# The specification and its tests
 
-A row is a statement of the specification, the tests that hold it, and where this implementation goes beyond it or
-knowingly differs. A test compares the settings below, their types, defaults and ranges, with those of the programs,
-and fails for a row whose test is not there.
+Each row has a statement of the specification, the tests that check it, and a note if this implementation goes beyond
+the statement or deliberately differs from it. \`tests/golden/spec_test.ts\` compares the settings and options below,
+with their types, defaults and ranges, with the programs, and fails for a row without an existing test.
 `;
 
 /** The whole page. */
 export function pageOf(sections: readonly Section[]): string {
   const rows = sections.flatMap((section) => section.rows);
-  const built = rows.filter(({ isBuilt }) => isBuilt).length;
-  const count = `${rows.length} rows, ${built} of them built and held by tests.\n`;
+  const count = `${rows.length} statements.\n`;
   return [INTRODUCTION, count, ...sections.map(sectionOf)].join("\n");
 }
 
 function sectionOf({ title, rows }: Section): string {
-  const header = "| What | Held by | Beyond, or different |\n| --- | --- | --- |\n";
+  const header = "| Statement | Tests | Note |\n| --- | --- | --- |\n";
   return `## ${title}\n\n${header}${rows.map(lineOf).join("")}`;
 }
 
 function lineOf(row: Row): string {
-  const { name, shape, says, tests, note = "", isBuilt } = row;
+  const { name, shape, says, tests, note = "" } = row;
   const what = name ? `\`${name}\`${shape ? ` (${shapeOf(shape)})` : ""}: ${says}` : says;
-  const held = tests.map((test) => `\`${test}\``);
-  const cells = [what, [...isBuilt ? [] : ["**not built yet**"], ...held].join("<br>"), note];
+  const cells = [what, tests.map((test) => `\`${test}\``).join("<br>"), note];
   return `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |\n`;
 }
 

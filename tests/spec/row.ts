@@ -1,5 +1,5 @@
 /**
- * The specification, a row per statement, with the tests that hold it.
+ * The specification: one row per statement, with the tests that check it.
  *
  * The rows are in the files beside this one. `docs/spec.md` is generated from them (`deno task golden`).
  * `tests/golden/spec_test.ts` compares the page with the rows, the rows with their tests, and settings and options with
@@ -19,12 +19,11 @@ export interface Shape {
 export interface Row {
   /** The statement, in our words. */
   readonly says: string;
-  /** `file: name of a test`; empty if it is not built yet. */
+  /** `file: name of a test`; at least one. */
   readonly tests: readonly string[];
-  /** Where ours goes beyond it, or knowingly differs, and why. */
+  /** How this implementation goes beyond the statement or deliberately differs from it, and why. */
   readonly note?: string;
-  readonly isBuilt: boolean;
-  /** Of a setting or an option: its name. `pins.pwm` is a key of an object, `log[].level` one of the items of a list. */
+  /** The name of a setting or an option. `pins.pwm` is a key of an object, `log[].level` a key of a list's items. */
   readonly name?: string;
   readonly shape?: Shape;
   /** Known differences from the shape; the note gives the reason. */
@@ -44,14 +43,9 @@ export interface Section {
   readonly subject?: Subject;
 }
 
-/** A statement that a test holds, or several. */
+/** A statement that one or more tests check. */
 export function holds(says: string, tests: string | readonly string[], note?: string): Row {
-  return { says, tests: [tests].flat(), note, isBuilt: true };
-}
-
-/** A statement about a part that is not built yet. */
-export function notYet(says: string, note?: string): Row {
-  return { says, tests: [], note, isBuilt: false };
+  return { says, tests: [tests].flat(), note };
 }
 
 /** A setting with its type, default and range. */
@@ -60,12 +54,12 @@ export function setting(
   shape: Shape,
   says: string,
   tests: string | readonly string[],
-  { note, differsIn, isBuilt = true }: Pick<Row, "note" | "differsIn"> & { isBuilt?: boolean } = {},
+  { note, differsIn }: Pick<Row, "note" | "differsIn"> = {},
 ): Row {
-  return { name, shape, says, tests: [tests].flat(), note, differsIn, isBuilt };
+  return { name, shape, says, tests: [tests].flat(), note, differsIn };
 }
 
 /** An option of a command line. */
 export function option(name: string, says: string, tests: string | readonly string[], note?: string): Row {
-  return { name, says, tests: [tests].flat(), note, isBuilt: true };
+  return { name, says, tests: [tests].flat(), note };
 }

@@ -5,7 +5,7 @@ import { holds, type Section } from "./row.ts";
 const TRAINING = "tests/cloud/training_test.ts: ";
 const CLIENT = "lib/cloud_client/training_client_test.ts: ";
 const REQUEST = "lib/cloud_client/training_request_test.ts: ";
-const BOTH = CLIENT + "the published operations are there in both styles of names, and mean the same";
+const BOTH = CLIENT + "the published operations exist in both styles of names, with the same meaning";
 
 export const TRAINING_SECTIONS: readonly Section[] = [
   {
@@ -16,64 +16,64 @@ export const TRAINING_SECTIONS: readonly Section[] = [
         ["tests/cloud/training_interop_test.ts: training with the published Python SDK", BOTH],
         "beyond: `svc-ml`, and a library for TypeScript",
       ),
-      holds("Parameters have names with underscores, and camelCase ones in TypeScript.", BOTH),
+      holds("Parameters have snake_case names, in TypeScript camelCase names.", BOTH),
       holds(
-        "`MODEL_TYPE_SINGLE_LABEL_CLASSIFICATION`, `MODEL_TYPE_MULTI_LABEL_CLASSIFICATION`, `MODEL_TYPE_OBJECT_DETECTION`, and without the prefix.",
+        "`MODEL_TYPE_SINGLE_LABEL_CLASSIFICATION`, `MODEL_TYPE_MULTI_LABEL_CLASSIFICATION`, `MODEL_TYPE_OBJECT_DETECTION`, also without the prefix.",
         [
           CLIENT + "names of types, frameworks and statuses are read in every published spelling",
           "tests/ml/jobs_test.ts: submit takes a model type in every spelling, and labels in several",
-          "tests/cloud/executor_test.ts: embedded: ${modelType} leaves a model, its labels and what is to be known of it",
+          "tests/cloud/executor_test.ts: embedded: ${modelType} produces a model, its labels and its metadata",
         ],
       ),
       holds(
-        "`model_version` is unique among the versions of a model.",
-        TRAINING + "a version of a model is made once: of jobs at the same time, one is taken",
+        "`model_version` is unique among the versions of the model.",
+        TRAINING + "of several jobs for one version of a model at the same time, one is accepted",
       ),
       holds(
-        "`SubmitTrainingJob`: `org_id`, `dataset_id`, `model_name`, `model_version`, `model_type`, `tags`; gives the job's ID.",
+        "`SubmitTrainingJob`: `org_id`, `dataset_id`, `model_name`, `model_version`, `model_type`, `tags`; returns the job's ID.",
         [
           TRAINING + "a job from its submission to its model",
-          TRAINING + "what cannot be trained is refused, and the refusal says why",
-          REQUEST + "one label is enough where there is something else to tell it from",
+          TRAINING + "refuses an impossible job, with the reason",
+          REQUEST + "one label is enough if some images do not have it",
           TRAINING +
-          "how a model is to be learned is kept with its job, within bounds, and shown where somebody has said it",
+          "a job keeps its training settings, within bounds, and shows the ones that were set",
         ],
-        "errors name parameters as the published request does. Beyond: `epochs`, `seed` and `holdout_percent` of a job, " +
-          "which travel to svc-cloud alone (`svc-ml submit --epochs --seed --holdout`)",
+        "errors name parameters as in the published request. Beyond: `epochs`, `seed` and `holdout_percent`, " +
+          "for svc-cloud alone (`svc-ml submit --epochs --seed --holdout`)",
       ),
       holds(
         "`SubmitCustomTrainingJob`: with `registry_item_id` and `registry_item_version`.",
         TRAINING + "a custom job: its script, its arguments and a key for as long as it runs",
       ),
       holds(
-        "`GetTrainingJob`: by `id`, gives its metadata.",
+        "`GetTrainingJob`: takes `id`, returns the job's metadata.",
         [
           TRAINING + "a job from its submission to its model",
-          "tests/ml/models_test.ts: of a classifier, what it takes for what is told with its job and in the list of models",
+          "tests/ml/models_test.ts: a classifier's confusion is shown with its job and in the list of models",
         ],
-        "beyond: `svc-ml get` tells how good the model is, of a classifier what it takes for what",
+        "beyond: `svc-ml get` shows the model's metrics, for a classifier also its confusion",
       ),
       holds(
-        "`ListTrainingJobs`: of `org_id`, all or those of a status.",
-        [BOTH, TRAINING + "jobs run in their order, as many at once as there is room for"],
+        "`ListTrainingJobs`: takes `org_id` and optionally a status.",
+        [BOTH, TRAINING + "jobs run in order, as many at once as there is room for"],
       ),
       holds(
         "`TrainingStatus` has `RUNNING`.",
         CLIENT + "names of types, frameworks and statuses are read in every published spelling",
-        "in the library it is another name of `IN_PROGRESS`, which is its name on the wire, as published",
+        "the library has it as another name of the published `IN_PROGRESS`",
       ),
       holds(
-        "`CancelTrainingJob`: by `id`.",
+        "`CancelTrainingJob`: takes `id`.",
         TRAINING + "cancelling: while it waits, while it runs, twice, and too late",
       ),
       holds(
-        "`DeleteCompletedTrainingJob`: by `id`, whether it succeeded or failed.",
+        "`DeleteCompletedTrainingJob`: takes `id` of a job that has succeeded or failed.",
         TRAINING + "a job from its submission to its model",
       ),
       holds(
-        "Owners of the organization alone may do so.",
+        "Only owners of the organization may call these operations.",
         "tests/cloud/access_test.ts: training is for owners of the organization: an operator, or an owner of less, is refused",
-        "the list of containers, of which the specification does not tell, is for every key",
+        "beyond: every key may list the containers, which the specification does not mention",
       ),
     ],
   },

@@ -96,7 +96,7 @@ class Device {
   }
 }
 
-Deno.test("an unconfigured device opens its hotspot, takes what a person hands in, and joins", async () => {
+Deno.test("an unconfigured device opens its hotspot, takes a person's input, and joins the network", async () => {
   const device = new Device();
   device.network.routers.set("shop", { password: "12345678" });
   await device.minutes(1);
@@ -253,7 +253,7 @@ Deno.test("additional networks are written, changed and removed; profiles of oth
   await device.end();
 });
 
-Deno.test("only the first network is joined, also by the service itself; with the setting every network is", async () => {
+Deno.test("NetworkManager may join only the first network, with the setting every network", async () => {
   const device = new Device();
   device.network.joinsAlone = true;
   device.network.routers.set("shop", { password: "12345678" });
@@ -291,7 +291,7 @@ Deno.test("only the first network is joined, also by the service itself; with th
   await device.end();
 });
 
-Deno.test("without a chosen network the one with the highest priority is the only one", async () => {
+Deno.test("without a chosen network, the device tries only the network with the highest priority", async () => {
   const device = new Device();
   device.configured = true;
   device.network.joinsAlone = true;
@@ -407,7 +407,7 @@ Deno.test("a phone that shares nothing is told, and only the last phones are rem
   await device.end();
 });
 
-Deno.test("power saving is written as it is set, and left to the system where it is not", async () => {
+Deno.test("writes the setting for power saving, or leaves it to the system", async () => {
   const device = new Device();
   device.configured = true;
   device.network.wired = true;
@@ -420,7 +420,7 @@ Deno.test("power saving is written as it is set, and left to the system where it
   await device.end();
 });
 
-Deno.test("where networks are not to be configured nothing is done to them", async () => {
+Deno.test("changes no network while network configuration is disabled", async () => {
   const device = new Device({}, { advanced_settings: { disable_network_configuration: true } });
   const said = await device.apply({ lab: { type: "wifi", ssid: "lab" } });
   await device.minutes(30);
@@ -428,7 +428,7 @@ Deno.test("where networks are not to be configured nothing is done to them", asy
   await device.end();
 });
 
-Deno.test("the hotspot is called as the settings say, in 32 bytes", () => {
+Deno.test("the hotspot's name follows the settings and has at most 32 bytes", () => {
   const name = (prefix: string, hostname: string, ssid = "") =>
     hotspotName({ hotspotPrefix: prefix, hotspotSsid: ssid }, hostname);
   assertEquals(name("svc-setup", "rover"), "svc-setup-rover");

@@ -62,7 +62,7 @@ async function save(url: string, fields: Record<string, string>): Promise<string
   return await answer.text();
 }
 
-Deno.test("portal: every address shows the page, and nothing of a network's name is more than text", async () => {
+Deno.test("portal: every address shows the page, and a network's name is only text in it", async () => {
   await withPortal(async ({ url }) => {
     for (
       const path of ["/", "/generate_204", "/hotspot-detect.html", "/connecttest.txt?x=1", "/a/b/c", "/save"]
@@ -194,7 +194,7 @@ Deno.test("portal: what the device has already is not asked for", async () => {
   }, { ...DEVICE, configured: true });
 });
 
-Deno.test("provisioning service: the published calls keep and hand in", async () => {
+Deno.test("provisioning service: the published calls store and submit input", async () => {
   const taken: HandedIn[] = [];
   const intake = new Intake(
     clock,

@@ -6,7 +6,7 @@ import { FakeHost } from "../../../tests/support/fake_host.ts";
 
 const parse = (text: string) => parseCredentials(new TextEncoder().encode(text), "/etc/svc.json");
 
-Deno.test("an API key, or else a secret; comments and what belongs to the runtime are let be", () => {
+Deno.test("reads an API key or a secret, with comments, and ignores settings of the runtime", () => {
   const { login, ...rest } = parse(`{
     // from the cloud
     "cloud": {"app_address": "https://app", "id": "part", "api_key": {"id": "k", "key": "sesame"}, "secret": "old"},

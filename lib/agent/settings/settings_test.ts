@@ -167,7 +167,7 @@ Deno.test("the neutral spellings, the old provisioning file, and other letter ca
   assertEquals(waitForUpdateCheck, true);
 });
 
-Deno.test("ranges: what is out of them is told with its path, and what to write", () => {
+Deno.test("ranges: the error for a value out of range has its path and the allowed values", () => {
   const bad: [section: string, values: JsonObject, told: string][] = [
     ["advanced_settings", { viam_server_start_timeout_minutes: 0.5 }, "warning cloud.advanced_settings."],
     [
@@ -343,7 +343,7 @@ Deno.test("every row of the published tables has its name, its type and its defa
   });
 });
 
-Deno.test("a short wait for the reboot of an offline device is taken, and warned of where no hotspot would start", () => {
+Deno.test("accepts a short wait before a reboot, with a warning if no hotspot would start", () => {
   for (const minutes of [1, 2, 3, 4]) {
     const values = { device_reboot_after_offline_minutes: minutes };
     const { settings, told } = fromCloud("network_configuration", values);

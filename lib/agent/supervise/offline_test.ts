@@ -6,7 +6,7 @@ import { rebootDue, rebootOf } from "./offline.ts";
 
 const MINUTE_MS = 60_000;
 
-Deno.test("a reboot is due after the configured time, and never where there is none", () => {
+Deno.test("a reboot is due after the configured time, and never without one", () => {
   const rebootAfterMs = 10 * MINUTE_MS;
   assertEquals(rebootDue({ forMs: 9 * MINUTE_MS, rebootAfterMs, reboots: 0 }), false);
   assertEquals(rebootDue({ forMs: 10 * MINUTE_MS, rebootAfterMs, reboots: 0 }), true);

@@ -58,7 +58,7 @@ function scene({ delaysMs = [0], settings = SETTINGS, processes = new FakeProces
   return { runtime, clock, processes, files, seen, stop, done, end, messages };
 }
 
-Deno.test("it is started, gets ready, and is stopped with the agent", async () => {
+Deno.test("a runtime starts, becomes ready, and stops with the agent", async () => {
   const { runtime, clock, processes, seen, end } = scene();
   await settle();
   const [process] = processes.started;
@@ -104,7 +104,7 @@ Deno.test("another version does not wait for the pause of one that fails", async
   await end();
 });
 
-Deno.test("what does not get ready in its time is killed and started again", async () => {
+Deno.test("kills and restarts a runtime that is not ready in time", async () => {
   const { clock, processes, end, runtime } = scene();
   await clock.advance(599_000);
   assertEquals([processes.started.length, processes.started[0].over], [1, false]);
@@ -142,7 +142,7 @@ Deno.test("a restart that is deaf ends with the death of the whole group", async
   await end();
 });
 
-Deno.test("disabled it does not run; another environment makes it stale", async () => {
+Deno.test("a disabled runtime does not run; a changed environment makes it stale", async () => {
   const { runtime, processes, end } = scene({ settings: { ...SETTINGS, enabled: false } });
   await settle();
   assertEquals(processes.started.length, 0);

@@ -99,7 +99,7 @@ Deno.test("a service is stopped and removed; none is no error", async () => {
   });
 });
 
-Deno.test("the runtime is a service of its own until an agent is there", async () => {
+Deno.test("svc-server is its own service until an agent replaces it", async () => {
   await scene(LOCAL, async ({ parts, commands, unit }) => {
     const download = `${parts.root}/download`;
     const installed = () => Deno.readTextFile(`${parts.root}${PROGRAM}`).catch(() => undefined);

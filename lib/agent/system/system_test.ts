@@ -63,7 +63,7 @@ const JOURNAL = "/etc/systemd/journald.conf.d/90-svc.conf";
 const AUTO = "/etc/apt/apt.conf.d/20auto-upgrades";
 const ORIGINS = "/etc/apt/apt.conf.d/50unattended-upgrades";
 
-Deno.test("the journal is limited once, and set free again", () =>
+Deno.test("limits the journal once, and removes the limit again", () =>
   withSystem(async ({ parts, read }) => {
     const journald = new Journald(parts);
     const { ran } = parts.commands;
@@ -110,7 +110,7 @@ Deno.test("a system without journald is told of once", () =>
     assertEquals([await read(JOURNAL), messages().length], [undefined, 1]);
   }));
 
-Deno.test("repositories are those that are there, always in the same order", () => {
+Deno.test("lists the device's repositories in a fixed order", () => {
   assertEquals(patternsOf(POLICY, "all"), [
     "origin=Debian,codename=bookworm",
     "origin=Debian,codename=bookworm-security",
@@ -118,7 +118,7 @@ Deno.test("repositories are those that are there, always in the same order", () 
   assertEquals(patternsOf(POLICY, "security"), ["origin=Debian,codename=bookworm-security"]);
 });
 
-Deno.test("custom repositories are among them, and Ubuntu's security, whose codename is the release's", () => {
+Deno.test("includes custom repositories, and Ubuntu's security archive, whose codename is the release's", () => {
   const policy = `Package files:
  100 /var/lib/dpkg/status
      release a=now
@@ -164,7 +164,7 @@ Deno.test("a system is known by what it is or is like, whatever its codename", (
   for (const [release, family] of systems) assertEquals(familyOf(release), family, release);
 });
 
-Deno.test("automatic upgrades are turned on and off, and left alone where nothing is said", () =>
+Deno.test("turns automatic upgrades on and off, and leaves them alone by default", () =>
   withSystem(async ({ parts, clock, read, write }) => {
     const more = { clock, mayInterrupt: () => Promise.resolve(true), reboot: () => Promise.resolve() };
     const upgrades = new OsUpgrades({ ...parts, ...more });
@@ -246,7 +246,7 @@ Deno.test("without a repository of security updates nothing is turned on, and it
     assertEquals((await read(AUTO))!.includes('Unattended-Upgrade "1"'), true, "the next time it is there");
   }));
 
-Deno.test("systems like Fedora are upgraded by dnf-automatic, of whichever dnf", () =>
+Deno.test("upgrades systems like Fedora with dnf-automatic, for every version of dnf", () =>
   withSystem(async ({ parts, clock, read, write }) => {
     await write("/etc/os-release", 'ID="rocky"\nID_LIKE="rhel centos fedora"\n');
     const SETTINGS = "/etc/dnf/automatic.conf";

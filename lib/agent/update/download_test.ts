@@ -203,7 +203,7 @@ Deno.test("a server that says nothing any more is given up; so is a download nob
     assert(streams === 2);
   }));
 
-Deno.test("a file is copied; what changes of a custom URL is told by its time", () =>
+Deno.test("copies a local file; detects a change at a custom URL by its time", () =>
   withServer(async (bench) => {
     const { base, download } = bench;
     await Deno.writeFile(`${base}/mine`, BYTES);

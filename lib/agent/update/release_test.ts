@@ -17,7 +17,7 @@ const info = (more: object) => ({
   ...more,
 });
 
-Deno.test("a release is known by version and sum; a custom URL by itself", () => {
+Deno.test("identifies a release by version and checksum, a custom release by its URL", () => {
   const release = releaseOf("svc-agent", info({}))!;
   assertEquals([release.version, release.custom, release.pinned], ["1.2.3", false, false]);
   assertEquals(releaseOf("svc-agent", info({ pinned: true }))?.pinned, true);
@@ -36,7 +36,7 @@ Deno.test("a release is known by version and sum; a custom URL by itself", () =>
   assertEquals(releaseOf("svc-agent", info({ version: "", url: "" })), undefined);
 });
 
-Deno.test("what cannot be a release is refused", () => {
+Deno.test("refuses an impossible release", () => {
   const bad = [
     { version: " " },
     { url: "ftp://x/y" },
@@ -73,7 +73,7 @@ function pe(machine: number): Uint8Array {
   return head;
 }
 
-Deno.test("a program is one for this system and this processor", () => {
+Deno.test("a program must fit this system and this processor", () => {
   const linux = { os: "linux", arch: "x64" };
   const text = (content: string) => new TextEncoder().encode(content);
   assertEquals(notAProgram(elf(0x3e), linux), undefined);

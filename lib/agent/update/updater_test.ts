@@ -119,7 +119,7 @@ async function withBench(test: (bench: Bench) => Promise<void>): Promise<void> {
 const well = (running: string): Now => ({ running, health: "healthy", maySwitch: true, mayUpdate: true });
 const starting = (running: string): Now => ({ ...well(running), health: "starting" });
 
-Deno.test("an update from its wish to its proof, in another process at every step", () =>
+Deno.test("an update from the request to the commit, with a new process at every step", () =>
   withBench(async (bench) => {
     const one = await bench.install("1.0.0");
     const next = async () => {

@@ -17,7 +17,7 @@ function repeat(times: number, run: () => void): void {
   for (let time = 0; time < times; time++) run();
 }
 
-Deno.test("three are written, the fourth is a notice, the rest are counted; the next log brings the sum", async () => {
+Deno.test("three repeats are written, the fourth becomes a notice, the rest are counted; the next line brings the count", async () => {
   const { clock, logs, records, messages } = logging();
   const logger = logs.logger("rdk.a");
   repeat(57, () => logger.warn("hot", { celsius: 80 }));
@@ -78,7 +78,7 @@ Deno.test("what is held back is told before the end, with the time that it took"
   assertEquals(messages().length, 5);
 });
 
-Deno.test("nothing is held back where every line is wanted; levels and debug change nothing", () => {
+Deno.test("without de-duplication every line is written; levels and debug make no difference", () => {
   const { logs, messages } = logging();
   logs.configure([{ pattern: "rdk.a", level: "debug" }], false);
   repeat(5, () => logs.logger("rdk.a").debug("a"));

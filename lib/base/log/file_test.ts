@@ -33,7 +33,7 @@ function allMessages(host: FakeFiles): string[] {
   return paths(host).flatMap((path) => messages(host.text(path)));
 }
 
-Deno.test("full files are kept beside the one that is written, as many as wanted", () => {
+Deno.test("keeps the configured number of full files beside the current file", () => {
   const host = new FakeFiles();
   const { file, reports } = logFile(host);
   for (let line = 0; line < 15; line++) file.sink(record(`line ${line}`));

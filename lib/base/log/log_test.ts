@@ -16,7 +16,7 @@ function lowest(logs: Logs, name: string): Level {
   return (Object.keys(LEVELS) as Level[]).find((level) => LEVELS[level] === threshold)!;
 }
 
-Deno.test("loggers write from info up where no rule matches", () => {
+Deno.test("the default level is info", () => {
   const { logs, messages } = logging();
   const logger = logs.logger("rdk.config");
   logger.debug("a");
@@ -26,7 +26,7 @@ Deno.test("loggers write from info up where no rule matches", () => {
   assertEquals(messages(), ["b", "c", "d"]);
 });
 
-Deno.test("of several rules that match the last one wins, whatever its level", () => {
+Deno.test("the last matching rule wins, regardless of its level", () => {
   const { logs } = logging();
   logs.configure([
     { pattern: "rdk.*", level: "error" },
@@ -39,7 +39,7 @@ Deno.test("of several rules that match the last one wins, whatever its level", (
   assertEquals(lowest(logs, "rdk.net.session"), "warn");
 });
 
-Deno.test("a pattern is an expression for a whole name, as the spec or as the published runtime reads it", () => {
+Deno.test("a pattern matches whole names, in the documented and in the published form", () => {
   const { logs } = logging();
   const arm = "rdk.resource_manager.rdk:component:arm/a1";
   const matches = (pattern: string, name: string) => {
@@ -180,7 +180,7 @@ Deno.test("every kind of value in the fields has a text", () => {
   assertStringIncludes(shown(circular), "cannot be shown");
 });
 
-Deno.test("levels are read in any case; what only looks like one is none", () => {
+Deno.test("levels may have any letter case; similar words are refused", () => {
   assertEquals(parseLevel("Warning"), "warn");
   assertEquals(parseLevel("ERROR"), "error");
   for (const text of ["", "loud", "constructor", "__proto__"]) assertEquals(parseLevel(text), undefined);

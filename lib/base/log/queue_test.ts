@@ -122,7 +122,7 @@ Deno.test("entries arrive in order, in batches, and leave nothing but a small jo
   assertEquals([host.paths.length, host.opened], [1, 0]);
 });
 
-Deno.test("killed at any operation: nothing is lost, the order is kept, what is recorded is not sent again", async () => {
+Deno.test("a kill at any operation loses no entry, keeps the order, and repeats no confirmed entry", async () => {
   const operations = await atEveryOperation("kill", async (host, where) => {
     const cloud = new Cloud();
     const logged = await life(cloud, host);

@@ -48,7 +48,7 @@ const sizes = (map: DepthMap, limits: Partial<SegmentationLimits> = {}) =>
 const NEAR: Card = [30, 20, 60, 50, 1000];
 const FAR: Card = [90, 20, 110, 60, 1400];
 
-Deno.test("what stands above the floor is found, nearest first, with the right places", () => {
+Deno.test("finds objects above the floor, nearest first, in the right places", () => {
   const { ground, segments } = segment(frame([FAR, NEAR]));
   assertAlmostEquals(ground!.offsetMm, FLOOR_MM, 0.5);
   assertEquals(segments.map(({ pixels }) => pixels.length), [30 * 30, 20 * 40]);
@@ -70,7 +70,7 @@ Deno.test("a floor alone holds no objects, and nothing seen holds none either", 
   assertEquals(sizes({ ...dark, data: new Uint16Array(WIDTH * HEIGHT).fill(65535) }), [WIDTH * HEIGHT]);
 });
 
-Deno.test("points near the floor are its own, above it and below", () => {
+Deno.test("points near the floor, above and below, belong to the floor", () => {
   // Flat cards at 90 and 110 mm above and below: rows with the depth of a floor at that height.
   const lying = (aboveMm: number) => {
     const { data } = frame([], FLOOR_MM - aboveMm);
@@ -85,14 +85,14 @@ Deno.test("points near the floor are its own, above it and below", () => {
   assertEquals([lying(115), lying(-115)], [[400], [400]]);
 });
 
-Deno.test("an object has at least so many points", () => {
+Deno.test("an object has at least the configured number of points", () => {
   const map = frame([NEAR, [100, 30, 103, 33, 1500]]);
   assertEquals(sizes(map, { minPointsInSegment: 9 }), [900, 9]);
   assertEquals(sizes(map, { minPointsInSegment: 10 }), [900]);
   assertEquals(sizes(map, { minPointsInSegment: 901 }), []);
 });
 
-Deno.test("what is thin counts with the points that it has of its own, or with all of them where any size will do", () => {
+Deno.test("a thin cluster counts only its own points, or all its points if any size is enough", () => {
   // A post two pixels wide, behind a card that hides all but its upper part.
   const map = (top: number) =>
     frame([[60, top, 62, 50, 1400], [20, 30, 60, 50, 1000], [62, 30, 100, 50, 1000]]);

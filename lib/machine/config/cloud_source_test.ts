@@ -88,7 +88,7 @@ function follow(source: CloudSource) {
   return { end, heard: () => heard.splice(0) };
 }
 
-Deno.test("the configuration is the control plane's, with the credentials and the address of the file", async () => {
+Deno.test("takes the configuration from the control plane, with the credentials and the address in the file", async () => {
   const local = {
     ...LOCAL,
     network: { bind_address: "localhost:9", fqdn: "left aside", webrtc: { max_peers: 3 } },
@@ -125,7 +125,7 @@ Deno.test("the configuration is the control plane's, with the credentials and th
   assertEquals(took(), ["config in 15000 ms", "certificate"]);
 });
 
-Deno.test("it is asked for anew after a fifth of the interval, then after each; what is the same is no news", async () => {
+Deno.test("asks again after a fifth of the interval, then after each interval; reports only differences", async () => {
   const { source, app, clock, took } = bench();
   await source.first();
   const { end, heard } = follow(source);
@@ -147,7 +147,7 @@ Deno.test("it is asked for anew after a fifth of the interval, then after each; 
   assertEquals([took(), clock.pending], [[], 0]);
 });
 
-Deno.test("it is asked for at once when the control plane tells of a change, and asked for no less then", async () => {
+Deno.test("asks at once when the control plane announces a change, and keeps asking at its interval", async () => {
   const { source, app, clock, took } = bench();
   await source.first();
   const { end, heard } = follow(source);

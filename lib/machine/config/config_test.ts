@@ -189,7 +189,7 @@ Deno.test("an API and a model may be written in their old forms", () => {
   }
 });
 
-Deno.test("an error in a resource is its own", () => {
+Deno.test("an error in a resource affects that resource alone", () => {
   const { resources, fatal, lines } = decode({
     components: [motor({ attributes: { max_rpm: "fast" } }), motor({ name: "right" })],
   });

@@ -45,7 +45,7 @@ Deno.test("resources that come and go are whole lines", () => {
   assertEquals(diff(none, none), []);
 });
 
-Deno.test("nothing secret is shown", () => {
+Deno.test("a difference shows no secrets", () => {
   const cloud = (key: string) => ({ cloud: { id: "part", api_key: { id: "id", key }, secret: key } });
   assertEquals(diff(cloud("old-secret"), cloud("new-secret")), []);
   assertEquals(

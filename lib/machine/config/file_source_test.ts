@@ -56,14 +56,14 @@ async function follow(content: string | undefined) {
   };
 }
 
-Deno.test("a file is read first, with variables; its revision tells its content", async () => {
+Deno.test("reads the file at first, with variables; the revision identifies its content", async () => {
   const { first, end } = await follow('{"a": "${SPEED}"}');
   assertEquals(first.json, { a: "fast" });
   assert(/^[0-9a-f]{12}$/.test(first.revision));
   await end();
 });
 
-Deno.test("a change is heard of once the file is whole and has been still for a moment", async () => {
+Deno.test("reports a change when the file is complete and has been still for a moment", async () => {
   const { clock, write, took, end } = await follow("{}");
   write('{"a": 1}');
   await clock.advance(39);

@@ -75,7 +75,7 @@ Deno.test("the capture holds the process, the resources and the calls, under the
   assertEquals(clock.pending, 0);
 });
 
-Deno.test("what is turned off is not there", async () => {
+Deno.test("disabled diagnostics start no timer and write no file", async () => {
   const files = new FakeHost({ env: { HOME: "/root" } });
   const { clock, diagnostics } = diagnosticsOn(files, { ftdc: false });
   await diagnostics.begin(configOf());

@@ -67,7 +67,7 @@ async function reportOf(network: CheckNetwork, appAddress?: string): Promise<str
   return formatReport(await findingsOf(network, appAddress));
 }
 
-Deno.test("a network that works: every check with its outcome, and nothing to complain of", async () => {
+Deno.test("a working network: each check with its result, and no complaint", async () => {
   const network = goodNetwork();
   assertEquals(
     await reportOf(network, "https://app.example.com"),

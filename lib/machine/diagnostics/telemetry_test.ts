@@ -42,7 +42,7 @@ async function scene(
   return { clock, records, files, telemetry, call };
 }
 
-Deno.test("each call is a span, with what it was about, how long it took and how it ended", async () => {
+Deno.test("each call is a span with its subject, duration and result", async () => {
   const { clock, records, telemetry, call } = await scene({ console: true });
   await call(250);
   await call(5, new SvcError("not_found", "no such motor"));

@@ -224,7 +224,7 @@ Deno.test("of an API with a limit no more are built, the first ones of the confi
   await machine.close();
 });
 
-Deno.test("at most so many are built at once", async () => {
+Deno.test("Machine builds a limited number of resources at once", async () => {
   const { machine, clock, took } = bench({ limits: { concurrentBuilds: 2 } });
   const slow = { slowMs: 1_000 };
   const applied = machine.apply(configOf({ a: slow, b: slow, c: slow, d: slow, e: {} }));
@@ -325,7 +325,7 @@ Deno.test("the end closes what is still being built when it comes, and waits for
   assertEquals(took(), "build never, close never");
 });
 
-Deno.test("an unknown model is unhealthy with what is likely meant", async () => {
+Deno.test("a resource with an unknown model is unhealthy, and the error suggests a similar model", async () => {
   const { machine } = bench();
   await machine.apply(configOf({ a: { model: "rdk:builtin:prat" } }));
   assertStringIncludes(nodeOf(machine, "a").error!, "did you mean rdk:builtin:part?");

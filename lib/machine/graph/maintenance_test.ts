@@ -41,7 +41,7 @@ for (const [what, finding, allowed, reason] of DECISIONS) {
   });
 }
 
-Deno.test("a key that every object has is none of the readings", () => {
+Deno.test("a property that every object inherits is not a reading", () => {
   const { allowed } = decideMaintenance(
     { ...MAINTENANCE, maintenanceAllowedKey: "constructor" },
     readings({}),

@@ -250,7 +250,7 @@ Deno.test("whatever goes wrong with one configuration, the next is taken", async
   await reconfiguration.close();
 });
 
-Deno.test("what changes is told where that is wanted, whatever the level", async () => {
+Deno.test("logs configuration changes on request, at any level", async () => {
   const part = (speed: number) => {
     return {
       components: [{ name: "a", api: "rdk:component:generic", model: "part", attributes: { speed } }],

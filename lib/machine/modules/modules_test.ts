@@ -16,7 +16,7 @@ import { until, within } from "../../../tests/support/until.ts";
 /** `deno task kill:modules` kills real processes, and more often. */
 const KILLS = 25;
 
-Deno.test("resources of modules are built with what modules and the machine have, and closed before their module", async () => {
+Deno.test("a module's resources may use other modules and the machine, and close before their module", async () => {
   await using world = await ModuleWorld.open({
     one: { validate: ({ attributes }) => ({ dependencies: (attributes?.uses ?? []) as string[] }) },
   });
@@ -166,7 +166,7 @@ async function callsTheMachine(module: FakeModule): Promise<void> {
   parent.close();
 }
 
-Deno.test("a module's level is its own, that of a pattern with its name, or that of the machine", async () => {
+Deno.test("a module's level comes from its entry, from a pattern with its name, or from the machine", async () => {
   await using world = await ModuleWorld.open();
   const argumentsOf = async (module: JsonObject, more: JsonObject) => {
     await world.apply([{ name: "one", ...module }], {}, more);

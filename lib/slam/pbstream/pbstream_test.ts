@@ -60,7 +60,7 @@ function assertSame(found: unknown, wanted: unknown, path = "map"): void {
   }
 }
 
-Deno.test("a map that is written and read is the same: gaps, unfinished submaps, several trajectories, tilt", async () => {
+Deno.test("a map is the same after writing and reading: gaps, unfinished submaps, several trajectories, tilt", async () => {
   const map = sampleMap();
   const file = await bytesIn(mapFile(map, MAPPER_DEFAULTS));
   assertSame(await readMap(pieces(file)), map);

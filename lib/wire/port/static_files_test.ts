@@ -46,7 +46,7 @@ async function bodyOf({ body }: RouteAnswer): Promise<string> {
 
 const marked = (answer: RouteAnswer) => new Map(answer.fields).get("etag")!;
 
-Deno.test("static files: the files of a folder, with their types, parts and marks", async () => {
+Deno.test("static files: the files of a folder, with types, ranges and entity tags", async () => {
   await withSite(
     { "hello.TXT": "hello", "app/x.js": "let x", "dä ta": "?", "empty.css": "" },
     async (ask) => {

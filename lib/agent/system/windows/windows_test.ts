@@ -55,7 +55,7 @@ function windows(found?: ServiceState) {
   return { services: new FakeServices(found), commands, clock, logger: silentLogs(clock).logger("test") };
 }
 
-Deno.test("a new service is made, with what Windows does when it fails, and its rule", async () => {
+Deno.test("creates the service with its failure actions and its firewall rule", async () => {
   const parts = windows();
   const place = () => Promise.resolve(void parts.services.did.push("place"));
   assertEquals(await installWindowsService(OPTIONS, place, parts), false);
