@@ -10,14 +10,14 @@ import { type Example, serveCloud, svcCloud } from "./program.ts";
 const HERE = new URL("./", import.meta.url).pathname;
 const PACKAGES = new URL("../interop/packages.json", import.meta.url).pathname;
 
-/** What calls are refused with that a control plane does not serve. */
+/** The errors of calls that svc-cloud does not serve. */
 const [SQL, DATABASE, PARQUET, PIPELINES, BILLING, DEVICES] = [
-  "this control plane runs no queries in SQL or MQL; read with TabularDataByFilter or ExportTabularData",
-  "this control plane opens its database to nobody; read with ExportTabularData",
-  "this control plane writes no Parquet files; read with GetSequenceBinaryData and ExportTabularData",
-  "this control plane has no data pipelines; read with ExportTabularData",
+  "this control plane runs no SQL or MQL queries; use TabularDataByFilter or ExportTabularData",
+  "this control plane gives no access to its database; use ExportTabularData",
+  "this control plane writes no Parquet files; use GetSequenceBinaryData and ExportTabularData",
+  "this control plane has no data pipelines; use ExportTabularData",
   "this control plane has no billing",
-  "a device is provisioned at the device itself, not at its control plane",
+  "the device itself serves this call while it waits for setup",
 ];
 
 for (const transport of ["grpc", "grpc-web"]) {

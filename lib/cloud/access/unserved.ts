@@ -9,19 +9,19 @@
 type Group = readonly [reason: string, ...names: readonly string[]];
 
 const NO_BILLING = "this control plane has no billing";
-const NO_PEOPLE = "this control plane knows API keys, not people: make a key with CreateKey";
+const NO_PEOPLE = "this control plane has API keys but no user accounts; create a key with CreateKey";
 const NO_LOGIN = "this control plane has no login for apps; apps sign in with an API key";
-const NO_BRANDING = "this control plane serves no pages of an organization's own";
+const NO_BRANDING = "this control plane serves no customized pages";
 const NO_PUSH = "this control plane sends no messages to phones";
 const NO_QUERIES =
-  "this control plane runs no queries in SQL or MQL; read with TabularDataByFilter or ExportTabularData";
-const NO_DATABASE = "this control plane opens its database to nobody; read with ExportTabularData";
+  "this control plane runs no SQL or MQL queries; use TabularDataByFilter or ExportTabularData";
+const NO_DATABASE = "this control plane gives no access to its database; use ExportTabularData";
 const NO_PARQUET =
-  "this control plane writes no Parquet files; read with GetSequenceBinaryData and ExportTabularData";
-const NO_DEPRECATION = "this control plane marks nothing as deprecated; hide it with UpdateRegistryItem";
-const NO_PIPELINES = "this control plane has no data pipelines; read with ExportTabularData";
-const NO_BUILDS = "this control plane builds no modules; upload them built with UploadModuleFile";
-const ON_DEVICE = "a device is provisioned at the device itself, not at its control plane";
+  "this control plane writes no Parquet files; use GetSequenceBinaryData and ExportTabularData";
+const NO_DEPRECATION = "this control plane has no deprecation; hide the item with UpdateRegistryItem";
+const NO_PIPELINES = "this control plane has no data pipelines; use ExportTabularData";
+const NO_BUILDS = "this control plane builds no modules; upload a built module with UploadModuleFile";
+const ON_DEVICE = "the device itself serves this call while it waits for setup";
 
 const TABLE: { readonly [service: string]: readonly Group[] } = {
   "viam.app.v1.AppService": [
@@ -76,12 +76,16 @@ const TABLE: { readonly [service: string]: readonly Group[] } = {
       "DeprecateRegistryItemVersion",
       "UndeprecateRegistryItemVersion",
     ],
-    ["nobody rents machines from this control plane", "GetRoverRentalRobots"],
+    ["this control plane rents out no machines", "GetRoverRentalRobots"],
     [
-      "a configuration is saved whole here, so that all of it is checked: with UpdateRobotPart",
+      "this control plane checks and saves whole configurations; use UpdateRobotPart",
       "SetConfigProperty",
     ],
-    ["what is published keeps its name and owner here", "RenameRegistryItem", "TransferRegistryItem"],
+    [
+      "this control plane neither renames nor transfers registry items",
+      "RenameRegistryItem",
+      "TransferRegistryItem",
+    ],
   ],
   "viam.app.v1.BillingService": [
     [
@@ -100,7 +104,7 @@ const TABLE: { readonly [service: string]: readonly Group[] } = {
     ],
   ],
   "viam.app.v1.EndUserService": [
-    ["there are no terms to agree to on this control plane", "IsLegalAccepted", "AcceptLegal"],
+    ["this control plane has no terms to accept", "IsLegalAccepted", "AcceptLegal"],
     [NO_LOGIN, "RegisterAuthApplication", "UpdateAuthApplication", "GetAuthApplication"],
   ],
   "viam.app.data.v1.DataService": [
@@ -116,7 +120,7 @@ const TABLE: { readonly [service: string]: readonly Group[] } = {
     ],
     [NO_DATABASE, "GetDatabaseConnection", "ConfigureDatabaseUser"],
     [
-      "the indexes of captured data are this control plane's own",
+      "this control plane manages the indexes of captured data itself",
       "CreateIndex",
       "ListIndexes",
       "DeleteIndex",
