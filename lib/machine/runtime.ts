@@ -416,7 +416,7 @@ function restartsOf(
   };
 }
 
-/** Calls that the control plane brings, or whoever it says arranges connections for it. */
+/** Calls that arrive through the control plane, or through the signaling server that it names. */
 function callsElsewhere({ client }: Origin, { clock, logs }: RuntimeParts): MachinePortParts["elsewhere"] {
   const logger = logs.logger("rdk.networking.signaling");
   return client && ((given, answer) => {
@@ -465,7 +465,7 @@ function sessionsOf(machine: Machine, { network }: MachineConfig, { clock, logs 
   return new Sessions({ machine, clock, logger, heartbeatWindowMs: network.heartbeatWindowMs });
 }
 
-/** What resources are built with, those of modules too. */
+/** The context for building resources, including resources of modules. */
 interface Building {
   readonly activities: Activities;
   readonly buildTimeoutMs: number;

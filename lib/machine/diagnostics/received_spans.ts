@@ -1,14 +1,14 @@
 /**
- * Spans that modules send: checked, and cut to a size that a misbehaving module cannot fill the records with.
+ * Spans from modules: checked, and cut to a bounded size, so that a misbehaving module cannot flood the records.
  *
- * Pure. What cannot be a span, because it has no ids or ends before it begins, is left out; what is too long is cut, and
- * counted as dropped where spans count that.
+ * Pure. It leaves out impossible spans, which have no ids or end before they begin. It cuts long lists and texts, and
+ * counts the rest as dropped where the format has a counter.
  */
 
 import type { AnyValue, KeyValue } from "../../../proto/gen/trace_common_pb.ts";
 import type { ResourceSpans, Span } from "../../../proto/gen/trace_pb.ts";
 
-/** Of one request; what is beyond is left out. */
+/** Limit of spans in one request; further ones are left out. */
 const SPANS_MAX = 512;
 const ATTRIBUTES_MAX = 64;
 const EVENTS_MAX = 32;
@@ -35,7 +35,7 @@ export interface SpanIds {
   readonly isRemote: boolean;
 }
 
-/** A span as a module told it. */
+/** A span in the form of a module. */
 export interface ReceivedSpan {
   readonly name: string;
   /** As the programming interface of OpenTelemetry counts: 0 is internal. */
@@ -51,7 +51,7 @@ export interface ReceivedSpan {
   readonly links: { readonly context: SpanIds; readonly attributes: Attributes }[];
   readonly dropped: { readonly attributes: number; readonly events: number; readonly links: number };
   readonly scope: { readonly name: string; readonly version?: string };
-  /** What it is about: the module, its program. */
+  /** Attributes of the source: the module and its program. */
   readonly source: Attributes;
 }
 
@@ -85,7 +85,7 @@ function spanOf(span: Span, about: Pick<ReceivedSpan, "scope" | "source">): Rece
   return {
     ...about,
     name: cut(span.name),
-    // On the wire 0 is "not told" and 1 is internal.
+    // On the wire 0 is unspecified and 1 is internal.
     kind: Math.max(0, Math.min(4, span.kind - 1)),
     ids,
     ...(parent ? { parent: { ...parent, isRemote: true } } : {}),

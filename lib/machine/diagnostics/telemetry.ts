@@ -44,7 +44,7 @@ export interface TelemetryParts {
 
 export interface Telemetry {
   readonly interceptor: Interceptor;
-  /** Takes the spans of others, which go where those of this program go. Never throws, never waits. */
+  /** Takes spans from modules and sends them where this program's spans go. Never throws, never waits. */
   readonly receive?: (spans: readonly ReceivedSpan[]) => void;
   /** Sends the rest, and ends. */
   close(): Promise<void>;

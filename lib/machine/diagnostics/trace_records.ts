@@ -2,8 +2,8 @@
  * Spans in a file as published tools fetch and read it: one `ResourceSpans` of OTLP after another, each behind its
  * length in four bytes, the lowest first.
  *
- * Whoever reads the file needs all of its lengths to be right, so what a kill or a full disk has cut short is set aside
- * before anything is added.
+ * Readers of the file depend on correct lengths, so a file that a kill or a full disk has cut short is set aside before
+ * anything is added.
  */
 
 import { SendTracesRequestSchema } from "../../../proto/gen/robot_pb.ts";
@@ -21,7 +21,7 @@ export class TraceRecords {
 
   private constructor(private readonly path: string, private readonly host: LogFiles & ReadFiles) {}
 
-  /** Touches the file only if there is one that has been cut short. */
+  /** Sets aside a file that was cut short; leaves any other file alone. */
   static async open(path: string, host: LogFiles & ReadFiles): Promise<TraceRecords> {
     const records = new TraceRecords(path, host);
     const size = await host.fileSize(path) ?? 0;
@@ -29,7 +29,7 @@ export class TraceRecords {
     return records;
   }
 
-  /** Adds what a request to a collector holds. If it throws, a part of it may have been written. */
+  /** Adds the content of a request to a collector. If it throws, it may have written a part of the content. */
   append(request: Uint8Array): void {
     try {
       if (!this.#isWhole || this.#sizeBytes > FILE_BYTES) this.#setAside();

@@ -68,17 +68,17 @@ export class ModuleGroups {
     };
   }
 
-  /** Kills what is left of a run in the module's group. Never rejects. */
+  /** Kills the remaining processes of a run in the module's group. Never rejects. */
   async kill({ name, limits }: ModuleConfig): Promise<void> {
     if (limits && this.#own) await this.#kill(`${await this.#own}/${fileNameFrom(name)}`);
   }
 
-  /** Removes the module's group, with what is left in it. Never rejects. */
+  /** Removes the module's group, and kills its remaining processes. Never rejects. */
   async remove({ name, limits }: ModuleConfig): Promise<void> {
     if (limits && this.#own) await this.#remove(`${await this.#own}/${fileNameFrom(name)}`);
   }
 
-  /** Removes what is left of the folder. Idempotent. */
+  /** Removes the folder with everything in it. Idempotent. */
   async close(): Promise<void> {
     const own = await this.#own;
     await this.#sweeping;

@@ -32,7 +32,7 @@ export interface ModulesParts extends Omit<ModuleParts, "limits"> {
   readonly limits?: Partial<ModuleLimits>;
   /** Whether modules write debug lines, unless their own level says otherwise. */
   readonly debug: boolean;
-  /** All modules use TCP, whatever their entries say. */
+  /** All modules use TCP, regardless of their entries. */
   readonly tcpMode?: boolean;
   /** The installed version of a module's package, if its configuration gives a word or a range. */
   readonly releaseOf?: (config: ModuleConfig) => string | undefined;

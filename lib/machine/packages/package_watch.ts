@@ -1,27 +1,27 @@
 /**
- * Looks every so often whether a word or a range of the configuration, such as `latest`, means another version than
- * the one that is here.
+ * Checks periodically whether a moving version in the configuration, such as `latest` or a range, now stands for
+ * another version than the installed one.
  *
- * It fetches nothing: whether the machine may move to that version is for others to say. Promises that one look has
- * ended before the next one begins, and that what goes wrong with a look is left to the next one.
+ * It fetches nothing: others decide whether the machine may switch to that version. Promises that checks never overlap,
+ * and that a failed check has no effect besides the next check.
  */
 
 import type { Clock } from "../../base/clock.ts";
 import type { PackageConfig } from "../config/config.ts";
 import type { MachinePackages } from "./packages.ts";
 
-/** Between two looks, where the environment says nothing else. */
+/** The default interval of the checks. */
 export const LOOK_MS = 60_000;
-/** Where a user has it look more or less often. */
+/** The variables that set another interval. */
 export const LOOK_VARIABLES = ["SVC_PACKAGE_CHECK_INTERVAL"] as const;
 
 export interface PackageWatchParts {
   readonly packages: Pick<MachinePackages, "haveMoved">;
-  /** Those of the configuration in force. */
+  /** The packages of the configuration in force. */
   readonly wanted: () => readonly PackageConfig[];
   readonly everyMs: number;
   readonly clock: Clock;
-  /** Hears that there is another version. */
+  /** Called when there is another version. */
   readonly moved: () => void;
 }
 
@@ -33,7 +33,7 @@ export class PackageWatch {
     this.#ended = this.#run(this.#closed.signal);
   }
 
-  /** Ends the look under way. Idempotent. */
+  /** Ends a check in progress. Idempotent. */
   async close(): Promise<void> {
     this.#closed.abort();
     await this.#ended;

@@ -1,15 +1,15 @@
 /**
- * The packages of a configuration on this machine: taken from its registry folder (`registry_folder.ts`) or downloaded
- * from the control plane, verified, unpacked.
+ * The packages of a configuration on this machine: found in its registry folder (`registry_folder.ts`) or downloaded
+ * from the control plane, verified and unpacked.
  *
- * Owns `packages` under the program's home folder. A package has its folder (`packageFolder`) only once all of it is
- * there and is what the control plane says, by its SHA-256, and, on a device with pinned keys, what they have signed; a
- * download that broke off goes on where it was, after a restart too. Nothing in an archive leads out of its folder.
- * What no part that starts from this home uses any more is removed, but never before what takes its place is in use.
- * A word or a range has a link to the folder of the version that it means, which the next call turns when it means
- * another one; where that one cannot be had, the link stays.
+ * Owns `packages` under the program's home folder. A package has its folder (`packageFolder`) only when it is complete
+ * and its SHA-256 is the control plane's, and, on a device with pinned keys, one that these keys have signed. An
+ * interrupted download resumes, also after a restart. Nothing in an archive leads out of its folder. A version that no
+ * part with this home uses any more is removed, but never before its replacement is in use. A moving version (a word
+ * such as `latest`, or a range) is a link to the folder of the version that it stands for. The next call turns the link
+ * when the version changes; if the new version is not available, the link stays.
  *
- * The room owns the packages of a machine: which are wanted, where they come from, and their folders.
+ * The room owns the packages of a machine: the wanted packages, their sources and their folders.
  */
 
 import { createHash, randomUUID } from "node:crypto";
@@ -29,21 +29,21 @@ import { fileNameFrom } from "../../base/files/names.ts";
 import type { PackageConfig } from "../config/settings.ts";
 import { findArchive, isMoving, type RegistryArchive } from "./registry_folder.ts";
 
-/** Where a device with pinned keys names their file. */
+/** The variable with the path of the pinned keys. */
 export const KEYS_VARIABLE = "SVC_RELEASE_KEYS";
 /** Limits of a download, and of its unpacked size. */
 const BYTES_MAX = 4 * 1024 ** 3;
 const LIMITS = { filesMax: 100_000, bytesMax: 32 * 1024 ** 3 };
 /** A download without progress for this long is interrupted, and continued later. */
 const STALL_MS = 30_000;
-/** Of a signature, and of the list of keys. */
+/** Size limit of a signature, and of the list of keys. */
 const SIGNATURE_BYTES_MAX = 1024 * 1024;
 const RETRY = { firstMs: 2_000, mostMs: 120_000 };
 /** Error codes that may disappear by themselves; all others concern the package itself. */
 const PASSING: readonly Code[] = ["unavailable", "deadline_exceeded", "aborted", "resource_exhausted"];
 /** A version as part of a folder's name. */
 const EXACT = /^\w[\w.+-]{0,127}$/;
-/** Beside the folder of a version: what others note of it, such as that its first run has succeeded. */
+/** Suffix of marks beside a version's folder, such as the mark of a successful first run. */
 const NOTE = /\.[a-z_]+$/;
 
 /** The progress of a package. */
@@ -67,7 +67,7 @@ export interface PackagesParts {
   readonly home: string;
   /** The control plane, if there is one. */
   readonly client?: Pick<CloudClient, "package" | "partId">;
-  /** Keys that downloads have to be signed with; without any, the sum that the control plane gives has to do. */
+  /** The keys that must have signed downloads; without keys, the control plane's SHA-256 is enough. */
   readonly keys?: Pick<AcceptedKeys, "check">;
   readonly host: Platform & ReadFiles & WriteFiles & LinkFiles;
   readonly clock: Clock;
@@ -77,12 +77,12 @@ export interface PackagesParts {
 export class MachinePackages {
   #current = new AbortController();
   #work: Promise<unknown> = Promise.resolve();
-  /** Whether an earlier configuration was prepared, which stays in force meanwhile. */
+  /** Whether an earlier configuration was prepared; it stays in force during a preparation. */
   #inUse = false;
   #told = "";
   /** Former targets of links since the start: a program may still run in them. */
   readonly #linked = new Set<string>();
-  /** What words and ranges mean, and which versions of them could not be had, by the folders of the words. */
+  /** The installed version of each moving version, and the unusable one, by the folder of the moving version. */
   readonly #versions = new Map<string, string>();
   readonly #refused = new Map<string, string>();
   readonly #progress = new Map<string, PackageProgress>();
@@ -91,7 +91,7 @@ export class MachinePackages {
 
   constructor(private readonly parts: PackagesParts) {}
 
-  /** `moved` hears that another version is here than after the last call of `fetch`. */
+  /** Calls `moved` when a moving version has another installed version than after the last call of `fetch`. */
   follow(moved: () => void): void {
     this.#moved = moved;
   }
@@ -102,9 +102,9 @@ export class MachinePackages {
   }
 
   /**
-   * Downloads missing packages. False if a newer call has replaced this one. While the control plane is away, it
-   * waits, except in the first call. A package that cannot be had otherwise is logged and retried in the background;
-   * its users report it.
+   * Downloads missing packages. False if a newer call has replaced this one. While the control plane is unreachable, it
+   * waits, except in the first call. Any other failed package is logged and retried in the background; its users report
+   * it.
    */
   async fetch(configs: readonly PackageConfig[]): Promise<boolean> {
     this.#current.abort(new SvcError("canceled", "there is a newer configuration"));
@@ -125,14 +125,14 @@ export class MachinePackages {
     return false;
   }
 
-  /** The version that a package has here, where its configuration gives a word or a range. */
+  /** The installed version of a package whose configuration has a moving version. */
   versionOf(config: PackageConfig): string | undefined {
     return this.#versions.get(this.#folderOf(config));
   }
 
   /**
-   * Whether a word or a range of these means another version now than what is here, as far as that can be found out;
-   * a version that was there to be had and could not be used does not count.
+   * Whether a moving version of these now stands for another version than the installed one, as far as is known. A
+   * version that was available but unusable does not count.
    */
   async haveMoved(configs: readonly PackageConfig[], signal: AbortSignal): Promise<boolean> {
     for (const config of configs.filter(({ version }) => isMoving(version))) {
@@ -150,7 +150,7 @@ export class MachinePackages {
     return this.parts.client && (await this.#ask(this.parts.client, config, signal)).version;
   }
 
-  /** Removes what no part uses: to be called when what `configs` names is in use. Never rejects. */
+  /** Removes versions that no part uses. Call it when the versions of `configs` are in use. Never rejects. */
   clean(configs: readonly PackageConfig[]): Promise<void> {
     const cleaning = this.#clean(configs);
     // The next preparation waits for it.
@@ -297,7 +297,7 @@ export class MachinePackages {
     this.#refused.delete(wanted);
   }
 
-  /** Has the control plane say what is wanted, and fetches that where it is not here. */
+  /** Asks the control plane for the current version, and fetches it if it is not installed. */
   async #takeFar(config: PackageConfig, signal: AbortSignal): Promise<void> {
     const { client, host, home, logger } = this.parts;
     const wanted = this.#folderOf(config);
@@ -329,19 +329,19 @@ export class MachinePackages {
     await this.#lead(wanted, exact, found.version);
   }
 
-  /** Notes a version that cannot be used, whatever is tried. */
+  /** Remembers a version as unusable, unless the error may pass. */
   #refuse(wanted: string, version: string, error: unknown): never {
     if (!PASSING.includes(SvcError.from(error).code)) this.#refused.set(wanted, version);
     throw error;
   }
 
-  /** The version of a folder that a link leads to: what is written there in place of the word. */
+  /** The version in the name of a link's target. */
   #versionIn(linked: string, config: PackageConfig): string {
     const before = basename(this.#folderOf({ ...config, version: "" }));
     return linked.slice(before.length).replaceAll("_", ".");
   }
 
-  /** What the control plane has for a configuration. Throws what it says, and `data_loss` where that is no answer. */
+  /** The control plane's answer for a configuration. Throws its error, or `data_loss` for an invalid answer. */
   async #ask(
     client: Pick<CloudClient, "package">,
     config: PackageConfig,
@@ -381,8 +381,8 @@ export class MachinePackages {
   }
 
   /**
-   * The size that is signed with the sum of a version; nothing on a device that asks for no signatures. Throws unless
-   * the very id, version and platform that are wanted are signed.
+   * The signed size of a version; `undefined` on a device that requires no signatures. Throws unless the signature
+   * covers exactly the wanted id, version and platform.
    */
   async #signedBytes(
     { package: id }: PackageConfig,

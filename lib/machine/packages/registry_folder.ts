@@ -25,7 +25,7 @@ export interface RegistryArchive {
 /** Words for a version that another one may stand behind tomorrow; the last two are a control plane's. */
 const WORDS = ["latest", "stable", "dev"];
 
-/** Whether what a configuration gives as a version is a word or a range, which may mean another one tomorrow. */
+/** Whether a configured version is moving: a word or a range, which may stand for another version tomorrow. */
 export function isMoving(version: string): boolean {
   return WORDS.includes(version) || parseVersion(version) === undefined && parseRange(version) !== undefined;
 }
@@ -36,8 +36,8 @@ export function packageOfModule({ name, moduleId = "", version = "latest" }: Mod
 }
 
 /**
- * The packages of a configuration: those it lists, and those of its registry modules, unless they are listed or the
- * module gives its program's path itself.
+ * The packages of a configuration: its listed packages, and those of its registry modules, unless they are listed or
+ * the module has an executable path of its own.
  */
 export function wantedPackages(
   { packages, modules }: Pick<MachineConfig, "packages" | "modules">,

@@ -44,21 +44,21 @@ const KEY_ID_CHARS_MAX = 64;
 const NODE_NAME = ResourceName.of("rdk-internal:service:web", "builtin");
 
 export interface MachinePortParts {
-  /** The services; `guard` is left out where everyone may call. */
+  /** The services; without `guard`, everybody may call. */
   readonly tableFor: (guard?: Auth) => ServiceTable;
   readonly http: RouteOptions;
   readonly noTls: boolean;
   /** Clients may connect over WebRTC. */
   readonly webrtc: boolean;
-  /** Hears of each peer that has connected over WebRTC; the function that it returns, of its end. */
+  /** Called for each peer that connects over WebRTC; returns a function for the peer's end. */
   readonly joined?: MachineWebRtcParts["joined"];
-  /** Another signaling that brings calls; told what the control plane says of it at this time. */
+  /** Another signaling service that brings calls; `given` returns the control plane's present information about it. */
   readonly elsewhere?: (given: () => GivenPlace, answer: Parameters<CallsElsewhere>[0]) => ReturnType<
     CallsElsewhere
   >;
-  /** Hears where it serves, whenever that changes. */
+  /** Called with the URL whenever it changes. */
   readonly serving: (url: string) => void;
-  /** Hears where the machine is reached and by which names, whenever that may have changed. */
+  /** Called with the machine's address and names whenever they may have changed. */
   readonly reached?: (place: AnnouncedAddress) => void;
   readonly host: ReadFiles & WriteFiles & WatchFiles;
   /** The program's home folder. */
@@ -67,23 +67,23 @@ export interface MachinePortParts {
   readonly logger: Logger;
 }
 
-/** What a control plane says of how the machine is called through it. */
+/** The control plane's information for calls to the machine through it. */
 export interface GivenPlace {
-  /** The names by which it knows the machine. */
+  /** The machine's names at the control plane. */
   readonly names: readonly string[];
-  /** Where connections are arranged, `https://host:port`, where that is not the control plane itself. */
+  /** The signaling server, `https://host:port`, if it is not the control plane itself. */
   readonly signaling?: string;
 }
 
-/** Everything that makes a port another one. */
+/** The properties that identify a port: if one changes, the port opens anew. */
 interface Door {
   readonly bind: Bind;
   readonly tls?: TlsFiles;
-  /** The certificate is in files, not in the configuration. */
+  /** The certificate comes from files, not from the configuration. */
   readonly fromFiles: boolean;
-  /** Not everybody may call. */
+  /** Callers must authenticate. */
   readonly guarded: boolean;
-  /** Clients are asked for certificates. */
+  /** The port requests certificates from clients. */
   readonly asksClients: boolean;
 }
 
@@ -93,14 +93,14 @@ export class MachinePort {
   readonly #keys: TokenKeys;
   #door: Door;
   #port: Port;
-  /** The same one for as long as the machine asks who calls, so that tokens outlive the port. */
+  /** Stays the same object while callers must authenticate, so that tokens outlive a port. */
   #guard: Auth | undefined;
   #settings: AuthSettings | undefined;
   #work: Promise<void> = Promise.resolve();
   #callOffRetry = () => {};
   #unfollowFiles = () => {};
   #closed = false;
-  /** The port is there, as the door says; not if another program took it while it was opened anew. */
+  /** The port is open as `#door` describes. False if another program took it while it was reopened. */
   #isOpen = true;
   #problem: { error: string; sinceMs: number } | undefined;
 
@@ -124,7 +124,7 @@ export class MachinePort {
     parts.serving(this.url);
   }
 
-  /** Throws where the port cannot be opened as `config` wants it. */
+  /** Throws if the port does not open as configured. */
   static async open(config: MachineConfig, parts: MachinePortParts): Promise<MachinePort> {
     const door = await doorOf(config, parts);
     const settings = settingsOf(config);
@@ -153,7 +153,7 @@ export class MachinePort {
     return shown === undefined ? url : `${url.split("://")[0]}://${shown}:${port}`;
   }
 
-  /** For the machine's status: why the port is not as the configuration wants it, if so. */
+  /** An entry for the machine's status if the port differs from the configuration: the reason. */
   get status(): StatusNode | undefined {
     if (!this.#problem) return undefined;
     const { error, sinceMs } = this.#problem;
@@ -161,8 +161,8 @@ export class MachinePort {
   }
 
   /**
-   * Lets in, from now on, whom `config` lets in, where the port asks at all, and shows the certificate that it has, where
-   * the port has one. Nothing else changes.
+   * Applies the keys and the certificate of `config` from now on, if the port has authentication and TLS. Changes
+   * nothing else.
    */
   admit(config: MachineConfig): void {
     this.#admit(config);
@@ -179,13 +179,13 @@ export class MachinePort {
   }
 
   async #renew(config: MachineConfig): Promise<void> {
-    // Files are followed as the configuration in force names them.
+    // The certificate's files are followed separately, for the configuration in force.
     if (this.#closed || !this.#isOpen || !this.#door.tls || this.#door.fromFiles) return;
     const { tls, fromFiles } = await doorOf(config, this.#parts);
     if (tls && !fromFiles) this.#show(tls);
   }
 
-  /** Shows another certificate, if it is one, to those who connect from now on. */
+  /** Shows a changed certificate to new connections. */
   #show(tls: TlsFiles): void {
     if (JSON.stringify(tls) === JSON.stringify(this.#door.tls)) return;
     this.#port.renew({ ...tls, asksClients: this.#door.asksClients });
@@ -193,7 +193,7 @@ export class MachinePort {
     this.#parts.logger.info("the port has another certificate", { file: tls.certName });
   }
 
-  /** Opens the port anew if `config` wants another one. Never rejects; a later call wins over an earlier one. */
+  /** Reopens the port if `config` needs another one. Never rejects; a later call overrides an earlier one. */
   change(config: MachineConfig): Promise<void> {
     this.#callOffRetry();
     this.#unfollowFiles();
@@ -214,7 +214,7 @@ export class MachinePort {
     const { logger, clock } = this.#parts;
     if (this.#closed) return;
     const settings = settingsOf(config);
-    // Whoever is no longer let in is not let in through the old port either, whatever becomes of the new one.
+    // The old port, too, must refuse callers that lost access, even if the new port does not open.
     this.#admit(config);
     this.#followFiles(config);
     await this.#keys.keep(tokenKeysPath(config, this.#parts));
@@ -247,7 +247,7 @@ export class MachinePort {
     this.#parts.reached?.({ names: [...new Set(names)], address, port });
   }
 
-  /** Takes over what becomes of the files of the certificate. */
+  /** Follows changes of the certificate's files. */
   #followFiles(config: MachineConfig): void {
     this.#unfollowFiles();
     const paths = tlsPathsOf(config);
@@ -257,14 +257,14 @@ export class MachinePort {
 
   async #reopen(door: Door, guard: Auth | undefined): Promise<void> {
     const [oldDoor, oldPort, oldGuard] = [this.#door, this.#port, this.#guard];
-    // A free port, once taken, is kept: clients know it by now.
+    // Keep a port that the system chose: clients know it by now.
     const same = door.bind.port === 0 && oldDoor.bind.port === 0 && door.bind.host === oldDoor.bind.host;
     const target = same ? at(door, oldPort.port) : door;
     try {
       this.#port = await open(target, guard, this.#names, this.#parts);
     } catch (error) {
       if (!isInUse(error) || target.bind.port !== oldPort.port) throw error;
-      // The old port itself is in the way. Everything else about the new one has been found to be good.
+      // The old port itself is in the way. All other parts of the new port are valid.
       this.#isOpen = false;
       await oldPort.close(REOPEN_DRAIN_MS);
       try {
@@ -345,7 +345,7 @@ async function open(
   }
 }
 
-/** The names of the machine, and what it says of WebRTC: they may change while the port is open. */
+/** The machine's names and WebRTC settings, which may change while the port is open. */
 class Names {
   now: readonly string[];
   given: GivenPlace;
@@ -377,7 +377,7 @@ function webrtcOf({ network: { webrtc } }: MachineConfig): WebRtcSettings {
   };
 }
 
-/** What the control plane says of how the machine is called through it. */
+/** The control plane's information for calls to the machine through it. */
 export function givenPlaceOf({ cloud }: Pick<MachineConfig, "cloud">): GivenPlace {
   const { fqdn, localFqdn, signalingAddress: address, signalingInsecure } = cloud ?? {};
   const names = [fqdn, localFqdn].filter((name) => name !== undefined);
@@ -406,7 +406,7 @@ function guardOf(
   return settings && auth({ ...settings, signingKeys, salt, tooManyTries, clock });
 }
 
-/** Where the keys of tokens are kept, if they are, and if there are any tokens. */
+/** The path of the file for token keys, if it is configured and there are tokens. */
 function tokenKeysPath(config: MachineConfig, { home }: MachinePortParts): string | undefined {
   const { tokenKeysFile: path } = config.auth;
   if (path === undefined || !settingsOf(config)) return undefined;

@@ -1,8 +1,8 @@
 /**
  * WebRTC on the machine's own port: clients arrange a connection through SignalingService, and the machine answers.
  *
- * Calls that come over a peer pass the same table as those that come to the port. A caller shows its token to signaling,
- * and each of its calls is judged by it; when the token is no longer good its peer is cut.
+ * Calls over a peer go through the same table as calls to the port. A caller shows its token to signaling; the machine
+ * checks each of its calls by this token, and cuts the peer when the token ends.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -17,7 +17,7 @@ import { Answerer } from "../../wire/signaling/answerer.ts";
 import { CallQueue } from "../../wire/signaling/call_queue.ts";
 import { signalingService } from "../../wire/signaling/service.ts";
 
-/** What a configuration says of WebRTC. */
+/** The WebRTC settings of a configuration. */
 export interface WebRtcSettings {
   readonly limits?: Partial<WebRtcLimits>;
   /** For the machine and for its callers. */
@@ -27,30 +27,30 @@ export interface WebRtcSettings {
 export interface MachineWebRtcParts {
   /** The services of the port; signaling is added to them. */
   readonly table: ServiceTable;
-  /** Left out where everyone may call. */
+  /** Without it, everybody may call. */
   readonly guard?: Auth;
   /** The machine's names at this time. */
   readonly names: () => readonly string[];
-  /** What the configuration in force says, if it says something. */
+  /** The settings of the configuration in force. */
   readonly settings?: () => WebRtcSettings;
-  /** Where others bring calls, if anywhere. */
+  /** Another signaling service that brings calls. */
   readonly elsewhere?: CallsElsewhere;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Hears of each peer that has connected; the function that it returns, of its end. */
+  /** Called for each connected peer; returns a function for the peer's end. */
   readonly joined?: (peer: RtcPeer, identity: Peer) => () => void;
-  /** What makes peers, where that is not the addon. */
+  /** Creates peers; by default the addon. */
   readonly rtc?: Rtc;
 }
 
-/** Begins to hand over the calls that another signaling brings, until it is closed. */
+/** Passes on the calls from another signaling service, until it is closed. */
 export type CallsElsewhere = (answer: Answerer["answer"]) => {
   /** The machine may have other names. */
   renamed(): void;
   close(): Promise<void>;
 };
 
-/** What the queue calls the machine: every call to its own signaling is for it. */
+/** The machine's name in the queue: every call to the machine's own signaling is for the machine. */
 const THIS_MACHINE = "";
 
 export class MachineWebRtc {
@@ -108,7 +108,7 @@ export class MachineWebRtc {
   }
 }
 
-/** Whether a name is one of the machine's, or the address that the caller has reached it by; with a port or without. */
+/** Whether a name is one of the machine's, or the address that the caller used; with or without a port. */
 function isHere(name: string, names: readonly string[], { peer }: CallContext): boolean {
   const wanted = withoutScheme(name).toLowerCase();
   const reached = peer.origin === undefined ? [] : [withoutScheme(peer.origin)];
