@@ -35,6 +35,7 @@ import { type CloudCredentials, CloudToken } from "./cloud_token.ts";
 /** Time limit of a call, unless the caller gives another. */
 const ANSWER_TIMEOUT_MS = 15_000;
 const KEEPALIVE_MS = 30_000;
+const PORT_MAX = 65_535;
 
 export interface CloudClientOptions {
   /** `https://host:port`; without a scheme it is https. */
@@ -221,8 +222,9 @@ export function isNeighbour(name: string, fqdn = ""): boolean {
 
 /** `host:port` of the address of a control plane, and whether it is one without TLS. */
 export function parseCloudAddress(address: string): { target: string; plain: boolean } {
-  const [, scheme = "https", host, port] = /^(?:(\w+):\/\/)?([^/]+?)(?::(\d+))?\/?$/.exec(address) ?? [];
-  if (host === undefined || !["http", "https"].includes(scheme)) {
+  const [, scheme = "https", host, port] =
+    /^(?:(\w+):\/\/)?(\[[^\]/\s]+\]|[^:[\]/?#@\s]+)(?::(\d{1,5}))?\/?$/.exec(address) ?? [];
+  if (host === undefined || !["http", "https"].includes(scheme) || Number(port ?? 0) > PORT_MAX) {
     const wanted = "https://host:port";
     throw new SvcError("invalid_argument", `"${address}" is no address of a control plane, wanted ${wanted}`);
   }

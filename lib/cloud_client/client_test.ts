@@ -84,10 +84,27 @@ Deno.test("credentials do not travel in the clear unless that is allowed", () =>
   const plain = () => new CloudClient(options("http://localhost:1", { allowInsecureCredentials: false }));
   const error = assertThrows(plain, SvcError, "credentials do not travel without TLS to http://localhost:1");
   assertEquals(error.code, "failed_precondition");
-  for (const address of ["https://app.example.com:443", "app.example.com", "https://app.example.com/"]) {
+  for (
+    const address of [
+      "https://app.example.com:443",
+      "app.example.com",
+      "https://app.example.com/",
+      "https://[::1]:8090",
+    ]
+  ) {
     new CloudClient(options(address, { allowInsecureCredentials: false })).close();
   }
-  for (const address of ["ftp://app", "", "https://app/path"]) {
+  const bad = [
+    "not a host",
+    " https://app",
+    "https://app:65536",
+    "https://app:",
+    "::1",
+    "https://[::1",
+    "a@b",
+    "a?b",
+  ];
+  for (const address of ["ftp://app", "", "https://app/path", ...bad]) {
     assertThrows(() => new CloudClient(options(address)), SvcError, "is no address of a control plane");
   }
 });

@@ -11,6 +11,7 @@ import { SvcError } from "../../base/error.ts";
 import { parseJsonc } from "../../base/schema/jsonc.ts";
 import { isObject, object, Place, show, text } from "../../base/schema/schema.ts";
 import { Secret, secret } from "../../base/secret.ts";
+import { parseCloudAddress } from "../../cloud_client/client.ts";
 
 export interface MachineCredentials {
   /** `https://host:port`. */
@@ -28,7 +29,9 @@ export interface MachineCredentials {
 const full = (doc: string) => text(doc, { pattern: /\S/, wanted: "a text that is not empty" });
 
 const cloudRow = object({
-  appAddress: full("address of the cloud").required(),
+  appAddress: full("address of the cloud").required().with((address, at) =>
+    isAddress(address) ? address : at.wanted(ADDRESS, address)
+  ),
   id: full("id of the machine's part").required(),
   apiKey: object({ id: full("id of the key").required(), key: secret("the key itself").required() }),
   secret: secret("the part's secret, if there is no API key"),
@@ -41,6 +44,16 @@ const cloudRow = object({
   if (!login) return at.at("api_key").error('missing, wanted {"id": "…", "key": "…"}, or a "secret" instead');
   return { appAddress, id, login } satisfies MachineCredentials;
 });
+
+const ADDRESS = 'an address such as "https://host:port"';
+
+function isAddress(text: string): boolean {
+  try {
+    return parseCloudAddress(text) !== undefined;
+  } catch {
+    return false;
+  }
+}
 
 const documentRow = object({ cloud: cloudRow.required() });
 
@@ -64,7 +77,7 @@ type ReadHost = ReadFiles & Environment;
 
 /**
  * The credentials in the file; without a file, those in `SVC_API_KEY_ID`, `SVC_API_KEY`, `SVC_PART_ID` and
- * `SVC_APP_ADDRESS`. Throws `not_found` if both are missing, `invalid_argument` if the file is unusable.
+ * `SVC_APP_ADDRESS`. Throws `not_found` if both are missing, `invalid_argument` if they are unusable.
  */
 export async function readCredentials(host: ReadHost, path: string): Promise<MachineCredentials> {
   let bytes: Uint8Array;
@@ -85,6 +98,9 @@ const VARIABLES = ["SVC_API_KEY_ID", "SVC_API_KEY", "SVC_PART_ID", "SVC_APP_ADDR
 function credentialsOf(env: (name: string) => string | undefined): MachineCredentials | undefined {
   const [entity, key, id, appAddress] = VARIABLES.map((name) => env(name)?.trim());
   if (!entity || !key || !id || !appAddress) return undefined;
+  if (!isAddress(appAddress)) {
+    throw new SvcError("invalid_argument", `SVC_APP_ADDRESS: found "${appAddress}", wanted ${ADDRESS}`);
+  }
   return { appAddress, id, login: { type: "api-key", entity, payload: new Secret(key) } };
 }
 

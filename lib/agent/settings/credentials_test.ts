@@ -24,6 +24,13 @@ Deno.test("what is missing or wrong is named with its file and key; no secret is
     ["{}", "cloud: missing"],
     ['{"cloud": {"id": "p", "secret": "sesame"}}', "cloud.app_address: missing"],
     ['{"cloud": {"app_address": " ", "id": "p", "secret": "sesame"}}', "a text that is not empty"],
+    // The agent could not even start with these.
+    [
+      '{"cloud": {"app_address": "https://app ", "id": "p", "secret": "sesame"}}',
+      'cloud.app_address: found "https://app ", wanted an address such as "https://host:port"',
+    ],
+    ['{"cloud": {"app_address": "ftp://a", "id": "p", "secret": "sesame"}}', "cloud.app_address"],
+    ['{"cloud": {"app_address": "https://a:70000", "id": "p", "secret": "sesame"}}', "cloud.app_address"],
     ['{"cloud": {"app_address": "a", "id": "p"}}', "cloud.api_key: missing"],
     // A broken key is an error even where a secret would do.
     [
@@ -53,6 +60,9 @@ Deno.test("without a file the environment is asked; with neither it is told what
     "SVC_APP_ADDRESS",
   );
   assertEquals(error.code, "not_found");
+  env.SVC_APP_ADDRESS = "app/x";
+  const bad = await assertRejects(() => readCredentials(host, "/etc/svc.json"), SvcError, "SVC_APP_ADDRESS");
+  assertEquals(bad.code, "invalid_argument");
   env.SVC_APP_ADDRESS = "https://app";
   const { appAddress, id, login } = await readCredentials(host, "/etc/svc.json");
   assertEquals([appAddress, id, login.entity, login.payload.reveal()], ["https://app", "p", "k", "sesame"]);
