@@ -106,6 +106,8 @@ export class Agent {
   readonly #unapplied = new Map<string, string>();
   readonly #told = new Set<string>();
   #lastOnlineMs: number | undefined;
+  /** When the cloud last answered that it does not serve this machine. */
+  #refusedMs = -Infinity;
   #offlineWhy = "";
   #nextPollMs = 0;
   #nextOrderMs = 0;
@@ -266,13 +268,15 @@ export class Agent {
       if (!this.#isOnline) logger.info("the cloud is reached");
       this.#lastOnlineMs = clock.monotonicMs();
       this.#isOnline = true;
-      await this.#parts.reboots.set(0);
+      // A disk that refuses it must not keep the answer from being used.
+      await this.#parts.reboots.set(0).catch((error) => this.#cannotCount(error));
       this.#versionProblems = answer.versionProblems.slice(0, VERSION_PROBLEMS_MAX)
         .map((problem) => problem.slice(0, PROBLEM_CHARS));
       await this.#decide(sectionsOf(answer));
       this.#aim(answer);
     } catch (error) {
       if (signal.aborted) return;
+      if (REFUSALS.includes(SvcError.from(error).code)) this.#refusedMs = clock.monotonicMs();
       this.#offlineWhy = chainOf(error);
       this.#once(
         `offline: ${this.#offlineWhy}`,
@@ -430,7 +434,8 @@ export class Agent {
     const { clock, reboots, reboot, logger } = this.#parts;
     const { deviceRebootAfterOfflineMs: rebootAfterMs } = this.#settings.network;
     if (this.#isOnline || rebootAfterMs === 0) return;
-    const forMs = clock.monotonicMs() - (this.#lastOnlineMs ?? this.#startedMs);
+    // A cloud that refuses the machine is reached; no reboot changes its mind.
+    const forMs = clock.monotonicMs() - Math.max(this.#lastOnlineMs ?? this.#startedMs, this.#refusedMs);
     const before = await reboots.get();
     if (!rebootDue({ forMs, rebootAfterMs, reboots: before })) return;
     if (!reboot) {
@@ -438,12 +443,22 @@ export class Agent {
       return this.#once(why, () => logger.warn(why));
     }
     // Counted before it happens: a count that cannot be stored allows no reboot, or there might be no end of them.
-    await reboots.set(before + 1);
+    try {
+      await reboots.set(before + 1);
+    } catch (error) {
+      return this.#cannotCount(error);
+    }
     const minutes = Math.floor(forMs / 60_000);
     logger.warn(
       `offline for ${minutes} minutes, the device is rebooted (device_reboot_after_offline_minutes)`,
     );
-    await reboot(`offline for ${minutes} minutes`);
+    await reboot(`offline for ${minutes} minutes`)
+      .catch((error) => logger.error(`the device cannot be rebooted: ${chainOf(error)}`));
+  }
+
+  #cannotCount(error: unknown): void {
+    const why = `cannot count the reboots of an offline device, so it is not rebooted: ${chainOf(error)}`;
+    this.#once(why, () => this.#parts.logger.error(why));
   }
 
   async #clean(): Promise<void> {
@@ -470,6 +485,8 @@ export class Agent {
 }
 
 const TOLD_MAX = 1000;
+/** Codes by which a cloud that is reached refuses a machine: a revoked key, a deleted part. */
+const REFUSALS = ["unauthenticated", "permission_denied", "not_found"];
 /** The cloud's problems with the versions, for the status. */
 const VERSION_PROBLEMS_MAX = 20;
 const PROBLEM_CHARS = 1000;

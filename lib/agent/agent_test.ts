@@ -64,6 +64,9 @@ function scene({ devMode, ...options }: Partial<AgentOptions> & { devMode?: bool
     url: "http://localhost:8080" as string | undefined,
     reboots: 0,
     rebooted: [] as string[],
+    rebootFails: false,
+    diskFull: false,
+    alive: 0,
     applied: [] as AgentSettings[],
     unable: undefined as SvcError | undefined,
   };
@@ -115,12 +118,18 @@ function scene({ devMode, ...options }: Partial<AgentOptions> & { devMode?: bool
       },
       close: () => Promise.resolve(),
     }],
-    reboot: devMode ? undefined : (reason) => Promise.resolve(void world.rebooted.push(reason)),
+    reboot: devMode ? undefined : (reason) => {
+      world.rebooted.push(reason);
+      return world.rebootFails ? Promise.reject(new Error("systemctl reboot failed")) : Promise.resolve();
+    },
     reboots: {
       get: () => Promise.resolve(world.reboots),
-      set: (count) => Promise.resolve(void (world.reboots = count)),
+      set: (count) => {
+        if (world.diskFull && world.reboots !== count) return Promise.reject(new Error("the disk is full"));
+        return Promise.resolve(void (world.reboots = count));
+      },
     },
-    alive: () => {},
+    alive: () => void world.alive++,
     configureLogs: () => {},
     host: files,
     clock,
@@ -284,6 +293,46 @@ Deno.test("reboots a device that is offline for long, less and less often", asyn
   world.answer = {};
   await clock.advance(60_000);
   assertEquals(world.reboots, 0);
+  await end();
+});
+
+Deno.test("an offline device whose disk is full or that cannot reboot works on", async () => {
+  const { begin, clock, subject, world, records } = scene();
+  const told = (text: string) => records.filter(({ message }) => message.includes(text)).length;
+  world.answer = sections({}, { device_reboot_after_offline_minutes: 10 });
+  const { end } = begin();
+  await clock.advance(10_000);
+  world.answer = new SvcError("unavailable", "nobody there");
+  world.diskFull = true;
+  await clock.advance(20 * 60_000);
+  const { alive } = world;
+  await clock.advance(60_000);
+  assertEquals([world.rebooted, told("a pass of the agent failed")], [[], 0]);
+  assertEquals(told("cannot count the reboots of an offline device"), 1, "told once");
+  assert(world.alive > alive, "the watchdog gets its sign of life");
+  Object.assign(world, { diskFull: false, rebootFails: true });
+  await clock.advance(60_000);
+  assertEquals([world.rebooted.length, world.reboots, told("systemctl reboot failed")], [2, 2, 2]);
+  // Online again, and the disk does not take it.
+  world.diskFull = true;
+  world.answer = sections({ viam_server_env: { A: "1" } });
+  await clock.advance(60_000);
+  assertEquals([subject.status.online, world.reboots], [true, 2]);
+  assertEquals(world.applied.at(-1)?.advanced.runtimeEnv, { A: "1" }, "what the cloud wants is used");
+  await end();
+});
+
+Deno.test("a cloud that refuses the machine is no reason for a reboot", async () => {
+  const { begin, clock, subject, world } = scene();
+  world.answer = sections({}, { device_reboot_after_offline_minutes: 10 });
+  const { end } = begin();
+  await clock.advance(10_000);
+  world.answer = new SvcError("unauthenticated", "the key is revoked");
+  await clock.advance(60 * 60_000);
+  assertEquals([world.rebooted, subject.status.online], [[], false]);
+  world.answer = new SvcError("unavailable", "nobody there");
+  await clock.advance(12 * 60_000);
+  assertEquals(world.rebooted.length, 1);
   await end();
 });
 
