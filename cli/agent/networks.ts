@@ -14,7 +14,7 @@ import { Intake } from "../../lib/agent/portal/intake.ts";
 import { openPortal } from "../../lib/agent/portal/portal.ts";
 import { provisioningHandlers } from "../../lib/agent/portal/provisioning_service.ts";
 import { readCredentials, writeCredentials } from "../../lib/agent/settings/credentials.ts";
-import { decideSettings, readDefaults } from "../../lib/agent/settings/settings.ts";
+import { settingsBeforeCloud } from "../../lib/agent/settings/settings.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { openBus } from "../../lib/base/bus/bus.ts";
 import { messageOf } from "../../lib/base/error.ts";
@@ -29,7 +29,7 @@ export interface NetworksParts {
   readonly config: string;
   /** The agent's own folder. */
   readonly dir: string;
-  /** The manufacturer's settings, which precede the first settings from the cloud. */
+  /** The file of the manufacturer's settings. */
   readonly defaults: string;
   readonly host: DenoHost;
   readonly clock: Clock;
@@ -64,7 +64,6 @@ export async function openNetworks(parts: NetworksParts): Promise<Networks | und
   if (!bus) return undefined;
   const port = new NetworkManager(bus, clock);
   const known: Known = { configured: false, online: () => false };
-  const { defaults } = await readDefaults(host, parts.defaults);
   const networking = new Networking({
     ...{ port, files: host, clock, logger },
     intake: (device, take) => new Intake(clock, device, take),
@@ -79,7 +78,7 @@ export async function openNetworks(parts: NetworksParts): Promise<Networks | und
     },
     configure: (credentials) => writeCredentials(host, config, credentials),
     serve: (intake, address) => serve(intake, address, parts),
-  }, decideSettings({ defaults }).settings);
+  }, await settingsBeforeCloud(host, parts.dir, parts.defaults));
   const stop = new AbortController();
   const bluetooth = new Bluetooth({
     ...{ bus, clock, logger, intake: networking.intake },

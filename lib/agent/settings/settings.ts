@@ -253,6 +253,16 @@ export async function readLastGood(host: KeepHost, base: string): Promise<LastGo
   return undefined;
 }
 
+/** The settings that apply until the cloud answers: its last good ones, over those of the manufacturer. */
+export async function settingsBeforeCloud(
+  host: KeepHost,
+  base: string,
+  defaultsPath: string,
+): Promise<AgentSettings> {
+  const { defaults } = await readDefaults(host, defaultsPath);
+  return decideSettings({ defaults, lastGood: await readLastGood(host, base) }).settings;
+}
+
 /** Replaces the file; a power loss leaves the old one or the new one. Throws if it cannot write. */
 export async function writeLastGood(host: KeepHost, base: string, lastGood: LastGood): Promise<void> {
   await host.makeFolder(`${base}/state`);

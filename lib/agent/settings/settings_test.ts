@@ -5,6 +5,7 @@ import {
   decideSettings,
   readDefaults,
   readLastGood,
+  settingsBeforeCloud,
   settingsProblems,
   writeLastGood,
 } from "./settings.ts";
@@ -434,6 +435,19 @@ Deno.test("what was good is kept for the owner alone; what cannot be read is as 
     files.put("/opt/svc/state/settings.json", text);
     assertEquals(await readLastGood(files, "/opt/svc"), undefined);
   }
+});
+
+Deno.test("until the cloud answers its last good settings apply, over those of the manufacturer", async () => {
+  const defaults = JSON.stringify({ network_configuration: { model: "rover", hotspot_prefix: "rover" } });
+  const files = FakeFiles.with({ "/etc/d.json": defaults });
+  const network = async () => (await settingsBeforeCloud(files, "/opt/svc", "/etc/d.json")).network;
+  assertEquals((await network()).hotspotPrefix, "rover");
+  const { lastGood } = decideSettings({
+    cloud: { network_configuration: { hotspot_prefix: "ours", hotspot_password: "not the built-in one" } },
+  });
+  await writeLastGood(files, "/opt/svc", lastGood);
+  const { model, hotspotPrefix, hotspotPassword } = await network();
+  assertEquals([model, hotspotPrefix, hotspotPassword.reveal()], ["rover", "ours", "not the built-in one"]);
 });
 
 Deno.test("what is set in minutes has a default in minutes where its schema is shown", () => {
