@@ -29,6 +29,8 @@ export class FakeNetwork implements NetworkPort {
   wired = false;
   /** Marks of profiles that break the cable. */
   readonly breaking = new Set<string>();
+  /** Why profiles are not taken, by their marks. */
+  readonly rejecting = new Map<string, Error>();
   /** Without that, every connection counts as the internet. */
   checksInternet = true;
   /** Without a check, there is a default route even where it leads nowhere. */
@@ -89,6 +91,7 @@ export class FakeNetwork implements NetworkPort {
 
   put(wanted: ProfileWanted): Promise<NetworkProfile> {
     const { name, digest, settings } = wanted;
+    if (this.rejecting.has(name)) return Promise.reject(this.rejecting.get(name));
     const value = (section: string, key: string) => settings[section]?.[key]?.[1];
     const there = [...this.profiles.values()].find((one) => one.name === name);
     const bytes = value("802-11-wireless", "ssid") as Uint8Array | undefined;

@@ -8,7 +8,7 @@
  */
 
 import { type Clock, Waker } from "../../base/clock.ts";
-import { chainOf, messageOf } from "../../base/error.ts";
+import { chainOf, messageOf, SvcError } from "../../base/error.ts";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { BluetoothOffer } from "../bluetooth/bluetooth.ts";
@@ -94,6 +94,8 @@ export class Networking implements Subsystem {
   #scanFailures = 0;
   /** Pushed profiles that cut the device off. */
   readonly #refused: Refused;
+  /** Why the network service does not take a profile, by the digest. */
+  readonly #unwritten = new Map<string, string>();
   /** Whether the settings are those of the configuration, rather than of the manufacturer. */
   #isApplied = false;
   /** Profiles whose change failed, with the problem. */
@@ -396,7 +398,6 @@ export class Networking implements Subsystem {
   }
 
   async #applyAdditional(signal: AbortSignal): Promise<void> {
-    const { port, logger } = this.#parts;
     const view = await this.#look(signal);
     const wanted = Object.entries(this.#settings.additionalNetworks)
       .map(([key, network]) => additionalProfile(key, network, view.wifiDevice ?? ""));
@@ -404,37 +405,69 @@ export class Networking implements Subsystem {
       name !== "" && ![CHOSEN, HOTSPOT, TETHER].some((mark) => name.startsWith(mark))
     );
     const change: ProfileWanted[] = [];
+    const cutOff: string[] = [];
     for (const one of wanted) {
-      const isThere = own.find(({ name }) => name === one.name)?.digest === one.digest;
-      if (!isThere && !await this.#refused.has(one.digest)) change.push(one);
+      if (own.find(({ name }) => name === one.name)?.digest === one.digest) continue;
+      if (await this.#refused.has(one.digest)) cutOff.push(additionalKey(one.name));
+      else if (!this.#unwritten.has(one.digest)) change.push(one);
+    }
+    for (const digest of this.#unwritten.keys()) {
+      if (!wanted.some((one) => one.digest === digest)) this.#unwritten.delete(digest);
     }
     const remove = own.filter(({ name }) => !wanted.some((one) => one.name === name));
-    if (change.length === 0 && remove.length === 0) return;
+    if (change.length > 0 || remove.length > 0) await this.#changeTo(change, remove, view, signal);
+    const problems = [
+      ...cutOff.length === 0 ? [] : [
+        `additional_networks (${cutOff.join(", ")}) cut the device off; not tried again before a change`,
+      ],
+      ...this.#unwritten.values(),
+    ];
+    if (problems.length > 0) throw new Error(problems.join("; "));
+  }
+
+  /** Changes the profiles; takes everything back if that cuts the device off. */
+  async #changeTo(
+    change: readonly ProfileWanted[],
+    remove: readonly NetworkProfile[],
+    view: NetworkView,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { port, logger } = this.#parts;
     const wasOnline = await this.#internet.proves(view, signal);
     this.#internet.forget();
-    const names = [...change, ...remove].map(({ name }) => additionalKey(name)).join(", ");
+    const names = () =>
+      [...change, ...remove].filter(({ digest }) => !this.#unwritten.has(digest))
+        .map(({ name }) => additionalKey(name)).join(", ");
     const checkpoint = await port.checkpoint(PROVE_MS / 1000 + CHECKPOINT_SPARE_S, signal);
+    let isCutOff = false;
     try {
       for (const profile of change) await this.#useNow(profile, view, signal);
       for (const profile of remove) await port.remove(profile, signal);
-      if (wasOnline && !await this.#staysOnline(signal)) throw new Error(CUT_OFF);
+      isCutOff = wasOnline && !await this.#staysOnline(signal);
+      if (isCutOff) throw new Error(CUT_OFF);
     } catch (error) {
       await checkpoint.goBack(signal);
-      await this.#refused.add(change.map(({ digest }) => digest));
+      if (isCutOff) await this.#refused.add(change.map(({ digest }) => digest));
       this.#internet.forget();
-      throw new Error(`additional_networks (${names}) are as they were before: ${messageOf(error)}`, {
+      throw new Error(`additional_networks (${names()}) are as they were before: ${messageOf(error)}`, {
         cause: error,
       });
     }
     await checkpoint.keep(signal);
-    logger.info(`additional_networks are as configured: ${names}`);
+    if (names() !== "") logger.info(`additional_networks are as configured: ${names()}`);
   }
 
   /** Writes a profile. Activates one that names its interface, unless it is Wi-Fi and other networks come first. */
   async #useNow(wanted: ProfileWanted, view: NetworkView, signal: AbortSignal): Promise<void> {
     const { port, logger } = this.#parts;
-    const profile = await port.put(wanted, view.profiles, signal);
-    const { type, interface: device } = this.#settings.additionalNetworks[additionalKey(wanted.name)];
+    const key = additionalKey(wanted.name);
+    const profile = await port.put(wanted, view.profiles, signal).catch((error) => {
+      // A lost service takes it later; a service that does not take it says why, and the other entries apply.
+      if (signal.aborted || !REJECTIONS.includes(SvcError.from(error).code)) throw error;
+      this.#unwritten.set(wanted.digest, `additional_networks.${key} cannot be used: ${messageOf(error)}`);
+    });
+    if (!profile) return;
+    const { type, interface: device } = this.#settings.additionalNetworks[key];
     if (device === "") return;
     if (type === "wifi" && device === view.wifiDevice) {
       const others = view.profiles.filter(({ name }) => name !== wanted.name);
@@ -442,9 +475,7 @@ export class Networking implements Subsystem {
     }
     await port.activate(profile, device, signal).catch((error) => {
       if (signal.aborted) throw error;
-      logger.warn(
-        `additional_networks.${additionalKey(wanted.name)} cannot be used now: ${messageOf(error)}`,
-      );
+      logger.warn(`additional_networks.${key} cannot be used now: ${messageOf(error)}`);
     });
   }
 
@@ -460,6 +491,8 @@ export class Networking implements Subsystem {
 }
 
 const NOTHING_SEEN: NetworkView = { internet: false, checksInternet: false, inRange: [], profiles: [] };
+/** Codes of a network service that does not take a profile. */
+const REJECTIONS = ["failed_precondition", "invalid_argument"];
 const CUT_OFF = `the device was not online again within ${PROVE_MS / 1000} s`;
 
 type WifiProfile = NetworkProfile & { readonly ssid: string };

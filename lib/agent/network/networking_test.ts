@@ -329,17 +329,42 @@ Deno.test("a pushed network that cuts the device off is taken back, and not trie
   const bad = { type: "wired", interface: "eth0", ipv4_address: "10.0.0.5/24" };
   assertStringIncludes(await device.apply({ bad }), "additional_networks (bad) are as they were before");
   assertEquals(device.network.profiles.size, 0);
-  assertEquals(await device.apply({ bad }), "");
+  const still = "additional_networks (bad) cut the device off; not tried again before a change";
+  assertEquals(await device.apply({ bad }), still);
   assertEquals(device.network.profiles.size, 0);
   const restarted = new Device({}, {}, device.files);
   restarted.network.wired = true;
   restarted.configured = true;
-  assertEquals(await restarted.apply({ bad }), "");
+  assertEquals(await restarted.apply({ bad }), still);
   assertEquals(restarted.network.profiles.size, 0);
   await restarted.end();
   device.network.breaking.clear();
   assertEquals(await device.apply({ bad: { ...bad, ipv4_address: "10.0.0.6/24" } }), "");
   assertEquals(device.network.profiles.size, 1);
+  await device.end();
+});
+
+Deno.test("a network that the service does not take leaves the others alone, and is told as long as it is there", async () => {
+  const device = new Device();
+  device.configured = true;
+  device.network.wired = true;
+  const names = () => [...device.network.profiles.values()].map(({ name }) => name);
+  const line = { type: "wired", interface: "eth0" };
+  device.network.rejecting.set("odd", new SvcError("failed_precondition", "interface-name: not valid"));
+  const told = "additional_networks.odd cannot be used: interface-name: not valid";
+  const both = { odd: { type: "wired", interface: ".." }, line };
+  assertEquals([await device.apply(both), names()], [told, ["line"]]);
+  assertEquals([await device.apply(both), names()], [told, ["line"]]);
+  assertEquals([await device.apply({ line }), names()], ["", ["line"]]);
+  // The service ends in the middle of a change: nothing is held against the network.
+  device.network.rejecting.set("more", new SvcError("unavailable", "NetworkManager has gone"));
+  const more = { type: "wired", interface: "eth1" };
+  assertStringIncludes(
+    await device.apply({ line, more }),
+    "(more) are as they were before: NetworkManager has",
+  );
+  device.network.rejecting.clear();
+  assertEquals([await device.apply({ line, more }), names()], ["", ["line", "more"]]);
   await device.end();
 });
 
