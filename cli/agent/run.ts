@@ -5,7 +5,7 @@
 import { dirname, join } from "node:path";
 import { Agent, type AgentEnd, type AgentParts } from "../../lib/agent/agent.ts";
 import { type Commands, SystemCommands } from "../../lib/agent/system/commands.ts";
-import { openControl, socketOf } from "../../lib/agent/supervise/control.ts";
+import { type Controlled, openControl, socketOf } from "../../lib/agent/supervise/control.ts";
 import {
   type MachineCredentials,
   readCredentials,
@@ -52,10 +52,35 @@ interface Workshop {
   readonly logger: Logger;
   readonly files: Files;
   readonly commands: Commands;
-  /** Ends the agent. */
-  readonly stop: (reason: string) => void;
+  readonly inquiries: Inquiries;
   /** If the agent manages them. */
   readonly networks?: Networks;
+}
+
+/** Answers people at the device, before and while the agent works. */
+class Inquiries implements Controlled {
+  /** Why the agent does not work yet. */
+  waiting = "it starts";
+  agent: Agent | undefined;
+
+  constructor(private readonly end: (reason: string) => void) {}
+
+  get status() {
+    return this.#working().status;
+  }
+
+  async rollback(name: BinaryName): Promise<void> {
+    await this.#working().rollback(name);
+  }
+
+  stop(): void {
+    this.end("a user of its socket");
+  }
+
+  #working(): Agent {
+    if (this.agent) return this.agent;
+    throw new SvcError("failed_precondition", `this svc-agent does not work yet: ${this.waiting}`);
+  }
 }
 
 export interface AgentPace {
@@ -89,19 +114,23 @@ export async function runAgent(
   const ignore = host.onTermination(end);
   const files = host;
   logger.info("svc-agent", { version: VERSION, dir: options.dir });
-  // The agent changes the system only as a service, on Linux.
-  const managesNetworks = !options.devMode && host.platform().os === "linux";
-  const networks = managesNetworks
-    ? await openNetworks({ ...options, host, clock, logger: logs.logger("svc-agent.networks") })
-    : undefined;
-  const workshop: Workshop = {
-    ...{ options, host, clock, logs, logger, files, networks },
-    pace: paceOf(clock),
-    commands: new SystemCommands(host, clock),
-    stop: end,
-  };
+  const inquiries = new Inquiries(end);
+  let control: { close(): Promise<void> } | undefined;
+  let networks: Networks | undefined;
   try {
-    const credentials = await whileStoppable(workshop, () => waitForCredentials(workshop, stop.signal));
+    // First: a second agent must not touch what belongs to the one that works.
+    control = await openInquiries(inquiries, options, host, clock, logger);
+    // The agent changes the system only as a service, on Linux.
+    const managesNetworks = !options.devMode && host.platform().os === "linux";
+    networks = managesNetworks
+      ? await openNetworks({ ...options, host, clock, logger: logs.logger("svc-agent.networks") })
+      : undefined;
+    const workshop: Workshop = {
+      ...{ options, host, clock, logs, logger, files, networks, inquiries },
+      pace: paceOf(clock),
+      commands: new SystemCommands(host, clock),
+    };
+    const credentials = await waitForCredentials(workshop, stop.signal);
     if (credentials) {
       const end = await work(workshop, credentials, stop.signal);
       logger.info(end === "replaced" ? "ending for the next version of the agent" : "stopped");
@@ -109,7 +138,30 @@ export async function runAgent(
     return 0;
   } finally {
     await networks?.close();
+    await control?.close();
     ignore();
+  }
+}
+
+/**
+ * Opens the agent's socket. Throws `already_exists` if another agent works in this folder; an agent that cannot have a
+ * socket, for instance on a full disk, works without one.
+ */
+async function openInquiries(
+  inquiries: Inquiries,
+  { dir }: AgentFlags,
+  host: DenoHost,
+  clock: Clock,
+  logger: Logger,
+): Promise<{ close(): Promise<void> } | undefined> {
+  try {
+    return await openControl(host, socketOf(dir, host.platform().os), inquiries, clock);
+  } catch (error) {
+    if (SvcError.from(error).code === "already_exists") throw error;
+    logger.warn(
+      `svc-agent status and svc-agent rollback do not work before the next start: ${chainOf(error)}`,
+    );
+    return undefined;
   }
 }
 
@@ -117,36 +169,9 @@ function isPrivileged(host: DenoHost): boolean {
   return host.platform().os === "windows" || Deno.uid() === 0;
 }
 
-/**
- * Runs `work` before the agent itself runs, with the control socket open: on Windows no signal tells a process to end.
- */
-async function whileStoppable<T>(
-  { options, host, clock, stop }: Workshop,
-  work: () => Promise<T>,
-): Promise<T> {
-  const { os } = host.platform();
-  if (os !== "windows") return await work();
-  const refuse = (): never => {
-    throw new SvcError("failed_precondition", "this agent waits for the credentials of its machine");
-  };
-  const controlled = {
-    get status(): never {
-      return refuse();
-    },
-    rollback: () => Promise.resolve(refuse()),
-    stop: () => stop("a user of its socket"),
-  };
-  const control = await openControl(host, socketOf(options.dir, os), controlled, clock);
-  try {
-    return await work();
-  } finally {
-    await control.close();
-  }
-}
-
 /** Waits for the machine's credentials; `undefined` if the agent has to stop before. */
 async function waitForCredentials(
-  { options, host, clock, logger, commands, networks }: Workshop,
+  { options, host, clock, logger, commands, networks, inquiries }: Workshop,
   signal: AbortSignal,
 ): Promise<MachineCredentials | undefined> {
   const alive = watchdog(host, commands, clock);
@@ -159,6 +184,7 @@ async function waitForCredentials(
       const problem = chainOf(error);
       if (problem !== told) logger.error(`this machine cannot work yet: ${problem}`);
       told = problem;
+      inquiries.waiting = problem;
     }
     alive();
     await clock.sleep(CREDENTIALS_MS, signal).catch(() => {});
@@ -171,7 +197,7 @@ async function work(
   credentials: MachineCredentials,
   signal: AbortSignal,
 ): Promise<AgentEnd> {
-  const { options: { dir }, host, clock, logs, stop } = workshop;
+  const { options: { dir }, host, clock, logs, inquiries } = workshop;
   const { appAddress: address, id: partId, login } = credentials;
   const plain = address.startsWith("http:");
   const cloud = new CloudClient({
@@ -186,19 +212,8 @@ async function work(
     if (plain) args.push("-allow-insecure-creds");
     const agent = new Agent(await partsOf(workshop, cloud, queue, args));
     if (workshop.networks) workshop.networks.known.online = () => agent.status.online;
-    const controlled = {
-      get status() {
-        return agent.status;
-      },
-      rollback: (name: BinaryName) => agent.rollback(name),
-      stop: () => stop("a user of its socket"),
-    };
-    const control = await openControl(host, socketOf(dir, host.platform().os), controlled, clock);
-    try {
-      return await agent.run(signal);
-    } finally {
-      await control.close();
-    }
+    inquiries.agent = agent;
+    return await agent.run(signal);
   } finally {
     await queue.close();
     cloud.close();

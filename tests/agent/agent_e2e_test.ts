@@ -120,6 +120,24 @@ deviceTest("the runtime outlives its agent, and does what is set", async (device
   assert((await device.log()).includes("the record of svc-server"));
 });
 
+deviceTest(
+  "an agent without credentials says so, keeps another one away, and works when they come",
+  async (device) => {
+    const [credentials, aside] = ["machine.json", "later.json"].map((name) => `${device.folder}/${name}`);
+    await Deno.rename(credentials, aside);
+    device.start();
+    let told = "";
+    while (!told.includes("does not work yet")) ({ text: told } = await command(device, "status"));
+    assertMatch(told, /no credentials: there is no .*machine\.json/);
+    const second = await command(device);
+    assertEquals(second.code, 1);
+    assertMatch(second.text, /another svc-agent works in this folder already/);
+    await Deno.rename(aside, credentials);
+    await device.until("at work", ({ online }) => online);
+    assertEquals(await device.stop(), 0);
+  },
+);
+
 deviceTest("nothing in the environment of a device shortens its agent's time", async (device) => {
   const beganMs = performance.now();
   device.start(1, { SVC_AGENT_HASTE: "600", SVC_TEST_HASTE: "600" });

@@ -73,6 +73,8 @@ export class FakeFiles extends DurableFiles {
   dead = false;
   /** Awaited before every asynchronous operation. */
   late: () => Promise<void> = () => Promise.resolve();
+  /** Paths of locks that are taken. */
+  readonly locked = new Set<string>();
   readonly #watchers = new Set<{ readonly path: string; readonly changed: () => void }>();
 
   constructor(
@@ -314,6 +316,14 @@ export class FakeFiles extends DurableFiles {
 
   async setOwner(path: string): Promise<void> {
     await this.#begin("change the owner of", path);
+  }
+
+  async lock(path: string): Promise<(() => void) | undefined> {
+    await this.#begin("lock", path);
+    const { locked } = this;
+    if (locked.has(path)) return undefined;
+    locked.add(path);
+    return () => void locked.delete(path);
   }
 
   async syncFile(path: string): Promise<void> {

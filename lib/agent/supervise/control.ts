@@ -7,7 +7,7 @@
 
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { dirname, join } from "node:path";
-import type { WriteFiles } from "../../base/files/files.ts";
+import type { LockFiles, WriteFiles } from "../../base/files/files.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { chainOf, messageOf, SvcError } from "../../base/error.ts";
 import { isObject, type Json } from "../../base/schema/schema.ts";
@@ -34,25 +34,54 @@ export function socketOf(base: string, os: string): string {
   return `\\\\.\\pipe\\svc-agent-${base.replaceAll(/[^\w]+/g, "_")}`;
 }
 
-/** Opens the socket. Throws `already_exists` if another agent works in this folder. */
+/**
+ * Opens the socket, beside which a locked file keeps other agents away. Throws `already_exists` if another agent works
+ * in this folder, and another error if there can be no socket, for instance on a full disk.
+ */
 export async function openControl(
-  files: WriteFiles,
+  files: WriteFiles & LockFiles,
   path: string,
   controlled: Controlled,
   clock: Clock,
 ): Promise<{ close(): Promise<void> }> {
-  if (await isAnswered(path, clock)) {
-    throw new SvcError(
-      "already_exists",
-      `another svc-agent works in this folder already: it answers at ${path}`,
-    );
-  }
   const isFile = !path.startsWith("\\\\");
-  if (isFile) {
-    await files.makeFolder(dirname(path));
-    // A killed agent has left this socket behind.
-    await files.remove(path);
+  if (isFile) await files.makeFolder(dirname(path));
+  const unlock = isFile ? await lockOf(files, path) : () => {};
+  try {
+    const server = await serve(files, path, isFile, controlled, clock);
+    return {
+      close: async () => {
+        await server.close();
+        unlock();
+      },
+    };
+  } catch (error) {
+    unlock();
+    throw error;
   }
+}
+
+async function lockOf(files: LockFiles, path: string): Promise<() => void> {
+  // A file system without locks is no reason not to work.
+  const unlock = await files.lock(`${path}.lock`).catch(() => () => {});
+  if (unlock) return unlock;
+  throw otherAgent(path, "it holds the lock of");
+}
+
+function otherAgent(path: string, why: string): SvcError {
+  return new SvcError("already_exists", `another svc-agent works in this folder already: ${why} ${path}`);
+}
+
+async function serve(
+  files: WriteFiles,
+  path: string,
+  isFile: boolean,
+  controlled: Controlled,
+  clock: Clock,
+): Promise<{ close(): Promise<void> }> {
+  if (await isAnswered(path, clock)) throw otherAgent(path, "it answers at");
+  // A killed agent has left this socket behind.
+  if (isFile) await files.remove(path);
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     sockets.add(socket);

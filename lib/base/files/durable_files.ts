@@ -41,6 +41,7 @@ export abstract class DurableFiles implements Files {
   abstract setMode(path: string, mode: number): Promise<void>;
   abstract setModified(path: string, modifiedMs: number): Promise<void>;
   abstract setOwner(path: string, uid: number, gid: number): Promise<void>;
+  abstract lock(path: string): Promise<(() => void) | undefined>;
   abstract syncFile(path: string): Promise<void>;
   abstract syncFolder(path: string): Promise<void>;
   abstract readLink(path: string): Promise<string | undefined>;

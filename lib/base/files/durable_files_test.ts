@@ -55,6 +55,17 @@ both("a file is replaced whole, and nothing of the way to it stays", async (file
   if (unix) assertEquals((await files.stat(`${folder}/c`))?.mode, 0o755);
 });
 
+both("a lock has one holder, until it is given back", async (files, folder) => {
+  const path = `${folder}/agent.lock`;
+  const release = await files.lock(path);
+  assert(release);
+  assertEquals(await files.lock(path), undefined);
+  release();
+  const again = await files.lock(path);
+  assert(again);
+  again();
+});
+
 Deno.test({
   name: "files of the system: a device is written into, and stays a device",
   ignore: Deno.build.os !== "linux",

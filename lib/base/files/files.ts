@@ -168,6 +168,14 @@ export interface LinkFiles {
   turnLink(path: string, text: string): Promise<void>;
 }
 
+export interface LockFiles {
+  /**
+   * Takes the lock of a file and returns the function that gives it back; the end of the process does so, too. Creates
+   * a missing file. `undefined` if the lock is taken.
+   */
+  lock(path: string): Promise<(() => void) | undefined>;
+}
+
 export interface WatchFiles {
   /**
    * Calls `changed` when `path` may read differently: its file was written, replaced, removed or created, or a link on
@@ -177,7 +185,7 @@ export interface WatchFiles {
   watchFile(path: string, changed: () => void): () => void;
 }
 
-export interface Files extends ReadFiles, LogFiles, WriteFiles, LinkFiles, WatchFiles {}
+export interface Files extends ReadFiles, LogFiles, WriteFiles, LinkFiles, LockFiles, WatchFiles {}
 
 /** Ending of the temporary file that an interrupted write leaves behind. */
 export const TEMPORARY = ".tmp";

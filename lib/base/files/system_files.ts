@@ -148,6 +148,19 @@ export class SystemFiles extends DurableFiles {
     });
   }
 
+  lock(path: string): Promise<(() => void) | undefined> {
+    return attempt("lock", path, async () => {
+      checkName(path);
+      const file = await Deno.open(path, { read: true, write: true, create: true, mode: 0o600 });
+      const taken = await file.tryLock(true).catch((error) => {
+        file.close();
+        throw error;
+      });
+      if (taken) return () => file.close();
+      file.close();
+    });
+  }
+
   syncFile(path: string): Promise<void> {
     return attempt("sync", path, async () => {
       using file = await Deno.open(path, { read: true, write: onWindows() });
