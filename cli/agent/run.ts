@@ -31,7 +31,7 @@ import { giveBackFreed } from "../../lib/base/native/freed_memory.ts";
 import { CloudClient } from "../../lib/cloud_client/client.ts";
 import { sendLogs } from "../../lib/cloud_client/log_sender.ts";
 import { type Networks, openNetworks } from "./networks.ts";
-import { updaterOf } from "./updater.ts";
+import { runFolder, updaterOf } from "./updater.ts";
 import { openLogs } from "../logs.ts";
 import type { AgentFlags } from "./program.ts";
 import { VERSION } from "../version.ts";
@@ -240,8 +240,9 @@ async function partsOf(
   const { options, host, clock, pace, logs, logger, files, commands } = workshop;
   const { dir: base, defaults, debug, wait, fastStart } = options;
   const own = ownFile(await real(host, base), await real(host, Deno.execPath()));
+  const run = runFolder(host, base);
   const listens = (port: number) => host.listensMarked(RUNTIME_MARK, base, port);
-  const probe = new RuntimeProbe(host, clock, servingFile(base), listens);
+  const probe = new RuntimeProbe(host, clock, servingFile(run), listens);
   const update = { base, files, host, clock, pace, logs };
   const updaters = {
     agent: updaterOf({ ...update, name: "svc-agent", manages: own !== undefined }),
@@ -259,7 +260,7 @@ async function partsOf(
     ...{ cloud, updaters, probe, host, clock: pace, logger, reboot },
     runtime: (settings, boots, changed) =>
       new RuntimeProcess({
-        ...{ base, args, boots, probe, host, clock: pace, logger, changed },
+        ...{ base, run, args, boots, probe, host, clock: pace, logger, changed },
         processes: host,
         errors: logs.logger("svc-server.StdErr"),
       }, settings),

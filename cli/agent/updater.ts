@@ -33,8 +33,7 @@ export function updaterOf(
   { name, base, manages, files, host, clock, pace = clock, logs }: UpdaterOptions,
 ): Updater {
   const logger = logs.logger("svc-agent.update");
-  // The service's run folder is empty after a power loss; the loader counts in the same place.
-  const run = host.env("RUNTIME_DIRECTORY")?.split(":")[0] || join(base, "run");
+  const run = runFolder(host, base);
   const keys = new AcceptedKeys(releaseKeysFile(base), files);
   return new Updater({
     ...{ name, files, clock: pace, logger, manages },
@@ -42,6 +41,11 @@ export function updaterOf(
     fetcher: new Download({ base, files, clock, logger, keys }),
     checker: new ReleaseCheck({ name, files, clock, platform: host.platform(), processes: host }),
   });
+}
+
+/** The service's folder in memory, empty after a power loss, where the loader counts, too; else one on the disk. */
+export function runFolder(host: DenoHost, base: string): string {
+  return host.env("RUNTIME_DIRECTORY")?.split(":")[0] || join(base, "run");
 }
 
 /** Copies a file into the cache, complete and durable; returns its name there. */

@@ -105,7 +105,17 @@ function scene({ devMode, ...options }: Partial<AgentOptions> & { devMode?: bool
     updaters: { agent, server },
     runtime: (settings, boots, changed) =>
       new RuntimeProcess({
-        ...{ base: BASE, args: [], boots, probe, processes, host: files, clock, changed },
+        ...{
+          base: BASE,
+          run: "/run/svc-agent",
+          args: [],
+          boots,
+          probe,
+          processes,
+          host: files,
+          clock,
+          changed,
+        },
         logger: logs.logger("svc-agent"),
         errors: logs.logger("errors"),
       }, settings),

@@ -199,7 +199,8 @@ class Run {
       },
       ...{ updaters, probe, host, logger, subsystems: [], clock: this.#clock },
       runtime: (settings, boots, changed) => {
-        const parts = { base: BASE, args: [], boots, probe, host, logger, errors: logger, changed };
+        const folders = { base: BASE, run: "/run/svc" };
+        const parts = { ...folders, args: [], boots, probe, host, logger, errors: logger, changed };
         const { processes } = this;
         return runtime = new RuntimeProcess({ ...parts, processes, clock: this.#clock }, settings);
       },

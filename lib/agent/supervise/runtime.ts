@@ -45,6 +45,8 @@ export interface RuntimeSettings {
 export interface RuntimeProcessParts {
   /** The agent's folder. */
   readonly base: string;
+  /** The agent's folder in memory, if the system gives it one. */
+  readonly run: string;
   /** Arguments of the process. */
   readonly args: readonly string[];
   readonly boots: Boots;
@@ -104,9 +106,9 @@ const HANDLED = {
   VIAM_AGENT_HANDLES_NEEDS_RESTART_CHECKING: "true",
 };
 
-/** The file to which the runtime writes its URL. */
-export function servingFile(base: string): string {
-  return `${base}/state/serving.json`;
+/** The file to which the runtime writes its URL, in the folder in memory: a full disk must not make it look dead. */
+export function servingFile(run: string): string {
+  return `${run}/serving.json`;
 }
 
 /** The file of public keys that sign releases and packages. The runtime receives its path and checks its packages by it. */
@@ -233,12 +235,9 @@ export class RuntimeProcess {
 
   /** Whether the start succeeded; `undefined` if the runtime is no longer wanted. */
   async #start({ file, path }: { file: string; path: string }): Promise<boolean | undefined> {
-    const { base, args, processes, host, clock, logger } = this.#parts;
+    const { base, run, args, processes, clock, logger } = this.#parts;
     try {
-      await host.makeFolder(`${base}/state`);
-      for (const left of [servingFile(base), errorFile(base)]) {
-        if (await host.fileSize(left) !== undefined) host.removeFile(left);
-      }
+      await this.#clearLast();
       const { enabled, env } = this.#settings;
       if (!enabled || this.#leaving) return undefined;
       const marks = { [RUNTIME_MARK]: base, [FILE_MARK]: file, [ENV_MARK]: hashOf(env) };
@@ -248,7 +247,7 @@ export class RuntimeProcess {
         cwd: base,
         env: {
           ...HANDLED,
-          SVC_SERVING_FILE: servingFile(base),
+          SVC_SERVING_FILE: servingFile(run),
           SVC_RELEASE_KEYS: releaseKeysFile(base),
           ...env,
           ...marks,
@@ -256,7 +255,7 @@ export class RuntimeProcess {
         ownGroup: true,
         // The process outlives the agent, so that an update of the agent does not interrupt it.
         inheritOutput: true,
-        errorFile: errorFile(base),
+        errorFile: this.#errorFileNow(),
       });
       logger.info("svc-server is started", { pid: process.pid, file });
       this.#adopted({ process, file, env: hashOf(env), sinceMs: clock.monotonicMs() });
@@ -264,6 +263,31 @@ export class RuntimeProcess {
     } catch (error) {
       this.#failed(`cannot be started: ${chainOf(error)}`);
       return false;
+    }
+  }
+
+  /** Removes what the last process wrote. A disk that refuses that, full or read-only, does not prevent the start. */
+  async #clearLast(): Promise<void> {
+    const { base, run, host, logger } = this.#parts;
+    try {
+      for (const folder of [run, `${base}/state`]) await host.makeFolder(folder);
+      for (const left of [servingFile(run), errorFile(base)]) {
+        if (await host.fileSize(left) !== undefined) host.removeFile(left);
+      }
+    } catch (error) {
+      logger.warn(chainOf(error));
+    }
+  }
+
+  /** The file for its standard error; `undefined` if the disk refuses it, for a process could not start with it. */
+  #errorFileNow(): string | undefined {
+    const { base, host, logger } = this.#parts;
+    try {
+      host.openAppend(errorFile(base)).close();
+      return errorFile(base);
+    } catch (error) {
+      logger.warn(`the standard error of svc-server goes to that of the agent: ${chainOf(error)}`);
+      return undefined;
     }
   }
 

@@ -7,6 +7,7 @@ import { RUNTIME_MARK, RuntimeProcess, type RuntimeSettings } from "./runtime.ts
 import { FakeFiles } from "../../../tests/support/fake_files.ts";
 
 const BASE = "/opt/svc";
+const RUN = "/run/svc-agent";
 const BOOT = { file: "svc-server-1", path: `${BASE}/bin/svc-server`, delayMs: 0 };
 const SETTINGS: RuntimeSettings = { enabled: true, startTimeoutMs: 600_000, env: { A: "1" } };
 
@@ -25,6 +26,7 @@ function scene({ delaysMs = [0], settings = SETTINGS, processes = new FakeProces
   };
   const runtime = new RuntimeProcess({
     base: BASE,
+    run: RUN,
     args: ["-config", "/etc/svc.json"],
     boots: {
       boot: () => {
@@ -73,6 +75,22 @@ Deno.test("a runtime starts, becomes ready, and stops with the agent", async () 
   await end();
   assertEquals(process.signals, ["SIGTERM", "SIGKILL group"]);
   assertEquals(processes.started.length, 1);
+});
+
+Deno.test("a disk that takes no writes, full or read-only, does not prevent the start", async () => {
+  const { runtime, clock, processes, files, seen, end, messages } = scene();
+  for (const left of [`${BASE}/state/svc-server.stderr`, `${RUN}/serving.json`]) files.put(left, "{}");
+  files.fault = () => ({ kind: "denied" });
+  await settle();
+  const [{ command: { errorFile, env } }] = processes.started;
+  assertEquals([errorFile, env?.SVC_SERVING_FILE], [undefined, `${RUN}/serving.json`]);
+  seen.url = "http://localhost:8080";
+  await clock.advance(500);
+  assertEquals(runtime.state.phase, "running");
+  assert(
+    messages().some((one) => one.startsWith("the standard error of svc-server goes to that of the agent")),
+  );
+  await end();
 });
 
 Deno.test("what ends by itself is started again after its pause", async () => {
