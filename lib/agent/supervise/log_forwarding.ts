@@ -9,7 +9,7 @@ import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf } from "../../base/error.ts";
 import type { Level, Logger, Sink } from "../../base/log/log.ts";
-import { endProcess, type ProcessHost, type RunningProcess } from "../../base/process.ts";
+import { endProcess, LINE_CHARS_MAX, type ProcessHost, type RunningProcess } from "../../base/process.ts";
 import { isObject } from "../../base/schema/schema.ts";
 import type { AgentSettings } from "../settings/settings.ts";
 import type { Subsystem } from "../settings/subsystem.ts";
@@ -33,6 +33,10 @@ const CURSOR_MS = 30_000;
 const RESTART_MS = 10_000;
 const GRACE_MS = 2_000;
 const MESSAGE_CHARS_MAX = 16 * 1024;
+/** Limit of an entry as JSON, where a byte of a message that is not text takes four characters. */
+const ENTRY_CHARS_MAX = 256 * 1024;
+/** What `readEntry` needs besides the cursor and the time, which are always there. */
+const FIELDS = ["MESSAGE", "PRIORITY", "SYSLOG_IDENTIFIER", "SYSLOG_PID", "_COMM", "_PID"];
 
 export class LogForwarding implements Subsystem {
   readonly name = "forwarding of the system's logs";
@@ -85,7 +89,9 @@ export class LogForwarding implements Subsystem {
     const { files, processes, base } = this.parts;
     const cursor = await files.readTextFile(cursorAt(base)).catch(() => "");
     const from = cursor === "" ? ["--lines=0"] : [`--after-cursor=${cursor}`];
-    const args = ["--follow", "--output=json", "--no-pager", ...from];
+    const fields = `--output-fields=${FIELDS.join(",")}`;
+    // Without `--all` a message above 4 kB is left out of the output.
+    const args = ["--follow", "--output=json", "--all", fields, "--no-pager", ...from];
     return processes.spawn({ command: "journalctl", args, ownGroup: true });
   }
 
@@ -95,8 +101,12 @@ export class LogForwarding implements Subsystem {
       for await (const line of process.stderr) logger.debug(`journalctl: ${line}`);
     })();
     let [second, sent, left, cursor, savedMs] = [0, 0, 0, "", clock.monotonicMs()];
-    for await (const line of process.stdout) {
-      const entry = readEntry(line);
+    let begun = "";
+    for await (const piece of process.stdout) {
+      const entry = readEntry(begun + piece);
+      // A long line arrives in pieces of this length.
+      const goesOn = !entry && piece.length === LINE_CHARS_MAX && begun.length < ENTRY_CHARS_MAX;
+      begun = goesOn ? begun + piece : "";
       if (!entry) continue;
       const now = Math.floor(clock.monotonicMs() / 1000);
       if (now !== second) {

@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { LINE_CHARS_MAX } from "../../base/process.ts";
 import { settle } from "../../base/clock.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { FakeProcesses } from "../../../tests/support/fake_processes.ts";
@@ -73,6 +74,7 @@ Deno.test("the journal goes to the cloud from where it was left, and not all of 
   await forwarding.apply(settings);
   const first = await started(1);
   assertEquals(first.command.args?.includes("--lines=0"), true);
+  assertEquals(first.command.args?.includes("--all"), true, "or long messages would be missing");
   for (let number = 0; number < 150; number++) first.stdout.write(line(number));
   await settle();
   assertEquals([sent.length, sent[0].level, sent[0].logger, sent[0].message], [100, "error", "sshd", "m0"]);
@@ -83,6 +85,12 @@ Deno.test("the journal goes to the cloud from where it was left, and not all of 
   assertEquals(own.map(({ message }) => message), [
     "dropped 50 entries of the system's journal: too many at once",
   ]);
+  const long = JSON.stringify({ __CURSOR: "c150", SYSLOG_IDENTIFIER: "sshd", MESSAGE: "x".repeat(40_000) });
+  for (let at = 0; at < long.length; at += LINE_CHARS_MAX) {
+    first.stdout.write(long.slice(at, at + LINE_CHARS_MAX));
+  }
+  await settle();
+  assertEquals([sent.length, sent[101].message], [102, "x".repeat(16 * 1024)]);
   first.exit(1);
   while (own.length < 2) await settle();
   await clock.advance(10_000);

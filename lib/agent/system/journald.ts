@@ -22,6 +22,8 @@ export interface SystemParts {
 export class Journald implements Subsystem {
   readonly name = "limits of the journal";
   #missing = false;
+  /** The limits are written, and journald does not know them yet. */
+  #isUnread = false;
 
   constructor(private readonly parts: SystemParts) {}
 
@@ -30,12 +32,14 @@ export class Journald implements Subsystem {
     if (advanced.disableSystemConfiguration) return;
     const wanted = dropIn(system);
     if (wanted !== undefined && !await this.#isThere(signal)) return;
-    if (!await writeIfOther(files, `${root}${DROP_IN}`, wanted)) return;
+    if (await writeIfOther(files, `${root}${DROP_IN}`, wanted)) this.#isUnread = true;
+    if (!this.#isUnread) return;
+    await commands.run("systemctl", ["restart", "systemd-journald"], { signal });
+    this.#isUnread = false;
     logger.info(
       wanted === undefined ? "the system's own limits of the journal apply again" : "the journal is limited",
       wanted === undefined ? {} : { settings: wanted.trim().split("\n").slice(2) },
     );
-    await commands.run("systemctl", ["restart", "systemd-journald"], { signal });
     // Moves the volatile journal to the disk, if it was not stored there before.
     if (system.journaldStorage) await commands.run("journalctl", ["--flush"], { signal });
   }

@@ -90,6 +90,19 @@ Deno.test("limits the journal once, and removes the limit again", () =>
     assertEquals([await read(JOURNAL), ran], [undefined, ["systemctl restart systemd-journald"]]);
   }));
 
+Deno.test("a journald that does not restart is restarted at the next turn", () =>
+  withSystem(async ({ parts, messages }) => {
+    const journald = new Journald(parts);
+    const { answers, ran } = parts.commands;
+    answers["systemctl restart"] = { code: 1, output: "timeout" };
+    await assertRejects(() => journald.apply(settingsOf({}), signal), SvcError, "timeout");
+    delete answers["systemctl restart"];
+    await journald.apply(settingsOf({}), signal);
+    await journald.apply(settingsOf({}), signal);
+    assertEquals(ran.filter((one) => one === "systemctl restart systemd-journald").length, 2);
+    assertEquals(messages(), ["the journal is limited"]);
+  }));
+
 Deno.test("the journal is stored otherwise only where that is set", () =>
   withSystem(async ({ parts, read }) => {
     const settings = settingsOf({
