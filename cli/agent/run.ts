@@ -264,7 +264,7 @@ async function partsOf(
         processes: host,
         errors: logs.logger("svc-server.StdErr"),
       }, settings),
-    subsystems: subsystemsOf(workshop, queue, probe, reboot),
+    subsystems: subsystemsOf(workshop, queue, reboot),
     reboots: countIn(files, join(base, "state", "offline_reboots")),
     alive: watchdog(host, commands, clock),
     configureLogs: (debugging, deduplicate) => void logs.configure([], debugging, deduplicate),
@@ -273,14 +273,13 @@ async function partsOf(
 
 /** The subsystems of the system: only for a service, on Linux. */
 function subsystemsOf(
-  { options, host, clock, logger, files, commands, networks }: Workshop,
+  { options, host, clock, logger, files, commands, networks, inquiries }: Workshop,
   queue: LogQueue,
-  probe: RuntimeProbe,
   reboot: AgentParts["reboot"],
 ): Subsystem[] {
   if (!reboot || host.platform().os !== "linux") return [];
   const parts = { files, commands, logger };
-  const mayInterrupt = async () => (await probe.restartStatus())?.restartAllowed ?? false;
+  const mayInterrupt = async () => await inquiries.agent?.mayInterrupt() ?? false;
   const own = ["svc-agent", "svc-agent-loader"];
   return [
     ...networks ? [networks.subsystem] : [],

@@ -20,7 +20,7 @@ import type { DeviceFacts } from "./system/device.ts";
 import type { Probe } from "./supervise/probe.ts";
 import { type BinaryName, releaseOf } from "./update/release.ts";
 import type { Boots, RuntimeProcess, RuntimeSettings } from "./supervise/runtime.ts";
-import { PROBATION_LIMIT_MS, PROBATION_MS, RuntimeVersions } from "./update/runtime_versions.ts";
+import { isIdle, PROBATION_LIMIT_MS, PROBATION_MS, RuntimeVersions } from "./update/runtime_versions.ts";
 import {
   type AgentSettings,
   decideSettings,
@@ -190,6 +190,12 @@ export class Agent {
         ...[...this.#unapplied].map(([name, problem]) => `error: ${name}: ${problem}`),
       ],
     };
+  }
+
+  /** Whether the device may be interrupted now, by a reboot for instance: the runtime allows it, or none runs. */
+  async mayInterrupt(): Promise<boolean> {
+    if (isIdle(this.#runtime.state)) return true;
+    return (await this.#parts.probe.restartStatus())?.restartAllowed ?? false;
   }
 
   /** Returns to the previous version. Throws `failed_precondition` if there is none. */

@@ -358,6 +358,23 @@ Deno.test("in dev mode no computer is rebooted", async () => {
   await end();
 });
 
+Deno.test("a device may be interrupted when the runtime says so, and when none runs", async () => {
+  const { begin, subject, clock, world } = scene();
+  const { end } = begin();
+  await clock.advance(10_000);
+  const may = [];
+  for (const allowed of [false, undefined, true]) {
+    world.restartAllowed = allowed;
+    may.push(await subject.mayInterrupt());
+  }
+  assertEquals(may, [false, false, true]);
+  world.restartAllowed = undefined;
+  world.answer = sections({ disable_viam_server: true });
+  await clock.advance(60_000);
+  assertEquals([subject.status.runtime.phase, await subject.mayInterrupt()], ["stopped", true]);
+  await end();
+});
+
 Deno.test("the status tells what cannot be done: settings, versions, the system", async () => {
   const { begin, subject, clock, world } = scene();
   world.answer = {

@@ -220,7 +220,17 @@ Deno.test("upgrades of the agent's own wait for the runtime, are repeated, and r
       os_auto_upgrade_type: "managed-all",
       os_managed_upgrade_interval_hours: 2,
     });
-    const made = () => ran.splice(0).filter((line) => line.startsWith("apt-get upgrade")).length;
+    const finishes = "dpkg --force-confdef --force-confold --configure -a";
+    const made = () => {
+      const lines = ran.splice(0);
+      const upgrades = lines.filter((line) => line.startsWith("apt-get upgrade"));
+      assertEquals(
+        lines.filter((line) => line === finishes).length,
+        upgrades.length,
+        "first an interrupted one",
+      );
+      return upgrades.length;
+    };
     await upgrades.apply(settings, signal);
     assertEquals(made(), 0);
     world.allowed = true;

@@ -104,6 +104,6 @@ export class RuntimeVersions implements Boots {
 }
 
 /** Whether nothing runs that an update could interrupt. */
-function isIdle({ phase }: RuntimeState): boolean {
+export function isIdle({ phase }: RuntimeState): boolean {
   return phase === "stopped" || phase === "waiting";
 }

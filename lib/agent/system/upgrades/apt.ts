@@ -43,6 +43,8 @@ export class AptUpgrades implements SystemUpgrades {
     const { commands } = this.parts;
     const options = { signal, timeoutMs: WHOLE_MS };
     await commands.run("apt-get", ["update"], options);
+    // After an interrupted upgrade, by a power loss for instance, apt-get refuses every other one.
+    await commands.run("dpkg", ["--force-confdef", "--force-confold", "--configure", "-a"], options);
     if (kind === "security") {
       await requireUnattended(commands, signal);
       await this.#writeIfOther(ORIGINS, origins(await patternsNow(commands, kind, signal)));
