@@ -16,6 +16,7 @@ import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call } from "../../lib/resource/resource.ts";
 import {
   checkLimits,
+  checkPosition,
   checkPower,
   checkRevolutions,
   checkRpm,
@@ -112,6 +113,7 @@ class Fake extends BaseComponent implements Motor {
   async goTo(rpm: number, positionRevolutions: number, call?: Call): Promise<void> {
     if (!this.encoder) throw new SvcError("unimplemented", `encoder is not defined for ${this.name}`);
     checkRpm(rpm, this.#maxRpm, this.logger, 0);
+    checkPosition(positionRevolutions);
     await this.#operation.run(async (signal) => {
       const revolutions = positionRevolutions - await this.getPosition();
       if (revolutions === 0) return this.#turn(0);
@@ -124,11 +126,11 @@ class Fake extends BaseComponent implements Motor {
   }
 
   resetZeroPosition(offset: number): Promise<void> {
-    if (!this.encoder) {
-      return Promise.reject(new SvcError("unimplemented", `encoder is not defined for ${this.name}`));
-    }
-    this.encoder.setPosition(-offset * this.#ticksPerRotation);
-    return Promise.resolve();
+    return Promise.try(() => {
+      if (!this.encoder) throw new SvcError("unimplemented", `encoder is not defined for ${this.name}`);
+      checkPosition(offset);
+      this.encoder.setPosition(-offset * this.#ticksPerRotation);
+    });
   }
 
   async getPosition(): Promise<number> {

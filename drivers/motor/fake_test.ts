@@ -51,6 +51,15 @@ Deno.test("GoFor takes its time, then the motor stands", async () => {
   assertEquals([await motor.isMoving(), await motor.getPosition()], [false, 0]);
 });
 
+Deno.test("with an encoder: positions that are not finite are refused, and the position stays", async () => {
+  const { motor } = await bench(ENCODED);
+  for (const position of [NaN, Infinity, -Infinity]) {
+    await assertRejects(() => motor.goTo(60, position), SvcError, "wanted a finite number");
+    await assertRejects(() => motor.resetZeroPosition(position), SvcError, "wanted a finite number");
+  }
+  assertEquals([await motor.isMoving(), await motor.getPosition()], [false, 0]);
+});
+
 Deno.test("with an encoder: position, GoFor, GoTo and zero are exact", async () => {
   const { motor, clock } = await bench(ENCODED);
   assertEquals(await motor.getProperties(), { positionReporting: true });

@@ -17,10 +17,20 @@ import { Operation } from "../../lib/resource/operation.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call } from "../../lib/resource/resource.ts";
 import { DriverPins } from "./driver_pins.ts";
-import { checkLimits, checkPower, checkRevolutions, checkRpm, POWER_LIMITS, timedMove } from "./move.ts";
+import {
+  checkLimits,
+  checkPosition,
+  checkPower,
+  checkRevolutions,
+  checkRpm,
+  POWER_LIMITS,
+  timedMove,
+} from "./move.ts";
 import { type MovementGoal, Pid, Ramp, type Steering, tunedGains } from "./steering.ts";
 
 const MAX_RPM = 100;
+/** A faster speed counts as this one: in ticks, it would be beyond what numbers hold. */
+const FASTEST_RPM = 1e9;
 const PWM_FREQUENCY_HZ = 800;
 const RAMP_RATE = 0.05;
 /** Powers up to this count as off. */
@@ -173,6 +183,7 @@ class Gpio extends BaseComponent implements Motor {
   async goTo(rpm: number, positionRevolutions: number, call?: Call): Promise<void> {
     if (!this.encoder) throw this.#needsEncoder("GoTo");
     this.#checkRpm(rpm);
+    checkPosition(positionRevolutions);
     await this.#operation.run(async (signal) => {
       const ticks = await this.#ticks(call);
       const rotations = positionRevolutions - ticks / this.#ticksPerRotation;
@@ -201,6 +212,7 @@ class Gpio extends BaseComponent implements Motor {
 
   async resetZeroPosition(offset: number, call?: Call): Promise<void> {
     if (!this.encoder) throw this.#needsEncoder("ResetZeroPosition");
+    checkPosition(offset);
     await this.stop();
     await this.encoder.resetPosition(call);
     this.#offsetTicks = -offset * this.#ticksPerRotation;
@@ -253,7 +265,7 @@ class Gpio extends BaseComponent implements Motor {
   }
 
   #ticksPerMs(rpm: number): number {
-    return rpm * this.#ticksPerRotation / 60_000;
+    return Math.sign(rpm) * Math.min(Math.abs(rpm), FASTEST_RPM) * this.#ticksPerRotation / 60_000;
   }
 
   async #turnBy(speedRpm: number, rotations: number, fromTicks: number, call: SteeringCall): Promise<void> {

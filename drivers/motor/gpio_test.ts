@@ -324,6 +324,26 @@ Deno.test("with an encoder: GoTo takes its direction from the distance, and does
   await close();
 });
 
+Deno.test("with an encoder: positions that are not finite are refused, and the motor stands", async () => {
+  const { motor, close } = await encoded();
+  for (const position of [NaN, Infinity, -Infinity]) {
+    await assertRejects(() => motor.goTo(60, position), SvcError, "wanted a finite number");
+    await assertRejects(() => motor.resetZeroPosition(position), SvcError, "wanted a finite number");
+  }
+  assertEquals([await motor.isMoving(), await motor.getPosition()], [false, 0]);
+  await close();
+});
+
+Deno.test("with an encoder and a PID loop: of an impossible speed the motor turns at full power", async () => {
+  const { motor, clock, close } = await encoded({ control_parameters: {} });
+  for (const rpm of [Infinity, -1e308]) {
+    await motor.setRpm(rpm);
+    await clock.advance(100);
+    assertEquals(await motor.isPowered(), { isOn: true, powerPct: Math.sign(rpm) });
+  }
+  await close();
+});
+
 Deno.test("with an encoder: SetRPM keeps the speed up, and SetPower ends that", async () => {
   const { motor, clock, close } = await encoded();
   await motor.setRpm(-48);

@@ -31,6 +31,15 @@ export function checkRevolutions(revolutions: number): void {
   }
 }
 
+/** Refuses a position, or an offset of positions, that is not finite: the motor could never be there. */
+export function checkPosition(positionRevolutions: number): void {
+  if (Number.isFinite(positionRevolutions)) return;
+  throw new SvcError(
+    "invalid_argument",
+    `Cannot move motor to or from ${positionRevolutions} revolutions, wanted a finite number`,
+  );
+}
+
 /** The attributes that limit a motor's power while it turns, as fractions of full power. */
 export const POWER_LIMITS = {
   minPowerPct: number("lower limit of the power while the motor turns", { min: 0, max: 1 }).default(0),
