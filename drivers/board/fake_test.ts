@@ -203,6 +203,20 @@ Deno.test("a simulated motor makes quadrature edges by its drive and direction",
   await reading;
 });
 
+Deno.test("a simulated motor turns at full power at most, whatever the duty cycle of its pin is", async () => {
+  const clock = new FakeClock();
+  const b = await board(SIMULATED, clock);
+  for (const [dutyCycle, edges] of [[NaN, 0], [-1, 0], [1e308, 20], [Infinity, 20], [1, 20]]) {
+    const before = await b.getDigitalInterruptValue("enc-a") + await b.getDigitalInterruptValue("enc-b");
+    await b.setPwm("2", dutyCycle);
+    await clock.advance(100);
+    await b.setPwm("2", 0);
+    const after = await b.getDigitalInterruptValue("enc-a") + await b.getDigitalInterruptValue("enc-b");
+    assertEquals(after - before, edges, `at ${dutyCycle}`);
+  }
+  await b.close();
+});
+
 Deno.test("a simulated motor on two pins: the other pin's PWM takes from the drive", async () => {
   const clock = new FakeClock();
   const b = await board(SIMULATED, clock);

@@ -106,10 +106,16 @@ export class SimulatedMotor {
   #drive(): number {
     const { a, b, dir, pwm } = this.settings.pins;
     const { wires } = this;
-    if (dir && pwm) return wires.duty(pwm) * (wires.isHigh(dir) ? 1 : -1);
+    if (dir && pwm) return this.#duty(pwm) * (wires.isHigh(dir) ? 1 : -1);
     if (!a || !b) return 0;
-    if (pwm) return wires.duty(pwm) * (Number(wires.isHigh(a)) - Number(wires.isHigh(b)));
-    return wires.duty(a) - wires.duty(b);
+    if (pwm) return this.#duty(pwm) * (Number(wires.isHigh(a)) - Number(wires.isHigh(b)));
+    return this.#duty(a) - this.#duty(b);
+  }
+
+  /** A pin holds any duty cycle that it is given, but it is high from none to all of the time. */
+  #duty(pin: string): number {
+    const duty = this.wires.duty(pin);
+    return Number.isNaN(duty) ? 0 : Math.max(0, Math.min(duty, 1));
   }
 }
 
