@@ -1,7 +1,7 @@
 import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
 import type { Motor } from "../../lib/api/motor.ts";
 import { settle } from "../../lib/base/clock.ts";
-import { FakeClock } from "../../tests/support/fake_clock.ts";
+import { FakeClock, passing } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { construct, namedBy, problemsOf } from "../../tests/support/construct.ts";
@@ -211,4 +211,31 @@ Deno.test("fake: every movement is over at once", async () => {
     turningRadiusMeters: 0,
     wheelCircumferenceMeters: 0,
   });
+});
+
+Deno.test("fake in a building: an impossible command is refused, and the base can be driven on", async () => {
+  const clock = new FakeClock();
+  const base = await construct(FakeBase, { building: "hall", people: 0, wheel_slip: 0 }, { clock });
+  const place = async () => {
+    const { x_m, y_m, yaw_degs } = await base.doCommand({ truth: true });
+    return [x_m, y_m, yaw_degs].map((one) => Math.round(Number(one) * 100) / 100 + 0);
+  };
+  const start = await place();
+  for (const bad of [NaN, Infinity, -Infinity]) {
+    const commands = [
+      () => base.setVelocity({ x: 0, y: bad, z: 0 }, NONE),
+      () => base.setVelocity(NONE, { x: 0, y: 0, z: bad }),
+      () => base.setPower({ x: 0, y: bad, z: 0 }, NONE),
+      () => base.moveStraight(bad, 100),
+      () => base.moveStraight(100, bad),
+      () => base.spin(bad, 90),
+      () => base.spin(90, bad),
+    ];
+    for (const command of commands) await assertRejects(command, SvcError, "wanted finite numbers");
+  }
+  await passing(clock, 1000, base.spin(360, -1e308));
+  await passing(clock, 1000, base.moveStraight(-500, -1e308));
+  const [x, y, yaw] = start;
+  assertEquals(await place(), [x + 0.5, y, yaw]);
+  await base.close();
 });

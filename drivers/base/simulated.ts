@@ -5,6 +5,7 @@
 
 import type { Base, BaseProperties } from "../../lib/api/base.ts";
 import type { Clock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import type { Vec3 } from "../../lib/geometry/pose.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
@@ -16,6 +17,9 @@ import { type RobotMotion, type Simulated, SimulatedRobot } from "../../lib/slam
 /** At full power. */
 const FULL_MPS = 0.5;
 const FULL_RPS = Math.PI / 2;
+/** A faster command gives these speeds: in a step of the simulation, the base would be through a wall. */
+const FASTEST_MPS = 5;
+const FASTEST_RPS = 50;
 const WIDTH_M = 0.4;
 const WHEEL_CIRCUMFERENCE_M = 0.3;
 const RAD_PER_DEG = Math.PI / 180;
@@ -48,24 +52,27 @@ export class SimulatedBase extends BaseComponent implements Base, Simulated {
 
   async moveStraight(distanceMm: number, speedMmPerSec: number, call?: Call): Promise<void> {
     if (distanceMm === 0 || speedMmPerSec === 0) return await this.stop();
-    const forwards = Math.sign(distanceMm * speedMmPerSec);
-    const motion = { linearMps: forwards * Math.abs(speedMmPerSec) / 1000, angularRps: 0 };
-    await this.#moveFor(motion, Math.abs(distanceMm / speedMmPerSec), call);
+    checkFinite(distanceMm, speedMmPerSec);
+    const linearMps = Math.sign(distanceMm) * within(FASTEST_MPS, speedMmPerSec / 1000);
+    await this.#moveFor({ linearMps, angularRps: 0 }, Math.abs(distanceMm / 1000 / linearMps), call);
   }
 
   async spin(angleDeg: number, speedDegPerSec: number, call?: Call): Promise<void> {
     if (angleDeg === 0 || speedDegPerSec === 0) return await this.stop();
-    const left = Math.sign(angleDeg * speedDegPerSec);
-    const motion = { linearMps: 0, angularRps: left * Math.abs(speedDegPerSec) * RAD_PER_DEG };
-    await this.#moveFor(motion, Math.abs(angleDeg / speedDegPerSec), call);
+    checkFinite(angleDeg, speedDegPerSec);
+    const angularRps = Math.sign(angleDeg) * within(FASTEST_RPS, speedDegPerSec * RAD_PER_DEG);
+    await this.#moveFor({ linearMps: 0, angularRps }, Math.abs(angleDeg * RAD_PER_DEG / angularRps), call);
   }
 
   async setPower(linear: Vec3, angular: Vec3): Promise<void> {
-    await this.#move(limited(linear.y) * FULL_MPS, limited(angular.z) * FULL_RPS);
+    checkFinite(linear.y, angular.z);
+    await this.#move(within(1, linear.y) * FULL_MPS, within(1, angular.z) * FULL_RPS);
   }
 
   async setVelocity(linearMmPerSec: Vec3, angularDegPerSec: Vec3): Promise<void> {
-    await this.#move(linearMmPerSec.y / 1000, angularDegPerSec.z * RAD_PER_DEG);
+    checkFinite(linearMmPerSec.y, angularDegPerSec.z);
+    const linearMps = within(FASTEST_MPS, linearMmPerSec.y / 1000);
+    await this.#move(linearMps, within(FASTEST_RPS, angularDegPerSec.z * RAD_PER_DEG));
   }
 
   getProperties(): Promise<BaseProperties> {
@@ -114,6 +121,12 @@ export class SimulatedBase extends BaseComponent implements Base, Simulated {
   }
 }
 
-function limited(power: number): number {
-  return Math.max(-1, Math.min(power, 1));
+function within(most: number, value: number): number {
+  return Math.max(-most, Math.min(value, most));
+}
+
+/** Refuses numbers that are not finite: the base would never be anywhere again. */
+function checkFinite(...numbers: readonly number[]): void {
+  if (numbers.every(Number.isFinite)) return;
+  throw new SvcError("invalid_argument", `cannot move by ${numbers.join(" and ")}, wanted finite numbers`);
 }
