@@ -60,6 +60,9 @@ const MODES: Record<PowerMode, WireMode> = {
   offline_deep: WireMode.OFFLINE_DEEP,
 };
 
+/** The largest frequency on the wire. As a number it is one more, which the wire does not hold. */
+const WIRE_HZ_MAX = 2n ** 64n - 1n;
+
 const END: IteratorResult<Tick, undefined> = { done: true, value: undefined };
 
 class BoardClient extends ComponentClient<typeof BoardService> implements Board {
@@ -85,7 +88,7 @@ class BoardClient extends ComponentClient<typeof BoardService> implements Board 
 
   async setPwmFrequency(pin: string, frequencyHz: number, call?: Call): Promise<void> {
     await this.rpc.setPWMFrequency(
-      { ...this.request(call), pin, frequencyHz: BigInt(Math.round(frequencyHz)) },
+      { ...this.request(call), pin, frequencyHz: wireHz(frequencyHz) },
       call,
     );
   }
@@ -176,9 +179,7 @@ export const BoardApi: Api<Board> = {
         return {};
       },
       pWMFrequency: async (request, ctx) => ({
-        frequencyHz: BigInt(
-          Math.round(await find(request.name).getPwmFrequency(request.pin, callOf(request, ctx))),
-        ),
+        frequencyHz: wireHz(await find(request.name).getPwmFrequency(request.pin, callOf(request, ctx))),
       }),
       setPWMFrequency: async (request, ctx) => {
         const { name, pin, frequencyHz } = request;
@@ -213,6 +214,11 @@ export const BoardApi: Api<Board> = {
       },
     }),
 };
+
+function wireHz(frequencyHz: number): bigint {
+  const hz = BigInt(Math.round(frequencyHz));
+  return hz > WIRE_HZ_MAX ? WIRE_HZ_MAX : hz;
+}
 
 function modeOf(wire: WireMode): PowerMode {
   for (const mode of ["normal", "offline_deep"] as const) if (MODES[mode] === wire) return mode;

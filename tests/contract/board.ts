@@ -20,6 +20,11 @@ export const contract: Contract<Board> = {
       await board.setGpio("37", false);
       assertEquals([await board.getGpio("37"), await board.getPwm("37")], [false, 0]);
     },
+    "the largest frequency of the wire is set or refused": async (board) => {
+      const refused = await board.setPwmFrequency("37", 2 ** 64).catch((error: SvcError) => error.code);
+      if (refused === undefined) assertEquals(await board.getPwmFrequency("37"), 2 ** 64);
+      await board.setGpio("37", false);
+    },
     "analogs are written or refused, and read within their range": async (board) => {
       const refused = await board.writeAnalog("analog", 7).catch((error: SvcError) => error.code);
       assertEquals(refused ?? "unimplemented", "unimplemented");
