@@ -94,7 +94,7 @@ export class SimulatedBase extends BaseComponent implements Base, Simulated {
   /** Where the base is: `{"truth": true}` gives the pose in the building, which no sensor of it knows. */
   override doCommand(command: JsonObject): Promise<JsonObject> {
     if (command.truth !== true) return super.doCommand(command);
-    const { x, y, yaw } = this.simulation.truth(this.clock.nowMs() / 1000);
+    const { x, y, yaw } = this.simulation.truth(this.clock.monotonicMs() / 1000);
     return Promise.resolve({ x_m: x, y_m: y, yaw_degs: yaw / RAD_PER_DEG });
   }
 
@@ -117,7 +117,7 @@ export class SimulatedBase extends BaseComponent implements Base, Simulated {
   }
 
   #drive(linearMps: number, angularRps: number): void {
-    this.simulation.drive(this.clock.nowMs() / 1000, { linearMps, angularRps });
+    this.simulation.drive(this.clock.monotonicMs() / 1000, { linearMps, angularRps });
   }
 }
 

@@ -106,6 +106,6 @@ export class SimulatedMovementSensor extends BaseComponent implements MovementSe
   }
 
   get #nowS(): number {
-    return this.clock.nowMs() / 1000;
+    return this.clock.monotonicMs() / 1000;
   }
 }

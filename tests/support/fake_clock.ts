@@ -10,6 +10,8 @@ const STEP_MS = 10;
 /** A clock that stands still until `advance`. Timers run in order of their time, then of their setting. */
 export class FakeClock implements Clock {
   #now: number;
+  /** The lead of the time of day over the monotonic clock. */
+  #aheadMs = 0;
   #sequence = 0;
   readonly #timers = new Map<number, { at: number; run: () => void }>();
 
@@ -18,7 +20,12 @@ export class FakeClock implements Clock {
   }
 
   nowMs(): number {
-    return this.#now;
+    return this.#now + this.#aheadMs;
+  }
+
+  /** Sets the time of day on or, with a number below 0, back; no time passes. */
+  setOn(ms: number): void {
+    this.#aheadMs += ms;
   }
 
   monotonicMs(): number {

@@ -36,7 +36,7 @@ export class SimulatedLidar extends Lidar {
   }
 
   protected override scan(): Promise<Float32Array> {
-    const timeS = this.clock.nowMs() / 1000;
+    const timeS = this.clock.monotonicMs() / 1000;
     const { building } = this.#robot;
     return Promise.resolve(scanAt(building, timeS, this.#robot.truth(timeS), this.settings, this.#random));
   }
