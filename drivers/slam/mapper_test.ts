@@ -8,6 +8,7 @@ import {
 } from "@std/assert";
 import { CameraApi } from "../../lib/api/camera.ts";
 import { type Slam, SlamApi } from "../../lib/api/slam.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { LogRecord } from "../../lib/base/log/log.ts";
 import { type JsonObject, Place } from "../../lib/base/schema/schema.ts";
@@ -25,6 +26,7 @@ import { bytesIn } from "../../tests/support/pieces.ts";
 import { until } from "../../tests/support/until.ts";
 import { FakeBase } from "../base/fake.ts";
 import { FakeCamera } from "../camera/fake.ts";
+import { ImageFileCamera } from "../camera/image_file.ts";
 import { FakeLidar } from "../camera/lidar/fake.ts";
 import { ReplayLidar } from "../camera/lidar/replay.ts";
 import { FakeMovementSensor } from "../movement_sensor/fake.ts";
@@ -90,6 +92,17 @@ class KeptReadings implements Engine {
   close(): void {
     this.closed++;
   }
+}
+
+/** A scan in the middle of a round room. */
+function ring(rangeM: number): Uint8Array {
+  const angles = Float32Array.from({ length: 360 }, (_, k) => k * Math.PI / 180);
+  const z = new Float32Array(angles.length);
+  return writePcd(createCloud({
+    x: angles.map((angle) => rangeM * Math.cos(angle)),
+    y: angles.map((angle) => rangeM * Math.sin(angle)),
+    z,
+  }));
 }
 
 interface Bench {
@@ -191,6 +204,8 @@ Deno.test("mapper attributes: impossible values, each error with its path", () =
       { camera: { name: "l", data_frequency_hz: "5x" } },
       "camera[data_frequency_hz] must only contain digits",
     ],
+    [{ camera: { name: "l", data_frequency_hz: [5] } }, "camera[data_frequency_hz] must only contain digits"],
+    [{ config_params: { ...PARAMS, optimize_on_start: ["true"] } }, "optimize_on_start: found an array"],
     [{ camera: { name: "l", data_frequency_hz: 2.5 } }, "camera[data_frequency_hz] must only contain digits"],
     [{ camera: { name: "l", data_frequency_hz: -1 } }, "camera[data_frequency_hz] cannot be less than zero"],
     [
@@ -377,6 +392,25 @@ Deno.test("mapper online: reads lidar and sensor at their rates; the robot is at
   });
 });
 
+Deno.test("mapper online: the times of readings go on when the time of day is set back, and follow when it is set on", async () => {
+  await withSlam({ movement_sensor: { name: "imu" } }, async ({ engine, clock }) => {
+    const timeOf = (one: Reading) => one.kind === "scan" ? one.scan.timeS : one.reading.timeS;
+    const last = (kind: Reading["kind"]) => timeOf(engine.readings.findLast((one) => one.kind === kind)!);
+    await clock.advance(1000);
+    const before = clock.nowMs() / 1000;
+    clock.setOn(-3_600_000);
+    await clock.advance(1000);
+    for (const kind of ["scan", "imu", "odometry"] as const) {
+      assertAlmostEquals(last(kind), before + 1, 0.01, `${kind} after the time went back`);
+    }
+    clock.setOn(7_200_000);
+    await clock.advance(1000);
+    for (const kind of ["scan", "imu", "odometry"] as const) {
+      assertAlmostEquals(last(kind), clock.nowMs() / 1000, 0.01, `${kind} after the time went on`);
+    }
+  });
+});
+
 Deno.test("mapper online: uses an IMU alone and odometry alone, each for its own quantities", async () => {
   const all = await construct(FakeMovementSensor, {}, { name: "all" });
   const part = (name: string, quantities: readonly string[]) => {
@@ -412,6 +446,29 @@ Deno.test("mapper online: readings are left out while the mapper is busy; failin
     await clock.advance(400);
     assert(logged.some(({ message }) => message.includes("did not take a scan: out of order")));
   });
+});
+
+Deno.test("mapper online: scans that are left out are told with the reason, once until one is taken", async () => {
+  const [host, clock, logged]: [FakeHost, SystemClock, LogRecord[]] = [new FakeHost(), new SystemClock(), []];
+  const see = (rangeM: number) => host.writeFile("/ring.pcd", ring(rangeM));
+  const told = () =>
+    logged.filter(({ message }) => message.startsWith("leaving out scans: none of their points")).length;
+  await see(5000);
+  const seen = { pointcloud_file_path: "/ring.pcd" };
+  const lidar = await construct(ImageFileCamera, seen, { name: "lidar", clock, host });
+  const camera = { name: "lidar", data_frequency_hz: 1000 };
+  const slam = await construct(MapperSlam, { ...BASE, camera }, {
+    dependencies: [lidar],
+    clock,
+    host,
+    logged,
+  });
+  await until(() => told() === 1);
+  await see(5);
+  await until(async () => (await slam.getStatus()).localized === true);
+  await see(5000);
+  await until(() => told() === 2);
+  await slam.close();
 });
 
 Deno.test("mapper offline: two recordings are merged by their times, then the job is done", async () => {

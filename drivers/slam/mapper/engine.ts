@@ -35,6 +35,14 @@ export interface EngineStart {
   readonly optimizeOnStart: boolean;
 }
 
+/** What an engine reports without being asked. */
+export interface EngineEvents {
+  /** The thread itself has ended. */
+  failed(error: SvcError): void;
+  /** The mapper has left out a scan, for another reason than the scan before. */
+  leftOut(reason: string): void;
+}
+
 export interface Engine {
   /** Resolves once the reading is processed: to the robot's pose, or to `undefined` while it is unknown. */
   add(reading: Reading): Promise<Pose2d | undefined>;
@@ -55,7 +63,7 @@ export type Question =
   | { readonly id: number; readonly kind: "pointCloud" | "internalState" | "finish" };
 
 export type Answer =
-  | { readonly id: number; readonly pose?: Pose2d; readonly bytes?: Uint8Array }
+  | { readonly id: number; readonly pose?: Pose2d; readonly bytes?: Uint8Array; readonly leftOut?: string }
   | { readonly id: number; readonly code: Code; readonly message: string };
 
 type Waiting = PromiseWithResolvers<{ readonly pose?: Pose2d; readonly bytes?: Uint8Array }>;
@@ -70,9 +78,9 @@ export class ThreadEngine implements Engine {
   #next = 0;
   #ended?: SvcError;
 
-  /** `failed` is called if the thread itself ends. */
-  private constructor(failed: (error: SvcError) => void) {
+  private constructor(events: EngineEvents) {
     this.#worker.onmessage = ({ data }: MessageEvent<Answer>) => {
+      if ("leftOut" in data && data.leftOut !== undefined) events.leftOut(data.leftOut);
       const waiting = this.#waiting.get(data.id);
       this.#waiting.delete(data.id);
       if ("code" in data) waiting?.reject(new SvcError(data.code, data.message));
@@ -82,13 +90,13 @@ export class ThreadEngine implements Engine {
       event.preventDefault();
       const error = new SvcError("internal", `the thread of the mapper failed: ${event.message}`);
       this.#end(error);
-      failed(error);
+      events.failed(error);
     };
   }
 
   /** Starts a thread; resolves once the existing map is loaded. Throws `invalid_argument` if it is not a map. */
-  static async start(start: EngineStart, failed: (error: SvcError) => void): Promise<ThreadEngine> {
-    const engine = new ThreadEngine(failed);
+  static async start(start: EngineStart, events: EngineEvents): Promise<ThreadEngine> {
+    const engine = new ThreadEngine(events);
     try {
       await engine.#ask({ kind: "start", start }, start.map ? [start.map.buffer as ArrayBuffer] : []);
       return engine;

@@ -48,8 +48,29 @@ export function movementTimeS({ imu, odometry }: MovementReading): number {
   return (imu ?? odometry)!.timeS;
 }
 
+/**
+ * The time of readings that bring none: the time of day, which goes on steadily when somebody sets it back. A mapper
+ * leaves out scans that are older than the last: otherwise it would stand still until the time of day is there again.
+ */
+export class ReadingTime {
+  /** The largest lead of the time of day over the monotonic clock so far. */
+  #aheadMs = -Infinity;
+
+  constructor(private readonly clock: Clock) {}
+
+  nowMs(): number {
+    const monotonicMs = this.clock.monotonicMs();
+    this.#aheadMs = Math.max(this.#aheadMs, this.clock.nowMs() - monotonicMs);
+    return monotonicMs + this.#aheadMs;
+  }
+}
+
 export class LidarSensor {
-  constructor(readonly camera: Camera, private readonly clock: Clock) {}
+  constructor(
+    readonly camera: Camera,
+    private readonly clock: Clock,
+    private readonly time: ReadingTime,
+  ) {}
 
   /** Throws `failed_precondition` for a camera that gives no point clouds. */
   async check(signal: AbortSignal): Promise<void> {
@@ -66,7 +87,7 @@ export class LidarSensor {
   }
 
   async next(signal: AbortSignal): Promise<SensorReading<RangeScan>> {
-    const { value: file, timeMs, isReplayed } = await timed(this.clock, signal, (call) => {
+    const { value: file, timeMs, isReplayed } = await timed(this.clock, this.time, signal, (call) => {
       return this.camera.getPointCloud(call);
     });
     const points = finitePoints(readPcd(file, { maxPoints: SCAN_POINTS_MAX }));
@@ -81,7 +102,11 @@ export class MotionSensor {
   #hasImu = false;
   #hasOdometry = false;
 
-  constructor(readonly sensor: MovementSensor, private readonly clock: Clock) {}
+  constructor(
+    readonly sensor: MovementSensor,
+    private readonly clock: Clock,
+    private readonly time: ReadingTime,
+  ) {}
 
   /** Throws `failed_precondition` for a sensor that supports neither an IMU nor odometry. */
   async check(signal: AbortSignal): Promise<void> {
@@ -131,10 +156,8 @@ export class MotionSensor {
     askSecond: (call: Call) => Promise<B>,
   ) {
     const start = this.clock.monotonicMs();
-    let [first, second] = await Promise.all([
-      timed(this.clock, signal, askFirst),
-      timed(this.clock, signal, askSecond),
-    ]);
+    const read = <T>(ask: (call: Call) => Promise<T>) => timed(this.clock, this.time, signal, ask);
+    let [first, second] = await Promise.all([read(askFirst), read(askSecond)]);
     while (Math.abs(first.timeMs - second.timeMs) >= PAIR_MS) {
       if (this.clock.monotonicMs() - start > READING_MS) {
         throw new SvcError(
@@ -142,8 +165,8 @@ export class MotionSensor {
           `${this.sensor.name} gave no two quantities of the same time`,
         );
       }
-      if (first.timeMs < second.timeMs) first = await timed(this.clock, signal, askFirst);
-      else second = await timed(this.clock, signal, askSecond);
+      if (first.timeMs < second.timeMs) first = await read(askFirst);
+      else second = await read(askSecond);
     }
     const timeS = (first.timeMs + second.timeMs) / 2000;
     return { first: first.value, second: second.value, timeS, isReplayed: first.isReplayed };
@@ -151,12 +174,17 @@ export class MotionSensor {
 }
 
 /** A value with its time: its own, or the time at the end of the call. */
-async function timed<T>(clock: Clock, signal: AbortSignal, ask: (call: Call) => Promise<T>) {
+async function timed<T>(
+  clock: Clock,
+  time: ReadingTime,
+  signal: AbortSignal,
+  ask: (call: Call) => Promise<T>,
+) {
   let timeMs: number | undefined;
   const taken = (at: number) => void (timeMs = at);
   const value = await within(clock, signal, (signal) => ask({ signal, taken }));
   const isReplayed = timeMs !== undefined;
-  return { value, timeMs: timeMs ?? clock.nowMs(), isReplayed };
+  return { value, timeMs: timeMs ?? time.nowMs(), isReplayed };
 }
 
 /** The sensor's answer, with the deadline of a reading. */

@@ -17,9 +17,9 @@ import type { Construction } from "../../../lib/resource/registry.ts";
 import { BaseResource, type Call, type Resource } from "../../../lib/resource/resource.ts";
 import { IDENTITY_2D, type Pose2d, worldPose } from "../../../lib/slam/pose2d.ts";
 import { MapEdits } from "./edits.ts";
-import { type Engine, type EngineStart, ThreadEngine } from "./engine.ts";
+import { type Engine, type EngineEvents, type EngineStart, ThreadEngine } from "./engine.ts";
 import { feedOffline, feedOnline } from "./feed.ts";
-import { LidarSensor, MotionSensor } from "./sensors.ts";
+import { LidarSensor, MotionSensor, ReadingTime } from "./sensors.ts";
 import { type MappingKind, MODEL_NAME, optionsOf, type Settings } from "./settings.ts";
 
 /** Size of the chunks in which a map is streamed. */
@@ -42,17 +42,18 @@ const MODES: { readonly [K in MappingKind]: MappingModeName } = {
 };
 
 type Parts = Construction<Settings>;
-export type StartEngine = (start: EngineStart, failed: (error: SvcError) => void) => Promise<Engine>;
+export type StartEngine = (start: EngineStart, events: EngineEvents) => Promise<Engine>;
 
-const startThread: StartEngine = (start, failed) => ThreadEngine.start(start, failed);
+const startThread: StartEngine = (start, events) => ThreadEngine.start(start, events);
 
 /** Loads the existing map and starts to read the sensors. */
 export async function openMapper(parts: Parts, startEngine: StartEngine = startThread): Promise<Slam> {
   const { attributes: settings, dependencies, clock, signal, logger, host } = parts;
-  const lidar = new LidarSensor(dependencies.get(CameraApi, settings.camera.name), clock);
+  const time = new ReadingTime(clock);
+  const lidar = new LidarSensor(dependencies.get(CameraApi, settings.camera.name), clock, time);
   const { movementSensor } = settings;
   const sensor = movementSensor && dependencies.get(MovementSensorApi, movementSensor.name);
-  const motion = sensor && new MotionSensor(sensor, clock);
+  const motion = sensor && new MotionSensor(sensor, clock, time);
   if (settings.useCloudSlam) {
     warnWithoutCapture(parts, lidar.camera, SCANS);
     if (sensor) warnWithoutCapture(parts, sensor, MOVEMENTS);
@@ -69,8 +70,11 @@ export async function openMapper(parts: Parts, startEngine: StartEngine = startT
     isOffline: !isOnline,
     optimizeOnStart: params.optimizeOnStart && existingMap !== "",
   };
-  const failed = (error: SvcError) => logger.error(chainOf(error));
-  const engine = await startEngine(start, failed).catch((error) => {
+  const events: EngineEvents = {
+    failed: (error) => logger.error(chainOf(error)),
+    leftOut: (reason) => logger.warn(`leaving out scans: ${reason}`),
+  };
+  const engine = await startEngine(start, events).catch((error) => {
     if (existingMap === "") throw error;
     const { code } = SvcError.from(error);
     throw new SvcError(code, `the existing map "${existingMap}" cannot be used: ${chainOf(error)}`, {

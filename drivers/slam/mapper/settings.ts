@@ -78,7 +78,9 @@ function frequency(of: string, doc: string) {
     wanted: "a number of readings in a second",
     read: (value, at) => {
       if (value === "") return undefined;
-      if (!/^-?\d+$/.test(String(value))) return at.error(`${path} must only contain digits`);
+      if (typeof value === "object" || !/^-?\d+$/.test(String(value))) {
+        return at.error(`${path} must only contain digits`);
+      }
       if (Number(value) < 0) return at.error(`${path} cannot be less than zero`);
       if (Number(value) > FREQUENCY_MAX_HZ) return at.wanted(`at most ${FREQUENCY_MAX_HZ}`, value);
       return Number(value);
@@ -113,7 +115,7 @@ const flagRow = new Row<boolean | undefined>({
   json: { anyOf: [{ type: "boolean" }, { type: "string" }] },
   wanted: "true or false",
   read: (value, at) => {
-    const word = String(value).toLowerCase();
+    const word = typeof value === "object" ? undefined : String(value).toLowerCase();
     return word === "true" || (word === "false" || word === "" ? false : at.wanted("true or false", value));
   },
 }).default(false);

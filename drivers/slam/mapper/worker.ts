@@ -12,6 +12,10 @@ import type { Pose2d } from "../../../lib/slam/pose2d.ts";
 import { mapFile, readMap } from "../../../lib/slam/pbstream/map_file.ts";
 import { type Answer, type EngineStart, MAPPER_WORKER, type Question, type Reading } from "./engine.ts";
 
+/** Why a scan is left out. */
+const OLDER = "their times are before the time of the last scan in the map";
+const OUT_OF_RANGE = "none of their points, in metres, lies between min_range_meters and max_range_meters";
+
 /** The parts of a worker's scope that this file uses. */
 interface Scope {
   readonly name?: string;
@@ -23,6 +27,7 @@ interface Scope {
 interface Result {
   readonly pose?: Pose2d;
   readonly bytes?: Uint8Array<ArrayBuffer>;
+  readonly leftOut?: string;
 }
 
 class MapperThread {
@@ -31,16 +36,19 @@ class MapperThread {
   /** The point cloud of a map that does not change. */
   #cloud?: Uint8Array<ArrayBuffer>;
   #isWorking = false;
+  #lastScanS = -Infinity;
+  /** Why the last scan was left out. */
+  #leftOut?: string;
 
   async answer(question: Question): Promise<Result> {
     if (question.kind === "start") return await this.#begin(question.start);
     const mapping = this.#mapping;
     assert(mapping && this.#start, "the mapper was asked before it was started");
     if (question.kind === "add") {
-      add(mapping, question.reading);
+      const leftOut = this.#add(mapping, question.reading);
       if (this.#start.isOffline && question.reading.kind === "scan") { while (mapping.work()); }
       else this.#workLater(mapping);
-      return { pose: mapping.pose() };
+      return { pose: mapping.pose(), leftOut };
     }
     if (question.kind === "finish") {
       mapping.finish();
@@ -66,6 +74,21 @@ class MapperThread {
     return {};
   }
 
+  /** Adds a reading; returns why a scan is left out, if the scan before was not left out for the same reason. */
+  #add(mapping: Mapping, reading: Reading): string | undefined {
+    if (reading.kind === "imu") mapping.addImu(reading.reading);
+    if (reading.kind === "odometry") mapping.addOdometry(reading.reading);
+    if (reading.kind !== "scan") return undefined;
+    const { scan } = reading, before = this.#leftOut;
+    if (mapping.addScan(scan)) {
+      [this.#lastScanS, this.#leftOut] = [scan.timeS, undefined];
+      return undefined;
+    }
+    // A recording may give the same scan twice.
+    if (scan.timeS !== this.#lastScanS) this.#leftOut = scan.timeS < this.#lastScanS ? OLDER : OUT_OF_RANGE;
+    return this.#leftOut === before ? undefined : this.#leftOut;
+  }
+
   /** Works one piece at a time. Requests that arrive meanwhile are answered first. */
   #workLater(mapping: Mapping): void {
     if (this.#isWorking) return;
@@ -76,12 +99,6 @@ class MapperThread {
     };
     nextTurn(piece);
   }
-}
-
-function add(mapping: Mapping, reading: Reading): void {
-  if (reading.kind === "scan") mapping.addScan(reading.scan);
-  else if (reading.kind === "imu") mapping.addImu(reading.reading);
-  else mapping.addOdometry(reading.reading);
 }
 
 /** Throws `unavailable` while the map is empty. */
