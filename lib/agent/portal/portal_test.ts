@@ -70,6 +70,8 @@ Deno.test("portal: every address shows the page, and a network's name is only te
       const answer = await fetch(`${url}${path}`, { headers: { host: "connectivitycheck.example" } });
       const html = await answer.text();
       assertEquals([answer.status, answer.headers.get("cache-control")], [200, "no-store"]);
+      // Another site would read the token of the form, and send the form itself.
+      assertEquals(answer.headers.get("access-control-allow-origin"), null);
       assertStringIncludes(html, "Set up Acme &amp; Sons &lt;rover&gt;");
       assertStringIncludes(html, "shop (80.4 %, WPA2)");
       assert(!html.includes("<script") && !html.includes("\x1b") && !html.includes("\u202e"));

@@ -5,6 +5,7 @@
 import { createHmac } from "node:crypto";
 import { messageOf, SvcError } from "../../base/error.ts";
 import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../../wire/port/routes.ts";
+import { forAnySite } from "../../wire/port/sites.ts";
 import type { Peer } from "../../wire/service.ts";
 import type { CloudContext } from "../context.ts";
 import { BinaryData, type BinaryItem } from "./binary_data.ts";
@@ -28,7 +29,7 @@ export class DataLinks {
   ) {}
 
   get routes(): Map<string, Route> {
-    return new Map([[`${PATH}/*`, (request) => this.#answer(request)]]);
+    return new Map([[`${PATH}/*`, forAnySite((request) => this.#answer(request))]]);
   }
 
   /** A link that is valid for the given minutes, at the address that the caller uses. */

@@ -12,6 +12,7 @@ import type { HeaderFields } from "../../wire/http2/hpack.ts";
 import { contentAnswer } from "../../wire/port/content.ts";
 import { fieldValue } from "../../wire/port/exchange.ts";
 import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../../wire/port/routes.ts";
+import { forAnySite } from "../../wire/port/sites.ts";
 import type { Peer } from "../../wire/service.ts";
 import type { CloudContext } from "../context.ts";
 import type { FileStore } from "../store/files.ts";
@@ -61,7 +62,7 @@ export class Downloads {
   }
 
   get routes(): Map<string, Route> {
-    const guarded = (answer: Route): Route => (request) => this.#guarded(answer, request);
+    const guarded = (answer: Route) => forAnySite((request) => this.#guarded(answer, request));
     return new Map([
       [`${PACKAGE_PATH}/*`, guarded((request) => this.#package(request))],
       [`${RELEASE_PATH}/*`, guarded((request) => this.#release(request))],

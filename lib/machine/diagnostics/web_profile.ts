@@ -2,12 +2,14 @@
  * HTTP pages for developers: profiles of the running program, and the graph of its resources.
  *
  * The pages exist only while they are enabled, only callers on this computer see them unless the command line opened
- * them to all, and one recording runs at a time.
+ * them to all, and one recording runs at a time. They hold whatever is in memory, keys included, so a site that a
+ * person visits on this computer gets none of them through the browser.
  */
 
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../../wire/port/routes.ts";
+import { isFromOtherSite, namesThisComputer } from "../../wire/port/sites.ts";
 import type { BuildState, Machine, Node } from "../graph/machine.ts";
 import { heapSnapshot, recordAllocations, recordCpu, type Recording } from "./profiler.ts";
 
@@ -64,11 +66,16 @@ async function guarded(
   audience: Audience,
 ): Promise<RouteAnswer> {
   if (audience === "nobody") return textAnswer(404, `there is nothing at ${path}`);
-  if (audience === "this computer" && !isLoopback(request.peer.remoteAddress)) {
+  const isHere = isLoopback(request.peer.remoteAddress);
+  if (audience === "this computer" && !isHere) {
     return textAnswer(
       403,
       `${path} answers only callers on the same machine, unless it was started with -webprofile`,
     );
+  }
+  if (isFromOtherSite(request)) return textAnswer(403, `${path} answers no pages of other sites`);
+  if (isHere && !namesThisComputer(request)) {
+    return textAnswer(403, `${path} answers on this computer only at localhost or an IP address`);
   }
   if (request.method !== "GET" && request.method !== "HEAD") {
     return textAnswer(405, `${path} answers GET, not ${request.method}`);

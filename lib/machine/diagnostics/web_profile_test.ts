@@ -2,6 +2,7 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import process from "node:process";
 import { SystemClock } from "../../base/clock.ts";
 import { ResourceName } from "../../resource/name.ts";
+import type { HeaderFields } from "../../wire/http2/hpack.ts";
 import type { Node } from "../graph/machine.ts";
 import { heapSnapshot, recordAllocations, recordCpu } from "./profiler.ts";
 import { type Audience, graphText, profileRoutes } from "./web_profile.ts";
@@ -15,11 +16,16 @@ function pages(audience: Audience, signal = new AbortController().signal) {
   const machine = { nodes: [node("motor", "m")] };
   const clock = new SystemClock();
   const routes = profileRoutes({ machine, clock, audience: () => audience, signal });
-  return async (target: string, remoteAddress = "127.0.0.1", method = "GET") => {
+  return async (
+    target: string,
+    remoteAddress = "127.0.0.1",
+    method = "GET",
+    { origin, fields = [] }: { origin?: string; fields?: HeaderFields } = {},
+  ) => {
     const [path, query] = target.split("?");
-    const peer = { kind: "grpc", remoteAddress } as const;
+    const peer = { kind: "grpc", remoteAddress, origin } as const;
     const body = (async function* () {})();
-    const asked = { method, path, query: new URLSearchParams(query), fields: [], peer, body, signal };
+    const asked = { method, path, query: new URLSearchParams(query), fields, peer, body, signal };
     const answer = await routes.get(path)!(asked);
     return { status: answer.status, body: String(answer.body) };
   };
@@ -56,6 +62,28 @@ Deno.test("who may look: nobody, callers on this computer, or everybody", async 
   assertEquals(await status("everybody", ...callers), [200, 200, 200, 200, 200]);
   assertEquals((await pages("everybody")("/debug/graph", "::1", "POST")).status, 405);
   assertStringIncludes((await pages("everybody")("/debug/pprof/")).body, "/debug/pprof/profile?seconds=30");
+});
+
+Deno.test("a browser on this computer shows the pages to a person, and to no site that the person visits", async () => {
+  const status = async (remoteAddress: string, origin: string, ...fields: HeaderFields) => {
+    const asked = (audience: Audience) =>
+      pages(audience)("/debug/graph", remoteAddress, "GET", { origin, fields });
+    return (await Promise.all([asked("this computer"), asked("everybody")])).map(({ status }) => status);
+  };
+  const typed: [string, string] = ["sec-fetch-site", "none"];
+  for (const host of ["localhost", "127.0.0.1", "[::1]", "robot.localhost", "192.0.2.7"]) {
+    assertEquals(await status("127.0.0.1", `http://${host}:8080`, typed), [200, 200], host);
+  }
+  const here = "http://localhost:8080";
+  for (const site of ["cross-site", "same-site"]) {
+    assertEquals(await status("::1", here, ["sec-fetch-site", site]), [403, 403], site);
+  }
+  assertEquals(await status("::1", here, ["origin", "https://site.example"]), [403, 403]);
+  assertEquals(await status("::1", here, ["origin", "http://localhost:3000"]), [403, 403]);
+  assertEquals(await status("::1", here, ["origin", here]), [200, 200]);
+  // The site has pointed its own name at this computer.
+  assertEquals(await status("::1", "http://site.example:8080", typed), [403, 403]);
+  assertEquals(await status("192.0.2.7", "http://robot.example:8080", typed), [403, 200]);
 });
 
 Deno.test("recordings are documents for the developer tools, and there is one at a time", async () => {

@@ -16,6 +16,7 @@ import {
 } from "../grpc/message.ts";
 import { fieldValue, type WebBody, type WebRequest, type WebResponse } from "./exchange.ts";
 import { CallMark } from "./guests.ts";
+import { ANY_SITE } from "./sites.ts";
 import { admit, MessageReader } from "../grpc/message_reader.ts";
 import { Metadata } from "../metadata.ts";
 import {
@@ -169,7 +170,7 @@ class WebReply implements RawSink {
     const exposed = ["grpc-status", "grpc-message", "grpc-encoding", ...custom.map(([name]) => name)];
     this.response.start(200, [
       ["content-type", this.#text ? "application/grpc-web-text+proto" : "application/grpc-web+proto"],
-      ["access-control-allow-origin", "*"],
+      ANY_SITE,
       ["access-control-expose-headers", [...new Set(exposed)].join(", ")],
       ["cache-control", "no-store"],
       ...custom,

@@ -9,6 +9,7 @@ import { selfSigned, withPort } from "../../../tests/support/echo.ts";
 import { PortAllowance } from "./byte_budget.ts";
 import { framed, MAX_MESSAGE_BYTES } from "../grpc/message.ts";
 import type { Route } from "./routes.ts";
+import { forAnySite } from "./sites.ts";
 import { WebServer } from "./web_server.ts";
 import type { HeaderFields } from "../http2/hpack.ts";
 import { Connection } from "../http2/connection.ts";
@@ -250,6 +251,20 @@ Deno.test("HTTP: everything else has one clear line", async () => {
   await withPort({}, async (port) => {
     const answer = await fetch(`${port.url}/restart_status`);
     assertEquals([answer.status, (await answer.text()).length > 0], [404, true]);
+  });
+});
+
+Deno.test("HTTP: scripts of other sites read no page that has not been opened to them", async () => {
+  const page: Route = () => ({ status: 200, contentType: "text/plain", body: "mine" });
+  const routes = new Map([["/mine", page], ["/open", forAnySite(page)]]);
+  await withPort({ http: { restartStatus: () => ({}), routes } }, async (port) => {
+    const allowed = async (path: string) => {
+      const answer = await fetch(port.url + path, { headers: { origin: "https://site.example" } });
+      await answer.body?.cancel();
+      return answer.headers.get("access-control-allow-origin");
+    };
+    const paths = ["/mine", "/restart_status", "/open", "/", "/nothing", `${ECHO}/Echo`];
+    assertEquals(await Promise.all(paths.map(allowed)), [null, null, "*", "*", "*", "*"]);
   });
 });
 

@@ -10,8 +10,9 @@ import { ByteQueue } from "../grpc/message_reader.ts";
 import type { HeaderFields } from "../http2/hpack.ts";
 import { isOnThisMachine, type Peer } from "../service.ts";
 import { fieldValue, type WebBody, type WebRequest, type WebResponse } from "./exchange.ts";
+import { forAnySite } from "./sites.ts";
 
-/** A page of the port. */
+/** A page of the port. Scripts of other sites cannot read it, unless `forAnySite` allows it. */
 export type Route = (request: RouteRequest) => RouteAnswer | Promise<RouteAnswer>;
 
 export interface RouteRequest {
@@ -71,7 +72,14 @@ export class Routes {
     const { method, path, peer } = request;
     const route = this.#routeFor(path);
     if (route) return await route(request);
-    const isPage = path === "/" || (path === "/restart_status" && this.options.restartStatus !== undefined);
+    const isStatus = path === "/restart_status" && this.options.restartStatus !== undefined;
+    if (isStatus && (method === "GET" || method === "HEAD")) return await this.#restartStatus(peer);
+    return await forAnySite(() => this.#line(method, path, isStatus, request))(request);
+  }
+
+  /** The answers that say nothing of this program's state. */
+  #line(method: string, path: string, isStatus: boolean, request: RouteRequest): RouteAnswer {
+    const isPage = path === "/" || isStatus;
     if (isPage && method !== "GET" && method !== "HEAD") {
       return textAnswer(405, `${path} answers GET, not ${method}`);
     }
@@ -81,7 +89,6 @@ export class Routes {
         "This is svc-server, a machine; reach it with a client library at this address.",
       );
     }
-    if (isPage) return await this.#restartStatus(peer);
     if (!/^\/[\w.]+\/\w+$/.test(path)) return textAnswer(404, `there is nothing at ${path}`);
     if (method !== "POST") {
       return textAnswer(405, `${path} looks like a gRPC method, which answers POST, not ${method}`);
@@ -138,7 +145,6 @@ async function send(response: WebResponse, answer: RouteAnswer, request: RouteRe
     ...(length === undefined || status === 304
       ? []
       : [["content-length", String(length)] as [string, string]]),
-    ["access-control-allow-origin", "*"],
     ["x-content-type-options", "nosniff"],
     ...fields,
   ]);

@@ -10,6 +10,7 @@ import { SvcError } from "../../base/error.ts";
 import type { ReadFiles } from "../../base/files/files.ts";
 import { contentAnswer } from "./content.ts";
 import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "./routes.ts";
+import { forAnySite } from "./sites.ts";
 
 /** Content types by the end of the name; what is not here is offered as bytes to save. */
 const TYPES: { readonly [ending: string]: string } = {
@@ -53,7 +54,7 @@ export async function staticRoutes(folder: string, files: ReadFiles): Promise<Re
   }
   const below = join(folder, "static");
   const root = await files.realPath(await isFolder(below) ? below : folder);
-  return new Map([[`${PREFIX}*`, (request) => answer(request, root, files)]]);
+  return new Map([[`${PREFIX}*`, forAnySite((request) => answer(request, root, files))]]);
 }
 
 async function answer(request: RouteRequest, root: string, files: ReadFiles): Promise<RouteAnswer> {

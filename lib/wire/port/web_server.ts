@@ -6,6 +6,7 @@ import type { ServiceTable } from "../service.ts";
 import { fieldValue, type WebBody, type WebRequest, type WebResponse } from "./exchange.ts";
 import { isGrpcWeb, openWebCall } from "./grpc_web.ts";
 import { type RouteOptions, Routes } from "./routes.ts";
+import { ANY_SITE } from "./sites.ts";
 import type { HeaderFields } from "../http2/hpack.ts";
 
 const PREFLIGHT_SECONDS = 7200;
@@ -31,7 +32,7 @@ const IGNORED: WebBody = { data() {}, ended() {}, gone() {} };
 /** Allows pages of every origin to call: tokens decide who may do what, and browsers do not add them by themselves. */
 function preflight(fields: HeaderFields, response: WebResponse): WebBody {
   const answer: [string, string][] = [
-    ["access-control-allow-origin", "*"],
+    ANY_SITE,
     ["access-control-allow-methods", "GET, POST, OPTIONS"],
     // A wildcard would exclude `authorization`, so the requested fields are repeated.
     ["access-control-allow-headers", fieldValue(fields, "access-control-request-headers") ?? "*"],
