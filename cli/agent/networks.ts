@@ -21,6 +21,7 @@ import { messageOf } from "../../lib/base/error.ts";
 import type { DenoHost } from "../../lib/base/host_deno.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import { openPort } from "../../lib/wire/port/port.ts";
+import { noSite } from "../../lib/wire/port/sites.ts";
 import { ServiceTable } from "../../lib/wire/service.ts";
 import { VERSION } from "../version.ts";
 
@@ -106,7 +107,7 @@ async function serve(intake: Intake, host: string, { clock, logger }: NetworksPa
   try {
     const table = new ServiceTable(clock);
     table.add(provisioningHandlers(intake));
-    const app = await openPort({ table, clock, logger, bind: { host, port: APP_PORT } });
+    const app = await openPort({ table, clock, logger, sites: noSite, bind: { host, port: APP_PORT } });
     return { close: async () => void await Promise.all([portal.close(0), app.close(0)]) };
   } catch (error) {
     await portal.close(0);

@@ -16,6 +16,7 @@ import type { AnyApi } from "../resource/registry.ts";
 import { health } from "../wire/grpc/health.ts";
 import { reflection } from "../wire/grpc/reflection.ts";
 import { openPort, openUnixPort, type Port } from "../wire/port/port.ts";
+import { noSite } from "../wire/port/sites.ts";
 import { type CallContext, type Service, service, ServiceTable } from "../wire/service.ts";
 import { ParentLink } from "./parent_link.ts";
 import type { AnyModuleModel } from "./model.ts";
@@ -185,5 +186,6 @@ function settingsOf({ address, logLevel, name }: ModuleOptions) {
 async function listen(address: string, table: ServiceTable, clock: SystemClock): Promise<Port> {
   const [, host, port] = /^(\[.*\]|[^/\\:]+):(\d+)$/.exec(address) ?? [];
   if (host === undefined) return await openUnixPort({ table, clock, path: address });
-  return await openPort({ table, clock, bind: { host: host.replace(/^\[|\]$/g, ""), port: Number(port) } });
+  const bind = { host: host.replace(/^\[|\]$/g, ""), port: Number(port) };
+  return await openPort({ table, clock, sites: noSite, bind });
 }

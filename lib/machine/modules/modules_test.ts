@@ -142,6 +142,15 @@ Deno.test("a module in TCP mode is called, and calls the machine, on this comput
   assertMatch(one.parentAddress, /^127\.0\.0\.1:\d+$/);
   assertEquals((await world.readings("a")).run, one.process.pid);
   await callsTheMachine(one);
+  // A page that somebody looks at on this computer reaches these addresses, too.
+  const headers = { "content-type": "application/grpc-web+proto" };
+  const page = await fetch(`http://${one.parentAddress}/${RobotService.typeName}/ResourceNames`, {
+    ...{ method: "POST", headers, body: new Uint8Array(5) },
+  });
+  assertEquals([page.status, await page.text()], [
+    403,
+    "this port takes no calls from web pages: it asks nobody for a key\n",
+  ]);
   assertEquals(
     world.host.temporaryFolders,
     0,

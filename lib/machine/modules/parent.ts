@@ -16,6 +16,7 @@ import { messageOf, SvcError } from "../../base/error.ts";
 import { client } from "../../wire/channel.ts";
 import { connectGrpc } from "../../wire/grpc/grpc_channel.ts";
 import { openPort, openUnixPort, type Port } from "../../wire/port/port.ts";
+import { noSite } from "../../wire/port/sites.ts";
 import type { ServiceTable } from "../../wire/service.ts";
 import { socketPath } from "./launch.ts";
 
@@ -92,7 +93,7 @@ export class ModuleParent {
 
   get #serving() {
     const { table, clock, logger } = this.parts;
-    return { table: this.#table ??= table(), clock, logger };
+    return { table: this.#table ??= table(), clock, logger, sites: noSite };
   }
 
   async #openSocket() {

@@ -20,6 +20,7 @@ import { type Auth, auth, type AuthSettings } from "../../wire/auth.ts";
 import type { RouteOptions } from "../../wire/port/routes.ts";
 import { connectionLimit } from "../../wire/port/guests.ts";
 import { openPort, type Port, type TlsFiles } from "../../wire/port/port.ts";
+import { anySite, nearSites } from "../../wire/port/sites.ts";
 import { followTlsFiles, readTlsFiles, type TlsPaths } from "../../wire/port/tls_files.ts";
 import type { ServiceTable } from "../../wire/service.ts";
 import { TokenKeys } from "../../wire/token_keys.ts";
@@ -331,7 +332,8 @@ async function open(
   const renamed = () => webrtc?.renamed();
   names.changed.add(renamed);
   try {
-    const port = await openPort({ table, bind, tls: offered, http, clock, logger, connections });
+    const sites = guard ? anySite : nearSites(() => names.now);
+    const port = await openPort({ table, bind, tls: offered, http, sites, clock, logger, connections });
     const { url, host: address, port: number } = port;
     const close = async (deadlineMs: number) => {
       names.changed.delete(renamed);

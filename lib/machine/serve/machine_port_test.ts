@@ -167,6 +167,22 @@ Deno.test("keys that come guard the same port, keys that go open it, and tokens 
     assertEquals(await serves(url), true);
   }));
 
+Deno.test("without keys, a site on the internet that a person visits does not call the machine", () =>
+  withPort(at("localhost:0"), async (port, { clock }) => {
+    const preflight = async (origin: string) => {
+      const answer = await fetch(`${port.url}/grpc.health.v1.Health/Check`, {
+        method: "OPTIONS",
+        headers: { origin },
+      });
+      await answer.body?.cancel();
+      return answer.status;
+    };
+    const sites = ["http://localhost:5173", "https://site.example"];
+    assertEquals(await Promise.all(sites.map(preflight)), [204, 403]);
+    await changed(port, { ...at("localhost:0"), ...KEYS }, clock);
+    assertEquals(await Promise.all(sites.map(preflight)), [204, 204]);
+  }));
+
 /** The token of a key, from the port itself. */
 async function tokenOf({ url }: MachinePort, entity: string, payload: string): Promise<string> {
   const channel = connectGrpc(new URL(url).host, { clock });

@@ -9,7 +9,7 @@ import { selfSigned, withPort } from "../../../tests/support/echo.ts";
 import { PortAllowance } from "./byte_budget.ts";
 import { framed, MAX_MESSAGE_BYTES } from "../grpc/message.ts";
 import type { Route } from "./routes.ts";
-import { forAnySite } from "./sites.ts";
+import { forAnySite, nearSites, noSite } from "./sites.ts";
 import { WebServer } from "./web_server.ts";
 import type { HeaderFields } from "../http2/hpack.ts";
 import { Connection } from "../http2/connection.ts";
@@ -188,6 +188,26 @@ Deno.test("gRPC-web: pages of any origin may call", () =>
     const exposed = called.headers.get("access-control-expose-headers")!;
     assert(exposed.includes("grpc-status") && exposed.includes("grpc-message"));
   }));
+
+for (const [what, sites] of [["far ones", nearSites(() => [])], ["any", noSite]] as const) {
+  Deno.test(`gRPC-web: a port without keys that takes no calls from the pages of sites, ${what}`, () =>
+    withPort({ sites }, async (port) => {
+      const headers = { "origin": "https://site.example", "access-control-request-private-network": "true" };
+      for (const method of ["OPTIONS", "POST"]) {
+        const type = { "content-type": "application/grpc-web+proto" };
+        const body = method === "POST" ? request("hi") as BodyInit : undefined;
+        const answer = await fetch(`${port.url}${ECHO}/Echo`, {
+          ...{ method, body, headers: { ...headers, ...type } },
+        });
+        assertEquals(answer.status, 403, method);
+        assertStringIncludes(await answer.text(), "no calls from https://site.example");
+        const allowed = [...answer.headers.keys()].filter((name) => name.startsWith("access-control"));
+        assertEquals(allowed, []);
+      }
+      const program = await call(port, `${ECHO}/Echo`, request("hi")).catch(() => undefined);
+      assertEquals(program?.messages, sites === noSite ? undefined : ["hi"]);
+    }));
+}
 
 Deno.test("gRPC-web: the same over HTTP/2", () =>
   withPort({}, async (port) => {

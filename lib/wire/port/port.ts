@@ -18,6 +18,7 @@ import { type Allowance, type ByteLimits, PortAllowance } from "./byte_budget.ts
 import { acceptGrpc } from "../grpc/server.ts";
 import type { RouteOptions } from "./routes.ts";
 import type { WebRequest } from "./exchange.ts";
+import type { Sites } from "./sites.ts";
 import { WebServer } from "./web_server.ts";
 import { holdBelowTls, readInTurns, Round, type Turns } from "./fair_socket.ts";
 import { DEFAULT_CONNECTIONS, type Guest, Guests, waitingWith } from "./guests.ts";
@@ -68,6 +69,8 @@ interface Serving {
   readonly clock: Clock;
   readonly logger?: Logger;
   readonly http?: RouteOptions;
+  /** The sites whose pages may call; any, if left out, because they have no keys. */
+  readonly sites?: Sites;
   /** Limits of the memory that callers can occupy, if not the defaults. */
   readonly byteLimits?: Partial<ByteLimits>;
   /** Limit of connections, if not `connectionLimit`. */
@@ -140,7 +143,7 @@ class OpenPort implements Port {
     this.#scheme = tls ? "https" : "http";
     this.#allowance = new PortAllowance(serving.byteLimits);
     this.#budgets = new PortBudgets(serving.clock);
-    this.#web = new WebServer(serving.table, serving.http ?? {});
+    this.#web = new WebServer(serving.table, serving.http ?? {}, serving.sites);
     const { clock, logger, connections = DEFAULT_CONNECTIONS } = serving;
     this.#http1 = new Http1({
       clock,

@@ -37,3 +37,34 @@ export function namesThisComputer({ peer: { origin } }: Pick<RouteRequest, "peer
   if (origin === undefined) return true;
   return URL.canParse(origin) && HERE.test(new URL(origin).hostname);
 }
+
+/** Which callers over gRPC-web, preflights of browsers included, are answered. */
+export type Sites = (request: Pick<RouteRequest, "fields" | "peer">) => boolean;
+
+/** For ports that ask for a key: no site has one, unless a person gives it one. */
+export const anySite: Sites = () => true;
+
+/** For ports without keys whose callers are programs with gRPC. */
+export const noSite: Sites = () => false;
+
+/** Hosts that only a network of one's own gives out: private addresses, names without dots, names of local networks. */
+const NEAR =
+  /^(?:[\w-]+|.+\.(?:localhost|local|localdomain|lan|home|internal|home\.arpa)|(?:127|10)(?:\.\d+){3}|192\.168(?:\.\d+){2}|169\.254(?:\.\d+){2}|172\.(?:1[6-9]|2\d|3[01])(?:\.\d+){2}|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7])(?:\.\d+){2}|\[(?:::1|f[cd][0-9a-f]{2}:.*|fe[89ab][0-9a-f]:.*)\])$/;
+const ADDRESS = /^(?:\[.*\]|\d+(?:\.\d+){3})$/;
+
+/**
+ * For ports that everybody near may call without a key: a site on the internet is not near, although the browser of a
+ * person who visits it is. Pages of files and of sandboxes (`null`) may be anybody's.
+ */
+export function nearSites(names: () => readonly string[]): Sites {
+  return ({ fields, peer }) => {
+    const origin = fieldValue(fields, "origin");
+    if (origin === undefined) return true;
+    if (!URL.canParse(origin)) return false;
+    const { protocol, hostname } = new URL(origin);
+    // Programs that are made of pages have schemes of their own.
+    if (protocol !== "http:" && protocol !== "https:") return true;
+    const isOwn = origin === peer.origin && ADDRESS.test(hostname);
+    return isOwn || NEAR.test(hostname) || names().some((name) => name.toLowerCase() === hostname);
+  };
+}

@@ -2,34 +2,55 @@
  * Answers everything except gRPC proper: calls of gRPC-web, pages, and cross-origin requests of browsers.
  */
 
+import { Buffer } from "node:buffer";
 import type { ServiceTable } from "../service.ts";
 import { fieldValue, type WebBody, type WebRequest, type WebResponse } from "./exchange.ts";
 import { isGrpcWeb, openWebCall } from "./grpc_web.ts";
 import { type RouteOptions, Routes } from "./routes.ts";
-import { ANY_SITE } from "./sites.ts";
+import { ANY_SITE, anySite, type Sites } from "./sites.ts";
 import type { HeaderFields } from "../http2/hpack.ts";
 
 const PREFLIGHT_SECONDS = 7200;
+const ORIGIN_CHARS_MAX = 100;
 
 export class WebServer {
   readonly #routes: Routes;
 
-  constructor(private readonly table: ServiceTable, options: RouteOptions) {
+  constructor(
+    private readonly table: ServiceTable,
+    options: RouteOptions,
+    private readonly sites: Sites = anySite,
+  ) {
     this.#routes = new Routes(options);
   }
 
   open(request: WebRequest, response: WebResponse): WebBody {
     const { method, fields } = request;
-    if (method === "OPTIONS") return preflight(fields, response);
     const type = fieldValue(fields, "content-type") ?? "";
-    if (method === "POST" && isGrpcWeb(type)) return openWebCall(this.table, type, request, response);
+    const isCall = method === "POST" && isGrpcWeb(type);
+    if ((isCall || method === "OPTIONS") && !this.sites(request)) return refuse(fields, response);
+    if (method === "OPTIONS") return preflight(fields, response);
+    if (isCall) return openWebCall(this.table, type, request, response);
     return this.#routes.open(request, response);
   }
 }
 
 const IGNORED: WebBody = { data() {}, ended() {}, gone() {} };
 
-/** Allows pages of every origin to call: tokens decide who may do what, and browsers do not add them by themselves. */
+/** A port without keys: whoever can send a request could do everything. */
+function refuse(fields: HeaderFields, response: WebResponse): WebBody {
+  const origin = fieldValue(fields, "origin") ?? "web pages";
+  const line = `this port takes no calls from ${
+    origin.slice(0, ORIGIN_CHARS_MAX)
+  }: it asks nobody for a key\n`;
+  const body = Buffer.from(line);
+  response.start(403, [["content-type", "text/plain; charset=utf-8"], ["content-length", `${body.length}`]]);
+  void response.send(body);
+  response.end();
+  return IGNORED;
+}
+
+/** Allows pages to call: tokens decide who may do what, and browsers do not add them by themselves. */
 function preflight(fields: HeaderFields, response: WebResponse): WebBody {
   const answer: [string, string][] = [
     ANY_SITE,
