@@ -131,8 +131,9 @@ class Reader {
       const value = this.#value();
       this.#path.pop();
       // An assignment would set the prototype.
-      if (key === "__proto__") Object.defineProperty(object, key, { value, enumerable: true });
-      else object[key] = value;
+      if (key === "__proto__") {
+        Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true });
+      } else object[key] = value;
     });
     return object;
   }

@@ -103,6 +103,9 @@ Deno.test("parseJsonc() without variables leaves dollars alone", () => {
 Deno.test("parseJsonc() takes __proto__ for a key like any other", () => {
   assertEquals(Object.keys(parse('{"__proto__": {"x": 1}}') as object), ["__proto__"]);
   assertEquals(({} as { x?: number }).x, undefined);
+  const problems: Problem[] = [];
+  assertEquals(JSON.stringify(parse('{"__proto__": 1, "__proto__": 2}', problems)), '{"__proto__":2}');
+  assertEquals(problems.map(({ path }) => path), ["__proto__"]);
 });
 
 Deno.test("parseJsonc() reads what JSON.stringify() writes", () => {
