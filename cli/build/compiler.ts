@@ -10,7 +10,7 @@ import { brotliCompressSync, constants } from "node:zlib";
 import { SvcError } from "../../lib/base/error.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
 import { MODULE_PACKAGE, REVISION_FILE } from "../version.ts";
-import { LEAN_HEAP } from "../v8_flags.ts";
+import { V8_FLAGS } from "../v8_flags.ts";
 import { EXTENT_SUFFIX, PACKED_FOLDER, PACKED_SUFFIX } from "../../lib/base/native/packed.ts";
 import { ONNX_PACKAGE } from "../../lib/learn/onnx/worker.ts";
 import { VIDEO_PACKAGE, VIDEO_WASM } from "../../lib/machine/streams/video_worker.ts";
@@ -96,14 +96,14 @@ export const EXECUTABLES: readonly Executable[] = [
       "drivers/slam/mapper/service.ts",
       "drivers/slam/mapper/worker.ts",
     ],
-    runtime: [LEAN_HEAP],
+    runtime: [V8_FLAGS],
     modulePackage: true,
   },
   {
     name: "svc-micro-server",
     entry: "cli/micro/main.ts",
     later: ["cli/micro/serve.ts", "drivers/base/simulated.ts", "drivers/movement_sensor/simulated.ts"],
-    runtime: [LEAN_HEAP],
+    runtime: [V8_FLAGS],
     without: [
       "@libav.js/variant-webm",
       "@opentelemetry/api",

@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { main } from "./compile.ts";
 import { choose, EXECUTABLES, foreignPaths, TARGETS } from "./compiler.ts";
-import { LEAN_HEAP } from "../v8_flags.ts";
+import { V8_FLAGS } from "../v8_flags.ts";
 import { Report } from "./report.ts";
 
 /** A terminal that records its output. */
@@ -42,10 +42,10 @@ Deno.test("foreignPaths() names the native code of every system but the target's
 });
 
 Deno.test("programs of devices start with a lean heap, as executables and as the demo", async () => {
-  const lean = EXECUTABLES.filter(({ runtime }) => runtime?.includes(LEAN_HEAP)).map(({ name }) => name);
+  const lean = EXECUTABLES.filter(({ runtime }) => runtime?.includes(V8_FLAGS)).map(({ name }) => name);
   assertEquals(lean, ["svc-server", "svc-micro-server"]);
   const { tasks } = JSON.parse(await Deno.readTextFile(new URL("../../deno.json", import.meta.url)));
-  assertStringIncludes(tasks.demo, LEAN_HEAP);
+  assertStringIncludes(tasks.demo, V8_FLAGS);
 });
 
 Deno.test("with a lean heap the space of new objects stays small, however many come", async () => {
@@ -60,10 +60,26 @@ Deno.test("with a lean heap the space of new objects stays small, however many c
       most = Math.max(most, space_size);
     }
     console.log(most);`;
-  const { success, stdout } = await new Deno.Command(Deno.execPath(), { args: ["eval", LEAN_HEAP, churn] })
+  const { success, stdout } = await new Deno.Command(Deno.execPath(), { args: ["eval", V8_FLAGS, churn] })
     .output();
   const most = Number(new TextDecoder().decode(stdout));
   assert(success && most > 0 && most < 30 * 1024 * 1024, `${most} bytes`);
+});
+
+Deno.test("a pattern of the log that could be tried in endless ways comes to its end", async () => {
+  const log = new URL("../../lib/base/log/log.ts", import.meta.url);
+  const search = `
+    const { logPattern } = await import("${log}");
+    const name = "rdk.resource_manager.rdk:component:motor/left_wheel_motor_front_of_the_rover";
+    const patterns = ["rdk\\\\.(\\\\w+[.:/]?)+-x", "(.+)+x", "((r|rd|k|.)*)*-"];
+    console.log(patterns.filter((one) => logPattern(one).test(name)).length);`;
+  const child = new Deno.Command(Deno.execPath(), { args: ["eval", V8_FLAGS, search], stdout: "piped" })
+    .spawn();
+  // It would hear no other signal.
+  const endless = setTimeout(() => child.kill("SIGKILL"), 30_000);
+  const { success, stdout } = await child.output();
+  clearTimeout(endless);
+  assertEquals([success, new TextDecoder().decode(stdout)], [true, "0\n"]);
 });
 
 Deno.test("compile refuses an unknown target on one line", async () => {

@@ -3,7 +3,7 @@
  */
 
 import { assertEquals } from "@std/assert";
-import { LEAN_HEAP } from "../../cli/v8_flags.ts";
+import { V8_FLAGS } from "../../cli/v8_flags.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 
@@ -27,7 +27,7 @@ export interface ServerProcess {
 export async function startServer(
   configPath: string,
   {
-    command = [Deno.execPath(), "run", "-A", LEAN_HEAP, new URL("cli/server/main.ts", ROOT).pathname],
+    command = [Deno.execPath(), "run", "-A", V8_FLAGS, new URL("cli/server/main.ts", ROOT).pathname],
     args = [] as string[],
     env = {} as Record<string, string>,
   } = {},

@@ -4,7 +4,7 @@ import { SystemClock } from "../../../lib/base/clock.ts";
 import { client } from "../../../lib/wire/channel.ts";
 import { selfSigned } from "../../support/echo.ts";
 import { connectGrpc } from "../../../lib/wire/grpc/grpc_channel.ts";
-import { LEAN_HEAP } from "../../../cli/v8_flags.ts";
+import { V8_FLAGS } from "../../../cli/v8_flags.ts";
 import { AuthService } from "../../../proto/gen/auth_pb.ts";
 import { CameraService } from "../../../proto/gen/camera_pb.ts";
 import { type ServerProcess, startServer, writeConfig } from "../../support/server.ts";
@@ -63,7 +63,7 @@ async function particulars(kind: Victim, folder: string): Promise<Record<string,
 function narrow(): string[] {
   const program = new URL("../../../cli/server/main.ts", import.meta.url).pathname;
   const script = `ulimit -n ${NARROW_FILES}; exec "$0" "$@"`;
-  return ["sh", "-c", script, Deno.execPath(), "run", "-A", LEAN_HEAP, program];
+  return ["sh", "-c", script, Deno.execPath(), "run", "-A", V8_FLAGS, program];
 }
 
 /** Makes the camera draw its cloud: it does so once, on the first request, which is not an attack's fault. */
