@@ -7,6 +7,7 @@
  * that the clock is wrong.
  */
 
+import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -33,6 +34,8 @@ export interface DownloadParts {
 const RESERVE_BYTES = 32 * 1024 ** 2;
 /** Far above the size of any release. */
 const SIZE_MAX_BYTES = 4 * 1024 ** 3;
+/** Far above the size of any signature, and of any list of keys. */
+const JSON_MAX_BYTES = 1024 * 1024;
 /** Time without data after which a server counts as gone. */
 const STALL_MS = 60_000;
 /** Interval of the checks of free space and of the progress lines. */
@@ -269,7 +272,19 @@ export class Download implements Fetcher {
       const code = answer.status === 404 ? "not_found" : "unavailable";
       throw new SvcError(code, `${url} answers ${answer.status}`);
     }
-    return await answer.json();
+    const pieces: Uint8Array[] = [];
+    let bytes = 0;
+    for await (const piece of this.#alive(answer.body ?? new Blob([]).stream(), signal)) {
+      pieces.push(piece);
+      if ((bytes += piece.length) > JSON_MAX_BYTES) {
+        throw new SvcError("data_loss", `${url} sends more than ${JSON_MAX_BYTES} bytes, wanted a signature`);
+      }
+    }
+    try {
+      return JSON.parse(Buffer.concat(pieces).toString());
+    } catch {
+      throw new SvcError("data_loss", `${url} sends no JSON, wanted a signature`);
+    }
   }
 
   async #ask(

@@ -249,6 +249,38 @@ Deno.test("a certificate that is not valid yet is a clock that is wrong, and is 
   }
 });
 
+Deno.test("a signature without an end, and one that stops coming, are given up", () =>
+  withServer(async (bench) => {
+    const { base, release, download } = bench;
+    const { key } = newReleaseKey(0);
+    await Deno.mkdir(`${base}/etc`);
+    await Deno.writeTextFile(`${base}/etc/release_keys.json`, JSON.stringify([key.public_key]));
+    const keys = new AcceptedKeys(`${base}/etc/release_keys.json`, new SystemFiles());
+    const piece = new Uint8Array(256 * 1024).fill(0x20);
+    const answering = (body: () => ReadableStream<Uint8Array>) => {
+      bench.answer = (request) =>
+        new URL(request.url).pathname.endsWith(".sig") ? new Response(body()) : serve(request);
+    };
+    answering(() => new ReadableStream({ pull: (stream) => stream.enqueue(piece) }));
+    const endless = await assertRejects(() => download({ keys }).fetch(release, () => {}, never), SvcError);
+    assertMatch(chainOf(endless), /\.sig sends more than 1048576 bytes, wanted a signature/);
+    answering(() => new Blob(["not JSON"]).stream());
+    await assertRejects(() => download({ keys }).fetch(release, () => {}, never), SvcError, "sends no JSON");
+    const clock = new FakeClock();
+    const begun = Promise.withResolvers<void>();
+    const silentServer: typeof fetch = (url, init) => {
+      if (!String(url).endsWith(".sig")) return fetch(url, init);
+      return Promise.resolve(new Response(new ReadableStream({ pull: () => begun.resolve() })));
+    };
+    const fetching = download({ keys, clock, fetch: silentServer }).fetch(release, () => {}, never);
+    const stalled = assertRejects(() => fetching, SvcError, "the server sent nothing for 60 s");
+    await begun.promise;
+    let given = false;
+    fetching.catch(() => {}).finally(() => given = true);
+    while (!given) await clock.advance(10_000);
+    await stalled;
+  }));
+
 Deno.test("where keys are pinned a release has to be signed; a key that follows a pinned one is taken, for good", () =>
   withServer(async (bench) => {
     const { base, release, download, asked } = bench;

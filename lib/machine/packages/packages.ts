@@ -38,6 +38,7 @@ const LIMITS = { filesMax: 100_000, bytesMax: 32 * 1024 ** 3 };
 const STALL_MS = 30_000;
 /** Size limit of a signature, and of the list of keys. */
 const SIGNATURE_BYTES_MAX = 1024 * 1024;
+const REFUSAL_CHARS_MAX = 300;
 const RETRY = { firstMs: 2_000, mostMs: 120_000 };
 /** Error codes that may disappear by themselves; all others concern the package itself. */
 const PASSING: readonly Code[] = ["unavailable", "deadline_exceeded", "aborted", "resource_exhausted"];
@@ -534,8 +535,14 @@ function parsed(text: string): unknown {
   }
 }
 
+/** The first piece of a text, whatever comes after it. */
+async function beginningOf({ body }: Response): Promise<string> {
+  for await (const piece of body ?? []) return new TextDecoder().decode(piece);
+  return "";
+}
+
 async function refusal(answer: Response): Promise<SvcError> {
-  const line = (await answer.text()).split("\n")[0].slice(0, 300);
+  const line = (await beginningOf(answer)).split("\n")[0].slice(0, REFUSAL_CHARS_MAX);
   const code = answer.status === 404
     ? "not_found"
     : answer.status < 500
