@@ -58,7 +58,7 @@ export const LOG_COMMANDS: readonly CloudCommand[] = [
         );
       };
       const found = await logs.find(part, { filter, levels, limit, order: "newest first" });
-      const after = found.at(0)?.number;
+      const after = found.length > 0 ? Math.max(...found.map(({ number }) => number)) : undefined;
       tell(found.reverse().map(({ entry }) => entry));
       if (!follow) return;
       const stop = new AbortController();

@@ -106,6 +106,86 @@ storeTest("logs are searched by text in any case, level, logger and time", (data
   }, { clock });
 });
 
+storeTest("logs are in the order of their times, however they came, on all pages", (database) => {
+  const clock = new FakeClock(START_MS + 10);
+  return withCloud(database, async ({ store, app, robot }) => {
+    const { owner, part: id } = await newWorld(store);
+    const [people, rover] = [await app(owner), await robot(owner)];
+    // The agent was offline; what it logged comes after the lines of the server.
+    await rover.log({ id, logs: [entry(4), entry(6), entry(2)] });
+    await rover.log({ id, logs: [entry(5), entry(1), entry(3), entry(3, { message: "message 3b" })] });
+    const sorted = ["1", "2", "3", "3b", "4", "5", "6"];
+    const all = async (order?: LogOrder) => {
+      const found: string[] = [];
+      for (let pageToken = "";;) {
+        const page = await people.getRobotPartLogs({ id, order, pageToken, limit: 2n });
+        found.push(...messages(page.logs));
+        if (page.nextPageToken === "") return found;
+        pageToken = page.nextPageToken;
+      }
+    };
+    assertEquals(await all(LogOrder.ASCENDING), sorted);
+    assertEquals(await all(), sorted.toReversed());
+    for (const pageToken of ["6", "x", "1:2:3"]) {
+      await assertRejects(
+        () => people.getRobotPartLogs({ id, pageToken }),
+        SvcError,
+        "wanted one from an earlier page",
+      );
+    }
+  }, { clock });
+});
+
+storeTest("a range of logs is the time from its start on, until its end, or until now", (database) => {
+  const clock = new FakeClock(START_MS + 20 * DAY_MS);
+  return withCloud(database, async ({ store, app, robot }) => {
+    const { owner, part: id } = await newWorld(store);
+    const [people, rover] = [await app(owner), await robot(owner)];
+    const days = (number: number) => toTimestamp(START_MS + number * DAY_MS);
+    const logs = Array.from({ length: 20 }, (_, day) => entry(day, { time: days(day) }));
+    await rover.log({ id, logs });
+    const find = async (query: Record<string, unknown>) =>
+      messages((await people.getRobotPartLogs({ id, ...query, order: LogOrder.ASCENDING })).logs).join(" ");
+    assertEquals(await find({ range: "48h" }), "18 19");
+    assertEquals(await find({ range: "3d" }), "17 18 19");
+    assertEquals(await find({ range: "1d12h", end: days(5) }), "4 5");
+    assertEquals(await find({ range: "1.5d", start: days(5) }), "5 6");
+    assertEquals(await find({ start: days(5), end: days(6) }), "5 6");
+    for (const query of [{ range: "1d", start: days(1), end: days(2) }, { range: "d" }, { range: "-1d" }]) {
+      await assertRejects(() => find(query), SvcError, "found ");
+    }
+  }, { clock });
+});
+
+storeTest(
+  "a limit of logs that is none is the default, and a filter that is too long is refused",
+  (database) => {
+    const clock = new FakeClock(START_MS + 200);
+    return withCloud(database, async ({ store, app, robot }) => {
+      const { owner, part: id } = await newWorld(store);
+      const [people, rover] = [await app(owner), await robot(owner)];
+      await rover.log({ id, logs: entries(1, 150) });
+      for (const limit of [undefined, 0n, -1n, -5n]) {
+        assertEquals((await people.getRobotPartLogs({ id, limit })).logs.length, 100);
+      }
+      const find = (filter: string) => people.getRobotPartLogs({ id, filter });
+      assertEquals((await find("ツ".repeat(10_000))).logs, []);
+      await assertRejects(() => find("x".repeat(10_001)), SvcError, "filter has 10001 letters");
+    }, { clock });
+  },
+);
+
+storeTest("an entry that is sent again with its fields in another order is kept once", (database) => {
+  const clock = new FakeClock(START_MS + 10);
+  return withCloud(database, async ({ store, app, robot }) => {
+    const { owner, part: id } = await newWorld(store);
+    const [people, rover] = [await app(owner), await robot(owner)];
+    await rover.log({ id, logs: [entry(1, { fields: [{ Key: "pin", Type: 15, String: "a7" }] })] });
+    await rover.log({ id, logs: [entry(1, { fields: [{ String: "a7", Type: 15, Key: "pin" }] })] });
+    assertEquals((await people.getRobotPartLogs({ id })).logs.length, 1);
+  }, { clock });
+});
+
 storeTest("after 30 days an entry is gone, from answers at once and then from the database", (database) => {
   const clock = new FakeClock(START_MS);
   return withCloud(database, async ({ store, app, robot }) => {

@@ -332,6 +332,15 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** The same value with the members of its objects in the order of their names. */
+export function sortedJson<T extends Json>(value: T): T;
+export function sortedJson(value: Json): Json {
+  if (Array.isArray(value)) return value.map((item) => sortedJson(item));
+  if (!isObject(value)) return value;
+  const members = Object.entries(value).sort(([one], [other]) => one < other ? -1 : 1);
+  return Object.fromEntries(members.map(([name, member]) => [name, sortedJson(member)]));
+}
+
 /** The published form of a property's name: `maxRpm` is `max_rpm`. */
 export function snake(property: string): string {
   return property.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);

@@ -2,14 +2,13 @@
  * AppService, the logs of parts. Thin, as `fleet/fleet_service.ts`.
  */
 
-import { type AppService, LogOrder } from "../../../proto/gen/app_pb.ts";
+import { type AppService, type GetRobotPartLogsRequest, LogOrder } from "../../../proto/gen/app_pb.ts";
 import { toMs } from "../../api/shared/time.ts";
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { parseDurationMs } from "../../base/schema/schema.ts";
 import type { ServiceImpl } from "../../wire/service.ts";
-import { pageStart } from "../context.ts";
-import type { LogStore } from "./logs.ts";
+import type { LogPlace, LogStore } from "./logs.ts";
 
 const PAGE = 100;
 const PAGE_MAX = 1_000;
@@ -18,20 +17,19 @@ const ERRORS = ["error", "dpanic", "panic", "fatal"];
 export function logHandlers(logs: LogStore, clock: Clock) {
   return {
     async getRobotPartLogs(request) {
-      const { id, filter, levels, errorsOnly, source, start, end, limit, order, range, pageToken } = request;
-      const size = Math.min(Number(limit ?? 0n) || PAGE, PAGE_MAX);
+      const { id, filter, levels, errorsOnly, source, limit, order, pageToken } = request;
+      const size = Math.min(Math.max(Number(limit ?? 0n), 0) || PAGE, PAGE_MAX);
       const found = await logs.find(id, {
         filter,
         levels: errorsOnly ? ERRORS : levels,
         logger: source,
-        fromMs: start ? toMs(start) : range ? clock.nowMs() - lengthOf(range) : undefined,
-        untilMs: end && toMs(end),
+        ...boundsOf(request, clock.nowMs()),
         order: order === LogOrder.ASCENDING ? "oldest first" : "newest first",
-        after: pageToken ? pageStart(pageToken) : undefined,
+        after: pageToken ? placeIn(pageToken) : undefined,
         limit: size + 1,
       });
       const page = found.slice(0, size);
-      const nextPageToken = found.length > size ? String(page[page.length - 1].number) : "";
+      const nextPageToken = found.length > size ? placeText(page[page.length - 1]) : "";
       return { logs: page.map(({ entry }) => entry), nextPageToken };
     },
     async *tailRobotPartLogs({ id, filter, errorsOnly }, ctx) {
@@ -41,8 +39,30 @@ export function logHandlers(logs: LogStore, clock: Clock) {
   } satisfies ServiceImpl<typeof AppService>;
 }
 
+/** The bounds of a request: `range` is the time from its start on, or the time until its end, or until now. */
+function boundsOf({ start, end, range }: GetRobotPartLogsRequest, nowMs: number) {
+  const [fromMs, untilMs] = [start && toMs(start), end && toMs(end)];
+  if (!range) return { fromMs, untilMs };
+  const lengthMs = lengthOf(range);
+  if (fromMs === undefined) return { fromMs: (untilMs ?? nowMs) - lengthMs, untilMs };
+  if (untilMs === undefined) return { fromMs, untilMs: fromMs + lengthMs };
+  throw new SvcError("invalid_argument", `found start, end and range "${range}", wanted at most two of them`);
+}
+
+/** A duration in Go's syntax, in which days may stand, too. */
 function lengthOf(range: string): number {
-  const ms = parseDurationMs(range);
+  const inHours = range.replace(/(\d+(?:\.\d*)?)d/g, (_, days) => `${Number(days) * 24}h`);
+  const ms = parseDurationMs(inHours);
   if (ms !== undefined && ms > 0) return ms;
-  throw new SvcError("invalid_argument", `found range "${range}", wanted a duration such as "24h"`);
+  throw new SvcError("invalid_argument", `found range "${range}", wanted a duration such as "24h" or "10d"`);
+}
+
+function placeText({ writtenMs, number }: LogPlace): string {
+  return `${writtenMs}:${number}`;
+}
+
+function placeIn(token: string): LogPlace {
+  const [, writtenMs, number] = /^(-?\d{1,16}):(\d{1,16})$/.exec(token) ?? [];
+  if (number !== undefined) return { writtenMs: Number(writtenMs), number: Number(number) };
+  throw new SvcError("invalid_argument", `found page token "${token}", wanted one from an earlier page`);
 }

@@ -3,7 +3,8 @@
  *
  * The whole content of an entry, its time included, identifies it: an entry that is sent again, because its
  * acknowledgement was lost, is not stored again. The entries of a part are numbered in the order of their arrival, and
- * no reader sees an entry before those with smaller numbers.
+ * no reader sees an entry before those with smaller numbers. Followers get them in this order, answers have them in the
+ * order of the times at which the machine wrote them.
  *
  * The room owns the table of logs, and the calls on them.
  */
@@ -12,6 +13,8 @@ import { createHash } from "node:crypto";
 import { type LogEntry, LogEntrySchema } from "../../../proto/gen/common_pb.ts";
 import { toMs } from "../../api/shared/time.ts";
 import type { Clock } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { sortedJson } from "../../base/schema/schema.ts";
 import { fromBinary, toBinary } from "../../wire/proto.ts";
 import { fieldsText } from "../../cloud_client/log_message.ts";
 import { defaultLimits, type Limits, requireWithin } from "../access/limits.ts";
@@ -28,15 +31,24 @@ export interface LogQuery {
   readonly fromMs?: number;
   readonly untilMs?: number;
   readonly limit: number;
+  /** By the time at which the machine wrote them; of equal times, by their arrival. */
   readonly order: "newest first" | "oldest first";
-  /** Entries that follow, in this order, the entry with this number. */
-  readonly after?: number;
+  /** Entries that follow this one in this order. */
+  readonly after?: LogPlace;
 }
 
-export interface NumberedLog {
+/** The place of an entry in the order of time. */
+export interface LogPlace {
+  readonly writtenMs: number;
+  /** Its place in the order of arrival. */
   readonly number: number;
+}
+
+export interface PlacedLog extends LogPlace {
   readonly entry: LogEntry;
 }
+
+type Search = Pick<LogQuery, "filter" | "levels" | "logger" | "fromMs" | "untilMs">;
 
 const DAY_MS = 24 * 3600 * 1000;
 const KEPT_MS = 30 * DAY_MS;
@@ -46,6 +58,8 @@ const FORGET_AT_ONCE = 5_000;
 /** Interval of the search for entries that another control plane on the same database has stored. */
 const LOOK_MS = 1_000;
 const FOLLOW_AT_ONCE = 500;
+/** SQLite takes patterns of 50,000 bytes, in which a letter has three bytes at most. */
+const FILTER_LENGTH_MAX = 10_000;
 
 export class LogStore {
   /** Followers that wait for entries of a part. */
@@ -104,16 +118,42 @@ export class LogStore {
     requireWithin(this.limits, "logBytesPerMachineDay", today.bytes);
   }
 
-  async find(partId: string, query: LogQuery): Promise<NumberedLog[]> {
-    const { filter = "", levels = [], logger = "", fromMs, untilMs, order, after, limit } = query;
+  async find(partId: string, { order, after, limit, ...search }: LogQuery): Promise<PlacedLog[]> {
+    const { where, values } = this.#conditions(partId, search);
+    const [before, direction] = order === "newest first" ? ["<", "DESC"] : [">", "ASC"];
+    if (after !== undefined) {
+      where.push(`(written_ms, number) ${before} (?, ?)`);
+      values.push(after.writtenMs, after.number);
+    }
+    const sorted = `ORDER BY written_ms ${direction}, number ${direction}`;
+    return await this.#rows(`${where.join(" AND ")} ${sorted}`, values, limit);
+  }
+
+  /** Entries in the order of their arrival, after the one with this number. */
+  async #arrived(partId: string, search: Search, after: number): Promise<PlacedLog[]> {
+    const { where, values } = this.#conditions(partId, search);
+    const found = [...where, "number > ?"].join(" AND ");
+    return await this.#rows(`${found} ORDER BY number`, [...values, after], FOLLOW_AT_ONCE);
+  }
+
+  async #rows(found: string, values: readonly SqlValue[], limit: number): Promise<PlacedLog[]> {
+    const rows = await this.store.query<LogPlace & { entry: Uint8Array }>(
+      `SELECT number, written_ms AS "writtenMs", entry FROM logs WHERE ${found} LIMIT ?`,
+      ...values,
+      limit,
+    );
+    return rows.map(({ entry, ...place }) => ({ ...place, entry: fromBinary(LogEntrySchema, entry) }));
+  }
+
+  #conditions(partId: string, { filter = "", levels = [], logger = "", fromMs, untilMs }: Search) {
     const where = ["part_id = ?", "received_ms >= ?"];
     const values: SqlValue[] = [partId, this.clock.nowMs() - KEPT_MS];
     const only = (condition: string, ...more: SqlValue[]) => {
       where.push(condition);
       values.push(...more);
     };
-    if (filter !== "") only("words LIKE ? ESCAPE '!'", like(filter));
-    if (logger !== "") only("logger LIKE ? ESCAPE '!'", like(logger));
+    if (filter !== "") only("words LIKE ? ESCAPE '!'", like("filter", filter));
+    if (logger !== "") only("logger LIKE ? ESCAPE '!'", like("source", logger));
     if (levels.length > 0) {
       only(
         `level IN (${places(levels)})`,
@@ -122,16 +162,7 @@ export class LogStore {
     }
     if (fromMs !== undefined) only("written_ms >= ?", Math.floor(fromMs));
     if (untilMs !== undefined) only("written_ms <= ?", Math.floor(untilMs));
-    const newest = order === "newest first";
-    if (after !== undefined) only(newest ? "number < ?" : "number > ?", after);
-    const rows = await this.store.query<{ number: number; entry: Uint8Array }>(
-      `SELECT number, entry FROM logs WHERE ${where.join(" AND ")} ORDER BY number ${
-        newest ? "DESC" : "ASC"
-      } LIMIT ?`,
-      ...values,
-      limit,
-    );
-    return rows.map(({ number, entry }) => ({ number, entry: fromBinary(LogEntrySchema, entry) }));
+    return { where, values };
   }
 
   /**
@@ -139,21 +170,16 @@ export class LogStore {
    */
   async *follow(
     partId: string,
-    query: Pick<LogQuery, "filter" | "levels" | "after">,
+    { after: start, ...search }: Pick<Search, "filter" | "levels"> & { readonly after?: number },
     signal: AbortSignal,
   ): AsyncGenerator<LogEntry[]> {
-    let after = query.after ?? await this.#head(partId);
+    let after = start ?? await this.#head(partId);
     for (;;) {
       const heard = this.#listen(partId);
       try {
         // Every entry up to the head is stored by now; those that the query leaves out need no second look.
         const head = await this.#head(partId);
-        const found = await this.find(partId, {
-          ...query,
-          after,
-          order: "oldest first",
-          limit: FOLLOW_AT_ONCE,
-        });
+        const found = await this.#arrived(partId, search, after);
         if (found.length > 0) yield found.map(({ entry }) => entry);
         const full = found.length === FOLLOW_AT_ONCE;
         after = Math.max(full ? 0 : head, found.at(-1)?.number ?? after);
@@ -218,7 +244,12 @@ function rowsOf(entries: readonly LogEntry[], nowMs: number): SqlValue[][] {
   const seen = new Map<string, number>();
   return entries.map((entry) => {
     const bytes = toBinary(LogEntrySchema, entry);
-    const hash = createHash("sha256").update(bytes).digest("base64url");
+    // Programs in Go send the members of a field in a new order each time.
+    const known = toBinary(LogEntrySchema, {
+      ...entry,
+      fields: entry.fields.map((field) => sortedJson(field)),
+    });
+    const hash = createHash("sha256").update(known).digest("base64url");
     // An entry that is twice in one batch was logged twice.
     const times = (seen.get(hash) ?? 0) + 1;
     seen.set(hash, times);
@@ -234,6 +265,10 @@ function searchable(text: string): string {
   return text.toLowerCase().replaceAll("\0", " ");
 }
 
-function like(part: string): string {
+function like(what: string, part: string): string {
+  if (part.length > FILTER_LENGTH_MAX) {
+    const found = `${what} has ${part.length} letters`;
+    throw new SvcError("invalid_argument", `${found}, wanted at most ${FILTER_LENGTH_MAX}`);
+  }
   return `%${searchable(part).replace(/[!%_]/g, "!$&")}%`;
 }

@@ -486,4 +486,6 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
     `CREATE INDEX mapping_sessions_by_organization ON mapping_sessions (organization_id, created_ms)`,
     `CREATE INDEX mapping_sessions_by_content ON mapping_sessions (sha256)`,
   ],
+  // Logs are answered in the order of their times.
+  [`CREATE INDEX logs_by_time ON logs (part_id, written_ms, number)`],
 ];
