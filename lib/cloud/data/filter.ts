@@ -67,21 +67,22 @@ export function binaryConditions(filter: Filter | undefined, reach: readonly Hel
   return found;
 }
 
+/** What of a filter only images and files can have. */
+type FileFilter = Partial<Pick<Filter, "mimeType" | "bboxLabels" | "datasetId">>;
+
 /** Readings within the caller's reach that match a filter. */
 export function tabularConditions(
-  filter: OriginFilter & { readonly tagsFilter?: TagsFilter },
+  filter: OriginFilter & FileFilter & { readonly tagsFilter?: TagsFilter },
   reach: readonly Held[],
 ): Conditions {
   const found = originConditions(filter, reach);
+  if (isOfFiles(filter)) found.only("1 = 0");
   const tags = wantedTags(filter.tagsFilter);
   if (tags === "any") return found.only("d.tags <> '[]'");
   if (tags === "none") return found.only("d.tags = '[]'");
   if (tags.length === 0) return found;
-  const each = tags.map(() => "d.tags LIKE ? ESCAPE '!'").join(" OR ");
-  return found.only(
-    `(${each})`,
-    ...tags.map((tag) => `%${JSON.stringify(tag).replace(/[!%_]/g, "!$&")}%`),
-  );
+  const each = tags.map(() => contains("d.tags")).join(" OR ");
+  return found.only(`(${each})`, ...tags.map((tag) => JSON.stringify(tag)));
 }
 
 /** A component type in both spellings: `rdk:component:camera` and `camera`. */
@@ -89,9 +90,9 @@ export function onlyType(found: Conditions, type: string): Conditions {
   const short = type.split(":").at(-1)!;
   if (type === short) {
     return type === "" ? found : found.only(
-      "(o.component_type = ? OR o.component_type LIKE ? ESCAPE '!')",
+      `(o.component_type = ? OR ${contains("o.component_type || '|'")})`,
       short,
-      `%:${short.replace(/[!%_]/g, "!$&")}`,
+      `:${short}|`,
     );
   }
   return found.is("o.component_type", [type, short]);
@@ -129,6 +130,15 @@ function originConditions(filter: OriginFilter, reach: readonly Held[]): Conditi
   if (start) found.only("d.captured_us >= ?", toMicros(toMs(start)));
   if (end) found.only("d.captured_us <= ?", toMicros(toMs(end)));
   return found;
+}
+
+function isOfFiles({ mimeType = [], bboxLabels = [], datasetId = "" }: FileFilter): boolean {
+  return mimeType.length > 0 || bboxLabels.length > 0 || datasetId !== "";
+}
+
+/** The text contains its parameter, in this letter case: to LIKE of SQLite letter case is nothing. */
+function contains(text: string): string {
+  return `REPLACE(${text}, ?, '') <> ${text}`;
 }
 
 /** The reach of roles: a role on a location covers the locations inside it. */

@@ -9,7 +9,7 @@ import { createHash } from "node:crypto";
 import type { CaptureMetadataSchema } from "../../../proto/gen/data_pb.ts";
 import type { UploadMetadata } from "../../../proto/gen/datasync_pb.ts";
 import { SvcError } from "../../base/error.ts";
-import { isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
+import { type Json, type JsonObject, sortedJson } from "../../base/schema/schema.ts";
 import {
   type Any,
   anyPack,
@@ -132,10 +132,7 @@ export function captureMetadata(origin: DataOrigin): MessageInitShape<typeof Cap
 
 /** Canonical JSON: equal values have equal texts. */
 export function inOrder(json: Json): string {
-  return JSON.stringify(json, (_name, value) => {
-    if (!isObject(value)) return value;
-    return Object.fromEntries(Object.entries(value).sort(([one], [other]) => one < other ? -1 : 1));
-  });
+  return JSON.stringify(sortedJson(json));
 }
 
 /** A text of a request that both databases can store. Throws `invalid_argument`. */

@@ -8,6 +8,7 @@
 import { createHash } from "node:crypto";
 import { SensorDataSchema } from "../../../proto/gen/datasync_pb.ts";
 import { SvcError } from "../../base/error.ts";
+import { sortedJson } from "../../base/schema/schema.ts";
 import { create, fromBinary, type JsonObject, toBinary } from "../../wire/proto.ts";
 import { type BinaryPage, placeIn, placeOf } from "./binary_data.ts";
 import { Conditions, onlyType, toMicros } from "./filter.ts";
@@ -84,7 +85,9 @@ export class TabularData {
         const found = `reading ${index} of the upload has ${bytes.length} bytes`;
         throw new SvcError("invalid_argument", `${found}, wanted at most ${READING_BYTES_MAX}`);
       }
-      const id = createHash("sha256").update(bytes).digest("hex").slice(0, 32);
+      // Programs in Go and Python send the members of a reading in a new order each time.
+      const known = encoded(sortedJson(payload));
+      const id = createHash("sha256").update(known).digest("hex").slice(0, 32);
       return [originId, capturedUs, id, receivedUs, nowMs, tagsJson, bytes];
     });
     for (let at = 0; at < rows.length; at += ROWS_MAX) {

@@ -1,0 +1,88 @@
+/**
+ * Readings of machines: which of them a filter finds, and that a reading which comes again is the same.
+ */
+
+import { assertEquals } from "@std/assert";
+import { DataService, type FilterSchema } from "../../proto/gen/data_pb.ts";
+import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
+import { toTimestamp } from "../../lib/api/shared/time.ts";
+import { client } from "../../lib/wire/channel.ts";
+import type { JsonObject, MessageInitShape } from "../../lib/wire/proto.ts";
+import { newWorld, type ServedCloud, withCloud } from "./world.ts";
+import { storeTest } from "./stores.ts";
+
+const START_MS = 1_700_000_000_000;
+type Filter = MessageInitShape<typeof FilterSchema>;
+
+async function thermometer({ channel, store }: ServedCloud, componentType = "rdk:component:sensor") {
+  const { owner, part: partId, organization: organizationId } = await newWorld(store);
+  const connection = await channel(owner);
+  const [data, sync] = [client(DataService, connection), client(DataSyncService, connection)];
+  return {
+    data,
+    organizationId,
+    add: (value: JsonObject, tags: string[] = []) =>
+      sync.dataCaptureUpload({
+        metadata: {
+          partId,
+          componentType,
+          componentName: "thermometer",
+          methodName: "Readings",
+          type: DataType.TABULAR_SENSOR,
+          tags,
+        },
+        sensorContents: [{
+          metadata: { timeRequested: toTimestamp(START_MS) },
+          data: { case: "struct", value },
+        }],
+      }),
+    async count(filter: Filter = {}) {
+      return Number((await data.tabularDataByFilter({ countOnly: true, dataRequest: { filter } })).count);
+    },
+  };
+}
+
+storeTest(
+  "a reading that comes again with its members in another order is the same",
+  (database) =>
+    withCloud(database, async (cloud) => {
+      const { add, count } = await thermometer(cloud);
+      await add({ readings: { celsius: 20, place: { floor: 1, room: "b" } }, at: [{ x: 1, y: Number.NaN }] });
+      await add({ at: [{ y: Number.NaN, x: 1 }], readings: { place: { room: "b", floor: 1 }, celsius: 20 } });
+      assertEquals(await count(), 1);
+      await add({ readings: { celsius: 21, place: { floor: 1, room: "b" } }, at: [{ x: 1, y: Number.NaN }] });
+      assertEquals(await count(), 2);
+    }),
+);
+
+storeTest(
+  "tags and types of readings are found as they are written, whatever letters they have",
+  (database) =>
+    withCloud(database, async (cloud) => {
+      const { data, organizationId, add, count } = await thermometer(cloud, "acme:component:Gauge");
+      await add({ readings: { celsius: 20 } }, ["Hall", 'two "words"', "100%_\\"]);
+      const tagged = (tag: string) => ({ tagsFilter: { tags: [tag] } });
+      const found = ["Hall", 'two "words"', "100%_\\"];
+      assertEquals(await Promise.all(found.map((tag) => count(tagged(tag)))), [1, 1, 1]);
+      const others = ["hall", "HALL", "Hal", "%", '"', "two", "x".repeat(60_000)];
+      assertEquals(await Promise.all(others.map((tag) => count(tagged(tag)))), others.map(() => 0));
+      const types = ["Gauge", "acme:component:Gauge", "gauge", "auge", "Gaug", "%"];
+      const counts = await Promise.all(types.map((componentType) => count({ componentType })));
+      assertEquals(counts, [1, 1, 0, 0, 0, 0]);
+      const removed = async (tag: string) =>
+        (await data.deleteTabularData({ organizationId, filter: tagged(tag) })).deletedCount;
+      assertEquals([await removed("hall"), await removed("Hall")], [0n, 1n]);
+    }),
+);
+
+storeTest(
+  "a filter by what only files have finds no readings",
+  (database) =>
+    withCloud(database, async (cloud) => {
+      const { add, count, organizationId } = await thermometer(cloud);
+      await add({ readings: { celsius: 20 } });
+      const filters: Filter[] = [{ mimeType: ["image/png"] }, { bboxLabels: ["cat"] }];
+      for (const filter of filters) assertEquals(await count(filter), 0);
+      assertEquals(await count({ organizationIds: [organizationId] }), 1);
+    }),
+);
