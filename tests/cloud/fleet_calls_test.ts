@@ -95,7 +95,8 @@ storeTest(
       assertEquals(await found({ orgId: other.organization }), []);
       const free = async (publicNamespace: string) =>
         (await owner.getOrganizationNamespaceAvailability({ publicNamespace })).available;
-      assertEquals([await free("acme"), await free("No Such Name")], [true, false]);
+      assertEquals(await free("acme"), true);
+      for (const name of ["", "No Such Name"]) assertEquals(await codeOf(free(name)), "invalid_argument");
       const organizationId = mine.organization;
       const { organization } = await owner.updateOrganizationNamespace({
         organizationId,
@@ -105,6 +106,64 @@ storeTest(
       assertEquals([await free("acme"), await found({ publicNamespace: "acme" })], [false, [organizationId]]);
       const again = owner.updateOrganizationNamespace({ organizationId, newPublicNamespace: "other" });
       assertEquals(await codeOf(again), "failed_precondition");
+    }),
+);
+
+storeTest(
+  "settings of an organization that nobody keeps are refused, and change nothing",
+  (database) =>
+    withCloud(database, async ({ store, app }) => {
+      const { organization: organizationId, owner } = await newWorld(store);
+      const me = await app(owner);
+      const before = await me.getOrganization({ organizationId });
+      const refused = [
+        { region: "eu" },
+        { cid: "7" },
+        { defaultFragments: { fragments: [{ fragmentId: "f" }] } },
+        { allowedLoginMethods: {} },
+      ];
+      for (const more of refused) {
+        const update = me.updateOrganization({ organizationId, name: "other", ...more });
+        assertMatch(await messageOf(update), /which this control plane does not keep/);
+      }
+      assertEquals(await me.getOrganization({ organizationId }), before);
+      await me.updateOrganization({
+        organizationId,
+        region: "",
+        cid: "",
+        defaultFragments: { fragments: [] },
+      });
+    }),
+);
+
+storeTest(
+  "summaries of machines are of one organization or of all of the caller's, 100 by default",
+  (database) =>
+    withCloud(database, async ({ store, app }) => {
+      const [mine, other] = [await newWorld(store), await newWorld(store)];
+      const owner = await app(mine.owner);
+      for (let number = 0; number < 100; number++) {
+        await owner.newRobot({ name: `rover ${number}`, location: mine.location });
+      }
+      const counts = async (
+        key: typeof mine.owner,
+        query: { organizationId?: string; limit?: number } = {},
+      ) => {
+        const { locationSummaries } = await (await app(key)).listMachineSummaries(query);
+        return locationSummaries.map((
+          { locationId, machineSummaries },
+        ) => [locationId, machineSummaries.length]);
+      };
+      assertEquals(await counts(mine.owner), [[mine.location, 100]]);
+      assertEquals(await counts(mine.owner, { limit: 1000 }), [[mine.location, 101]]);
+      assertEquals(await counts(mine.owner, { organizationId: mine.organization, limit: 2 }), [[
+        mine.location,
+        2,
+      ]]);
+      assertEquals(await counts(other.operator), [[other.location, 1]]);
+      assertEquals(await counts(await newKey(store, "owner", "location", mine.location)), []);
+      const theirs = counts(mine.owner, { organizationId: other.organization });
+      assertEquals(await codeOf(theirs), "permission_denied");
     }),
 );
 

@@ -267,7 +267,7 @@ export class Access {
       if (grants.some((grant) => isEnough(grant, need, scope))) continue;
       throw new SvcError(
         "permission_denied",
-        `this needs an API key that is ${NEEDED[need]} ${ref.kind} "${ref.id}"`,
+        `this needs an API key that is ${NEEDED[need]} ${wordsOf(ref.kind)} "${ref.id}"`,
       );
     }
   }
@@ -353,7 +353,16 @@ function isEnough(grant: Held, need: Closeness, scope: Scope): boolean {
 }
 
 function missing(kind: Kind, id: string): SvcError {
-  return new SvcError("not_found", `there is no ${kind} "${id}"`);
+  return new SvcError("not_found", `there is no ${wordsOf(kind)} "${id}"`);
+}
+
+function wordsOf(kind: Kind): string {
+  return kind.replaceAll("_", " ");
+}
+
+function someOf(kind: Kind): string {
+  if (kind === "data") return "captured data";
+  return `${kind === "organization" ? "an" : "a"} ${wordsOf(kind)}`;
 }
 
 /** The subjects of a request. Throws `invalid_argument` if it names none. */
@@ -365,7 +374,7 @@ function refsOf({ on, instead = [], path, method, open }: Rule, request: unknown
     for (const other of instead) refs.push(...refsAt(other, method.input, request));
     if (refs.length > 0) continue;
     const { kind, field } = place;
-    const wanted = kind === "authorized" ? "an authorization" : `the id of a ${kind.replaceAll("_", " ")}`;
+    const wanted = kind === "authorized" ? "an authorization" : `the id of ${someOf(kind)}`;
     const or = instead.map(({ field }) => `, or ${publishedName(method.input, field)}`).join("");
     const name = publishedName(method.input, field);
     throw new SvcError("invalid_argument", `${path}: ${name} is empty, wanted ${wanted}${or}`);

@@ -9,6 +9,7 @@ import {
   OnlineState,
   type OrganizationSchema,
   type RobotSchema,
+  type UpdateOrganizationRequest,
 } from "../../../proto/gen/app_pb.ts";
 import { toTimestamp } from "../../api/shared/time.ts";
 import type { MessageInitShape } from "../../wire/proto.ts";
@@ -29,7 +30,9 @@ const STATES: { readonly [K in Online]: OnlineState } = {
   never: OnlineState.AWAITING_SETUP,
 };
 
-const ROBOTS_MAX = 10_000;
+/** Machines in an answer: by default as published, and at most. */
+const SUMMARIES = 100;
+const SUMMARIES_MAX = 10_000;
 
 export function fleetHandlers(cloud: CloudContext) {
   return {
@@ -71,7 +74,9 @@ function organizationHandlers(cloud: CloudContext) {
       });
       return { organization: organizationMessage(await fleet.organization(id)) };
     },
-    async updateOrganization({ organizationId: id, name, publicNamespace }, ctx) {
+    async updateOrganization(request, ctx) {
+      requireKept(request);
+      const { organizationId: id, name, publicNamespace } = request;
       await audit.change(actorOf(ctx), { kind: "organization", id }, async (sql) => {
         if (name !== undefined) await new Fleet(sql).renameOrganization(id, name);
         if (publicNamespace) await new Packages(sql).setNamespace(id, publicNamespace);
@@ -114,6 +119,21 @@ function organizationHandlers(cloud: CloudContext) {
       return {};
     },
   } satisfies ServiceImpl<typeof AppService>;
+}
+
+/** Throws `unimplemented` for settings that this control plane does not keep: it would seem to have saved them. */
+function requireKept(request: UpdateOrganizationRequest): void {
+  const { region, cid, defaultFragments, allowedLoginMethods } = request;
+  const given = {
+    region: !!region,
+    cid: !!cid,
+    default_fragments: (defaultFragments?.fragments ?? []).length > 0,
+    allowed_login_methods: allowedLoginMethods !== undefined,
+  };
+  const found = Object.entries(given).filter(([, isGiven]) => isGiven).map(([name]) => name);
+  if (found.length === 0) return;
+  const what = `found ${found.join(", ")}, which this control plane does not keep`;
+  throw new SvcError("unimplemented", `${what}, wanted name or public_namespace; nothing is changed`);
 }
 
 /** Throws `permission_denied`, which the audit log records, if the caller may not create organizations. */
@@ -210,19 +230,24 @@ function machinePartHandlers(cloud: CloudContext) {
       await audit.change(actorOf(ctx), { kind: "part", id }, (sql) => new Fleet(sql).makeMain(id));
       return {};
     },
-    async listMachineSummaries({ organizationId, locationIds, fragmentIds, limit = ROBOTS_MAX }) {
-      const own = await fleet.locations(organizationId);
-      const locations = [...own, ...await new Shares(store).locationsFor(organizationId)].filter(({ id }) =>
+    async listMachineSummaries({ organizationId, locationIds, fragmentIds, limit = SUMMARIES }, ctx) {
+      const organizations = organizationId ? [organizationId] : await organizationsOf(cloud, ctx);
+      const each = organizations.map(async (id) => [
+        ...await fleet.locations(id),
+        ...await new Shares(store).locationsFor(id),
+      ]);
+      const every = new Map((await Promise.all(each)).flat().map((location) => [location.id, location]));
+      const locations = [...every.values()].filter(({ id }) =>
         locationIds.length === 0 || locationIds.includes(id)
       );
       const users = await Promise.all(fragmentIds.map((id) => new Fragments(store).users(id)));
       const using = new Set(users.flat());
       const found = await fleet.partsIn(locations.map(({ id }) => id));
       const machines = new Set(found.filter(({ id }) => using.has(id)).map(({ machineId }) => machineId));
-      const every = fragmentIds.length === 0 ? found : found.filter((part) => machines.has(part.machineId));
-      let left = Math.min(limit, ROBOTS_MAX);
+      const wanted = fragmentIds.length === 0 ? found : found.filter((part) => machines.has(part.machineId));
+      let left = Math.min(limit, SUMMARIES_MAX);
       const locationSummaries = locations.map(({ id, name }) => {
-        const own = every.filter(({ locationId }) => locationId === id);
+        const own = wanted.filter(({ locationId }) => locationId === id);
         const machineIds = [...new Set(own.map(({ machineId }) => machineId))].slice(0, Math.max(0, left));
         left -= machineIds.length;
         const machineSummaries = machineIds.map((machineId) => {
@@ -235,6 +260,12 @@ function machinePartHandlers(cloud: CloudContext) {
       return { locationSummaries };
     },
   } satisfies ServiceImpl<typeof AppService>;
+}
+
+/** The organizations on which the caller has a role. */
+async function organizationsOf({ access }: CloudContext, ctx: CallContext): Promise<string[]> {
+  const held = await access.reach(ctx.entity, "operator");
+  return held.filter(({ kind }) => kind === "organization").map(({ resourceId }) => resourceId);
 }
 
 async function machineMessages(

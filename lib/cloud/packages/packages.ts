@@ -263,7 +263,7 @@ export class Packages {
 
   /** Gives an organization its public name, permanently: names in other people's files must stay valid. */
   async setNamespace(organizationId: string, namespace: string): Promise<void> {
-    check("namespace", namespace, NAMESPACE, "lower-case letters, digits and -");
+    checkNamespace(namespace);
     const known = await this.#namespace(organizationId);
     if (known === namespace) return;
     if (known) {
@@ -280,9 +280,9 @@ export class Packages {
     }
   }
 
-  /** Whether an organization without a public name may take this one. */
+  /** Whether an organization without a public name may take this one. Throws `invalid_argument` if none may. */
   async isNamespaceFree(namespace: string): Promise<boolean> {
-    if (!NAMESPACE.test(namespace)) return false;
+    checkNamespace(namespace);
     const rows = await this.sql.query("SELECT id FROM organizations WHERE namespace = ?", namespace);
     return rows.length === 0;
   }
@@ -380,6 +380,10 @@ function check(what: string, value: string, pattern: RegExp, wanted: string): vo
     "invalid_argument",
     `found ${what} ${JSON.stringify(value.slice(0, 300))}, wanted ${wanted}`,
   );
+}
+
+function checkNamespace(namespace: string): void {
+  check("namespace", namespace, NAMESPACE, "lower-case letters, digits and -");
 }
 
 const SHOWN_MAX = 10;
