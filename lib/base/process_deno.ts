@@ -96,10 +96,11 @@ const WATCH = `cat <&3; for one in $(grep -lszxF "SVC_LEASH=$1" /proc/[0-9]*/env
 
 /**
  * Runs its arguments as the leader of a group, beside a watcher: the pipe closes with this program, however it ends.
- * With `setsid` the watcher is in no group that gets signals with the program.
+ * With `setsid` the watcher is in no group that gets signals with the program; until then it ignores those that ask it
+ * to end, because a program may be asked to end right after its start.
  */
 const LEASH = `mark=$1; shift; exec 3<&0; ` +
-  `( $(command -v setsid) sh -c '${WATCH}' watch "$mark" $$ >/dev/null 2>&1 & ); ` +
+  `( trap '' HUP INT TERM; $(command -v setsid) sh -c '${WATCH}' watch "$mark" $$ >/dev/null 2>&1 & ); ` +
   `SVC_LEASH=$mark exec "$@" </dev/null 3<&-`;
 
 class DenoProcess implements RunningProcess {

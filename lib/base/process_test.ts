@@ -87,20 +87,41 @@ Deno.test({
     assertEquals([own.code, own.err], [5, []]);
     await gone(Number(own.out[0]));
 
-    const program = `import { DenoHost } from "${import.meta.resolve("./host_deno.ts")}";
+    const us = await program(`
       const p = new DenoHost().spawn({ command: "sh", args: ["-c", "echo $$; sleep 1000"], leash: true });
-      for await (const line of p.stdout) console.log(line);`;
-    const args = ["run", "-A", "--ext=ts", "-"];
-    const us = new Deno.Command(Deno.execPath(), { args, stdin: "piped", stdout: "piped", detached: true })
-      .spawn();
-    const writer = us.stdin.getWriter();
-    await writer.write(new TextEncoder().encode(program));
-    await writer.close();
+      for await (const line of p.stdout) console.log(line);`);
     const inner = Number(await first(linesOf(us.stdout)));
     assert(inner > 0);
     Deno.kill(-us.pid, "SIGKILL");
     await us.status;
     await gone(inner);
+  },
+});
+
+Deno.test({
+  ignore: Deno.build.os !== "linux",
+  name: "on a leash: a process that was asked to end right after its start does not outlive us either",
+  fn: async () => {
+    const folder = await Deno.makeTempDir({ prefix: "svc-" });
+    try {
+      const slow =
+        `#!/bin/sh\nuntil test -e ${folder}/go; do sleep 0.01; done\nexec ${await setsid()} "$@"\n`;
+      await Deno.writeTextFile(`${folder}/setsid`, slow, { mode: 0o700 });
+      const deaf = { command: "sh", args: ["-c", "trap '' TERM; echo $$; sleep 1000"], leash: true };
+      const env = { PATH: `${folder}:${Deno.env.get("PATH")}` };
+      const us = await program(`const p = new DenoHost().spawn(${JSON.stringify({ ...deaf, env })});
+        for await (const line of p.stdout) {
+          p.signal("SIGTERM", { group: true });
+          console.log(line);
+        }`);
+      const inner = Number(await first(linesOf(us.stdout)));
+      await Deno.writeTextFile(`${folder}/go`, "");
+      Deno.kill(-us.pid, "SIGKILL");
+      await us.status;
+      await gone(inner);
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
   },
 });
 
@@ -119,6 +140,23 @@ Deno.test("ending a process: at once when it listens, killed after its time when
   await clock.advance(1);
   assertEquals((await ending).signal, "SIGKILL");
 });
+
+/** Runs code with a `DenoHost`, as the leader of its group. */
+async function program(code: string): Promise<Deno.ChildProcess> {
+  const args = ["run", "-A", "--ext=ts", "-"];
+  const us = new Deno.Command(Deno.execPath(), { args, stdin: "piped", stdout: "piped", detached: true })
+    .spawn();
+  const writer = us.stdin.getWriter();
+  const host = import.meta.resolve("./host_deno.ts");
+  await writer.write(new TextEncoder().encode(`import { DenoHost } from "${host}";\n${code}`));
+  await writer.close();
+  return us;
+}
+
+async function setsid(): Promise<string> {
+  const { stdout } = await new Deno.Command("sh", { args: ["-c", "command -v setsid"] }).output();
+  return new TextDecoder().decode(stdout).trim();
+}
 
 /** Resolves when there is no such process any more; one that is dead and not yet buried counts as gone. */
 async function gone(pid: number): Promise<void> {
