@@ -307,7 +307,7 @@ function stagesOf(
     { name: "jobs", close: () => jobs.close() },
     { name: "sessions", close: () => sessions.close() },
     { name: "orders to restart", close: () => restarts.close() },
-    { name: "resources", close: () => machine.close(), remaining: () => instances(machine) },
+    { name: "resources", close: () => machine.close(), remaining: () => remaining(machine) },
     { name: "the check of the network", close: () => watch.close() },
     { name: "diagnostics", close: () => diagnostics.close() },
     { name: "the control plane", close: () => origin.disconnect() },
@@ -548,9 +548,9 @@ function summary(machine: Machine): Fields {
   return { resources: states.length, unhealthy: states.filter((state) => state === "unhealthy").length };
 }
 
-/** The resources that are not closed yet. */
-function instances({ nodes }: Machine): string[] {
-  return [...nodes].filter(({ instance, state }) => instance || state === "removing").map(({ name }) =>
-    name.full
-  );
+/** The resources, then the modules that are not closed yet. */
+function remaining({ nodes, modules }: Machine): string[] {
+  const left = [...nodes].filter(({ instance, state }) => instance || state === "removing");
+  const programs = modules?.statuses ?? [];
+  return [...left.map(({ name }) => name.full), ...programs.map(({ name }) => `module "${name}"`)];
 }

@@ -73,6 +73,30 @@ Deno.test({
 });
 
 Deno.test({
+  name: "a module that does not end is left behind by name",
+  ignore: Deno.build.os === "windows",
+  fn: async () => {
+    const folder = await Deno.makeTempDir({ prefix: "svc-" });
+    const program = `${folder}/deaf.sh`;
+    await Deno.writeTextFile(program, "#!/bin/sh\ntrap '' TERM\necho deaf now\nwhile :; do sleep 1; done\n");
+    await Deno.chmod(program, 0o700);
+    const modules = [{ type: "local", name: "deaf", executable_path: program }];
+    try {
+      await withServer({ modules }, async ({ server }) => {
+        Deno.kill(server.pid, "SIGTERM");
+        assertEquals(await server.ended, 1);
+        assertStringIncludes(
+          server.output(),
+          'the end is forced (not closed within 0.5 s), left behind: module "deaf", ',
+        );
+      }, { env: { SVC_SHUTDOWN_TIMEOUT: "500ms" }, ready: "deaf now" });
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+});
+
+Deno.test({
   name: "a resource that cannot be closed is told, the others close",
   ignore: Deno.build.os === "windows",
   fn: () =>
