@@ -325,13 +325,13 @@ export const SETTINGS: readonly Case[] = [
     "two modules of one name",
     { modules: [{ name: "m", executable_path: "/a" }, { name: "m", executable_path: "/b" }] },
     "left out",
-    `f.json: modules.1.name: "m" is the name of modules.0 too${OUT}`,
+    `f.json: modules.1.name: "m" is also the name of modules.0${OUT}`,
   ],
   [
     "two modules of one program",
     { modules: [{ name: "m", executable_path: "/a" }, { name: "n", executable_path: "/a" }] },
     "left out",
-    `f.json: modules.1.executable_path: "/a" is the program of modules.0 too${OUT}`,
+    `f.json: modules.1.executable_path: "/a" is also the program of modules.0${OUT}`,
   ],
   [
     "module's variable from nowhere",
@@ -375,7 +375,7 @@ export const SETTINGS: readonly Case[] = [
     "log level",
     { log: [{ pattern: "rdk.*", level: "loud" }] },
     "warned",
-    'f.json: log.0.level: warning: "loud" is no log level and does not count, wanted debug, info, warn or error',
+    'f.json: log.0.level: warning: "loud" is not a log level and is ignored, wanted debug, info, warn or error',
   ],
 ];
 
@@ -600,7 +600,7 @@ export const RESOURCES: readonly Case[] = [
     "log level of a resource",
     with1({ log_configuration: { level: 3 } }),
     "warned",
-    "f.json: components.0.log_configuration.level: warning: 3 is no log level and does not count, wanted debug, info, " +
+    "f.json: components.0.log_configuration.level: warning: 3 is not a log level and is ignored, wanted debug, info, " +
     "warn or error",
   ],
   [

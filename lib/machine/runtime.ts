@@ -366,7 +366,7 @@ function serving({ host, logs }: RuntimeParts): (url: string) => void {
     logger.info("serving", { url });
     if (!file) return;
     telling = telling.then(() => host.writeFile(file, `${JSON.stringify({ url })}\n`)).catch((error) =>
-      logger.warn(`cannot tell where it serves: ${chainOf(error)}`)
+      logger.warn(`cannot publish the URL: ${chainOf(error)}`)
     );
   };
 }

@@ -48,7 +48,7 @@ Deno.test({
       assertEquals(await server.ended, 1);
       assertStringIncludes(
         server.output(),
-        "the end is forced (SIGINT came again), left behind: rdk:component:generic/stuck",
+        "the shutdown is forced (SIGINT came again), still open: rdk:component:generic/stuck",
       );
     }),
 });
@@ -65,7 +65,7 @@ Deno.test({
         const output = server.output();
         assertStringIncludes(output, "shutting down: SIGTERM");
         assertStringIncludes(output, "closed stuck");
-        assertStringIncludes(output, "the end is forced (not closed within 0.5 s), left behind: ");
+        assertStringIncludes(output, "the shutdown is forced (not closed within 0.5 s), still open: ");
         assertStringIncludes(output, "rdk:component:generic/stuck");
       },
       { env: { SVC_SHUTDOWN_TIMEOUT: "500ms" } },

@@ -139,7 +139,7 @@ async function moves(
       await robot.restartModule({ idOrName: { case: "moduleName", value: "greenhouse" } });
       await runs("2.4.0");
       assertEquals(await firstRuns(), "1.0.0\n1.1.0\n2.0.0\n2.1.0\n2.3.0\n2.4.0\n");
-      assertStringIncludes(server.output(), "a package is there");
+      assertStringIncludes(server.output(), "a package is installed");
     });
   } finally {
     machine.close();

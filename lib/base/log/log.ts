@@ -179,7 +179,7 @@ export class Logs {
 }
 
 export class Logger {
-  /** The lowest level that is written, as an index of `LEVELS`; set by `Logs`. */
+  /** The lowest level to log, as an index of `LEVELS`; set by `Logs`. */
   threshold: number = LEVELS.info;
   /** Whether repeated lines are held back; set by `Logs`. */
   deduplicated = true;

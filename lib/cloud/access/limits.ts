@@ -21,7 +21,7 @@ export const limitsRow = object({
     "wrong keys in a row for one key id from one address, before they are slowed down",
     5,
   ),
-  keyChecksAtOnce: amount("keys that are checked at the same time; more of them wait", 4),
+  keyChecksAtOnce: amount("keys to check at the same time; further keys wait", 4),
   logLinesPerCall: amount("log lines in one call", 10_000),
   logBytesPerCall: amount("bytes of log lines in one call", 16 * 1024 ** 2),
   logLinesPerMachineDay: amount("log lines of one part of a machine in a day (UTC)", 2_000_000),

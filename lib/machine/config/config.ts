@@ -130,7 +130,7 @@ const settingRows = {
   auth: authRow,
   cloud: cloudRow,
   maintenance: maintenanceRow,
-  debug: bool("debug logs everywhere, whatever else is configured").default(false),
+  debug: bool("debug logs everywhere, overriding all other levels").default(false),
   disableLogDeduplication: bool("write every repeated log line").default(false),
   enableWebProfile: bool("serve profiles of the program").default(false),
   tracing: tracingRow,
@@ -141,12 +141,12 @@ type Settings = { readonly [K in keyof typeof settingRows]: Infer<(typeof settin
 
 /** The whole file; the entries of its lists are decoded one by one later. */
 const machineRow = object({
-  components: entries(resourceRow, "hardware and its substitutes"),
+  components: entries(resourceRow, "hardware, or its simulation"),
   services: entries(resourceRow, "software on top of components"),
   modules: entries(moduleRow, "programs that provide more models"),
-  remotes: entries(remoteRow, "other machines whose resources are used"),
-  packages: entries(packageRow, "files that are fetched"),
-  jobs: entries(jobRow, "calls that are made again and again"),
+  remotes: entries(remoteRow, "other machines whose resources this machine uses"),
+  packages: entries(packageRow, "files to download"),
+  jobs: entries(jobRow, "scheduled calls"),
   log: entries(logRow, "log levels, the last match wins"),
   ...settingRows,
   ...foreignRows,
@@ -234,7 +234,7 @@ function decodeEntries<T>(
     const name = (one as { name?: string } | undefined)?.name;
     const earlier = names.get(name);
     if (name !== undefined && earlier !== undefined) {
-      place.at("name").error(`"${name}" is the name of ${earlier} too`);
+      place.at("name").error(`"${name}" is also the name of ${earlier}`);
     }
     if (filled && !place.failed) {
       decoded.push(filled);
@@ -257,7 +257,7 @@ function decodeModules(
     const { executablePath } = module;
     const program = executablePath && fillPlaceholders(executablePath, source, path);
     const earlier = programs.get(program ?? "");
-    if (program && earlier) path.error(`"${program}" is the program of ${earlier} too`);
+    if (program && earlier) path.error(`"${program}" is also the program of ${earlier}`);
     if (program) programs.set(program, place.path);
     return {
       ...module,

@@ -17,7 +17,7 @@ export function envDurationMs<T extends number | undefined>(
   const text = env(name)!;
   const ms = parseDurationMs(text);
   if (ms !== undefined && ms > 0) return ms;
-  const used = fallbackMs === undefined ? "it does not count" : `${formatDuration(fallbackMs)} is used`;
+  const used = fallbackMs === undefined ? "it is ignored" : `${formatDuration(fallbackMs)} is used`;
   logger.warn(`${name} is "${text}", wanted a duration such as 90s; ${used}`);
   return fallbackMs;
 }

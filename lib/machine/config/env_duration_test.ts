@@ -15,5 +15,5 @@ Deno.test("envDurationMs() takes a Go duration from the first variable, and tell
   assertEquals(envDurationMs(["SVC_LIMIT"], undefined, () => "x", logger), undefined);
   assertEquals(records.length, 5);
   assertEquals(records[0].message, 'SVC_LIMIT is "soon", wanted a duration such as 90s; 2m is used');
-  assertEquals(records[4].message, 'SVC_LIMIT is "x", wanted a duration such as 90s; it does not count');
+  assertEquals(records[4].message, 'SVC_LIMIT is "x", wanted a duration such as 90s; it is ignored');
 });

@@ -47,7 +47,7 @@ const LONG_NAME_MAX = 200;
 
 /** A log level in any letter case. An unknown one is a warning and counts as absent. */
 export const levelRow: Row<Level | undefined> = new Row<Level | undefined>({
-  doc: "lowest level that is written",
+  doc: "lowest level to log",
   json: {
     anyOf: [{ enum: ["debug", "info", "warn", "error"] }, {
       type: "string",
@@ -59,7 +59,7 @@ export const levelRow: Row<Level | undefined> = new Row<Level | undefined>({
     const level = typeof value === "string" ? parseLevel(value) : undefined;
     if (level === undefined) {
       at.warn(
-        `${JSON.stringify(value)} is no log level and does not count, wanted debug, info, warn or error`,
+        `${JSON.stringify(value)} is not a log level and is ignored, wanted debug, info, warn or error`,
       );
     }
     return level;
@@ -80,7 +80,7 @@ export const cloudRow = object({
   }, "credentials of the machine part"),
   secret: secret("credentials in the old form; an API key is preferred"),
   appAddress: text("address of the control plane"),
-  refreshInterval: duration("time between two looks for a new configuration").default(10_000),
+  refreshInterval: duration("interval of checks for a new configuration").default(10_000),
   fqdn: text("name of the machine, set by the control plane"),
   localFqdn: text("name of the machine in its own network, set by the control plane"),
   locationId: text(),
@@ -89,8 +89,8 @@ export const cloudRow = object({
   managedBy: text(),
   locationSecret: secret(),
   locationSecrets: list(object({ id: text(), secret: secret() })).default([]),
-  signalingAddress: text("where WebRTC connections are arranged"),
-  signalingInsecure: bool("the signaling address is without TLS").default(false),
+  signalingAddress: text("address of the signaling server for WebRTC"),
+  signalingInsecure: bool("the signaling address uses no TLS").default(false),
   tlsCertificate: text("certificate chain (PEM)"),
   tlsPrivateKey: secret("key of the certificate (PEM)"),
 }, "the control plane that this machine belongs to").with((cloud, at) => {
@@ -122,20 +122,20 @@ const addressRow = text(
 /** STUN and TURN servers for WebRTC. */
 const iceServerRow = object({
   urls: list(text()).default([]),
-  username: text("name of the user at a TURN server"),
-  credential: secret("password at a TURN server"),
+  username: text("user name for a TURN server"),
+  credential: secret("password for a TURN server"),
 });
 
 const webrtcRow = object({
-  maxPeers: integer("peers, connected or on their way to it", { min: 1, max: 10_000 }).default(512),
-  maxOffers: integer("peers that are on their way", { min: 1, max: 1_000 }).default(32),
-  maxCandidates: integer("ICE candidates that are taken from one peer", { min: 1, max: 1_000 }).default(64),
-  maxCalls: integer("calls under way on one peer", { min: 1, max: 10_000 }).default(256),
+  maxPeers: integer("maximum of peers, connected or connecting", { min: 1, max: 10_000 }).default(512),
+  maxOffers: integer("maximum of connecting peers", { min: 1, max: 1_000 }).default(32),
+  maxCandidates: integer("maximum of ICE candidates from one peer", { min: 1, max: 1_000 }).default(64),
+  maxCalls: integer("maximum of calls in progress on one peer", { min: 1, max: 10_000 }).default(256),
   iceServers: list(iceServerRow, "STUN and TURN servers, for machines behind a NAT").default([]),
 }, "connections over WebRTC").orEmpty();
 
 export const networkRow = object({
-  fqdn: text("name under which the machine is reached"),
+  fqdn: text("name of the machine on the network"),
   bindAddress: addressRow.default({ host: "localhost", port: 8080, managedHost: "" }, "localhost:8080"),
   tlsCertFile: text("path of the certificate (PEM)"),
   tlsKeyFile: text("path of the certificate's key (PEM)"),
@@ -148,9 +148,9 @@ export const networkRow = object({
   webrtc: webrtcRow,
   trafficTunnelEndpoints: list(object({
     port: integer("port on this computer", { min: 1, max: 65_535 }).required(),
-    connectionTimeout: duration("longest wait for the port").default(10_000),
+    connectionTimeout: duration("longest wait for a connection to the port").default(10_000),
   })).default([]),
-}, "how the machine is reached").with((network, at) => {
+}, "network settings of the machine").with((network, at) => {
   const { tlsCertFile, tlsKeyFile } = network;
   if (tlsCertFile && !tlsKeyFile) {
     return at.at("tls_key_file").error("missing, wanted together with tls_cert_file");
@@ -201,18 +201,18 @@ const jwkRow = anyObject("a public key").with((key, at) => {
 });
 
 const attemptLimitsRow = object({
-  wrongKeysPerAddress: integer("wrong keys in a row from one address, before it is slowed down", {
+  wrongKeysPerAddress: integer("wrong keys in a row from one address before the machine slows it down", {
     min: 1,
     max: 1_000_000,
   }).default(20),
   wrongKeysPerKey: integer(
-    "wrong keys in a row for one key ID from one address, before they are slowed down",
+    "wrong keys in a row for one key ID from one address before the machine slows them down",
     {
       min: 1,
       max: 1_000_000,
     },
   ).default(5),
-  keyChecksAtOnce: integer("keys that are checked at the same time; more of them wait", {
+  keyChecksAtOnce: integer("keys to check at the same time; further keys wait", {
     min: 1,
     max: 1_000,
   })
@@ -286,15 +286,15 @@ export const moduleRow = object({
   env: mapOf(text(), "environment variables of the program").default({}),
   tcpMode: bool("talk over TCP rather than a Unix socket").default(false),
   reconfigures: bool(
-    "changes of a resource reach it in place (ReconfigureResource) instead of building it anew",
+    "the module changes resources in place (ReconfigureResource) instead of rebuilding them",
   )
     .default(false),
-  firstRunTimeout: duration("longest time that its setup may take").default(3_600_000),
+  firstRunTimeout: duration("time limit of its first-run script").default(3_600_000),
   limits: object({
     memoryMb: integer("memory, in MiB", { min: 1 }),
     cpuPercent: integer("processor time; 100 is one core", { min: 1 }),
     processes: integer("processes and threads", { min: 1 }),
-  }, "common limits of all its processes; needs root"),
+  }, "limits for all its processes together; needs root"),
   status: object({ error: text() }, "set by the control plane"),
 }, "a program that provides resources").with((module, at) => {
   if (module.status?.error) return at.at("status").error(module.status.error);
@@ -321,14 +321,14 @@ export const remoteRow = object({
   frame: frameRow,
   auth: object({
     credentials: object({ type: text("kind of credentials").required(), payload: secret("the credentials") }),
-    entity: text("who the credentials belong to"),
+    entity: text("owner of the credentials"),
   }),
   managedBy: text(),
   insecure: bool("connect without TLS").default(false),
   connectionCheckInterval: duration("time between two checks of the connection").default(10_000),
   reconnectInterval: duration("time between two attempts to connect").default(1_000),
   secret: secret("credentials in the old form"),
-  prefix: text("put before the names of its resources").default(""),
+  prefix: text("prefix for the names of its resources").default(""),
   serviceConfigs: list(serviceConfigRow).default([]),
 }, "another machine whose resources are part of this one").with((remote, at) => {
   if (remote.frame && !remote.frame.parent) {
@@ -352,11 +352,11 @@ export const jobRow = object({
       return at.wanted('a duration such as "5m", a cron line of 5 or more fields, or "continuous"', when);
     },
   ),
-  resource: text("name of the resource that is called").required(),
-  method: text("method that is called").required(),
+  resource: text("name of the resource to call").required(),
+  method: text("method to call").required(),
   command: anyObject("argument of DoCommand").default({}),
   logConfiguration: logConfigurationRow,
-}, "a call that is made again and again");
+}, "a scheduled call");
 
 /** Settings for other programs, and settings that the control plane leaves in the file. */
 export const foreignRows = {

@@ -62,11 +62,11 @@ export class Batches<T> {
     const { signal, done } = deadline(clock, SEND_MS, late);
     try {
       await race(send(batch, signal), signal);
-      if (this.#failing) logger.info(`${what} go again, ${this.#dropped} were dropped`);
+      if (this.#failing) logger.info(`${what} are sent again, ${this.#dropped} were dropped`);
       this.#failing = false;
       this.#dropped = 0;
     } catch (error) {
-      if (!this.#failing) logger.warn(`${what} do not go: ${chainOf(error)}`);
+      if (!this.#failing) logger.warn(`${what} cannot be sent: ${chainOf(error)}`);
       this.#failing = true;
       // The next batch includes them again.
       const kept = [...batch, ...this.#waiting];

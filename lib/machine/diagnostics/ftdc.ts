@@ -98,7 +98,7 @@ export class Ftdc {
       try {
         Object.assign(values, source());
       } catch (error) {
-        this.#tellOnce(`something cannot be measured: ${messageOf(error)}`);
+        this.#tellOnce(`cannot take a sample: ${messageOf(error)}`);
       }
     }
     this.#samples.push({ timeMs: this.#parts.clock.nowMs(), values });
@@ -177,7 +177,7 @@ class CaptureFiles {
     try {
       this.parts.host.removeFile(`${this.parts.folder}/${name}`);
     } catch (error) {
-      this.parts.logger.debug(`an old capture stays: ${messageOf(error)}`);
+      this.parts.logger.debug(`cannot remove an old capture: ${messageOf(error)}`);
     }
   }
 }

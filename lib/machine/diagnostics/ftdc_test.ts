@@ -156,7 +156,7 @@ Deno.test("a part that cannot tell of itself is told of once, and the others go 
   const { clock, ftdc, records } = await start(files, { sources });
   await clock.advance(10_000);
   ftdc.close();
-  assertEquals(records.map(({ message }) => message), ["something cannot be measured: no such thing"]);
+  assertEquals(records.map(({ message }) => message), ["cannot take a sample: no such thing"]);
   const { captures: [{ metrics }] } = await captured(files);
   assertEquals(metrics.get("good")?.length, 10);
   assertEquals(metrics.get("other"), Array(10).fill(2));

@@ -134,9 +134,7 @@ function conclusions(findings: readonly Finding[]): string[] {
     );
   }
   lines.push(
-    failed === 0
-      ? "Every check that could be made is good."
-      : `${failed} of ${findings.length} checks failed.`,
+    failed === 0 ? "Every possible check succeeded." : `${failed} of ${findings.length} checks failed.`,
   );
   return lines;
 }
@@ -162,7 +160,7 @@ async function checkTcp(server: Server, stun: boolean, parts: NetworkCheckParts)
       return { detail: "connected" };
     }
     const answer = readStunAnswer(await parts.network.tcp(host, port, signal, stunRequest().bytes));
-    if (!answer) throw new SvcError("data_loss", "it connects, but what it answers is not STUN");
+    if (!answer) throw new SvcError("data_loss", "it connects, but its answer is not STUN");
     return { detail: `sees this machine as ${answer.seenAs ?? "something else than IPv4"}` };
   });
 }
@@ -219,7 +217,7 @@ async function checkGateway(parts: NetworkCheckParts): Promise<Finding> {
 async function checkLoss(subject: string, address: string, parts: NetworkCheckParts): Promise<Finding> {
   return await finding("Packet loss", subject, parts, async (signal) => {
     const counts = readPing(await parts.network.ping(address, PINGS, signal));
-    if (!counts) throw new SvcError("unavailable", "what the system's ping prints cannot be read");
+    if (!counts) throw new SvcError("unavailable", "the output of the system's ping is unreadable");
     const { sent, received, averageMs } = counts;
     const detail = `${received} of ${sent} came back`;
     if (received < sent) throw new SvcError("data_loss", detail);

@@ -92,7 +92,7 @@ Packet loss
   ok           1.1.1.1                      10 of 10 came back, after 2.513 ms on average
 
 Result
-  Every check that could be made is good.
+  Every possible check succeeded.
 `,
   );
   assertEquals(network.open, 0);
@@ -153,7 +153,7 @@ Deno.test("lost probes are a failure, and so is a server that speaks something e
   };
   const report = await reportOf(network);
   assertMatch(report, /FAILED +gateway 192\.0\.2\.254 +7 of 10 came back/);
-  assertMatch(report, /FAILED +stun\.cloudflare\.com:3478 +it connects, but what it answers is not STUN/);
+  assertMatch(report, /FAILED +stun\.cloudflare\.com:3478 +it connects, but its answer is not STUN/);
   assertStringIncludes(report, "4 of 11 checks failed.");
 });
 
@@ -188,7 +188,7 @@ Deno.test("in the background the outcome is one line of the log; what is given u
     await telling;
     return records.splice(0).map(({ level, message, fields }) => ({ level, message, fields }));
   };
-  const message = "network checks: Every check that could be made is good.";
+  const message = "network checks: Every possible check succeeded.";
   assertEquals(await told(goodNetwork()), [{ level: "info", message, fields: {} }]);
   const lossy = { ...goodNetwork(), resolve: () => Promise.reject(new SvcError("not_found", "no DNS")) };
   const [line] = await told(lossy);

@@ -63,12 +63,12 @@ async function udp(received: (bytes: Uint8Array) => void): Promise<UdpSocket> {
 
 async function gateway(host: Platform & ReadFiles): Promise<string> {
   const { os } = host.platform();
-  if (os !== "linux") throw new SvcError("unavailable", `where it is cannot be found out on ${os}`);
+  if (os !== "linux") throw new SvcError("unavailable", `its address is not available on ${os}`);
   let routes: string;
   try {
     routes = await host.readTextFile("/proc/net/route");
   } catch (cause) {
-    throw new SvcError("unavailable", "the system does not tell its routes", { cause });
+    throw new SvcError("unavailable", "the system does not show its routes", { cause });
   }
   const found = readGateway(routes);
   if (found === undefined) throw new SvcError("unavailable", "this machine has no default route");
@@ -125,7 +125,7 @@ function started(host: NetworkHost, args: readonly string[]): RunningProcess {
 }
 
 function unable(why: string): SvcError {
-  return new SvcError("unavailable", `it takes the system's ping: ${why}`);
+  return new SvcError("unavailable", `it needs the system's ping: ${why}`);
 }
 
 const KNOWN: { readonly [code: string]: readonly [Code, string] } = {

@@ -59,8 +59,8 @@ Deno.test("UDP: datagrams go both ways over one socket", async () => {
   await new Promise<void>((resolve) => echo.close(() => resolve()));
 });
 
-Deno.test("names are resolved, and a system that does not tell its routes is one that cannot be checked", async () => {
+Deno.test("names are resolved, and a check of a system that does not show its routes fails", async () => {
   assert((await network.resolve("localhost")).length > 0);
-  const error = await assertRejects(() => network.gateway(), SvcError, "does not tell its routes");
+  const error = await assertRejects(() => network.gateway(), SvcError, "does not show its routes");
   assertEquals(error.code, "unavailable");
 });

@@ -220,7 +220,7 @@ Deno.test("a collector that is away costs a line of the log and gets its spans w
   await call(10);
   await clock.advance(5_000);
   assertEquals(records.map(({ message }) => message), [
-    'spans to "http://collector:4318/v1/traces" do not go: connection refused',
+    'spans to "http://collector:4318/v1/traces" cannot be sent: connection refused',
   ]);
   there = true;
   await call(10);
@@ -236,7 +236,7 @@ Deno.test("a collector that never answers holds nothing up for long, and what wa
   for (let at = 0; at < 3_000; at++) await call(0);
   await clock.advance(20_000);
   assertEquals(records.map(({ message }) => message), [
-    'spans to "http://c/v1/traces" do not go: it was not done within 10 s',
+    'spans to "http://c/v1/traces" cannot be sent: it was not done within 10 s',
   ]);
   const closed = telemetry.close();
   await clock.advance(10_000);

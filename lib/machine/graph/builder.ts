@@ -119,7 +119,7 @@ export class Builder {
   /** Waits a while for abandoned builds. */
   async end(): Promise<void> {
     if (this.#late.size === 0) return;
-    const late = () => new SvcError("deadline_exceeded", "resources given up are still being built");
+    const late = () => new SvcError("deadline_exceeded", "abandoned builds are still running");
     const { signal, done } = deadline(this.#clock, this.#limits.lateTimeoutMs, late);
     try {
       await race(Promise.all(this.#late), signal);

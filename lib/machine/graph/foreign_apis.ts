@@ -68,8 +68,10 @@ export class ForeignApis {
 
   async #learn(name: string, service: string | undefined, limits: CallOptions): Promise<void> {
     parseApi(name);
-    if (service === undefined) throw new SvcError("not_found", "it does not tell the service of this API");
-    if (OWN_SERVICES.test(service)) throw new SvcError("permission_denied", `${service} is a machine's own`);
+    if (service === undefined) throw new SvcError("not_found", "it does not name the service of this API");
+    if (OWN_SERVICES.test(service)) {
+      throw new SvcError("permission_denied", `${service} is reserved for the machine itself`);
+    }
     this.#apis.set(name, passthrough(name, await describeService(this.parts.channel, service, limits)));
     this.#said.delete(name);
   }

@@ -174,7 +174,7 @@ export class Frames implements FrameView {
   async #joints({ part, node }: Placed, call: Call): Promise<[string, readonly number[]]> {
     const read = node && this.#readJoints(node);
     if (!read || !node.instance) {
-      const why = node?.error ?? "no resource of this name that has joints is known here";
+      const why = node?.error ?? "no known resource of this name has joints";
       throw new SvcError("failed_precondition", `reading the joints of frame ${part.name}: ${why}`);
     }
     try {
@@ -199,7 +199,7 @@ export class Frames implements FrameView {
 
   async #kinematics(moving: Moving, name: string, call: Call): Promise<KinematicModel> {
     const { format, bytes } = await moving.getKinematics(call);
-    if (format === "unspecified") throw new SvcError("failed_precondition", "it tells no kinematics");
+    if (format === "unspecified") throw new SvcError("failed_precondition", "it reports no kinematics");
     const known = this.#models.get(moving);
     if (known?.source.format === format && sameBytes(known.source.bytes, bytes)) return known;
     const model = await parseKinematics(bytes, format, name);

@@ -286,7 +286,9 @@ export class Machine {
     this.#wanted = this.#entries(config);
     this.#wiring = wire(this.#wanted);
     for (const [full, reason] of this.#wiring.refused) {
-      if (refused.get(full) !== reason) this.#logger.warn(`${full} does without: ${reason}`);
+      if (refused.get(full) !== reason) {
+        this.#logger.warn(`${full} runs without an optional dependency: ${reason}`);
+      }
     }
     const plan = planOf(this.#nodes, this.#wanted, this.#wiring);
     await this.#close(plan.close);
@@ -562,7 +564,7 @@ export class Machine {
       if (told?.size === seen.length && seen.every((one) => told.has(one))) continue;
       this.#told.set(instance, new Set(seen));
       void Promise.resolve().then(() => instance.seenChanged!()).catch((error) => {
-        this.#logger.error(`${full} cannot take that what it sees has changed: ${chainOf(error)}`);
+        this.#logger.error(`${full} failed to handle a change of the visible resources: ${chainOf(error)}`);
       });
     }
   }

@@ -108,7 +108,7 @@ export class Reconfiguration {
   }
 
   #bug(error: unknown): void {
-    this.#parts.logger.error(`Bug: a configuration is taken only in part: ${chainOf(error)}`);
+    this.#parts.logger.error(`Bug: a configuration is applied only in part: ${chainOf(error)}`);
   }
 
   async #take(news: ConfigDraft | SvcError): Promise<void> {
@@ -153,7 +153,9 @@ export class Reconfiguration {
   #mend(sensor: string, { config }: UsableConfig): void {
     const mended = this.#inForce && mendingOf(this.#inForce, config, sensor);
     if (!mended) return;
-    this.#parts.logger.info(`${sensor} and what it depends on change all the same, so that it can be asked`);
+    this.#parts.logger.info(
+      `${sensor} and its dependencies change nevertheless, so that the sensor can recover`,
+    );
     this.#inForce = mended;
     void this.#parts.apply(mended).catch((error) => this.#bug(error));
   }
@@ -175,7 +177,7 @@ export class Reconfiguration {
     try {
       await reading.source.keep(draft);
     } catch (error) {
-      logger.warn(`the configuration is not kept for the next start: ${chainOf(error)}`);
+      logger.warn(`cannot store the configuration for the next start: ${chainOf(error)}`);
     }
     await apply(config).catch((error) => this.#bug(error));
   }

@@ -1,5 +1,5 @@
 /**
- * Remotes: other machines whose resources are used like this machine's own.
+ * Remotes: other machines whose resources this machine uses like this machine's own.
  *
  * For each configured remote it keeps a connection, as far as possible, and the list of its resources. Nobody waits
  * for a remote: changes are announced, and its users ask again. The resources of an absent remote stay known, with the
@@ -259,7 +259,7 @@ class Remote {
     try {
       this.#place((await robot.frameSystemConfig({}, limits)).frameSystemConfigs);
     } catch (error) {
-      if (!limits.signal?.aborted) this.#warnOfFrames([`they are as before: ${chainOf(error)}`]);
+      if (!limits.signal?.aborted) this.#warnOfFrames([`they stay as they were: ${chainOf(error)}`]);
     }
   }
 

@@ -167,7 +167,7 @@ Deno.test("no remote answers in the name of the machine's own services", async (
   remotes.configure([configOf()]);
   await settle();
   assertEquals([shorts(remotes), remotes.foreignApis], [[], []]);
-  assertStringIncludes(said("warn").join(), "proto.rpc.v1.AuthService is a machine's own");
+  assertStringIncludes(said("warn").join(), "proto.rpc.v1.AuthService is reserved for the machine itself");
   await remotes.close();
 });
 

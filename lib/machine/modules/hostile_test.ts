@@ -198,7 +198,7 @@ const CASES: readonly Case[] = [
     },
   },
   {
-    does: "offers a malformed model, and what is the machine's own",
+    does: "offers a malformed model, and a reserved service",
     behaviour: {
       ready: () =>
         readyWith([
@@ -214,7 +214,7 @@ const CASES: readonly Case[] = [
     then: async (world) => {
       assertEquals((await world.readings("built-in")).a, 1);
       assertEquals(world.said("offers a malformed model").length, 2);
-      assertEquals(world.said("is a machine's own").length, 1);
+      assertEquals(world.said("is reserved for the machine itself").length, 1);
       assertEquals(world.states.victim, "ready");
     },
   },

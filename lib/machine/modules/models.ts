@@ -242,7 +242,7 @@ export class ModuleModels {
       return true;
     } catch (error) {
       options.signal.throwIfAborted();
-      this.parts.logger.debug(`${request.config.name} is built anew, not changed: ${chainOf(error)}`);
+      this.parts.logger.debug(`${request.config.name} is rebuilt instead of changed: ${chainOf(error)}`);
       return false;
     }
   }

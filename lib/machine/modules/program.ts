@@ -71,7 +71,7 @@ export async function programOf(
       const wanted = `wanted it in ${folder}`;
       throw new SvcError(
         "failed_precondition",
-        `module "${name}" (${moduleId} ${version}) is not there, ${wanted}`,
+        `module "${name}" (${moduleId} ${version}) is not installed, ${wanted}`,
       );
     }
   }
@@ -233,7 +233,7 @@ async function checkExecutable(path: string, name: string, host: ReadFiles): Pro
   const attempt = `cannot run module "${name}"`;
   if (!facts) throw new SvcError("not_found", `${attempt}: there is no file ${path}`);
   if (facts.kind !== "file") {
-    throw new SvcError("failed_precondition", `${attempt}: ${path} is no file, wanted a program`);
+    throw new SvcError("failed_precondition", `${attempt}: ${path} is not a file, wanted a program`);
   }
   // Windows has no such permission and reports 0.
   if (facts.mode !== 0 && (facts.mode & 0o111) === 0) {

@@ -35,12 +35,12 @@ Deno.test("what cannot be run is told with what to do", async () => {
     assertMatch(error.message, message);
   };
   await refused({ executable_path: `${home.path}/missing` }, /there is no file .*missing/);
-  await refused({ executable_path: home.path }, /is no file, wanted a program/);
+  await refused({ executable_path: home.path }, /is not a file, wanted a program/);
   await refused({ executable_path: `${home.path}/plain` }, /is not executable; run chmod \+x on it/);
   await refused({ executable_path: `${home.path}/broken.tgz` }, /cannot unpack .*broken.tgz/);
   await refused(
     { type: "registry", module_id: "acme:probe", version: "1.2.0" },
-    /is not there, wanted it in .*acme:probe-1_2_0/,
+    /is not installed, wanted it in .*acme:probe-1_2_0/,
   );
   const bad = async (meta: Json) => await home.archive({ "meta.json": meta });
   await refused({ executable_path: await bad({}) }, /names no program/);

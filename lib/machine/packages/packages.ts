@@ -187,7 +187,7 @@ export class MachinePackages {
       }
       if (!this.#busy(configs)) await host.removeTree(join(root, "downloads"));
     } catch (error) {
-      logger.warn(`packages that are no longer used stay: ${messageOf(error)}`);
+      logger.warn(`cannot remove unused packages: ${messageOf(error)}`);
     }
   }
 
@@ -254,7 +254,7 @@ export class MachinePackages {
     const all = failures.map(({ message }) => message).join("\n");
     if (all !== this.#told) {
       for (const { message } of failures) this.parts.logger.error(message);
-      if (all === "") this.parts.logger.info("all packages are there now");
+      if (all === "") this.parts.logger.info("all packages are installed now");
     }
     this.#told = all;
     return failures;
@@ -319,7 +319,7 @@ export class MachinePackages {
     } catch (error) {
       if (!isThere || !PASSING.includes(SvcError.from(error).code)) throw error;
       return logger.debug(
-        `what ${config.version} of ${config.package} means is not known now: ${chainOf(error)}`,
+        `the current version for ${config.version} of ${config.package} is unknown: ${chainOf(error)}`,
       );
     }
     const exact = this.#folderOf({ ...config, version: found.version });
@@ -378,7 +378,7 @@ export class MachinePackages {
     this.#tell(config, { state: "loading" });
     await this.#unpack(archive, folder);
     await host.remove(archive);
-    logger.info("a package is there", { name, folder });
+    logger.info("a package is installed", { name, folder });
   }
 
   /**
@@ -411,7 +411,7 @@ export class MachinePackages {
     const stalled = new AbortController();
     const watch = () =>
       this.parts.clock.after(STALL_MS, () => {
-        stalled.abort(new SvcError("deadline_exceeded", `nothing came for ${STALL_MS / 1000} s`));
+        stalled.abort(new SvcError("deadline_exceeded", `no data for ${STALL_MS / 1000} s`));
       });
     let callOff = watch();
     try {
@@ -434,10 +434,12 @@ export class MachinePackages {
       if (stalled.signal.aborted) throw stalled.signal.reason;
       if (error instanceof FileError) {
         const code = error.code === "resource_exhausted" ? error.code : "unavailable";
-        throw new SvcError(code, `the download broke off: ${error.message}`, { cause: error });
+        throw new SvcError(code, `the download was interrupted: ${error.message}`, { cause: error });
       }
       if (error instanceof SvcError) throw error;
-      throw new SvcError("unavailable", `the download broke off: ${messageOf(error)}`, { cause: error });
+      throw new SvcError("unavailable", `the download was interrupted: ${messageOf(error)}`, {
+        cause: error,
+      });
     } finally {
       callOff();
     }
@@ -531,7 +533,7 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new SvcError("data_loss", "the signature is no JSON");
+    throw new SvcError("data_loss", "the signature is not JSON");
   }
 }
 

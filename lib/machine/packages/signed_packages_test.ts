@@ -115,7 +115,7 @@ const ATTACKS: readonly Attack[] = [
   {
     does: "sends a signature that is none",
     offer: { instead: () => new Response("{") },
-    error: /the signature is no JSON/,
+    error: /the signature is not JSON/,
   },
   {
     does: "sends a signature without a statement",

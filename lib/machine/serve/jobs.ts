@@ -142,7 +142,7 @@ class Job {
   /** Runs until stopped. Never rejects. */
   async loop(): Promise<void> {
     const schedule = parseSchedule(this.config.schedule);
-    if (!schedule) return this.logger.error(`schedule "${this.config.schedule}" is none`);
+    if (!schedule) return this.logger.error(`schedule "${this.config.schedule}" is not valid`);
     try {
       for (;;) await this.#turn(schedule);
     } catch (error) {
@@ -181,7 +181,7 @@ class Job {
     for (;;) {
       const nowMs = clock.nowMs();
       const dueMs = nextMs(nowMs);
-      if (dueMs === undefined) throw new SvcError("out_of_range", "its schedule has no time left");
+      if (dueMs === undefined) throw new SvcError("out_of_range", "its schedule has no further time");
       await clock.sleep(Math.min(dueMs - nowMs, CALENDAR_SLEEP_MS), this.#stop.signal);
       if (clock.nowMs() >= dueMs) return;
     }

@@ -205,6 +205,6 @@ Deno.test("a schedule of the past ends its job with a word", async () => {
   const scene = await benchWith(job("past", "0 0 0 1 1 * 2020"));
   await scene.clock.advance(1_000);
   const told = scene.records.filter(({ level }) => level === "error").map(({ message }) => message);
-  assertEquals(told, ["the job ended: its schedule has no time left"]);
+  assertEquals(told, ["the job ended: its schedule has no further time"]);
   await scene.close();
 });

@@ -169,7 +169,7 @@ export class MachinePort {
     this.#admit(config);
     this.#work = this.#work.then(() => this.#keys.keep(tokenKeysPath(config, this.#parts)))
       .then(() => this.#renew(config)).catch((error) =>
-        this.#parts.logger.warn(`the certificate is the same as before: ${chainOf(error)}`)
+        this.#parts.logger.warn(`the certificate does not change: ${chainOf(error)}`)
       );
   }
 
@@ -312,7 +312,7 @@ async function open(
   { tableFor, http, host, clock, logger, webrtc: wanted, joined, elsewhere }: MachinePortParts,
 ): Promise<Port> {
   if (asksClients && !tls) {
-    logger.warn("auth.tls_auth_entities: without TLS nobody can show a certificate, so it lets nobody in");
+    logger.warn("auth.tls_auth_entities: without TLS no client can show a certificate, so it admits nobody");
   }
   const connections = await connectionLimit(host);
   const offered = tls && { ...tls, asksClients };

@@ -456,7 +456,7 @@ Deno.test("a new certificate of the control plane is shown even while maintenanc
     );
     await clock.advance(0);
     assertEquals([port.url, await shown(url)], [url, pemOf(two.certPem)]);
-    assertStringIncludes(records.at(-1)!.message, "the certificate is the same as before");
+    assertStringIncludes(records.at(-1)!.message, "the certificate does not change");
   });
 });
 
@@ -540,7 +540,7 @@ Deno.test("who shows a certificate of a listed name needs no token; all others a
     assertEquals(await serves(port.url), "unauthenticated");
     assertStringIncludes(
       records.map(({ message }) => message).join(),
-      "without TLS nobody can show a certificate",
+      "without TLS no client can show a certificate",
     );
   });
 });

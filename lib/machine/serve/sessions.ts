@@ -186,7 +186,7 @@ export class Sessions {
     failures.push(...await stopActuators(resources, this.#clock));
     if (failures.length === 0) return;
     const errors = failures.map(chainOf).join("; ");
-    this.#logger.error(`cannot stop all that a lost client left moving: ${errors}`);
+    this.#logger.error(`cannot stop everything that a lost client left moving: ${errors}`);
   }
 
   #isMonitored(method: DescMethod): boolean {

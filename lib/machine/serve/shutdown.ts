@@ -57,7 +57,7 @@ export async function shutDown(
   callOffReports();
   done();
   if (!stage) return clean;
-  logger.error(`the end is forced (${chainOf(signal.reason)}), left behind: ${left()}`);
+  logger.error(`the shutdown is forced (${chainOf(signal.reason)}), still open: ${left()}`);
   return false;
 }
 

@@ -75,7 +75,7 @@ Deno.test("what is still closing is told every 10 s, by name; after a minute it 
   await clock.advance(1);
   assertEquals(await outcome, false);
   assertEquals(told(), [
-    "error the end is forced (not closed within 60 s), left behind: motor, modules",
+    "error the shutdown is forced (not closed within 60 s), still open: motor, modules",
   ]);
   assertEquals([diary, clock.pending], [[], 0]);
 });
@@ -88,7 +88,7 @@ Deno.test("it ends at once when it is forced, before and while it closes", async
     if (!early) await clock.advance(1_000);
     forced.abort(new SvcError("canceled", "SIGINT came again"));
     assertEquals(await outcome, false);
-    assertEquals(told(), ["error the end is forced (SIGINT came again), left behind: resources"]);
+    assertEquals(told(), ["error the shutdown is forced (SIGINT came again), still open: resources"]);
     assertEquals(clock.pending, 0);
   }
 });

@@ -115,7 +115,7 @@ export class CameraVideo {
       this.#first.reject(error);
       const problem = chainOf(error);
       if (problem !== this.#problem && !this.#over.signal.aborted) {
-        logger.warn(`the video of camera ${name} stands still: ${problem}`);
+        logger.warn(`the video of camera ${name} is interrupted: ${problem}`);
       }
       this.#problem = problem;
       return false;

@@ -101,8 +101,7 @@ export class Streams {
       throw new SvcError("already_exists", `stream ${streamName(name)} is already active on this connection`);
     }
     if (++watcher.added > VIDEOS_OF_PEER_MAX) {
-      const problem =
-        `this connection has had ${VIDEOS_OF_PEER_MAX} videos, which is as many as may be; connect anew`;
+      const problem = `this connection has had ${VIDEOS_OF_PEER_MAX} videos, the maximum; connect again`;
       throw new SvcError("resource_exhausted", problem);
     }
     const late = () => new SvcError("deadline_exceeded", `no video of camera ${name} within ${BEGIN_MS} ms`);
@@ -156,14 +155,14 @@ export class Streams {
     const watcher = this.#watchers.get(peer);
     if (watcher) return watcher;
     const instead = "connect over WebRTC, or ask the camera for its pictures with GetImages";
-    throw new SvcError("failed_precondition", `a video goes only over WebRTC; ${instead}`);
+    throw new SvcError("failed_precondition", `videos need WebRTC; ${instead}`);
   }
 
   #videoOf(name: string): CameraVideo {
     const known = this.#videos.get(name);
     if (known) return known;
     if (this.#videos.size >= VIDEOS_MAX) {
-      throw new SvcError("resource_exhausted", `${VIDEOS_MAX} cameras are shown, which is as many as may be`);
+      throw new SvcError("resource_exhausted", `${VIDEOS_MAX} cameras are shown already, the maximum`);
     }
     const { clock, logger, encoder = () => new Vp8Encoder() } = this.#parts;
     const images = (signal: AbortSignal) => this.#camera(name).getImages([], { signal });

@@ -61,7 +61,7 @@ class VideoWorker {
   async encode({ picture, width, height, key }: VideoRequest): Promise<VideoAnswer> {
     const decoded = decodeImage(picture);
     if (decoded.kind !== "color") {
-      throw new SvcError("unimplemented", "the camera gives depth, of which there is no video");
+      throw new SvcError("unimplemented", "the camera returns depth images, which cannot be a video");
     }
     const size = videoSize(decoded.image, width, height);
     const libav = this.#libav ??= await load();
@@ -80,7 +80,7 @@ class VideoWorker {
     };
     const packets = await libav.ff_encode_multi(context, frame, packet, [data]);
     if (packets.length !== 1) {
-      throw new SvcError("internal", `the encoder made ${packets.length} pictures of one`);
+      throw new SvcError("internal", `the encoder returned ${packets.length} pictures for one`);
     }
     return { frame: packets[0].data.slice(), ...size };
   }
