@@ -6,6 +6,9 @@ import { dirname, join } from "node:path";
 import { SystemCommands } from "../../lib/agent/system/commands.ts";
 import { askStop, socketOf } from "../../lib/agent/supervise/control.ts";
 import { readCredentials } from "../../lib/agent/settings/credentials.ts";
+import { NAMES_FILE } from "../../lib/agent/network/hotspot.ts";
+import { POWER_SAVE_FILE } from "../../lib/agent/network/networking.ts";
+import { JOURNALD_FILE } from "../../lib/agent/system/journald.ts";
 import { installLoader } from "../../lib/agent/update/loader.ts";
 import { removeRuntime } from "../../lib/agent/system/runtime_service.ts";
 import { AGENT, AGENT_SERVICE, agentUnit } from "../../lib/agent/system/service_unit.ts";
@@ -32,7 +35,7 @@ import { VERSION } from "../version.ts";
 const SERVICE_LOG = ["logs", "svc-agent-service.log"] as const;
 
 /** The agent's files outside its folder. Its replacements of other programs' settings stay. */
-const DROP_INS = ["/etc/systemd/journald.conf.d/90-svc.conf"];
+const DROP_INS = [JOURNALD_FILE, NAMES_FILE, POWER_SAVE_FILE];
 
 export async function install(options: AgentFlags, host: DenoHost): Promise<number> {
   requireRoot("install the service", host);

@@ -7,6 +7,7 @@
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
+import type { Secret } from "../../base/secret.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { Intake } from "../portal/intake.ts";
 import type { NetworkSettings } from "../settings/settings_rows.ts";
@@ -31,8 +32,11 @@ export interface HotspotParts {
   readonly root?: string;
 }
 
-/** Read by NetworkManager's name server for a shared network. */
-const NAMES_FILE = "/etc/NetworkManager/dnsmasq-shared.d/80-svc.conf";
+/**
+ * Read by NetworkManager's name server whenever a shared network begins, so also for those of the user: it is there
+ * only while the hotspot opens and is open.
+ */
+export const NAMES_FILE = "/etc/NetworkManager/dnsmasq-shared.d/80-svc.conf";
 const SSID_BYTES_MAX = 32;
 const CLOSE_MS = 15_000;
 
@@ -51,14 +55,18 @@ export class Hotspot {
     const { hotspotPassword, disableCaptivePortalRedirect } = settings;
     const ssid = hotspotName(settings, hostname);
     intake.forget();
-    await writeIfOther(files, `${root}${NAMES_FILE}`, namesText(disableCaptivePortalRedirect ?? false));
-    const wanted = hotspotProfile(ssid, hotspotPassword, view.wifiDevice!);
-    this.#profile = await port.put(wanted, view.profiles, signal);
+    const names = namesText(disableCaptivePortalRedirect ?? false);
+    // Without the names a person has to enter the address, which is better than no hotspot on a full disk.
+    await writeIfOther(files, `${root}${NAMES_FILE}`, names).catch((error) =>
+      logger.warn(`phones do not show the page by themselves: ${messageOf(error)}`)
+    );
     try {
+      this.#profile = await this.#profileFor(ssid, hotspotPassword, view, signal);
       await port.activate(this.#profile, view.wifiDevice!, signal);
       this.#serving = await serve(intake, HOTSPOT_ADDRESS);
     } catch (error) {
       await this.close();
+      await this.forgetNames();
       throw error;
     }
     logger.info(`the hotspot ${ssid} is open`, { device: view.wifiDevice, address: HOTSPOT_ADDRESS });
@@ -79,7 +87,33 @@ export class Hotspot {
         logger.warn(`the portal did not end: ${messageOf(error)}`)
       );
     }
-    if (profile) await this.#inTime("the hotspot", (signal) => port.deactivate(profile, signal));
+    try {
+      if (profile) await this.#inTime("the hotspot", (signal) => port.deactivate(profile, signal));
+    } finally {
+      if (profile) await this.forgetNames();
+    }
+  }
+
+  /** Removes the names of the hotspot that this agent or an earlier one has opened. */
+  async forgetNames(): Promise<void> {
+    const { files, logger, root = "" } = this.parts;
+    await writeIfOther(files, `${root}${NAMES_FILE}`, undefined)
+      .catch((error) => logger.warn(`the names of the hotspot stay: ${messageOf(error)}`));
+  }
+
+  /** Writes the profile; if the service cannot write it, a former one of the same content does. */
+  async #profileFor(
+    ssid: string,
+    password: Secret,
+    { profiles, wifiDevice }: NetworkView,
+    signal: AbortSignal,
+  ): Promise<NetworkProfile> {
+    const wanted = hotspotProfile(ssid, password, wifiDevice!);
+    return await this.parts.port.put(wanted, profiles, signal).catch((error) => {
+      const there = profiles.find(({ name, digest }) => name === wanted.name && digest === wanted.digest);
+      if (!there || signal.aborted) throw error;
+      return there;
+    });
   }
 
   /** Runs a part of the end, also when the agent has been told to stop. */

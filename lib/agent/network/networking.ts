@@ -73,7 +73,7 @@ const TETHER_MS = 60_000;
 const TETHER_AGAIN_MS = 3_000;
 /** Phones that the device remembers. */
 const TETHERS_MAX = 8;
-const POWER_SAVE_FILE = "/etc/NetworkManager/conf.d/81-svc-wifi-powersave.conf";
+export const POWER_SAVE_FILE = "/etc/NetworkManager/conf.d/81-svc-wifi-powersave.conf";
 /** NetworkManager.conf(5), wifi.powersave. */
 const POWER_SAVE = { off: 2, on: 3 } as const;
 
@@ -124,6 +124,8 @@ export class Networking implements Subsystem {
     const wake = () => this.#waker.wake();
     signal.addEventListener("abort", wake);
     try {
+      // An agent that was killed has left them behind.
+      await this.#hotspot.forgetNames();
       while (!signal.aborted) {
         await this.#alone(() => this.#tick(signal)).then(() => this.#told = "", (error) => {
           const problem = chainOf(error);

@@ -108,6 +108,11 @@ Deno.test("an unconfigured device opens its hotspot, takes a person's input, and
   device.intake.done();
   await device.minutes(1);
   assertEquals([device.network.joined, device.serving, device.configured], ["shop", 0, true]);
+  assertEquals(
+    await device.files.findFile(NAMES),
+    undefined,
+    "shared networks of the user find the real names",
+  );
   assertEquals(device.intake.device().online, true);
   assert(!device.log.join("\n").match(/12345678|s3cr3t/));
   await device.end();
@@ -192,6 +197,24 @@ Deno.test("a portal that cannot serve takes the hotspot down again, and is tried
   assertEquals([device.network.hotspot, device.serving], ["svc-setup-rover", 1]);
   await device.end();
   assertEquals([device.network.hotspot, device.serving], [undefined, 0]);
+});
+
+Deno.test("a hotspot opens on a full disk, and what a killed agent left is removed", async () => {
+  const files = FakeFiles.with({ [NAMES]: "address=/#/10.42.0.1\n" });
+  const device = new Device({}, {}, files);
+  device.network.routers.set("shop", { password: "12345678" });
+  await device.minutes(1);
+  assertEquals(device.network.hotspot, "svc-setup-rover");
+  await device.end();
+  assertEquals(await files.findFile(NAMES), undefined);
+
+  const again = new Device({}, {}, new FakeFiles());
+  for (const profile of device.network.profiles.values()) again.network.profiles.set(profile.path, profile);
+  again.files.full = true;
+  again.network.rejecting.set("hotspot:svc-setup-rover", new SvcError("failed_precondition", "no space"));
+  await again.minutes(1);
+  assertEquals(again.network.hotspot, "svc-setup-rover");
+  await again.end();
 });
 
 Deno.test("a portal that does not end keeps neither the access point nor the agent", async () => {

@@ -9,7 +9,8 @@ import { writeIfOther } from "./drop_in.ts";
 import type { AgentSettings } from "../settings/settings.ts";
 import type { Subsystem } from "../settings/subsystem.ts";
 
-const DROP_IN = "/etc/systemd/journald.conf.d/90-svc.conf";
+/** The drop-in of journald. */
+export const JOURNALD_FILE = "/etc/systemd/journald.conf.d/90-svc.conf";
 
 export interface SystemParts {
   readonly files: ReadFiles & WriteFiles;
@@ -32,7 +33,7 @@ export class Journald implements Subsystem {
     if (advanced.disableSystemConfiguration) return;
     const wanted = dropIn(system);
     if (wanted !== undefined && !await this.#isThere(signal)) return;
-    if (await writeIfOther(files, `${root}${DROP_IN}`, wanted)) this.#isUnread = true;
+    if (await writeIfOther(files, `${root}${JOURNALD_FILE}`, wanted)) this.#isUnread = true;
     if (!this.#isUnread) return;
     await commands.run("systemctl", ["restart", "systemd-journald"], { signal });
     this.#isUnread = false;
