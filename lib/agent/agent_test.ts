@@ -40,6 +40,7 @@ class FakeUpdater {
   goBack = (reason: string) => Promise.resolve(void this.backs.push(reason));
   status = () => this.state;
   clean = () => Promise.resolve([]);
+  refresh = () => Promise.resolve();
   idle = () => Promise.resolve();
   boot = () => Promise.resolve({ file: BUILD.file, path: `${BASE}/cache/${BUILD.file}`, delayMs: 0 });
   current = () => Promise.resolve(BUILD.file);
@@ -261,6 +262,20 @@ Deno.test("a release stops a working runtime only in a maintenance window, or ta
   await settle();
   const { running, mayUpdate } = server.passes.findLast(({ atStart }) => atStart)!;
   assertEquals([processes.started.length, running, mayUpdate], [2, undefined, true]);
+  await end();
+});
+
+Deno.test("a custom URL whose server does not answer delays no start of the runtime", async () => {
+  const { begin, clock, server, processes } = scene();
+  const { end } = begin();
+  await clock.advance(10_000);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  server.refresh = () => promise;
+  await clock.advance(10_000);
+  processes.started[0].exit(1);
+  await settle();
+  assertEquals(processes.started.length, 2);
+  resolve();
   await end();
 });
 

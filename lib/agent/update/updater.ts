@@ -172,7 +172,7 @@ export class Updater {
     if (this.#work) return { restart: false };
     try {
       for (let steps = 0; steps < STEPS_MAX && !signal.aborted; steps++) {
-        const step = plan(this.#slot, await this.#look(now));
+        const step = plan(this.#slot, await this.#look(now, signal));
         if (!this.#mayTake(step)) break;
         const told = this.#waiting;
         this.#waiting = step.do === "wait" || step.do === "restart" ? step.why : undefined;
@@ -195,6 +195,14 @@ export class Updater {
       this.#problem = problem;
     }
     return { restart: false };
+  }
+
+  /**
+   * Asks for the present content of a custom URL, if that is due. The next pass then waits for no network, and may be
+   * one that a start of the program waits for.
+   */
+  async refresh(signal: AbortSignal): Promise<void> {
+    if (!this.#work) await this.#target(signal);
   }
 
   /** Resolves when no download and no check is running. */
@@ -236,7 +244,9 @@ export class Updater {
 
   /** Returns to the previous version. Throws `failed_precondition` if there is none. */
   async goBack(reason: string): Promise<void> {
-    const ops = goBack(this.#slot, await this.#look(this.#now), reason);
+    // Whoever asks for it waits for no network.
+    const now = { ...this.#now, atStart: true };
+    const ops = goBack(this.#slot, await this.#look(now, new AbortController().signal), reason);
     if (!ops) {
       const { name } = this.#parts;
       const found = this.#slot.good ? `only ${this.#slot.good.version} is there` : "none is installed";
@@ -285,7 +295,7 @@ export class Updater {
     return false;
   }
 
-  async #look(now: Now): Promise<Seen> {
+  async #look(now: Now, signal: AbortSignal): Promise<Seen> {
     const { record, files, clock } = this.#parts;
     const links = await record.links();
     const counts = await record.counts();
@@ -297,7 +307,7 @@ export class Updater {
       if (found?.sizeBytes === build.sizeBytes) whole.add(build.file);
     }
     return {
-      target: await this.#target(now.atStart),
+      target: await this.#target(signal, now.atStart),
       links,
       files: whole,
       counted: counts.count !== undefined || counts.passing !== undefined,
@@ -313,7 +323,7 @@ export class Updater {
   }
 
   /** The wanted release; for a custom URL, its present content. */
-  async #target(atStart = false): Promise<Release | undefined> {
+  async #target(signal: AbortSignal, atStart = false): Promise<Release | undefined> {
     const release = this.#release;
     if (!release?.custom || release.sha256 !== undefined) return release;
     const { clock, fetcher } = this.#parts;
@@ -322,7 +332,7 @@ export class Updater {
       return { ...release, key: keyOf(release.version, known) };
     }
     if (this.#stamp?.url !== release.url || clock.monotonicMs() >= this.#stamp.nextMs) {
-      const mark = await fetcher.stamp(release, new AbortController().signal).catch(() => undefined);
+      const mark = await fetcher.stamp(release, signal).catch(() => undefined);
       const last = this.#stamp?.url === release.url ? this.#stamp.mark : this.#knownMark(release);
       this.#stamp = { url: release.url, mark: later(mark, last), nextMs: clock.monotonicMs() + STAMP_MS };
     }
@@ -362,7 +372,7 @@ export class Updater {
 
   async #fetch(signal: AbortSignal): Promise<void> {
     const { fetcher, logger, name } = this.#parts;
-    const release = (await this.#target())!;
+    const release = (await this.#target(signal))!;
     logger.info(`${name}: getting ${release.version} from ${release.url}`);
     let build: Build;
     try {

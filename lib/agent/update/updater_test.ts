@@ -298,6 +298,13 @@ Deno.test("a custom URL is fetched again when what is there is newer, never beca
       await bench.settle({ ...well(file), maySwitch: false });
       assertEquals(bench.fetched, fetched, stamp);
     }
+    // Asked beforehand, nothing of a pass waits for the network, nor does a return at somebody's request.
+    await bench.clock.advance(120_000);
+    await bench.updater.refresh(new AbortController().signal);
+    bench.away = true;
+    await bench.settle({ ...well(file), maySwitch: false });
+    await bench.clock.advance(120_000);
+    await bench.updater.goBack("somebody asked for it");
   }));
 
 Deno.test("what does not run from its own folder fetches and checks, and is not replaced", () =>
