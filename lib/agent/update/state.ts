@@ -210,7 +210,11 @@ function advance(slot: Slot, trial: Trial, seen: Seen): UpdateStep {
         return write(`${build.version} is no longer wanted`, { op: "save", slot: without });
       }
       if (build.file === slot.good?.file) {
-        return write(`${build.version} has proved itself already`, { op: "save", slot: without });
+        // The same bytes by another name, or of another date: with the former name they would be fetched for ever.
+        return write(`${build.version} has proved itself already`, {
+          op: "save",
+          slot: { ...without, good: build },
+        });
       }
       if (!files.has(build.file)) return write(`${build.version} is gone`, { op: "save", slot: without });
       if (stage === "downloaded") return { do: "check", build };

@@ -31,7 +31,7 @@ class Bench {
       fetch: async ({ version, key }) => {
         this.fetched++;
         if (this.failure?.fetch) throw this.failure.fetch;
-        return { ...await this.put(version), key };
+        return { ...await this.put(this.sameBytes ? "same" : version), version, key };
       },
       stamp: () => this.away ? new Promise(() => {}) : Promise.resolve(this.stamp),
       clean: () => Promise.resolve([]),
@@ -51,6 +51,8 @@ class Bench {
     await this.updater.open();
   }
   stamp?: string;
+  /** Every release has these. */
+  sameBytes = false;
   /** Who is asked over the network never answers. */
   away = false;
 
@@ -58,7 +60,10 @@ class Bench {
   async put(version: string): Promise<Build> {
     const files = new SystemFiles();
     await Deno.mkdir(`${this.base}/cache`, { recursive: true });
-    await Deno.writeTextFile(`${this.base}/new`, `version ${version} ${this.stamp ?? ""}`);
+    await Deno.writeTextFile(
+      `${this.base}/new`,
+      `version ${version} ${this.sameBytes ? "" : this.stamp ?? ""}`,
+    );
     const sha256 = await sha256Of(files, `${this.base}/new`);
     const file = fileNameOf(NAME, version, sha256);
     const { size: sizeBytes } = await Deno.stat(`${this.base}/new`);
@@ -305,6 +310,26 @@ Deno.test("a custom URL is fetched again when what is there is newer, never beca
     await bench.settle({ ...well(file), maySwitch: false });
     await bench.clock.advance(120_000);
     await bench.updater.goBack("somebody asked for it");
+  }));
+
+Deno.test("the same bytes with another date, or at another URL, are fetched once and interrupt nothing", () =>
+  withBench(async (bench) => {
+    const one = await bench.install("1.0.0");
+    bench.stamp = "1000";
+    bench.updater.aim(wish("customURL+http://x/y", { custom: true }));
+    bench.sameBytes = true;
+    await bench.settle(well(one.file));
+    const { file } = (await bench.updater.boot())!;
+    await bench.settle(well(file));
+    bench.stamp = "2000";
+    await bench.clock.advance(120_000);
+    for (const _ of [1, 2, 3]) assertEquals(await bench.settle(well(file)), false);
+    assertEquals(bench.fetched, 2);
+    bench.updater.aim(wish("customURL+http://mirror/y", { custom: true }));
+    for (const _ of [1, 2, 3]) assertEquals(await bench.settle(well(file)), false);
+    const { good, previous, trial } = bench.updater.status();
+    assertEquals([bench.fetched, good?.key, good?.file], [3, "customURL+http://mirror/y:2000", file]);
+    assertEquals([previous?.version, trial], ["1.0.0", undefined]);
   }));
 
 Deno.test("what does not run from its own folder fetches and checks, and is not replaced", () =>
