@@ -491,8 +491,8 @@ export class Agent {
 }
 
 const TOLD_MAX = 1000;
-/** Codes by which a cloud that is reached refuses a machine: a revoked key, a deleted part. */
-const REFUSALS = ["unauthenticated", "permission_denied", "not_found"];
+/** Codes by which a cloud that is reached refuses a machine: a revoked key, a deleted part, too many wrong keys. */
+const REFUSALS = ["unauthenticated", "permission_denied", "not_found", "resource_exhausted"];
 /** The cloud's problems with the versions, for the status. */
 const VERSION_PROBLEMS_MAX = 20;
 const PROBLEM_CHARS = 1000;

@@ -353,7 +353,9 @@ Deno.test("a cloud that refuses the machine is no reason for a reboot", async ()
   const { end } = begin();
   await clock.advance(10_000);
   world.answer = new SvcError("unauthenticated", "the key is revoked");
-  await clock.advance(60 * 60_000);
+  await clock.advance(30 * 60_000);
+  world.answer = new SvcError("resource_exhausted", "too many wrong keys");
+  await clock.advance(30 * 60_000);
   assertEquals([world.rebooted, subject.status.online], [[], false]);
   world.answer = new SvcError("unavailable", "nobody there");
   await clock.advance(12 * 60_000);
