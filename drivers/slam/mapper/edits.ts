@@ -15,7 +15,12 @@ const REMOVAL_M = 0.1;
 const CONFIDENCE = 100;
 const EDITS_MAX = 10_000;
 const POINTS_MAX = 10_000;
+/** Limit of the points of all corrections. */
+const POINTS_ALL_MAX = 1_000_000;
 const M_PER_MM = 1e-3;
+/** Larger than a removal is wide, so that a removal lies in the squares of its corners. */
+const SQUARE_M = 3 * REMOVAL_M;
+const SQUARES_ACROSS = 2 ** 24;
 
 interface PlanePoint {
   readonly x: number;
@@ -55,17 +60,25 @@ export class MapEdits {
   /** The map, with the corrections if they are switched on. */
   applied(file: Uint8Array): Uint8Array {
     if (!this.#isOn || (this.#edits.length === 0 && !this.#cloud)) return file;
-    let points = pointsIn(this.#cloud ?? readPcd(file));
-    for (const { kind, points: changed } of this.#edits) {
-      points = kind === "add"
-        ? [...points, ...changed.map((point) => ({ ...point, confidence: CONFIDENCE }))]
-        : points.filter((one) => !changed.some(({ x, y }) => Math.hypot(one.x - x, one.y - y) <= REMOVAL_M));
+    const removals = new Removals(this.#edits);
+    const { x, y, rgb } = this.#cloud ?? readPcd(file);
+    const most = x.length + this.#edits.reduce((sum, { points }) => sum + points.length, 0);
+    const kept = { x: new Float32Array(most), y: new Float32Array(most), rgb: new Uint32Array(most) };
+    let count = 0;
+    const keep = (x: number, y: number, confidence: number, since: number) => {
+      if (removals.isRemoved(x, y, since)) return;
+      [kept.x[count], kept.y[count], kept.rgb[count]] = [x, y, confidence];
+      count++;
+    };
+    for (let n = 0; n < x.length; n++) keep(x[n], y[n], rgb?.[n] ?? CONFIDENCE, 0);
+    for (const [edit, { kind, points }] of this.#edits.entries()) {
+      if (kind === "add") { for (const { x, y } of points) keep(x, y, CONFIDENCE, edit); }
     }
     return writePcd(createCloud({
-      x: Float32Array.from(points, ({ x }) => x),
-      y: Float32Array.from(points, ({ y }) => y),
-      z: new Float32Array(points.length),
-      rgb: Uint32Array.from(points, ({ confidence }) => confidence),
+      x: kept.x.subarray(0, count),
+      y: kept.y.subarray(0, count),
+      z: new Float32Array(count),
+      rgb: kept.rgb.subarray(0, count),
     }));
   }
 
@@ -79,9 +92,16 @@ export class MapEdits {
         `${command}: wanted a list of at most ${POINTS_MAX} points {X, Y}`,
       );
     }
+    const before = this.#edits.reduce((sum, { points }) => sum + points.length, 0);
+    if (before + value.length > POINTS_ALL_MAX) {
+      throw new SvcError(
+        "resource_exhausted",
+        `${command}: the corrections have ${before} points already, wanted at most ${POINTS_ALL_MAX} in all`,
+      );
+    }
     const points = value.map((one, index) => {
       const { X: x, Y: y } = isObject(one) ? one : {};
-      if (typeof x === "number" && typeof y === "number" && Number.isFinite(x + y)) {
+      if (typeof x === "number" && typeof y === "number" && Number.isFinite(Math.fround(x + y))) {
         return { x: x * M_PER_MM, y: y * M_PER_MM };
       }
       throw new SvcError(
@@ -102,6 +122,39 @@ export class MapEdits {
   }
 }
 
-function pointsIn({ x, y, rgb }: PointCloud): (PlanePoint & { readonly confidence: number })[] {
-  return Array.from(x, (one, n) => ({ x: one, y: y[n], confidence: rgb?.[n] ?? CONFIDENCE }));
+/** Finds removals near a point without a look at all of them. */
+class Removals {
+  /** The removed points in each square, with their edits. */
+  readonly #squares = new Map<number, (PlanePoint & { readonly edit: number })[]>();
+
+  constructor(edits: readonly Edit[]) {
+    for (const [edit, { kind, points }] of edits.entries()) {
+      if (kind !== "remove") continue;
+      for (const point of points) {
+        const square = squareOf(point.x, point.y);
+        const there = this.#squares.get(square);
+        if (there) there.push({ ...point, edit });
+        else this.#squares.set(square, [{ ...point, edit }]);
+      }
+    }
+  }
+
+  /** Whether an edit after number `since` removes a point at this place. */
+  isRemoved(x: number, y: number, since: number): boolean {
+    if (this.#squares.size === 0) return false;
+    for (const nearX of [x - REMOVAL_M, x + REMOVAL_M]) {
+      for (const nearY of [y - REMOVAL_M, y + REMOVAL_M]) {
+        const found = this.#squares.get(squareOf(nearX, nearY))?.some((one) =>
+          one.edit >= since && Math.hypot(one.x - x, one.y - y) <= REMOVAL_M
+        );
+        if (found) return true;
+      }
+    }
+    return false;
+  }
+}
+
+/** The number of the square of a place; places far apart may share one. */
+function squareOf(x: number, y: number): number {
+  return Math.floor(x / SQUARE_M) * SQUARES_ACROSS + Math.floor(y / SQUARE_M);
 }

@@ -1,0 +1,54 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { SvcError } from "../../../lib/base/error.ts";
+import { readPcd, writePcd } from "../../../lib/geometry/cloud/pcd.ts";
+import { createCloud } from "../../../lib/geometry/cloud/point_cloud.ts";
+import { randomFrom } from "../../../lib/geometry/random.ts";
+import { FakeHost } from "../../../tests/support/fake_host.ts";
+import { MapEdits } from "./edits.ts";
+
+const SEED = 5;
+
+Deno.test("corrections of a map: each removal takes the points around it that are there by then", async () => {
+  const random = randomFrom(SEED);
+  // On a grid of 3 cm, so that many points are near the edge of a removal and none is right at it.
+  const places = (count: number) =>
+    Array.from({ length: count }, () => ({
+      X: 30 * Math.floor(40 * random() - 20),
+      Y: 30 * Math.floor(40 * random() - 20),
+    }));
+  const edits = new MapEdits(new FakeHost());
+  await edits.command({ postprocess_toggle: true });
+  let wanted = places(300);
+  const map = writePcd(createCloud({
+    x: Float32Array.from(wanted, ({ X }) => X / 1000),
+    y: Float32Array.from(wanted, ({ Y }) => Y / 1000),
+    z: new Float32Array(wanted.length),
+  }));
+  for (let round = 0; round < 20; round++) {
+    const [added, removed] = [places(20), places(3)];
+    await edits.command({ postprocess_add: added });
+    await edits.command({ postprocess_remove: removed });
+    wanted = [...wanted, ...added].filter((one) => {
+      return !removed.some(({ X, Y }) => Math.hypot(one.X - X, one.Y - Y) < 100);
+    });
+    const { x, y } = readPcd(edits.applied(map));
+    const found = Array.from(x, (one, n) => ({ X: Math.round(one * 1000), Y: Math.round(y[n] * 1000) }));
+    assertEquals(found, wanted, `round ${round}, seed ${SEED}`);
+  }
+});
+
+Deno.test("corrections of a map: points that a file does not hold, and too many, are refused", async () => {
+  const edits = new MapEdits(new FakeHost());
+  await assertRejects(
+    () => edits.command({ postprocess_add: [{ X: 1e300, Y: 0 }] }),
+    SvcError,
+    "point 0 is no object with the numbers X and Y",
+  );
+  const many = Array.from({ length: 10_000 }, () => ({ X: 0, Y: 0 }));
+  for (let edit = 0; edit < 100; edit++) await edits.command({ postprocess_add: many });
+  await assertRejects(
+    () => edits.command({ postprocess_remove: [{ X: 0, Y: 0 }] }),
+    SvcError,
+    "the corrections have 1000000 points already",
+  );
+});
