@@ -129,7 +129,8 @@ export class Segmenter {
       pixels[off] = n;
       const there = data[n] !== 0 ? 1 : 0;
       off += distance >= limit ? there : 0;
-      seen += there;
+      // A pixel without a ray has no distance, so it is nowhere.
+      seen += distance >= 0 ? there : 0;
     }
     return { off, on: seen - off };
   }

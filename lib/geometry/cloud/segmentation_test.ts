@@ -1,6 +1,7 @@
 import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
 import { SvcError } from "../../base/error.ts";
 import type { DepthMap } from "../image/depth.ts";
+import { raysOf } from "../image/lens.ts";
 import { type SegmentationLimits, Segmenter } from "./segmentation.ts";
 
 const [WIDTH, HEIGHT] = [160, 120];
@@ -154,6 +155,14 @@ Deno.test("pixels without a ray count as pixels without a reading", () => {
   const { ground, segments } = new Segmenter(LENS, LIMITS, folded).segment(frame([NEAR, FAR]));
   assert(ground);
   for (const { cloud } of segments) assert(cloud.x.every(Number.isFinite));
+  const rays = raysOf(LENS, folded);
+  const { data } = frame([]);
+  const seen = data.filter((depth, pixel) => depth > 0 && Number.isFinite(rays.x[pixel])).length;
+  assert(seen < data.filter((depth) => depth > 0).length);
+  const withLeast = (minPointsInPlane: number) => {
+    return new Segmenter(LENS, { ...LIMITS, minPointsInPlane }, folded).segment(frame([])).ground;
+  };
+  assert(withLeast(500) && !withLeast(seen + 1), `${seen} points of the floor have a ray`);
 });
 
 Deno.test("a lens that cannot be is refused; a frame of another size is our bug", () => {
