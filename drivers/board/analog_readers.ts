@@ -18,7 +18,6 @@ import type { ModelHost } from "../../lib/resource/registry.ts";
 const MCP3008_HZ = 1_000_000;
 const MCP3008_CHANNELS = 8;
 const MCP3008_BITS = 10;
-const SAMPLES_MAX = 1000;
 
 export const analogRow = object({
   name: text("name of the analog").required(),
@@ -50,14 +49,21 @@ interface Channel {
 
 export class AnalogReader {
   #cancel?: () => void;
-  #samples: number[] = [];
+  #isClosed = false;
+  /** The latest samples, as many as the time of the average has; the next one takes the place of the oldest. */
+  readonly #samples: Float64Array;
+  #next = 0;
+  #count = 0;
   #failure: unknown;
 
   private constructor(
     private readonly channel: Channel,
     private readonly settings: AnalogSettings,
     private readonly clock: Clock,
-  ) {}
+  ) {
+    const { averageOverMs, samplesPerSec } = settings;
+    this.#samples = new Float64Array(Math.max(1, Math.floor(averageOverMs * samplesPerSec / 1000)));
+  }
 
   static async open(settings: AnalogSettings, host: ModelHost, clock: Clock): Promise<AnalogReader> {
     const reader = new AnalogReader(await openChannel(settings, host), settings, clock);
@@ -68,12 +74,12 @@ export class AnalogReader {
   async read(): Promise<AnalogReading> {
     const range = { minRange: 0, maxRange: this.channel.maxValue, stepSize: 1 };
     if (this.settings.averageOverMs === 0) return { value: await this.channel.read(), ...range };
-    if (this.#samples.length === 0) {
+    if (this.#count === 0) {
       if (this.#failure !== undefined) throw this.#failure;
       return { value: await this.channel.read(), ...range };
     }
-    const sum = this.#samples.reduce((total, one) => total + one, 0);
-    return { value: Math.round(sum / this.#samples.length), ...range };
+    const sum = this.#samples.subarray(0, this.#count).reduce((total, one) => total + one, 0);
+    return { value: Math.round(sum / this.#count), ...range };
   }
 
   async write(value: number): Promise<void> {
@@ -83,22 +89,25 @@ export class AnalogReader {
   }
 
   close(): void {
+    this.#isClosed = true;
     this.#cancel?.();
     this.channel.close?.();
   }
 
   #sample(): void {
-    const { averageOverMs, samplesPerSec } = this.settings;
-    const kept = Math.min(SAMPLES_MAX, Math.max(1, Math.floor(averageOverMs * samplesPerSec / 1000)));
-    this.#cancel = this.clock.after(1000 / samplesPerSec, () => {
-      this.channel.read().then(
-        (value) => this.#samples = [...this.#samples, value].slice(-kept),
-        (error) => {
-          this.#samples = [];
-          this.#failure = error;
-        },
-      ).finally(() => this.#sample());
+    this.#cancel = this.clock.after(1000 / this.settings.samplesPerSec, () => {
+      this.channel.read().then((value) => this.#keep(value), (error) => {
+        [this.#next, this.#count, this.#failure] = [0, 0, error];
+      }).finally(() => {
+        if (!this.#isClosed) this.#sample();
+      });
     });
+  }
+
+  #keep(value: number): void {
+    this.#samples[this.#next] = value;
+    this.#next = (this.#next + 1) % this.#samples.length;
+    this.#count = Math.min(this.#count + 1, this.#samples.length);
   }
 }
 

@@ -72,6 +72,10 @@ const attributes = object({
       place.at("name").error(`the name "${name}" is taken`);
     }
   }
+  for (const [index, { name }] of settings.analogs.entries()) {
+    if (settings.analogs.findIndex((one) => one.name === name) === index) continue;
+    at.at("analogs").at(index).at("name").error(`the name "${name}" is taken`);
+  }
   for (const [pin, channel] of Object.entries(settings.hardwarePwm)) {
     if (channel === "auto" || PWM_CHANNEL.test(channel)) continue;
     at.at("hardware_pwm").at(pin).wanted('"auto", or a channel such as "pwmchip0/1"', channel);

@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { Tick } from "../../lib/api/board.ts";
+import { settle } from "../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { LogRecord } from "../../lib/base/log/log.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
@@ -161,6 +162,8 @@ Deno.test("linux board: analogs of an MCP3008 and of the kernel, averaged where 
   level = 600;
   await clock.advance(100);
   assertEquals((await b.readAnalog("slow")).value, 550);
+  await clock.advance(100);
+  assertEquals((await b.readAnalog("slow")).value, 600);
   await assertRejects(() => b.writeAnalog("now", 1), SvcError, "is an input");
   await assertRejects(() => b.readAnalog("x"), SvcError, "can't find AnalogReader (x)");
   await b.close();
@@ -169,6 +172,26 @@ Deno.test("linux board: analogs of an MCP3008 and of the kernel, averaged where 
     SvcError,
     "(ads1015)",
   );
+});
+
+Deno.test("linux board: a long average has all of its time, and a board that closes while it samples samples no more", async () => {
+  const { host, clock, board } = bench({
+    "/sys/bus/iio/devices/iio:device0/name": "ads1015\n",
+    "/sys/bus/iio/devices/iio:device0/in_voltage0_raw": "100\n",
+  });
+  const iio = { name: "k", iio: "ads1015/voltage0", average_over_ms: 4000, samples_per_sec: 1000 };
+  const b = await board({ analogs: [iio] });
+  await clock.advance(2000);
+  await host.writeFile("/sys/bus/iio/devices/iio:device0/in_voltage0_raw", "200\n");
+  await clock.advance(2000);
+  assertEquals((await b.readAnalog("k")).value, 150);
+  const reading = Promise.withResolvers<string>();
+  host.readTextFile = () => reading.promise;
+  await clock.advance(1);
+  await b.close();
+  reading.resolve("300\n");
+  await settle();
+  assertEquals(clock.pending, 0);
 });
 
 Deno.test("linux board: bad attributes are told with their paths", () => {
@@ -181,11 +204,13 @@ Deno.test("linux board: bad attributes are told with their paths", () => {
   }
   const twice = problemsOf(LinuxBoard, {
     digital_interrupts: [{ name: "a", pin: "1" }, { name: "a", pin: "1" }],
+    analogs: [{ name: "k", pin: "1" }, { name: "k", pin: "2" }],
     hardware_pwm: { "12": "pwm0" },
   });
   assertEquals(twice.map((one) => one.split(":")[0]), [
     "digital_interrupts.1.pin",
     "digital_interrupts.1.name",
+    "analogs.1.name",
     "hardware_pwm.12",
   ]);
 });
