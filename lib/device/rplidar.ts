@@ -71,8 +71,7 @@ export class RpLidarPort {
   /** Stops the lidar's present activity, and identifies it. Throws `unavailable` for a device that does not answer. */
   async identify(): Promise<LidarInfo> {
     this.#send(REQUEST.stop);
-    while (await this.device.readable(QUIET_MS)) if (this.device.read(READ_BYTES).length === 0) break;
-    this.#rest = new Uint8Array();
+    await this.#quiet();
     this.#send(REQUEST.info);
     const info = await this.#answer("info");
     this.#send(REQUEST.health);
@@ -144,6 +143,18 @@ export class RpLidarPort {
     nodes.angles[nodes.count] = (node[1] >> 1 | node[2] << 7) / 64;
     nodes.ranges[nodes.count++] = (node[3] | node[4] << 8) / 4;
     return ended;
+  }
+
+  /** Drops what still arrives. Throws `unavailable` for a device that never falls silent. */
+  async #quiet(): Promise<void> {
+    const endMs = this.clock.monotonicMs() + ANSWER_MS;
+    this.#rest = new Uint8Array();
+    while (await this.device.readable(QUIET_MS)) {
+      if (this.device.read(READ_BYTES).length === 0) return;
+      if (this.clock.monotonicMs() <= endMs) continue;
+      const found = `${this.device.path} goes on sending although it was told to stop`;
+      throw new SvcError("unavailable", `${found}: is it a lidar of this series?`);
+    }
   }
 
   async #answer(kind: keyof typeof ANSWERS): Promise<Uint8Array> {

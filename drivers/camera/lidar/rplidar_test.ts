@@ -1,5 +1,5 @@
 import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
-import { SystemClock } from "../../../lib/base/clock.ts";
+import { type Clock, SystemClock } from "../../../lib/base/clock.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import { DenoHost } from "../../../lib/base/host_deno.ts";
 import type { LogRecord } from "../../../lib/base/log/log.ts";
@@ -7,6 +7,7 @@ import { randomFrom } from "../../../lib/geometry/random.ts";
 import { readPcd } from "../../../lib/geometry/cloud/pcd.ts";
 import { RpLidarPort as RpLidarDevice } from "../../../lib/device/rplidar.ts";
 import { construct, problemsOf } from "../../../tests/support/construct.ts";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { FakeRpLidar } from "../../../tests/support/fake_rplidar.ts";
 import { until } from "../../../tests/support/until.ts";
 import { RpLidar } from "./rplidar.ts";
@@ -105,31 +106,43 @@ function nothing(): never {
   throw new SvcError("unimplemented", "this is a serial device");
 }
 
+/** A serial device that takes every request and sends these bytes. */
+function openSending(read: () => Uint8Array<ArrayBuffer>, readable: () => Promise<boolean>, clock: Clock) {
+  const openDevice = (path: string) => ({
+    path,
+    file: -1,
+    control: () => {},
+    tell: nothing,
+    follow: nothing,
+    adopt: nothing,
+    map: nothing,
+    urgent: nothing,
+    read,
+    write: (bytes: Uint8Array) => bytes.length,
+    readable,
+    close: () => {},
+  });
+  return RpLidarDevice.open({ openDevice }, "/dev/noise", 115_200, clock);
+}
+
+Deno.test("rplidar: a device that never falls silent is given up", async () => {
+  const time = new FakeClock();
+  const readable = () => time.advance(1).then(() => true);
+  const lidar = openSending(() => Uint8Array.of(0x24, 0x47), readable, time);
+  await assertRejects(
+    () => lidar.identify(),
+    SvcError,
+    "/dev/noise goes on sending although it was told to stop",
+  );
+  lidar.close();
+});
+
 Deno.test("rplidar: whatever bytes come, turns have ranges and angles that the protocol can say", async () => {
   const random = randomFrom(11);
   let left = 400;
-  const lidar = RpLidarDevice.open(
-    {
-      openDevice: (path) => ({
-        path,
-        file: -1,
-        control: () => {},
-        tell: nothing,
-        follow: nothing,
-        adopt: nothing,
-        map: nothing,
-        urgent: nothing,
-        read: () =>
-          Uint8Array.from({ length: 1 + Math.floor(500 * random()) }, () => Math.floor(256 * random())),
-        write: (bytes) => bytes.length,
-        readable: () => Promise.resolve(left-- > 0),
-        close: () => {},
-      }),
-    },
-    "/dev/noise",
-    115_200,
-    clock,
-  );
+  const read = () =>
+    Uint8Array.from({ length: 1 + Math.floor(500 * random()) }, () => Math.floor(256 * random()));
+  const lidar = openSending(read, () => Promise.resolve(left-- > 0), clock);
   let turns = 0;
   while (left > 0) {
     for (const { angleDeg, rangeMm } of await lidar.turns()) {
