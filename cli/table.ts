@@ -37,8 +37,10 @@ type Instant = Parameters<typeof toMs>[0];
 
 /** `2024-01-02 03:04:05` in UTC; a dash without a time. */
 export function timeText(instant: Instant): string {
-  if (!instant) return "-";
-  return new Date(toMs(instant)).toISOString().slice(0, 19).replace("T", " ");
+  const time = new Date(toMs(instant));
+  // A server may write a time that no calendar has.
+  if (!instant || Number.isNaN(time.getTime())) return "-";
+  return time.toISOString().slice(0, 19).replace("T", " ");
 }
 
 /** `1h 2m`, `3m 4s`, `5.6s`. */

@@ -9,16 +9,28 @@ interface TimeMessage {
   nanos: number;
 }
 
-/** The timestamp of an instant since the Unix epoch. */
+/**
+ * Seconds of the years 1 to 9999, the range of a timestamp, and of a duration of 10,000 years. Callers write any others,
+ * and a message that repeats them could not be encoded.
+ */
+const FIRST_SECONDS = -62_135_596_800, LAST_SECONDS = 253_402_300_799, DURATION_SECONDS = 315_576_000_000;
+
+/** The timestamp of an instant since the Unix epoch; the nearest that there is. */
 export function toTimestamp(timeMs: number): TimeMessage {
-  const seconds = Math.floor(timeMs / 1000);
-  const nanos = Math.round((timeMs - seconds * 1000) * 1e6);
+  return ofSeconds(timeMs, FIRST_SECONDS, LAST_SECONDS);
+}
+
+function ofSeconds(ms: number, first: number, last: number): TimeMessage {
+  const seconds = Math.floor(ms / 1000);
+  if (seconds < first) return { seconds: BigInt(first), nanos: 0 };
+  if (seconds >= last) return { seconds: BigInt(last), nanos: 0 };
+  const nanos = Math.round((ms - seconds * 1000) * 1e6);
   return nanos < 1e9 ? { seconds: BigInt(seconds), nanos } : { seconds: BigInt(seconds + 1), nanos: 0 };
 }
 
 /** Seconds and nanoseconds of a duration have the same sign, unlike those of a timestamp. */
 export function toDuration(ms: number): TimeMessage {
-  const { seconds, nanos } = toTimestamp(Math.abs(ms));
+  const { seconds, nanos } = ofSeconds(Math.abs(ms), 0, DURATION_SECONDS);
   return ms < 0 ? { seconds: -seconds, nanos: -nanos } : { seconds, nanos };
 }
 
