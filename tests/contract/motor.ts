@@ -43,6 +43,11 @@ export const contract: Contract<Motor> = {
         }
         return;
       }
+      for (const none of [NaN, Infinity]) {
+        for (const refused of [() => motor.goTo(300, none), () => motor.resetZeroPosition(none)]) {
+          assertEquals((await assertRejects(refused, SvcError)).code, "invalid_argument");
+        }
+      }
       await motor.resetZeroPosition(2);
       assertEquals(await motor.getPosition(), -2);
       await motor.goTo(300, -1.9);
