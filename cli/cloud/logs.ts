@@ -8,7 +8,7 @@ import { SvcError } from "../../lib/base/error.ts";
 import { escapedLine } from "../../lib/base/escape.ts";
 import { Audit } from "../../lib/cloud/access/audit.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
-import { LogStore } from "../../lib/cloud/logs/logs.ts";
+import { LogStore, type PlacedLog } from "../../lib/cloud/logs/logs.ts";
 import { fieldsText, logFieldsOf } from "../../lib/cloud_client/log_message.ts";
 import { table } from "../table.ts";
 import { type CloudCommand, cloudCommand, timeOf } from "./desk.ts";
@@ -57,7 +57,13 @@ export const LOG_COMMANDS: readonly CloudCommand[] = [
           }),
         );
       };
-      const found = await logs.find(part, { filter, levels, limit, order: "newest first" });
+      const found: PlacedLog[] = [];
+      for (let more = true; more && found.length < limit;) {
+        const rest = { limit: limit - found.length, after: found.at(-1) };
+        const page = await logs.find(part, { filter, levels, order: "newest first", ...rest });
+        found.push(...page.entries);
+        ({ more } = page);
+      }
       const after = found.length > 0 ? Math.max(...found.map(({ number }) => number)) : undefined;
       tell(found.reverse().map(({ entry }) => entry));
       if (!follow) return;

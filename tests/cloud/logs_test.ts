@@ -74,6 +74,29 @@ storeTest("pages have every entry once", (database) => {
   }, { clock });
 });
 
+storeTest("a page ends where an answer is full, and no number of entries makes it larger", (database) => {
+  const clock = new FakeClock(START_MS);
+  return withCloud(database, async ({ store, app, robot }) => {
+    const { owner, part: id } = await newWorld(store);
+    const [people, rover] = [await app(owner), await robot(owner)];
+    await rover.log({ id, logs: entries(1, 150) });
+    const most = async (limit: bigint) => (await people.getRobotPartLogs({ id, limit })).logs.length;
+    assertEquals([await most(0n), await most(-1n), await most(-1000n), await most(7n)], [100, 100, 100, 7]);
+    // Seven million characters an entry: two fit into one answer.
+    for (let number = 1; number <= 5; number++) {
+      await rover.log({ id, logs: [entry(150 + number, { fields: [{ long: "x".repeat(7_000_000) }] })] });
+    }
+    const counts: number[] = [];
+    let pageToken = "";
+    do {
+      const page = await people.getRobotPartLogs({ id, limit: 200n, pageToken });
+      counts.push(page.logs.length);
+      pageToken = page.nextPageToken;
+    } while (pageToken !== "");
+    assertEquals(counts, [2, 2, 151]);
+  }, { clock });
+});
+
 storeTest("logs are searched by text in any case, level, logger and time", (database) => {
   const clock = new FakeClock(START_MS + 10);
   return withCloud(database, async ({ store, app, robot }) => {

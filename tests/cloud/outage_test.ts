@@ -160,9 +160,9 @@ async function arrived(store: Store, entries: number): Promise<boolean> {
 }
 
 async function everything(store: Store, part: string, clock: FakeClock) {
-  const found = await new LogStore(store, clock).find(part, { order: "oldest first", limit: 10_000 });
+  const { entries } = await new LogStore(store, clock).find(part, { order: "oldest first", limit: 10_000 });
   const readings = await store.query<{ captured: number; stored: number }>(
     "SELECT captured_us / 1000 AS captured, stored_ms AS stored FROM tabular_data ORDER BY captured_us",
   );
-  return { logs: found.map(({ entry }) => entry.message), readings };
+  return { logs: entries.map(({ entry }) => entry.message), readings };
 }

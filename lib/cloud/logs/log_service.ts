@@ -18,19 +18,17 @@ export function logHandlers(logs: LogStore, clock: Clock) {
   return {
     async getRobotPartLogs(request) {
       const { id, filter, levels, errorsOnly, source, limit, order, pageToken } = request;
-      const size = Math.min(Math.max(Number(limit ?? 0n), 0) || PAGE, PAGE_MAX);
-      const found = await logs.find(id, {
+      const { entries, more } = await logs.find(id, {
         filter,
         levels: errorsOnly ? ERRORS : levels,
         logger: source,
         ...boundsOf(request, clock.nowMs()),
         order: order === LogOrder.ASCENDING ? "oldest first" : "newest first",
         after: pageToken ? placeIn(pageToken) : undefined,
-        limit: size + 1,
+        limit: Math.min(Math.max(Number(limit ?? 0n), 0) || PAGE, PAGE_MAX),
       });
-      const page = found.slice(0, size);
-      const nextPageToken = found.length > size ? placeText(page[page.length - 1]) : "";
-      return { logs: page.map(({ entry }) => entry), nextPageToken };
+      const nextPageToken = more ? placeText(entries[entries.length - 1]) : "";
+      return { logs: entries.map(({ entry }) => entry), nextPageToken };
     },
     async *tailRobotPartLogs({ id, filter, errorsOnly }, ctx) {
       const levels = errorsOnly ? ERRORS : [];

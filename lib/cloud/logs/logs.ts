@@ -48,6 +48,13 @@ export interface PlacedLog extends LogPlace {
   readonly entry: LogEntry;
 }
 
+/** Entries that fit into one answer. */
+export interface LogsFound {
+  readonly entries: readonly PlacedLog[];
+  /** Whether more entries follow. */
+  readonly more: boolean;
+}
+
 type Search = Pick<LogQuery, "filter" | "levels" | "logger" | "fromMs" | "untilMs">;
 
 const DAY_MS = 24 * 3600 * 1000;
@@ -58,6 +65,8 @@ const FORGET_AT_ONCE = 5_000;
 /** Interval of the search for entries that another control plane on the same database has stored. */
 const LOOK_MS = 1_000;
 const FOLLOW_AT_ONCE = 500;
+/** Limit of the entries in one answer, in bytes; a longer entry is alone in its answer. */
+const PAGE_BYTES_MAX = 16 * 1024 ** 2;
 /** SQLite takes patterns of 50,000 bytes, in which a letter has three bytes at most. */
 const FILTER_LENGTH_MAX = 10_000;
 
@@ -118,31 +127,49 @@ export class LogStore {
     requireWithin(this.limits, "logBytesPerMachineDay", today.bytes);
   }
 
-  async find(partId: string, { order, after, limit, ...search }: LogQuery): Promise<PlacedLog[]> {
+  /** Entries up to the limit and to the size of an answer; at least one, if there is one. */
+  async find(partId: string, { order, after, limit, ...search }: LogQuery): Promise<LogsFound> {
     const { where, values } = this.#conditions(partId, search);
     const [before, direction] = order === "newest first" ? ["<", "DESC"] : [">", "ASC"];
     if (after !== undefined) {
       where.push(`(written_ms, number) ${before} (?, ?)`);
       values.push(after.writtenMs, after.number);
     }
-    const sorted = `ORDER BY written_ms ${direction}, number ${direction}`;
-    return await this.#rows(`${where.join(" AND ")} ${sorted}`, values, limit);
+    return await this.#page(where, values, `written_ms ${direction}, number ${direction}`, limit);
   }
 
   /** Entries in the order of their arrival, after the one with this number. */
-  async #arrived(partId: string, search: Search, after: number): Promise<PlacedLog[]> {
+  async #arrived(partId: string, search: Search, after: number): Promise<LogsFound> {
     const { where, values } = this.#conditions(partId, search);
-    const found = [...where, "number > ?"].join(" AND ");
-    return await this.#rows(`${found} ORDER BY number`, [...values, after], FOLLOW_AT_ONCE);
+    return await this.#page([...where, "number > ?"], [...values, after], "number", FOLLOW_AT_ONCE);
   }
 
-  async #rows(found: string, values: readonly SqlValue[], limit: number): Promise<PlacedLog[]> {
-    const rows = await this.store.query<LogPlace & { entry: Uint8Array }>(
-      `SELECT number, written_ms AS "writtenMs", entry FROM logs WHERE ${found} LIMIT ?`,
+  /** Reads the sizes of the entries first, so that no entry is read that does not fit. */
+  async #page(
+    where: readonly string[],
+    values: readonly SqlValue[],
+    order: string,
+    limit: number,
+  ): Promise<LogsFound> {
+    const chosen = `logs WHERE ${where.join(" AND ")} ORDER BY ${order} LIMIT ?`;
+    const sizes = await this.store.query<{ bytes: number }>(
+      `SELECT LENGTH(entry) AS bytes FROM ${chosen}`,
       ...values,
-      limit,
+      limit + 1,
     );
-    return rows.map(({ entry, ...place }) => ({ ...place, entry: fromBinary(LogEntrySchema, entry) }));
+    let bytes = 0;
+    const over = sizes.findIndex((one, index) => (bytes += one.bytes) > PAGE_BYTES_MAX && index > 0);
+    const count = Math.min(over < 0 ? sizes.length : over, limit);
+    const rows = await this.store.query<LogPlace & { entry: Uint8Array }>(
+      `SELECT number, written_ms AS "writtenMs", entry FROM ${chosen}`,
+      ...values,
+      count,
+    );
+    const entries = rows.map(({ entry, ...place }) => ({
+      ...place,
+      entry: fromBinary(LogEntrySchema, entry),
+    }));
+    return { entries, more: sizes.length > count };
   }
 
   #conditions(partId: string, { filter = "", levels = [], logger = "", fromMs, untilMs }: Search) {
@@ -179,11 +206,10 @@ export class LogStore {
       try {
         // Every entry up to the head is stored by now; those that the query leaves out need no second look.
         const head = await this.#head(partId);
-        const found = await this.#arrived(partId, search, after);
-        if (found.length > 0) yield found.map(({ entry }) => entry);
-        const full = found.length === FOLLOW_AT_ONCE;
-        after = Math.max(full ? 0 : head, found.at(-1)?.number ?? after);
-        if (!full) await this.#news(heard.promise, signal);
+        const { entries, more } = await this.#arrived(partId, search, after);
+        if (entries.length > 0) yield entries.map(({ entry }) => entry);
+        after = Math.max(more ? 0 : head, entries.at(-1)?.number ?? after);
+        if (!more) await this.#news(heard.promise, signal);
       } finally {
         heard.stop();
       }

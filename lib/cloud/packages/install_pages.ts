@@ -3,7 +3,6 @@
  *
  * The scripts are public, and run as root; they contain the address that they came from, as one quoted word and only
  * if it is an address of this control plane. Credentials need an API key of that machine.
- * that is an address of this control plane. Credentials are for who has an API key that is that machine's.
  */
 
 import { type Code, messageOf, SvcError } from "../../base/error.ts";
