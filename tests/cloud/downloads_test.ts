@@ -207,6 +207,8 @@ storeTest(
       const sig = JSON.parse((await get(`${info.url}.sig`)).text);
       assertEquals([sig.statement.name, sig.statement.platform], ["svc-server", "linux/amd64"]);
       const newest = await get(`${served.url}/releases/svc-server/stable/linux-amd64`);
+      const broken = await get(`${served.url}/releases/svc-server/%/linux-amd64`);
+      assertEquals([broken.status, broken.text.includes("wanted %25")], [400, true]);
       assertEquals([newest.text, newest.headers.get("x-svc-version")], [downloaded.text, "1.0.0"]);
       assertEquals((await ask("linux/aarch64")).agentUpdateInfo?.version, "2.0.0");
 

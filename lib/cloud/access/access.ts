@@ -423,7 +423,7 @@ export const RESOURCE_TYPES: { readonly [K in GrantKind]: string } = {
 };
 
 function authorizedOn(value: unknown): Ref {
-  const { resourceType, resourceId } = (value ?? {}) as { resourceType?: string; resourceId?: string };
+  const { resourceType = "", resourceId = "" } = (value ?? {}) as Partial<Record<string, string>>;
   const kind = GRANT_KINDS.find((one) => RESOURCE_TYPES[one] === resourceType);
   if (kind && resourceId) return { kind, id: resourceId };
   throw new SvcError(

@@ -104,7 +104,9 @@ function isTabular({ metadata, sensorContents }: DataCaptureUploadRequest): bool
   throw new SvcError(
     "invalid_argument",
     `found sensor contents of ${sensorContents.length} pieces (${[...kinds].join(" and ") || "none"}) ` +
-      `in an upload of type ${DataType[metadata?.type ?? 0]}, wanted either readings or one image or file`,
+      `in an upload of type ${
+        DataType[metadata?.type ?? 0] ?? metadata?.type
+      }, wanted either readings or one image or file`,
   );
 }
 

@@ -136,7 +136,7 @@ export class Downloads {
       /^\/(?<name>[^/]+)\/(?<version>[^/]+)\/(?<platform>[^/]+?)(?<file>\/[^/]+?)?(?<sig>\.sig)?$/;
     const found = pattern.exec(request.path.slice(RELEASE_PATH.length))?.groups;
     if (!found) throw nothingAt(request.path);
-    const version = decodeURIComponent(found.version);
+    const version = decodedVersion(found.version);
     const one = await new Releases(this.cloud.store).find(
       found.name,
       version,
@@ -240,6 +240,15 @@ export async function requireVisible(
 function archiveName({ item, version, platform }: Package): string {
   const words = [item.name, version, platform.replace("/", "-")].filter((word) => word !== "");
   return `${words.join("-").replace(/[^\w.+-]/g, "_")}.tar.gz`;
+}
+
+function decodedVersion(written: string): string {
+  try {
+    return decodeURIComponent(written);
+  } catch (cause) {
+    const why = `the version "${written}" of the address has a % that is no escape, wanted %25`;
+    throw new SvcError("invalid_argument", why, { cause });
+  }
 }
 
 function nothingAt(path: string): SvcError {
