@@ -46,6 +46,7 @@ export class ModuleParent {
   #socket: Promise<{ readonly folder: string; readonly port: Port }> | undefined;
   #tcp: Promise<Port> | undefined;
   #sweeping: Promise<void> | undefined;
+  readonly #closing = new AbortController();
 
   constructor(private readonly parts: ModuleParentParts) {}
 
@@ -85,6 +86,7 @@ export class ModuleParent {
 
   /** Idempotent. */
   async close(): Promise<void> {
+    this.#closing.abort(new SvcError("canceled", "the machine is shutting down"));
     const [socket, tcp] = [await this.#socket, await this.#tcp];
     this.#socket = this.#tcp = undefined;
     await Promise.all([socket?.port.close(DRAIN_MS), tcp?.close(DRAIN_MS), this.#sweeping]);
@@ -111,6 +113,8 @@ export class ModuleParent {
     try {
       for (const name of await host.readFolder(temporary)) {
         const folder = join(temporary, name);
+        // Everybody may make folders here, with servers that let one wait.
+        if (this.#closing.signal.aborted) return;
         if (!name.startsWith(FOLDER_PREFIX) || !await this.#isLeft(folder)) continue;
         await host.removeTree(folder);
         logger.debug("removed the sockets of a killed svc-server", { folder });
@@ -129,7 +133,10 @@ export class ModuleParent {
     if (!isOurs) return false;
     const channel = connectGrpc(`unix:${join(folder, PARENT_SOCKET)}`, { clock });
     try {
-      await client(RobotService, channel).getVersion({}, { timeoutMs: ANSWER_MS });
+      await client(RobotService, channel).getVersion({}, {
+        timeoutMs: ANSWER_MS,
+        signal: this.#closing.signal,
+      });
       return false;
     } catch (error) {
       return SvcError.from(error).code === "unavailable";
