@@ -29,7 +29,7 @@ export async function runCommand<W extends World>(
     return EXIT.ok;
   }
   const { command, at, words } = calledIn(whole, args);
-  if (!command) return noCommand(whole, words, args, world.host);
+  if (!command) return noCommand(whole, words, args, at, world.host);
   const own = lengthOf(command);
   const shape = own === 0 ? wholeShape(whole) : commandShape(whole, command);
   const begun = begin(shape, [...args.slice(0, at), ...args.slice(at + own)], world.host);
@@ -76,8 +76,17 @@ function noCommand<W extends World>(
   program: CommandProgram<W>,
   words: readonly string[],
   args: readonly string[],
+  at: number,
   host: Terminal,
 ): number {
+  const group = words.length === 1 ? groupOf(program, words[0]) : undefined;
+  if (group) {
+    const { exitCode } = begin(wholeShape(group), args.slice(at + 1), host);
+    if (exitCode !== undefined) return exitCode;
+    const names = group.commands.map((one) => one.words).join(", ");
+    host.writeError(`${group.name}: found no command, wanted ${names}; see --help\n`);
+    return EXIT.usage;
+  }
   const begun = begin(wholeShape(program), words.length > 0 ? [] : args, host);
   if (begun.exitCode !== undefined) return begun.exitCode;
   const names = program.commands.map((one) => one.words).filter((name) => name !== "");
@@ -87,6 +96,21 @@ function noCommand<W extends World>(
   const found = words.length === 0 ? "no command" : `unknown command "${escaped(told)}"`;
   host.writeError(`${program.name}: ${found}${near ? `; did you mean ${near}?` : ""}; see --help\n`);
   return EXIT.usage;
+}
+
+/** The commands whose first word is `word`, as a program of their own, such as `svc-ml dataset`. */
+function groupOf<W extends World>(
+  program: CommandProgram<W>,
+  word: string,
+): Pick<CommandProgram<W>, "name" | "summary" | "flags" | "commands"> | undefined {
+  const commands = program.commands.filter(({ words }) => words.startsWith(`${word} `));
+  if (commands.length === 0) return undefined;
+  return {
+    name: `${program.name} ${word}`,
+    summary: `The commands of ${program.name} that begin with "${word}".`,
+    flags: program.flags,
+    commands: commands.map((one) => ({ ...one, words: one.words.slice(word.length + 1) })),
+  };
 }
 
 type Shape = Program<readonly Flag[]>;
@@ -102,7 +126,9 @@ function commandShape<W extends World>(program: CommandProgram<W>, command: Comm
 }
 
 /** For a program that works without a command, its own flags are those of every command. */
-function wholeShape<W extends World>(program: CommandProgram<W>): Shape {
+function wholeShape<W extends World>(
+  program: Pick<CommandProgram<W>, "name" | "summary" | "flags" | "commands" | "variables" | "exits">,
+): Shape {
   const { name, summary, flags, commands, variables = [], exits = [] } = program;
   const bare = commands.find((one) => one.words === "");
   const listed = commands.map(({ words, takes, summary }): Pair => {

@@ -104,6 +104,19 @@ Deno.test("the longer of two commands is meant, and each takes its number of wor
   assertEquals(await wrong(""), "tool: no command; see --help\n");
 });
 
+Deno.test("the first word of several commands alone tells which commands they are", async () => {
+  const program = { ...PROGRAM, commands: PROGRAM.commands.filter(({ words }) => words !== "box") };
+  const { code, output } = await run(program, "box --help");
+  assertEquals(code, 0);
+  assertStringIncludes(output, "Usage: tool box COMMAND [flags]");
+  assertStringIncludes(output, "\n  open BOX [KEY]");
+  assertEquals(output.includes("put"), false);
+  const errors = "tool box: found no command, wanted open; see --help\n";
+  assertEquals(await run(program, "box"), { code: 2, output: "", errors });
+  assertEquals(await run(program, "-l box"), { code: 2, output: "", errors });
+  assertStringIncludes((await run(program, "box opne")).errors, "did you mean box open?");
+});
+
 Deno.test("what a command throws is told without what would colour the terminal, and the program gives its code", async () => {
   const errors = "tool break: there is no \\u001b[31mhammer\n";
   assertEquals(await run(PROGRAM, "break"), { code: 1, output: "", errors });

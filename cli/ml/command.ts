@@ -61,9 +61,20 @@ export function mlCommand<const F extends readonly Flag[]>(
   return { words, takes, summary, flags, run: inSession };
 }
 
-/** The words of list flags, which may also be separated by commas; without empty words and repetitions. */
+/** The labels of list flags, which may also be separated by commas; without repetitions. */
 export function commaWords(...lists: readonly (readonly string[])[]): string[] {
-  return [...new Set(lists.flat().flatMap((one) => one.split(",")).map((one) => one.trim()).filter(Boolean))];
+  const words = lists.flat().map((one) => one.split(",").map((word) => word.trim()).filter(Boolean));
+  // A variable of a script that is empty by mistake is not to mean all labels.
+  if (words.some((some) => some.length === 0)) {
+    throw new SvcError("invalid_argument", "--tags or --labels: found no label, wanted one or more");
+  }
+  return [...new Set(words.flat())];
+}
+
+/** The number of a flag. Throws `invalid_argument` for one below 0. */
+export function countOf(flag: string, number: number): number {
+  if (number >= 0) return number;
+  throw new SvcError("invalid_argument", `--${flag}: found ${number}, wanted 0 or more`);
 }
 
 /** `key=value`, split at the first `=`. Keys are options of scripts. */

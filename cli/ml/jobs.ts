@@ -22,7 +22,7 @@ import {
 import { create, type JsonObject, toJson } from "../../lib/wire/proto.ts";
 import { facts, lengthText, table, timeText } from "../table.ts";
 import { sinceMs } from "../flags.ts";
-import { type MlCommand, mlCommand } from "./command.ts";
+import { countOf, type MlCommand, mlCommand } from "./command.ts";
 import { detachable, followJob, followLogs, printLogs, tellEnd } from "./follow.ts";
 import { modelOf } from "./lookup.ts";
 import { confusionLines, metricsText } from "./measured.ts";
@@ -75,10 +75,11 @@ export const JOB_COMMANDS: readonly MlCommand[] = [
     ],
     async (desk, _, { status, limit, sort }) => {
       const order = orderOf(sort);
+      const count = countOf("limit", limit) || undefined;
       const wanted = status === "" ? TrainingStatus.UNSPECIFIED : parseStatus(status);
       const { jobs } = await desk.services();
       const all = await jobs.listTrainingJobs(await desk.organization(), wanted, desk.limits);
-      const shown = all.sort(order).slice(0, limit > 0 ? limit : undefined);
+      const shown = all.sort(order).slice(0, count);
       desk.printMessage(
         ListTrainingJobsResponseSchema,
         create(ListTrainingJobsResponseSchema, { jobs: shown }),
@@ -136,11 +137,12 @@ export const JOB_COMMANDS: readonly MlCommand[] = [
     ],
     async (desk, [id], { follow, tail, since, level }) => {
       const keep = filterOf(since, level, desk.clock.nowMs());
+      const last = countOf("tail", tail);
       const { jobs } = await desk.services();
       const reader = new LogReader(jobs, id);
       return await detachable(desk, id, async () => {
         const earlier = (await reader.next(desk.limits)).filter(keep);
-        printLogs(desk, tail > 0 ? earlier.slice(-tail) : earlier);
+        printLogs(desk, last > 0 ? earlier.slice(-last) : earlier);
         if (!follow) {
           if (earlier.length === 0) desk.note(`training job ${id} has logged nothing of the kind yet`);
           return 0;

@@ -47,6 +47,10 @@ export async function packagesOf(desk: TrainingDesk, type: PackageType, name: st
   const { packages } = await desk.services();
   const request = { organizationId: await desk.organization(), name, type };
   const found = (await packages.listPackages(request, desk.limits)).packages;
+  if (name !== "" && found.length === 0) {
+    const what = type === PackageType.ML_MODEL ? "model" : "training script";
+    throw new SvcError("not_found", `there is no ${what} "${name}" in this organization`);
+  }
   return found.sort((a, b) => toMs(b.createdOn) - toMs(a.createdOn));
 }
 

@@ -210,11 +210,11 @@ async function submitManaged(desk: TrainingDesk, flags: Values<typeof MANAGED>):
     ? ModelFramework.UNSPECIFIED
     : parseFramework(flags.framework);
   refuseDoubtful(flags);
+  const given = commaWords(flags.tags, flags.labels);
   const learning = learningOf(flags);
   await chooseControlPlane(desk, flags.embedded);
   const { jobs } = await desk.services();
   const dataset = await findDataset(desk, flags.datasetId || flags.dataset);
-  const given = commaWords(flags.tags, flags.labels);
   const images = given.length > 0 && !flags.dryRun ? [] : await imagesOf(desk, dataset.id);
   const tags = given.length > 0 ? given : labelsIn(modelType, images);
   const target = targetOf(desk, dataset, flags);
@@ -372,7 +372,10 @@ function targetOf(
 
 type SubmitFlags = ThenFlags & { readonly modelVersion: string };
 
-function refuseDoubtful({ ifNotExists, modelVersion }: SubmitFlags): void {
+function refuseDoubtful({ ifNotExists, modelVersion, wait, follow, timeoutMs }: SubmitFlags): void {
+  if (timeoutMs !== 0 && !wait && !follow) {
+    throw new SvcError("invalid_argument", "--timeout needs --wait or --follow: else nothing is waited for");
+  }
   if (!ifNotExists || modelVersion !== "") return;
   const problem = "--if-not-exists needs --model-version: without it every job makes a version of its own";
   throw new SvcError("invalid_argument", problem);

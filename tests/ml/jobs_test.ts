@@ -175,6 +175,21 @@ const CASES: readonly Case[] = [
     code: 1,
     errors: "this control plane does not train with epochs, seed or holdout_percent, as svc-cloud does",
   },
+  {
+    args: "submit --model-type object-detection --timeout 5s",
+    code: 2,
+    errors: "--timeout needs --wait or --follow",
+  },
+  {
+    args: "submit --model-type object-detection --tags=",
+    code: 2,
+    errors: "--tags or --labels: found no label, wanted one or more",
+  },
+  { args: "dataset check shapes --labels , --tags a", code: 2, errors: "found no label" },
+  { args: "list --limit -1", code: 2, errors: "--limit: found -1, wanted 0 or more" },
+  { args: "logs job-1 --tail -1", code: 2, errors: "--tail: found -1, wanted 0 or more" },
+  { args: "models list nothing", code: 4, errors: 'there is no model "nothing" in this organization' },
+  { args: "script list nothing", code: 4, errors: 'there is no training script "nothing"' },
   { args: "submit-custom --dataset shapes", code: 4, errors: "there is no training script yet" },
   {
     args: "submit-custom --script-name train --arg epochs",
