@@ -3,7 +3,7 @@
  * no other test makes.
  */
 
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { Health } from "../../proto/gen/health_pb.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { UNSERVED } from "../../lib/cloud/access/unserved.ts";
@@ -79,6 +79,14 @@ storeTest(
       assertEquals(locations.map(({ name }) => name), ["hall"]);
       const { authorizations } = await all.listAuthorizations({ organizationId });
       assertEquals(authorizations.map(({ identityId }) => identityId).sort(), [owner.id, operator.id].sort());
+      const ofMachine = await all.listAuthorizations({ organizationId, resourceIds: [robotId] });
+      assertEquals(ofMachine.authorizations, []);
+      const unknown = [location!.id, (await newWorld(store)).machine];
+      for (const id of unknown) {
+        const listed = all.listAuthorizations({ organizationId, resourceIds: [robotId, id] });
+        await assertRejects(() => listed, SvcError, `there is no location or machine "${id}"`);
+      }
+      await assertRejects(() => all.checkPermissions({}), SvcError, "permissions is empty");
       const { id } = await all.createKey({
         name: "of the machine",
         authorizations: [{

@@ -210,6 +210,8 @@ storeTest(
         (await stranger.getRegistryItem({ itemId: "orchard:fruit" })).item?.description,
         "Apples and pears",
       );
+      const turned = owner.updateRegistryItem({ itemId: "orchard:fruit", type: PackageType.MODULE });
+      assertStringIncludes((await failing(turned)).message, "found type module, wanted the same");
       const theft = stranger.updateRegistryItem({ itemId: "orchard:fruit", description: "mine" });
       assertEquals((await failing(theft)).code, "permission_denied");
       assertEquals((await stranger.listRegistryItems({ types: [PackageType.MODULE] })).items, []);

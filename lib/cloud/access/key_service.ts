@@ -130,6 +130,9 @@ function roleHandlers(cloud: CloudContext) {
       return {};
     },
     async checkPermissions({ permissions: asked }, ctx) {
+      if (asked.length === 0) {
+        throw new SvcError("invalid_argument", "permissions is empty, wanted at least one to check");
+      }
       const authorizedPermissions = [];
       for (const { resourceType, resourceId, permissions } of asked) {
         const kind = GRANT_KINDS.find((one) => RESOURCE_TYPES[one] === resourceType);
@@ -145,8 +148,12 @@ function roleHandlers(cloud: CloudContext) {
     },
     async listAuthorizations({ organizationId, resourceIds }) {
       const ids = await within(new Fleet(store), organizationId);
-      const wanted = resourceIds.length === 0 ? ids : ids.filter((id) => resourceIds.includes(id));
-      if (wanted.length === 0) return { authorizations: [] };
+      const unknown = resourceIds.find((id) => !ids.includes(id));
+      if (unknown !== undefined) {
+        const what = `no location or machine "${unknown}" in organization ${organizationId}`;
+        throw new SvcError("not_found", `there is ${what}`);
+      }
+      const wanted = resourceIds.length === 0 ? ids : resourceIds;
       const authorizations = (await keys.of(wanted)).flatMap(({ id, grants }) =>
         grants.filter(({ resourceId }) => wanted.includes(resourceId)).map((grant) => ({
           ...authorizationMessage(grant),

@@ -109,7 +109,7 @@ export class Packages {
     if (item.kind !== type) {
       throw new SvcError(
         "already_exists",
-        `cannot add ${shown}: there is a ${item.kind} of this name already`,
+        `cannot add ${shown}: "${name}" is of the type ${item.kind} already`,
       );
     }
     const text = `INSERT INTO packages (id, item_id, version, platform, sha256, bytes, metadata, created_ms)

@@ -76,14 +76,20 @@ function itemHandlers(cloud: CloudContext) {
       return {};
     },
     async updateRegistryItem(request, ctx) {
-      const { itemId, description, visibility, url, markdownDescription: markdown } = request;
-      await changeItem(cloud, ctx, itemId, (item) => ({
-        description: description || item.description,
-        visibility: visibilityOf(visibility) ?? item.visibility,
-        url: url ?? item.url,
-        markdown: markdown ?? item.markdown,
-        details: { ...detailsOf(item, request) },
-      }));
+      const { itemId, type, description, visibility, url, markdownDescription: markdown } = request;
+      await changeItem(cloud, ctx, itemId, (item) => {
+        if (type && kindOf(type) !== item.kind) {
+          const found = `${itemId} is of the type ${item.kind}, found type ${kindOf(type)}`;
+          throw new SvcError("invalid_argument", `${found}, wanted the same: types do not change`);
+        }
+        return {
+          description: description || item.description,
+          visibility: visibilityOf(visibility) ?? item.visibility,
+          url: url ?? item.url,
+          markdown: markdown ?? item.markdown,
+          details: { ...detailsOf(item, request) },
+        };
+      });
       return {};
     },
     async deleteRegistryItem({ itemId: id }, ctx) {
