@@ -65,7 +65,7 @@ export interface CommandProgram<W extends World> {
   readonly exits?: readonly Pair[];
   /** A program with a manual has the commands `completion` and `man`. */
   readonly manual?: Manual;
-  /** The exit code for an error; 1 if it returns none. */
+  /** The exit code for an error; without it 2 for a `UsageError`, else 1. */
   readonly exitCodeOf?: (error: unknown) => number;
   /** The candidates for a blank. `values` has the values of the shared flags. */
   candidates?(world: W, values: never, blank: Blank): Promise<readonly Candidate[]>;

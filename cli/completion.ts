@@ -4,7 +4,6 @@
  * `svc-ml __complete -- WORDS` prints one candidate per line for the last word, followed by a tab and its description.
  */
 
-import { SvcError } from "../lib/base/error.ts";
 import {
   calledIn,
   type Candidate,
@@ -13,7 +12,7 @@ import {
   lengthOf,
   type World,
 } from "./command.ts";
-import { type Flag, parseFlags } from "./flags.ts";
+import { type Flag, parseFlags, UsageError } from "./flags.ts";
 
 const SHELLS = ["bash", "zsh", "fish", "powershell"] as const;
 
@@ -29,7 +28,7 @@ export function completionCommand(program: string): Command<World> {
     run: ({ host }, [wanted]) => {
       const shell = SHELLS.find((one) => one === wanted);
       if (!shell) {
-        throw new SvcError("invalid_argument", `found shell "${wanted}", wanted ${SHELLS.join(", ")}`);
+        throw new UsageError(`found shell "${wanted}", wanted ${SHELLS.join(", ")}`);
       }
       host.write(SCRIPTS[shell](program, program.replaceAll("-", "_")));
       return Promise.resolve();

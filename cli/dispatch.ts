@@ -10,7 +10,7 @@ import { escaped } from "../lib/base/escape.ts";
 import { suggest } from "../lib/base/schema/suggest.ts";
 import { calledIn, type Command, type CommandProgram, lengthOf, type Pair, type World } from "./command.ts";
 import { complete, completionCommand } from "./completion.ts";
-import { columns, type Flag } from "./flags.ts";
+import { columns, type Flag, UsageError } from "./flags.ts";
 import { manualCommand } from "./man.ts";
 import { begin, EXIT, type Program, type Terminal } from "./program.ts";
 
@@ -44,7 +44,7 @@ export async function runCommand<W extends World>(
     return await command.run(world, begun.rest, begun.values as never) ?? EXIT.ok;
   } catch (error) {
     fail(escaped(chainOf(error)));
-    return program.exitCodeOf?.(error) ?? EXIT.failed;
+    return program.exitCodeOf?.(error) ?? (error instanceof UsageError ? EXIT.usage : EXIT.failed);
   }
 }
 

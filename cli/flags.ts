@@ -339,11 +339,18 @@ function rightOf(flag: Flag): string {
   return notes.length === 0 ? flag.help : `${flag.help} (${notes.join("; ")})`;
 }
 
+/** What is wrong with a command line and shows only as its command runs: the program exits with code 2. */
+export class UsageError extends SvcError {
+  constructor(message: string) {
+    super("invalid_argument", message);
+  }
+}
+
 /** A length of time before `nowMs`, or a time: `10m`, `2024-01-02T03:04:05Z`. */
 export function sinceMs(flag: string, text: string, nowMs: number): number {
   const ago = parseDurationMs(text);
   const at = ago === undefined ? Date.parse(text) : nowMs - ago;
   if (Number.isFinite(at)) return at;
   const wanted = "a length of time such as 10m, or a time such as 2024-01-02T03:04:05Z";
-  throw new SvcError("invalid_argument", `--${flag}: found "${text}", wanted ${wanted}`);
+  throw new UsageError(`--${flag}: found "${text}", wanted ${wanted}`);
 }

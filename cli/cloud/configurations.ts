@@ -11,7 +11,8 @@ import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
 import { savePartConfig } from "../../lib/cloud/fleet/part_service.ts";
 import type { Sql } from "../../lib/cloud/store/store.ts";
-import { type CloudCommand, cloudCommand, type Desk, timeOf } from "./desk.ts";
+import { type CloudCommand, cloudCommand, type Desk, entriesOf, timeOf } from "./desk.ts";
+import { UsageError } from "../flags.ts";
 
 export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
@@ -46,7 +47,9 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
     ["PART"],
     "Lists who changed what and when, newest first.",
     [{ name: "limit", type: "int", default: 20, help: "How many changes." }],
-    async ({ store, print }, [part], { limit }) => {
+    async ({ store, print }, [part], { limit: given }) => {
+      const limit = entriesOf(given);
+      await new Fleet(store).part(part);
       const configs = new PartConfigs(store);
       const changes = await Promise.all(
         (await configs.history(part, { limit })).map(async ({ old, ...change }) => ({
@@ -70,10 +73,7 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
     [],
     async (desk, [part, revision]) => {
       if (!/^\d+$/.test(revision)) {
-        throw new SvcError(
-          "invalid_argument",
-          `"${revision}" is no revision, wanted a number`,
-        );
+        throw new UsageError(`"${revision}" is no revision, wanted a number`);
       }
       await saveConfig(
         desk,

@@ -26,7 +26,7 @@ import { decodeConfig } from "../../lib/machine/config/config.ts";
 import { Registry } from "../../lib/resource/registry.ts";
 import { MODELS } from "../../drivers/mod.ts";
 import type { Command as AnyCommand } from "../command.ts";
-import type { Flag, Values } from "../flags.ts";
+import { type Flag, UsageError, type Values } from "../flags.ts";
 import { printResult } from "../table.ts";
 
 /** The outside of the program. */
@@ -247,7 +247,7 @@ function only<T extends { id: string; name: string }>(
   if (found.length === 0) {
     throw new SvcError("failed_precondition", `there is no ${what} yet: make one first`);
   }
-  throw new SvcError("invalid_argument", `there are ${found.length} ${what}s: tell which one with --${flag}`);
+  throw new UsageError(`there are ${found.length} ${what}s: tell which one with --${flag}`);
 }
 
 /** `2024-01-02T03:04:05.678Z` */
@@ -271,6 +271,12 @@ export async function removeContents(desk: Desk, contents: readonly string[]): P
   for (const sha256 of contents) await releaseFile(desk.store, files, sha256);
 }
 
+/** The number of entries to print. Throws `UsageError` if it is none. */
+export function entriesOf(limit: number): number {
+  if (limit >= 1) return limit;
+  throw new UsageError(`--limit: found ${limit}, wanted 1 or more`);
+}
+
 export function unknown(what: string, found: string, wanted: readonly string[]): SvcError {
-  return new SvcError("invalid_argument", `${what}: found "${found}", wanted one of ${wanted.join(", ")}`);
+  return new UsageError(`${what}: found "${found}", wanted one of ${wanted.join(", ")}`);
 }

@@ -2,12 +2,12 @@
  * Commands on API keys: their owners, and their rights.
  */
 
-import { SvcError } from "../../lib/base/error.ts";
 import { type Grant, GRANT_KINDS, Keys, newKeySecret, ROLES } from "../../lib/cloud/access/keys.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
 import { table } from "../table.ts";
 import { chosenOrganization, type CloudCommand, cloudCommand, ORG } from "./desk.ts";
+import { UsageError } from "../flags.ts";
 
 const ROLE = {
   name: "role",
@@ -108,14 +108,14 @@ export const KEY_COMMANDS: readonly CloudCommand[] = [
 
 async function grantOf(store: Store, role: string, on: string): Promise<Grant> {
   const known = ROLES.find((one) => one === role);
-  if (!known) throw new SvcError("invalid_argument", `--role: found "${role}", wanted ${ROLES.join(" or ")}`);
+  if (!known) throw new UsageError(`--role: found "${role}", wanted ${ROLES.join(" or ")}`);
   if (on === "") {
     return { role: known, kind: "organization", resourceId: (await chosenOrganization(store, "")).id };
   }
   const [kind, id = ""] = on.split(":");
   const fleet = new Fleet(store);
   const found = GRANT_KINDS.find((one) => one === kind);
-  if (!found) throw new SvcError("invalid_argument", `--on: found "${on}", wanted for example machine:ID`);
+  if (!found) throw new UsageError(`--on: found "${on}", wanted for example machine:ID`);
   const { id: resourceId } = await {
     organization: () => fleet.organization(id),
     location: () => fleet.location(id),

@@ -4,14 +4,14 @@
 
 import type { LogEntry } from "../../proto/gen/common_pb.ts";
 import { toMs } from "../../lib/api/shared/time.ts";
-import { SvcError } from "../../lib/base/error.ts";
 import { escapedLine } from "../../lib/base/escape.ts";
 import { Audit } from "../../lib/cloud/access/audit.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { LogStore, type PlacedLog } from "../../lib/cloud/logs/logs.ts";
 import { fieldsText, logFieldsOf } from "../../lib/cloud_client/log_message.ts";
 import { table } from "../table.ts";
-import { type CloudCommand, cloudCommand, timeOf } from "./desk.ts";
+import { type CloudCommand, cloudCommand, entriesOf, timeOf } from "./desk.ts";
+import { UsageError } from "../flags.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error", "fatal", "panic", "dpanic"];
 
@@ -41,7 +41,7 @@ export const LOG_COMMANDS: readonly CloudCommand[] = [
     async ({ store, clock, host, print }, [part], { filter, level, limit, follow }) => {
       await new Fleet(store).part(part);
       const levels = level === "" ? [] : [logLevelOf(level)];
-      if (limit < 1) throw new SvcError("invalid_argument", `--limit: found ${limit}, wanted 1 or more`);
+      entriesOf(limit);
       const logs = new LogStore(store, clock);
       const tell = (entries: readonly LogEntry[]) => {
         const plain = entries.map(plainEntry);
@@ -84,7 +84,7 @@ export const LOG_COMMANDS: readonly CloudCommand[] = [
     "Tells who changed or tried what, newest first.",
     [{ name: "limit", type: "int", default: 50, help: "How many entries." }],
     async ({ store, clock, print }, _, { limit }) => {
-      const entries = await new Audit(store, clock).newest(limit);
+      const entries = await new Audit(store, clock).newest(entriesOf(limit));
       print(
         entries,
         table(entries.map((one) => [timeOf(one.atMs), one.who, one.action, one.resource, one.outcome])),
@@ -102,5 +102,5 @@ function plainEntry(entry: LogEntry) {
 function logLevelOf(text: string): string {
   const level = /^warning$/i.test(text) ? "warn" : text.toLowerCase();
   if (LOG_LEVELS.includes(level)) return level;
-  throw new SvcError("invalid_argument", `--level: found "${text}", wanted one of ${LOG_LEVELS.join(", ")}`);
+  throw new UsageError(`--level: found "${text}", wanted one of ${LOG_LEVELS.join(", ")}`);
 }

@@ -11,7 +11,7 @@ import { newSession } from "../../lib/cloud/mapping/mapping_service.ts";
 import { type MappingSession, MappingSessions } from "../../lib/cloud/mapping/sessions.ts";
 import { create } from "../../lib/wire/proto.ts";
 import { StartMappingSessionRequestSchema } from "../../proto/gen/cloud_slam_pb.ts";
-import { sinceMs } from "../flags.ts";
+import { sinceMs, UsageError } from "../flags.ts";
 import { table } from "../table.ts";
 import { chosenOrganization, type CloudCommand, cloudCommand, type Desk, ORG, timeOf } from "./desk.ts";
 
@@ -65,6 +65,7 @@ export const MAP_COMMANDS: readonly CloudCommand[] = [
       },
     ],
     async (desk, [machine, mapName], { lidar, movementSensor, extend, since, until, parameters }) => {
+      if (lidar === "") throw new UsageError("--lidar: name the camera that is the lidar");
       const { locationId } = await new Fleet(desk.store).machine(machine);
       const { organizationId } = await new Fleet(desk.store).location(locationId);
       const nowMs = desk.clock.nowMs();
@@ -74,7 +75,6 @@ export const MAP_COMMANDS: readonly CloudCommand[] = [
         { sourceComponentName: lidar, type: "camera" },
         { sourceComponentName: movementSensor, type: "movement_sensor" },
       ].filter(({ sourceComponentName }) => sourceComponentName !== "");
-      if (lidar === "") throw new SvcError("invalid_argument", "--lidar: name the camera that is the lidar");
       const request = create(StartMappingSessionRequestSchema, {
         organizationId,
         robotId: machine,

@@ -2,12 +2,12 @@
  * Commands on the control plane's own keys: listing and replacing them.
  */
 
-import { SvcError } from "../../lib/base/error.ts";
 import { Authority } from "../../lib/cloud/store/authority.ts";
 import { SECRET_KINDS, type SecretName, secretsNamed } from "../../lib/cloud/store/secret_kinds.ts";
 import { Secrets } from "../../lib/cloud/store/secrets.ts";
 import { table } from "../table.ts";
 import { type CloudCommand, cloudCommand, timeOf } from "./desk.ts";
+import { UsageError } from "../flags.ts";
 
 const NAMES = Object.keys(SECRET_KINDS) as SecretName[];
 const NOW = {
@@ -45,7 +45,7 @@ export const SECRET_COMMANDS: readonly CloudCommand[] = [
       const names = secretsNamed(word);
       if (names.length === 0) {
         const wanted = [...new Set(Object.values(SECRET_KINDS).map((kind) => kind.word))].join(", ");
-        throw new SvcError("invalid_argument", `found secret "${word}", wanted one of ${wanted}`);
+        throw new UsageError(`found secret "${word}", wanted one of ${wanted}`);
       }
       if (now) await Secrets.replace(secrets, names);
       const opened = await Secrets.open(secrets);

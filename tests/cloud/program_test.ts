@@ -109,6 +109,40 @@ storeTest(
     }),
 );
 
+sqliteTest(
+  "a wrong command line ends with exit code 2, a command that fails with 1 and without SQL",
+  async ({ flags }) => {
+    const { partId }: Example = JSON.parse(await svcCloud("init", ...flags, "--json"));
+    await svcCloud("location", "create", "barn", ...flags);
+    const answer = async (line: string) => {
+      const run = svcCloud(...line.split(" "), ...flags);
+      return (await run.then(() => "done", (error: Error) => error.message)).replace(
+        /^svc-cloud .*?: (?=\d)/,
+        "",
+      );
+    };
+    const wrong: [line: string, found: string][] = [
+      ["key create --role boss", '--role: found "boss"'],
+      ["key create --on tree:1", '--on: found "tree:1"'],
+      [`config restore ${partId} first`, '"first" is no revision'],
+      [`config history ${partId} --limit 0`, "--limit: found 0, wanted 1 or more"],
+      [`logs ${partId} --limit -1`, "--limit: found -1"],
+      ["audit --limit 0", "--limit: found 0"],
+      ["map start machine hall", "--lidar: name the camera"],
+      ["serve --listen nowhere", '--listen: found "nowhere"'],
+      ["serve --training people", '--training: found "people"'],
+    ];
+    for (const [line, found] of wrong) {
+      assertMatch(
+        await answer(line),
+        new RegExp(`^2: .*${RegExp.escape(found)}`),
+      );
+    }
+    assertMatch(await answer("config history nothing"), /^1: .*there is no part "nothing"/);
+    assertMatch(await answer("location create barn"), /^1: .*there is a location "barn" here already\n$/);
+  },
+);
+
 Deno.test("a command where there is no control plane says so and makes no folder", async () => {
   const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
   try {

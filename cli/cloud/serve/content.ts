@@ -4,14 +4,13 @@
 
 import { fileURLToPath } from "node:url";
 import type { Clock } from "../../../lib/base/clock.ts";
-import { SvcError } from "../../../lib/base/error.ts";
 import type { Host } from "../../../lib/base/host.ts";
 import type { Logger } from "../../../lib/base/log/log.ts";
 import { type ContentOptions, MEMORY_BYTES_MIN } from "../../../lib/cloud/sandbox/content/process.ts";
 import { serveContent } from "../../../lib/cloud/sandbox/content/worker.ts";
 import type { InferenceOptions } from "../../../lib/cloud/sandbox/inference_service.ts";
 import { NO_SANDBOX, type Sandbox } from "../../../lib/cloud/sandbox/sandbox.ts";
-import type { Flag, Values } from "../../flags.ts";
+import { type Flag, UsageError, type Values } from "../../flags.ts";
 
 /** An internal command; help does not list it. */
 export const CONTENT_WORKER = "content-worker";
@@ -44,16 +43,10 @@ export function openInference(
   const memoryBytes = values.inferenceMemoryMib * MIB;
   if (memoryBytes < MEMORY_BYTES_MIN) {
     const wanted = `wanted ${MEMORY_BYTES_MIN / MIB} or more`;
-    throw new SvcError(
-      "invalid_argument",
-      `--inference-memory-mib: found ${values.inferenceMemoryMib}, ${wanted}`,
-    );
+    throw new UsageError(`--inference-memory-mib: found ${values.inferenceMemoryMib}, ${wanted}`);
   }
   if (values.inferenceSeconds < 1) {
-    throw new SvcError(
-      "invalid_argument",
-      `--inference-seconds: found ${values.inferenceSeconds}, wanted 1 or more`,
-    );
+    throw new UsageError(`--inference-seconds: found ${values.inferenceSeconds}, wanted 1 or more`);
   }
   if (typeof sandbox === "string") {
     logger.warn(

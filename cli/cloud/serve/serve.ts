@@ -27,7 +27,7 @@ import { PortCertificate } from "../../../lib/cloud/port_certificate.ts";
 import type { Route } from "../../../lib/wire/port/routes.ts";
 import { connectionLimit } from "../../../lib/wire/port/guests.ts";
 import { openPort, type Port, type TlsFiles } from "../../../lib/wire/port/port.ts";
-import type { Flag, Values } from "../../flags.ts";
+import { type Flag, UsageError, type Values } from "../../flags.ts";
 import { openLogs } from "../../logs.ts";
 import { VERSION } from "../../version.ts";
 import { INFERENCE_FLAGS, openInference } from "./content.ts";
@@ -240,7 +240,7 @@ async function serveParts(parts: Parts, stopped: Promise<string>): Promise<void>
 async function turnOf({ turn, turnSecretFile }: Options, host: Host): Promise<TurnOptions | undefined> {
   if (turn.length === 0 && turnSecretFile === "") return undefined;
   if (turn.length === 0 || turnSecretFile === "") {
-    throw new SvcError("invalid_argument", "--turn and --turn-secret-file: wanted both, found one of them");
+    throw new UsageError("--turn and --turn-secret-file: wanted both, found one of them");
   }
   const urls = turn.map(checkedTurnUrl);
   const secret = (await host.readTextFile(turnSecretFile)).trim();
@@ -309,7 +309,7 @@ function organizationMakers(found: string): OrganizationMakers {
   const makers = ORGANIZATION_MAKERS.find((one) => one === found);
   if (makers) return makers;
   const wanted = ORGANIZATION_MAKERS.join(" or ");
-  throw new SvcError("invalid_argument", `--organizations: found "${found}", wanted ${wanted}`);
+  throw new UsageError(`--organizations: found "${found}", wanted ${wanted}`);
 }
 
 /** Reads the key for the metrics page; creates it if there is none. */
@@ -350,10 +350,7 @@ function addressOf(flag: string, listen: string): { host: string; port: number }
   const { v6, host = v6, port } =
     /^(?:\[(?<v6>[^\]]+)\]|(?<host>[^:]*)):(?<port>\d+)$/.exec(listen)?.groups ?? {};
   if (port !== undefined) return { host: host || "0.0.0.0", port: Number(port) };
-  throw new SvcError(
-    "invalid_argument",
-    `${flag}: found "${listen}", wanted host:port such as localhost:8090`,
-  );
+  throw new UsageError(`${flag}: found "${listen}", wanted host:port such as localhost:8090`);
 }
 
 /** The scripts that install agents; the build embeds them. */

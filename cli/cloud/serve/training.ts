@@ -4,7 +4,6 @@
 
 import type { Host } from "../../../lib/base/host.ts";
 import type { Clock } from "../../../lib/base/clock.ts";
-import { SvcError } from "../../../lib/base/error.ts";
 import type { Logger } from "../../../lib/base/log/log.ts";
 import type { ContentOptions } from "../../../lib/cloud/sandbox/content/process.ts";
 import { EmbeddedExecutor } from "../../../lib/cloud/executors/embedded.ts";
@@ -17,7 +16,7 @@ import type { UsageLimits } from "../../../lib/cloud/sandbox/sandbox_usage.ts";
 import { WAITING_MAX } from "../../../lib/cloud/training/training.ts";
 import type { TrainingOptions } from "../../../lib/cloud/training/runner.ts";
 import type { Route } from "../../../lib/wire/port/routes.ts";
-import type { Flag, Values } from "../../flags.ts";
+import { type Flag, UsageError, type Values } from "../../flags.ts";
 
 const MIB = 1024 ** 2;
 const TRAINERS = ["embedded", "scripts", "kubernetes", "none"];
@@ -161,10 +160,7 @@ export async function openTraining(
   const both = wanted.includes("scripts") && wanted.includes("kubernetes");
   if (unknown !== undefined || both || wanted.includes("none") && wanted.length > 1) {
     const found = `--training: found "${list}"`;
-    throw new SvcError(
-      "invalid_argument",
-      `${found}, wanted none, or embedded and one of scripts and kubernetes`,
-    );
+    throw new UsageError(`${found}, wanted none, or embedded and one of scripts and kubernetes`);
   }
   const managed = wanted.includes("embedded") ? new EmbeddedExecutor(content) : undefined;
   const kubernetes = wanted.includes("kubernetes") ? await openKubernetes(values, around) : undefined;
@@ -229,7 +225,7 @@ function limitsOf({ scriptsMemoryMib, scriptsDiskMib, scriptsCpuHours }: Trainin
 
 function atLeastOne(value: number, flag: string): number {
   if (value >= 1) return value;
-  throw new SvcError("invalid_argument", `${flag}: found ${value}, wanted 1 or more`);
+  throw new UsageError(`${flag}: found ${value}, wanted 1 or more`);
 }
 
 async function openKubernetes(
@@ -238,21 +234,18 @@ async function openKubernetes(
 ): Promise<KubernetesExecutor> {
   const url = (values.kubernetesUrl || values.publicUrl).replace(/\/+$/, "");
   if (!/^https?:\/\//.test(url)) {
-    throw new SvcError(
-      "invalid_argument",
-      `--kubernetes-url: found "${url}", wanted where pods reach this program`,
-    );
+    throw new UsageError(`--kubernetes-url: found "${url}", wanted where pods reach this program`);
   }
   const environments = values.kubernetesImages.split(",").map((pair) => {
     const [, key, uri] = /^([^=]+)=(.+)$/.exec(pair.trim()) ?? [];
     if (key) return { key, uri, framework: "python", description: `${uri}, on a Kubernetes cluster` };
-    throw new SvcError("invalid_argument", `--kubernetes-images: found "${pair}", wanted KEY=IMAGE`);
+    throw new UsageError(`--kubernetes-images: found "${pair}", wanted KEY=IMAGE`);
   });
   const images = values.kubernetesRegistries.split(",").map((one) => one.trim()).filter((one) => one !== "");
   for (const one of images) {
     if (/^[a-z0-9][a-z0-9.-]*(:\d+)?\/([a-z0-9._-]+\/)*$/.test(one)) continue;
     const wanted = "wanted the beginning of names of images up to a /, such as registry.example.com/team/";
-    throw new SvcError("invalid_argument", `--kubernetes-registries: found "${one}", ${wanted}`);
+    throw new UsageError(`--kubernetes-registries: found "${one}", ${wanted}`);
   }
   const cluster = await openCluster(values.kubernetesNamespace, clock, values.kubeconfig || undefined);
   const capacity = values.kubernetesCapacity;

@@ -183,11 +183,9 @@ export class Datasets {
     checkedName(name);
     try {
       await this.sql.query(text, name, ...values);
-    } catch (cause) {
-      if ((cause as SvcError).code !== "already_exists") throw cause;
-      throw new SvcError("already_exists", `there is a dataset "${name}" in this organization already`, {
-        cause,
-      });
+    } catch (error) {
+      if ((error as SvcError).code !== "already_exists") throw error;
+      throw new SvcError("already_exists", `there is a dataset "${name}" in this organization already`);
     }
   }
 }

@@ -321,9 +321,9 @@ export class Fleet {
   async #named(kind: string, name: string, text: string, ...values: SqlValue[]): Promise<void> {
     try {
       await this.sql.query(text, ...values);
-    } catch (cause) {
-      if ((cause as SvcError).code !== "already_exists") throw cause;
-      throw new SvcError("already_exists", `there is a ${kind} "${name}" here already`, { cause });
+    } catch (error) {
+      if ((error as SvcError).code !== "already_exists") throw error;
+      throw new SvcError("already_exists", `there is a ${kind} "${name}" here already`);
     }
   }
 }

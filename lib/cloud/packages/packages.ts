@@ -126,13 +126,12 @@ export class Packages {
         JSON.stringify(metadata),
         nowMs,
       );
-    } catch (cause) {
-      if ((cause as SvcError).code !== "already_exists") throw cause;
+    } catch (error) {
+      if ((error as SvcError).code !== "already_exists") throw error;
       const where = platform === "" ? "" : ` for ${platform}`;
       throw new SvcError(
         "already_exists",
         `there is version "${version}" of ${shown}${where} already: versions do not change, take a new one`,
-        { cause },
       );
     }
     await this.sql.query("UPDATE registry_items SET updated_ms = ? WHERE id = ?", nowMs, item.id);
@@ -215,9 +214,9 @@ export class Packages {
       markdown, details, created_ms, updated_ms) VALUES (?, ?, ?, ?, 'private', '', '', '', '{}', ?, ?)`;
     try {
       await this.sql.query(text, id, organizationId, name, kind, nowMs, nowMs);
-    } catch (cause) {
-      if ((cause as SvcError).code !== "already_exists") throw cause;
-      throw new SvcError("already_exists", `there is a registry item "${name}" here already`, { cause });
+    } catch (error) {
+      if ((error as SvcError).code !== "already_exists") throw error;
+      throw new SvcError("already_exists", `there is a registry item "${name}" here already`);
     }
     return (await this.#itemNamed("i.id = ?", id))!;
   }
@@ -274,9 +273,9 @@ export class Packages {
     }
     try {
       await this.sql.query("UPDATE organizations SET namespace = ? WHERE id = ?", namespace, organizationId);
-    } catch (cause) {
-      if ((cause as SvcError).code !== "already_exists") throw cause;
-      throw new SvcError("already_exists", `the public namespace "${namespace}" is taken`, { cause });
+    } catch (error) {
+      if ((error as SvcError).code !== "already_exists") throw error;
+      throw new SvcError("already_exists", `the public namespace "${namespace}" is taken`);
     }
   }
 

@@ -66,12 +66,11 @@ export class Releases {
         file.bytes,
         nowMs,
       );
-    } catch (cause) {
-      if ((cause as SvcError).code !== "already_exists") throw cause;
+    } catch (error) {
+      if ((error as SvcError).code !== "already_exists") throw error;
       throw new SvcError(
         "already_exists",
         `there is a release ${name} ${version} for ${platform} already: releases do not change, take a new version`,
-        { cause },
       );
     }
     return id;

@@ -155,9 +155,9 @@ export class TrainingJobs {
            (SELECT COALESCE(MAX(number), 0) + 1 FROM training_jobs))`,
         ...values,
       );
-    } catch (cause) {
-      if ((cause as SvcError).code !== "already_exists") throw cause;
-      throw new SvcError("already_exists", `another training job ${versionOf(job)}`, { cause });
+    } catch (error) {
+      if ((error as SvcError).code !== "already_exists") throw error;
+      throw new SvcError("already_exists", `another training job ${versionOf(job)}`);
     }
     const rows = images.map((image, position) => [id, position, image.sha256, JSON.stringify(image)]);
     await this.#insert("training_images (job_id, position, sha256, image)", rows);
