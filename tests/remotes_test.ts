@@ -127,6 +127,21 @@ Deno.test("a remote's resources are used by name and as dependencies; they go an
   await other.stop();
 });
 
+Deno.test("a configuration names a remote's resource shortly or in full, with the remote or without", async () => {
+  const BOARD = "rdk:component:board";
+  const other = await start({ components: [{ name: "b", api: BOARD, model: "fake" }] });
+  const names = ["far-b", "far:far-b", `${BOARD}/far-b`, `${BOARD}/far:far-b`];
+  const { runtime, stop } = await start({
+    remotes: [remote("far", other.port, { prefix: "far-" })],
+    components: names.map((board, index) => {
+      return motor(`m${index}`, { model: "gpio", attributes: { board, pins: { a: "1", b: "2" } } });
+    }),
+  });
+  await becomes(runtime, (nodes) => ready(nodes, "m0", "m1", "m2", "m3"));
+  await stop();
+  await other.stop();
+});
+
 Deno.test("a remote that is away holds nobody up; the status tells of it", async () => {
   const away = await start({});
   await away.stop();

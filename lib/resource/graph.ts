@@ -122,15 +122,17 @@ class Names {
       const colon = short.indexOf(":");
       if (colon < 0) join(this.#locals, short, index);
       else {
+        const simple = short.slice(colon + 1);
         join(this.#remotes, short, index);
-        join(this.#remotes, short.slice(colon + 1), index);
+        join(this.#remotes, simple, index);
+        join(this.#remotes, `${full.slice(0, full.indexOf("/"))}/${simple}`, index);
       }
     }
   }
 
   /**
-   * A full name means one resource, a short name may mean several. If a local resource has the name, remotes
-   * do not count.
+   * A full name with its remote means one resource, other names may mean several. If a local resource has the name,
+   * remotes do not count.
    */
   find(name: string): number | readonly number[] | undefined {
     return this.full.get(name) ?? this.#locals.get(name) ?? this.#remotes.get(name);

@@ -47,6 +47,9 @@ Deno.test("wire() finds a remote's resource with and without the remote; a local
     [motor("c")]: ["near"],
     [motor("d")]: ["twice"],
     [motor("e")]: ["two:twice"],
+    [motor("f")]: [board("far"), board("near")],
+    [motor("g")]: [motor("far")],
+    [motor("h")]: [board("twice")],
     [board("near")]: [],
     [board("one:far")]: [],
     [board("one:near")]: [],
@@ -57,8 +60,15 @@ Deno.test("wire() finds a remote's resource with and without the remote; a local
   assertEquals([...uses.get(motor("b"))!], [board("one:far")]);
   assertEquals([...uses.get(motor("c"))!], [board("near")]);
   assertEquals([...uses.get(motor("e"))!], [board("two:twice")]);
+  assertEquals([...uses.get(motor("f"))!], [board("one:far"), board("near")]);
   const choice = `name one of ${board("one:twice")}, ${board("two:twice")}`;
-  assertEquals([...blocked], [[motor("d"), `dependency "twice" is ambiguous, ${choice}`]]);
+  assertEquals(Object.fromEntries(blocked), {
+    [motor("d")]: `dependency "twice" is ambiguous, ${choice}`,
+    [motor("g")]: `resource has unresolved dependencies not found in machine config or connected remotes: [${
+      motor("far")
+    }]`,
+    [motor("h")]: `dependency "${board("twice")}" is ambiguous, ${choice}`,
+  });
 });
 
 Deno.test("wire() refuses one edge of a cycle and names the whole of it", () => {

@@ -161,7 +161,8 @@ export class Dependencies {
   find<R extends Resource>(api: Api<R>, name: string): R | undefined {
     const ofApi = this.resources.filter((one) => one.name.api === api.name);
     const exact = ofApi.find((one) => one.name.short === name || one.name.full === name);
-    return (exact ?? ofApi.find((one) => one.name.simple === name)) as R | undefined;
+    const simple = name.startsWith(`${api.name}/`) ? name.slice(api.name.length + 1) : name;
+    return (exact ?? ofApi.find((one) => one.name.simple === simple)) as R | undefined;
   }
 
   /**
