@@ -22,8 +22,8 @@ export const SENSOR_TIMEOUT_MS = 5_000;
 export type SensorFinding =
   | { readonly kind: "not a name"; readonly error: string }
   | { readonly kind: "not there"; readonly error: string }
-  /** The sensor is configured, and was not built or has failed. */
-  | { readonly kind: "unhealthy"; readonly error: string }
+  /** The machine knows the sensor by this full name; it was not built, has failed, or its remote is away. */
+  | { readonly kind: "unhealthy"; readonly error: string; readonly full: string }
   | { readonly kind: "no answer"; readonly error: string }
   | { readonly kind: "readings"; readonly readings: Readings };
 
@@ -46,7 +46,7 @@ export function decideMaintenance(
       return { allowed: true, reason: `maintenance is allowed, there is no sensor to ask: ${finding.error}` };
     case "unhealthy": {
       const reason = `no maintenance, ${sensorName} cannot be asked: ${finding.error}`;
-      return { allowed: false, reason, mendable: sensorName };
+      return { allowed: false, reason, mendable: finding.full };
     }
     case "no answer":
       return { allowed: false, reason: `no maintenance, ${sensorName} cannot be read: ${finding.error}` };
@@ -87,8 +87,9 @@ async function find(
   try {
     sensor = machine.find(name.api, name.short);
   } catch (error) {
-    const configured = [...machine.nodes].some((node) => node.name.full === name.full);
-    return { kind: configured ? "unhealthy" : "not there", error: chainOf(error) };
+    const known = [...machine.nodes].find((node) => isNamed(node.name, name.full));
+    if (!known) return { kind: "not there", error: chainOf(error) };
+    return { kind: "unhealthy", error: chainOf(error), full: known.name.full };
   }
   if (typeof sensor.getReadings !== "function") {
     return { kind: "not there", error: `${sensorName} has no readings` };
@@ -103,4 +104,9 @@ async function find(
   } finally {
     done();
   }
+}
+
+/** Whether a resource has this full name; a remote's resource has one without the remote, too. */
+function isNamed({ api, full, simple }: ResourceName, wanted: string): boolean {
+  return full === wanted || `${api}/${simple}` === wanted;
 }

@@ -27,7 +27,12 @@ const DECISIONS: [what: string, finding: SensorFinding, allowed: boolean, reason
   ["it says null", readings({ safe: null }), false, 'gives null for "safe"'],
   ["it says an object", readings({ safe: {} }), false, 'gives an object for "safe"'],
   ["it cannot be read", { kind: "no answer", error: "no power" }, false, "cannot be read: no power"],
-  ["it is unhealthy", { kind: "unhealthy", error: "no power" }, false, "cannot be asked: no power"],
+  [
+    "it is unhealthy",
+    { kind: "unhealthy", error: "no power", full: SENSOR },
+    false,
+    "cannot be asked: no power",
+  ],
   ["it is not there", { kind: "not there", error: "no node found" }, true, "no sensor to ask: no node found"],
   ["it cannot be named", { kind: "not a name", error: "bad" }, true, "no sensor to ask: bad"],
 ];
@@ -50,9 +55,9 @@ Deno.test("a property that every object inherits is not a reading", () => {
 });
 
 /** Asks a machine that has only this sensor, or has it and could not build it; without one, a machine that has none. */
-async function ask(sensor?: unknown, config = MAINTENANCE) {
+async function ask(sensor?: unknown, config = MAINTENANCE, name = SENSOR) {
   const clock = new FakeClock();
-  const nodes = sensor === BROKEN ? [{ name: ResourceName.parse(SENSOR) } as Node] : [];
+  const nodes = sensor === BROKEN ? [{ name: ResourceName.parse(name) } as Node] : [];
   const machine = {
     nodes,
     find: (api: string, short: string) => {
@@ -95,6 +100,14 @@ for (const [what, sensor, allowed, reason] of READERS) {
     assertStringIncludes(decision.reason ?? "", reason);
   });
 }
+
+Deno.test("maintenance is not allowed while the sensor's remote is away, however the setting names the sensor", async () => {
+  const far = "rdk:component:sensor/shed:door";
+  for (const sensorName of [far, SENSOR]) {
+    const { allowed, mendable } = await ask(BROKEN, { ...MAINTENANCE, sensorName }, far);
+    assertEquals({ allowed, mendable }, { allowed: false, mendable: far });
+  }
+});
 
 Deno.test("maintenance is allowed with a sensor whose name is none, and without a window", async () => {
   for (const sensorName of ["door", "rdk:component:sensor", "", "rdk:component:sensor/"]) {
