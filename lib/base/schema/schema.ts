@@ -72,6 +72,7 @@ interface Spec {
   readonly written?: (value: never) => Json;
   readonly key?: string;
   readonly aliases?: readonly string[];
+  readonly emptyIsAbsent?: boolean;
 }
 
 /**
@@ -100,6 +101,11 @@ export class Row<T> {
   orEmpty(): Row<NonNullable<T>> {
     const { read } = this.spec;
     return new Row({ ...this.spec, absent: (at) => read({}, at) });
+  }
+
+  /** An empty text counts as absent, as it does for the published runtime. */
+  emptyIsAbsent(): Row<T> {
+    return new Row({ ...this.spec, emptyIsAbsent: true });
   }
 
   /** The published name if it is not the snake_case form of the property. */
@@ -147,8 +153,8 @@ export class Row<T> {
    * without one, `undefined`.
    */
   decode(value: unknown, at: Place): T {
-    const { required, absent, wanted, read } = this.spec;
-    const written = value !== undefined && value !== null;
+    const { required, absent, wanted, read, emptyIsAbsent } = this.spec;
+    const written = value !== undefined && value !== null && !(emptyIsAbsent && value === "");
     if (!written && required) at.error(`missing required field, wanted ${wanted}`);
     return (written ? read(value, at) : undefined) as T ?? absent?.(at) as T;
   }
@@ -209,14 +215,14 @@ export function choice<const W extends string>(doc: string, words: readonly W[])
   });
 }
 
-/** A duration in Go's syntax (`1m30s`, `500ms`), decoded to milliseconds. */
+/** A duration in Go's syntax (`1m30s`, `500ms`), decoded to milliseconds; an empty text counts as absent. */
 export function duration(doc = "") {
   const wanted = 'a duration such as "10s" or "1m30s"';
   const read = (value: unknown, at: Place) => {
     return (typeof value === "string" ? parseDurationMs(value) : undefined) ?? at.wanted(wanted, value);
   };
   const json: JsonObject = { type: "string", pattern: DURATION.source };
-  return new Row<number | undefined>({ doc, json, wanted, read, written: formatDuration });
+  return new Row<number | undefined>({ doc, json, wanted, read, written: formatDuration }).emptyIsAbsent();
 }
 
 /** Any JSON, untouched. */

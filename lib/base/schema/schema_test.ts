@@ -85,6 +85,14 @@ Deno.test("null counts as absent, absent settings have their defaults", () => {
   assertEquals([value?.dirFlip, value?.timeoutMs, value?.pins], [false, 90_000, undefined]);
 });
 
+Deno.test("an empty text counts as absent where a row says so, and is missed where the setting is required", () => {
+  assertEquals(decode(MOTOR, { max_rpm: 1, timeout: "" }).value?.timeoutMs, 90_000);
+  const word = text().emptyIsAbsent();
+  assertEquals([decode(word, "").value, decode(word.default("a"), "").value], [undefined, "a"]);
+  assertEquals(problemsOf(word.required(), ""), [": missing required field, wanted a string"]);
+  assertEquals(decode(text(), "").value, "");
+});
+
 Deno.test("every problem is reported, each with its path", () => {
   assertEquals(problemsOf(MOTOR, { board: 7, pins: { a: [], c: 1 }, dir_flp: true, timeout: "soon" }), [
     'warning dir_flp: unknown key, ignored; did you mean "dir_flip"?',

@@ -182,11 +182,44 @@ Deno.test("an API and a model may be written in their old forms", () => {
       "rdk:service:motion/builtin",
       "rdk:builtin:builtin",
     ],
+    [
+      { api: "", namespace: "", type: "motion", name: "", model: "" },
+      "services",
+      "rdk:service:motion/builtin",
+      "rdk:builtin:builtin",
+    ],
+    [
+      { api: "rdk:component:motor", namespace: "", type: "" },
+      "components",
+      "rdk:component:motor/a",
+      "rdk:builtin:wheel",
+    ],
   ];
   for (const [entry, section, full, model] of forms) {
     const [one] = decode({ [section]: [{ name: "a", model: "wheel", ...entry }] }).resources;
     assertEquals([one.name.full, one.model], [full, model]);
   }
+});
+
+Deno.test("an empty text counts as absent where the published runtime takes it so", () => {
+  const module = { name: "m", executable_path: "/m" };
+  const remote = { name: "r", address: "r:1" };
+  const usual = decode({ modules: [module], remotes: [remote], components: [motor()] });
+  const found = decode({
+    network: { bind_address: "", sessions: { heartbeat_window: "" } },
+    modules: [{ ...module, type: "", log_level: "", first_run_timeout: "" }],
+    remotes: [{ ...remote, connection_check_interval: "", reconnect_interval: "" }],
+    components: [motor({ log_configuration: { level: "" } })],
+  });
+  assertEquals(found, usual);
+});
+
+Deno.test("a component needs a name and a model, and an empty text is none", () => {
+  const { lines } = decode({ components: [motor({ name: "" }), motor({ model: "" })] });
+  assertEquals(lines, [
+    "error components.0.name: missing required field, wanted a name (this entry is ignored)",
+    "error components.1.model: missing required field, wanted the name of a model",
+  ]);
 });
 
 Deno.test("an error in a resource affects that resource alone", () => {

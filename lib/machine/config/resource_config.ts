@@ -76,7 +76,7 @@ const modelRow: Row<string | undefined> = new Row<string | undefined>({
     if (typeof value !== "string") return at.wanted("the name of a model", value);
     return checked(() => parseModel(value as string), at);
   },
-});
+}).emptyIsAbsent();
 
 const dependencyRow = text("short or full name of a resource").with((name, at) => {
   const short = /^[a-zA-Z0-9][-\w]*(:[a-zA-Z0-9][-\w]*)*$/;
@@ -84,10 +84,10 @@ const dependencyRow = text("short or full name of a resource").with((name, at) =
 });
 
 export const resourceRow = object({
-  name: nameRow("name of the resource"),
-  api: text("rdk:component:<type> or rdk:service:<type>"),
-  namespace: text("old form of the API: its first word"),
-  type: text("old form of the API: its last word"),
+  name: nameRow("name of the resource").emptyIsAbsent(),
+  api: text("rdk:component:<type> or rdk:service:<type>").emptyIsAbsent(),
+  namespace: text("old form of the API: its first word").emptyIsAbsent(),
+  type: text("old form of the API: its last word").emptyIsAbsent(),
   model: modelRow,
   frame: frameRow,
   dependsOn: list(dependencyRow, "resources to be built first").default([]),
@@ -153,7 +153,7 @@ const CLASHES_SHOWN = 3;
 
 /** Undecodable values are reported already; the functions below report only absent ones. */
 function absent(raw: JsonObject, key: string): boolean {
-  return raw[key] === undefined || raw[key] === null;
+  return raw[key] === undefined || raw[key] === null || raw[key] === "";
 }
 
 function nameOf(

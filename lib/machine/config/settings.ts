@@ -45,7 +45,7 @@ export function nameRow(doc: string, lengthMax = NAME_LENGTH_MAX): Row<string | 
 
 const LONG_NAME_MAX = 200;
 
-/** A log level in any letter case. An unknown one is a warning and counts as absent. */
+/** A log level in any letter case. An unknown one is a warning and counts as absent, as an empty one does. */
 export const levelRow: Row<Level | undefined> = new Row<Level | undefined>({
   doc: "lowest level to log",
   json: {
@@ -64,7 +64,7 @@ export const levelRow: Row<Level | undefined> = new Row<Level | undefined>({
     }
     return level;
   },
-});
+}).emptyIsAbsent();
 
 function anyCase(pattern: string): string {
   return `^(${pattern.replace(/[a-z]/g, (letter) => `[${letter}${letter.toUpperCase()}]`)})$`;
@@ -117,7 +117,7 @@ const addressRow = text(
     /^(?:\[(?<v6>[^\]]*)\]|(?<host>[^:]*)):(?<port>\d{1,5})$/.exec(address)?.groups ?? {};
   if (host !== undefined && Number(port) <= 65_535) return { host, port: Number(port) };
   return at.wanted('host:port, for example "localhost:8080" or ":8080"', address);
-});
+}).emptyIsAbsent();
 
 /** STUN and TURN servers for WebRTC. */
 const iceServerRow = object({
@@ -278,7 +278,7 @@ export const moduleRow = object({
   name: nameRow("name of the module", LONG_NAME_MAX).required().with((name, at) => {
     return name === "parent" ? at.error('"parent" is reserved, wanted another name') : name;
   }),
-  type: choice("origin of the module", ["local", "registry"]).default("local"),
+  type: choice("origin of the module", ["local", "registry"]).emptyIsAbsent().default("local"),
   executablePath: text("program to run; required for a local module"),
   moduleId: text("ID in the registry; required for a registry module"),
   version: text("version in the registry"),
