@@ -12,6 +12,8 @@ import {
   DataManagerApi,
   type FileForDatasets,
 } from "../../lib/api/data_manager.ts";
+import { SensorApi } from "../../lib/api/sensor.ts";
+import { deadline, race } from "../../lib/base/clock.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import { homeFolder } from "../../lib/base/files/home.ts";
 import {
@@ -23,6 +25,7 @@ import {
   number,
   object,
   Place,
+  show,
   text,
 } from "../../lib/base/schema/schema.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
@@ -35,6 +38,20 @@ import { Spool } from "./spool.ts";
 
 const MINUTE_MS = 60_000;
 const KIB = 1024;
+/** The reading that allows a round of sending (a published name), and the time limit for it. */
+const SHOULD_SYNC = "should_sync";
+const SENSOR_MS = 5_000;
+
+/** Shortest interval between two rounds of sending. */
+const INTERVAL_MIN_MINS = 0.001;
+
+/** A count for which the published configurations write 0 when they mean the default. */
+function countOrZero(doc: string, min: number) {
+  return integer(`${doc}; 0 is the default`, { min: 0 }).with((count, at) => {
+    if (count === 0) return undefined;
+    return count < min ? at.wanted(`0 or an integer of at least ${min}`, count) : count;
+  });
+}
 
 const attributes = object({
   captureDir: text(
@@ -42,15 +59,27 @@ const attributes = object({
   ),
   captureDisabled: bool("capture nothing").default(false),
   syncDisabled: bool("send only on request").default(false),
-  syncIntervalMins: number("minutes between two rounds of sending", { min: 0.001 }).default(0.1),
+  syncIntervalMins: number("minutes between two rounds of sending; 0: send only on request", { min: 0 })
+    .with((minutes, at) =>
+      minutes === 0 || minutes >= INTERVAL_MIN_MINS
+        ? minutes
+        : at.wanted(`0 or a number of at least ${INTERVAL_MIN_MINS}`, minutes)
+    )
+    .default(0.1),
+  selectiveSyncerName: text(
+    "sensor that allows the rounds of sending: one takes place only if its reading `should_sync` is true",
+  ),
   tags: list(text(), "tags of all captured data").default([]),
-  additionalSyncPaths: list(text(), "folders whose files are sent, then removed").default([]),
-  fileLastModifiedMillis: integer(
-    "milliseconds for which the size of a file in these folders must not have changed",
-    { min: 0 },
+  additionalSyncPaths: list(
+    text(),
+    "folders whose files are sent, those of subfolders too, then removed",
+  ).default([]),
+  fileLastModifiedMillis: countOrZero(
+    "milliseconds for which a file in these folders must not have changed",
+    1,
   )
     .default(10_000),
-  maximumCaptureFileSizeBytes: integer("largest size of one upload of readings, in bytes", { min: KIB })
+  maximumCaptureFileSizeBytes: countOrZero("largest size of one upload of readings, in bytes", KIB)
     .default(256 * KIB),
   maximumCaptureDirBytes: integer(
     "largest size of the data that waits to be sent, in bytes; beyond it the oldest data is removed",
@@ -58,9 +87,7 @@ const attributes = object({
       min: KIB,
     },
   ).default(5 * KIB ** 3),
-  deleteEveryNthWhenDiskFull: integer("when the data exceeds its limit, every Nth file is removed", {
-    min: 1,
-  })
+  deleteEveryNthWhenDiskFull: countOrZero("when the data exceeds its limit, every Nth file is removed", 1)
     .default(1),
 }).required();
 
@@ -74,7 +101,7 @@ export const BuiltinDataManager = model({
   sees: (api) => api !== DataManagerApi.name,
   construct: async (from: Construction<Attributes>) => {
     const { attributes: settings, host, logger, clock, uplink } = from;
-    const folder = settings.captureDir ?? `${homeFolder((name) => host.env(name))}/capture`;
+    const folder = settings.captureDir || `${homeFolder((name) => host.env(name))}/capture`;
     const limits = {
       bytes: settings.maximumCaptureDirBytes,
       collectedBytes: settings.maximumCaptureFileSizeBytes,
@@ -83,6 +110,7 @@ export const BuiltinDataManager = model({
     const spool = await Spool.open(host, folder, limits, logger);
     const folders = new Folders({
       folders: settings.additionalSyncPaths,
+      captureFolder: folder,
       quietMs: settings.fileLastModifiedMillis,
       tags: settings.tags,
       host,
@@ -91,9 +119,11 @@ export const BuiltinDataManager = model({
       logger,
     });
     if (!uplink) logger.info("there is no control plane: captured data stays on this machine", { folder });
-    const intervalMs = settings.syncDisabled ? undefined : settings.syncIntervalMins * MINUTE_MS;
+    const byItself = !settings.syncDisabled && settings.syncIntervalMins > 0;
+    const intervalMs = byItself ? settings.syncIntervalMins * MINUTE_MS : undefined;
     const collect = () => folders.take();
-    const sender = uplink && new Sender({ spool, uplink, clock, logger, intervalMs, collect });
+    const allowed = syncAllowed(from);
+    const sender = uplink && new Sender({ spool, uplink, clock, logger, intervalMs, allowed, collect });
     return new Builtin(from, spool, sender);
   },
 });
@@ -207,7 +237,7 @@ class Builtin extends BaseResource implements DataManager {
             intervalMs: 1000 / one.captureFrequencyHz,
             parameters: one.additionalParams,
             tags: [...new Set([...tags, ...one.tags])],
-            collectedBytes: one.cacheSizeKb && one.cacheSizeKb * KIB,
+            collectedBytes: one.cacheSizeKb ? one.cacheSizeKb * KIB : undefined,
           };
           wanted.set(JSON.stringify([resource.name.full, settings]), [resource, settings]);
         }
@@ -217,7 +247,39 @@ class Builtin extends BaseResource implements DataManager {
   }
 }
 
-/** The list of a remote covers all of its resources, by the names that they have there. */
+/**
+ * The list of a remote covers all of its resources, by the names that they have there. That of a resource is its own,
+ * whatever name is in it: it may be one that the resource had before.
+ */
 function isMeant({ isRemote, api, far }: ResourceName, name: string | undefined): boolean {
-  return isRemote ? name === `${api}/${far}` : name === undefined || name === `${api}/${far}`;
+  return !isRemote || name === `${api}/${far}`;
+}
+
+/** Whether a round of sending may take place now. Never rejects. */
+function syncAllowed(from: Construction<Attributes>): (signal: AbortSignal) => Promise<boolean> {
+  const { attributes: { selectiveSyncerName: name }, dependencies, clock, logger } = from;
+  if (!name) return () => Promise.resolve(true);
+  let told: string | undefined;
+  return async (closing) => {
+    const late = () => new SvcError("deadline_exceeded", `no answer within ${SENSOR_MS} ms`);
+    const { signal, done } = deadline(clock, SENSOR_MS, late, closing);
+    try {
+      const readings = await race(dependencies.lookUp(SensorApi, name).getReadings({ signal }), signal);
+      const value = readings[SHOULD_SYNC];
+      const problem = typeof value === "boolean"
+        ? undefined
+        : `sensor "${name}" gives ${show(value)} for "${SHOULD_SYNC}", wanted true or false`;
+      return tell(problem) ?? value === true;
+    } catch (error) {
+      return tell(`sensor "${name}" cannot be read: ${messageOf(error)}`) ?? false;
+    } finally {
+      done();
+    }
+  };
+
+  /** Logs a problem once. */
+  function tell(problem: string | undefined): undefined {
+    if (problem !== undefined && problem !== told) logger.warn(`captured data is not sent: ${problem}`);
+    told = problem;
+  }
 }

@@ -27,6 +27,15 @@ class Thermometer extends BaseComponent implements Sensor {
   }
 }
 
+class Gate extends BaseComponent implements Sensor {
+  /** Before it is set, there is no such sensor. */
+  readings: JsonObject | undefined;
+
+  getReadings(): Promise<JsonObject> {
+    return Promise.resolve(this.readings!);
+  }
+}
+
 class Eye extends BaseComponent implements Camera {
   getImages() {
     const image = (sourceName: string) => ({
@@ -55,11 +64,13 @@ async function bench(
   const sent: Captured[] = [];
   const resources = new Map<Resource, JsonObject[]>();
   const cloud = { answer: (_data: Captured): void => {} };
+  const gate = new Gate(ResourceName.of(SensorApi.name, "gate"));
   const name = ResourceName.of(DataManagerApi.name, "data");
   const view = {
     api: (name: string) => APIS.find((api) => api.name === name),
-    find: () => {
-      throw new Error("not asked for");
+    find: (api: string, name: string) => {
+      if (name === "gate" && gate.readings) return gate;
+      throw new SvcError("unknown", `no node found with api ${api} and name ${name}`);
     },
     get seen() {
       return [...resources.keys()];
@@ -91,7 +102,7 @@ async function bench(
     sent.flatMap((one) => one.kind === "readings" ? one.readings : []).map(({ payload }) =>
       (payload.readings as { number: number }).number
     );
-  return { manager, sensor, resources, records, sent, cloud, clock, files, numbers };
+  return { manager, sensor, resources, records, sent, cloud, clock, files, numbers, gate };
 }
 
 function methods(...all: JsonObject[]): JsonObject[] {
@@ -287,5 +298,92 @@ Deno.test("files of further folders are sent once they no longer grow, and leave
     ],
   );
   assertEquals(files.paths, []);
+  await manager.close();
+});
+
+Deno.test("files of subfolders are sent too; empty, changing and linked ones stay, and what was captured", async () => {
+  const { manager, sent, clock, files, records } = await bench({
+    additional_sync_paths: ["/films", "/nowhere", "/home"],
+  });
+  const bytes = (text: string) => new TextEncoder().encode(text);
+  await files.writeFile("/films/2026/may/a.mp4", bytes("a"));
+  await files.writeFile("/films/next.mp4", bytes(""));
+  await files.writeFile("/films/ring.bin", bytes("0123"));
+  await files.writeFile("/elsewhere/c", bytes("c"));
+  await files.turnLink("/films/link", "/elsewhere");
+  await files.writeFile("/films/b.mp4", bytes("b"));
+  await files.writeFile("/home/capture/stranger", bytes("s"));
+  for (let minute = 1; minute <= 3; minute++) {
+    for (let at = 0; at < 20; at++) {
+      await files.setModified("/films/ring.bin", clock.nowMs());
+      await clock.advance(3 * SECOND_MS);
+    }
+  }
+  assertEquals(sent.map((one) => one.kind === "file" && one.fileName), ["2026/may/a.mp4", "b.mp4"]);
+  assertEquals(files.paths, [
+    "/elsewhere/c",
+    "/films/link",
+    "/films/next.mp4",
+    "/films/ring.bin",
+    "/home/capture/stranger",
+  ]);
+  assertEquals(records.map(({ message }) => message), [
+    '/nowhere is not taken to the cloud: cannot list "/nowhere": it does not exist',
+  ]);
+  await manager.close();
+});
+
+Deno.test("0 stands for the default, as published configurations have it, and an interval of 0 for none", async () => {
+  const zeros = {
+    capture_dir: "",
+    sync_interval_mins: 0,
+    file_last_modified_millis: 0,
+    maximum_capture_file_size_bytes: 0,
+    delete_every_nth_when_disk_full: 0,
+    selective_syncer_name: "",
+  };
+  const { manager, sensor, resources, sent, clock, files } = await bench(zeros);
+  resources.set(sensor, methods({ ...READINGS, cache_size_kb: 0, name: "rdk:component:sensor/before" }));
+  await manager.seenChanged();
+  await clock.advance(10 * SECOND_MS);
+  assertEquals(files.paths, ["/home/capture/0000000000000001.part"]);
+  assertEquals(sent, []);
+  await manager.sync();
+  assertEquals(sent.map((one) => one.kind === "readings" && one.readings.length), [20]);
+  await manager.close();
+  const place = new Place();
+  BuiltinDataManager.attributes.decode(
+    { sync_interval_mins: 0.0001, delete_every_nth_when_disk_full: -1 },
+    place,
+  );
+  assertEquals(place.problems.map(({ message }) => message), [
+    "found 0.0001, wanted 0 or a number of at least 0.001",
+    "found -1, wanted an integer of at least 0",
+  ]);
+});
+
+Deno.test("where a sensor allows the rounds, they wait for it; a request does not", async () => {
+  const { manager, sensor, resources, clock, numbers, records, gate } = await bench({
+    selective_syncer_name: "gate",
+  });
+  resources.set(sensor, methods(READINGS));
+  await manager.seenChanged();
+  await clock.advance(MINUTE_MS);
+  assertEquals(numbers(), [], "there is no such sensor");
+  gate.readings = { should_sync: false };
+  await clock.advance(MINUTE_MS);
+  gate.readings = { should_sync: "yes" };
+  await clock.advance(MINUTE_MS);
+  assertEquals(numbers(), []);
+  assertEquals(records.map(({ message }) => message), [
+    'captured data is not sent: sensor "gate" cannot be read: no node found with api rdk:component:sensor and name gate',
+    'captured data is not sent: sensor "gate" gives "yes" for "should_sync", wanted true or false',
+  ]);
+  await manager.sync();
+  const before = numbers().length;
+  assertEquals(before, 3 * 120);
+  gate.readings = { should_sync: true };
+  await clock.advance(MINUTE_MS);
+  assert(numbers().length > before);
   await manager.close();
 });

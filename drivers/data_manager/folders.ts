@@ -1,11 +1,12 @@
 /**
- * Folders whose files count as captured data. Each file that no longer grows moves into the spool and leaves
- * its folder.
+ * Folders whose files count as captured data, those of their subfolders included. Each file that no longer changes
+ * moves into the spool and leaves its folder. Empty files stay: some program is about to write them.
  *
  * The file is first renamed to a name with the time of the move. If the process ends in between, the next
  * process uses that same time, so the file arrives once.
  */
 
+import { join, resolve } from "node:path";
 import type { Clock } from "../../lib/base/clock.ts";
 import { messageOf } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
@@ -13,7 +14,9 @@ import type { Spool, SpoolHost } from "./spool.ts";
 
 export interface FoldersParts {
   readonly folders: readonly string[];
-  /** How long the size of a file must not have changed. */
+  /** The spool's own folder, whose files are never taken. */
+  readonly captureFolder: string;
+  /** How long a file must not have changed. */
   readonly quietMs: number;
   readonly tags: readonly string[];
   readonly host: SpoolHost;
@@ -26,38 +29,63 @@ const TAKEN = /\.taken-at-(\d+)$/;
 /** A larger file stays in its folder. */
 const FILE_BYTES_MAX = 256 * 1024 * 1024;
 
+/** A file in one of the folders. */
+interface Found {
+  readonly path: string;
+  /** The path below the folder. */
+  readonly name: string;
+  readonly bytes: number;
+  readonly modifiedMs: number;
+}
+
 export class Folders {
-  /** The last seen size of each file, and since when it has had that size. */
-  #sizes = new Map<string, { bytes: number; sinceMs: number }>();
+  /** The last seen state of each file, and since when it has had that state. */
+  #known = new Map<string, { state: string; sinceMs: number }>();
   readonly #told = new Set<string>();
 
   constructor(private readonly parts: FoldersParts) {}
 
   async take(): Promise<void> {
-    const { folders, host, clock, quietMs } = this.parts;
-    const sizes = new Map<string, { bytes: number; sinceMs: number }>();
+    const { folders, clock, quietMs } = this.parts;
+    const known = new Map<string, { state: string; sinceMs: number }>();
     for (const folder of folders) {
-      const names = await host.readFolder(folder).catch((error) => this.#tell(folder, error) ?? []);
-      for (const path of names.map((name) => `${folder}/${name}`)) {
-        const bytes = await host.fileSize(path);
-        if (bytes === undefined) continue;
-        const before = this.#sizes.get(path);
-        const sinceMs = before?.bytes === bytes ? before.sinceMs : clock.monotonicMs();
+      for await (const file of this.#filesIn(folder)) {
+        const { path, bytes, modifiedMs } = file;
+        const before = this.#known.get(path);
+        const state = `${bytes} ${modifiedMs}`;
+        const sinceMs = before?.state === state ? before.sinceMs : clock.monotonicMs();
         if (!TAKEN.test(path) && clock.monotonicMs() - sinceMs < quietMs) {
-          sizes.set(path, { bytes, sinceMs });
+          known.set(path, { state, sinceMs });
         } else if (bytes > FILE_BYTES_MAX) {
           this.#tell(path, new Error(`it has ${bytes} bytes, wanted at most ${FILE_BYTES_MAX}`));
         } else {
-          await this.#takeFile(path).catch((error) => this.#tell(path, error));
+          await this.#takeFile(file).catch((error) => this.#tell(path, error));
         }
       }
     }
-    this.#sizes = sizes;
+    this.#known = known;
   }
 
-  async #takeFile(path: string): Promise<void> {
+  /** The files in a folder and its subfolders; folders behind links are not entered. Tells of unreadable folders. */
+  async *#filesIn(folder: string, inside = ""): AsyncIterable<Found> {
+    const { host, captureFolder } = this.parts;
+    if (resolve(folder) === resolve(captureFolder)) return;
+    const entries = await host.entries(folder).catch((error) => this.#tell(folder, error) ?? []);
+    for (const { name: own, kind } of entries) {
+      const path = join(folder, own);
+      const name = `${inside}${own}`;
+      if (kind === "folder") {
+        yield* this.#filesIn(path, `${name}/`);
+        continue;
+      }
+      const facts = await host.findFile(path);
+      if (!facts || facts.sizeBytes === 0) continue;
+      yield { path, name, bytes: facts.sizeBytes, modifiedMs: facts.modifiedMs };
+    }
+  }
+
+  async #takeFile({ path, name }: Found): Promise<void> {
     const { host, spool, clock, tags } = this.parts;
-    // Reading a folder fails, so a folder stays as it is.
     const content = await host.readFile(path);
     const takenMs = Number(TAKEN.exec(path)?.[1] ?? Math.floor(clock.nowMs()));
     const original = path.replace(TAKEN, "");
@@ -69,7 +97,7 @@ export class Folders {
       timeMs: takenMs,
       receivedMs: takenMs,
       mimeType: "",
-      fileName: original.slice(original.lastIndexOf("/") + 1),
+      fileName: name.replace(TAKEN, ""),
       content,
     });
     host.removeFile(taken);

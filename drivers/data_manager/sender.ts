@@ -35,6 +35,8 @@ export interface SenderParts {
   readonly logger: Logger;
   /** Interval between two rounds; if absent, the sender sends only on request. */
   readonly intervalMs?: number;
+  /** Whether a round at its interval may begin now; one on request always may. Never rejects. */
+  readonly allowed: (signal: AbortSignal) => Promise<boolean>;
   /** Puts further files into the spool before each round. */
   readonly collect: () => Promise<void>;
 }
@@ -72,11 +74,15 @@ export class Sender {
   }
 
   async #work(intervalMs: number): Promise<void> {
-    const { clock } = this.parts;
+    const { clock, allowed } = this.parts;
     const { signal } = this.#closing;
     for (let pauseMs = 0; !signal.aborted;) {
       await clock.sleep(pauseMs || intervalMs, signal).catch(() => {});
       if (signal.aborted) return;
+      if (!await allowed(signal) || signal.aborted) {
+        pauseMs = 0;
+        continue;
+      }
       pauseMs = await this.#begin().then(
         () => 0,
         () => Math.min(Math.max(PAUSE_MS, pauseMs * 2), PAUSE_MAX_MS),

@@ -35,13 +35,15 @@ const FREQUENCY_MAX_HZ = 1_000;
 export const captureRow = object({
   captureMethods: list(
     object({
-      name: text("for a remote: full name of the resource there, such as rdk:component:sensor/s"),
+      name: text(
+        "in the list of a remote: full name of the resource there, such as rdk:component:sensor/s",
+      ),
       method: text("the method to capture, such as Readings or GetImages").required(),
       captureFrequencyHz: number("how often", { min: 0, max: FREQUENCY_MAX_HZ }).default(0),
       additionalParams: anyObject("arguments of the method").default({}),
       disabled: bool("do not capture this method for now").default(false),
       tags: list(text(), "tags of the captured data").default([]),
-      cacheSizeKb: integer("KiB of readings collected for one upload", { min: 1 }),
+      cacheSizeKb: number("KiB of readings collected for one upload; 0 is the default", { min: 0 }),
       captureQueueSize: integer("no effect: this implementation has no queue", { min: 0 }),
       captureBufferSize: integer("no effect: this implementation has no buffer", { min: 0 }),
     }),

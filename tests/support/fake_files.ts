@@ -35,6 +35,8 @@ interface Node {
   /** The content that surely survives a power cut. */
   synced: Uint8Array<ArrayBuffer>;
   mode: number;
+  /** Only what `setModified` has set: nothing else tells the time here. */
+  modifiedMs?: number;
 }
 
 /** One change of the entries of a folder; it happens in whole or not at all. */
@@ -310,8 +312,9 @@ export class FakeFiles extends DurableFiles {
     if (node) node.mode = mode;
   }
 
-  async setModified(path: string): Promise<void> {
+  async setModified(path: string, modifiedMs: number): Promise<void> {
     await this.#begin("change the time of", path);
+    this.#node("change the time of", path).modifiedMs = modifiedMs;
   }
 
   async setOwner(path: string): Promise<void> {
@@ -368,7 +371,8 @@ export class FakeFiles extends DurableFiles {
     }
     const { length } = node.bytes;
     const kind = node.link === undefined ? "file" : "link";
-    return { kind, sizeBytes: length, diskBytes: length, modifiedMs: 0, mode: node.mode };
+    const { mode, modifiedMs = 0 } = node;
+    return { kind, sizeBytes: length, diskBytes: length, modifiedMs, mode };
   }
 
   protected async rename(from: string, to: string): Promise<void> {
