@@ -77,6 +77,12 @@ export interface RobotServiceParts {
   readonly shutdown: (reason: string) => void;
 }
 
+/**
+ * The head start of Shutdown's answer: the published Python library drops the answers that it gets together with the
+ * announcement that the connection will end.
+ */
+export const SHUTDOWN_ANSWER_MS = 100;
+
 /** A part of the program with a state to show. */
 export interface InternalPart {
   readonly status: StatusNode | undefined;
@@ -269,7 +275,7 @@ function programMethods(
       throw new SvcError("not_found", `${found}. make sure it is configured and running on your machine`);
     },
     shutdown: () => {
-      shutdown("shutdown_request");
+      clock.after(SHUTDOWN_ANSWER_MS, () => shutdown("shutdown_request"));
       return {};
     },
     tunnel: (requests, { signal }) => tunnel(requests, tunnelEnds(), clock, signal),

@@ -7,6 +7,7 @@ import {
 import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { bench, component } from "../../../tests/support/machine_bench.ts";
+import { SHUTDOWN_ANSWER_MS } from "./service.ts";
 
 Deno.test("names and APIs are those of the resources that work", async () => {
   const { robot, apply, close } = bench();
@@ -107,7 +108,7 @@ Deno.test("without a cloud there is no metadata and nowhere to upload, without m
 });
 
 Deno.test("tunnels are listed as configured; methods that the published runtime lacks are unimplemented", async () => {
-  const { robot, apply, close, shutdowns, spans } = bench();
+  const { robot, apply, close, clock, shutdowns, spans } = bench();
   await apply({
     network: { traffic_tunnel_endpoints: [{ port: 22 }, { port: 80, connection_timeout: "1.5s" }] },
   });
@@ -120,6 +121,8 @@ Deno.test("tunnels are listed as configured; methods that the published runtime 
   await robot.sendTraces({ resourceSpans: [{}] });
   assertEquals(spans, [1]);
   await robot.shutdown({});
+  assertEquals(shutdowns, [], "the answer goes first");
+  await clock.advance(SHUTDOWN_ANSWER_MS);
   assertEquals(shutdowns, ["shutdown_request"]);
   await close();
 });
