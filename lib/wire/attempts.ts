@@ -1,12 +1,14 @@
 /**
- * Keys that callers show: how many wrong ones anybody may try, and how many are checked at once.
+ * Limits for the checks of callers' keys: how many wrong keys a caller may try, and how many checks run at the same
+ * time.
  *
- * Checking a key costs a slow hash, so whoever sends wrong ones could keep the processor from others. Wrong keys use up
- * the tokens of their address (unknown ids) or of the id together with the address, which come back one a second: an
- * attacker behind the same address does not use up those of a neighbour's id. A key that was right before is known by
- * a digest that lives in this process alone, and is let in at once, whatever others try under its id.
+ * Checking a key costs a slow hash, so an attacker with wrong keys could take the processor from others. Each wrong key
+ * takes a token from a bucket that refills by one a second: the bucket of the caller's address if the id is unknown,
+ * else the bucket of the id and the address together. So an attacker behind the same address does not use up the bucket
+ * of a neighbour's id. A key that was right before is recognized by a digest in the memory of this process, and gets in
+ * at once, even while others try wrong keys for its id.
  *
- * Counts are those of this process, and what it remembers of callers is bounded.
+ * Each process counts for itself, and remembers a bounded number of callers.
  */
 
 import { createHmac, randomBytes } from "node:crypto";
@@ -26,36 +28,36 @@ export interface Attempt {
 export interface AttemptLimits {
   /** Of unknown ids, in a row, from one address. */
   readonly wrongKeysPerAddress: number;
-  /** Of one id, in a row, from one address. */
+  /** Limit of wrong keys for one id from one address, in a row. */
   readonly wrongKeysPerKey: number;
-  /** Keys that are checked at the same time; more of them wait. */
+  /** Limit of concurrent checks; further keys wait. */
   readonly keyChecksAtOnce: number;
 }
 
-/** Where the keys are. */
+/** The stored keys. */
 export interface KeyBook {
-  /** What is kept of the key of the attempt's id, such as its hash; another text for another key. */
+  /** The stored form of the key with the attempt's id, such as its hash. Different keys have different forms. */
   kept(attempt: Attempt): Promise<string | undefined>;
-  /** The generation of the key if it is the one that `kept` was kept of. Takes its time where nothing is kept, too. */
+  /** The generation of the attempt's key if it matches `kept`. Takes the same time if `kept` is undefined. */
   generation(kept: string | undefined, attempt: Attempt): Promise<string | undefined>;
 }
 
 export interface AttemptsParts {
   readonly book: KeyBook;
-  /** Those at this time. */
+  /** The present limits. */
   readonly limits: () => AttemptLimits;
   readonly clock: Clock;
-  /** Hears once of each episode: of the first wrong key that is one too many, until ten quiet minutes later. */
+  /** Called for the first wrong key beyond the limit, and again only after ten quiet minutes. */
   readonly episode: (attempt: Attempt) => Promise<void>;
 }
 
 const REFILL_MS = 1_000;
-/** Those who have been quiet for so long begin anew. */
+/** A caller without attempts for this long has a full bucket again. */
 const FORGET_MS = 10 * 60_000;
-/** Of whom something is remembered; the oldest are forgotten first. */
+/** Limit of remembered callers; the oldest are forgotten first. */
 const REMEMBERED_MAX = 10_000;
 const GOOD_MAX = 10_000;
-/** Callers who wait for their key to be checked. */
+/** Limit of callers that wait for the check of their key. */
 const WAITING_MAX = 256;
 
 interface Tries {
@@ -66,7 +68,7 @@ interface Tries {
 
 export class Attempts {
   readonly #tries = new Map<string, Tries>();
-  /** The digest of the right key, with what it was right for, and its generation, by its id. */
+  /** By id: the digest of the right key and its stored form, and the key's generation. */
   readonly #good = new Map<string, { readonly digest: string; readonly generation: string }>();
   readonly #secret = randomBytes(32);
   readonly #waiting: (() => void)[] = [];
@@ -74,14 +76,16 @@ export class Attempts {
 
   constructor(private readonly parts: AttemptsParts) {}
 
-  /** The generation of the key if it is the right one. Throws `resource_exhausted` where too many wrong ones were tried. */
+  /**
+   * The generation of a right key; `undefined` for a wrong one. Throws `resource_exhausted` after too many wrong keys.
+   */
   async check(attempt: Attempt): Promise<string | undefined> {
     const { book, limits } = this.parts;
     const { address, key } = attempt;
     const id = `${attempt.type} ${attempt.id}`;
     const kept = await book.kept(attempt);
     if (kept === undefined) {
-      // Nobody has this id: nothing to compare with, but to answer no faster than for one that somebody has.
+      // An unknown id takes as long as a known one, so that the time of the answer reveals nothing.
       await this.#take(`address ${address}`, limits().wrongKeysPerAddress, attempt);
       await this.#inTurn(kept, attempt);
       return undefined;
@@ -93,7 +97,7 @@ export class Attempts {
     await this.#take(who, limits().wrongKeysPerKey, attempt);
     const generation = await this.#inTurn(kept, attempt);
     if (generation === undefined) return undefined;
-    // It was no wrong one.
+    // The key was right.
     this.#tries.delete(who);
     keep(this.#good, id, { digest, generation }, GOOD_MAX);
     return generation;

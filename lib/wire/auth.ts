@@ -1,10 +1,10 @@
 /**
- * Who is calling: credentials are exchanged for a token once (`proto.rpc.v1.AuthService`), and every other call
+ * Authentication: a caller exchanges credentials for a token once (`proto.rpc.v1.AuthService`), and every other call
  * carries the token.
  *
- * Owns whose word is believed. A token is only as good as the credentials that were shown for it: it names their
- * generation, and ends with them, as do the calls that it has begun. Who is let in may change while the port is open.
- * Codes and wording of refusals are the published ones.
+ * Owns the decision about who may call. A token names the generation of its credentials and ends with them, as do the
+ * calls that it has begun. The settings may change while the port is open. Codes and wording of refusals are the
+ * published ones.
  */
 
 import {
@@ -33,49 +33,52 @@ import {
   unknownType,
 } from "./tokens.ts";
 
-/** Keys that are kept elsewhere, those of APIs or of robots. A generation is another one for every other key of an id, and tells nothing of it. */
+/**
+ * A store of API keys or of robots' secrets. Each key of an id has its own generation, which reveals nothing about the
+ * key.
+ */
 export interface KeySource {
-  /** The generation of a key if it is the one of this id; `peer` shows it. */
+  /** The generation of the key if it is the key of this id; `peer` is the caller. */
   check(id: string, key: string, peer: Peer): Promise<string | undefined>;
-  /** Whether a generation is good now. */
+  /** Whether a generation is valid now. */
   isCurrent(id: string, generation: string): Promise<boolean>;
 }
 
-/** Who is let in. */
+/** The settings that decide who may call. */
 export interface AuthSettings {
   readonly handlers: {
-    /** Key or its hash (`key_hash.ts`) by key id, or where they are asked for. */
+    /** Keys or their hashes (`key_hash.ts`) by key id, or a store of keys. */
     readonly apiKeys?: Readonly<Record<string, string>> | KeySource;
     /** Secrets of robots by the robot's id. */
     readonly robotSecrets?: KeySource;
     /** Secrets, or their hashes, that speak for any of the server's names. */
     readonly locationSecrets?: readonly string[];
     /**
-     * Public keys (RSA, with `kid`) of somebody else who may issue tokens for this server. A token that names the
-     * generation of a key is good for as long as `apiKeys` lists the hash of that key.
+     * Public keys (RSA, with `kid`) of outside issuers of tokens for this server. A token that names the generation of
+     * a key is valid for as long as `apiKeys` lists the hash of that key.
      */
     readonly externalKeys?: readonly JsonWebKey[];
   };
-  /** Who shows a verified certificate of one of these names needs no token. */
+  /** A caller with a verified certificate for one of these names needs no token. */
   readonly certificateNames?: readonly string[];
-  /** The names of this server, its own one first: whom tokens are for. */
+  /** The names of this server, for which its tokens are valid; its own name first. */
   readonly audience: readonly string[];
-  /** For wrong keys and secrets of those that are listed here; left out, anybody may try as many as they like. */
+  /** Limits of wrong keys and secrets for the listed ones; without them, attempts are unlimited. */
   readonly limits?: AttemptLimits;
 }
 
 export interface AuthOptions extends AuthSettings {
   /**
-   * Ed25519: the first one signs, what the others have signed is good too. With the same ones, tokens outlive the
-   * process and are good at its twins; left out, a key is made that lives as long as the process.
+   * Ed25519 keys: the first one signs, all of them verify. With the same keys, tokens outlive the process and are valid
+   * in others; by default the process makes a key of its own.
    */
   readonly signingKeys?: () => readonly KeyObject[];
   /**
-   * Hides, in tokens, the keys that are listed in clear: with the same one, tokens of such a key outlive the process.
-   * Left out, one is made that lives as long as the process.
+   * Hides keys that are listed in clear in their generations: with the same salt, tokens of such a key outlive the
+   * process. By default the process makes a salt of its own.
    */
   readonly salt?: () => Uint8Array;
-  /** Hears of callers who try too many wrong keys, once of each episode. */
+  /** Called when a caller tries too many wrong keys, once per series of attempts. */
   readonly tooManyTries?: (attempt: Attempt) => void;
   readonly clock: Clock;
 }
@@ -84,15 +87,15 @@ type Awaitable<T> = T | Promise<T>;
 
 export interface Auth {
   readonly service: Service;
-  /** Refuses calls without a good token, and says on the context whose token it is. */
+  /** Refuses calls without a valid token, and stores the token's entity in the context. */
   readonly gate: Gate;
-  /** The same for a call that has begun: throws where it would be refused for something else than its token's age. */
+  /** Checks a call in progress: throws if it would be refused now for another reason than its token's age. */
   recheck(ctx: CallContext): Awaitable<void>;
-  /** Whose token it is. Throws `unauthenticated`. */
+  /** The entity of a token. Throws `unauthenticated`. */
   entityOf(token: string): Awaitable<string>;
-  /** Lets in others from now on, and ends the calls under way of those who are no longer let in. */
+  /** Applies new settings, and ends calls in progress that they do not allow. */
   change(settings: AuthSettings): void;
-  /** Calls `leave` when a peer that has been let in is so no longer; the returned function says that it has gone. */
+  /** Calls `leave` when an admitted peer loses its access; call the returned function when the peer has gone. */
   stay(peer: Peer, leave: (reason: SvcError) => void): () => void;
 }
 
@@ -264,12 +267,12 @@ function tokenOf(ctx: CallContext): string {
   return values[0].slice(PREFIX.length);
 }
 
-/** The credentials that are good, and the generation of each. */
+/** The valid credentials, and the generation of each. */
 class Credentials {
-  /** The types that are known here. */
+  /** The accepted types. */
   readonly types: readonly string[];
   readonly #keys: KeySource | undefined;
-  /** The keys that are listed here, by their ids, and their generations. */
+  /** The listed keys and their generations, by id. */
   readonly #listed: ReadonlyMap<string, string>;
   readonly #generations: ReadonlyMap<string, string>;
   readonly #secrets: ReadonlySet<string>;
@@ -293,7 +296,7 @@ class Credentials {
     this.#secrets = new Set(locationSecrets?.map((secret) => this.#generation("", secret)));
   }
 
-  /** The generation of these credentials. Throws where they are not the entity's. */
+  /** The generation of these credentials. Throws if they are not the entity's. */
   async check(entity: string, type: string, secret: string, peer: Peer): Promise<string> {
     if (!this.types.includes(type)) throw unknownType(type);
     if (type === EXTERNAL) {
@@ -307,7 +310,7 @@ class Credentials {
     return found;
   }
 
-  /** What is listed here for these credentials (`KeyBook`). */
+  /** The listed form of these credentials (`KeyBook`). */
   kept({ type, id }: Attempt): string | undefined {
     const { handlers: { locationSecrets = [] }, audience } = this.settings;
     if (type !== LOCATION_SECRET) return this.#listed.get(id) || undefined;
@@ -320,7 +323,7 @@ class Credentials {
     return await isListed(this.#listed, id, key) ? this.#generations.get(id) : undefined;
   }
 
-  /** Whether what was shown for a token is still good. */
+  /** Whether the credentials behind a token are still valid. */
   isCurrent({ sub = "", rpc_creds_type: type, svc_gen: generation }: Claims): boolean | Promise<boolean> {
     if (type === EXTERNAL) return generation === undefined || this.#isOfListed(sub, generation);
     if (generation === undefined) return false;
@@ -331,20 +334,20 @@ class Credentials {
   }
 
   /**
-   * Whether the key of somebody for whom a signaling server vouches is listed here. Where the server does not say which
-   * key of this id it has seen, any is meant.
+   * Whether the key of a caller, for which a signaling server vouches, is listed. If the server names no generation,
+   * any key of this id counts.
    */
   lists(id: string, generation: string | undefined): boolean {
     return generation === undefined ? this.#listed.has(id) : this.#isOfListed(id, generation);
   }
 
-  /** Whether an issuer who knows the same keys means the key that is listed here, by its hash. */
+  /** Whether an issuer that stores the same hashes means the key that is listed. */
   #isOfListed(id: string, generation: string): boolean {
     const hash = this.#listed.get(id);
     return hash !== undefined && isKeyHash(hash) && fingerprintOf(hash) === generation;
   }
 
-  /** The generation of the secret, which speaks for any of the server's names, and for nobody else. */
+  /** The generation of the secret, which is valid for each of the server's names and for no other entity. */
   async #ofLocationSecret(entity: string, secret: string): Promise<string | undefined> {
     const { handlers: { locationSecrets = [] }, audience } = this.settings;
     const isRight = (wanted: string) =>
@@ -359,7 +362,7 @@ class Credentials {
   }
 }
 
-/** As what a caller's wrong keys are counted: of one whom another signaling vouches for, its own key. */
+/** The address for counting a caller's wrong keys; for a caller through another signaling service, its own key. */
 function addressFor({ kind, remoteAddress, signaledFrom, entity }: Peer): string {
   if (kind !== "webrtc") return addressOf(remoteAddress);
   return signaledFrom === undefined && entity !== undefined ? `key ${entity}` : addressOf(signaledFrom);
@@ -381,7 +384,7 @@ function isListed(
   return isSame(key, wanted ?? "") && wanted !== undefined && wanted !== "";
 }
 
-/** Compares in a time that says nothing about where the two differ. */
+/** Compares in a time that does not depend on the first difference. */
 function isSame(a: string, b: string): boolean {
   const digest = (text: string) => createHash("sha256").update(text).digest();
   return timingSafeEqual(digest(a), digest(b));

@@ -1,11 +1,11 @@
 /**
- * What signs the tokens of a server, and the salt that hides its listed keys in them: in memory, or in a file that
- * outlives the process, so that those who are connected need not log in again after a restart.
+ * The keys that sign the tokens of a server, and the salt that hides its listed keys: in memory, or in a file, so that
+ * clients need not log in again after a restart.
  *
- * Owns the file: for its user's eyes only, replaced whole. A key signs for as long as a token lives, and is good for as
- * long again. A file that others can read, or that holds something else, is replaced with new keys, with a warning: who
- * has read a key of it opens nothing. What becomes of the file while the server runs takes effect at once; without it
- * every token ends.
+ * Owns the file: only its user can read it, and each write replaces it as a whole. A key signs for the lifetime of a
+ * token, and stays valid for the same time again. A file that others can read, or with other content, is replaced with
+ * new keys and a warning, so that a stranger who has read a key gains nothing. Changes of the file take effect at once,
+ * also while the server runs; its removal ends every token.
  */
 
 import { Buffer } from "node:buffer";
@@ -29,7 +29,7 @@ interface TokenKey {
   readonly madeMs: number;
 }
 
-/** What a file holds. */
+/** The content of a file. */
 interface Content {
   readonly salt: Uint8Array;
   /** The newest last. */
@@ -44,17 +44,17 @@ const KEYS_MAX = 8;
 const SALT_BYTES = 32;
 /** How long a key signs. */
 const SIGNS_MS = TOKEN_MS;
-/** How often it is looked whether a key has signed for long enough; the system does not tell of every change of a file. */
+/** Interval of checks of the file and of the key's age; the system does not report every change of a file. */
 const LOOK_MS = 60_000;
 
 export class TokenKeys {
   #content: Content;
   #path: string | undefined;
-  /** What this process has read or written last. */
+  /** The text that this process has last read or written. */
   #text: string | undefined;
-  /** Why the file is of no use, as it was told last. */
+  /** The last logged problem of the file. */
   #told = "";
-  /** The file could not be written, and that has been told. */
+  /** Writing the file has failed, and the failure is logged. */
   #unwritten = false;
   #work: Promise<void> = Promise.resolve();
   #unwatch = () => {};
@@ -66,24 +66,24 @@ export class TokenKeys {
     this.#content = { salt: randomBytes(SALT_BYTES), keys: [newKey(parts.clock)] };
   }
 
-  /** Those of a file, made where there is none; without a path those of this process. */
+  /** The keys of a file, which is created if it is missing; without a path, keys of this process alone. */
   static async open(path: string | undefined, parts: TokenKeysParts): Promise<TokenKeys> {
     const keys = new TokenKeys(parts);
     await keys.keep(path);
     return keys;
   }
 
-  /** The keys whose tokens are good, the one that signs first. */
+  /** The valid keys; the first one signs. */
   readonly good = (): readonly KeyObject[] => this.#content.keys.map(({ key }) => key).reverse();
 
   readonly salt = (): Uint8Array => this.#content.salt;
 
-  /** Calls `changed` whenever other keys are good, or fewer. */
+  /** Calls `changed` whenever the valid keys change. */
   hear(changed: () => void): void {
     this.#changed = changed;
   }
 
-  /** Keeps the keys in another file, or in none. Never rejects: a file that cannot be used is logged. */
+  /** Stores the keys in another file, or in none. Never rejects: it logs an unusable file. */
   keep(path: string | undefined): Promise<void> {
     return this.#soon(async () => {
       if (path === this.#path) return;
@@ -128,7 +128,7 @@ export class TokenKeys {
     [this.#unwatch, this.#callOff] = [() => {}, () => {}];
   }
 
-  /** Takes over what is in the file, and makes a new key when it is time for one. */
+  /** Adopts the content of the file, and adds a new key when it is due. */
   async #look(): Promise<void> {
     const { logger } = this.parts;
     const path = this.#path;
@@ -137,7 +137,7 @@ export class TokenKeys {
     try {
       const text = await this.#read(path);
       if (text === undefined) {
-        // A file that has never been there is made of the keys that are in use.
+        // A file that has never existed gets the keys in use.
         if (known !== undefined) this.#begin(`${path} is gone`);
         return await this.#write(this.#content);
       }
@@ -147,7 +147,7 @@ export class TokenKeys {
       }
     } catch (error) {
       const problem = `${path} is of no use: ${chainOf(error)}`;
-      // What could not be replaced is there still; the keys of this process go on.
+      // If the file was not replaceable before, the keys of this process stay in use.
       if (problem !== this.#told) this.#begin(problem);
       this.#told = problem;
       return await this.#write(this.#content);
@@ -155,7 +155,7 @@ export class TokenKeys {
     await this.#rotate();
   }
 
-  /** The text of the file; `undefined` where there is none. Throws where others may have read it. */
+  /** The text of the file; `undefined` if there is none. Throws if others may have read it. */
   async #read(path: string): Promise<string | undefined> {
     const { host } = this.parts;
     const facts = await host.stat(path, { links: true });
@@ -170,7 +170,7 @@ export class TokenKeys {
     return await host.readTextFile(path);
   }
 
-  /** Begins anew: what has been signed before is good no more. */
+  /** Starts with a new key, which invalidates all earlier tokens. */
   #begin(why: string): void {
     const { logger, clock } = this.parts;
     logger.warn(`${why}: a new key signs tokens, and clients with older ones have to log in again`);
@@ -226,7 +226,7 @@ function textOf({ salt, keys }: Content): string {
   return `${JSON.stringify(json, undefined, 2)}\n`;
 }
 
-/** Throws where a text is not one of `textOf`. */
+/** Throws if a text does not have the form of `textOf`. */
 function contentOf(text: string): Content {
   const json = parsed(text);
   const { salt, keys } = isObject(json) ? json : {};
@@ -257,7 +257,7 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // The message of the parser would show what is in the file.
+    // The message of the parser would reveal the content.
     throw wrong("wanted JSON");
   }
 }

@@ -1,8 +1,8 @@
 /**
- * Tokens: JWTs that say who has shown which credentials when, and until when that is believed.
+ * Tokens: JWTs that state who has shown which credentials at what time, and until when the token is valid.
  *
- * Owns what a token says, and its signature. Whether the credentials behind a token are still good is asked of
- * `auth.ts` at every call. Wording of refusals is the published one.
+ * Owns the claims and the signature of a token. `auth.ts` checks at every call whether the credentials behind a token
+ * are still valid. Wording of refusals is the published one.
  */
 
 import { Buffer } from "node:buffer";
@@ -24,11 +24,11 @@ export const LOCATION_SECRET = "robot-location-secret";
 export const EXTERNAL = "external";
 
 /**
- * How long a token is good. Published clients of a control plane ask for one when they connect and never again
- * (docs/keys.md), so that this is how long such a program runs. What has to end earlier ends with its key.
+ * Lifetime of a token. Published clients of a control plane request a token when they connect and never again
+ * (docs/keys.md), so this limits how long such a program runs. To end a token earlier, revoke its key.
  */
 export const TOKEN_MS = 30 * 24 * 3600 * 1000;
-/** Good tokens that are remembered, so that a call costs a look-up and not a signature. */
+/** Limit of remembered valid tokens, whose calls cost a look-up instead of a signature check. */
 const REMEMBERED_TOKENS = 1024;
 const LONGEST_TOKEN = 16 * 1024;
 const RSA_HASHES: Record<string, string> = { RS256: "sha256", RS384: "sha384", RS512: "sha512" };
@@ -43,18 +43,18 @@ export interface Claims {
   readonly exp?: number;
   readonly nbf?: number;
   readonly rpc_creds_type?: string;
-  /** Which generation of the credentials was shown; not every outside issuer says. */
+  /** The generation of the credentials; some outside issuers leave it out. */
   readonly svc_gen?: string;
 }
 
 export interface TokenOptions {
-  /** The types of credentials that are known here. */
+  /** The accepted types of credentials. */
   readonly types: readonly string[];
-  /** Whom tokens are for, this server's own name first. */
+  /** The names of this server, for which tokens are valid; its own name first. */
   readonly audience: readonly string[];
-  /** Ed25519. The first one signs; what the others have signed is good too. */
+  /** Ed25519 keys. The first one signs, all of them verify. */
   readonly signingKeys: () => readonly KeyObject[];
-  /** Of others who issue tokens for this server, by their `kid`. */
+  /** Keys of outside issuers of tokens for this server, with a `kid`. */
   readonly externalKeys: readonly JsonWebKey[];
   readonly clock: Clock;
 }
@@ -99,21 +99,21 @@ export class Tokens {
     return `${signed}.${sign(null, Buffer.from(signed), key).toString("base64url")}`;
   }
 
-  /** What a token for this server says, be it over or not. Throws `unauthenticated`. */
+  /** The claims of a token for this server, even if it has expired. Throws `unauthenticated`. */
   read(token: string): Claims {
     const known = this.#remembered.get(token);
     if (known && this.#isTrusted(known.key)) return known.claims;
     return this.#verify(token);
   }
 
-  /** Throws `unauthenticated` where a token is over, or has not begun. */
+  /** Throws `unauthenticated` if a token has expired or is not valid yet. */
   checkTime({ exp, nbf }: Claims): void {
     const seconds = this.options.clock.nowMs() / 1000;
     if (exp !== undefined && seconds >= exp) throw unauthenticated("unauthenticated: token is expired");
     if (nbf !== undefined && seconds < nbf) throw unauthenticated("unauthenticated: token is not valid yet");
   }
 
-  /** Rotation takes keys away while tokens of theirs are remembered. */
+  /** Rotation removes keys while their tokens are remembered. */
   #isTrusted(key: KeyObject): boolean {
     return this.options.signingKeys().some((one) => this.#public(one).key === key) ||
       [...this.#externalKeys.values()].includes(key);
@@ -175,13 +175,13 @@ export class Tokens {
   }
 }
 
-/** What a token says that one server issues for another. */
+/** The claims of a token that one server issues for another. */
 export interface ExternalClaims {
   readonly entity: string;
-  /** The names of the server that it is for. */
+  /** The names of the server for which the token is valid. */
   readonly audience: readonly string[];
   readonly issuer: string;
-  /** Of the caller's key: the token ends with it at servers that know the key. */
+  /** The generation of the caller's key: at servers that know the key, the token ends with it. */
   readonly generation: string;
 }
 
@@ -215,7 +215,7 @@ export function publicJwk(
   return { kty: "RSA", alg: "RS256", use: "sig", kid, n, e };
 }
 
-/** The type of credentials that a token says it stands for. Not verified. */
+/** The type of credentials in a token. Not verified. */
 export function credentialsType(token: string): string | undefined {
   try {
     return (decoded(token.split(".")[1] ?? "") as Claims).rpc_creds_type;
@@ -224,7 +224,7 @@ export function credentialsType(token: string): string | undefined {
   }
 }
 
-/** For how long whoever issued a token says that it is good; `undefined` where it says nothing. Not verified. */
+/** The lifetime of a token by its own claims; `undefined` if they do not give it. Not verified. */
 export function lifetimeMs(token: string): number | undefined {
   try {
     const { iat, exp } = decoded(token.split(".")[1] ?? "") as Claims;

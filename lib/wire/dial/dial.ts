@@ -49,7 +49,7 @@ export interface DialOptions {
   /** Asked at each attempt. */
   readonly signaling?: () => SignalingServer | undefined;
   readonly signal: AbortSignal;
-  /** Called at the end of the connection, whoever ended it. */
+  /** Called at the end of the connection, on whichever side it ended. */
   readonly lost?: () => void;
   readonly connect?: (address: string, options: GrpcOptions) => Channel;
 }
@@ -148,7 +148,7 @@ async function authenticate(
   header.set("authorization", `Bearer ${accessToken}`);
 }
 
-/** The same channel, with a header of its own besides that of each call. */
+/** The same channel with an additional header for each call. */
 function withHeader(channel: Channel, header: Metadata): Channel {
   return {
     call: (method, requests, options = {}) =>

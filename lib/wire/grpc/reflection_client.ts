@@ -27,7 +27,7 @@ type Question = ServerReflectionRequest["messageRequest"];
 /**
  * The description of service `typeName` by the server behind `channel`.
  *
- * @throws not_found where it does not; invalid_argument where the files do not fit together; what the call throws
+ * @throws not_found if it does not describe the service; invalid_argument if the files do not fit together; errors of calls
  */
 export async function describeService(
   channel: Channel,

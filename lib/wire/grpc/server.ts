@@ -45,7 +45,7 @@ const RESPONSE: HeaderFields = [
 /** A message of this size or more is sent without a copy that includes its prefix. */
 const GIVEN_BYTES = 16 * 1024;
 
-/** Takes streams that are no gRPC calls; `undefined` if nobody does. */
+/** Handles streams that are not gRPC calls, if there is such a handler. */
 export type OtherStreams = (stream: Stream, fields: HeaderFields, peer: Peer) => StreamListener | undefined;
 
 /**

@@ -2,8 +2,8 @@
  * Budgets for what a peer may do on one connection that costs us more than the peer, or that achieves nothing.
  *
  * Each budget allows a burst and refills with time; frames that well-behaved peers send in answer to ours (credit for
- * our data, pings about it, resets that crossed our answer) are earned by what we send. A peer that overdraws one is
- * told to calm down and loses the connection. For the costliest actions all connections of a port share a further
+ * our data, pings about it, resets that crossed our answer) are earned by what we send. A peer that overdraws one gets
+ * ENHANCE_YOUR_CALM and loses the connection. For the costliest actions all connections of a port share a further
  * budget: when it is used up, the connections that used most of it end.
  */
 

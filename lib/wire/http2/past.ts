@@ -1,5 +1,5 @@
 /**
- * The streams of a connection that ended last, by which late frames are told from wrong ones.
+ * The most recently ended streams of a connection, to distinguish late frames from wrong ones.
  */
 
 /** Number of remembered streams; older ones count as never opened. */

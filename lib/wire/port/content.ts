@@ -1,5 +1,5 @@
 /**
- * A content of known size as the answer to a request: whole, a part of it, or nothing where the client has it already.
+ * Content of known size as the answer to a request: the whole, a part of it, or nothing if the client already has it.
  */
 
 import { SvcError } from "../../base/error.ts";

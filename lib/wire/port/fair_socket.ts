@@ -1,7 +1,7 @@
 /**
  * Fairness among connections: each reads its share, then yields a turn of the event loop.
  *
- * The runtime reads a socket as long as it has data, and calls nobody else meanwhile. Without turns, one busy
+ * The runtime reads a socket as long as it has data, and serves no other socket meanwhile. Without turns, one busy
  * connection would be the only one served.
  */
 
@@ -44,7 +44,7 @@ export class Round {
   #waiting = 0;
   #immediate = 0;
   #polledMs = 0;
-  /** The next turns of those that wait for the sockets to be polled. */
+  /** The next turns of the sockets that wait for a poll. */
   readonly #late = new Set<() => void>();
   #isPolling = false;
 
@@ -100,7 +100,7 @@ export class Round {
     };
   }
 
-  /** Waits until nobody else has a turn, then polls. */
+  /** Waits until no other socket has a turn, then polls. */
   #poll(clock: Clock): void {
     this.#isPolling = true;
     if (this.#immediate > 0) return void nextTurn(() => this.#poll(clock));
@@ -182,7 +182,7 @@ export class Share {
     return this.#left > 0;
   }
 
-  /** An answer of so many bytes has been written. */
+  /** Accounts for a written answer of this many bytes. */
   answered(bytes: number): void {
     this.#debt = Math.min(this.#debt + bytes / ANSWER_BYTES, ANSWER_COST_MAX);
   }

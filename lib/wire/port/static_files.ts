@@ -12,7 +12,7 @@ import { contentAnswer } from "./content.ts";
 import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "./routes.ts";
 import { forAnySite } from "./sites.ts";
 
-/** Content types by the end of the name; what is not here is offered as bytes to save. */
+/** Content types by the extension of the name; clients save other files as bytes. */
 const TYPES: { readonly [ending: string]: string } = {
   ".avif": "image/avif",
   ".css": "text/css; charset=utf-8",
@@ -44,8 +44,8 @@ const PREFIX = "/static/";
 const INDEX = "index.html";
 
 /**
- * The pages of `folder`: of the folder `static` in it, as published, or of itself where it has none. Throws `not_found`
- * where there is no such folder.
+ * The pages of the folder `static` in `folder`, as published, or of `folder` itself if it has none. Throws `not_found`
+ * if `folder` does not exist.
  */
 export async function staticRoutes(folder: string, files: ReadFiles): Promise<ReadonlyMap<string, Route>> {
   const isFolder = async (path: string) => (await files.stat(path))?.kind === "folder";
@@ -65,7 +65,7 @@ async function answer(request: RouteRequest, root: string, files: ReadFiles): Pr
   const asked = await files.realPath(join(root, ...parts)).catch(() => undefined);
   if (asked === undefined || !isWithin(root, asked)) return nothingAt(path);
   const isFolder = (await files.stat(asked))?.kind === "folder";
-  // Relative links of an index lead astray where the address does not end like a folder's.
+  // Without the final slash, relative links of an index page would be wrong.
   if (isFolder && !path.endsWith("/")) {
     return { ...textAnswer(301, `see ${path}/`), fields: [["location", `${path}/`]] };
   }
@@ -81,7 +81,7 @@ async function answer(request: RouteRequest, root: string, files: ReadFiles): Pr
   });
 }
 
-/** The names of a path; `undefined` where one of them cannot be the name of a file that is shown. */
+/** The names of a path; `undefined` if one of them is hidden or impossible. */
 function partsOf(path: string): string[] | undefined {
   try {
     const parts = path.split("/").filter((part) => part !== "").map(decodeURIComponent);

@@ -18,7 +18,7 @@ import type { Answerer } from "./answerer.ts";
 export interface CallSource {
   /** Its name in errors. */
   readonly address: string;
-  /** Makes a call with credentials, and again with fresh ones if they are refused. */
+  /** Makes a call with credentials, and retries it with fresh ones after a refusal. */
   signaling<T>(
     signal: AbortSignal,
     make: (signaling: ServiceClient<typeof SignalingService>, options: CallOptions) => Promise<T>,
