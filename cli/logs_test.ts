@@ -71,5 +71,5 @@ for (const variable of ["SVC_LOGFILE", "VIAM_LOGFILE"]) {
 Deno.test("a file that cannot be written is told on standard error", async () => {
   const { printed, errors } = await logged(false, (path) => ({ SVC_LOGFILE: `${path}\0` }));
   assertStringIncludes(printed, "hello");
-  assertMatch(errors, /^svc-server: the log file is not written, its lines are lost: cannot append to .+\n$/);
+  assertMatch(errors, /^svc-server: cannot write the log file, its lines are lost: cannot append to .+\n$/);
 });

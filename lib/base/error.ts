@@ -4,8 +4,8 @@
  * A code tells the caller what to do and corresponds to one gRPC status. The message names the action, its object, the
  * value that was found and the value that was wanted. Bugs of the program itself use `assert`, not these errors.
  *
- * The room owns what every program needs and what knows nothing of machines: errors, the clock, the host, processes,
- * secrets, versions.
+ * The room owns the parts that every program needs and that know nothing about machines: errors, the clock, the host,
+ * processes, secrets, versions.
  */
 
 /** gRPC status names with their numbers (source: gRPC status codes). */
@@ -35,7 +35,7 @@ const NAMES = Object.fromEntries(Object.entries(CODES).map(([name, number]) => [
 export class SvcError extends Error {
   override readonly name = "SvcError";
 
-  /** When a retry makes sense, where that is known. */
+  /** When a retry makes sense, if known. */
   readonly retryMs?: number;
 
   constructor(readonly code: Code, message: string, options?: { cause?: unknown; retryMs?: number }) {

@@ -16,9 +16,9 @@ export interface SignedFile {
   readonly name: string;
   readonly version: string;
   readonly sha256: string;
-  /** Where it is known before the file is here. */
+  /** The size, if it is known before the download. */
   readonly sizeBytes?: number;
-  /** The one that it has to be for, unless it is for all; in the published notation: `linux/amd64`. */
+  /** The platform that a signature must be for, unless it is for all; in the published notation: `linux/amd64`. */
   readonly platform?: string;
   /** Its signature is at the same address with `.sig`. */
   readonly url: string;

@@ -41,7 +41,7 @@ export interface SignedRelease {
   readonly signature: string;
 }
 
-/** A public key as it is listed. */
+/** An entry of a list of public keys. */
 export interface ReleaseKey {
   /** The first 16 hexadecimal digits of the SHA-256 of the key. */
   readonly id: string;
@@ -103,7 +103,7 @@ export function newReleaseKey(
   return { key: { ...entry, signature }, privateKeyPem };
 }
 
-/** Keys that are trusted, and the way from them to newer ones. */
+/** The trusted keys, and the chain from them to newer keys. */
 export class KeyRing {
   constructor(readonly keys: readonly ReleaseKey[]) {}
 

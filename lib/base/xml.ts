@@ -15,7 +15,7 @@ const MESSAGE_LENGTH_MAX = 200;
 /** The root of a document. Rejects with `invalid_argument` if it is malformed or has a document type. */
 export async function parseXml(xml: string): Promise<Element> {
   if (/<!(DOCTYPE|ENTITY)/i.test(xml)) {
-    throw invalid("it has a document type (<!DOCTYPE>), which is not read: remove it");
+    throw invalid("it has a document type (<!DOCTYPE>), which this program does not read: remove it");
   }
   const { DOMParser } = await import("@xmldom/xmldom");
   const refuse = (_level: string, message: string) => {

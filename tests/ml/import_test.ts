@@ -346,7 +346,7 @@ importTest("Pascal VOC: each thing that is wrong is told with the file and what 
       ["", "it is not well-formed XML", 1],
       [
         `${bomb}<annotation><filename>&b;</filename></annotation>`,
-        "it has a document type (<!DOCTYPE>), which is not read: remove it",
+        "it has a document type (<!DOCTYPE>), which this program does not read: remove it",
         1,
       ],
       [voc(good).replace("<annotation>", "<annotation>&b;"), "it is not well-formed XML: ", 1],

@@ -245,7 +245,7 @@ export class FakeFiles extends DurableFiles {
     await this.#begin("write", path);
     const there = this.disk.entries.get(path);
     if (there && how === "exclusive") {
-      throw new FileError("already_exists", `cannot write "${path}": it is there already`, path);
+      throw new FileError("already_exists", `cannot write "${path}": it already exists`, path);
     }
     this.#change("write", path, false, (share) => {
       if (share === 1 && !(there && how === "append")) {
@@ -285,7 +285,7 @@ export class FakeFiles extends DurableFiles {
     await this.#begin("give the name", name);
     const node = this.#node("give the name", path);
     if (this.disk.entries.has(name)) {
-      throw new FileError("already_exists", `cannot give the name "${name}": it is there already`, name);
+      throw new FileError("already_exists", `cannot give the name "${name}": it already exists`, name);
     }
     this.#change("give the name", name, false, (share) => {
       if (share === 1) this.#record(name, new Map([[name, node]]));
@@ -383,7 +383,7 @@ export class FakeFiles extends DurableFiles {
   protected async makeLink(path: string, text: string): Promise<void> {
     await this.#begin("make the link", path);
     if (this.disk.entries.has(path)) {
-      throw new FileError("already_exists", `cannot make the link "${path}": it is there already`, path);
+      throw new FileError("already_exists", `cannot make the link "${path}": it already exists`, path);
     }
     this.#change("make the link", path, true, (share) => {
       if (share === 1) this.#record(path, new Map([[path, { ...blank(0o777), link: text }]]));

@@ -132,7 +132,7 @@ export async function unpackInto(
     await files.makeFolder(dirname(target));
     const file = await files.open(target, "exclusive", executable ? 0o755 : 0o644).catch((cause) => {
       if (SvcError.from(cause).code !== "already_exists") throw cause;
-      const found = `"${target}" is there already, by this name or by one that is the same on this system`;
+      const found = `"${target}" is there already, under this name or one that is equal on this system`;
       throw new SvcError("already_exists", `the archive cannot be unpacked: ${found}`, { cause });
     });
     try {

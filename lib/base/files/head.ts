@@ -1,6 +1,4 @@
-/**
- * The beginning of a file, which tells its type.
- */
+/** The beginning of a file, which shows its type. */
 
 import type { ReadFiles } from "./files.ts";
 

@@ -294,7 +294,7 @@ const KNOWN: { readonly [errno: string]: readonly [Code, string?] } = {
   EROFS: ["permission_denied"],
   ENOSPC: ["resource_exhausted", "the disk is full"],
   EDQUOT: ["resource_exhausted", "the disk is full"],
-  EEXIST: ["already_exists", "it is there already"],
+  EEXIST: ["already_exists", "it already exists"],
   EISDIR: ["unknown", "it is a folder"],
 };
 

@@ -55,7 +55,7 @@ export class LogFile {
       this.#file.append(this.#missingNote(record) + `${formatLine(record)}\n`);
     } catch (error) {
       if (this.#missing++ === 0) {
-        report(`the log file is not written, its lines are lost: ${messageOf(error)}`);
+        report(`cannot write the log file, its lines are lost: ${messageOf(error)}`);
       }
       this.#retryAtMs = clock.monotonicMs() + RETRY_MS;
       return;
@@ -87,7 +87,9 @@ export class LogFile {
       for (let number = this.#filesKept; number > 0; number--) this.#move(number - 1, number);
       this.#rotateAtMs = -Infinity;
     } catch (error) {
-      if (this.#rotateAtMs === -Infinity) report(`the log file "${path}" grows on: ${messageOf(error)}`);
+      if (this.#rotateAtMs === -Infinity) {
+        report(`the log file "${path}" cannot be rotated and grows: ${messageOf(error)}`);
+      }
       this.#rotateAtMs = clock.monotonicMs() + RETRY_MS;
     }
   }

@@ -134,7 +134,7 @@ Deno.test("where files cannot be renamed the file grows on, reported once", () =
   const { file, reports } = logFile(host);
   for (let line = 0; line < 20; line++) file.sink(record(`line ${line}`));
   assertEquals(allMessages(host).length, 20);
-  assertEquals(reports, [`the log file "${PATH}" grows on: in use`]);
+  assertEquals(reports, [`the log file "${PATH}" cannot be rotated and grows: in use`]);
 });
 
 Deno.test("a real process, killed at some moment, leaves whole lines without a gap", async () => {

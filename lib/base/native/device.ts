@@ -4,8 +4,7 @@
  * Owns the file descriptor and its mapped memory. Never reads memory that is no longer mapped. Errors name the
  * operation and the device. Linux only.
  *
- * The room owns every foreign function: devices, what a thread that keeps time needs of the system, the memory that was
- * freed, and the job objects of Windows.
+ * The room owns every foreign function: devices, real-time threads, freed memory, and job objects of Windows.
  */
 
 import { type Code, SvcError } from "../error.ts";
@@ -41,7 +40,7 @@ const FUNCTIONS = {
   __errno_location: { parameters: [], result: "pointer" },
 } as const;
 
-/** What the caller can do, by the system's error number. */
+/** Codes by the system's error number, which tell the caller what to do. */
 const CODES: { readonly [errno: number]: Code } = {
   1: "permission_denied",
   2: "not_found",

@@ -1,5 +1,5 @@
 /**
- * Gives the system the memory that this process has freed.
+ * Returns freed memory of this process to the system.
  *
  * The C library of Linux (glibc) keeps what a start or a burst of calls has freed. On a small computer other programs
  * need it.
@@ -19,7 +19,7 @@ const FUNCTIONS = {
 /** One takes 0.1 ms at rest and 0.5 ms after a start. */
 const EVERY_MS = 1000;
 
-/** Gives memory back each second until it is disposed of. Does nothing where the C library is another one. */
+/** Returns freed memory every second until disposed. Does nothing with another C library. */
 export function giveBackFreed(clock: Clock): AsyncDisposable {
   const over = new AbortController();
   const giving = giveEachSecond(clock, over.signal);
@@ -41,6 +41,6 @@ async function giveEachSecond(clock: Clock, over: AbortSignal): Promise<void> {
       library.close();
     }
   } catch {
-    // It is over, or there is no such library or function.
+    // The interval has ended, or there is no such library or function.
   }
 }

@@ -1,8 +1,8 @@
 /**
- * Job objects of Windows: a process and all that it starts, ended together.
+ * Job objects of Windows: a process and its descendants, which end together.
  *
- * Promises: what is held ends with `end`, and when this process ends, however it does: Windows closes the job then.
- * Windows only.
+ * Promises: the processes in a job end with `end`, and when this process ends for any reason, because Windows then
+ * closes the job. Windows only.
  */
 
 import { SvcError } from "../error.ts";
@@ -19,7 +19,7 @@ const FUNCTIONS = {
 
 /** PROCESS_TERMINATE and PROCESS_SET_QUOTA, which a job needs of a process (winnt.h). */
 const ACCESS = 0x0001 | 0x0100;
-/** JobObjectExtendedLimitInformation, the size of its structure, and where its flags stand. */
+/** JobObjectExtendedLimitInformation, the size of its structure, and the offset of its flags. */
 const EXTENDED_LIMITS = 9;
 const LIMITS_BYTES = 144;
 const FLAGS_AT = 16;
@@ -32,7 +32,7 @@ export interface Job {
   end(): void;
 }
 
-/** Puts a process that has just started into a job of its own; throws `unavailable` where Windows refuses. */
+/** Puts a new process into its own job; throws `unavailable` if Windows refuses. */
 export function holdProcess(pid: number): Job {
   const library = Deno.dlopen("kernel32.dll", FUNCTIONS);
   const { symbols } = library;

@@ -1,5 +1,5 @@
 /**
- * Large files that executables embed packed, because every start copies what they embed into memory.
+ * Large files that executables embed compressed, because every start copies embedded files into memory.
  *
  * Loading native code from them needs a folder for temporary files that may hold programs.
  */
@@ -15,7 +15,7 @@ export const PACKED_SUFFIX = ".br";
 /** The ending in its stead of a file with the `Extent` of the packed one. */
 export const EXTENT_SUFFIX = ".extent";
 
-/** Where a packed file is in the executable: in a part that starts do not copy. */
+/** The place of a packed file in the executable, in a part that a start does not copy. */
 export interface Extent {
   readonly offset: number;
   readonly bytes: number;
@@ -26,8 +26,8 @@ const PREFIX = "svc-packed-";
 const OLD_MS = 3600_000;
 
 /**
- * Unpacks what the executable embeds for a package into a folder of its own, and runs `load` with its path. Does nothing
- * in a program that is no executable.
+ * Unpacks the embedded files of a package into a private folder, and runs `load` with its path. Does nothing in a
+ * program that runs from source.
  *
  * Only the folder's owner can read or write it: nobody can put a library beside those that are loaded. It is removed
  * afterwards; on Windows, which keeps the files of loaded libraries, a later program removes it.
