@@ -227,7 +227,7 @@ class Guard implements Auth {
     if (peer.entity === undefined) throw unauthenticated("authentication required");
     if (!this.#credentials.lists(peer.entity, peer.generation)) {
       throw unauthenticated(
-        "unauthenticated: the key of this caller does not open this server, or is no more",
+        "unauthenticated: the key of this caller does not open this server, or no longer exists",
       );
     }
     return peer.entity;
@@ -243,7 +243,7 @@ class Guard implements Auth {
     const good = this.#credentials.isCurrent(claims);
     const entity = (good: boolean) => {
       if (good) return claims.sub!;
-      throw unauthenticated("unauthenticated: the key of this token has been replaced or is no more");
+      throw unauthenticated("unauthenticated: the key of this token has been replaced or no longer exists");
     };
     return good instanceof Promise ? good.then(entity) : entity(good);
   }

@@ -215,7 +215,7 @@ Deno.test("auth: another key of the same id ends the tokens of the one before it
       change();
       const [code, message] = await refusal(echo(mine));
       assertEquals(code, "unauthenticated");
-      assertStringIncludes(message, "has been replaced or is no more");
+      assertStringIncludes(message, "has been replaced or no longer exists");
     }
     await echo(other);
   });

@@ -143,10 +143,10 @@ export class TokenKeys {
       }
       if (text !== known) {
         this.#adopt(contentOf(text), text);
-        if (known !== undefined) logger.info("other keys sign and verify tokens from now on", { file: path });
+        if (known !== undefined) logger.info("tokens have other keys from now on", { file: path });
       }
     } catch (error) {
-      const problem = `${path} is of no use: ${chainOf(error)}`;
+      const problem = `${path} is unusable: ${chainOf(error)}`;
       // If the file was not replaceable before, the keys of this process stay in use.
       if (problem !== this.#told) this.#begin(problem);
       this.#told = problem;
@@ -173,7 +173,7 @@ export class TokenKeys {
   /** Starts with a new key, which invalidates all earlier tokens. */
   #begin(why: string): void {
     const { logger, clock } = this.parts;
-    logger.warn(`${why}: a new key signs tokens, and clients with older ones have to log in again`);
+    logger.warn(`${why}: a new key signs tokens, and clients with older tokens must log in again`);
     this.#adopt({ salt: randomBytes(SALT_BYTES), keys: [newKey(clock)] }, undefined);
   }
 
@@ -205,7 +205,9 @@ export class TokenKeys {
       await host.writeFile(path, text, { mode: FILE_MODE });
       [this.#text, this.#unwritten, this.#told] = [text, false, ""];
     } catch (error) {
-      if (!this.#unwritten) logger.warn(`the keys of tokens end with this process: ${chainOf(error)}`);
+      if (!this.#unwritten) {
+        logger.warn(`cannot store the keys of tokens, which end with this process: ${chainOf(error)}`);
+      }
       this.#unwritten = true;
     }
   }

@@ -67,7 +67,7 @@ Deno.test("a key signs for as long as a token lives, and is good for as long aga
   await again.close();
 });
 
-Deno.test("a file that is of no use is replaced with new keys, and the log says why", async () => {
+Deno.test("an unusable file is replaced with new keys, and the log gives the reason", async () => {
   const rsa = generateKeyPairSync("rsa", { modulusLength: 1024 }).privateKey;
   const foreign = rsa.export({ type: "pkcs8", format: "der" }).toString("base64url");
   const good = bench();
@@ -156,7 +156,9 @@ Deno.test("keys that cannot be written go on in the process, and the log says so
     await clock.advance(300_000);
     await keys.keep(PATH);
     assertEquals(stateOf(keys), before);
-    const told = warnings().filter((one) => one.startsWith("the keys of tokens end with this process"));
+    const told = warnings().filter((one) =>
+      one.startsWith("cannot store the keys of tokens, which end with this process")
+    );
     assertEquals(told.length, 1);
     assertEquals(warnings().length, there === undefined ? 1 : 2);
     files.full = false;

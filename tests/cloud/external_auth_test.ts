@@ -80,7 +80,7 @@ Deno.test("a machine lets in the token of its control plane, until it hears that
     assertStringIncludes(await names(`${head}.${claims}.${signature.slice(4)}AAAA`), "signature is invalid");
     // The machine verifies the token by itself, and refuses it once it knows of the rotation.
     await client(AppService, channel).rotateKey({ id: ownerKey.id });
-    const isOver = async () => (await names(accessToken)).includes("has been replaced or is no more");
+    const isOver = async () => (await names(accessToken)).includes("has been replaced or no longer exists");
     await until(isOver, { found: () => server.output() });
   }));
 

@@ -226,7 +226,9 @@ export class Access {
   /** A caller with a part's secret is this part, and nothing else. */
   async #asPart(id: string): Promise<Caller> {
     const rows = await this.sql.query("SELECT id FROM parts WHERE id = ?", id);
-    if (rows.length === 0) throw new SvcError("unauthenticated", "unauthenticated: the API key is no more");
+    if (rows.length === 0) {
+      throw new SvcError("unauthenticated", "unauthenticated: the API key no longer exists");
+    }
     return { grants: [{ role: "operator", kind: "part", resourceId: id }], asGuest: [], ofJob: false };
   }
 

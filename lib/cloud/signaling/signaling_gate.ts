@@ -33,7 +33,7 @@ export function signalingGuard({ guard, tokens, keys }: SignalingGateParts): Gua
     }
     const { entity, generation } = tokens.read(token, host);
     if (!await keys.isCurrent(entity, generation)) {
-      throw unauthenticated("unauthenticated: the key of this token has been replaced or is no more");
+      throw unauthenticated("unauthenticated: the key of this token has been replaced or no longer exists");
     }
     ctx.entity = entity;
   };

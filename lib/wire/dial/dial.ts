@@ -128,7 +128,7 @@ async function throughSignaling(host: string, options: DialOptions): Promise<Dia
   } catch (thrown) {
     signal.throwIfAborted();
     const { code } = SvcError.from(thrown);
-    const error = new SvcError(code, `no way through ${signaling.address}`, { cause: thrown });
+    const error = new SvcError(code, `cannot connect through ${signaling.address}`, { cause: thrown });
     if (REFUSED.includes(code)) throw error;
     return error;
   } finally {

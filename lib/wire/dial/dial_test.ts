@@ -92,7 +92,7 @@ Deno.test("without a way through signaling a name is dialed as it is; whom signa
   const through = { ...options, credentials: credentials(), signaling };
   const { channel, by, instead } = await dial("rover.example.com", through);
   assertEquals(by, "address");
-  assertEquals(instead, "no way through cloud:443: host not preconfigured");
+  assertEquals(instead, "cannot connect through cloud:443: host not preconfigured");
   assertEquals(dialed.splice(0), ["cloud:443 as itself", "rover.example.com"]);
   channel.close();
   far.signaling = new SvcError("permission_denied", "not yours");

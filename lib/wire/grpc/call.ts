@@ -72,7 +72,7 @@ export class ClientCall implements StreamListener {
       this.#release.push(clock.after(timeoutMs, () => {
         const problem = this.#stream
           ? `${path} did not end within ${timeoutMs} ms`
-          : `${path} did not begin within ${timeoutMs} ms, for want of a connection with room`;
+          : `${path} did not begin within ${timeoutMs} ms: no connection has room for it`;
         this.cancel(new SvcError("deadline_exceeded", problem));
       }));
     }
@@ -140,7 +140,7 @@ export class ClientCall implements StreamListener {
     this.tries++;
     this.#stream = undefined;
     if (this.tries >= MAX_TRIES) {
-      const problem = `${this.path} was not taken in ${MAX_TRIES} tries: ${error.message}`;
+      const problem = `${this.path} was refused in ${MAX_TRIES} tries: ${error.message}`;
       return this.fail(new SvcError("unavailable", problem, { cause: error }));
     }
     if (this.tries === 1) return this.queue.enter(this);

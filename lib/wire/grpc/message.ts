@@ -45,7 +45,7 @@ export function prefixOf(bytes: number): Uint8Array {
 export function checkSize(message: Uint8Array, path: string): void {
   if (message.length <= MAX_MESSAGE_BYTES) return;
   const problem =
-    `${path} has a message of ${message.length} bytes to send, at most ${MAX_MESSAGE_BYTES} may be`;
+    `${path} has a message of ${message.length} bytes to send, wanted at most ${MAX_MESSAGE_BYTES}`;
   throw new SvcError("resource_exhausted", problem);
 }
 

@@ -374,5 +374,5 @@ function cut(): SvcError {
 }
 
 function tooLarge(what: string, limitBytes: number): SvcError {
-  return new SvcError("resource_exhausted", `${what}, at most ${limitBytes} are taken`);
+  return new SvcError("resource_exhausted", `${what}, wanted at most ${limitBytes}`);
 }

@@ -62,7 +62,7 @@ export function acceptGrpc(
   let running = 0, peer = connected, scheme: string | undefined, authority: string | undefined;
   const ended = () => void running--;
   return (stream: Stream, fields: HeaderFields | undefined): StreamListener => {
-    if (!fields) return refuse(stream, "the call has more header fields than are taken");
+    if (!fields) return refuse(stream, "the call has more header fields than the server accepts");
     const request = requestOf(fields);
     // Calls on one connection nearly always have the same origin.
     if (request.scheme !== scheme || request.authority !== authority) {

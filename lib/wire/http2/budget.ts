@@ -38,7 +38,7 @@ const BUDGETS = {
   /** WINDOW_UPDATE. */
   credits: { what: "window updates", burst: 20_000, perSecond: 5000 },
   /** Frames without effect: empty DATA and CONTINUATION, PRIORITY, unknown types, closed streams. */
-  idle: { what: "frames that say nothing", burst: 5000, perSecond: 500 },
+  idle: { what: "frames without effect", burst: 5000, perSecond: 500 },
   /** Unpacked header fields beyond a call's usual size. */
   headerBytes: {
     what: "header fields",

@@ -497,7 +497,7 @@ export class Connection {
     const stream = this.#known(id, "DATA");
     this.#receiveWindow -= payload.length;
     if (this.#receiveWindow < 0) {
-      throw new ProtocolError(H2.flowControl, "more data than the connection takes");
+      throw new ProtocolError(H2.flowControl, "more data than the connection allows");
     }
     // The connection as a whole never waits for a slow reader: each stream's own window bounds its data.
     if (this.#receiveWindow < CONNECTION_WINDOW_BYTES / 2) {
@@ -549,7 +549,7 @@ export class Connection {
     if (!this.#charge("headerBytes", Math.max(0, cost - USUAL_HEADER_BYTES))) return;
     const stream = this.#streams.get(id);
     if (stream) {
-      if (!fields) return stream.fail(H2.calm, "more header fields than are taken");
+      if (!fields) return stream.fail(H2.calm, "more header fields than allowed");
       return stream.receiveHeaders(fields, ended);
     }
     if (this.isServer && id % 2 === 1 && id > this.#lastPeerStream) return this.#opened(id, fields, ended);

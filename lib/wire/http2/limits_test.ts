@@ -69,11 +69,21 @@ const FLOODS: [what: string, frames: (times: number) => Uint8Array, few: number,
   ["pings", (n) => repeated(n, () => frameBytes(TYPE.ping, 0, 0, Buffer.alloc(8))), 1000, 5000],
   ["settings", (n) => repeated(n, () => frameBytes(TYPE.settings, 0, 0, Buffer.alloc(6))), 100, 1000],
   ["settings", (n) => frameBytes(TYPE.settings, 0, 0, Buffer.alloc(6 * n)), 500, 2700],
-  ["say nothing", (n) => repeated(n, () => frameBytes(TYPE.data, 0, 1, EMPTY)), 1000, 10_000],
-  ["say nothing", (n) => repeated(n, () => frameBytes(TYPE.data, 8, 1, Buffer.from([1, 0]))), 1000, 10_000],
-  ["say nothing", (n) => repeated(n, () => frameBytes(TYPE.priority, 0, 1, Buffer.alloc(5))), 1000, 10_000],
-  ["say nothing", (n) => repeated(n, () => frameBytes(77, 0, 1, EMPTY)), 1000, 10_000],
-  ["say nothing", (n) => repeated(n, () => frameBytes(TYPE.settings, FLAG.ack, 0, EMPTY)), 1000, 10_000],
+  ["without effect", (n) => repeated(n, () => frameBytes(TYPE.data, 0, 1, EMPTY)), 1000, 10_000],
+  [
+    "without effect",
+    (n) => repeated(n, () => frameBytes(TYPE.data, 8, 1, Buffer.from([1, 0]))),
+    1000,
+    10_000,
+  ],
+  [
+    "without effect",
+    (n) => repeated(n, () => frameBytes(TYPE.priority, 0, 1, Buffer.alloc(5))),
+    1000,
+    10_000,
+  ],
+  ["without effect", (n) => repeated(n, () => frameBytes(77, 0, 1, EMPTY)), 1000, 10_000],
+  ["without effect", (n) => repeated(n, () => frameBytes(TYPE.settings, FLAG.ack, 0, EMPTY)), 1000, 10_000],
   ["window updates", (n) => repeated(n, () => frameBytes(TYPE.window, 0, 1, uint32(1))), 5000, 40_000],
   [
     "reset streams",
@@ -109,7 +119,7 @@ Deno.test("HTTP/2: floods of frames that cost more than they say end their conne
       ) => [payload.readUInt32BE(4), payload.toString("latin1", 8)]);
       assertEquals(
         ends,
-        times === many ? [[H2.calm, `too many ${what === "say nothing" ? "frames that " : ""}${what}`]] : [],
+        times === many ? [[H2.calm, `too many ${what === "without effect" ? "frames " : ""}${what}`]] : [],
       );
       wire.close();
     }

@@ -258,7 +258,7 @@ export class Stream {
     if (this.#receivedEnd) return this.fail(H2.streamClosed, "data after the end");
     if (!this.#opened) return this.fail(H2.protocol, "malformed message: data before the header");
     this.#receiveWindow -= frameBytes;
-    if (this.#receiveWindow < 0) return this.fail(H2.flowControl, "more data than the stream takes");
+    if (this.#receiveWindow < 0) return this.fail(H2.flowControl, "more data than the stream allows");
     if (frameBytes > bytes.length) this.credit(frameBytes - bytes.length);
     this.#receivedBytes += bytes.length;
     const announced = this.#announcedBytes;

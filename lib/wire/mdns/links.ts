@@ -136,7 +136,7 @@ export class Links {
     const text = messageOf(error);
     if (this.#told.has(text) || this.#told.size >= PROBLEMS_MAX) return;
     this.#told.add(text);
-    this.#parts.logger.debug(`multicast DNS does without a network: ${text}`);
+    this.#parts.logger.debug(`multicast DNS skips a network: ${text}`);
   }
 }
 

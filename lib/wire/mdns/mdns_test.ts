@@ -150,7 +150,7 @@ Deno.test("a network that refuses multicast is left aside, told of once and trie
   assertEquals(await find(here), []);
   await clock.advance(60_000);
   assertEquals(records.map(({ message }) => message), [
-    "multicast DNS does without a network: multicast at 10.0.0.1: not permitted",
+    "multicast DNS skips a network: multicast at 10.0.0.1: not permitted",
   ]);
   there.refusing.clear();
   await clock.advance(15_000);

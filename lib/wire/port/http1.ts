@@ -227,7 +227,10 @@ class Http1Connection {
 function notHttp(error: Error): string {
   const tooLarge = (error as { code?: string }).code === "HPE_HEADER_OVERFLOW";
   return tooLarge
-    ? refusal("431 Request Header Fields Too Large", "the request has more header fields than are taken\n")
+    ? refusal(
+      "431 Request Header Fields Too Large",
+      "the request has more header fields than the server accepts\n",
+    )
     : refusal("400 Bad Request", "this is not a request of HTTP/1.1\n");
 }
 

@@ -36,7 +36,7 @@ const SILENCE_MS = 10_000;
 /** The share of a port's connections that makes a crowd. */
 const CROWD_SHARE = 3 / 4;
 const KEEPALIVE_MS = 30_000;
-const TOO_MUCH_UNREAD = "it reads too little of what it has asked for, and others need the room";
+const TOO_MUCH_UNREAD = "it reads too little of its answers, and others need the memory";
 /** The start of HTTP/2, and the methods of HTTP/1.1. */
 const KNOWN_BEGINNINGS = /^(PRI|GET|HEA|POS|PUT|PAT|DEL|OPT|CON|TRA)/;
 
@@ -261,7 +261,7 @@ class OpenPort implements Port {
       socket.destroy();
     });
     const guest = this.#guests.admit(socket.remoteAddress, () => {
-      this.#debug(`${client} gives way to a newcomer`);
+      this.#debug(`${client} makes room for a new connection`);
       visit.farewell();
       socket.destroy();
     });
@@ -368,7 +368,7 @@ class OpenPort implements Port {
       },
     });
     this.#connections.add(connection);
-    visit.farewell = () => connection.expel("it gives way to others, as the server is full");
+    visit.farewell = () => connection.expel("the server is full and closes this connection to make room");
     if (this.#closing) connection.drain();
   }
 
@@ -450,7 +450,7 @@ function cannotListen(address: string, cause: unknown): SvcError {
     EADDRINUSE: ["unavailable", "it is in use; stop the program that has it or choose another one"],
     EADDRNOTAVAIL: elsewhere,
     EINVAL: elsewhere,
-    EACCES: ["permission_denied", "the system does not allow it; ports below 1024 take a privileged user"],
+    EACCES: ["permission_denied", "the system does not allow it; ports below 1024 need a privileged user"],
     ENOTFOUND: ["invalid_argument", "the name of the host is not known"],
     ENOENT: ["not_found", "its folder does not exist"],
   };

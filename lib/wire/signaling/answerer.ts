@@ -97,7 +97,7 @@ export class Answerer {
     this.#peers.add(peer);
     peer.whenGone(() => this.#peers.delete(peer));
     const stop = this.#parts.clock.after(call.deadlineMs - this.#parts.clock.monotonicMs(), () => {
-      peer.close(new SvcError("deadline_exceeded", "the WebRTC connection was not there in time"));
+      peer.close(new SvcError("deadline_exceeded", "the WebRTC connection was not established in time"));
     });
     try {
       const offered = peer.acceptOffer(call.sdp);
@@ -149,7 +149,7 @@ export class Answerer {
       ? `${offers} WebRTC peers are connecting`
       : undefined;
     if (full) {
-      throw new SvcError("resource_exhausted", `${full}, which is as many as may be; try again later`);
+      throw new SvcError("resource_exhausted", `${full}, the maximum; try again later`);
     }
   }
 
@@ -161,7 +161,7 @@ export class Answerer {
     const identity: Peer = { kind: "webrtc", ...caller, localAddress: local, remoteAddress, signaledFrom };
     const leave = (error: SvcError) => peer.close(error);
     const allowance = this.#allowance.connection(() => {
-      leave(new SvcError("resource_exhausted", "it reads too little of what it has asked for"));
+      leave(new SvcError("resource_exhausted", "it reads too little of its answers"));
     });
     const callsMax = this.#limits.calls;
     const left = joined?.(peer, identity);

@@ -113,7 +113,7 @@ export class CallQueue {
       const limit = this.#calls.size >= calls ? `${calls} calls` : `${callsOfHost} calls to ${host}`;
       throw new SvcError(
         "resource_exhausted",
-        `cannot call ${host}: ${limit} are on their way; try again later`,
+        `cannot call ${host}: ${limit} are pending; try again later`,
       );
     }
     const deadlineMs = this.#clock.monotonicMs() + connectMs;
@@ -243,7 +243,7 @@ class Call implements IncomingCall {
 
   callerCandidate(candidate: IceCandidate): void {
     if (++this.#candidates > this.#candidatesMax) {
-      const limit = `at most ${this.#candidatesMax} are taken`;
+      const limit = `wanted at most ${this.#candidatesMax}`;
       throw new SvcError("resource_exhausted", `too many ICE candidates of the caller, ${limit}`);
     }
     // Candidates after the connection are not needed.

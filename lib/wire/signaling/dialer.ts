@@ -169,7 +169,7 @@ class Dial implements SignalListener {
         } else if (stage.case === "update" && answered) {
           peer.addCandidate(candidateFrom(stage.value.candidate));
         } else {
-          throw new SvcError("internal", "the signaling server sent the stages of a call out of their order");
+          throw new SvcError("internal", "the signaling server sent the stages of a call out of order");
         }
       }
       if (!answered) {

@@ -189,7 +189,7 @@ async function listen(
   try {
     for (;;) {
       const { value: response, done } = await race(responses.next(), signal);
-      if (done) throw new SvcError("unavailable", "whoever answered the call has gone");
+      if (done) throw new SvcError("unavailable", "the answerer of the call has disconnected");
       if (response.uuid !== call.id) continue;
       const { stage } = response;
       if (stage.case === "init") call.answer(stage.value.sdp);
@@ -250,7 +250,7 @@ export function candidateMessage({ candidate, mid = "0" }: IceCandidate) {
 export function candidateFrom(message: ICECandidate | undefined): IceCandidate {
   const { candidate = "", sdpMid: mid } = message ?? {};
   if (candidate.length > CANDIDATE_BYTES_MAX) {
-    const limit = `at most ${CANDIDATE_BYTES_MAX} are taken`;
+    const limit = `wanted at most ${CANDIDATE_BYTES_MAX}`;
     throw new SvcError("invalid_argument", `an ICE candidate has ${candidate.length} characters, ${limit}`);
   }
   return { candidate, mid };

@@ -134,7 +134,7 @@ export class FrameClient implements Channel, FrameListener {
     const headers = requestHeaders(id, path, header, timeoutMs);
     if (headers.length > FRAME_BYTES_MAX) {
       const problem =
-        `the metadata of ${path} takes ${headers.length} bytes, at most ${FRAME_BYTES_MAX} may travel`;
+        `the metadata of ${path} takes ${headers.length} bytes, wanted at most ${FRAME_BYTES_MAX}`;
       throw new SvcError("resource_exhausted", problem);
     }
     this.#nextId++;

@@ -29,7 +29,7 @@ export function encodeDescription({ type, sdp }: Description): string {
 export function decodeDescription(text: string, wanted: DescriptionType): Description {
   const bad = (problem: string) => new SvcError("invalid_argument", `the session description ${problem}`);
   if (text.length > DESCRIPTION_BYTES_MAX) {
-    throw bad(`has ${text.length} characters, at most ${DESCRIPTION_BYTES_MAX} are taken`);
+    throw bad(`has ${text.length} characters, wanted at most ${DESCRIPTION_BYTES_MAX}`);
   }
   if (!/^[A-Za-z0-9+/]+={0,2}$/.test(text)) throw bad("is not base64");
   let value: unknown;

@@ -33,7 +33,7 @@ export function readResponse(bytes: Uint8Array): Response {
 function read<Desc extends DescMessage>(desc: Desc, bytes: Uint8Array): MessageShape<Desc> {
   if (bytes.length > FRAME_BYTES_MAX) {
     const found = `a frame has ${bytes.length} bytes`;
-    throw new SvcError("resource_exhausted", `${found}, at most ${FRAME_BYTES_MAX} are taken`);
+    throw new SvcError("resource_exhausted", `${found}, wanted at most ${FRAME_BYTES_MAX}`);
   }
   try {
     return fromBinary(desc, bytes, { readUnknownFields: false, recursionLimit: NESTING_MAX });

@@ -46,7 +46,7 @@ export class PacketReader implements AsyncIterableIterator<Uint8Array, undefined
       const length = this.#partial.length + data.length;
       if (length > this.#maxBytes) {
         const found = `a message of ${length} bytes or more was sent`;
-        throw new SvcError("resource_exhausted", `${found}, at most ${this.#maxBytes} are taken`);
+        throw new SvcError("resource_exhausted", `${found}, wanted at most ${this.#maxBytes}`);
       }
       if (!eom) return this.#partial.append(data);
       this.#add(this.#whole(data));
@@ -85,7 +85,7 @@ export class PacketReader implements AsyncIterableIterator<Uint8Array, undefined
       const largest = Math.max(this.#partial.length, ...this.#messages.map(({ length }) => length));
       if (largest > maxBytes) {
         const found = `a message of ${largest} bytes was sent`;
-        throw new SvcError("resource_exhausted", `${found}, at most ${maxBytes} are taken`);
+        throw new SvcError("resource_exhausted", `${found}, wanted at most ${maxBytes}`);
       }
     } catch (error) {
       this.abort(SvcError.from(error));

@@ -180,7 +180,7 @@ export class RtcPeer {
   addCandidate(candidate: IceCandidate): void {
     const { candidatesMax } = this.#options;
     if (++this.#candidates > candidatesMax) {
-      throw new SvcError("resource_exhausted", `too many ICE candidates, at most ${candidatesMax} are taken`);
+      throw new SvcError("resource_exhausted", `too many ICE candidates, wanted at most ${candidatesMax}`);
     }
     if (this.#error || !isUsable(candidate)) return;
     this.#native.addCandidate(candidate.candidate, candidate.mid ?? "0");
@@ -244,7 +244,7 @@ export class RtcPeer {
     if (this.#frames) return this.#frames.frame(frame);
     this.#early.push(frame);
     if (this.#early.length > EARLY_FRAMES_MAX) {
-      this.close(new SvcError("resource_exhausted", "the peer sent too much before it was connected"));
+      this.close(new SvcError("resource_exhausted", "the peer sent too much before the connection was open"));
     }
   }
 

@@ -103,7 +103,7 @@ export class FrameServer implements FrameListener {
       return reply.end({ code: CODES.unavailable, message: "the server is stopping" }, new Metadata());
     }
     if (this.#running >= callsMax) {
-      const problem = `too many calls on one connection: at most ${callsMax} may be under way`;
+      const problem = `too many calls on one connection: wanted at most ${callsMax}`;
       return reply.end({ code: CODES.resource_exhausted, message: problem }, new Metadata());
     }
     const call = new ServerCall(headers, peer, allowance, () => flow.clear());
@@ -118,8 +118,7 @@ export class FrameServer implements FrameListener {
 
   #complain(error: SvcError): void {
     if (++this.#broken < BROKEN_FRAMES_MAX) return;
-    const problem =
-      `the peer sent ${this.#broken} frames that cannot be used, the last one since ${error.message}`;
+    const problem = `the peer sent ${this.#broken} unusable frames, the last one because ${error.message}`;
     this.#parts.leave(new SvcError("invalid_argument", problem));
   }
 }
