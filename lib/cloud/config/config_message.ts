@@ -1,8 +1,8 @@
 /**
- * A machine's configuration as its message: from the JSON that people write to the message that a machine polls.
+ * Converts a machine's configuration from JSON, as people write it, to the message that a machine polls.
  *
- * Leaves out what the message has no field for (settings of the agent, for example) and values of the wrong type,
- * which saving a configuration has refused already.
+ * Leaves out settings without a field in the message (settings of the agent, for example) and values of the wrong type,
+ * which the save has refused already.
  */
 
 import {

@@ -145,8 +145,8 @@ class Decoder {
 }
 
 /**
- * The quality of a model on images that it has not seen. For a classifier each row of `confusion` counts what the
- * images of a label were taken for, and the last how many other images were taken for the label.
+ * The quality of a model on unseen images. For a classifier, each row of `confusion` counts the labels that the model
+ * gave to the images of one label; its last number counts the other images that got this label.
  */
 function measuredOf({ metrics, confusion, labels }: TrainedModel): JsonObject {
   const rows = confusion.map(({ pictures, foundAs, wrong }, row) => ({

@@ -112,7 +112,7 @@ async function updateInfo(
   peer: Peer,
 ): Promise<MessageInitShape<typeof UpdateInfoSchema> | undefined> {
   if (version !== undefined && isUrl(version)) {
-    // Only the device can find out what is at an address.
+    // Only the device can check an address.
     const filename = new URL(version).pathname.split("/").at(-1) || name;
     return { filename, url: version, version: "customURL", format: PackageFormat.EXECUTABLE, pinned: true };
   }

@@ -28,7 +28,7 @@ export function versionOf(agent: JsonObject, name: ReleasedProgram): string | un
   throw new SvcError("invalid_argument", `agent.version_control.${key}: found ${found}, wanted ${WANTED}`);
 }
 
-/** Whether a version is an address; only the device can find out what is there. */
+/** Whether a version is an address, which only the device can check. */
 export function isUrl(version: string): boolean {
   return URL.canParse(version) && URLS.includes(new URL(version).protocol);
 }

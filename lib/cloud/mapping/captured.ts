@@ -1,10 +1,9 @@
 /**
- * What a machine has captured for its map, in the order of capture: scans of its lidar, and what its movement sensor
- * measured.
+ * A machine's captured data for its map, in the order of capture: scans of its lidar, and measurements of its movement
+ * sensor.
  *
- * Data arrive in files, sensor by sensor, so a scan may be there before the movements that led to it. Therefore only
- * what is older than the latest of every sensor is handed out, or what is older than a while, in case a sensor has
- * ended.
+ * Data arrive in files, sensor by sensor, so a scan may arrive before the movements that led to it. Therefore a value
+ * is returned only when every sensor has a later value, or after a while, in case a sensor has ended.
  */
 
 import type { GeoPoint } from "../../api/shared/readings.ts";
@@ -24,7 +23,7 @@ const LATE_US = 60_000_000;
 const PAIR_US = 50_000;
 const PAGE = 200;
 
-/** Published names of what is captured. */
+/** Published names of the captured methods. */
 const SCANS = ["NextPointCloud", "GetPointCloud"];
 const MOVEMENTS = ["LinearAcceleration", "AngularVelocity", "Position", "Orientation"] as const;
 type Quantity = typeof MOVEMENTS[number];
@@ -122,7 +121,7 @@ export class CapturedData {
     return Math.max(nowMs * 1000 - LATE_US, Math.min(scans ?? -Infinity, ...moving));
   }
 
-  /** Whether the last scan was so long before that time that the machine sends nothing more. */
+  /** Whether the last scan is so much older than that time that no more data will come. */
   async isSilent(atUs: number): Promise<boolean> {
     const [scans] = this.#streams;
     return (await scans.latestUs() ?? -Infinity) < atUs - LATE_US;
@@ -145,13 +144,13 @@ export class CapturedData {
     }
   }
 
-  /** How many until that time came too late to be handed out. */
+  /** The number of values before that time that arrived too late. */
   async missed(untilUs: number): Promise<number> {
     const counts = await Promise.all(this.#streams.map(async (one) => await one.count(untilUs) - one.taken));
     return counts.reduce((sum, count) => sum + Math.max(0, count), 0);
   }
 
-  /** The reading that this quantity and the other one of its kind make; none as long as the other is missing. */
+  /** The reading from this quantity and the other one of its kind; `undefined` while the other is missing. */
   #paired(method: Quantity, item: Item): MapInput | undefined {
     const isImu = method === "LinearAcceleration" || method === "AngularVelocity";
     const [first, second]: readonly [Quantity, Quantity] = isImu
@@ -203,7 +202,7 @@ function orientationIn({ payload }: Item): OrientationVector {
   return { oX: Number(o_x), oY: Number(o_y), oZ: Number(o_z), theta: Number(theta) };
 }
 
-/** What is missing there is no number, which the reading's check tells. */
+/** A missing value is NaN, which the check of the reading reports. */
 function objectIn(
   payload: JsonObject | undefined,
   name: string,

@@ -50,7 +50,7 @@ export class MapProcess {
     return this.process.answers && !this.signal.aborted;
   }
 
-  /** The robot's pose after the scan. Throws `invalid_argument` for what is no scan. */
+  /** The robot's pose after the scan. Throws `invalid_argument` for an invalid scan. */
   async scan(timeS: number, bytes: number, file: AsyncIterable<Uint8Array>): Promise<Pose2d | undefined> {
     const { head: { pose } } = await this.#ask({ ask: "scan", timeS, bytes }, file, PIECE_MS);
     return isObject(pose) ? { x: Number(pose.x), y: Number(pose.y), yaw: Number(pose.yaw) } : undefined;

@@ -24,7 +24,7 @@ import type { Sql } from "../store/store.ts";
 import type { MappingRunner } from "./runner.ts";
 import { type MappingSession, MappingSessions, type NewSession } from "./sessions.ts";
 
-/** How long a caller waits for a picture of the map, and how often it is looked for. */
+/** How long a caller waits for a picture of the map, and the interval of checks for it. */
 const PICTURE_MS = 30_000;
 const LOOK_MS = 200;
 
@@ -95,7 +95,7 @@ export function mappingHandlers(context: CloudContext, links: DataLinks, runner?
   } satisfies ServiceImpl<typeof CloudSLAMService>;
 }
 
-/** The session of a request, which is checked against everything that is known. */
+/** The session of a request, after all checks. */
 export async function newSession(
   sql: Sql,
   request: StartMappingSessionRequest,

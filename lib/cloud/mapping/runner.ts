@@ -1,9 +1,8 @@
 /**
- * Works on mapping sessions: follows the captured data, makes the map of it, and publishes the map as a package.
+ * Works on mapping sessions: follows the captured data, builds the map from it, and publishes the map as a package.
  *
  * Any number of runners may share a database: one of them works on a session and repeatedly reports that it is alive.
- * When it stops doing so, another one makes the map again from the beginning of the data: the same data give the same
- * map.
+ * When it stops doing so, another one rebuilds the map from the beginning of the data: the same data give the same map.
  */
 
 import { randomUUID } from "node:crypto";
@@ -27,7 +26,7 @@ import { MapProcess } from "./map_process.ts";
 import { type MappingSession, MappingSessions, type SessionEnd } from "./sessions.ts";
 
 export interface MappingOptions {
-  /** How the processes are isolated in which maps are made. */
+  /** The isolation of the processes that build maps. */
   readonly content: ContentOptions;
 }
 
@@ -46,7 +45,7 @@ const LOOK_MS = 1_000;
 /** How long a runner counts as alive, and how often it reports. Clocks agree to well within the first. */
 const LEASE_MS = 10_000;
 const RENEW_MS = 3_000;
-/** Time limit of a session; the map that it has by then is kept. */
+/** Time limit of a session, which then publishes its map. */
 const SESSION_MS_MAX = 24 * 3600 * 1000;
 const KEPT_MS = 90 * 24 * 3600 * 1000;
 /** Limit of a scan's file. */
@@ -147,7 +146,7 @@ export class MappingRunner {
     const { logger } = this.options;
     try {
       const again = await this.#map(session, signal);
-      // What came too late for its place in the order gets it now.
+      // Data that arrived too late take their place in the order now.
       if (again) await this.#map(session, signal, true);
     } catch (thrown) {
       if (signal.aborted) return;
@@ -200,7 +199,7 @@ export class MappingRunner {
     }
   }
 
-  /** Until when the data are complete, and whether the session is over then. */
+  /** The time until which the data are complete, and whether the session ends there. */
   async #endOf(now: MappingSession, data: CapturedData) {
     const nowMs = this.options.clock.nowMs();
     const isLate = nowMs - now.createdMs > SESSION_MS_MAX;
@@ -287,7 +286,7 @@ export class MappingRunner {
 /** A map that is being made. */
 class Making {
   scans = 0;
-  /** What could not be used. */
+  /** The unusable data. */
   unusable = 0;
   pose?: Pose2d;
   lookAtMs = 0;

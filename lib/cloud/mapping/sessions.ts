@@ -30,7 +30,7 @@ export interface NewSession {
   readonly fromUs: number;
   /** The end of the data; absent until the session is stopped. */
   readonly untilUs?: number;
-  /** The algorithm's parameters as they were given. */
+  /** The algorithm's parameters as submitted. */
   readonly config: JsonObject;
   /** The versions that the request names, which this control plane only remembers. */
   readonly slamVersion: string;
@@ -46,11 +46,11 @@ export interface MappingSession extends NewSession {
   readonly stoppedMs?: number;
   readonly endedMs?: number;
   readonly end?: SessionEnd;
-  /** Why it has not ended well, or what its map lacks. */
+  /** The reason of a failure, or the defects of the map. */
   readonly error: string;
   /** When somebody last asked for a picture of the map. */
   readonly askedMs: number;
-  /** The last picture, when it was made, and where the robot was. */
+  /** The last picture, its time, and the robot's pose. */
   readonly sha256?: string;
   readonly bytes: number;
   readonly pictureMs: number;
@@ -168,8 +168,8 @@ export class MappingSessions {
   }
 
   /**
-   * Takes a session that nobody works on, except those that `runner` has: the oldest of the organization with the
-   * fewest sessions under way, so that no organization holds up the others.
+   * Takes a session without a runner, other than `runner`'s own: the oldest session of the organization with the fewest
+   * running sessions, so that no organization delays the others.
    */
   async take(
     runner: string,

@@ -24,7 +24,7 @@ import { type PublishedRelease, releaseFileName, Releases } from "./releases.ts"
 /** The owner of the credentials in these header fields. Throws `unauthenticated`. */
 export type Identify = (fields: HeaderFields, peer: Peer) => Promise<string>;
 
-/** What is handed out, whole. */
+/** A complete content for download. */
 interface StoredContent {
   readonly sha256: string;
   readonly bytes: number;
@@ -72,7 +72,8 @@ export class Downloads {
 
   /**
    * A temporary download link of a package that needs no other credentials. The link with `.sig` gives its signature,
-   * and with `as=<id>` a signature for that id, so that whoever asked for an id finds it in what is signed.
+   * and with `as=<id>` a signature for that id, so that a client finds the id that it asked for in the signed
+   * statement.
    */
   packageUrl(one: Package, peer: Peer): string {
     const expires = (Math.floor(this.cloud.clock.nowMs() / LINK_MS) + 2) * LINK_MS;
@@ -123,7 +124,7 @@ export class Downloads {
     );
   }
 
-  /** The id under which a package is signed: the one that was asked for, if that is a name of it. */
+  /** The id in a package's signature: the requested id, if it is an id of the package. */
   async #idOf({ item }: Package, asked: string | null): Promise<string> {
     if (asked === null) return `${item.organizationId}/${item.name}`;
     const { id } = await new Packages(this.cloud.store).item(asked);

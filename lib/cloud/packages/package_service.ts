@@ -239,8 +239,8 @@ function visibilityOf(text: string): Visibility {
 }
 
 /**
- * Throws `invalid_argument` if a content is no archive, or not the described one. The machine unpacks modules, which
- * may hold links that nothing else accepts: of these only the compression is checked.
+ * Throws `invalid_argument` if a content is not an archive, or not the described one. For modules it checks only the
+ * compression: the machine unpacks them, and accepts links in them.
  */
 async function checkContent(
   content: AsyncIterable<Uint8Array>,

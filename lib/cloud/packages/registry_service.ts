@@ -226,7 +226,7 @@ async function itemsFor(
   );
 }
 
-/** Changes an item as it is by then. */
+/** Changes the item's present state. */
 async function changeItem(
   { audit, limits }: CloudContext,
   ctx: CallContext,

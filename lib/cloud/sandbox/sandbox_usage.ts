@@ -32,7 +32,7 @@ const LOOK_MS = 250;
 /** Largest share of the time that walking through the folder takes. */
 const WALK_SHARE = 0.1;
 const WALK_MS_MIN = 1_000;
-/** A folder that is slow to walk through is looked at as often all the same. */
+/** Longest pause between two walks through a slow folder. */
 const WALK_MS_MAX = 5_000;
 /** The reserve of the rest of the computer. */
 const MEMORY_RESERVE_BYTES = 256 * MIB;

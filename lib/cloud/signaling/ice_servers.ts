@@ -44,7 +44,7 @@ export function turnServers({ urls, secret }: TurnOptions, who: string, clock: C
   return { urls, username, credential };
 }
 
-/** Answers STUN on a UDP port. Throws `unavailable` where the port cannot be opened. */
+/** Answers STUN on a UDP port. Throws `unavailable` if the port does not open. */
 export async function openStun(
   bind: Endpoint,
   logger: Logger,

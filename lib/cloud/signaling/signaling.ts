@@ -1,9 +1,9 @@
 /**
- * Signaling for machines behind NAT: callers find the machines that they may operate by their names, machines answer as
+ * Signaling for machines behind NAT: callers find machines by name, if they may operate them, and machines answer as
  * themselves.
  *
- * Owns who may call whom, and how many may answer for a machine. A queue has a machine's part by its id, so that all of
- * the part's names lead to the same machine and a name that is given to another part does not.
+ * Owns who may call whom, and how many may answer for a machine. The queue identifies a machine by its part's id, so
+ * that all names of the part lead to the same machine, and a name that moves to another part does not.
  *
  * The room owns what connects people and machines that cannot reach each other: the calls of one control plane or of
  * several on one database, tokens that are good here, and STUN and TURN.
@@ -22,12 +22,12 @@ import { type TurnOptions, turnServers } from "./ice_servers.ts";
 import { type Calls, SharedQueue } from "./shared_queue.ts";
 
 export interface SignalingOptions {
-  /** Where the control plane answers STUN. */
+  /** The address at which the control plane answers STUN. */
   readonly stunPort?: number;
   readonly turn?: TurnOptions;
 }
 
-/** How often it is looked at again whether somebody may answer for a machine. */
+/** Interval of checks whether a caller may still answer for a machine. */
 const RECHECK_MS = 5_000;
 const REFUSALS: readonly Code[] = ["permission_denied", "failed_precondition"];
 
@@ -57,7 +57,7 @@ export function cloudSignaling(cloud: CloudContext, options: SignalingOptions = 
   };
 }
 
-/** The name of a machine: who has dialed it at an address of the control plane names the port, too. */
+/** The name of a machine, without the port that a caller adds when it dials the name at the control plane. */
 function withoutPort(name: string): string {
   return name.replace(/:\d+$/, "");
 }
@@ -115,7 +115,7 @@ function answering(cloud: CloudContext): Answering {
           await check(names, ctx);
         } catch (thrown) {
           const error = SvcError.from(thrown);
-          // A database that is away is no reason.
+          // An unreachable database does not end the stream.
           if (REFUSALS.includes(error.code)) return ctx.cancel(error);
         }
         later();

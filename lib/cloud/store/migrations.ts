@@ -313,8 +313,8 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
   // The owner of a key: only the owner renames, replaces and deletes it.
   [
     `ALTER TABLE api_keys ADD COLUMN organization_id TEXT REFERENCES organizations (id)`,
-    // An older key belongs to the only organization in which it can have been made. If its roles are in several of
-    // those, nobody can tell who made it: the operator of the control plane decides.
+    // An older key belongs to the only organization that can have created it. If several are possible, the creator is
+    // unknown, and the operator of the control plane decides.
     `UPDATE api_keys SET organization_id = (
       SELECT CASE WHEN COUNT(DISTINCT o.id) = 1 THEN MIN(o.id) END
       FROM grants g

@@ -1,9 +1,9 @@
 /**
- * What control planes on one database tell each other.
+ * Notices between control planes on one database.
  *
- * A notice reaches everybody who listens at that moment, the teller among them, in the order in which one process told
- * them; nothing is kept for those who come later, and a connection that breaks may lose some. So whoever tells
- * something must do without it: by a time limit, or by looking again later.
+ * A notice reaches every present listener, including the sender's own, in the order in which one process sent them.
+ * Nothing is stored for later listeners, and a broken connection may lose notices. So a sender must not depend on a
+ * notice: it needs a time limit, or a later check.
  */
 
 import { Buffer } from "node:buffer";
@@ -18,18 +18,18 @@ export interface Notices {
   hear(topic: NoticeTopic, listener: (text: string) => void): Promise<() => Promise<void>>;
 }
 
-/** `changes` tells what has been changed, `part 1234`, or anything else where that is not known. */
+/** A notice of `changes` names the changed thing (`part 1234`), or is any other text if that is unknown. */
 export const NOTICE_TOPICS = ["signaling", "changes"] as const;
 export type NoticeTopic = typeof NOTICE_TOPICS[number];
 
 export const NOTICE_BYTES_MAX = 256 * 1024;
 
-/** A notice in pieces that are as long as PostgreSQL takes at once: `<id> <number>/<count> <base64>`. */
+/** PostgreSQL limits the length of a notice, so it travels in pieces: `<id> <number>/<count> <base64>`. */
 const PIECE_CHARS = 7_500;
-/** Notices of which not all pieces have come; the oldest give way. */
+/** Limit of incomplete notices; the oldest are dropped. */
 const PARTIAL_MAX = 256;
 
-/** For a database that one process has to itself. */
+/** For a database with a single process. */
 export class OwnNotices implements Notices {
   readonly shared = false;
   readonly #listeners = new Map<NoticeTopic, Set<(text: string) => void>>();
@@ -60,7 +60,7 @@ export function piecesOf(text: string): string[] {
   });
 }
 
-/** Puts notices together again. What is no piece, or comes in another order, is dropped. */
+/** Reassembles notices. Drops texts that are not pieces, and pieces out of order. */
 export class PieceReader {
   readonly #partial = new Map<string, string[]>();
 

@@ -24,7 +24,7 @@ export const MAP_FILE = "internalState.pbstream";
 /** Limits of an existing map's package. */
 const MAP_FILES = { filesMax: 1_000, bytesMax: 1024 ** 3 };
 
-/** What the sensors of a robot's own movement have measured. */
+/** Measurements of the robot's own movement. */
 export interface Movements {
   readonly imu: readonly ImuReading[];
   readonly odometry: readonly OdometryReading[];
@@ -39,7 +39,7 @@ export class MapMaker {
     return new MapMaker(new Mapper({ mode: map ? "update" : "create", options, map }), options);
   }
 
-  /** Takes a scan in. Throws `invalid_argument` for what is no scan. */
+  /** Adds a scan. Throws `invalid_argument` for an invalid scan. */
   scan(timeS: number, file: Uint8Array): Pose2d | undefined {
     const points = finitePoints(readPcd(file, { maxPoints: SCAN_POINTS_MAX }));
     if (points.length === 0) throw new SvcError("invalid_argument", "the scan has no points");
