@@ -71,7 +71,10 @@ export interface AgentParts {
   readonly random?: () => number;
 }
 
-/** `stopped`: it was told to, and so was the runtime. `replaced`: the next agent starts, and takes over what runs. */
+/**
+ * `stopped`: the agent was told to stop, and stopped the runtime, too. `replaced`: the next agent starts, and takes
+ * over the runtime.
+ */
 export type AgentEnd = "stopped" | "replaced";
 
 const TICK_MS = 5_000;
@@ -163,7 +166,7 @@ export class Agent {
       if (this.#replaced && this.#parts.options.leavesRuntime) this.#runtime.leave();
       else stop();
       await running;
-      // A requested end is no failed start.
+      // A requested end does not count as a failed start.
       if (!this.#replaced) await updaters.agent.settled();
       return this.#replaced ? "replaced" : "stopped";
     } finally {
@@ -378,7 +381,7 @@ export class Agent {
     }
   }
 
-  /** Obeys a restart order at once, whatever the runtime says of its maintenance. */
+  /** Obeys a restart order at once, outside of maintenance too. */
   async #order(signal: AbortSignal): Promise<void> {
     const { cloud, probe, clock, logger } = this.#parts;
     if (!this.#isOnline || clock.monotonicMs() < this.#nextOrderMs) return;
@@ -416,7 +419,7 @@ export class Agent {
   async #update(signal: AbortSignal): Promise<void> {
     const { updaters, options } = this.#parts;
     await this.#versions.update(this.#runtime, signal);
-    // The runtime goes on while the agent is replaced: nobody needs to allow that.
+    // The runtime keeps running while the agent is replaced, so this needs no permission.
     const own = { running: options.ownFile, ...this.#ownVerdict(), maySwitch: true, mayUpdate: true };
     const { restart, began } = await updaters.agent.pass(own, signal);
     void began?.then(() => this.#waker.wake());

@@ -1,10 +1,10 @@
 /**
  * Setup by Bluetooth LE: a phone nearby reads the device's facts, and writes what the device needs, encrypted.
  *
- * The service is offered only while the device needs setup, and never while it tries what was handed in, so that no
- * phone reads outdated facts. A device without Bluetooth logs so once, and checks again at growing intervals.
+ * The agent offers the service only while the device needs setup, and not while it tries a submission, so that no phone
+ * reads outdated facts. A device without Bluetooth logs so once, and checks again at growing intervals.
  *
- * The room owns the way by Bluetooth: what a phone reads and writes, and how BlueZ offers it.
+ * The room owns setup by Bluetooth: the values that a phone reads and writes, and the service in BlueZ.
  */
 
 import type { Bus } from "../../base/bus/bus.ts";
@@ -60,7 +60,7 @@ export class Bluetooth {
     this.#pairing = new Pairing(parts);
   }
 
-  /** Offers the service whenever it is wanted, until the signal aborts. */
+  /** Offers the service whenever the device needs setup, until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.parts;
     while (!signal.aborted) {

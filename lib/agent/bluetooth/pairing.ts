@@ -71,7 +71,7 @@ export class Pairing {
     logger.info(open ? `phones may pair for ${OPEN_MS / 60_000} minutes` : "phones may no longer pair");
   }
 
-  /** Shows or hides the adapter, as it is open to new phones or not. */
+  /** Shows the adapter while it is open to new phones, and hides it otherwise. */
   async keep(trustsAll: boolean, signal: AbortSignal): Promise<void> {
     this.#trustsAll = trustsAll;
     const isOpen = this.#isOpen();

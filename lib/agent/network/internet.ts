@@ -37,7 +37,7 @@ export class Internet {
     const cloud = reachesCloud();
     if (cloud && internet) return true;
     const isFresh = clock.monotonicMs() - this.#askedMs < AGAIN_MS;
-    // A service with a check that has found the internet meanwhile is right.
+    // A connectivity check of the service that finds internet access in the meantime overrules this.
     if (isFresh && this.#answer !== undefined && !(checksInternet && internet && !this.#answer)) {
       return this.#answer && (internet || cloud);
     }
@@ -48,7 +48,7 @@ export class Internet {
     return this.#answer = answer ?? internet;
   }
 
-  /** Tries now, whatever was found before: the control plane, and the service's own check where it has one. */
+  /** Tries again now: the control plane, and the service's own check if it has one. */
   async proves({ internet, checksInternet }: NetworkView, signal: AbortSignal): Promise<boolean> {
     const cloud = await this.#ask(false, signal);
     if (cloud !== true && checksInternet) return await this.#ask(true, signal) === true;

@@ -4,7 +4,7 @@
  * Owns the submissions that are not in use yet, and the problems since a user last looked. The page, the app's service
  * and Bluetooth feed the same intake, so all of them accept and refuse the same.
  *
- * The room owns the ways by which a person sets up a device that is on no network.
+ * The room owns the ways in which a person sets up a device without a network.
  */
 
 import type { Clock } from "../../base/clock.ts";

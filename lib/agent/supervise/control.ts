@@ -14,7 +14,7 @@ import { isObject, type Json } from "../../base/schema/schema.ts";
 import type { BinaryName } from "../update/release.ts";
 import type { AgentStatus } from "./status.ts";
 
-/** What people can ask an agent for. */
+/** The requests that people can make to an agent. */
 export interface Controlled {
   readonly status: AgentStatus;
   /** Returns to the previous version. Throws if there is none. */

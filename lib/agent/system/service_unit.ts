@@ -14,7 +14,7 @@ export const AGENT_SERVICE = "svc-agent";
 const STOP_S = 240;
 /** Above the time that a runtime may take to end: the agent waits for it before it is replaced. */
 const WATCHDOG_S = 180;
-/** What the system itself takes to stop it. */
+/** Time that the system itself needs to stop the service. */
 const STOP_MORE_S = 30;
 
 export const AGENT: SystemService = { name: AGENT_SERVICE, stopMs: (STOP_S + STOP_MORE_S) * 1000 };

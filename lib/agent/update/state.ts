@@ -75,7 +75,7 @@ export interface Seen {
   readonly lastFailure?: string;
   /** The running process may be stopped now. */
   readonly maySwitch: boolean;
-  /** It may be stopped for a version that nobody asked for: in a maintenance window. */
+  /** In a maintenance window, it may stop for a version that nobody asked for. */
   readonly mayUpdate: boolean;
   /** Whether a download may begin now, or has to wait after a failed one. */
   readonly mayFetch: boolean;
