@@ -5,7 +5,7 @@
  * `SvcError`s with the code of the answer; a control plane that is away is `unavailable`.
  *
  * The room owns a machine's, an agent's or a person's side of a control plane: the channel, configuration, logs,
- * uploads, profiles, and the rules that both sides hold data and trainings against.
+ * uploads, profiles, and the rules for data and training that both sides apply.
  */
 
 import {
@@ -58,7 +58,7 @@ export interface KeyPair {
 
 export interface RestartOrder {
   readonly mustRestart: boolean;
-  /** When to ask again; 0 where the control plane does not say. */
+  /** When to ask again; 0 if the control plane gives no time. */
   readonly intervalMs: number;
 }
 
@@ -134,8 +134,8 @@ export class CloudClient {
   }
 
   /**
-   * What becomes of the part, as it happens: first an empty answer, once all that comes later will be told. Fails with
-   * `unimplemented` at a control plane that does not tell.
+   * Changes of the part as they happen: first an empty answer, after which no change goes unannounced. Fails with
+   * `unimplemented` at a control plane that announces no changes.
    */
   changes(signal: AbortSignal): AsyncIterable<FollowResponse> {
     const { follow } = client(ChangeService, this.#channel);
@@ -144,7 +144,7 @@ export class CloudClient {
     return this.#token.answers(limits, (header) => follow({ id }, { header, signal }));
   }
 
-  /** What an agent is to run, and the settings it is to apply. */
+  /** The versions that an agent runs, and its settings. */
   deviceAgentConfig(
     request: MessageInitShape<typeof DeviceAgentConfigRequestSchema>,
     limits: Limits = {},
@@ -153,7 +153,7 @@ export class CloudClient {
     return this.#call(limits, (with_) => deviceAgentConfig({ ...request, id: this.partId }, with_));
   }
 
-  /** Where a package is downloaded from, and what its content must be. */
+  /** The address of a package, and its checksum. */
   async package(
     request: MessageInitShape<typeof GetPackageRequestSchema>,
     limits: Limits = {},
@@ -165,7 +165,7 @@ export class CloudClient {
     throw new SvcError("not_found", `${this.address} answered without a package for "${request.id}"`);
   }
 
-  /** Hands over captured data; how long that may take is up to `signal`. */
+  /** Uploads captured data; `signal` limits the time. */
   dataSync<T>(
     signal: AbortSignal,
     make: (sync: ServiceClient<typeof DataSyncService>, options: CallOptions) => Promise<T>,
@@ -174,7 +174,7 @@ export class CloudClient {
     return this.#call({ signal }, ({ header }) => make(sync, { signal, header }));
   }
 
-  /** Arranges WebRTC connections; how long that may take is up to `signal`. */
+  /** Arranges WebRTC connections; `signal` limits the time. */
   signaling<T>(
     signal: AbortSignal,
     make: (signaling: ServiceClient<typeof SignalingService>, options: CallOptions) => Promise<T>,
@@ -193,7 +193,7 @@ export class CloudClient {
     this.#channel.close();
   }
 
-  /** A call with a token; one that is no longer good is exchanged once. */
+  /** A call with a token; an expired token is exchanged once. */
   #call<T>(
     { timeoutMs = ANSWER_TIMEOUT_MS, signal }: Limits,
     make: (options: CallOptions) => Promise<T>,

@@ -28,7 +28,7 @@ export interface ChangeFeedParts {
   readonly random: () => number;
 }
 
-/** What may have changed. */
+/** The kinds of changes. */
 export type Changed = "config" | "restart";
 
 export class ChangeFeed {
