@@ -1,27 +1,22 @@
 /** The odometry of a CARMEN log, one pose after the other: metres to the east (x) and the north (y) of 0, 0. */
 
-import {
-  type Accuracy,
-  type MovementSensor,
-  type MovementSensorProperties,
-  readingsOf,
-} from "../../lib/api/movement_sensor.ts";
-import type { GeoPoint, Readings } from "../../lib/api/shared/readings.ts";
+import { BaseMovementSensor } from "../../lib/api/movement_sensor.ts";
+import type { GeoPoint } from "../../lib/api/shared/readings.ts";
 import { endOfData } from "../../lib/api/shared/replay.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { ReadFiles } from "../../lib/base/files/files.ts";
 import { geoPointAt } from "../../lib/geometry/geo.ts";
-import type { OrientationVector, Vec3 } from "../../lib/geometry/pose.ts";
+import type { OrientationVector } from "../../lib/geometry/pose.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
-import { BaseComponent, type Call, unsupported } from "../../lib/resource/resource.ts";
+import type { Call } from "../../lib/resource/resource.ts";
 import type { CarmenLog, CarmenOdometry } from "../../lib/slam/evaluation/carmen.ts";
 import { readLogFile } from "../../lib/slam/evaluation/log_file.ts";
 
-export class CarmenOdometer extends BaseComponent implements MovementSensor {
+export class CarmenOdometer extends BaseMovementSensor {
   readonly #next = { position: 0, orientation: 0 };
 
   constructor(name: ResourceName, private readonly poses: readonly CarmenOdometry[]) {
-    super(name);
+    super(name, { positionSupported: true, orientationSupported: true });
   }
 
   /** Throws `invalid_argument` for a log without odometry. */
@@ -31,53 +26,18 @@ export class CarmenOdometer extends BaseComponent implements MovementSensor {
     return new CarmenOdometer(name, poses);
   }
 
-  getReadings(call?: Call): Promise<Readings> {
-    return readingsOf(this, call);
-  }
-
-  getPosition(call?: Call): Promise<{ coordinate: GeoPoint; altitudeM: number }> {
+  override getPosition(call?: Call): Promise<{ coordinate: GeoPoint; altitudeM: number }> {
     return Promise.try(() => {
       const { x, y } = this.#reading("position", call).pose;
       return { coordinate: geoPointAt({ eastM: x, northM: y }), altitudeM: 0 };
     });
   }
 
-  getOrientation(call?: Call): Promise<OrientationVector> {
+  override getOrientation(call?: Call): Promise<OrientationVector> {
     return Promise.try(() => {
       const { yaw } = this.#reading("orientation", call).pose;
       return { oX: 0, oY: 0, oZ: 1, theta: yaw * 180 / Math.PI };
     });
-  }
-
-  getLinearVelocity(): Promise<Vec3> {
-    return Promise.reject(unsupported(this.name, "GetLinearVelocity"));
-  }
-
-  getAngularVelocity(): Promise<Vec3> {
-    return Promise.reject(unsupported(this.name, "GetAngularVelocity"));
-  }
-
-  getLinearAcceleration(): Promise<Vec3> {
-    return Promise.reject(unsupported(this.name, "GetLinearAcceleration"));
-  }
-
-  getCompassHeading(): Promise<number> {
-    return Promise.reject(unsupported(this.name, "GetCompassHeading"));
-  }
-
-  getProperties(): Promise<MovementSensorProperties> {
-    return Promise.resolve({
-      positionSupported: true,
-      linearVelocitySupported: false,
-      angularVelocitySupported: false,
-      linearAccelerationSupported: false,
-      compassHeadingSupported: false,
-      orientationSupported: true,
-    });
-  }
-
-  getAccuracy(): Promise<Accuracy> {
-    return Promise.resolve({ accuracy: {} });
   }
 
   #reading(quantity: "position" | "orientation", call?: Call): CarmenOdometry {

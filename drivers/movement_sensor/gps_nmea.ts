@@ -4,23 +4,17 @@
  * Owns the line, and opens it again if it goes away. Promises: a position is never older than `OLD_MS`.
  */
 
-import {
-  type Accuracy,
-  type MovementSensor,
-  MovementSensorApi,
-  type MovementSensorProperties,
-  readingsOf,
-} from "../../lib/api/movement_sensor.ts";
+import { type Accuracy, BaseMovementSensor, MovementSensorApi } from "../../lib/api/movement_sensor.ts";
 import type { GeoPoint, Readings } from "../../lib/api/shared/readings.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import { choice, integer, object, text } from "../../lib/base/schema/schema.ts";
 import { SerialLine } from "../../lib/device/serial.ts";
-import type { OrientationVector, Vec3 } from "../../lib/geometry/pose.ts";
+import type { Vec3 } from "../../lib/geometry/pose.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
-import { BaseComponent, type Call, unsupported } from "../../lib/resource/resource.ts";
+import type { Call } from "../../lib/resource/resource.ts";
 import { type Fix, readSentence } from "./nmea.ts";
 
 /** A receiver says everything once a second. */
@@ -49,7 +43,7 @@ export const GpsNmeaMovementSensor = model({
   },
 });
 
-class GpsNmea extends BaseComponent implements MovementSensor {
+class GpsNmea extends BaseMovementSensor {
   readonly #closing = new AbortController();
   readonly #fix: Fix = { quality: 0 };
   /** When a sentence of this type came last. */
@@ -64,11 +58,11 @@ class GpsNmea extends BaseComponent implements MovementSensor {
     private readonly clock: Clock,
     private readonly logger: Logger,
   ) {
-    super(name);
+    super(name, { positionSupported: true, linearVelocitySupported: true, compassHeadingSupported: true });
     this.#following = this.#follow(open());
   }
 
-  getPosition(): Promise<{ coordinate: GeoPoint; altitudeM: number }> {
+  override getPosition(): Promise<{ coordinate: GeoPoint; altitudeM: number }> {
     return Promise.try(() => {
       const { coordinate, altitudeM = 0 } = this.#fresh("GGA");
       if (!coordinate) throw this.#lacks("it has no fix yet; it needs a view of the sky");
@@ -77,7 +71,7 @@ class GpsNmea extends BaseComponent implements MovementSensor {
   }
 
   /** East is x, north is y. */
-  getLinearVelocity(): Promise<Vec3> {
+  override getLinearVelocity(): Promise<Vec3> {
     return Promise.try(() => {
       const { speedMetresPerSecond: speed, courseDeg = 0 } = this.#fresh("RMC");
       if (speed === undefined) throw this.#lacks("it has no valid speed yet");
@@ -87,7 +81,7 @@ class GpsNmea extends BaseComponent implements MovementSensor {
   }
 
   /** The course over ground, which is where it moves to rather than where it looks. */
-  getCompassHeading(): Promise<number> {
+  override getCompassHeading(): Promise<number> {
     return Promise.try(() => {
       const { courseDeg } = this.#fresh("RMC");
       if (courseDeg === undefined) throw this.#lacks("it has no course: it tells one only while it moves");
@@ -95,35 +89,12 @@ class GpsNmea extends BaseComponent implements MovementSensor {
     });
   }
 
-  async getReadings(call?: Call): Promise<Readings> {
+  override async getReadings(call?: Call): Promise<Readings> {
     const { quality, satellites } = this.#fresh("GGA");
-    return { ...await readingsOf(this, call), fix: quality, satellites_in_use: satellites ?? 0 };
+    return { ...await super.getReadings(call), fix: quality, satellites_in_use: satellites ?? 0 };
   }
 
-  getAngularVelocity(): Promise<Vec3> {
-    return Promise.reject(unsupported(this.name, "AngularVelocity"));
-  }
-
-  getLinearAcceleration(): Promise<Vec3> {
-    return Promise.reject(unsupported(this.name, "LinearAcceleration"));
-  }
-
-  getOrientation(): Promise<OrientationVector> {
-    return Promise.reject(unsupported(this.name, "Orientation"));
-  }
-
-  getProperties(): Promise<MovementSensorProperties> {
-    return Promise.resolve({
-      positionSupported: true,
-      linearVelocitySupported: true,
-      angularVelocitySupported: false,
-      linearAccelerationSupported: false,
-      compassHeadingSupported: true,
-      orientationSupported: false,
-    });
-  }
-
-  getAccuracy(): Promise<Accuracy> {
+  override getAccuracy(): Promise<Accuracy> {
     const { hdop: positionHdop, vdop: positionVdop, quality: positionNmeaGgaFix } = this.#fix;
     return Promise.resolve({ accuracy: {}, positionHdop, positionVdop, positionNmeaGgaFix });
   }

@@ -5,25 +5,19 @@
  * so that they belong to the same moment.
  */
 
-import {
-  type Accuracy,
-  type MovementSensor,
-  MovementSensorApi,
-  type MovementSensorProperties,
-  readingsOf,
-} from "../../lib/api/movement_sensor.ts";
-import type { GeoPoint, Readings } from "../../lib/api/shared/readings.ts";
+import { BaseMovementSensor, MovementSensorApi } from "../../lib/api/movement_sensor.ts";
+import type { Readings } from "../../lib/api/shared/readings.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { bool, object, text } from "../../lib/base/schema/schema.ts";
 import { I2cDevice } from "../../lib/device/i2c.ts";
-import type { OrientationVector, Vec3 } from "../../lib/geometry/pose.ts";
+import type { Vec3 } from "../../lib/geometry/pose.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
-import { BaseComponent, type Call, unsupported } from "../../lib/resource/resource.ts";
+import type { Call } from "../../lib/resource/resource.ts";
 
 const REGISTER = { gyroscope: 0x1b, accelerometer: 0x1c, values: 0x3b, power: 0x6b, whoAmI: 0x75 } as const;
 const [ADDRESS, OTHER_ADDRESS] = [0x68, 0x69];
-/** What it says of itself, whichever address it has. */
+/** The identity that the chip reports at either address. */
 const IDENTITY = 0x68;
 /** Awake, by the clock of a gyroscope, which is steadier than the chip's own. */
 const AWAKE = 0x01;
@@ -48,7 +42,7 @@ export const Mpu6050MovementSensor = model({
       const found = device.readByte(REGISTER.whoAmI);
       if (found !== IDENTITY) {
         const told = `the chip at address 0x${address.toString(16)} says 0x${found.toString(16)}`;
-        throw new SvcError("failed_precondition", `${told}, wanted 0x68: it is no MPU-6050`);
+        throw new SvcError("failed_precondition", `${told}, wanted 0x68: it is not an MPU-6050`);
       }
       device.writeByte(REGISTER.power, AWAKE);
       device.writeByte(REGISTER.gyroscope, 0);
@@ -61,55 +55,24 @@ export const Mpu6050MovementSensor = model({
   },
 });
 
-class Mpu6050 extends BaseComponent implements MovementSensor {
+class Mpu6050 extends BaseMovementSensor {
   #closed = false;
 
   constructor(name: ResourceName, private readonly device: I2cDevice) {
-    super(name);
+    super(name, { angularVelocitySupported: true, linearAccelerationSupported: true });
   }
 
-  getAngularVelocity(): Promise<Vec3> {
+  override getAngularVelocity(): Promise<Vec3> {
     return Promise.try(() => mpu6050Values(this.#values()).degreesPerSecond);
   }
 
-  getLinearAcceleration(): Promise<Vec3> {
+  override getLinearAcceleration(): Promise<Vec3> {
     return Promise.try(() => mpu6050Values(this.#values()).metresPerSecond2);
   }
 
-  async getReadings(call?: Call): Promise<Readings> {
-    const readings = await readingsOf(this, call);
+  override async getReadings(call?: Call): Promise<Readings> {
+    const readings = await super.getReadings(call);
     return { ...readings, temperature_celsius: mpu6050Values(this.#values()).celsius };
-  }
-
-  getPosition(): Promise<{ coordinate: GeoPoint; altitudeM: number }> {
-    return Promise.reject(unsupported(this.name, "Position"));
-  }
-
-  getLinearVelocity(): Promise<Vec3> {
-    return Promise.reject(unsupported(this.name, "LinearVelocity"));
-  }
-
-  getCompassHeading(): Promise<number> {
-    return Promise.reject(unsupported(this.name, "CompassHeading"));
-  }
-
-  getOrientation(): Promise<OrientationVector> {
-    return Promise.reject(unsupported(this.name, "Orientation"));
-  }
-
-  getProperties(): Promise<MovementSensorProperties> {
-    return Promise.resolve({
-      positionSupported: false,
-      linearVelocitySupported: false,
-      angularVelocitySupported: true,
-      linearAccelerationSupported: true,
-      compassHeadingSupported: false,
-      orientationSupported: false,
-    });
-  }
-
-  getAccuracy(): Promise<Accuracy> {
-    return Promise.resolve({ accuracy: {} });
   }
 
   override close(): Promise<void> {
@@ -118,7 +81,7 @@ class Mpu6050 extends BaseComponent implements MovementSensor {
     try {
       this.device.writeByte(REGISTER.power, ASLEEP);
     } catch {
-      // It is gone; what is left is to let go of its bus.
+      // The chip is gone; its bus must close all the same.
     }
     this.device.close();
     return Promise.resolve();

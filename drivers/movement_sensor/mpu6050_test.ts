@@ -33,7 +33,7 @@ Deno.test("MPU-6050: woken, set to its ranges, and read in the scales of its reg
   assertAlmostEquals(turning.x, 1, 1e-9);
   assertAlmostEquals(turning.z, -32768 / 131, 1e-9);
   assertAlmostEquals((await one.getReadings()).temperature_celsius as number, 37.53, 1e-9);
-  await assertRejects(() => one.getPosition(), SvcError, "does not support Position");
+  await assertRejects(() => one.getPosition(), SvcError, "does not support GetPosition");
   await one.close();
   assertEquals([chip.bytes[0x6b], pins.open], [0x40, 0], "asleep, and its bus closed");
 });

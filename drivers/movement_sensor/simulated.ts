@@ -13,13 +13,12 @@ import {
 } from "../../lib/api/movement_sensor.ts";
 import type { GeoPoint, Readings } from "../../lib/api/shared/readings.ts";
 import type { Clock } from "../../lib/base/clock.ts";
-import { SvcError } from "../../lib/base/error.ts";
 import { geoPointAt } from "../../lib/geometry/geo.ts";
 import type { OrientationVector, Vec3 } from "../../lib/geometry/pose.ts";
 import { randomFrom } from "../../lib/geometry/random.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { BaseComponent, type Call, type Resource } from "../../lib/resource/resource.ts";
-import { isSimulated, normal, type SimulatedRobot } from "../../lib/slam/simulation/robot.ts";
+import { normal, type SimulatedRobot, simulationOf } from "../../lib/slam/simulation/robot.ts";
 
 const DEG_PER_RAD = 180 / Math.PI;
 
@@ -34,7 +33,7 @@ export class SimulatedMovementSensor extends BaseComponent implements MovementSe
   readonly #robot: SimulatedRobot;
   readonly #random: () => number;
 
-  /** Throws `failed_precondition` for a base that drives in no simulated building. */
+  /** Throws `failed_precondition` for a base without a simulated building. */
   constructor(
     name: ResourceName,
     base: Resource,
@@ -42,13 +41,7 @@ export class SimulatedMovementSensor extends BaseComponent implements MovementSe
     private readonly clock: Clock,
   ) {
     super(name);
-    if (!isSimulated(base)) {
-      throw new SvcError(
-        "failed_precondition",
-        `${name}: ${base.name} drives in no simulated building; set "building" of a fake base of this machine`,
-      );
-    }
-    this.#robot = base.simulation;
+    this.#robot = simulationOf(base, `${name}: ${base.name}`);
     this.#random = randomFrom(settings.seed);
   }
 

@@ -11,7 +11,7 @@ import { service } from "../wire/service.ts";
 import type { OrientationVector, Vec3 } from "../geometry/pose.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
-import type { Call } from "../resource/resource.ts";
+import { BaseComponent, type Call, unsupported } from "../resource/resource.ts";
 import { callOf, ComponentClient } from "./shared/resource.ts";
 import {
   angularVelocityReading,
@@ -91,6 +91,60 @@ async function supported<T>(reading: Promise<T>): Promise<T | undefined> {
   } catch (error) {
     if (SvcError.from(error).code === "unimplemented") return undefined;
     throw error;
+  }
+}
+
+/**
+ * A movement sensor that supports only some of the methods: a model overrides these and names their properties. The
+ * other methods fail with `unimplemented`.
+ */
+export abstract class BaseMovementSensor extends BaseComponent implements MovementSensor {
+  constructor(name: ResourceName, private readonly supported: Partial<MovementSensorProperties>) {
+    super(name);
+  }
+
+  getReadings(call?: Call): Promise<Readings> {
+    return readingsOf(this, call);
+  }
+
+  getPosition(_call?: Call): Promise<{ coordinate: GeoPoint; altitudeM: number }> {
+    return Promise.reject(unsupported(this.name, "GetPosition"));
+  }
+
+  getLinearVelocity(_call?: Call): Promise<Vec3> {
+    return Promise.reject(unsupported(this.name, "GetLinearVelocity"));
+  }
+
+  getAngularVelocity(_call?: Call): Promise<Vec3> {
+    return Promise.reject(unsupported(this.name, "GetAngularVelocity"));
+  }
+
+  getLinearAcceleration(_call?: Call): Promise<Vec3> {
+    return Promise.reject(unsupported(this.name, "GetLinearAcceleration"));
+  }
+
+  getCompassHeading(_call?: Call): Promise<number> {
+    return Promise.reject(unsupported(this.name, "GetCompassHeading"));
+  }
+
+  getOrientation(_call?: Call): Promise<OrientationVector> {
+    return Promise.reject(unsupported(this.name, "GetOrientation"));
+  }
+
+  getProperties(): Promise<MovementSensorProperties> {
+    return Promise.resolve({
+      positionSupported: false,
+      linearVelocitySupported: false,
+      angularVelocitySupported: false,
+      linearAccelerationSupported: false,
+      compassHeadingSupported: false,
+      orientationSupported: false,
+      ...this.supported,
+    });
+  }
+
+  getAccuracy(): Promise<Accuracy> {
+    return Promise.resolve({ accuracy: {} });
   }
 }
 

@@ -1,15 +1,14 @@
 /** A lidar on a base that drives in a simulated building. */
 
 import type { Clock } from "../../../lib/base/clock.ts";
-import { SvcError } from "../../../lib/base/error.ts";
 import { randomFrom } from "../../../lib/geometry/random.ts";
 import type { ResourceName } from "../../../lib/resource/name.ts";
 import type { Resource } from "../../../lib/resource/resource.ts";
 import {
-  isSimulated,
   type LidarSettings,
   scanAt,
   type SimulatedRobot,
+  simulationOf,
 } from "../../../lib/slam/simulation/robot.ts";
 import { Lidar } from "./lidar.ts";
 
@@ -17,7 +16,7 @@ export class SimulatedLidar extends Lidar {
   readonly #robot: SimulatedRobot;
   readonly #random: () => number;
 
-  /** Throws `failed_precondition` for a base that drives in no simulated building. */
+  /** Throws `failed_precondition` for a base without a simulated building. */
   constructor(
     name: ResourceName,
     base: Resource,
@@ -25,13 +24,7 @@ export class SimulatedLidar extends Lidar {
     clock: Clock,
   ) {
     super(name, clock);
-    if (!isSimulated(base)) {
-      throw new SvcError(
-        "failed_precondition",
-        `${name}: ${base.name} drives in no simulated building; set "building" of a fake base of this machine`,
-      );
-    }
-    this.#robot = base.simulation;
+    this.#robot = simulationOf(base, `${name}: ${base.name}`);
     this.#random = randomFrom(settings.seed);
   }
 

@@ -6,6 +6,7 @@
  * obstacle, while its wheels keep turning.
  */
 
+import { SvcError } from "../../base/error.ts";
 import { randomFrom } from "../../geometry/random.ts";
 import { compose2d, IDENTITY_2D, type Pose2d } from "../pose2d.ts";
 import { type Building, clearance, obstaclesAt, rangeTo } from "./building.ts";
@@ -175,6 +176,12 @@ export interface Simulated {
   readonly simulation: SimulatedRobot;
 }
 
-export function isSimulated(one: object): one is Simulated {
-  return (one as Partial<Simulated>).simulation instanceof SimulatedRobot;
+/** The robot of a vehicle. Throws `failed_precondition`, about `who`, for a vehicle without a simulated building. */
+export function simulationOf(vehicle: object, who: string): SimulatedRobot {
+  const { simulation } = vehicle as Partial<Simulated>;
+  if (simulation instanceof SimulatedRobot) return simulation;
+  throw new SvcError(
+    "failed_precondition",
+    `${who} drives in no simulated building; set "building" of a fake base of this machine`,
+  );
 }

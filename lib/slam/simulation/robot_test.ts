@@ -1,7 +1,15 @@
-import { assert, assertAlmostEquals, assertEquals, assertGreater, assertLess } from "@std/assert";
+import {
+  assert,
+  assertAlmostEquals,
+  assertEquals,
+  assertGreater,
+  assertLess,
+  assertThrows,
+} from "@std/assert";
+import { SvcError } from "../../base/error.ts";
 import { randomFrom } from "../../geometry/random.ts";
 import { building, clearance, obstaclesAt, rangeTo } from "./building.ts";
-import { isSimulated, scanAt, SimulatedRobot } from "./robot.ts";
+import { scanAt, SimulatedRobot, simulationOf } from "./robot.ts";
 
 const HALL = building("hall", 0);
 const ORIGIN = { x: 0, y: 0, yaw: 0 };
@@ -73,7 +81,14 @@ Deno.test("the same seed gives the same drive and the same scan", () => {
   };
   assertEquals(drive(1), drive(1));
   assert(drive(1).at.x !== drive(2).at.x);
-  assertEquals([isSimulated({ simulation: robot(0) }), isSimulated({})], [true, false]);
+  const simulation = robot(0);
+  assertEquals(simulationOf({ simulation }, "rover"), simulation);
+  const error = assertThrows(
+    () => simulationOf({}, "rover"),
+    SvcError,
+    "rover drives in no simulated building",
+  );
+  assertEquals(error.code, "failed_precondition");
 });
 
 Deno.test("a scan has the returns within the range, in the frame of the lidar", () => {
