@@ -126,7 +126,8 @@ export class UpdateRecord {
   async links(): Promise<VersionLinks> {
     const links: { -readonly [L in LinkName]?: string } = {};
     for (const link of Object.keys(LINKS) as LinkName[]) {
-      const text = await this.#parts.files.readLink(this.#linkPath(link));
+      // A file in place of a link, where somebody has put a program of their own, counts as none: it is replaced.
+      const text = await this.#parts.files.readLink(this.#linkPath(link)).catch(() => undefined);
       if (text !== undefined && text.trim() !== "") links[link] = basename(text.trim());
     }
     return links;

@@ -332,6 +332,18 @@ Deno.test("the same bytes with another date, or at another URL, are fetched once
     assertEquals([previous?.version, trial], ["1.0.0", undefined]);
   }));
 
+Deno.test("a program that somebody has put in place of a link does not keep the good version from starting", () =>
+  withBench(async (bench) => {
+    const { file } = await bench.install("1.0.0");
+    const link = `${bench.base}/bin/${NAME}`;
+    await Deno.remove(link);
+    await Deno.writeTextFile(link, "a program of one's own");
+    await bench.begin();
+    await bench.settle({ health: "starting", maySwitch: true, mayUpdate: true, atStart: true });
+    assertEquals((await bench.updater.boot())?.file, file);
+    assertEquals(await bench.links(), { [NAME]: file, [`${NAME}.starts`]: `1 1 ${file}` });
+  }));
+
 Deno.test("what does not run from its own folder fetches and checks, and is not replaced", () =>
   withBench(async (bench) => {
     await bench.begin(false);
