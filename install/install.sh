@@ -117,7 +117,10 @@ fetch_agent() {
     [ "$wanted" = "$found" ] || fail "the download is damaged: its SHA-256 is $found, wanted ${wanted:-a SHA-256 in $release.sig}"
   fi
   chmod 755 "$folder/svc-agent"
-  case $("$folder/svc-agent" --version 2>/dev/null) in
+  said=$("$folder/svc-agent" --version 2>/dev/null) && code=0 || code=$?
+  # 126: there, and not to be run.
+  [ $code != 126 ] || fail "no program may run in $folder: set TMPDIR to a folder where one may, such as /root"
+  case $said in
     svc-agent*) ;;
     *) fail "the download is not an svc-agent that runs on this system" ;;
   esac

@@ -151,6 +151,13 @@ export class Networking implements Subsystem {
       await this.#applyAdditional(signal);
     });
     this.#waker.wake();
+    const { hotspotInterface } = settings.network;
+    if (hotspotInterface !== "" && this.#view?.wifiDevice === undefined) {
+      throw new Error(
+        `network_configuration.hotspot_interface: there is no Wi-Fi device "${hotspotInterface}", so no Wi-Fi is ` +
+          "managed and no hotspot opens",
+      );
+    }
   }
 
   /**

@@ -199,6 +199,15 @@ Deno.test("a portal that cannot serve takes the hotspot down again, and is tried
   assertEquals([device.network.hotspot, device.serving], [undefined, 0]);
 });
 
+Deno.test("a device for the hotspot that is not there is told", async () => {
+  const device = new Device({ hotspot_interface: "wlan7" });
+  device.network.hasWifi = false;
+  assertStringIncludes(await device.apply({}), 'hotspot_interface: there is no Wi-Fi device "wlan7"');
+  device.network.hasWifi = true;
+  assertEquals(await device.apply({}), "");
+  await device.end();
+});
+
 Deno.test("a hotspot opens on a full disk, and what a killed agent left is removed", async () => {
   const files = FakeFiles.with({ [NAMES]: "address=/#/10.42.0.1\n" });
   const device = new Device({}, {}, files);
