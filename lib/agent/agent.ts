@@ -81,6 +81,8 @@ const TICK_MS = 5_000;
 const POLL_MS = 60_000;
 const POLL_MIN_MS = 5_000;
 const RESTART_POLL_MIN_MS = 5_000;
+/** A cloud that says more by mistake would never be asked again. */
+const INTERVAL_MAX_MS = 3600_000;
 /** Random share of the interval. */
 const JITTER = 0.05;
 const ANSWER_MS = 15_000;
@@ -146,7 +148,7 @@ export class Agent {
     for (const updater of [updaters.agent, updaters.server]) await updater.open();
     // First: a running runtime must not be taken for a stopped one.
     await this.#runtime.adopt();
-    await this.#firstAnswer(signal);
+    await this.#livingOn(this.#firstAnswer(signal));
     const over = new AbortController();
     const stop = () => {
       over.abort(signal.reason);
@@ -165,13 +167,13 @@ export class Agent {
       }
       if (this.#replaced && this.#parts.options.leavesRuntime) this.#runtime.leave();
       else stop();
-      await running;
+      await this.#livingOn(running);
       // A requested end does not count as a failed start.
       if (!this.#replaced) await updaters.agent.settled();
       return this.#replaced ? "replaced" : "stopped";
     } finally {
       signal.removeEventListener("abort", stop);
-      await this.#applying;
+      await this.#livingOn(this.#applying);
       for (const subsystem of this.#parts.subsystems) await subsystem.close();
     }
   }
@@ -208,6 +210,22 @@ export class Agent {
     if (name === "svc-agent") await updaters.agent.goBack(reason);
     else await this.#versions.alone(() => updaters.server.goBack(reason));
     this.#waker.wake();
+  }
+
+  /** Gives signs of life while a work goes on that may last longer than the watchdog waits. */
+  async #livingOn<T>(work: Promise<T> | undefined): Promise<T | undefined> {
+    const { clock, alive } = this.#parts;
+    let cancel = () => {};
+    const again = () => {
+      alive();
+      cancel = clock.after(TICK_MS, again);
+    };
+    again();
+    try {
+      return await work;
+    } finally {
+      cancel();
+    }
   }
 
   /** One round of all the work. */
@@ -295,7 +313,7 @@ export class Agent {
       intervalMs = POLL_MIN_MS * 2;
     }
     const jitter = 1 + JITTER * (random() * 2 - 1);
-    this.#nextPollMs = clock.monotonicMs() + Math.max(POLL_MIN_MS, intervalMs * jitter);
+    this.#nextPollMs = clock.monotonicMs() + between(POLL_MIN_MS, intervalMs * jitter, INTERVAL_MAX_MS);
   }
   #isOnline = false;
 
@@ -392,7 +410,7 @@ export class Agent {
     }
     try {
       const { mustRestart, intervalMs } = await cloud.needsRestart({ timeoutMs: ANSWER_MS, signal });
-      this.#nextOrderMs = clock.monotonicMs() + Math.max(RESTART_POLL_MIN_MS, intervalMs);
+      this.#nextOrderMs = clock.monotonicMs() + between(RESTART_POLL_MIN_MS, intervalMs, INTERVAL_MAX_MS);
       if (mustRestart) void this.#runtime.restart("the cloud has ordered a restart");
     } catch (error) {
       logger.debug(`cannot ask whether to restart: ${chainOf(error)}`);
@@ -499,6 +517,10 @@ const REFUSALS = ["unauthenticated", "permission_denied", "not_found", "resource
 /** The cloud's problems with the versions, for the status. */
 const VERSION_PROBLEMS_MAX = 20;
 const PROBLEM_CHARS = 1000;
+
+function between(min: number, value: number, max: number): number {
+  return Math.max(min, Math.min(value, max));
+}
 
 function sectionsOf(answer: DeviceAgentConfigResponse): JsonObject {
   return {

@@ -185,6 +185,17 @@ Deno.test("runs the installed version, reports it, and prepares the version that
   assertEquals(processes.started[0].over, true);
 });
 
+Deno.test("a cloud is asked again within the hour, whatever interval it names", async () => {
+  const { begin, clock, world } = scene();
+  world.answer = { checkInterval: toDuration(10 * 366 * 24 * 3600_000) };
+  const { end } = begin();
+  await clock.advance(10_000);
+  const { length } = world.asked;
+  await clock.advance(3600_000);
+  assert(world.asked.length > length);
+  await end();
+});
+
 Deno.test("without a cloud it runs what there is; a bad setting costs nothing but itself", async () => {
   const { begin, subject, clock, world, processes, records } = scene();
   world.answer = new SvcError("unavailable", "nobody there");
@@ -443,6 +454,17 @@ Deno.test("with --wait nothing starts before the cloud has answered, or a minute
   await behind.clock.advance(1_000);
   assertEquals([downloads.at(-1), behind.processes.started.length], ["nothing", 1]);
   await begun.end();
+
+  const slow = scene({ waitForUpdate: true });
+  slow.server.idle = () => new Promise(() => {});
+  const waits = slow.begin();
+  for (let minute = 0; minute < 9; minute++) {
+    const { alive } = slow.world;
+    await slow.clock.advance(60_000);
+    assert(slow.world.alive > alive, "the watchdog leaves a slow download alone");
+  }
+  assertEquals(slow.processes.started.length, 0);
+  await waits.end();
 
   const updating = scene({ waitForUpdate: true });
   updating.agent.restart = true;
