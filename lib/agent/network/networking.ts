@@ -300,7 +300,13 @@ export class Networking implements Subsystem {
     if (!network) return;
     const roaming = this.#rules().needsInternet;
     const profile = chosenProfile(network.ssid, network.psk, view.wifiDevice!, roaming);
-    await port.put(profile, view.profiles, signal);
+    try {
+      await port.put(profile, view.profiles, signal);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      logger.error(`cannot store the network ${network.ssid}: ${chainOf(error)}`);
+      return this.intake.tell(`The device cannot store the network: ${messageOf(error)}.`);
+    }
     // The earlier choice loses its first place, or there would be two.
     const before = view.profiles.filter(({ name }) => name.startsWith(CHOSEN) && name !== profile.name);
     if (!roaming) { for (const one of before) await port.remove(one, signal); }

@@ -186,6 +186,25 @@ Deno.test("a wrong password brings the hotspot back with the reason, and the rig
   await device.end();
 });
 
+Deno.test("a network that the service does not take is told to the person who has chosen it", async () => {
+  const device = new Device();
+  device.configured = true;
+  device.network.routers.set("shop", { password: "12345678" });
+  await device.minutes(1);
+  device.network.rejecting.set("chosen:shop", new SvcError("failed_precondition", "no space left"));
+  device.intake.network("shop", "12345678");
+  device.intake.done();
+  await device.minutes(1);
+  assertEquals(device.intake.errors(), ["The device cannot store the network: no space left."]);
+  assertEquals([device.network.hotspot, device.serving], ["svc-setup-rover", 1]);
+  device.network.rejecting.clear();
+  device.intake.network("shop", "12345678");
+  device.intake.done();
+  await device.minutes(1);
+  assertEquals(device.network.joined, "shop");
+  await device.end();
+});
+
 Deno.test("a portal that cannot serve takes the hotspot down again, and is tried again", async () => {
   const device = new Device();
   device.failToServe = true;
