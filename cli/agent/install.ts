@@ -9,7 +9,7 @@ import { readCredentials } from "../../lib/agent/settings/credentials.ts";
 import { NAMES_FILE } from "../../lib/agent/network/hotspot.ts";
 import { POWER_SAVE_FILE } from "../../lib/agent/network/networking.ts";
 import { JOURNALD_FILE } from "../../lib/agent/system/journald.ts";
-import { installLoader } from "../../lib/agent/update/loader.ts";
+import { installLoader, LOADER } from "../../lib/agent/update/loader.ts";
 import { removeRuntime } from "../../lib/agent/system/runtime_service.ts";
 import { AGENT, AGENT_SERVICE, agentUnit } from "../../lib/agent/system/service_unit.ts";
 import { installService, removeService, type ServiceParts } from "../../lib/agent/system/systemd.ts";
@@ -20,6 +20,7 @@ import {
   servicePath,
 } from "../../lib/agent/system/windows/service.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
+import type { ReadFiles } from "../../lib/base/files/files.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { DenoHost } from "../../lib/base/host_deno.ts";
 import { WindowsServiceControl } from "./scm.ts";
@@ -76,6 +77,7 @@ export async function install(options: AgentFlags, host: DenoHost): Promise<numb
 export async function uninstall(options: AgentFlags, host: DenoHost): Promise<number> {
   requireRoot("uninstall the service", host);
   const { dir, config, defaults, yes, purge } = options;
+  await requireOwnFolder(host, dir);
   const { os } = host.platform();
   const written = os === "windows" ? [] : DROP_INS;
   const paths = [dir, ...written, ...(purge ? [config, defaults] : [])];
@@ -107,6 +109,21 @@ export async function uninstall(options: AgentFlags, host: DenoHost): Promise<nu
   if (os === "windows" && await isEmpty()) await host.removeTree(parent);
   host.write(`removed: ${paths.map((path) => join(path)).join(", ")}\n`);
   return 0;
+}
+
+/**
+ * Throws `failed_precondition` if a folder has files, and none of an agent: the uninstallation removes it with
+ * everything in it, and a typing error in `--dir` must not be the end of a system.
+ */
+export async function requireOwnFolder(files: ReadFiles, dir: string): Promise<void> {
+  const found = await files.readFolder(dir).catch(() => []);
+  const marks = [join(dir, "bin", LOADER), servicePath(dir), join(dir, "state", "settings.json")];
+  const isOwn = (await Promise.all(marks.map((mark) => files.stat(mark)))).some((mark) => mark !== undefined);
+  if (isOwn || found.length === 0) return;
+  throw new SvcError(
+    "failed_precondition",
+    `nothing was removed: ${dir} is no folder of svc-agent, wanted one with bin/${LOADER} in it; see --dir`,
+  );
 }
 
 /** The program of the Windows service: keeps the agent running until the service stops. */
