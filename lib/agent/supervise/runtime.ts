@@ -132,6 +132,8 @@ export class RuntimeProcess {
   /** Why the process has to end, and who waits for its end. */
   #ending: { readonly reason: string; readonly ended: PromiseWithResolvers<void> } | undefined;
   #leaving = false;
+  /** The agent stops: nothing starts any more. */
+  #isStopping = false;
   /** Ends the watch over a runtime of an earlier agent. */
   readonly #looking = new AbortController();
   readonly #waker: Waker;
@@ -190,6 +192,7 @@ export class RuntimeProcess {
   /** Keeps the runtime running until the signal aborts, then ends it. Call `adopt` once before. */
   async run(signal: AbortSignal): Promise<void> {
     const wake = () => {
+      this.#isStopping = true;
       if (this.#child) void this.restart("the agent stops");
       this.#waker.wake();
     };
@@ -221,9 +224,12 @@ export class RuntimeProcess {
     if (delayMs === 0) return;
     logger.warn(`svc-server starts again in ${Math.round(delayMs / 1000)} s`, { file });
     this.#set({ phase: "waiting", file });
+    const failing = hashOf(this.#settings.env);
     for (const untilMs = clock.monotonicMs() + delayMs; clock.monotonicMs() < untilMs;) {
       await this.#waker.sleep(untilMs - clock.monotonicMs());
-      if (!this.#settings.enabled || this.#leaving) return;
+      if (!this.#isWanted) return;
+      // Another environment may be the cure.
+      if (hashOf(this.#settings.env) !== failing) break;
       // The pause is for this version's failures; another version starts at once.
       if (await boots.current().catch(() => current) !== current) return;
     }
@@ -233,13 +239,18 @@ export class RuntimeProcess {
     if (started === false) await this.#waker.sleep(NOTHING_MS);
   }
 
+  /** Whether this agent may start the process. */
+  get #isWanted(): boolean {
+    return this.#settings.enabled && !this.#leaving && !this.#isStopping;
+  }
+
   /** Whether the start succeeded; `undefined` if the runtime is no longer wanted. */
   async #start({ file, path }: { file: string; path: string }): Promise<boolean | undefined> {
     const { base, run, args, processes, clock, logger } = this.#parts;
     try {
       await this.#clearLast();
-      const { enabled, env } = this.#settings;
-      if (!enabled || this.#leaving) return undefined;
+      if (!this.#isWanted) return undefined;
+      const { env } = this.#settings;
       const marks = { [RUNTIME_MARK]: base, [FILE_MARK]: file, [ENV_MARK]: hashOf(env) };
       const process = processes.spawn({
         command: path,

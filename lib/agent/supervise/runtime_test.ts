@@ -122,6 +122,30 @@ Deno.test("another version does not wait for the pause of one that fails", async
   await end();
 });
 
+Deno.test("neither does another environment", async () => {
+  const { runtime, processes, end } = scene({ delaysMs: [0, 300_000] });
+  await settle();
+  processes.started[0].exit(1);
+  await settle();
+  runtime.configure(SETTINGS);
+  await settle();
+  assertEquals([runtime.state.phase, processes.started.length], ["waiting", 1]);
+  runtime.configure({ ...SETTINGS, env: { A: "2" } });
+  await settle();
+  assertEquals(processes.started.map(({ command }) => command.env?.A), ["1", "2"]);
+  await end();
+});
+
+Deno.test("an agent that stops does not wait for the pause before the next start", async () => {
+  const { runtime, processes, end } = scene({ delaysMs: [0, 300_000] });
+  await settle();
+  processes.started[0].exit(1);
+  await settle();
+  assertEquals(runtime.state.phase, "waiting");
+  await end();
+  assertEquals(processes.started.length, 1);
+});
+
 Deno.test("kills and restarts a runtime that is not ready in time", async () => {
   const { clock, processes, end, runtime } = scene();
   await clock.advance(599_000);
