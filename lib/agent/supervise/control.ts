@@ -121,9 +121,7 @@ async function ask(path: string, request: Json, clock: Clock, withinMs = ANSWER_
   const late = deadline(clock, withinMs, () => new SvcError("deadline_exceeded", tooLate));
   try {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    socket.once("connect", resolve).once("error", (cause) => {
-      reject(new SvcError("not_found", `no svc-agent answers at ${path}: ${messageOf(cause)}`, { cause }));
-    });
+    socket.once("connect", resolve).once("error", (cause) => reject(unreachable(path, cause)));
     await race(promise, late.signal);
     socket.write(`${JSON.stringify(request)}\n`);
     const line = await race(firstLine(socket), late.signal);
@@ -137,6 +135,15 @@ async function ask(path: string, request: Json, clock: Clock, withinMs = ANSWER_
     late.done();
     socket.destroy();
   }
+}
+
+function unreachable(path: string, cause: Error): SvcError {
+  const { code } = cause as { code?: string };
+  return code === "EACCES" || code === "EPERM"
+    ? new SvcError("permission_denied", `only the user of the agent may ask it at ${path}: use sudo`, {
+      cause,
+    })
+    : new SvcError("not_found", `no svc-agent answers at ${path}: ${messageOf(cause)}`, { cause });
 }
 
 /**

@@ -38,3 +38,20 @@ Deno.test("an agent is asked at its socket, and there is one in a folder only", 
   await (await openControl(new SystemFiles(), path, controlled, clock)).close();
   await Deno.remove(base, { recursive: true });
 });
+
+Deno.test({
+  name: "who may not ask the agent is told so, and not that none works",
+  // Root may open everything; Windows has other permissions.
+  ignore: Deno.build.os === "windows" || Deno.uid() === 0,
+  fn: async () => {
+    const base = await Deno.makeTempDir();
+    const path = socketOf(base, "linux");
+    const controlled = { status: {} as AgentStatus, rollback: () => Promise.resolve(), stop: () => {} };
+    const control = await openControl(new SystemFiles(), path, controlled, clock);
+    await Deno.chmod(path, 0);
+    const { code, message } = await assertRejects(() => askStatus(path, clock), SvcError);
+    assertEquals([code, message.endsWith("use sudo")], ["permission_denied", true]);
+    await control.close();
+    await Deno.remove(base, { recursive: true });
+  },
+});
