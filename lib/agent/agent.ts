@@ -102,6 +102,8 @@ export class Agent {
   readonly #startedMs: number;
   #settings: AgentSettings;
   #lastGood: LastGood | undefined;
+  /** Whether the next start will find them. */
+  #isKept = true;
   #runtime!: RuntimeProcess;
   readonly #versions: RuntimeVersions;
   #problems: readonly Problem[] = [];
@@ -359,14 +361,17 @@ export class Agent {
       );
     }
     if (JSON.stringify(lastGood) !== JSON.stringify(this.#lastGood)) {
-      await writeLastGood(host, options.base, lastGood).catch((error) =>
-        this.#once(
-          `cache: ${chainOf(error)}`,
-          () => logger.error(`cannot keep the settings: ${chainOf(error)}`),
-        )
-      );
       this.#lastGood = lastGood;
+      this.#isKept = false;
       this.#nextApplyMs = 0;
+    }
+    if (!this.#isKept) {
+      const unkept = "cannot keep the settings";
+      this.#isKept = await writeLastGood(host, options.base, lastGood).then(() => true, (error) => {
+        this.#once(unkept, () => logger.error(`${unkept}: ${chainOf(error)}`));
+        return false;
+      });
+      if (this.#isKept) this.#told.delete(unkept);
     }
     this.#settings = settings;
     configureLogs(

@@ -212,6 +212,22 @@ Deno.test("without a cloud it runs what there is; a bad setting costs nothing bu
   await end();
 });
 
+Deno.test("settings that a full disk did not take are kept when there is room", async () => {
+  const { begin, clock, world, files, records } = scene();
+  files.full = true;
+  world.answer = sections({ disable_viam_server: true });
+  const { end } = begin();
+  await clock.advance(3 * 60_000);
+  assertEquals(await files.findFile(`${BASE}/state/settings.json`), undefined);
+  files.full = false;
+  await clock.advance(2 * 60_000);
+  const { cloud } = JSON.parse(await files.readTextFile(`${BASE}/state/settings.json`));
+  assertEquals(cloud.advanced_settings, { disable_viam_server: true });
+  const told = records.filter(({ message }) => message.startsWith("cannot keep the settings"));
+  assertEquals(told.length, 1);
+  await end();
+});
+
 Deno.test("a changed environment waits for the maintenance window", async () => {
   const { begin, clock, world, processes } = scene();
   const { end } = begin();
