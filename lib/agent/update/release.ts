@@ -106,10 +106,19 @@ export function notAProgram(
   return fits ? undefined : `found a program for another processor, ${wanted}`;
 }
 
+/** Whether a file begins like a web page, which a Wi-Fi's sign-in or a proxy gives in place of any download. */
+export function isWebPage(head: Uint8Array): boolean {
+  return beginningOf(head).startsWith("<");
+}
+
+function beginningOf(head: Uint8Array): string {
+  return new TextDecoder().decode(head.subarray(0, 200)).trimStart().toLowerCase();
+}
+
 function kindOf(head: Uint8Array): string {
   if (head.length === 0) return "an empty file";
-  const text = new TextDecoder().decode(head.subarray(0, 200)).trimStart().toLowerCase();
-  if (text.startsWith("<")) return "a web page";
+  const text = beginningOf(head);
+  if (isWebPage(head)) return "a web page";
   if (text.startsWith("#!")) return "a script";
   if (text.startsWith("\x7felf")) return "a program for Linux";
   if (text.startsWith("mz")) return "a program for Windows";

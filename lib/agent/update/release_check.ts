@@ -10,7 +10,7 @@ import { type Clock, deadline, race } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { endProcess, type RunningProcess, type SpawnHost } from "../../base/process.ts";
 import { sha256Of } from "./download.ts";
-import { binaryNameIn, HEAD_BYTES, notAProgram, notTheProgram } from "./release.ts";
+import { binaryNameIn, HEAD_BYTES, isWebPage, notAProgram, notTheProgram } from "./release.ts";
 import type { BinaryName } from "./release.ts";
 import type { Build } from "./state.ts";
 import type { Checker } from "./updater.ts";
@@ -31,7 +31,7 @@ const OUTPUT_CHARS_MAX = 4096;
 export class ReleaseCheck implements Checker {
   constructor(private readonly parts: ReleaseCheckParts) {}
 
-  /** Throws `data_loss` for a damaged file, `failed_precondition` for a wrong one. */
+  /** Throws `data_loss` for a damaged file or a web page in its place, `failed_precondition` for a wrong file. */
   async check(path: string, { sha256, sizeBytes }: Build, signal: AbortSignal): Promise<void> {
     const { files, name, platform } = this.parts;
     const found = await files.findFile(path);
@@ -40,7 +40,10 @@ export class ReleaseCheck implements Checker {
       const wanted = `${sizeBytes} bytes with sum ${sha256}`;
       throw new SvcError("data_loss", `${path}: read back ${found?.sizeBytes ?? 0} bytes, wanted ${wanted}`);
     }
-    const wrong = notAProgram(await headOf(this.parts.files, path, HEAD_BYTES), platform) ??
+    const head = await headOf(files, path, HEAD_BYTES);
+    // The next attempt may be past the sign-in, so it is no reason to give the release up.
+    if (isWebPage(head)) throw new SvcError("data_loss", `${path}: found a web page, wanted a program`);
+    const wrong = notAProgram(head, platform) ??
       notTheProgram(name, binaryNameIn(await this.#version(path, signal)));
     if (wrong) throw new SvcError("failed_precondition", `${path}: ${wrong}`);
   }

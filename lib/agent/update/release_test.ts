@@ -136,6 +136,11 @@ Deno.test("a file passes when it is whole, is a program, runs, and is the progra
     await checked({ damaged: true }),
     /^data_loss: FILE: read back 64 bytes, wanted 64 bytes with sum 00/,
   );
+  // What a Wi-Fi's sign-in gives is tried again.
+  assertMatch(
+    await checked({ bytes: new TextEncoder().encode("<!DOCTYPE html><title>Welcome</title>") }),
+    /^data_loss: FILE: found a web page, wanted a program/,
+  );
   assertMatch(
     await checked({ bytes: pe(0x8664) }),
     /^failed_precondition: FILE: found a program for Windows/,
