@@ -7,6 +7,7 @@ import { Agent, type AgentEnd, type AgentParts } from "../../lib/agent/agent.ts"
 import { type Commands, SystemCommands } from "../../lib/agent/system/commands.ts";
 import { type Controlled, openControl, socketOf } from "../../lib/agent/supervise/control.ts";
 import {
+  isSame,
   type MachineCredentials,
   readCredentials,
   writeCredentials,
@@ -130,10 +131,10 @@ export async function runAgent(
       pace: paceOf(clock),
       commands: new SystemCommands(host, clock),
     };
-    const credentials = await waitForCredentials(workshop, stop.signal);
-    if (credentials) {
-      const end = await work(workshop, credentials, stop.signal);
-      logger.info(end === "replaced" ? "ending for the next version of the agent" : "stopped");
+    for (let end: AgentEnd | undefined = "renewed"; end === "renewed";) {
+      const credentials = await waitForCredentials(workshop, stop.signal);
+      end = credentials && await work(workshop, credentials, stop.signal);
+      if (end !== undefined) logger.info(ENDS[end]);
     }
     return 0;
   } finally {
@@ -164,6 +165,12 @@ async function openInquiries(
     return undefined;
   }
 }
+
+const ENDS: { readonly [E in AgentEnd]: string } = {
+  stopped: "stopped",
+  replaced: "ending for the next version of the agent",
+  renewed: "beginning anew with the present credentials",
+};
 
 function isPrivileged(host: DenoHost): boolean {
   return host.platform().os === "windows" || Deno.uid() === 0;
@@ -210,7 +217,7 @@ async function work(
   try {
     const args = ["-config", await runtimeConfig(workshop, credentials)];
     if (plain) args.push("-allow-insecure-creds");
-    const agent = new Agent(await partsOf(workshop, cloud, queue, args));
+    const agent = new Agent(await partsOf(workshop, credentials, cloud, queue, args));
     if (workshop.networks) workshop.networks.known.online = () => agent.status.online;
     inquiries.agent = agent;
     return await agent.run(signal);
@@ -233,6 +240,7 @@ async function runtimeConfig({ options, host }: Workshop, credentials: MachineCr
 
 async function partsOf(
   workshop: Workshop,
+  credentials: MachineCredentials,
   cloud: CloudClient,
   queue: LogQueue,
   args: readonly string[],
@@ -258,6 +266,9 @@ async function partsOf(
     },
     device: await describeDevice(host),
     ...{ cloud, updaters, probe, host, clock: pace, logger, reboot },
+    // Unusable ones are no others: those in use may be good again.
+    hasOthers: () =>
+      readCredentials(host, options.config).then((now) => !isSame(now, credentials), () => false),
     runtime: (settings, boots, changed) =>
       new RuntimeProcess({
         ...{ base, run, args, boots, probe, host, clock: pace, logger, changed },

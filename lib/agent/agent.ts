@@ -51,6 +51,8 @@ export interface AgentParts {
   readonly options: AgentOptions;
   readonly device: DeviceFacts;
   readonly cloud: Pick<CloudClient, "deviceAgentConfig" | "needsRestart">;
+  /** Whether the device has other credentials by now than those of `cloud`. */
+  readonly hasOthers: () => Promise<boolean>;
   readonly updaters: { readonly agent: Updates; readonly server: Updates };
   /** Creates the runtime, which starts what `boots` says; call `changed` at every change of its state. */
   readonly runtime: (settings: RuntimeSettings, boots: Boots, changed: () => void) => RuntimeProcess;
@@ -73,9 +75,9 @@ export interface AgentParts {
 
 /**
  * `stopped`: the agent was told to stop, and stopped the runtime, too. `replaced`: the next agent starts, and takes
- * over the runtime.
+ * over the runtime. `renewed`: the agent stopped the runtime, because the device has other credentials now.
  */
-export type AgentEnd = "stopped" | "replaced";
+export type AgentEnd = "stopped" | "replaced" | "renewed";
 
 const TICK_MS = 5_000;
 const POLL_MS = 60_000;
@@ -115,6 +117,7 @@ export class Agent {
   #lastOnlineMs: number | undefined;
   /** When the cloud last answered that it does not serve this machine. */
   #refusedMs = -Infinity;
+  #isRefused = false;
   #offlineWhy = "";
   #nextPollMs = 0;
   #nextOrderMs = 0;
@@ -122,6 +125,7 @@ export class Agent {
   #nextCleanMs: number;
   #applying: Promise<void> | undefined;
   #replaced = false;
+  #isRenewed = false;
   readonly #waker: Waker;
 
   constructor(parts: AgentParts) {
@@ -161,18 +165,18 @@ export class Agent {
     if (this.#replaced) this.#runtime.leave();
     const running = this.#runtime.run(over.signal);
     try {
-      while (!signal.aborted && !this.#replaced) {
+      while (!signal.aborted && !this.#replaced && !this.#isRenewed) {
         await this.#tick(signal).catch((error) =>
           logger.error(`a pass of the agent failed: ${chainOf(error)}`)
         );
-        if (!this.#replaced && !signal.aborted) await this.#waker.sleep(TICK_MS);
+        if (!this.#replaced && !this.#isRenewed && !signal.aborted) await this.#waker.sleep(TICK_MS);
       }
       if (this.#replaced && this.#parts.options.leavesRuntime) this.#runtime.leave();
       else stop();
       await this.#livingOn(running);
       // A requested end does not count as a failed start.
       if (!this.#replaced) await updaters.agent.settled();
-      return this.#replaced ? "replaced" : "stopped";
+      return this.#replaced ? "replaced" : this.#isRenewed ? "renewed" : "stopped";
     } finally {
       signal.removeEventListener("abort", stop);
       await this.#livingOn(this.#applying);
@@ -232,8 +236,12 @@ export class Agent {
 
   /** One round of all the work. */
   async #tick(signal: AbortSignal): Promise<void> {
-    const { clock, alive } = this.#parts;
+    const { clock, alive, hasOthers, logger } = this.#parts;
     if (clock.monotonicMs() >= this.#nextPollMs) await this.#poll(ANSWER_MS, signal);
+    if (this.#isRefused && await hasOthers() && await this.mayInterrupt()) {
+      logger.info("the cloud refuses the credentials in use, and there are others now");
+      return void (this.#isRenewed = true);
+    }
     await this.#order(signal);
     if (clock.monotonicMs() >= this.#nextApplyMs && !this.#applying) {
       // An upgrade of the system takes long, and nothing else waits for it.
@@ -297,6 +305,7 @@ export class Agent {
       if (!this.#isOnline) logger.info("the cloud is reached");
       this.#lastOnlineMs = clock.monotonicMs();
       this.#isOnline = true;
+      this.#isRefused = false;
       // A disk that refuses it must not keep the answer from being used.
       await this.#parts.reboots.set(0).catch((error) => this.#cannotCount(error));
       this.#versionProblems = answer.versionProblems.slice(0, VERSION_PROBLEMS_MAX)
@@ -305,7 +314,8 @@ export class Agent {
       this.#aim(answer);
     } catch (error) {
       if (signal.aborted) return;
-      if (REFUSALS.includes(SvcError.from(error).code)) this.#refusedMs = clock.monotonicMs();
+      this.#isRefused = REFUSALS.includes(SvcError.from(error).code);
+      if (this.#isRefused) this.#refusedMs = clock.monotonicMs();
       this.#offlineWhy = chainOf(error);
       this.#once(
         `offline: ${this.#offlineWhy}`,

@@ -67,6 +67,7 @@ function scene({ devMode, ...options }: Partial<AgentOptions> & { devMode?: bool
     rebooted: [] as string[],
     rebootFails: false,
     diskFull: false,
+    hasOthers: false,
     alive: 0,
     applied: [] as AgentSettings[],
     unable: undefined as SvcError | undefined,
@@ -103,6 +104,7 @@ function scene({ devMode, ...options }: Partial<AgentOptions> & { devMode?: bool
         return Promise.resolve({ mustRestart, intervalMs: 0 });
       },
     },
+    hasOthers: () => Promise.resolve(world.hasOthers),
     updaters: { agent, server },
     runtime: (settings, boots, changed) =>
       new RuntimeProcess({
@@ -388,6 +390,23 @@ Deno.test("a cloud that refuses the machine is no reason for a reboot", async ()
   await clock.advance(12 * 60_000);
   assertEquals(world.rebooted.length, 1);
   await end();
+});
+
+Deno.test("other credentials are used when the cloud refuses those in use, and the runtime allows it", async () => {
+  const { begin, clock, processes, world } = scene();
+  const { done } = begin();
+  let end: string | undefined;
+  void done.then((how) => end = how);
+  world.hasOthers = true;
+  await clock.advance(70_000);
+  assertEquals(end, undefined, "those in use are good");
+  world.answer = new SvcError("unauthenticated", "the key is revoked");
+  world.restartAllowed = false;
+  await clock.advance(70_000);
+  assertEquals(end, undefined);
+  world.restartAllowed = true;
+  await clock.advance(10_000);
+  assertEquals([end, processes.started.length, processes.started[0].over], ["renewed", 1, true]);
 });
 
 Deno.test("in dev mode no computer is rebooted", async () => {

@@ -138,6 +138,24 @@ deviceTest(
   },
 );
 
+deviceTest(
+  "a rotated key is used when it is in the file, by the agent and by the runtime",
+  async (device) => {
+    await device.release("1.0.0", "serves");
+    device.start();
+    const { runtime: first } = await device.runsWell("1.0.0");
+    const path = `${device.folder}/machine.json`;
+    const { cloud } = JSON.parse(await Deno.readTextFile(path));
+    const { id, key } = JSON.parse(await device.svcCloud("key", "rotate", cloud.api_key.id, "--json"));
+    await device.until("refused", ({ online }) => !online);
+    await Deno.writeTextFile(path, JSON.stringify({ cloud: { ...cloud, api_key: { id, key } } }));
+    const { runtime } = await device.until("online again", ({ online, runtime }) => {
+      return online && runtime.phase === "running";
+    });
+    assertNotEquals(runtime.pid, first.pid);
+  },
+);
+
 deviceTest("nothing in the environment of a device shortens its agent's time", async (device) => {
   const beganMs = performance.now();
   device.start(1, { SVC_AGENT_HASTE: "600", SVC_TEST_HASTE: "600" });

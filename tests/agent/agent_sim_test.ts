@@ -197,6 +197,7 @@ class Run {
         },
         needsRestart: () => Promise.resolve({ mustRestart: false, intervalMs: 3600_000 }),
       },
+      hasOthers: () => Promise.resolve(false),
       ...{ updaters, probe, host, logger, subsystems: [], clock: this.#clock },
       runtime: (settings, boots, changed) => {
         const folders = { base: BASE, run: "/run/svc" };

@@ -104,6 +104,14 @@ function credentialsOf(env: (name: string) => string | undefined): MachineCreden
   return { appAddress, id, login: { type: "api-key", entity, payload: new Secret(key) } };
 }
 
+/** Whether two credentials are for the same part at the same address by the same key. */
+export function isSame(one: MachineCredentials, other: MachineCredentials): boolean {
+  const [a, b] = [one, other].map(({ appAddress, id, login: { type, entity, payload } }) =>
+    JSON.stringify([appAddress, id, type, entity, payload.reveal()])
+  );
+  return a === b;
+}
+
 /** Only the owner may read it. */
 const MODE = 0o600;
 
