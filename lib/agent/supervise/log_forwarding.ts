@@ -149,7 +149,7 @@ function cursorAt(base: string): string {
 export function wanted(filter: string, own: readonly string[]): (identifier: string) => boolean {
   const rules = new Map<string, boolean>();
   for (const word of filter.split(",").map((one) => one.trim()).filter((one) => one !== "")) {
-    rules.set(word.replace(/^-/, ""), !word.startsWith("-"));
+    rules.set(word.replace(/^-\s*/, ""), !word.startsWith("-"));
   }
   const others = rules.get("all") ?? false;
   return (identifier) => !own.includes(identifier) && (rules.get(identifier) ?? others);

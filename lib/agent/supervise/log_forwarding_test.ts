@@ -14,6 +14,7 @@ Deno.test("filters: names, exclusions, all, blanks, repeats, the agent itself", 
   assertEquals(chosen("all"), ["sshd", "kernel"]);
   assertEquals(chosen("all, -kernel"), ["sshd"]);
   assertEquals(chosen("-kernel,all"), ["sshd"]);
+  assertEquals(chosen("all, - kernel"), ["sshd"]);
   assertEquals(chosen("sshd"), ["sshd"]);
   assertEquals(chosen("-sshd"), []);
   assertEquals(chosen("-sshd,sshd"), ["sshd"]);
