@@ -20,6 +20,7 @@ import {
   checkPower,
   checkRevolutions,
   checkRpm,
+  FASTEST_RPM,
   limitedPower,
   POWER_LIMITS,
   timedMove,
@@ -38,7 +39,10 @@ const attributes = object({
     PWM_FREQUENCY_HZ,
   ),
   encoder: text("name of an attached fake encoder").names("encoder"),
-  maxRpm: number("rotations a minute at full power; 0 means the default", { min: 0 }).default(MAX_RPM),
+  maxRpm: number("rotations a minute at full power; 0 means the default", { min: 0, max: FASTEST_RPM })
+    .default(
+      MAX_RPM,
+    ),
   ticksPerRotation: integer("encoder ticks in one rotation; required with an encoder", { min: 0 }),
   dirFlip: bool("swap forwards and backwards: an attached encoder turns the other way").aka("direction_flip")
     .default(false),

@@ -23,14 +23,13 @@ import {
   checkPower,
   checkRevolutions,
   checkRpm,
+  FASTEST_RPM,
   POWER_LIMITS,
   timedMove,
 } from "./move.ts";
 import { type MovementGoal, Pid, Ramp, type Steering, tunedGains } from "./steering.ts";
 
 const MAX_RPM = 100;
-/** A faster speed counts as this one: in ticks, it would be beyond what numbers hold. */
-const FASTEST_RPM = 1e9;
 const PWM_FREQUENCY_HZ = 800;
 const RAMP_RATE = 0.05;
 /** Powers up to this count as off. */
@@ -78,7 +77,7 @@ function attributesAt(frequencyHz: number) {
     maxRpm: number(
       `rotations a minute at full power without load; without an encoder speeds follow from it, so measure it. It is ` +
         `not a documented attribute, so a motor without it works too: it is taken to be ${MAX_RPM}, as for a fake motor`,
-      { min: 0 },
+      { min: 0, max: FASTEST_RPM },
     ),
     rampRate: number(
       "with an encoder: size of the power correction every 50 ms, up to 0.5; a larger value means the default",

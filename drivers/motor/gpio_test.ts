@@ -240,6 +240,7 @@ Deno.test("attributes: pin patterns, limits and missing values, each error with 
     ),
   );
   assert(problems(ab, { ramp_rate: -1 })[0].startsWith("ramp_rate: "));
+  for (const max of [-1, 1e308]) assert(problems(ab, { max_rpm: max })[0].startsWith("max_rpm: "));
   assertEquals(problemsOf(GpioMotor, {}).map((one) => one.split(":")[0]), ["board", "pins"]);
   assertEquals(namedBy(GpioMotor, { board: "b", encoder: "e", pins: ab }), ["b", "e"]);
 });

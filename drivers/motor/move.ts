@@ -7,6 +7,8 @@ import { SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import { number, type Place } from "../../lib/base/schema/schema.ts";
 
+/** No motor is faster: in ticks, more could be beyond what numbers hold. */
+export const FASTEST_RPM = 1e9;
 /** Speeds within this margin of 0 or of the maximum are logged. */
 const RPM_MARGIN = 0.1;
 
