@@ -1,5 +1,5 @@
 /**
- * A board without hardware. A pin exists from its first use and reads back the last value set; analogs and
+ * A board without hardware. A pin is low until it is set and reads back the last value set; analogs and
  * interrupts count up.
  *
  * With `simulated_motors` the board also simulates motors and encoders wired to its pins, so that a motor on
@@ -17,6 +17,10 @@ import { SimulatedMotor, simulatedMotorRow } from "./simulated_motor.ts";
 import { TickQueue } from "./tick_queue.ts";
 
 const ANALOG_MAX = 1000;
+/** Pins that one board keeps. */
+const PINS_MAX = 1000;
+/** A pin that nobody has set. */
+const LOW: Readonly<Pin> = { high: false, frequencyHz: 0 };
 /** The interval at which an undriven interrupt ticks for its listeners. */
 const RANDOM_TICK_MS = 700;
 /** The interval at which the board advances turning simulated motors. */
@@ -201,10 +205,15 @@ class Fake extends BaseComponent implements Board {
     return Promise.resolve();
   }
 
-  #pin(name: string): Pin {
-    let pin = this.#pins.get(name);
-    if (!pin) this.#pins.set(name, pin = { high: false, frequencyHz: 0 });
-    return pin;
+  #pin(name: string): Readonly<Pin> {
+    return this.#pins.get(name) ?? LOW;
+  }
+
+  #set(name: string, change: Partial<Pin>): void {
+    if (!this.#pins.has(name) && this.#pins.size >= PINS_MAX) {
+      throw new SvcError("resource_exhausted", `cannot set another pin of ${this.name}: ${PINS_MAX} are set`);
+    }
+    this.#pins.set(name, { ...this.#pin(name), ...change });
   }
 
   #analog(name: string) {
@@ -221,12 +230,13 @@ class Fake extends BaseComponent implements Board {
 
   /** Changes a pin. Motors turn with the old levels up to now and with the new levels from now on. */
   #change(pin: string, change: Partial<Pin>): Promise<void> {
-    this.#turnMotors();
-    Object.assign(this.#pin(pin), change);
-    this.#cancelMotorStep?.();
-    const turning = !this.#closed && this.#motors.some((motor) => motor.speed !== 0);
-    this.#cancelMotorStep = turning ? this.clock.after(MOTOR_STEP_MS, this.#motorStep) : undefined;
-    return Promise.resolve();
+    return Promise.try(() => {
+      this.#turnMotors();
+      this.#set(pin, change);
+      this.#cancelMotorStep?.();
+      const turning = !this.#closed && this.#motors.some((motor) => motor.speed !== 0);
+      this.#cancelMotorStep = turning ? this.clock.after(MOTOR_STEP_MS, this.#motorStep) : undefined;
+    });
   }
 
   readonly #motorStep = () => {
@@ -241,7 +251,7 @@ class Fake extends BaseComponent implements Board {
     for (const motor of this.#motors) {
       motor.turn(fromMs, nowMs, (name, high, timeMs) => {
         const interrupt = this.#interrupt(name);
-        this.#pin(interrupt.pin).high = high;
+        this.#pins.set(interrupt.pin, { ...this.#pin(interrupt.pin), high });
         this.#tick(interrupt, high, timeMs);
       });
     }

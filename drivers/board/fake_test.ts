@@ -62,6 +62,16 @@ Deno.test("analogs count from 1 to 1000 and on from 0, on every pin; a still ana
   assertEquals((await b.readAnalog("still")).value, 42);
 });
 
+Deno.test("reading a pin keeps nothing, and only so many pins can be set", async () => {
+  const b = await board({});
+  for (let pin = 0; pin < 2000; pin++) assertEquals(await b.getGpio(`read ${pin}`), false);
+  for (let pin = 0; pin < 1000; pin++) await b.setGpio(`${pin}`, true);
+  await assertRejects(() => b.setPwm("one more", 1), SvcError, "1000 are set");
+  await b.setPwm("999", 0.5);
+  assertEquals([await b.getPwm("999"), await b.getGpio("one more")], [0.5, false]);
+  await b.close();
+});
+
 Deno.test("interrupt values go up", async () => {
   const b = await board();
   assertEquals(await b.getDigitalInterruptValue("i1"), 1);
