@@ -1,6 +1,7 @@
 /**
- * Places on the Earth as places on a plane, for sensors that move a little: metres to the east and to the north of the
- * point at latitude 0, longitude 0, on a sphere, as the published runtime converts them.
+ * Places on the Earth as places on a plane, for sensors that move a little: metres to the east and to the north of an
+ * origin, on a sphere. At latitude 0, longitude 0 the published runtime has its origin, and sensors that know no place
+ * on the Earth.
  */
 
 const EARTH_RADIUS_M = 6_371_000;
@@ -16,12 +17,19 @@ export function geoPointAt({ eastM, northM }: PlanePoint): { latitude: number; l
   return { latitude: northM * degreesPerM, longitude: eastM * degreesPerM };
 }
 
-/** Distances from the origin along the equator and along the meridian. */
-export function planePointOf(
-  { latitude, longitude }: { readonly latitude: number; readonly longitude: number },
-): PlanePoint {
+export interface EarthPoint {
+  readonly latitude: number;
+  readonly longitude: number;
+}
+
+const ORIGIN: EarthPoint = { latitude: 0, longitude: 0 };
+
+/** Distances from the origin along its circle of latitude and along its meridian. */
+export function planePointOf({ latitude, longitude }: EarthPoint, origin = ORIGIN): PlanePoint {
+  const east = longitude - origin.longitude;
+  const turns = Math.round(east / 360);
   return {
-    eastM: longitude * RAD_PER_DEG * EARTH_RADIUS_M,
-    northM: latitude * RAD_PER_DEG * EARTH_RADIUS_M,
+    eastM: (east - 360 * turns) * RAD_PER_DEG * EARTH_RADIUS_M * Math.cos(origin.latitude * RAD_PER_DEG),
+    northM: (latitude - origin.latitude) * RAD_PER_DEG * EARTH_RADIUS_M,
   };
 }

@@ -31,6 +31,8 @@ const READING_MS = 5_000;
 /** Largest difference between the times of the two quantities of a reading. */
 const PAIR_MS = 50;
 const RAD_PER_DEG = Math.PI / 180;
+/** The size of the plane on which a sensor's positions lie. */
+const PLANE_M = 100_000;
 
 /** A value, and whether it comes from a recording, which has its own times. */
 export interface SensorReading<T> {
@@ -101,6 +103,7 @@ export class LidarSensor {
 export class MotionSensor {
   #hasImu = false;
   #hasOdometry = false;
+  readonly #plane = new OdometryPlane();
 
   constructor(
     readonly sensor: MovementSensor,
@@ -147,7 +150,7 @@ export class MotionSensor {
       (call) => this.sensor.getPosition(call),
       (call) => this.sensor.getOrientation(call),
     );
-    return { reading: odometryReading(timeS, first.coordinate, second), isReplayed };
+    return { reading: this.#plane.reading(timeS, first.coordinate, second), isReplayed };
   }
 
   async #pair<A, B>(
@@ -215,16 +218,22 @@ export function imuReading(timeS: number, acceleration: Vec3, velocity: Vec3): I
   return { timeS, linearAcceleration, angularVelocity };
 }
 
-/** Throws `invalid_argument` for what is no number. */
-export function odometryReading(
-  timeS: number,
-  coordinate: GeoPoint,
-  orientation: OrientationVector,
-): OdometryReading {
-  const { eastM, northM } = planePointOf(coordinate);
-  const { yaw } = eulerFromQuaternion(quaternionFromVector(orientation));
-  finite([eastM, northM, yaw]);
-  return { timeS, pose: { x: eastM, y: northM, yaw } };
+/** The plane on which a sensor's positions lie. It begins where the sensor is first, anywhere on the Earth. */
+export class OdometryPlane {
+  #origin?: GeoPoint;
+
+  /** Throws `invalid_argument` for what is no number. */
+  reading(timeS: number, coordinate: GeoPoint, orientation: OrientationVector): OdometryReading {
+    const { yaw } = eulerFromQuaternion(quaternionFromVector(orientation));
+    finite([coordinate.latitude, coordinate.longitude, yaw]);
+    let { eastM, northM } = planePointOf(coordinate, this.#origin ??= coordinate);
+    if (Math.hypot(eastM, northM) > PLANE_M) {
+      // No robot goes so far: the sensor did not know yet where it is.
+      this.#origin = coordinate;
+      eastM = northM = 0;
+    }
+    return { timeS, pose: { x: eastM, y: northM, yaw } };
+  }
 }
 
 function finite(...lists: readonly (readonly number[])[]): void {

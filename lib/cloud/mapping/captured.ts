@@ -7,7 +7,7 @@
  */
 
 import type { GeoPoint } from "../../api/shared/readings.ts";
-import { imuReading, odometryReading } from "../../../drivers/slam/mapper/sensors.ts";
+import { imuReading, OdometryPlane } from "../../../drivers/slam/mapper/sensors.ts";
 import { isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
 import type { OrientationVector, Vec3 } from "../../geometry/pose.ts";
 import type { ImuReading, OdometryReading } from "../../slam/mapping.ts";
@@ -107,6 +107,7 @@ class Stream {
 export class CapturedData {
   readonly #streams: readonly Stream[];
   readonly #pairs = new Map<Quantity, Item>();
+  readonly #plane = new OdometryPlane();
 
   constructor(sql: Sql, source: Source) {
     const methods = source.movementSensor === "" ? [] : MOVEMENTS;
@@ -175,7 +176,7 @@ export class CapturedData {
         );
         return { kind: "imu", capturedUs, imu };
       }
-      const odometry = odometryReading(timeS, coordinateIn(one), orientationIn(two));
+      const odometry = this.#plane.reading(timeS, coordinateIn(one), orientationIn(two));
       return { kind: "odometry", capturedUs, odometry };
     } catch (error) {
       return { kind: "unusable", capturedUs, why: (error as Error).message };
