@@ -93,17 +93,18 @@ class Merged extends BaseComponent implements MovementSensor {
   async getAccuracy(call?: Call): Promise<Accuracy> {
     const sources = new Set(NAMES.flatMap((name) => this.sources[name] ?? []));
     const accuracy: { [measure: string]: number } = {};
+    let position: Accuracy | undefined, compass: Accuracy | undefined;
     for (const source of sources) {
       const found = await source.getAccuracy(call).catch((error) => {
         if (SvcError.from(error).code === "unimplemented") return undefined;
         throw error;
       });
+      if (source === this.sources.position) position = found;
+      if (source === this.sources.compassHeading) compass = found;
       for (const [measure, value] of Object.entries(found?.accuracy ?? {})) {
         accuracy[`${source.name.short}_${measure}`] = value;
       }
     }
-    const position = await this.sources.position?.getAccuracy(call);
-    const compass = await this.sources.compassHeading?.getAccuracy(call);
     return { ...position, accuracy, compassDegreesError: compass?.compassDegreesError };
   }
 

@@ -39,6 +39,17 @@ Deno.test("merged: each quantity comes from the first sensor that supports it, t
   assertEquals((await merged.getAccuracy()).accuracy, {});
 });
 
+Deno.test("merged: of a sensor that does not tell its accuracy, none is told", async () => {
+  const imu = await construct(FakeMovementSensor, {}, { name: "imu" });
+  const gps = await construct(FakeMovementSensor, {}, { name: "gps" });
+  gps.getAccuracy = () => Promise.reject(new SvcError("unimplemented", "no accuracy"));
+  imu.getAccuracy = () =>
+    Promise.resolve({ accuracy: { tilt: 0.5 }, positionHdop: 3, compassDegreesError: 2 });
+  const both = { position: ["gps"], compass_heading: ["imu"] };
+  const merged = await construct(MergedMovementSensor, both, { dependencies: [imu, gps] });
+  assertEquals(await merged.getAccuracy(), { accuracy: { imu_tilt: 0.5 }, compassDegreesError: 2 });
+});
+
 Deno.test("merged: a quantity that no sensor has, no sensor at all, and what it depends on", async () => {
   const wheels = await construct(ReplayOdometry, LOG, { name: "wheels" });
   await assertRejects(
