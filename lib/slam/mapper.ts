@@ -213,7 +213,10 @@ export class Mapper implements Mapping {
     // The robot may have been carried away between the two.
     const isFirstUnplaced = node.index === this.#unplaced;
     this.#tieNode(node, isFirstUnplaced ? undefined : previous);
-    if (this.start.options.optimizeEveryNodes > 0 || this.start.mode === "localize") this.#waiting.push(node);
+    const isPlaced = this.#unplaced === undefined;
+    if (this.start.options.optimizeEveryNodes > 0 || this.start.mode === "localize" || !isPlaced) {
+      this.#waiting.push(node);
+    }
     this.#nodesSince++;
     if (this.start.mode === "localize") this.#trimOwn();
   }

@@ -14,7 +14,7 @@ import {
 import { replay } from "./evaluation/replay.ts";
 import { scoreRelations } from "./evaluation/relations.ts";
 import { Mapper } from "./mapper.ts";
-import { type OdometryState, ticksOf } from "./map_state.ts";
+import { type MapState, type OdometryState, ticksOf } from "./map_state.ts";
 import { MAPPER_DEFAULTS } from "./mapping.ts";
 import { building, STARTS } from "./simulation/building.ts";
 import { scanAt, SimulatedRobot } from "./simulation/robot.ts";
@@ -107,8 +107,12 @@ Deno.test("mapper: a given map is optimised by and by, before the robot is found
 Deno.test("mapper: an updated map grows from the robot's place, and keeps its old content", () => {
   const poses = [...start(), ...drive(WAY.slice(0, 4), 0.2, 0.2)];
   const map = mapped(poses, poses).state();
+  for (const optimizeEveryNodes of [3, 0]) growsFromItsPlace(poses, map, optimizeEveryNodes);
+});
+
+function growsFromItsPlace(poses: readonly Pose2d[], map: MapState, optimizeEveryNodes: number): void {
   const from = 70;
-  const robot = new Mapper({ mode: "update", options: MAPPER_DEFAULTS, map });
+  const robot = new Mapper({ mode: "update", options: { ...MAPPER_DEFAULTS, optimizeEveryNodes }, map });
   for (let k = from; k < from + 30; k++) {
     const timeS = 5000 + 0.2 * k;
     // Its odometry begins at its own origin.
@@ -127,7 +131,7 @@ Deno.test("mapper: an updated map grows from the robot's place, and keeps its ol
   const before = submaps.filter(({ trajectory }) => trajectory === map.submaps[0].trajectory);
   assertEquals(before.map(({ grid }) => grid), map.submaps.map(({ grid }) => grid));
   assert(nodes.length > map.nodes.length);
-});
+}
 
 /** Seconds, and what the robot does meanwhile, at the western end of the corridor of an office. */
 const IN_THE_OFFICE = [[4.3, 0.7, 0], [0.7, 0, 1.05], [1.6, 0.5, 0], [0.7, 0, -1.05], [2.2, 0.7, 0]];
