@@ -24,6 +24,13 @@ const TYPES: readonly (readonly [mimeType: string, ...extensions: string[]])[] =
 
 export const ANY_BYTES = "application/octet-stream";
 
+const LETTERS_MAX = 1_000;
+
+/** Whether a text can be a MIME type, which becomes a header field. */
+export function isMimeType(text: string): boolean {
+  return text.length <= LETTERS_MAX && /^[\x20-\x7e]*$/.test(text);
+}
+
 /** `.jpg`; empty for an unknown type. */
 export function extensionOf(mimeType: string): string {
   if (mimeType === ANY_BYTES) return "";

@@ -25,7 +25,7 @@ import { Datasets } from "./datasets.ts";
 import type { Label } from "../../cloud_client/dataset.ts";
 import { keepFile } from "../store/file_refs.ts";
 import { Fleet, type Part } from "../fleet/fleet.ts";
-import { extensionOf, mimeTypeOfExtension } from "../../cloud_client/mime_types.ts";
+import { extensionOf, isMimeType, mimeTypeOfExtension } from "../../cloud_client/mime_types.ts";
 
 /** Limit of one file. */
 const FILE_BYTES_MAX = 4 * 1024 ** 3;
@@ -163,7 +163,7 @@ function uploadOf(part: Source, metadata: UploadMetadata, sensor?: SensorMetadat
     receivedUs: sensor?.timeReceived && keptMicros("time_received", sensor.timeReceived),
     fileName: plainText("file_name", fileName),
     fileExt,
-    mimeType: plainText("mime_type", given || mimeTypeOfExtension(fileExt)),
+    mimeType: checkedMimeType(given || mimeTypeOfExtension(fileExt)),
     tags: checkedLabels("tag", metadata.tags, 0),
     datasetIds: checkedLabels("dataset_id", metadata.datasetIds, 0),
     boxes: (sensor?.annotations?.bboxes ?? []).map(boxOf),
@@ -177,6 +177,15 @@ function extension(given: string): string {
   const dotted = given === "" || given.startsWith(".") ? given : `.${given}`;
   if (/^(\.[A-Za-z0-9_-]{1,20}){0,3}$/.test(dotted)) return dotted;
   throw new SvcError("invalid_argument", `found file_extension "${given}", wanted one such as ".jpg"`);
+}
+
+/** It becomes a header field of downloads. */
+function checkedMimeType(given: string): string {
+  if (isMimeType(given)) return given;
+  throw new SvcError(
+    "invalid_argument",
+    `found mime_type ${JSON.stringify(given.slice(0, 100))}, wanted such as image/jpeg`,
+  );
 }
 
 function capturedAt(sensor: SensorMetadata | undefined): number | undefined {

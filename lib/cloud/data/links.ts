@@ -11,6 +11,7 @@ import type { CloudContext } from "../context.ts";
 import { BinaryData, type BinaryItem } from "./binary_data.ts";
 import { isSameText, storedAnswer } from "../packages/downloads.ts";
 import { imageFileName } from "../../cloud_client/dataset.ts";
+import { ANY_BYTES, isMimeType } from "../../cloud_client/mime_types.ts";
 
 const PATH = "/data/v1/files";
 const MINUTES = { usual: 15, max: 7 * 24 * 60 };
@@ -59,7 +60,12 @@ export class DataLinks {
       const item: LinkedContent = await this.other(id) ??
         (await new BinaryData(this.cloud.store).get([id]))[0];
       const name = imageFileName(item.id, item.fileName, item.fileExt, item.mimeType);
-      const content = { ...item, contentType: item.mimeType, cache: "private", name };
+      const content = {
+        ...item,
+        contentType: isMimeType(item.mimeType) ? item.mimeType : ANY_BYTES,
+        cache: "private",
+        name,
+      };
       return storedAnswer(request, this.cloud.files, content, [
         // Keeps a browser from running an upload in the name of this site.
         ["content-security-policy", "sandbox; default-src 'none'"],

@@ -274,6 +274,26 @@ Deno.test("HTTP: everything else has one clear line", async () => {
   });
 });
 
+Deno.test("HTTP: an answer with a field that HTTP does not allow becomes an error, and the port stays", async () => {
+  const wrong = (text: string, fields: HeaderFields = []): Route => () => ({
+    status: 200,
+    contentType: text,
+    body: "",
+    fields,
+  });
+  const routes = new Map([
+    ["/type", wrong("text/plain\r\nset-cookie: a=b")],
+    ["/field", wrong("text/plain", [["x-name", "\u2028"]])],
+  ]);
+  await withPort({ http: { routes } }, async (port) => {
+    for (const [path, name] of [["/type", "content-type"], ["/field", "x-name"]]) {
+      const answer = await fetch(port.url + path);
+      assertEquals([answer.status, answer.headers.get("set-cookie")], [500, null]);
+      assertStringIncludes(await answer.text(), `the answer's ${name} has a character`);
+    }
+  });
+});
+
 Deno.test("HTTP: scripts of other sites read no page that has not been opened to them", async () => {
   const page: Route = () => ({ status: 200, contentType: "text/plain", body: "mine" });
   const routes = new Map([["/mine", page], ["/open", forAnySite(page)]]);

@@ -63,7 +63,7 @@ export class Routes {
     };
     this.#answer(asked)
       .catch((error) => textAnswer(500, `cannot answer ${method} ${path}: ${messageOf(error)}`))
-      .then((answer) => send(response, answer, asked))
+      .then((answer) => send(response, sendable(answer), asked))
       .finally(() => body.over());
     return body;
   }
@@ -136,25 +136,38 @@ export function textAnswer(status: number, line: string): RouteAnswer {
   return { status, contentType: "text/plain; charset=utf-8", body: `${line}\n` };
 }
 
+/** HTTP/1.1 and HTTP/2 both refuse a message with such a value. */
+const NOT_IN_VALUES = /[^\t\x20-\x7e\x80-\xff]/;
+
 async function send(response: WebResponse, answer: RouteAnswer, request: RouteRequest): Promise<void> {
-  const { status, contentType, body, bytes, fields = [] } = answer;
+  const { body } = answer;
   const whole = typeof body === "string" || body instanceof Uint8Array ? Buffer.from(body) : undefined;
-  const length = whole?.length ?? bytes;
-  response.start(status, [
-    ["content-type", contentType],
-    ...(length === undefined || status === 304
-      ? []
-      : [["content-length", String(length)] as [string, string]]),
-    ["x-content-type-options", "nosniff"],
-    ...fields,
-  ]);
   try {
+    response.start(answer.status, headOf(answer, whole?.length));
     if (request.method !== "HEAD") await sendBody(response, whole ?? body, request.signal);
     response.end();
   } catch {
     // The answer has started: breaking off shows that it is incomplete.
     response.abort();
   }
+}
+
+function headOf({ status, contentType, bytes, fields = [] }: RouteAnswer, length = bytes): HeaderFields {
+  return [
+    ["content-type", contentType],
+    ...(length === undefined || status === 304
+      ? []
+      : [["content-length", String(length)] as [string, string]]),
+    ["x-content-type-options", "nosniff"],
+    ...fields,
+  ];
+}
+
+/** The answer, if it can be sent: a page may repeat what somebody else has written. */
+function sendable(answer: RouteAnswer): RouteAnswer {
+  const wrong = headOf(answer).find(([, value]) => NOT_IN_VALUES.test(value));
+  if (!wrong) return answer;
+  return textAnswer(500, `the answer's ${wrong[0]} has a character that no header field may have`);
 }
 
 async function sendBody(
