@@ -48,7 +48,8 @@ export interface RouteOptions {
 export class Routes {
   constructor(private readonly options: RouteOptions) {}
 
-  open(request: WebRequest, response: WebResponse): WebBody {
+  /** Gives this answer, or else that of the page. */
+  open(request: WebRequest, response: WebResponse, given?: RouteAnswer): WebBody {
     const { method, fields, peer } = request;
     const [path, query] = split(request.target);
     const body = new RouteBody(request);
@@ -61,7 +62,7 @@ export class Routes {
       body,
       signal: body.signal,
     };
-    this.#answer(asked)
+    (given ? Promise.resolve(given) : this.#answer(asked))
       .catch((error) => textAnswer(500, `cannot answer ${method} ${path}: ${messageOf(error)}`))
       .then((answer) => send(response, sendable(answer), asked))
       .finally(() => body.over());

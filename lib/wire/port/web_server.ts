@@ -2,11 +2,10 @@
  * Answers everything except gRPC proper: calls of gRPC-web, pages, and cross-origin requests of browsers.
  */
 
-import { Buffer } from "node:buffer";
 import type { ServiceTable } from "../service.ts";
 import { fieldValue, type WebBody, type WebRequest, type WebResponse } from "./exchange.ts";
 import { isGrpcWeb, openWebCall } from "./grpc_web.ts";
-import { type RouteOptions, Routes } from "./routes.ts";
+import { type RouteAnswer, type RouteOptions, Routes, textAnswer } from "./routes.ts";
 import { ANY_SITE, anySite, type Sites } from "./sites.ts";
 import type { HeaderFields } from "../http2/hpack.ts";
 
@@ -28,7 +27,9 @@ export class WebServer {
     const { method, fields } = request;
     const type = fieldValue(fields, "content-type") ?? "";
     const isCall = method === "POST" && isGrpcWeb(type);
-    if ((isCall || method === "OPTIONS") && !this.sites(request)) return refuse(fields, response);
+    if ((isCall || method === "OPTIONS") && !this.sites(request)) {
+      return this.#routes.open(request, response, refusal(fields));
+    }
     if (method === "OPTIONS") return preflight(fields, response);
     if (isCall) return openWebCall(this.table, type, request, response);
     return this.#routes.open(request, response);
@@ -38,16 +39,12 @@ export class WebServer {
 const IGNORED: WebBody = { data() {}, ended() {}, gone() {} };
 
 /** A port without keys: whoever can send a request could do everything. */
-function refuse(fields: HeaderFields, response: WebResponse): WebBody {
+function refusal(fields: HeaderFields): RouteAnswer {
   const origin = fieldValue(fields, "origin") ?? "web pages";
-  const line = `this port takes no calls from ${
-    origin.slice(0, ORIGIN_CHARS_MAX)
-  }: it asks nobody for a key\n`;
-  const body = Buffer.from(line);
-  response.start(403, [["content-type", "text/plain; charset=utf-8"], ["content-length", `${body.length}`]]);
-  void response.send(body);
-  response.end();
-  return IGNORED;
+  return textAnswer(
+    403,
+    `this port takes no calls from ${origin.slice(0, ORIGIN_CHARS_MAX)}: it asks nobody for a key`,
+  );
 }
 
 /** Allows pages to call: tokens decide who may do what, and browsers do not add them by themselves. */
