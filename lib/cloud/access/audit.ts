@@ -42,8 +42,17 @@ const CONCERNS_MACHINES: ReadonlySet<Subject["kind"]> = new Set<Subject["kind"]>
 ]);
 
 const KEPT_MS = 365 * 24 * 3600 * 1000;
+/** Refusals of one caller in a minute that are recorded; one more entry says that there were more. */
+const REFUSALS_MAX = 60;
+const MINUTE_MS = 60_000;
+/** Callers whose refusals are counted; beyond them the one who was refused first is counted anew. */
+const CALLERS_MAX = 10_000;
+const RESOURCE_CHARS_MAX = 1_000;
 
 export class Audit {
+  /** By caller, in the order of their first refusal. */
+  readonly #refusals = new Map<string, { readonly untilMs: number; count: number }>();
+
   constructor(private readonly store: Store, private readonly clock: Clock) {}
 
   /** Runs a change in a transaction and records it. `on` is its object. */
@@ -59,11 +68,27 @@ export class Audit {
     return value;
   }
 
-  /** Records a refused attempt. */
+  /** Records a refused attempt. Nobody fills the log with attempts. */
   async refused(actor: Actor, on: readonly Ref[]): Promise<void> {
+    const count = this.#countRefusal(actor.who);
+    if (count > REFUSALS_MAX + 1) return;
+    const resource = count > REFUSALS_MAX
+      ? `${named(on)}, and further attempts in this minute are left out`
+      : named(on);
     await this.store.transaction((sql) =>
-      this.#note(sql, { ...actor, atMs: this.clock.nowMs(), resource: named(on), outcome: "refused" })
+      this.#note(sql, { ...actor, atMs: this.clock.nowMs(), resource, outcome: "refused" })
     );
+  }
+
+  /** The number of this refusal among those of the caller in a minute. */
+  #countRefusal(who: string): number {
+    const nowMs = this.clock.monotonicMs();
+    const known = this.#refusals.get(who);
+    if (known && nowMs < known.untilMs) return ++known.count;
+    this.#refusals.delete(who);
+    if (this.#refusals.size >= CALLERS_MAX) this.#refusals.delete(this.#refusals.keys().next().value!);
+    this.#refusals.set(who, { untilMs: nowMs + MINUTE_MS, count: 1 });
+    return 1;
   }
 
   /** The newest entries, newest first. */
@@ -94,5 +119,6 @@ export class Audit {
 }
 
 function named(refs: readonly Subject[]): string {
-  return refs.map(({ kind, id }) => `${kind} ${id}`).join(", ");
+  const all = refs.map(({ kind, id }) => `${kind} ${id}`).join(", ");
+  return all.length > RESOURCE_CHARS_MAX ? `${all.slice(0, RESOURCE_CHARS_MAX)}…` : all;
 }

@@ -1,0 +1,38 @@
+/** The audit log under somebody who tries and tries. */
+
+import { assertEquals } from "@std/assert";
+import { FakeClock } from "../support/fake_clock.ts";
+import { Audit } from "../../lib/cloud/access/audit.ts";
+import { migrate } from "../../lib/cloud/store/store.ts";
+import { storeTest } from "./stores.ts";
+
+storeTest(
+  "refused attempts of one caller do not fill the log, nor hide those of others",
+  async (database) => {
+    const clock = new FakeClock();
+    const store = await database.open();
+    await migrate(store);
+    const audit = new Audit(store, clock);
+    const on = [{ kind: "part", id: "p" }] as const;
+    const refuse = async (who: string, times: number) => {
+      for (let time = 0; time < times; time++) await audit.refused({ who, action: "DeleteRobotPart" }, on);
+    };
+    const entries = async (who: string) => (await audit.newest(1_000)).filter((one) => one.who === who);
+    await refuse("loud", 200);
+    await refuse("quiet", 1);
+    assertEquals([(await entries("loud")).length, (await entries("quiet")).length], [61, 1]);
+    const more = (await entries("loud")).filter(({ resource }) => resource.endsWith("are left out"));
+    assertEquals(more.map(({ resource }) => resource), [
+      "part p, and further attempts in this minute are left out",
+    ]);
+    await clock.advance(60_000);
+    await refuse("loud", 1);
+    assertEquals((await entries("loud")).length, 62);
+    const many = Array.from(
+      { length: 5_000 },
+      (_, index) => ({ kind: "part", id: `part ${index}` }) as const,
+    );
+    await audit.refused({ who: "wordy", action: "DeleteRobotPart" }, many);
+    assertEquals((await entries("wordy"))[0].resource.length, 1_001);
+  },
+);
