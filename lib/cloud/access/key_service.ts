@@ -31,7 +31,7 @@ const API_KEY = "api-key";
 const READING = /^(?:read|view|list|get|control|operate|restart|download|tail)(?:_|$)/;
 
 export function keyHandlers(cloud: CloudContext) {
-  return { ...apiKeyHandlers(cloud), ...roleHandlers(cloud) };
+  return { ...apiKeyHandlers(cloud), ...roleHandlers(cloud), ...authorizationHandlers(cloud) };
 }
 
 function apiKeyHandlers({ store, audit, access, limits }: CloudContext) {
@@ -90,8 +90,7 @@ function apiKeyHandlers({ store, audit, access, limits }: CloudContext) {
 }
 
 function roleHandlers(cloud: CloudContext) {
-  const { store, audit, access, limits } = cloud;
-  const keys = new Keys(store);
+  const { audit, limits } = cloud;
   return {
     async addRole({ authorization }, ctx) {
       const grant = grantOf(authorization!);
@@ -129,9 +128,15 @@ function roleHandlers(cloud: CloudContext) {
       });
       return {};
     },
+  } satisfies ServiceImpl<typeof AppService>;
+}
+
+function authorizationHandlers({ store, access }: CloudContext) {
+  const keys = new Keys(store);
+  return {
     async checkPermissions({ permissions: asked }, ctx) {
       if (asked.length === 0) {
-        throw new SvcError("invalid_argument", "permissions is empty, wanted at least one to check");
+        throw new SvcError("invalid_argument", "permissions is empty, wanted one or more");
       }
       const authorizedPermissions = [];
       for (const { resourceType, resourceId, permissions } of asked) {
@@ -148,11 +153,7 @@ function roleHandlers(cloud: CloudContext) {
     },
     async listAuthorizations({ organizationId, resourceIds }) {
       const ids = await within(new Fleet(store), organizationId);
-      const unknown = resourceIds.find((id) => !ids.includes(id));
-      if (unknown !== undefined) {
-        const what = `no location or machine "${unknown}" in organization ${organizationId}`;
-        throw new SvcError("not_found", `there is ${what}`);
-      }
+      requireAmong(ids, resourceIds, organizationId);
       const wanted = resourceIds.length === 0 ? ids : resourceIds;
       const authorizations = (await keys.of(wanted)).flatMap(({ id, grants }) =>
         grants.filter(({ resourceId }) => wanted.includes(resourceId)).map((grant) => ({
@@ -223,6 +224,16 @@ function seenFromOutside(key: ApiKey, ids: readonly string[]): ApiKey {
     createdMs: undefined,
     grants: key.grants.filter(({ resourceId }) => ids.includes(resourceId)),
   };
+}
+
+/** Throws `not_found` for an id that is not among those of an organization. */
+function requireAmong(ids: readonly string[], wanted: readonly string[], organizationId: string): void {
+  const unknown = wanted.find((id) => !ids.includes(id));
+  if (unknown === undefined) return;
+  throw new SvcError(
+    "not_found",
+    `there is no location or machine "${unknown}" in organization ${organizationId}`,
+  );
 }
 
 /** The ids of an organization and of everything in it that can have roles. */

@@ -21,6 +21,7 @@ import {
   type UploadModuleFileRequest,
   Visibility as VisibilityWord,
 } from "../../../proto/gen/app_pb.ts";
+import type { PackageType } from "../../../proto/gen/packages_pb.ts";
 import { toTimestamp } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
@@ -78,10 +79,7 @@ function itemHandlers(cloud: CloudContext) {
     async updateRegistryItem(request, ctx) {
       const { itemId, type, description, visibility, url, markdownDescription: markdown } = request;
       await changeItem(cloud, ctx, itemId, (item) => {
-        if (type && kindOf(type) !== item.kind) {
-          const found = `${itemId} is of the type ${item.kind}, found type ${kindOf(type)}`;
-          throw new SvcError("invalid_argument", `${found}, wanted the same: types do not change`);
-        }
+        if (type) requireType(item, type);
         return {
           description: description || item.description,
           visibility: visibilityOf(visibility) ?? item.visibility,
@@ -224,6 +222,14 @@ async function itemsFor(
     (mine.includes(item.organizationId) || item.visibility === "public") &&
     (!organizationId || item.organizationId === organizationId)
   );
+}
+
+/** Throws `invalid_argument` for another type than the item's. */
+function requireType(item: Item, type: PackageType): void {
+  const found = kindOf(type);
+  if (found === item.kind) return;
+  const what = `${publicId(item)} is of the type ${item.kind}, found type ${found}`;
+  throw new SvcError("invalid_argument", `${what}, wanted the same: types do not change`);
 }
 
 /** Changes the item's present state. */
