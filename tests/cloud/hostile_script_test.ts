@@ -111,6 +111,7 @@ Deno.test({
               organizationId,
               datasetId,
               registryItemId,
+              registryItemVersion: "latest",
               modelName: "model",
               arguments: { ...surroundings, attempt },
             },

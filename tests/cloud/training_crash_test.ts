@@ -37,6 +37,7 @@ Deno.test({
         organizationId: example.organizationId,
         datasetId,
         registryItemId,
+        registryItemVersion: "latest",
         modelName: "pets",
       };
       const first = await serveCloud(flags);
@@ -88,7 +89,8 @@ for (const [way, flags] of [["a sandbox", []], ["none", ["--scripts-without-sand
           await withChannel(cloud.url, await tokenOf(cloud.url, example), async (channel) => {
             const training = client(MLTrainingService, channel);
             const { organizationId } = example;
-            const about = { organizationId, datasetId, registryItemId, modelName: "pets", modelVersion: "1" };
+            const script = { registryItemId, registryItemVersion: "latest" };
+            const about = { organizationId, datasetId, ...script, modelName: "pets", modelVersion: "1" };
             const { id } = await training.submitCustomTrainingJob(about);
             const { status, errorStatus } = await reached(training, id, COMPLETED, FAILED);
             assertEquals([status, errorStatus?.message], [COMPLETED, undefined]);

@@ -69,7 +69,13 @@ async function withTraining(
         return (await api.submitTrainingJob({ ...common, modelVersion, modelType, tags, ...more })).id;
       },
       custom: async (modelVersion, more) =>
-        (await api.submitCustomTrainingJob({ ...common, modelVersion, registryItemId, ...more })).id,
+        (await api.submitCustomTrainingJob({
+          ...common,
+          modelVersion,
+          registryItemId,
+          registryItemVersion: "latest",
+          ...more,
+        })).id,
     });
   }, { clock, training: { managed: executor, custom: scripts } });
 }
@@ -223,7 +229,13 @@ storeTest(
         [() => submit("1", { modelName: "script" }), "already_exists", "ml_training"],
         [() => custom("1", { registryItemId: "script" }), "invalid_argument", "my-org:my-model"],
         [() => custom("1", { registryItemId: `${world.organization}:none` }), "not_found", "none"],
+        [() => custom("1", { registryItemId: "" }), "invalid_argument", "registry_item_id is empty"],
         [() => custom("1", { registryItemVersion: "9" }), "not_found", "1.0.0"],
+        [
+          () => custom("1", { registryItemVersion: "" }),
+          "invalid_argument",
+          "registry_item_version is empty",
+        ],
         [() => custom("1", { containerVersion: "tf:1" }), "invalid_argument", "python:3, python:2"],
         [() => custom("1", { arguments: { "a b": "" } }), "invalid_argument", "a b"],
         [() => custom("1", { arguments: { dataset_file: "" } }), "invalid_argument", "dataset_file"],

@@ -43,7 +43,10 @@ export const TRAINING_SECTIONS: readonly Section[] = [
       ),
       holds(
         "`SubmitCustomTrainingJob`: with `registry_item_id` and `registry_item_version`.",
-        TRAINING + "a custom job: its script, its arguments and a key for as long as it runs",
+        [
+          TRAINING + "a custom job: its script, its arguments and a key for as long as it runs",
+          TRAINING + "what cannot be trained is refused, and the refusal says why",
+        ],
       ),
       holds(
         "`GetTrainingJob`: takes `id`, returns the job's metadata.",
@@ -73,7 +76,7 @@ export const TRAINING_SECTIONS: readonly Section[] = [
       holds(
         "Only owners of the organization may call these operations.",
         "tests/cloud/access_test.ts: training is for owners of the organization: an operator, or an owner of less, is refused",
-        "beyond: every key may list the containers, which the specification does not mention",
+        "beyond: every key may call `ListSupportedContainers`, which the specification does not mention",
       ),
     ],
   },

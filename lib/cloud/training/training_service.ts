@@ -256,8 +256,15 @@ async function scriptOf(
   sql: Sql,
   { registryItemId: id, registryItemVersion: version }: SubmitCustomTrainingJobRequest,
 ): Promise<Package> {
+  if (id === "") {
+    throw new SvcError("invalid_argument", "registry_item_id is empty, wanted the id of a training script");
+  }
   splitId(id);
-  const found = await new Packages(sql).find(id, version || "latest");
+  if (version === "") {
+    const wanted = 'a version of the training script, or "latest"';
+    throw new SvcError("invalid_argument", `registry_item_version is empty, wanted ${wanted}`);
+  }
+  const found = await new Packages(sql).find(id, version);
   if (found.item.kind === "ml_training") return found;
   throw new SvcError("invalid_argument", `"${id}" is a ${found.item.kind}, wanted an ml_training script`);
 }
