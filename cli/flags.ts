@@ -346,10 +346,16 @@ export class UsageError extends SvcError {
   }
 }
 
-/** A length of time before `nowMs`, or a time: `10m`, `2024-01-02T03:04:05Z`. */
+const TIME = /^(?<day>\d{4}-\d\d-\d\d)([T ](?<clock>\d\d:\d\d(:\d\d(\.\d+)?)?)(?<zone>Z|[+-]\d\d:\d\d)?)?$/;
+
+/**
+ * A length of time before `nowMs`, or a time: `10m`, `2024-01-02T03:04:05Z`. Without a zone it is in UTC, as all times
+ * that the programs print.
+ */
 export function sinceMs(flag: string, text: string, nowMs: number): number {
   const ago = parseDurationMs(text);
-  const at = ago === undefined ? Date.parse(text) : nowMs - ago;
+  const { day, clock = "00:00", zone = "Z" } = TIME.exec(text)?.groups ?? {};
+  const at = ago === undefined ? Date.parse(`${day}T${clock}${zone}`) : nowMs - ago;
   if (Number.isFinite(at)) return at;
   const wanted = "a length of time such as 10m, or a time such as 2024-01-02T03:04:05Z";
   throw new UsageError(`--${flag}: found "${text}", wanted ${wanted}`);

@@ -1,7 +1,16 @@
 /** Command lines: a table of cases for each style, and the help text. */
 
-import { assertEquals } from "@std/assert";
-import { describeFlags, describeProblem, type Flag, parseFlags, type Style, wrap } from "./flags.ts";
+import { assertEquals, assertThrows } from "@std/assert";
+import {
+  describeFlags,
+  describeProblem,
+  type Flag,
+  parseFlags,
+  sinceMs,
+  type Style,
+  UsageError,
+  wrap,
+} from "./flags.ts";
 
 const TABLE = [
   { name: "config", short: "c", type: "string", default: "", value: "FILE", help: "Where to read." },
@@ -176,4 +185,22 @@ Deno.test("a list has all of its values, those of the command line in place of t
     describeFlags(table, "gnu").split("\n")[0],
     "  -t, --tag TAG  What to learn. (may be repeated; env X_TAG)",
   );
+});
+
+Deno.test("a time without a zone is in UTC, wherever the computer is, and nothing else is guessed", () => {
+  const zone = Deno.env.get("TZ");
+  Deno.env.set("TZ", "America/New_York");
+  try {
+    const at = Date.UTC(2024, 0, 2, 3, 4, 5);
+    const times = ["2024-01-02T03:04:05Z", "2024-01-02 03:04:05", "2024-01-02T04:04:05.000+01:00"];
+    for (const text of times) assertEquals(sinceMs("since", text, 0), at);
+    assertEquals(sinceMs("since", "2024-01-02", 0), Date.UTC(2024, 0, 2));
+    assertEquals(sinceMs("since", "1m30s", 100_000), 10_000);
+    for (const text of ["", "5", "yesterday", "2024-13-01", "2024-01-02T25:00", "1 Jan 2024", "03:04"]) {
+      assertThrows(() => sinceMs("since", text, 0), UsageError, `--since: found "${text}", wanted a length`);
+    }
+  } finally {
+    if (zone === undefined) Deno.env.delete("TZ");
+    else Deno.env.set("TZ", zone);
+  }
 });
