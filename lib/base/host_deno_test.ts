@@ -56,6 +56,25 @@ Deno.test({
     }),
 });
 
+Deno.test({
+  name: "a pipe beside a watched file, or in its place, holds nothing up",
+  ignore: Deno.build.os === "windows",
+  fn: () =>
+    withFolder(async (folder) => {
+      const file = `${folder}/f`;
+      const pipe = async (path: string) => {
+        const { code } = await new Deno.Command("mkfifo", { args: [path] }).output();
+        assertEquals(code, 0);
+      };
+      await heard(file, async () => {
+        await pipe(`${folder}/beside`);
+        await write(file, "made");
+      });
+      await Deno.remove(file);
+      await heard(file, () => pipe(file));
+    }),
+});
+
 Deno.test("links in a circle and folders that are not there cannot be watched, and nothing breaks", () =>
   withFolder(async (folder) => {
     await Deno.symlink("b", `${folder}/a`);

@@ -179,8 +179,8 @@ export interface LockFiles {
 export interface WatchFiles {
   /**
    * Calls `changed` when `path` may read differently: its file was written, replaced, removed or created, or a link on
-   * the way to it changed. May call more often than that, and never if the system cannot watch: callers that rely on
-   * it also poll. The returned function stops it.
+   * the way to it changed. May call more often than that, and misses a change that leaves size and times as they are:
+   * callers that rely on it also poll. The returned function stops it.
    */
   watchFile(path: string, changed: () => void): () => void;
 }

@@ -1,64 +1,61 @@
 /**
- * Watches a file through every link that leads to it.
+ * Watches a file by looking at it, through every link that leads to it.
+ *
+ * The system's own notifications are of no use here: Deno opens each file that one of them names, so a FIFO anywhere in
+ * the folder stops them, and ends up stopping the whole program when the watch ends.
  */
 
-import { dirname, isAbsolute, join, parse, resolve, sep } from "node:path";
+import { SystemClock } from "../clock.ts";
+
+/** Time between two looks. */
+const LOOK_MS = 250;
+/** The same at the beginning and after a change, when another change is likely. */
+const BUSY_LOOK_MS = 20;
+const BUSY_MS = 2_000;
 
 /** See `WatchFiles`. */
 export function watchFile(path: string, changed: () => void): () => void {
-  const steps = stepsTo(path);
-  const watchers = [...new Set([...steps].map(dirname))].flatMap((folder) => {
-    const watcher = watchFolder(folder);
-    if (watcher) hear(watcher, folder, steps, changed).catch(changed);
-    return watcher ?? [];
-  });
+  const clock = new SystemClock();
+  let seen = markNow(path);
+  let busyUntilMs = clock.monotonicMs() + BUSY_MS;
+  let ended = false;
+  let callOff = () => {};
+  const look = async () => {
+    const mark = await Deno.stat(path).then(markOf, missing);
+    if (ended) return;
+    if (mark !== seen) {
+      seen = mark;
+      busyUntilMs = clock.monotonicMs() + BUSY_MS;
+      changed();
+    }
+    lookLater();
+  };
+  const lookLater = () => {
+    if (ended) return;
+    const ms = clock.monotonicMs() < busyUntilMs ? BUSY_LOOK_MS : LOOK_MS;
+    callOff = clock.after(ms, () => void look());
+  };
+  lookLater();
   return () => {
-    for (const watcher of watchers) watcher.close();
+    ended = true;
+    callOff();
   };
 }
 
-/** Ends a circle of links. */
-const LINKS_MAX = 40;
-
-/** The folder entries that decide what `path` reads: every link on the way, and the file at its end. */
-function stepsTo(path: string): Set<string> {
-  const steps = new Set<string>();
-  let at = parse(resolve(path)).root;
-  const names = resolve(path).slice(at.length).split(sep);
-  for (let name = names.shift(), links = 0; name !== undefined; name = names.shift()) {
-    const next = join(at, name);
-    const target = links < LINKS_MAX ? linkAt(next) : undefined;
-    if (target === undefined) at = next;
-    else {
-      links++;
-      steps.add(next);
-      const { root } = parse(target);
-      if (isAbsolute(target)) at = root;
-      names.unshift(...target.slice(root.length).split(sep));
-    }
-  }
-  return steps.add(at);
-}
-
-function linkAt(path: string): string | undefined {
+/** Without waiting: a change right after the start of the watch counts. */
+function markNow(path: string): string {
   try {
-    return Deno.readLinkSync(path);
-  } catch {
-    return undefined;
+    return markOf(Deno.statSync(path));
+  } catch (error) {
+    return missing(error);
   }
 }
 
-function watchFolder(path: string): Deno.FsWatcher | undefined {
-  try {
-    return Deno.watchFs(path, { recursive: false });
-  } catch {
-    return undefined;
-  }
+/** Equal as long as the path leads to the same file and nobody changes it. */
+function markOf({ dev, ino, size, mtime, ctime }: Deno.FileInfo): string {
+  return [dev, ino, size, mtime?.getTime(), ctime?.getTime()].join();
 }
 
-async function hear(watcher: Deno.FsWatcher, folder: string, steps: Set<string>, changed: () => void) {
-  for await (const { kind, paths } of watcher) {
-    const concerns = paths.length === 0 || paths.some((path) => path === folder || steps.has(path));
-    if (kind !== "access" && concerns) changed();
-  }
+function missing(error: unknown): string {
+  return error instanceof Error ? error.name : "";
 }

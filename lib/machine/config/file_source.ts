@@ -3,9 +3,9 @@
  *
  * However the file changes (written in place, replaced by renaming, removed and created again, a link changed), its
  * content counts once it has been stable for a moment: a short one for a complete JSON object, of which no part is
- * complete itself, and a longer one for anything else, which an editor may still be writing. The system announces
- * changes; a slow poll finds those that it does not announce, as on a network file system. Unchanged bytes are no
- * news.
+ * complete itself, and a longer one for anything else, which an editor may still be writing. A watch announces changes
+ * of the file's time and size; a slow poll of the content finds all others. Unchanged bytes are no news. A pipe, such
+ * as `/dev/stdin`, is read at the start only.
  */
 
 import { createHash } from "node:crypto";
@@ -43,6 +43,7 @@ export class FileSource implements ConfigSource {
   readonly name: string;
   readonly #parts: FileSourceParts;
   #seen = "";
+  #isPiped = false;
 
   constructor(parts: FileSourceParts) {
     this.name = parts.path;
@@ -50,6 +51,7 @@ export class FileSource implements ConfigSource {
   }
 
   async first(): Promise<ConfigDraft> {
+    this.#isPiped = await this.#isPipe();
     const look = await this.#look();
     this.#seen = look.mark;
     const draft = this.#draft(look);
@@ -58,8 +60,9 @@ export class FileSource implements ConfigSource {
   }
 
   follow(hear: (news: ConfigDraft | SvcError) => void): () => Promise<void> {
+    if (this.#isPiped) return () => Promise.resolve();
     const news = async (): Promise<News | undefined> => {
-      const look = await this.#look();
+      const look = await this.#isPipe() ? this.#unreadable() : await this.#look();
       if (look.mark === this.#seen) return undefined;
       return { draft: this.#draft(look), take: () => void (this.#seen = look.mark) };
     };
@@ -74,6 +77,16 @@ export class FileSource implements ConfigSource {
 
   kept(): Promise<undefined> {
     return Promise.resolve(undefined);
+  }
+
+  async #isPipe(): Promise<boolean> {
+    return (await this.#parts.host.stat(this.name))?.kind === "other";
+  }
+
+  /** Reading a pipe may wait for ever. */
+  #unreadable(): Look {
+    const message = `${this.name}: found a pipe or a device, wanted a file`;
+    return { error: new SvcError("invalid_argument", message), mark: `error: ${message}` };
   }
 
   async #look(): Promise<Look> {

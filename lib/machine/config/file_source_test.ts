@@ -2,6 +2,7 @@ import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/
 import { settle } from "../../base/clock.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
+import type { FileFacts } from "../../base/files/files.ts";
 import type { ConfigDraft } from "./source.ts";
 import { FileSource } from "./file_source.ts";
 import { FakeHost } from "../../../tests/support/fake_host.ts";
@@ -14,6 +15,12 @@ class WatchedHost extends FakeHost {
   watchers = 0;
   /** The system tells of changes. */
   tells = true;
+  piped = false;
+
+  override async stat(path: string, options?: { readonly links?: boolean }): Promise<FileFacts | undefined> {
+    const found = await super.stat(path, options);
+    return found && this.piped ? { ...found, kind: "other" } : found;
+  }
 
   override readFile(path: string): Promise<Uint8Array<ArrayBuffer>> {
     this.reads++;
@@ -31,12 +38,13 @@ class WatchedHost extends FakeHost {
 }
 
 /** A source over a file in memory, and everything that is heard of it. */
-async function follow(content: string | undefined) {
+async function follow(content: string | undefined, { piped = false } = {}) {
   const clock = new FakeClock();
   const host = new WatchedHost({
     env: { SPEED: "fast" },
     files: content === undefined ? {} : { [PATH]: content },
   });
+  host.piped = piped;
   const source = new FileSource({ path: PATH, host, clock });
   const first = await source.first();
   const heard: (ConfigDraft | SvcError)[] = [];
@@ -172,6 +180,29 @@ Deno.test("a change that the system does not tell of is found by looking", async
   write('{"a": 1}');
   await clock.advance(6_000);
   assertEquals(took(), [{ a: 1 }]);
+  await end();
+});
+
+Deno.test("a pipe is read at the start, and never again", async () => {
+  const { clock, host, write, took, first, end } = await follow('{"a": 1}', { piped: true });
+  assertEquals(first.json, { a: 1 });
+  write("");
+  await clock.advance(60_000);
+  assertEquals([took(), host.reads, host.watchers], [[], 1, 0]);
+  await end();
+});
+
+Deno.test("a pipe in the place of the file is told and not read, because that might never end", async () => {
+  const { clock, host, write, took, end } = await follow('{"a": 1}');
+  const { reads } = host;
+  host.piped = true;
+  write('{"a": 2}');
+  await clock.advance(10_000);
+  assertEquals([took(), host.reads], [["m.json: found a pipe or a device, wanted a file"], reads]);
+  host.piped = false;
+  write('{"a": 3}');
+  await clock.advance(10_000);
+  assertEquals(took(), [{ a: 3 }]);
   await end();
 });
 
