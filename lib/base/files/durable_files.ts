@@ -9,6 +9,7 @@
 import { basename, dirname, join, normalize } from "node:path";
 import {
   type AppendFile,
+  FileError,
   type FileFacts,
   type FileKind,
   type Files,
@@ -141,12 +142,12 @@ export abstract class DurableFiles implements Files {
       } finally {
         file.close();
       }
+      await this.#giveName(temporary, path);
     } catch (error) {
       // A full disk needs the space.
       await this.remove(temporary).catch(() => {});
-      throw error;
+      throw writeFailure(error, temporary, path);
     }
-    await this.#giveName(temporary, path);
   }
 
   /** Whether a path is one of the system's devices, or leads to one (`/dev/null`, `/dev/stdout`). */
@@ -196,4 +197,12 @@ async function writeAll(
   if (typeof content === "string") await file.write(new TextEncoder().encode(content));
   else if (content instanceof Uint8Array) await file.write(content);
   else for await (const piece of content) await file.write(piece);
+}
+
+/** Tells of the file itself: nobody but these methods knows the temporary one. */
+function writeFailure(error: unknown, temporary: string, path: string): unknown {
+  if (!(error instanceof FileError) || error.path !== temporary) return error;
+  const { code, message, cause } = error;
+  const why = code === "not_found" ? "its folder does not exist" : message.slice(message.indexOf('": ') + 3);
+  return new FileError(code, `cannot write "${path}": ${why}`, path, { cause });
 }

@@ -212,6 +212,20 @@ Deno.test("a full disk or a refusal at any operation leaves the old or the new, 
   }
 });
 
+Deno.test("what cannot be written is told by its own name, not by that of the temporary file", () =>
+  withFolder(async (files, folder) => {
+    await Deno.mkdir(`${folder}/there/more`, { recursive: true });
+    const failures: [path: string, message: string][] = [
+      [`${folder}/none/f`, `cannot write "${folder}/none/f": its folder does not exist`],
+      [`${folder}/there`, `cannot write "${folder}/there": it is a folder`],
+    ];
+    for (const [path, message] of failures) {
+      const error = await assertRejects(() => files.writeFile(path, "x"), FileError);
+      assertEquals([error.message, error.path], [message, path]);
+    }
+    assertEquals(await files.readFolder(folder), ["there"]);
+  }));
+
 Deno.test("without its syncs a replaced file would be torn: the double loses what is not synced", async () => {
   const torn = new Set<string>();
   for (let seed = 1; seed <= 100; seed++) {
