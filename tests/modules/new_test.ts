@@ -68,6 +68,37 @@ for (const [language, runtime] of LANGUAGES) {
 }
 
 needingTest(
+  "a new module in typescript runs in Node that takes it; of an older one, or none, its log tells",
+  await typeStrippingNode(),
+  async (node) => {
+    const folder = await Deno.makeTempDir({ prefix: "svc-new-" });
+    try {
+      const made = `${folder}/thermo`;
+      assertEquals((await moduleCommand("new", "thermo", "--folder", made)).code, 0);
+      const bin = await pathWithout(folder, "Node");
+      const tell = () => run(["env", `PATH=${bin}`, `${made}/run.sh`, "socket"]);
+      await Deno.remove(`${bin}/node`);
+      assertStringIncludes((await tell()).stderr, "needs Deno, or Node 22.18 or newer; found none");
+      await Deno.writeTextFile(`${bin}/node`, '#!/bin/sh\n[ "$1" = --version ] && echo v20.1.0', {
+        mode: 0o755,
+      });
+      assertStringIncludes((await tell()).stderr, "found v20.1.0");
+      await Deno.remove(`${bin}/node`);
+      await Deno.symlink(node, `${bin}/node`);
+      const { components } = JSON.parse(await Deno.readTextFile(`${made}/machine.json`));
+      const command = ["env", `PATH=${bin}`, `${made}/run.sh`];
+      await withModules({ thermo: command }, { components }, async ({ channel, ready }) => {
+        await ready();
+        const sensor = SensorApi.client(ResourceName.of(SensorApi.name, "sensor1"), channel);
+        assertEquals(await sensor.getReadings(), { reading: 21.5 });
+      });
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+);
+
+needingTest(
   "the package, packed and installed by npm, runs a module in TypeScript in Node as it is",
   await typeStrippingNode(),
   async (node) => {

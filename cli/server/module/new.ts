@@ -40,7 +40,7 @@ export const NEW: Command<ModuleWorld> = {
   ],
   run: async ({ host }, [name], { language, folder, json }: Values) => {
     if (!NAME.test(name)) {
-      const wanted = 'wanted letters, digits, "-" and "_", beginning with a letter';
+      const wanted = 'wanted up to 60 letters, digits, "-" and "_", beginning with a letter';
       throw new SvcError("invalid_argument", `"${name}" cannot be the name of a module, ${wanted}`);
     }
     const extension = LANGUAGES[language];

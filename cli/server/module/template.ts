@@ -50,9 +50,8 @@ await serveModule([sensor]);
 }
 
 function runText(extension: string): string {
-  const older = `major=$(node --version | sed 's/^v\\([0-9]*\\)\\.\\([0-9]*\\).*/\\1 * 100 + \\2/')
-if [ "$(( major ))" -lt 2218 ]; then
-  echo "this module needs Deno, or Node 22.18 or newer; found Node $(node --version)" >&2
+  const older = `if ! node -e 'process.exit(process.features.typescript ? 0 : 1)' 2>/dev/null; then
+  echo "this module needs Deno, or Node 22.18 or newer; found $(node --version 2>/dev/null || echo none)" >&2
   exit 1
 fi
 `;
