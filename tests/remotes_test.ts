@@ -274,7 +274,7 @@ Deno.test("credentials open a remote; without TLS they travel only if that is al
   await (free.runtime.machine.find(MOTOR, "m") as Motor).setPower(1);
   const reason = ({ runtime }: { runtime: Runtime }) => until(() => runtime.machine.remotes[0].error);
   assertStringIncludes(await reason(careful), "credentials do not travel without TLS");
-  assertStringIncludes(await reason(stranger), "authentication required");
+  assertStringIncludes(await reason(stranger), `authentication required; set "auth" for this remote`);
   for (const one of [careful, free, stranger, other]) await one.stop();
 });
 

@@ -29,6 +29,9 @@ import { type RemoteFrame, remoteFrames } from "./remote_frames.ts";
 const RESOURCES_MAX = 10_000;
 const FULL_NAME_MAX = 400;
 
+/** The published answer to a caller without a key. */
+const KEY_MISSING = "authentication required";
+
 /** A resource of a remote, as far as it is known now. */
 export interface RemoteResource {
   /** `rdk:component:motor/remote:left` */
@@ -281,12 +284,7 @@ class Remote {
   #lose(reason: string): void {
     const { clock, logger } = this.parts;
     const { name, address } = this.config;
-    const hint = reason.includes(WITHOUT_TLS)
-      ? '; if so, set "insecure": true for this remote'
-      : reason.includes(WITH_TLS)
-      ? '; if so, set "insecure": false for this remote'
-      : "";
-    const error = `remote "${name}" (${address}) is not connected: ${reason}${hint}`;
+    const error = `remote "${name}" (${address}) is not connected: ${reason}${hintFor(reason, this.config)}`;
     const { state, error: before, updatedMs } = this.#status;
     if (error === before) return;
     logger.warn(error);
@@ -372,4 +370,12 @@ function settingsOf({ name, address, prefix, insecure, auth, secret, ...interval
     [name, address, prefix, insecure, connectionCheckInterval, reconnectInterval],
     [auth?.entity, type, payload?.reveal(), secret?.reveal()],
   ]);
+}
+
+/** What to change about a remote that is not connected for this reason, if that is clear. */
+function hintFor(reason: string, { auth, secret }: RemoteConfig): string {
+  if (reason.includes(WITHOUT_TLS)) return '; if so, set "insecure": true for this remote';
+  if (reason.includes(WITH_TLS)) return '; if so, set "insecure": false for this remote';
+  if (reason.includes(KEY_MISSING) && !auth && !secret) return '; set "auth" for this remote';
+  return "";
 }
