@@ -5,14 +5,13 @@
  * code.
  */
 
-import { chainOf } from "../lib/base/error.ts";
 import { escaped } from "../lib/base/escape.ts";
 import { suggest } from "../lib/base/schema/suggest.ts";
 import { calledIn, type Command, type CommandProgram, lengthOf, type Pair, type World } from "./command.ts";
 import { complete, completionCommand } from "./completion.ts";
 import { columns, type Flag, UsageError } from "./flags.ts";
 import { manualCommand } from "./man.ts";
-import { begin, EXIT, type Program, type Terminal } from "./program.ts";
+import { begin, EXIT, failed, type Program, type Terminal } from "./program.ts";
 
 /** The word with which shells ask for candidates. */
 const COMPLETE = "__complete";
@@ -43,8 +42,8 @@ export async function runCommand<W extends World>(
   try {
     return await command.run(world, begun.rest, begun.values as never) ?? EXIT.ok;
   } catch (error) {
-    fail(escaped(chainOf(error)));
-    return program.exitCodeOf?.(error) ?? (error instanceof UsageError ? EXIT.usage : EXIT.failed);
+    const code = failed(shape.name, error, world.host);
+    return program.exitCodeOf?.(error) ?? (error instanceof UsageError ? EXIT.usage : code);
   }
 }
 

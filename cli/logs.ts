@@ -27,9 +27,9 @@ export function openLogs(
   clock: Clock,
 ): OpenLogs {
   const besides = FILE_VARIABLES.map((variable) => host.env(variable)).find(Boolean) ?? "";
-  const sinks: Sink[] = file === "" ? [consoleSink({ coloured: host.coloured() })] : [];
   const path = file || besides;
   const report = (message: string) => host.writeError(`${program}: ${message}\n`);
+  const sinks: Sink[] = file === "" ? [consoleSink({ coloured: host.coloured(), report })] : [];
   const logFile = path === "" ? undefined : new LogFile({ host, clock, path, report });
   if (logFile) sinks.push(logFile.sink);
   const logs = new Logs(clock, sinks, { everyLineOf: EVERY_LINE_OF });

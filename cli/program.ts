@@ -5,7 +5,9 @@
  * values. Exit codes: 0 done, 1 failed, 2 the command line is wrong.
  */
 
-import type { Environment, Output } from "../lib/base/host.ts";
+import { chainOf } from "../lib/base/error.ts";
+import { escaped } from "../lib/base/escape.ts";
+import { type Environment, type Output, OutputError } from "../lib/base/host.ts";
 import {
   describeFlags,
   describeProblem,
@@ -62,6 +64,27 @@ export function begin<const T extends readonly Flag[]>(
     return { exitCode: EXIT.ok };
   }
   return { values: values as Values<T>, rest };
+}
+
+/**
+ * Runs a whole program; returns its exit code. A program whose reader has gone, as that of `svc-ml list | head -1`,
+ * fails without a word.
+ */
+export async function ended(name: string, terminal: Terminal, run: () => Promise<number>): Promise<number> {
+  try {
+    return await run();
+  } catch (error) {
+    if (error instanceof OutputError) return failed(name, error, terminal);
+    throw error;
+  }
+}
+
+/** Says why a program or command fails; returns the exit code. */
+export function failed(name: string, error: unknown, terminal: Output): number {
+  if (!(error instanceof OutputError && error.unread)) {
+    terminal.writeError(`${name}: ${escaped(chainOf(error))}\n`);
+  }
+  return EXIT.failed;
 }
 
 /** Answers a command line that is only `--version`, so that the program need not load its commands for it. */

@@ -48,6 +48,8 @@ export async function serveMachine(
   let signals = 0;
   const ignore = host.onTermination((signal) => {
     if (++signals === 1) return stopped.resolve(signal);
+    // The end of a terminal comes from the system and from the shell; nobody asks again with it.
+    if (signal === "SIGHUP") return;
     forced.abort(new SvcError("canceled", `${signal} came again`));
     // Also before there is something to close.
     void settle().then(() => end.resolve(EXIT.failed));

@@ -7,7 +7,7 @@
  */
 
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import { answersVersion, EXIT } from "../program.ts";
+import { answersVersion, ended, EXIT } from "../program.ts";
 import type { AgentPace } from "./run.ts";
 
 const PROGRAM = new URL("./program.ts", import.meta.url).href;
@@ -19,4 +19,7 @@ export async function main(args: readonly string[], host: DenoHost, pace?: Agent
   return await run(args, host, pace);
 }
 
-if (import.meta.main) Deno.exit(await main(Deno.args, new DenoHost()));
+if (import.meta.main) {
+  const host = new DenoHost();
+  Deno.exit(await ended("svc-agent", host, () => main(Deno.args, host)));
+}

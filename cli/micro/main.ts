@@ -10,7 +10,7 @@
 import type { Host } from "../../lib/base/host.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import type { Values } from "../flags.ts";
-import { begin, EXIT } from "../program.ts";
+import { begin, ended, EXIT } from "../program.ts";
 
 const FLAGS = [
   {
@@ -81,4 +81,7 @@ export async function main(args: readonly string[], host: Host): Promise<number>
   return await run(options, host);
 }
 
-if (import.meta.main) Deno.exit(await main(Deno.args, new DenoHost()));
+if (import.meta.main) {
+  const host = new DenoHost();
+  Deno.exit(await ended("svc-micro-server", host, () => main(Deno.args, host)));
+}

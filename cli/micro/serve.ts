@@ -12,7 +12,6 @@ import { MovementSensorApi } from "../../lib/api/movement_sensor.ts";
 import { PowerSensorApi } from "../../lib/api/power_sensor.ts";
 import { SensorApi } from "../../lib/api/sensor.ts";
 import { ServoApi } from "../../lib/api/servo.ts";
-import { chainOf } from "../../lib/base/error.ts";
 import type { Host } from "../../lib/base/host.ts";
 import { startRuntime } from "../../lib/machine/runtime.ts";
 import { type AnyModel, type ConfigRule, Registry } from "../../lib/resource/registry.ts";
@@ -35,7 +34,7 @@ import { FakeSensor } from "../../drivers/sensor/fake.ts";
 import { HcSr04Sensor } from "../../drivers/sensor/hc_sr04.ts";
 import { FakeServo } from "../../drivers/servo/fake.ts";
 import { GpioServo } from "../../drivers/servo/gpio.ts";
-import { EXIT } from "../program.ts";
+import { EXIT, failed } from "../program.ts";
 import { serveMachine } from "../serving.ts";
 import type { MicroOptions } from "./main.ts";
 import { MOTOR_HZ, pwmRule } from "./pwm_rule.ts";
@@ -114,7 +113,6 @@ export async function run({ dumpResources, ...options }: MicroOptions, host: Hos
         ),
     );
   } catch (error) {
-    host.writeError(`svc-micro-server: ${chainOf(error)}\n`);
-    return EXIT.failed;
+    return failed("svc-micro-server", error, host);
   }
 }

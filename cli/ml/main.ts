@@ -7,7 +7,7 @@
  */
 
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import { answersVersion, EXIT } from "../program.ts";
+import { answersVersion, ended, EXIT } from "../program.ts";
 import type { MlWorld } from "./desk.ts";
 
 const PROGRAM = new URL("./program.ts", import.meta.url).href;
@@ -23,4 +23,7 @@ export async function main(
   return await run(args, host, given);
 }
 
-if (import.meta.main) Deno.exit(await main(Deno.args, new DenoHost()));
+if (import.meta.main) {
+  const host = new DenoHost();
+  Deno.exit(await ended("svc-ml", host, () => main(Deno.args, host)));
+}

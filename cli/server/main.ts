@@ -11,7 +11,7 @@ import type { Host } from "../../lib/base/host.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import type { AnyModel } from "../../lib/resource/registry.ts";
 import type { Values } from "../flags.ts";
-import { begin, EXIT } from "../program.ts";
+import { begin, ended, EXIT } from "../program.ts";
 
 const FLAGS = [
   flag(
@@ -126,4 +126,7 @@ function flag<const N extends string, T extends "bool" | "string", D extends boo
   return { name, type, default: fallback, help, ...(value === undefined ? {} : { value }) };
 }
 
-if (import.meta.main) Deno.exit(await main(Deno.args, new DenoHost()));
+if (import.meta.main) {
+  const host = new DenoHost();
+  Deno.exit(await ended("svc-server", host, () => main(Deno.args, host)));
+}

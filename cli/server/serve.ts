@@ -8,7 +8,6 @@
 import { APIS } from "../../lib/api/mod.ts";
 import type { Host } from "../../lib/base/host.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
-import { chainOf } from "../../lib/base/error.ts";
 import { machineSchema } from "../../lib/machine/config/config.ts";
 import { startRuntime } from "../../lib/machine/runtime.ts";
 import { systemNetwork } from "../../lib/machine/diagnostics/system_network.ts";
@@ -21,7 +20,7 @@ import { discover, networkCheck, printCapture, profiled } from "./diagnostics.ts
 import { openLogs } from "../logs.ts";
 import { serveMachine } from "../serving.ts";
 import { installServer } from "./install.ts";
-import { EXIT } from "../program.ts";
+import { EXIT, failed } from "../program.ts";
 import type { Options } from "./main.ts";
 
 const NAME = "svc-server";
@@ -53,8 +52,7 @@ export async function run(
     }
     return await profiled(options.cpuprofile, host, () => serve(options, registry, host));
   } catch (error) {
-    host.writeError(`svc-server: ${chainOf(error)}\n`);
-    return EXIT.failed;
+    return failed(NAME, error, host);
   }
 }
 

@@ -3,7 +3,7 @@
  * it uses. `host_deno.ts` implements all of them; a test implements the ones that it needs.
  */
 
-import type { SvcError } from "./error.ts";
+import { SvcError } from "./error.ts";
 import type { Files } from "./files/files.ts";
 import type { PipeHost, ProcessHost, ProcessTable } from "./process.ts";
 
@@ -34,10 +34,20 @@ export interface WorkingFolder {
 export interface Output {
   /**
    * Writes data, as opposed to log lines, to standard output or standard error. Escapes control characters
-   * (`escape.ts`), because much of it comes from elsewhere; escaped JSON keeps its value.
+   * (`escape.ts`), because much of it comes from elsewhere; escaped JSON keeps its value. Throws `OutputError` if
+   * standard output does not take the text.
    */
   write(text: string): void;
+  /** Never throws: a program does not fail because its remarks are lost. */
   writeError(text: string): void;
+}
+
+/** Standard output does not take the text of a program. */
+export class OutputError extends SvcError {
+  /** `unread`: the reader has gone, as that of `svc-ml list | head -1`. */
+  constructor(readonly unread: boolean, cause: unknown) {
+    super("unavailable", "cannot write to standard output", { cause });
+  }
 }
 
 export interface Screen {

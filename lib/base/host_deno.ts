@@ -6,7 +6,7 @@ import type { Clock } from "./clock.ts";
 import { DenoDevice } from "./native/device.ts";
 import { escaped } from "./escape.ts";
 import { SystemFiles } from "./files/system_files.ts";
-import type { Device, Host, Pulses } from "./host.ts";
+import { type Device, type Host, OutputError, type Pulses } from "./host.ts";
 import { PulseThread } from "./native/pulses.ts";
 import type {
   FoundProcess,
@@ -18,6 +18,9 @@ import type {
 import { figuresOf, findMarked, listensMarked, pipe, spawn } from "./process_deno.ts";
 
 export class DenoHost extends SystemFiles implements Host {
+  /** Found before the first listener, with which Deno itself begins to listen. */
+  #outlivesTerminal?: boolean;
+
   env(name: string): string | undefined {
     return Deno.env.get(name);
   }
@@ -51,15 +54,19 @@ export class DenoHost extends SystemFiles implements Host {
   }
 
   write(text: string): void {
-    writeAll(Deno.stdout, new TextEncoder().encode(escaped(text)));
+    try {
+      writeAll(Deno.stdout, new TextEncoder().encode(escaped(text)));
+    } catch (error) {
+      throw new OutputError(error instanceof Deno.errors.BrokenPipe, error);
+    }
   }
 
   writeError(text: string): void {
-    writeAll(Deno.stderr, new TextEncoder().encode(escaped(text)));
+    writeErrors(escaped(text));
   }
 
   draw(text: string): void {
-    writeAll(Deno.stderr, new TextEncoder().encode(text));
+    writeErrors(text);
   }
 
   coloured(): boolean {
@@ -69,8 +76,13 @@ export class DenoHost extends SystemFiles implements Host {
   onTermination(run: (signal: string) => void): () => void {
     const signals: Deno.Signal[] = Deno.build.os === "windows"
       ? ["SIGINT", "SIGBREAK"]
-      : ["SIGINT", "SIGTERM"];
-    const listeners = signals.map((signal) => ({ signal, listener: () => run(signal) }));
+      : ["SIGINT", "SIGTERM", "SIGHUP"];
+    this.#outlivesTerminal ??= ignoresHangup();
+    const listeners = signals.map((signal) => ({
+      signal,
+      // Without a listener, Deno ends the process on SIGHUP, also after `nohup`.
+      listener: signal === "SIGHUP" && this.#outlivesTerminal ? () => {} : () => run(signal),
+    }));
     for (const { signal, listener } of listeners) Deno.addSignalListener(signal, listener);
     return () => {
       for (const { signal, listener } of listeners) Deno.removeSignalListener(signal, listener);
@@ -99,6 +111,26 @@ export class DenoHost extends SystemFiles implements Host {
 
   listensMarked(name: string, value: string, port: number): Promise<boolean | undefined> {
     return listensMarked(name, value, port);
+  }
+}
+
+/** Whether this process was started to outlive its terminal, as `nohup` does: with SIGHUP ignored. */
+function ignoresHangup(): boolean {
+  try {
+    const [, ignored = "0"] = /^SigIgn:\s*([0-9a-f]+)$/m.exec(Deno.readTextFileSync("/proc/self/status")) ??
+      [];
+    // Bit 0 is signal 1, SIGHUP.
+    return (BigInt(`0x${ignored}`) & 1n) === 1n;
+  } catch {
+    return false;
+  }
+}
+
+function writeErrors(text: string): void {
+  try {
+    writeAll(Deno.stderr, new TextEncoder().encode(text));
+  } catch {
+    // Nowhere is left to say so.
   }
 }
 

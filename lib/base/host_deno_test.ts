@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import { DenoHost } from "./host_deno.ts";
 
 const host = new DenoHost();
@@ -95,4 +95,76 @@ Deno.test("whatever a program prints, control characters are written out; what i
   const text = new TextDecoder();
   assertEquals(text.decode(stdout), "a\\u001b[2J\\u202eb\n");
   assertEquals(text.decode(stderr), "c\\u000d\\u009bd\n\r\x1b[2K");
+});
+
+const TAKES_NONE = `
+  const { DenoHost } = await import(${JSON.stringify(import.meta.resolve("./host_deno.ts"))});
+  const { consoleSink, Logs } = await import(${JSON.stringify(import.meta.resolve("./log/log.ts"))});
+  const { SystemClock } = await import(${JSON.stringify(import.meta.resolve("./clock.ts"))});
+  const host = new DenoHost();
+  await new Response(Deno.stdin.readable).text();
+  const logger = new Logs(new SystemClock(), [consoleSink({ report: (one) => host.writeError(one + "\\n") })]).logger("x");
+  logger.info("one");
+  logger.info("two");
+  try {
+    host.write("data\\n");
+  } catch (error) {
+    host.writeError(error.message + ", unread: " + error.unread + "\\n");
+  }
+`;
+
+Deno.test("standard output without a reader is an error of its own for data, and nothing for logs", async () => {
+  const args = ["eval", "--quiet", TAKES_NONE];
+  const child = new Deno.Command(Deno.execPath(), {
+    args,
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  await child.stdout.cancel();
+  await child.stdin.close();
+  const errors = await new Response(child.stderr).text();
+  assertEquals(errors, "cannot write to standard output, unread: true\n");
+  assertEquals((await child.status).code, 0);
+});
+
+Deno.test({
+  name: "a full disk behind standard output is an error for data, and for logs one remark",
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    const run = async (script: string) => {
+      const args = ["-c", script, "sh", Deno.execPath(), "eval", "--quiet", TAKES_NONE];
+      const { code, stderr } = await new Deno.Command("sh", { args, stdin: "null" }).output();
+      return { code, errors: new TextDecoder().decode(stderr) };
+    };
+    const { code, errors } = await run('exec "$@" >/dev/full');
+    assertEquals([code, errors.split("\n").length], [0, 3]);
+    assertStringIncludes(errors, "standard output takes no log lines, they are lost: No space left");
+    assertStringIncludes(errors, "cannot write to standard output, unread: false\n");
+    assertEquals((await run('exec "$@" >/dev/full 2>&1')).code, 0);
+  },
+});
+
+Deno.test({
+  name: "the end of its terminal ends a program in order, unless nohup started it",
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    const code = `
+      const { DenoHost } = await import(${JSON.stringify(import.meta.resolve("./host_deno.ts"))});
+      const host = new DenoHost();
+      host.onTermination((signal) => {
+        host.write(signal + "\\n");
+        Deno.exit(0);
+      });
+      for (const signal of Deno.args) Deno.kill(Deno.pid, signal);
+      setTimeout(() => {}, 10_000);
+    `;
+    const run = async (script: string, ...signals: Deno.Signal[]) => {
+      const args = ["-c", script, "sh", Deno.execPath(), "eval", "--quiet", code, ...signals];
+      const { stdout } = await new Deno.Command("sh", { args, stdin: "null" }).output();
+      return new TextDecoder().decode(stdout);
+    };
+    assertEquals(await run('exec "$@"', "SIGHUP"), "SIGHUP\n");
+    assertEquals(await run("trap '' HUP; exec \"$@\"", "SIGHUP", "SIGTERM"), "SIGTERM\n");
+  },
 });

@@ -14,6 +14,7 @@ const signal = (name: Deno.Signal) => ({ server }: Bench) => Promise.resolve(Den
 const ways: [name: string, ask: (bench: Bench) => Promise<void>, reason: string][] = [
   ["SIGTERM", signal("SIGTERM"), "SIGTERM"],
   ["SIGINT", signal("SIGINT"), "SIGINT"],
+  ["the end of its terminal", signal("SIGHUP"), "SIGHUP"],
   ["the Shutdown RPC", shutDown, "shutdown_request"],
 ];
 

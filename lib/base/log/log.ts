@@ -225,9 +225,23 @@ function built(fields: () => Fields): Fields {
   }
 }
 
-/** Writes lines to standard output. */
-export function consoleSink({ coloured = false } = {}): Sink {
-  return (record) => console.log(formatLine(record, coloured));
+/**
+ * Writes lines to standard output. A line that it does not take, as on a full disk, is lost and stops nobody; `report`
+ * is called with the first one.
+ */
+export function consoleSink(
+  { coloured = false, report = () => {} }: { coloured?: boolean; report?: (message: string) => void } = {},
+): Sink {
+  let losing = false;
+  return (record) => {
+    try {
+      console.log(formatLine(record, coloured));
+      losing = false;
+    } catch (error) {
+      if (!losing) report(`standard output takes no log lines, they are lost: ${messageOf(error)}`);
+      losing = true;
+    }
+  };
 }
 
 /** Keeps records in memory: for tests, and for records before there is a sink. */
