@@ -80,13 +80,14 @@ function noCommand<W extends World>(
 ): number {
   const group = words.length === 1 ? groupOf(program, words[0]) : undefined;
   if (group) {
-    const { exitCode } = begin(wholeShape(group), args.slice(at + 1), host);
+    const { exitCode } = begin({ ...wholeShape(group), unlisted: program.flags }, args.slice(at + 1), host);
     if (exitCode !== undefined) return exitCode;
     const names = group.commands.map((one) => one.words).join(", ");
     host.writeError(`${group.name}: found no command, wanted ${names}; see --help\n`);
     return EXIT.usage;
   }
-  const begun = begin(wholeShape(program), words.length > 0 ? [] : args, host);
+  const shape = { ...wholeShape(program), unlisted: program.flags };
+  const begun = begin(shape, words.length > 0 ? [] : args, host);
   if (begun.exitCode !== undefined) return begun.exitCode;
   const names = program.commands.map((one) => one.words).filter((name) => name !== "");
   const told = words.slice(0, 2).join(" ");

@@ -102,6 +102,8 @@ Deno.test("the longer of two commands is meant, and each takes its number of wor
     'tool: unknown command "bxo open"; did you mean box open?; see --help\n',
   );
   assertEquals(await wrong(""), "tool: no command; see --help\n");
+  assertEquals(await wrong("--loud -p x"), "tool: no command; see --help\n");
+  assertEquals(await wrong("--loud --zebra"), "tool: Unknown flag --zebra; see --help\n");
 });
 
 Deno.test("the first word of several commands alone tells which commands they are", async () => {

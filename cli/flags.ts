@@ -104,13 +104,14 @@ const WANTED = {
 
 type Value = boolean | string | number | readonly string[];
 
-/** The value of `text`, or `undefined` if it does not have the type. */
-function decode(type: Flag["type"], text: string): Value | undefined {
-  switch (type) {
+/** The value of `text`, or `undefined` if the flag does not have such values. */
+function decode(flag: Flag, text: string): Value | undefined {
+  switch (flag.type) {
     case "bool":
       return BOOLEANS.get(text);
     case "string":
-      return text;
+      // The empty path of an unset variable would mean the working folder.
+      return text === "" && flag.default !== "" && isPath(flag) ? undefined : text;
     case "list":
       return [text];
     case "int":
@@ -118,6 +119,15 @@ function decode(type: Flag["type"], text: string): Value | undefined {
     case "duration":
       return parseDurationMs(text);
   }
+}
+
+function isPath({ value }: Flag): boolean {
+  return value === "FILE" || value === "FOLDER";
+}
+
+/** What a flag takes, as an error names it. */
+function wantedBy(flag: Flag): string {
+  return flag.type === "string" || flag.type === "list" ? flag.value ?? WANTED[flag.type] : WANTED[flag.type];
 }
 
 function isFlag(word: string): boolean {
@@ -252,7 +262,7 @@ class Reader {
    */
   #give(flag: Flag, where: string, text: string | undefined): void {
     const taken = text ?? (flag.type === "bool" ? "true" : this.#args[this.#next++]);
-    if (taken === undefined) this.problems.push({ message: `${where} needs a value: ${WANTED[flag.type]}` });
+    if (taken === undefined) this.problems.push({ message: `${where} needs a value: ${wantedBy(flag)}` });
     else if (flag.type !== "list" || !this.#lists.has(flag)) {
       this.#lists.add(flag);
       this.#set(flag, taken, where);
@@ -260,17 +270,21 @@ class Reader {
   }
 
   #set(flag: Flag, text: string, where: string): void {
-    const value = decode(flag.type, text);
+    const value = decode(flag, text);
     if (value !== undefined) this.values.set(keyOf(flag), value);
     else {this.problems.push({
-        message: `${where}: found ${JSON.stringify(text)}, wanted ${WANTED[flag.type]}`,
+        message: `${where}: found ${JSON.stringify(text)}, wanted ${wantedBy(flag)}`,
       });}
   }
 
   #unknown(written: string, name: string): void {
     const near = suggest(name, [...this.#table.map((flag) => flag.name), "help"]);
-    const suggestion = near === undefined ? undefined : `${this.#dashes}${near}`;
-    this.problems.push({ message: `Unknown flag ${written}`, suggestion });
+    const message = `Unknown flag ${written}`;
+    if (near === undefined) this.problems.push({ message: `${message}; see ${this.#dashes}help` });
+    // `-no-tls` is a flag, `-no-webrtc` is none.
+    else if (this.#dashes === "-" && name === `no-${near}` && this.#find(near)?.type === "bool") {
+      this.problems.push({ message, suggestion: `-${near}=false` });
+    } else this.problems.push({ message, suggestion: `${this.#dashes}${near}` });
   }
 }
 

@@ -34,6 +34,8 @@ export interface Program<T extends readonly Flag[]> {
   readonly usage: string;
   /** Without `version` and `help`, which every program has. */
   readonly flags: T;
+  /** Flags that it accepts and the help text leaves to others: those of commands. */
+  readonly unlisted?: readonly Flag[];
   /** The end of the help text. */
   readonly more?: string;
 }
@@ -50,7 +52,12 @@ export function begin<const T extends readonly Flag[]>(
 ): Begun<T> {
   const { name, style } = program;
   const env = (variable: string) => terminal.env(variable);
-  const { values, rest, help, problems } = parseFlags(tableOf(program), style, args, env);
+  const { values, rest, help, problems } = parseFlags(
+    [...tableOf(program), ...program.unlisted ?? []],
+    style,
+    args,
+    env,
+  );
   if (problems.length > 0) {
     for (const problem of problems) terminal.writeError(`${name}: ${describeProblem(problem)}\n`);
     return { exitCode: EXIT.usage };

@@ -69,6 +69,24 @@ Deno.test("svc-agent reports a bad value in its environment", async () => {
   ]);
 });
 
+Deno.test("an empty path in the place of a default one is no path, least of all the working folder", async () => {
+  const found = 'found "", wanted';
+  const refused = async (program: keyof typeof PROGRAMS, ...args: string[]) => {
+    const { code, errors } = await run(program, args);
+    assertEquals(code, 2);
+    return errors;
+  };
+  assertEquals(await refused("svc-agent", "--config="), `svc-agent: Flag --config: ${found} FILE\n`);
+  assertEquals(
+    await refused("svc-cloud", "init", "--data", ""),
+    `svc-cloud init: Flag --data: ${found} FOLDER\n`,
+  );
+  assertEquals(
+    (await refused("svc-cloud", "init", "--data")).trim(),
+    "svc-cloud init: Flag --data needs a value: FOLDER",
+  );
+});
+
 Deno.test("svc-agent refuses a command that it does not have, and words that a command does not take", async () => {
   assertEquals(await run("svc-agent", ["-d", "rolback"]), {
     code: 2,
