@@ -114,12 +114,12 @@ class Obstacles implements Skills {
   }
 
   /** A segmenter for pictures of this size through this lens, kept for the next picture. */
-  #eyeFor(camera: string, { width, height }: DepthMap, lens: Intrinsics, distortion?: Distortion): Eye {
+  #eyeFor(camera: string, size: DepthMap, lens: Intrinsics, distortion?: Distortion): Eye {
+    const { width, height } = size;
     const key = JSON.stringify([width, height, lens, distortion]);
     const kept = this.#eyes.get(camera);
     if (kept?.key === key) return kept;
     const known = !distortion || DISTORTION_MODELS.includes(distortion.model);
-    const asIs = lens.widthPx === width && lens.heightPx === height;
     const alike =
       Math.abs(lens.widthPx * height - lens.heightPx * width) < Math.max(lens.widthPx, lens.heightPx);
     const problems = [
@@ -128,11 +128,27 @@ class Obstacles implements Skills {
         ? ""
         : `lens parameters for ${lens.widthPx} x ${lens.heightPx} are scaled to ${width} x ${height}`,
     ];
-    const fitting = asIs ? lens : scaleIntrinsics(lens, width, height);
-    const eye = { key, segmenter: new Segmenter(fitting, this.#limits, known ? distortion : undefined) };
+    const eye = { key, segmenter: this.#segmenterFor(camera, size, lens, known ? distortion : undefined) };
     this.#say(camera, "fit", problems.filter((problem) => problem !== "").join("; "));
     this.#eyes.set(camera, eye);
     return eye;
+  }
+
+  /** Throws `invalid_argument` that names the camera for an impossible lens. */
+  #segmenterFor(
+    camera: string,
+    { width, height }: DepthMap,
+    lens: Intrinsics,
+    distortion?: Distortion,
+  ): Segmenter {
+    try {
+      const asIs = lens.widthPx === width && lens.heightPx === height;
+      const fitting = asIs ? lens : scaleIntrinsics(lens, width, height);
+      return new Segmenter(fitting, this.#limits, distortion);
+    } catch (cause) {
+      const { code } = SvcError.from(cause);
+      throw new SvcError(code, `${camera}: ${messageOf(cause)}`, { cause });
+    }
   }
 
   /** Warns of a camera's problem when it is new; "" means no problem. */

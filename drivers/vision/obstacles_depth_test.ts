@@ -256,7 +256,11 @@ Deno.test("obstacles_depth: a lens that cannot be is an error; one of another si
   const vision = await build(camera, {}, logged);
   for (const change of [{ focalXPx: 0 }, { focalYPx: NaN }, { centerXPx: Infinity }, { widthPx: 0 }]) {
     camera.properties = { intrinsics: { ...LENS, ...change } };
-    const error = await assertRejects(() => vision.getObjectPointClouds("cam"), SvcError, "intrinsics: ");
+    const error = await assertRejects(
+      () => vision.getObjectPointClouds("cam"),
+      SvcError,
+      "cam: intrinsics: ",
+    );
     assertEquals(error.code, "invalid_argument");
   }
   camera.properties = { intrinsics: sceneLens(320, 240) };
