@@ -101,6 +101,8 @@ export function raysOf(intrinsics: Intrinsics, distortion?: Distortion): Rays {
       const right = (u - centerXPx) / focalXPx;
       if (straighten) [x[n], y[n]] = straighten(right, down);
       else [x[n], y[n]] = [right, down];
+      // A ray that is not finite sees nothing, either.
+      if (!Number.isFinite(x[n] + y[n])) [x[n], y[n]] = NOWHERE;
     }
   }
   return { x, y };

@@ -55,6 +55,10 @@ Deno.test("kannala_brandt: the angle from the axis is a polynomial of where it i
 Deno.test("where a lens folds the picture there is no ray", () => {
   const { x, y } = raysOf(lens, { model: "brown_conrady", parameters: [-1.5, 0, 0, 0, 0] });
   assert(Number.isNaN(x[0]) && Number.isNaN(y[0]));
+  const endless = raysOf(lens, { model: "inverse_brown_conrady", parameters: [1e308, 1e308] });
+  for (const ray of [endless.x, endless.y]) {
+    assert(ray.every((one) => Number.isNaN(one) || Math.abs(one) < 1));
+  }
   assertEquals(x[24 * 64 + 31], 0);
 });
 
