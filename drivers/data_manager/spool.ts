@@ -4,7 +4,7 @@
  * A file under its final name is complete and survives a power loss. Readings first collect in a file of
  * their source under another name; its content survives the end of the process. The spool is bounded: if new
  * data has no room, the oldest data is removed. Data that was refused for good is set aside and is the first
- * to be removed.
+ * to be removed. Files that a user removes meanwhile are forgotten.
  */
 
 import type { LogFiles, ReadFiles, WriteFiles } from "../../lib/base/files/files.ts";
@@ -62,6 +62,7 @@ export class Spool {
   #held: number | undefined;
   #removed = 0;
   #told = false;
+  #goneTold = false;
 
   private constructor(
     private readonly host: SpoolHost,
@@ -151,7 +152,12 @@ export class Spool {
       if (!oldest) return undefined;
       const { number } = oldest;
       const path = this.#path(oldest);
-      const data = decode(await this.host.readFile(path));
+      const content = await this.host.readFile(path).catch(unlessGone);
+      if (!content) {
+        this.#forgetGone(oldest);
+        continue;
+      }
+      const data = decode(content);
       if (data) return { number, data };
       this.logger.error(`${path} differs from the data that was written to it; setting it aside`);
       this.refuse(number);
@@ -169,7 +175,12 @@ export class Spool {
   refuse(number: number): void {
     const stored = this.#stored.get(number)!;
     const refused = { ...stored, state: "refused" } as const;
-    this.host.moveFile(this.#path(stored), this.#path(refused));
+    try {
+      this.host.moveFile(this.#path(stored), this.#path(refused));
+    } catch (error) {
+      unlessGone(error);
+      return this.#forgetGone(stored);
+    }
     this.#stored.delete(number);
     this.#stored.set(number, refused);
   }
@@ -221,8 +232,9 @@ export class Spool {
     const sealing = this.#sealing.then(async () => {
       for (const open of this.#unsealed) {
         const { number, header, lines } = open;
+        await this.host.makeFolder(this.folder);
         await this.host.writeFile(this.#path({ number, state: "ready" }), [header, ...lines].join(""));
-        this.host.removeFile(this.#path({ number, state: "collecting" }));
+        this.#removeFile({ number, state: "collecting" });
         this.#unsealed.delete(open);
         this.#ready(number);
       }
@@ -275,7 +287,7 @@ export class Spool {
   #remove(stored: Stored): void {
     this.#forget(stored);
     try {
-      this.host.removeFile(this.#path(stored));
+      this.#removeFile(stored);
     } catch (error) {
       this.logger.error(`captured data stays behind: ${messageOf(error)}`);
     }
@@ -284,6 +296,24 @@ export class Spool {
   #forget({ number, bytes }: Stored): void {
     this.#stored.delete(number);
     this.#bytes -= bytes;
+  }
+
+  /** Somebody else has removed the file. */
+  #forgetGone(stored: Stored): void {
+    this.#forget(stored);
+    if (this.#goneTold) return;
+    this.#goneTold = true;
+    this.logger.warn(
+      `${this.#path(stored)} was removed before it was sent; other removed files are not told of`,
+    );
+  }
+
+  #removeFile(stored: Pick<Stored, "number" | "state">): void {
+    try {
+      this.host.removeFile(this.#path(stored));
+    } catch (error) {
+      unlessGone(error);
+    }
   }
 
   #store(stored: Stored): void {
@@ -328,6 +358,11 @@ export function toRemove(
     rest = rest.filter((one, index) => index % every !== 0 || !take(one));
   }
   return going;
+}
+
+/** Rethrows every error but that of a missing file. */
+function unlessGone(error: unknown): undefined {
+  if (SvcError.from(error).code !== "not_found") throw error;
 }
 
 /** JSON text with a spelling of its own for numbers that JSON lacks, such as NaN. */

@@ -210,3 +210,25 @@ Deno.test("a disk that refuses costs what it refused, and nothing else", async (
   assertEquals(await drained(spool), ["a: 1", "a: 3"]);
   assertEquals(spool.counts, { waiting: 0, bytes: 0, refused: 0, removed: 0 });
 });
+
+Deno.test("what a user removes is told of once and forgotten; the rest, and what comes later, goes on", async () => {
+  const files = new FakeFiles();
+  const records: LogRecord[] = [];
+  const spool = await open(files, {}, records);
+  for (const name of ["a", "b", "c", "d"]) await spool.addFile(file(name));
+  await spool.addReading(sourceOf("s"), reading(1));
+  const [first, second] = files.paths;
+  const held = (await spool.next())!;
+  for (const path of files.paths) if (path !== first) files.removeFile(path);
+  files.removeFile(first);
+  spool.refuse(held.number);
+  assertEquals(files.paths.includes(second), false);
+  await files.removeTree(FOLDER);
+  await spool.addReading(sourceOf("s"), reading(2));
+  await spool.seal();
+  await spool.addFile(file("e"));
+  assertEquals(await drained(spool), ["s: 1 2", "e: e"]);
+  assertEquals([spool.counts.waiting, spool.counts.bytes, spool.counts.refused], [0, 0, 0]);
+  assertEquals(records.map(({ level }) => level), ["warn"]);
+  assertEquals(files.paths, []);
+});
