@@ -65,23 +65,29 @@ Deno.test("blocks are in languages that a test runs", () => {
   assertEquals(others.map(placeOf), []);
 });
 
-Deno.test("links between pages lead somewhere", async () => {
+Deno.test("links between pages lead to a page, and to a heading that it has", async () => {
+  const pages = [...Deno.readDirSync(`${ROOT}docs`)].filter(({ name }) => name.endsWith(".md"));
   const broken: string[] = [];
-  for (
-    const page of [
-      "README.md",
-      ...[...Deno.readDirSync(`${ROOT}docs`)].map(({ name }) => `docs/${name}`),
-    ]
-  ) {
-    if (!page.endsWith(".md")) continue;
+  for (const page of ["README.md", ...pages.map(({ name }) => `docs/${name}`)]) {
     const text = await Deno.readTextFile(ROOT + page);
-    for (const [, link] of text.matchAll(/\]\(([^)#\s]+\.md)[^)]*\)/g)) {
-      if (link.startsWith("http")) continue;
-      await Deno.stat(new URL(link, `file://${ROOT}${page}`)).catch(() => broken.push(`${page}: ${link}`));
+    for (const [, path, anchor] of text.matchAll(/\]\((?!http)([^)#\s]*)(?:#([^)\s]*))?\)/g)) {
+      const target = new URL(path || page.split("/").at(-1)!, `file://${ROOT}${page}`);
+      const found = target.pathname.endsWith("/")
+        ? ""
+        : await Deno.readTextFile(target).catch(() => undefined);
+      if (found === undefined || (anchor && !anchorsOf(found).has(anchor))) {
+        broken.push(`${page}: ${path}#${anchor}`);
+      }
     }
   }
   assertEquals(broken, []);
 });
+
+/** The anchors of a page's headings, as viewers of Markdown make them. */
+function anchorsOf(page: string): ReadonlySet<string> {
+  const headings = [...page.matchAll(/^#+ (.*)$/gm)].map(([, text]) => text.toLowerCase());
+  return new Set(headings.map((text) => text.replace(/[^\p{L}\p{N} _-]/gu, "").replaceAll(" ", "-")));
+}
 
 function problemsOf(registry: Registry, json: JsonObject): string[] {
   // The package that a model comes in is not here.

@@ -26,12 +26,8 @@ needingTest(
   await pythonProgram(),
   async (python) => {
     const { text } = await blockWith("README.md", "RobotClient.at_address");
-    const imports = text.split("\n").filter((line) => line.startsWith("from"));
-    const body = text.split("\n").filter((line) => !line.startsWith("from"));
     await withDemo(async ({ url }) => {
-      const main = [...body, "await robot.close()"].map((line) => `    ${line}`);
-      const lines = [...imports, "import asyncio", "async def main():", ...main, "asyncio.run(main())"];
-      const program = lines.join("\n").replace("localhost:8080", new URL(url).host);
+      const program = text.replace("localhost:8080", new URL(url).host);
       const { code, stdout, stderr } = await run([python, "-c", program]);
       assertEquals(code, 0, stderr);
       assertStringIncludes(stdout, "motor1");
