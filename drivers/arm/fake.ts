@@ -49,7 +49,7 @@ export const FakeArm = model({
 
 class Fake extends BaseComponent implements Arm {
   #joints: readonly number[];
-  /** The monotonic time at which manual movement ends; not set while nobody moves the arm by hand. */
+  /** The monotonic time at which manual movement ends; not set while the arm is not moved by hand. */
   #manualUntilMs?: number;
 
   constructor(

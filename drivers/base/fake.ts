@@ -1,6 +1,6 @@
 /**
- * A base without hardware. Every movement is over at once, as published; with `building`, the base drives in a
- * simulated building instead, where movements take their time, wheels slip and walls stop it.
+ * A base without hardware. Every movement ends at once, as published. With `building`, the base drives in a simulated
+ * building instead, where movements take time, wheels slip and walls stop the base.
  */
 
 import { type Base, BaseApi, type BaseProperties } from "../../lib/api/base.ts";

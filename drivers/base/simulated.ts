@@ -1,6 +1,6 @@
 /**
- * A base that drives in a simulated building. Lidars and movement sensors of the same machine that name it measure the
- * building from where it is.
+ * A base that drives in a simulated building. Lidars and movement sensors of the same machine that name the base
+ * measure the building from its place.
  */
 
 import type { Base, BaseProperties } from "../../lib/api/base.ts";
@@ -91,7 +91,7 @@ export class SimulatedBase extends BaseComponent implements Base, Simulated {
     return Promise.resolve(this.simulation.driving);
   }
 
-  /** Where the base is: `{"truth": true}` gives the pose in the building, which no sensor of it knows. */
+  /** The true pose: `{"truth": true}` returns the pose in the building, which no sensor of the base knows. */
   override doCommand(command: JsonObject): Promise<JsonObject> {
     if (command.truth !== true) return super.doCommand(command);
     const { x, y, yaw } = this.simulation.truth(this.clock.monotonicMs() / 1000);

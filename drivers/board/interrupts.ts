@@ -1,8 +1,8 @@
 /**
- * The digital interrupts of a Linux board: counts their edges and tells them to listeners.
+ * The digital interrupts of a Linux board: counts their edges and reports them to listeners.
  *
- * Owns one request for lines a chip. Promises: the count has every edge that the kernel saw, even those whose ticks
- * were lost, as the kernel numbers them; lost ticks are logged.
+ * Owns one request for lines per chip. Promises: the count includes every edge that the kernel saw, even if its tick
+ * was lost, because the kernel numbers the edges; lost ticks are logged.
  */
 
 import type { Tick } from "../../lib/api/board.ts";
@@ -68,7 +68,7 @@ export class Interrupts {
     return interrupts;
   }
 
-  /** The level of the line, if it is one of an interrupt. */
+  /** The level of the line, if the line has an interrupt. */
   level({ chip, offset }: LineAddress): boolean | undefined {
     if (!this.#byLine.has(`${chip}/${offset}`)) return undefined;
     return this.#chips.get(chip)!.watch.get(offset);

@@ -2,9 +2,9 @@
  * The pins of the computer that the program runs on, if it is a Linux board: a Raspberry Pi, a Jetson, or any other
  * with a GPIO chip.
  *
- * Owns the lines that it uses, until it closes. If the process is killed, the kernel releases its lines, and with
- * them the pulses of its thread end; what a released line's level is, the chip decides. Hardware PWM goes on until
- * the board is opened again.
+ * Owns the lines that it uses, until it closes. If the process is killed, the kernel releases its lines, and software
+ * PWM ends with its thread; the chip decides the level of a released line. Hardware PWM continues until the board is
+ * opened again.
  */
 
 import { type AnalogReading, type Board, BoardApi, type PowerMode, type Tick } from "../../lib/api/board.ts";
@@ -224,7 +224,9 @@ class Linux extends BaseComponent implements Board {
     this.backEnd.close();
   }
 
-  /** The pin by any of its names; throws `failed_precondition` for one of an interrupt, which is an input for good. */
+  /**
+   * The pin by any of its names; throws `failed_precondition` for the pin of an interrupt, which always is an input.
+   */
   #pin(name: string): LinuxPin {
     const line = lineOf(name, this.#names);
     const key = `${line.chip}/${line.offset}`;
@@ -249,7 +251,7 @@ class Linux extends BaseComponent implements Board {
     return pin;
   }
 
-  /** What the configuration gives for a line, by whichever name it uses. */
+  /** The configured value for a line, under any of its names. */
   #givenFor<T>(key: string, given: { readonly [pin: string]: T }): [pin: string, value: T] | undefined {
     return Object.entries(given).find(([pin]) => {
       const { chip, offset } = lineOf(pin, this.#names);

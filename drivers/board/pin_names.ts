@@ -1,6 +1,6 @@
 /**
- * What a person calls a pin, and which line it is. A name is, in this order: a name that the configuration gives, a
- * number on the board's header, a chip with the number of a line (`gpiochip0/17`), or the name of a line.
+ * The names of pins, and the lines that they stand for. A name is, in this order: a name that the configuration gives,
+ * a number on the board's header, a chip with the number of a line (`gpiochip0/17`), or the name of a line.
  */
 
 import { SvcError } from "../../lib/base/error.ts";
@@ -11,13 +11,13 @@ import type { PinHeader } from "./headers.ts";
 export interface PinNames {
   readonly chips: readonly ChipLines[];
   readonly header?: PinHeader;
-  /** Names of the configuration, each for a line in one of the other forms. */
+  /** The configured names, each for a line in one of the other forms. */
   readonly given: { readonly [name: string]: string };
 }
 
 const CHIP_AND_LINE = /^([^/]+)\/(\d{1,5})$/;
 
-/** Throws `not_found`, with what could be meant, for a name that no line has. */
+/** Throws `not_found`, with the known names, for an unknown name. */
 export function lineOf(pin: string, names: PinNames): LineAddress {
   const { chips, header, given } = names;
   if (Object.hasOwn(given, pin)) return lineOf(given[pin], { ...names, given: {} });

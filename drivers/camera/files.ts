@@ -1,6 +1,5 @@
 /**
- * Picture files for the cameras that show them. Each call reads the file anew and returns it in the form in
- * which it travels.
+ * Picture files for cameras. Each call reads the file again and returns the picture in its encoded form.
  */
 
 import type { ReadFiles } from "../../lib/base/files/files.ts";

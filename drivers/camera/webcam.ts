@@ -110,7 +110,7 @@ class Webcam extends BaseComponent implements Camera {
   #connection: Connection | undefined;
   #picture: Picture | undefined;
   #arrived = Promise.withResolvers<void>();
-  /** Why there is no connection. */
+  /** The reason for a missing connection. */
   #lost = "it has not been opened yet";
   #work: Promise<void> = Promise.resolve();
 

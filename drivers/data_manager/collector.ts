@@ -38,7 +38,7 @@ export interface CollectorParts {
 const CALL_MS = 10_000;
 /** The smallest difference between two times: a microsecond. */
 const STEP_MS = 0.001;
-/** The message by which published models say that there is nothing to capture this time. */
+/** The error message of published models for "nothing to capture this time". */
 const NOTHING = "no capture from filter module";
 
 export class Collector {

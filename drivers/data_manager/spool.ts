@@ -1,5 +1,5 @@
 /**
- * Captured data on disk until it is handed over: a folder of numbered files, each of which is one upload.
+ * Captured data on disk until its upload: a folder of numbered files, each of which is one upload.
  *
  * A file under its final name is complete and survives a power loss. Readings first collect in a file of
  * their source under another name; its content survives the end of the process. The spool is bounded: if new
@@ -27,7 +27,7 @@ export interface SpoolLimits {
 interface Stored {
   readonly number: number;
   readonly bytes: number;
-  /** Ready to be handed over, still collecting, or refused. */
+  /** Ready for the upload, still collecting, or refused. */
   readonly state: "ready" | "collecting" | "refused";
 }
 
@@ -58,7 +58,7 @@ export class Spool {
   #sealing = Promise.resolve();
   #next = 1;
   #bytes = 0;
-  /** The number of the file being handed over, which must not be removed meanwhile. */
+  /** The number of the file in upload, which must not be removed. */
   #held: number | undefined;
   #removed = 0;
   #told = false;
@@ -164,7 +164,7 @@ export class Spool {
     }
   }
 
-  /** The file has been handed over. */
+  /** The file has been uploaded. */
   done(number: number): void {
     const stored = this.#stored.get(number);
     if (stored) this.#remove(stored);
@@ -227,7 +227,7 @@ export class Spool {
     open.file.close();
   }
 
-  /** Seals one collection after the other. If one fails, it stays as it is and is sealed another time. */
+  /** Seals one collection after the other. A collection whose seal fails stays as it is, for a later attempt. */
   #sealAll(): Promise<void> {
     const sealing = this.#sealing.then(async () => {
       for (const open of this.#unsealed) {

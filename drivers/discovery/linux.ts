@@ -11,7 +11,7 @@ import type { ResourceName } from "../../lib/resource/name.ts";
 import { model, type ModelHost } from "../../lib/resource/registry.ts";
 import { BaseResource } from "../../lib/resource/resource.ts";
 
-/** What the device tree calls the board. */
+/** The board's name in the device tree. */
 const MODEL = "/proc/device-tree/model";
 
 class LinuxDiscovery extends BaseResource implements Discovery {
@@ -19,7 +19,7 @@ class LinuxDiscovery extends BaseResource implements Discovery {
     super(name);
   }
 
-  /** Throws, with what to do, where there are no pins or their permission is missing. */
+  /** Throws if there are no pins or the permission is missing; the error says what to do. */
   async discoverResources(): Promise<readonly Discovered[]> {
     const gpio = await this.#kind();
     const board = (await this.host.readTextFile(MODEL).catch(() => "")).replace(/\0.*$/s, "");

@@ -77,7 +77,7 @@ export interface Gains {
 const TOLERANCE_TICKS = 2;
 const TOLERANCE_ROTATIONS = 0.1;
 
-/** How fast a motor without gains of its own corrects, per second. */
+/** Correction rate of a motor without configured gains, per second. */
 const BANDWIDTH = 5;
 
 /**

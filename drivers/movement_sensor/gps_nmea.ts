@@ -17,12 +17,12 @@ import { model } from "../../lib/resource/registry.ts";
 import type { Call } from "../../lib/resource/resource.ts";
 import { type Fix, readSentence } from "./nmea.ts";
 
-/** A receiver says everything once a second. */
+/** A receiver sends all its sentences once a second. */
 const OLD_MS = 5_000;
 const WAIT_MS = 200;
 const PAUSE_MS = 20;
 const RETRY_MS = 1_000;
-/** The standard allows 82 characters; some receivers say more. */
+/** The standard allows 82 characters; some receivers send more. */
 const SENTENCE_MAX = 256;
 
 export const GpsNmeaMovementSensor = model({
@@ -51,7 +51,7 @@ class GpsNmea extends BaseMovementSensor {
   readonly #following: Promise<void>;
   #failure?: unknown;
 
-  /** Throws if the line cannot be opened now; later it is opened again and again. */
+  /** Throws if the line does not open now; later the sensor reopens it as often as needed. */
   constructor(
     name: ResourceName,
     private readonly open: () => SerialLine,
@@ -80,7 +80,7 @@ class GpsNmea extends BaseMovementSensor {
     });
   }
 
-  /** The course over ground, which is where it moves to rather than where it looks. */
+  /** The course over ground: the direction of movement, not of the receiver. */
   override getCompassHeading(): Promise<number> {
     return Promise.try(() => {
       const { courseDeg } = this.#fresh("RMC");

@@ -89,7 +89,10 @@ class Merged extends BaseComponent implements MovementSensor {
     return Promise.resolve(supported as { [P in keyof MovementSensorProperties]: boolean });
   }
 
-  /** The measures of all sensors, each under the sensor's name; what is about positions comes from their sensor. */
+  /**
+   * The measures of all sensors, each under the sensor's name; those of the position come from the sensor for
+   * positions.
+   */
   async getAccuracy(call?: Call): Promise<Accuracy> {
     const sources = new Set(NAMES.flatMap((name) => this.sources[name] ?? []));
     const accuracy: { [measure: string]: number } = {};

@@ -1,10 +1,10 @@
-/** What a receiver of navigation satellites says: sentences of NMEA 0183, read one by one. Safe on any bytes. */
+/** Sentences of a satellite navigation receiver (NMEA 0183), read one by one. Safe on any bytes. */
 
 import type { GeoPoint } from "../../lib/api/shared/readings.ts";
 
 const KNOTS_TO_METRES_PER_SECOND = 1852 / 3600;
 
-/** What the sentences so far have said; absent values are unknown. */
+/** The values from the sentences so far; absent values are unknown. */
 export interface Fix {
   /** The quality of GGA: 0 for no fix, 1 by satellites alone, 4 and 5 with corrections. */
   quality: number;
@@ -18,7 +18,7 @@ export interface Fix {
   courseDeg?: number;
 }
 
-/** Takes a sentence into the fix. Gives its type (`GGA`), or undefined for what is no sentence or has a wrong sum. */
+/** Adds a sentence to the fix. Returns its type (`GGA`), or undefined for other text or a wrong checksum. */
 export function readSentence(line: string, fix: Fix): string | undefined {
   const [, body, sum] = /^\$([A-Z]{2}[A-Z]{3},[\x20-\x7e]*)\*([0-9A-Fa-f]{2})$/.exec(line) ?? [];
   if (body === undefined || checksum(body) !== parseInt(sum, 16)) return undefined;

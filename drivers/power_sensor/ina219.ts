@@ -1,8 +1,8 @@
 /**
  * INA219: voltage and current of a direct-current supply, by a shunt resistor, over I2C.
  *
- * Registers and scales are those of its data sheet (Texas Instruments SBOS448). The current is worked out from the
- * voltage over the shunt, so that nothing is wrong after the chip alone has lost its power and its calibration.
+ * Registers and scales are those of its data sheet (Texas Instruments SBOS448). The driver computes the current from
+ * the voltage over the shunt, so that a chip that has lost its power and its calibration gives no wrong values.
  */
 
 import { type PowerSensor, PowerSensorApi } from "../../lib/api/power_sensor.ts";
@@ -15,7 +15,7 @@ import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";
 
 const REGISTER = { configuration: 0x00, shunt: 0x01, bus: 0x02 } as const;
-/** 32 V, a shunt of up to 320 mV, 12 bits, again and again: what the chip does after power-on. */
+/** 32 V, a shunt of up to 320 mV, 12 bits, continuously: the state of the chip after power-on. */
 const CONFIGURATION = 0x399f;
 const SHUNT_VOLTS_PER_STEP = 10e-6;
 const SHUNT_VOLTS_MAX = 0.32;

@@ -1,8 +1,8 @@
 /**
  * HC-SR04: distance by ultrasound, with a trigger pin and an echo on a digital interrupt of a board.
  *
- * Times are those of its data sheet: a trigger of at least 10 µs, an echo as long as the sound travels, 38 ms where
- * nothing returns, 60 ms between two measurements. The echo is measured by the board's own time stamps.
+ * Times are those of its data sheet: a trigger of at least 10 µs, an echo as long as the sound travels, 38 ms without a
+ * return, 60 ms between two measurements. The echo is measured by the board's own time stamps.
  */
 
 import { type Board, BoardApi, type Tick } from "../../lib/api/board.ts";

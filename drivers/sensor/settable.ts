@@ -1,6 +1,6 @@
 /**
- * A sensor whose readings are set: by its attributes at first, then by commands. A maintenance window can be
- * opened and closed with it on a machine that has no other sensor.
+ * A sensor whose readings come from its attributes at first, then from commands. It can open and close the maintenance
+ * window of a machine without a suitable sensor.
  *
  * Commands: `{"set": {"door_closed": true}}` sets readings and leaves the others as they are; `{"reset": true}`
  * returns to the attributes. Each answers with all readings.

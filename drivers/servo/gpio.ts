@@ -78,7 +78,7 @@ class Gpio extends BaseComponent implements Servo {
     this.#angleDeg = angleDeg;
   }
 
-  /** The angle that it was sent to last; a servo does not tell where it is. */
+  /** The last commanded angle; a servo does not report its position. */
   getPosition(): Promise<number> {
     return Promise.resolve(Math.round(this.#angleDeg));
   }

@@ -20,14 +20,14 @@ import { copyOut } from "./copy_out.ts";
 /** A shell holds a thread while it waits, and each is a program of its own. */
 const SHELLS_MAX = 8;
 
-/** A shell that ignores that its terminal is gone is killed after this time. */
+/** A shell that keeps running without its terminal is killed after this time. */
 const HANG_UP_MS = 2_000;
 
 /** End of input, as typed; again and again, because the end of a file does not pass either. */
 const END_OF_INPUT = "\x04";
 const END_AGAIN_MS = 500;
 
-/** What the shell gets of our own environment, in which there may be keys. */
+/** The variables that the shell gets from our own environment, which may contain keys. */
 const VARIABLES = ["HOME", "USER", "LOGNAME", "PATH", "SHELL", "LANG", "LC_ALL", "TZ"];
 
 /** Makes the terminal its own, then becomes the shell. */

@@ -6,7 +6,7 @@ import type { Files } from "../../lib/base/files/files.ts";
 import type { Environment } from "../../lib/base/host.ts";
 import { FILES_MAX, partsOfName, pathHere, splitPath } from "./paths.ts";
 
-/** A copy leaves this much of the disk free, and looks again after so many bytes. */
+/** A copy leaves this much of the disk free, and checks again after this many bytes. */
 const FREE_BYTES_MIN = 64 * 1024 * 1024;
 const LOOK_EVERY_BYTES = 16 * 1024 * 1024;
 
@@ -21,7 +21,7 @@ interface Target {
   readonly rename?: string;
 }
 
-/** Takes the parts of files and yields when each of the files is there. */
+/** Receives the parts of files and yields when each file is complete. */
 export async function* copyIn(
   host: Files & Environment,
   to: CopyToMachine,
@@ -48,7 +48,7 @@ function tooMany(): SvcError {
   return new SvcError("resource_exhausted", `a copy has at most ${FILES_MAX} files`);
 }
 
-/** The rules of scp: a folder that is there takes the source; otherwise the destination is its new name. */
+/** The rules of scp: an existing folder takes the source; otherwise the destination is the new name. */
 async function targetOf(host: Files & Environment, { source, destination }: CopyToMachine): Promise<Target> {
   const path = pathHere(host, destination);
   const found = await host.stat(path);

@@ -13,7 +13,7 @@ interface Source {
   readonly facts: FileFacts;
 }
 
-/** What is copied, and its parts. Throws before the first part where a path cannot be copied. */
+/** The copied files with their parts. Throws before the first part if a path cannot be copied. */
 export async function copyOut(
   host: ReadFiles & Environment,
   { paths, recursive, preserve }: CopyFromMachine,
@@ -42,7 +42,7 @@ function tooMany(): SvcError {
   return new SvcError("resource_exhausted", `a copy has at most ${FILES_MAX} files`);
 }
 
-/** What the other side calls it: `.` and `..` are no names. */
+/** The name on the other side; `.` and `..` are not names. */
 async function nameOf(host: ReadFiles, path: string): Promise<string> {
   const { name } = splitPath(path);
   const real = /^\.{0,2}$/.test(name) ? splitPath(await host.realPath(path)).name : name;

@@ -9,8 +9,8 @@ const DEPTH_MAX = 64;
 const LENGTH_MAX = 4096;
 
 /**
- * The words for the folder of the program's own files, ours and the published one; and where the published command line
- * takes it to be, for what it fetches from there by itself: traces and diagnostics.
+ * The variables for the folder of the program's own files, ours and the published one; and the folders from which the
+ * published command line fetches traces and diagnostics.
  */
 const OWN_FOLDER = /^(\$(SVC|VIAM)_HOME(?=\/|$)|~\/\.viam(?=\/(trace|diagnostics\.data)(\/|$)))/;
 
@@ -27,7 +27,7 @@ export function pathHere(host: Environment, path: string): string {
   return below === "" ? home : `${home}/${below}`;
 }
 
-/** The name of a file below the destination as its parts. Throws where it leads out of it. */
+/** The parts of a file's name below the destination. Throws if the name leads out of the destination. */
 export function partsOfName(name: string): string[] {
   checkLength(name);
   const parts = name.split("/");
@@ -50,7 +50,7 @@ function checkLength(path: string): void {
   }
 }
 
-/** The last part of a path, and what is before it. */
+/** The last part of a path, and the part before it. */
 export function splitPath(path: string): { readonly folder: string; readonly name: string } {
   const clean = path.replace(/\/+$/, "");
   const slash = clean.lastIndexOf("/");

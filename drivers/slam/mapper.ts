@@ -1,4 +1,4 @@
-/** The SLAM service that makes maps of what a 2D lidar sees, in files of the published form. */
+/** The SLAM service that builds maps from a 2D lidar, in files of the published format. */
 
 import { type Slam, SlamApi } from "../../lib/api/slam.ts";
 import { model } from "../../lib/resource/registry.ts";

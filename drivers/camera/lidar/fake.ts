@@ -1,6 +1,6 @@
 /**
- * A 2D lidar without hardware, as a camera that gives point clouds: it measures the simulated building in which a fake
- * base drives.
+ * A 2D lidar without hardware, as a camera that returns point clouds: it measures the simulated building of a fake
+ * base.
  */
 
 import { BaseApi } from "../../../lib/api/base.ts";

@@ -13,7 +13,7 @@ import type { ResourceName } from "../../../lib/resource/name.ts";
 import { BaseComponent, type Call } from "../../../lib/resource/resource.ts";
 import { chosenSources } from "../sources.ts";
 
-/** The picture: so many pixels on each side, and metres from one side to the other at least. */
+/** The picture: pixels on each side, and the smallest distance in metres from side to side. */
 const PICTURE_PX = 400;
 const PICTURE_M = 10;
 const BACKGROUND = [16, 20, 28] as const;
@@ -53,7 +53,7 @@ export abstract class Lidar extends BaseComponent implements Camera {
   }
 }
 
-/** The points from above, with what is ahead on top. */
+/** The points from above; the direction ahead is at the top. */
 function pictureOf(points: Float32Array): ColorImage {
   const rgba = new Uint8Array(4 * PICTURE_PX * PICTURE_PX);
   const paint = (x: number, y: number, [red, green, blue]: readonly [number, number, number]) => {

@@ -48,7 +48,7 @@ class RpLidarCamera extends Lidar {
   #device?: RpLidarDevice;
   #points?: Float32Array;
   #arrived = Promise.withResolvers<void>();
-  /** Why there is no turn. */
+  /** The reason for a missing turn. */
   #lost = "it has measured no turn yet";
   #work: Promise<void> = Promise.resolve();
 

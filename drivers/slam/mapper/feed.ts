@@ -22,8 +22,8 @@ import {
 } from "./sensors.ts";
 
 /**
- * Most readings of each kind that wait for the mapper. Further ones are dropped. Movements count apart: there are so
- * many that a scan would find no room among them on a busy machine.
+ * Limit of readings of each kind that wait for the mapper; further ones are dropped. Movements count separately,
+ * because on a busy machine they would leave no room for scans.
  */
 const WAITING_MAX = { scan: 2, movement: 100 } as const;
 /** Pause before a recording that has ended, or a sensor that failed, is read again. */

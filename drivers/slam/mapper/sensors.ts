@@ -1,7 +1,7 @@
 /**
  * The sensors of the mapper: scans of the lidar, and the IMU and odometry of the movement sensor, each with its time.
  *
- * A movement sensor answers one quantity a call. Two quantities form a reading if their times almost agree. Otherwise
+ * A movement sensor returns one quantity per call. Two quantities form a reading if their times almost agree; otherwise
  * the older one is read again.
  */
 
@@ -206,7 +206,7 @@ async function within<T>(
   }
 }
 
-/** Of m/s² and degrees per second. Throws `invalid_argument` for what is no number. */
+/** From m/s² and degrees per second. Throws `invalid_argument` for a value that is not a number. */
 export function imuReading(timeS: number, acceleration: Vec3, velocity: Vec3): ImuReading {
   const linearAcceleration = [acceleration.x, acceleration.y, acceleration.z] as const;
   const angularVelocity = [

@@ -1,5 +1,5 @@
 /**
- * The SLAM service over a mapper: makes a map of what a lidar sees, extends one, or finds the robot on one.
+ * The SLAM service over a mapper: builds a map from a lidar, extends a map, or localizes the robot on a map.
  *
  * The room owns the service around the mapper: its settings, its sensors, its thread, and the corrections of its map.
  */
@@ -270,7 +270,7 @@ class MapperService extends MapperBase implements Slam {
     }
   }
 
-  /** Replaces the saved map once the new one is whole on the disk. */
+  /** Replaces the saved map once the new one is complete on the disk. */
   async #save(): Promise<void> {
     const { attributes: { saveMap }, host } = this.parts;
     const file = await this.#within(this.engine.internalState());

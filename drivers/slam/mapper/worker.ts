@@ -89,7 +89,7 @@ class MapperThread {
     return this.#leftOut === before ? undefined : this.#leftOut;
   }
 
-  /** Works one piece at a time. Requests that arrive meanwhile are answered first. */
+  /** Works one piece at a time, and answers requests in between first. */
   #workLater(mapping: Mapping): void {
     if (this.#isWorking) return;
     this.#isWorking = true;
