@@ -28,7 +28,7 @@ export type Written = typeof WRITTEN[number];
 export type Read = typeof READ[number];
 
 /** Limit of an attribute (Bluetooth Core Specification). */
-export const VALUE_BYTES_MAX = 512;
+const VALUE_BYTES_MAX = 512;
 
 const CONFIGURED = 1;
 const ONLINE = 2;

@@ -139,7 +139,7 @@ function whyHotspot(
 ): string | undefined {
   if (asked) return "somebody asked for it";
   if (!configured) return "the device belongs to no machine yet";
-  if (state.handedIn && !connected) return "what was handed in did not bring the device online";
+  if (state.handedIn && !connected) return "the submission did not bring the device online";
   const offlineMs = nowMs - Math.max(state.connectedMs, state.sinceMs);
   if (!connected && offlineMs >= hotspotAfterMs) {
     return `the device has been offline for ${minutes(offlineMs)}`;
@@ -181,12 +181,12 @@ function whyClose(
   connected: boolean,
 ): string | undefined {
   const { nowMs, configured, userMs, handedIn } = seen;
-  if (handedIn) return "somebody handed in what was asked for";
+  if (handedIn) return "somebody submitted the missing values";
   if (!rules.mayOpenHotspot) return "the settings no longer allow it";
   const busy = userMs !== undefined && nowMs - userMs < rules.userIdleMs;
   const openMs = nowMs - state.sinceMs;
   if (busy) return undefined;
-  if (state.asked) return openMs >= rules.retryAfterMs ? `nobody came for ${minutes(openMs)}` : undefined;
+  if (state.asked) return openMs >= rules.retryAfterMs ? `nobody used it for ${minutes(openMs)}` : undefined;
   if (connected && configured) return "the device is online";
   // A network tried before the hotspot opened is due again when the hotspot has been open for its time.
   if (configured && candidates(seen, rules).some(({ triedMs }) => triedMs === undefined)) {

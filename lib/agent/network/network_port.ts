@@ -1,6 +1,5 @@
 /** The system's network service, as the agent uses it. */
 
-import type { Secret } from "../../base/secret.ts";
 import type { ProfileWanted } from "./profiles.ts";
 
 /** A Wi-Fi network in range. */
@@ -72,10 +71,4 @@ export interface NetworkPort {
 export interface Checkpoint {
   keep(signal: AbortSignal): Promise<void>;
   goBack(signal: AbortSignal): Promise<void>;
-}
-
-/** The hotspot's name and password. */
-export interface HotspotName {
-  readonly ssid: string;
-  readonly password: Secret;
 }

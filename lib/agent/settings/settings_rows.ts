@@ -97,7 +97,7 @@ const advancedShape = {
 const networkShape = {
   manufacturer: text("shown on the provisioning page").default("svc"),
   model: text("shown on the provisioning page").default("custom"),
-  fragmentId: text("fragment that the provisioning app sets machines up with").default(""),
+  fragmentId: text("fragment for machines that the provisioning app sets up").default(""),
   hotspotInterface: text("managed Wi-Fi device; empty: the first one").default("")
     .with(interfaceName),
   hotspotPrefix: text("beginning of the hotspot's name; the host name follows").default("svc-setup"),
@@ -214,7 +214,9 @@ function isIpv4(text: string): boolean {
 
 function interfaceName(name: string, at: Place): string | undefined {
   const fits = name.length <= INTERFACE_LENGTH_MAX && !/[\s/]/.test(name);
-  return fits ? name : at.wanted(`a device such as "wlan0", at most ${INTERFACE_LENGTH_MAX} letters`, name);
+  return fits
+    ? name
+    : at.wanted(`a device such as "wlan0", at most ${INTERFACE_LENGTH_MAX} characters`, name);
 }
 
 /** Checks a passphrase; the error does not show it. */

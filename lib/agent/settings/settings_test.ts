@@ -195,7 +195,7 @@ Deno.test("ranges: the error for a value out of range has its path and the allow
     ["system_configuration", { os_managed_upgrade_interval_hours: 0.5 }, "from 1 to"],
     ["additional_networks", { a: { type: "radio" } }, 'found "radio", wanted one of "wifi", "wired"'],
     ["additional_networks", { a: { type: "wifi" } }, "cloud.additional_networks.a.ssid"],
-    ["additional_networks", { a: { type: "wired", interface: "a".repeat(16) } }, "at most 15 letters"],
+    ["additional_networks", { a: { type: "wired", interface: "a".repeat(16) } }, "at most 15 characters"],
     ["additional_networks", { a: { type: "wired", priority: 1000 } }, "from -999 to 999"],
     [
       "additional_networks",

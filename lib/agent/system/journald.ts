@@ -62,7 +62,7 @@ export class Journald implements Subsystem {
 }
 
 /** The drop-in's text; `undefined` if the settings set neither a size nor a storage. */
-export function dropIn(system: AgentSettings["system"]): string | undefined {
+function dropIn(system: AgentSettings["system"]): string | undefined {
   const { journaldSystemMaxUseMb, journaldRuntimeMaxUseMb, journaldStorage } = system;
   if (journaldSystemMaxUseMb < 0 && journaldRuntimeMaxUseMb < 0 && !journaldStorage) return undefined;
   const lines = ["# Written by svc-agent: system_configuration of the machine", "[Journal]"];

@@ -102,6 +102,6 @@ const DELAY_FIRST_MS = 1_000;
 const DELAY_MAX_MS = 300_000;
 
 /** The pause after so many failed starts in a row: none at first, then doubling. */
-export function restartDelayMs(failures: number): number {
+function restartDelayMs(failures: number): number {
   return failures < 1 ? 0 : Math.min(DELAY_MAX_MS, DELAY_FIRST_MS * 2 ** Math.min(failures - 1, 30));
 }

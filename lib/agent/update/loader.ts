@@ -27,7 +27,7 @@ export async function installLoader(files: ReadFiles & WriteFiles, base: string)
  * The script; its arguments are the agent's. With `SVC_LOADER_DRY=1` it prints the command that it would run, and does
  * not wait.
  */
-export function loaderScript(): string {
+function loaderScript(): string {
   return SCRIPT.replaceAll("@STARTS_MAX@", String(STARTS_MAX));
 }
 

@@ -232,7 +232,7 @@ function parseSlot(text: string, path: string): Slot {
   try {
     json = JSON.parse(text);
   } catch (cause) {
-    throw new SvcError("data_loss", `${path} is no JSON`, { cause });
+    throw new SvcError("data_loss", `${path} is not JSON`, { cause });
   }
   const at = new Place();
   const slot: ReadSlot | undefined = (slotRow as Row<ReadSlot | undefined>).decode(json, at);

@@ -7,7 +7,7 @@ import { PackageFormat } from "../../../proto/gen/agent_pb.ts";
 import { SvcError } from "../../base/error.ts";
 import type { Wish } from "./state.ts";
 
-export const BINARIES = ["svc-agent", "svc-server"] as const;
+const BINARIES = ["svc-agent", "svc-server"] as const;
 export type BinaryName = typeof BINARIES[number];
 
 export interface Release extends Wish {
@@ -122,7 +122,7 @@ function kindOf(head: Uint8Array): string {
   if (text.startsWith("#!")) return "a script";
   if (text.startsWith("\x7felf")) return "a program for Linux";
   if (text.startsWith("mz")) return "a program for Windows";
-  return "something that is no program";
+  return "something that is not a program";
 }
 
 /** The name of a program, from its output for `--version`: JSON with a `binary_name`, or its name as the first word. */

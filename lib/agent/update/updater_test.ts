@@ -376,7 +376,7 @@ Deno.test("a record that cannot be read falls to the copy before it, and that to
     assertEquals(bench.updater.status().good?.version, "1.0.0");
     assertMatch(
       bench.records.map(({ message }) => message).join("\n"),
-      /versions_svc-server\.json is no JSON/,
+      /versions_svc-server\.json is not JSON/,
     );
     await Deno.writeTextFile(`${bench.base}/state/versions_svc-server.previous.json`, '{"good": 5}');
     await bench.begin();

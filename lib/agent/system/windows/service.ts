@@ -14,7 +14,7 @@ import { AGENT_SERVICE, type UnitOptions } from "../service_unit.ts";
 import { SERVICE_STATES } from "./status.ts";
 
 /** The copy's name in `bin`. */
-export const SERVICE_PROGRAM = "svc-agent-service.exe";
+const SERVICE_PROGRAM = "svc-agent-service.exe";
 
 const DESCRIPTION = "Installs, runs, watches and updates svc-server";
 const REGISTRY = `HKLM\\SYSTEM\\CurrentControlSet\\Services\\${AGENT_SERVICE}`;
