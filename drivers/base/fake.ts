@@ -21,7 +21,7 @@ const attributes = object({
     "where the base begins, in metres to the east of the building's middle; absent means a free place",
   ),
   startYM: number("the same to the north"),
-  startYawDegs: number("where it looks, counter-clockwise from the east").default(0),
+  startYawDegs: number("direction of the base, counter-clockwise from the east").default(0),
   wheelSlip: number("the greatest share of a movement that the wheels lose", { min: 0, max: 0.5 })
     .default(0.05),
   seed: integer("another seed gives other slips", { min: 0 }).default(1),

@@ -131,6 +131,6 @@ async function openChannel(settings: AnalogSettings, host: ModelHost): Promise<C
 }
 
 /** The ten bits of value at the end of an answer. */
-export function mcp3008Value(answer: Uint8Array): number {
+function mcp3008Value(answer: Uint8Array): number {
   return (answer[1] & 0b11) << 8 | answer[2];
 }

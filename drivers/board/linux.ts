@@ -54,7 +54,7 @@ const attributes = object({
       pull: bias,
       debounceUs: integer("edges that follow within this time do not count", { min: 0, max: 1_000_000 }),
     }),
-    "inputs whose edges are counted and told",
+    "inputs whose edges the board counts and reports",
   ).default([]),
   analogs: list(analogRow, "analog readers").default([]),
   pull: mapOf(bias, 'pull resistors of inputs: { "11": "up" }').default({}),
@@ -62,7 +62,7 @@ const attributes = object({
     text(),
     'pins with hardware PWM: "auto" where the board is known, or a channel: { "32": "auto", "lamp": "pwmchip0/1" }',
   ).default({}),
-  gpio: choice("way to the pins; without it, the best that there is", BACK_ENDS),
+  gpio: choice("access to the pins; by default the best available", BACK_ENDS),
 }).required().with((settings, at) => {
   const pins = settings.digitalInterrupts.map(({ pin }) => pin);
   for (const [index, { name, pin }] of settings.digitalInterrupts.entries()) {

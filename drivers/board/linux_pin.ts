@@ -14,7 +14,7 @@ import type { PwmChannel } from "../../lib/device/pwm.ts";
 /** Where none was set: the default of a gpio motor. */
 const FREQUENCY_HZ = 800;
 /** Beyond it a thread spends its time on switching, and its pulses are no longer even. */
-export const SOFTWARE_HZ_MAX = 10_000;
+const SOFTWARE_HZ_MAX = 10_000;
 const HARDWARE_HZ_MAX = 50_000_000;
 /** Callers whose sums of fractions come out a little too large mean 1. */
 const DUTY_SLACK = 0.01;

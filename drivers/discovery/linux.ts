@@ -50,7 +50,7 @@ class LinuxDiscovery extends BaseResource implements Discovery {
 export const LinuxDiscoveryModel = model({
   api: DiscoveryApi,
   name: "rdk:builtin:linux",
-  doc: "Finds the pins of this computer, and tells who uses which line (Linux).",
+  doc: "Finds the pins of this computer, and shows the user of each line (Linux).",
   attributes: object({}).required(),
   construct: ({ name, host }) => new LinuxDiscovery(name, host),
 });

@@ -23,8 +23,10 @@ const SIMULATED = new URL("./simulated.ts", import.meta.url).href;
 const attributes = object({
   base: text("a fake base with a simulated building, on which the sensor is mounted; absent means none")
     .names("base"),
-  gyroBiasDegsPerSec: number("what the gyroscope shows too much", { min: -10, max: 10 }).default(0.1),
-  gyroNoiseDegsPerSec: number("standard deviation of what it shows", { min: 0, max: 10 }).default(0.1),
+  gyroBiasDegsPerSec: number("bias of the gyroscope", { min: -10, max: 10 }).default(0.1),
+  gyroNoiseDegsPerSec: number("standard deviation of the gyroscope's noise", { min: 0, max: 10 }).default(
+    0.1,
+  ),
   accelerationNoise: number("standard deviation of the acceleration, in m/s²", { min: 0, max: 10 })
     .default(0.02),
   seed: integer("another seed gives other noise", { min: 0 }).default(1),

@@ -32,7 +32,7 @@ type Quantity = keyof typeof QUANTITIES;
 const NAMES = Object.keys(QUANTITIES) as Quantity[];
 
 const sensors = (quantity: string) =>
-  list(text(), `names of movement sensors that give the ${quantity}, the preferred one first`)
+  list(text(), `names of movement sensors for the ${quantity}, in order of preference`)
     .default([]).names("movement_sensor");
 
 const attributes = object({

@@ -96,7 +96,7 @@ class Mpu6050 extends BaseMovementSensor {
  * The values in the registers from 0x3b on: acceleration, temperature, angular velocity; each value's higher byte
  * first.
  */
-export function mpu6050Values(bytes: Uint8Array) {
+function mpu6050Values(bytes: Uint8Array) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const vector = (at: number, scale: number): Vec3 => ({
     x: view.getInt16(at) * scale,

@@ -10,7 +10,7 @@ const SERVICE = new URL("./mapper/service.ts", import.meta.url).href;
 export const MapperSlam = model({
   api: SlamApi,
   name: MODEL_NAME,
-  doc: "Makes, extends and uses maps of what a 2D lidar sees, with an IMU, odometry or neither.",
+  doc: "Builds, extends and uses maps from a 2D lidar, with an IMU, odometry or neither.",
   attributes,
   construct: async (parts): Promise<Slam> => {
     const { openMapper }: typeof import("./mapper/service.ts") = await import(SERVICE);

@@ -56,12 +56,12 @@ const attributes = object({
   mlmodelName: text("the ML model service").required().names("mlmodel"),
   remapInputNames: mapOf(
     text(),
-    "the model's names of inputs, each with the published one it stands for (image)",
+    "the model's input names, each with the published name that it stands for (image)",
   )
     .default({}),
   remapOutputNames: mapOf(
     text(),
-    "the model's names of outputs, each with the published one it stands for: probability, location, category, score",
+    "the model's output names, each with the published name that it stands for: probability, location, category, score",
   ).default({}),
   xminYminXmaxYmaxOrder: list(
     integer("", { min: 0, max: 3 }),

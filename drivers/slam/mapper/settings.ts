@@ -125,7 +125,7 @@ const params = {
     min: 0,
   }).default(3),
   numRangeData: whole("scans in a submap", { min: 1, max: 100_000 }).default(30),
-  missingDataRayLengthMeters: decimal("length of the free ray where a range is beyond the greatest one", {
+  missingDataRayLengthMeters: decimal("replaces ranges beyond the maximum", {
     above: 0,
     max: 1000,
   }).aka("missing_data_ray_length").default(25),
@@ -170,7 +170,9 @@ const shape = {
     "a map to extend or to find the position on: ${packages.slam_map.NAME}/internalState.pbstream, or a path",
   ),
   configParams: paramsRow,
-  saveMap: mapPath("a path to which the map is saved, now and then and at the end; absent means nowhere"),
+  saveMap: mapPath(
+    "path for saving the map, periodically and at the end; absent means that the map is not saved",
+  ),
   saveEverySec: whole("seconds between two saves", { min: 1, max: 86_400 }).default(SAVE_EVERY_SEC),
 };
 const fields = object(shape).required();
