@@ -48,8 +48,8 @@ export class Addresses {
     if (asked && this.#isThisComputer(asked.hostname, peer)) return asked.origin;
     throw new SvcError(
       "failed_precondition",
-      "this control plane was asked by an address that it does not know to be its own: start svc-cloud serve with " +
-        "--public-url and the address that devices reach it by",
+      "this control plane does not know the requested address as its own: start svc-cloud serve with " +
+        "--public-url and the address that devices use",
     );
   }
 
@@ -64,7 +64,7 @@ export class Addresses {
     if (asked) return asked.origin;
     throw new SvcError(
       "invalid_argument",
-      "the Host header is no host and port, wanted such as cloud.example:8090",
+      "the Host header is not a host and port, wanted for example cloud.example:8090",
     );
   }
 

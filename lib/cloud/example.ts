@@ -21,7 +21,7 @@ import { exampleImages, pngOf } from "../learn/example_scene.ts";
 import { cloudSection, createMachine } from "./fleet/new_machine.ts";
 
 /** The name of the example's model, in the machine's configuration too. */
-export const EXAMPLE_MODEL = "things";
+const EXAMPLE_MODEL = "things";
 export const EXAMPLE_DATASET = "things";
 export const EXAMPLE_IMAGES = 240;
 /** Pictures without anything to find: a model learns these too. */
@@ -90,7 +90,7 @@ export async function makeExample(
   if (!made) return undefined;
   const { machine: { id: machineId, partId, key }, ...example } = made;
   if (example.datasetId !== undefined) {
-    tell(`making an example: ${EXAMPLE_IMAGES} pictures to train from, which takes some seconds`);
+    tell(`creating an example: ${EXAMPLE_IMAGES} training pictures, which takes some seconds`);
     await fillDataset(parts, partId, example.datasetId, tell);
     await writePictures(parts.host, pictures);
   }
@@ -166,7 +166,7 @@ async function fillDataset(
       (file) => store.transaction((sql) => new BinaryData(sql).add(upload, file, nowMs)),
     );
     const made = index + 1;
-    if (made % TOLD_EVERY === 0) tell(`making an example: ${made} of ${EXAMPLE_IMAGES} pictures`);
+    if (made % TOLD_EVERY === 0) tell(`creating an example: ${made} of ${EXAMPLE_IMAGES} pictures`);
   }
 }
 

@@ -64,9 +64,9 @@ export class Metrics {
     const requests = [...this.#requests].map(([labels, value]) => ({ labels, value }));
     const families = [
       counter("svc_cloud_requests", "Calls by method and outcome.", requests),
-      counter("svc_cloud_log_lines", "Log entries taken from machines.", [{ value: this.#logLines }]),
+      counter("svc_cloud_log_lines", "Log entries received from machines.", [{ value: this.#logLines }]),
       gauge("svc_cloud_parts", "Parts of machines.", seen.length),
-      gauge("svc_cloud_parts_online", "Parts that have been heard of a moment ago.", online.length),
+      gauge("svc_cloud_parts_online", "Parts seen a moment ago.", online.length),
       gauge("svc_cloud_database_bytes", "Size of the database.", await store.bytes()),
     ];
     return `${families.flat().join("\n")}\n# EOF\n`;

@@ -17,7 +17,7 @@ const MODE = 0o600;
 export const DEFAULT_PROFILE = "default";
 
 const profileRow = object({
-  baseUrl: text("Where the control plane is: https://host:port.").required(),
+  baseUrl: text("The address of the control plane: https://host:port.").required(),
   keyId: text("The id of the API key.").required(),
   key: secret("The API key.").required(),
   organizationId: text("The organization that commands are about."),

@@ -35,7 +35,9 @@ export function checkLabels(labels: readonly string[]): void {
     throw invalid(`tags: found ${labels.length}, wanted 1 to ${LABELS_MAX} labels to learn`);
   }
   const letters = labels.join("").length;
-  if (letters > LETTERS_MAX) throw invalid(`tags: found ${letters} letters, wanted at most ${LETTERS_MAX}`);
+  if (letters > LETTERS_MAX) {
+    throw invalid(`tags: found ${letters} characters, wanted at most ${LETTERS_MAX}`);
+  }
   for (const [index, label] of labels.entries()) {
     if (label.trim() === "" || hasHidden(label)) {
       throw invalid(
@@ -51,7 +53,7 @@ export function checkLabels(labels: readonly string[]): void {
 export function checkArguments(given: { readonly [name: string]: string }): void {
   const letters = Object.entries(given).reduce((sum, words) => sum + words.join("").length, 0);
   if (letters > LETTERS_MAX) {
-    throw invalid(`arguments: found ${letters} letters, wanted at most ${LETTERS_MAX}`);
+    throw invalid(`arguments: found ${letters} characters, wanted at most ${LETTERS_MAX}`);
   }
   for (const [name, value] of Object.entries(given)) {
     if (!ARGUMENT.test(name)) {

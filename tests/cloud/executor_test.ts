@@ -291,7 +291,7 @@ scriptTest(
       assertEquals([attempts.length, warnings.length], [3, 1], lines.join("\n"));
       assertMatch(
         warnings[0],
-        /^warn installed without the packages that it depends on, for they cannot be: .*there-is-no-such-package/,
+        /^warn installed without the packages that it depends on, because their installation failed: .*there-is-no-such-package/,
       );
     }, scriptArchive(SCRIPT, needyBuild())),
 );

@@ -244,8 +244,11 @@ Deno.test("kubernetes: a job runs in the image of its container as long as it is
         .message;
     assertStringIncludes(await failure(["registry.example.com/team/"]), "as the test says");
     assertEquals(images, [image]);
-    assertStringIncludes(await failure(["registry.example.com/others/"]), `"${image}" is not here any more`);
-    assertStringIncludes(await failure(), `"${image}" is not here any more`);
+    assertStringIncludes(
+      await failure(["registry.example.com/others/"]),
+      `"${image}" is no longer available`,
+    );
+    assertStringIncludes(await failure(), `"${image}" is no longer available`);
     assertEquals(images, [image]);
   });
 });

@@ -231,7 +231,7 @@ storeTest(
       const { packageId, version } = await mapping.stopMappingSession({ sessionId });
       assertEquals(packageId, `${world.organization}/hall`);
       const { endStatus, errorMsg } = await mapping.ended(sessionId);
-      assertEquals([endStatus, errorMsg], [EndStatus.SUCCESS, "2 captured things could not be used"]);
+      assertEquals([endStatus, errorMsg], [EndStatus.SUCCESS, "2 captured values were unusable"]);
       assertEquals((await mapping.getActiveMappingSessionsForRobot({ robotId })).sessionId, "");
       const files = await mapping.map("hall", version);
       assertEquals([...files.keys()].sort(), ["internalState.pbstream", "map.pcd"]);
@@ -352,7 +352,7 @@ storeTest(
       assertEquals(endStatus, EndStatus.FAIL);
       assertStringIncludes(
         errorMsg,
-        'no scan of the lidar "lidar" was there: its machine captures NextPointCloud',
+        'no scan of the lidar "lidar" arrived: its machine captures NextPointCloud',
       );
       const again = await mapping.stopMappingSession({ sessionId }).catch(SvcError.from);
       assertStringIncludes(String(again), "has ended already: no scan");

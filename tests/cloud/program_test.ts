@@ -189,7 +189,7 @@ Deno.test({
       const versions = (await Deno.readTextFile(tried)).split("\n").filter((line) => line === "--version");
       assertEquals(versions.length, 1);
       assertMatch(cloud.output(), /models and pictures are opened .* without a sandbox/);
-      assertMatch(cloud.output(), /training scripts are refused for want of a sandbox/);
+      assertMatch(cloud.output(), /training scripts are refused without a sandbox/);
     } finally {
       await cloud.stop();
       await Deno.remove(folder, { recursive: true });
@@ -220,10 +220,10 @@ sqliteTest(
     };
     await makeExample(parts, "http://localhost:1", { withData: true, tell });
     const [first, ...others] = told;
-    assertMatch(first, /^making an example: 240 pictures to train from/);
+    assertMatch(first, /^creating an example: 240 training pictures/);
     assertEquals(
       others,
-      [40, 80, 120, 160, 200, 240].map((made) => `making an example: ${made} of 240 pictures`),
+      [40, 80, 120, 160, 200, 240].map((made) => `creating an example: ${made} of 240 pictures`),
     );
     assertEquals(await Promise.all(counts), [0, 40, 80, 120, 160, 200, 240]);
   },
@@ -235,9 +235,9 @@ Deno.test("serve --demo tells of its example as it is made, and then serves", as
   try {
     const output = cloud.output();
     const places = [
-      "making an example: 240 pictures",
-      "making an example: 40 of 240",
-      "making an example: 240 of 240",
+      "creating an example: 240 training pictures",
+      "creating an example: 40 of 240",
+      "creating an example: 240 of 240",
       "An example has been made.",
       '{"url":',
     ].map((words) => output.indexOf(words));

@@ -154,7 +154,7 @@ storeTest(
         ],
         [
           () => me.sequence(part, 0, 1, { resources: Array(60).fill({ resourceName: "r".repeat(300) }) }),
-          /resources and sequence_tags: found \d+ letters, wanted at most 16384/,
+          /resources and sequence_tags: found \d+ characters, wanted at most 16384/,
         ],
         [() => me.sequence(part, 0, 1, { sequenceTags: [""] }), /found an empty sequence_tag/],
         [() => me.data.updateSequence({ id, startTime: toTimestamp(0) }), /field_mask is empty/],
@@ -172,7 +172,7 @@ storeTest(
       for (const [run, why] of wrong) assertMatch(await refusal(run()), why);
       const { id: datasetId } = await me.datasets.createDataset({ organizationId, name: "images" });
       const added = me.data.addSequencesToDataset({ datasetId, sequenceIds: [id] });
-      assertMatch(await refusal(added), /dataset "images" is one of images, wanted one of sequences/);
+      assertMatch(await refusal(added), /dataset "images" contains images, wanted a dataset of sequences/);
     }),
 );
 

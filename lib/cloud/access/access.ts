@@ -298,7 +298,7 @@ export class Access {
     if (rows.length === 0) throw missing("key", id);
     const [{ organization }] = rows;
     if (organization === null) {
-      const wanted = "whoever runs the control plane says whose it is: svc-cloud key own ID --org NAME";
+      const wanted = "the operator of the control plane assigns it: svc-cloud key own ID --org NAME";
       throw new SvcError("permission_denied", `key "${id}" belongs to no organization; ${wanted}`);
     }
     const opened = rows.flatMap(({ kind, on }) => kind ? [this.#scopes({ kind, id: on })] : []);

@@ -211,7 +211,7 @@ async function requireConsent(
   if (await access.may(caller, "owner", { kind: "key", id: keyId })) return;
   throw new SvcError(
     "permission_denied",
-    `key "${keyId}" is not one of this organization: give the role to a key of your own, or ask whoever runs the ` +
+    `key "${keyId}" is not one of this organization: give the role to a key of your own, or ask the operator of the ` +
       "control plane: svc-cloud key grant ID --role ROLE --on KIND:ID",
   );
 }

@@ -79,7 +79,7 @@ export class Keys {
     if (grants.length === 0) {
       throw new SvcError(
         "invalid_argument",
-        "a key that may do nothing, wanted at least one role on something",
+        "found a key without roles, wanted at least one role",
       );
     }
     const id = randomUUID();

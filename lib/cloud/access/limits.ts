@@ -16,9 +16,12 @@ const MAX = Number.MAX_SAFE_INTEGER;
 const amount = (doc: string, fallback: number) => integer(doc, { min: 1, max: MAX }).default(fallback);
 
 export const limitsRow = object({
-  wrongKeysPerAddress: amount("wrong keys in a row from one address, before they are slowed down", 20),
+  wrongKeysPerAddress: amount(
+    "wrong keys in a row from one address before svc-cloud slows the address down",
+    20,
+  ),
   wrongKeysPerKey: amount(
-    "wrong keys in a row for one key id from one address, before they are slowed down",
+    "wrong keys in a row for one key id from one address before svc-cloud slows them down",
     5,
   ),
   keyChecksAtOnce: amount("keys to check at the same time; further keys wait", 4),
@@ -33,17 +36,23 @@ export const limitsRow = object({
   locationsPerOrganization: amount("locations of an organization", 5_000),
   machinesPerOrganization: amount("machines of an organization", 10_000),
   partsPerMachine: amount("parts of a machine", 100),
-  revisionsPerPart: amount("revisions of a part's configuration that are kept; the oldest give way", 10_000),
+  revisionsPerPart: amount(
+    "revisions of a part's configuration; svc-cloud drops the oldest beyond this number",
+    10_000,
+  ),
   keysPerOrganization: amount("API keys of an organization", 20_000),
   rolesPerKey: amount("roles of one API key", 1_000),
   rolesPerOrganization: amount("roles of API keys on an organization and everything in it", 40_000),
   fragmentsPerOrganization: amount("fragments of an organization", 1_000),
-  revisionsPerFragment: amount("revisions of a fragment that are kept, beside those with a tag", 1_000),
+  revisionsPerFragment: amount(
+    "revisions of a fragment that svc-cloud keeps, besides the tagged revisions",
+    1_000,
+  ),
   tagsPerFragment: amount("tags of a fragment", 100),
-  fragmentLettersPerOrganization: amount("letters of the fragments of an organization together", 16 * MI),
+  fragmentLettersPerOrganization: amount("characters in all fragments of an organization together", 16 * MI),
   registryItemsPerOrganization: amount("registry items of an organization", 5_000),
   registryLettersPerOrganization: amount(
-    "letters of descriptions, documentation and metadata of an organization's packages together",
+    "characters of descriptions, documentation and metadata of an organization's packages together",
     32 * MI,
   ),
   modulesPerAnswer: amount(
@@ -64,15 +73,18 @@ export const limitsRow = object({
   guestsPerLocation: amount("organizations that a location is shared with", 100),
   secretsPerLocation: amount("secrets of a location", 5),
   secretsPerPart: amount("secrets of a part of a machine", 5),
-  metadataLetters: amount("letters of the metadata of an organization, location, machine or part", MI / 16),
+  metadataLetters: amount("characters of metadata of an organization, location, machine or part", MI / 16),
   containersPerOrganization: amount(
     "containers that an organization has registered for its training scripts",
     100,
   ),
   callsPerMachine: amount("WebRTC calls to one part of a machine that are not connected yet", 32),
-  answersPerMachine: amount("streams of one part of a machine that wait for WebRTC calls", 8),
-  followersPerPart: amount("connections that tell one part of its changes; the oldest gives way", 4),
-  followersAtOnce: amount("connections that tell machines of their changes, at one control plane", 20_000),
+  answersPerMachine: amount("streams on which one part of a machine waits for WebRTC calls", 8),
+  followersPerPart: amount(
+    "connections that notify one part of its changes; a further one replaces the oldest",
+    4,
+  ),
+  followersAtOnce: amount("connections of one control plane that notify machines of their changes", 20_000),
   labelsPerAnswer: amount("tags or labels of images in one answer", 10_000),
 });
 

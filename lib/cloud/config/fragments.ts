@@ -397,7 +397,7 @@ function change(
   act: (holder: JsonObject, key: string) => void,
 ): void {
   const keys = path.split(".");
-  if (keys.includes("__proto__")) return at.error(`${path}: "__proto__" is no setting`);
+  if (keys.includes("__proto__")) return at.error(`${path}: "__proto__" is not a setting`);
   let holder: Json = config;
   for (const key of keys.slice(0, -1)) {
     if (Array.isArray(holder)) {

@@ -55,7 +55,7 @@ export class PartConfigs {
     if (text.length > CONFIG_CHARS_MAX) {
       throw new SvcError(
         "invalid_argument",
-        `the configuration has ${text.length} letters, wanted at most ${CONFIG_CHARS_MAX}`,
+        `the configuration has ${text.length} characters, wanted at most ${CONFIG_CHARS_MAX}`,
       );
     }
     const [old] = await this.sql.query<{ name: string; config: string; revision: number; updatedMs: number }>(

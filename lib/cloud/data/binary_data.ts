@@ -321,7 +321,7 @@ export function checkedLabels(what: string, labels: readonly string[], countMin 
       );
     }
     if (label.trim() === "") {
-      throw new SvcError("invalid_argument", `found an empty ${what}, wanted some letters`);
+      throw new SvcError("invalid_argument", `found an empty ${what}, wanted at least one character`);
     }
   }
   return labels;

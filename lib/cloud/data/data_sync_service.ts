@@ -200,7 +200,7 @@ function noMetadata(): SvcError {
 function noContent(found = "nothing"): SvcError {
   return new SvcError(
     "invalid_argument",
-    `the upload goes on with ${found}, wanted contents after the metadata`,
+    `the upload continues with ${found}, wanted contents after the metadata`,
   );
 }
 

@@ -34,7 +34,7 @@ export interface AnnotationRow {
   readonly yMax: number | null;
 }
 
-export const DATASET_COLUMNS =
+const DATASET_COLUMNS =
   `SELECT id, organization_id AS "organizationId", name, type, created_ms AS "createdMs" FROM datasets`;
 export const ANNOTATION_COLUMNS = `a.id, a.data_id AS "dataId", a.label, a.confidence,
   a.x_min AS "xMin", a.y_min AS "yMin", a.x_max AS "xMax", a.y_max AS "yMax"`;
@@ -95,7 +95,7 @@ export class Datasets {
     if (type !== "images") {
       throw new SvcError(
         "failed_precondition",
-        `dataset "${name}" is one of sequences, wanted one of images`,
+        `dataset "${name}" contains sequences, wanted a dataset of images`,
       );
     }
     for (const dataId of new Set(dataIds)) {

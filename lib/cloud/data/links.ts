@@ -51,7 +51,7 @@ export class DataLinks {
     const expiresMs = Number(query.get("expires"));
     const signature = query.get("signature") ?? "";
     if (!this.#signatures(id, expiresMs).some((wanted) => isSameText(signature, wanted))) {
-      return textAnswer(403, "the link is not one that has been handed out here");
+      return textAnswer(403, "this control plane has not issued the link");
     }
     if (!(this.cloud.clock.nowMs() < expiresMs)) {
       return textAnswer(403, "the link has expired: ask for a new one");

@@ -138,8 +138,11 @@ export function inOrder(json: Json): string {
 /** A text of a request that both databases can store. Throws `invalid_argument`. */
 export function plainText(what: string, text: string, lengthMax = TEXT_LENGTH_MAX): string {
   if (text.length <= lengthMax && !text.includes("\0")) return text;
-  const found = text.length > lengthMax ? `${text.length} letters` : "a zero byte";
-  throw new SvcError("invalid_argument", `${what} has ${found}, wanted at most ${lengthMax} letters of text`);
+  const found = text.length > lengthMax ? `${text.length} characters` : "a zero byte";
+  throw new SvcError(
+    "invalid_argument",
+    `${what} has ${found}, wanted at most ${lengthMax} characters of text`,
+  );
 }
 
 function unpacked(any: Any): Json {

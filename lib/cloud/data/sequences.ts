@@ -174,7 +174,7 @@ export class Sequences {
     if (dataset.type === "sequences") return dataset;
     throw new SvcError(
       "failed_precondition",
-      `dataset "${dataset.name}" is one of images, wanted one of sequences`,
+      `dataset "${dataset.name}" contains images, wanted a dataset of sequences`,
     );
   }
 
@@ -231,7 +231,7 @@ function checked({ resources, tags, startUs, endUs }: SequenceFields): SqlValue[
   const kept = [JSON.stringify(named), JSON.stringify(checkedLabels("sequence_tag", tags, 0))];
   const letters = kept.join("").length;
   if (letters > LETTERS_MAX) {
-    throw invalid(`resources and sequence_tags: found ${letters} letters, wanted at most ${LETTERS_MAX}`);
+    throw invalid(`resources and sequence_tags: found ${letters} characters, wanted at most ${LETTERS_MAX}`);
   }
   return [...kept, startUs, endUs];
 }

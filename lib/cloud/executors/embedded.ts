@@ -59,7 +59,7 @@ export class EmbeddedExecutor implements Executor {
     const measured = Object.entries(model.metrics).map(([name, value]) =>
       `${name} ${Number(value.toPrecision(3))}`
     );
-    log("info", `learned in ${model.epochs} epochs: ${measured.join(" ")} on images it has not seen`);
+    log("info", `learned in ${model.epochs} epochs: ${measured.join(" ")} on unseen images`);
     const files: Record<string, string | Uint8Array> = {
       "model.onnx": model.onnx,
       "labels.txt": `${model.labels.join("\n")}\n`,

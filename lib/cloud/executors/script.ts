@@ -119,7 +119,7 @@ export class ScriptExecutor implements Executor {
     const { sandbox, network, limits } = this.options;
     const python = this.pythons.find(({ key }) => key === job.script!.container);
     if (!python) {
-      throw new SvcError("failed_precondition", `"${job.script!.container}" is not here any more`);
+      throw new SvcError("failed_precondition", `"${job.script!.container}" is no longer available`);
     }
     const inside = sandbox.inside(folder);
     const script = join(folder, "script");
@@ -196,7 +196,12 @@ export class ScriptExecutor implements Executor {
       const attempt = { ...python, args: [...PIP, ...flags, source] };
       const { exit, last } = await this.#execute({ signal: work.signal, log: patient }, cell, attempt);
       if (exit.code === 0) {
-        if (lacks) log("warn", `installed ${how}, for they cannot be: ${first ?? "pip does not say why"}`);
+        if (lacks) {
+          log(
+            "warn",
+            `installed ${how}, because their installation failed: ${first ?? "pip does not say why"}`,
+          );
+        }
         return python;
       }
       first ??= last.at(-1);
@@ -359,7 +364,7 @@ async function linesOf(
     return (await process.exited).code === 0 ? lines : undefined;
   } catch (error) {
     if ((error as SvcError).code === "not_found") return undefined;
-    throw new SvcError("unavailable", `cannot find out about ${name}: ${messageOf(error)}`, { cause: error });
+    throw new SvcError("unavailable", `cannot examine ${name}: ${messageOf(error)}`, { cause: error });
   } finally {
     done();
   }

@@ -142,10 +142,10 @@ async function requireMaker(
   ctx: CallContext,
 ): Promise<void> {
   const problem = organizations === "operator"
-    ? "organizations are made by whoever runs this control plane: svc-cloud org create NAME"
+    ? "only the operator of this control plane creates organizations: svc-cloud org create NAME"
     : await access.isPersonal(ctx.entity)
     ? undefined
-    : "the key of a machine or of a training job makes no organizations: use one of a person";
+    : "the key of a machine or of a training job cannot create organizations: use a personal key";
   if (problem === undefined) return;
   await audit.refused(actorOf(ctx), []);
   throw new SvcError("permission_denied", problem);

@@ -18,6 +18,6 @@ export function checkedName(name: string): string {
   if (name.trim() !== "" && name.length <= NAME_CHARS_MAX) return name;
   throw new SvcError(
     "invalid_argument",
-    `found a name of ${name.length} letters, wanted 1 to ${NAME_CHARS_MAX} and not only spaces`,
+    `found a name of ${name.length} characters, wanted 1 to ${NAME_CHARS_MAX} and not only spaces`,
   );
 }

@@ -154,7 +154,7 @@ export class PartChanges {
     if (followers.size >= limits.followersPerPart) {
       // A machine with a broken connection may return before the old one is known to be gone.
       const [oldest] = followers;
-      oldest.ended = overLimit(limits, "followersPerPart", "a newer one took the place of this");
+      oldest.ended = overLimit(limits, "followersPerPart", "a newer connection replaced this one");
       oldest.waker.wake();
       followers.delete(oldest);
       this.#count--;

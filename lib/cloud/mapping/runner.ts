@@ -125,7 +125,7 @@ export class MappingRunner {
       const mine = await store.transaction((sql) => new MappingSessions(sql).renew(this.#id, leaseMs));
       for (const [id, { over }] of this.#running) {
         if (!mine.some((one) => one.id === id)) {
-          over.abort(new SvcError("aborted", "another one works on it"));
+          over.abort(new SvcError("aborted", "another runner works on it"));
         }
       }
     }
@@ -234,7 +234,7 @@ export class MappingRunner {
     if (making.scans === 0) {
       throw new SvcError(
         "failed_precondition",
-        `no scan of the lidar "${session.camera}" was there${
+        `no scan of the lidar "${session.camera}" arrived${
           making.unusable > 0 ? " that can be used" : ""
         }: ` +
           "its machine captures NextPointCloud of it and syncs it here",
@@ -246,7 +246,7 @@ export class MappingRunner {
       { path: MAP_FILE, bytes: map.length, content: [map] },
       { path: PICTURE_FILE, bytes: cloud.length, content: [cloud] },
     ];
-    const error = making.unusable > 0 ? `${making.unusable} captured things could not be used` : "";
+    const error = making.unusable > 0 ? `${making.unusable} captured values were unusable` : "";
     await keepPackage(this.options, organizationId, packed(contents), (file) => {
       return store.transaction(async (sql) => {
         const nowMs = clock.nowMs();
@@ -262,7 +262,7 @@ export class MappingRunner {
         } as const;
         await new Packages(sql).add(info, nowMs);
         const ended = await new MappingSessions(sql).end(this.#id, id, outcome, error, nowMs);
-        if (!ended) throw new SvcError("aborted", `mapping session ${id} is not ours any more`);
+        if (!ended) throw new SvcError("aborted", `mapping session ${id} now belongs to another runner`);
       });
     });
     logger.info(`mapping session ${id}: version "${version}" of map "${name}" is in the registry`);

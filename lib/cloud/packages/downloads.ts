@@ -186,7 +186,7 @@ export class Downloads {
     if (expires === null || signature === null) return false;
     const wanted = this.#linkSignatures(id, Number(expires));
     if (!wanted.some((one) => isSameText(signature, one))) {
-      throw new SvcError("permission_denied", "the link is not one that has been handed out here");
+      throw new SvcError("permission_denied", "this control plane has not issued the link");
     }
     if (this.cloud.clock.nowMs() < Number(expires)) return true;
     throw new SvcError("permission_denied", "the link has expired: ask for a new one");

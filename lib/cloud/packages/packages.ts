@@ -362,7 +362,7 @@ export function checkNamed(fields: { readonly [field: string]: string }): void {
   if (!CHANNELS.includes(version)) return;
   throw new SvcError(
     "invalid_argument",
-    `found ${versionField} "${version}", which is a word for some version, wanted the version itself`,
+    `found ${versionField} "${version}", which stands for a changing version, wanted an exact version`,
   );
 }
 

@@ -217,7 +217,7 @@ class Bubblewrap implements Sandbox {
       this.#uids.add(uid);
       return uid;
     }
-    throw new SvcError("resource_exhausted", `${count} sandboxes are in use, which are all there are`);
+    throw new SvcError("resource_exhausted", `all ${count} sandboxes are in use`);
   }
 
   #command(

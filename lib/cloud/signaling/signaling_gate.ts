@@ -28,7 +28,7 @@ export function signalingGuard({ guard, tokens, keys }: SignalingGateParts): Gua
     const [host, ...others] = ctx.requestHeader.all(HOST);
     if (host === undefined || others.length > 0) {
       throw unauthenticated(
-        `a token of a machine is good for one ${HOST}, found ${others.length + +(host !== undefined)}`,
+        `a token of a machine is valid for one ${HOST}, found ${others.length + +(host !== undefined)}`,
       );
     }
     const { entity, generation } = tokens.read(token, host);

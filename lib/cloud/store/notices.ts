@@ -19,7 +19,7 @@ export interface Notices {
 }
 
 /** A notice of `changes` names the changed thing (`part 1234`), or is any other text if that is unknown. */
-export const NOTICE_TOPICS = ["signaling", "changes"] as const;
+const NOTICE_TOPICS = ["signaling", "changes"] as const;
 export type NoticeTopic = typeof NOTICE_TOPICS[number];
 
 export const NOTICE_BYTES_MAX = 256 * 1024;
@@ -84,6 +84,6 @@ function checkLength(text: string): void {
   if (text.length <= NOTICE_BYTES_MAX) return;
   throw new SvcError(
     "invalid_argument",
-    `a notice of ${text.length} letters, wanted at most ${NOTICE_BYTES_MAX}`,
+    `a notice of ${text.length} characters, wanted at most ${NOTICE_BYTES_MAX}`,
   );
 }

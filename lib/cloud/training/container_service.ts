@@ -71,13 +71,13 @@ export function requireAllowed({ custom, noScripts }: Executors, imageUri: strin
     throw new SvcError(
       "unimplemented",
       "this control plane runs training scripts in the Pythons of its machine, not in containers: " +
-        "ListSupportedContainers tells which there are",
+        "ListSupportedContainers lists them",
     );
   }
   if (isAllowedImage(imageUri, images)) return;
   const wanted = images.length > 0
     ? `wanted one whose name begins with ${images.join(" or ")}`
-    : "and no organization has its own here: whoever runs this control plane allows some with " +
+    : "and organizations may not register images: the operator of this control plane allows registries with " +
       "svc-cloud serve --kubernetes-registries";
   throw new SvcError(
     "failed_precondition",

@@ -39,7 +39,7 @@ export class TrainingContainers {
     requireImage(imageUri);
     if (description.length > DESCRIPTION_LETTERS_MAX || hasHidden(description)) {
       throw invalid(
-        `description: wanted at most ${DESCRIPTION_LETTERS_MAX} letters without control characters`,
+        `description: wanted at most ${DESCRIPTION_LETTERS_MAX} characters without control characters`,
       );
     }
     const id = randomUUID();

@@ -41,7 +41,7 @@ export class TrainingLog {
       this.#held.push({
         atMs,
         level: "warn",
-        message: `no more than ${LINES_MAX} lines are kept of one job`,
+        message: `a job keeps at most ${LINES_MAX} lines`,
       });
     } else if (this.#held.length < HELD_MAX) this.#held.push({ atMs, level, message });
     else this.#dropped++;
@@ -68,7 +68,7 @@ export class TrainingLog {
   async #write(): Promise<void> {
     while (this.#held.length > 0) {
       if (this.#dropped > 0) {
-        const message = `${this.#dropped} lines are missing here, the database was away`;
+        const message = `${this.#dropped} lines are missing here, the database was unavailable`;
         this.#held.push({ atMs: this.clock.nowMs(), level: "warn", message });
         this.#dropped = 0;
       }

@@ -80,7 +80,7 @@ interface Running {
 /** The job belongs to another runner, or is gone: nothing to report. */
 class Lost extends SvcError {
   constructor(id: string) {
-    super("failed_precondition", `training job ${id} is not ours any more`);
+    super("failed_precondition", `training job ${id} now belongs to another runner`);
   }
 }
 
@@ -376,7 +376,7 @@ export async function tellPlaces(
 }
 
 /** The log line of a waiting job. */
-export function queueLine(before: number): string {
+function queueLine(before: number): string {
   return before === 0 ? "waiting: next in the queue" : `waiting: ${before} before it in the queue`;
 }
 
@@ -401,5 +401,5 @@ async function* someFiles(
     none = false;
     yield file;
   }
-  if (none) throw new SvcError("failed_precondition", "nothing came of it: the output folder is empty");
+  if (none) throw new SvcError("failed_precondition", "there is no result: the output folder is empty");
 }

@@ -66,7 +66,7 @@ export function trainingHandlers(context: CloudContext, runner?: TrainingRunner)
       if (!state && status !== TrainingStatus.UNSPECIFIED) {
         throw new SvcError(
           "invalid_argument",
-          `found status ${status}, wanted one of those published`,
+          `found status ${status}, wanted a published value`,
         );
       }
       return { jobs: (await jobs.list(organizationId, state)).map(metadataOf) };
@@ -140,7 +140,7 @@ class Submitter {
     if (!modelType) {
       throw new SvcError(
         "invalid_argument",
-        `found model_type ${request.modelType}, wanted one of those published`,
+        `found model_type ${request.modelType}, wanted a published value`,
       );
     }
     await this.#checkModel(sql, organizationId, modelName, modelVersion);
@@ -150,11 +150,13 @@ class Submitter {
     const counts = checkImages(modelType, labels, images);
     const framework = frameworkOf(modelFramework);
     if (framework !== "" && framework !== "onnx") {
-      const found = `found model_framework ${framework || modelFramework}, which cannot be trained here`;
+      const found = `found model_framework ${
+        framework || modelFramework
+      }, which this control plane does not train`;
       throw new SvcError("unimplemented", `${found}, wanted onnx (or a custom training script)`);
     }
     if (!this.executors.managed) {
-      throw new SvcError("unimplemented", "no models are trained by this control plane");
+      throw new SvcError("unimplemented", "this control plane trains no models");
     }
     const job = {
       organizationId,
@@ -279,7 +281,7 @@ async function imagesOf(sql: Sql, organizationId: string, id: string): Promise<r
   if (dataset.type === "images") return await datasets.snapshot(id);
   throw new SvcError(
     "failed_precondition",
-    `dataset "${dataset.name}" is one of sequences, wanted one of images`,
+    `dataset "${dataset.name}" contains sequences, wanted a dataset of images`,
   );
 }
 

@@ -113,7 +113,7 @@ export class KubernetesExecutor implements Executor {
     const environment = this.environments.find(({ key }) => key === container);
     const found = image ?? environment?.uri;
     if (found && (!image || isAllowedImage(image, this.images))) return found;
-    throw new SvcError("failed_precondition", `"${image ?? container}" is not here any more`);
+    throw new SvcError("failed_precondition", `"${image ?? container}" is no longer available`);
   }
 
   async abandon(id: string): Promise<void> {
@@ -165,7 +165,7 @@ export class KubernetesExecutor implements Executor {
       return { status: 200, contentType: "application/gzip", body: packed(inputOf(work)) };
     }
     if (what !== "output" || method !== "PUT") return textAnswer(405, "wanted GET input or PUT output");
-    if (work.uploaded) return textAnswer(409, "the model is here already");
+    if (work.uploaded) return textAnswer(409, "the model has arrived already");
     try {
       await unpackInto(this.options.host, join(work.folder, "output"), body, OUTPUT_FILES);
     } catch (error) {

@@ -57,7 +57,7 @@ export interface InferenceFacts {
 
 /** Limits of a request's bytes, of a model in its package, and of an answer's tensors. */
 export const REQUEST_BYTES_MAX = 2 ** 32;
-export const MODEL_FILES = { filesMax: 1_000, bytesMax: 512 * 1024 * 1024 };
+const MODEL_FILES = { filesMax: 1_000, bytesMax: 512 * 1024 * 1024 };
 export const TENSORS_BYTES_MAX = 32 * 1024 * 1024;
 /** Limit of boxes, or classes, in an answer, the most certain first. */
 const FOUND_MAX = 1_000;
@@ -186,7 +186,7 @@ async function modelIn(archive: AsyncIterable<Uint8Array>) {
   const found = names.length > 0 ? names.slice(0, 10).join(", ") : "no .onnx file";
   throw new SvcError(
     "unimplemented",
-    `the package has ${found}, wanted one model.onnx: only ONNX models are run here`,
+    `the package has ${found}, wanted one model.onnx: this control plane runs only ONNX models`,
   );
 }
 
