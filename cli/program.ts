@@ -102,7 +102,7 @@ export function answersVersion(program: string, args: readonly string[], termina
 }
 
 /** The complete help text of a program. */
-export function helpText(program: Program<readonly Flag[]>): string {
+function helpText(program: Program<readonly Flag[]>): string {
   const { name, summary, style, usage, more = "" } = program;
   const about = wrap(summary, 80).join("\n");
   return `${about}\n\nUsage: ${name} ${usage}\n\nFlags:\n${describeFlags(tableOf(program), style)}${more}`;

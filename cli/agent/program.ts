@@ -60,7 +60,7 @@ const FLAGS = [
     type: "bool",
     default: false,
     env: "SVC_AGENT_FAST_START",
-    help: "Start without waiting for network or updates, whatever else says to wait.",
+    help: "Start without waiting for network or updates, overriding all other settings.",
   },
   { name: "install", type: "bool", default: false, help: "Install the system service." },
   {
@@ -76,7 +76,7 @@ const FLAGS = [
     default: "",
     value: "FOLDER",
     env: "SVC_AGENT_DIR",
-    help: "Where everything is kept: /opt/svc, or svc-agent in the working folder in dev mode.",
+    help: "The agent's folder: /opt/svc, or svc-agent in the working folder in dev mode.",
   },
   { name: "json", type: "bool", default: false, help: "Print the status as JSON." },
   { name: "yes", short: "y", type: "bool", default: false, help: "Uninstall without asking." },
@@ -92,13 +92,13 @@ interface World {
 }
 
 const COMMANDS: readonly Command<World>[] = [
-  command("", [], "Runs the agent until it is stopped.", (options, { host, pace }) => {
+  command("", [], "Runs the agent until somebody stops it.", (options, { host, pace }) => {
     return options.install ? install(options, host) : runAgent(options, host, pace);
   }),
   command(
     "status",
     [],
-    "Shows the agent's status, and the versions that it keeps.",
+    "Shows the agent's status and its versions.",
     status,
   ),
   command(
@@ -110,7 +110,7 @@ const COMMANDS: readonly Command<World>[] = [
   command(
     "service",
     [],
-    "What Windows runs as the service that --install makes.",
+    "Runs as the Windows service of --install; only Windows starts it.",
     (options, { host }) => runService(options, host),
   ),
   command(
@@ -131,8 +131,8 @@ const PROGRAM: CommandProgram<World> = {
   flags: FLAGS,
   commands: COMMANDS,
   exits: [
-    ["0", "done; of the agent itself: it was told to stop"],
-    ["1", "failed; standard error says why"],
+    ["0", "success; the agent was told to stop"],
+    ["1", "failed; standard error has the reason"],
     ["2", "the command line is wrong"],
   ],
   manual: {
@@ -151,7 +151,7 @@ const PROGRAM: CommandProgram<World> = {
     ],
     examples: [
       ["svc-agent --install", "Install the agent as a service of the system."],
-      ["svc-agent status", "Show the device's status, and the versions that it keeps."],
+      ["svc-agent status", "Show the device's status and its versions."],
       ["svc-agent rollback svc-server", "Return to the previous version."],
       ["svc-agent --dev-mode --config rover.json", "Try it without installation, as any user."],
     ],
@@ -224,7 +224,7 @@ async function rollback(
     await askRollback(socketOf(dir, host.platform().os), name satisfies BinaryName, new SystemClock());
   } catch (error) {
     if (SvcError.from(error).code !== "not_found") throw error;
-    throw new SvcError("not_found", "an agent that runs goes back, and none does here; start it first", {
+    throw new SvcError("not_found", "only a running agent can do that, and none runs here; start it first", {
       cause: error,
     });
   }

@@ -73,7 +73,7 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
     [],
     async (desk, [part, revision]) => {
       if (!/^\d+$/.test(revision)) {
-        throw new UsageError(`"${revision}" is no revision, wanted a number`);
+        throw new UsageError(`"${revision}" is not a revision, wanted a number`);
       }
       await saveConfig(
         desk,

@@ -60,7 +60,7 @@ export const CLOUD_FLAGS = [
     default: "svc-cloud-data",
     value: "FOLDER",
     env: "SVC_CLOUD_DATA",
-    help: "Where everything is kept.",
+    help: "The data folder.",
   },
   {
     name: "database",
@@ -115,7 +115,7 @@ export const LIMITS_FLAG = {
   default: "",
   value: "FILE",
   env: "SVC_CLOUD_LIMITS",
-  help: "What callers may use at most (JSON): see docs/limits.md.",
+  help: "The file with limits for callers (JSON): see docs/limits.md.",
 } as const satisfies Flag;
 
 export async function limitsOf(path: string, files: ReadFiles): Promise<Limits> {

@@ -24,7 +24,7 @@ export const LISTEN = {
   type: "string",
   default: "localhost:8090",
   value: "HOST:PORT",
-  help: "Where to serve; port 0 takes a free one.",
+  help: "The address to serve on; port 0 takes a free port.",
 } as const;
 
 const PUBLIC_URL = {
@@ -33,7 +33,7 @@ const PUBLIC_URL = {
   default: "",
   value: "URL",
   env: "SVC_CLOUD_PUBLIC_URL",
-  help: "The address at which people and machines reach it; by default the one of --listen.",
+  help: "The address that people and machines use; by default the address in --listen.",
 } as const;
 
 const FLAGS = [
@@ -43,7 +43,7 @@ const FLAGS = [
     name: "example",
     type: "bool",
     default: false,
-    help: "Make a dataset to train from, too, and a machine that uses the model.",
+    help: "Also create a dataset to train from, and a machine that uses the model.",
   },
   JSON_FLAG,
 ] as const satisfies readonly Flag[];
@@ -51,8 +51,7 @@ const FLAGS = [
 export const INIT: CloudCommand = {
   words: "init",
   takes: [],
-  summary:
-    "Makes what there is to begin with: an organization, a location, a machine, and keys for a person and for the " +
+  summary: "Creates a first organization, location and machine, with keys for a person and for the " +
     "machine.",
   flags: FLAGS,
   run: init,
@@ -81,7 +80,7 @@ async function init(
       tell: (text) => host.writeError(`${text}\n`),
     });
     if (!example) {
-      throw new SvcError("failed_precondition", "there is an organization already: init is for a new folder");
+      throw new SvcError("failed_precondition", "there is an organization already: init needs a new folder");
     }
     if (publicUrl !== "") await noteAddress(store, url);
     host.write(values.json ? `${JSON.stringify(example)}\n` : describeExample(example));

@@ -29,11 +29,11 @@ export const KEY_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "key create",
     [],
-    "Makes an API key and prints it: this is the only time that it can be seen.",
+    "Creates an API key and prints it, once only.",
     [
       ROLE,
       ON,
-      { name: "name", type: "string", default: "", value: "NAME", help: "What to call it." },
+      { name: "name", type: "string", default: "", value: "NAME", help: "The name of the key." },
     ],
     async (desk, _, { role, on, name }) => {
       const grant = await grantOf(desk.store, role, on);
@@ -64,7 +64,7 @@ export const KEY_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "key grant",
     ["ID"],
-    "Gives an API key a role, on what belongs to another organization than the key too.",
+    "Gives an API key a role, also in another organization than the key's.",
     [ROLE, ON],
     async (desk, [id], { role, on }) => {
       const grant = await grantOf(desk.store, role, on);
@@ -75,7 +75,7 @@ export const KEY_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "key own",
     ["ID"],
-    "Makes an API key that of an organization, whose owners then rename, replace and delete it.",
+    "Assigns an API key to an organization, whose owners may then rename, rotate and delete it.",
     [ORG],
     async (desk, [id], { org }) => {
       const { id: organizationId } = await chosenOrganization(desk.store, org);
@@ -86,7 +86,7 @@ export const KEY_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "key rotate",
     ["ID"],
-    "Replaces an API key by a new one with the same id.",
+    "Replaces an API key with a new one that has the same id.",
     [],
     async ({ change, print }, [id]) => {
       const secret = await newKeySecret();
@@ -97,7 +97,7 @@ export const KEY_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "key revoke",
     ["ID"],
-    "Takes an API key out of use, at once.",
+    "Revokes an API key at once.",
     [],
     async ({ change, print }, [id]) => {
       await change("key revoke", { kind: "key", id }, (sql) => new Keys(sql).delete(id));

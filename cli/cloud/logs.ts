@@ -21,7 +21,13 @@ export const LOG_COMMANDS: readonly CloudCommand[] = [
     ["PART"],
     "Prints a part's newest logs, oldest first.",
     [
-      { name: "filter", type: "string", default: "", value: "TEXT", help: "Only entries that contain this." },
+      {
+        name: "filter",
+        type: "string",
+        default: "",
+        value: "TEXT",
+        help: "Only entries that contain this text.",
+      },
       {
         name: "level",
         type: "string",
@@ -81,7 +87,7 @@ export const LOG_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "audit",
     [],
-    "Tells who changed or tried what, newest first.",
+    "Lists who changed or tried what, newest first.",
     [{ name: "limit", type: "int", default: 50, help: "How many entries." }],
     async ({ store, clock, print }, _, { limit }) => {
       const entries = await new Audit(store, clock).newest(entriesOf(limit));

@@ -29,14 +29,13 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "machine create",
     ["NAME"],
-    "Makes a machine with a key of its own, and prints the cloud section for its file.",
+    "Creates a machine with its own key, and prints the cloud section for its file.",
     [ORG, LOCATION, {
       name: "address",
       type: "string",
       default: "",
       value: "URL",
-      help:
-        "Where the machine reaches the control plane; left out, the address that serve was last given or had.",
+      help: "The address of the control plane for the machine; by default the last address of serve.",
     }],
     async (desk, [name], { org, location, address }) => {
       const { id: on } = await locationOf(desk.store, org, location);

@@ -19,7 +19,7 @@ export const MAP_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "map start",
     ["MACHINE", "NAME"],
-    "Makes a map of what a machine captures until it is stopped, as the package NAME.",
+    "Builds a map from a machine's captured data until map stop, as the package NAME.",
     [
       {
         name: "lidar",
@@ -40,21 +40,21 @@ export const MAP_COMMANDS: readonly CloudCommand[] = [
         type: "string",
         default: "",
         value: "VERSION",
-        help: "The version of the map to extend; left out, the map is new.",
+        help: "The version of the map to extend; by default the map is new.",
       },
       {
         name: "since",
         type: "string",
         default: "",
         value: "TIME",
-        help: "From when on, such as 10m ago or 2024-01-02T03:04:05Z; left out, now.",
+        help: "Start of the data, such as 10m ago or 2024-01-02T03:04:05Z; by default now.",
       },
       {
         name: "until",
         type: "string",
         default: "",
         value: "TIME",
-        help: "Until when, such as 1m ago or a time; left out, until map stop.",
+        help: "End of the data, such as 1m ago or a time; by default map stop.",
       },
       {
         name: "parameters",
@@ -120,7 +120,7 @@ export const MAP_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "map stop",
     ["SESSION"],
-    "Ends the data of a mapping session now; its map is a package soon after.",
+    "Ends a mapping session now; its map becomes a package soon after.",
     [],
     async (desk, [id]) => {
       const on = { kind: "mapping_session", id } as const;

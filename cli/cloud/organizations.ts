@@ -8,7 +8,7 @@ import { table } from "../table.ts";
 import { chosenOrganization, type CloudCommand, cloudCommand, ORG } from "./desk.ts";
 
 export const ORGANIZATION_COMMANDS: readonly CloudCommand[] = [
-  cloudCommand("org create", ["NAME"], "Makes an organization.", [], async ({ change, print }, [name]) => {
+  cloudCommand("org create", ["NAME"], "Creates an organization.", [], async ({ change, print }, [name]) => {
     const id = await change(
       "org create",
       { kind: "organization", id: name },
@@ -23,7 +23,7 @@ export const ORGANIZATION_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "location create",
     ["NAME"],
-    "Makes a location in an organization.",
+    "Creates a location in an organization.",
     [ORG],
     async (desk, [name], { org }) => {
       const { id: on } = await chosenOrganization(desk.store, org);
@@ -48,7 +48,7 @@ export const ORGANIZATION_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "org namespace",
     ["NAMESPACE"],
-    "Gives an organization the public name under which it shares packages, for good.",
+    "Gives an organization a public name, under which it shares packages. The name cannot change later.",
     [ORG],
     async (desk, [namespace], { org }) => {
       const { id } = await chosenOrganization(desk.store, org);

@@ -26,7 +26,7 @@ import { SERVE } from "./serve/serve.ts";
 const PROGRAM: CommandProgram<CloudWorld> = {
   name: "svc-cloud",
   summary:
-    "Serves a control plane for machines, agents and training jobs, so that all of them work without anybody's cloud.",
+    "Serves a control plane for machines, agents and training jobs, so that all of them work without anybody else's cloud.",
   flags: CLOUD_FLAGS,
   commands: [
     SERVE,
@@ -42,18 +42,18 @@ const PROGRAM: CommandProgram<CloudWorld> = {
     ...SECRET_COMMANDS,
   ],
   variables: [
-    ["SVC_CLOUD_DATA", "the folder of everything, as --data"],
-    ["SVC_CLOUD_DATABASE", "a database of PostgreSQL, as --database"],
+    ["SVC_CLOUD_DATA", "the data folder, as --data"],
+    ["SVC_CLOUD_DATABASE", "a PostgreSQL database, as --database"],
     ["SVC_CLOUD_KEYS", "the folder of the control plane's own keys, as --keys"],
-    ["SVC_CLOUD_LIMITS", "what callers may use at most, as --limits"],
-    ["SVC_CLOUD_PUBLIC_URL", "the address that people and machines reach it by, as --public-url"],
-    ["SVC_CLOUD_METRICS_KEY_FILE", "the key that /metrics is shown for, as --metrics-key-file"],
-    ["SVC_CLOUD_TRAINING", "who trains, as --training"],
-    ["NO_COLOR", "no colours in logs, whatever it is set to"],
+    ["SVC_CLOUD_LIMITS", "the file with limits for callers, as --limits"],
+    ["SVC_CLOUD_PUBLIC_URL", "the address that people and machines use, as --public-url"],
+    ["SVC_CLOUD_METRICS_KEY_FILE", "the file with the key for /metrics, as --metrics-key-file"],
+    ["SVC_CLOUD_TRAINING", "the trainers, as --training"],
+    ["NO_COLOR", "turns colours in logs off, with any value"],
   ],
   exits: [
-    ["0", "done; of serve: it was told to stop"],
-    ["1", "failed; standard error tells why"],
+    ["0", "success; serve was told to stop"],
+    ["1", "failed; standard error has the reason"],
     ["2", "the command line is wrong"],
   ],
   manual: {
@@ -66,7 +66,7 @@ const PROGRAM: CommandProgram<CloudWorld> = {
       ["svc-cloud-data/cloud.db", "the database, where --database names none"],
       ["svc-cloud-data/files/", "the uploaded files"],
       ["svc-cloud-data/keys/", "the control plane's own keys, where --keys names no other folder"],
-      ["svc-cloud-data/metrics.key", "the key that /metrics is shown for"],
+      ["svc-cloud-data/metrics.key", "the key for /metrics"],
     ],
     examples: [
       ["svc-cloud serve --demo", "Try it: serve, and make an example with a machine and a dataset."],

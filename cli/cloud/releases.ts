@@ -76,7 +76,7 @@ export const RELEASE_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "release channel",
     ["NAME", "VERSION", "CHANNEL"],
-    "Moves a version, on all its platforms, to a channel: agents that follow it install the highest one in there.",
+    "Moves a version, on all its platforms, to a channel. Agents that follow the channel install its highest version.",
     [],
     async ({ change, print }, [name, version, channel]) => {
       const on = { kind: "release", id: `${name} ${version}` } as const;
@@ -109,7 +109,7 @@ export const RELEASE_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "release rotate-key",
     [],
-    "Replaces the key that signs releases and packages; the old key signs the new one, and nothing after it.",
+    "Replaces the key that signs releases and packages; the old key signs the new one, and then nothing more.",
     [],
     async ({ secrets, change, print }) => {
       const key = await new ReleaseKeys(await Secrets.open(secrets)).rotate();

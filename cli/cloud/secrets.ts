@@ -14,7 +14,7 @@ const NOW = {
   name: "now",
   type: "bool",
   default: false,
-  help: "Make the old key's signatures invalid: for a key that is lost, or that a stranger has.",
+  help: "Make the old key's signatures invalid: for a lost key, or a key in a stranger's hands.",
 } as const;
 
 export const SECRET_COMMANDS: readonly CloudCommand[] = [
@@ -59,7 +59,7 @@ export const SECRET_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "authority",
     [],
-    "Prints the certificate of the local authority (PEM); while a new one takes its place, both.",
+    "Prints the certificate of the local authority (PEM); during a rotation, both.",
     [],
     async ({ secrets, store, clock, print }) => {
       const { certificate } = new Authority(await Secrets.open(secrets), store, clock);

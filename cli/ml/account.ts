@@ -14,7 +14,7 @@ export const ACCOUNT_COMMANDS: readonly MlCommand[] = [
   mlCommand(
     "login",
     [],
-    "Checks an API key and keeps it, with the address of its control plane, under the name of a profile.",
+    "Checks an API key and stores it as a profile, with the address of its control plane.",
     [{
       name: "api-key-id",
       type: "string",
@@ -64,7 +64,7 @@ export const ACCOUNT_COMMANDS: readonly MlCommand[] = [
       if (organizationId === undefined) desk.note("tell with --org-id which organization is meant");
     },
   ),
-  mlCommand("profiles", [], "Lists the profiles that login has kept.", [], async (desk) => {
+  mlCommand("profiles", [], "Lists the stored profiles.", [], async (desk) => {
     const { current, profiles } = await desk.profiles.read();
     const all = Object.entries(profiles).map(([name, { baseUrl, keyId, organizationId = "" }]) => {
       return { name, baseUrl, keyId, organizationId, current: name === current };
@@ -74,11 +74,11 @@ export const ACCOUNT_COMMANDS: readonly MlCommand[] = [
     ) => [one.current ? "*" : "", one.name, one.baseUrl, one.keyId, one.organizationId]);
     desk.print({ profiles: all }, table([["", "NAME", "BASE URL", "KEY ID", "ORGANIZATION"], ...rows]));
   }),
-  mlCommand("profiles use", ["PROFILE"], "Uses a profile from now on.", [], async (desk, [name]) => {
+  mlCommand("profiles use", ["PROFILE"], "Makes a profile the current one.", [], async (desk, [name]) => {
     await desk.profiles.use(name);
     desk.print({ profile: name }, [name]);
   }),
-  mlCommand("profiles delete", ["PROFILE"], "Forgets a profile and its key.", [], async (desk, [name]) => {
+  mlCommand("profiles delete", ["PROFILE"], "Deletes a profile and its key.", [], async (desk, [name]) => {
     await desk.profiles.remove(name);
     desk.print({ profile: name }, [name]);
   }),

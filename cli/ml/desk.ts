@@ -31,7 +31,7 @@ export const ML_FLAGS = [
     default: "",
     value: "PROFILE",
     env: "SVC_PROFILE",
-    help: "Use what login has kept under this name.",
+    help: "Use the profile that login has stored under this name.",
   },
   {
     name: "base-url",
@@ -39,7 +39,7 @@ export const ML_FLAGS = [
     default: "",
     value: "URL",
     env: "SVC_BASE_URL",
-    help: "Where the control plane is: https://host:port.",
+    help: "The address of the control plane: https://host:port.",
   },
   {
     name: "org-id",

@@ -16,7 +16,7 @@ import { client } from "../../lib/wire/channel.ts";
 import { AppService } from "../../proto/gen/app_pb.ts";
 import type { Account, TrainingDesk } from "./desk.ts";
 
-export const EMBEDDED = "embedded";
+const EMBEDDED = "embedded";
 const USUAL_PORT = 8090;
 const START_MS = 60_000;
 const POLL_MS = 200;

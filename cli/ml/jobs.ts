@@ -47,7 +47,7 @@ const ORDERS: { readonly [name: string]: (a: TrainingJobMetadata, b: TrainingJob
 };
 
 export const JOB_COMMANDS: readonly MlCommand[] = [
-  mlCommand("get", ["JOB"], "Tells everything about a job.", [], async (desk, [id]) => {
+  mlCommand("get", ["JOB"], "Shows a job in detail.", [], async (desk, [id]) => {
     const { jobs } = await desk.services();
     const job = await jobs.getTrainingJob(id, desk.limits);
     await printJob(desk, job);
@@ -70,7 +70,7 @@ export const JOB_COMMANDS: readonly MlCommand[] = [
         type: "string",
         default: "-created",
         value: "ORDER",
-        help: `By ${Object.keys(ORDERS).join(", ")}; with a dash before it the other way round.`,
+        help: `By ${Object.keys(ORDERS).join(", ")}; with a dash in front, in reverse order.`,
       },
     ],
     async (desk, _, { status, limit, sort }) => {
@@ -118,7 +118,13 @@ export const JOB_COMMANDS: readonly MlCommand[] = [
     ["JOB"],
     "Prints a job's log, oldest lines first.",
     [
-      { name: "follow", short: "f", type: "bool", default: false, help: "Go on until the job has ended." },
+      {
+        name: "follow",
+        short: "f",
+        type: "bool",
+        default: false,
+        help: "Follow the log until the job has ended.",
+      },
       { name: "tail", type: "int", default: 0, help: "Only this many of the last lines; 0 for all." },
       {
         name: "since",
@@ -154,7 +160,7 @@ export const JOB_COMMANDS: readonly MlCommand[] = [
   mlCommand(
     "containers",
     [],
-    "Lists the containers that training scripts may ask for.",
+    "Lists the containers that training scripts may request.",
     [],
     async (desk) => {
       const { jobs } = await desk.services();

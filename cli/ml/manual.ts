@@ -5,25 +5,25 @@
 import type { Manual, Pair } from "../command.ts";
 
 export const EXITS: readonly Pair[] = [
-  ["0", "done; of a job that was waited for: it completed"],
-  ["1", "failed; of a job that was waited for: it failed or was canceled"],
-  ["2", "the command line, or its request, is wrong"],
-  ["3", "nobody is logged in, or the key lacks the right"],
-  ["4", "there is nothing of this id or name"],
-  ["5", "it conflicts with something that exists, or something that it needs is missing"],
+  ["0", "success; the awaited job has completed"],
+  ["1", "failure; the awaited job has failed or was canceled"],
+  ["2", "the command line, or the request, is wrong"],
+  ["3", "not logged in, or the key lacks the permission"],
+  ["4", "nothing has this id or name"],
+  ["5", "a conflict with an existing thing, or a missing prerequisite"],
   ["124", "the time limit of the wait is over; the job continues"],
   ["130", "Ctrl-C ended the wait; the job continues"],
 ];
 
 export const VARIABLES: readonly Pair[] = [
-  ["SVC_BASE_URL", "where the control plane is, as --base-url"],
+  ["SVC_BASE_URL", "the address of the control plane, as --base-url"],
   ["SVC_API_KEY_ID", "the id of the API key"],
-  ["SVC_API_KEY", "the API key; it must be an owner's of the organization"],
+  ["SVC_API_KEY", "the API key, which needs the role owner on the organization"],
   ["SVC_ORG_ID", "the organization's id or name, as --org-id"],
-  ["SVC_PROFILE", "the profile to use, as --profile; it goes before the key of the environment"],
+  ["SVC_PROFILE", "the profile to use, as --profile; it overrides the key in the environment"],
   ["SVC_CA_FILE", "the authority to trust, as --ca-file"],
   ["SVC_HOME", "the folder of profiles.json; ~/.svc by default"],
-  ["NO_COLOR", "no colours, whatever it is set to"],
+  ["NO_COLOR", "turns colours off, with any value"],
 ];
 
 export const MANUAL: Manual = {
@@ -32,7 +32,7 @@ export const MANUAL: Manual = {
     "Data goes to standard output: a table, or with \\fB\\-\\-json\\fR the messages of the control plane in the JSON of protobuf,",
     "one object, or one a line for logs. Hints and progress go to standard error.",
   ],
-  files: [["$SVC_HOME/profiles.json", "what login has kept, for the user's eyes only"]],
+  files: [["$SVC_HOME/profiles.json", "the stored profiles, readable by their user only"]],
   examples: [
     [
       "svc-ml submit --embedded --model-type object-detection --follow",
@@ -44,7 +44,7 @@ export const MANUAL: Manual = {
     ],
     [
       "svc-ml dataset check shapes --model-type single-label-classification",
-      "Tell whether it is enough to train on.",
+      "Check whether it is enough to train on.",
     ],
     ["id=$(svc-ml submit --dataset shapes --model-type object-detection)", "Submit a job and keep its id."],
     ["svc-ml wait $id --timeout 1h && svc-ml models download shapes", "Wait for it and get the model."],

@@ -32,7 +32,7 @@ const VERSION = {
   type: "string",
   default: "latest",
   value: "VERSION",
-  help: "Which version of the model.",
+  help: "The version of the model.",
 } as const;
 
 export const MODEL_COMMANDS: readonly MlCommand[] = [
@@ -121,7 +121,7 @@ export const MODEL_COMMANDS: readonly MlCommand[] = [
         type: "string",
         default: "",
         value: "PART",
-        help: "The part that the image is said to come from; left out, the only machine's, or none.",
+        help: "The part that the image comes from; by default the only machine's, or none.",
       },
       {
         name: "keep",

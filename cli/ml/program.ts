@@ -23,7 +23,7 @@ import { SUBMIT_COMMANDS } from "./submit.ts";
 const PROGRAM: CommandProgram<MlWorld> = {
   name: "svc-ml",
   summary:
-    "Trains models: submits, follows, lists, cancels and deletes training jobs, and deals with their datasets, scripts and models.",
+    "Trains models: submits, follows, lists, cancels and deletes training jobs, and manages their datasets, scripts and models.",
   flags: ML_FLAGS,
   commands: [
     ...SUBMIT_COMMANDS,

@@ -68,7 +68,7 @@ const MODEL = [
     type: "string",
     default: "",
     value: "VERSION",
-    help: "A version that the model does not have yet; the time where left out.",
+    help: "A version that the model does not have yet; by default the time.",
   },
 ] as const satisfies readonly Flag[];
 const THEN = [
@@ -104,7 +104,7 @@ export const TAGS_FLAG = [
     type: "list",
     default: [],
     value: "LABEL",
-    help: "Labels to learn, also with commas between them; all in the dataset where left out.",
+    help: "Labels to learn, separated by commas; by default all labels in the dataset.",
   },
   { name: "labels", type: "list", default: [], value: "LABEL", help: "The same as --tags." },
 ] as const satisfies readonly Flag[];
@@ -118,23 +118,23 @@ const LEARNED = [
     default: "",
     value: "N",
     help:
-      `Rounds through the images at most, ${EPOCHS.min} to ${EPOCHS.max}; as many as their number suggests where ` +
-      "left out. As --seed and --holdout only svc-cloud takes it.",
+      `Maximum of epochs, ${EPOCHS.min} to ${EPOCHS.max}; by default it depends on the number of images. ` +
+      "Only svc-cloud supports it, --seed and --holdout.",
   },
   {
     name: "seed",
     type: "string",
     default: "",
     value: "N",
-    help: "The same seed, images and labels give the same model; 1 where left out.",
+    help: "The same seed, images and labels give the same model; by default 1.",
   },
   {
     name: "holdout",
     type: "string",
     default: "",
     value: "PERCENT",
-    help: `Of the images, so many are held back to measure by, ${HOLDOUT.min} to ${HOLDOUT.max}; ` +
-      `${USUAL_HOLDOUT_PERCENT} where left out.`,
+    help: `Percentage of the images to hold back for measuring, ${HOLDOUT.min} to ${HOLDOUT.max}; ` +
+      `by default ${USUAL_HOLDOUT_PERCENT}.`,
   },
 ] as const satisfies readonly Flag[];
 
@@ -158,7 +158,7 @@ const MANAGED = [
     name: "embedded",
     type: "bool",
     default: false,
-    help: "Use a control plane of your own on this computer; it is started if need be.",
+    help: "Use a control plane on this computer, and start one if none is running.",
   },
 ] as const satisfies readonly Flag[];
 const CUSTOM = [
@@ -172,7 +172,7 @@ const CUSTOM = [
     value: "KEY=VALUE",
     help: "An argument of the script, passed as --KEY=VALUE.",
   },
-  { name: "args-file", type: "string", default: "", value: "FILE", help: "More of them: a JSON object." },
+  { name: "args-file", type: "string", default: "", value: "FILE", help: "More arguments: a JSON object." },
   {
     name: "container-version",
     type: "string",
@@ -194,7 +194,7 @@ export const SUBMIT_COMMANDS: readonly MlCommand[] = [
   mlCommand(
     "submit-custom",
     [],
-    "Runs a training script on a dataset: one of the registry, or with --path one of yours, which is uploaded.",
+    "Runs a training script on a dataset: one from the registry, or with --path a local one, which is uploaded first.",
     CUSTOM,
     (desk, _, flags) => submitCustom(desk, flags),
   ),

@@ -20,7 +20,7 @@ export async function installServer(config: string, host: Host): Promise<number>
   const { os } = host.platform();
   if (os !== "linux") {
     const hint = "svc-agent --install makes one of svc-agent, which runs svc-server";
-    throw new SvcError("failed_precondition", `on ${os} svc-server is no service of its own; ${hint}`);
+    throw new SvcError("failed_precondition", `on ${os} svc-server cannot be a service of its own; ${hint}`);
   }
   requireRoot("install the service", host);
   requireExecutable();

@@ -48,7 +48,12 @@ const FLAGS = [
     false,
     "Log what changes between configurations, with secrets as stars.",
   ),
-  flag("network-check", "bool", false, "Only check the network, report and exit: with 1 if nothing works."),
+  flag(
+    "network-check",
+    "bool",
+    false,
+    "Only check the network, print a report and exit; the exit code is 1 if every check fails.",
+  ),
   flag("ftdc", "bool", true, "Capture diagnostics all the time."),
   flag("ftdc-read", "string", "", "Print a capture of diagnostics and exit.", "FILE"),
   flag("ftdc-format", "string", "table", "How -ftdc-read prints: table, csv or svg.", "FORMAT"),
@@ -73,7 +78,7 @@ const PROGRAM = {
   style: "go",
   usage: "-config FILE [flags]",
   flags: FLAGS,
-  more: "\nCommands:\n  module  Makes modules; see svc-server module --help.\n" +
+  more: "\nCommands:\n  module  Creates modules; see svc-server module --help.\n" +
     "  slam    Works on the maps of the SLAM service; see svc-server slam --help.\n",
 } as const;
 

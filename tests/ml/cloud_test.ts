@@ -114,7 +114,10 @@ storeTest(
         [...SUBMIT, "--model-version", "v2", "--seed", "1", "--framework", "tflite"],
         { env },
       );
-      assertStringIncludes(tflite.errors, "found model_framework tflite, which cannot be trained here");
+      assertStringIncludes(
+        tflite.errors,
+        "found model_framework tflite, which this control plane does not train",
+      );
     }),
 );
 
@@ -146,7 +149,10 @@ storeTest(
       assertEquals((await svcMl(SUBMIT, { env: operator })).code, 3);
       const tflite = await svcMl([...SUBMIT, "--framework", "tflite"], { env });
       assertEquals(tflite.code, 1);
-      assertStringIncludes(tflite.errors, "found model_framework tflite, which cannot be trained here");
+      assertStringIncludes(
+        tflite.errors,
+        "found model_framework tflite, which this control plane does not train",
+      );
     }),
 );
 

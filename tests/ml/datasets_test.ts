@@ -73,7 +73,7 @@ datasetTest(
     });
     assertEquals(code, 0, errors);
     assertEquals(output, "4 images are in shapes, 1 files left out\n");
-    assertStringIncludes(errors, `left out ${folder}/notes.txt: it is no JPEG or PNG\n`);
+    assertStringIncludes(errors, `left out ${folder}/notes.txt: it is not a JPEG or PNG\n`);
     const found = [...cloud.images].map((
       [name, { tags, mimeType, datasets }],
     ) => [name, tags, mimeType, datasets]);

@@ -122,9 +122,9 @@ importTest("COCO: each thing that is wrong is told with the file and what to do"
   const box = { image_id: 1, category_id: 7, bbox: [20, 10, 60, 40] };
   for (
     const [change, told, code, added] of [
-      ["{", `${folder}/${INSTANCES}: it is no JSON: `, 2, 0],
-      ["[]", 'it is no list of COCO instances, wanted an object with the lists "images"', 2, 0],
-      ["\u00ff".repeat(2), "it is no JSON", 2, 0],
+      ["{", `${folder}/${INSTANCES}: it is not JSON: `, 2, 0],
+      ["[]", 'it is not a list of COCO instances, wanted an object with the lists "images"', 2, 0],
+      ["\u00ff".repeat(2), "it is not JSON", 2, 0],
       [coco({ categories: [{ id: 1 }] }), 'categories[0] is {"id":1}, wanted an id and a name', 2, 0],
       [
         coco({ images: [{ id: 1, file_name: "a.png" }, { id: 1, file_name: "b.png" }] }),
@@ -197,7 +197,7 @@ importTest("COCO: each thing that is wrong is told with the file and what to do"
     cloud.images.clear();
   }
   await Deno.writeFile(`${folder}/${INSTANCES}`, Uint8Array.of(0x22, 0xff, 0x22));
-  assertStringIncludes((await run()).errors, "it is not in UTF-8: save it as that");
+  assertStringIncludes((await run()).errors, "it is not in UTF-8: save it in UTF-8");
   await Deno.truncate(`${folder}/${INSTANCES}`, 300 * 1024 * 1024);
   assertStringIncludes(
     (await run()).errors,
@@ -258,9 +258,9 @@ importTest("YOLO: each thing that is wrong is told with the line and what to do"
       ["cat 0.5 0.5 0.2 0.4", 'found "cat 0.5 0.5 0.2 0.4", wanted the number of a class and x, y,', 1],
       ["0 0.5 0.5 0.2", "wanted the number of a class", 1],
       ["0 0.5 0.5 0.2 nan", "wanted the number of a class", 1],
-      ["0 0.5 0.5 0.2 1e999", 'a box "cat" has sides that are no numbers', 1],
+      ["0 0.5 0.5 0.2 1e999", 'a box "cat" has sides that are not numbers', 1],
       ["0 0.5 0.5 0.2 0.2 7", "the confidence is 7, wanted 0 to 1", 1],
-      ["0 320 240 64 48", 'a box "cat" lies outside the image and is left out: mend or remove it', 2],
+      ["0 320 240 64 48", 'a box "cat" lies outside the image and is left out: fix or remove it', 2],
       ["0 0.9 0.5 0.4 0.2", 'a box "cat" reaches out of the image and is cut to it', 2],
       ["0 0.5 0.5 0 0.2", "lies outside the image", 2],
       ["0 0.5 0.5 0.1 0.1\n".repeat(1001), "it has more than 1000 boxes", 1],
@@ -363,7 +363,7 @@ importTest("Pascal VOC: each thing that is wrong is told with the file and what 
         1,
       ],
       [voc(good.replace("<name>cat</name>", "")), "object 1 has no <name>: add it", 1],
-      [voc(thing("cat", [1, 2, "x", 4])), 'a box "cat" has sides that are no numbers', 1],
+      [voc(thing("cat", [1, 2, "x", 4])), 'a box "cat" has sides that are not numbers', 1],
       [voc(thing("cat", [100, 20, 300, 40])), 'a box "cat" reaches out of the image and is cut to it', 2],
       [voc(thing("cat", [-50, 20, 30, 40])), 'a box "cat" reaches out of the image and is cut to it', 2],
       [voc(thing("cat", [300, 20, 400, 40])), 'a box "cat" lies outside the image and is left out', 2],
@@ -485,7 +485,7 @@ importTest(
     await Deno.truncate(`${folder}/c.png`, 65 * 1024 * 1024);
     const { code, errors } = await run();
     assertEquals([code, added().length], [0, 1]);
-    assertStringIncludes(errors, `left out ${folder}/b.jpg: it is no JPEG or PNG\n`);
+    assertStringIncludes(errors, `left out ${folder}/b.jpg: it is not a JPEG or PNG\n`);
     assertStringIncludes(
       errors,
       `left out ${folder}/c.png: it has 68157440 bytes, wanted at most 67108864: make it smaller\n`,

@@ -23,14 +23,15 @@ export const INFERENCE_FLAGS = [
     type: "int",
     default: 2048,
     value: "N",
-    help: "How much memory a process may use that runs a model or decodes pictures; there are three at most.",
+    help:
+      "Memory limit of a process that runs a model or decodes pictures; at most three run at the same time.",
   },
   {
     name: "inference-seconds",
     type: "int",
     default: 30,
     value: "N",
-    help: "How long a model may take for one answer.",
+    help: "Time limit of a model for one answer.",
   },
 ] as const satisfies readonly Flag[];
 
@@ -50,8 +51,8 @@ export function openInference(
   }
   if (typeof sandbox === "string") {
     logger.warn(
-      `models and pictures are opened in processes of their own, but without a sandbox: ${sandbox}. A fault in a ` +
-        "decoder would give its maker what this user can read",
+      `models and pictures are opened in separate processes, but without a sandbox: ${sandbox}. A bug in a ` +
+        "decoder would let an attacker read everything that this user can read",
     );
   } else logger.info(`models and pictures are opened in ${sandbox.description}`);
   const content = contentOptions({

@@ -56,7 +56,7 @@ const FLAGS = [
     name: "demo",
     type: "bool",
     default: false,
-    help: "At the first start, make an example as init --example does.",
+    help: "Create an example at the first start, as init --example does.",
   },
   {
     name: "public-url",
@@ -64,9 +64,8 @@ const FLAGS = [
     default: [],
     value: "URL",
     env: "SVC_CLOUD_PUBLIC_URL",
-    help:
-      "The address that people and machines reach it by, for installers, links and what commands print; may " +
-      "stand several times, the main one first. Left out, only this computer's own addresses are believed.",
+    help: "The address that people and machines use, for installers, links and the output of commands; may " +
+      "be repeated, the main address first. By default svc-cloud trusts only this computer's own addresses.",
   },
   {
     name: "organizations",
@@ -74,8 +73,8 @@ const FLAGS = [
     default: "operator",
     value: "WHO",
     help:
-      "Who makes organizations by a call: operator (nobody; svc-cloud org create does) or anybody with a " +
-      "key of a person. Keys of machines never do.",
+      "Who may create organizations by a call: operator (nobody; use svc-cloud org create), or anybody with a " +
+      "personal key. Keys of machines never may.",
   },
   {
     name: "tls",
@@ -91,15 +90,15 @@ const FLAGS = [
     value: "FILE",
     env: "SVC_CLOUD_METRICS_KEY_FILE",
     help:
-      "The key that /metrics is shown for, as `Authorization: Bearer KEY`; metrics.key in the data folder where " +
-      "left out. It is made where there is none.",
+      "The file with the key for /metrics (`Authorization: Bearer KEY`); by default metrics.key in the data folder. " +
+      "svc-cloud creates it if it is missing.",
   },
   {
     name: "localhost-certificates",
     type: "bool",
     default: false,
     help:
-      "Make certificates of machines good for localhost, too: for programs beside them that connect over TLS.",
+      "Make certificates of machines valid for localhost, too, for programs beside them that connect over TLS.",
   },
   {
     name: "tls-cert",
@@ -121,8 +120,8 @@ const FLAGS = [
     default: "",
     value: "HOST:PORT",
     help:
-      "Answer STUN on this UDP port, such as 0.0.0.0:3478, and tell callers and machines of it: so they find out as " +
-      "what others see them. Left out, it answers none.",
+      "Answer STUN on this UDP port, such as 0.0.0.0:3478, and tell callers and machines its address, so that they " +
+      "learn their public addresses. By default svc-cloud answers no STUN.",
   },
   {
     name: "turn",
@@ -130,7 +129,7 @@ const FLAGS = [
     default: [],
     value: "URL",
     help: "A TURN server that relays for machines that callers cannot reach otherwise, such as " +
-      "turn:turn.example.com:3478?transport=udp; may stand several times.",
+      "turn:turn.example.com:3478?transport=udp; may be repeated.",
   },
   {
     name: "turn-secret-file",
@@ -139,8 +138,8 @@ const FLAGS = [
     value: "FILE",
     env: "SVC_CLOUD_TURN_SECRET_FILE",
     help:
-      "The secret that the TURN servers know (of coturn: static-auth-secret). Each caller gets credentials made of " +
-      "it that are good for a day.",
+      "The file with the secret of the TURN servers (in coturn: static-auth-secret). Each caller gets credentials " +
+      "derived from it that are valid for a day.",
   },
   {
     name: "log-file",
@@ -159,7 +158,7 @@ type Options = Values<typeof FLAGS> & DeskPlace;
 export const SERVE: CloudCommand = {
   words: "serve",
   takes: [],
-  summary: "Serves the control plane until it is stopped.",
+  summary: "Serves the control plane until somebody stops it.",
   flags: FLAGS,
   run: serve,
 };
@@ -325,7 +324,7 @@ async function metricsKeyOf(
   if (key.length >= METRICS_KEY_CHARS_MIN) return key;
   throw new SvcError(
     "invalid_argument",
-    `${path}: found a metrics key of ${key.length} letters, wanted at least ${METRICS_KEY_CHARS_MIN}`,
+    `${path}: found a metrics key of ${key.length} characters, wanted at least ${METRICS_KEY_CHARS_MIN}`,
   );
 }
 

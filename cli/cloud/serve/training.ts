@@ -28,8 +28,7 @@ export const TRAINING_FLAGS = [
     default: "embedded",
     value: "LIST",
     env: "SVC_CLOUD_TRAINING",
-    help:
-      "Who trains, separated by commas: embedded (the trainer in this program), scripts (people's training " +
+    help: "The trainers, separated by commas: embedded (the trainer in this program), scripts (training " +
       "scripts, in a sandbox on this computer), kubernetes (the same scripts on a cluster), or none.",
   },
   {
@@ -37,7 +36,7 @@ export const TRAINING_FLAGS = [
     type: "int",
     default: WAITING_MAX,
     value: "N",
-    help: "How many training jobs of one organization may wait.",
+    help: "Limit of waiting training jobs of one organization.",
   },
   {
     name: "training-running-max",
@@ -45,7 +44,7 @@ export const TRAINING_FLAGS = [
     default: 0,
     value: "N",
     help:
-      "How many training jobs of one organization a trainer works on at once; 0 for half of what it can, so that " +
+      "Limit of running training jobs of one organization per trainer; 0 means half of its capacity, so that " +
       "there is room for others.",
   },
   {
@@ -53,57 +52,57 @@ export const TRAINING_FLAGS = [
     type: "bool",
     default: false,
     help:
-      "Let training scripts use the network of this computer, and give them an API key; else they have neither.",
+      "Let training scripts use the network of this computer, and give them an API key. By default they have neither.",
   },
   {
     name: "scripts-memory-mib",
     type: "int",
     default: SCRIPT_LIMITS.memoryBytes / MIB,
     value: "N",
-    help: "How much memory a training script may use.",
+    help: "Memory limit of a training script.",
   },
   {
     name: "scripts-disk-mib",
     type: "int",
     default: SCRIPT_LIMITS.folderBytes / MIB,
     value: "N",
-    help: "How much a training script may write, with the packages that it installs.",
+    help: "Disk limit of a training script, including the packages that it installs.",
   },
   {
     name: "scripts-cpu-hours",
     type: "int",
     default: SCRIPT_LIMITS.cpuSeconds / 3600,
     value: "N",
-    help: "How much processor time a training script may use.",
+    help: "Processor time limit of a training script.",
   },
   {
     name: "scripts-without-sandbox",
     type: "bool",
     default: false,
     help:
-      "Run training scripts as this user, without sandbox and limits: whoever can submit one can read and change " +
-      "all organizations' data and keys, and run programs here that stay.",
+      "Run training scripts as this user, without sandbox and limits: everybody who can submit one can read and change " +
+      "all organizations' data and keys, and leave programs running here.",
   },
   {
     name: "kubernetes-namespace",
     type: "string",
     default: "default",
     value: "NAME",
-    help: "Where on the cluster training jobs are made.",
+    help: "The namespace of training jobs on the cluster.",
   },
   {
     name: "kubeconfig",
     type: "string",
     default: "",
     value: "FILE",
-    help: "How to reach the cluster; left out, as kubectl does, or as a pod of it.",
+    help: "The configuration of the cluster; by default as for kubectl, or as a pod of the cluster.",
   },
   {
     name: "kubernetes-url",
     type: "string",
     default: "",
     value: "URL",
-    help: "Where pods of the cluster reach this program; left out, the public URL.",
+    help: "The address of this program for pods of the cluster; by default the public URL.",
   },
   {
     name: "kubernetes-images",
@@ -111,7 +110,7 @@ export const TRAINING_FLAGS = [
     default: "python:3.12=docker.io/library/python:3.12-slim",
     value: "LIST",
     help:
-      "The containers that scripts may ask for, each with its image (KEY=IMAGE), separated by commas; they have " +
+      "The containers that scripts may request, each with its image (KEY=IMAGE), separated by commas; they have " +
       "python3 and pip.",
   },
   {
@@ -120,15 +119,15 @@ export const TRAINING_FLAGS = [
     default: "",
     value: "LIST",
     help:
-      "How the names of images begin that organizations may register as containers for their scripts, separated " +
-      "by commas: registry.example.com/team/. The cluster pulls them. Left out, none.",
+      "Prefixes of the images that organizations may register as containers for their scripts, separated " +
+      "by commas: registry.example.com/team/. The cluster pulls them. By default there are none.",
   },
   {
     name: "kubernetes-capacity",
     type: "int",
     default: 4,
     value: "N",
-    help: "How many jobs the cluster works on at once.",
+    help: "Limit of running jobs on the cluster.",
   },
 ] as const satisfies readonly Flag[];
 
@@ -187,8 +186,8 @@ async function openScripts(
   const sandbox = values.scriptsWithoutSandbox ? NO_SANDBOX : found;
   if (typeof sandbox === "string") {
     logger.error(
-      `training scripts are refused for want of a sandbox: ${sandbox}. --scripts-without-sandbox would run them as ` +
-        "this user, free to read and change all that this program keeps",
+      `training scripts are refused without a sandbox: ${sandbox}. --scripts-without-sandbox would run them as ` +
+        "this user, free to read and change everything that this program stores",
     );
     return `it has no sandbox for them (${sandbox})`;
   }
@@ -207,8 +206,8 @@ async function openScripts(
     logger.info(`training scripts run in ${sandbox.description}, ${network}: ${pythons}`);
   } else {
     logger.warn(
-      `training scripts run WITHOUT A SANDBOX (${pythons}): whoever can submit one can read and change all that this ` +
-        "program keeps, and run programs here that stay",
+      `training scripts run WITHOUT A SANDBOX (${pythons}): everybody who can submit one can read and change everything that this ` +
+        "program stores, and leave programs running here",
     );
   }
   return executor;

@@ -27,7 +27,7 @@ import { MODEL_TYPE, TAGS_FLAG } from "../submit.ts";
 import { eachOf, EXTENSIONS, OF_ALL_IMAGES, tellSkipped, TRANSFER_MS, upload } from "./transfer.ts";
 
 export const DATASET_COMMANDS: readonly MlCommand[] = [
-  mlCommand("dataset create", ["NAME"], "Makes an empty dataset.", [], async (desk, [name]) => {
+  mlCommand("dataset create", ["NAME"], "Creates an empty dataset.", [], async (desk, [name]) => {
     const { datasets } = await desk.services();
     const organizationId = await desk.organization();
     const { id } = await datasets.createDataset({ name, organizationId }, desk.limits);
@@ -103,7 +103,7 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
         name: OUTSIDE,
         type: "bool",
         default: false,
-        help: "Take files outside of a folder, too, that its dataset.jsonl names or its links lead to.",
+        help: "Also take files outside a folder, if its dataset.jsonl names them or its links lead to them.",
       },
     ],
     async (desk, [wanted, ...paths], flags) => {
@@ -171,7 +171,7 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
       type: "string",
       default: "",
       value: "FOLDER",
-      help: "Where to; a folder of the dataset's name where left out.",
+      help: "The target folder; by default one with the dataset's name.",
     }],
     async (desk, [wanted], { destination }) => {
       const services = await desk.services();

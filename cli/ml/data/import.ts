@@ -50,14 +50,14 @@ const FLAGS = [
     type: "string",
     default: "",
     value: "FORMAT",
-    help: `${FORMAT_NAMES.join(", ")}; what the folder looks like where left out.`,
+    help: `${FORMAT_NAMES.join(", ")}; by default the format that the folder shows.`,
   },
   {
     name: "annotations",
     type: "string",
     default: "",
     value: "FILE",
-    help: "The file in the folder that tells of the images (coco) or names the classes (yolo).",
+    help: "The file in the folder that describes the images (coco) or names the classes (yolo).",
   },
   ...OF_ALL_IMAGES,
   { name: "dry-run", type: "bool", default: false, help: "Only report what would be added." },
@@ -66,7 +66,7 @@ const FLAGS = [
 export const IMPORT_COMMAND: MlCommand = mlCommand(
   "dataset import",
   ["DATASET", "FOLDER"],
-  "Uploads images with their boxes into a dataset, from a folder in the form of COCO, YOLO or Pascal VOC.",
+  "Uploads images with their boxes into a dataset, from a folder in COCO, YOLO or Pascal VOC format.",
   FLAGS,
   async (desk, [wanted, path], flags) => {
     const { format: chosen, annotations, partId: part, dryRun } = flags;

@@ -106,7 +106,7 @@ export async function looked(
     const { mimeType, modifiedMs, bytes } = await look(files, path);
     if (mimeType === undefined || bytes > PICTURE_BYTES_MAX) {
       const large = `it has ${bytes} bytes, wanted at most ${PICTURE_BYTES_MAX}: make it smaller`;
-      skipped.push({ path, reason: mimeType === undefined ? "it is no JPEG or PNG" : large });
+      skipped.push({ path, reason: mimeType === undefined ? "it is not a JPEG or PNG" : large });
       continue;
     }
     const all = [...tags.map((label) => ({ label })), ...labels];

@@ -20,7 +20,7 @@ export const OF_ALL_IMAGES = [
     type: "string",
     default: "",
     value: "PART",
-    help: "The part that they are said to come from; left out, the only machine's, or none.",
+    help: "The part that they come from; by default the only machine's, or none.",
   },
 ] as const satisfies readonly Flag[];
 

@@ -67,14 +67,14 @@ async function listsIn(folder: Folder, file: string) {
   try {
     json = JSON.parse(text);
   } catch (cause) {
-    throw new SvcError("invalid_argument", `it is no JSON: ${messageOf(cause)}`, { cause });
+    throw new SvcError("invalid_argument", `it is not JSON: ${messageOf(cause)}`, { cause });
   }
   const { images, annotations, categories } = isObject(json) ? json : {};
   if (Array.isArray(images) && Array.isArray(annotations) && Array.isArray(categories)) {
     return { images, annotations, categories };
   }
   const wanted = 'wanted an object with the lists "images", "annotations" and "categories"';
-  throw new SvcError("invalid_argument", `it is no list of COCO instances, ${wanted}`);
+  throw new SvcError("invalid_argument", `it is not a list of COCO instances, ${wanted}`);
 }
 
 function namesOf(categories: readonly unknown[]): Map<unknown, string> {

@@ -76,12 +76,12 @@ export class ImageAnnotations {
   /** Adds a box, clipped to the image; returns the warning. */
   addBox(label: string, { xMin, yMin, xMax, yMax }: BoxSides, confidence?: number): string | undefined {
     if (![xMin, yMin, xMax, yMax].every(Number.isFinite)) {
-      return this.spoil(`a box "${label}" has sides that are no numbers: mend or remove it`);
+      return this.spoil(`a box "${label}" has sides that are not numbers: fix or remove it`);
     }
     const cut = (side: number) => Math.min(1, Math.max(0, side));
     const box = { label, xMin: cut(xMin), yMin: cut(yMin), xMax: cut(xMax), yMax: cut(yMax) };
     if (box.xMin >= box.xMax || box.yMin >= box.yMax) {
-      return `a box "${label}" lies outside the image and is left out: mend or remove it`;
+      return `a box "${label}" lies outside the image and is left out: fix or remove it`;
     }
     if (this.boxes.length === BOXES_MAX) {
       return this.spoil(`it has more than ${BOXES_MAX} boxes, wanted fewer`);
@@ -145,7 +145,7 @@ export class Folder {
   async text(name: string, bytesMax: number): Promise<string> {
     const path = this.at(name);
     const facts = await this.port.stat(path, { links: true });
-    if (facts?.kind !== "file") throw new SvcError("invalid_argument", "it is no file");
+    if (facts?.kind !== "file") throw new SvcError("invalid_argument", "it is not a file");
     if (facts.sizeBytes > bytesMax) {
       const wanted = `wanted at most ${bytesMax}: divide it into several`;
       throw new SvcError("invalid_argument", `it has ${facts.sizeBytes} bytes, ${wanted}`);
@@ -154,7 +154,7 @@ export class Folder {
       return new TextDecoder("utf-8", { fatal: true }).decode(await this.port.readFile(path));
     } catch (cause) {
       if (!(cause instanceof TypeError)) throw cause;
-      throw new SvcError("invalid_argument", "it is not in UTF-8: save it as that", { cause });
+      throw new SvcError("invalid_argument", "it is not in UTF-8: save it in UTF-8", { cause });
     }
   }
 
@@ -163,7 +163,7 @@ export class Folder {
     const path = this.at(name);
     if (fault !== undefined) return this.leftOut.add(path, fault);
     if (this.images.has(name)) {
-      return this.leftOut.add(path, "it is annotated twice, and the first time counts: keep one of the two");
+      return this.leftOut.add(path, "it is annotated twice, and only the first counts: keep one of the two");
     }
     if (this.images.size === IMAGES_MAX) {
       throw new SvcError("invalid_argument", `${this.path} has more than ${IMAGES_MAX} images: divide it`);

@@ -47,7 +47,7 @@ function checkScript(path: string, files: readonly string[]): void {
   const hint = inner ? `; ${inner.slice(0, -TRAINING.length)} in it looks like one` : "";
   throw new SvcError(
     "invalid_argument",
-    `${path} is no training script: it has no ${missing.join(" and no ")}${hint}`,
+    `${path} is not a training script: it has no ${missing.join(" and no ")}${hint}`,
   );
 }
 

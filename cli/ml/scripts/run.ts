@@ -43,7 +43,10 @@ export async function testLocal(desk: TrainingDesk, run: LocalRun): Promise<stri
   for (const { path, reason } of skipped) desk.note(`left out ${path}: ${reason}`);
   const executor = await ScriptExecutor.open(host, clock, OWN_SCRIPT);
   if (!executor) {
-    throw new SvcError("failed_precondition", "there is no Python here, wanted python3 in the PATH");
+    throw new SvcError(
+      "failed_precondition",
+      "there is no Python on this computer, wanted python3 in the PATH",
+    );
   }
   const folder = await host.temporaryFolder("svc-ml-");
   const output = join(folder, "output");

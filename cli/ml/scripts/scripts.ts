@@ -41,21 +41,21 @@ export const SCRIPT_FLAGS = [
     default: "",
     value: "SCRIPT",
     help:
-      "The script: its name, or org:name for that of another organization. Left out, the name of the folder that is " +
-      "uploaded, or the only script there is.",
+      "The script: its name, or org:name for a script of another organization. By default the name of the " +
+      "uploaded folder, or the only script.",
   },
   {
     name: "script-version",
     type: "string",
     default: "",
     value: "VERSION",
-    help: "The script's version; for one that is uploaded the time where left out, else the latest.",
+    help: "The script's version; by default the latest, for an upload the time.",
   },
   { name: "path", type: "string", default: "", value: "PATH", help: "Upload this folder or .tar.gz first." },
   { name: "framework", type: "string", default: "", value: "FRAMEWORK", help: "The purpose of the models." },
   { name: "type", type: "string", default: "", value: "TYPE", help: "The type of the models." },
   { name: "url", type: "string", default: "", value: "URL", help: "Where to read more about the script." },
-  { name: "draft", type: "bool", default: false, help: "It is not ready for others." },
+  { name: "draft", type: "bool", default: false, help: "Mark the script as not ready for others." },
 ] as const satisfies readonly Flag[];
 
 type ScriptFlags = Values<typeof SCRIPT_FLAGS>;
@@ -79,7 +79,7 @@ export const SCRIPT_COMMANDS: readonly MlCommand[] = [
         type: "string",
         default: "",
         value: "TEXT",
-        help: "Its purpose; required of a public one.",
+        help: "Its purpose; required for a public script.",
       },
     ],
     async (desk, [path = ""], flags) => {
@@ -136,7 +136,7 @@ export const SCRIPT_COMMANDS: readonly MlCommand[] = [
         type: "string",
         default: "model_output",
         value: "FOLDER",
-        help: "Where the model is put.",
+        help: "The folder for the model.",
       },
       {
         name: "arg",
@@ -150,7 +150,7 @@ export const SCRIPT_COMMANDS: readonly MlCommand[] = [
         type: "string",
         default: "",
         value: "KEY",
-        help: "The Python to run it in, such as python:3.11; the control plane's choice where left out.",
+        help: "The Python to run it in, such as python:3.11; by default the control plane's choice.",
       },
     ],
     async (desk, [folder], flags) => {

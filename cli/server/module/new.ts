@@ -21,7 +21,7 @@ const PACKAGE_FILES = ["mod.js", "mod.d.ts", "package.json", "LICENSE"];
 export const NEW: Command<ModuleWorld> = {
   words: "new",
   takes: ["NAME"],
-  summary: "Makes a folder with a module that has one model, ready to be run and to be changed.",
+  summary: "Creates a folder with a module that has one model, ready to run and to change.",
   flags: [
     {
       name: "language",
@@ -35,7 +35,7 @@ export const NEW: Command<ModuleWorld> = {
       type: "string",
       default: "",
       value: "PATH",
-      help: "Where to make it; by default ./NAME.",
+      help: "The folder to create; by default ./NAME.",
     },
   ],
   run: async ({ host }, [name], { language, folder, json }: Values) => {

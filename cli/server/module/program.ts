@@ -29,7 +29,7 @@ const PROGRAM: CommandProgram<ModuleWorld> = {
   commands: [NEW],
   exits: [
     ["0", "done"],
-    ["1", "failed; standard error tells why"],
+    ["1", "failed; standard error has the reason"],
     ["2", "the command line is wrong"],
   ],
 };

@@ -26,12 +26,12 @@ const COMMON: readonly Flag[] = [
 
 const PROGRAM: CommandProgram<SlamWorld> = {
   name: "svc-server slam",
-  summary: "Makes maps of recordings, and looks at the maps of the SLAM service.",
+  summary: "Builds maps from recordings, and inspects and converts maps of the SLAM service.",
   flags: COMMON,
   commands: [RUN, EVALUATE, INFO, EXPORT, PICTURE],
   exits: [
     ["0", "done"],
-    ["1", "failed; standard error tells why"],
+    ["1", "failed; standard error has the reason"],
     ["2", "the command line is wrong"],
   ],
 };

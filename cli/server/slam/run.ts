@@ -43,7 +43,7 @@ const RUN_FLAGS = [
 export const RUN: Command<SlamWorld> = {
   words: "run",
   takes: ["LOG"],
-  summary: "Makes a map of a recording in the text format of CARMEN (.log, .clf, also .gz).",
+  summary: "Builds a map from a recording in the text format of CARMEN (.log, .clf, also .gz).",
   flags: RUN_FLAGS,
   run: async ({ host }, [path], values: Values<typeof RUN_FLAGS> & { json: boolean }) => {
     if (values.map !== "" && !values.map.endsWith(".pbstream")) {
