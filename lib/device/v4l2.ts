@@ -45,7 +45,7 @@ const LISTED_MAX = 64;
 const TOLD_MAX = 12;
 
 /** The readable formats by their Video4Linux names, the cheapest first. */
-export const CAMERA_FORMATS = ["MJPG", "YUYV", "UYVY", "NV12", "NV21", "YU12"] as const;
+const CAMERA_FORMATS = ["MJPG", "YUYV", "UYVY", "NV12", "NV21", "YU12"] as const;
 
 export type CameraFormat = typeof CAMERA_FORMATS[number];
 

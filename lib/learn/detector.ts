@@ -19,7 +19,7 @@ import {
 import { Network } from "./network.ts";
 import type { OnnxGraph } from "./onnx/writer.ts";
 
-export const DETECTIONS_MAX = 50;
+const DETECTIONS_MAX = 50;
 const STRIDE = 8;
 /** Objects of one label that overlap more than this count as one object. */
 const OVERLAP_MAX = 0.5;

@@ -35,7 +35,7 @@ export interface TrainedModel {
 }
 
 /** Largest allowed difference between the answers of the trainer and of ONNX Runtime. */
-export const DIFFERENCE_MAX = 1e-4;
+const DIFFERENCE_MAX = 1e-4;
 
 /**
  * Number of threads that train together. It affects the result, because other sums would be rounded

@@ -11,10 +11,6 @@ const NAME = /^[a-zA-Z0-9][-\w]*$/;
 /** Longest name of a resource or remote; modules and packages may have 200 characters. */
 export const NAME_LENGTH_MAX = 60;
 
-/** The form of a name, for error messages. */
-export const NAME_WANTED =
-  `1 to ${NAME_LENGTH_MAX} letters, digits, "-" and "_", beginning with a letter or digit`;
-
 /** `namespace:kind:type`, for example `rdk:component:motor`. */
 export interface ApiName {
   readonly namespace: string;
@@ -45,10 +41,6 @@ export function parseModel(text: string): string {
   }
   const wanted = "a word such as fake, or namespace:family:name";
   throw new SvcError("invalid_argument", `"${text}" is not the name of a model, wanted ${wanted}`);
-}
-
-export function isResourceName(name: string): boolean {
-  return name.length <= NAME_LENGTH_MAX && NAME.test(name);
 }
 
 /** The name of one resource of a machine. Names with equal `full` text mean the same resource. */

@@ -8,8 +8,8 @@
 import type { Pose2d } from "./pose2d.ts";
 
 /** Ticks at the Unix epoch, and in a second. */
-export const UNIX_EPOCH_TICKS = 621_355_968_000_000_000n;
-export const TICKS_A_SECOND = 10_000_000;
+const UNIX_EPOCH_TICKS = 621_355_968_000_000_000n;
+const TICKS_A_SECOND = 10_000_000;
 
 export interface MapState {
   readonly trajectories: readonly TrajectoryState[];

@@ -124,7 +124,7 @@ sqliteTest(
     const wrong: [line: string, found: string][] = [
       ["key create --role boss", '--role: found "boss"'],
       ["key create --on tree:1", '--on: found "tree:1"'],
-      [`config restore ${partId} first`, '"first" is no revision'],
+      [`config restore ${partId} first`, '"first" is not a revision'],
       [`config history ${partId} --limit 0`, "--limit: found 0, wanted 1 or more"],
       [`logs ${partId} --limit -1`, "--limit: found -1"],
       ["audit --limit 0", "--limit: found 0"],

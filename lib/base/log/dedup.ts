@@ -10,8 +10,8 @@ import type { Clock } from "../clock.ts";
 import type { Fields, LogRecord, Sink } from "./log.ts";
 import { formatFields } from "./line.ts";
 
-export const REPEAT_WINDOW_MS = 10_000;
-export const REPEATS_WRITTEN = 3;
+const REPEAT_WINDOW_MS = 10_000;
+const REPEATS_WRITTEN = 3;
 /** Windows open at a time; with more, the oldest closes early. */
 export const REPEATS_WATCHED = 1_000;
 /** Longer records are never held back. */

@@ -15,9 +15,9 @@ import type { LogRecord, Sink } from "./log.ts";
 import { formatLine } from "./line.ts";
 
 /** A file of this size is full; it exceeds the size by one line at most. */
-export const LOG_FILE_BYTES = 10 * 1024 * 1024;
+const LOG_FILE_BYTES = 10 * 1024 * 1024;
 /** Full files that are kept beside the current one. */
-export const LOG_FILES_KEPT = 9;
+const LOG_FILES_KEPT = 9;
 /** Pause after a disk error. */
 const RETRY_MS = 1_000;
 

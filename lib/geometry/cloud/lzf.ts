@@ -13,7 +13,7 @@ const MIN_MATCH = 3;
 const MAX_MATCH = 264;
 const HASH_BITS = 14;
 /** LZF data grows at most by this factor: the longest match takes three bytes. */
-export const MAX_RATIO = MAX_MATCH / 3;
+const MAX_RATIO = MAX_MATCH / 3;
 
 /** @throws invalid_argument if the input is broken or does not make exactly `size` bytes */
 export function decompressLzf(input: Uint8Array, size: number): Uint8Array<ArrayBuffer> {

@@ -14,7 +14,7 @@ import { parseJsonc } from "../../base/schema/jsonc.ts";
 import { isObject, type JsonObject, type Problem, show } from "../../base/schema/schema.ts";
 
 /** Far more than any machine needs; a larger file is a mistake. */
-export const CONFIG_BYTES_MAX = 16 * 1024 * 1024;
+const CONFIG_BYTES_MAX = 16 * 1024 * 1024;
 
 export interface ParseOptions {
   /** The file's name in errors. */

@@ -218,7 +218,7 @@ function resourceOf(
 }
 
 /** A problem with a service's settings does not affect the resource itself. */
-export function checkServiceConfigs(configs: readonly ServiceConfig[], registry: Registry, at: Place): void {
+function checkServiceConfigs(configs: readonly ServiceConfig[], registry: Registry, at: Place): void {
   for (const [index, { type, attributes }] of configs.entries()) {
     const place = new Place(`${at.path}.service_configs.${index}.attributes`);
     registry.api(type)?.serviceConfig?.decode(attributes, place);

@@ -46,7 +46,7 @@ export function nameRow(doc: string, lengthMax = NAME_LENGTH_MAX): Row<string | 
 const LONG_NAME_MAX = 200;
 
 /** A log level in any letter case. An unknown one is a warning and counts as absent, as an empty one does. */
-export const levelRow: Row<Level | undefined> = new Row<Level | undefined>({
+const levelRow: Row<Level | undefined> = new Row<Level | undefined>({
   doc: "lowest level to log",
   json: {
     anyOf: [{ enum: ["debug", "info", "warn", "error"] }, {

@@ -22,7 +22,7 @@ export interface FtdcLimits {
   readonly files: number;
 }
 
-export const FTDC_LIMITS: FtdcLimits = {
+const FTDC_LIMITS: FtdcLimits = {
   sampleMs: 1_000,
   blockSamples: 10,
   fileBytes: 10_000_000,
@@ -32,7 +32,7 @@ export const FTDC_LIMITS: FtdcLimits = {
 /** Interval of measuring how late a timer fires, that is, how long the program was busy. Each wake-up costs CPU. */
 const LAG_PROBE_MS = 500;
 
-export const CAPTURE_SUFFIX = ".jsonl.gz";
+const CAPTURE_SUFFIX = ".jsonl.gz";
 
 export interface FtdcParts {
   readonly folder: string;

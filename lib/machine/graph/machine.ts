@@ -49,7 +49,7 @@ export interface MachineLimits extends BuildLimits {
   readonly retryMs: number;
 }
 
-export const MACHINE_LIMITS: MachineLimits = { ...BUILD_LIMITS, retryMs: 5_000 };
+const MACHINE_LIMITS: MachineLimits = { ...BUILD_LIMITS, retryMs: 5_000 };
 
 export interface MachineParts {
   readonly registry: Registry;

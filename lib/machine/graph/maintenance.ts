@@ -16,7 +16,7 @@ import type { Machine } from "./machine.ts";
 import type { MaintenanceConfig } from "../config/settings.ts";
 
 /** Time limit of the sensor's answer. */
-export const SENSOR_TIMEOUT_MS = 5_000;
+const SENSOR_TIMEOUT_MS = 5_000;
 
 /** The result of reading the sensor. */
 export type SensorFinding =

@@ -54,7 +54,7 @@ export function dataFolder(home: string, machine: MachineIdentity | undefined, n
 }
 
 /** The folder of all modules' data of one machine part. */
-export function dataRoot(home: string, machine: MachineIdentity | undefined): string {
+function dataRoot(home: string, machine: MachineIdentity | undefined): string {
   return join(home, "module-data", fileNameFrom(machine?.partId ?? "local"));
 }
 

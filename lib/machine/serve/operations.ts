@@ -15,7 +15,7 @@ import type { CallContext, Interceptor } from "../../wire/service.ts";
 import { idFrom } from "./call.ts";
 
 /** Metadata key of an operation's id, both ways. */
-export const OPERATION_ID = "opid";
+const OPERATION_ID = "opid";
 
 /** One operation, as listed. */
 export interface ListedOperation {

@@ -13,7 +13,7 @@ import type { Logger } from "../../base/log/log.ts";
 export const SHUTDOWN_TIMEOUT_MS = 60_000;
 export const SHUTDOWN_TIMEOUT_VARIABLES = ["SVC_SHUTDOWN_TIMEOUT"] as const;
 /** Interval of reports about open stages. */
-export const SHUTDOWN_REPORT_MS = 10_000;
+const SHUTDOWN_REPORT_MS = 10_000;
 
 export interface ShutdownStage {
   /** The object of the stage: "the port". */

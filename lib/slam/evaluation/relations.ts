@@ -58,7 +58,7 @@ export function readRelations(text: string): Relation[] {
 }
 
 /** The error of each relation: expected^-1 * (first^-1 * second), with poses interpolated in time. */
-export function relationErrors(trajectory: readonly TimedPose[], relations: readonly Relation[]): Pose2d[] {
+function relationErrors(trajectory: readonly TimedPose[], relations: readonly Relation[]): Pose2d[] {
   return relations.flatMap(({ firstS, secondS, pose }) => {
     const first = poseAt(trajectory, firstS), second = poseAt(trajectory, secondS);
     return first && second ? [between2d(pose, between2d(first, second))] : [];
@@ -96,7 +96,7 @@ function poseAt(trajectory: readonly TimedPose[], timeS: number): Pose2d | undef
   return end && Math.abs(end.timeS - timeS) <= REACH_S ? end.pose : undefined;
 }
 
-export function spreadOf(values: readonly number[]): Spread {
+function spreadOf(values: readonly number[]): Spread {
   if (values.length === 0) return { mean: NaN, deviation: NaN, median: NaN, p95: NaN, max: NaN };
   const sorted = [...values].sort((a, b) => a - b);
   const mean = sorted.reduce((sum, one) => sum + one, 0) / sorted.length;

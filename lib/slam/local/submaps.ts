@@ -8,7 +8,7 @@ import { GridInserter, ProbabilityGrid } from "./probability_grid.ts";
 
 const HIT_PROBABILITY = 0.55;
 const MISS_PROBABILITY = 0.49;
-export const RESOLUTION_M = 0.05;
+const RESOLUTION_M = 0.05;
 
 export class Submap {
   #scanCount: number;

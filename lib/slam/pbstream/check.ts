@@ -21,7 +21,7 @@ import {
 import { quaternionProblem, rigidProblem, type VectorMessage } from "./transforms.ts";
 
 /** The greatest value of a cell; 0 is unknown. */
-export const CELL_MAX = 32_767;
+const CELL_MAX = 32_767;
 const COST_MIN = 0.1;
 const COST_MAX = 0.9;
 const COST_TOLERANCE = 1e-3;

@@ -45,7 +45,7 @@ const NodeId = message({ trajectoryId: int32(1), nodeIndex: int32(2) });
 /** Tags of constraints. */
 export const CONSTRAINT_TAGS = { intra: 0, inter: 1 } as const;
 
-export const Constraint = message({
+const Constraint = message({
   submapId: part(1, SubmapId),
   nodeId: part(2, NodeId),
   relativePose: part(3, Rigid),

@@ -22,7 +22,7 @@ const LENGTH_BYTES = 8;
 const MESSAGE_BYTES_MAX = 128 * 1024 * 1024;
 /** Largest sum of all messages of a file, unpacked. */
 const FILE_BYTES_MAX = 4 * 1024 ** 3;
-export const FORMAT_VERSIONS = [1, 2] as const;
+const FORMAT_VERSIONS = [1, 2] as const;
 /** The operating system in a gzip header: 255, unknown, so that a map has the same bytes on every system. */
 const GZIP_SYSTEM_BYTE = 9;
 const GZIP_SYSTEM_UNKNOWN = 255;

@@ -39,7 +39,7 @@ export interface Building {
   readonly people: readonly Person[];
 }
 
-export const PERSON_RADIUS_M = 0.25;
+const PERSON_RADIUS_M = 0.25;
 const DOOR_WIDTH_M = 0.9;
 const DOOR_PERIOD_S = 60;
 const OPEN_ANGLE = Math.PI / 2;
@@ -53,7 +53,7 @@ const WALKS: readonly Segment[] = [
 ];
 
 /** Names of buildings. */
-export const BUILDINGS = ["office", "hall"] as const;
+const BUILDINGS = ["office", "hall"] as const;
 export type BuildingName = typeof BUILDINGS[number];
 
 /** A free place in each of them. */

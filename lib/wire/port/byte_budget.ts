@@ -25,7 +25,7 @@ export interface ByteLimits {
 }
 
 /** A connection has room for the largest message, compressed and not, and for the largest answer. */
-export const BYTE_LIMITS: ByteLimits = {
+const BYTE_LIMITS: ByteLimits = {
   received: 48 * MIB,
   receivedByConnection: 36 * MIB,
   strangers: 8 * MIB,

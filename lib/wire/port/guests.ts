@@ -51,7 +51,7 @@ export async function connectionLimit(host: ReadFiles): Promise<number> {
   return connectionsWith(soft === "unlimited" ? Infinity : Number(soft ?? DEFAULT_FILES));
 }
 
-export function connectionsWith(files: number): number {
+function connectionsWith(files: number): number {
   const left = files - Math.max(RESERVED_FILES, files === Infinity ? 0 : Math.ceil(files * RESERVED_SHARE));
   return Math.max(1, Math.min(MAX_CONNECTIONS, Math.floor(left / (1 + 2 * WAITING_SHARE))));
 }

@@ -28,7 +28,7 @@ export interface CallQueueLimits {
   readonly connectMs: number;
 }
 
-export const CALL_QUEUE_LIMITS: CallQueueLimits = {
+const CALL_QUEUE_LIMITS: CallQueueLimits = {
   calls: 1024,
   callsOfHost: WEBRTC_LIMITS.offers,
   candidates: WEBRTC_LIMITS.candidates,
