@@ -48,6 +48,8 @@ export interface Known {
 export interface Networks {
   readonly known: Known;
   readonly subsystem: Subsystem;
+  /** Whether the device is connected as the settings want it: to its first Wi-Fi network, or to the internet. */
+  readonly isConnected: () => boolean;
   /** Stops the hotspot and the management. */
   close(): Promise<void>;
 }
@@ -93,6 +95,7 @@ export async function openNetworks(parts: NetworksParts): Promise<Networks | und
   return {
     known,
     subsystem: networking,
+    isConnected: () => networking.isConnected,
     async close() {
       stop.abort();
       await running;

@@ -276,6 +276,7 @@ async function partsOf(
         errors: logs.logger("svc-server.StdErr"),
       }, settings),
     subsystems: subsystemsOf(workshop, queue, reboot),
+    isConnected: workshop.networks?.isConnected,
     reboots: countIn(files, join(base, "state", "offline_reboots")),
     alive: watchdog(host, commands, clock),
     configureLogs: (debugging, deduplicate) => void logs.configure([], debugging, deduplicate),

@@ -58,6 +58,8 @@ export interface AgentParts {
   readonly runtime: (settings: RuntimeSettings, boots: Boots, changed: () => void) => RuntimeProcess;
   readonly probe: Probe;
   readonly subsystems: readonly Subsystem[];
+  /** Whether the device is connected as the network settings want it, if the agent manages its networks. */
+  readonly isConnected?: () => boolean;
   /** `undefined`: the agent never reboots the device. */
   readonly reboot?: (reason: string) => Promise<void>;
   /** Reboots for being offline since the device was last online; survives them. */
@@ -115,8 +117,8 @@ export class Agent {
   readonly #unapplied = new Map<string, string>();
   readonly #told = new Set<string>();
   #lastOnlineMs: number | undefined;
-  /** When the cloud last answered that it does not serve this machine. */
-  #refusedMs = -Infinity;
+  /** When the cloud last answered that it does not serve this machine, or a network last connected the device. */
+  #reachableMs = -Infinity;
   #isRefused = false;
   #offlineWhy = "";
   #nextPollMs = 0;
@@ -315,7 +317,7 @@ export class Agent {
     } catch (error) {
       if (signal.aborted) return;
       this.#isRefused = REFUSALS.includes(SvcError.from(error).code);
-      if (this.#isRefused) this.#refusedMs = clock.monotonicMs();
+      if (this.#isRefused) this.#reachableMs = clock.monotonicMs();
       this.#offlineWhy = chainOf(error);
       this.#once(
         `offline: ${this.#offlineWhy}`,
@@ -473,11 +475,12 @@ export class Agent {
   }
 
   async #rebootIfOffline(): Promise<void> {
-    const { clock, reboots, reboot, logger } = this.#parts;
+    const { clock, reboots, reboot, logger, isConnected } = this.#parts;
     const { deviceRebootAfterOfflineMs: rebootAfterMs } = this.#settings.network;
+    // No reboot mends a cloud that is away, or one that refuses the machine.
+    if (isConnected?.()) this.#reachableMs = clock.monotonicMs();
     if (this.#isOnline || rebootAfterMs === 0) return;
-    // A cloud that refuses the machine is reached; no reboot changes its mind.
-    const forMs = clock.monotonicMs() - Math.max(this.#lastOnlineMs ?? this.#startedMs, this.#refusedMs);
+    const forMs = clock.monotonicMs() - Math.max(this.#lastOnlineMs ?? this.#startedMs, this.#reachableMs);
     const before = await reboots.get();
     if (!rebootDue({ forMs, rebootAfterMs, reboots: before })) return;
     if (!reboot) {

@@ -68,6 +68,7 @@ function scene({ devMode, ...options }: Partial<AgentOptions> & { devMode?: bool
     rebootFails: false,
     diskFull: false,
     hasOthers: false,
+    isConnected: false,
     alive: 0,
     applied: [] as AgentSettings[],
     unable: undefined as SvcError | undefined,
@@ -135,6 +136,7 @@ function scene({ devMode, ...options }: Partial<AgentOptions> & { devMode?: bool
       world.rebooted.push(reason);
       return world.rebootFails ? Promise.reject(new Error("systemctl reboot failed")) : Promise.resolve();
     },
+    isConnected: () => world.isConnected,
     reboots: {
       get: () => Promise.resolve(world.reboots),
       set: (count) => {
@@ -347,6 +349,23 @@ Deno.test("reboots a device that is offline for long, less and less often", asyn
   world.answer = {};
   await clock.advance(60_000);
   assertEquals(world.reboots, 0);
+  await end();
+});
+
+Deno.test("an outage of the cloud reboots no device that its network connects", async () => {
+  const { begin, clock, subject, world } = scene();
+  world.answer = sections({}, { device_reboot_after_offline_minutes: 10 });
+  const { end } = begin();
+  await clock.advance(10_000);
+  world.answer = new SvcError("unavailable", "nobody there");
+  world.isConnected = true;
+  await clock.advance(60 * 60_000);
+  assertEquals([world.rebooted, subject.status.online], [[], false]);
+  world.isConnected = false;
+  await clock.advance(9 * 60_000);
+  assertEquals(world.rebooted.length, 0);
+  await clock.advance(2 * 60_000);
+  assertEquals(world.rebooted.length, 1);
   await end();
 });
 

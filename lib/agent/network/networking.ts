@@ -142,6 +142,15 @@ export class Networking implements Subsystem {
     }
   }
 
+  /**
+   * Whether the device is connected as the settings want it: to its first Wi-Fi network, or to the internet. False while
+   * the networks are not managed.
+   */
+  get isConnected(): boolean {
+    const isManaged = !this.#settings.advanced.disableNetworkConfiguration && this.#told === "";
+    return isManaged && this.#view !== undefined && this.#connected(this.#view, this.#rules());
+  }
+
   async apply(settings: AgentSettings, signal: AbortSignal): Promise<void> {
     this.#settings = settings;
     this.#isApplied = true;

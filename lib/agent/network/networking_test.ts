@@ -114,6 +114,7 @@ Deno.test("an unconfigured device opens its hotspot, takes a person's input, and
     "shared networks of the user find the real names",
   );
   assertEquals(device.intake.device().online, true);
+  assertEquals(device.networking.isConnected, true);
   assert(!device.log.join("\n").match(/12345678|s3cr3t/));
   await device.end();
 });
@@ -501,6 +502,7 @@ Deno.test("changes no network while network configuration is disabled", async ()
   const said = await device.apply({ lab: { type: "wifi", ssid: "lab" } });
   await device.minutes(30);
   assertEquals([said, device.network.profiles.size, device.serving, device.network.scans], ["", 0, 0, 0]);
+  assertEquals(device.networking.isConnected, false, "nobody looks whether it is");
   await device.end();
 });
 
