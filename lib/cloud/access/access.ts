@@ -354,6 +354,9 @@ function isEnough(grant: Held, need: Closeness, scope: Scope): boolean {
   return need !== "owner" && (grant.kind === "machine" || grant.kind === "part");
 }
 
+/** Things that one call may name. */
+const REFS_MAX = 10_000;
+
 function missing(kind: Kind, id: string): SvcError {
   return new SvcError("not_found", `there is no ${wordsOf(kind)} "${id}"`);
 }
@@ -369,22 +372,30 @@ function someOf(kind: Kind): string {
 
 /** The subjects of a request. Throws `invalid_argument` if it names none. */
 function refsOf({ on, instead = [], path, method, open }: Rule, request: unknown): Ref[] {
-  const refs: Ref[] = [];
+  // A name that is repeated a hundred thousand times is looked up once.
+  const refs = new Map<string, Ref>();
+  const take = (place: RequestField) => {
+    for (const ref of refsAt(place, method.input, request)) refs.set(`${ref.kind} ${ref.id}`, ref);
+  };
   for (const [index, place] of on.entries()) {
-    refs.push(...refsAt(place, method.input, request));
-    if (index > 0 || refs.length > 0 || open) continue;
-    for (const other of instead) refs.push(...refsAt(other, method.input, request));
-    if (refs.length > 0) continue;
+    take(place);
+    if (index > 0 || refs.size > 0 || open) continue;
+    instead.forEach(take);
+    if (refs.size > 0) continue;
     const { kind, field } = place;
     const wanted = kind === "authorized" ? "an authorization" : `the id of ${someOf(kind)}`;
     const or = instead.map(({ field }) => `, or ${publishedName(method.input, field)}`).join("");
     const name = publishedName(method.input, field);
     throw new SvcError("invalid_argument", `${path}: ${name} is empty, wanted ${wanted}${or}`);
   }
-  if (refs.length === 0 && !open) {
+  if (refs.size === 0 && !open) {
     throw new SvcError("permission_denied", `${path}: its rule names no resource`);
   }
-  return refs;
+  if (refs.size <= REFS_MAX) return [...refs.values()];
+  throw new SvcError(
+    "invalid_argument",
+    `${path}: found ${refs.size} ids, wanted at most ${REFS_MAX} in one call`,
+  );
 }
 
 function refsAt({ kind, field }: RequestField, desc: DescMessage, request: unknown): Ref[] {

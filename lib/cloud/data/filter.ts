@@ -41,7 +41,7 @@ export class Conditions {
 
   /** The column has this value, or one of these; no condition without a value. */
   is(column: string, wanted: string | readonly string[] = []): this {
-    const values = typeof wanted === "string" ? [wanted].filter((one) => one !== "") : wanted;
+    const values = typeof wanted === "string" ? [wanted].filter((one) => one !== "") : few(wanted);
     return values.length === 0 ? this : this.only(`${column} IN (${places(values)})`, ...values);
   }
 }
@@ -53,11 +53,11 @@ export function binaryConditions(filter: Filter | undefined, reach: readonly Hel
   const tags = wantedTags(filter?.tagsFilter);
   if (tags === "any") found.only(`${tagged})`);
   else if (tags === "none") found.only(`NOT ${tagged})`);
-  else if (tags.length > 0) found.only(`${tagged} AND t.tag IN (${places(tags)}))`, ...tags);
+  else if (tags.length > 0) found.only(`${tagged} AND t.tag IN (${places(few(tags))}))`, ...tags);
   if (filter && filter.bboxLabels.length > 0) {
     found.only(
       `EXISTS (SELECT 1 FROM annotations a WHERE a.data_id = d.id AND a.x_min IS NOT NULL
-         AND a.label IN (${places(filter.bboxLabels)}))`,
+         AND a.label IN (${places(few(filter.bboxLabels))}))`,
       ...filter.bboxLabels,
     );
   }
@@ -81,7 +81,7 @@ export function tabularConditions(
   if (tags === "any") return found.only("d.tags <> '[]'");
   if (tags === "none") return found.only("d.tags = '[]'");
   if (tags.length === 0) return found;
-  const each = tags.map(() => contains("d.tags")).join(" OR ");
+  const each = few(tags).map(() => contains("d.tags")).join(" OR ");
   return found.only(`(${each})`, ...tags.map((tag) => JSON.stringify(tag)));
 }
 
@@ -97,6 +97,9 @@ export function onlyType(found: Conditions, type: string): Conditions {
   }
   return found.is("o.component_type", [type, short]);
 }
+
+/** Limit of each list in a filter. */
+const VALUES_MAX = 1_000;
 
 /** Largest time in microseconds that both databases return unchanged: the year 2255. */
 const MICROS_MAX = Number.MAX_SAFE_INTEGER;
@@ -114,6 +117,13 @@ export function keptMicros(what: string, time: { seconds: bigint; nanos: number 
     "invalid_argument",
     `${what}: found ${time.seconds} seconds since 1970, wanted a time before the year 2255`,
   );
+}
+
+/** A statement has a limited number of values. */
+function few<T>(values: readonly T[]): readonly T[] {
+  if (values.length <= VALUES_MAX) return values;
+  const found = `found a filter with a list of ${values.length} values`;
+  throw new SvcError("invalid_argument", `${found}, wanted at most ${VALUES_MAX}`);
 }
 
 function originConditions(filter: OriginFilter, reach: readonly Held[]): Conditions {
