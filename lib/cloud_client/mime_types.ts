@@ -22,7 +22,7 @@ const TYPES: readonly (readonly [mimeType: string, ...extensions: string[]])[] =
   ["text/plain", ".txt", ".log"],
 ];
 
-const ANY_BYTES = "application/octet-stream";
+export const ANY_BYTES = "application/octet-stream";
 
 const LETTERS_MAX = 1_000;
 

@@ -97,6 +97,44 @@ storeTest("a page ends where an answer is full, and no number of entries makes i
   }, { clock });
 });
 
+storeTest(
+  "a search through many entries finds them in order, page by page, and ends with its caller",
+  (database) => {
+    const clock = new FakeClock(START_MS);
+    return withCloud(database, async ({ store, app, robot }) => {
+      const { owner, part: id } = await newWorld(store);
+      const [people, rover] = [await app(owner), await robot(owner)];
+      await rover.log({ id, logs: entries(1, 5_000) });
+      const wanted = Array.from({ length: 50 }, (_, index) => String(100 * (index + 1)));
+      const found = async (order: LogOrder) => {
+        const all: string[] = [];
+        let pageToken = "";
+        do {
+          const page = await people.getRobotPartLogs({ id, filter: "00", limit: 7n, order, pageToken });
+          all.push(...messages(page.logs));
+          pageToken = page.nextPageToken;
+        } while (pageToken !== "");
+        return all.filter((message) => message.endsWith("00"));
+      };
+      assertEquals(await found(LogOrder.ASCENDING), wanted);
+      assertEquals(await found(LogOrder.UNSPECIFIED), wanted.toReversed());
+      for (
+        const search of [{ filter: "x".repeat(10_001) }, { source: "x".repeat(10_001) }, {
+          levels: Array(101).fill("x"),
+        }]
+      ) {
+        await assertRejects(() => people.getRobotPartLogs({ id, ...search }), SvcError, "wanted at most");
+      }
+      const over = new AbortController();
+      over.abort(new SvcError("canceled", "gone"));
+      const query = { filter: "nothing", limit: 10, order: "newest first" } as const;
+      const logs = new LogStore(store, clock);
+      assertEquals((await logs.find(id, query)).entries, []);
+      await assertRejects(() => logs.find(id, query, over.signal), SvcError, "gone");
+    }, { clock });
+  },
+);
+
 storeTest("logs are searched by text in any case, level, logger and time", (database) => {
   const clock = new FakeClock(START_MS + 10);
   return withCloud(database, async ({ store, app, robot }) => {

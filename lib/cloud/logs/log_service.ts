@@ -8,7 +8,8 @@ import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { parseDurationMs } from "../../base/schema/schema.ts";
 import type { ServiceImpl } from "../../wire/service.ts";
-import type { LogPlace, LogStore } from "./logs.ts";
+import type { LogPlace } from "./log_search.ts";
+import type { LogStore } from "./logs.ts";
 
 const PAGE = 100;
 const PAGE_MAX = 1_000;
@@ -16,7 +17,7 @@ const ERRORS = ["error", "dpanic", "panic", "fatal"];
 
 export function logHandlers(logs: LogStore, clock: Clock) {
   return {
-    async getRobotPartLogs(request) {
+    async getRobotPartLogs(request, ctx) {
       const { id, filter, levels, errorsOnly, source, limit, order, pageToken } = request;
       const { entries, more } = await logs.find(id, {
         filter,
@@ -26,7 +27,7 @@ export function logHandlers(logs: LogStore, clock: Clock) {
         order: order === LogOrder.ASCENDING ? "oldest first" : "newest first",
         after: pageToken ? placeIn(pageToken) : undefined,
         limit: Math.min(Math.max(Number(limit ?? 0n), 0) || PAGE, PAGE_MAX),
-      });
+      }, ctx.signal);
       const nextPageToken = more ? placeText(entries[entries.length - 1]) : "";
       return { logs: entries.map(({ entry }) => entry), nextPageToken };
     },

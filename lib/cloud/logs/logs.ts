@@ -13,49 +13,17 @@ import { createHash } from "node:crypto";
 import { type LogEntry, LogEntrySchema } from "../../../proto/gen/common_pb.ts";
 import { toMs } from "../../api/shared/time.ts";
 import type { Clock } from "../../base/clock.ts";
-import { SvcError } from "../../base/error.ts";
 import { sortedJson } from "../../base/schema/schema.ts";
-import { fromBinary, toBinary } from "../../wire/proto.ts";
+import { toBinary } from "../../wire/proto.ts";
 import { fieldsText } from "../../cloud_client/log_message.ts";
 import { defaultLimits, type Limits, requireWithin } from "../access/limits.ts";
-import { places, type Sql, type SqlValue, type Store } from "../store/store.ts";
+import type { Sql, SqlValue, Store } from "../store/store.ts";
+import { type LogFilter, type LogPage, LogSearch, type LogsFound, searchable } from "./log_search.ts";
 
-export interface LogQuery {
-  /** Entries with this text in their logger, message or fields as `fieldsText` writes them, in any letter case. */
-  readonly filter?: string;
-  /** Entries of these levels; of all levels if it is empty. */
-  readonly levels?: readonly string[];
-  /** Entries of loggers with this text in their name. */
-  readonly logger?: string;
-  /** Bounds of the time at which the machine wrote them. */
-  readonly fromMs?: number;
-  readonly untilMs?: number;
-  readonly limit: number;
-  /** By the time at which the machine wrote them; of equal times, by their arrival. */
+/** A search for the entries of a machine. */
+export interface LogQuery extends LogFilter, LogPage {
   readonly order: "newest first" | "oldest first";
-  /** Entries that follow this one in this order. */
-  readonly after?: LogPlace;
 }
-
-/** The place of an entry in the order of time. */
-export interface LogPlace {
-  readonly writtenMs: number;
-  /** Its place in the order of arrival. */
-  readonly number: number;
-}
-
-export interface PlacedLog extends LogPlace {
-  readonly entry: LogEntry;
-}
-
-/** Entries that fit into one answer. */
-export interface LogsFound {
-  readonly entries: readonly PlacedLog[];
-  /** Whether more entries follow. */
-  readonly more: boolean;
-}
-
-type Search = Pick<LogQuery, "filter" | "levels" | "logger" | "fromMs" | "untilMs">;
 
 const DAY_MS = 24 * 3600 * 1000;
 const KEPT_MS = 30 * DAY_MS;
@@ -65,20 +33,19 @@ const FORGET_AT_ONCE = 5_000;
 /** Interval of the search for entries that another control plane on the same database has stored. */
 const LOOK_MS = 1_000;
 const FOLLOW_AT_ONCE = 500;
-/** Limit of the entries in one answer, in bytes; a longer entry is alone in its answer. */
-const PAGE_BYTES_MAX = 16 * 1024 ** 2;
-/** SQLite takes patterns of 50,000 bytes, in which a letter has three bytes at most. */
-const FILTER_LENGTH_MAX = 10_000;
 
 export class LogStore {
   /** Followers that wait for entries of a part. */
   readonly #waiting = new Map<string, Set<() => void>>();
+  readonly #search: LogSearch;
 
   constructor(
     private readonly store: Store,
     private readonly clock: Clock,
     private readonly limits: Limits = defaultLimits(),
-  ) {}
+  ) {
+    this.#search = new LogSearch(store, clock);
+  }
 
   /** Stores entries; when it resolves they are on disk. */
   async add(partId: string, entries: readonly LogEntry[], nowMs: number): Promise<void> {
@@ -127,69 +94,17 @@ export class LogStore {
     requireWithin(this.limits, "logBytesPerMachineDay", today.bytes);
   }
 
-  /** Entries up to the limit and to the size of an answer; at least one, if there is one. */
-  async find(partId: string, { order, after, limit, ...search }: LogQuery): Promise<LogsFound> {
-    const { where, values } = this.#conditions(partId, search);
-    const [before, direction] = order === "newest first" ? ["<", "DESC"] : [">", "ASC"];
-    if (after !== undefined) {
-      where.push(`(written_ms, number) ${before} (?, ?)`);
-      values.push(after.writtenMs, after.number);
-    }
-    return await this.#page(where, values, `written_ms ${direction}, number ${direction}`, limit);
-  }
-
-  /** Entries in the order of their arrival, after the one with this number. */
-  async #arrived(partId: string, search: Search, after: number): Promise<LogsFound> {
-    const { where, values } = this.#conditions(partId, search);
-    return await this.#page([...where, "number > ?"], [...values, after], "number", FOLLOW_AT_ONCE);
-  }
-
-  /** Reads the sizes of the entries first, so that no entry is read that does not fit. */
-  async #page(
-    where: readonly string[],
-    values: readonly SqlValue[],
-    order: string,
-    limit: number,
+  /**
+   * Entries up to the limit and to the size of an answer; at least one, if there is one. Throws the reason of `signal`
+   * if it aborts first.
+   */
+  find(
+    partId: string,
+    { order, after, limit, ...filter }: LogQuery,
+    signal?: AbortSignal,
   ): Promise<LogsFound> {
-    const chosen = `logs WHERE ${where.join(" AND ")} ORDER BY ${order} LIMIT ?`;
-    const sizes = await this.store.query<{ bytes: number }>(
-      `SELECT LENGTH(entry) AS bytes FROM ${chosen}`,
-      ...values,
-      limit + 1,
-    );
-    let bytes = 0;
-    const over = sizes.findIndex((one, index) => (bytes += one.bytes) > PAGE_BYTES_MAX && index > 0);
-    const count = Math.min(over < 0 ? sizes.length : over, limit);
-    const rows = await this.store.query<LogPlace & { entry: Uint8Array }>(
-      `SELECT number, written_ms AS "writtenMs", entry FROM ${chosen}`,
-      ...values,
-      count,
-    );
-    const entries = rows.map(({ entry, ...place }) => ({
-      ...place,
-      entry: fromBinary(LogEntrySchema, entry),
-    }));
-    return { entries, more: sizes.length > count };
-  }
-
-  #conditions(partId: string, { filter = "", levels = [], logger = "", fromMs, untilMs }: Search) {
-    const where = ["part_id = ?", "received_ms >= ?"];
-    const values: SqlValue[] = [partId, this.clock.nowMs() - KEPT_MS];
-    const only = (condition: string, ...more: SqlValue[]) => {
-      where.push(condition);
-      values.push(...more);
-    };
-    if (filter !== "") only("words LIKE ? ESCAPE '!'", like("filter", filter));
-    if (logger !== "") only("logger LIKE ? ESCAPE '!'", like("source", logger));
-    if (levels.length > 0) {
-      only(
-        `level IN (${places(levels)})`,
-        ...levels.map((level) => level.toLowerCase()),
-      );
-    }
-    if (fromMs !== undefined) only("written_ms >= ?", Math.floor(fromMs));
-    if (untilMs !== undefined) only("written_ms <= ?", Math.floor(untilMs));
-    return { where, values };
+    const sinceMs = this.clock.nowMs() - KEPT_MS;
+    return this.#search.page(partId, filter, { order, after, limit }, sinceMs, signal);
   }
 
   /**
@@ -197,7 +112,7 @@ export class LogStore {
    */
   async *follow(
     partId: string,
-    { after: start, ...search }: Pick<Search, "filter" | "levels"> & { readonly after?: number },
+    { after: start, ...filter }: Pick<LogFilter, "filter" | "levels"> & { readonly after?: number },
     signal: AbortSignal,
   ): AsyncGenerator<LogEntry[]> {
     let after = start ?? await this.#head(partId);
@@ -206,7 +121,13 @@ export class LogStore {
       try {
         // Every entry up to the head is stored by now; those that the query leaves out need no second look.
         const head = await this.#head(partId);
-        const { entries, more } = await this.#arrived(partId, search, after);
+        const page = {
+          order: "arrival",
+          after: { number: after, writtenMs: 0 },
+          limit: FOLLOW_AT_ONCE,
+        } as const;
+        const sinceMs = this.clock.nowMs() - KEPT_MS;
+        const { entries, more } = await this.#search.page(partId, filter, page, sinceMs, signal);
         if (entries.length > 0) yield entries.map(({ entry }) => entry);
         after = Math.max(more ? 0 : head, entries.at(-1)?.number ?? after);
         if (!more) await this.#news(heard.promise, signal);
@@ -284,17 +205,4 @@ function rowsOf(entries: readonly LogEntry[], nowMs: number): SqlValue[][] {
     const words = `${entry.loggerName} ${entry.message} ${fieldsText(entry)}`;
     return [id, nowMs, writtenMs, ...[entry.level, entry.loggerName, words].map(searchable), bytes];
   });
-}
-
-/** In lower case, and without characters that PostgreSQL cannot store. */
-function searchable(text: string): string {
-  return text.toLowerCase().replaceAll("\0", " ");
-}
-
-function like(what: string, part: string): string {
-  if (part.length > FILTER_LENGTH_MAX) {
-    const found = `${what} has ${part.length} letters`;
-    throw new SvcError("invalid_argument", `${found}, wanted at most ${FILTER_LENGTH_MAX}`);
-  }
-  return `%${searchable(part).replace(/[!%_]/g, "!$&")}%`;
 }

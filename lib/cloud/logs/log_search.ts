@@ -1,0 +1,248 @@
+/**
+ * Searches through the stored logs of one machine, a page at a time.
+ *
+ * Owns the order of answers and their size. A search that leaves out entries looks at a stretch of them at a time and
+ * lets others have their turn in between, because SQLite answers nobody while it searches.
+ */
+
+import { type LogEntry, LogEntrySchema } from "../../../proto/gen/common_pb.ts";
+import { type Clock, nextTurn } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { fromBinary } from "../../wire/proto.ts";
+import { places, type SqlValue, type Store } from "../store/store.ts";
+
+/** The conditions on entries. */
+export interface LogFilter {
+  /** Entries with this text in their logger, message or fields as `fieldsText` writes them, in any letter case. */
+  readonly filter?: string;
+  /** Entries of these levels; of all levels if it is empty. */
+  readonly levels?: readonly string[];
+  /** Entries of loggers with this text in their name. */
+  readonly logger?: string;
+  /** Bounds of the time at which the machine wrote them. */
+  readonly fromMs?: number;
+  readonly untilMs?: number;
+}
+
+/** `arrival`: the numbers of the entries; the others: the time at which the machine wrote them, then the numbers. */
+export type LogOrdering = "newest first" | "oldest first" | "arrival";
+
+/** The place of an entry in every order. */
+export interface LogPlace {
+  readonly writtenMs: number;
+  /** Its place in the order of arrival. */
+  readonly number: number;
+}
+
+export interface PlacedLog extends LogPlace {
+  readonly entry: LogEntry;
+}
+
+/** Entries that fit into one answer. */
+export interface LogsFound {
+  readonly entries: readonly PlacedLog[];
+  /** Whether more entries follow. */
+  readonly more: boolean;
+}
+
+export interface LogPage {
+  readonly order: LogOrdering;
+  readonly limit: number;
+  /** Entries that follow this place in the order. */
+  readonly after?: LogPlace;
+}
+
+/** Limit of the entries in one answer, in bytes; a longer entry is alone in its answer. */
+const PAGE_BYTES_MAX = 16 * 1024 ** 2;
+/** Entries that a search looks at in one turn: fewer if a turn takes longer than `TURN_MS`, more if it is much shorter. */
+const TURN_ROWS = { first: 20, max: 20_000 };
+const TURN_MS = 20;
+/** SQLite takes patterns of 50,000 bytes, in which a letter has three bytes at most. */
+const TEXT_LENGTH_MAX = 10_000;
+const LEVELS_MAX = 100;
+
+interface Sized extends LogPlace {
+  readonly bytes: number;
+}
+
+/** Conditions of a statement, with their values. */
+class Conditions {
+  readonly #all: string[] = [];
+  readonly values: SqlValue[] = [];
+
+  add(condition: string, ...values: SqlValue[]): this {
+    this.#all.push(condition);
+    this.values.push(...values);
+    return this;
+  }
+
+  and(more: Conditions): Conditions {
+    const both = new Conditions();
+    for (const { text, values } of [this, more]) if (text !== "") both.add(text, ...values);
+    return both;
+  }
+
+  get text(): string {
+    return this.#all.join(" AND ");
+  }
+}
+
+export class LogSearch {
+  /** Searches take turns with each other, and leave a turn to everybody else in between. */
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(private readonly store: Store, private readonly clock: Clock) {}
+
+  /**
+   * Entries received since `sinceMs`, up to the limit and to the size of an answer; at least one, if there is one.
+   * Throws the reason of `signal` if it aborts first, `invalid_argument` for a filter that is too long.
+   */
+  async page(
+    partId: string,
+    filter: LogFilter,
+    { order, after, limit }: LogPage,
+    sinceMs: number,
+    signal?: AbortSignal,
+  ): Promise<LogsFound> {
+    const sorting = new Sorting(order);
+    const chosen = new Conditions().add("part_id = ?", partId).and(boundsOf(filter));
+    const wanted = new Conditions().add("received_ms >= ?", sinceMs).and(contentOf(filter));
+    const isSearch = Boolean(filter.filter || filter.logger || filter.levels?.length);
+    const found: Sized[] = [];
+    let bytes = 0;
+    let rows: number = TURN_ROWS.first;
+    for (let at = after;;) {
+      signal?.throwIfAborted();
+      const rest = at ? chosen.and(sorting.after(at)) : chosen;
+      const [end, tookMs] = await this.#inTurn(async () => {
+        const last = isSearch ? await this.#place(rest, sorting, rows) : undefined;
+        const stretch = (last ? rest.and(sorting.upTo(last)) : rest).and(wanted);
+        found.push(...await this.#sizes(stretch, sorting, limit + 1 - found.length));
+        return last;
+      });
+      bytes = found.reduce((sum, one) => sum + one.bytes, 0);
+      if (!end || found.length > limit || bytes > PAGE_BYTES_MAX) break;
+      at = end;
+      if (tookMs > TURN_MS) rows = Math.max(1, Math.ceil(rows / 4));
+      else if (tookMs < TURN_MS / 4) rows = Math.min(TURN_ROWS.max, rows * 2);
+    }
+    const count = Math.min(fitting(found), limit);
+    return {
+      entries: await this.#entries(partId, found.slice(0, count), sorting),
+      more: found.length > count,
+    };
+  }
+
+  /** The place of the last of the next `rows` entries; `undefined` if fewer follow. */
+  async #place(rest: Conditions, { text }: Sorting, rows: number): Promise<LogPlace | undefined> {
+    const [place] = await this.store.query<LogPlace>(
+      `SELECT number, written_ms AS "writtenMs" FROM logs WHERE ${rest.text} ORDER BY ${text} LIMIT 1 OFFSET ?`,
+      ...rest.values,
+      rows - 1,
+    );
+    return place;
+  }
+
+  /** Only the sizes, so that no entry is read that does not fit. */
+  async #sizes({ text, values }: Conditions, sorting: Sorting, limit: number): Promise<Sized[]> {
+    return await this.store.query<Sized>(
+      `SELECT number, written_ms AS "writtenMs", LENGTH(entry) AS bytes FROM logs
+       WHERE ${text} ORDER BY ${sorting.text} LIMIT ?`,
+      ...values,
+      limit,
+    );
+  }
+
+  async #entries(partId: string, found: readonly LogPlace[], { text }: Sorting): Promise<PlacedLog[]> {
+    if (found.length === 0) return [];
+    const rows = await this.store.query<LogPlace & { entry: Uint8Array }>(
+      `SELECT number, written_ms AS "writtenMs", entry FROM logs
+       WHERE part_id = ? AND number IN (${places(found)}) ORDER BY ${text}`,
+      partId,
+      ...found.map(({ number }) => number),
+    );
+    return rows.map(({ entry, ...place }) => ({ ...place, entry: fromBinary(LogEntrySchema, entry) }));
+  }
+
+  /** Runs `work` after the searches that wait already; returns its result and how long it took. */
+  async #inTurn<T>(work: () => Promise<T>): Promise<[T, number]> {
+    const mine = this.#turn.then(async (): Promise<[T, number]> => {
+      const begunMs = this.clock.monotonicMs();
+      return [await work(), this.clock.monotonicMs() - begunMs];
+    });
+    const pause = () => new Promise<void>((resume) => void nextTurn(resume));
+    this.#turn = mine.then(pause, pause);
+    return await mine;
+  }
+}
+
+/** An order in SQL. */
+class Sorting {
+  readonly text: string;
+  readonly #columns: string;
+  readonly #follows: ">" | "<";
+
+  constructor(private readonly order: LogOrdering) {
+    const direction = order === "newest first" ? "DESC" : "ASC";
+    const columns = order === "arrival" ? ["number"] : ["written_ms", "number"];
+    this.text = columns.map((column) => `${column} ${direction}`).join(", ");
+    this.#columns = `(${columns.join(", ")})`;
+    this.#follows = order === "newest first" ? "<" : ">";
+  }
+
+  after(place: LogPlace): Conditions {
+    return this.#compared(this.#follows, place);
+  }
+
+  upTo(place: LogPlace): Conditions {
+    return this.#compared(this.#follows === ">" ? "<=" : ">=", place);
+  }
+
+  #compared(how: string, { writtenMs, number }: LogPlace): Conditions {
+    const values = this.order === "arrival" ? [number] : [writtenMs, number];
+    return new Conditions().add(`${this.#columns} ${how} (${places(values)})`, ...values);
+  }
+}
+
+/** How many entries fit into one answer: at least one. */
+function fitting(found: readonly Sized[]): number {
+  let bytes = 0;
+  const over = found.findIndex((one, index) => (bytes += one.bytes) > PAGE_BYTES_MAX && index > 0);
+  return over < 0 ? found.length : over;
+}
+
+/** The bounds of time, which an index answers. */
+function boundsOf({ fromMs, untilMs }: LogFilter): Conditions {
+  const bounds = new Conditions();
+  if (fromMs !== undefined) bounds.add("written_ms >= ?", Math.floor(fromMs));
+  if (untilMs !== undefined) bounds.add("written_ms <= ?", Math.floor(untilMs));
+  return bounds;
+}
+
+/** The conditions on the content, which takes a look at each entry. */
+function contentOf({ filter = "", levels = [], logger = "" }: LogFilter): Conditions {
+  const content = new Conditions();
+  if (filter !== "") content.add("words LIKE ? ESCAPE '!'", like("filter", filter));
+  if (logger !== "") content.add("logger LIKE ? ESCAPE '!'", like("source", logger));
+  if (levels.length > LEVELS_MAX) {
+    const found = `levels has ${levels.length} levels`;
+    throw new SvcError("invalid_argument", `${found}, wanted at most ${LEVELS_MAX}`);
+  }
+  if (levels.length > 0) {
+    content.add(`level IN (${places(levels)})`, ...levels.map((level) => level.toLowerCase()));
+  }
+  return content;
+}
+
+function like(what: string, part: string): string {
+  if (part.length > TEXT_LENGTH_MAX) {
+    const found = `${what} has ${part.length} letters`;
+    throw new SvcError("invalid_argument", `${found}, wanted at most ${TEXT_LENGTH_MAX}`);
+  }
+  return `%${searchable(part).replace(/[!%_]/g, "!$&")}%`;
+}
+
+/** In lower case, and without characters that PostgreSQL cannot store. */
+export function searchable(text: string): string {
+  return text.toLowerCase().replaceAll("\0", " ");
+}
