@@ -2,6 +2,7 @@
  * The shared context of the control plane's handlers, and the caller of a call.
  */
 
+import { toMs } from "../api/shared/time.ts";
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log/log.ts";
 import { SvcError } from "../base/error.ts";
@@ -64,4 +65,10 @@ export function pageStart(token: string): number {
   const number = Number(token);
   if (Number.isSafeInteger(number)) return number;
   throw new SvcError("invalid_argument", `found page token "${token}", wanted one from an earlier page`);
+}
+
+/** A bound of time in whole milliseconds, which both databases can compare; `undefined` if there is none. */
+export function boundMs(time: { seconds: bigint; nanos: number } | undefined): number | undefined {
+  if (!time) return undefined;
+  return Math.max(-Number.MAX_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, Math.floor(toMs(time))));
 }

@@ -236,6 +236,32 @@ storeTest(
   },
 );
 
+storeTest(
+  "a time that no timestamp may have is that of the arrival, and every bound is taken",
+  (database) => {
+    const clock = new FakeClock(START_MS + 10);
+    return withCloud(database, async ({ store, app, robot }) => {
+      const { owner, part: id } = await newWorld(store);
+      const [people, rover] = [await app(owner), await robot(owner)];
+      const never = [2n ** 62n, -(2n ** 62n), 253402300800n].map((seconds) => ({ seconds, nanos: 0 }));
+      await rover.log({ id, logs: [entry(1), ...never.map((time) => entry(2, { time })), entry(20)] });
+      await rover.log({ id, logs: never.map((time) => entry(2, { time })) });
+      const { logs } = await people.getRobotPartLogs({ id, order: LogOrder.ASCENDING });
+      assertEquals(messages(logs), ["1", "2", "2", "2", "20"]);
+      assertEquals(logs[1].time!.seconds, BigInt(Math.floor(START_MS / 1000)));
+      const between = { id, start: never[1], end: never[0] };
+      assertEquals((await people.getRobotPartLogs(between)).logs.length, 5);
+      assertEquals((await people.getRobotPartHistory(between)).history, []);
+      const start = { seconds: BigInt(START_MS / 1000), nanos: 123_456_789 };
+      assertEquals((await people.getRobotPartHistory({ id, start })).history, []);
+      await assertRejects(() => people.getRobotPartLogs({ id: "\0" }), SvcError);
+      const zero = people.getRobotPartLogs({ id, levels: ["\0"] });
+      const answer = await zero.then(({ logs }) => logs, (error: SvcError) => error.code);
+      assertEquals(answer, database.kind === "sqlite" ? [] : "invalid_argument");
+    }, { clock });
+  },
+);
+
 storeTest("an entry that is sent again with its fields in another order is kept once", (database) => {
   const clock = new FakeClock(START_MS + 10);
   return withCloud(database, async ({ store, app, robot }) => {

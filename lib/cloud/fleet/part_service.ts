@@ -14,7 +14,7 @@ import { agentReports } from "./agent_service.ts";
 import { versionProblems } from "./agent_versions.ts";
 import { onlineMessage } from "./fleet_service.ts";
 import { type NewSharedSecret, newSharedSecret, SharedSecrets } from "../access/shared_secrets.ts";
-import { actorOf, type CloudContext, pageStart } from "../context.ts";
+import { actorOf, boundMs, type CloudContext, pageStart } from "../context.ts";
 import { secretMessage } from "./location_service.ts";
 import { Fleet, type Part } from "./fleet.ts";
 import { asItIs, configOf, type ConfigView, editorOf, viewOf } from "../config/config_view.ts";
@@ -62,8 +62,8 @@ function readHandlers(cloud: CloudContext) {
       const asked = Math.min(Math.max(Number(pageLimit ?? 0n), 0) || HISTORY_PAGE, HISTORY_PAGE);
       const query = {
         before: pageToken ? pageStart(pageToken) : undefined,
-        fromMs: start && toMs(start),
-        untilMs: end && toMs(end),
+        fromMs: boundMs(start),
+        untilMs: boundMs(end),
       };
       const limit = await configs.fitting(id, { ...query, limit: asked }, HISTORY_LETTERS);
       const changes = await configs.history(id, { ...query, limit: limit + 1 });

@@ -3,11 +3,11 @@
  */
 
 import { type AppService, type GetRobotPartLogsRequest, LogOrder } from "../../../proto/gen/app_pb.ts";
-import { toMs } from "../../api/shared/time.ts";
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { parseDurationMs } from "../../base/schema/schema.ts";
 import type { ServiceImpl } from "../../wire/service.ts";
+import { boundMs } from "../context.ts";
 import type { LogPlace } from "./log_search.ts";
 import type { LogStore } from "./logs.ts";
 
@@ -40,7 +40,7 @@ export function logHandlers(logs: LogStore, clock: Clock) {
 
 /** The bounds of a request: `range` is the time from its start on, or the time until its end, or until now. */
 function boundsOf({ start, end, range }: GetRobotPartLogsRequest, nowMs: number) {
-  const [fromMs, untilMs] = [start && toMs(start), end && toMs(end)];
+  const [fromMs, untilMs] = [boundMs(start), boundMs(end)];
   if (!range) return { fromMs, untilMs };
   const lengthMs = lengthOf(range);
   if (fromMs === undefined) return { fromMs: (untilMs ?? nowMs) - lengthMs, untilMs };

@@ -11,7 +11,7 @@
 
 import { createHash } from "node:crypto";
 import { type LogEntry, LogEntrySchema } from "../../../proto/gen/common_pb.ts";
-import { toMs } from "../../api/shared/time.ts";
+import { toMs, toTimestamp } from "../../api/shared/time.ts";
 import type { Clock } from "../../base/clock.ts";
 import { sortedJson } from "../../base/schema/schema.ts";
 import { toBinary } from "../../wire/proto.ts";
@@ -33,6 +33,9 @@ const FORGET_AT_ONCE = 5_000;
 /** Interval of the search for entries that another control plane on the same database has stored. */
 const LOOK_MS = 1_000;
 const FOLLOW_AT_ONCE = 500;
+/** The first and the last instant that a published timestamp may have. */
+const FIRST_MS = Date.parse("0001-01-01T00:00:00Z");
+const LAST_MS = Date.parse("9999-12-31T23:59:59.999Z");
 
 export class LogStore {
   /** Followers that wait for entries of a part. */
@@ -190,7 +193,13 @@ export class LogStore {
 function rowsOf(entries: readonly LogEntry[], nowMs: number): SqlValue[][] {
   const seen = new Map<string, number>();
   return entries.map((entry) => {
-    const bytes = toBinary(LogEntrySchema, entry);
+    const timeMs = Math.floor(toMs(entry.time)) || nowMs;
+    // Published clients cannot read a page with a time outside of these.
+    const isTime = FIRST_MS <= timeMs && timeMs <= LAST_MS;
+    const bytes = toBinary(
+      LogEntrySchema,
+      isTime ? entry : { ...entry, time: { ...entry.time!, ...toTimestamp(nowMs) } },
+    );
     // Programs in Go send the members of a field in a new order each time.
     const known = toBinary(LogEntrySchema, {
       ...entry,
@@ -201,7 +210,7 @@ function rowsOf(entries: readonly LogEntry[], nowMs: number): SqlValue[][] {
     const times = (seen.get(hash) ?? 0) + 1;
     seen.set(hash, times);
     const id = times === 1 ? hash : `${hash}#${times}`;
-    const writtenMs = Math.floor(toMs(entry.time)) || nowMs;
+    const writtenMs = isTime ? timeMs : nowMs;
     const words = `${entry.loggerName} ${entry.message} ${fieldsText(entry)}`;
     return [id, nowMs, writtenMs, ...[entry.level, entry.loggerName, words].map(searchable), bytes];
   });

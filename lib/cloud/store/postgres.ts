@@ -162,6 +162,9 @@ function isConflict(error: unknown): boolean {
 function failure(text: string, error: unknown): unknown {
   const { code: state } = error as { code?: string };
   if (error instanceof SvcError || state === undefined) return error;
+  if (state === "22021") {
+    return new SvcError("invalid_argument", "a text has a zero byte, wanted none", { cause: error });
+  }
   // Other codes than five letters and digits come from the connection, not from the database.
   const code = CODES_OF[state] ?? (/^[0-9A-Z]{5}$/.test(state) ? "internal" : "unavailable");
   return new SvcError(code, `database: ${messageOf(error)} (${text.trim().slice(0, 80)})`, { cause: error });
