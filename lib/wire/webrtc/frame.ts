@@ -8,12 +8,13 @@
 import {
   type Metadata as MetadataMessage,
   type Request,
+  type RequestHeaders,
   RequestSchema,
   type Response,
   ResponseSchema,
 } from "../../../proto/gen/webrtc_grpc_pb.ts";
 import { SvcError } from "../../base/error.ts";
-import { answerFieldsOf, fieldsOf, metadataOf, statusText } from "../grpc/message.ts";
+import { answerFieldsOf, fieldsOf, metadataOf, parseTimeoutMs, statusText } from "../grpc/message.ts";
 import type { Metadata } from "../metadata.ts";
 import { create, type DescMessage, fromBinary, type MessageShape, toBinary } from "../proto.ts";
 import type { Status } from "../service.ts";
@@ -96,6 +97,21 @@ export function metadataFrom(message: MetadataMessage | undefined): Metadata {
     values.map((value): [string, string] => [name.toLowerCase(), value])
   );
   return metadataOf(fields);
+}
+
+/**
+ * The caller's time limit. The proxy of the published Python library leaves it in the header of its own caller, and
+ * does not tell either that the caller has gone.
+ */
+export function timeoutMsOf({ timeout, metadata }: RequestHeaders): number | undefined {
+  if (timeout) return Number(timeout.seconds) * 1000 + timeout.nanos / 1e6;
+  const [limit] = metadata?.md["grpc-timeout"]?.values ?? [];
+  if (limit === undefined) return undefined;
+  try {
+    return parseTimeoutMs(limit);
+  } catch {
+    return undefined;
+  }
 }
 
 /** Metadata in transit: `undefined` if there is none. */

@@ -6,7 +6,7 @@
  * meaningless frames is closed.
  */
 
-import type { Request } from "../../../proto/gen/webrtc_grpc_pb.ts";
+import type { Request, RequestHeaders } from "../../../proto/gen/webrtc_grpc_pb.ts";
 import { CODES, SvcError } from "../../base/error.ts";
 import { Cancellation } from "../cancellation.ts";
 import { checkSize, MAX_MESSAGE_BYTES, PUBLIC_MESSAGE_BYTES } from "../grpc/message.ts";
@@ -21,7 +21,14 @@ import {
   type Status,
 } from "../service.ts";
 import type { DataChannel } from "./addon.ts";
-import { metadataFrom, readRequest, responseHeaders, responsePacket, responseTrailers } from "./frame.ts";
+import {
+  metadataFrom,
+  readRequest,
+  responseHeaders,
+  responsePacket,
+  responseTrailers,
+  timeoutMsOf,
+} from "./frame.ts";
 import { BROKEN_FRAMES_MAX } from "./limits.ts";
 import { Outbox, type Outflow } from "./outbox.ts";
 import { PacketReader } from "./packet_reader.ts";
@@ -132,15 +139,15 @@ class ServerCall implements RawCall {
   readonly cancellation = new Cancellation();
 
   constructor(
-    { method, metadata, timeout }: Extract<Frame, { case: "headers" }>["value"],
+    headers: RequestHeaders,
     readonly peer: Peer,
     private readonly allowance: Allowance,
     /** Nobody waits for the answer any more. */
     private readonly drop: () => void,
   ) {
-    this.path = method;
-    this.header = metadataFrom(metadata);
-    const timeoutMs = timeout && Number(timeout.seconds) * 1000 + timeout.nanos / 1e6;
+    this.path = headers.method;
+    this.header = metadataFrom(headers.metadata);
+    const timeoutMs = timeoutMsOf(headers);
     // Clients without a limit send zero (published).
     if (timeoutMs !== undefined && timeoutMs > 0) this.timeoutMs = timeoutMs;
     this.requests = new PacketReader(allowance.strangers);

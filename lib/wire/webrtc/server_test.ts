@@ -131,6 +131,30 @@ Deno.test("the time limit of the headers holds; none or zero is no limit", async
   await until(() => server.running === 0);
 });
 
+Deno.test("a proxy hands on its caller's limit as a header, which holds where the frame has none", async () => {
+  const { give, answers, ended } = bench();
+  const proxied = (id: bigint, limit: string, seconds?: bigint) => {
+    const md = { "grpc-timeout": { values: [limit] } };
+    const value = {
+      method: ECHO,
+      metadata: { md },
+      timeout: seconds === undefined ? undefined : { seconds },
+    };
+    return toBinary(
+      RequestSchema,
+      create(RequestSchema, { stream: { id }, type: { case: "headers", value } }),
+    );
+  };
+  give(proxied(1n, "1m"), requestPacket(1n, said("hang"), true), requestEnd(1n));
+  await ended(1n);
+  assertEquals(answers(1n), ["headers", `trailers ${CODES.deadline_exceeded}`]);
+  for (const [id, headers] of [[2n, proxied(2n, "soon")], [3n, proxied(3n, "1n", 60n)]] as const) {
+    give(headers, requestPacket(id, said("hi"), true), requestEnd(id));
+    await ended(id);
+    assertEquals(answers(id), ["headers", "message hi", "trailers 0"]);
+  }
+});
+
 Deno.test("no packet has more data than every published client takes", async () => {
   const { give, sent } = bench();
   give(opening(1n), requestPacket(1n, said("big:100000"), true), requestEnd(1n));
