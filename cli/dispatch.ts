@@ -9,7 +9,7 @@ import { escaped } from "../lib/base/escape.ts";
 import { suggest } from "../lib/base/schema/suggest.ts";
 import { calledIn, type Command, type CommandProgram, lengthOf, type Pair, type World } from "./command.ts";
 import { complete, completionCommand } from "./completion.ts";
-import { columns, type Flag, UsageError } from "./flags.ts";
+import { columns, type Flag } from "./flags.ts";
 import { manualCommand } from "./man.ts";
 import { begin, EXIT, failed, type Program, type Terminal } from "./program.ts";
 
@@ -43,7 +43,7 @@ export async function runCommand<W extends World>(
     return await command.run(world, begun.rest, begun.values as never) ?? EXIT.ok;
   } catch (error) {
     const code = failed(shape.name, error, world.host);
-    return program.exitCodeOf?.(error) ?? (error instanceof UsageError ? EXIT.usage : code);
+    return program.exitCodeOf?.(error) ?? code;
   }
 }
 

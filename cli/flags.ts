@@ -13,6 +13,13 @@ import { suggest } from "../lib/base/schema/suggest.ts";
 
 export type Style = "go" | "gnu";
 
+/** The value of a flag or of a word is none that the program takes; the exit code is that of a wrong command line. */
+export class UsageError extends SvcError {
+  constructor(message: string) {
+    super("invalid_argument", message);
+  }
+}
+
 interface Row<T extends string, D> {
   /** The text after the dashes. */
   readonly name: string;
@@ -353,11 +360,10 @@ function rightOf(flag: Flag): string {
   return notes.length === 0 ? flag.help : `${flag.help} (${notes.join("; ")})`;
 }
 
-/** What is wrong with a command line and shows only as its command runs: the program exits with code 2. */
-export class UsageError extends SvcError {
-  constructor(message: string) {
-    super("invalid_argument", message);
-  }
+/** A count that may not be 0. */
+export function atLeastOne(value: number, flag: string): number {
+  if (value >= 1) return value;
+  throw new UsageError(`${flag}: found ${value}, wanted 1 or more`);
 }
 
 const TIME = /^(?<day>\d{4}-\d\d-\d\d)([T ](?<clock>\d\d:\d\d(:\d\d(\.\d+)?)?)(?<zone>Z|[+-]\d\d:\d\d)?)?$/;

@@ -14,6 +14,7 @@ import {
   type Flag,
   parseFlags,
   type Style,
+  UsageError,
   type Values,
   wrap,
 } from "./flags.ts";
@@ -91,7 +92,15 @@ export function failed(name: string, error: unknown, terminal: Output): number {
   if (!(error instanceof OutputError && error.unread)) {
     terminal.writeError(`${name}: ${escaped(chainOf(error))}\n`);
   }
-  return EXIT.failed;
+  return error instanceof UsageError ? EXIT.usage : EXIT.failed;
+}
+
+/** The problem with a word on the command line of a program that takes options only. */
+export function unexpected(word: string): string {
+  const hint = /^(true|false)$/i.test(word)
+    ? `the value of an option without one follows "=", as in -debug=${word}`
+    : "every option begins with a dash";
+  return `unexpected argument "${word}", ${hint}`;
 }
 
 /** Answers a command line that is only `--version`, so that the program need not load its commands for it. */

@@ -5,18 +5,20 @@ import { DenoHost } from "../lib/base/host_deno.ts";
 import { main as agent } from "./agent/main.ts";
 import { main as cloud } from "./cloud/main.ts";
 import { main as ml } from "./ml/main.ts";
+import { main as server } from "./server/main.ts";
 import { VERSION } from "./version.ts";
 
 const PROGRAMS = { "svc-agent": agent, "svc-cloud": cloud, "svc-ml": ml };
+const ALL = { ...PROGRAMS, "svc-server": server };
 
 /** Runs a program on a terminal that remembers. */
-async function run(program: keyof typeof PROGRAMS, args: string[], env: Record<string, string> = {}) {
+async function run(program: keyof typeof ALL, args: string[], env: Record<string, string> = {}) {
   const found = { code: -1, output: "", errors: "" };
   const host = new DenoHost();
   host.write = (text) => void (found.output += text);
   host.writeError = (text) => void (found.errors += text);
   host.env = (name) => env[name];
-  found.code = await PROGRAMS[program](args, host);
+  found.code = await ALL[program](args, host);
   return found;
 }
 
@@ -85,6 +87,25 @@ Deno.test("an empty path in the place of a default one is no path, least of all 
     (await refused("svc-cloud", "init", "--data")).trim(),
     "svc-cloud init: Flag --data needs a value: FOLDER",
   );
+});
+
+Deno.test("a value that an option does not have is a wrong command line", async () => {
+  const wrong: [program: keyof typeof ALL, line: string, error: string][] = [
+    ["svc-agent", "completion tcsh", 'found shell "tcsh", wanted bash, zsh, fish, powershell'],
+    ["svc-cloud", "serve --organizations x", '--organizations: found "x", wanted operator or anybody'],
+    [
+      "svc-server",
+      "-ftdc-read x -ftdc-format xml",
+      '-ftdc-format: found "xml", wanted one of table, csv, svg',
+    ],
+    ["svc-server", "module new m --language constructor", "wanted typescript or javascript"],
+    ["svc-server", "-webrtc false", 'the value of an option without one follows "=", as in -debug=false'],
+  ];
+  for (const [program, line, error] of wrong) {
+    const { code, errors } = await run(program, line.split(" "));
+    assertEquals([line, code], [line, 2]);
+    assertStringIncludes(errors, error);
+  }
 });
 
 Deno.test("svc-agent refuses a command that it does not have, and words that a command does not take", async () => {

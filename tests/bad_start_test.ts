@@ -6,6 +6,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { fromBinary } from "@bufbuild/protobuf";
 import { main } from "../cli/server/main.ts";
+import { escaped } from "../lib/base/escape.ts";
 import { DenoHost } from "../lib/base/host_deno.ts";
 import type { JsonObject } from "../lib/base/schema/schema.ts";
 import { GetMachineStatusResponseSchema, ResourceStatus_State } from "../proto/gen/robot_pb.ts";
@@ -56,6 +57,18 @@ async function withFolder(use: (folder: string) => Promise<void>): Promise<void>
   }
 }
 
+Deno.test({
+  name: "a device without an end is no configuration",
+  ignore: Deno.build.os === "windows",
+  fn: async () => {
+    const { code, errors } = await run("/dev/zero");
+    assertEquals([code, errors.includes("/dev/zero: the file has 16.1 MiB, wanted at most 16 MiB")], [
+      1,
+      true,
+    ]);
+  },
+});
+
 Deno.test("every file that is refused ends the server with 1 and its message", () =>
   withFolder(async (folder) => {
     const path = `${folder}/f.json`;
@@ -64,8 +77,9 @@ Deno.test("every file that is refused ends the server with 1 and its message", (
       await Deno.writeFile(path, bytesOf(content));
       const { code, errors } = await run(path);
       assertEquals(code, 1, `${what}: ${errors}`);
-      assertStringIncludes(errors, message.replace("f.json", path), what);
-      assertEquals(errors.split(message.slice("f.json".length)).length, 2, `${what}: told once`);
+      const printed = escaped(message);
+      assertStringIncludes(errors, printed.replace("f.json", path), what);
+      assertEquals(errors.split(printed.slice("f.json".length)).length, 2, `${what}: told once`);
     }
   }));
 

@@ -11,8 +11,8 @@ import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
 import { savePartConfig } from "../../lib/cloud/fleet/part_service.ts";
 import type { Sql } from "../../lib/cloud/store/store.ts";
-import { type CloudCommand, cloudCommand, type Desk, entriesOf, timeOf } from "./desk.ts";
-import { UsageError } from "../flags.ts";
+import { type CloudCommand, cloudCommand, type Desk, timeOf } from "./desk.ts";
+import { atLeastOne, UsageError } from "../flags.ts";
 
 export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
@@ -47,12 +47,13 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
     ["PART"],
     "Lists who changed what and when, newest first.",
     [{ name: "limit", type: "int", default: 20, help: "How many changes." }],
-    async ({ store, print }, [part], { limit: given }) => {
-      const limit = entriesOf(given);
+    async ({ store, print }, [part], { limit }) => {
       await new Fleet(store).part(part);
       const configs = new PartConfigs(store);
       const changes = await Promise.all(
-        (await configs.history(part, { limit })).map(async ({ old, ...change }) => ({
+        (await configs.history(part, { limit: atLeastOne(limit, "--limit") })).map(async (
+          { old, ...change },
+        ) => ({
           ...change,
           diff: jsonDiff(old, await configs.at(part, change.revision)),
         })),

@@ -271,12 +271,6 @@ export async function removeContents(desk: Desk, contents: readonly string[]): P
   for (const sha256 of contents) await releaseFile(desk.store, files, sha256);
 }
 
-/** The number of entries to print. Throws `UsageError` if it is none. */
-export function entriesOf(limit: number): number {
-  if (limit >= 1) return limit;
-  throw new UsageError(`--limit: found ${limit}, wanted 1 or more`);
-}
-
 export function unknown(what: string, found: string, wanted: readonly string[]): SvcError {
   return new UsageError(`${what}: found "${found}", wanted one of ${wanted.join(", ")}`);
 }

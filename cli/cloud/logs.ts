@@ -11,8 +11,8 @@ import type { PlacedLog } from "../../lib/cloud/logs/log_search.ts";
 import { LogStore } from "../../lib/cloud/logs/logs.ts";
 import { fieldsText, logFieldsOf } from "../../lib/cloud_client/log_message.ts";
 import { table } from "../table.ts";
-import { type CloudCommand, cloudCommand, entriesOf, timeOf } from "./desk.ts";
-import { UsageError } from "../flags.ts";
+import { type CloudCommand, cloudCommand, timeOf } from "./desk.ts";
+import { atLeastOne, UsageError } from "../flags.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error", "fatal", "panic", "dpanic"];
 
@@ -48,7 +48,7 @@ export const LOG_COMMANDS: readonly CloudCommand[] = [
     async ({ store, clock, host, print }, [part], { filter, level, limit, follow }) => {
       await new Fleet(store).part(part);
       const levels = level === "" ? [] : [logLevelOf(level)];
-      entriesOf(limit);
+      atLeastOne(limit, "--limit");
       const logs = new LogStore(store, clock);
       const tell = (entries: readonly LogEntry[]) => {
         const plain = entries.map(plainEntry);
@@ -91,7 +91,7 @@ export const LOG_COMMANDS: readonly CloudCommand[] = [
     "Lists who changed or tried what, newest first.",
     [{ name: "limit", type: "int", default: 50, help: "How many entries." }],
     async ({ store, clock, print }, _, { limit }) => {
-      const entries = await new Audit(store, clock).newest(entriesOf(limit));
+      const entries = await new Audit(store, clock).newest(atLeastOne(limit, "--limit"));
       print(
         entries,
         table(entries.map((one) => [timeOf(one.atMs), one.who, one.action, one.resource, one.outcome])),

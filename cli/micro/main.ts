@@ -10,7 +10,7 @@
 import type { Host } from "../../lib/base/host.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import type { Values } from "../flags.ts";
-import { begin, ended, EXIT } from "../program.ts";
+import { begin, ended, EXIT, unexpected } from "../program.ts";
 
 const FLAGS = [
   {
@@ -69,7 +69,7 @@ export async function main(args: readonly string[], host: Host): Promise<number>
   if (begun.exitCode !== undefined) return begun.exitCode;
   const { values: options, rest } = begun;
   const wrong = rest.length > 0
-    ? `unexpected argument "${rest[0]}", every option begins with a dash`
+    ? unexpected(rest[0])
     : options.config === "" && options.dumpResources === ""
     ? "no configuration; give one with -config FILE"
     : undefined;

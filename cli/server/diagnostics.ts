@@ -13,12 +13,14 @@ import {
   formatCapture,
   REPORT_FORMATS,
   type ReportFormat,
+  selectMetrics,
 } from "../../lib/machine/diagnostics/ftdc_report.ts";
 import { checkNetwork, formatReport, isOffline } from "../../lib/machine/diagnostics/network_check.ts";
 import { recordCpu } from "../../lib/machine/diagnostics/profiler.ts";
 import { systemNetwork } from "../../lib/machine/diagnostics/system_network.ts";
 import { table } from "../table.ts";
 import type { Registry } from "../../lib/resource/registry.ts";
+import { UsageError } from "../flags.ts";
 
 /**
  * Checks the network and prints a report; a configuration, if given, names the control plane. Returns the exit code: 1
@@ -46,12 +48,19 @@ async function appAddressOf(path: string, registry: Registry, host: Host): Promi
 export async function printCapture(path: string, format: string, metrics: string, host: Host): Promise<void> {
   if (!isReportFormat(format)) {
     const wanted = REPORT_FORMATS.join(", ");
-    throw new SvcError("invalid_argument", `-ftdc-format: found "${format}", wanted one of ${wanted}`);
+    throw new UsageError(`-ftdc-format: found "${format}", wanted one of ${wanted}`);
   }
   const bytes = await host.readFile(path);
   const capture = decodeCapture(bytes);
   if (capture.timesMs.length === 0 && bytes.length > 0) {
     throw new SvcError("data_loss", `"${path}" holds no samples: is it a capture of diagnostics?`);
+  }
+  if (metrics !== "" && capture.metrics.size > 0 && selectMetrics(capture, metrics).metrics.size === 0) {
+    const held = [...capture.metrics.keys()].join(", ");
+    throw new SvcError(
+      "not_found",
+      `-ftdc-metrics: no metric matches "${metrics}"; the capture holds ${held}`,
+    );
   }
   host.write(formatCapture(capture, format, metrics));
 }

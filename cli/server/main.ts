@@ -11,7 +11,7 @@ import type { Host } from "../../lib/base/host.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import type { AnyModel } from "../../lib/resource/registry.ts";
 import type { Values } from "../flags.ts";
-import { begin, ended, EXIT } from "../program.ts";
+import { begin, ended, EXIT, unexpected } from "../program.ts";
 
 const FLAGS = [
   flag(
@@ -112,9 +112,7 @@ export async function main(
   if (begun.exitCode !== undefined) return begun.exitCode;
   const { values: options, rest } = begun;
   if (rest.length > 0) {
-    host.writeError(
-      `svc-server: unexpected argument "${rest[0]}", every option begins with a dash; see -help\n`,
-    );
+    host.writeError(`svc-server: ${unexpected(rest[0])}; see -help\n`);
     return EXIT.usage;
   }
   const { run }: typeof import("./serve.ts") = await import(SERVE);

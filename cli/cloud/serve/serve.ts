@@ -47,6 +47,7 @@ import { describeExample, LISTEN } from "../init.ts";
 import { openTraining, TRAINING_FLAGS } from "./training.ts";
 
 const SHUTDOWN_MS = 5_000;
+const PORT_MAX = 65_535;
 const METRICS_KEY_BYTES = 24;
 const METRICS_KEY_CHARS_MIN = 16;
 
@@ -348,8 +349,10 @@ function certificateOf(
 function addressOf(flag: string, listen: string): { host: string; port: number } {
   const { v6, host = v6, port } =
     /^(?:\[(?<v6>[^\]]+)\]|(?<host>[^:]*)):(?<port>\d+)$/.exec(listen)?.groups ?? {};
-  if (port !== undefined) return { host: host || "0.0.0.0", port: Number(port) };
-  throw new UsageError(`${flag}: found "${listen}", wanted host:port such as localhost:8090`);
+  if (Number(port) <= PORT_MAX) return { host: host || "0.0.0.0", port: Number(port) };
+  throw new UsageError(
+    `${flag}: found "${listen}", wanted host:port such as localhost:8090`,
+  );
 }
 
 /** The scripts that install agents; the build embeds them. */

@@ -16,7 +16,7 @@ import type { UsageLimits } from "../../../lib/cloud/sandbox/sandbox_usage.ts";
 import { WAITING_MAX } from "../../../lib/cloud/training/training.ts";
 import type { TrainingOptions } from "../../../lib/cloud/training/runner.ts";
 import type { Route } from "../../../lib/wire/port/routes.ts";
-import { type Flag, UsageError, type Values } from "../../flags.ts";
+import { atLeastOne, type Flag, UsageError, type Values } from "../../flags.ts";
 
 const MIB = 1024 ** 2;
 const TRAINERS = ["embedded", "scripts", "kubernetes", "none"];
@@ -222,18 +222,15 @@ function limitsOf({ scriptsMemoryMib, scriptsDiskMib, scriptsCpuHours }: Trainin
   };
 }
 
-function atLeastOne(value: number, flag: string): number {
-  if (value >= 1) return value;
-  throw new UsageError(`${flag}: found ${value}, wanted 1 or more`);
-}
-
 async function openKubernetes(
   values: TrainingValues & { readonly publicUrl: string },
   { host, clock }: Surroundings,
 ): Promise<KubernetesExecutor> {
   const url = (values.kubernetesUrl || values.publicUrl).replace(/\/+$/, "");
   if (!/^https?:\/\//.test(url)) {
-    throw new UsageError(`--kubernetes-url: found "${url}", wanted where pods reach this program`);
+    throw new UsageError(
+      `--kubernetes-url: found "${url}", wanted where pods reach this program`,
+    );
   }
   const environments = values.kubernetesImages.split(",").map((pair) => {
     const [, key, uri] = /^([^=]+)=(.+)$/.exec(pair.trim()) ?? [];

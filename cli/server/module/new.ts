@@ -12,6 +12,7 @@ import { printResult } from "../../table.ts";
 import { MODULE_PACKAGE } from "../../version.ts";
 import type { ModuleWorld } from "./program.ts";
 import { LANGUAGES, moduleFiles } from "./template.ts";
+import { UsageError } from "../../flags.ts";
 
 /** The name becomes part of its models' names, whose letters are limited. */
 const NAME = /^[a-zA-Z][\w-]{0,59}$/;
@@ -41,12 +42,12 @@ export const NEW: Command<ModuleWorld> = {
   run: async ({ host }, [name], { language, folder, json }: Values) => {
     if (!NAME.test(name)) {
       const wanted = 'wanted up to 60 letters, digits, "-" and "_", beginning with a letter';
-      throw new SvcError("invalid_argument", `"${name}" cannot be the name of a module, ${wanted}`);
+      throw new UsageError(`"${name}" cannot be the name of a module, ${wanted}`);
     }
-    const extension = LANGUAGES[language];
+    const extension = Object.hasOwn(LANGUAGES, language) ? LANGUAGES[language] : undefined;
     if (extension === undefined) {
       const wanted = `wanted ${Object.keys(LANGUAGES).join(" or ")}`;
-      throw new SvcError("invalid_argument", `no module can be made in "${language}", ${wanted}`);
+      throw new UsageError(`no module can be made in "${language}", ${wanted}`);
     }
     const made = folder === "" ? `${host.cwd()}/${name}` : folder;
     await make(host, made, name, extension);

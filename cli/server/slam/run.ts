@@ -20,7 +20,7 @@ import { Mapper } from "../../../lib/slam/mapper.ts";
 import { MAPPER_DEFAULTS } from "../../../lib/slam/mapping.ts";
 import { mapFile, readMap } from "../../../lib/slam/pbstream/map_file.ts";
 import type { Command } from "../../command.ts";
-import type { Flag, Values } from "../../flags.ts";
+import { type Flag, UsageError, type Values } from "../../flags.ts";
 import { facts, lengthText, printResult } from "../../table.ts";
 import type { SlamWorld } from "./program.ts";
 
@@ -47,7 +47,7 @@ export const RUN: Command<SlamWorld> = {
   flags: RUN_FLAGS,
   run: async ({ host }, [path], values: Values<typeof RUN_FLAGS> & { json: boolean }) => {
     if (values.map !== "" && !values.map.endsWith(".pbstream")) {
-      throw new SvcError("invalid_argument", `--map: found "${values.map}", wanted a .pbstream file`);
+      throw new UsageError(`--map: found "${values.map}", wanted a .pbstream file`);
     }
     const relations = values.relations === "" ? undefined : await relationsIn(host, values.relations);
     const log = await readLogFile(host, path);

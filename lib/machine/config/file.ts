@@ -50,8 +50,17 @@ export async function readConfigBytes(
   host: ReadFiles,
   path: string,
 ): Promise<Uint8Array> {
-  checkSize(await host.fileSize(path) ?? 0, path);
-  return await host.readFile(path);
+  const size = await host.fileSize(path) ?? 0;
+  checkSize(size, path);
+  if (size > 0) return await host.readFile(path);
+  // A pipe or a device, whose size is known at its end.
+  const pieces: Uint8Array<ArrayBuffer>[] = [];
+  let sizeBytes = 0;
+  for await (const piece of host.readPieces(path)) {
+    checkSize(sizeBytes += piece.length, path);
+    pieces.push(piece);
+  }
+  return await new Blob(pieces).bytes();
 }
 
 function checkSize(sizeBytes: number, file: string): void {
