@@ -63,7 +63,7 @@ async function bench(
   const records: LogRecord[] = [];
   const sent: Captured[] = [];
   const resources = new Map<Resource, JsonObject[]>();
-  const cloud = { answer: (_data: Captured): void => {} };
+  const cloud = { answer: (_data: Captured): void => {}, way: () => Promise.resolve() };
   const gate = new Gate(ResourceName.of(SensorApi.name, "gate"));
   const name = ResourceName.of(DataManagerApi.name, "data");
   const view = {
@@ -89,8 +89,8 @@ async function bench(
     clock,
     host: files,
     uplink: {
-      // deno-lint-ignore require-await
       send: async (data) => {
+        await cloud.way();
         cloud.answer(data);
         sent.push(data);
       },
@@ -385,5 +385,29 @@ Deno.test("where a sensor allows the rounds, they wait for it; a request does no
   gate.readings = { should_sync: true };
   await clock.advance(MINUTE_MS);
   assert(numbers().length > before);
+  await manager.close();
+});
+
+Deno.test("over a long way files go together, pictures in any order, and others of one source in theirs", async () => {
+  const { manager, resources, sent, cloud, clock } = await bench();
+  const eye = new Eye(ResourceName.of(CameraApi.name, "eye"));
+  const pictures = { method: "GetImages", capture_frequency_hz: 5 };
+  resources.set(eye, methods(pictures, { method: "NextPointCloud", capture_frequency_hz: 4 }));
+  let under = 0, most = 0;
+  cloud.way = async () => {
+    most = Math.max(most, ++under);
+    // The later one is there first.
+    await clock.sleep(under % 2 === 1 ? 190 : 150);
+    under--;
+  };
+  await manager.seenChanged();
+  await clock.advance(2 * MINUTE_MS);
+  const waiting = (await manager.getStatus()).waiting_files as number;
+  assert(waiting < 3 * 7 * (5 + 5 + 4), `the way delays them, and does not hold them up: ${waiting}`);
+  assertEquals(most, 8);
+  const clouds = sent.filter(({ source }) => source.methodName === "NextPointCloud");
+  const times = clouds.map((one) => one.kind === "file" ? one.timeMs : 0);
+  assert(times.length > 400);
+  assertEquals(times, times.toSorted((one, other) => one - other));
   await manager.close();
 });

@@ -1,5 +1,6 @@
 /**
- * Sends the spool's data to the control plane, one file after the other, the oldest first.
+ * Sends the spool's data to the control plane, several files at the same time, because the way there may be long. The
+ * data of one source arrive in the order of capture, except pictures.
  *
  * A file leaves the spool once the control plane acknowledges it. While the control plane is away, the sender
  * retries the same file after growing pauses. A file that the control plane refuses for good is set aside, so
@@ -27,6 +28,10 @@ const REFUSALS: readonly Code[] = [
   "out_of_range",
   "unimplemented",
 ];
+
+/** Files under way at the same time, and their bytes together, unless one file alone has more. */
+const OPEN_MAX = 8;
+const OPEN_BYTES_MAX = 32 * 1024 * 1024;
 
 export interface SenderParts {
   readonly spool: Spool;
@@ -100,9 +105,7 @@ export class Sender {
     try {
       await collect();
       await spool.seal();
-      for (let next = await spool.next(); next; next = await spool.next()) {
-        await this.#hand(next.number, next.data);
-      }
+      await this.#handAll();
     } catch (error) {
       const failure = messageOf(error);
       if (failure !== this.#failure && !this.#closing.signal.aborted) {
@@ -114,6 +117,38 @@ export class Sender {
     if (this.#failure !== undefined) logger.info("captured data reaches the cloud again");
     this.#failure = undefined;
     this.#lastMs = clock.nowMs();
+  }
+
+  /** The first file goes alone: it shows whether the control plane is there. */
+  async #handAll(): Promise<void> {
+    const { spool } = this.parts;
+    const open = new Set<Promise<void>>();
+    const failures: unknown[] = [];
+    let openBytes = 0;
+    let most = 1;
+    for (;;) {
+      const room = open.size === 0 ? Infinity : OPEN_BYTES_MAX - openBytes;
+      const mayOpen = open.size < most && failures.length === 0;
+      const next = mayOpen ? await spool.next(room).catch((error) => void failures.push(error)) : undefined;
+      if (next) {
+        openBytes += next.bytes;
+        const handing = this.#hand(next.number, next.data).catch((error) => void failures.push(error))
+          .finally(
+            () => {
+              open.delete(handing);
+              openBytes -= next.bytes;
+            },
+          );
+        open.add(handing);
+      } else if (open.size > 0) {
+        await Promise.race(open);
+        most = OPEN_MAX;
+      } else if (failures.length > 0) {
+        throw failures[0];
+      } else {
+        return;
+      }
+    }
   }
 
   async #hand(number: number, data: Captured): Promise<void> {
@@ -128,7 +163,10 @@ export class Sender {
       spool.done(number);
     } catch (thrown) {
       const error = SvcError.from(thrown);
-      if (!REFUSALS.includes(error.code)) throw error;
+      if (!REFUSALS.includes(error.code)) {
+        spool.release(number);
+        throw error;
+      }
       const { componentName, methodName } = data.source;
       logger.error(`the cloud refuses captured data of ${componentName || "files"}: ${error.message}`, {
         method: methodName,

@@ -27,6 +27,8 @@ export interface SpoolLimits {
 interface Stored {
   readonly number: number;
   readonly bytes: number;
+  /** Which of the sources it is from; unknown for files of an earlier process. */
+  readonly source?: number;
   /** Ready for the upload, still collecting, or refused. */
   readonly state: "ready" | "collecting" | "refused";
 }
@@ -45,6 +47,7 @@ const NAME = /^(\d{16})\.(data|part|refused)$/;
 const READINGS_MAX = 5_000;
 /** Share of the limit that is freed in addition, so that not every new file has to make room. */
 const SPARE = 0.01;
+const PICTURE = /^image\//;
 const ENCODER = new TextEncoder();
 const NEWLINE = 10;
 
@@ -58,8 +61,10 @@ export class Spool {
   #sealing = Promise.resolve();
   #next = 1;
   #bytes = 0;
-  /** The number of the file in upload, which must not be removed. */
-  #held: number | undefined;
+  /** The files in upload, which must not be removed. */
+  readonly #held = new Map<number, Stored>();
+  /** A number for each source, from 0 on. */
+  readonly #sources = new Map<string, number>();
   #removed = 0;
   #told = false;
   #goneTold = false;
@@ -102,11 +107,11 @@ export class Spool {
     }
     this.#makeRoom(lineBytes + (open ? 0 : header.length));
     try {
-      open ??= this.#collect(header);
+      open ??= this.#collect(header, source);
       open.file.append(line);
     } catch (error) {
       this.#freeDisk(error, lineBytes);
-      open ??= this.#collect(header);
+      open ??= this.#collect(header, source);
       open.file.append(line);
     }
     open.lines.push(line);
@@ -123,7 +128,9 @@ export class Spool {
     whole.set(content, header.length);
     this.#makeRoom(whole.length);
     const number = this.#next++;
-    this.#store({ number, bytes: whole.length, state: "collecting" });
+    // Nobody needs the order of pictures: each counts as a source of its own.
+    const source = PICTURE.test(rest.mimeType) ? -number : this.#sourceOf(rest.source);
+    this.#store({ number, bytes: whole.length, source, state: "collecting" });
     try {
       await this.host.makeFolder(this.folder);
       const write = () => this.host.writeFile(this.#path({ number, state: "ready" }), whole);
@@ -144,28 +151,37 @@ export class Spool {
     await this.#sealAll();
   }
 
-  /** The oldest ready file, held until `done`, `refuse` or the next call of `next`. */
-  async next(): Promise<{ number: number; data: Captured } | undefined> {
+  /**
+   * The oldest ready file of a source of which none is held, if it has at most `bytesMax`; held until `done`, `refuse`
+   * or `release`.
+   */
+  async next(bytesMax = Infinity): Promise<{ number: number; bytes: number; data: Captured } | undefined> {
     for (;;) {
       const oldest = this.#oldest();
-      this.#held = oldest?.number;
-      if (!oldest) return undefined;
-      const { number } = oldest;
+      if (!oldest || oldest.bytes > bytesMax) return undefined;
+      const { number, bytes } = oldest;
+      this.#held.set(number, oldest);
       const path = this.#path(oldest);
-      const content = await this.host.readFile(path).catch(unlessGone);
+      const content = await this.#read(oldest);
       if (!content) {
         this.#forgetGone(oldest);
         continue;
       }
       const data = decode(content);
-      if (data) return { number, data };
+      if (data) return { number, bytes, data };
       this.logger.error(`${path} differs from the data that was written to it; setting it aside`);
       this.refuse(number);
     }
   }
 
+  /** The upload failed: the file is ready again. */
+  release(number: number): void {
+    this.#held.delete(number);
+  }
+
   /** The file has been uploaded. */
   done(number: number): void {
+    this.#held.delete(number);
     const stored = this.#stored.get(number);
     if (stored) this.#remove(stored);
     if (this.#bytes <= this.limits.bytes / 2) this.#told = false;
@@ -173,6 +189,7 @@ export class Spool {
 
   /** The file will never be accepted: keeps it aside while there is room. */
   refuse(number: number): void {
+    this.#held.delete(number);
     const stored = this.#stored.get(number)!;
     const refused = { ...stored, state: "refused" } as const;
     try {
@@ -211,13 +228,13 @@ export class Spool {
     }
   }
 
-  #collect(header: string): Collecting {
+  #collect(header: string, source: CaptureSource): Collecting {
     const number = this.#next++;
     const file = new LineFile(this.host, this.#path({ number, state: "collecting" }));
     file.append(header);
     const open = { number, header, lines: [], file };
     this.#collecting.set(header, open);
-    this.#store({ number, bytes: header.length, state: "collecting" });
+    this.#store({ number, bytes: header.length, source: this.#sourceOf(source), state: "collecting" });
     return open;
   }
 
@@ -243,9 +260,30 @@ export class Spool {
     return sealing;
   }
 
+  /** Files of an earlier process go alone: any other file might be of the same source. */
   #oldest(): Stored | undefined {
-    for (const stored of this.#stored.values()) if (stored.state === "ready") return stored;
+    const busy = new Set([...this.#held.values()].map(({ source }) => source));
+    if (busy.has(undefined)) return undefined;
+    for (const stored of this.#stored.values()) {
+      if (stored.state !== "ready" || busy.has(stored.source)) continue;
+      return stored.source !== undefined || busy.size === 0 ? stored : undefined;
+    }
     return undefined;
+  }
+
+  /** The content of a file that is held; it is no longer if it cannot be read. */
+  async #read(stored: Stored): Promise<Uint8Array | undefined> {
+    try {
+      return await this.host.readFile(this.#path(stored)).catch(unlessGone);
+    } catch (error) {
+      this.release(stored.number);
+      throw error;
+    }
+  }
+
+  /** Its parameters and tags do not count: callers choose them, and there would be no end of sources. */
+  #sourceOf({ componentType, componentName, methodName }: CaptureSource): number {
+    return this.#sources.getOrInsert(`${componentType} ${componentName} ${methodName}`, this.#sources.size);
   }
 
   #ready(number: number): void {
@@ -294,6 +332,7 @@ export class Spool {
   }
 
   #forget({ number, bytes }: Stored): void {
+    this.#held.delete(number);
     this.#stored.delete(number);
     this.#bytes -= bytes;
   }
@@ -333,14 +372,13 @@ export class Spool {
 }
 
 /**
- * The files to remove to free this many bytes. Never includes files that are still collecting or the held
- * file.
+ * The files to remove to free this many bytes. Never includes files that are still collecting or held.
  */
 export function toRemove(
   stored: readonly Stored[],
   excessBytes: number,
   every: number,
-  held?: number,
+  held: Pick<ReadonlyMap<number, unknown>, "has"> = new Map(),
 ): readonly Stored[] {
   const going: Stored[] = [];
   let left = excessBytes;
@@ -350,7 +388,7 @@ export function toRemove(
     left -= one.bytes;
     return true;
   };
-  const removable = stored.filter(({ state, number }) => state !== "collecting" && number !== held)
+  const removable = stored.filter(({ state, number }) => state !== "collecting" && !held.has(number))
     .sort((one, other) => one.number - other.number);
   removable.filter(({ state }) => state === "refused").forEach(take);
   let rest = removable.filter(({ state }) => state === "ready");

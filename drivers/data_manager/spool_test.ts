@@ -64,6 +64,7 @@ Deno.test("what is kept comes back as it was, the oldest first", async () => {
   await spool.addReading(sourceOf("a"), reading(2));
   await spool.addReading(sourceOf("c"), reading(3));
   assertEquals((await spool.next())?.number, 2, "readings are still collected");
+  spool.release(2);
   await spool.seal();
   const first = await spool.next();
   assertEquals(first?.data, {
@@ -187,7 +188,7 @@ Deno.test("every so manieth goes where that is wanted, and never what is held", 
     (_, index) => ({ number: index + 1, bytes: 10, state: "ready" as const }),
   );
   const numbers = (excess: number, every: number, held?: number) =>
-    toRemove(stored, excess, every, held).map(({ number }) => number);
+    toRemove(stored, excess, every, new Set(held === undefined ? [] : [held])).map(({ number }) => number);
   assertEquals(numbers(25, 1), [1, 2, 3]);
   assertEquals(numbers(25, 1, 1), [2, 3, 4]);
   assertEquals(numbers(25, 3), [1, 4, 7]);
@@ -231,4 +232,26 @@ Deno.test("what a user removes is told of once and forgotten; the rest, and what
   assertEquals([spool.counts.waiting, spool.counts.bytes, spool.counts.refused], [0, 0, 0]);
   assertEquals(records.map(({ level }) => level), ["warn"]);
   assertEquals(files.paths, []);
+});
+
+Deno.test("several files are held, each of another source and with room; those of an earlier process go alone", async () => {
+  const files = new FakeFiles();
+  const spool = await open(files);
+  for (const name of ["a", "a", "b", "c"]) {
+    await spool.addFile(file(name, name.repeat(name === "c" ? 1_000 : 1)));
+  }
+  const held = [await spool.next(), await spool.next(), await spool.next(500)];
+  assertEquals(held.map((one) => one && told(one.data)), ["a: a", "b: b", undefined]);
+  spool.release(held[1]!.number);
+  assertEquals((await spool.next())!.number, held[1]!.number);
+  assertEquals((await spool.next(2_000))!.data.source.componentName, "c");
+  assertEquals(await spool.next(), undefined, "the other a waits for the first");
+  spool.done(held[0]!.number);
+  assertEquals((await spool.next())!.data.source.componentName, "a");
+  const later = await open(files);
+  await later.addFile(file("d"));
+  const first = (await later.next())!;
+  assertEquals([told(first.data), await later.next()], ["a: a", undefined]);
+  later.done(first.number);
+  assertEquals((await drained(later)).length, 3);
 });
