@@ -11,7 +11,9 @@ import { mapCloud, type MapPicture, paintMap } from "../../../lib/slam/map_pictu
 import type { MapState } from "../../../lib/slam/map_state.ts";
 import { readMap } from "../../../lib/slam/pbstream/map_file.ts";
 import type { Command } from "../../command.ts";
+import { UsageError } from "../../flags.ts";
 import { printResult } from "../../table.ts";
+import { ofMap } from "./info.ts";
 import type { SlamWorld } from "./program.ts";
 
 export const EXPORT: Command<SlamWorld> = {
@@ -21,7 +23,7 @@ export const EXPORT: Command<SlamWorld> = {
   flags: [],
   run: async ({ host }, [path, ...targets], { json }: { json: boolean }) => {
     for (const target of targets) formOf(target);
-    const picture = pictureOf(await readMap(host.readPieces(path)), path);
+    const picture = pictureOf(await ofMap(path, () => readMap(host.readPieces(path))), path);
     const written: string[] = [];
     for (const target of targets) written.push(...await FORMS[formOf(target)](host, target, picture));
     printResult(host, json, { written }, written.map((one) => `wrote ${one}`));
@@ -35,7 +37,7 @@ export const PICTURE: Command<SlamWorld> = {
   flags: [],
   run: async ({ host }, [path, target], { json }: { json: boolean }) => {
     if (formOf(target) !== ".png") throw wrongForm(target, ".png");
-    const map = await readMap(host.readPieces(path));
+    const map = await ofMap(path, () => readMap(host.readPieces(path)));
     await writePng(host, target, pictureOf(map, path), map);
     printResult(host, json, { written: [target] }, [`wrote ${target}`]);
   },
@@ -64,8 +66,8 @@ function formOf(path: string): keyof typeof FORMS {
   throw wrongForm(path, endings.join(", "));
 }
 
-function wrongForm(path: string, wanted: string): SvcError {
-  return new SvcError("invalid_argument", `"${path}" is a file of an unknown kind, wanted ${wanted}`);
+function wrongForm(path: string, wanted: string): UsageError {
+  return new UsageError(`"${path}" is a file of an unknown kind, wanted ${wanted}`);
 }
 
 /** Throws `failed_precondition` for an empty map. */

@@ -3,6 +3,8 @@
  * memory.
  */
 
+import { messageOf, SvcError } from "../../../lib/base/error.ts";
+import { FileError } from "../../../lib/base/files/files.ts";
 import { secondsOf } from "../../../lib/slam/map_state.ts";
 import { CONSTRAINT_TAGS, type MapItem } from "../../../lib/slam/pbstream/messages.ts";
 import { openPbstream } from "../../../lib/slam/pbstream/pbstream.ts";
@@ -43,11 +45,25 @@ export const INFO: Command<SlamWorld> = {
   flags: [],
   run: async ({ host }, [path], { json }: { json: boolean }) => {
     const warn = (message: string) => host.writeError(`${message}\n`);
-    const { formatVersion, items } = await openPbstream(host.readPieces(path), { warn });
-    const info = await infoOf(formatVersion, items);
+    const info = await ofMap(path, async () => {
+      const { formatVersion, items } = await openPbstream(host.readPieces(path), { warn });
+      return await infoOf(formatVersion, items);
+    });
     printResult(host, json, info, linesOf(info));
   },
 };
+
+/** Reads the map at `path`; an error of its content names it. */
+export async function ofMap<T>(path: string, read: () => Promise<T>): Promise<T> {
+  try {
+    return await read();
+  } catch (cause) {
+    if (cause instanceof FileError) throw cause;
+    throw new SvcError(SvcError.from(cause).code, `the map "${path}" cannot be read: ${messageOf(cause)}`, {
+      cause,
+    });
+  }
+}
 
 async function infoOf(formatVersion: number, items: AsyncIterable<MapItem>): Promise<MapInfo> {
   const trajectories = new Map<number, TrajectoryInfo>();

@@ -2,6 +2,7 @@
  * `slam run` and `slam evaluate`: makes a map from a recording, and scores it against measured relations.
  */
 
+import { dirname } from "node:path";
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { messageOf, SvcError } from "../../../lib/base/error.ts";
 import type { Host } from "../../../lib/base/host.ts";
@@ -22,6 +23,7 @@ import { mapFile, readMap } from "../../../lib/slam/pbstream/map_file.ts";
 import type { Command } from "../../command.ts";
 import { type Flag, UsageError, type Values } from "../../flags.ts";
 import { facts, lengthText, printResult } from "../../table.ts";
+import { ofMap } from "./info.ts";
 import type { SlamWorld } from "./program.ts";
 
 /** Interval of the progress: on a terminal, and elsewhere. */
@@ -49,6 +51,8 @@ export const RUN: Command<SlamWorld> = {
     if (values.map !== "" && !values.map.endsWith(".pbstream")) {
       throw new UsageError(`--map: found "${values.map}", wanted a .pbstream file`);
     }
+    // A bad place fails now rather than after hours.
+    if (values.map !== "") await requireFolderOf(values.map, host);
     const relations = values.relations === "" ? undefined : await relationsIn(host, values.relations);
     const log = await readLogFile(host, path);
     const firstS = log.scans[0]?.timeS;
@@ -78,7 +82,7 @@ export const EVALUATE: Command<SlamWorld> = {
   flags: [],
   run: async ({ host }, [path, relationsPath], { json }: { json: boolean }) => {
     const relations = await relationsIn(host, relationsPath);
-    const { nodes } = await readMap(host.readPieces(path));
+    const { nodes } = await ofMap(path, () => readMap(host.readPieces(path)));
     const trajectory = nodes.map(({ ticks, globalPose }): TimedPose => ({
       timeS: secondsOf(ticks),
       pose: globalPose,
@@ -104,6 +108,12 @@ async function relationsIn(host: Host, path: string): Promise<readonly Relation[
       cause,
     });
   }
+}
+
+async function requireFolderOf(path: string, host: Host): Promise<void> {
+  const folder = dirname(path);
+  if ((await host.stat(folder))?.kind === "folder") return;
+  throw new SvcError("not_found", `--map: cannot write "${path}": there is no folder ${folder}`);
 }
 
 /** Shows the progress of a run and its remaining time. */

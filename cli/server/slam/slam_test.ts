@@ -84,7 +84,7 @@ Deno.test("slam map picture: a drawing; files of other kinds are refused before 
     assertEquals(mimeTypeOf(await Deno.readFile(`${folder}/drawn.png`)), "image/png");
     const wrong = await slam("map", "export", `${folder}/none`, `${folder}/map.svg`);
     assertStringIncludes(wrong.errors, "is a file of an unknown kind, wanted .png, .pcd, .pgm");
-    assertEquals((await slam("map", "picture", path, `${folder}/map.pcd`)).code, 1);
+    assertEquals((await slam("map", "picture", path, `${folder}/map.pcd`)).code, 2);
   });
 });
 
@@ -122,6 +122,11 @@ Deno.test("slam run and evaluate: what cannot be used is refused with its path a
       [["run", "deno.json"], 'the log "deno.json" has no FLASER lines'],
       [["run", `${folder}/bad.clf`], "line 1: FLASER of 3 ranges"],
       [["run", "tests/data/slam/office.clf", "--map", "map.pcd"], "wanted a .pbstream file", 2],
+      [["run", "tests/data/slam/office.clf", "--map", `${folder}/none/m.pbstream`], "there is no folder"],
+      [["pbstream", "info", "deno.json"], 'the map "deno.json" cannot be read: map file: found another'],
+      [["map", "picture", "deno.json", "x.png"], 'the map "deno.json" cannot be read: '],
+      [["map", "picture", path, `${folder}/none/x.png`], `none/x.png": there is no folder ${folder}/none`],
+      [["map", "export", path, "x.foo"], '"x.foo" is a file of an unknown kind, wanted .png', 2],
       [["evaluate", path, `${folder}/bad.relations`], "line 1: no relation"],
       [["evaluate", path, `${folder}/far.relations`], "is of the times of the map"],
     ];
