@@ -190,14 +190,24 @@ export async function withStore<T>(
   host: Host,
   run: (store: Store) => Promise<T>,
 ): Promise<T> {
-  // The folder is private to its owner.
+  // The folder is private to its owner; in one that was there before, the database itself is.
   await host.makeFolder(place.data, { mode: 0o700 });
+  if (place.database === "") await makePrivate(`${place.data}/cloud.db`, host);
   const store = await openStore(databaseOf(place), new SystemClock());
   try {
     return await run(store);
   } finally {
     await store.close();
   }
+}
+
+/** Configurations hold passwords. SQLite gives its other files the mode of the database. */
+async function makePrivate(path: string, host: Host): Promise<void> {
+  if (await host.stat(path) !== undefined) return;
+  await host.createFile(path, "", { mode: 0o600 }).catch((error) => {
+    // Another process has just made it.
+    if (SvcError.from(error).code !== "already_exists") throw error;
+  });
 }
 
 export function databaseOf({ data, database }: DeskPlace): StorePlace {

@@ -50,6 +50,22 @@ storeTest("what the commands make is there for the next one", async ({ flags }) 
   );
 });
 
+Deno.test({
+  name: "in a folder that everybody may read, the database and what is uploaded are their owner's alone",
+  ignore: Deno.build.os === "windows",
+  fn: async () => {
+    const folder = await Deno.makeTempDir();
+    try {
+      await Deno.chmod(folder, 0o755);
+      await svcCloud("init", "--data", folder);
+      const modeOf = async (name: string) => ((await Deno.stat(`${folder}/${name}`)).mode ?? 0) & 0o777;
+      assertEquals([await modeOf("cloud.db"), await modeOf("files")], [0o600, 0o700]);
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+});
+
 storeTest(
   "a token is good at every control plane on the database, and after a restart",
   async ({ flags }) => {

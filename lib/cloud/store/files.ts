@@ -43,7 +43,7 @@ export class FileStore {
     { olderThanMs }: { olderThanMs: number },
   ): Promise<FileStore> {
     return await attempt(`open the folder ${folder}`, async () => {
-      await disk.makeFolder(folder);
+      await disk.makeFolder(folder, { mode: 0o700 });
       for (const name of await disk.readFolder(folder)) {
         if (!name.endsWith(TEMPORARY)) continue;
         const path = join(folder, name);
