@@ -45,7 +45,7 @@ export const TRAINING_SECTIONS: readonly Section[] = [
         "`SubmitCustomTrainingJob`: with `registry_item_id` and `registry_item_version`.",
         [
           TRAINING + "a custom job: its script, its arguments and a key for as long as it runs",
-          TRAINING + "what cannot be trained is refused, and the refusal says why",
+          TRAINING + "refuses an impossible job, with the reason",
         ],
       ),
       holds(
