@@ -172,7 +172,7 @@ storeTest(
 );
 
 storeTest(
-  "what is not there is not found, what is not said is asked for",
+  "missing things are not found, and missing ids are requested",
   (database) =>
     withCloud(database, async ({ store, app }) => {
       const all = await app((await newWorld(store)).owner);
@@ -185,7 +185,7 @@ storeTest(
 );
 
 storeTest(
-  "nobody gives away what they do not have",
+  "nobody can grant a role without having it",
   (database) =>
     withCloud(database, async ({ store, app }) => {
       const [mine, other] = [await newWorld(store), await newWorld(store)];

@@ -68,7 +68,7 @@ storeTest(
 );
 
 storeTest(
-  "a location that is deleted is gone; who has a key to what is told",
+  "a deleted location is gone; calls list the keys with a role",
   (database) =>
     withCloud(database, async ({ store, app }) => {
       const { owner, operator, organization: organizationId, machine: robotId } = await newWorld(store);

@@ -111,7 +111,7 @@ storeTest(
 );
 
 storeTest(
-  "changes that others make in the same database are told, too",
+  "changes by other processes on the database are announced, too",
   (database) =>
     withCloud(database, async (cloud) => {
       const { part, owner } = await newWorld(cloud.store);

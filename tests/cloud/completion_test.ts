@@ -18,7 +18,7 @@ async function proposed(line: string, data: string): Promise<string[]> {
   return output.split("\n").filter(Boolean).map((one) => one.split("\t")[0]);
 }
 
-Deno.test("commands, flags, and the words of flags are proposed where there is no control plane", async () => {
+Deno.test("completes commands, flags and the values of flags without a control plane", async () => {
   const data = `${await Deno.makeTempDir()}/none`;
   assertEquals(await proposed("mac", data), ["machine"]);
   assertEquals(await proposed("machine ", data), ["create", "list", "delete"]);
@@ -34,7 +34,7 @@ Deno.test("commands, flags, and the words of flags are proposed where there is n
   assertEquals(await Deno.stat(data).then(() => true, () => false), false);
 });
 
-Deno.test("what is in the control plane is proposed", async () => {
+Deno.test("completes names in the control plane", async () => {
   const data = await Deno.makeTempDir();
   const place = ["--data", data, "--json"];
   await svcCloud("init", ...place);

@@ -108,7 +108,7 @@ storeTest(
     }, { validate }),
 );
 
-storeTest("history tells who changed what and when, and every revision can be had again", (database) => {
+storeTest("the history shows who changed what and when, and every revision can be restored", (database) => {
   const clock = new FakeClock();
   return withCloud(database, async ({ store, app }) => {
     const { owner, part: id } = await newWorld(store);
@@ -134,7 +134,7 @@ storeTest("history tells who changed what and when, and every revision can be ha
 });
 
 storeTest(
-  "of two who change the same thing the second is told",
+  "of two concurrent changes the second fails",
   (database) =>
     withCloud(database, async ({ store, app }) => {
       const { owner, part: id } = await newWorld(store);
@@ -193,7 +193,7 @@ storeTest(
 );
 
 storeTest(
-  "a fragment in itself, one that is missing and one of somebody else are told",
+  "reports a fragment in itself, a missing one, and one of another organization",
   (database) =>
     withCloud(database, async ({ store, app }) => {
       const [mine, other] = [await newWorld(store), await newWorld(store)];
@@ -287,7 +287,7 @@ storeTest("a machine is online while it polls", (database) => {
 });
 
 storeTest(
-  "certificates are good for localhost where that is asked for",
+  "certificates are valid for localhost on request",
   (database) =>
     withCloud(database, async ({ store, robot }) => {
       const { machine, part: id } = await newWorld(store);
@@ -301,7 +301,7 @@ storeTest(
 );
 
 storeTest(
-  "owners and the machine see its secrets, operators see stars; what is restored is the real thing",
+  "owners and the machine see its secrets, operators see stars; a restore brings the real values back",
   (database) =>
     withCloud(database, async ({ store, app, robot }) => {
       const world = await newWorld(store);

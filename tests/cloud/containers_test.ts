@@ -105,7 +105,7 @@ storeTest("a job runs in a container of its organization, and in no other's", as
   });
 });
 
-storeTest("what is no image, or may not run, is not registered", async (database) => {
+storeTest("refuses invalid and disallowed images", async (database) => {
   const register = (api: Api, organizationId: string, imageUri: string, description = "") =>
     refusal(api.registerCustomTrainingContainer({ organizationId, imageUri, description }));
   const team = { custom: imageRunner(["registry.example.com/team/"]) };
@@ -141,7 +141,7 @@ storeTest("what is no image, or may not run, is not registered", async (database
   });
 });
 
-storeTest("an organization has so many containers, and another one its own", async (database) => {
+storeTest("each organization has its own limit of containers", async (database) => {
   const custom = imageRunner(["registry.example.com/"]);
   const limits = { ...defaultLimits(), containersPerOrganization: 2 };
   await withTraining(database, { custom }, async ({ store, channel }, { organization }, api) => {

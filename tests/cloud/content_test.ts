@@ -36,7 +36,7 @@ async function inferenceOf(model: Uint8Array) {
   return [{ ask: "inference", image: PICTURE.length, bytes }, [PICTURE, archive]] as const;
 }
 
-Deno.test("a content process decodes pictures, one after the other, also after one that it cannot read", async () => {
+Deno.test("a content process decodes pictures one by one, also after an unreadable one", async () => {
   const process = await ContentProcess.start(CONTENT);
   try {
     const ask = (bytes: Uint8Array) => process.ask({ ask: "picture", bytes: bytes.length }, [bytes], signal);
@@ -52,8 +52,7 @@ Deno.test("a content process decodes pictures, one after the other, also after o
 });
 
 Deno.test({
-  name:
-    "a content process has nothing of our environment, stands in an empty folder, and ends with its request",
+  name: "a content process has an empty environment and folder, and ends with its request",
   // Other systems do not tell of processes so.
   ignore: !linux,
   fn: async () => {
@@ -111,7 +110,7 @@ Deno.test("a content process that is asked for nonsense, or is killed, says so",
 });
 
 Deno.test({
-  name: "models and pictures are opened in the sandbox where there is one",
+  name: "models and pictures are opened in the sandbox, if there is one",
   // The reason stands in the variable: no bubblewrap, or none that works here.
   ignore: typeof sandbox === "string",
   fn: async () => {

@@ -117,7 +117,7 @@ async function metadataOf(
   return (await data.binaryDataByIDs({ binaryDataIds })).data.map(({ metadata }) => metadata!);
 }
 
-storeTest("an upload that comes again is the same, and tells everything about itself", (database) => {
+storeTest("a repeated upload is the same item, with all its metadata", (database) => {
   const clock = new FakeClock(START_MS + 60_000);
   return withCloud(database, async (cloud) => {
     const { owner, organization, location, machine, part } = await newWorld(cloud.store);
@@ -217,7 +217,7 @@ storeTest(
 );
 
 storeTest(
-  "what an upload says and what it holds must go together",
+  "the metadata and the contents of an upload must match",
   (database) =>
     withCloud(database, async (cloud) => {
       const { owner, part: partId } = await newWorld(cloud.store);
@@ -237,7 +237,7 @@ storeTest(
 );
 
 storeTest(
-  "filters find what they say, in pages, newest first unless asked otherwise",
+  "filters find matching data, in pages, newest first by default",
   (database) =>
     withCloud(database, async (cloud) => {
       const { owner, organization, location, machine, part } = await newWorld(cloud.store);
@@ -300,7 +300,7 @@ storeTest(
 );
 
 storeTest(
-  "a filter finds nothing of others, whatever it says",
+  "no filter finds data of other organizations",
   (database) =>
     withCloud(database, async (cloud) => {
       const [mine, other] = [await newWorld(cloud.store), await newWorld(cloud.store)];
@@ -543,7 +543,7 @@ storeTest("readings are kept once, exported in order and the newest one is at ha
 });
 
 storeTest(
-  "a page of readings ends where it has bytes enough, and every reading is on one",
+  "a page of readings ends at its size limit, and every reading is on a page",
   (database) =>
     withCloud(database, async (cloud) => {
       const { owner, part: partId } = await newWorld(cloud.store);

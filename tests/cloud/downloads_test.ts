@@ -60,7 +60,7 @@ async function get(url: string, headers: Record<string, string> = {}, method = "
 }
 
 storeTest(
-  "a package is downloaded whole, in parts, and on from where it broke off",
+  "a package is downloaded as a whole, in parts, and after an interruption",
   (database) =>
     withCloud(database, async (served) => {
       const { url, sha256 } = await packageIn(database, served, await newWorld(served.store));

@@ -46,7 +46,7 @@ storeTest(
 );
 
 storeTest(
-  "what is there already, and what machines log, is shown written out",
+  "existing names, and log lines of machines, are shown with escapes",
   (database) =>
     withCloud(database, async ({ store, robot }) => {
       const { organization, location, machine, part: id } = await newWorld(store);

@@ -127,7 +127,7 @@ for (const modelType of ["single_label_classification", "object_detection"] as c
     ));
 }
 
-Deno.test("embedded: epochs, seed and holdout are taken; the same ones give the same bytes, another seed others", async () => {
+Deno.test("embedded: the same epochs, seed and holdout give the same bytes, another seed gives others", async () => {
   const learning = { epochs: 3, seed: 11, holdoutPercent: 50 };
   const trained = async (more: typeof learning) => {
     let found: { facts: JsonObject; onnx: Uint8Array; lines: string[]; told: JsonObject } | undefined;
@@ -168,7 +168,7 @@ interface Row {
   readonly found_as: readonly { readonly label: string; readonly images: number }[];
 }
 
-Deno.test("embedded: what is damaged or means nothing is left out or unknown, and the log says so", () => {
+Deno.test("embedded: damaged images are left out, images without a label are unknown, and the log says so", () => {
   const images = [
     ...pictures(18).map((image, index) => index < 3 ? { ...image, tags: ["night"] } : image),
     { content: Uint8Array.of(1, 2, 3), tags: ["cone"] },
@@ -282,7 +282,7 @@ scriptTest(
 );
 
 scriptTest(
-  "of attempts to install it, only what the last one is about is told",
+  "the log has only the successful attempt of an installation",
   (script, scripts) =>
     withWork(script({}), images, async ({ work, lines }) => {
       await scripts.run(work);
@@ -297,7 +297,7 @@ scriptTest(
 );
 
 scriptTest(
-  "where no attempt to install it works, all that each has complained of is told, and it runs as it is",
+  "if no installation works, the log has each failure, and the script runs uninstalled",
   (script, scripts) =>
     withWork(script({ note: "hello" }), images, async ({ work, lines, text }) => {
       await scripts.run(work);
@@ -311,7 +311,7 @@ scriptTest(
 );
 
 scriptTest(
-  "what it says last is the reason of its failure",
+  "the last lines of a script are the reason of its failure",
   (script, scripts) =>
     withWork(script({ mode: "fail" }), images, async ({ work, lines }) => {
       const { message } = await assertRejects(() => scripts.run(work), SvcError);
@@ -322,7 +322,7 @@ scriptTest(
 );
 
 scriptTest(
-  "cancelled: it is gone with all that it started",
+  "cancelled: the script ends with all its processes",
   (script, scripts) =>
     withWork(script({ mode: "sleep" }), images, async ({ work, cancel, said }) => {
       const begun = said("child");
@@ -335,7 +335,7 @@ scriptTest(
 );
 
 scriptTest(
-  "a package without a script is refused with what it has",
+  "refuses a package without a script, and lists its files",
   (script, scripts) =>
     withWork(script({}), images, async ({ work }) => {
       const bare = { ...work, read: () => packed([{ path: "readme.md", bytes: 0, content: [] }]) };

@@ -61,7 +61,7 @@ storeTest(
     }),
 );
 
-Deno.test("a machine lets in the token of its control plane, until it hears that the key is another one", () =>
+Deno.test("a machine accepts the control plane's token until it learns that the key has changed", () =>
   withManagedMachine({}, async ({ example: { ownerKey }, fqdn, ca, server, channel }) => {
     const { authenticateTo } = client(ExternalAuthService, channel);
     const { accessToken } = await authenticateTo({ entity: fqdn });

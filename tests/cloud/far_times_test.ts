@@ -48,7 +48,7 @@ storeTest(
     }),
 );
 
-storeTest("what hid captured data before is put right", async (database) => {
+storeTest("data that hid other data before is repaired", async (database) => {
   const store = database.connect();
   const step = MIGRATIONS.findIndex((texts) => texts.some((text) => text.includes(`${LAST}`)));
   await migrate(store, step);

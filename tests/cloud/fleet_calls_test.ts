@@ -110,7 +110,7 @@ storeTest(
 );
 
 storeTest(
-  "settings of an organization that nobody keeps are refused, and change nothing",
+  "refuses unsupported settings of an organization, and changes nothing",
   (database) =>
     withCloud(database, async ({ store, app }) => {
       const { organization: organizationId, owner } = await newWorld(store);

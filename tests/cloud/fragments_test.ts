@@ -12,7 +12,7 @@ import { storeTest } from "./stores.ts";
 const network = (bind_address: string): JsonObject => ({ network: { bind_address } });
 
 storeTest(
-  "the history of a fragment tells who changed what, page by page",
+  "the history of a fragment shows who changed what, page by page",
   (database) =>
     withCloud(database, async (served) => {
       const { owner, id, world } = await withFragment(served);
@@ -134,7 +134,7 @@ storeTest(
 );
 
 storeTest(
-  "fragments within fragments are listed, and those that a machine would have with others",
+  "lists nested fragments, and those that a machine would have with other fragments",
   (database) =>
     withCloud(database, async (served) => {
       const { owner, id, world } = await withFragment(served);
@@ -166,7 +166,7 @@ storeTest(
 );
 
 storeTest(
-  "old revisions give way but those with a tag or in use, and an answer has no more of them than of new ones",
+  "old revisions are dropped, except tagged and used ones, and an answer has a size limit",
   (database) =>
     withCloud(database, async (served) => {
       const { owner, id, world } = await withFragment(served);

@@ -37,7 +37,7 @@ const SMALL = {
 
 for (const [attempt, why] of Object.entries(LOUD_ATTEMPTS)) {
   Deno.test({
-    name: `a script that takes too much (${attempt}) fails, and the reason is told ${reason}`,
+    name: `a script that exceeds a limit (${attempt}) fails with the reason ${reason}`,
     ignore: reason !== "",
     fn: async () => {
       const sandbox = await openSandbox(host, clock);

@@ -91,7 +91,7 @@ sqliteTest(
 );
 
 sqliteTest(
-  "models that never end end by their time, and those of others are answered before their next ones",
+  "models that never end stop at their time limit, and other organizations go first",
   (database) =>
     withCloud(database, async (cloud) => {
       const [one, two, good] = [await tenant(cloud), await tenant(cloud), await tenant(cloud)];

@@ -64,7 +64,7 @@ const HOSTS = [
   "x@y",
 ];
 
-Deno.test("whatever stands in a Host header, no script has it in it", async () => {
+Deno.test("no Host header gets into a script", async () => {
   const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
   const cloud = await serveCloud(["--data", folder]);
   try {
@@ -93,7 +93,7 @@ Deno.test("whatever stands in a Host header, no script has it in it", async () =
   }
 });
 
-Deno.test("the public address is what is served, printed and written for machines", async () => {
+Deno.test("pages, commands and machine files use the public address", async () => {
   const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
   const [main, other] = ["https://cloud.example.com", "http://10.0.0.5:8090"];
   const data = ["--data", folder];

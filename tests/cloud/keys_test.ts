@@ -53,7 +53,7 @@ storeTest("organizations are made on the host alone, unless it says otherwise", 
 });
 
 storeTest(
-  "the owner of a key replaces and deletes it, whoever gave it a role",
+  "the owner of a key rotates and deletes it, even if others gave it a role",
   (database) =>
     withCloud(database, async ({ store, app }) => {
       const [mine, other] = [await newWorld(store), await newWorld(store)];
@@ -114,7 +114,7 @@ storeTest(
 );
 
 storeTest(
-  "nobody shows up among the organizations of a stranger by giving its key a role",
+  "nobody gets into a stranger's list of organizations by giving its key a role",
   (database) =>
     withCloud(database, async ({ store, app }) => {
       const [mine, other] = [await newWorld(store), await newWorld(store)];

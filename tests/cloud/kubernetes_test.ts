@@ -125,7 +125,7 @@ for (const { name, ignore, open } of SERVERS) {
       const start = async () =>
         await openCluster("default", clock, (api ??= await open(apiFolder)).kubeconfig);
       try {
-        await test.step("the pod fetches what it needs and sends back the model", () =>
+        await test.step("the pod fetches its input and sends back the model", () =>
           withExecutor(start, "a=b c", async ({ executor, work, lines }) => {
             const [facts] = await Promise.all([executor.run(work), runJob(api!)]);
             assertEquals(facts, { model_type: "object_detection", model_framework: "onnx" });
@@ -150,7 +150,7 @@ for (const { name, ignore, open } of SERVERS) {
             await failing;
             await noJobsLeft(api!);
           }));
-        await test.step("what the API says of a mistake is told", async () => {
+        await test.step("errors contain the message of the cluster", async () => {
           const cluster = await start();
           const job = { name: "twice", image: "i", command: ["c"], env: {}, labels: {}, ...ONE };
           const code = async (run: Promise<unknown>) => (await assertRejects(() => run, SvcError)).code;
@@ -172,7 +172,7 @@ for (const { name, ignore, open } of SERVERS) {
   });
 }
 
-Deno.test("kubernetes: what the pod says is in the log once, and a cluster that does not answer is waited for", async () => {
+Deno.test("kubernetes: the pod's output is in the log once, and the executor waits for a cluster that does not answer", async () => {
   const fake = new FakeClock();
   const states: (ClusterState | Error)[] = [
     { phase: "waiting", reason: "" },
@@ -218,7 +218,7 @@ Deno.test("kubernetes: what the pod says is in the log once, and a cluster that 
   });
 });
 
-Deno.test("kubernetes: a job runs in the image of its container as long as it is allowed", async () => {
+Deno.test("kubernetes: a job runs in the image of its container while the image is allowed", async () => {
   const images: string[] = [];
   const cluster: Cluster = {
     create: ({ image }) => Promise.resolve(void images.push(image)),

@@ -38,7 +38,7 @@ function entries(from: number, to: number): Entry[] {
 const messages = (logs: readonly { message: string }[]) =>
   logs.map(({ message }) => message.replace("message ", ""));
 
-storeTest("what is sent again is kept once, in the order in which it came", (database) => {
+storeTest("repeated entries are stored once, in order of arrival", (database) => {
   const clock = new FakeClock(START_MS);
   return withCloud(database, async ({ store, app, robot }) => {
     const { owner, part: id } = await newWorld(store);
@@ -292,7 +292,7 @@ storeTest("after 30 days an entry is gone, from answers at once and then from th
 });
 
 storeTest(
-  "who follows hears of what comes in, also through another control plane",
+  "a follower gets new entries, also through another control plane",
   (database) =>
     withCloud(database, async ({ store, app, robot }) => {
       const { owner, part: id } = await newWorld(store);
@@ -330,7 +330,7 @@ storeTest(
 );
 
 sqliteTest(
-  "logs prints the fields that it searches, and refuses levels and numbers that are none",
+  "logs prints the fields that it searches, and refuses invalid levels and numbers",
   async (database) => {
     const store = await database.open();
     const { part } = await newWorld(store);

@@ -112,7 +112,7 @@ async function archive(text: string): Promise<Uint8Array> {
 }
 
 storeTest(
-  "a package is fetched once, replaced by the next version, and removed when nobody uses it",
+  "a package is fetched once, replaced by the next version, and removed when it is unused",
   (database) =>
     withCloud(
       database,
@@ -150,7 +150,7 @@ storeTest(
 );
 
 storeTest(
-  "a download goes on where it broke off, and what is not the right content is thrown away",
+  "an interrupted download resumes, and wrong content is discarded",
   (database) =>
     withCloud(
       database,
@@ -187,7 +187,7 @@ storeTest(
 );
 
 storeTest(
-  "what cannot be had is told, and keeps nothing else from being fetched",
+  "an unavailable package is reported, and does not block others",
   (database) =>
     withCloud(
       database,

@@ -19,7 +19,7 @@ import { type Example, serveCloud, svcCloud } from "./program.ts";
 const DEADLINE_MS = 30_000;
 const TYPE = "robot-location-secret";
 
-Deno.test("a machine runs with the secret of its part, and lets in the secrets of its location while there are any", async () => {
+Deno.test("a machine runs with its part's secret, and admits the secrets of its location while they exist", async () => {
   const clock = new SystemClock();
   const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
   const data = ["--data", `${folder}/data`];

@@ -116,7 +116,7 @@ async function withManaged(config: JsonObject, work: (managed: Managed) => Promi
 
 const api = (type: string) => `rdk:component:${type}`;
 
-Deno.test("what a machine captures arrives in its control plane", async () => {
+Deno.test("captured data reaches the control plane", async () => {
   const capturing = (method: string, more = {}) => [{
     type: "data_manager",
     attributes: { capture_methods: [{ method, capture_frequency_hz: 20, tags: ["here"], ...more }] },
@@ -196,7 +196,7 @@ Deno.test("a client has the machine upload its files", () =>
     machine.close();
   }));
 
-Deno.test("a machine lets in those who have a key for it, as they come and go", () =>
+Deno.test("a machine admits the callers with a key for it, also after changes", () =>
   withManaged({}, async ({ example, data, server, dial }) => {
     const { machineId, locationId, config: { cloud: { api_key: own } }, ownerKey } = example;
     const clock = new SystemClock();

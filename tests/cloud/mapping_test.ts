@@ -283,7 +283,7 @@ storeTest("a mapping session continues after a restart of the control plane", as
 });
 
 storeTest(
-  "what a machine captured before the stop and syncs after it is in the map",
+  "data captured before the stop and synced after it is in the map",
   (database) =>
     withCloud(database, async (cloud) => {
       const world = await newWorld(cloud.store);

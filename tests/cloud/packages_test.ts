@@ -132,7 +132,7 @@ storeTest("a content stays for as long as something refers to it, and no longer"
   assertEquals([...Deno.readDirSync(`${database.folder}/files`)].filter(({ isFile }) => isFile), []);
 });
 
-storeTest("what a killed upload has left behind goes once it is old", async (database) => {
+storeTest("leftovers of a killed upload are removed once they are old", async (database) => {
   const store = await database.open();
   const { organization: organizationId } = await newWorld(store);
   const files = await FileStore.open(new SystemFiles(), `${database.folder}/files`, { olderThanMs: 0 });
@@ -149,7 +149,7 @@ storeTest("what a killed upload has left behind goes once it is old", async (dat
   assertEquals(await files.size(own.sha256), 6);
 });
 
-storeTest("every table of contents is among those that keep them", async (database) => {
+storeTest("every table with contents counts as a reference to them", async (database) => {
   const store = await database.open();
   const text = database.kind === "sqlite"
     ? `SELECT m.name AS name FROM sqlite_master m JOIN pragma_table_info(m.name) c

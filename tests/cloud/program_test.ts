@@ -18,7 +18,7 @@ import { sqliteTest, storeTest } from "./stores.ts";
 import { newWorld, withCloud } from "./world.ts";
 import { SystemFiles } from "../../lib/base/files/system_files.ts";
 
-storeTest("what the commands make is there for the next one", async ({ flags }) => {
+storeTest("commands see the results of earlier commands", async ({ flags }) => {
   const json = async (...args: string[]) => JSON.parse(await svcCloud(...args, ...flags, "--json"));
   const example: Example = await json("init");
   await assertRejects(() => svcCloud("init", ...flags), Error, "already");
@@ -159,7 +159,7 @@ sqliteTest(
   },
 );
 
-Deno.test("a command where there is no control plane says so and makes no folder", async () => {
+Deno.test("a command without a control plane fails with the reason and creates no folder", async () => {
   const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
   try {
     const data = `${folder}/wrong`;
@@ -245,7 +245,7 @@ sqliteTest(
   },
 );
 
-Deno.test("serve --demo tells of its example as it is made, and then serves", async () => {
+Deno.test("serve --demo reports the progress of its example, and then serves", async () => {
   const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
   const cloud = await serveCloud(["--demo", "--data", folder]);
   try {

@@ -56,7 +56,7 @@ storeTest(
 );
 
 storeTest(
-  "tags and types of readings are found as they are written, whatever letters they have",
+  "tags and types of readings are found as they are written, with any characters",
   (database) =>
     withCloud(database, async (cloud) => {
       const { data, organizationId, add, count } = await thermometer(cloud, "acme:component:Gauge");
@@ -76,7 +76,7 @@ storeTest(
 );
 
 storeTest(
-  "a filter by what only files have finds no readings",
+  "a filter for properties of files finds no readings",
   (database) =>
     withCloud(database, async (cloud) => {
       const { add, count, organizationId } = await thermometer(cloud);

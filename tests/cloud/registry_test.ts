@@ -165,7 +165,7 @@ storeTest(
 );
 
 storeTest(
-  "what is private is nobody else's, what is public everybody's, under both names",
+  "private items are visible to their organization, public ones to everybody, under both names",
   (database) =>
     withCloud(database, async (served) => {
       const { store, app } = served;

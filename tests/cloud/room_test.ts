@@ -77,7 +77,7 @@ const BOUNDS: Record<string, LimitName | "pages" | "as asked" | "what is served"
   ListDatasetsByIDs: "datasetsPerOrganization",
 };
 
-Deno.test("of every call that answers with a list it is known what bounds it", () => {
+Deno.test("every call that returns a list has a known limit", () => {
   const lists = RULES.filter(({ method }) =>
     method.parent.typeName.startsWith("viam.") || method.parent.name === "Health"
   ).filter(({ method }) =>
@@ -257,7 +257,7 @@ for (const [at, [name, max, taken, add]] of ROOMS.entries()) {
 }
 
 sqliteTest(
-  "what a fragment may not be from the start it does not become",
+  "an update obeys the same limits as a new fragment",
   (database) =>
     withCloud(database, async (cloud) => {
       const { organization: organizationId, owner } = await newWorld(cloud.store);
@@ -323,7 +323,7 @@ sqliteTest("models of training jobs are packages like others", (database) => {
 });
 
 sqliteTest(
-  "an organization has so many training jobs, those that have ended with them",
+  "the limit of training jobs includes ended ones",
   (database) =>
     withCloud(database, async (cloud) => {
       const { store, files } = cloud;
@@ -355,7 +355,7 @@ sqliteTest(
 );
 
 sqliteTest(
-  "a page of history ends where it is large, and the oldest revisions give way",
+  "a page of history ends at its size limit, and the oldest revisions are dropped",
   (database) =>
     withCloud(database, async (cloud) => {
       const { part: id, owner } = await newWorld(cloud.store);

@@ -98,7 +98,7 @@ storeTest(
 );
 
 storeTest(
-  "keys of machines are sealed, each for its part, and those of an older version are gone",
+  "keys of machines are encrypted, each for its part, and those of an older version are gone",
   async (database) => {
     const store = database.connect();
     const sealing = MIGRATIONS.findIndex((step) => step.some((text) => text.includes("sealed_key")));
@@ -160,7 +160,7 @@ storeTest("a control plane with other keys than the database's does not start", 
   assertStringIncludes(await refusal(Secrets.open(parts)), "is not of this database");
 });
 
-storeTest("a replaced key stays good for as long as what it signed; --now ends it", async (database) => {
+storeTest("a replaced key stays valid as long as its signatures; --now ends it", async (database) => {
   const store = await database.open();
   const parts = partsOf(database, store);
   const { clock } = parts;
@@ -189,7 +189,7 @@ storeTest("a replaced key stays good for as long as what it signed; --now ends i
   assertEquals([after.length, before.includes(after[0])], [1, false]);
 });
 
-storeTest("a running control plane takes over what commands do to its keys", async (database) => {
+storeTest("a running control plane adopts key changes by commands", async (database) => {
   const clock = new FakeClock();
   const records: LogRecord[] = [];
   const store = await database.open();

@@ -52,7 +52,7 @@ async function refusal(run: Promise<unknown>): Promise<string> {
 }
 
 storeTest(
-  "a sequence finds what its part has captured in its window, and changes with it",
+  "a sequence finds its part's captures in its window, and follows their changes",
   (database) =>
     withCloud(database, async (cloud) => {
       const { owner, part } = await newWorld(cloud.store);
@@ -134,7 +134,7 @@ storeTest(
 );
 
 storeTest(
-  "what is no sequence is refused, and the refusal says why",
+  "refuses invalid sequences with the reason",
   (database) =>
     withCloud(database, async (cloud) => {
       const { owner, part, organization: organizationId } = await newWorld(cloud.store);

@@ -61,7 +61,7 @@ storeTest(
 );
 
 storeTest(
-  "nobody gets in with a secret of another part, a wrong one, or as something else",
+  "refuses secrets of other parts, wrong secrets, and wrong types",
   (database) =>
     withCloud(database, async (served) => {
       const { store, app } = served;
@@ -118,7 +118,7 @@ storeTest(
 );
 
 storeTest(
-  "the secret of a location is shown once; the machines there get its hash, those of no other location do",
+  "the secret of a location is shown once; only the machines there get its hash",
   (database) =>
     withCloud(database, async ({ store, app, robot }) => {
       const world = await newWorld(store);

@@ -16,7 +16,7 @@ import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./wor
 import { storeTest } from "./stores.ts";
 
 storeTest(
-  "a location is shared by who owns it and the other organization, and with nobody else's word",
+  "sharing a location needs an owner of the location and of the other organization",
   (database) =>
     withCloud(database, async (served) => {
       const { store, app } = served;
@@ -45,7 +45,7 @@ storeTest(
 );
 
 storeTest(
-  "guests look at what is in the location and operate it, by calls of App alone, and own nothing",
+  "guests view and operate the location by calls of AppService alone, and own nothing",
   (database) =>
     withCloud(database, async (served) => {
       const { store, channel } = served;
@@ -68,7 +68,7 @@ storeTest(
 );
 
 storeTest(
-  "what guests are shown leaves out the other guests, what the location is in, and secrets",
+  "guests do not see other guests, the parent location, or secrets",
   (database) =>
     withCloud(database, async (served) => {
       const { store, app } = served;
@@ -136,7 +136,7 @@ storeTest(
 );
 
 storeTest(
-  "machines let in the guests' keys for as long as they are shared",
+  "machines admit the guests' keys for as long as they are shared",
   (database) =>
     withCloud(database, async (served) => {
       const { store } = served;

@@ -36,7 +36,7 @@ const MONTH_MS = 31 * 24 * 3600 * 1000;
 const logger = silentLogs(clock).logger("rdk");
 
 storeTest(
-  "a certificate names the machines of one organization, and of none where there are several",
+  "a certificate names the machines of a single organization, and none if there are several",
   async (database) => {
     await withCloud(database, async ({ store }) => {
       assertEquals(await machineNames(store), []);
@@ -49,7 +49,7 @@ storeTest(
 );
 
 storeTest(
-  "a machine is called by any of its names by those who may operate it, and hears who they are",
+  "a machine accepts calls to any of its names by its operators, and learns who they are",
   (database) =>
     withCloud(database, async (served) => {
       const mine = await inhabited(served);
@@ -201,7 +201,7 @@ sharedStoreTest(
     }),
 );
 
-Deno.test("a machine is reached through its control plane, also when that has been away, until the caller's key is no more", () =>
+Deno.test("a machine is reachable through its control plane, also after an outage, until the caller's key is deleted", () =>
   withManagedMachine({}, async ({ example, fqdn, flags, cloud, server, channel }) => {
     const dial = async () => {
       const key = new Secret(example.ownerKey.key);

@@ -27,7 +27,7 @@ storeTest("values come back as they were given", async ({ open }) => {
   assertEquals({ ...found, b: new Uint8Array(found.b) }, row);
 });
 
-storeTest("a transaction is all or nothing, and nobody sees it before its end", async ({ open }) => {
+storeTest("a transaction is atomic, and invisible before its end", async ({ open }) => {
   const store = await open();
   const seen: string[][] = [];
   await assertRejects(
@@ -53,7 +53,7 @@ storeTest("of transactions that come together each fails alone", async ({ open }
   assertEquals(await names(store), ["a", "b", "c"]);
 });
 
-storeTest("after a failed statement there is no going on", async ({ open }) => {
+storeTest("a failed statement ends its transaction", async ({ open }) => {
   const store = await open();
   await assertRejects(() =>
     store.transaction(async (sql) => {
@@ -101,7 +101,7 @@ storeTest("two processes may open a new database at once", async ({ open }) => {
   assertEquals(await names(stores[2]), ["a"]);
 });
 
-storeTest("tables of every earlier version become those of today, with what is in them", async (database) => {
+storeTest("tables of every earlier version migrate with their content", async (database) => {
   const store = database.connect();
   for (let version = 1; version <= MIGRATIONS.length; version++) {
     await migrate(store, version);
@@ -114,7 +114,7 @@ storeTest("tables of every earlier version become those of today, with what is i
   assert((await columns(again, "parts")).length > 0);
 });
 
-storeTest("a database of a newer version is refused and left as it is", async ({ open, connect }) => {
+storeTest("a database of a newer version is refused and not changed", async ({ open, connect }) => {
   const store = await open();
   await store.transaction((sql) => sql.query("UPDATE schema_version SET version = 999"));
   const error = await assertRejects(() => migrate(connect()), SvcError, "version 999");

@@ -26,33 +26,36 @@ async function codeOf(run: Promise<unknown>): Promise<string> {
   }
 }
 
-storeTest("a token ends with its key, and with its time; those of other keys go on", async (database) => {
-  const clock = new FakeClock();
-  await withCloud(database, async ({ store, app }) => {
-    const world = await newWorld(store);
-    const [owner, operator, doomed] = [
-      await app(world.owner),
-      await app(world.operator),
-      await newKey(store, "operator", "organization", world.organization),
-    ];
-    const list = (one: typeof owner) => codeOf(one.listOrganizations({}));
-    assertEquals(await list(operator), "ok");
-    const rotated = await owner.rotateKey({ id: world.operator.id });
-    assertEquals(await list(operator), "unauthenticated");
-    const again = await app({ id: rotated.id, key: rotated.key });
-    assertEquals(await list(again), "ok");
-    // The command line ends them too.
-    await svcCloud("key", "rotate", world.operator.id, ...database.flags);
-    assertEquals(await list(again), "unauthenticated");
-    const last = await app(doomed);
-    await owner.deleteKey({ id: doomed.id });
-    assertEquals(await list(last), "unauthenticated");
-    assertEquals(await list(owner), "ok");
-    await clock.advance(TOKEN_MS);
-    assertEquals(await list(owner), "unauthenticated");
-    assertEquals(await list(await app(world.owner)), "ok");
-  }, { clock });
-});
+storeTest(
+  "a token ends with its key, and with its time; tokens of other keys stay valid",
+  async (database) => {
+    const clock = new FakeClock();
+    await withCloud(database, async ({ store, app }) => {
+      const world = await newWorld(store);
+      const [owner, operator, doomed] = [
+        await app(world.owner),
+        await app(world.operator),
+        await newKey(store, "operator", "organization", world.organization),
+      ];
+      const list = (one: typeof owner) => codeOf(one.listOrganizations({}));
+      assertEquals(await list(operator), "ok");
+      const rotated = await owner.rotateKey({ id: world.operator.id });
+      assertEquals(await list(operator), "unauthenticated");
+      const again = await app({ id: rotated.id, key: rotated.key });
+      assertEquals(await list(again), "ok");
+      // The command line ends them too.
+      await svcCloud("key", "rotate", world.operator.id, ...database.flags);
+      assertEquals(await list(again), "unauthenticated");
+      const last = await app(doomed);
+      await owner.deleteKey({ id: doomed.id });
+      assertEquals(await list(last), "unauthenticated");
+      assertEquals(await list(owner), "ok");
+      await clock.advance(TOKEN_MS);
+      assertEquals(await list(owner), "unauthenticated");
+      assertEquals(await list(await app(world.owner)), "ok");
+    }, { clock });
+  },
+);
 
 /** Follows the logs of a part; `over` is how that ends. */
 async function follow({ channel, robot }: ServedCloud, { part, owner }: World, key: World["owner"]) {
@@ -78,7 +81,7 @@ async function codeWhile(clock: FakeClock, over: Promise<string>): Promise<strin
   return found;
 }
 
-storeTest("calls under way end with their key and with the role they were let in for", async (database) => {
+storeTest("calls in progress end with their key, and with the role that admitted them", async (database) => {
   const clock = new FakeClock();
   await withCloud(database, async (cloud) => {
     const { store } = cloud;

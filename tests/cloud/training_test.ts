@@ -279,7 +279,7 @@ storeTest(
 );
 
 storeTest(
-  "one organization's jobs hold up nobody else's: they take turns, and places that change are told",
+  "organizations take turns, and changed places in the queue are logged",
   (database) =>
     withTraining(database, async ({ served: { store }, world, api, executor, submit }) => {
       const mine: string[] = [];
@@ -418,7 +418,7 @@ storeTest(
 );
 
 storeTest(
-  "the images of a job are those of its submission, whatever becomes of the dataset",
+  "a job keeps the images of its submission, even if the dataset changes",
   (database) =>
     withTraining(database, async ({ served: { store }, api, executor, dataset, submit }) => {
       const first = await submit("1");
@@ -505,7 +505,7 @@ storeTest(
 );
 
 storeTest(
-  "a job that takes too long has failed, and so has one that leaves nothing",
+  "a job that takes too long fails, and so does a job without output",
   (database) =>
     withTraining(database, async ({ api, clock, executor, scripts, submit, custom }) => {
       const id = await submit("1");
@@ -520,7 +520,7 @@ storeTest(
 );
 
 storeTest(
-  "a control plane that stops says that its jobs were interrupted; what waits goes on later",
+  "a stopping control plane marks its jobs as interrupted; waiting jobs continue later",
   async (database) => {
     let [running, waiting] = ["", ""];
     let owner: World["owner"] | undefined;
