@@ -65,8 +65,8 @@ const FLAGS = [
     default: [],
     value: "URL",
     env: "SVC_CLOUD_PUBLIC_URL",
-    help: "The address that people and machines use, for installers, links and the output of commands; may " +
-      "be repeated, the main address first. By default svc-cloud trusts only this computer's own addresses.",
+    help: "The address that people and machines use, for installers, links and the output of commands; the " +
+      "main address first. By default svc-cloud trusts only this computer's own addresses.",
   },
   {
     name: "organizations",
@@ -130,7 +130,7 @@ const FLAGS = [
     default: [],
     value: "URL",
     help: "A TURN server that relays for machines that callers cannot reach otherwise, such as " +
-      "turn:turn.example.com:3478?transport=udp; may be repeated.",
+      "turn:turn.example.com:3478?transport=udp.",
   },
   {
     name: "turn-secret-file",
