@@ -74,7 +74,7 @@ interface Source extends SourceFile {
 const sources = await readSources(["cli/", "lib/", "drivers/", "tests/"]);
 const product = sources.filter(({ path }) => !path.endsWith("_test.ts") && folderOf(path) !== undefined);
 
-Deno.test("imports point one way: what is general never knows what is particular", () => {
+Deno.test("imports point one way: general code never imports particular code", () => {
   const wrong: string[] = [];
   for (const { path, imports } of product) {
     const own = folderOf(path)!;
@@ -89,7 +89,7 @@ Deno.test("imports point one way: what is general never knows what is particular
   assertEquals(wrong, []);
 });
 
-Deno.test("no imports go round in a circle, but for types: each file can be read after those that it needs", () => {
+Deno.test("there are no import cycles, except of types: each file can be read after its imports", () => {
   const done = new Set<string>();
   const circles: string[] = [];
   const visit = (path: string, way: readonly string[]) => {
@@ -103,7 +103,7 @@ Deno.test("no imports go round in a circle, but for types: each file can be read
   assertEquals(circles, []);
 });
 
-Deno.test("every module is part of a program or a library: what only tests use is in tests/support", () => {
+Deno.test("every module is part of a program or a library: code for tests alone is in tests/support", () => {
   const programs = product.map(({ path }) => path).filter((path) =>
     /^cli\/(\w+\/main|build\/\w+)\.ts$/.test(path)
   );
@@ -112,7 +112,7 @@ Deno.test("every module is part of a program or a library: what only tests use i
   assertEquals([...reached].filter((path) => path.startsWith("tests/")), []);
 });
 
-Deno.test("svc-agent and svc-ml reach no drivers, no machine and no store, whatever they import", () => {
+Deno.test("svc-agent and svc-ml reach no drivers, no machine and no store through any import", () => {
   for (const [program, rooms] of Object.entries(ROOMS)) {
     const reached = reachedFrom([program], ({ imports }) => imports);
     const wrong = [...reached].filter((path) => {
@@ -158,7 +158,7 @@ Deno.test("the rules name folders that exist", async () => {
   }
 });
 
-Deno.test("a driver never imports a driver of another type: what it needs it asks for by name", () => {
+Deno.test("a driver never imports a driver of another type: it asks for a resource by name", () => {
   const wrong: string[] = [];
   for (const { path, imports } of product.filter(({ path }) => /^drivers\/\w+\//.test(path))) {
     const type = path.split("/")[1];
@@ -216,7 +216,7 @@ Deno.test("only log/log.ts writes to the console, so that every line has a level
   assertEquals(having(/\bconsole\./, /^lib\/base\/log\/log\.ts$|^cli\/build\//), []);
 });
 
-Deno.test("only the host prints, and draws for those who show progress: so that control characters are written out", () => {
+Deno.test("only the host prints and draws, so that control characters are escaped", () => {
   // cli/cloud/serve/content.ts answers its parent process in bytes. A module has no host of ours: it also runs in Node,
   // and complains where nobody else hears it.
   const others = "cli\\/build\\/|cli\\/cloud\\/serve\\/content\\.ts$|lib\\/module\\/program\\.ts$";
@@ -272,7 +272,7 @@ Deno.test(`no function is longer than ${FUNCTION_LINES_MAX} lines: past that it 
   assertEquals(long, []);
 });
 
-Deno.test("a function is found where it begins and ends", () => {
+Deno.test("the length of a function is found", () => {
   const text = [
     "export async function first(", //          1
     "  one: number,",
@@ -321,12 +321,12 @@ Deno.test("a test waits by tests/support/until.ts, for the thing itself and neve
   assertEquals(waiting.map(({ path }) => path), []);
 });
 
-Deno.test("every file opens with what it is", () => {
+Deno.test("every file begins with a description of itself", () => {
   const bare = product.filter(({ text }) => !text.startsWith("/**")).map(({ path }) => path);
   assertEquals(bare, []);
 });
 
-Deno.test(`a folder is one room: at most ${ROOM_FILES_MAX} files, one of which says what it owns`, () => {
+Deno.test(`a folder is one room: at most ${ROOM_FILES_MAX} files, one of which states what the room owns`, () => {
   const rooms = Map.groupBy(
     product.filter(({ path }) => /^(cli|lib|drivers)\//.test(path)),
     ({ path }) => path.slice(0, path.lastIndexOf("/")),

@@ -70,7 +70,7 @@ deviceTest("the agent installs, updates, refuses and rolls back versions", async
   assertEquals(await device.stop(), 0);
 });
 
-deviceTest("what never gets ready is given up", async (device) => {
+deviceTest("a version that never gets ready is dropped", async (device) => {
   await device.release("1.0.0", "serves");
   device.start();
   await device.runsWell("1.0.0");
@@ -85,7 +85,7 @@ deviceTest("what never gets ready is given up", async (device) => {
   assertMatch(await device.log(), /was not ready within 1 minutes and is killed/);
 });
 
-deviceTest("the runtime outlives its agent, and does what is set", async (device) => {
+deviceTest("the runtime outlives its agent, and follows the settings", async (device) => {
   await device.release("1.0.0", "serves");
   device.start();
   const { runtime: first } = await device.runsWell("1.0.0");

@@ -87,7 +87,7 @@ function bluetoothTest(name: string, work: (device: Device, bluez: FakeBluez) =>
   });
 }
 
-bluetoothTest("a phone finds the published service and reads what the device is", async (device, bluez) => {
+bluetoothTest("a phone finds the published service and reads the device's facts", async (device, bluez) => {
   assertEquals(bluez.advertised, {
     Type: "peripheral",
     ServiceUUIDs: [BLUETOOTH_SERVICE],
@@ -118,7 +118,7 @@ bluetoothTest("a phone finds the published service and reads what the device is"
   assertEquals([...await bluez.read("status")], [3]);
 });
 
-bluetoothTest("what a phone writes is taken, once it says that it is all", async (device, bluez) => {
+bluetoothTest("values from a phone apply once it ends the setup", async (device, bluez) => {
   const values = {
     ssid: "shop",
     psk: "12345678",
@@ -255,26 +255,30 @@ bluetoothTest(
   },
 );
 
-needingTest("it is offered while it is wanted, and again after BlueZ has gone and come", NEEDED, async () => {
-  const privateBus = await PrivateBus.start();
-  const first = await FakeBluez.start(privateBus);
-  const device = new Device(HASTE);
-  await device.run(privateBus, async () => {
-    await until(() => first.advertised);
-    device.wanted = false;
-    await until(() => first.advertised === undefined);
-    device.wanted = true;
-    await until(() => first.advertised);
-    await first.stop();
-    const second = await FakeBluez.start(privateBus);
-    await until(() => second.advertised);
-    assertEquals([...await second.read("status")], [0]);
-    await second.stop();
-  });
-  await privateBus.stop();
-});
+needingTest(
+  "the service is offered while it is wanted, and again after a restart of BlueZ",
+  NEEDED,
+  async () => {
+    const privateBus = await PrivateBus.start();
+    const first = await FakeBluez.start(privateBus);
+    const device = new Device(HASTE);
+    await device.run(privateBus, async () => {
+      await until(() => first.advertised);
+      device.wanted = false;
+      await until(() => first.advertised === undefined);
+      device.wanted = true;
+      await until(() => first.advertised);
+      await first.stop();
+      const second = await FakeBluez.start(privateBus);
+      await until(() => second.advertised);
+      assertEquals([...await second.read("status")], [0]);
+      await second.stop();
+    });
+    await privateBus.stop();
+  },
+);
 
-needingTest("without BlueZ, and without an adapter, one line tells so", NEEDED, async () => {
+needingTest("without BlueZ, and without an adapter, the log says so once", NEEDED, async () => {
   const privateBus = await PrivateBus.start();
   try {
     await new Device(HASTE).run(privateBus, async (device) => {

@@ -108,7 +108,7 @@ async function withManager(said: Said, test: (manager: NetworkManager) => Promis
 const { signal } = new AbortController();
 
 needingTest(
-  "names of networks are bytes of strangers: what can be shown is shown, the rest left out",
+  "network names are untrusted bytes: printable names are shown, others left out",
   NEEDED,
   async () => {
     const text = new TextEncoder();
@@ -160,7 +160,7 @@ for (const [what, said] of Object.entries(WRONG)) {
   });
 }
 
-needingTest("values of other types are none", NEEDED, async () => {
+needingTest("values of other types count as missing", NEEDED, async () => {
   const said = {
     device: { Interface: typed("u", 5), DeviceType: typed("s", "2") },
     settings: typed("a{ss}", { connection: "x", "802-11-wireless": "y", user: "z" }),
@@ -175,7 +175,7 @@ needingTest("values of other types are none", NEEDED, async () => {
 });
 
 needingTest(
-  "a Wi-Fi without a link is connected to nothing, whatever the service thinks",
+  "Wi-Fi without a link is not connected, even if the service says so",
   NEEDED,
   async () => {
     const active = `${ROOT}/ActiveConnection/1`;

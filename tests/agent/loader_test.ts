@@ -42,7 +42,7 @@ function draw(random: () => number): Case {
 }
 
 Deno.test({
-  name: "the loader does what the boot rule says",
+  name: "the loader follows the boot rule",
   ignore: !POSIX,
   fn: async () => {
     const seed = Number(Deno.env.get("SVC_SIM_SEED") ?? 7);
@@ -83,7 +83,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "what cannot be run is not: no file, an empty one, one that is not executable",
+  name: "missing, empty and non-executable files do not run",
   ignore: !POSIX,
   fn: async () => {
     for (const spoil of ["missing", "empty", "mode"]) {

@@ -7,7 +7,7 @@ import { assertEquals, assertGreater } from "@std/assert";
 import { explore, type Mode, report } from "./update_model.ts";
 
 for (const mode of ["agent", "runtime"] satisfies Mode[]) {
-  Deno.test(`whatever happens to updates of the ${mode}, a version that works is started`, () => {
+  Deno.test(`after any course of updates of the ${mode}, a working version starts`, () => {
     for (const names of ["ac", "ah"]) {
       const explored = explore(mode, [...names]);
       report(explored, mode, names);

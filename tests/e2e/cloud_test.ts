@@ -51,7 +51,7 @@ const withPort = (config: JsonObject) => ({ network: { bind_address: "localhost:
 
 const applied = (revision: string) => `"revision":"${revision}"`;
 
-Deno.test("what changes at the control plane changes the machine, what is wrong there does not", () =>
+Deno.test("changes at the control plane change the machine, errors there do not", () =>
   withApp({ revision: "r1", components: [part("a"), part("b")] }, async ({ app, start }) => {
     const server = await start();
     await server.wrote("machine is running");

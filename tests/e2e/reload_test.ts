@@ -75,7 +75,7 @@ Deno.test("a change rebuilds only the changed resources, however the file is sav
   });
 });
 
-Deno.test("a bad file changes nothing, is told, shown in the machine's status and forgotten with a good one", async () => {
+Deno.test("a bad file changes nothing, is logged, and is in the machine's status until a good one comes", async () => {
   await withServer({ revision: "good", components: [part("a")] }, async ({ path, server }) => {
     const bad: [content: string | undefined, message: string][] = [
       ["{nonsense", `${path}:1:2: `],
@@ -101,7 +101,7 @@ Deno.test("a bad file changes nothing, is told, shown in the machine's status an
   });
 });
 
-Deno.test("levels of logs change while it runs; a difference is told with secrets as stars", async () => {
+Deno.test("log levels change at run time; a difference is logged with secrets as stars", async () => {
   const config = (revision: string, password: string, more: JsonObject = {}) => {
     return { revision, components: [part("a", { note: password, password })], ...more };
   };
@@ -121,7 +121,7 @@ Deno.test("levels of logs change while it runs; a difference is told with secret
   }, { args: ["-reveal-sensitive-config-diffs"] });
 });
 
-Deno.test("the port is opened anew for keys, and nothing behind it is touched", async () => {
+Deno.test("the port reopens for keys, and the resources stay", async () => {
   const auth = { handlers: [{ type: "api-key", config: { id: "key", keys: ["id"] } }] };
   await withServer({ revision: "open", components: [part("a")] }, async ({ path, server }) => {
     assertEquals(await answers(server.url, "a"), true);

@@ -39,7 +39,7 @@ for (const [name, ask, reason] of ways) {
 }
 
 Deno.test({
-  name: "a second signal ends it at once with 1, and tells what is left behind",
+  name: "a second signal ends svc-server at once with 1, and the log lists what is left behind",
   ignore: Deno.build.os === "windows",
   fn: () =>
     withServer({ components: [part("stuck", { close: "hangs" }), part("ok")] }, async ({ server }) => {
@@ -55,7 +55,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "what never closes is left behind at the deadline: the program ends by itself, with 1",
+  name: "a resource that never closes is left behind at the deadline, and svc-server ends with 1",
   ignore: Deno.build.os === "windows",
   fn: () =>
     withServer(
@@ -98,7 +98,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "a resource that cannot be closed is told, the others close",
+  name: "a resource that fails to close is logged, the others close",
   ignore: Deno.build.os === "windows",
   fn: () =>
     withServer(

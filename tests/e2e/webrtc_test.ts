@@ -72,7 +72,7 @@ Deno.test("a machine answers over WebRTC as over gRPC, small and large", () =>
     })
   ));
 
-Deno.test("a machine with peers ends cleanly when it is told, and they hear of it", () =>
+Deno.test("a machine with peers shuts down cleanly, and the peers learn of it", () =>
   withDemo((server) =>
     dialed(server, async (channel, lost) => {
       await client(Health, channel).check({});

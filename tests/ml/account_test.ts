@@ -37,7 +37,7 @@ Deno.test("login checks the key, keeps it for the user's eyes only, and all comm
     })
   ));
 
-Deno.test("login asks on a terminal for what is missing, and keeps nothing that is wrong", () =>
+Deno.test("login asks on a terminal for missing values, and stores no wrong ones", () =>
   withFakeCloud((cloud) =>
     withHome(async (env, home) => {
       const wrong = await svcMl(["login"], { env, terminal: true, answers: [cloud.url, KEY.id, "wrong"] });
@@ -138,7 +138,7 @@ Deno.test("flags go before the environment, and the environment before the profi
     })
   ));
 
-Deno.test("an organization is found by its name, and must be told where there are several", () =>
+Deno.test("an organization is found by name, and required if there are several", () =>
   withFakeCloud(async (cloud) => {
     cloud.organizations.push({ id: "org-2", name: "other" });
     const env = { ...envOf(cloud), SVC_ORG_ID: "" };
@@ -151,7 +151,7 @@ Deno.test("an organization is found by its name, and must be told where there ar
     assertEquals((await svcMl(["list", "--org-id", "other"], { env })).code, 0);
   }));
 
-Deno.test("a file of profiles that cannot be read is told with its path, and left alone", () =>
+Deno.test("an unreadable file of profiles is reported with its path, and left alone", () =>
   withHome(async (env, home) => {
     await Deno.writeTextFile(`${home}/profiles.json`, '{"profiles": {"default": {"base_url": 1}}}');
     const { code, errors } = await svcMl(["list"], { env });

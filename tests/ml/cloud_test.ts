@@ -92,7 +92,7 @@ storeTest("from photographs to a model", (database) =>
   }));
 
 storeTest(
-  "epochs, seed and holdout go with the job, and are part of what is the same",
+  "epochs, seed and holdout are part of a job and of its identity",
   (database) =>
     withPlace(database, async (place) => {
       const { ml, executor, env } = place;
@@ -122,7 +122,7 @@ storeTest(
 );
 
 storeTest(
-  "a job that fails, one that is canceled, and what may not be done",
+  "a failed job, a canceled job, and forbidden operations",
   (database) =>
     withPlace(database, async (place) => {
       const { ml, executor, env, world } = place;
@@ -287,7 +287,7 @@ storeTest(
 );
 
 storeTest(
-  "images are added where there is no machine, and stay with their organization",
+  "images are added without a machine, and stay with their organization",
   (database) =>
     withCloud(database, async ({ store, url, app, channel }) => {
       const { folder } = database;

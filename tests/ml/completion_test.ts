@@ -34,7 +34,7 @@ Deno.test("commands, flags and the values of flags are proposed", async () => {
   assertEquals(await proposed("get "), []);
 });
 
-Deno.test("what is in the control plane is proposed", () =>
+Deno.test("completes names in the control plane", () =>
   withFakeCloud(async (cloud) => {
     cloud.addJob({ id: "job-1", status: TrainingStatus.PENDING, modelType: ModelType.OBJECT_DETECTION });
     cloud.addJob({ id: "job-2", status: TrainingStatus.COMPLETED });
@@ -95,7 +95,7 @@ printf '%s\\n' "\${COMPREPLY[@]}"`;
   assertEquals([success, new TextDecoder().decode(stdout)], [true, "export\nexamine\n"]);
 });
 
-Deno.test("completion of an unknown shell tells the known ones", async () => {
+Deno.test("the error for an unknown shell lists the known ones", async () => {
   const { code, errors } = await svcMl(["completion", "tcsh"]);
   assertEquals(code, 2);
   assertStringIncludes(errors, 'found shell "tcsh", wanted bash, zsh, fish, powershell');

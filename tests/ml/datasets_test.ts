@@ -58,7 +58,7 @@ datasetTest("dataset rename, images and delete", async (cloud) => {
 });
 
 datasetTest(
-  "dataset add takes the folders in a folder as labels, and leaves out what is no image",
+  "dataset add takes subfolders as labels, and leaves out other files",
   async (cloud, folder) => {
     await write(folder, {
       "circle/a.png": PNG,
@@ -117,7 +117,7 @@ datasetTest(
   },
 );
 
-datasetTest("dataset add tells what is wrong with a line, and where", async (cloud, folder) => {
+datasetTest("errors of dataset add have the line", async (cloud, folder) => {
   for (
     const [line, told] of [
       ["{", "dataset.jsonl:2: "],
@@ -140,7 +140,7 @@ datasetTest("dataset add tells what is wrong with a line, and where", async (clo
   assertStringIncludes(none.errors, `cannot read "${folder}/none": it does not exist`);
 });
 
-datasetTest("dataset check counts labels, and tells what is left out and what is missing", async (cloud) => {
+datasetTest("dataset check counts labels, and lists skipped images and problems", async (cloud) => {
   for (let at = 0; at < 16; at++) {
     cloud.addImage(`image-${at}`, "dataset-1", { tags: [at < 12 ? "cat" : "dog"] });
   }
@@ -168,7 +168,7 @@ ready to train
 });
 
 datasetTest(
-  "dataset export is the same each time, and goes on after an interruption",
+  "dataset export is the same each time, and continues after an interruption",
   async (cloud, folder) => {
     for (let at = 0; at < 7; at++) {
       cloud.addImage(`image-${at}`, "dataset-1", {

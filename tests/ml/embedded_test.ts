@@ -7,7 +7,7 @@ import { svcMl } from "./program.ts";
 const SUBMIT = ["submit", "--embedded", "--model-type", "object-detection", "--dataset", "none-of-this-name"];
 const PROGRAM = new URL("../../cli/ml/main.ts", import.meta.url).pathname;
 
-Deno.test("submit --embedded starts svc-cloud, uses it again, and starts it again where it was", async () => {
+Deno.test("submit --embedded starts svc-cloud, reuses it, and restarts it in the same folder", async () => {
   const home = await Deno.makeTempDir({ prefix: "svc-ml-" });
   const running = new Set<number>();
   // In a process of its own, because its child outlives it.

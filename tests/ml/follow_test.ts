@@ -37,7 +37,7 @@ function play(cloud: FakeCloud, end = TrainingStatus.COMPLETED): void {
   );
 }
 
-Deno.test("submit --follow prints every line of the log once, and tells how it ended", () =>
+Deno.test("submit --follow prints every line of the log once, and the result", () =>
   withFakeCloud(async (cloud) => {
     play(cloud);
     const { code, output, errors } = await svcMl([...SUBMIT, "--follow"], { env: envOf(cloud) });
@@ -51,7 +51,7 @@ Deno.test("submit --follow prints every line of the log once, and tells how it e
     assertEquals(errors.includes("\x1b"), false);
   }));
 
-Deno.test("on a terminal there is a bar with the loss as a curve, and no lines for what is on it", () =>
+Deno.test("a terminal shows a bar with the loss as a curve, and no lines with the same content", () =>
   withFakeCloud(async (cloud) => {
     play(cloud);
     const options = { env: { ...envOf(cloud), NO_COLOR: "1" }, terminal: true };
@@ -103,7 +103,7 @@ Deno.test("a control plane that goes away is asked again, ever more slowly", () 
     assertEquals(clock.slept, [500, 1000, 2000, 4000, 8000, 15_000, 500, 1000, 1000, 1000]);
   }));
 
-Deno.test("Ctrl-C ends the following, not the job, and tells how to go on", () =>
+Deno.test("Ctrl-C ends the following, not the job, and says how to continue", () =>
   withFakeCloud(async (cloud) => {
     play(cloud);
     let interrupt = () => {};
@@ -118,7 +118,7 @@ Deno.test("Ctrl-C ends the following, not the job, and tells how to go on", () =
     assertEquals(cloud.jobs[0].status, TrainingStatus.IN_PROGRESS);
   }));
 
-Deno.test("logs takes the last ones, those of a level, and those since a time", () =>
+Deno.test("logs selects the last lines, a level, and a time", () =>
   withFakeCloud(async (cloud) => {
     cloud.addJob({ id: "job-1", status: TrainingStatus.COMPLETED });
     for (const level of ["info", "warn", "error", "info", "warning", "odd", "debug"]) {
@@ -144,7 +144,7 @@ Deno.test("logs takes the last ones, those of a level, and those since a time", 
     assertStringIncludes(wrong.errors, '--since: found "yesterday", wanted a length of time such as 10m');
   }));
 
-Deno.test("what others have written does nothing to the terminal, and is whole as JSON", () =>
+Deno.test("foreign texts cannot control the terminal, and are complete as JSON", () =>
   withFakeCloud(async (cloud) => {
     cloud.addJob({ id: "job-1", status: TrainingStatus.COMPLETED });
     const message = "\x1b[31mred\x1b[0m\x1b]0;title\x07 \r\u009b2J\tstays";
@@ -158,7 +158,7 @@ Deno.test("what others have written does nothing to the terminal, and is whole a
     assertEquals(JSON.parse(json.output).message, message);
   }));
 
-Deno.test("logs -f goes on where it was, and ends with the job's exit code", () =>
+Deno.test("logs -f continues at its position, and ends with the job's exit code", () =>
   withFakeCloud(async (cloud) => {
     play(cloud, TrainingStatus.CANCELED);
     cloud.addJob({ id: "job-1", status: TrainingStatus.PENDING });

@@ -88,7 +88,7 @@ function coco(change: Record<string, unknown> = {}): string {
 const IMAGES: Files = { "val2017/a.png": picture(200, 100), "val2017/b.png": picture(100, 50) };
 const INSTANCES = "annotations/instances_val2017.json";
 
-importTest("COCO: instances and a folder of images, those that show nothing included", async (place) => {
+importTest("COCO: instances and a folder of images, including images without objects", async (place) => {
   await place.write({ ...IMAGES, [INSTANCES]: coco(), "annotations/captions_val2017.json": "{}" });
   const { code, output, errors } = await place.run("--tags", "all");
   assertEquals([code, errors], [0, ""]);
@@ -117,7 +117,7 @@ importTest(
   },
 );
 
-importTest("COCO: each thing that is wrong is told with the file and what to do", async (place) => {
+importTest("COCO: each error has the file and what to do", async (place) => {
   const { write, run, folder, cloud } = place;
   const box = { image_id: 1, category_id: 7, bbox: [20, 10, 60, 40] };
   for (
@@ -249,7 +249,7 @@ importTest(
   },
 );
 
-importTest("YOLO: each thing that is wrong is told with the line and what to do", async (place) => {
+importTest("YOLO: each error has the line and what to do", async (place) => {
   const { write, run, folder, cloud } = place;
   await write({ "images/a.png": PNG, "images/b.png": PNG, "labels/b.txt": "" });
   for (
@@ -331,7 +331,7 @@ for (const above of ["", "VOCdevkit/VOC2007/"]) {
   );
 }
 
-importTest("Pascal VOC: each thing that is wrong is told with the file and what to do", async (place) => {
+importTest("Pascal VOC: each error has the file and what to do", async (place) => {
   const { write, run, folder, cloud } = place;
   const good = thing("cat", [21, 11, 80, 50]);
   const bomb = `<!DOCTYPE a [<!ENTITY a "${"x".repeat(1000)}"><!ENTITY b "${"&a;".repeat(1000)}">]>`;
@@ -390,7 +390,7 @@ importTest("Pascal VOC: each thing that is wrong is told with the file and what 
   assertEquals(cloud.images.size, 2);
 });
 
-importTest("whatever a folder names, nothing outside of it is read", async (place) => {
+importTest("nothing outside the folder is read, even if a file names it", async (place) => {
   const { write, run, folder, cloud } = place;
   await Deno.writeFile(`${folder}/../secret.png`, PNG);
   await Deno.writeTextFile(`${folder}/../data.yaml`, "names: [cat]");
@@ -433,7 +433,7 @@ importTest("whatever a folder names, nothing outside of it is read", async (plac
   assertEquals(cloud.images.size, 0);
 });
 
-importTest("a folder of several forms, of none, and one that is not there", async (place) => {
+importTest("a folder of several formats, of none, and a missing one", async (place) => {
   const { write, run, folder, cloud } = place;
   assertStringIncludes(
     (await run()).errors,
@@ -473,7 +473,7 @@ importTest("a folder of several forms, of none, and one that is not there", asyn
 });
 
 importTest(
-  "what is no image is left out, and so is one that training would not take",
+  "other files are left out, and so are images that training refuses",
   async ({ write, run, folder, added }) => {
     await write({
       "data.yaml": "names: [cat]",

@@ -221,7 +221,7 @@ function firstAnd(table: string, id: string): string {
   return `${lines[0]}\n${lines.find((line) => line.startsWith(id))}\n`;
 }
 
-Deno.test("what is printed as JSON has the names of protobuf, and enums by name", () =>
+Deno.test("JSON output has the names of protobuf, and enums by name", () =>
   withFakeCloud(async (cloud) => {
     fill(cloud);
     const job = JSON.parse((await svcMl(["get", "job-2", "-o", "json"], { env: envOf(cloud) })).output);
@@ -277,7 +277,7 @@ Deno.test("submit takes a model type in every spelling, and labels in several", 
     assertMatch(String(asked[0].modelVersion), /^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}-[0-9a-f]{4}$/);
   }));
 
-Deno.test("a dry run tells what would be submitted and what would be wrong with it, and submits nothing", () =>
+Deno.test("a dry run shows the request and its problems, and submits nothing", () =>
   withFakeCloud(async (cloud) => {
     fill(cloud);
     const args = ["submit", "--model-type", "object-detection", "--model-version", "v", "--dry-run"];
@@ -326,7 +326,7 @@ Deno.test("submit-custom splits arguments at the first =, and takes more from a 
     assertEquals([asked.registryItemId, asked.registryItemVersion], ["org-1:train", "v1"]);
   }));
 
-Deno.test("when somebody else was quicker to submit the same, their job is taken", () =>
+Deno.test("if another caller has submitted the same, that job is used", () =>
   withFakeCloud(async (cloud) => {
     fill(cloud);
     const { jobs } = cloud;
@@ -344,7 +344,7 @@ Deno.test("when somebody else was quicker to submit the same, their job is taken
     assertEquals([code, output], [0, "job-1\n"], errors);
   }));
 
-Deno.test("a token that is no longer good is exchanged once", () =>
+Deno.test("an expired token is exchanged once", () =>
   withFakeCloud(async (cloud) => {
     fill(cloud);
     cloud.failures.push({
@@ -356,7 +356,7 @@ Deno.test("a token that is no longer good is exchanged once", () =>
     assertEquals(cloud.of("authenticate").length, 2);
   }));
 
-Deno.test("who may not is told with exit code 3, and where nobody answers with 1", async () => {
+Deno.test("exit codes: 3 without permission, 1 without an answer", async () => {
   await withFakeCloud(async (cloud) => {
     const env = { ...envOf(cloud), SVC_API_KEY: "wrong" };
     const found = await svcMl(["list"], { env });

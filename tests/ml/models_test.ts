@@ -137,7 +137,7 @@ Deno.test("models delete takes the version itself, and only models", () =>
     assertEquals(cloud.packages, []);
   }));
 
-Deno.test("a script's name is that of its folder, or of the only one that is there", () =>
+Deno.test("a script is found by its folder's name, or as the only script", () =>
   withFakeCloud((cloud) =>
     inFolder(async (folder) => {
       cloud.datasets.push({ id: "dataset-1", name: "shapes" });
@@ -171,7 +171,7 @@ Deno.test("a script's name is that of its folder, or of the only one that is the
     })
   ));
 
-Deno.test("models download goes on where it broke off, and keeps only what is whole", () =>
+Deno.test("models download resumes, and keeps only a complete file", () =>
   withFakeCloud((cloud) =>
     inFolder(async (folder) => {
       const content = await modelArchive();
@@ -194,7 +194,7 @@ Deno.test("models download goes on where it broke off, and keeps only what is wh
     })
   ));
 
-Deno.test("a download that is not what was published is not kept", () =>
+Deno.test("a download with wrong content is discarded", () =>
   withFakeCloud((cloud) =>
     inFolder(async (folder) => {
       addModel(cloud, PNG);
@@ -241,7 +241,7 @@ Deno.test("over TLS, the certificates of a file are trusted, for calls and for d
     }), identity);
 });
 
-Deno.test("infer uploads an image, tells what is seen on it, and removes it", () =>
+Deno.test("infer uploads an image, prints the annotations, and removes it", () =>
   withFakeCloud((cloud) =>
     inFolder(async (folder) => {
       await Deno.writeFile(`${folder}/a.png`, PNG);
@@ -300,7 +300,7 @@ async function writeScript(folder: string): Promise<void> {
   await Deno.writeTextFile(`${folder}/script/model/__pycache__/training.pyc`, "left behind");
 }
 
-Deno.test("script upload packs a folder, without what tools leave behind", () =>
+Deno.test("script upload packs a folder, without leftovers of tools", () =>
   withFakeCloud((cloud) =>
     inFolder(async (folder) => {
       await writeScript(folder);

@@ -75,10 +75,10 @@ async function tryBoth(greenhouse: string[], cellar: string[], t: Deno.TestConte
       assertEquals((await clientOf(machine, MotorApi, "air-fan").isPowered()).powerPct, 0.5);
     });
 
-    await t.step("the API of its own is called in all four kinds", () => countWith(machine));
+    await t.step("its own API works in all four kinds of calls", () => countWith(machine));
 
     await t.step(
-      "a change reaches the resource and those that depend on it; what is removed is gone",
+      "a change reaches the resource and its dependents; a removed resource is gone",
       async () => {
         const changed = components.filter(({ name }) => name !== "sky").map((one) =>
           one.name === "air" ? { ...one, attributes: { celsius: 3 } } : one
@@ -96,7 +96,7 @@ async function tryBoth(greenhouse: string[], cellar: string[], t: Deno.TestConte
       },
     );
 
-    await t.step("what is wrong with its attributes is told with its place", async () => {
+    await t.step("errors in its attributes have their path", async () => {
       const wrong = [{ ...services[0], attributes: { thermometer: "wine" } }];
       await machine.write({ components, services: wrong });
       const words = "attributes.fan: missing required field";

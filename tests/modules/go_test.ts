@@ -52,7 +52,7 @@ async function live(
   const readings = async (name = "g") => await sensor(name).getReadings() as JsonObject;
   const changed = (step: number) => until(() => readings().then((found) => found.step === step, () => false));
 
-  await t.step("it is asked, then told to build, with its dependency that is built in", async () => {
+  await t.step("the module validates, then builds with a built-in dependency", async () => {
     await configure([BUILT_IN, gauge({ uses: "built-in", step: 1 })]);
     await machine.ready();
     const { diary, machine_a } = await readings();
@@ -67,7 +67,7 @@ async function live(
     assertMatch(server.output(), /WARN\tgo\.gauge\tgauge\/gauge\.go:12\tbuilt g\t\{"steps":3\}/);
   });
 
-  await t.step("a change removes the resource and adds it again; one that it refuses is told", async () => {
+  await t.step("a change removes the resource and adds it again; a refused one is reported", async () => {
     const before = (await readings()).diary as string[];
     await configure([BUILT_IN, gauge({ uses: "built-in", step: 2 })]);
     await changed(2);

@@ -99,7 +99,7 @@ needingTest(
 );
 
 needingTest(
-  "the package, packed and installed by npm, runs a module in TypeScript in Node as it is",
+  "the npm package, packed and installed, runs a TypeScript module in Node directly",
   await typeStrippingNode(),
   async (node) => {
     const folder = await Deno.makeTempDir({ prefix: "svc-npm-" });
@@ -171,7 +171,7 @@ async function moduleCompiler(): Promise<Needed<string>> {
   }
 }
 
-Deno.test("the types of the library find what is wrong with a module, and nothing else", async () => {
+Deno.test("the library's types find errors in a module, and no others", async () => {
   const folder = await Deno.makeTempDir({ prefix: "svc-new-" });
   try {
     const { code } = await moduleCommand("new", "thermo", "--folder", `${folder}/thermo`);

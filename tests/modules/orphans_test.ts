@@ -49,7 +49,7 @@ async function count(mark: string): Promise<number> {
 }
 
 Deno.test({
-  name: "what a killed svc-server has left of its sockets goes with the next start; what others have stays",
+  name: "the next start removes the sockets of a killed svc-server, and no others",
   ignore: Deno.build.os !== "linux",
   fn: async () => {
     const home = await Deno.makeTempDir({ prefix: "svc-left-" });

@@ -32,7 +32,7 @@ needingTest("a module of the published Python library", await pythonProgram(), a
     assertEquals(states, [["weather", "READY", ""]]);
   });
 
-  await t.step("it knows what the protocol promises it", async () => {
+  await t.step("it gets the variables and arguments of the protocol", async () => {
     const names = [
       "VIAM_MODULE_NAME",
       "SVC_MODULE_NAME",
@@ -53,14 +53,14 @@ needingTest("a module of the published Python library", await pythonProgram(), a
     assertEquals((await Deno.stat(found.VIAM_MODULE_DATA)).isDirectory, true);
   });
 
-  await t.step("what it writes and logs stands in the log", async () => {
+  await t.step("its output and its log lines are in the log", async () => {
     await machine.sensor("t1").doCommand({ print: "a line of its own" });
     await machine.wrote("rdk.modmanager.weather.StdOut\ta line of its own");
     await machine.wrote("rdk.modmanager.weather.StdErr\ta line of its own");
     await machine.wrote("built t1");
   });
 
-  await t.step("a change of its configuration builds the resource anew, in the same process", async () => {
+  await t.step("a change of its configuration rebuilds the resource in the same process", async () => {
     const { pid } = await machine.readings("t1") as JsonObject;
     await machine.write({ t1: { degrees: 30 } });
     await until(async () => (await machine.readings("t1"))?.degrees === 30);
@@ -117,7 +117,7 @@ needingTest("a module of the published Python library", await pythonProgram(), a
 });
 
 needingTest(
-  "a module of the published Python library: a motor, a camera, a service, an API of its own",
+  "a module of the published Python library: a motor, a camera, a service, its own API",
   await pythonProgram(),
   async (python, t) => {
     await using machine = await WeatherMachine.start(python, PARTS);
