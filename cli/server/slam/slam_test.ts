@@ -125,7 +125,7 @@ Deno.test("slam run and evaluate: what cannot be used is refused with its path a
       [["run", "tests/data/slam/office.clf", "--map", `${folder}/none/m.pbstream`], "there is no folder"],
       [["pbstream", "info", "deno.json"], 'the map "deno.json" cannot be read: map file: found another'],
       [["map", "picture", "deno.json", "x.png"], 'the map "deno.json" cannot be read: '],
-      [["map", "picture", path, `${folder}/none/x.png`], `none/x.png": there is no folder ${folder}/none`],
+      [["map", "picture", path, `${folder}/none/x.png`], `none/x.png": its folder does not exist`],
       [["map", "export", path, "x.foo"], '"x.foo" is a file of an unknown kind, wanted .png', 2],
       [["evaluate", path, `${folder}/bad.relations`], "line 1: no relation"],
       [["evaluate", path, `${folder}/far.relations`], "is of the times of the map"],
