@@ -50,7 +50,7 @@ async function run(program: CommandProgram<World>, line: string) {
   return { code, output, errors };
 }
 
-Deno.test("flags of every command stand before it, behind it and between its words", async () => {
+Deno.test("global flags are accepted before, after and between a command's words", async () => {
   const values = { place: "x", loud: true, version: false };
   for (
     const line of [
@@ -68,7 +68,7 @@ Deno.test("flags of every command stand before it, behind it and between its wor
   }
 });
 
-Deno.test("leadingFlags() counts flags with their values, up to the first other word", () => {
+Deno.test("leadingFlags() counts leading flags with their values up to the first other word", () => {
   const counted = (line: string) => leadingFlags(FLAGS, line.split(" "));
   assertEquals(["box", "-l box", "-p x box", "--place=x box", "-lp x box", "-l -- -l", "-p"].map(counted), [
     0,
@@ -81,7 +81,7 @@ Deno.test("leadingFlags() counts flags with their values, up to the first other 
   ]);
 });
 
-Deno.test("the longer of two commands is meant, and each takes its number of words", async () => {
+Deno.test("the longest matching command runs, and a wrong number of words is refused", async () => {
   assertStringIncludes((await run(PROGRAM, "box")).output, '["box",[]');
   assertStringIncludes((await run(PROGRAM, "box open a b")).output, '["box open",["a","b"]');
   assertStringIncludes((await run(PROGRAM, "put a b c")).output, '["put",["a","b","c"]');
@@ -119,7 +119,7 @@ Deno.test("the first word of several commands alone tells which commands they ar
   assertStringIncludes((await run(program, "box opne")).errors, "did you mean box open?");
 });
 
-Deno.test("what a command throws is told without what would colour the terminal, and the program gives its code", async () => {
+Deno.test("an error of a command is printed without control characters and sets the exit code", async () => {
   const errors = "tool break: there is no \\u001b[31mhammer\n";
   assertEquals(await run(PROGRAM, "break"), { code: 1, output: "", errors });
   const coded = {
@@ -130,7 +130,7 @@ Deno.test("what a command throws is told without what would colour the terminal,
   assertEquals((await run(PROGRAM, "give")).code, 7);
 });
 
-Deno.test("a program that does something without a command has the flags of every command in its help", async () => {
+Deno.test("the help of a program without a command lists the global flags", async () => {
   assertStringIncludes((await run(BARE, "-p x")).output, '["",[],{"place":"x"');
   assertEquals((await run(BARE, "bxo")).code, 2);
   const { output } = await run(BARE, "--help");

@@ -44,7 +44,7 @@ function check(style: Style, cases: [args: string[], want: Want][], env: Record<
   }
 }
 
-Deno.test("parseFlags() reads Go's style", () => {
+Deno.test("parseFlags() parses flags in Go style", () => {
   check("go", [
     [[], {}],
     [["-config", "a"], { values: { config: "a" } }],
@@ -87,7 +87,7 @@ Deno.test("parseFlags() reads Go's style", () => {
   ]);
 });
 
-Deno.test("parseFlags() reads GNU style", () => {
+Deno.test("parseFlags() parses flags in GNU style", () => {
   check("gnu", [
     [["--config", "a"], { values: { config: "a" } }],
     [["--config=a"], { values: { config: "a" } }],
@@ -122,7 +122,7 @@ Deno.test("parseFlags() reads GNU style", () => {
   ]);
 });
 
-Deno.test("parseFlags() takes the environment where the command line is silent", () => {
+Deno.test("parseFlags() uses environment variables for flags missing on the command line", () => {
   check("gnu", [
     [[], { values: { debug: true, count: 7 } }],
     [["--no-debug", "--count=1"], { values: { count: 1 } }],
@@ -132,7 +132,7 @@ Deno.test("parseFlags() takes the environment where the command line is silent",
   }]], { X_DEBUG: "", X_COUNT: "many" });
 });
 
-Deno.test("describeFlags() lines up columns within 80 letters", () => {
+Deno.test("describeFlags() aligns columns within 80 characters", () => {
   assertEquals(
     describeFlags(TABLE, "gnu"),
     `  -c, --config FILE       Where to read.
@@ -156,13 +156,13 @@ Deno.test("describeFlags() lines up columns within 80 letters", () => {
   assertEquals(lines.filter((line) => line.length > 80), []);
 });
 
-Deno.test("wrap() breaks between words only", () => {
+Deno.test("wrap() breaks lines between words only", () => {
   assertEquals(wrap("", 10), []);
   assertEquals(wrap("one two  three", 7), ["one two", "three"]);
   assertEquals(wrap("incomprehensibilities", 5), ["incomprehensibilities"]);
 });
 
-Deno.test("a list has all of its values, those of the command line in place of the environment's", () => {
+Deno.test("parseFlags() collects repeated list flags, which replace the environment's list", () => {
   const table = [
     {
       name: "tag",

@@ -46,7 +46,7 @@ async function logged(flag: boolean, variables: (path: string) => Record<string,
   }
 }
 
-Deno.test("without a file logs go to standard output, repeats held back and told at the end", async () => {
+Deno.test("without a log file logs go to standard output with repeats summed up", async () => {
   const { printed, file, errors } = await logged(false, () => ({}));
   assertEquals([file, errors], ["", ""]);
   assertMatch(printed, /^\S+Z\tINFO\trdk\thello\n/);
@@ -61,14 +61,14 @@ Deno.test("-log-file replaces standard output in any environment", async () => {
 });
 
 for (const variable of ["SVC_LOGFILE", "VIAM_LOGFILE"]) {
-  Deno.test(`${variable} names a file besides standard output`, async () => {
+  Deno.test(`${variable} adds a log file beside standard output`, async () => {
     const { printed, file } = await logged(false, (path) => ({ [variable]: path }));
     assertStringIncludes(file, "hello");
     assertEquals(printed, file);
   });
 }
 
-Deno.test("a file that cannot be written is told on standard error", async () => {
+Deno.test("an unwritable log file is reported on standard error", async () => {
   const { printed, errors } = await logged(false, (path) => ({ SVC_LOGFILE: `${path}\0` }));
   assertStringIncludes(printed, "hello");
   assertMatch(errors, /^svc-server: cannot write the log file, its lines are lost: cannot append to .+\n$/);

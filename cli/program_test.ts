@@ -23,7 +23,7 @@ async function run(program: keyof typeof ALL, args: string[], env: Record<string
 }
 
 for (const program of Object.keys(PROGRAMS) as (keyof typeof PROGRAMS)[]) {
-  Deno.test(`${program} tells its version and its flags`, async () => {
+  Deno.test(`${program} prints its version and its flags`, async () => {
     for (const flag of ["--version", "-version", "-v"]) {
       const { code, output, errors } = await run(program, [flag]);
       assertEquals([code, errors], [0, ""]);
@@ -45,7 +45,7 @@ for (const program of Object.keys(PROGRAMS) as (keyof typeof PROGRAMS)[]) {
   });
 }
 
-Deno.test("svc-agent has the published options", async () => {
+Deno.test("svc-agent --help lists the published options", async () => {
   const { output } = await run("svc-agent", ["--help"]);
   const published = [
     "-c, --config FILE",
@@ -108,7 +108,7 @@ Deno.test("a value that an option does not have is a wrong command line", async 
   }
 });
 
-Deno.test("svc-agent refuses a command that it does not have, and words that a command does not take", async () => {
+Deno.test("svc-agent refuses unknown commands and surplus words", async () => {
   assertEquals(await run("svc-agent", ["-d", "rolback"]), {
     code: 2,
     output: "",

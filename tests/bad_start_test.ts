@@ -69,7 +69,7 @@ Deno.test({
   },
 });
 
-Deno.test("every file that is refused ends the server with 1 and its message", () =>
+Deno.test("svc-server exits with 1 and the message for every refused configuration", () =>
   withFolder(async (folder) => {
     const path = `${folder}/f.json`;
     for (const [what, content, outcome, message] of [...FILES, ...SETTINGS, ...RESOURCES]) {
@@ -83,7 +83,7 @@ Deno.test("every file that is refused ends the server with 1 and its message", (
     }
   }));
 
-Deno.test("a file that cannot be read ends the server with 1", () =>
+Deno.test("svc-server exits with 1 if its configuration file is missing or a folder", () =>
   withFolder(async (folder) => {
     for (const [path, why] of [[`${folder}/none.json`, "it does not exist"], [folder, "it is a folder"]]) {
       const { code, errors } = await run(path);
@@ -92,7 +92,7 @@ Deno.test("a file that cannot be read ends the server with 1", () =>
     }
   }));
 
-Deno.test("a certificate that is none ends the server with 1", () =>
+Deno.test("svc-server exits with 1 if its TLS certificate is missing or broken", () =>
   withFolder(async (folder) => {
     const [cert, key] = [`${folder}/cert.pem`, `${folder}/key.pem`];
     const path = `${folder}/f.json`;
@@ -106,7 +106,7 @@ Deno.test("a certificate that is none ends the server with 1", () =>
     assertStringIncludes(errors, `cannot read ${cert}: wanted a PEM certificate`);
   }));
 
-Deno.test("an address that cannot be had ends the server with 1", () =>
+Deno.test("svc-server exits with 1 if its bind address is in use or not local", () =>
   withFolder(async (folder) => {
     using taken = Deno.listen({ hostname: "127.0.0.1", port: 0 });
     const { port } = taken.addr as Deno.NetAddr;
@@ -123,7 +123,7 @@ Deno.test("an address that cannot be had ends the server with 1", () =>
     }
   }));
 
-Deno.test("as a process: refused files end with 1, quickly and without a stack trace", () =>
+Deno.test("the svc-server process exits with 1 and without a stack trace for a refused file", () =>
   withFolder(async (folder) => {
     const path = `${folder}/f.json`;
     for (const what of ["50 MB", "deep arrays", "address without a port"]) {
@@ -136,7 +136,7 @@ Deno.test("as a process: refused files end with 1, quickly and without a stack t
     }
   }));
 
-Deno.test("as a process: what is broken is unhealthy with its reason, the rest is served", async () => {
+Deno.test("the svc-server process serves good resources and reports broken resources as unhealthy", async () => {
   const part = (name: string, changes: JsonObject = {}) => {
     return { name, api: "rdk:component:generic", model: "fake", ...changes };
   };

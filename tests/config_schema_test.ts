@@ -31,11 +31,11 @@ function verdicts(json: Json): { schema: boolean; decoder: boolean; why: string 
   return { schema, decoder: errors.length === 0, why };
 }
 
-Deno.test("the schema is one: no keyword in it is unknown or out of place", () => {
+Deno.test("the configuration's JSON Schema compiles in the strict mode of Ajv", () => {
   validator().compile(machineSchema(registry));
 });
 
-Deno.test("every setting that is secret has a name by which differences and histories hide it", () => {
+Deno.test("every writeOnly setting has a secret name, which logs and histories hide", () => {
   const found: string[] = [];
   const visit = (value: Json, name: string) => {
     if (typeof value !== "object" || value === null) return;
@@ -49,7 +49,7 @@ Deno.test("every setting that is secret has a name by which differences and hist
   assertEquals(found.filter((name) => !isSecretName(name)), []);
 });
 
-Deno.test("the schema accepts the examples and a machine of every model", async () => {
+Deno.test("the schema accepts the examples and a machine with every model", async () => {
   const files = [new URL("tests/contract/machine.json", ROOT)];
   for await (const { name } of Deno.readDir(new URL("examples", ROOT))) {
     if (name.endsWith(".json")) files.push(new URL(`examples/${name}`, ROOT));
@@ -61,7 +61,7 @@ Deno.test("the schema accepts the examples and a machine of every model", async 
   }
 });
 
-Deno.test("the schema accepts every section and every form of an entry", () => {
+Deno.test("the schema accepts every section and every form of a resource entry", () => {
   const { schema, decoder, why } = verdicts({
     $schema: "./svc.schema.json",
     cloud: { id: "part", api_key: { id: "key", key: "k" }, refresh_interval: "5s" },
@@ -111,7 +111,7 @@ Deno.test("the schema refuses what the decoder refuses", () => {
   }
 });
 
-Deno.test("the schema of every model stands under both of its names", () => {
+Deno.test("the schema of every built-in model applies to its short and its full name", () => {
   const schema = machineSchema(registry);
   const { components, services } = schema.properties as Record<string, { items: { allOf: JsonObject[] } }>;
   const conditions = [...components.items.allOf, ...services.items.allOf]

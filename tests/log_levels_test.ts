@@ -29,7 +29,7 @@ async function pushedUnder(log: { pattern: string; level: string }[]) {
   return { loggers: pushed.map((line) => /button\/(\w+)/.exec(line)?.[1]), lines };
 }
 
-Deno.test("patterns name resources as the documentation writes them", async () => {
+Deno.test("log patterns set levels of resources and services by their documented names", async () => {
   const under = async (pattern: string) => (await pushedUnder([{ pattern, level: "error" }])).loggers;
   assertEquals(await under("rdk.components.button"), []);
   assertEquals(await under("rdk.components.button.one"), ["two"]);

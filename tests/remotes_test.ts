@@ -82,7 +82,7 @@ async function becomes(runtime: Runtime, wanted: (nodes: Map<string, Node>) => b
 const ready = (nodes: Map<string, Node>, ...shorts: string[]) =>
   shorts.every((short) => nodes.get(short)?.state === "ready");
 
-Deno.test("a remote's resources are used by name and as dependencies; they go and come with it", async () => {
+Deno.test("a remote's resources are usable by name and as dependencies, and return after a reconnect", async () => {
   const far = { components: [motor("m"), motor("n")] };
   let other = await start(far);
   const { runtime, stop, records } = await start({
@@ -142,7 +142,7 @@ Deno.test("a configuration names a remote's resource shortly or in full, with th
   await other.stop();
 });
 
-Deno.test("a remote that is away holds nobody up; the status tells of it", async () => {
+Deno.test("an unreachable remote delays no local resource, and GetMachineStatus reports it", async () => {
   const away = await start({});
   await away.stop();
   const { runtime, stop, records } = await start({
@@ -169,7 +169,7 @@ Deno.test("a remote that is away holds nobody up; the status tells of it", async
   await stop();
 });
 
-Deno.test("a remote that serves without TLS where it is wanted is told with what to do", async () => {
+Deno.test("the error of a remote without TLS advises to set insecure", async () => {
   const other = await start({});
   const { runtime, stop } = await start({ remotes: [remote("far", other.port, { insecure: false })] });
   const error = await until(() => runtime.machine.remotes[0].error);
@@ -178,7 +178,7 @@ Deno.test("a remote that serves without TLS where it is wanted is told with what
   await other.stop();
 });
 
-Deno.test("a local resource wins over a remote's; those of two remotes are ambiguous, and each has its own name", async () => {
+Deno.test("a local resource hides a remote's, and a name of two remotes is ambiguous", async () => {
   const [one, two] = [
     await start({ components: [motor("m"), motor("x")] }),
     await start({ components: [motor("x")] }),
@@ -212,7 +212,7 @@ Deno.test("a local resource wins over a remote's; those of two remotes are ambig
   await two.stop();
 });
 
-Deno.test("a machine of a machine", async () => {
+Deno.test("a machine reaches resources of its remote's remote", async () => {
   const third = await start({ components: [motor("m")] });
   const second = await start({ remotes: [remote("third", third.port, { prefix: "third_" })] });
   await becomes(second.runtime, (nodes) => ready(nodes, "third:third_m"));
@@ -228,7 +228,7 @@ Deno.test("a machine of a machine", async () => {
   await third.stop();
 });
 
-Deno.test("what a remote gets and loses while it is connected is seen", async () => {
+Deno.test("a connected remote's new and removed resources appear and disappear", async () => {
   const other = await start({ components: [motor("m")] });
   const { runtime, stop } = await start({
     remotes: [remote("far", other.port, { connection_check_interval: "20ms" })],
@@ -248,7 +248,7 @@ Deno.test("what a remote gets and loses while it is connected is seen", async ()
   await other.stop();
 });
 
-Deno.test("what a machine has left moving on a remote is stopped there when it is gone", async () => {
+Deno.test("a remote stops the motor of a machine whose session has ended", async () => {
   const network = { bind_address: "localhost:0", sessions: { heartbeat_window: "100ms" } };
   const other = await start({ network, components: [motor("m")] });
   const { runtime, stop } = await start({ remotes: [remote("far", other.port)] });
@@ -262,7 +262,7 @@ Deno.test("what a machine has left moving on a remote is stopped there when it i
   await other.stop();
 });
 
-Deno.test("credentials open a remote; without TLS they travel only if that is allowed", async () => {
+Deno.test("a remote accepts credentials, which are sent without TLS only if allowed", async () => {
   const auth = { handlers: [{ type: "api-key", config: { id: "the key", keys: ["id"] } }] };
   const other = await start({ auth, components: [motor("m")] });
   const credentials = { entity: "id", credentials: { type: "api-key", payload: "the key" } };
@@ -278,7 +278,7 @@ Deno.test("credentials open a remote; without TLS they travel only if that is al
   for (const one of [careful, free, stranger, other]) await one.stop();
 });
 
-Deno.test("clients reach a remote's resources through the machine, by the names it lists", async () => {
+Deno.test("clients reach a remote's resources through the machine under their listed names", async () => {
   const other = await start({
     components: [{ name: "a", api: ARM, model: "fake", attributes: { "arm-model": "ur5e" } }],
   });
@@ -298,7 +298,7 @@ Deno.test("clients reach a remote's resources through the machine, by the names 
   await other.stop();
 });
 
-Deno.test("the frames of a remote stand where its setting says, under its prefix; its arms move them", async () => {
+Deno.test("a remote's frames hang on its frame setting under its prefix, and move with its arms", async () => {
   const at = (parent: string, x: number) => ({ frame: { parent, translation: { x, y: 0, z: 0 } } });
   const far = {
     components: [
@@ -362,7 +362,7 @@ Deno.test("the frames of a remote stand where its setting says, under its prefix
   await stop();
 });
 
-Deno.test("a remote's resources of an API that only it knows are reached through the machine, and through its own remotes", async () => {
+Deno.test("a remote's custom API is reached through the machine and through further remotes", async () => {
   const { api, fake, desc } = gizmo();
   const registry = new Registry([...APIS, api], [...MODELS, fake]);
   const far = { components: [{ name: "g", api: api.name, model: fake.name }] };

@@ -136,7 +136,7 @@ class Wire implements DataChannel {
   }
 }
 
-Deno.test("no method of a machine answers without a good token, on any transport", () =>
+Deno.test("every method of a machine refuses bad tokens on every transport", () =>
   onEach(async (name, call, guard, key) => {
     for (const [what, token] of Object.entries(await badTokens(guard, key))) {
       const answered: string[] = [];
@@ -148,7 +148,7 @@ Deno.test("no method of a machine answers without a good token, on any transport
     }
   }));
 
-Deno.test("a good token opens every method, on every transport", () =>
+Deno.test("a valid token opens every method on every transport", () =>
   onEach(async (name, call, guard) => {
     const token = await tokenOf(guard);
     for (const method of METHODS) {
@@ -194,7 +194,7 @@ function statusOfKey(channel: Channel, entity: string, payload: string): Promise
   return asked.then(() => 0, (error: SvcError) => CODES[error.code]);
 }
 
-Deno.test("wrong keys slow down their own address, on each transport, and nobody else", async () => {
+Deno.test("wrong keys slow down only their own address on every transport", async () => {
   const limits = { wrongKeysPerAddress: 6, wrongKeysPerKey: 3, keyChecksAtOnce: 2 };
   const still = new FakeClock();
   for (const transport of ["gRPC", "gRPC-web", "WebRTC", "WebRTC through another signaling"]) {

@@ -122,14 +122,14 @@ Deno.test("svc-agent and svc-ml reach no drivers, no machine and no store throug
   }
 });
 
-Deno.test("svc-server answers -version and -help without loading anything of a machine", () => {
+Deno.test("svc-server answers -version and -help without loading the machine", () => {
   // An `import` of a literal address counts: Deno reads the modules behind it before the program begins.
   const reached = reachedFrom(["cli/server/main.ts"], ({ text }) => importsOf(withoutTypes(text)));
   assertEquals([...reached].filter((path) => !/^(?:cli\/|lib\/base\/|deno\.json$)/.test(path)), []);
   assert(!reached.has("cli/server/serve.ts"));
 });
 
-Deno.test("svc-server loads neither AppService nor the data store, whose descriptors take longest to read", async () => {
+Deno.test("svc-server does not load the large descriptors of AppService and DataService", async () => {
   const generated = await readSources(["proto/gen/"]);
   const all = [...sources, ...generated];
   const reached = reachedFrom(["cli/server/serve.ts"], ({ text }) => importsOf(withoutTypes(text)), all);
@@ -142,7 +142,7 @@ Deno.test("svc-server loads the mapper and its simulation only when a resource n
   assertEquals([...reached].filter((path) => path.startsWith("lib/slam/")), []);
 });
 
-Deno.test("an executable holds every module that is imported by an address worked out as it runs", () => {
+Deno.test("every module that is imported by a computed address is listed in an executable", () => {
   const held = new Set(EXECUTABLES.flatMap(({ later = [] }) => later));
   const missing = product.flatMap(({ path, text }) =>
     [...text.matchAll(/new URL\("(\.{1,2}\/[^"]+\.ts)", import\.meta\.url\)\.href/g)]
@@ -152,7 +152,7 @@ Deno.test("an executable holds every module that is imported by an address worke
   assertEquals(missing, []);
 });
 
-Deno.test("the rules name folders that exist", async () => {
+Deno.test("the folders that the rules name exist", async () => {
   for (const folder of [...ORDER, ...Object.values(ROOMS).flat()]) {
     assert((await Deno.stat(new URL(folder, ROOT))).isDirectory, folder);
   }
@@ -170,7 +170,7 @@ Deno.test("a driver never imports a driver of another type: it asks for a resour
   assertEquals(wrong, []);
 });
 
-Deno.test("an outside package enters through one file, so that it can be changed in one place", () => {
+Deno.test("each outside package is imported by one file only", () => {
   const doors = new Map<string, Set<string>>();
   for (const { path, imports } of product.filter(({ path }) => !path.startsWith("cli/build/"))) {
     for (const target of imports.filter((one) => !one.startsWith(".") && !one.startsWith("node:"))) {
@@ -184,12 +184,12 @@ Deno.test("an outside package enters through one file, so that it can be changed
   assertEquals(many, []);
 });
 
-Deno.test("only the ports of base and cli touch Deno, so that everything else runs on any host", () => {
+Deno.test("only lib/base ports and cli use the Deno namespace", () => {
   const ports = /^(lib\/base\/((host|process)_deno|native\/\w+|files\/(system_files|watch))\.ts|cli\/)/;
   assertEquals(having(/(?<!["'])\bDeno\./, ports), []);
 });
 
-Deno.test("files, processes and datagrams enter through their port in base, so that a test can make them fail", () => {
+Deno.test("only the ports in lib/base import node:fs, node:child_process and node:dgram", () => {
   const doors = /^lib\/base\/(files\/(system_files|strangers)|udp)\.ts$/;
   // A thread is given no port: it loads the native runtime from files that it unpacks for itself.
   const threads = /^lib\/learn\/onnx\/worker\.ts$/;
@@ -198,21 +198,21 @@ Deno.test("files, processes and datagrams enter through their port in base, so t
   assertEquals(wrong, []);
 });
 
-Deno.test("programs reach files through the port too: only the build, and the version of a program, read them as Deno does", () => {
+Deno.test("programs use the port for files, except the build and version.ts", () => {
   const calls =
     "read|write|l?stat|mkdir|remove|rename|open|create(?!HttpClient)|copyFile|makeTemp|symlink|link|chmod|truncate|realPath";
   const others = /^lib\/|^cli\/(build\/|version\.ts$)/;
   assertEquals(having(new RegExp(`\\bDeno\\.(${calls})[A-Za-z]*\\(`), others), []);
 });
 
-Deno.test("only clock.ts has timers and the date, so that every wait can be tested", () => {
+Deno.test("only clock.ts and cli use timers and the date", () => {
   assertEquals(
     having(/\b(setTimeout|setInterval|Date\.now|new Date\(\)|performance\.now)\b/, /clock\.ts$|^cli\//),
     [],
   );
 });
 
-Deno.test("only log/log.ts writes to the console, so that every line has a level and a logger", () => {
+Deno.test("only log/log.ts and the build write to the console", () => {
   assertEquals(having(/\bconsole\./, /^lib\/base\/log\/log\.ts$|^cli\/build\//), []);
 });
 
@@ -227,7 +227,7 @@ Deno.test("only the host prints and draws, so that control characters are escape
   assertEquals(having(/\.draw\(/, /^cli\/(ml\/(follow|models|data\/transfer)|server\/slam\/run)\.ts$/), []);
 });
 
-Deno.test("x_service.ts exports xHandlers, which cloud.ts alone makes a service of", () => {
+Deno.test("each x_service.ts of lib/cloud exports xHandlers, and only cloud.ts calls service()", () => {
   const cloud = product.filter(({ path }) => path.startsWith("lib/cloud/"));
   const wrong: string[] = [];
   for (const { path, text } of cloud) {
@@ -240,12 +240,12 @@ Deno.test("x_service.ts exports xHandlers, which cloud.ts alone makes a service 
   assertEquals(having(/(?<!\.)\bservice\(/, /^(?!lib\/cloud\/)|^lib\/cloud\/cloud\.ts$/), []);
 });
 
-Deno.test("programs hold no SQL: each room of the control plane owns its tables", () => {
+Deno.test("cli has no SQL and no database transactions", () => {
   const sql = /\bsql`|\.(query|transaction|exclusive)\b|\b(SELECT|INSERT INTO|UPDATE|DELETE FROM) [a-z"(*]/;
   assertEquals(having(sql, /^(?!cli\/)/), []);
 });
 
-Deno.test("a double is never cast: code asks for a port that a test can give whole", () => {
+Deno.test("no test casts a partial object to a port such as Host or Clock", () => {
   // The parts of that machine answer only the calls that its tests make.
   const allowed = ["tests/support/machine_bench.ts"];
   const ports = "Host|Machine|CallContext|Updater|Clock|Logger|Files|Resource|Registry";
@@ -257,12 +257,12 @@ Deno.test("a double is never cast: code asks for a port that a test can give who
   assertEquals(wrong.filter((path) => !allowed.includes(path)), []);
 });
 
-Deno.test(`no file is longer than ${FILE_LINES_MAX} lines: past that it is two things`, () => {
+Deno.test(`no file is longer than ${FILE_LINES_MAX} lines`, () => {
   const long = sources.filter(({ text }) => text.split("\n").length > FILE_LINES_MAX).map(({ path }) => path);
   assertEquals(long, []);
 });
 
-Deno.test(`no function is longer than ${FUNCTION_LINES_MAX} lines: past that it is two things`, () => {
+Deno.test(`no function is longer than ${FUNCTION_LINES_MAX} lines`, () => {
   const fixtures = sources.filter(({ path }) => path.startsWith("tests/support/"));
   const long = [...product, ...fixtures].flatMap(({ path, text }) =>
     functionsOf(text).filter(({ lines }) => lines > FUNCTION_LINES_MAX).map((
@@ -300,7 +300,7 @@ Deno.test("the length of a function is found", () => {
   ]);
 });
 
-Deno.test("a test that cannot run is ignored and says why: it does not return early", () => {
+Deno.test("no test returns early instead of being ignored with a reason", () => {
   const early = sources.filter(({ path }) => path.endsWith("_test.ts")).flatMap(({ path, text }) => {
     const lines = text.split("\n");
     const functions = functionsOf(text);
@@ -314,7 +314,7 @@ Deno.test("a test that cannot run is ignored and says why: it does not return ea
   assertEquals(early, []);
 });
 
-Deno.test("a test waits by tests/support/until.ts, for the thing itself and never for ever", () => {
+Deno.test("no test waits with setTimeout", () => {
   const waiting = sources.filter(({ path, text }) =>
     path.endsWith("_test.ts") && /\b(new Promise.*setTimeout\()/.test(text)
   );
@@ -348,7 +348,7 @@ Deno.test(`a folder is one room: at most ${ROOM_FILES_MAX} files, one of which s
   assertEquals(wrong, []);
 });
 
-Deno.test("nothing is left open", () => {
+Deno.test("no file has a comment about unfinished work", () => {
   const marks = new RegExp(["TO" + "DO", "FIX" + "ME", "XX" + "X"].join("|"));
   assertEquals(sources.filter(({ text }) => marks.test(text)).map(({ path }) => path), []);
 });

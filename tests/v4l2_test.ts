@@ -29,7 +29,7 @@ async function compiled(compiler: string, folder: string): Promise<string> {
 const linux = { ignore: Deno.build.os !== "linux" };
 
 needingTest(
-  "a camera's pictures through control calls and shared memory, until it is unplugged",
+  "VideoDevice reads pictures through ioctl and shared memory until the camera is unplugged",
   await compilerProgram(),
   async (compiler) => {
     const folder = await Deno.makeTempDir({ prefix: "svc_v4l2_" });
@@ -58,7 +58,7 @@ needingTest(
   },
 );
 
-Deno.test("what is no camera says so", linux, () => {
+Deno.test("VideoDevice refuses a device that is not a camera", linux, () => {
   const host = { openDevice: (path: string) => new DenoDevice(path) };
   const error = assertThrows(() => VideoDevice.open(host, "/dev/null"), SvcError, 'the device "/dev/null"');
   assertEquals(error.code, "unimplemented");

@@ -7,7 +7,7 @@ import { sourceFiles } from "./support/sources.ts";
 
 const ROOT = new URL("../", import.meta.url);
 
-Deno.test("a word in docs/words.md is declared in the file that stands beside it, and nowhere else", async () => {
+Deno.test("each word of docs/words.md is declared only in the file beside it", async () => {
   const page = await Deno.readTextFile(new URL("docs/words.md", ROOT));
   const words = [...page.matchAll(/^\| `(\w+)` +\|.*\| `([\w/.]+)` +\|$/gm)].map((match) => match.slice(1));
   assertGreater(words.length, 5);
@@ -15,7 +15,7 @@ Deno.test("a word in docs/words.md is declared in the file that stands beside it
   for (const [word, file] of words) assertEquals(declared.get(word), [file], word);
 });
 
-Deno.test("no two files export the same name: a reader who meets it knows what it means", async () => {
+Deno.test("no two files export the same name", async () => {
   const declared = await declarations(["cli/", "drivers/", "lib/"], "export ");
   const twice = [...declared].filter(([name, files]) => new Set(files).size > 1 && !(name in SHARED));
   assertEquals(twice, []);

@@ -6,7 +6,7 @@ import { assertEquals } from "@std/assert";
 import { asciiOnly, bundle, lightRequire, settleAddresses } from "./bundle.ts";
 import { execute, importMap, ROOT } from "./compiler.ts";
 
-Deno.test("an address worked out in a bundle leads where it leads in the source", () => {
+Deno.test("settleAddresses() keeps import.meta.url of bundled files pointing to their source", () => {
   const chunk = [
     "// lib/base/native/device.ts",
     'new Worker(new URL("./reader_worker.ts", import.meta.url));',
@@ -25,7 +25,7 @@ Deno.test("an address worked out in a bundle leads where it leads in the source"
   ]);
 });
 
-Deno.test("the entry of a bundle still knows that it is the main module", () => {
+Deno.test("settleAddresses() keeps import.meta.main of a bundle's entry", () => {
   const entry = "// cli/agent/main.ts\nconst PROGRAM = import.meta.url;\nif (import.meta.main) start();";
   assertEquals(
     settleAddresses(entry, "cli/agent/main.js"),
@@ -34,7 +34,7 @@ Deno.test("the entry of a bundle still knows that it is the main module", () => 
   );
 });
 
-Deno.test("a bundle's require takes Node's own modules without the module system, and loads it for others", () => {
+Deno.test("lightRequire() loads Node's own modules directly and node:module only for other modules", () => {
   const bundled = [
     'import { createRequire as __deno_internal_createRequire } from "node:module";',
     'var __require = __deno_internal_createRequire(new URL("./chunk-1.js", import.meta.url).href);',
@@ -55,7 +55,7 @@ Deno.test("a bundle's require takes Node's own modules without the module system
   assertEquals(asked, ["node:path", "./version.cjs", "node:module"]);
 });
 
-Deno.test("a script with escapes for all beyond ASCII says the same", () => {
+Deno.test("asciiOnly() escapes all characters beyond ASCII without changing the script's results", () => {
   const script = [
     "// grüße",
     'const text = "naïve \\é \\\\é 🤖";',
@@ -68,7 +68,7 @@ Deno.test("a script with escapes for all beyond ASCII says the same", () => {
   assertEquals(new Function(escaped)().slice(2), [true, true, true]);
 });
 
-Deno.test("packages that a bundle includes work in it as they do outside", async () => {
+Deno.test("packages in a bundle give the same output as outside of it", async () => {
   const program = "tests/support/inlined_packages.ts";
   const [bundled] = await bundle({
     run: (args) => execute(Deno.execPath(), args),

@@ -39,12 +39,12 @@ function zip(content: Uint8Array, method: number, { files = 1, comment = "" } = 
   return Uint8Array.from(parts.flatMap((part) => [...part]));
 }
 
-Deno.test("the runtime is taken out of its archive, stored or deflated", () => {
+Deno.test("onlyFileOf() reads a stored or deflated file from a ZIP archive", () => {
   assertEquals(new Uint8Array(onlyFileOf(zip(RUNTIME, 0))), RUNTIME);
   assertEquals(new Uint8Array(onlyFileOf(zip(deflateRawSync(RUNTIME), 8, { comment: "of today" }))), RUNTIME);
 });
 
-Deno.test("what is no archive with one file is refused", () => {
+Deno.test("onlyFileOf() refuses a damaged archive or an archive of several files", () => {
   const wrong = [
     new Uint8Array(),
     RUNTIME,
@@ -57,7 +57,7 @@ Deno.test("what is no archive with one file is refused", () => {
   }
 });
 
-Deno.test("a carrier has its files where it says, and an executable that moved or lost them is told from it", async () => {
+Deno.test("writeCarrier() appends files at known offsets, and carries() notices a moved or cut executable", async () => {
   const folder = await Deno.makeTempDir();
   const files = [`${folder}/one`, `${folder}/two`];
   for (const [at, file] of files.entries()) await Deno.writeFile(file, new Uint8Array(1000).fill(at + 1));

@@ -17,13 +17,13 @@ function recorder() {
   return { found, terminal };
 }
 
-Deno.test("choose() gives all rows, one row, or the likely name", () => {
+Deno.test("choose() returns all rows, one row, or an error with the likely name", () => {
   assertEquals(choose("target", TARGETS, ""), [...TARGETS]);
   assertEquals(choose("program", EXECUTABLES, "svc-ml").map((row) => row.name), ["svc-ml"]);
   assertThrows(() => choose("target", TARGETS, "linux-x46"), Error, "did you mean linux-x64?");
 });
 
-Deno.test("foreignPaths() names the native code of every system but the target's", () => {
+Deno.test("foreignPaths() lists the native code of all systems except the target", () => {
   const imports = { "onnxruntime-node": "npm:onnxruntime-node@1.30.0" };
   const [linux, , windows] = TARGETS;
   const paths = foreignPaths(imports, linux);
@@ -41,14 +41,14 @@ Deno.test("foreignPaths() names the native code of every system but the target's
   assertEquals(foreignPaths({}, linux), []);
 });
 
-Deno.test("programs of devices start with a lean heap, as executables and as the demo", async () => {
+Deno.test("svc-server, svc-micro-server and the demo start with LEAN_HEAP", async () => {
   const lean = EXECUTABLES.filter(({ runtime }) => runtime?.includes(V8_FLAGS)).map(({ name }) => name);
   assertEquals(lean, ["svc-server", "svc-micro-server"]);
   const { tasks } = JSON.parse(await Deno.readTextFile(new URL("../../deno.json", import.meta.url)));
   assertStringIncludes(tasks.demo, V8_FLAGS);
 });
 
-Deno.test("with a lean heap the space of new objects stays small, however many come", async () => {
+Deno.test("LEAN_HEAP keeps the space of new objects below 30 MiB", async () => {
   const churn = `
     const { getHeapSpaceStatistics } = await import("node:v8");
     let [kept, most] = [[], 0];
@@ -91,7 +91,7 @@ Deno.test("compile refuses an unknown target on one line", async () => {
   });
 });
 
-Deno.test("Report prints a line a check and counts", async () => {
+Deno.test("Report prints a line for each check and counts passed and failed checks", async () => {
   const { found, terminal } = recorder();
   const report = new Report(terminal);
   await report.check("one", () => Promise.resolve());

@@ -49,7 +49,7 @@ Deno.test("microcontroller PWM: a fifth frequency is an error of the whole confi
   );
 });
 
-Deno.test("microcontroller PWM: a motor of another frequency is an error that names its pin", () => {
+Deno.test("microcontroller PWM: a motor with another frequency is an error that names its pin", () => {
   const { fatal, errors: [error] } = decoded(motor("m1", { dir: "1", pwm: "2" }, { pwm_freq: 800 }));
   assertEquals([fatal, error.path], [true, "components.1.attributes.pwm_freq"]);
   assertEquals(error.message, "found 800 Hz on pin 2, wanted 10000 Hz, which all gpio motors share");

@@ -3,7 +3,7 @@
 import { assertEquals } from "@std/assert";
 import { parseProgress, progressLine, sparkline } from "./progress.ts";
 
-Deno.test("parseProgress() reads what trainers write, and nothing else", () => {
+Deno.test("parseProgress() reads only lines of training progress", () => {
   for (
     const [line, figures] of [
       ["epoch 12/60 loss 0.41 validation 0.44 mAP 0.71", [["loss", 0.41], ["validation", 0.44], [
@@ -26,7 +26,7 @@ Deno.test("parseProgress() reads what trainers write, and nothing else", () => {
   assertEquals(parseProgress("epoch 12/60 loss 1")?.epoch, 12);
 });
 
-Deno.test("sparkline() has the lowest value at the bottom and the highest at the top", () => {
+Deno.test("sparkline() draws the lowest value as the lowest bar and the highest as the tallest", () => {
   assertEquals(sparkline([]), "");
   assertEquals(sparkline([5, 5, 5]), "▁▁▁");
   assertEquals(sparkline([8, 7, 6, 5, 4, 3, 2, 1]), "█▇▆▅▄▃▂▁");
@@ -36,7 +36,7 @@ Deno.test("sparkline() has the lowest value at the bottom and the highest at the
   assertEquals(sparkline(Array.from({ length: 1000 }, (_, at) => -at)).length, 24);
 });
 
-Deno.test("progressLine() fits what it is given, with and without colours", () => {
+Deno.test("progressLine() fits into its columns, with and without colours", () => {
   const progress = parseProgress("epoch 5/10 loss 0.123456 mAP 1")!;
   const plain = { coloured: false, columns: 80 };
   assertEquals(

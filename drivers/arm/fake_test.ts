@@ -14,7 +14,7 @@ async function assertEnd(arm: Arm, wanted: Pose): Promise<void> {
   assert(posesAlmostEqual(found, wanted, { mm: 0.02, deg: 0.02 }), JSON.stringify(found));
 }
 
-Deno.test("without a model it has one joint, and its end at 500, 0, 300", async () => {
+Deno.test("fake arm: without a model it has one joint and ends at 500, 0, 300", async () => {
   const arm = await construct(FakeArm);
   assertEquals(await arm.getJointPositions(), [0]);
   await assertEnd(arm, poseAt(500, 0, 300));
@@ -22,7 +22,7 @@ Deno.test("without a model it has one joint, and its end at 500, 0, 300", async 
   await assertEnd(arm, { ...poseAt(500, 0, 300), theta: 90 });
 });
 
-Deno.test("a known arm is at once at the joint positions and poses it is given", async () => {
+Deno.test("fake arm: a known model reaches joint positions and poses at once", async () => {
   const arm = await construct(FakeArm, UR5E);
   assertEquals(await arm.getJointPositions(), [0, 0, 0, 0, 0, 0]);
   await arm.moveToJointPositions([0, -45, 90, -45, -90, 0]);
@@ -33,7 +33,7 @@ Deno.test("a known arm is at once at the joint positions and poses it is given",
   await assertEnd(arm, goal);
 });
 
-Deno.test("a joint beyond its limits is refused as published, and nothing moves", async () => {
+Deno.test("fake arm: a joint position beyond its limits is refused and moves nothing", async () => {
   const arm = await construct(FakeArm, UR5E);
   const text = "joint 2 needs to be within range [-180, 180] and cannot be moved to 181";
   await assertRejects(() => arm.moveToJointPositions([1, 2, 181, 4, 5, 6]), SvcError, text);
@@ -42,13 +42,13 @@ Deno.test("a joint beyond its limits is refused as published, and nothing moves"
   assertEquals(await arm.getJointPositions(), [0, 0, 0, 0, 0, 0]);
 });
 
-Deno.test("a pose out of reach is refused, and nothing moves", async () => {
+Deno.test("fake arm: a pose out of reach is refused and moves nothing", async () => {
   const arm = await construct(FakeArm, UR5E);
   const error = await assertRejects(() => arm.moveToPosition(poseAt(5000, 0, 0)), SvcError);
   assertEquals([error.code, await arm.getJointPositions()], ["failed_precondition", [0, 0, 0, 0, 0, 0]]);
 });
 
-Deno.test("moves through positions up to the first that it cannot reach", async () => {
+Deno.test("fake arm: moveThroughJointPositions stops before the first unreachable position", async () => {
   const arm = await construct(FakeArm);
   await arm.moveThroughJointPositions([[10], [20]]);
   assertEquals(await arm.getJointPositions(), [20]);
@@ -56,7 +56,7 @@ Deno.test("moves through positions up to the first that it cannot reach", async 
   assertEquals(await arm.getJointPositions(), [30]);
 });
 
-Deno.test("takes a streamed trajectory batch by batch", async () => {
+Deno.test("fake arm: a streamed trajectory is followed batch by batch", async () => {
   const arm = await construct(FakeArm);
   const seen: (readonly number[])[] = [];
   const batches = async function* () {
@@ -71,7 +71,7 @@ Deno.test("takes a streamed trajectory batch by batch", async () => {
   assertEquals(seen, [[20], [20], [30]]);
 });
 
-Deno.test("an arm from a file has its joints, limits and shapes", async () => {
+Deno.test("fake arm: a model from a URDF file has its joints, limits and shapes", async () => {
   const arm = await construct(FakeArm, FILE, { name: "boom" });
   await arm.moveToJointPositions([90, 100]);
   await assertEnd(arm, { ...poseAt(0, 100, 500), theta: 90 });
@@ -85,7 +85,7 @@ Deno.test("an arm from a file has its joints, limits and shapes", async () => {
   assertEquals((await arm.getKinematics()).format, "urdf");
 });
 
-Deno.test("people may move the arm until told otherwise, or for a while", async () => {
+Deno.test("fake arm: manual mode lasts until it is turned off or its time is over", async () => {
   const clock = new FakeClock();
   const arm = await construct(FakeArm, {}, { clock });
   assertEquals(await arm.getManualMode(), false);
@@ -99,7 +99,7 @@ Deno.test("people may move the arm until told otherwise, or for a while", async 
   assertEquals(await arm.getManualMode(), false);
 });
 
-Deno.test("attributes: published and snake_case spelling, one source, known arms", async () => {
+Deno.test("fake arm: attributes accept both spellings and refuse two models or an unknown arm-model", async () => {
   assertEquals((await (await construct(FakeArm, { arm_model: "xarm7" })).getJointPositions()).length, 7);
   assertEquals(problemsOf(FakeArm, { ...UR5E, ...FILE }), [
     ": found both arm-model and model-path, wanted one of them",
@@ -109,7 +109,7 @@ Deno.test("attributes: published and snake_case spelling, one source, known arms
   assert(problem.endsWith('did you mean "ur5e"?'), problem);
 });
 
-Deno.test("an arm that cannot be built says why", async () => {
+Deno.test("fake arm: a missing, unsupported or rigid model file fails the construction", async () => {
   const built = (path: string) => construct(FakeArm, { "model-path": path }, { name: "a" });
   await assertRejects(() => built("missing.json"), SvcError, "missing.json");
   await assertRejects(

@@ -34,14 +34,14 @@ async function bench() {
   return { clock, motors, base, powers, positions };
 }
 
-Deno.test("wheels for a straight line", () => {
+Deno.test("straight() gives rpm and rotations of the wheels for a distance and a speed", () => {
   assertEquals(straight(1000, 1000, SIZES), { rpm: 60, rotations: 1 });
   assertEquals(straight(-1000, 1000, SIZES), { rpm: 60, rotations: -1 });
   assertEquals(straight(1000, -1000, SIZES), { rpm: -60, rotations: 1 });
   assertEquals(straight(-1000, -1000, SIZES), { rpm: -60, rotations: -1 });
 });
 
-Deno.test("wheels for a spin", () => {
+Deno.test("spinning() gives rpm and rotations of the wheels for an angle and a speed", () => {
   for (
     const [angle, speed, rpm, rotations] of [
       [90, 10, 0.523, 0.0785],
@@ -59,7 +59,7 @@ Deno.test("wheels for a spin", () => {
   assertAlmostEquals(spinning(90, 10, { ...SIZES, spinSlipFactor: 2 }).rotations, 0.157, 0.001);
 });
 
-Deno.test("wheels for a velocity", () => {
+Deno.test("wheelSpeeds() gives the rpm of both sides for a linear and an angular velocity", () => {
   for (
     const [mmPerSec, degPerSec, left, right] of [
       [1000, 10, 59.476, 60.523],
@@ -76,7 +76,7 @@ Deno.test("wheels for a velocity", () => {
   }
 });
 
-Deno.test("wheels for a power", () => {
+Deno.test("wheelPowers() gives the powers of both sides for a linear and an angular power", () => {
   assertEquals(wheelPowers(1, 0), { left: 1, right: 1 });
   assertEquals(wheelPowers(0.5, 0.25), { left: 0.25, right: 0.75 });
   assertEquals(wheelPowers(-0.5, 0.25), { left: -0.25, right: -0.75 });
@@ -87,7 +87,7 @@ Deno.test("wheels for a power", () => {
   assertEquals(wheelPowers(-1, 1), { left: 0, right: -1 });
 });
 
-Deno.test("wheeled: a straight line and a spin move the wheels, then the base stands", async () => {
+Deno.test("wheeled base: moveStraight and spin turn the wheels, then the base stops", async () => {
   const { base, clock, powers, positions } = await bench();
   const driving = base.moveStraight(500, 250);
   await settle();
@@ -104,7 +104,7 @@ Deno.test("wheeled: a straight line and a spin move the wheels, then the base st
   }
 });
 
-Deno.test("wheeled: power and velocity", async () => {
+Deno.test("wheeled base: setPower and setVelocity set the powers of the wheels", async () => {
   const { base, powers } = await bench();
   await base.setPower({ x: 0, y: 0.5, z: 0 }, { x: 0, y: 0, z: 0.25 });
   assertEquals(await powers(), [0.25, 0.25, 0.75, 0.75]);
@@ -121,7 +121,7 @@ Deno.test("wheeled: power and velocity", async () => {
   assertEquals(await base.isMoving(), false);
 });
 
-Deno.test("wheeled: no distance, no angle or no speed stops the base", async () => {
+Deno.test("wheeled base: a movement with zero distance, angle or speed stops the base", async () => {
   const { base } = await bench();
   for (
     const stand of [
@@ -139,7 +139,7 @@ Deno.test("wheeled: no distance, no angle or no speed stops the base", async () 
   }
 });
 
-Deno.test("wheeled: stop and newer commands interrupt; a caller who goes away stops the base", async () => {
+Deno.test("wheeled base: stop, a new command or an aborted call ends a movement", async () => {
   const { base, clock, powers } = await bench();
   let moving = base.moveStraight(10_000, 1000);
   await clock.advance(10);
@@ -163,7 +163,7 @@ Deno.test("wheeled: stop and newer commands interrupt; a caller who goes away st
   assertEquals([await powers(), clock.pending], [[0, 0, 0, 0], 0]);
 });
 
-Deno.test("wheeled: a motor that fails stops all of them", async () => {
+Deno.test("wheeled base: a failing motor stops all motors", async () => {
   const { base, motors, clock, powers } = await bench();
   motors[3].goFor = () => Promise.reject(new SvcError("unavailable", "lost the motor"));
   await assertRejects(() => base.moveStraight(10_000, 1000), SvcError, "lost the motor");
@@ -176,7 +176,7 @@ Deno.test("wheeled: a motor that fails stops all of them", async () => {
   );
 });
 
-Deno.test("wheeled: properties and attributes", async () => {
+Deno.test("wheeled base: properties come from the attributes, and bad attributes are refused", async () => {
   const { base } = await bench();
   assertEquals(await base.getProperties(), {
     widthMeters: 0.1,
@@ -198,7 +198,7 @@ Deno.test("wheeled: properties and attributes", async () => {
   assert(empty[0].startsWith("right: ") && empty[1].startsWith("width_mm: "), empty.join("\n"));
 });
 
-Deno.test("fake: every movement is over at once", async () => {
+Deno.test("fake base: every movement ends at once", async () => {
   const base = await construct(FakeBase);
   await base.moveStraight(1e6, 1);
   await base.spin(1e6, 1);

@@ -37,7 +37,7 @@ async function collect(ticks: AsyncIterable<Tick>, into: Tick[]): Promise<void> 
   for await (const tick of ticks) into.push(tick);
 }
 
-Deno.test("pins read back what was set, and setting a level ends the PWM", async () => {
+Deno.test("fake board: pins read back levels and PWM, and setGpio ends the PWM", async () => {
   const b = await board();
   assertEquals(await b.getGpio("7"), false);
   await b.setGpio("7", true);
@@ -72,14 +72,14 @@ Deno.test("reading a pin keeps nothing, and only so many pins can be set", async
   await b.close();
 });
 
-Deno.test("interrupt values go up", async () => {
+Deno.test("fake board: each read of an interrupt's value counts up", async () => {
   const b = await board();
   assertEquals(await b.getDigitalInterruptValue("i1"), 1);
   assertEquals(await b.getDigitalInterruptValue("i1"), 2);
   assertEquals(await b.getDigitalInterruptValue("i2"), 1);
 });
 
-Deno.test("unknown analogs and interrupts are refused in the published words", async () => {
+Deno.test("fake board: unknown analogs, interrupts and power modes are refused with the published errors", async () => {
   const b = await board();
   const lost = await assertRejects(() => b.readAnalog("x"), SvcError, "can't find AnalogReader (x)");
   assertEquals(lost.code, "unknown");
@@ -89,7 +89,7 @@ Deno.test("unknown analogs and interrupts are refused in the published words", a
   await assertRejects(() => b.setPowerMode("normal"), SvcError, "SetPowerMode");
 });
 
-Deno.test("fail_new fails with whoops; leaving it out does not", async () => {
+Deno.test("fake board: fail_new makes the construction fail with whoops", async () => {
   const error = await assertRejects(() => board({ fail_new: true }), SvcError, "whoops");
   assertEquals(error.code, "failed_precondition");
   await board({});
@@ -125,7 +125,7 @@ Deno.test("errors for bad attributes have their paths", () => {
   assert(unknown[0].startsWith("simulated_motors.0.encoder.b"), unknown[0]);
 });
 
-Deno.test("listeners get a tick of each interrupt every 700 ms, in nanoseconds that go up", async () => {
+Deno.test("fake board: streamTicks sends a tick of each interrupt every 700 ms with rising times", async () => {
   const clock = new FakeClock(1_700_000_000_000);
   const b = await board(ATTRIBUTES, clock);
   const leave = new AbortController();
@@ -152,7 +152,7 @@ Deno.test("listeners get a tick of each interrupt every 700 ms, in nanoseconds t
   assertEquals(clock.pending, 0);
 });
 
-Deno.test("nothing ticks when nobody listens any more", async () => {
+Deno.test("fake board: the timer of ticks stops when the last listener leaves", async () => {
   const clock = new FakeClock();
   const b = await board(ATTRIBUTES, clock);
   const reading = (async () => {
@@ -165,7 +165,7 @@ Deno.test("nothing ticks when nobody listens any more", async () => {
   await b.close();
 });
 
-Deno.test("a listener who does not read loses ticks instead of filling the memory", async () => {
+Deno.test("fake board: a listener that does not read keeps 10,000 ticks and loses the rest", async () => {
   const clock = new FakeClock();
   const b = await board({
     digital_interrupts: [{ name: "wire", pin: "1" }],
@@ -185,7 +185,7 @@ Deno.test("a listener who does not read loses ticks instead of filling the memor
   await reading;
 });
 
-Deno.test("a simulated motor makes quadrature edges by its drive and direction", async () => {
+Deno.test("fake board: a simulated motor makes quadrature edges by its power and direction", async () => {
   const clock = new FakeClock();
   const b = await board(SIMULATED, clock);
   const edges: string[] = [];
@@ -227,7 +227,7 @@ Deno.test("a simulated motor turns at full power at most, whatever the duty cycl
   await b.close();
 });
 
-Deno.test("a simulated motor on two pins: the other pin's PWM takes from the drive", async () => {
+Deno.test("fake board: a simulated motor on pins a and b takes the PWM of one pin off the power", async () => {
   const clock = new FakeClock();
   const b = await board(SIMULATED, clock);
   await b.setGpio("3", true);
@@ -244,7 +244,7 @@ Deno.test("a simulated motor on two pins: the other pin's PWM takes from the dri
   assertEquals(clock.pending, 0);
 });
 
-Deno.test("a closed board neither ticks nor turns", async () => {
+Deno.test("fake board: a closed board makes no ticks and turns no motors", async () => {
   const clock = new FakeClock();
   const b = await board(SIMULATED, clock);
   await b.setGpio("1", true);
@@ -256,7 +256,7 @@ Deno.test("a closed board neither ticks nor turns", async () => {
   assertEquals(clock.pending, 0);
 });
 
-Deno.test("the attributes have a JSON Schema with the documented names", () => {
+Deno.test("fake board: the JSON Schema of the attributes has the documented names", () => {
   const { properties } = FakeBoard.attributes.jsonSchema() as { properties: JsonObject };
   assertEquals(Object.keys(properties), ["fail_new", "analogs", "digital_interrupts", "simulated_motors"]);
   assertThrows(() => {

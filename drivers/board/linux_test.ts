@@ -25,7 +25,7 @@ function bench(files: { [path: string]: string } = { [COMPATIBLE]: PI_4 }) {
   return { pins, chip, host, clock, logged, board };
 }
 
-Deno.test("linux board: a pin is a number on the header, a chip and line, a line's name, or a name of one's own", async () => {
+Deno.test("linux board: a pin is named by header number, chip and line, line name or the pins attribute", async () => {
   const { pins, chip, board } = bench();
   const b = await board({ pins: { lamp: "gpiochip0/5" } });
   for (const [pin, line] of [["11", 17], ["gpiochip0/3", 3], ["GPIO4", 4], ["lamp", 5]] as const) {
@@ -38,7 +38,7 @@ Deno.test("linux board: a pin is a number on the header, a chip and line, a line
   assertEquals([pins.open, chip.requests.size], [0, 0], "everything is released");
 });
 
-Deno.test("linux board: what cannot be a pin is told with what could be meant", async () => {
+Deno.test("linux board: an unknown pin is refused with the likely or possible names", async () => {
   const { board } = bench();
   const b = await board();
   await assertRejects(() => b.setGpio("GPIO71", true), SvcError, "did you mean GPIO17?");
@@ -54,7 +54,7 @@ Deno.test("linux board: what cannot be a pin is told with what could be meant", 
   await assertRejects(() => elsewhere.setGpio("11", true), SvcError, "header are not known");
 });
 
-Deno.test("linux board: a line that somebody uses is refused with the user's name", async () => {
+Deno.test("linux board: a line in use is refused with its user's name", async () => {
   const { chip, board } = bench();
   chip.lines[17].user = "gpioset";
   const b = await board();
@@ -64,14 +64,14 @@ Deno.test("linux board: a line that somebody uses is refused with the user's nam
   assert(chainOf(error).startsWith(wanted), chainOf(error));
 });
 
-Deno.test("linux board: without permission the error says which group and which udev rule", async () => {
+Deno.test("linux board: an error about permissions names the group and the udev rule", async () => {
   const { pins, board } = bench();
   pins.forbidden.add("/dev/gpiochip0");
   const error = await assertRejects(() => board(), SvcError, "usermod -aG gpio");
   assert(error.message.includes('SUBSYSTEM=="gpio", GROUP="gpio", MODE="0660"'), error.message);
 });
 
-Deno.test("linux board: pulses, their limits, and what ends them", async () => {
+Deno.test("linux board: software PWM keeps its limits and ends with setGpio or close", async () => {
   const { pins, chip, board } = bench();
   const b = await board();
   await b.setPwmFrequency("12", 100);
@@ -95,7 +95,7 @@ Deno.test("linux board: pulses, their limits, and what ends them", async () => {
   assertEquals(pins.pulses.map(({ running }) => running), [false, false, false]);
 });
 
-Deno.test("linux board: interrupts count every edge, and tick for listeners", async () => {
+Deno.test("linux board: interrupts count every edge and stream ticks to listeners", async () => {
   const { chip, clock, logged, board } = bench();
   const b = await board({
     digital_interrupts: [{ name: "i", pin: "11", pull: "down", debounce_us: 500 }, { name: "j", pin: "13" }],
@@ -126,7 +126,7 @@ Deno.test("linux board: interrupts count every edge, and tick for listeners", as
   await b.close();
 });
 
-Deno.test("linux board: interrupts that end are told, and end their listeners", async () => {
+Deno.test("linux board: a failed interrupt device is logged and ends the tick streams", async () => {
   const { chip, logged, board } = bench();
   const b = await board({ digital_interrupts: [{ name: "i", pin: "11" }] });
   const ticks = await b.streamTicks(["i"]);
@@ -138,7 +138,7 @@ Deno.test("linux board: interrupts that end are told, and end their listeners", 
   await b.close();
 });
 
-Deno.test("linux board: analogs of an MCP3008 and of the kernel, averaged where that is asked for", async () => {
+Deno.test("linux board: analogs read from an MCP3008 and from the kernel, and average if configured", async () => {
   const { pins, clock, board } = bench({
     "/sys/bus/iio/devices/iio:device0/name": "ads1015\n",
     "/sys/bus/iio/devices/iio:device0/in_voltage0_raw": "291\n",
@@ -194,7 +194,7 @@ Deno.test("linux board: a long average has all of its time, and a board that clo
   assertEquals(clock.pending, 0);
 });
 
-Deno.test("linux board: bad attributes are told with their paths", () => {
+Deno.test("linux board: problems of attributes name their paths", () => {
   const problems = problemsOf(LinuxBoard, {
     analogs: [{ name: "x", pin: "8" }, { name: "y" }],
     pull: { "11": "sideways" },
@@ -215,7 +215,7 @@ Deno.test("linux board: bad attributes are told with their paths", () => {
   ]);
 });
 
-Deno.test("headers: known boards by their device tree, each pin once", () => {
+Deno.test("headerOf() knows the boards by their device tree and maps each pin once", () => {
   const boards = [
     ["raspberrypi,3-model-b-plus", "Raspberry Pi 3", 17],
     ["raspberrypi,4-model-b", "Raspberry Pi 4", 17],

@@ -3,7 +3,7 @@ import type { LogRecord } from "../../lib/base/log/log.ts";
 import { construct } from "../../tests/support/construct.ts";
 import { FakeButton } from "./fake.ts";
 
-Deno.test("logs and counts its pushes", async () => {
+Deno.test("fake button: each push is logged and counted", async () => {
   const logged: LogRecord[] = [];
   const button = await construct(FakeButton, {}, { logged });
   await button.push();

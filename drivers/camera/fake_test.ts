@@ -9,7 +9,7 @@ import { construct, problemsOf } from "../../tests/support/construct.ts";
 import { FakeCamera } from "./fake.ts";
 import { sceneLens } from "./scene.ts";
 
-Deno.test("fake camera: a JPEG first, then depth, 1280 x 720 unless it is told otherwise", async () => {
+Deno.test("fake camera: images are a JPEG and a depth image, 1280 x 720 by default", async () => {
   const { images } = await (await construct(FakeCamera)).getImages();
   assertEquals(
     images.map(({ sourceName, mimeType, image }) => [sourceName, mimeType, imageSize(image)]),
@@ -20,7 +20,7 @@ Deno.test("fake camera: a JPEG first, then depth, 1280 x 720 unless it is told o
   assertEquals(imageSize((await small.getImages()).images[0].image), { width: 64, height: 720 });
 });
 
-Deno.test("fake camera: the picture goes from yellow to blue, is always the same and has the time", async () => {
+Deno.test("fake camera: the picture is a constant gradient from yellow to blue with the current time", async () => {
   const clock = new FakeClock();
   const camera = await construct(FakeCamera, { width: 64, height: 64 }, { clock });
   const first = await camera.getImages();
@@ -38,7 +38,7 @@ Deno.test("fake camera: the picture goes from yellow to blue, is always the same
   assert(redAtEnd < 20 && blueAtEnd > 240, `${redAtEnd} ${blueAtEnd}`);
 });
 
-Deno.test("fake camera: animated, the picture moves every 20 ms", async () => {
+Deno.test("fake camera: with animated set the picture changes every 20 ms", async () => {
   const clock = new FakeClock();
   const camera = await construct(FakeCamera, { width: 64, height: 16, animated: true }, { clock });
   const picture = async () => (await camera.getImages()).images[0].image;
@@ -50,7 +50,7 @@ Deno.test("fake camera: animated, the picture moves every 20 ms", async () => {
   assertEquals(await picture(), first);
 });
 
-Deno.test("fake camera: the cloud is the gradient, a millimetre to the pixel and 255 mm high", async () => {
+Deno.test("fake camera: the point cloud is the gradient with one millimetre per pixel", async () => {
   const camera = await construct(FakeCamera, { width: 40, height: 30 });
   const cloud = readPcd(await camera.getPointCloud());
   assertEquals(cloud.x.length, 1200);
@@ -61,12 +61,12 @@ Deno.test("fake camera: the cloud is the gradient, a millimetre to the pixel and
   assertAlmostEquals(box.max.z, 0.255 * Math.hypot(39, 29) / 50, 1e-6);
 });
 
-Deno.test("fake camera: a large picture's cloud still fits in a message", async () => {
+Deno.test("fake camera: the point cloud of a large picture stays below 16 MiB", async () => {
   const camera = await construct(FakeCamera, { width: 2000, height: 1500 });
   assert((await camera.getPointCloud()).length < 2 ** 24);
 });
 
-Deno.test("fake camera: the lens is that of the depth, the published one where the attributes ask for it", async () => {
+Deno.test("fake camera: intrinsics match the depth image, or the published lens if model is set", async () => {
   assertEquals(await (await construct(FakeCamera)).getProperties(), {
     supportsPcd: true,
     mimeTypes: [MIME.jpeg, MIME.depth],
@@ -85,7 +85,7 @@ Deno.test("fake camera: the lens is that of the depth, the published one where t
   assertEquals(distortion?.parameters.length, 5);
 });
 
-Deno.test("fake camera: sizes are even and at most 10000", () => {
+Deno.test("fake camera: width and height must be even and at most 10000", () => {
   const message = "odd-number resolutions cannot be rendered, cannot use a width of 3";
   assertEquals(problemsOf(FakeCamera, { width: 3 }), [`width: ${message}`]);
   assertEquals(problemsOf(FakeCamera, { height: 10_002 }).length, 1);
@@ -93,7 +93,7 @@ Deno.test("fake camera: sizes are even and at most 10000", () => {
   assertEquals(problemsOf(FakeCamera, { width: 10_000, height: 2 }), []);
 });
 
-Deno.test("fake camera: only the sources that are asked for", async () => {
+Deno.test("fake camera: getImages returns only the requested sources and refuses unknown sources", async () => {
   const camera = await construct(FakeCamera, { width: 16, height: 16, scene: "boxes" });
   const names = async (...wanted: string[]) =>
     (await camera.getImages(wanted)).images.map(({ sourceName }) => sourceName);
@@ -107,7 +107,7 @@ Deno.test("fake camera: only the sources that are asked for", async () => {
   );
 });
 
-Deno.test("fake camera: a scene is seen as it is", async () => {
+Deno.test("fake camera: depth image and point cloud show the scene's true heights", async () => {
   const camera = await construct(FakeCamera, { width: 320, height: 240, scene: "boxes" });
   const { images } = await camera.getImages(["depth"]);
   const map = decodeDepth(images[0].image);
@@ -127,7 +127,7 @@ Deno.test("fake camera: a scene is seen as it is", async () => {
   assertAlmostEquals(highest, 0.4, 0.005);
 });
 
-Deno.test("fake camera: a scene of one's own", async () => {
+Deno.test("fake camera: a scene of the attributes has boxes, balls, noise and dropout", async () => {
   const scene = {
     height_mm: 500,
     pitch_degs: 90,

@@ -27,7 +27,7 @@ function hostWith(files: Record<string, Uint8Array>): FakeHost {
   return new FakeHost({ files });
 }
 
-Deno.test("image_file: colour and depth, in this order; the colour as JPEG", async () => {
+Deno.test("image_file: images are colour as JPEG, then depth", async () => {
   const host = hostWith({ "c.png": encodeImage(color(), MIME.png), "d.png": encodeImage(depth, MIME.png) });
   const attributes = { color_image_file_path: "c.png", depth_image_file_path: "d.png" };
   const camera = await construct(ImageFileCamera, attributes, { host });
@@ -41,7 +41,7 @@ Deno.test("image_file: colour and depth, in this order; the colour as JPEG", asy
   assertEquals((await camera.getProperties()).mimeTypes, [MIME.jpeg, MIME.depth]);
 });
 
-Deno.test("image_file: a JPEG goes out as it is, and a new file is seen at once", async () => {
+Deno.test("image_file: a JPEG file is sent unchanged, and a replaced file is read again", async () => {
   const files = { "c.jpg": encodeImage(color(), MIME.jpeg) };
   const host = hostWith(files);
   const camera = await construct(ImageFileCamera, { color_image_file_path: "c.jpg" }, { host });
@@ -50,7 +50,7 @@ Deno.test("image_file: a JPEG goes out as it is, and a new file is seen at once"
   assertEquals(imageSize((await camera.getImages()).images[0].image), { width: 8, height: 8 });
 });
 
-Deno.test("image_file: built-in pictures come first, under a name of their own", async () => {
+Deno.test("image_file: preloaded_image adds a built-in picture as the first image", async () => {
   for (const preloaded_image of ["pizza", "dog", "crowd"]) {
     const camera = await construct(ImageFileCamera, { preloaded_image });
     const [{ sourceName, mimeType, image }] = (await camera.getImages()).images;
@@ -60,7 +60,7 @@ Deno.test("image_file: built-in pictures come first, under a name of their own",
   assert(problem.includes('"pizza", "dog", "crowd"'), problem);
 });
 
-Deno.test("image_file: the point cloud file, or what depth and lens make", async () => {
+Deno.test("image_file: the point cloud comes from pointcloud_file_path, or from depth image and lens", async () => {
   const pcd = writePcd(
     createCloud({ x: Float32Array.of(1), y: Float32Array.of(2), z: Float32Array.of(3) }),
     "ascii",
@@ -86,7 +86,7 @@ Deno.test("image_file: the point cloud file, or what depth and lens make", async
   assertEquals((await cloudOf(colored)).rgb?.[0], 0xc8c8c8);
 });
 
-Deno.test("image_file: what is missing for an answer is said", async () => {
+Deno.test("image_file: errors name the missing file, lens or depth image", async () => {
   const host = hostWith({
     "c.png": encodeImage(color(2, 2), MIME.png),
     "d.png": encodeImage(depth, MIME.png),
@@ -114,7 +114,7 @@ Deno.test("image_file: what is missing for an answer is said", async () => {
   );
 });
 
-Deno.test("image_file: files of another kind are refused", async () => {
+Deno.test("image_file: files of the wrong kind are refused", async () => {
   const host = hostWith({
     "c.png": encodeImage(color(), MIME.png),
     "d.png": encodeImage(depth, MIME.png),

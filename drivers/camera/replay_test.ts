@@ -42,7 +42,7 @@ const DEPTHS = {
   "t1_label.png": color(2),
 };
 
-Deno.test("replay: frames one after the other, by the clock, numbers by their value", async () => {
+Deno.test("replay camera: frames follow the clock in numeric order", async () => {
   const clock = new FakeClock();
   const camera = await replay(DEPTHS, { frame_rate: 5 }, clock);
   const shown = async () => decodeDepth((await camera.getImages()).images[0].image).data[0];
@@ -58,7 +58,7 @@ Deno.test("replay: frames one after the other, by the clock, numbers by their va
   assertEquals(await shown(), 1);
 });
 
-Deno.test("replay: the last frame stays, or every request shows the next", async () => {
+Deno.test("replay camera: without loop the last frame stays, with frame_rate 0 each request advances", async () => {
   const clock = new FakeClock();
   const once = await replay(DEPTHS, { loop: false }, clock);
   await once.getImages();
@@ -73,7 +73,7 @@ Deno.test("replay: the last frame stays, or every request shows the next", async
   assertEquals(shown, [1, 1, 2, 2, 3, 3, 1, 1]);
 });
 
-Deno.test("replay: colour and depth of a frame, and a cloud of both", async () => {
+Deno.test("replay camera: a frame has colour, depth and a coloured point cloud", async () => {
   const files = { "a_color.png": color(2), "a_depth.png": depth(1000) };
   const camera = await replay(files, { intrinsic_parameters: LENS });
   const { images } = await camera.getImages();
@@ -92,14 +92,14 @@ Deno.test("replay: colour and depth of a frame, and a cloud of both", async () =
   assertEquals(intrinsics?.widthPx, 2);
 });
 
-Deno.test("replay: a folder of plain pictures is colours", async () => {
+Deno.test("replay camera: a folder of plain pictures has colour images only", async () => {
   const camera = await replay({ "b.png": color(3), "a.png": color(4), "notes.txt": new Uint8Array() });
   const { images } = await camera.getImages();
   assertEquals(images.map(({ sourceName, image }) => [sourceName, imageSize(image).width]), [["color", 4]]);
   await assertRejects(() => camera.getPointCloud(), SvcError, "there are no depth images in the folder");
 });
 
-Deno.test("replay: folders that cannot be shown are refused with the reason", async () => {
+Deno.test("replay camera: an unusable folder is refused with the reason", async () => {
   await assertRejects(
     () => replay({ "notes.txt": new Uint8Array() }),
     SvcError,

@@ -42,7 +42,7 @@ async function colorOf(camera: Awaited<ReturnType<ReturnType<typeof world>["open
   return [decoded.image.width, decoded.image.height, ...decoded.image.rgba.subarray(0, 3)];
 }
 
-Deno.test("webcam: the newest picture, as JPEG, with when it was taken", async () => {
+Deno.test("webcam: getImages returns the newest picture as JPEG with its capture time", async () => {
   let shade = 50;
   const { clock, videos, camera, open } = world({
     picture: (_, width, height) => new Uint8Array(width * height * 2).map((_, at) => at % 2 ? 128 : shade),
@@ -72,7 +72,7 @@ Deno.test("webcam: the newest picture, as JPEG, with when it was taken", async (
   await assertRejects(() => webcam.getImages(), SvcError, "has no picture: it is closed");
 });
 
-Deno.test("webcam: JPEG goes through as it came", async () => {
+Deno.test("webcam: a JPEG of the camera is sent unchanged", async () => {
   const image = { width: 8, height: 8, rgba: new Uint8Array(256).fill(200) };
   const jpeg = encodeImage({ kind: "color", image }, MIME.jpeg);
   const { clock, camera, open } = world({
@@ -85,7 +85,7 @@ Deno.test("webcam: JPEG goes through as it came", async () => {
   await ended(webcam.close(), clock);
 });
 
-Deno.test("webcam: an unplugged camera is an error, until it is back", async () => {
+Deno.test("webcam: an unplugged camera fails its calls until it is plugged in again", async () => {
   const { clock, videos, camera, logged, open } = world();
   const webcam = await open();
   camera.take();
@@ -113,7 +113,7 @@ Deno.test("webcam: an unplugged camera is an error, until it is back", async () 
   assertEquals([videos.open, clock.pending], [0, 0]);
 });
 
-Deno.test("webcam: a camera that gives nothing any more is opened anew", async () => {
+Deno.test("webcam: a camera without a picture for 5 s is opened again", async () => {
   const { clock, camera, logged, open } = world();
   const webcam = await open();
   camera.take();
@@ -125,7 +125,7 @@ Deno.test("webcam: a camera that gives nothing any more is opened anew", async (
   await ended(webcam.close(), clock);
 });
 
-Deno.test("webcam: a request does not wait for ever, and can be given up", async () => {
+Deno.test("webcam: a request for a picture ends by abort or after a time limit", async () => {
   const { clock, open } = world();
   const webcam = await open();
   const abort = new AbortController();
@@ -140,7 +140,7 @@ Deno.test("webcam: a request does not wait for ever, and can be given up", async
   assertEquals(clock.pending, 0);
 });
 
-Deno.test("webcam: size, format and rate as asked, or what there is instead", async () => {
+Deno.test("webcam: size, format and rate are used if available, or replaced or refused", async () => {
   const formats = {
     MJPG: [[1920, 1080], [800, 600]],
     YUYV: [[640, 480], [320, 240]],
@@ -177,13 +177,13 @@ Deno.test("webcam: size, format and rate as asked, or what there is instead", as
   ]);
 });
 
-Deno.test("webcam: elsewhere than on Linux it says what works", async () => {
+Deno.test("webcam: on other systems than Linux the construction fails with advice", async () => {
   const host = hostOf(new FakeVideos(), "windows");
   const error = await assertRejects(() => construct(WebcamCamera, {}, { host }), SvcError, "works on Linux");
   assertEquals(error.code, "unimplemented");
 });
 
-Deno.test("pictures of every format have the colours that were put in", () => {
+Deno.test("pixelsOf() converts pictures of every format to the right colours", () => {
   // Of 4 x 2 pixels the left half is red and the right half blue; in BT.601 these are (81, 90, 240) and (41,
   // 240, 110).
   const luma = [81, 81, 41, 41], [u, v] = [[90, 240], [240, 110]];
@@ -215,7 +215,7 @@ Deno.test("pictures of every format have the colours that were put in", () => {
   );
 });
 
-Deno.test("a motion JPEG without its tables is made whole", () => {
+Deno.test("standaloneJpeg() adds the missing Huffman tables to a motion JPEG", () => {
   const image = { width: 16, height: 8, rgba: new Uint8Array(512).map((_, at) => at % 251) };
   const jpeg = encodeImage({ kind: "color", image }, MIME.jpeg);
   const at = jpeg.findIndex((byte, index) => byte === 0xff && jpeg[index + 1] === 0xc4);

@@ -111,7 +111,7 @@ function methods(...all: JsonObject[]): JsonObject[] {
 
 const READINGS = { method: "Readings", capture_frequency_hz: 2 };
 
-Deno.test("what is configured is captured at its pace and sent in rounds", async () => {
+Deno.test("data manager: configured methods are captured at their frequency and sent at each sync", async () => {
   const { manager, sensor, resources, sent, clock, numbers } = await bench({
     sync_interval_mins: 0.1,
     tags: ["all"],
@@ -144,7 +144,7 @@ Deno.test("what is configured is captured at its pace and sent in rounds", async
   await manager.close();
 });
 
-Deno.test("while the cloud is away nothing is lost, and then it arrives once and in order", async () => {
+Deno.test("data manager: readings of an outage of the cloud arrive once and in order afterwards", async () => {
   const { manager, sensor, resources, cloud, clock, numbers, records } = await bench();
   resources.set(sensor, methods({ ...READINGS, capture_frequency_hz: 0.5 }));
   await manager.seenChanged();
@@ -165,7 +165,7 @@ Deno.test("while the cloud is away nothing is lost, and then it arrives once and
   await manager.close();
 });
 
-Deno.test("the next process sends what the last one left, also what was sent without an answer", async () => {
+Deno.test("data manager: the next process sends the files that the last process left", async () => {
   const first = await bench({ sync_disabled: true });
   first.resources.set(first.sensor, methods(READINGS));
   await first.manager.seenChanged();
@@ -183,7 +183,7 @@ Deno.test("the next process sends what the last one left, also what was sent wit
   assertEquals(second.files.paths, []);
 });
 
-Deno.test("what the cloud refuses is set aside, and the rest gets through", async () => {
+Deno.test("data manager: a file that the cloud refuses is set aside, and later files are sent", async () => {
   const { manager, cloud, sent, clock, records, files } = await bench();
   const upload = (id: string) => {
     const content = new TextEncoder().encode(id);
@@ -208,7 +208,7 @@ Deno.test("what the cloud refuses is set aside, and the rest gets through", asyn
   await manager.close();
 });
 
-Deno.test("a sync brings everything there is, and says what keeps it from that", async () => {
+Deno.test("data manager: sync() sends everything captured, or fails with the cloud's error", async () => {
   const { manager, sensor, resources, clock, numbers, cloud } = await bench({ sync_disabled: true });
   resources.set(sensor, methods(READINGS));
   await manager.seenChanged();
@@ -224,7 +224,7 @@ Deno.test("a sync brings everything there is, and says what keeps it from that",
   await manager.close();
 });
 
-Deno.test("capture follows the resources and their configuration", async () => {
+Deno.test("data manager: capture follows changes of resources and of their service configs", async () => {
   const { manager, sensor, resources, clock, records } = await bench();
   const other = new Thermometer(ResourceName.of(SensorApi.name, "other"));
   resources.set(sensor, methods(READINGS)).set(other, methods({ ...READINGS, method: "Reading" }));
@@ -245,7 +245,7 @@ Deno.test("capture follows the resources and their configuration", async () => {
   await manager.close();
 });
 
-Deno.test("of a remote those are captured that its list names", async () => {
+Deno.test("data manager: a remote's resources are captured if capture_methods names them", async () => {
   const { manager, resources, clock } = await bench();
   const [near, far] = ["kitchen:near", "kitchen:far"].map((name) =>
     new Thermometer(ResourceName.of(SensorApi.name, name, name.slice("kitchen:".length)))
@@ -258,7 +258,7 @@ Deno.test("of a remote those are captured that its list names", async () => {
   await manager.close();
 });
 
-Deno.test("a failing resource is told of once, and nothing to capture is no failure", async () => {
+Deno.test("data manager: a failing resource is logged once, and a filtered capture is no failure", async () => {
   const { manager, sensor, resources, clock, records, numbers } = await bench();
   resources.set(sensor, methods(READINGS));
   await manager.seenChanged();
@@ -280,7 +280,7 @@ Deno.test("a failing resource is told of once, and nothing to capture is no fail
   await manager.close();
 });
 
-Deno.test("files of further folders are sent once they no longer grow, and leave their folder", async () => {
+Deno.test("data manager: files in additional_sync_paths are sent once they stop growing, then removed", async () => {
   const { manager, sent, clock, files } = await bench({ additional_sync_paths: ["/films"], tags: ["film"] });
   const write = (text: string) => files.writeFile("/films/a.mp4", new TextEncoder().encode(text));
   await write("one");

@@ -55,7 +55,7 @@ function told(data: Captured): string {
   return `${data.source.componentName}: ${what}`;
 }
 
-Deno.test("what is kept comes back as it was, the oldest first", async () => {
+Deno.test("Spool: readings and files come back unchanged, oldest first", async () => {
   const files = new FakeFiles();
   const spool = await open(files);
   const payload = { nan: NaN, infinite: -Infinity, text: "ä\n\0", list: [1, { a: null }] };
@@ -81,7 +81,7 @@ Deno.test("what is kept comes back as it was, the oldest first", async () => {
   assertEquals(spool.counts, { waiting: 0, bytes: 0, refused: 0, removed: 0 });
 });
 
-Deno.test("readings go on in the next file when one is full", async () => {
+Deno.test("Spool: readings continue in the next file when a file is full", async () => {
   const spool = await open(new FakeFiles());
   for (let number = 0; number < 20; number++) await spool.addReading(sourceOf("a"), reading(number));
   await spool.seal();
@@ -91,7 +91,7 @@ Deno.test("readings go on in the next file when one is full", async () => {
   assertEquals(numbers, Array.from({ length: 20 }, (_, number) => number));
 });
 
-Deno.test("whenever the process ends, what was kept is there again, once", async () => {
+Deno.test("Spool: a kill at any file operation loses and repeats nothing", async () => {
   const keep = async (spool: Spool, done: string[]) => {
     for (let number = 0; number < 4; number++) {
       await spool.addReading(sourceOf("a"), reading(number));
@@ -122,7 +122,7 @@ Deno.test("whenever the process ends, what was kept is there again, once", async
   }
 });
 
-Deno.test("a file that was cut short by a power loss is read up to there, or set aside", async () => {
+Deno.test("Spool: a truncated file is read up to the damage or set aside", async () => {
   const files = new FakeFiles();
   const spool = await open(files);
   for (const number of [1, 2, 3]) await spool.addReading(sourceOf("a"), reading(number));
@@ -142,7 +142,7 @@ Deno.test("a file that was cut short by a power loss is read up to there, or set
   assertEquals(records.length, 1);
 });
 
-Deno.test("where there is no room the oldest goes, with one notice, and what was refused before it", async () => {
+Deno.test("Spool: at its size limit it removes refused files first, then the oldest, with one notice", async () => {
   const files = new FakeFiles();
   const records: LogRecord[] = [];
   const spool = await open(files, { bytes: 20_000 }, records);
@@ -162,7 +162,7 @@ Deno.test("where there is no room the oldest goes, with one notice, and what was
   await assertRejects(run, Error, "wanted at most");
 });
 
-Deno.test("on a disk that is full before the spool is the oldest goes too", async () => {
+Deno.test("Spool: a full disk removes the oldest files", async () => {
   const room = { left: 3_000 };
   const files = new FakeFiles(() => room.left <= 0 ? { kind: "full", share: 0 } : undefined);
   const remove = files.removeFile.bind(files);
@@ -182,7 +182,7 @@ Deno.test("on a disk that is full before the spool is the oldest goes too", asyn
   await assertRejects(() => spool.addFile(file("b")), Error, "the disk is full");
 });
 
-Deno.test("every so manieth goes where that is wanted, and never what is held", () => {
+Deno.test("toRemove() picks every nth file for removal and never a held file", () => {
   const stored = Array.from(
     { length: 10 },
     (_, index) => ({ number: index + 1, bytes: 10, state: "ready" as const }),
@@ -196,7 +196,7 @@ Deno.test("every so manieth goes where that is wanted, and never what is held", 
   assertEquals(numbers(1_000, 2).length, 10);
 });
 
-Deno.test("a disk that refuses costs what it refused, and nothing else", async () => {
+Deno.test("Spool: a failed write loses only its own reading or file", async () => {
   let failing = false;
   const files = new FakeFiles(() => failing ? { kind: "error", share: 0 } : undefined);
   const spool = await open(files);

@@ -5,7 +5,7 @@ import { FakeHost } from "../../tests/support/fake_host.ts";
 import { FakePins } from "../../tests/support/fake_pins.ts";
 import { LinuxDiscoveryModel } from "./linux.ts";
 
-Deno.test("linux discovery: the board by its name, and its lines with their users", async () => {
+Deno.test("linux discovery: finds the board by its name and lists its lines with their users", async () => {
   const pins = new FakePins();
   const chip = pins.chip("gpiochip0", "pinctrl-bcm2711", 2, { 1: "LED" });
   chip.lines[1].user = "led0";
@@ -33,7 +33,7 @@ Deno.test("linux discovery: the board by its name, and its lines with their user
   assertEquals(pins.open, 0);
 });
 
-Deno.test("linux discovery: without pins, or without permission, it says what to do", async () => {
+Deno.test("linux discovery: without GPIO chips or permission the error says what to do", async () => {
   const pins = new FakePins();
   const discovery = await construct(LinuxDiscoveryModel, {}, { host: new FakeHost({ devices: pins }) });
   await assertRejects(() => discovery.discoverResources(), SvcError, "no GPIO chip");

@@ -10,7 +10,7 @@ function hostOf(devices: FakeVideos, os: string): FakeHost {
   return new FakeHost({ devices, os });
 }
 
-Deno.test("webcam discovery: every camera once, by its stable path, and nothing that is none", async () => {
+Deno.test("webcam discovery: finds every usable camera once, by its stable path", async () => {
   const clock = new FakeClock();
   const videos = new FakeVideos();
   const stablePath = "/dev/v4l/by-id/usb-Good_Cam-video-index0";
@@ -44,7 +44,7 @@ Deno.test("webcam discovery: every camera once, by its stable path, and nothing 
   assertEquals(videos.open, 0, "what was looked at is closed");
 });
 
-Deno.test("webcam discovery: elsewhere than on Linux it says what works", async () => {
+Deno.test("webcam discovery: on other systems than Linux the error says so", async () => {
   const discovery = await construct(WebcamDiscoveryModel, {}, { host: hostOf(new FakeVideos(), "darwin") });
   await assertRejects(() => discovery.discoverResources(), SvcError, "on darwin, wanted Linux");
 });

@@ -39,7 +39,7 @@ function tickingBoard() {
   };
 }
 
-Deno.test("half ticks: every legal step counts, its reverse counts back, what cannot be counts nothing", () => {
+Deno.test("halfTicks() counts legal steps in both directions and ignores illegal steps", () => {
   const forwards = [0b00, 0b10, 0b11, 0b01];
   for (const [index, before] of forwards.entries()) {
     const after = forwards[(index + 1) % 4];
@@ -48,7 +48,7 @@ Deno.test("half ticks: every legal step counts, its reverse counts back, what ca
   }
 });
 
-Deno.test("incremental: forwards and backwards through a cycle", async () => {
+Deno.test("incremental encoder: the position follows a quadrature cycle in both directions", async () => {
   const { board, tick } = tickingBoard();
   const encoder = await construct(IncrementalEncoder, { board: "b", pins: { a: "A", b: "B" } }, {
     dependencies: [board],
@@ -76,7 +76,7 @@ Deno.test("incremental: forwards and backwards through a cycle", async () => {
   await encoder.close();
 });
 
-Deno.test("incremental: an interrupt that the board does not have fails the construction", async () => {
+Deno.test("incremental encoder: a missing interrupt fails the construction", async () => {
   const { board } = tickingBoard();
   const attributes = { board: "b", pins: { a: "A", b: "nowhere" } };
   const error = await assertRejects(
@@ -87,7 +87,7 @@ Deno.test("incremental: an interrupt that the board does not have fails the cons
   assertEquals(error.code, "not_found");
 });
 
-Deno.test("incremental: listens again after the ticks ended", async () => {
+Deno.test("incremental encoder: it listens again after the board's tick stream ends", async () => {
   const { board, tick, queues } = tickingBoard();
   const clock = new FakeClock();
   const logged: LogRecord[] = [];
@@ -102,7 +102,7 @@ Deno.test("incremental: listens again after the ticks ended", async () => {
   await encoder.close();
 });
 
-Deno.test("single: counts by the direction that the motor says, and not without one", async () => {
+Deno.test("single encoder: ticks count in the motor's direction, and not while it stands", async () => {
   const { board, tick } = tickingBoard();
   const encoder = await construct(SingleEncoder, { board: "b", pins: { i: "I" } }, { dependencies: [board] });
   if (!isDriven(encoder)) throw new Error("a single encoder is driven");
@@ -123,7 +123,7 @@ Deno.test("single: counts by the direction that the motor says, and not without 
   await encoder.close();
 });
 
-Deno.test("fake: turns at its motor's speed, in steps of the update rate", async () => {
+Deno.test("fake encoder: the position follows the motor's speed in steps of the update rate", async () => {
   const clock = new FakeClock();
   const encoder = await construct(FakeEncoder, {}, { clock });
   if (!isDriven(encoder)) throw new Error("a fake encoder is driven");
@@ -146,7 +146,7 @@ Deno.test("fake: turns at its motor's speed, in steps of the update rate", async
   await assertRejects(() => encoder.getPosition("degrees"), SvcError, "does not support");
 });
 
-Deno.test("attributes: what is missing, and what is named", () => {
+Deno.test("encoder attributes: problems name missing fields, and the board is a dependency", () => {
   assertEquals(problemsOf(IncrementalEncoder, { pins: { a: "1" } }).map((one) => one.split(":")[0]), [
     "board",
     "pins.b",

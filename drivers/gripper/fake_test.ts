@@ -5,7 +5,7 @@ import { FakeGripper } from "./fake.ts";
 
 const FILE = { "model-path": "tests/data/kinematics/two_fingers.json" };
 
-Deno.test("without a model it has neither joints nor a body, and catches nothing", async () => {
+Deno.test("fake gripper: without a model it has no joints and no geometries, and grabs nothing", async () => {
   const gripper = await construct(FakeGripper);
   await gripper.open();
   assertEquals(await gripper.grab(), false);
@@ -13,7 +13,7 @@ Deno.test("without a model it has neither joints nor a body, and catches nothing
   assertEquals([await gripper.getCurrentInputs(), await gripper.getGeometries()], [[], []]);
 });
 
-Deno.test("with a model it opens to the maxima and grabs to the minima", async () => {
+Deno.test("fake gripper: with a model open() moves to the maxima and grab() to the minima", async () => {
   const gripper = await construct(FakeGripper, FILE);
   assertEquals(await gripper.getCurrentInputs(), [0, 0]);
   await gripper.open();
@@ -22,7 +22,7 @@ Deno.test("with a model it opens to the maxima and grabs to the minima", async (
   assertEquals(await gripper.getCurrentInputs(), [0, 0]);
 });
 
-Deno.test("its fingers are where its inputs are, within their limits", async () => {
+Deno.test("fake gripper: goToInputs moves the fingers within their limits", async () => {
   const gripper = await construct(FakeGripper, FILE);
   await gripper.goToInputs([25, 30]);
   const shapes = await gripper.getGeometries();

@@ -17,7 +17,7 @@ async function collect(events: AsyncIterable<InputEvent>, into: InputEvent[]): P
   for await (const event of events) into.push(event);
 }
 
-Deno.test("has two controls, and an event of the first", async () => {
+Deno.test("fake input controller: it has two controls and an event of the first control", async () => {
   const { controller: fake } = await controller({ event_value: 0.7 });
   assertEquals(await fake.getControls(), ["AbsoluteX", "ButtonStart"]);
   const event = { timeMs: STARTED_MS, event: "PositionChangeAbs", control: "AbsoluteX", value: 0.7 };
@@ -25,7 +25,7 @@ Deno.test("has two controls, and an event of the first", async () => {
   await fake.close();
 });
 
-Deno.test("makes the events that someone listens to, each time the delay is over", async () => {
+Deno.test("fake input controller: it sends the events of a stream's filters after each delay", async () => {
   const { controller: fake, clock } = await controller({ event_value: 0.7, callback_delay_sec: 0.2 });
   const heard: InputEvent[] = [];
   const filters = [
@@ -52,7 +52,7 @@ Deno.test("makes the events that someone listens to, each time the delay is over
   await fake.close();
 });
 
-Deno.test("two who listen to the same event each hear it once", async () => {
+Deno.test("fake input controller: two streams of the same event each receive it once", async () => {
   const { controller: fake, clock } = await controller({ callback_delay_sec: 1 });
   const heard: InputEvent[][] = [[], []];
   const filters = [{ control: "ButtonStart", events: ["ButtonPress"] }];
@@ -63,7 +63,7 @@ Deno.test("two who listen to the same event each hear it once", async () => {
   await Promise.all(reading);
 });
 
-Deno.test("without a delay and a value they are at random, within 1 to 2 s and 0 to 1", async () => {
+Deno.test("fake input controller: default delays are 1 to 2 s and default values 0 to 1, at random", async () => {
   const { controller: fake, clock } = await controller();
   const heard: InputEvent[] = [];
   const reading = collect(fake.streamEvents([{ control: "AbsoluteX", events: ["Connect"] }]), heard);
@@ -76,7 +76,7 @@ Deno.test("without a delay and a value they are at random, within 1 to 2 s and 0
   await reading;
 });
 
-Deno.test("a triggered event is the state of its control and reaches those who listen", async () => {
+Deno.test("fake input controller: a triggered event becomes its control's state and reaches streams", async () => {
   const { controller: fake } = await controller();
   const heard: InputEvent[] = [];
   const reading = collect(fake.streamEvents([{ control: "ButtonStart", events: ["AllEvents"] }]), heard);
@@ -89,7 +89,7 @@ Deno.test("a triggered event is the state of its control and reaches those who l
   await reading;
 });
 
-Deno.test("closing ends the streams and the timer", async () => {
+Deno.test("fake input controller: close() ends the streams and the timer", async () => {
   const { controller: fake, clock } = await controller();
   const reading = collect(fake.streamEvents([]), []);
   await fake.close();
@@ -98,7 +98,7 @@ Deno.test("closing ends the streams and the timer", async () => {
   assertEquals(clock.pending, 0);
 });
 
-Deno.test("a delay below 0 is a mistake", () => {
+Deno.test("fake input controller: a callback_delay_sec below 0 is refused", () => {
   assertEquals(problemsOf(FakeInputController, { callback_delay_sec: -1 }), [
     "callback_delay_sec: found -1, wanted a number of at least 0",
   ]);

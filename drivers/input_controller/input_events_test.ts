@@ -4,7 +4,7 @@ import { InputEvents } from "./input_events.ts";
 
 const event = (event: string, control = "ButtonStart") => ({ timeMs: 0, event, control, value: 1 });
 
-Deno.test("a listener hears the events of its filters, of any kind with AllEvents", async () => {
+Deno.test("InputEvents: a stream receives the events of its filters, and every kind with AllEvents", async () => {
   const cases: [filter: string, event: string, heard: boolean][] = [
     ["ButtonPress", "ButtonPress", true],
     ["ButtonPress", "ButtonRelease", false],
@@ -24,7 +24,7 @@ Deno.test("a listener hears the events of its filters, of any kind with AllEvent
   }
 });
 
-Deno.test("who reads too slowly loses the stream, with the reason", async () => {
+Deno.test("InputEvents: a slow reader's stream ends with resource_exhausted", async () => {
   const events = new InputEvents();
   const stream = events.stream([{ control: "ButtonStart", events: ["AllEvents"] }])[Symbol.asyncIterator]();
   for (let count = 0; count < 1025; count++) events.tell(event("ButtonPress"));
@@ -33,7 +33,7 @@ Deno.test("who reads too slowly loses the stream, with the reason", async () => 
   assertEquals(events.wanted, []);
 });
 
-Deno.test("what is wanted is told once each", () => {
+Deno.test("InputEvents: wanted lists each event of open streams once", () => {
   const events = new InputEvents();
   const filters = [{ control: "ButtonStart", events: ["ButtonPress", "ButtonHold"] }];
   events.stream(filters);

@@ -30,12 +30,12 @@ function picture(...color: number[]): Tensors {
   return { image: { shape: [1, 4, 6, 3], data } };
 }
 
-Deno.test("the models in tests/data are those that tests/support/onnx_models.ts makes", async () => {
+Deno.test("the models in tests/data equal the models that tests/support/onnx_models.ts builds", async () => {
   assertEquals(await Deno.readFile(`${COLORS}/model.onnx`), colorsModel());
   assertEquals(await Deno.readFile("tests/data/ml_model/boxes/model.onnx"), boxesModel());
 });
 
-Deno.test("onnx_cpu: a folder, its labels and its description", async () => {
+Deno.test("onnx_cpu: a folder gives model, labels and metadata, and infer() checks its input", async () => {
   const model = await construct(OnnxCpuMlModel, { model_path: COLORS });
   const labels = resolve(COLORS, "labels.txt");
   assertEquals(await model.getMetadata(), {
@@ -67,7 +67,7 @@ Deno.test("onnx_cpu: a folder, its labels and its description", async () => {
   await model.close();
 });
 
-Deno.test("onnx_cpu: a file alone is described from its graph", async () => {
+Deno.test("onnx_cpu: a single file is described from its graph", async () => {
   await withFolder({ "boxes.onnx": boxesModel(), "names.txt": "a\nb\nc" }, async (folder) => {
     const attributes = {
       model_path: `${folder}/boxes.onnx`,
@@ -83,7 +83,7 @@ Deno.test("onnx_cpu: a file alone is described from its graph", async () => {
   });
 });
 
-Deno.test("onnx_cpu: labels that the description names stand beside it", async () => {
+Deno.test("onnx_cpu: labels that metadata.json names are found beside it", async () => {
   const described = {
     output_info: [{ name: "probability", extra: { labels: "classes.txt" } }],
     training: { seed: 1 },
@@ -100,7 +100,7 @@ Deno.test("onnx_cpu: labels that the description names stand beside it", async (
   });
 });
 
-Deno.test("onnx_cpu: the one model of a folder, whatever its name; with several it is model.onnx", async () => {
+Deno.test("onnx_cpu: a folder's only .onnx file is used, and model.onnx among several", async () => {
   await withFolder({ "net.onnx": boxesModel() }, async (folder) => {
     const model = await construct(OnnxCpuMlModel, { model_path: folder });
     assertEquals((await model.getMetadata()).outputs[0].extra, undefined);
@@ -119,7 +119,7 @@ Deno.test("onnx_cpu: the one model of a folder, whatever its name; with several 
   });
 });
 
-Deno.test("onnx_cpu: what cannot be used is told with its path", async () => {
+Deno.test("onnx_cpu: unusable files are refused with their path", async () => {
   const files = { "text.onnx": "hello", "model.onnx": colorsModel(), "metadata.json": '{"output_info": 3}' };
   await withFolder(files, async (folder) => {
     const refused = (attributes: { [name: string]: string }, message: string) =>

@@ -113,7 +113,7 @@ async function refusal(run: Promise<unknown>): Promise<string> {
   return `${code}: ${message}`;
 }
 
-Deno.test("there is one without being configured; it stands through changes of everything else", () =>
+Deno.test("motion: a builtin service exists by default and survives changes of other resources", () =>
   withCell(async ({ machine, motion }) => {
     const apply = async (components: readonly JsonObject[], services: readonly JsonObject[] = []) => {
       const { config } = decodeConfig({ components: [...components], services: [...services] }, registry, {
@@ -131,7 +131,7 @@ Deno.test("there is one without being configured; it stands through changes of e
     assertEquals(machine.names.map(({ short }) => short), ["mover"]);
   }));
 
-Deno.test("what is attached to the arm comes to its place; the shapes of the machine are kept clear of", () =>
+Deno.test("motion: a gripper on an arm reaches its pose, and a pose that touches the table is refused", () =>
   withCell(async ({ motion, place }) => {
     assertEquals(await motion.move(to(DOWN)), true);
     assert(posesAlmostEqual(await place(), DOWN, { mm: 0.1, deg: 0.1 }));
@@ -140,7 +140,7 @@ Deno.test("what is attached to the arm comes to its place; the shapes of the mac
     assert(posesAlmostEqual(await place(), DOWN, { mm: 0.1, deg: 0.1 }));
   }));
 
-Deno.test("the way leads around an obstacle, if it need not go straight", () =>
+Deno.test("motion: the path goes around an obstacle, and a linear constraint refuses it", () =>
   withCell(async ({ motion, place }) => {
     await motion.move(to({ ...DOWN, y: -350 }));
     const between = obstacle(poseAt(500, 0, 150), [400, 60, 300]);
@@ -152,7 +152,7 @@ Deno.test("the way leads around an obstacle, if it need not go straight", () =>
     assert(posesAlmostEqual(await place(), goal, { mm: 0.1, deg: 0.1 }));
   }));
 
-Deno.test("an obstacle that is touched already is told, unless that is allowed", () =>
+Deno.test("motion: an obstacle that touches the gripper at the start is refused unless allowed", () =>
   withCell(async ({ motion, place }) => {
     await motion.move(to(DOWN));
     const around = obstacle(poseAt(450, 0, 320), [30, 30, 30]);
@@ -164,7 +164,7 @@ Deno.test("an obstacle that is touched already is told, unless that is allowed",
     assertEquals(Math.round((await place()).z), 400);
   }));
 
-Deno.test("what is held moves along and is kept clear too", () =>
+Deno.test("motion: a held object moves along and is checked for collisions", () =>
   withCell(async ({ motion }) => {
     await motion.move(to(DOWN));
     const shape = { type: "capsule", radiusMm: 10, lengthMm: 200 } as const;
@@ -176,7 +176,7 @@ Deno.test("what is held moves along and is kept clear too", () =>
     assertEquals(await motion.move(to(low)), true);
   }));
 
-Deno.test("what cannot be moved is told, with what carries it", () =>
+Deno.test("motion: a component that no arm's end carries is refused with the reason", () =>
   withCell(async ({ motion }) => {
     const refused = (component: string) => refusal(motion.move(to(DOWN, { component })));
     const wanted = "wanted an arm, or a part attached to the end of one";
@@ -213,7 +213,7 @@ Deno.test("what cannot be moved is told, with what carries it", () =>
     part("generic", "ring", "a:forearm_link"),
   ]));
 
-Deno.test("movements of bases, and their plans, are none of its", () =>
+Deno.test("motion: moveOnMap and moveOnGlobe are unimplemented, and there are no plans", () =>
   withCell(async ({ motion }) => {
     const where = { componentName: "b", slamServiceName: "s", destination: DOWN, obstacles: [] };
     assertEquals(
@@ -234,7 +234,7 @@ Deno.test("movements of bases, and their plans, are none of its", () =>
     assert((await refusal(motion.stopPlan("b"))).startsWith("unknown: there is no plan of b"));
   }));
 
-Deno.test("a newer movement takes over; one that nobody waits for any more stops the arm", () =>
+Deno.test("motion: a new move replaces the running move, and an aborted call stops the arm", () =>
   withCell(async ({ motion, arm }) => {
     const { promise: moving, resolve: begun } = Promise.withResolvers<void>();
     let stops = 0;
@@ -262,7 +262,7 @@ Deno.test("a newer movement takes over; one that nobody waits for any more stops
     assertEquals(stops, 1);
   }));
 
-Deno.test("an arm that does not tell its joints keeps all from moving", () =>
+Deno.test("motion: an arm that cannot read its joints fails every move", () =>
   withCell(async ({ motion, arm }) => {
     arm.getJointPositions = () => Promise.reject(new SvcError("unavailable", "no answer"));
     assertEquals(

@@ -26,7 +26,7 @@ async function bench(attributes: JsonObject = {}) {
 
 const ENCODED = { encoder: "e", ticks_per_rotation: 200 };
 
-Deno.test("power is kept as given; what is nearly nothing is off", async () => {
+Deno.test("fake motor: isPowered returns the set power, and a nearly zero power counts as off", async () => {
   const { motor } = await bench();
   assertEquals(await motor.isPowered(), { isOn: false, powerPct: 0 });
   await motor.setPower(-0.5);
@@ -39,7 +39,7 @@ Deno.test("power is kept as given; what is nearly nothing is off", async () => {
   assertEquals(await motor.isPowered(), { isOn: false, powerPct: 0 });
 });
 
-Deno.test("GoFor takes its time, then the motor stands", async () => {
+Deno.test("fake motor: GoFor takes the time of its revolutions, then the motor stops", async () => {
   const { motor, clock } = await bench({ max_rpm: 100 });
   const moving = motor.goFor(-10, -2);
   await settle();
@@ -60,7 +60,7 @@ Deno.test("with an encoder: positions that are not finite are refused, and the p
   assertEquals([await motor.isMoving(), await motor.getPosition()], [false, 0]);
 });
 
-Deno.test("with an encoder: position, GoFor, GoTo and zero are exact", async () => {
+Deno.test("fake motor: with an encoder position, GoFor, GoTo and resetZeroPosition are exact", async () => {
   const { motor, clock } = await bench(ENCODED);
   assertEquals(await motor.getProperties(), { positionReporting: true });
   const run = async (movement: Promise<void>) => {
@@ -102,7 +102,7 @@ Deno.test("the limits apply to power and speed, and a slower motor takes longer"
   await moving;
 });
 
-Deno.test("a flipped motor goes where it is told, and its encoder counts the other way", async () => {
+Deno.test("fake motor: dir_flip keeps the motor's positions and reverses its encoder", async () => {
   const { motor, encoder, clock } = await bench({ ...ENCODED, dir_flip: true });
   const moving = motor.goFor(100, 2);
   await clock.advance(1_200);
@@ -114,7 +114,7 @@ Deno.test("a flipped motor goes where it is told, and its encoder counts the oth
   assertEquals([await motor.getPosition(), (await encoder.getPosition("ticks")).value], [-1, 200]);
 });
 
-Deno.test("another command ends a GoFor where it is", async () => {
+Deno.test("fake motor: SetPower ends a running GoFor at its position", async () => {
   const { motor, clock } = await bench(ENCODED);
   const moving = motor.goFor(60, 10);
   await clock.advance(500);
@@ -125,7 +125,7 @@ Deno.test("another command ends a GoFor where it is", async () => {
   assertEquals(clock.pending, 0);
 });
 
-Deno.test("movements that cannot be are refused in the published words", async () => {
+Deno.test("fake motor: impossible movements are refused with the published errors", async () => {
   const { motor, logged } = await bench();
   await assertRejects(() => motor.goFor(0, 1), SvcError, "Cannot move motor at an RPM that is nearly 0");
   await assertRejects(() => motor.goFor(10, 0), SvcError, "Cannot move motor for 0 revolutions");
@@ -160,7 +160,7 @@ Deno.test("attributes: limits are in range, and the lower limit is not above the
   for (const max of [-1, 1e308]) assertEquals(paths({ max_rpm: max }), ["max_rpm"]);
 });
 
-Deno.test("an encoder that cannot be turned is refused", async () => {
+Deno.test("fake motor: an encoder that is not a fake encoder is refused", async () => {
   const board = await construct(FakeBoard, {
     digital_interrupts: [{ name: "a", pin: "1" }, { name: "b", pin: "2" }],
   }, {

@@ -50,7 +50,7 @@ async function bench(attributes: JsonObject): Promise<Bench> {
 const PATTERNS: JsonObject[] = [{ a: "1", b: "2", pwm: "3" }, { dir: "1", pwm: "3" }, { a: "1", b: "3" }];
 const NEARLY_0 = "Cannot move motor at an RPM that is nearly 0";
 
-Deno.test("a + b + pwm: exact pin levels", async () => {
+Deno.test("gpio motor, a + b + pwm: power sets exact pin levels", async () => {
   const { motor, pins } = await bench({ pins: { a: "1", b: "2", pwm: "3" }, max_rpm: 100, pwm_freq: 4000 });
   assertEquals(await pins("1", "2", "3"), ["low", "low", "low"]);
   assertEquals(await motor.isPowered(), { isOn: false, powerPct: 0 });
@@ -108,7 +108,7 @@ Deno.test("a + b: one pin is high, the other gets PWM with the rest of the power
   assertEquals(await pins("1", "2", "3"), ["low", "low", "low"]);
 });
 
-Deno.test("both spellings of flipping swap the directions", async () => {
+Deno.test("gpio motor: dir_flip and direction_flip swap the directions", async () => {
   const dir = await bench({ pins: { dir: "1", pwm: "2" }, dir_flip: true });
   await dir.motor.setPower(1);
   assertEquals(await dir.pins("1", "2"), ["low", "low 1 800Hz"]);
@@ -120,7 +120,7 @@ Deno.test("both spellings of flipping swap the directions", async () => {
   assertEquals(await abPwm.pins("1", "2", "3"), ["high", "low", "low 0.75 800Hz"]);
 });
 
-Deno.test("power is kept within its limits", async () => {
+Deno.test("gpio motor: power stays between min_power_pct and max_power_pct", async () => {
   const { motor, pins } = await bench({
     pins: { dir: "1", pwm: "2" },
     min_power_pct: 0.2,
@@ -136,14 +136,14 @@ Deno.test("power is kept within its limits", async () => {
   await assertRejects(() => motor.setPower(NaN), SvcError, "wanted a number");
 });
 
-Deno.test("max_rpm is taken to be 100 where it is not given, and the log says so", async () => {
+Deno.test("gpio motor: a missing max_rpm is logged and counts as 100", async () => {
   const { motor, pins, logged } = await bench({ pins: { dir: "1", pwm: "2" } });
   assert(logged()[0].includes("has no max_rpm"), logged()[0]);
   await motor.setRpm(25);
   assertEquals(await pins("2"), ["low 0.25 800Hz"]);
 });
 
-Deno.test("movements that cannot be are refused in the published words", async () => {
+Deno.test("gpio motor: impossible movements are refused with the published errors", async () => {
   const { motor, logged } = await bench({ pins: { dir: "1", pwm: "2" }, max_rpm: 100 });
   await motor.setPower(0.5);
   await assertRejects(() => motor.goFor(0.05, 6.6), SvcError, NEARLY_0);
@@ -162,7 +162,7 @@ Deno.test("movements that cannot be are refused in the published words", async (
   assert(logged().at(-1)?.startsWith("motor speed is nearly the max rev_per_min"), logged().at(-1));
 });
 
-Deno.test("power and time of a movement without encoder", () => {
+Deno.test("timedMove() gives power and duration of a movement without an encoder", () => {
   const free = { minPowerPct: 0, maxPowerPct: 1 };
   assertEquals(timedMove(100, 100, 100, free), { powerPct: 1, durationMs: 60_000 });
   assertEquals(timedMove(100, -100, 100, free), { powerPct: -1, durationMs: 60_000 });
@@ -178,7 +178,7 @@ Deno.test("power and time of a movement without encoder", () => {
 });
 
 for (const pinNames of PATTERNS) {
-  Deno.test(`stop during a long GoFor ends it early without an error: ${Object.keys(pinNames).join(" + ")}`, async () => {
+  Deno.test(`gpio motor: stop ends a running GoFor without an error: ${Object.keys(pinNames).join(" + ")}`, async () => {
     const { motor, pins, clock } = await bench({ pins: pinNames, max_rpm: 100 });
     const moving = motor.goFor(100, 100);
     await clock.advance(20);
@@ -191,7 +191,7 @@ for (const pinNames of PATTERNS) {
   });
 }
 
-Deno.test("a newer command interrupts a GoFor; a caller who goes away stops the motor", async () => {
+Deno.test("gpio motor: a new command ends a GoFor, and an aborted call stops the motor", async () => {
   const { motor, clock } = await bench({ pins: { dir: "1", pwm: "2" }, max_rpm: 100 });
   const moving = motor.goFor(100, 100);
   await settle();
@@ -281,7 +281,7 @@ async function encoded(attributes: JsonObject = {}) {
   return { board, encoder, motor, clock, logged, close };
 }
 
-Deno.test("with an encoder: setPower turns it, and the position says so", async () => {
+Deno.test("gpio motor with encoder: setPower turns the motor, and its position follows", async () => {
   const { motor, encoder, clock, close } = await encoded();
   assertEquals(await motor.getProperties(), { positionReporting: true });
   await motor.setPower(0.5);
@@ -300,7 +300,7 @@ Deno.test("with an encoder: setPower turns it, and the position says so", async 
 
 const MOVES = [[60, 0.2, 1], [-60, 0.2, -1], [60, -0.2, -1], [-60, -0.2, 1]] as const;
 for (const [rpm, revolutions, direction] of MOVES) {
-  Deno.test(`with an encoder: GoFor(${rpm}, ${revolutions}) goes the distance`, async () => {
+  Deno.test(`gpio motor with encoder: GoFor(${rpm}, ${revolutions}) reaches its distance`, async () => {
     const { motor, clock, close } = await encoded({ ramp_rate: 0.1 });
     const moving = motor.goFor(rpm, revolutions);
     await settle();
@@ -345,7 +345,7 @@ Deno.test("with an encoder and a PID loop: of an impossible speed the motor turn
   await close();
 });
 
-Deno.test("with an encoder: SetRPM keeps the speed up, and SetPower ends that", async () => {
+Deno.test("gpio motor with encoder: SetRPM holds the speed until SetPower", async () => {
   const { motor, clock, close } = await encoded();
   await motor.setRpm(-48);
   await clock.advance(400);
@@ -358,7 +358,7 @@ Deno.test("with an encoder: SetRPM keeps the speed up, and SetPower ends that", 
   await close();
 });
 
-Deno.test("with an encoder: SetPower interrupts a GoFor", async () => {
+Deno.test("gpio motor with encoder: SetPower ends a running GoFor", async () => {
   const { motor, clock, close } = await encoded();
   const moving = motor.goFor(100, 1000);
   await clock.advance(200);
@@ -369,7 +369,7 @@ Deno.test("with an encoder: SetPower interrupts a GoFor", async () => {
 });
 
 for (const control of [{ p: 0, i: 0, d: 0 }, { p: 0.04, i: 0.2, d: 0.0005 }]) {
-  Deno.test(`with an encoder: a PID loop, gains ${JSON.stringify(control)}`, async () => {
+  Deno.test(`gpio motor with encoder: a PID loop holds position and speed, gains ${JSON.stringify(control)}`, async () => {
     const { motor, clock, close } = await encoded({ control_parameters: control });
     await passing(clock, 1500, motor.goFor(100, 0.25));
     assertAlmostEquals(await motor.getPosition(), 0.25, 0.02);
@@ -386,7 +386,7 @@ for (const control of [{ p: 0, i: 0, d: 0 }, { p: 0.04, i: 0.2, d: 0.0005 }]) {
   });
 }
 
-Deno.test("a single and a fake encoder learn from the motor which way it turns", async () => {
+Deno.test("gpio motor: a single and a fake encoder get the direction from the motor", async () => {
   const clock = new FakeClock();
   const board = await construct(FakeBoard, {
     digital_interrupts: [{ name: "i", pin: "11" }],
@@ -417,7 +417,7 @@ Deno.test("a single and a fake encoder learn from the motor which way it turns",
   await board.close();
 });
 
-Deno.test("an encoder of angles is refused", async () => {
+Deno.test("gpio motor: an encoder of angles is refused", async () => {
   const board = await construct(FakeBoard, {}, { name: "b" });
   const encoder = await construct(FakeEncoder, {}, { name: "e" });
   encoder.getProperties = () => Promise.resolve({ ticksCountSupported: false, angleDegreesSupported: true });
@@ -431,7 +431,7 @@ Deno.test("an encoder of angles is refused", async () => {
   );
 });
 
-Deno.test("an encoder that fails during a movement stops the motor", async () => {
+Deno.test("gpio motor: an encoder that fails during a movement stops the motor", async () => {
   const { motor, encoder, clock, logged, close } = await encoded();
   const getPosition = encoder.getPosition.bind(encoder);
   await motor.setRpm(60);
@@ -445,7 +445,7 @@ Deno.test("an encoder that fails during a movement stops the motor", async () =>
   await close();
 });
 
-Deno.test("off tries every pin and tells every failure", async () => {
+Deno.test("gpio motor: stop tries every pin and reports every failure", async () => {
   const { motor, board } = await bench({ pins: { a: "1", b: "2", pwm: "3" } });
   await motor.setPower(1);
   const setGpio = board.setGpio.bind(board);

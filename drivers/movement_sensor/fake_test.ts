@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { construct } from "../../tests/support/construct.ts";
 import { FakeMovementSensor } from "./fake.ts";
 
-Deno.test("always tells the same", async () => {
+Deno.test("fake movement sensor: every quantity has its constant value", async () => {
   const sensor = await construct(FakeMovementSensor);
   assertEquals(await sensor.getPosition(), {
     coordinate: { latitude: 40.7, longitude: -73.98 },
@@ -18,7 +18,7 @@ Deno.test("always tells the same", async () => {
   assertEquals(await sensor.doCommand({ any: "thing" }), {});
 });
 
-Deno.test("its readings are all of these under their published names", async () => {
+Deno.test("fake movement sensor: readings have every quantity under its published name", async () => {
   const sensor = await construct(FakeMovementSensor);
   assertEquals(await sensor.getReadings(), {
     position: { _type: "geopoint", lat: 40.7, lng: -73.98 },

@@ -18,7 +18,7 @@ function sentence(body: string): string {
   return `$${body}*${sum.toString(16).padStart(2, "0")}`;
 }
 
-Deno.test("NMEA: position, height, speed and course of the published examples", () => {
+Deno.test("readSentence() reads position, height, speed and course of NMEA examples", () => {
   const fix: Fix = { quality: 0 };
   assertEquals([readSentence(GGA, fix), readSentence(RMC, fix)], ["GGA", "RMC"]);
   assertAlmostEquals(fix.coordinate!.latitude, 48 + 7.038 / 60, 1e-9);
@@ -39,7 +39,7 @@ Deno.test("NMEA: position, height, speed and course of the published examples", 
   assertEquals([fix.quality, fix.coordinate], [0, undefined]);
 });
 
-Deno.test("NMEA: what is broken changes nothing", () => {
+Deno.test("readSentence() ignores broken sentences and impossible coordinates", () => {
   const broken = [
     "",
     "$",
@@ -60,7 +60,7 @@ Deno.test("NMEA: what is broken changes nothing", () => {
   assertEquals(fix.coordinate, undefined, "there are no 71 minutes");
 });
 
-Deno.test("GPS: reads across pieces, tells when it is silent, and opens its line again", async () => {
+Deno.test("gps-nmea: it joins pieces of sentences, reports silence and reopens its serial port", async () => {
   const pins = new FakePins();
   const clock = new FakeClock();
   const logged: LogRecord[] = [];

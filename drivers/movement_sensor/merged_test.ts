@@ -7,7 +7,7 @@ import { ReplayOdometry } from "./replay.ts";
 
 const LOG = { log: "tests/data/slam/office.clf" };
 
-Deno.test("merged: each quantity comes from the first sensor that supports it, the others are unsupported", async () => {
+Deno.test("merged: each quantity comes from its first supporting sensor, others are unsupported", async () => {
   const imu = await construct(FakeMovementSensor, {}, { name: "imu" });
   const wheels = await construct(ReplayOdometry, LOG, { name: "wheels" });
   const merged = await construct(MergedMovementSensor, {
@@ -50,7 +50,7 @@ Deno.test("merged: of a sensor that does not tell its accuracy, none is told", a
   assertEquals(await merged.getAccuracy(), { accuracy: { imu_tilt: 0.5 }, compassDegreesError: 2 });
 });
 
-Deno.test("merged: a quantity that no sensor has, no sensor at all, and what it depends on", async () => {
+Deno.test("merged: a quantity without a supporting sensor and an empty list of sensors are refused", async () => {
   const wheels = await construct(ReplayOdometry, LOG, { name: "wheels" });
   await assertRejects(
     () => construct(MergedMovementSensor, { compass_heading: ["wheels"] }, { dependencies: [wheels] }),
@@ -67,7 +67,7 @@ Deno.test("merged: a quantity that no sensor has, no sensor at all, and what it 
   ]);
 });
 
-Deno.test("replay: odometry one pose after the other, with its times, up to the end of the log", async () => {
+Deno.test("replay odometry: poses come one by one with their times until the log ends", async () => {
   const wheels = await construct(ReplayOdometry, LOG);
   const times: number[] = [];
   const taken = (timeMs: number) => void times.push(timeMs);

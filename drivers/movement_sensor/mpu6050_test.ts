@@ -19,7 +19,7 @@ function bench(address = 0x68) {
   return { pins, chip, sensor };
 }
 
-Deno.test("MPU-6050: woken, set to its ranges, and read in the scales of its register map", async () => {
+Deno.test("MPU-6050: the chip is woken, set to its ranges and read in the scales of its registers", async () => {
   const { pins, chip, sensor } = bench();
   chip.bytes[0x1b] = chip.bytes[0x1c] = 0x18;
   // 1 g up, -0.5 g along x; 36.53 degrees and 1; 1 degree a second about x, -250 about z.
@@ -38,7 +38,7 @@ Deno.test("MPU-6050: woken, set to its ranges, and read in the scales of its reg
   assertEquals([chip.bytes[0x6b], pins.open], [0x40, 0], "asleep, and its bus closed");
 });
 
-Deno.test("MPU-6050: at its other address, and another chip at its address", async () => {
+Deno.test("MPU-6050: the alternative address works, and another chip there is refused", async () => {
   const { chip, sensor } = bench(0x69);
   await (await sensor({ use_alt_i2c_address: true })).close();
   chip.bytes[0x75] = 0x71;

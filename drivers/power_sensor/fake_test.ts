@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { construct } from "../../tests/support/construct.ts";
 import { FakePowerSensor } from "./fake.ts";
 
-Deno.test("always tells the same", async () => {
+Deno.test("fake power sensor: voltage, current and power are constant", async () => {
   const sensor = await construct(FakePowerSensor);
   assertEquals(await sensor.getVoltage(), { volts: 1.5, isAc: true });
   assertEquals(await sensor.getCurrent(), { amperes: 2.2, isAc: true });

@@ -17,7 +17,7 @@ function bench(address = 0x40) {
   return { pins, chip, sensor };
 }
 
-Deno.test("INA219: the registers of the data sheet's example are 11.98 V and 10 A", async () => {
+Deno.test("INA219: the data sheet's example registers give 11.98 V and 10 A", async () => {
   // Figure 27 of the data sheet: 10 A over 2 milliohms.
   const { pins, chip, sensor } = bench();
   chip.words.set(0x01, 0x07d0);
@@ -32,7 +32,7 @@ Deno.test("INA219: the registers of the data sheet's example are 11.98 V and 10 
   assertEquals(pins.open, 0);
 });
 
-Deno.test("INA219: a current backwards is negative, and too much is an error", async () => {
+Deno.test("INA219: a reverse current is negative, an overflow or a silent chip is an error", async () => {
   const { chip, sensor } = bench(0x45);
   chip.words.set(0x01, 0x8300);
   const one = await sensor({ i2c_addr: 0x45 });
@@ -48,7 +48,7 @@ Deno.test("INA219: a current backwards is negative, and too much is an error", a
   );
 });
 
-Deno.test("INA219: a shunt that cannot measure the current is told", () => {
+Deno.test("INA219: a max_current_amps beyond the range of the shunt is refused", () => {
   const problems = problemsOf(Ina219PowerSensor, { i2c_bus: "1", max_current_amps: 10 });
   assertEquals(problems, ["max_current_amps: found 10, but a shunt of 0.1 ohms measures up to 3.20 A"]);
 });

@@ -34,7 +34,7 @@ async function bench(echoNs: () => bigint | undefined) {
   return { sensor, clock, triggered, close };
 }
 
-Deno.test("HC-SR04: the distance is half of the sound's way, and measurements are 60 ms apart", async () => {
+Deno.test("HC-SR04: the distance is half of the echo's way, and measurements are 60 ms apart", async () => {
   // The data sheet: 58 microseconds a centimetre.
   const { sensor, clock, triggered, close } = await bench(() => 5_800_000n);
   const both = Promise.all([sensor.getReadings(), sensor.getReadings()]);
@@ -45,7 +45,7 @@ Deno.test("HC-SR04: the distance is half of the sound's way, and measurements ar
   await close();
 });
 
-Deno.test("HC-SR04: nothing in reach, and no echo at all, are told apart", async () => {
+Deno.test("HC-SR04: a target out of reach and a missing echo give different errors", async () => {
   let lasted: bigint | undefined = 38_000_000n;
   const { sensor, clock, close } = await bench(() => lasted);
   const refused = assertRejects(() => sensor.getReadings(), SvcError, "nothing returned the sound");

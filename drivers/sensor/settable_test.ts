@@ -4,7 +4,7 @@ import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { construct, problemsOf } from "../../tests/support/construct.ts";
 import { READINGS_LENGTH_MAX, SettableSensor } from "./settable.ts";
 
-Deno.test("reads its attributes, then what commands set, then its attributes again", async () => {
+Deno.test("settable sensor: set changes its readings, and reset restores the attributes", async () => {
   const sensor = await construct(SettableSensor, { readings: { open: false, level: 3 } });
   assertEquals(await sensor.getReadings(), { open: false, level: 3 });
   const set = { open: true, level: 3, why: { who: "me" } };
@@ -26,14 +26,14 @@ const REFUSED: [command: JsonObject, why: string][] = [
 ];
 
 for (const [command, why] of REFUSED) {
-  Deno.test(`refuses ${JSON.stringify(command).slice(0, 40)} and keeps its readings`, async () => {
+  Deno.test(`settable sensor: refuses ${JSON.stringify(command).slice(0, 40)} and keeps its readings`, async () => {
     const sensor = await construct(SettableSensor, { readings: { open: false } });
     const error = await assertRejects(() => sensor.doCommand(command), SvcError, why);
     assertEquals([error.code, await sensor.getReadings()], ["invalid_argument", { open: false }]);
   });
 }
 
-Deno.test("wants readings, of a bounded length", () => {
+Deno.test("settable sensor: readings are required and limited to 64 KiB", () => {
   assertEquals(problemsOf(SettableSensor, {}), ["readings: missing required field, wanted an object"]);
   assertEquals(problemsOf(SettableSensor, { readings: { long } }), [
     "readings: the readings are longer than 64 KiB as JSON",

@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { construct } from "../../tests/support/construct.ts";
 import { FakeServo } from "./fake.ts";
 
-Deno.test("begins at 0 and is at once where it is told to go, however far", async () => {
+Deno.test("fake servo: it starts at 0 and reaches any angle at once", async () => {
   const servo = await construct(FakeServo);
   assertEquals(await servo.getPosition(), 0);
   await servo.move(720);

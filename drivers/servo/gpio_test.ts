@@ -15,7 +15,7 @@ async function bench(attributes: JsonObject = {}) {
   return { board, servo, widthUs };
 }
 
-Deno.test("servo: pulses of 0.5 to 2.5 ms, 50 times a second, over half a turn", async () => {
+Deno.test("gpio servo: 0 to 180 degrees are pulses of 0.5 to 2.5 ms at 50 Hz", async () => {
   const { board, servo, widthUs } = await bench();
   assertEquals([await board.getPwm("12"), await servo.getPosition()], [0, 0], "it does not move at start");
   for (const [angle, us] of [[0, 500], [90, 1500], [180, 2500]]) {
@@ -28,7 +28,7 @@ Deno.test("servo: pulses of 0.5 to 2.5 ms, 50 times a second, over half a turn",
   await assertRejects(() => servo.move(181), SvcError, "wanted 0 to 180 degrees");
 });
 
-Deno.test("servo: its own ends, and where it starts", async () => {
+Deno.test("gpio servo: attributes set its range, pulse widths and starting position", async () => {
   const ends = { min_angle_deg: 45, max_angle_deg: 135, min_width_us: 1000, max_width_us: 2000 };
   const { servo, widthUs } = await bench({ ...ends, frequency_hz: 300, starting_position_degs: 90 });
   assertAlmostEquals(await widthUs(), 1500, 1e-6);

@@ -9,7 +9,7 @@ import { BuiltinShell } from "./builtin.ts";
 
 const NOTHING = new Uint8Array(0);
 
-Deno.test("a shell sees no variable of ours but those of every login", async () => {
+Deno.test("shell: its environment has the variables of a login and no others", async () => {
   Deno.env.set("SVC_TEST_SECRET", "hunter2");
   try {
     const output = await withShell((shell) => outputOf(shell, "env; exit\n"));
@@ -20,13 +20,13 @@ Deno.test("a shell sees no variable of ours but those of every login", async () 
   }
 });
 
-Deno.test("what it writes is text even where a character comes in pieces", async () => {
+Deno.test("shell: a character in two pieces is sent whole, and bad bytes are replaced", async () => {
   const half = "printf '\\303'; sleep 0.3; printf '\\244\\377x'; exit\n";
   const output = await withShell((shell) => outputOf(shell, half));
   assert(output.includes("ä\ufffdx"), output);
 });
 
-Deno.test("as many shells as it may run, and no more; all end with the resource", async () => {
+Deno.test("shell: a ninth shell is refused, and close() ends all shells", async () => {
   const shell = await built();
   const endings: Promise<string>[] = [];
   let running = 0;
@@ -41,7 +41,7 @@ Deno.test("as many shells as it may run, and no more; all end with the resource"
   assertEquals(await Promise.all(endings), Array(8).fill("canceled"));
 });
 
-Deno.test("a shell that cannot be run says so", async () => {
+Deno.test("shell: a program that cannot run is reported in the output", async () => {
   const output = await withShell((shell) => outputOf(shell, ""), { SHELL: "/nowhere/sh" });
   assert(output.includes("/nowhere/sh"), output);
 });
@@ -52,12 +52,12 @@ const REFUSED: [what: string, parts: FilePart[], code: string][] = [
   ["a file within a file", [part("a", false), part("b", true)], "invalid_argument"],
   ["a copy that ends within a file", [part("a", false)], "data_loss"],
   ["a file larger than the disk", [part("a", true, 2 ** 60)], "resource_exhausted"],
-  ["a name as long as a book", [part("a".repeat(5000), true)], "invalid_argument"],
-  ["a hundred folders in each other", [part("a/".repeat(100) + "a", true)], "invalid_argument"],
+  ["a name of 5000 letters", [part("a".repeat(5000), true)], "invalid_argument"],
+  ["a hundred nested folders", [part("a/".repeat(100) + "a", true)], "invalid_argument"],
 ];
 
 for (const [what, parts, code] of REFUSED) {
-  Deno.test(`refuses ${what}, and leaves nothing`, async () => {
+  Deno.test(`shell: copyToMachine refuses ${what} and leaves no files`, async () => {
     await withFolder(async (folder) => {
       const to: CopyToMachine = { source: "file", destination: folder, preserve: false };
       const found = await withShell((shell) =>
@@ -68,7 +68,7 @@ for (const [what, parts, code] of REFUSED) {
   });
 }
 
-Deno.test("a link back to its own folder and a pipe end a copy with an error", async () => {
+Deno.test("shell: copyFromMachine fails on a link to its own folder and on a pipe", async () => {
   await withFolder(async (folder) => {
     await Deno.mkdir(`${folder}/loop`);
     await Deno.symlink("..", `${folder}/loop/back`);
@@ -89,7 +89,7 @@ Deno.test("a link back to its own folder and a pipe end a copy with an error", a
   });
 });
 
-Deno.test("paths begin in the home folder; the published word for ours is known", async () => {
+Deno.test("shell: paths start in the home folder, and VIAM_HOME and .viam mean the folder of svc-server", async () => {
   await withFolder(async (home) => {
     await Deno.mkdir(`${home}/.svc/trace`, { recursive: true });
     await withShell(async (shell) => {

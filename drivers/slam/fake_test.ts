@@ -9,7 +9,7 @@ async function joined(parts: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   return Uint8Array.from((await Array.fromAsync(parts)).flatMap((part) => [...part]));
 }
 
-Deno.test("fake SLAM: localizes with two sensors, on this machine", async () => {
+Deno.test("fake SLAM: its properties are local SLAM in localizing mode with two sensors", async () => {
   assertEquals(await (await construct(FakeSlam)).getProperties(), {
     cloudSlam: false,
     mappingMode: "localize_only",
@@ -18,7 +18,7 @@ Deno.test("fake SLAM: localizes with two sensors, on this machine", async () => 
   });
 });
 
-Deno.test("fake SLAM: the map comes in parts, is a room of 8 by 6 metres and does not change", async () => {
+Deno.test("fake SLAM: the map is a constant room of 8 by 6 metres, sent in parts", async () => {
   const slam = await construct(FakeSlam);
   const parts = await Array.fromAsync(slam.getPointCloudMap());
   assert(parts.length > 1);
@@ -30,7 +30,7 @@ Deno.test("fake SLAM: the map comes in parts, is a room of 8 by 6 metres and doe
   assert(cloud.rgb?.every((probability) => probability === 100));
 });
 
-Deno.test("fake SLAM: the machine moves on each time the map is asked for, round and round", async () => {
+Deno.test("fake SLAM: each request for the map moves the robot on around a circle", async () => {
   const slam = await construct(FakeSlam);
   const start = await slam.getPosition();
   assertEquals([start.x, start.y, start.theta], [1500, 0, 90]);

@@ -144,7 +144,7 @@ async function withSlam(
   }
 }
 
-Deno.test("mapper attributes: defaults are the documented ones", () => {
+Deno.test("mapper attributes: defaults are as documented", () => {
   const settings = decoded();
   assertEquals(settings.camera, { name: "lidar", dataFrequencyHz: 5 });
   assertEquals([settings.enableMapping, settings.existingMap, settings.mode], [true, "", "create"]);
@@ -286,7 +286,7 @@ Deno.test("mapper attributes: impossible values, each error with its path", () =
   }
 });
 
-Deno.test("mapper: with use_cloud_slam only the properties answer", async () => {
+Deno.test("mapper: with use_cloud_slam only getProperties answers, and missing captures are logged", async () => {
   await withSlam(
     { use_cloud_slam: true, movement_sensor: { name: "imu" } },
     async ({ slam, starts, logged }) => {
@@ -322,7 +322,7 @@ Deno.test("mapper: with use_cloud_slam only the properties answer", async () => 
   );
 });
 
-Deno.test("mapper: modes follow enable_mapping and existing_map, and the map is handed to the mapper", async () => {
+Deno.test("mapper: enable_mapping and existing_map set the mode, and the engine gets the map", async () => {
   const files = { "/maps/a.pbstream": Uint8Array.of(1, 2, 3) };
   const map = { existing_map: "/maps/a.pbstream" };
   const modes: readonly [JsonObject, string, EngineStart["mode"]][] = [
@@ -343,7 +343,7 @@ Deno.test("mapper: modes follow enable_mapping and existing_map, and the map is 
   await assertRejects(() => withSlam(map, () => Promise.resolve()), SvcError, "/maps/a.pbstream");
 });
 
-Deno.test("mapper: cameras and movement sensors that cannot be used are refused", async () => {
+Deno.test("mapper: a missing camera, a camera without PCD and an unfit movement sensor are refused", async () => {
   const flat = await construct(FakeCamera, {}, { name: "flat" });
   flat.getProperties = () => Promise.resolve({ supportsPcd: false, mimeTypes: [] });
   const compass = await construct(FakeMovementSensor, {}, { name: "compass" });
@@ -430,7 +430,7 @@ Deno.test("mapper online: uses an IMU alone and odometry alone, each for its own
   }
 });
 
-Deno.test("mapper online: readings are left out while the mapper is busy; failing sensors are tried again", async () => {
+Deno.test("mapper online: a busy engine skips scans, and errors of the engine are logged", async () => {
   await withSlam({ movement_sensor: { name: "imu" } }, async ({ engine, clock, logged }) => {
     const added = { scan: 0, movement: 0 };
     const busy = Promise.withResolvers<undefined>();
@@ -471,7 +471,7 @@ Deno.test("mapper online: scans that are left out are told with the reason, once
   await slam.close();
 });
 
-Deno.test("mapper offline: two recordings are merged by their times, then the job is done", async () => {
+Deno.test("mapper offline: two recordings are merged by their times, then job_done is true", async () => {
   const others = [
     await construct(ReplayLidar, LOG, { name: "recorded" }),
     await construct(ReplayOdometry, LOG, { name: "wheels" }),
@@ -487,7 +487,7 @@ Deno.test("mapper offline: two recordings are merged by their times, then the jo
   }, { others });
 });
 
-Deno.test("mapper: the internal state comes in parts of 1 MiB, the map as a PCD file", async () => {
+Deno.test("mapper: the internal state comes in parts of 1 MiB, and the map as a PCD file", async () => {
   await withSlam({}, async ({ slam, engine }) => {
     const parts = await Array.fromAsync(slam.getInternalState());
     assertEquals(parts.map(({ length }) => length), [1_048_576, 1_048_576, 402_848]);
@@ -498,7 +498,7 @@ Deno.test("mapper: the internal state comes in parts of 1 MiB, the map as a PCD 
   });
 });
 
-Deno.test("mapper: the edited map beside the existing one is given to those who ask for it", async () => {
+Deno.test("mapper: getPointCloudMap returns edited-map.pcd if edited is requested", async () => {
   const files = { "/m/a.pbstream": Uint8Array.of(1), "/m/edited-map.pcd": Uint8Array.of(9, 9) };
   await withSlam({ existing_map: "/m/a.pbstream" }, async ({ slam, engine }) => {
     assertEquals(await bytesIn(slam.getPointCloudMap({ edited: true })), files["/m/edited-map.pcd"]);
@@ -509,7 +509,7 @@ Deno.test("mapper: the edited map beside the existing one is given to those who 
   });
 });
 
-Deno.test("mapper: people add and remove points of the map, undo that, and switch it on and off", async () => {
+Deno.test("mapper: postprocess commands add, remove, undo, replace and toggle points of the map", async () => {
   const own = writePcd(createCloud({ x: Float32Array.of(4), y: Float32Array.of(5), z: Float32Array.of(0) }));
   await withSlam({}, async ({ slam, engine }) => {
     const points = async () => {
@@ -544,7 +544,7 @@ Deno.test("mapper: people add and remove points of the map, undo that, and switc
   }, { files: { "/own.pcd": own } });
 });
 
-Deno.test("mapper: the map is saved now and then and at the end; a failed save keeps the one before", async () => {
+Deno.test("mapper: save_map is written every save_every_sec and at close, and a failed save keeps the old file", async () => {
   const save = { save_map: "/maps/new.pbstream", save_every_sec: 10 };
   let kept: FakeHost | undefined;
   await withSlam(save, async ({ engine, clock, host, logged }) => {
@@ -560,7 +560,7 @@ Deno.test("mapper: the map is saved now and then and at the end; a failed save k
   assertEquals([...await kept!.readFile("/maps/new.pbstream")], [1, 2]);
 });
 
-Deno.test("mapper: closed twice is closed once, and says so to whoever calls", async () => {
+Deno.test("mapper: a second close() does nothing, and calls after close are refused", async () => {
   await withSlam({}, async ({ slam, engine, logged }) => {
     await slam.close();
     await assertRejects(() => slam.getPosition(), SvcError, "resource (svc:slam:cartographer) is closed");
@@ -570,7 +570,7 @@ Deno.test("mapper: closed twice is closed once, and says so to whoever calls", a
   });
 });
 
-Deno.test("mapper: an existing map may come from a package of the machine", () => {
+Deno.test("mapper: existing_map may name a file of a package of the machine", () => {
   const json = {
     packages: [{ name: "hall", package: "org/hall", version: "1", type: "slam_map" }],
     components: [{

@@ -3,7 +3,7 @@ import { SvcError } from "../../lib/base/error.ts";
 import { construct, problemsOf } from "../../tests/support/construct.ts";
 import { FakeSwitch } from "./fake.ts";
 
-Deno.test("has two positions without labels unless told otherwise", async () => {
+Deno.test("fake switch: it has two positions without labels by default", async () => {
   const plain = await construct(FakeSwitch);
   assertEquals(await plain.getNumberOfPositions(), { count: 2, labels: [] });
   assertEquals(await plain.getPosition(), 0);
@@ -11,19 +11,19 @@ Deno.test("has two positions without labels unless told otherwise", async () => 
   assertEquals(await labelled.getNumberOfPositions(), { count: 3, labels: ["off", "low", "high"] });
 });
 
-Deno.test("labels that are not as many as the positions are ignored", async () => {
+Deno.test("fake switch: labels are ignored if their number differs from position_count", async () => {
   const one = await construct(FakeSwitch, { position_count: 3, labels: ["off", "on"] });
   assertEquals(await one.getNumberOfPositions(), { count: 3, labels: [] });
 });
 
-Deno.test("a position that is not there is refused as published", async () => {
+Deno.test("fake switch: a position out of range is refused with the published error", async () => {
   const one = await construct(FakeSwitch, {}, { name: "s" });
   const text = "switch component rdk:component:switch/s position 2 is invalid (valid range: 0-1)";
   await assertRejects(() => one.setPosition(2), SvcError, text);
   await assertRejects(() => one.setPosition(-1), SvcError);
 });
 
-Deno.test("a switch without positions is a mistake", () => {
+Deno.test("fake switch: a position_count of 0 is refused", () => {
   const [problem] = problemsOf(FakeSwitch, { position_count: 0 });
   assertEquals(problem, "position_count: found 0, wanted an integer of at least 1");
 });

@@ -33,7 +33,7 @@ async function boxes(rows: readonly string[], attributes: JsonObject = {}) {
   ]);
 }
 
-Deno.test("color_detector: a box around each region of the hue, the largest first", async () => {
+Deno.test("color_detector: it puts a box around each region of the hue, the largest first", async () => {
   const vision = await construct(ColorDetectorVision, RED);
   const found = await vision.getDetections(picture(["RR......", "Rr..rrrR", "....RRRB", "R......."]));
   assertEquals(found, [
@@ -52,7 +52,7 @@ Deno.test("color_detector: a box around each region of the hue, the largest firs
   ]);
 });
 
-Deno.test("color_detector: hues differ around the circle, within the tolerance", async () => {
+Deno.test("color_detector: hues match around the colour circle within hue_tolerance_pct", async () => {
   // The hue of p is 350.6 degrees; that of r is 6.
   assertEquals(await boxes(["pp", "rr"]), []);
   assertEquals(await boxes(["pp", "rr"], { hue_tolerance_pct: 0.06 }), [[0, 0, 2, 2]]);
@@ -60,14 +60,14 @@ Deno.test("color_detector: hues differ around the circle, within the tolerance",
   assertEquals(await boxes(["BB", "BR"], { hue_tolerance_pct: 1 }), [[0, 0, 2, 2]]);
 });
 
-Deno.test("color_detector: what is dark or pale does not count, greys never do", async () => {
+Deno.test("color_detector: dark and pale pixels count only above the cutoffs, grey pixels never", async () => {
   assertEquals(await boxes(["dd", "ww"]), []);
   assertEquals(await boxes(["dd", "dd"], { value_cutoff_pct: 0.1 }), [[0, 0, 2, 2]]);
   assertEquals(await boxes(["ww", "ww"], { saturation_cutoff_pct: 0.05 }), [[0, 0, 2, 2]]);
   assertEquals(await boxes(["..", ".."], { hue_tolerance_pct: 1 }), []);
 });
 
-Deno.test("color_detector: a label, or else the name of the hue", async () => {
+Deno.test("color_detector: the class name is the label, or the name of the hue", async () => {
   const nameOf = async (attributes: JsonObject) => {
     const vision = await construct(ColorDetectorVision, { ...RED, hue_tolerance_pct: 1, ...attributes });
     return (await vision.getDetections(picture(["RR", "RR"])))[0].className;
@@ -86,7 +86,7 @@ Deno.test("color_detector: a label, or else the name of the hue", async () => {
   assertEquals(await nameOf({ label: "stop button" }), "stop button");
 });
 
-Deno.test("color_detector: attributes that cannot be", () => {
+Deno.test("color_detector: bad attributes are refused with the reason", () => {
   assertEquals(problemsOf(ColorDetectorVision, {}), [
     "detect_color: missing required field, wanted a colour such as #1C4599",
     "hue_tolerance_pct: missing required field, wanted a number of at most 1 greater than 0",
@@ -109,7 +109,7 @@ Deno.test("color_detector: attributes that cannot be", () => {
   assertEquals(problem({ detect_color: "#4F3815" }), []);
 });
 
-Deno.test("color_detector: through a camera, and nothing but detections", async () => {
+Deno.test("color_detector: it detects through a camera, and refuses classifications and point clouds", async () => {
   const camera = await construct(FakeCamera, { width: 320, height: 240, scene: "boxes" }, { name: "cam" });
   const attributes = { ...RED, detect_color: "#3264c8", segment_size_px: 400, camera_name: "cam" };
   assertEquals(namedBy(ColorDetectorVision, attributes), ["cam"]);

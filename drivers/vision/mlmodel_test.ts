@@ -74,7 +74,7 @@ async function withLabels(text: string, work: (path: string) => Promise<void>): 
   }
 }
 
-Deno.test("mlmodel: a model that classifies, from a picture and from a camera", async () => {
+Deno.test("mlmodel: a classifier model classifies a picture and a camera's picture", async () => {
   const model = await construct(OnnxCpuMlModel, { model_path: "tests/data/ml_model/colors" }, {
     name: "model",
   });
@@ -102,7 +102,7 @@ Deno.test("mlmodel: a model that classifies, from a picture and from a camera", 
   await model.close();
 });
 
-Deno.test("mlmodel: a model that detects, with planes of numbers and boxes as they are published", async () => {
+Deno.test("mlmodel: a detector model with planar input finds boxes as published", async () => {
   const attributes = {
     model_path: "tests/data/ml_model/boxes/model.onnx",
     label_path: "tests/data/ml_model/boxes/labels.txt",
@@ -136,7 +136,7 @@ Deno.test("mlmodel: a model that detects, with planes of numbers and boxes as th
   await model.close();
 });
 
-Deno.test("mlmodel: pictures become tensors in the model's size, order and scale", async () => {
+Deno.test("mlmodel: pictures become tensors in the model's size, channel order and scale", async () => {
   const left = picture(4, 2, (x) => x < 2 ? [10, 20, 30] : [50, 60, 70]);
   const given = async (input: Partial<TensorInfo>, attributes: JsonObject = {}) => {
     const model = new Answering({ probability: floats([1, 2], 0, 1) }, input);
@@ -169,7 +169,7 @@ Deno.test("mlmodel: pictures become tensors in the model's size, order and scale
   assertEquals((await given(float, shares)).data, [0.039, 0.078, 0.235, 0.196, 0.235, 0.549]);
 });
 
-Deno.test("mlmodel: numbers become confidences", async () => {
+Deno.test("mlmodel: outputs become confidences by softmax, sigmoid or scaling of bytes", async () => {
   const confidences = async (...values: number[]) => {
     const vision = await visionOf(new Answering({ out: floats([1, values.length], ...values) }));
     const classes = await vision.getClassifications(ORANGE, 0);
@@ -183,7 +183,7 @@ Deno.test("mlmodel: numbers become confidences", async () => {
   assertEquals(classes.map(({ confidence }) => confidence), [0.8, 0.2], "bytes are shares of 255");
 });
 
-Deno.test("mlmodel: boxes in pixels are those of the model's picture, in any order of edges", async () => {
+Deno.test("mlmodel: boxes in pixels are scaled from the model's picture, with edges in a configured order", async () => {
   const outputs = {
     boxes: floats([1, 2, 4], 25, 0, 100, 50, 0, 0, 0, 0),
     scores: floats([1, 2], 0.9, 0),
@@ -201,7 +201,7 @@ Deno.test("mlmodel: boxes in pixels are those of the model's picture, in any ord
   assertEquals((await guessed.getDetections(ORANGE))[0].box, box, "told apart by what they hold");
 });
 
-Deno.test("mlmodel: the order of edges as the model says it; classes told by the scores", async () => {
+Deno.test("mlmodel: the model's boxOrder applies, and per-class scores choose the class", async () => {
   const outputs = {
     location: floats([1, 2, 4], 0, 0.5, 0, 1, 0, 1, 0.5, 1),
     score: floats([1, 2, 3], 0.1, 0.6, 0.3, 0.2, 0.3, 0.1),
@@ -214,7 +214,7 @@ Deno.test("mlmodel: the order of edges as the model says it; classes told by the
   ]);
 });
 
-Deno.test("mlmodel: labels from their file, in its forms; filters by label", async () => {
+Deno.test("mlmodel: labels are read from every form of file, and filter by label_confidences", async () => {
   const three = new Answering({ probability: floats([1, 3], 0.5, 0.3, 0.2) });
   const names = async (path: string, attributes: JsonObject = {}) => {
     const vision = await visionOf(three, { label_path: path, ...attributes });
@@ -252,7 +252,7 @@ Deno.test("mlmodel: labels from their file, in its forms; filters by label", asy
   await assertRejects(() => names("/no/labels.txt"), SvcError, 'label_path: cannot read "/no/labels.txt"');
 });
 
-Deno.test("mlmodel: labels that the model names and nobody can read are numbers, and that is logged", async () => {
+Deno.test("mlmodel: an unreadable label file of the model is logged, and classes are numbers", async () => {
   const logged: LogRecord[] = [];
   const model = new Answering({ probability: floats([1, 2], 0.6, 0.4) }, {}, { labels: "/gone/labels.txt" });
   const classes = await (await visionOf(model, {}, logged)).getClassifications(ORANGE, 0);
@@ -260,7 +260,7 @@ Deno.test("mlmodel: labels that the model names and nobody can read are numbers,
   assertEquals(logged.length, 1);
 });
 
-Deno.test("mlmodel: a model that no picture fits, or that does nothing known, is refused with what it is", async () => {
+Deno.test("mlmodel: a model with unfit inputs or outputs is refused with its shapes", async () => {
   const refused = (model: MlModel, message: string) =>
     assertRejects(() => visionOf(model), SvcError, message);
   const probability = floats([1, 2], 0.5, 0.5);

@@ -68,7 +68,7 @@ function flat(width: number, height: number, depthOf: (pixel: number) => number)
   return { width, height, data: Uint16Array.from({ length: width * height }, (_, pixel) => depthOf(pixel)) };
 }
 
-Deno.test("obstacles_depth: objects as clouds, each in a box, in the camera's frame", async () => {
+Deno.test("obstacles_depth: each object is a point cloud with its bounding box in the camera's frame", async () => {
   const vision = await build(new Showing(depth()));
   const objects = await vision.getObjectPointClouds("cam");
   assertEquals(objects.length, 2);
@@ -88,14 +88,14 @@ Deno.test("obstacles_depth: objects as clouds, each in a box, in the camera's fr
   assertAlmostEquals(ball.x, 300, 30);
 });
 
-Deno.test("obstacles_depth: the same picture is the same answer, to the byte", async () => {
+Deno.test("obstacles_depth: equal depth images give identical point clouds", async () => {
   const vision = await build(new Showing(depth({ noise: 1, dropout: 0.02 })));
   const first = await vision.getObjectPointClouds("cam");
   assertEquals(first.length, 2);
   assertEquals(await vision.getObjectPointClouds("cam"), first);
 });
 
-Deno.test("obstacles_depth: published defaults", async () => {
+Deno.test("obstacles_depth: the defaults equal the published defaults", async () => {
   const vision = await build(new Showing(depth()));
   const published = await build(new Showing(depth()), {
     min_points_in_plane: 500,
@@ -163,7 +163,7 @@ Deno.test("obstacles_depth: impossible attributes, each error with its path", ()
   assertEquals(problemsOf(ObstaclesDepthVision, { ...whole, clustering_radius: 10 }), []);
 });
 
-Deno.test("obstacles_depth: a default camera, and the published properties and refusals", async () => {
+Deno.test("obstacles_depth: camera_name is the default camera, and detections are unimplemented", async () => {
   assertEquals(namedBy(ObstaclesDepthVision, { camera_name: "cam" }), ["cam"]);
   const camera = new Showing(depth());
   const vision = await build(camera, { camera_name: "cam" });
@@ -182,7 +182,7 @@ Deno.test("obstacles_depth: a default camera, and the published properties and r
   await assertRejects(() => bare.getClassificationsFromCamera("cam", 1), SvcError, "does not implement");
 });
 
-Deno.test("obstacles_depth: everything is captured from one picture", async () => {
+Deno.test("obstacles_depth: captureAllFromCamera takes a single picture", async () => {
   const camera = new Showing(depth());
   const vision = await build(camera, { camera_name: "cam" });
   const wanted = { image: true, detections: true, classifications: true, objectPointClouds: true };
@@ -191,7 +191,7 @@ Deno.test("obstacles_depth: everything is captured from one picture", async () =
   assertEquals([detections, classifications], [[], []]);
 });
 
-Deno.test("obstacles_depth: without lens parameters, one object as far away as the middle reading", async () => {
+Deno.test("obstacles_depth: without intrinsics it returns one object at the median distance and logs a warning", async () => {
   const logged: LogRecord[] = [];
   // 1600 of 2500 pixels are at 400 mm; the others are far away or have no reading.
   const camera = new Showing(flat(50, 50, (pixel) => pixel < 1600 ? 400 : pixel < 2000 ? 0 : 900), {});
@@ -214,7 +214,7 @@ Deno.test("obstacles_depth: without lens parameters, one object as far away as t
   assertEquals(await vision.getObjectPointClouds("cam"), []);
 });
 
-Deno.test("obstacles_depth: the depth is found among a camera's pictures", async () => {
+Deno.test("obstacles_depth: it finds the depth image among a camera's images", async () => {
   const map = depth();
   const camera = new Showing(map);
   const [raw] = camera.pictures;
@@ -250,7 +250,7 @@ Deno.test("obstacles_depth: the depth is found among a camera's pictures", async
   );
 });
 
-Deno.test("obstacles_depth: a lens that cannot be is an error; one of another size or model is told", async () => {
+Deno.test("obstacles_depth: bad intrinsics fail, and scaled intrinsics and unknown distortion are logged", async () => {
   const logged: LogRecord[] = [];
   const camera = new Showing(depth());
   const vision = await build(camera, {}, logged);
@@ -277,7 +277,7 @@ Deno.test("obstacles_depth: a lens that cannot be is an error; one of another si
   ]);
 });
 
-Deno.test("obstacles_depth: a picture without ground is told when that is new", async () => {
+Deno.test("obstacles_depth: a missing ground is logged once", async () => {
   const logged: LogRecord[] = [];
   const camera = new Showing(depth({ pitchDeg: 45 }));
   const vision = await build(camera, {}, logged);
@@ -290,7 +290,7 @@ Deno.test("obstacles_depth: a picture without ground is told when that is new", 
   assertEquals(await vision.getObjectPointClouds("cam"), []);
 });
 
-Deno.test("obstacles_depth: hostile pictures are refused", async () => {
+Deno.test("obstacles_depth: damaged depth images are refused with invalid_argument", async () => {
   const camera = new Showing(depth());
   const vision = await build(camera);
   const { image } = camera.pictures[0];
@@ -303,7 +303,7 @@ Deno.test("obstacles_depth: hostile pictures are refused", async () => {
   }
 });
 
-Deno.test("obstacles_depth: the fake camera's boxes", async () => {
+Deno.test("obstacles_depth: it finds the three boxes of a fake camera's scene", async () => {
   const camera = await construct(FakeCamera, { width: 320, height: 240, scene: "boxes" }, { name: "cam" });
   const vision = await build(camera);
   const centers = (await vision.getObjectPointClouds("cam")).map(({ geometries }) => geometries[0].center);

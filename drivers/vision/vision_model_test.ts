@@ -76,7 +76,7 @@ function vision(skills: Skills, cameras: Camera[], { defaultCamera, logged = [] 
   );
 }
 
-Deno.test("fake vision: one thing in the middle, one class", async () => {
+Deno.test("fake vision: it returns one detection in the middle and one classification", async () => {
   const camera = new Counting("cam");
   const fake = await construct(FakeVision, {}, { dependencies: [camera] });
   const middle = { xMin: 0.25, yMin: 0.25, xMax: 0.75, yMax: 0.75 };
@@ -96,14 +96,14 @@ Deno.test("fake vision: one thing in the middle, one class", async () => {
   });
 });
 
-Deno.test("fake vision: the default camera is built first, and used when none is named", async () => {
+Deno.test("fake vision: camera_name is a dependency and the default camera", async () => {
   assertEquals(namedBy(FakeVision, { camera_name: "cam" }), ["cam"]);
   const fake = await construct(FakeVision, { camera_name: "cam" }, { dependencies: [new Counting("cam")] });
   assertEquals((await fake.getDetectionsFromCamera("")).length, 1);
   assertEquals((await fake.getProperties()).defaultCamera, "cam");
 });
 
-Deno.test("vision: published refusals", async () => {
+Deno.test("vision: methods without a skill are refused with the published errors", async () => {
   const mute = vision({}, [new Counting("cam")]);
   const title = 'vision model "rdk:service:vision/eyes" does not implement';
   await assertRejects(() => mute.getDetections(PICTURE), SvcError, `${title} a Detector`);
@@ -127,7 +127,7 @@ Deno.test("vision: a missing camera, and a camera without images", async () => {
   await assertRejects(classify("empty"), SvcError, "no images returned from camera empty");
 });
 
-Deno.test("vision: classes likeliest first, as many as asked for", async () => {
+Deno.test("vision: classifications are sorted by confidence and limited to the requested count", async () => {
   const able = vision({ classify: () => Promise.resolve(classes) }, []);
   const names = async (count: number) =>
     (await able.getClassifications(PICTURE, count)).map(({ className }) => className).join("");
@@ -135,7 +135,7 @@ Deno.test("vision: classes likeliest first, as many as asked for", async () => {
   await assertRejects(() => able.getClassifications(PICTURE, -1), SvcError, "-1 classifications asked for");
 });
 
-Deno.test("vision: everything is captured from one picture, and what cannot be is left out with a line in the log", async () => {
+Deno.test("vision: captureAllFromCamera takes one picture, and logs requests that it cannot serve", async () => {
   const camera = new Counting("cam");
   const logged: LogRecord[] = [];
   const segment: Skills["segment"] = async (view) => {
@@ -156,7 +156,7 @@ Deno.test("vision: everything is captured from one picture, and what cannot be i
   );
 });
 
-Deno.test("vision: objects as frames, the whole where its shape is and its points as a part of it", async () => {
+Deno.test("vision: getDetections3D returns each object as a frame with its points as a child frame", async () => {
   const able = vision({ segment: () => Promise.resolve([object]) }, [new Counting("cam")]);
   const [{ parts, classifications }] = await able.getDetections3D("cam");
   const [whole, points] = parts;

@@ -200,7 +200,7 @@ Deno.test("a cloud is asked again within the hour, whatever interval it names", 
   await end();
 });
 
-Deno.test("without a cloud it runs what there is; a bad setting costs nothing but itself", async () => {
+Deno.test("Agent: without a cloud runs the installed runtime, and a bad setting affects itself alone", async () => {
   const { begin, subject, clock, world, processes, records } = scene();
   world.answer = new SvcError("unavailable", "nobody there");
   const { end } = begin();
@@ -232,7 +232,7 @@ Deno.test("settings that a full disk did not take are kept when there is room", 
   await end();
 });
 
-Deno.test("a changed environment waits for the maintenance window", async () => {
+Deno.test("Agent: a changed viam_server_env restarts the runtime only when maintenance allows it", async () => {
   const { begin, clock, world, processes } = scene();
   const { end } = begin();
   await clock.advance(10_000);
@@ -246,7 +246,7 @@ Deno.test("a changed environment waits for the maintenance window", async () => 
   await end();
 });
 
-Deno.test("an order of the cloud does not wait for it", async () => {
+Deno.test("Agent: a restart ordered by the cloud does not wait for maintenance", async () => {
   const { begin, clock, world, processes } = scene();
   const { end } = begin();
   await clock.advance(10_000);
@@ -310,7 +310,7 @@ Deno.test("a custom URL whose server does not answer delays no start of the runt
   await end();
 });
 
-Deno.test("a new agent takes over a runtime that goes on", async () => {
+Deno.test("Agent: ends for its own update and leaves the runtime running", async () => {
   const { begin, clock, agent, processes } = scene();
   const { done } = begin();
   await clock.advance(10_000);
@@ -320,7 +320,7 @@ Deno.test("a new agent takes over a runtime that goes on", async () => {
   assertEquals([processes.started.length, processes.started[0].over], [1, false]);
 });
 
-Deno.test("an agent that never reaches the cloud is not believed", async () => {
+Deno.test("Agent: a new agent version without contact to the cloud counts as failed", async () => {
   const { begin, clock, agent, world } = scene();
   world.answer = new SvcError("unavailable", "nobody there");
   const { end } = begin();
@@ -428,7 +428,7 @@ Deno.test("other credentials are used when the cloud refuses those in use, and t
   assertEquals([end, processes.started.length, processes.started[0].over], ["renewed", 1, true]);
 });
 
-Deno.test("in dev mode no computer is rebooted", async () => {
+Deno.test("Agent: in dev mode does not reboot the device", async () => {
   const { begin, clock, world, records } = scene({ devMode: true });
   world.answer = sections({}, { device_reboot_after_offline_minutes: 3 });
   const { end } = begin();
@@ -457,7 +457,7 @@ Deno.test("a device may be interrupted when the runtime says so, and when none r
   await end();
 });
 
-Deno.test("the status tells what cannot be done: settings, versions, the system", async () => {
+Deno.test("Agent: the status lists problems of settings, versions and the system", async () => {
   const { begin, subject, clock, world } = scene();
   world.answer = {
     ...sections({ viam_server_start_timeout_minutes: "x" }),
@@ -487,7 +487,7 @@ Deno.test("the status tells what cannot be done: settings, versions, the system"
   await end();
 });
 
-Deno.test("with --wait nothing starts before the cloud has answered, or a minute has passed", async () => {
+Deno.test("Agent: with --wait starts nothing until the cloud answers or a minute passes", async () => {
   const waiting = scene({ waitForUpdate: true });
   waiting.world.answer = new SvcError("unavailable", "nobody there");
   const { end } = waiting.begin();
@@ -527,7 +527,7 @@ Deno.test("with --wait nothing starts before the cloud has answered, or a minute
   assertEquals([await done, updating.processes.started.length], ["replaced", 0]);
 });
 
-Deno.test("what somebody at the device asks for is done", async () => {
+Deno.test("Agent.rollback: asks the updater of svc-server to go back", async () => {
   const { begin, subject, clock, server } = scene();
   const { end } = begin();
   await clock.advance(10_000);

@@ -22,18 +22,18 @@ function undeclared(api: Partial<AnyApi>): string[] {
   }).map(([name]) => name);
 }
 
-Deno.test("every type declares its facets, or says that it has none", () => {
+Deno.test("APIS: every API declares each facet, or none explicitly", () => {
   const wrong = APIS.map((api) => `${api.name}: ${undeclared(api)}`).filter((one) => !one.endsWith(": "));
   assertEquals(wrong, []);
 });
 
-Deno.test("a facet that is left out, or declared with nothing in it, is found", () => {
+Deno.test("APIS: the facet check finds a missing or empty facet", () => {
   const { captured: _, ...forgetful } = MotorApi;
   assertEquals(undeclared(forgetful), ["captured"]);
   assertEquals(undeclared({ ...MotorApi, captured: {}, monitored: [] }), ["monitored", "captured"]);
 });
 
-Deno.test("each request of a type names its resource by one of the declared fields", () => {
+Deno.test("APIS: each request names its resource by a declared field", () => {
   const wrong: string[] = [];
   for (const { name, namedBy, desc } of APIS) {
     const used = new Set<string>();
@@ -61,7 +61,7 @@ function namesIn(message: DescMessage, fields: readonly string[]): string[] {
   return [...new Set(chosen.flatMap((one) => one ? namesIn(one, fields) : []))];
 }
 
-Deno.test("a session answers for the calls that the published descriptors mark", () => {
+Deno.test("APIS: monitored methods match the safety option of the published descriptors", () => {
   for (const { name, monitored, desc } of APIS) {
     const marked = desc.methods.filter((method) => getOption(method, safety_heartbeat_monitored));
     const names = marked.map((method) => method.name);
@@ -69,7 +69,7 @@ Deno.test("a session answers for the calls that the published descriptors mark",
   }
 });
 
-Deno.test("the types that tell their kinematics are those that have joints", () => {
+Deno.test("APIS: exactly the APIs with GetKinematics declare joints", () => {
   for (const { name, joints, desc } of APIS) {
     assertEquals(joints !== "none", desc.method.getKinematics !== undefined, name);
   }

@@ -10,7 +10,7 @@ function sent(message: MessageInitShape<typeof FlatTensorsSchema>): Tensors {
   return fromTensorsMessage(fromBinary(FlatTensorsSchema, bytes));
 }
 
-Deno.test("tensors: every type of number arrives as it was, at its limits too", () => {
+Deno.test("tensors: every number type survives the message, at its limits too", () => {
   const big = 2n ** 63n;
   const tensors: Tensors = {
     int8: { shape: [3], data: Int8Array.of(-128, 0, 127) },
@@ -27,7 +27,7 @@ Deno.test("tensors: every type of number arrives as it was, at its limits too", 
   assertEquals(sent(toTensorsMessage(tensors)), tensors);
 });
 
-Deno.test("tensors: shapes of several dimensions, of none, and with nothing in them", () => {
+Deno.test("tensors: shapes of several, zero and empty dimensions survive the message", () => {
   const tensors: Tensors = {
     picture: { shape: [1, 2, 2, 3], data: new Uint8Array(12).map((_, index) => index) },
     scalar: { shape: [], data: Float32Array.of(7) },
@@ -38,12 +38,12 @@ Deno.test("tensors: shapes of several dimensions, of none, and with nothing in t
   assertEquals(fromTensorsMessage(undefined), {});
 });
 
-Deno.test("tensors: a part of a larger buffer is sent as that part", () => {
+Deno.test("tensors: a subarray sends only its own part", () => {
   const data = Int8Array.of(1, 2, 3, 4).subarray(1, 3);
   assertEquals(sent(toTensorsMessage({ part: { shape: [2], data } })).part.data, Int8Array.of(2, 3));
 });
 
-Deno.test("tensors: what does not fit is refused, both ways", () => {
+Deno.test("tensors: a shape that does not match its data is refused in both directions", () => {
   const bad = { shape: [2, 2], data: Float32Array.of(1, 2, 3) };
   assertThrows(
     () => toTensorsMessage({ bad }),

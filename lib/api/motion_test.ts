@@ -53,7 +53,7 @@ class Noting extends BaseResource implements Motion {
   getPlan: Motion["getPlan"] = (which, call) => this.#note("getPlan", which, call, this.history);
 }
 
-Deno.test("every argument and every answer passes through a client and a server", async () => {
+Deno.test("MotionApi: every argument and answer passes through client and server", async () => {
   const motion = new Noting(NAME);
   const table = new ServiceTable(new FakeClock());
   table.add(MotionApi.serve(() => motion));

@@ -17,7 +17,7 @@ function sensor(more: Partial<MovementSensor> = {}): MovementSensor {
   return { ...none, getCompassHeading: () => Promise.resolve(0), ...more } as MovementSensor;
 }
 
-Deno.test("readings leave out what the sensor does not support", async () => {
+Deno.test("readingsOf: omits properties the movement sensor does not support", async () => {
   assertEquals(await readingsOf(sensor()), { compass: 0 });
   const moving = sensor({ getLinearVelocity: () => Promise.resolve({ x: 1, y: 2, z: 3 }) });
   assertEquals(await readingsOf(moving), {
@@ -26,7 +26,7 @@ Deno.test("readings leave out what the sensor does not support", async () => {
   });
 });
 
-Deno.test("readings fail when a supported one fails", async () => {
+Deno.test("readingsOf: fails when a supported property fails", async () => {
   const broken = sensor({ getOrientation: () => Promise.reject(new SvcError("unavailable", "cable off")) });
   await assertRejects(() => readingsOf(broken), SvcError, "cable off");
 });

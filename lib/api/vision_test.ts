@@ -156,7 +156,7 @@ class SeesEverything extends BaseResource implements Vision {
   }
 }
 
-Deno.test("camera: images with annotations and the time, through the wire", async () => {
+Deno.test("camera: images with annotations and time survive the wire", async () => {
   const camera = new StillCamera(ResourceName.of(CameraApi.name, "cam"));
   const client = throughTheWire(CameraApi, camera);
   assertEquals(await client.getImages(["left"], { extra: { fast: true } }), annotated);
@@ -164,7 +164,7 @@ Deno.test("camera: images with annotations and the time, through the wire", asyn
   assertEquals(await client.getPointCloud(), Uint8Array.of(9, 8));
 });
 
-Deno.test("camera: every property, and hardly any, through the wire", async () => {
+Deno.test("camera: full and minimal properties survive the wire", async () => {
   const camera = new StillCamera(ResourceName.of(CameraApi.name, "cam"));
   assertEquals(await throughTheWire(CameraApi, camera).getProperties(), properties);
   const bare: CameraProperties = { supportsPcd: false, mimeTypes: [] };
@@ -173,7 +173,7 @@ Deno.test("camera: every property, and hardly any, through the wire", async () =
   assertEquals(JSON.parse(JSON.stringify(found)), bare);
 });
 
-Deno.test("vision: questions and answers through the wire", async () => {
+Deno.test("vision: arguments and answers of each method survive the wire", async () => {
   const eyes = new SeesEverything(ResourceName.of(VisionApi.name, "eyes"));
   const client = throughTheWire(VisionApi, eyes);
   const rgba = new Uint8Array(2 * 2 * 4);
@@ -195,7 +195,7 @@ Deno.test("vision: questions and answers through the wire", async () => {
   ]);
 });
 
-Deno.test("vision: everything at once through the wire", async () => {
+Deno.test("vision: CaptureAllFromCamera survives the wire", async () => {
   const eyes = new SeesEverything(ResourceName.of(VisionApi.name, "eyes"));
   const wanted = {
     image: true,

@@ -5,7 +5,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { BriefMap } from "./brief_map.ts";
 
-Deno.test("a brief map is a map", () => {
+Deno.test("BriefMap: set, get, delete, clear and values behave as in a Map", () => {
   const map = new BriefMap<string, { n: number }>();
   const one = { n: 1 }, two = { n: 2 }, three = { n: 3 };
   map.set("a", one);
@@ -37,7 +37,7 @@ const CHURN = `
   }
 `;
 
-Deno.test("values that have gone are not kept until the next full collection, as in a Map that is old", async () => {
+Deno.test("BriefMap: a minor garbage collection frees deleted values, unlike in an old Map", async () => {
   const args = ["eval", "--v8-flags=--expose-gc", CHURN];
   const { stdout, stderr } = await new Deno.Command(Deno.execPath(), { args }).output();
   const [plain, brief] = new TextDecoder().decode(stdout).trim().split("\n").map(Number);

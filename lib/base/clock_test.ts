@@ -4,7 +4,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { deadline, race, settle, SystemClock } from "./clock.ts";
 import { FakeClock } from "../../tests/support/fake_clock.ts";
 
-Deno.test("a fake clock runs timers in order of their time, then of their setting", async () => {
+Deno.test("FakeClock: runs timers in order of their time, then of their creation", async () => {
   const clock = new FakeClock(0);
   const seen: string[] = [];
   const note = (what: string) => () => void seen.push(`${what}@${clock.nowMs()}`);
@@ -20,7 +20,7 @@ Deno.test("a fake clock runs timers in order of their time, then of their settin
   assertEquals([clock.pending, clock.monotonicMs()], [0, 20]);
 });
 
-Deno.test("a sleep ends at its time or with its signal, and leaves no timer", async () => {
+Deno.test("FakeClock.sleep: ends at its time or with its signal, and leaves no timer", async () => {
   const clock = new FakeClock();
   const controller = new AbortController();
   const slept = clock.sleep(10);
@@ -33,7 +33,7 @@ Deno.test("a sleep ends at its time or with its signal, and leaves no timer", as
   assertEquals(clock.pending, 0);
 });
 
-Deno.test("a deadline aborts at its time, with its parent, or never once done", async () => {
+Deno.test("deadline: aborts at its time or with its parent, and never after done", async () => {
   const clock = new FakeClock();
   const late = () => new Error("late");
   const first = deadline(clock, 10, late);
@@ -47,7 +47,7 @@ Deno.test("a deadline aborts at its time, with its parent, or never once done", 
   assertEquals(reasons, ["late", "gone", undefined]);
 });
 
-Deno.test("race() gives the work or the signal's reason, and hands over what comes late", async () => {
+Deno.test("race: returns the work or the signal's reason, and passes late results to the callback", async () => {
   const controller = new AbortController();
   assertEquals(await race(Promise.resolve(1), controller.signal), 1);
   await assertRejects(() => race(Promise.reject(new Error("bad")), controller.signal), Error, "bad");
@@ -61,7 +61,7 @@ Deno.test("race() gives the work or the signal's reason, and hands over what com
   assertEquals(late, [2]);
 });
 
-Deno.test("the system's clock waits and can be called off", async () => {
+Deno.test("SystemClock: sleeps, and a canceled timer does not fire", async () => {
   const clock = new SystemClock();
   const before = clock.monotonicMs();
   clock.after(60_000, () => {})();

@@ -3,7 +3,7 @@
 import { assertEquals, assertInstanceOf, assertThrows } from "@std/assert";
 import { assert, chainOf, CODES, joined, messageOf, SvcError } from "./error.ts";
 
-Deno.test("codes are one to one with the gRPC statuses 1 to 16", () => {
+Deno.test("CODES: the codes match the gRPC statuses 1 to 16", () => {
   assertEquals(
     Object.values(CODES).toSorted((a, b) => a - b),
     Array.from({ length: 16 }, (_, index) => index + 1),
@@ -14,7 +14,7 @@ Deno.test("codes are one to one with the gRPC statuses 1 to 16", () => {
   assertEquals(SvcError.fromStatus(99, "x").code, "unknown");
 });
 
-Deno.test("whatever was thrown becomes an SvcError", () => {
+Deno.test("SvcError.from: converts any thrown value to an SvcError", () => {
   const mine = new SvcError("not_found", "none");
   assertEquals(SvcError.from(mine), mine);
   const codes = [
@@ -29,7 +29,7 @@ Deno.test("whatever was thrown becomes an SvcError", () => {
   assertEquals([messageOf("text"), messageOf(null)], ["text", "null"]);
 });
 
-Deno.test("chainOf() tells causes once, however long the chain", () => {
+Deno.test("chainOf: lists each cause once, and ends at a circular cause", () => {
   const cause = new Error("disk full", { cause: "ENOSPC" });
   assertEquals(chainOf(new SvcError("unknown", "cannot save", { cause })), "cannot save: disk full: ENOSPC");
   assertEquals(
@@ -41,14 +41,14 @@ Deno.test("chainOf() tells causes once, however long the chain", () => {
   assertEquals(chainOf(endless), "round");
 });
 
-Deno.test("joined() makes one error of several", () => {
+Deno.test("joined: combines several errors into a single SvcError", () => {
   assertEquals(joined("stop", []), undefined);
   const error = joined("stop", [new SvcError("unavailable", "a"), new Error("b")]);
   assertInstanceOf(error, SvcError);
   assertEquals([error.code, error.message], ["unavailable", "stop: a; b"]);
 });
 
-Deno.test("assert() is for our own bugs", () => {
+Deno.test("assert: throws an error that starts with Bug", () => {
   assert(true, "never");
   assertThrows(() => assert(false, "upside down"), Error, "Bug: upside down");
 });

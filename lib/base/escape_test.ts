@@ -4,7 +4,7 @@ import { formatLine } from "./log/line.ts";
 
 const HOSTILE = "\x1b]0;owned\x07\x1b[31mred\x9b2J\r\u202Egnp.exe\u2066\u2028\0\ufeff\x7f";
 
-Deno.test("what a terminal or an eye would be fooled by is written out", () => {
+Deno.test("escaped: writes control and invisible characters as escapes and keeps other text", () => {
   assertEquals(
     escaped(`a\tb\n${HOSTILE}`),
     "a\tb\n\\u001b]0;owned\\u0007\\u001b[31mred\\u009b2J\\u000d\\u202egnp.exe\\u2066\\u2028\\u0000\\ufeff\\u007f",
@@ -14,13 +14,13 @@ Deno.test("what a terminal or an eye would be fooled by is written out", () => {
   assertEquals(escaped("Größe 測試 🙂 é"), "Größe 測試 🙂 é");
 });
 
-Deno.test("JSON is the same value afterwards", () => {
+Deno.test("escaped: JSON text keeps its value", () => {
   const value = { [HOSTILE]: [HOSTILE, "\u2029\x85"] };
   const text = escaped(JSON.stringify(value));
   assertEquals([hasHidden(text), JSON.parse(text)], [false, value]);
 });
 
-Deno.test("a line of the log is what its record says, whoever wrote it", () => {
+Deno.test("formatLine: escapes control characters in every part of a record", () => {
   const record = {
     timeMs: 0,
     level: "info",

@@ -26,7 +26,7 @@ async function withFolder(test: (folder: string) => Promise<void>): Promise<void
 
 const write = (path: string, text: string) => Deno.writeTextFile(path, text);
 
-Deno.test("a watched file is heard of however it changes", () =>
+Deno.test("watchFile: reports creation, writes, replacement and removal", () =>
   withFolder(async (folder) => {
     const file = `${folder}/f`;
     await heard(file, () => write(file, "made"));
@@ -38,7 +38,7 @@ Deno.test("a watched file is heard of however it changes", () =>
   }));
 
 Deno.test({
-  name: "a watch follows links, as those of a Kubernetes volume, and hears when one is turned",
+  name: "watchFile: follows links of a Kubernetes volume and reports their change",
   ignore: Deno.build.os === "windows",
   fn: () =>
     withFolder(async (folder) => {
@@ -75,14 +75,14 @@ Deno.test({
     }),
 });
 
-Deno.test("links in a circle and folders that are not there cannot be watched, and nothing breaks", () =>
+Deno.test("watchFile: circular links and missing folders do not throw", () =>
   withFolder(async (folder) => {
     await Deno.symlink("b", `${folder}/a`);
     await Deno.symlink("a", `${folder}/b`);
     for (const path of [`${folder}/a`, `${folder}/none/f`]) host.watchFile(path, () => {})();
   }));
 
-Deno.test("whatever a program prints, control characters are written out; what it draws is drawn", async () => {
+Deno.test("DenoHost: write escapes control characters, and draw does not", async () => {
   const code = `
     const { DenoHost } = await import(${JSON.stringify(import.meta.resolve("./host_deno.ts"))});
     const host = new DenoHost();

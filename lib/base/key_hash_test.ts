@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import { hashOfKey, isHashOf, isKeyHash } from "./key_hash.ts";
 
-Deno.test("a hash tells its key from others, and no two are the same", async () => {
+Deno.test("hashOfKey: matches its own key only, and is different every time", async () => {
   const hash = await hashOfKey("a key");
   assert(isKeyHash(hash));
   assertEquals(await isHashOf(hash, "a key"), true);
@@ -9,7 +9,7 @@ Deno.test("a hash tells its key from others, and no two are the same", async () 
   assertNotEquals(await hashOfKey("a key"), hash);
 });
 
-Deno.test("what is no hash is that of no key", async () => {
+Deno.test("isHashOf: an invalid hash matches no key", async () => {
   const hash = await hashOfKey("a key");
   for (
     const text of ["", "a key", "scrypt$", hash.slice(0, -1), `${hash}A`, hash.replace("1024", "9999999")]

@@ -26,7 +26,7 @@ async function first(lines: AsyncIterable<string>): Promise<string> {
   return value;
 }
 
-Deno.test("lines: across chunks and letters, written over, too long, not ended", async () => {
+Deno.test("linesOf: splits lines across chunks, handles carriage returns, long lines and a missing end", async () => {
   async function* bytes() {
     const text = "one\ntwö\r\n10%\r50%\r100%\n" + "x".repeat(LINE_CHARS_MAX + 2) + "\n\nlast";
     for (const byte of new TextEncoder().encode(text)) yield Uint8Array.of(byte);
@@ -44,7 +44,7 @@ Deno.test("lines: across chunks and letters, written over, too long, not ended",
 
 Deno.test({
   ...posix,
-  name: "a process: what it writes, its environment and its end",
+  name: "spawn: returns output, environment and exit code of a process",
   fn: async () => {
     const args = ["-c", `echo "$A $HOME"; echo bad >&2; exit 3`];
     const bare = await finished(host.spawn({ command: "sh", args, env: { A: "a" }, bare: true, cwd: "/" }));
@@ -66,7 +66,7 @@ Deno.test({
 
 Deno.test({
   ...posix,
-  name: "a group that does not listen is killed with all that it started",
+  name: "endProcess: kills a group that ignores SIGTERM, with its children",
   fn: async () => {
     const script = `trap '' TERM; sleep 1000 & echo $!; wait; wait`;
     const process = host.spawn({ command: "sh", args: ["-c", script], ownGroup: true });
@@ -80,7 +80,7 @@ Deno.test({
 
 Deno.test({
   ...posix,
-  name: "on a leash: nothing outlives the process, nor us",
+  name: "spawn: with leash, no child outlives the process or the parent",
   fn: async () => {
     const script = `sleep 1000 >/dev/null 2>&1 & echo $!; test -z "$(cat)" && exit 5`;
     const own = await finished(host.spawn({ command: "sh", args: ["-c", script], leash: true }));
@@ -125,7 +125,7 @@ Deno.test({
   },
 });
 
-Deno.test("ending a process: at once when it listens, killed after its time when not", async () => {
+Deno.test("endProcess: sends SIGTERM, and SIGKILL after the timeout", async () => {
   const clock = new FakeClock();
   const processes = new FakeProcesses();
   assertEquals(await endProcess(processes.spawn({ command: "a" }), clock, 1000), {
@@ -168,7 +168,7 @@ async function gone(pid: number): Promise<void> {
 }
 
 Deno.test({
-  name: "a process that outlived its parent is found by its mark, and its end is seen",
+  name: "a process that outlived its parent is found by its mark, and its exit is seen",
   ignore: Deno.build.os !== "linux",
   fn: async () => {
     const clock = new SystemClock();
@@ -195,7 +195,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "who listens on a port is told by the mark of the process",
+  name: "listensMarked: finds whether a marked process listens on a port",
   ignore: Deno.build.os !== "linux",
   fn: async () => {
     const mark = crypto.randomUUID();
@@ -219,7 +219,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "what a process takes is told, with what those take that it has started",
+  name: "figuresOf: includes the memory and CPU time of child processes",
   ignore: Deno.build.os !== "linux",
   fn: async () => {
     const alone = host.spawn({ command: "sleep", args: ["1000"], ownGroup: true });

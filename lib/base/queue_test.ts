@@ -2,7 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "./error.ts";
 import { Queue } from "./queue.ts";
 
-Deno.test("values come out in order, those that wait and those that are waited for", async () => {
+Deno.test("Queue: returns queued and awaited values in order", async () => {
   const queue = new Queue<number>(3);
   queue.push(1);
   queue.push(2);
@@ -13,14 +13,14 @@ Deno.test("values come out in order, those that wait and those that are waited f
   assertEquals(await waiting, { done: false, value: 3 });
 });
 
-Deno.test("a full queue refuses values and takes them again once read", async () => {
+Deno.test("Queue.push: refuses a value when full and accepts again after a read", async () => {
   const queue = new Queue<number>(2);
   assertEquals([queue.push(1), queue.push(2), queue.push(3)], [true, true, false]);
   await queue.next();
   assertEquals(queue.push(4), true);
 });
 
-Deno.test("the end reaches a waiting reader, and only once the one who made the queue", async () => {
+Deno.test("Queue.end: wakes a waiting reader and calls the end callback once", async () => {
   let left = 0;
   const queue = new Queue<number>(2, () => left++);
   const waiting = queue.next();
@@ -31,7 +31,7 @@ Deno.test("the end reaches a waiting reader, and only once the one who made the 
   assertEquals([queue.push(1), left], [false, 1]);
 });
 
-Deno.test("a reader who breaks off ends the queue", async () => {
+Deno.test("Queue: a reader that breaks its loop ends the queue", async () => {
   let left = 0;
   const queue = new Queue<number>(2, () => left++);
   queue.push(1);
@@ -42,7 +42,7 @@ Deno.test("a reader who breaks off ends the queue", async () => {
   assertEquals([queue.push(2), left], [false, 1]);
 });
 
-Deno.test("an aborted signal ends the queue, also one that was aborted before", async () => {
+Deno.test("Queue: an aborted signal ends the queue, even if it aborted before", async () => {
   const abort = new AbortController();
   const queue = new Queue<number>(2, () => {}, abort.signal);
   const waiting = queue.next();
@@ -51,7 +51,7 @@ Deno.test("an aborted signal ends the queue, also one that was aborted before", 
   assertEquals(await new Queue<number>(2, () => {}, abort.signal).next(), { done: true, value: undefined });
 });
 
-Deno.test("a failure reaches the reader once, waiting or not", async () => {
+Deno.test("Queue.end: a failure reaches the reader once, whether it waits or not", async () => {
   const failure = new SvcError("resource_exhausted", "too slow");
   const waited = new Queue<number>(1);
   const waiting = waited.next();
@@ -64,7 +64,7 @@ Deno.test("a failure reaches the reader once, waiting or not", async () => {
   assertEquals((await later.next()).done, true);
 });
 
-Deno.test("a closed queue takes nothing more, and ends when it has been read", async () => {
+Deno.test("Queue.close: refuses new values and ends after the queued values are read", async () => {
   const queue = new Queue<number>(4);
   for (const value of [1, 2]) queue.push(value);
   queue.close(new Error("over"));

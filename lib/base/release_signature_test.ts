@@ -23,7 +23,7 @@ function codeOf(run: () => unknown): string {
   return assertThrows(run, SvcError).code;
 }
 
-Deno.test("a signature is good for its statement, its key, and nothing else", () => {
+Deno.test("verifyRelease: accepts a signature only for its own statement and key", () => {
   const { key, privateKeyPem } = newReleaseKey(1);
   const sig = JSON.parse(JSON.stringify(signRelease(STATEMENT, privateKeyPem)));
   assertEquals(verifyRelease(sig, [pinnedKey(key.public_key)]), STATEMENT);
@@ -40,7 +40,7 @@ Deno.test("a signature is good for its statement, its key, and nothing else", ()
   assertEquals(codeOf(() => verifyRelease(sig, [])), "permission_denied");
 });
 
-Deno.test("a statement of this form has this text and no other", () => {
+Deno.test("canonicalJson: gives the same text for any order of keys", () => {
   const turned = Object.fromEntries(Object.entries(STATEMENT).reverse());
   assertEquals(canonicalJson(turned), canonicalJson({ ...STATEMENT }));
   assertEquals(
@@ -49,7 +49,7 @@ Deno.test("a statement of this form has this text and no other", () => {
   );
 });
 
-Deno.test("trust goes along the line of keys, and leaves the old ones behind", () => {
+Deno.test("KeyRing.follow: moves trust along the chain of keys and drops the old keys", () => {
   const first = newReleaseKey(1);
   const second = newReleaseKey(2, first.privateKeyPem);
   const third = newReleaseKey(3, second.privateKeyPem);
@@ -63,7 +63,7 @@ Deno.test("trust goes along the line of keys, and leaves the old ones behind", (
   assertEquals(new KeyRing([first.key]).follow([third.key]).keys, [first.key]);
 });
 
-Deno.test("a key that nobody trusted has signed is not trusted", () => {
+Deno.test("KeyRing.follow: does not trust a key that no trusted key signed", () => {
   const first = newReleaseKey(1);
   const thief = newReleaseKey(2);
   const forged = { ...newReleaseKey(3, thief.privateKeyPem).key, previous: first.key.id };

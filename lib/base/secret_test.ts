@@ -4,7 +4,7 @@ import { assertEquals } from "@std/assert";
 import { Place } from "./schema/schema.ts";
 import { Secret, secret } from "./secret.ts";
 
-Deno.test("a secret shows itself as stars", () => {
+Deno.test("Secret: prints as stars in strings, JSON and inspect", () => {
   const one = new Secret("hunter2");
   assertEquals(
     `${one} ${JSON.stringify({ one })} ${Deno.inspect({ one })}`,
@@ -13,7 +13,7 @@ Deno.test("a secret shows itself as stars", () => {
   assertEquals(one.reveal(), "hunter2");
 });
 
-Deno.test("a setting that is no secret text does not show itself either", () => {
+Deno.test("secret: an invalid value is not shown in its error", () => {
   const at = new Place("key");
   assertEquals(secret().decode(12345, at), undefined);
   assertEquals(at.problems[0].message, "found something else (not shown), wanted a string");

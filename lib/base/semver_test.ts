@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { compareVersions, parseRange, parseVersion } from "./semver.ts";
 
-Deno.test("versions are ordered as the rules of semantic versions say", () => {
+Deno.test("compareVersions: orders versions by the rules of semantic versioning", () => {
   const ordered = [
     "0.9.9",
     "1.0.0-alpha",
@@ -20,13 +20,13 @@ Deno.test("versions are ordered as the rules of semantic versions say", () => {
   assertEquals(compareVersions(parseVersion("1.0.0+a")!, parseVersion("1.0.0+b")!), 0);
 });
 
-Deno.test("what is no version is none", () => {
+Deno.test("parseVersion: returns undefined for text that is not a version", () => {
   for (const text of ["", "1", "1.2", "stable", "1.2.3.4", "1.2.3-", "2024-01-02", "1".repeat(300)]) {
     assertEquals(parseVersion(text), undefined, text);
   }
 });
 
-Deno.test("ranges hold what they say", () => {
+Deno.test("parseRange: a range contains the expected versions", () => {
   const cases: [range: string, inside: string[], outside: string[]][] = [
     ["1.2.3", ["1.2.3"], ["1.2.4", "1.2.3-rc1"]],
     ["1.2", ["1.2.0", "1.2.9"], ["1.3.0", "1.3.0-rc1", "1.1.9"]],
@@ -51,7 +51,7 @@ Deno.test("ranges hold what they say", () => {
   }
 });
 
-Deno.test("what is no range is none", () => {
+Deno.test("parseRange: returns undefined for text that is not a range", () => {
   for (const text of ["", "stable", "^", "2024-01-02T03-04-05", ">=1 &&", "1.2-rc1", "||"]) {
     assertEquals(parseRange(text), undefined, text);
   }

@@ -2,7 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "./error.ts";
 import { childOf, childrenOf, parseXml, textIn } from "./xml.ts";
 
-Deno.test("elements, their names and their texts", async () => {
+Deno.test("parseXml: finds elements and their texts by name", async () => {
   const root = await parseXml(
     '<?xml version="1.0"?><!-- a --><list><one> 1 &lt; 2 </one><two/><one>3</one></list>',
   );
@@ -14,7 +14,7 @@ Deno.test("elements, their names and their texts", async () => {
   assertEquals([textIn(root, "one"), textIn(root, "two"), textIn(root, "three")], ["1 < 2", "", undefined]);
 });
 
-Deno.test("what is not well-formed is refused, and so is whatever could be expanded or fetched", async () => {
+Deno.test("parseXml: refuses malformed XML and document types", async () => {
   for (
     const [xml, told] of [
       ["", "it is not well-formed XML"],

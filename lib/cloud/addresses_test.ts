@@ -33,7 +33,7 @@ function from(origin: string, localAddress = "192.0.2.7"): Peer {
   return { kind: "grpc", origin, localAddress };
 }
 
-Deno.test("without a public address only this computer's own addresses go into scripts", () => {
+Deno.test("Addresses.ownFor: without a public address accepts only this computer's own addresses", () => {
   const addresses = new Addresses([], "Tower");
   const own = [
     "http://localhost:8090",
@@ -57,7 +57,7 @@ Deno.test("without a public address only this computer's own addresses go into s
   }
 });
 
-Deno.test("with public addresses nothing that a caller says gets through", () => {
+Deno.test("Addresses: with public addresses ignores any other origin of the caller", () => {
   const addresses = new Addresses(["https://cloud.example.com/", "http://10.0.0.5:8090"], "tower");
   assertEquals(addresses.main, "https://cloud.example.com");
   for (const origin of [...HOSTILE, "http://evil.example", "http://localhost:8090"]) {
@@ -67,7 +67,7 @@ Deno.test("with public addresses nothing that a caller says gets through", () =>
   assertEquals(addresses.ownFor(from("http://10.0.0.5:8090")), "http://10.0.0.5:8090");
 });
 
-Deno.test("links go back to the caller under the address that it used, if that can be one", () => {
+Deno.test("Addresses.linkFor: returns the caller's own address if it is valid", () => {
   const addresses = new Addresses();
   assertEquals(addresses.linkFor(from("http://cloud.lan:8090")), "http://cloud.lan:8090");
   for (const origin of HOSTILE) {
@@ -76,7 +76,7 @@ Deno.test("links go back to the caller under the address that it used, if that c
   }
 });
 
-Deno.test("a public address is a plain one, or the program says so", () => {
+Deno.test("checkedAddress: accepts a plain public address and refuses others with --public-url", () => {
   const good = {
     "https://Cloud.Example.com/": "https://cloud.example.com",
     "http://h:1/a/b": "http://h:1/a/b",
@@ -85,7 +85,7 @@ Deno.test("a public address is a plain one, or the program says so", () => {
   for (const text of HOSTILE) assertThrows(() => checkedAddress(text), SvcError, "--public-url");
 });
 
-Deno.test("a quoted text is one word to sh, whatever is in it", async () => {
+Deno.test("shellQuoted: sh reads any quoted text as a single word", async () => {
   for (const text of ["a", "it's", "$(id)`id`", "'; id; '", "a\nb", '"', "\\", "''"]) {
     const script = `printf %s ${shellQuoted(text)}`;
     const { stdout } = await new Deno.Command("sh", { args: ["-c", script] }).output();

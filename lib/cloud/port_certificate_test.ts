@@ -27,7 +27,7 @@ function bench() {
   return { clock, host, records, logger, renewed, port: { renew } };
 }
 
-Deno.test("files that are replaced are read anew, and what cannot be shown is told once", async () => {
+Deno.test("PortCertificate: reloads replaced files and logs an unusable pair once", async () => {
   const { clock, host, records, logger, renewed, port } = bench();
   const put = (certPem: string, keyPem: string) => {
     host.put("cert", certPem);
@@ -56,7 +56,7 @@ Deno.test("files that are replaced are read anew, and what cannot be shown is to
   assertEquals(clock.pending, 0);
 });
 
-Deno.test("a certificate of the authority is issued anew in time, for other names, and when another authority signs", async () => {
+Deno.test("PortCertificate: renews in time, for new names, and when another authority signs", async () => {
   const { clock, host, logger, renewed, port } = bench();
   const first = await newAuthority(clock.nowMs());
   let good = [first];

@@ -35,7 +35,7 @@ async function withClient(
   }
 }
 
-Deno.test("a part asks for what is its own", () =>
+Deno.test("CloudClient: sends every request with its own part id", () =>
   withClient(async (client, app) => {
     app.config = { revision: "r1", debug: true };
     app.restartCheckMs = 1_500;
@@ -53,7 +53,7 @@ Deno.test("a part asks for what is its own", () =>
     );
   }));
 
-Deno.test("calls that come together share one token; one that is no longer good is exchanged", () =>
+Deno.test("CloudClient: concurrent calls share a token, and an invalid token is exchanged", () =>
   withClient(async (client, app) => {
     await Promise.all([client.config(), client.config(), client.config()]);
     await app.close();
@@ -64,7 +64,7 @@ Deno.test("calls that come together share one token; one that is no longer good 
     assertEquals(app.calls.length, 4);
   }));
 
-Deno.test("credentials that are wrong are told, each time", () =>
+Deno.test("CloudClient: wrong credentials fail every call with unauthenticated", () =>
   withClient(async (client, app) => {
     for (let n = 0; n < 2; n++) {
       const error = await assertRejects(() => client.config(), SvcError, "invalid credentials");
@@ -73,7 +73,7 @@ Deno.test("credentials that are wrong are told, each time", () =>
     assertEquals(app.calls, []);
   }, { credentials: { type: "api-key", entity: KEY_ID, payload: new Secret("wrong") } }));
 
-Deno.test("an answer is waited for no longer than it may take, and not when nobody waits for it", () =>
+Deno.test("CloudClient: an aborted call rejects and later calls succeed", () =>
   withClient(async (client) => {
     const aborted = AbortSignal.abort(new SvcError("canceled", "the program ends"));
     await assertRejects(() => client.config({ signal: aborted }), SvcError, "the program ends");

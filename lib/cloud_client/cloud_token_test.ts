@@ -19,7 +19,7 @@ import { CloudToken } from "./cloud_token.ts";
 
 const KEY = { id: "key-1", key: "secret" };
 
-Deno.test("a token is exchanged before it ends, once for all who wait", async () => {
+Deno.test("CloudToken: exchanges a token before it expires, once for all concurrent callers", async () => {
   const clock = new FakeClock();
   const guard = auth({ handlers: { apiKeys: { [KEY.id]: KEY.key } }, audience: ["app"], clock });
   let exchanged = 0;
@@ -44,7 +44,7 @@ Deno.test("a token is exchanged before it ends, once for all who wait", async ()
   assertEquals([refused.code, exchanged], ["unauthenticated", 3]);
 });
 
-Deno.test("a refused token is exchanged by every kind of call", async () => {
+Deno.test("CloudToken: every kind of call exchanges a refused token", async () => {
   const clock = new SystemClock();
   const opened = () => auth({ handlers: { apiKeys: { [KEY.id]: KEY.key } }, audience: ["app"], clock });
   let guard = opened();

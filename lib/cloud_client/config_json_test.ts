@@ -81,7 +81,7 @@ const SAME: Record<string, JsonObject> = {
   },
 };
 
-Deno.test("the version of a module from a registry travels with its package, as published", () => {
+Deno.test("robotConfigMessage: a registry module's version travels in its package, as published", () => {
   const module = { name: "m", type: "registry", module_id: "o:m" };
   const own = { name: "m", package: "o:m", version: "^1.2", type: "module" };
   const listed = { ...own, name: "listed", version: "1.0.0" };
@@ -94,7 +94,7 @@ Deno.test("the version of a module from a registry travels with its package, as 
 });
 
 for (const [what, json] of Object.entries(SAME)) {
-  Deno.test(`a configuration comes back from its message as it was: ${what}`, () => {
+  Deno.test(`robotConfigJson: restores the configuration from its message: ${what}`, () => {
     assertEquals(through(json), json);
   });
 }
@@ -116,16 +116,16 @@ const FRAMES: [what: string, frame: JsonObject][] = [
     orientation: { type: "euler_angles", value: { roll: 1, pitch: 2, yaw: 3 } },
   }],
   ["a quaternion", { parent: "world", orientation: { type: "quaternion", value: { w: 1, ...VALUE } } }],
-  ["no turn", { parent: "world", orientation: { type: "" } }],
+  ["no orientation type", { parent: "world", orientation: { type: "" } }],
 ];
 
 for (const [what, frame] of FRAMES) {
-  Deno.test(`a frame comes back from its message as it was: ${what}`, () => {
+  Deno.test(`robotConfigJson: restores a frame from its message: ${what}`, () => {
     assertEquals(through({ components: [{ ...part, frame }] }).components, [{ ...part, frame }]);
   });
 }
 
-Deno.test("shapes come back from their messages", () => {
+Deno.test("robotConfigJson: each geometry shape survives the message", () => {
   const place = {
     translation: { x: 1, y: 2, z: 3 },
     orientation: { type: "ov_degrees", value: { x: 0, y: 0, z: 1, th: 0 } },
@@ -143,7 +143,7 @@ Deno.test("shapes come back from their messages", () => {
   }
 });
 
-Deno.test("what a file has no member for is left out", () => {
+Deno.test("robotConfigJson: drops message fields without a setting in the file", () => {
   const message = create(RobotConfigSchema, {
     disablePartialStart: true,
     overwriteFragmentStatus: [{ error: "x" }],
@@ -154,7 +154,7 @@ Deno.test("what a file has no member for is left out", () => {
   assertEquals(robotConfigJson(message), { auth: {}, packages: [{ name: "p" }] });
 });
 
-Deno.test("what cannot be told is left for the decoder to refuse; a number that is none is an error", () => {
+Deno.test("robotConfigJson: passes incomplete values to the decoder, and NaN throws", () => {
   const { maintenance, components } = robotConfigJson(create(RobotConfigSchema, {
     maintenance: {},
     components: [{ name: "a", frame: { geometry: { label: "body" } } }],

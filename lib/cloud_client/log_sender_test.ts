@@ -33,7 +33,7 @@ function sent(entry: MessageInitShape<typeof LogEntrySchema>) {
   return fromBinary(LogEntrySchema, toBinary(LogEntrySchema, create(LogEntrySchema, entry)));
 }
 
-Deno.test("an entry says the same there as here", () => {
+Deno.test("logEntryMessage: readLogEntry restores level, logger, caller, message and fields", () => {
   const message = sent(logEntryMessage(ENTRY, "pi"));
   const { level, logger, caller, message: text, fields } = ENTRY;
   assertEquals(readLogEntry(message, ENTRY.timeMs), { level, logger, caller, message: text, fields });
@@ -44,12 +44,12 @@ Deno.test("an entry says the same there as here", () => {
   ]);
 });
 
-Deno.test("an entry is the same whenever it is sent, and no other is the same", () => {
+Deno.test("logEntryMessage: gives the same message every time, and another for another id", () => {
   assertEquals(logEntryMessage(ENTRY, "pi"), logEntryMessage(ENTRY, "pi"));
   assertNotEquals(logEntryMessage(ENTRY, "pi"), logEntryMessage({ ...ENTRY, id: "1a2b3c4d-18" }, "pi"));
 });
 
-Deno.test("what is logged is sent; what could not be is sent by the next run", async () => {
+Deno.test("log sender: sends entries, and the next run sends entries left by the previous run", async () => {
   const home = await Deno.makeTempDir({ prefix: "svc-" });
   const clock = new FakeClock();
   const arrived: string[] = [];

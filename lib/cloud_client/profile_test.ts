@@ -23,7 +23,7 @@ function profile(key: string): Profile {
 
 const HOME = { env: { HOME: "/home" } };
 
-Deno.test("profiles are kept, changed and forgotten, for the user's eyes only", async () => {
+Deno.test("ProfileFile: saves, changes and removes profiles in a file with mode 0600", async () => {
   const files = new FakeHost(HOME);
   const file = new ProfileFile(files);
   assertEquals(await file.read(), { current: "default", profiles: {} });
@@ -60,7 +60,7 @@ Deno.test("profiles are kept, changed and forgotten, for the user's eyes only", 
   );
 });
 
-Deno.test("a file that cannot be understood is told, and stays as it is", async () => {
+Deno.test("ProfileFile: an invalid file gives an error and stays unchanged", async () => {
   const files = new FakeHost(HOME);
   await files.writeFile(PATH, '{"profiles": {"a": {"key_id": 3}}}');
   const before = files.text(PATH);

@@ -4,7 +4,7 @@ import { SignalingSource } from "./signaling_source.ts";
 
 type Client = ConstructorParameters<typeof SignalingSource>[0];
 
-Deno.test("calls come from where the control plane says, and from itself where it says nothing", async () => {
+Deno.test("SignalingSource: uses the given address, or the control plane without an address", async () => {
   const seen: string[] = [];
   const clientAt = (address: string): Client => ({
     address,

@@ -72,7 +72,7 @@ Deno.test("the published operations exist in both styles of names, with the same
   }]);
 });
 
-Deno.test("what the published clients cannot say is sent too", async () => {
+Deno.test("MlTrainingClient: sends framework, arguments and container version as well", async () => {
   const { asked, jobs } = clientOf();
   const modelFramework = ModelFramework.TFLITE;
   await jobs.submitTrainingJob("o", "d", "m", "v", ModelType.OBJECT_DETECTION, [], { modelFramework });
@@ -85,7 +85,7 @@ Deno.test("what the published clients cannot say is sent too", async () => {
   assertEquals(list.status, TrainingStatus.IN_PROGRESS);
 });
 
-Deno.test("how a model is to be learned goes to those who know of it, and is refused by all others", async () => {
+Deno.test("MlTrainingClient: sends training options only to servers that support them", async () => {
   const { asked, jobs, table } = clientOf();
   const submit = (more: Parameters<typeof jobs.submitTrainingJob>[6]) =>
     jobs.submitTrainingJob("o", "d", "m", "v", ModelType.OBJECT_DETECTION, ["a"], more);
@@ -116,7 +116,7 @@ Deno.test("how a model is to be learned goes to those who know of it, and is ref
   }
 });
 
-Deno.test("what is empty is refused before it is sent", async () => {
+Deno.test("MlTrainingClient: refuses empty arguments before sending", async () => {
   const { asked, jobs } = clientOf();
   const refused = async (call: Promise<unknown>, message: string) => {
     const error = await assertRejects(() => call, SvcError, message);
@@ -133,7 +133,7 @@ Deno.test("what is empty is refused before it is sent", async () => {
   assertEquals(asked, []);
 });
 
-Deno.test("errors have the code and the words of the answer", async () => {
+Deno.test("MlTrainingClient: errors keep the code and text of the answer", async () => {
   const { jobs } = clientOf({
     cancelTrainingJob() {
       throw new SvcError("failed_precondition", "it is completed");
@@ -143,7 +143,7 @@ Deno.test("errors have the code and the words of the answer", async () => {
   assertEquals(error.code, "failed_precondition");
 });
 
-Deno.test("LogReader gives each entry once, however the pages grow", async () => {
+Deno.test("LogReader: returns each entry once while pages grow", async () => {
   const lines: string[] = [];
   const { jobs } = clientOf({
     getTrainingJobLogs({ pageToken }) {
@@ -167,7 +167,7 @@ Deno.test("LogReader gives each entry once, however the pages grow", async () =>
   assertEquals(await next(), ["g"]);
 });
 
-Deno.test("names of types, frameworks and statuses are read in every published spelling", () => {
+Deno.test("parseModelType, parseFramework and parseStatus: accept every published spelling", () => {
   for (
     const text of [
       "object-detection",
@@ -190,7 +190,7 @@ Deno.test("names of types, frameworks and statuses are read in every published s
   wrong(() => parseFramework("constructor"), 'found model framework "constructor"');
 });
 
-Deno.test("a key does not travel without TLS, but to this computer", () => {
+Deno.test("connectApp: refuses to send a key without TLS, except to this computer", () => {
   const given = { keyId: "id", key: new Secret("key"), clock: new SystemClock() };
   const error = assertThrows(() => connectApp({ ...given, address: "http://cloud.example:80" }), SvcError);
   assertEquals(error.code, "failed_precondition");

@@ -21,7 +21,7 @@ function refusalOf(kind: ModelKind, images: DatasetImage[], labels = ["cat", "do
   return assertThrows(() => checkImages(kind, labels, images), SvcError).message;
 }
 
-Deno.test("tags and classifications are one set of labels, boxes another", () => {
+Deno.test("countLabels: joins tags and classifications, and counts boxes separately", () => {
   const images = [
     image({ tags: ["cat"], classes: ["cat"] }),
     image({ classes: ["dog"], boxes: ["cat", "cat"] }),
@@ -36,7 +36,7 @@ Deno.test("tags and classifications are one set of labels, boxes another", () =>
   assertEquals(described(boxes), "4 images, 1 of them labeled (cat 1, dog 0)");
 });
 
-Deno.test("an image with two of the labels is left out where each has one, and counts where it may have many", () => {
+Deno.test("checkImages: leaves out an image with two labels only for single-label classification", () => {
   const images = [...times(7, image({ tags: ["cat"] })), ...times(8, image({ tags: ["dog", "cat"] }))];
   assertEquals(checkImages("multi_label_classification", ["cat", "dog"], images).ambiguous, 0);
   assertEquals(
@@ -46,7 +46,7 @@ Deno.test("an image with two of the labels is left out where each has one, and c
   );
 });
 
-Deno.test("the published numbers, to the image", () => {
+Deno.test("checkImages: enforces the published minimum numbers exactly", () => {
   const kind = "object_detection";
   const [good, bare] = [image({ boxes: ["cat", "dog"] }), image({})];
   checkImages(kind, ["cat"], times(15, good));

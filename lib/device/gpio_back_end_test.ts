@@ -6,7 +6,7 @@ const FACTS: GpioFacts = { os: "linux", chips: ["gpiochip0"], sysfs: true };
 const OLD = new SvcError("invalid_argument", "Invalid argument");
 const FORBIDDEN = new SvcError("permission_denied", "Permission denied");
 
-Deno.test("the way to the pins: the character device, sysfs where that is all there is, or what is configured", () => {
+Deno.test("chooseBackEnd: prefers the character device, then sysfs, or the configured back end", () => {
   assertEquals(chooseBackEnd(FACTS), "character_device");
   assertEquals(chooseBackEnd(FACTS, "sysfs"), "sysfs");
   assertEquals(chooseBackEnd({ ...FACTS, refusal: OLD }), "sysfs");
@@ -14,7 +14,7 @@ Deno.test("the way to the pins: the character device, sysfs where that is all th
   assertEquals(chooseBackEnd({ ...FACTS, refusal: FORBIDDEN }, "sysfs"), "sysfs");
 });
 
-Deno.test("the way to the pins: without one, the error says what is missing", () => {
+Deno.test("chooseBackEnd: without a usable back end, the error names the missing part", () => {
   const refused = (facts: Partial<GpioFacts>, words: string, wanted?: "sysfs" | "character_device") => {
     assertThrows(() => chooseBackEnd({ ...FACTS, ...facts }, wanted), SvcError, words);
   };

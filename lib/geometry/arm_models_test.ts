@@ -5,7 +5,7 @@ import { inverseKinematics } from "./inverse_kinematics.ts";
 import { checkJoints, forwardKinematics, modelGeometries } from "./kinematics.ts";
 import { poseAt, posesAlmostEqual } from "./pose.ts";
 
-Deno.test("the arms stand where their makers say", () => {
+Deno.test("armModel: each arm's end at zero joints matches its manufacturer", () => {
   const at = (name: string) => {
     const arm = armModel(name);
     const { x, y, z } = forwardKinematics(arm, arm.joints.map(() => 0));
@@ -23,7 +23,7 @@ Deno.test("the arms stand where their makers say", () => {
   assertThrows(() => armModel("ur5"), SvcError, "unsupported arm model ur5, wanted one of fake, ur5e");
 });
 
-Deno.test("arms have bodies along their links", () => {
+Deno.test("armModel: links have bodies along them", () => {
   const bodies = modelGeometries(armModel("ur5e"), [0, 0, 0, 0, 0, 0]);
   assertEquals(bodies.map(({ label }) => label), [
     "ur5e:base",
@@ -38,7 +38,7 @@ Deno.test("arms have bodies along their links", () => {
   assertEquals(shape, { type: "capsule", radiusMm: 50, lengthMm: 525 });
 });
 
-Deno.test("a gantry moves along its axes and a gripper reaches 200 mm", () => {
+Deno.test("gantryModel and gripperModel: a gantry moves along its axes, a gripper reaches 200 mm", () => {
   const gantry = gantryModel("g", [100, 200, 300]);
   assert(posesAlmostEqual(forwardKinematics(gantry, [10, 20, 30]), poseAt(10, 20, 30)));
   const found = inverseKinematics(gantry, poseAt(90, 150, 290), [0, 0, 0]);

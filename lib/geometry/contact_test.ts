@@ -26,7 +26,7 @@ const capsule = (radiusMm: number, lengthMm: number): GeometryShape => ({
   lengthMm,
 });
 
-Deno.test("bodies are in contact where they overlap or are nearer than they may be", () => {
+Deno.test("inContact: is true when bodies overlap or are nearer than the margin", () => {
   const turned = { ...poseAt(100, 0, 0), theta: 45 };
   const cases: [what: string, a: Body, b: Body, gapMm: number][] = [
     ["spheres", body(sphere(30)), body(sphere(20), poseAt(60, 0, 0)), 10],
@@ -52,7 +52,7 @@ Deno.test("bodies are in contact where they overlap or are nearer than they may 
   assertEquals(inContact(body(box(100, 100, 100)), body(box(10, 10, 10), poseAt(49, 49, 49))), true);
 });
 
-Deno.test("the gap between two boxes is that of the nearest of many of their points", () => {
+Deno.test("inContact: agrees with a numerical gap between random boxes", () => {
   const random = randomFrom(7);
   const between = (from: number, to: number) => from + random() * (to - from);
   const anywhere = () => ({
@@ -84,7 +84,7 @@ function onto({ corners, center }: Body, point: Vec3): Vec3 {
   }, center);
 }
 
-Deno.test("a body moves with what carries it; a mesh is none", () => {
+Deno.test("movedBody: moves a body with its frame, and bodyOf refuses a mesh", () => {
   const moved = movedBody(
     body(sphere(10), poseAt(0, 0, 50)),
     fromPose({ ...poseAt(100, 0, 0), oX: 1, oZ: 0 }),

@@ -32,7 +32,7 @@ const table = part("table", "world", { ...poseAt(1000, 0, 500), theta: 90 });
 const cup = part("cup", "table", poseAt(100, 0, 10));
 const camera = part("camera", "world", { ...poseAt(0, 0, 2000), oZ: -1 });
 
-Deno.test("poses move between frames that do not move", () => {
+Deno.test("transformPose: converts poses between fixed frames", () => {
   const system = buildFrameSystem([cup, camera, table]);
   assertEquals(system.parts.map(({ name }) => name), ["camera", "table", "cup"]);
   const inWorld = transformPose(system, origin("cup"), "world");
@@ -53,7 +53,7 @@ Deno.test("poses move between frames that do not move", () => {
   );
 });
 
-Deno.test("what is attached to a link of an arm rides on that link", () => {
+Deno.test("transformPose: a part attached to an arm's link moves with the link", () => {
   const kinematics = armModel("ur5e", "arm");
   const system = buildFrameSystem([
     part("sticker", "arm:upper_arm_link", poseAt(50, 0, 0)),
@@ -72,7 +72,7 @@ Deno.test("what is attached to a link of an arm rides on that link", () => {
   assert(posesAlmostEqual(at("sticker"), composePoses(expected, poseAt(50, 0, 0))));
 });
 
-Deno.test("what is attached to an arm rides on its end, what is attached to its origin does not", () => {
+Deno.test("transformPose: a part on an arm moves with its end, a part on its origin does not", () => {
   const kinematics = armModel("xarm6", "arm");
   const system = buildFrameSystem([
     part("pad", "arm_origin", poseAt(0, 50, 0)),
@@ -102,7 +102,7 @@ Deno.test("what is attached to an arm rides on its end, what is attached to its 
   );
 });
 
-Deno.test("an arm on a gantry", () => {
+Deno.test("transformPose: an arm on a gantry moves with the gantry", () => {
   const system = buildFrameSystem([
     { ...part("arm", "gantry"), kinematics: armModel("fake", "arm") },
     {
@@ -115,7 +115,7 @@ Deno.test("an arm on a gantry", () => {
   assert(posesAlmostEqual(pose, { ...poseAt(0, 750, 300), theta: 90 }));
 });
 
-Deno.test("parts that cannot be placed are left out and said", () => {
+Deno.test("buildFrameSystem: leaves out parts without a valid parent, with a warning", () => {
   const system = buildFrameSystem([
     table,
     part("world", "table"),
@@ -139,7 +139,7 @@ Deno.test("parts that cannot be placed are left out and said", () => {
   ]);
 });
 
-Deno.test("an unknown frame is an error that names the known ones", () => {
+Deno.test("transformPose: an unknown frame is an error that lists the known frames", () => {
   const system = buildFrameSystem([table, cup]);
   const error = assertThrows(
     () => transformPose(system, origin("cip"), "world"),
@@ -151,7 +151,7 @@ Deno.test("an unknown frame is an error that names the known ones", () => {
   assertThrows(() => transformPose(system, origin(""), "world"), SvcError, '"" not in frame system');
 });
 
-Deno.test("supplemental frames hold for one question", () => {
+Deno.test("transformPose: supplemental frames apply to a single call", () => {
   const system = buildFrameSystem([table]);
   const supplemental = [part("spoon", "plate", poseAt(0, 5, 0)), part("plate", "table", poseAt(0, 0, 20))];
   const { pose } = transformPose(system, origin("spoon"), "table", { supplemental });
@@ -171,7 +171,7 @@ Deno.test("supplemental frames hold for one question", () => {
   wrong(part("fork", ""), "fork has no parent");
 });
 
-Deno.test("the order in which parts are given does not matter", () => {
+Deno.test("buildFrameSystem: the order of the parts does not matter", () => {
   const parts = Array.from(
     { length: 60 },
     (_, i) => part(`p${i}`, i === 0 ? "world" : `p${(i - 1) >> 1}`, poseAt(i, 1, 0)),
@@ -189,7 +189,7 @@ Deno.test("the order in which parts are given does not matter", () => {
   }
 });
 
-Deno.test("a long chain of frames is walked, not recursed", () => {
+Deno.test("buildFrameSystem: handles a chain of 20,000 frames without recursion", () => {
   const parts = Array.from(
     { length: 20_000 },
     (_, i) => part(`p${i}`, i === 0 ? "world" : `p${i - 1}`, poseAt(1, 0, 0)),

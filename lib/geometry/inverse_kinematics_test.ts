@@ -9,7 +9,7 @@ import { randomFrom } from "./random.ts";
 const SEED = 7;
 const TOLERANCE = { mm: 0.0101, deg: 0.0101 };
 
-Deno.test("every arm finds its way to poses it can reach, within its limits", () => {
+Deno.test("inverseKinematics: every arm reaches random reachable poses within its limits", () => {
   for (const name of ARM_MODEL_NAMES) {
     const arm = armModel(name);
     const random = randomFrom(SEED);
@@ -26,7 +26,7 @@ Deno.test("every arm finds its way to poses it can reach, within its limits", ()
   }
 });
 
-Deno.test("a small change of pose is a small move, and the same question has the same answer", () => {
+Deno.test("inverseKinematics: a small change of pose moves joints little, and is repeatable", () => {
   const arm = armModel("xarm6");
   const start = [10, -20, -40, 5, 60, 170];
   const here = forwardKinematics(arm, start);
@@ -38,7 +38,7 @@ Deno.test("a small change of pose is a small move, and the same question has the
   assertEquals(inverseKinematics(arm, goal, start), found);
 });
 
-Deno.test("a pose out of reach says how near the arm can come", () => {
+Deno.test("inverseKinematics: an unreachable pose is an error with the smallest distance found", () => {
   const far = assertThrows(
     () => inverseKinematics(armModel("ur5e", "left"), poseAt(5000, 0, 0), [0, 0, 0, 0, 0, 0]),
     SvcError,
@@ -54,7 +54,7 @@ Deno.test("a pose out of reach says how near the arm can come", () => {
   assertEquals(inverseKinematics(gripperModel(), poseAt(0, 0, 200), []), []);
 });
 
-Deno.test("bad questions are refused", () => {
+Deno.test("inverseKinematics: refuses a wrong number of joints and non-finite poses", () => {
   const arm = armModel("lite6");
   assertThrows(
     () => inverseKinematics(arm, poseAt(0, 0, 0), [0]),

@@ -46,14 +46,14 @@ function checkFree(way: readonly (readonly number[])[], { goal, touched }: Reach
   }
 }
 
-Deno.test("where nothing is in between the joints go there straight", async () => {
+Deno.test("freeWay: moves the joints straight without obstacles", async () => {
   const asked = reach(ending(40, -10, 20));
   const way = await freeWay(asked);
   assertEquals(way.length, 1);
   checkFree(way, asked);
 });
 
-Deno.test("a way around what is in between is found, and is the same every time", async () => {
+Deno.test("freeWay: finds the same way around obstacles every time", async () => {
   const { x, y } = ending(50);
   const room = [
     box(poseAt(x, y, 0), [60, 60, 700], "pillar"),
@@ -69,7 +69,7 @@ Deno.test("a way around what is in between is found, and is the same every time"
   assertEquals(await freeWay(asked), way);
 });
 
-Deno.test("what cannot be reached is told with what is in between", async () => {
+Deno.test("freeWay: an unreachable goal is an error that names the obstacle", async () => {
   const goal = ending(40);
   const wrapped = reach(goal, box(poseAt(goal.x, goal.y, goal.z), [100, 100, 100], "crate"));
   const inside = await assertRejects(() => freeWay(wrapped), SvcError, "it would touch crate");
@@ -77,7 +77,7 @@ Deno.test("what cannot be reached is told with what is in between", async () => 
   await assertRejects(() => freeWay(reach(poseAt(5_000, 0, 0))), SvcError, "out of reach");
 });
 
-Deno.test("on a straight way the end stays on its line and turns evenly", async () => {
+Deno.test("straightWay: the arm's end stays on its line and turns evenly", async () => {
   const from = ending();
   const goal = { ...ending(15, 8, 5, 10), z: from.z - 60 };
   const asked = reach(goal);
@@ -93,7 +93,7 @@ Deno.test("on a straight way the end stays on its line and turns evenly", async 
   }
 });
 
-Deno.test("a straight way that touches something, or cannot be followed, is refused with where", async () => {
+Deno.test("straightWay: refuses a line that touches an obstacle or leaves reach, with the place", async () => {
   const from = ending();
   const goal = { ...from, x: from.x + 150 };
   const wall = box(poseAt(from.x + 150, from.y, from.z), [20, 300, 300], "wall");
@@ -111,7 +111,7 @@ Deno.test("a straight way that touches something, or cannot be followed, is refu
   );
 });
 
-Deno.test("a search ends when nobody waits for it", async () => {
+Deno.test("freeWay: ends when pause rejects", async () => {
   const gone = new SvcError("canceled", "gone");
   const goal = ending(100);
   const middle = ending(50);

@@ -30,7 +30,7 @@ const crane = {
   ],
 };
 
-Deno.test("a model in the published form: frames in any order, joints from the base outwards", () => {
+Deno.test("parseSva: reads frames in any order and sorts joints from the base outwards", () => {
   const model = parseSva(bytes(crane));
   assertEquals(model.joints.map(({ id }) => id), ["turn", "slide"]);
   assertEquals(model.name, "crane");
@@ -42,7 +42,7 @@ Deno.test("a model in the published form: frames in any order, joints from the b
   assertEquals(parseSva(bytes(crane), "other").name, "other");
 });
 
-Deno.test("bodies: a link's is relative to its parent, and moves with it", () => {
+Deno.test("modelGeometries: a link's body is relative to its parent and moves with it", () => {
   const model = decodeSva(crane);
   const bodies = modelGeometries(model, [90, 20]);
   assertEquals(bodies.map(({ label, shape }) => [label, shape.type]), [
@@ -53,7 +53,7 @@ Deno.test("bodies: a link's is relative to its parent, and moves with it", () =>
   assert(posesAlmostEqual(bodies[1].center, { ...poseAt(0, 120, 40), theta: 90 }));
 });
 
-Deno.test("joint limits", () => {
+Deno.test("checkJoints: refuses positions beyond the limits and a wrong number of joints", () => {
   const model = decodeSva(crane);
   checkJoints(model, [-90, 40]);
   assertThrows(
@@ -66,7 +66,7 @@ Deno.test("joint limits", () => {
   assertThrows(() => forwardKinematics(model, [1, 2, 3]), SvcError, "wanted 2");
 });
 
-Deno.test("Denavit-Hartenberg rows turn about Z, then shift and tilt", () => {
+Deno.test("decodeSva: Denavit-Hartenberg rows turn about Z, then shift and tilt", () => {
   const row = { a: 100, d: 10, alpha: 90, min: -180, max: 180 };
   const model = decodeSva({
     kinematic_param_type: "DH",
@@ -78,7 +78,7 @@ Deno.test("Denavit-Hartenberg rows turn about Z, then shift and tilt", () => {
   assertAlmostEquals(Math.hypot(end.x - 200, end.y + 10, end.z - 10), 0, 1e-9);
 });
 
-Deno.test("mimic joints follow, through one another too", () => {
+Deno.test("decodeSva: mimic joints follow their joint, through other mimic joints too", () => {
   const joint = { type: "prismatic", axis: { x: 1 }, min: 0, max: 10 };
   const model = decodeSva({
     name: "fingers",
@@ -92,7 +92,7 @@ Deno.test("mimic joints follow, through one another too", () => {
   assert(posesAlmostEqual(forwardKinematics(model, [3]), poseAt(3 + 7 + 70, 0, 0)));
 });
 
-Deno.test("a tree needs its end named", () => {
+Deno.test("decodeSva: a branching model needs output_frames", () => {
   const links = [
     { id: "palm", parent: "world" },
     { id: "left", parent: "palm", translation: { y: 5 } },
@@ -104,7 +104,7 @@ Deno.test("a tree needs its end named", () => {
   assertThrows(() => decodeSva({ links, output_frames: ["thumb"] }), SvcError, "output frame thumb is not");
 });
 
-Deno.test("broken models are refused with what is wrong", () => {
+Deno.test("parseSva: refuses broken models with the problem", () => {
   const link = (id: string, parent: string) => ({ id, parent });
   const joint = { id: "j", type: "revolute", parent: "world", axis: Z, min: 0, max: 1 };
   const cases: [unknown, string][] = [
@@ -135,13 +135,13 @@ Deno.test("broken models are refused with what is wrong", () => {
   assertThrows(() => parseSva(new Uint8Array(5 * 2 ** 20)), SvcError, "wanted at most 4194304");
 });
 
-Deno.test("an empty model is a fixed point", () => {
+Deno.test("decodeSva: an empty model is a fixed point", () => {
   const model = decodeSva({ name: "nothing" });
   assert(posesAlmostEqual(forwardKinematics(model, []), poseAt(0, 0, 0)));
   assertEquals(modelGeometries(model, []), []);
 });
 
-Deno.test("the same pose at whole turns", () => {
+Deno.test("forwardKinematics: whole turns of the joints give the same pose", () => {
   const arm = armModel("ur5e");
   const joints = [10, -80, 70, 30, 20, 5];
   assert(

@@ -54,7 +54,7 @@ function randomPose(random: () => number): Pose {
   return toPose({ translation: { x: at(), y: at(), z: at() }, rotation: randomRotation(random) });
 }
 
-Deno.test("orientation vectors decode to the published rotations", () => {
+Deno.test("quaternionFromVector: matches the published rotations", () => {
   const known: [OrientationVector, Quaternion][] = [
     [vector(0, -Math.SQRT1_2, Math.SQRT1_2, 90), quaternion(0.3826834323650898, 0, 0, 0.9238795325112867)],
     [
@@ -81,7 +81,7 @@ Deno.test("orientation vectors decode to the published rotations", () => {
   }
 });
 
-Deno.test("rotations encode to the published orientation vectors", () => {
+Deno.test("vectorFromQuaternion: matches the published orientation vectors", () => {
   const known: [Quaternion, OrientationVector][] = [
     [quaternion(0, 0, 0, 1), vector(0, 0, 1, 0)],
     [quaternion(Math.SQRT1_2, 0, 0, Math.SQRT1_2), vector(0, -1, 0, 90)],
@@ -107,7 +107,7 @@ Deno.test("rotations encode to the published orientation vectors", () => {
   assert(Object.is(vectorFromQuaternion(quaternion(0, 0, 0, 1)).theta, 0), "theta is never -0");
 });
 
-Deno.test("orientation vectors lose nothing, at the poles and at the edge of the pole included", () => {
+Deno.test("vectorFromQuaternion: loses no precision, including at and near the poles", () => {
   const random = randomFrom(SEED);
   const edge = Math.acos(1 - 1e-4);
   for (let i = 0; i < 20_000; i++) {
@@ -135,7 +135,7 @@ Deno.test("orientation vectors lose nothing, at the poles and at the edge of the
   }
 });
 
-Deno.test("a decoded vector points where it says, whatever theta is", () => {
+Deno.test("quaternionFromVector: keeps the direction for any theta", () => {
   for (const down of [1, -1]) {
     for (const tilt of [1e-4, 0.05, 0.5, 0.8, 0.81, 0.82, 2, 40].map(radians)) {
       for (let azimuth = 0; azimuth < 360; azimuth += 45) {
@@ -155,7 +155,7 @@ Deno.test("a decoded vector points where it says, whatever theta is", () => {
   }
 });
 
-Deno.test("euler angles and axis angles go there and back", () => {
+Deno.test("euler angles and axis angles: round-trip through quaternions", () => {
   const random = randomFrom(SEED);
   for (let i = 0; i < 5000; i++) {
     let q = randomRotation(random);
@@ -171,7 +171,7 @@ Deno.test("euler angles and axis angles go there and back", () => {
   assertEquals(axisAnglesFromQuaternion(IDENTITY.rotation), { theta: 0, x: 0, y: 0, z: 1 });
 });
 
-Deno.test("transforms form a group and agree with the rotation matrix", () => {
+Deno.test("compose and invert: form a group and agree with the rotation matrix", () => {
   const random = randomFrom(SEED);
   for (let i = 0; i < 500; i++) {
     const [a, b, c] = [randomPose(random), randomPose(random), randomPose(random)];
@@ -185,7 +185,7 @@ Deno.test("transforms form a group and agree with the rotation matrix", () => {
   }
 });
 
-Deno.test("a turned frame moves its children", () => {
+Deno.test("composePoses: a turned frame moves its children", () => {
   const turned: Pose = { x: 100, y: 0, z: 0, oX: 0, oY: 0, oZ: 1, theta: 90 };
   assert(posesAlmostEqual(composePoses(turned, poseAt(10, 0, 5)), { ...turned, y: 10, z: 5 }));
   const forward: Pose = { ...IDENTITY_POSE, oX: 1, oZ: 0 };

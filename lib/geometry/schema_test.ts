@@ -18,7 +18,7 @@ function firstProblem(row: Row<unknown>, value: unknown): string {
   return `${at.problems[0].path}: ${at.problems[0].message}`;
 }
 
-Deno.test("every published orientation type says the same turn", () => {
+Deno.test("orientationRow: every published orientation type decodes to the same rotation", () => {
   const forms: [string, unknown][] = [
     ["ov_degrees", { th: 90, x: 0, y: 0, z: 5 }],
     ["ov_radians", { th: Math.PI / 2, z: 1 }],
@@ -35,7 +35,7 @@ Deno.test("every published orientation type says the same turn", () => {
   assertEquals(decode(orientationRow, { type: "", value: {} }), { w: 1, x: 0, y: 0, z: 0 });
 });
 
-Deno.test("what is wrong with an orientation is said at its path", () => {
+Deno.test("orientationRow: an error has the path of the wrong value", () => {
   assertMatch(
     firstProblem(orientationRow, { type: "oiler_angles", value: {} }),
     /^frame\.type: .*euler_angles/,
@@ -52,7 +52,7 @@ Deno.test("what is wrong with an orientation is said at its path", () => {
   assertMatch(firstProblem(orientationRow, { type: "quaternion", value: {} }), /wanted a rotation/);
 });
 
-Deno.test("geometries: each shape, inferred where the type is left out", () => {
+Deno.test("geometryRow: decodes each shape and infers a missing type", () => {
   const shape = (value: unknown) => decode(geometryRow, value).shape;
   const box = { type: "box", dimsMm: { x: 1, y: 2, z: 3 } } as const;
   assertEquals(shape({ type: "box", x: 1, y: 2, z: 3 }), box);
@@ -74,14 +74,14 @@ Deno.test("geometries: each shape, inferred where the type is left out", () => {
   assertMatch(firstProblem(geometryRow, { type: "mesh" }), /^frame\.mesh_data: found nothing/);
 });
 
-Deno.test("a geometry keeps its label and moves with its frame", () => {
+Deno.test("transformGeometry: keeps the label and moves with the frame", () => {
   const geometry = decode(geometryRow, { r: 1, label: "ball", translation: { x: 10 } });
   const moved = transformGeometry(geometry, { ...IDENTITY_POSE, z: 5, theta: 90 });
   assertEquals(moved.label, "ball");
   assert(posesAlmostEqual(moved.center, { ...IDENTITY_POSE, y: 10, z: 5, theta: 90 }));
 });
 
-Deno.test("a frame has a parent, a pose and perhaps a body", () => {
+Deno.test("frameRow: decodes parent, pose and optional geometry", () => {
   const frame = decode(frameRow, {
     parent: "world",
     translation: { x: 1, y: 2, z: 3 },

@@ -29,7 +29,7 @@ function parse(xml: string) {
   return parseKinematics(new TextEncoder().encode(xml), "urdf");
 }
 
-Deno.test("URDF: metres and radians become millimetres and degrees, places move from joints to links", async () => {
+Deno.test("URDF: converts metres and radians to millimetres and degrees", async () => {
   const model = await parse(ROBOT);
   assertEquals(model.name, "lifter");
   assertEquals(model.source.format, "urdf");
@@ -46,7 +46,7 @@ Deno.test("URDF: metres and radians become millimetres and degrees, places move 
   assert(Math.hypot(rolled.x - 300, rolled.y + 220, rolled.z - 100) < 1e-6);
 });
 
-Deno.test("URDF: bodies of each shape, meshes left out", async () => {
+Deno.test("URDF: reads each collision shape and leaves out meshes", async () => {
   const bodies = modelGeometries(await parse(ROBOT), [0, 0, 0]);
   assertEquals(bodies.map(({ label, shape }) => [label, shape]), [
     ["lifter:base", { type: "box", dimsMm: { x: 200, y: 200, z: 100 } }],
@@ -56,7 +56,7 @@ Deno.test("URDF: bodies of each shape, meshes left out", async () => {
   assert(posesAlmostEqual(bodies[0].center, poseAt(0, 0, 50)));
 });
 
-Deno.test("URDF: what is not a usable robot is refused", async () => {
+Deno.test("URDF: refuses files that are not a usable robot", async () => {
   const joint = (type: string, inner: string) =>
     `<robot><link name="a"/><link name="b"/><joint name="j" type="${type}">${inner}</joint></robot>`;
   const ends = '<parent link="a"/><child link="b"/>';

@@ -10,7 +10,7 @@ function target(...labels: number[]) {
   return { labels, boxes: [] };
 }
 
-Deno.test("of one label a picture: each row tells what the pictures of a label are taken for", () => {
+Deno.test("Classifier: for a single label, each confusion row counts predicted labels", () => {
   const classifier = new Classifier(true, 3, [], 4, 16, randomFrom(1));
   const answers = [answer(0.8, 0.1, 0.1), answer(0.2, 0.7, 0.1), answer(0, 0.9, 0.1), answer(0.5, 0.3, 0.2)];
   const targets = [target(0), target(0), target(1), target(2)];
@@ -22,7 +22,7 @@ Deno.test("of one label a picture: each row tells what the pictures of a label a
   assertEquals(classifier.metrics(answers, targets), { accuracy: 0.5, "macro F1": (2 / 4 + 2 / 3 + 0) / 3 });
 });
 
-Deno.test("of several labels a picture: each row tells where a label is seen, missed, and wrongly seen", () => {
+Deno.test("Classifier: for several labels, each confusion row counts found, missed and wrong labels", () => {
   const classifier = new Classifier(false, 2, [], 4, 16, randomFrom(1));
   const answers = [answer(0.8, 0.9), answer(0.2, 0.7), answer(0.9, 0.1), answer(0.1, 0.2)];
   const targets = [target(0, 1), target(0), target(), target(1)];

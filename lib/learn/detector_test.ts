@@ -27,7 +27,7 @@ function detector(labels: readonly string[]): Detector {
   return new Detector(labels, [targetOf([0, 1, ...LEFT])], 4, 32, randomFrom(1));
 }
 
-Deno.test("precision is averaged over recall, for each label alone", () => {
+Deno.test("detectionMetrics: averages precision over recall for each label", () => {
   const targets = [targetOf([0, 1, ...LEFT], [0, 1, ...RIGHT]), targetOf([0, 1, ...LEFT])];
   const answers = [
     answerOf([[0, 0.9, ...LEFT], [0, 0.3, ...RIGHT]]),
@@ -41,14 +41,14 @@ Deno.test("precision is averaged over recall, for each label alone", () => {
   assertAlmostEquals(metrics["mAP@0.5"], expected, 1e-9);
 });
 
-Deno.test("a box that overlaps less than half, or has another label, is not right", () => {
+Deno.test("detectionMetrics: a box with low overlap or another label is wrong", () => {
   const targets = [targetOf([0, 1, ...LEFT], [1, 1, ...RIGHT])];
   const answers = [answerOf([[0, 0.9, 0.25, 0.1, 0.75, 0.5], [0, 0.8, ...RIGHT]])];
   const metrics = detectionMetrics(["cone", "ball"], answers, targets);
   assertEquals(metrics, { "mAP@0.5": 0, "AP@0.5 cone": 0, "AP@0.5 ball": 0 });
 });
 
-Deno.test("answers differ by their largest difference, whatever their order", () => {
+Deno.test("detectionDifference: is the largest difference, whatever the order", () => {
   const rows: Row[] = [[0, 0.9, ...LEFT], [1, 0.8, ...RIGHT]];
   assertEquals(detectionDifference(answerOf(rows), answerOf(rows.toReversed())), 0);
   const moved = answerOf([rows[1], [0, 0.9, 0, 0.125, 0.5, 0.5]]);
@@ -56,7 +56,7 @@ Deno.test("answers differ by their largest difference, whatever their order", ()
   assertEquals(detectionDifference(answerOf(rows), answerOf([rows[0]])), 1);
 });
 
-Deno.test("the loss falls along its slope", () => {
+Deno.test("Detector: the loss decreases along its gradient", () => {
   const subject = detector(["cone", "ball"]);
   const { network } = subject;
   const random = randomFrom(9);

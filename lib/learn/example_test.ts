@@ -15,7 +15,7 @@ function withFirst(change: Partial<Example>): Example[] {
   return [{ ...EXAMPLES[0], ...change }, ...EXAMPLES.slice(1)];
 }
 
-Deno.test("what cannot be learned from is refused with the picture and what is wrong", () => {
+Deno.test("samplesOf: refuses unusable examples with the picture and the problem", () => {
   assertEquals(
     refused(TASK, []),
     `failed_precondition: Cannot train: there are 0 pictures, wanted ${EXAMPLES_MIN} to 5000`,
@@ -48,12 +48,12 @@ Deno.test("what cannot be learned from is refused with the picture and what is w
   );
 });
 
-Deno.test("labels that were not asked for are ignored", () => {
+Deno.test("samplesOf: ignores labels that were not requested", () => {
   const samples = samplesOf({ ...TASK, labels: ["box"] }, withFirst({ boxes: [] }));
   assertEquals(samples.every(({ boxes }) => boxes.every(({ label }) => label === 0)), true);
 });
 
-Deno.test("a fifth is held back, whatever the order, and equal pictures stay together", () => {
+Deno.test("split: holds back a fifth in any order and keeps equal pictures together", () => {
   const samples = samplesOf(TASK, [...EXAMPLES, ...EXAMPLES]);
   const { learned, heldBack } = split(TASK, samples);
   assertEquals([learned.length, heldBack.length], [64, 16]);
@@ -62,7 +62,7 @@ Deno.test("a fifth is held back, whatever the order, and equal pictures stay tog
   assertEquals(split(TASK, samples.toReversed()), { learned, heldBack });
 });
 
-Deno.test("as much is held back as is asked for, and a part of it whatever the number of pictures", () => {
+Deno.test("split: holds back holdoutPercent, and at least a picture", () => {
   const samples = samplesOf({ ...TASK, labels: ["ball"] }, EXAMPLES);
   for (const percent of [5, 10, 20, 25, 33, 50]) {
     const task = { ...TASK, holdoutPercent: percent };
@@ -74,7 +74,7 @@ Deno.test("as much is held back as is asked for, and a part of it whatever the n
   assertEquals(split({ ...TASK, holdoutPercent: 20 }, samples), split(TASK, samples));
 });
 
-Deno.test("what a task asks for has bounds", () => {
+Deno.test("samplesOf: refuses epochs, seed and holdout_percent beyond their limits", () => {
   const told = (wish: Partial<TrainingTask>) =>
     refused({ ...TASK, ...wish }, EXAMPLES).split("invalid_argument: ")[1];
   assertEquals(told({ epochsMax: 501 }), "epochs: found 501, wanted a whole number from 1 to 500");
@@ -83,7 +83,7 @@ Deno.test("what a task asks for has bounds", () => {
   assertEquals(told({ holdoutPercent: 4 }), "holdout_percent: found 4, wanted a whole number from 5 to 50");
 });
 
-Deno.test("a single picture, however often, cannot be held back", () => {
+Deno.test("split: refuses to hold back copies of a single picture", () => {
   const samples = samplesOf(
     { ...TASK, labels: ["box"] },
     Array(20).fill(EXAMPLES.find(({ labels }) => labels.includes("box"))),
@@ -95,7 +95,7 @@ Deno.test("a single picture, however often, cannot be held back", () => {
   );
 });
 
-Deno.test("made-up pictures are the same for a seed, and their boxes lie in them", () => {
+Deno.test("exampleImages: a seed always gives the same pictures, with boxes inside them", () => {
   const again = exampleImages(40, 1);
   assertEquals(again, EXAMPLES);
   assertEquals(again[0].rgb.join() === exampleImages(1, 2)[0].rgb.join(), false);

@@ -3,7 +3,7 @@ import { randomFrom } from "../geometry/random.ts";
 import { Matrices } from "./matrix.ts";
 import { Adam, Network } from "./network.ts";
 
-Deno.test("matrices are multiplied as by hand, plain, added and transposed", () => {
+Deno.test("Matrices: multiply plain, added and transposed matrices correctly", () => {
   const matrices = new Matrices();
   const random = randomFrom(3);
   const [rows, columns, depth] = [12, 16, 7];
@@ -58,7 +58,7 @@ function smallNetwork() {
   return { network, last, wanted, loss };
 }
 
-Deno.test("the gradient is the one found by moving each parameter a little", () => {
+Deno.test("Network: the gradient matches numerical differentiation", () => {
   const { network, last, wanted, loss } = smallNetwork();
   loss();
   last.output.gradient!.set(wanted);
@@ -83,7 +83,7 @@ Deno.test("the gradient is the one found by moving each parameter a little", () 
   assertEquals(Math.sqrt(error / size) < 0.02, true, `relative error ${Math.sqrt(error / size)}`);
 });
 
-Deno.test("what is used is what was trained, once the statistics have settled", () => {
+Deno.test("Network: folded weights give the trained output after the statistics settle", () => {
   const { network, last, loss } = smallNetwork();
   for (let turn = 0; turn < 100; turn++) loss();
   const trained = last.output.data.slice();
@@ -92,7 +92,7 @@ Deno.test("what is used is what was trained, once the statistics have settled", 
   last.output.data.forEach((value, at) => assertAlmostEquals(value, trained[at], 2e-3));
 });
 
-Deno.test("the optimiser lowers a loss", () => {
+Deno.test("Adam: lowers the loss", () => {
   const { network, last, wanted, loss } = smallNetwork();
   const adam = new Adam(network.parameters(), 1e-4);
   const before = loss();

@@ -11,7 +11,7 @@ function rectangle(width: number, height: number, left: number, top: number, rig
   return { picture: { width, height, rgb }, box: { label: 0, ...sides } };
 }
 
-Deno.test("boxes follow the picture through every view", () => {
+Deno.test("boxesIn: boxes follow the picture through every view", () => {
   const side = 64;
   const { picture, box } = rectangle(160, 120, 60, 40, 110, 80);
   const random = randomFrom(5);
@@ -34,14 +34,14 @@ Deno.test("boxes follow the picture through every view", () => {
   }
 });
 
-Deno.test("a box that is hardly in the view is left out", () => {
+Deno.test("boxesIn: drops a box that is mostly outside the view", () => {
   const view = { ...WHOLE, left: 0.5, width: 0.5 };
   const box = { label: 1, xMin: 0.3, yMin: 0, xMax: 0.55, yMax: 1 };
   assertEquals(boxesIn(view, [box]), []);
   assertEquals(boxesIn(view, [{ ...box, xMax: 0.75 }]).length, 1);
 });
 
-Deno.test("the whole picture as shown while measuring is the bytes that the model is given in use", () => {
+Deno.test("drawView: the whole picture equals the model's input bytes", () => {
   const random = randomFrom(6);
   const rgb = Uint8Array.from({ length: 3 * 50 * 30 }, () => 256 * random());
   const picture = { width: 50, height: 30, rgb };
@@ -59,7 +59,7 @@ Deno.test("the whole picture as shown while measuring is the bytes that the mode
   }
 });
 
-Deno.test("large pictures are kept smaller, small ones as they are", () => {
+Deno.test("fitted: shrinks large pictures and keeps small pictures", () => {
   const { picture } = rectangle(640, 100, 0, 0, 320, 100);
   const small = fitted(picture);
   assertEquals([small.width, small.height, small.rgb.length], [192, 100, 3 * 192 * 100]);

@@ -66,7 +66,7 @@ async function outputsOf({ onnx }: TrainedModel, { rgb }: Example) {
   }
 }
 
-Deno.test("a classifier learns which of two things a picture shows", async () => {
+Deno.test("trainer: a single-label classifier learns two kinds of pictures", async () => {
   const task = {
     kind: "single_label_classification",
     labels: FRUITS,
@@ -87,7 +87,7 @@ Deno.test("a classifier learns which of two things a picture shows", async () =>
   assertEquals(FRUITS[values[0] > values[1] ? 0 : 1], picture.labels[0]);
 });
 
-Deno.test("a classifier learns which of two things are in a picture, none or both as well", async () => {
+Deno.test("trainer: a multi-label classifier learns none, either or both labels", async () => {
   const task = {
     kind: "multi_label_classification",
     labels: FRUITS,
@@ -100,7 +100,7 @@ Deno.test("a classifier learns which of two things are in a picture, none or bot
   assertGreater(model.metrics.accuracy, 0.9);
 });
 
-Deno.test("a detector learns where two kinds of things are", async () => {
+Deno.test("trainer: a detector learns the places of two kinds of objects", async () => {
   const task = { kind: "object_detection", labels: FRUITS, seed: 1, epochsMax: 25, side: 32 } as const;
   const model = await trained(task, examples(80, 3, 0, 2));
   assertGreater(model.metrics["mAP@0.5"], 0.8);
@@ -114,7 +114,7 @@ Deno.test("a detector learns where two kinds of things are", async () => {
   assert(places.every((side) => side >= 0 && side <= 1));
 });
 
-Deno.test("the same seed and pictures give the same bytes in any order, another seed others", async () => {
+Deno.test("trainer: the same seed and pictures in any order give the same bytes", async () => {
   const task = { kind: "object_detection", labels: FRUITS, seed: 7, epochsMax: 2, side: 16 } as const;
   const pictures = examples(20, 4, 0, 2);
   const { onnx } = await trainInWorker(task, pictures);
@@ -125,7 +125,7 @@ Deno.test("the same seed and pictures give the same bytes in any order, another 
   assert(half.onnx.some((byte, index) => byte !== onnx[index]));
 });
 
-Deno.test("a training can be canceled before and while it runs", async () => {
+Deno.test("trainInWorker: can be canceled before and during a training", async () => {
   const task = {
     kind: "multi_label_classification",
     labels: FRUITS,
@@ -141,7 +141,7 @@ Deno.test("a training can be canceled before and while it runs", async () => {
   await assertRejects(() => trainInWorker(task, pictures, options), SvcError, "The training was canceled");
 });
 
-Deno.test("what cannot be learned from is refused, and what its listener throws ends a training", async () => {
+Deno.test("trainInWorker: refuses unusable pictures, and an error in onProgress ends it", async () => {
   const task = { kind: "object_detection", labels: FRUITS, seed: 1, epochsMax: 2, side: 16 } as const;
   await assertRejects(() => trainInWorker(task, examples(5, 4, 0, 2)), SvcError, "there are 5 pictures");
   const onProgress = () => {
@@ -150,7 +150,7 @@ Deno.test("what cannot be learned from is refused, and what its listener throws 
   await assertRejects(() => trainInWorker(task, examples(20, 4, 1, 2), { onProgress }), SvcError, "enough");
 });
 
-Deno.test("training stops when nothing gets better, with the best weights so far", () => {
+Deno.test("training: stops without improvement and returns the best weights", () => {
   const task = {
     kind: "single_label_classification",
     labels: FRUITS,
@@ -170,7 +170,7 @@ Deno.test("training stops when nothing gets better, with the best weights so far
   assertEquals(step.value?.epochs, accuracies.length);
 });
 
-Deno.test("a training whose metric cannot get better stops soon, however its loss falls", () => {
+Deno.test("training: stops soon after the metric is perfect", () => {
   const task: TrainingTask = {
     kind: "single_label_classification",
     labels: FRUITS,

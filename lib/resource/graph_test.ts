@@ -10,7 +10,7 @@ function needs(edges: Record<string, string[]>): Map<string, { needs: Need[] }> 
   return new Map(Object.entries(edges).map(([full, names]) => [full, { needs: names.map(need) }]));
 }
 
-Deno.test("wire() resolves short and full names", () => {
+Deno.test("wire: resolves short and full names", () => {
   const { uses, usedBy, blocked } = wire(
     needs({ [motor("m")]: ["b", board("c")], [board("b")]: [], [board("c")]: [] }),
   );
@@ -19,7 +19,7 @@ Deno.test("wire() resolves short and full names", () => {
   assertEquals(blocked.size, 0);
 });
 
-Deno.test("wire() blocks unknown, ambiguous and self edges, each alone", () => {
+Deno.test("wire: blocks unknown, ambiguous and self dependencies, each alone", () => {
   const { uses, blocked } = wire(needs({
     [motor("lost")]: ["nowhere", "b"],
     [motor("two")]: ["x"],
@@ -35,12 +35,12 @@ Deno.test("wire() blocks unknown, ambiguous and self edges, each alone", () => {
   assertEquals(blocked.size, 3);
 });
 
-Deno.test("a full name is always valid, though its short one is ambiguous", () => {
+Deno.test("wire: a full name is valid although its short name is ambiguous", () => {
   const { uses, blocked } = wire(needs({ [motor("a")]: [board("x")], [motor("x")]: [], [board("x")]: [] }));
   assertEquals([[...uses.get(motor("a"))!], blocked.size], [[board("x")], 0]);
 });
 
-Deno.test("wire() finds a remote's resource with and without the remote; a local one wins; two are ambiguous", () => {
+Deno.test("wire: finds remote resources without prefix, prefers local ones, and reports ambiguity", () => {
   const { uses, blocked } = wire(needs({
     [motor("a")]: ["far"],
     [motor("b")]: ["one:far"],
@@ -71,7 +71,7 @@ Deno.test("wire() finds a remote's resource with and without the remote; a local
   });
 });
 
-Deno.test("wire() refuses one edge of a cycle and names the whole of it", () => {
+Deno.test("wire: refuses a single edge of a cycle and names the whole cycle", () => {
   const { uses, blocked } = wire(needs({ [motor("a")]: ["b"], [motor("b")]: ["c"], [motor("c")]: ["a"] }));
   assertEquals([...blocked.keys()], [motor("c")]);
   assertStringIncludes(
@@ -81,7 +81,7 @@ Deno.test("wire() refuses one edge of a cycle and names the whole of it", () => 
   assertEquals(levels(uses.keys(), uses), [[motor("c")], [motor("b")], [motor("a")]]);
 });
 
-Deno.test("of a cycle that edge goes which its owner can do without, wherever it is", () => {
+Deno.test("wire: breaks a cycle at an optional dependency, wherever it is", () => {
   const edges = { [motor("a")]: ["b?"], [motor("b")]: ["c"], [motor("c")]: ["a", "d"], [motor("d")]: [] };
   const { uses, optional, blocked, refused } = wire(needs(edges));
   assertEquals([blocked.size, [...refused.keys()]], [0, [motor("a")]]);
@@ -90,7 +90,7 @@ Deno.test("of a cycle that edge goes which its owner can do without, wherever it
   assertEquals(levels(uses.keys(), uses), [[motor("a"), motor("d")], [motor("c")], [motor("b")]]);
 });
 
-Deno.test("wire() takes every cycle out of a tangle", () => {
+Deno.test("wire: breaks every cycle of a dense graph", () => {
   const names = [..."abcdefgh"];
   const edges: Record<string, string[]> = {};
   for (const [index, name] of names.entries()) {
@@ -102,7 +102,7 @@ Deno.test("wire() takes every cycle out of a tangle", () => {
   assertEquals(topological(uses.keys(), uses).length, names.length);
 });
 
-Deno.test("wire() leaves out a missing optional dependency; needed twice, it is optional only if both say so", () => {
+Deno.test("wire: drops a missing optional dependency, and a repeated need is optional only if both are", () => {
   const { uses, optional, blocked } = wire(needs({
     [motor("m")]: ["gone?", "b?", "b"],
     [motor("n")]: ["b", "b?"],
@@ -113,7 +113,7 @@ Deno.test("wire() leaves out a missing optional dependency; needed twice, it is 
   assertEquals([...optional].map(([full, all]) => [full, [...all]]), [[motor("o"), [board("b")]]]);
 });
 
-Deno.test("withUsers() follows users only through those that let it pass", () => {
+Deno.test("withUsers: follows dependents only through names that pass the filter", () => {
   const { usedBy } = wire(
     needs({ [motor("a")]: [], [motor("b")]: ["a"], [motor("c")]: ["b"], [motor("d")]: [] }),
   );
@@ -121,7 +121,7 @@ Deno.test("withUsers() follows users only through those that let it pass", () =>
   assertEquals([...withUsers([motor("a")], usedBy, (name) => name !== motor("b"))], [motor("a")]);
 });
 
-Deno.test("a chain of 20,000 takes no recursion", () => {
+Deno.test("wire: handles a chain of 20,000 resources without recursion", () => {
   const edges: Record<string, string[]> = {};
   for (let i = 0; i < 20_000; i++) edges[motor(`m${i}`)] = i === 0 ? [] : [`m${i - 1}`];
   const { uses, usedBy, blocked } = wire(needs(edges));

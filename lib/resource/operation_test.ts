@@ -18,7 +18,7 @@ function device() {
   return { clock, log, operation, move };
 }
 
-Deno.test("a movement that nobody disturbs runs to its end", async () => {
+Deno.test("Operation: an undisturbed movement runs to its end", async () => {
   const { clock, log, operation, move } = device();
   const done = operation.run(move("a", 100));
   await clock.advance(99);
@@ -29,7 +29,7 @@ Deno.test("a movement that nobody disturbs runs to its end", async () => {
   assertEquals(log, ["a begins", "a ends"]);
 });
 
-Deno.test("a newer movement takes over after the older one has ended, without halting in between", async () => {
+Deno.test("Operation: a newer movement starts after the older has ended, without a halt", async () => {
   const { clock, log, operation, move } = device();
   const older = operation.run(move("a", 100));
   await settle();
@@ -40,7 +40,7 @@ Deno.test("a newer movement takes over after the older one has ended, without ha
   assertEquals(log, ["a begins", "a ends", "b begins", "b ends"]);
 });
 
-Deno.test("of several waiting movements only the newest runs", async () => {
+Deno.test("Operation: only the newest of several waiting movements runs", async () => {
   const { clock, log, operation, move } = device();
   const results = [
     operation.run(move("a", 100)),
@@ -52,7 +52,7 @@ Deno.test("of several waiting movements only the newest runs", async () => {
   assertEquals(log, ["c begins", "c ends"]);
 });
 
-Deno.test("stop interrupts and halts", async () => {
+Deno.test("Operation.stop: interrupts the movement and halts the device", async () => {
   const { log, operation, move } = device();
   const moving = operation.run(move("a", 100));
   await settle();
@@ -61,7 +61,7 @@ Deno.test("stop interrupts and halts", async () => {
   assertEquals(log, ["a begins", "a ends", "halt"]);
 });
 
-Deno.test("a caller who goes away halts the device, and the movement rejects with the caller's reason", async () => {
+Deno.test("Operation: an aborted caller halts the device, and the movement rejects with its reason", async () => {
   const { log, operation, move } = device();
   const caller = new AbortController();
   const moving = operation.run(move("a", 100), caller.signal);
@@ -71,7 +71,7 @@ Deno.test("a caller who goes away halts the device, and the movement rejects wit
   assertEquals(log, ["a begins", "a ends", "halt"]);
 });
 
-Deno.test("a movement whose caller was gone before never begins, yet the device is halted", async () => {
+Deno.test("Operation: a movement of an already aborted caller never starts, but the device halts", async () => {
   const { log, operation, move } = device();
   await assertRejects(
     () => operation.run(move("a", 100), AbortSignal.abort(new Error("gone"))),
@@ -81,7 +81,7 @@ Deno.test("a movement whose caller was gone before never begins, yet the device 
   assertEquals(log, ["halt"]);
 });
 
-Deno.test("a failing movement halts the device; when that fails too, both reasons are told", async () => {
+Deno.test("Operation: a failing movement halts the device, and a failing halt is reported too", async () => {
   const { log, operation } = device();
   await assertRejects(() => operation.run(() => Promise.reject(new Error("pin 3 is stuck"))), Error, "pin 3");
   assertEquals(log, ["halt"]);
@@ -94,7 +94,7 @@ Deno.test("a failing movement halts the device; when that fails too, both reason
   assert(error.message.includes("pin 3 is stuck") && error.message.includes("no power"), error.message);
 });
 
-Deno.test("an error of the older movement is not hidden by being taken over", async () => {
+Deno.test("Operation: an error of the replaced movement is not hidden", async () => {
   const { operation } = device();
   const older = operation.run(async (signal) => {
     await new Promise((resolve) => signal.addEventListener("abort", resolve));

@@ -34,7 +34,7 @@ function probabilities(...submaps: readonly SubmapState[]): number[] {
   return [...new Set(rgb)].sort((a, b) => b - a);
 }
 
-Deno.test("an occupied cell has the probability 74, two over each other 87, free ones are left out", () => {
+Deno.test("paintMap: an occupied cell has probability 74, two overlaid cells 87, free cells are omitted", () => {
   assertEquals(probabilities(submap(0, OCCUPIED))[0], 74);
   assertEquals(probabilities(submap(0, OCCUPIED), submap(1, OCCUPIED))[0], 87);
   assertEquals(probabilities(submap(0, NEUTRAL))[0], 50);
@@ -42,7 +42,7 @@ Deno.test("an occupied cell has the probability 74, two over each other 87, free
   assertEquals(readPcd(mapCloud(paintMap([]))).x.length, 0);
 });
 
-Deno.test("points are where the cells are, in metres, with cells along -y and -x", () => {
+Deno.test("mapCloud: places points in metres, with cells along -y and -x", () => {
   const values = new Uint16Array(16).fill(FREE);
   // i = 0, j = 3: the greatest y and the smallest x.
   values[4 * 3] = OCCUPIED;
@@ -53,7 +53,7 @@ Deno.test("points are where the cells are, in metres, with cells along -y and -x
   assertAlmostEquals(cloud.y[at], 0.1, 1e-6);
 });
 
-Deno.test("a submap is painted where it is in the map", () => {
+Deno.test("paintMap: paints a submap at its global pose", () => {
   const moved = submap(0, OCCUPIED, { x: 10, y: -5, yaw: Math.PI / 2 });
   const { x, y, rgb } = readPcd(mapCloud(paintMap([moved])));
   const sure = Array.from(x, (_, n) => n).filter((n) => rgb![n] === 74);
@@ -62,7 +62,7 @@ Deno.test("a submap is painted where it is in the map", () => {
   assertAlmostEquals(mean(y), -5, 0.06);
 });
 
-Deno.test("a map that would take too many pixels is refused", () => {
+Deno.test("paintMap: refuses a map with too many pixels", () => {
   const far = submap(1, OCCUPIED, { x: 1e6, y: 1e6, yaw: 0 });
   assertThrows(() => paintMap([submap(0, OCCUPIED), far]), SvcError, "too large to be painted");
 });

@@ -55,7 +55,7 @@ function worst(mapper: Mapper, poses: readonly Pose2d[]): number {
   }));
 }
 
-Deno.test("mapper: twice around a ring of corridors, with odometry that drifts by a metre", () => {
+Deno.test("mapper: maps two laps of a corridor ring although the odometry drifts by a metre", () => {
   const poses = [...start(), ...drive(WAY, 0.15, 0.15)];
   const odometry = drifting(poses, 0.03, 0.002);
   const off = between2d(odometry[0], odometry.at(-1)!);
@@ -70,7 +70,7 @@ Deno.test("mapper: twice around a ring of corridors, with odometry that drifts b
 });
 
 for (const withOdometry of [true, false]) {
-  Deno.test(`mapper: the same readings ${withOdometry ? "with" : "without"} odometry give the same file, to the byte`, async () => {
+  Deno.test(`mapper: equal readings ${withOdometry ? "with" : "without"} odometry give an identical file`, async () => {
     const poses = drive(WAY.slice(0, 4), 0.2, 0.2);
     const fileOf = () =>
       bytesIn(mapFile(mapped(poses, withOdometry ? poses : undefined).state(), MAPPER_DEFAULTS));
@@ -78,7 +78,7 @@ for (const withOdometry of [true, false]) {
   });
 }
 
-Deno.test("mapper: while an optimisation goes on piece by piece, the robot drives on, and its map is as good", () => {
+Deno.test("mapper: the map stays accurate if the robot drives on during a stepwise optimization", () => {
   const poses = [...start(), ...drive(WAY, 0.15, 0.15)];
   const odometry = drifting(poses, 0.03, 0.002);
   const mapper = mapped(poses, odometry, 1);
@@ -86,7 +86,7 @@ Deno.test("mapper: while an optimisation goes on piece by piece, the robot drive
   assert(mapper.state().constraints.some(({ kind }) => kind === "inter"));
 });
 
-Deno.test("mapper: a given map is optimised by and by, before the robot is found in it", () => {
+Deno.test("mapper: optimizes a given map step by step before it locates the robot", () => {
   const poses = [...start(), ...drive(WAY.slice(0, 6), 0.2, 0.2)];
   const map = mapped(poses, drifting(poses, 0.03, 0.002)).state();
   const bent = map.nodes.map((node, k) => {
@@ -170,7 +170,7 @@ function missedInTheOffice(mapper: Mapper, { fromS, seed, people, standsS }: Off
   return pose ? Math.hypot(pose.x + x - truth.x, pose.y + y - truth.y) : Infinity;
 }
 
-Deno.test("mapper: somebody who stands before the robot as it begins does not put it in a wrong place for good", () => {
+Deno.test("mapper: a person in front of the robot at start does not cause a lasting wrong place", () => {
   // With others, nobody stood in the way for long enough.
   for (const seed of [71, 73, 87, 113]) {
     const first = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
@@ -181,7 +181,7 @@ Deno.test("mapper: somebody who stands before the robot as it begins does not pu
   }
 });
 
-Deno.test("mapper: a robot that stands for seconds in a corridor of a finished map is not put in a place that looks alike", () => {
+Deno.test("mapper: a robot standing in a corridor of a finished map is not placed in a similar corridor", () => {
   // With these seeds, refinement alone missed the place where the robot is.
   for (const seed of [90, 94, 98, 113]) {
     const first = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
@@ -192,7 +192,7 @@ Deno.test("mapper: a robot that stands for seconds in a corridor of a finished m
   }
 });
 
-Deno.test("mapper: a robot in a wrong place that looks alike is soon found in the right one", () => {
+Deno.test("mapper: a robot placed in a similar wrong place is soon relocated", () => {
   const first = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
   missedInTheOffice(first, { fromS: 1000, seed: 1, people: 0, standsS: 1 });
   // The other way round in the corridor: most of what the robot sees is there, too.
@@ -204,7 +204,7 @@ Deno.test("mapper: a robot in a wrong place that looks alike is soon found in th
   }
 });
 
-Deno.test("mapper: a scan that is not later than the last, or has no point in range, is left out", () => {
+Deno.test("mapper: skips a scan that is not newer or has no point in range", () => {
   const mapper = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
   const points = viewFrom(RING, { x: 0, y: 0, yaw: 0 }, { ...VIEW, seed: 1 });
   assertEquals(mapper.pose(), undefined);
@@ -227,7 +227,7 @@ for (const { recording, scans, every, withOdometry, used } of PIECES) {
   const what = every === 1 ? "the first scans" : `one scan in ${every}`;
   Deno.test({
     // The reason to be ignored: the recordings are no part of the source tree.
-    name: `mapper: ${what} of ${recording}, ${withOdometry ? "with" : "without"} odometry`,
+    name: `mapper: maps ${what} of ${recording}, ${withOdometry ? "with" : "without"} odometry`,
     ignore: !recordingNames(RECORDINGS).includes(recording),
     fn() {
       const { log, relations } = readRecording(RECORDINGS, recording);
@@ -248,7 +248,7 @@ for (const { recording, scans, every, withOdometry, used } of PIECES) {
 
 const SPARSE = "aces";
 Deno.test({
-  name: "mapper: loops close although the scans are a metre apart, and fit each other less",
+  name: "mapper: closes loops although scans are a metre apart",
   ignore: !sparseNames(RECORDINGS).includes(SPARSE),
   fn() {
     const { log, relations } = readSparse(RECORDINGS, SPARSE);
@@ -260,7 +260,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "mapper: a corridor that looks the same from three metres on closes no loop there",
+  name: "mapper: a corridor that looks alike for metres closes no wrong loop",
   ignore: !hasKillian(),
   fn() {
     const { log, relations } = readKillian(620);
@@ -296,7 +296,7 @@ Deno.test("mapper: localizes on a finished map, adds only a few submaps, and nev
   );
 });
 
-Deno.test("mapper: a robot that is carried away notices, and finds itself again", () => {
+Deno.test("mapper: a robot that is carried away finds itself again", () => {
   const poses = [...start(), ...drive(WAY.slice(0, 6), 0.2, 0.2)];
   const map = mapped(poses, poses).state();
   const robot = new Mapper({ mode: "localize", options: MAPPER_DEFAULTS, map });
@@ -321,7 +321,7 @@ Deno.test("mapper: a robot that is carried away notices, and finds itself again"
   assertLess(offAfter(after, after.map((pose) => compose2d(shift, pose))), 0.3);
 });
 
-Deno.test("mapper: a robot that leaves the map is still followed", () => {
+Deno.test("mapper: localize mode follows a robot that leaves the map", () => {
   const poses = [...start(), ...drive(WAY.slice(0, 2), 0.2, 0.2)];
   const map = mapped(poses, poses).state();
   const way = drive(WAY.slice(0, 4), 0.2, 0.2);
@@ -335,7 +335,7 @@ Deno.test("mapper: a robot that leaves the map is still followed", () => {
   assertLess(Math.hypot(off.x, off.y), 0.6);
 });
 
-Deno.test("mapper: a map keeps odometry and IMU readings, its own and those of the map that it extends", () => {
+Deno.test("mapper: a map keeps its odometry and IMU readings, and the readings of the map it extends", () => {
   const drive = (mapper: Mapper, fromS: number) => {
     for (let k = 0; k < 5; k++) {
       const timeS = fromS + 0.2 * k;
@@ -368,7 +368,7 @@ Deno.test("mapper: a map keeps odometry and IMU readings, its own and those of t
   }
 });
 
-Deno.test("a history of readings that grows too long thins out, and goes on as thin", () => {
+Deno.test("ReadingHistory: a full history keeps evenly spaced readings", () => {
   const history = new ReadingHistory<OdometryState>(4);
   for (let k = 0; k < 20; k++) history.add({ ticks: BigInt(k), pose: { x: k, y: 0, yaw: 0 } });
   const kept = history.kept.map(({ pose }) => pose.x);
@@ -376,7 +376,7 @@ Deno.test("a history of readings that grows too long thins out, and goes on as t
   assertEquals([kept[0], new Set(kept.slice(1).map((x, k) => x - kept[k])).size], [0, 1]);
 });
 
-Deno.test("mapper: when a map is extended, submaps that newer ones cover go, and what is left is a whole map", () => {
+Deno.test("mapper: update mode removes covered submaps and leaves a consistent map", () => {
   const poses = drive(WAY.slice(0, 3), 0.2, 0.2);
   const map = mapped(poses, poses).state();
   const options = { ...MAPPER_DEFAULTS, freshSubmapsCount: 1, scansPerSubmap: 15, optimizeEveryNodes: 3 };
@@ -397,7 +397,7 @@ Deno.test("mapper: when a map is extended, submaps that newer ones cover go, and
   }
 });
 
-Deno.test("mapper: a mode that needs a map says so, and a new map takes none", () => {
+Deno.test("mapper: localize without a map and create with a map are errors", () => {
   const options = MAPPER_DEFAULTS;
   assertThrows(() => new Mapper({ mode: "localize", options }), RangeError, "no map is given to localize");
   const map = { trajectories: [], submaps: [], nodes: [], constraints: [] };

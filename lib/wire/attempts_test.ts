@@ -41,7 +41,7 @@ function attempts(limits = LIMITS) {
   };
 }
 
-Deno.test("two thousand wrong keys are as many checks as the limits say, and one episode each", async () => {
+Deno.test("Attempts: 2000 wrong keys cause at most the limited number of checks and two episodes", async () => {
   const { of, episodes, checks } = attempts();
   const guesses = [];
   for (let guess = 0; guess < 1_000; guess++) guesses.push(await of("known", `wrong ${guess}`));
@@ -51,7 +51,7 @@ Deno.test("two thousand wrong keys are as many checks as the limits say, and one
   assertEquals(episodes.length, 2);
 });
 
-Deno.test("a right key from an attacker's address gets in: at once if it is known, else under its own count", async () => {
+Deno.test("Attempts: a right key from an attacker's address is accepted while its own count allows", async () => {
   const { of, clock } = attempts();
   assertEquals(await of("known-1", "right"), true);
   for (let guess = 0; guess < 100; guess++) {
@@ -69,7 +69,7 @@ Deno.test("a right key from an attacker's address gets in: at once if it is know
   assertEquals(await of("known-3", "right"), true);
 });
 
-Deno.test("a key that was replaced is no longer known", async () => {
+Deno.test("Attempts: a replaced key is no longer accepted from memory", async () => {
   const clock = new FakeClock();
   let hash = "old";
   const book = {
@@ -85,7 +85,7 @@ Deno.test("a key that was replaced is no longer known", async () => {
   assertEquals([await isKey("old"), await isKey("new")], [false, true]);
 });
 
-Deno.test("an episode is told again after quiet minutes", async () => {
+Deno.test("Attempts: reports another episode only after quiet minutes", async () => {
   const { of, clock, episodes } = attempts();
   const burst = async () => {
     for (let guess = 0; guess < 20; guess++) await of("known", "wrong");
@@ -99,7 +99,7 @@ Deno.test("an episode is told again after quiet minutes", async () => {
   assertEquals(episodes.length, 2);
 });
 
-Deno.test("of many addresses the oldest are forgotten, so that they take no more memory", async () => {
+Deno.test("Attempts: forgets the oldest of 20000 addresses to bound its memory", async () => {
   const { of } = attempts();
   const first = () => of("unknown", "wrong", "192.0.2.1");
   for (let guess = 0; guess < 20; guess++) assertEquals(await first(), false);
@@ -114,7 +114,7 @@ Deno.test("of many addresses the oldest are forgotten, so that they take no more
   assertEquals(await first(), false);
 });
 
-Deno.test("only so many keys are checked at once, and only so many wait", async () => {
+Deno.test("Attempts: checks at most keyChecksAtOnce keys at the same time and refuses a long queue", async () => {
   const { of, most, hold } = attempts({ ...LIMITS, keyChecksAtOnce: 3 });
   const { promise, resolve } = Promise.withResolvers<void>();
   hold(promise);
@@ -127,7 +127,7 @@ Deno.test("only so many keys are checked at once, and only so many wait", async 
   assertEquals(await of("known", "right"), true);
 });
 
-Deno.test("an address of IPv6 counts as its network", () => {
+Deno.test("addressOf: reduces an IPv6 address to its /64 network", () => {
   assertEquals(addressOf("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::/64");
   assertEquals(addressOf("2001:db8::6"), "2001:db8:0:0::/64");
   assertEquals(addressOf("::1"), "0:0:0:0::/64");

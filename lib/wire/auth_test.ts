@@ -58,7 +58,7 @@ function jwt(header: unknown, claims: unknown, signer: (text: string) => Buffer)
   return `${text}.${signer(text).toString("base64url")}`;
 }
 
-Deno.test("auth: an API key becomes a token, and the token a caller", () =>
+Deno.test("auth: Authenticate exchanges an API key for a token, which identifies the caller", () =>
   withAuth({}, async (channel, entities) => {
     const { accessToken } = await login(channel, "id-1", "api-key", "key-1");
     const [header, claims] = claimsOf(accessToken);
@@ -80,7 +80,7 @@ Deno.test("auth: an API key becomes a token, and the token a caller", () =>
     assertEquals(entities, [undefined, "id-1", "id-1"]);
   }));
 
-Deno.test("auth: a location secret speaks for the server's names only", () =>
+Deno.test("auth: a location secret is accepted only with the server's own names as entity", () =>
   withAuth({}, async (channel) => {
     for (const secret of ["old", "new"]) {
       for (const entity of [HOST, "localhost:8080"]) {
@@ -92,7 +92,7 @@ Deno.test("auth: a location secret speaks for the server's names only", () =>
     assertEquals(await refusal(login(channel, HOST, "robot-location-secret", "")), invalid);
   }));
 
-Deno.test("auth: a location secret may be known by its hash, which is no secret itself", async () => {
+Deno.test("auth: a location secret may be stored as a hash, and the hash itself is no secret", async () => {
   const hash = await hashOfKey("sesame");
   const guard = auth({
     handlers: { locationSecrets: ["other", hash] },
@@ -116,7 +116,7 @@ Deno.test("auth: a location secret may be known by its hash, which is no secret 
   });
 });
 
-Deno.test("auth: refusals to authenticate", () =>
+Deno.test("auth: Authenticate refuses wrong keys, unknown types and repeated authentication", () =>
   withAuth({}, async (channel) => {
     const invalid = ["unauthenticated", "invalid credentials"] as [string, string];
     for (
@@ -137,15 +137,18 @@ Deno.test("auth: refusals to authenticate", () =>
     assertEquals((await refusal(without))[0], "invalid_argument");
   }));
 
-Deno.test("auth: calls without a good token are refused", () =>
+Deno.test("auth: calls with a missing, malformed or forged token are unauthenticated", () =>
   withAuth({}, async (channel) => {
     const { accessToken } = await login(channel, "id-1", "api-key", "key-1");
     const [head, claims, signature] = accessToken.split(".");
     const [header, content] = claimsOf(accessToken);
     const stranger = generateKeyPairSync("ed25519").privateKey;
     const forged = (change: object, changedHeader: object = {}) =>
-      jwt({ ...header, ...changedHeader }, { ...content, ...change }, (text) =>
-        sign(null, Buffer.from(text), stranger));
+      jwt(
+        { ...header, ...changedHeader },
+        { ...content, ...change },
+        (text) => sign(null, Buffer.from(text), stranger),
+      );
     const cases: [Metadata, string][] = [
       [new Metadata(), "authentication required"],
       [
@@ -177,7 +180,7 @@ Deno.test("auth: calls without a good token are refused", () =>
     }
   }));
 
-Deno.test("auth: tokens of another process, and of another audience, are strange here", () =>
+Deno.test("auth: a token of another process is refused", () =>
   withAuth({}, async (channel) => {
     await withAuth({}, async (other) => {
       const { accessToken } = await login(other, "id-1", "api-key", "key-1");
@@ -186,7 +189,7 @@ Deno.test("auth: tokens of another process, and of another audience, are strange
     });
   }));
 
-Deno.test("auth: a token is over after its time", async () => {
+Deno.test("auth: a token expires after TOKEN_MS", async () => {
   const clock = new FakeClock();
   await withAuth({ clock }, async (channel) => {
     const { accessToken } = await login(channel, "id-1", "api-key", "key-1");
@@ -198,7 +201,7 @@ Deno.test("auth: a token is over after its time", async () => {
   });
 });
 
-Deno.test("auth: another key of the same id ends the tokens of the one before it", async () => {
+Deno.test("auth: a replaced or removed key invalidates its tokens", async () => {
   const keys = new Map([["id-1", "key-1"], ["id-2", "key-2"]]);
   const apiKeys = {
     check: (id: string, key: string) => Promise.resolve(keys.get(id) === key ? `of ${key}` : undefined),
@@ -221,7 +224,7 @@ Deno.test("auth: another key of the same id ends the tokens of the one before it
   });
 });
 
-Deno.test("auth: who is no longer let in loses tokens and calls under way, nobody else does", async () => {
+Deno.test("auth: change ends the tokens and running calls of removed credentials only", async () => {
   const guard = auth({ handlers: KEYS, audience: [HOST], clock: new FakeClock() });
   const { table } = echoTable([guard.gate]);
   table.add(guard.service);
@@ -258,7 +261,7 @@ Deno.test("auth: who is no longer let in loses tokens and calls under way, nobod
   });
 });
 
-Deno.test("auth: tokens of somebody else whose key is known", async () => {
+Deno.test("auth: accepts tokens of an external issuer with a listed public key", async () => {
   const { privateKey, publicKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
   const key = { ...publicKey.export({ format: "jwk" }), kid: "cloud" };
   const clock = new FakeClock();
@@ -287,7 +290,7 @@ Deno.test("auth: tokens of somebody else whose key is known", async () => {
   });
 });
 
-Deno.test("auth: a token of somebody else that names a key is good for as long as the key is listed", async () => {
+Deno.test("auth: an external token that names an API key is valid while that key is listed", async () => {
   const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
   const [hash, other] = [await hashOfKey("key-1"), await hashOfKey("key-2")];
   const clock = new FakeClock();
@@ -317,7 +320,7 @@ Deno.test("auth: a token of somebody else that names a key is good for as long a
   assertEquals(await outcome(good), "unauthenticated");
 });
 
-Deno.test("auth: calls within the program need no token", async () => {
+Deno.test("auth: calls over memoryChannel need no token", async () => {
   const guard = auth({ handlers: KEYS, audience: [HOST], clock: new FakeClock() });
   const { table } = echoTable([guard.gate]);
   assertEquals((await client(EchoService, memoryChannel(table)).echo({ message: "home" })).message, "home");

@@ -11,7 +11,7 @@ function never(): Promise<never> {
   return new Promise(() => {});
 }
 
-Deno.test("a cancellation ends all waits and aborts the signal, with its first reason", async () => {
+Deno.test("Cancellation: cancel rejects all waits and aborts the signal with its first reason", async () => {
   const cancellation = new Cancellation();
   const waits = [1, 2, 3].map(() => assertRejects(() => cancellation.race(never()), SvcError, "has gone"));
   const { signal } = cancellation;
@@ -24,7 +24,7 @@ Deno.test("a cancellation ends all waits and aborts the signal, with its first r
   assertThrows(() => cancellation.throwIfCanceled(), SvcError, "has gone");
 });
 
-Deno.test("who asks after the cancellation hears of it at once", async () => {
+Deno.test("Cancellation: race after cancel rejects at once", async () => {
   const cancellation = new Cancellation();
   cancellation.cancel(GONE);
   assertStrictEquals(cancellation.signal.reason, GONE);
@@ -33,7 +33,7 @@ Deno.test("who asks after the cancellation hears of it at once", async () => {
   await assertRejects(() => cancellation.race(Promise.reject(LATE)), SvcError, "has gone");
 });
 
-Deno.test("a wait that has ended hears nothing, and its place is free for another one", async () => {
+Deno.test("Cancellation: a finished race is not affected by a later cancel", async () => {
   const cancellation = new Cancellation();
   assertEquals(await cancellation.race(Promise.resolve(1)), 1);
   await assertRejects(() => cancellation.race(Promise.reject(LATE)), SvcError, "late");
@@ -42,7 +42,7 @@ Deno.test("a wait that has ended hears nothing, and its place is free for anothe
   cancellation.cancel(GONE);
 });
 
-Deno.test("a call that has ended by itself is not canceled any more", () => {
+Deno.test("Cancellation: cancel after settle has no effect", () => {
   const cancellation = new Cancellation();
   const { signal } = cancellation;
   cancellation.settle();

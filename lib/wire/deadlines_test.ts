@@ -6,7 +6,7 @@ import { Deadlines } from "./deadlines.ts";
 
 const LENGTHS_MS = [0, 1, 20, 63, 64, 65, 100, 999, 1000, 1024, 19_999.5, 20_000, 600_000, 86_400_000];
 
-Deno.test("every deadline passes at its time, whatever others share its timer", async () => {
+Deno.test("Deadlines: each deadline fires at its exact time although deadlines share timers", async () => {
   const clock = new FakeClock(), deadlines = new Deadlines(clock);
   const passed: [wantedMs: number, ms: number][] = [];
   for (let round = 0; round < 3; round++) {
@@ -22,7 +22,7 @@ Deno.test("every deadline passes at its time, whatever others share its timer", 
   assertEquals(clock.pending, 0);
 });
 
-Deno.test("a deadline that is called off does not pass, before and after its timer has fired", async () => {
+Deno.test("Deadlines: a stopped deadline never fires, before or after its timer has fired", async () => {
   const clock = new FakeClock(), deadlines = new Deadlines(clock);
   let passed = 0;
   const stops = [1000, 1000, 1001].map((ms) => deadlines.after(ms, () => passed++));
@@ -37,7 +37,7 @@ Deno.test("a deadline that is called off does not pass, before and after its tim
   assertEquals(clock.pending, 0);
 });
 
-Deno.test("thousands of deadlines take a handful of timers", async () => {
+Deno.test("Deadlines: 4000 deadlines use fewer than 10 timers", async () => {
   const clock = new FakeClock(), deadlines = new Deadlines(clock);
   const stops: (() => void)[] = [];
   for (let call = 0; call < 2000; call++) {
@@ -49,7 +49,7 @@ Deno.test("thousands of deadlines take a handful of timers", async () => {
   assertEquals(clock.pending, 0);
 });
 
-Deno.test("a time that is none, or longer than any timer, sets a timer like any other", () => {
+Deno.test("Deadlines: NaN, a negative time and Infinity each set a timer", () => {
   const clock = new FakeClock(), deadlines = new Deadlines(clock);
   const stops = [NaN, -1, Infinity].map((ms) => deadlines.after(ms, () => {}));
   assertEquals(clock.pending, 3);

@@ -9,7 +9,7 @@ import { frameBytes } from "../../tests/support/http2_wire.ts";
 import { OutgoingBytes, PREFACE, TYPE } from "./http2/frame.ts";
 import { FrameReader } from "./http2/input.ts";
 
-Deno.test("memory is given back where it is worth it, and all of it is meant", () => {
+Deno.test("giveBack: releases only large whole buffers, and giveBackAll releases also parts", () => {
   const [small, large] = [new Uint8Array(100), new Uint8Array(100_000)];
   giveBack(small);
   giveBack(large.subarray(1));
@@ -21,7 +21,7 @@ Deno.test("memory is given back where it is worth it, and all of it is meant", (
   assertEquals(other.length, 0);
 });
 
-Deno.test("HTTP/2: what has been read is given back, and what is only begun is not", () => {
+Deno.test("HTTP/2: FrameReader releases buffers after reading, but keeps partial frames", () => {
   const reader = new FrameReader("server");
   const read = () => {
     const lengths = [];
@@ -51,7 +51,7 @@ Deno.test("HTTP/2: what has been read is given back, and what is only begun is n
   assertEquals([read(), both.length, more.length], [[10_000, 10_000], 0, 0]);
 });
 
-Deno.test("HTTP/2: memory in which something was written is written in again", () => {
+Deno.test("HTTP/2: OutgoingBytes reuses its write buffer", () => {
   const out = new OutgoingBytes();
   const written = new Set<ArrayBufferLike>();
   for (let i = 0; i < 1000; i++) {
@@ -68,7 +68,7 @@ Deno.test("HTTP/2: memory in which something was written is written in again", (
   assertEquals(written.size, 1);
 });
 
-Deno.test("HTTP/2: a connection that asks for little takes little memory to write in", () => {
+Deno.test("HTTP/2: OutgoingBytes allocates at most 2 KiB for a few small frames", () => {
   const out = new OutgoingBytes();
   const settings = new Uint8Array(30);
   for (let frame = 0; frame < 4; frame++) out.frame(TYPE.settings, 0, 0, settings);

@@ -9,7 +9,7 @@ import { all, each, echoTable } from "../../tests/support/echo.ts";
 import { memoryChannel } from "./memory.ts";
 import { Metadata } from "./metadata.ts";
 
-Deno.test("memory: the four shapes, metadata and errors", async () => {
+Deno.test("memoryChannel: supports all four call shapes, metadata and errors", async () => {
   const channel = memoryChannel(echoTable().table);
   const echo = client(EchoService, channel);
   let header: Metadata | undefined, trailer: Metadata | undefined;
@@ -26,7 +26,7 @@ Deno.test("memory: the four shapes, metadata and errors", async () => {
   assertEquals([error.code, error.message], ["aborted", "no"]);
 });
 
-Deno.test("memory: deadlines, cancellation, and a reader that stops", async () => {
+Deno.test("memoryChannel: supports deadlines, cancellation, a reader that stops, and close", async () => {
   const { table, seen } = echoTable();
   const channel = memoryChannel(table);
   const echo = client(EchoService, channel);

@@ -17,7 +17,7 @@ function assertSame(desc: DescMessage, message: Message): void {
   assertEquals(toBinary(desc, fromBinary(desc, bytes)), wanted);
 }
 
-Deno.test("large fields anywhere in a message are read as they were", () => {
+Deno.test("messageBytes: large bytes fields anywhere in a message decode unchanged", () => {
   const images = [SMALL, LARGE, new Uint8Array(), LARGE].map((image, at) => ({
     sourceName: `source ${at}`,
     image,
@@ -44,7 +44,7 @@ Deno.test("large fields anywhere in a message are read as they were", () => {
   );
 });
 
-Deno.test("large fields of a choice, of a list and of a map are read as they were", () => {
+Deno.test("messageBytes: large fields in a oneof, a list and a map decode unchanged", () => {
   for (const binary of [SMALL, LARGE]) {
     assertSame(
       DataCaptureUploadRequestSchema,
@@ -78,13 +78,13 @@ Deno.test("large fields of a choice, of a list and of a map are read as they wer
   );
 });
 
-Deno.test("what a message does not declare goes along", () => {
+Deno.test("messageBytes: keeps unknown fields", () => {
   const message = create(GetPointCloudResponseSchema, { pointCloud: LARGE });
   message.$unknown = [{ no: 77, wireType: 0, data: Uint8Array.of(5) }];
   assertSame(GetPointCloudResponseSchema, message);
 });
 
-Deno.test("the bytes have memory of their own, and the message is as it was", () => {
+Deno.test("messageBytes: uses its own memory and does not change the message", () => {
   const image = LARGE.slice();
   const message = create(GetImagesResponseSchema, { images: [{ image }] });
   const bytes = messageBytes(GetImagesResponseSchema, message);

@@ -22,7 +22,7 @@ function stateOf(keys: TokenKeys): string[] {
   return [...ids, ...keys.salt()].map(String);
 }
 
-Deno.test("keys in a file are the same in the next process, and nobody else may read them", async () => {
+Deno.test("TokenKeys: a new process reads the same keys from the file, which has mode 0600", async () => {
   const { files, open, warnings } = bench();
   const first = await open(PATH);
   const before = stateOf(first);
@@ -34,7 +34,7 @@ Deno.test("keys in a file are the same in the next process, and nobody else may 
   assertEquals(warnings(), []);
 });
 
-Deno.test("without a file the keys are those of this process", async () => {
+Deno.test("TokenKeys: without a file, the keys belong to the process until keep writes them", async () => {
   const { files, open } = bench();
   const [one, other] = [await open(), await open()];
   assertNotEquals(stateOf(one), stateOf(other));
@@ -46,7 +46,7 @@ Deno.test("without a file the keys are those of this process", async () => {
   await Promise.all([one, other, next].map((keys) => keys.close()));
 });
 
-Deno.test("a key signs for as long as a token lives, and is good for as long again", async () => {
+Deno.test("TokenKeys: a key signs for TOKEN_MS and stays valid for as long again", async () => {
   const { clock, open } = bench();
   const keys = await open(PATH);
   const [first] = keys.good();
@@ -107,7 +107,7 @@ Deno.test("an unusable file is replaced with new keys, and the log gives the rea
   }
 });
 
-Deno.test("a link in the place of the file is replaced, and what it leads to is left alone", async () => {
+Deno.test("TokenKeys: replaces a link at its path and leaves the target unchanged", async () => {
   const { files, open, warnings } = bench();
   files.put("/etc/other", "precious");
   await files.turnLink(PATH, "/etc/other");
@@ -118,7 +118,7 @@ Deno.test("a link in the place of the file is replaced, and what it leads to is 
   assertEquals(await files.readLink(PATH), undefined);
 });
 
-Deno.test("what becomes of the file takes effect while the server runs", async () => {
+Deno.test("TokenKeys: a changed or removed file takes effect while the server runs", async () => {
   const { files, clock, open, warnings } = bench();
   const keys = await open(PATH);
   let changes = 0;
@@ -146,7 +146,7 @@ Deno.test("what becomes of the file takes effect while the server runs", async (
   await deaf.close();
 });
 
-Deno.test("keys that cannot be written go on in the process, and the log says so once", async () => {
+Deno.test("TokenKeys: keys that cannot be written stay in memory, with a single warning", async () => {
   for (const there of [undefined, "nonsense"]) {
     const { files, clock, open, warnings } = bench();
     if (there !== undefined) files.put(PATH, there, 0o600);

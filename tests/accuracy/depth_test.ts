@@ -16,7 +16,7 @@ const ignore = data === undefined;
 const where = ignore ? " (skipped: there is no ../shared/data/depth/mosd)" : "";
 
 Deno.test({
-  name: `objects of real frames are found${where}`,
+  name: `Segmenter finds the objects of real depth frames${where}`,
   ignore,
   fn() {
     const segmenter = new Segmenter(data!.lens, LIMITS);
@@ -34,7 +34,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: `the tilted table of real frames is no ground at the default tolerance${where}`,
+  name: `Segmenter takes no tilted table for ground at the default tolerance${where}`,
   ignore,
   fn() {
     const segmenter = new Segmenter(data!.lens, { ...LIMITS, groundAngleToleranceDeg: 30 });
@@ -50,7 +50,7 @@ for (
     ["as for the real frames", LIMITS, 320, 240],
   ] as const
 ) {
-  Deno.test(`every body of random scenes is found and nothing is invented: ${what}`, () => {
+  Deno.test(`Segmenter finds every body of random scenes and nothing else: ${what}`, () => {
     const segmenter = new Segmenter(sceneLens(width, height), limits);
     for (let seed = 1; seed <= SCENES; seed++) {
       const scene = randomScene(seed, limits, [width, height]);
@@ -59,7 +59,7 @@ for (
   });
 }
 
-Deno.test("the example draws its ground and its four bodies", async () => {
+Deno.test("examples/obstacles.ts draws the ground and four objects", async () => {
   const file = await Deno.makeTempFile({ suffix: ".png" });
   const example = new URL("../../examples/obstacles", import.meta.url).pathname;
   const { success, stdout } = await new Deno.Command(Deno.execPath(), {
@@ -73,7 +73,7 @@ Deno.test("the example draws its ground and its four bodies", async () => {
   assertEquals([width, height], [1280, 480]);
 });
 
-Deno.test("stricter clustering never has fewer pieces, a larger radius never more", () => {
+Deno.test("a stricter clustering gives no fewer pieces, and a larger radius no more", () => {
   const limits = { ...DEFAULTS, minPointsInSegment: 1 };
   for (let seed = 1; seed <= 10; seed++) {
     const { depth } = randomScene(seed, limits, [160, 120]);

@@ -156,7 +156,7 @@ deviceTest(
   },
 );
 
-deviceTest("nothing in the environment of a device shortens its agent's time", async (device) => {
+deviceTest("no environment variable makes svc-agent's clock run faster", async (device) => {
   const beganMs = performance.now();
   device.start(1, { SVC_AGENT_HASTE: "600", SVC_TEST_HASTE: "600" });
   const { uptimeMs } = await device.until("at work", () => true);

@@ -37,7 +37,7 @@ const PROVED_MS = 120_000;
 const PATIENCE_TURNS = 1_000;
 const ON_ITS_WAY_MS = 60_000;
 
-Deno.test("under load no version is started twice, and none that works is stopped for a release", async () => {
+Deno.test("on a slow computer svc-agent starts no version twice and stops no working version for a release", async () => {
   const seeds = ONE === undefined ? Array.from({ length: SEEDS }, (_, seed) => seed) : [Number(ONE)];
   let [starts, updates] = [0, 0];
   for (const seed of seeds) {

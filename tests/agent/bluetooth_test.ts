@@ -138,38 +138,41 @@ bluetoothTest("values from a phone apply once it ends the setup", async (device,
   assert(!device.log.join("\n").match(/12345678|s3cr3t|the hotspot/));
 });
 
-bluetoothTest("a wrong password is refused, and changes nothing", async (device, bluez) => {
-  await bluez.write("ssid", PASSWORD, "shop");
-  await bluez.write("psk", PASSWORD, "12345678");
-  await assertRejects(
-    () => bluez.write("ssid", "guess", "evil"),
-    Error,
-    "the password of the device's hotspot",
-  );
-  await assertRejects(() => bluez.write("exit_provisioning", "guess", "1"), Error, "hotspot is wrong");
-  await assertRejects(
-    () => bluez.writeBytes("psk", new Uint8Array(256)),
-    Error,
-    "not encrypted for this device's key",
-  );
-  await assertRejects(() => bluez.writeBytes("psk", new Uint8Array(257)), Error, "a value has 256 bytes");
-  await assertRejects(() => bluez.writeBytes("psk", Buffer.from("evil")), Error, "a value has 256 bytes");
-  assertEquals(device.taken.length, 0);
-  assertStringIncludes(String(await bluez.read("errors")), "the password of the device's hotspot is wrong");
-  await assertRejects(
-    () => bluez.write("exit_provisioning", PASSWORD, "1"),
-    Error,
-    "credentials are missing",
-  );
-  device.view = { ...device.view, configured: true };
-  await bluez.write("ssid", PASSWORD, "shop");
-  await bluez.write("psk", PASSWORD, "12345678");
-  await bluez.write("exit_provisioning", PASSWORD, "1");
-  assertEquals(device.taken.map(({ network }) => network?.ssid), ["shop"]);
-  assertEquals(String(await bluez.read("errors")), "");
-});
+bluetoothTest(
+  "Bluetooth setup refuses a wrong password and keeps the earlier values",
+  async (device, bluez) => {
+    await bluez.write("ssid", PASSWORD, "shop");
+    await bluez.write("psk", PASSWORD, "12345678");
+    await assertRejects(
+      () => bluez.write("ssid", "guess", "evil"),
+      Error,
+      "the password of the device's hotspot",
+    );
+    await assertRejects(() => bluez.write("exit_provisioning", "guess", "1"), Error, "hotspot is wrong");
+    await assertRejects(
+      () => bluez.writeBytes("psk", new Uint8Array(256)),
+      Error,
+      "not encrypted for this device's key",
+    );
+    await assertRejects(() => bluez.writeBytes("psk", new Uint8Array(257)), Error, "a value has 256 bytes");
+    await assertRejects(() => bluez.writeBytes("psk", Buffer.from("evil")), Error, "a value has 256 bytes");
+    assertEquals(device.taken.length, 0);
+    assertStringIncludes(String(await bluez.read("errors")), "the password of the device's hotspot is wrong");
+    await assertRejects(
+      () => bluez.write("exit_provisioning", PASSWORD, "1"),
+      Error,
+      "credentials are missing",
+    );
+    device.view = { ...device.view, configured: true };
+    await bluez.write("ssid", PASSWORD, "shop");
+    await bluez.write("psk", PASSWORD, "12345678");
+    await bluez.write("exit_provisioning", PASSWORD, "1");
+    assertEquals(device.taken.map(({ network }) => network?.ssid), ["shop"]);
+    assertEquals(String(await bluez.read("errors")), "");
+  },
+);
 
-bluetoothTest("a value may come in pieces, one after another", async (device, bluez) => {
+bluetoothTest("Bluetooth setup accepts a value in pieces at consecutive offsets", async (device, bluez) => {
   device.view = { ...device.view, configured: true };
   const sealed = await bluez.sealed(PASSWORD, "shop");
   const reliable = { type: "reliable" };
@@ -185,7 +188,7 @@ bluetoothTest("a value may come in pieces, one after another", async (device, bl
   assertEquals(device.taken.map(({ network }) => network?.ssid), ["shop"]);
 });
 
-bluetoothTest("guesses are limited", async (_, bluez) => {
+bluetoothTest("Bluetooth setup limits wrong passwords per minute", async (_, bluez) => {
   const sealed = await bluez.sealed("guess", "evil");
   const said: string[] = [];
   while (said.length < 200) {
@@ -201,7 +204,7 @@ bluetoothTest("guesses are limited", async (_, bluez) => {
 });
 
 bluetoothTest(
-  "a phone pairs only after somebody with the password has opened pairing",
+  "a phone pairs only after unlock_pairing with the right password",
   async (device, bluez) => {
     await until(() => bluez.alias === "svc-setup-rover");
     await assertRejects(() => bluez.pair(), Error, "accepts no new phones now");
@@ -234,7 +237,7 @@ bluetoothTest(
 );
 
 bluetoothTest(
-  "with bluetooth_trust_all every phone pairs, but none that wants a PIN",
+  "with bluetooth_trust_all every phone pairs, except with a PIN",
   async (device, bluez) => {
     device.trustsAll = true;
     await until(() => bluez.isVisible);

@@ -152,12 +152,16 @@ const WRONG: { readonly [what: string]: Said } = {
 };
 
 for (const [what, said] of Object.entries(WRONG)) {
-  needingTest(`an answer of another type is an error that names the call: ${what}`, NEEDED, async () => {
-    await withManager(said, async (manager) => {
-      const error = await assertRejects(() => manager.look("", signal), SvcError);
-      assert(/NetworkManager.*gave .*wanted a list of paths/.test(error.message), error.message);
-    });
-  });
+  needingTest(
+    `NetworkManager.look() fails on an answer of the wrong type and names the call: ${what}`,
+    NEEDED,
+    async () => {
+      await withManager(said, async (manager) => {
+        const error = await assertRejects(() => manager.look("", signal), SvcError);
+        assert(/NetworkManager.*gave .*wanted a list of paths/.test(error.message), error.message);
+      });
+    },
+  );
 }
 
 needingTest("values of other types count as missing", NEEDED, async () => {
@@ -193,7 +197,7 @@ needingTest(
 );
 
 needingTest(
-  "a service that never answers does not keep the agent: its end fails the calls",
+  "stopping the agent ends calls to a NetworkManager that never answers",
   NEEDED,
   async () => {
     const privateBus = await PrivateBus.start();
@@ -236,7 +240,7 @@ needingTest(
   },
 );
 
-needingTest("lists without end are cut, and memory stays bounded", NEEDED, async () => {
+needingTest("NetworkManager.look() cuts endless lists and keeps memory bounded", NEEDED, async () => {
   const points = Array.from({ length: 2_000 }, (_, at) => point(new TextEncoder().encode(`network ${at}`)));
   const many = typed("ao", Array.from({ length: 50_000 }, (_, at) => `${ROOT}/Settings/${at + 2}`));
   const before = Deno.memoryUsage().rss;

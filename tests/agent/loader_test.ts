@@ -67,7 +67,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "the loader becomes the agent, with its arguments as they are",
+  name: "the loader script runs svc-agent with its arguments unchanged",
   ignore: !POSIX,
   fn: async () => {
     const base = await Deno.makeTempDir({ prefix: "svc " });

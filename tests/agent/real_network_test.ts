@@ -25,7 +25,7 @@ async function namespaces(): Promise<Needed<true>> {
 }
 
 needingTest(
-  "NetworkManager keeps, uses, takes back and removes the agent's profiles",
+  "svc-agent adds, uses, restores and removes its profiles in a real NetworkManager",
   await namespaces(),
   async () => {
     const folder = await Deno.makeTempDir();

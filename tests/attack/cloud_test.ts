@@ -9,7 +9,7 @@ import { playCloud } from "./cloud.ts";
 const NOBODYS = ["secrets", "settings", "releases", "training_images"];
 const TELLING_MIN = 24;
 
-Deno.test("no call shows a tenant's things to another, or changes them", async () => {
+Deno.test("attack cloud: no call reads or changes data of another organization", async () => {
   const seed = Number(Deno.env.get("SVC_TEST_SEED") ?? 1);
   const report = await playCloud({ oneIn: 100, seed });
   console.log(

@@ -6,8 +6,7 @@ import { playPortal } from "./portal.ts";
 const SECONDS = 3;
 
 Deno.test({
-  name:
-    "attack portal: floods, bodies that never end and bodies that are too long; a person still sees the page",
+  name: "attack portal: the page stays reachable during floods and endless or too long bodies",
   ignore: Deno.build.os !== "linux",
   fn: async () => {
     const { problems } = await playPortal(SECONDS);

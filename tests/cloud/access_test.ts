@@ -15,7 +15,7 @@ import { pause } from "../support/until.ts";
 const REFUSALS = ["unauthenticated", "permission_denied", "unimplemented"];
 
 storeTest(
-  "every call that is served has a rule, and every rule a call that is served",
+  "every served call has an access rule, and every access rule has a served call",
   (database) =>
     withCloud(database, ({ cloud: { table } }) => {
       const served = [...table.services].flatMap(({ desc, handlers }) =>
@@ -90,7 +90,7 @@ const FOR_OWNERS = [
 ];
 
 storeTest(
-  "training is for owners of the organization: an operator, or an owner of less, is refused",
+  "svc-cloud refuses training calls of an operator and of a location's owner",
   (database) =>
     withCloud(database, async (served) => {
       const { store, channel } = served;
@@ -110,7 +110,7 @@ storeTest(
 );
 
 storeTest(
-  "the key of a training job reads captured data, and does nothing else",
+  "the API key of a training job reads captured data and is refused every other call",
   (database) =>
     withCloud(database, async (served) => {
       const { store, channel } = served;
@@ -133,7 +133,7 @@ storeTest(
 );
 
 storeTest(
-  "a role on a location or a machine ends there",
+  "a role on a location or a machine gives no access to the organization around it",
   (database) =>
     withCloud(database, async ({ store, app }) => {
       const world = await newWorld(store);
@@ -155,7 +155,7 @@ storeTest(
 );
 
 storeTest(
-  "a role on a location holds in the locations inside it",
+  "a role on a location also covers its inner locations, but not its parent",
   (database) =>
     withCloud(database, async ({ store, app }) => {
       const { organization: organizationId, location, owner } = await newWorld(store);

@@ -42,7 +42,7 @@ const GOOD: JsonObject[] = [
   { advanced_settings: { viam_server_start_timeout_minutes: 10 }, unknown_section: {} },
 ];
 
-Deno.test("bad agent settings are refused with their path, at the command line and by a call", async () => {
+Deno.test("config set and UpdateRobotPart refuse bad agent settings and name their path", async () => {
   const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
   const data = ["--data", folder];
   const example: Example = JSON.parse(await svcCloud("init", ...data, "--json"));

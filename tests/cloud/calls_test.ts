@@ -29,7 +29,7 @@ async function* empty(): AsyncGenerator<Uint8Array> {
 }
 
 storeTest(
-  "a published call that is not served is answered with its reason",
+  "published calls that svc-cloud does not serve are answered with their reason",
   (database) =>
     withCloud(database, async ({ store, channel }) => {
       const { owner } = await newWorld(store);
@@ -49,7 +49,7 @@ storeTest(
 );
 
 storeTest(
-  "parts: found by name, made the main one, removed",
+  "a part is found by name, marked as main, and deleted",
   (database) =>
     withCloud(database, async ({ store, app }) => {
       const { owner, machine: robotId, location: locationId, part } = await newWorld(store);

@@ -141,7 +141,7 @@ async function untilFollowed(cloud: ServedCloud, key: NewKey, id: string) {
 }
 
 storeTest(
-  "only who may look at a machine follows it, and not too many do",
+  "ChangeService refuses callers without a role on the machine, and followers above the limits",
   (database) =>
     withCloud(database, async (cloud) => {
       const { store, channel } = cloud;

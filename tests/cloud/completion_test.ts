@@ -47,7 +47,7 @@ Deno.test("completes names in the control plane", async () => {
   await Deno.remove(data, { recursive: true });
 });
 
-Deno.test("bash completes svc-cloud with its script", async () => {
+Deno.test("the bash completion script completes svc-cloud, and other shells get their script", async () => {
   const script = await svcCloud("completion", "bash");
   // The program's output, in place of the program.
   const test = `${script}

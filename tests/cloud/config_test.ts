@@ -26,7 +26,7 @@ function motor(name: string, attributes: JsonObject = {}): JsonObject {
 }
 
 storeTest(
-  "a saved configuration reaches the machine, typed",
+  "UpdateRobotPart saves a configuration, and the machine receives it as typed messages",
   (database) =>
     withCloud(database, async ({ store, app, robot }) => {
       const { owner, part: id, machine, location, organization } = await newWorld(store);
@@ -87,7 +87,7 @@ storeTest(
 );
 
 storeTest(
-  "a configuration with errors is refused with all of them and changes nothing",
+  "UpdateRobotPart refuses a bad configuration, lists every error and changes nothing",
   (database) =>
     withCloud(database, async ({ store, app }) => {
       const { owner, part: id } = await newWorld(store);
@@ -148,7 +148,7 @@ storeTest(
 );
 
 storeTest(
-  "fragments are filled in, changed for one machine, and reach it when they change",
+  "configurations include nested fragments with variables and mods, and follow changes of fragments",
   (database) =>
     withCloud(database, async ({ store, app, robot }) => {
       const { owner, organization: organizationId, part: id, machine: machineId } = await newWorld(store);
@@ -229,7 +229,7 @@ storeTest(
 );
 
 storeTest(
-  "an order to restart is given once",
+  "NeedsRestart answers true once for each restart order",
   (database) =>
     withCloud(database, async ({ store, app, robot }) => {
       const { owner, operator, part: id } = await newWorld(store);
@@ -241,7 +241,7 @@ storeTest(
     }),
 );
 
-storeTest("a part has a certificate of the local authority, the same one until it is old", (database) => {
+storeTest("Certificate gives a part the same local certificate until it is 61 days old", (database) => {
   const clock = new FakeClock();
   return withCloud(database, async ({ store, cloud, robot }) => {
     const { owner, operator, machine, location, part: id } = await newWorld(store);
@@ -267,7 +267,7 @@ storeTest("a part has a certificate of the local authority, the same one until i
   }, { clock });
 });
 
-storeTest("a machine is online while it polls", (database) => {
+storeTest("a machine is online while it polls, and offline 66 seconds after its last poll", (database) => {
   const clock = new FakeClock();
   return withCloud(database, async ({ store, app, robot }) => {
     const { owner, part: id, machine, organization: organizationId } = await newWorld(store);

@@ -37,7 +37,7 @@ async function refusal(run: Promise<unknown>): Promise<string> {
   return await run.then(() => "done", String);
 }
 
-storeTest("a container is registered, listed, found and removed", async (database) => {
+storeTest("a training container is registered, listed, found and deleted", async (database) => {
   const custom = imageRunner(["registry.example.com/team/"]);
   await withTraining(database, { custom }, async ({ store, channel }, world, api) => {
     const { organization: organizationId } = world;
@@ -72,38 +72,41 @@ storeTest("a container is registered, listed, found and removed", async (databas
   });
 });
 
-storeTest("a job runs in a container of its organization, and in no other's", async (database) => {
-  const custom = imageRunner(["registry.example.com/team/"]);
-  await withTraining(database, { custom }, async ({ store, files, channel }, world, api) => {
-    const { organization: organizationId } = world;
-    const dataset = async (of: World) => await newDataset(store, files, of, catsAndDogs());
-    const script = async (of: World) => await newScript(store, files, of.organization, packed([]));
-    const request = async (of: World) => ({
-      organizationId: of.organization,
-      datasetId: await dataset(of),
-      registryItemId: await script(of),
-      registryItemVersion: "1.0.0",
-      modelName: "own",
+storeTest(
+  "a job runs in a container of its own organization and is refused another organization's",
+  async (database) => {
+    const custom = imageRunner(["registry.example.com/team/"]);
+    await withTraining(database, { custom }, async ({ store, files, channel }, world, api) => {
+      const { organization: organizationId } = world;
+      const dataset = async (of: World) => await newDataset(store, files, of, catsAndDogs());
+      const script = async (of: World) => await newScript(store, files, of.organization, packed([]));
+      const request = async (of: World) => ({
+        organizationId: of.organization,
+        datasetId: await dataset(of),
+        registryItemId: await script(of),
+        registryItemVersion: "1.0.0",
+        modelName: "own",
+      });
+      const mine = await request(world);
+      const { id: containerId } = await api.registerCustomTrainingContainer({
+        organizationId,
+        imageUri: IMAGE,
+      });
+      const { id } = await api.submitCustomTrainingJob({ ...mine, modelVersion: "1", containerId });
+      const work = await custom.next();
+      assertEquals([work.job.script?.container, work.job.script?.image], [containerId, IMAGE]);
+      assertEquals((await api.getTrainingJob({ id })).metadata?.containerId, containerId);
+      work.finish();
+      const other = await newWorld(store);
+      const stranger = client(MLTrainingService, await channel(other.owner));
+      const theirs = { ...await request(other), modelVersion: "1", containerId };
+      assertMatch(
+        await refusal(stranger.submitCustomTrainingJob(theirs)),
+        /found container_version ".+", wanted one of python:3, python:2, or the id of one/,
+      );
     });
-    const mine = await request(world);
-    const { id: containerId } = await api.registerCustomTrainingContainer({
-      organizationId,
-      imageUri: IMAGE,
-    });
-    const { id } = await api.submitCustomTrainingJob({ ...mine, modelVersion: "1", containerId });
-    const work = await custom.next();
-    assertEquals([work.job.script?.container, work.job.script?.image], [containerId, IMAGE]);
-    assertEquals((await api.getTrainingJob({ id })).metadata?.containerId, containerId);
-    work.finish();
-    const other = await newWorld(store);
-    const stranger = client(MLTrainingService, await channel(other.owner));
-    const theirs = { ...await request(other), modelVersion: "1", containerId };
-    assertMatch(
-      await refusal(stranger.submitCustomTrainingJob(theirs)),
-      /found container_version ".+", wanted one of python:3, python:2, or the id of one/,
-    );
-  });
-});
+  },
+);
 
 storeTest("refuses invalid and disallowed images", async (database) => {
   const register = (api: Api, organizationId: string, imageUri: string, description = "") =>

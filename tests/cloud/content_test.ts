@@ -90,7 +90,7 @@ Deno.test({
   },
 });
 
-Deno.test("a content process that is asked for nonsense, or is killed, says so", async () => {
+Deno.test("a content process that ends early reports its exit code and its error output", async () => {
   const process = await ContentProcess.start({
     ...CONTENT,
     program: { ...CONTENT.program, command: "/bin/sh", args: ["-c", "echo why >&2; exit 7"] },

@@ -26,7 +26,7 @@ interface Acknowledged {
   readonly configs: number[];
 }
 
-Deno.test(`killed ${KILLS} times under load: nothing that was acknowledged is lost`, async () => {
+Deno.test(`svc-cloud keeps all acknowledged logs and configurations when killed ${KILLS} times under load`, async () => {
   const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
   try {
     const example: Example = JSON.parse(await svcCloud("init", "--data", folder, "--json"));

@@ -170,7 +170,7 @@ storeTest("a repeated upload is the same item, with all its metadata", (database
 });
 
 storeTest(
-  "files are uploaded in pieces, with a time once and without one each time",
+  "a file uploaded in pieces is stored once if it has a time, and each time if it has none",
   (database) =>
     withCloud(database, async (cloud) => {
       const { owner, part: partId } = await newWorld(cloud.store);
@@ -333,7 +333,7 @@ storeTest(
 );
 
 storeTest(
-  "tags and boxes are added, changed and removed",
+  "tags and bounding boxes are added, changed and removed",
   (database) =>
     withCloud(database, async (cloud) => {
       const { owner, part, organization } = await newWorld(cloud.store);
@@ -386,59 +386,69 @@ storeTest(
     }),
 );
 
-storeTest("datasets refer to images and never own them", (database) =>
-  withCloud(database, async (cloud) => {
-    const [mine, other] = [await newWorld(cloud.store), await newWorld(cloud.store)];
-    const { owner, part, organization: organizationId } = mine;
-    const me = await people(cloud, owner);
-    const ids = [await me.image(part, "0", 0), await me.image(part, "1", 1), await me.image(part, "2", 2)];
-    const { id: datasetId } = await me.datasets.createDataset({ organizationId, name: "cats" });
-    assertEquals(await codeOf(me.datasets.createDataset({ organizationId, name: "cats" })), "already_exists");
-    assertEquals(await codeOf(me.datasets.createDataset({ organizationId, name: " " })), "invalid_argument");
-    await me.data.addBinaryDataToDatasetByIDs({ binaryDataIds: ids.slice(0, 2), datasetId });
-    await me.data.addBinaryDataToDatasetByIDs({ binaryDataIds: ids.slice(0, 1), datasetId });
-    assertEquals(await me.found({ datasetId }), ["0", "1"]);
-    assertEquals((await metadataOf(me, ids[0]))[0].datasetIds, [datasetId]);
-    await me.data.removeBinaryDataFromDatasetByIDs({ binaryDataIds: ids, datasetId: datasetId });
-    await me.data.addBinaryDataToDatasetByIDs({ binaryDataIds: ids, datasetId });
-
-    const more = (await me.datasets.createDataset({ organizationId, name: "dogs" })).id;
-    await me.data.addBinaryDataToDatasetByIDs({ binaryDataIds: [ids[2]], datasetId: more });
-    const both = { organizationId, datasetIds: [datasetId, more], name: "all" };
-    const { datasetId: merged } = await me.datasets.mergeDatasets(both);
-    await me.datasets.renameDataset({ id: more, name: "old dogs" });
-    const { datasets } = await me.datasets.listDatasetsByOrganizationID({ organizationId });
-    assertEquals(datasets.map(({ name }) => name), ["all", "cats", "old dogs"]);
-    assertEquals((await me.datasets.listDatasetsByIDs({ ids: [more] })).datasets[0].name, "old dogs");
-
-    // As the published command line asks for all of an organization's.
-    const all = async (key: World["owner"]) =>
-      (await (await people(cloud, key)).datasets.listDatasetsByIDs({ ids: [] })).datasets.map(({ name }) =>
-        name
+storeTest(
+  "datasets refer to images, and deleting a dataset keeps the images",
+  (database) =>
+    withCloud(database, async (cloud) => {
+      const [mine, other] = [await newWorld(cloud.store), await newWorld(cloud.store)];
+      const { owner, part, organization: organizationId } = mine;
+      const me = await people(cloud, owner);
+      const ids = [await me.image(part, "0", 0), await me.image(part, "1", 1), await me.image(part, "2", 2)];
+      const { id: datasetId } = await me.datasets.createDataset({ organizationId, name: "cats" });
+      assertEquals(
+        await codeOf(me.datasets.createDataset({ organizationId, name: "cats" })),
+        "already_exists",
       );
-    assertEquals(await all(owner), ["all", "cats", "old dogs"]);
-    assertEquals(await all(mine.operator), ["all", "cats", "old dogs"]);
-    assertEquals(await all(other.owner), []);
-    assertEquals(await all(await newKey(cloud.store, "owner", "location", mine.location)), []);
+      assertEquals(
+        await codeOf(me.datasets.createDataset({ organizationId, name: " " })),
+        "invalid_argument",
+      );
+      await me.data.addBinaryDataToDatasetByIDs({ binaryDataIds: ids.slice(0, 2), datasetId });
+      await me.data.addBinaryDataToDatasetByIDs({ binaryDataIds: ids.slice(0, 1), datasetId });
+      assertEquals(await me.found({ datasetId }), ["0", "1"]);
+      assertEquals((await metadataOf(me, ids[0]))[0].datasetIds, [datasetId]);
+      await me.data.removeBinaryDataFromDatasetByIDs({ binaryDataIds: ids, datasetId: datasetId });
+      await me.data.addBinaryDataToDatasetByIDs({ binaryDataIds: ids, datasetId });
 
-    const them = await people(cloud, other.owner);
-    const theirs = await them.image(other.part, "x", 0);
-    const foreign = (await them.datasets.createDataset({ organizationId: other.organization, name: "d" })).id;
-    assertEquals(
-      await codeOf(me.data.addBinaryDataToDatasetByIDs({ binaryDataIds: [theirs], datasetId })),
-      "permission_denied",
-    );
-    assertEquals(await codeOf(me.image(part, "3", 3, { datasetIds: [foreign] })), "not_found");
+      const more = (await me.datasets.createDataset({ organizationId, name: "dogs" })).id;
+      await me.data.addBinaryDataToDatasetByIDs({ binaryDataIds: [ids[2]], datasetId: more });
+      const both = { organizationId, datasetIds: [datasetId, more], name: "all" };
+      const { datasetId: merged } = await me.datasets.mergeDatasets(both);
+      await me.datasets.renameDataset({ id: more, name: "old dogs" });
+      const { datasets } = await me.datasets.listDatasetsByOrganizationID({ organizationId });
+      assertEquals(datasets.map(({ name }) => name), ["all", "cats", "old dogs"]);
+      assertEquals((await me.datasets.listDatasetsByIDs({ ids: [more] })).datasets[0].name, "old dogs");
 
-    assertEquals((await me.data.deleteBinaryDataByIDs({ binaryDataIds: [ids[0]] })).deletedCount, 1n);
-    assertEquals(await me.found({ datasetId: merged }), ["1", "2"]);
-    for (const id of [datasetId, more, merged]) await me.datasets.deleteDataset({ id });
-    assertEquals(await codeOf(me.datasets.deleteDataset({ id: merged })), "not_found");
-    assertEquals(await me.found({}), ["1", "2"]);
-  }));
+      // As the published command line asks for all of an organization's.
+      const all = async (key: World["owner"]) =>
+        (await (await people(cloud, key)).datasets.listDatasetsByIDs({ ids: [] })).datasets.map(({ name }) =>
+          name
+        );
+      assertEquals(await all(owner), ["all", "cats", "old dogs"]);
+      assertEquals(await all(mine.operator), ["all", "cats", "old dogs"]);
+      assertEquals(await all(other.owner), []);
+      assertEquals(await all(await newKey(cloud.store, "owner", "location", mine.location)), []);
+
+      const them = await people(cloud, other.owner);
+      const theirs = await them.image(other.part, "x", 0);
+      const foreign =
+        (await them.datasets.createDataset({ organizationId: other.organization, name: "d" })).id;
+      assertEquals(
+        await codeOf(me.data.addBinaryDataToDatasetByIDs({ binaryDataIds: [theirs], datasetId })),
+        "permission_denied",
+      );
+      assertEquals(await codeOf(me.image(part, "3", 3, { datasetIds: [foreign] })), "not_found");
+
+      assertEquals((await me.data.deleteBinaryDataByIDs({ binaryDataIds: [ids[0]] })).deletedCount, 1n);
+      assertEquals(await me.found({ datasetId: merged }), ["1", "2"]);
+      for (const id of [datasetId, more, merged]) await me.datasets.deleteDataset({ id });
+      assertEquals(await codeOf(me.datasets.deleteDataset({ id: merged })), "not_found");
+      assertEquals(await me.found({}), ["1", "2"]);
+    }),
+);
 
 storeTest(
-  "contents stay as long as something refers to them",
+  "a stored content is deleted with the last image that refers to it",
   (database) =>
     withCloud(database, async (cloud) => {
       const { owner, part } = await newWorld(cloud.store);
@@ -455,7 +465,7 @@ storeTest(
     }),
 );
 
-storeTest("a link leads to a content until it ends", (database) => {
+storeTest("a signed URL serves a content until it expires or the content is deleted", (database) => {
   const clock = new FakeClock(START_MS);
   return withCloud(database, async (cloud) => {
     const { owner, part } = await newWorld(cloud.store);
@@ -486,61 +496,67 @@ storeTest("a link leads to a content until it ends", (database) => {
   }, { clock });
 });
 
-storeTest("readings are kept once, exported in order and the newest one is at hand", (database) => {
-  const clock = new FakeClock(START_MS + 3 * 24 * 3600 * 1000);
-  return withCloud(database, async (cloud) => {
-    const { owner, part: partId, organization: organizationId } = await newWorld(cloud.store);
-    const me = await people(cloud, owner);
-    await me.readings(partId, Array.from({ length: 1_200 }, (_, index) => 1_200 - index));
-    await me.readings(partId, [3, 1_300, 1_201], { tags: ["late"] });
-    await me.readings(partId, [5_000], { method: "Other" });
-    const source = {
-      partId,
-      resourceName: "thermometer",
-      resourceSubtype: "rdk:component:sensor",
-      methodName: "Readings",
-    };
-    const values = async (more: Record<string, unknown> = {}) => {
-      const all: unknown[] = [];
-      for await (const { payload } of me.data.exportTabularData({ ...source, ...more })) {
-        all.push((payload as { readings: { value: number } }).readings.value);
+storeTest(
+  "readings are stored once and exported in order, and GetLatestTabularData finds the newest",
+  (database) => {
+    const clock = new FakeClock(START_MS + 3 * 24 * 3600 * 1000);
+    return withCloud(database, async (cloud) => {
+      const { owner, part: partId, organization: organizationId } = await newWorld(cloud.store);
+      const me = await people(cloud, owner);
+      await me.readings(partId, Array.from({ length: 1_200 }, (_, index) => 1_200 - index));
+      await me.readings(partId, [3, 1_300, 1_201], { tags: ["late"] });
+      await me.readings(partId, [5_000], { method: "Other" });
+      const source = {
+        partId,
+        resourceName: "thermometer",
+        resourceSubtype: "rdk:component:sensor",
+        methodName: "Readings",
+      };
+      const values = async (more: Record<string, unknown> = {}) => {
+        const all: unknown[] = [];
+        for await (const { payload } of me.data.exportTabularData({ ...source, ...more })) {
+          all.push((payload as { readings: { value: number } }).readings.value);
+        }
+        return all;
+      };
+      const all = [...Array.from({ length: 1_201 }, (_, index) => index + 1), 1_300];
+      assertEquals(await values(), all);
+      assertEquals(await values({ resourceSubtype: "sensor" }), all);
+      assertEquals(await values({ resourceSubtype: "rdk:component:camera" }), []);
+      const interval = { start: toTimestamp(START_MS + 1_200), end: toTimestamp(START_MS + 1_201) };
+      assertEquals(await values({ interval }), [1_200, 1_201]);
+      const latest = await me.data.getLatestTabularData(source);
+      assertEquals(latest.payload, { readings: { value: 1_300 } });
+      assertEquals(latest.timeCaptured, { ...latest.timeCaptured!, ...toTimestamp(START_MS + 1_300) });
+      assertEquals(
+        (await me.data.getLatestTabularData({ ...source, methodName: "None" })).payload,
+        undefined,
+      );
+      for await (const one of me.data.exportTabularData({ ...source, methodName: "Other" })) {
+        assertEquals([one.robotName, one.organizationId, one.tags], ["rover", organizationId, []]);
+        assert(one.methodParameters);
       }
-      return all;
-    };
-    const all = [...Array.from({ length: 1_201 }, (_, index) => index + 1), 1_300];
-    assertEquals(await values(), all);
-    assertEquals(await values({ resourceSubtype: "sensor" }), all);
-    assertEquals(await values({ resourceSubtype: "rdk:component:camera" }), []);
-    const interval = { start: toTimestamp(START_MS + 1_200), end: toTimestamp(START_MS + 1_201) };
-    assertEquals(await values({ interval }), [1_200, 1_201]);
-    const latest = await me.data.getLatestTabularData(source);
-    assertEquals(latest.payload, { readings: { value: 1_300 } });
-    assertEquals(latest.timeCaptured, { ...latest.timeCaptured!, ...toTimestamp(START_MS + 1_300) });
-    assertEquals((await me.data.getLatestTabularData({ ...source, methodName: "None" })).payload, undefined);
-    for await (const one of me.data.exportTabularData({ ...source, methodName: "Other" })) {
-      assertEquals([one.robotName, one.organizationId, one.tags], ["rover", organizationId, []]);
-      assert(one.methodParameters);
-    }
 
-    const filter = { tagsFilter: { tags: ["late"] } };
-    const page = await me.data.tabularDataByFilter({ dataRequest: { filter, limit: 2n } });
-    assertEquals(page.data.map(({ metadataIndex, data }) => [metadataIndex, data]), [
-      [0, { readings: { value: 1_300 } }],
-      [0, { readings: { value: 1_201 } }],
-    ]);
-    assertEquals(page.metadata[0].tags, ["late"]);
-    const next = await me.data.tabularDataByFilter({ dataRequest: { filter, limit: 2n, last: page.last } });
-    assertEquals(next.data, []);
-    assertEquals((await me.data.tabularDataByFilter({ countOnly: true })).count, 1_203n);
+      const filter = { tagsFilter: { tags: ["late"] } };
+      const page = await me.data.tabularDataByFilter({ dataRequest: { filter, limit: 2n } });
+      assertEquals(page.data.map(({ metadataIndex, data }) => [metadataIndex, data]), [
+        [0, { readings: { value: 1_300 } }],
+        [0, { readings: { value: 1_201 } }],
+      ]);
+      assertEquals(page.metadata[0].tags, ["late"]);
+      const next = await me.data.tabularDataByFilter({ dataRequest: { filter, limit: 2n, last: page.last } });
+      assertEquals(next.data, []);
+      assertEquals((await me.data.tabularDataByFilter({ countOnly: true })).count, 1_203n);
 
-    const older = await me.data.deleteTabularData({ organizationId, deleteOlderThanDays: 4 });
-    assertEquals(older.deletedCount, 0n);
-    const late = { organizationId, filter: { method: "Readings", tagsFilter: { tags: ["late"] } } };
-    assertEquals((await me.data.deleteTabularData(late)).deletedCount, 2n);
-    const rest = await me.data.deleteTabularData({ organizationId, deleteOlderThanDays: 2 });
-    assertEquals(rest.deletedCount, 1_201n);
-  }, { clock });
-});
+      const older = await me.data.deleteTabularData({ organizationId, deleteOlderThanDays: 4 });
+      assertEquals(older.deletedCount, 0n);
+      const late = { organizationId, filter: { method: "Readings", tagsFilter: { tags: ["late"] } } };
+      assertEquals((await me.data.deleteTabularData(late)).deletedCount, 2n);
+      const rest = await me.data.deleteTabularData({ organizationId, deleteOlderThanDays: 2 });
+      assertEquals(rest.deletedCount, 1_201n);
+    }, { clock });
+  },
+);
 
 storeTest(
   "a page of readings ends at its size limit, and every reading is on a page",
@@ -581,7 +597,7 @@ storeTest(
 );
 
 storeTest(
-  "readings are removed by every condition of a filter, and by all of them together",
+  "DeleteTabularData removes readings by each condition of a filter and by all together",
   (database) =>
     withCloud(database, async (cloud) => {
       const { owner, part, machine, location, organization: organizationId } = await newWorld(cloud.store);
@@ -629,7 +645,7 @@ storeTest(
 );
 
 storeTest(
-  "a dataset is a list of images with their labels, and a file of lines",
+  "a dataset's snapshot lists images with labels, and each image becomes a line of JSON",
   (database) =>
     withCloud(database, async (cloud) => {
       const { owner, part, machine, organization: organizationId, location } = await newWorld(cloud.store);

@@ -100,7 +100,7 @@ storeTest(
     }),
 );
 
-storeTest("only who may read a package downloads it", (database) => {
+storeTest("package downloads need a role on the package or a signed URL", (database) => {
   const clock = new FakeClock(NOW);
   return withCloud(database, async (served) => {
     const [mine, other] = [await newWorld(served.store), await newWorld(served.store)];
@@ -128,7 +128,7 @@ storeTest("only who may read a package downloads it", (database) => {
 });
 
 storeTest(
-  "each content has a signature by a key that leads back to the first one",
+  "every content has a signature, and its key is chained to the first release key",
   (database) =>
     withCloud(database, async (served) => {
       const world = await newWorld(served.store);
@@ -176,7 +176,7 @@ async function publish(
 }
 
 storeTest(
-  "an agent gets the versions that are chosen for it, and its settings",
+  "DeviceAgentConfig gives an agent the versions of version_control, and its settings",
   (database) =>
     withCloud(database, async (served) => {
       const { store } = served;
@@ -265,7 +265,7 @@ storeTest(
 );
 
 storeTest(
-  "releases never change, and move between channels",
+  "releases are immutable, and can be moved between channels",
   (database) =>
     withCloud(database, async ({ store }) => {
       const add = (version: string, platform = "linux/amd64", name = "svc-agent") =>
@@ -289,7 +289,7 @@ storeTest(
 );
 
 storeTest(
-  "the figures of a control plane can be read",
+  "the metrics page shows the figures of the control plane for the metrics key only",
   (database) =>
     withCloud(database, async ({ store, app, robot, token, url }) => {
       const world = await newWorld(store);

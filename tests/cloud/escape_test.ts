@@ -21,7 +21,7 @@ function isHarmless(text: string): boolean {
 }
 
 storeTest(
-  "names with control characters are refused at the door",
+  "AppService refuses names with control characters",
   (database) =>
     withCloud(database, async ({ store, app }) => {
       const { owner, organization: organizationId, location, machine, part: id } = await newWorld(store);

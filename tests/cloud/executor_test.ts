@@ -184,7 +184,7 @@ Deno.test("embedded: damaged images are left out, images without a label are unk
   });
 });
 
-Deno.test("embedded: cancelled in the midst of it", () =>
+Deno.test("embedded: training ends when it is cancelled during an epoch", () =>
   withWork({ modelType: "object_detection", labels: [...EXAMPLE_LABELS] }, pictures(16), async (bench) => {
     const { work, cancel, said } = bench;
     const begun = said("epoch 1/");
@@ -233,7 +233,7 @@ const OPTIONS = { network: false, limits: SCRIPT_LIMITS };
 const python = await ScriptExecutor.open(offline, clock, { ...OPTIONS, sandbox: NO_SANDBOX });
 const sandbox = await openSandbox(host, clock);
 const WAYS = [
-  { name: "as it is", sandbox: NO_SANDBOX, reason: "" },
+  { name: "without a sandbox", sandbox: NO_SANDBOX, reason: "" },
   typeof sandbox === "string"
     ? { name: "in a sandbox", sandbox: NO_SANDBOX, reason: `no sandbox: ${sandbox}` }
     : { name: "in a sandbox", sandbox, reason: "" },
@@ -266,7 +266,7 @@ function scriptTest(name: string, run: (script: Scripts, executor: ScriptExecuto
 const images = [{ content: Uint8Array.of(1), tags: ["cat"] }, { content: Uint8Array.of(1, 2) }];
 
 scriptTest(
-  "the published contract: its dataset, its arguments as they are, its key and nothing of ours",
+  "a script gets its dataset, its arguments unchanged and its API key, but no host environment",
   (script, scripts) => {
     const given = { note: `a=b, "c" $HOME` };
     return withWork(script(given), images, async ({ work, lines, text }) => {

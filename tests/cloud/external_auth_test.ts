@@ -18,7 +18,7 @@ import { newKey, newWorld, withCloud } from "./world.ts";
 import { storeTest } from "./stores.ts";
 
 storeTest(
-  "AuthenticateTo gives a token for a machine that its caller may operate, and for no other",
+  "AuthenticateTo gives a token only for machines that its caller may operate",
   (database) =>
     withCloud(database, async ({ store, channel, robot, token }) => {
       const [mine, other] = [await newWorld(store), await newWorld(store)];

@@ -16,7 +16,7 @@ const FAR = { seconds: 253_402_300_799n, nanos: 0 };
 const LAST = Number.MAX_SAFE_INTEGER;
 
 storeTest(
-  "an upload of a time far away is refused, and hides nothing",
+  "DataCaptureUpload refuses times after the year 2255",
   (database) =>
     withCloud(database, async ({ store, channel }) => {
       const { owner, part: partId } = await newWorld(store);

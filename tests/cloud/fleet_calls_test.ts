@@ -9,7 +9,7 @@ import { newKey, newWorld, withCloud } from "./world.ts";
 import { storeTest } from "./stores.ts";
 
 storeTest(
-  "organizations, locations, machines and parts have metadata, which operators read and owners write",
+  "operators read and owners replace the metadata of organizations, locations, machines and parts",
   (database) =>
     withCloud(database, async ({ store, app }) => {
       const world = await newWorld(store);
@@ -57,7 +57,7 @@ storeTest(
 );
 
 storeTest(
-  "machines of several locations and of an organization",
+  "ListRobotsForOrg and ListRobotsForLocations need a role on everything that they list",
   (database) =>
     withCloud(database, async ({ store, app }) => {
       const world = await newWorld(store);
@@ -84,7 +84,7 @@ storeTest(
 );
 
 storeTest(
-  "organizations are found among the caller's own, and named once",
+  "SearchOrganizations finds the caller's own organizations, and a namespace is set once",
   (database) =>
     withCloud(database, async ({ store, app }) => {
       const [mine, other] = [await newWorld(store), await newWorld(store)];
@@ -168,7 +168,7 @@ storeTest(
 );
 
 storeTest(
-  "an organization is deleted with its keys once nothing else is in it",
+  "DeleteOrganization deletes an organization and its keys once it has no locations",
   (database) =>
     withCloud(database, async ({ store, app }) => {
       const { organization: organizationId, location: locationId, machine: id, owner, operator } =

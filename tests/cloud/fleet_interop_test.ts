@@ -22,7 +22,7 @@ const SEEN = {
   free: true,
 };
 
-Deno.test("the published TypeScript SDK and the fleet", async () => {
+Deno.test("the published TypeScript SDK calls the fleet API: metadata, secrets, sharing and namespaces", async () => {
   const deno = [Deno.execPath(), "run", "-A", "--no-lock", "--config", PACKAGES];
   const notes = { shelf: 7, keys: ["a", "b"] };
   assertEquals(await tour([...deno, `${HERE}fleet_tour.mjs`]), {
@@ -33,17 +33,21 @@ Deno.test("the published TypeScript SDK and the fleet", async () => {
   });
 });
 
-needingTest("the published Python SDK and the fleet", await pythonProgram(), async (python) => {
-  assertEquals(await tour([python, `${HERE}fleet_tour.py`], (url) => new URL(url).host), {
-    ...SEEN,
-    metadata: [true, true, true, true],
-    guests: ["yard python"],
-    listed: ["barrow"],
-    history: [["shared python", true]],
-    version: "shared python",
-    unserved: "UNIMPLEMENTED",
-  });
-});
+needingTest(
+  "the published Python SDK calls the fleet API: metadata, secrets, sharing and fragments",
+  await pythonProgram(),
+  async (python) => {
+    assertEquals(await tour([python, `${HERE}fleet_tour.py`], (url) => new URL(url).host), {
+      ...SEEN,
+      metadata: [true, true, true, true],
+      guests: ["yard python"],
+      listed: ["barrow"],
+      history: [["shared python", true]],
+      version: "shared python",
+      unserved: "UNIMPLEMENTED",
+    });
+  },
+);
 
 /** Runs a tour against a control plane where the owner of the example owns another organization, too. */
 async function tour(command: string[], address = (url: string) => url): Promise<Record<string, unknown>> {

@@ -59,7 +59,7 @@ storeTest(
 );
 
 storeTest(
-  "operators see the history with stars for secrets, strangers see nothing",
+  "GetFragmentHistory hides secrets from operators and refuses other organizations",
   (database) =>
     withCloud(database, async (served) => {
       const { owner, id, world } = await withFragment(served);
@@ -88,7 +88,7 @@ storeTest(
 );
 
 storeTest(
-  "a configuration names a revision or a tag of a fragment, and the machine gets that one",
+  "a configuration pins a fragment by revision or tag, and the machine gets that version",
   (database) =>
     withCloud(database, async (served) => {
       const { owner, id, world } = await withFragment(served);

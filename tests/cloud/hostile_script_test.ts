@@ -77,7 +77,7 @@ for (const [attempt, why] of Object.entries(LOUD_ATTEMPTS)) {
 }
 
 Deno.test({
-  name: `a hostile script gets at nothing of a svc-cloud that serves, and nothing of it stays ${reason}`,
+  name: `a hostile script reads nothing of a serving svc-cloud and leaves nothing behind ${reason}`,
   ignore: reason !== "",
   fn: async () => {
     const data = await Deno.makeTempDir({ prefix: "svc-cloud-" });

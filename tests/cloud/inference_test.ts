@@ -68,7 +68,7 @@ function entry(path: string, bytes: Uint8Array): ArchiveFile {
 }
 
 sqliteTest(
-  "a model that reads the control plane's files is refused before it is opened",
+  "GetInference refuses a model with external data before the runtime opens it",
   (database) =>
     withCloud(database, async (cloud) => {
       const { upload, picture, ask } = await tenant(cloud);
@@ -119,18 +119,21 @@ sqliteTest(
     }, { inferenceMs: 6_000 }),
 );
 
-sqliteTest("a model that takes all memory fails alone", (database) =>
-  withCloud(database, async (cloud) => {
-    const { upload, picture, ask } = await tenant(cloud);
-    const image = await picture(RED);
-    await upload("greedy", greedyModel(8 * 1024 ** 3));
-    await upload("colors", colorsModel());
-    assertStringIncludes(await ask("greedy", image), "resource_exhausted: ");
-    assertEquals(await ask("colors", image), "ok: red");
-  }));
+sqliteTest(
+  "a model that takes all memory fails without harm to the next inference",
+  (database) =>
+    withCloud(database, async (cloud) => {
+      const { upload, picture, ask } = await tenant(cloud);
+      const image = await picture(RED);
+      await upload("greedy", greedyModel(8 * 1024 ** 3));
+      await upload("colors", colorsModel());
+      assertStringIncludes(await ask("greedy", image), "resource_exhausted: ");
+      assertEquals(await ask("colors", image), "ok: red");
+    }),
+);
 
 sqliteTest(
-  "pictures that would be large in memory are refused",
+  "GetInference refuses pictures that decode to too much memory",
   (database) =>
     withCloud(database, async (cloud) => {
       const { upload, picture, ask } = await tenant(cloud);

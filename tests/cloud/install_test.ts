@@ -131,7 +131,7 @@ const NOTING = (program: string, file: string) =>
 for (const [name, program] of [["curl", "/usr/bin/curl"], ["wget", "/usr/bin/wget"]]) {
   const there = await Deno.stat(program).then(() => true, () => false);
   Deno.test({
-    name: `the key is in no argument of ${name}, which everybody on the computer sees`,
+    name: `install.sh never passes the API key as an argument of ${name}`,
     // Linux alone has this script; not every computer has both programs.
     ignore: Deno.build.os !== "linux" || !there,
     fn: async () => {
@@ -183,13 +183,13 @@ for (const [name, program] of [["curl", "/usr/bin/curl"], ["wget", "/usr/bin/wge
   });
 }
 
-Deno.test("on Windows the file of credentials is closed to others before it has a key in it", async () => {
+Deno.test("install.ps1 restricts access to the credentials file before it writes the key", async () => {
   const script = await Deno.readTextFile(new URL("../../install/install.ps1", import.meta.url));
   const [closed, written] = [script.indexOf("icacls "), script.indexOf('WriteAllText("$credentials.new"')];
   assert(0 < closed && closed < written, `${closed} ${written}`);
 });
 
-Deno.test("the scripts are such that a shell can read them", async () => {
+Deno.test("install.sh and install.ps1 are free of syntax errors", async () => {
   const script = new URL("../../install/install.sh", import.meta.url).pathname;
   const { code } = await new Deno.Command("sh", { args: ["-n", script] }).output();
   assertEquals(code, 0);

@@ -21,7 +21,7 @@ const [SQL, DATABASE, PARQUET, PIPELINES, BILLING, DEVICES] = [
 ];
 
 for (const transport of ["grpc", "grpc-web"]) {
-  Deno.test(`the published TypeScript SDK in Node, over ${transport}`, () =>
+  Deno.test(`the published TypeScript SDK in Node calls AppService and DataService over ${transport}`, () =>
     withExample(async (url, { ownerKey: { id, key } }) => {
       const folder = await nodeFolder();
       await Deno.copyFile(`${HERE}cloud_tour.mjs`, `${folder}/cloud_tour.mjs`);
@@ -31,7 +31,7 @@ for (const transport of ["grpc", "grpc-web"]) {
     }));
 }
 
-Deno.test("the published TypeScript SDK in Deno", () =>
+Deno.test("the published TypeScript SDK in Deno calls AppService and DataService", () =>
   withExample(async (url, { ownerKey: { id, key } }) => {
     const deno = [Deno.execPath(), "run", "-A", "--no-lock", "--config", PACKAGES];
     judge(await tour([...deno, `${HERE}cloud_tour.mjs`, url, id, key]));
@@ -39,7 +39,7 @@ Deno.test("the published TypeScript SDK in Deno", () =>
   }));
 
 needingTest(
-  "the published Python SDK",
+  "the published Python SDK calls AppService and DataService",
   await pythonProgram(),
   (python) =>
     withExample(async (url, { ownerKey: { id, key } }) => {
@@ -77,7 +77,7 @@ const MACHINES_OWN = ["viam.app.v1.RobotService", "viam.app.agent.v1.AgentDevice
 const NOT_IN_PYTHON = ["viam.app.build.v1.BuildService"];
 
 needingTest(
-  "the list of published calls is that of the published Python SDK",
+  "published_calls.json lists the same calls as the published Python SDK",
   await pythonProgram(),
   async (python) => {
     const { stdout } = await run([python, `${HERE}published_calls.py`]);

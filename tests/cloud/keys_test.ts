@@ -35,7 +35,7 @@ async function share(store: Store, keyId: string, { organization }: World): Prom
   await store.transaction((sql) => new Keys(sql).grant(keyId, grant));
 }
 
-storeTest("organizations are made on the host alone, unless it says otherwise", async (database) => {
+storeTest("CreateOrganization is refused unless serve has --organizations anybody", async (database) => {
   await withCloud(database, async ({ store, app }) => {
     const world = await newWorld(store);
     const refused = await failing((await app(world.owner)).createOrganization({ name: "mine" }));
@@ -81,7 +81,7 @@ storeTest(
 );
 
 storeTest(
-  "who gave a key a role sees that role and takes it away, and knows no more of the key",
+  "an organization that gave a foreign key a role sees and removes only that role",
   (database) =>
     withCloud(database, async ({ store, app }) => {
       const [mine, other] = [await newWorld(store), await newWorld(store)];
@@ -147,66 +147,72 @@ storeTest(
     }),
 );
 
-storeTest("the command line gives keys roles anywhere, and says whose a key is", async (database) => {
-  const store = await database.open();
-  const [mine, other] = [await newWorld(store), await newWorld(store)];
-  const list = async () => {
-    const all: { id: string; organizationId: string; grants: unknown[] }[] = JSON.parse(
-      await svcCloud("key", "list", ...database.flags, "--json"),
-    );
-    const { organizationId, grants } = all.find(({ id }) => id === mine.operator.id)!;
-    return { organizationId, grants: grants.length };
-  };
-  assertEquals(await list(), { organizationId: mine.organization, grants: 1 });
-  const on = ["--on", `machine:${other.machine}`];
-  await svcCloud("key", "grant", mine.operator.id, ...on, ...database.flags);
-  assertEquals(await list(), { organizationId: mine.organization, grants: 2 });
-  await svcCloud("key", "own", mine.operator.id, "--org", other.organization, ...database.flags);
-  assertEquals(await list(), { organizationId: other.organization, grants: 2 });
-});
-
-storeTest("keys of before belong to the organization they were made in", async (database) => {
-  const store = database.connect();
-  const owned = MIGRATIONS.findIndex((step) => step.some((text) => text.includes("api_keys ADD COLUMN")));
-  await migrate(store, owned);
-  const secret = await newKeySecret();
-  await store.transaction(async (sql) => {
-    const make = (id: string, ms: number) =>
-      sql.query("INSERT INTO organizations (id, name, created_ms) VALUES (?, ?, ?)", id, id, ms);
-    const key = async (id: string, ...on: string[]) => {
-      const text = "INSERT INTO api_keys (id, name, hash, created_ms) VALUES (?, ?, ?, ?)";
-      await sql.query(text, id, id, secret.hash, 200);
-      for (const one of on) {
-        await sql.query(
-          "INSERT INTO grants (key_id, role, kind, resource_id) VALUES (?, 'owner', ?, ?)",
-          id,
-          one === "hall" ? "location" : "organization",
-          one,
-        );
-      }
+storeTest(
+  "key grant gives roles in any organization, and key own changes the owner of a key",
+  async (database) => {
+    const store = await database.open();
+    const [mine, other] = [await newWorld(store), await newWorld(store)];
+    const list = async () => {
+      const all: { id: string; organizationId: string; grants: unknown[] }[] = JSON.parse(
+        await svcCloud("key", "list", ...database.flags, "--json"),
+      );
+      const { organizationId, grants } = all.find(({ id }) => id === mine.operator.id)!;
+      return { organizationId, grants: grants.length };
     };
-    await make("home", 100);
-    await make("elder", 50);
-    await make("later", 300);
-    await sql.query(
-      "INSERT INTO locations (id, organization_id, name, created_ms) VALUES ('hall', 'home', 'hall', 150)",
+    assertEquals(await list(), { organizationId: mine.organization, grants: 1 });
+    const on = ["--on", `machine:${other.machine}`];
+    await svcCloud("key", "grant", mine.operator.id, ...on, ...database.flags);
+    assertEquals(await list(), { organizationId: mine.organization, grants: 2 });
+    await svcCloud("key", "own", mine.operator.id, "--org", other.organization, ...database.flags);
+    assertEquals(await list(), { organizationId: other.organization, grants: 2 });
+  },
+);
+
+storeTest(
+  "the migration assigns each old key to its organization, and to none if that is unclear",
+  async (database) => {
+    const store = database.connect();
+    const owned = MIGRATIONS.findIndex((step) => step.some((text) => text.includes("api_keys ADD COLUMN")));
+    await migrate(store, owned);
+    const secret = await newKeySecret();
+    await store.transaction(async (sql) => {
+      const make = (id: string, ms: number) =>
+        sql.query("INSERT INTO organizations (id, name, created_ms) VALUES (?, ?, ?)", id, id, ms);
+      const key = async (id: string, ...on: string[]) => {
+        const text = "INSERT INTO api_keys (id, name, hash, created_ms) VALUES (?, ?, ?, ?)";
+        await sql.query(text, id, id, secret.hash, 200);
+        for (const one of on) {
+          await sql.query(
+            "INSERT INTO grants (key_id, role, kind, resource_id) VALUES (?, 'owner', ?, ?)",
+            id,
+            one === "hall" ? "location" : "organization",
+            one,
+          );
+        }
+      };
+      await make("home", 100);
+      await make("elder", 50);
+      await make("later", 300);
+      await sql.query(
+        "INSERT INTO locations (id, organization_id, name, created_ms) VALUES ('hall', 'home', 'hall', 150)",
+      );
+      await key("simple", "home");
+      await key("placed", "hall");
+      await key("shared", "home", "later");
+      await key("unclear", "home", "elder");
+      await key("idle");
+    });
+    await migrate(store);
+    const rows = await store.query<{ id: string; of: string | null }>(
+      `SELECT id, organization_id AS "of" FROM api_keys ORDER BY id`,
     );
-    await key("simple", "home");
-    await key("placed", "hall");
-    await key("shared", "home", "later");
-    await key("unclear", "home", "elder");
-    await key("idle");
-  });
-  await migrate(store);
-  const rows = await store.query<{ id: string; of: string | null }>(
-    `SELECT id, organization_id AS "of" FROM api_keys ORDER BY id`,
-  );
-  assertEquals(Object.fromEntries(rows.map(({ id, of }) => [id, of])), {
-    simple: "home",
-    placed: "home",
-    shared: "home",
-    // An earlier giver of a role must not become its owner.
-    unclear: null,
-    idle: null,
-  });
-});
+    assertEquals(Object.fromEntries(rows.map(({ id, of }) => [id, of])), {
+      simple: "home",
+      placed: "home",
+      shared: "home",
+      // An earlier giver of a role must not become its owner.
+      unclear: null,
+      idle: null,
+    });
+  },
+);

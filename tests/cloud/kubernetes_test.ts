@@ -135,14 +135,14 @@ for (const { name, ignore, open } of SERVERS) {
             assert(lines.includes("info the job is succeeded"), lines.join("\n"));
             await noJobsLeft(api!);
           }));
-        await test.step("a script that fails", () =>
+        await test.step("the error of a failed script has the reason of the cluster", () =>
           withExecutor(start, "fail", async ({ executor, work }) => {
             const failing = assertRejects(() => executor.run(work), SvcError);
             await runJob(api!);
             assertStringIncludes((await failing).message, "as the test says");
             await noJobsLeft(api!);
           }));
-        await test.step("cancelled: the job is removed", () =>
+        await test.step("a cancelled job is removed from the cluster", () =>
           withExecutor(start, "", async ({ executor, work, cancel }) => {
             const failing = assertRejects(() => executor.run(work), SvcError, "enough");
             await until(async () => (await jobsOf(api!)).length > 0);
@@ -253,7 +253,7 @@ Deno.test("kubernetes: a job runs in the image of its container while the image 
   });
 });
 
-Deno.test("kubernetes: a pod has no rights, and limits", () => {
+Deno.test("kubernetes: a pod runs without privileges and with memory and disk limits", () => {
   const job = { name: "a", image: "i", command: ["c"], env: {}, labels: {}, ...ONE, memoryBytes: 1024 };
   const { template } = manifestOf(job).spec!;
   const { automountServiceAccountToken, securityContext, containers: [container] } = template.spec;

@@ -20,7 +20,7 @@ async function failing(call: Promise<unknown>): Promise<SvcError> {
 }
 
 storeTest(
-  "guessing keys is slowed down and noted once; the right key still gets in",
+  "repeated wrong keys are slowed down and audited once, while the right key still works",
   (database) =>
     withCloud(database, async ({ store, channel, token, url }) => {
       const { owner, operator } = await newWorld(store);
@@ -54,7 +54,7 @@ storeTest(
     }),
 );
 
-storeTest("a machine logs so much in a call and in a day", (database) => {
+storeTest("a machine's logs are limited by call and by day", (database) => {
   const clock = new FakeClock();
   const limits = {
     ...defaultLimits(),
@@ -79,7 +79,7 @@ storeTest("a machine logs so much in a call and in a day", (database) => {
   }, { clock, limits });
 });
 
-storeTest("an organization has so much data, and another one its own", (database) => {
+storeTest("data bytes and readings are limited for each organization by itself", (database) => {
   const clock = new FakeClock();
   const limits = { ...defaultLimits(), dataBytesPerOrganization: 100, readingsPerOrganization: 3 };
   return withCloud(database, async ({ store, channel }) => {
@@ -114,7 +114,7 @@ storeTest("an organization has so much data, and another one its own", (database
   }, { clock, limits });
 });
 
-Deno.test("every limit is in the documentation with its default", async () => {
+Deno.test("docs/limits.md lists every limit with its default", async () => {
   const text = (await Deno.readTextFile(new URL("../../docs/limits.md", import.meta.url)))
     .replace(/ +/g, " ");
   const properties = limitsRow.jsonSchema().properties as Record<string, { default: number }>;

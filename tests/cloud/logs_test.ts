@@ -54,7 +54,7 @@ storeTest("repeated entries are stored once, in order of arrival", (database) =>
   }, { clock });
 });
 
-storeTest("pages have every entry once", (database) => {
+storeTest("GetRobotPartLogs pages through every entry once", (database) => {
   const clock = new FakeClock(START_MS);
   return withCloud(database, async ({ store, app, robot }) => {
     const { owner, part: id } = await newWorld(store);
@@ -135,7 +135,7 @@ storeTest(
   },
 );
 
-storeTest("logs are searched by text in any case, level, logger and time", (database) => {
+storeTest("GetRobotPartLogs searches by text without case, by level, logger and time", (database) => {
   const clock = new FakeClock(START_MS + 10);
   return withCloud(database, async ({ store, app, robot }) => {
     const { owner, part: id } = await newWorld(store);
@@ -273,7 +273,7 @@ storeTest("an entry that is sent again with its fields in another order is kept 
   }, { clock });
 });
 
-storeTest("after 30 days an entry is gone, from answers at once and then from the database", (database) => {
+storeTest("log entries expire after 30 days, first in answers and then in the database", (database) => {
   const clock = new FakeClock(START_MS);
   return withCloud(database, async ({ store, app, robot }) => {
     const { owner, part: id } = await newWorld(store);

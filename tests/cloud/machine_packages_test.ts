@@ -213,7 +213,7 @@ storeTest(
 );
 
 storeTest(
-  "while the control plane is away, the configuration in force stays until a newer one comes",
+  "a fetch that waits for the control plane ends when a newer configuration comes",
   (database) =>
     withCloud(
       database,
@@ -241,7 +241,7 @@ storeTest(
 );
 
 storeTest(
-  "a version that is not written out is the newest one at each look",
+  "a package version that is a range resolves to the newest match at each poll",
   (database) =>
     withCloud(database, async (served) => {
       await withBench(database, served, async ({ publish, config, world, client }) => {

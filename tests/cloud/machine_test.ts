@@ -160,7 +160,7 @@ Deno.test("captured data reaches the control plane", async () => {
   });
 });
 
-Deno.test("a client has the machine upload its files", () =>
+Deno.test("UploadDataFromPath uploads files of the machine's folder to its control plane", () =>
   withManaged({}, async ({ example: { partId, ownerKey }, folder, cloud, app, dial }) => {
     const files = { "b/notes.txt": "one", "a.csv": "1,2\n", "b/c/large.bin": "x".repeat(3_000_000) };
     for (const [name, text] of Object.entries(files)) {
@@ -233,7 +233,7 @@ Deno.test("a machine admits the callers with a key for it, also after changes", 
     await becomes(own, "served");
   }));
 
-Deno.test("configurations are the same after their way to the machine", async () => {
+Deno.test("a configuration stays the same when converted to RobotConfig and back", async () => {
   for (const name of ["../contract/machine.json", "../../examples/demo.json"]) {
     const json = JSON.parse(await Deno.readTextFile(new URL(name, import.meta.url)));
     const message = (config: typeof json) => create(RobotConfigSchema, robotConfigMessage(config));

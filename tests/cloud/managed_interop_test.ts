@@ -15,7 +15,7 @@ const CONFIG = {
   components: [{ name: "m", api: "rdk:component:motor", model: "fake" }],
 };
 
-Deno.test("a managed machine, with the published TypeScript SDK", () =>
+Deno.test("the published TypeScript SDK connects to a managed machine over TLS with an API key", () =>
   withManaged(async (url, key) => {
     const node = await nodeFolder();
     await Deno.copyFile(`${HERE}managed_tour.mjs`, `${node}/managed_tour.mjs`);
@@ -23,7 +23,7 @@ Deno.test("a managed machine, with the published TypeScript SDK", () =>
   }));
 
 needingTest(
-  "a managed machine, with the published Python SDK",
+  "the published Python SDK connects to a managed machine over TLS with an API key",
   await pythonProgram(),
   (python) => withManaged((url, key) => [[python, `${HERE}managed_tour.py`, new URL(url).host, ...key]]),
 );

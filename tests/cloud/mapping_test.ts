@@ -309,7 +309,7 @@ storeTest(
 );
 
 storeTest(
-  "mapping sessions that cannot be are refused with the reason, or end with it",
+  "StartMappingSession refuses bad requests, and a session without scans fails with the reason",
   (database) =>
     withCloud(database, async (cloud) => {
       const world = await newWorld(cloud.store);
@@ -361,7 +361,7 @@ storeTest(
     }),
 );
 
-Deno.test("a machine captures, the control plane makes the map, and the machine finds its place on it", async () => {
+Deno.test("svc-cloud maps the captures of a machine, and the machine localizes on that map", async () => {
   const capture_methods = [{ method: "NextPointCloud", capture_frequency_hz: 10 }];
   const slam = (attributes: object) => ({
     network: { bind_address: "localhost:0" },

@@ -30,46 +30,49 @@ const SECOND_MS = 1_000;
 const HOUR_MS = 3_600 * SECOND_MS;
 const START_MS = 1_700_000_000_000;
 
-storeTest("the cloud may vanish for an hour: logs and data arrive once, in order", async (database) => {
-  const clock = new FakeClock(START_MS);
-  const store = await database.open();
-  const world = await newWorld(store, START_MS);
-  let port = 0;
-  let rover!: Awaited<ReturnType<typeof startRover>>;
-  try {
-    await withCloud(database, async ({ url }) => {
-      port = Number(new URL(url).port);
-      rover = await startRover(world, port, clock);
-      await until(() => arrived(store, 3), { meanwhile: moving(clock, SECOND_MS / 4) });
-    }, { clock });
-    const before = await counts(store);
-    // An entry and a reading every ten seconds; the machine restarts half-way.
-    for (let second = 0; second < HOUR_MS / SECOND_MS; second += 10) {
-      rover.log();
-      await clock.advance(10 * SECOND_MS);
-      if (second === 1_800) await rover.restart();
+storeTest(
+  "logs and readings of an hour's outage of the control plane arrive once and in order",
+  async (database) => {
+    const clock = new FakeClock(START_MS);
+    const store = await database.open();
+    const world = await newWorld(store, START_MS);
+    let port = 0;
+    let rover!: Awaited<ReturnType<typeof startRover>>;
+    try {
+      await withCloud(database, async ({ url }) => {
+        port = Number(new URL(url).port);
+        rover = await startRover(world, port, clock);
+        await until(() => arrived(store, 3), { meanwhile: moving(clock, SECOND_MS / 4) });
+      }, { clock });
+      const before = await counts(store);
+      // An entry and a reading every ten seconds; the machine restarts half-way.
+      for (let second = 0; second < HOUR_MS / SECOND_MS; second += 10) {
+        rover.log();
+        await clock.advance(10 * SECOND_MS);
+        if (second === 1_800) await rover.restart();
+      }
+      assertEquals(await counts(store), before, "the cloud is away");
+      await withCloud(database, async () => {
+        await until(() => arrived(store, rover.logged), { meanwhile: moving(clock, SECOND_MS) });
+        await until(async () => (await counts(store)).readings >= before.readings + 360, {
+          meanwhile: moving(clock, SECOND_MS),
+        });
+        await rover.close();
+      }, { clock, port });
+    } finally {
+      await rover?.close();
     }
-    assertEquals(await counts(store), before, "the cloud is away");
-    await withCloud(database, async () => {
-      await until(() => arrived(store, rover.logged), { meanwhile: moving(clock, SECOND_MS) });
-      await until(async () => (await counts(store)).readings >= before.readings + 360, {
-        meanwhile: moving(clock, SECOND_MS),
-      });
-      await rover.close();
-    }, { clock, port });
-  } finally {
-    await rover?.close();
-  }
-  const { logs, readings } = await everything(store, world.part, clock);
-  assertEquals(logs, Array.from({ length: rover.logged }, (_, index) => `entry ${index}`));
-  const times = readings.map(({ captured }) => captured);
-  assertEquals(new Set(times).size, times.length, "each reading once");
-  const late = readings.filter(({ stored }, index) => stored < (readings[index - 1]?.stored ?? 0));
-  assertEquals([...late], [], "none before an earlier one");
-  const gaps = times.slice(1).map((time, index) => time - times[index]);
-  // Where the machine restarted it captured nothing for a moment.
-  assert(gaps.every((gap) => gap >= 10 * SECOND_MS && gap < 25 * SECOND_MS), `gaps: ${[...new Set(gaps)]}`);
-});
+    const { logs, readings } = await everything(store, world.part, clock);
+    assertEquals(logs, Array.from({ length: rover.logged }, (_, index) => `entry ${index}`));
+    const times = readings.map(({ captured }) => captured);
+    assertEquals(new Set(times).size, times.length, "each reading once");
+    const late = readings.filter(({ stored }, index) => stored < (readings[index - 1]?.stored ?? 0));
+    assertEquals([...late], [], "none before an earlier one");
+    const gaps = times.slice(1).map((time, index) => time - times[index]);
+    // Where the machine restarted it captured nothing for a moment.
+    assert(gaps.every((gap) => gap >= 10 * SECOND_MS && gap < 25 * SECOND_MS), `gaps: ${[...new Set(gaps)]}`);
+  },
+);
 
 /** A machine that logs when told to and captures a sensor every ten seconds. */
 async function startRover({ part, owner }: World, port: number, clock: FakeClock) {

@@ -31,40 +31,43 @@ async function codeOf(run: Promise<unknown>): Promise<string> {
   return (await assertRejects(() => run, SvcError)).code;
 }
 
-storeTest("the version that is meant is found under both spellings of the id", async (database) => {
-  const store = await database.open();
-  const { organization: organizationId } = await newWorld(store);
-  await store.transaction((sql) => new Packages(sql).setNamespace(organizationId, "acme"));
-  let nowMs = 0;
-  for (const version of ["1.0.0", "2.1.0", "2.2.0-rc1", "1.5.0"]) {
-    await add(store, { organizationId, version, metadata: { version } }, ++nowMs);
-  }
-  const packages = new Packages(store);
-  const meant: Record<string, string> = {};
-  for (const version of ["1.0.0", "latest", "", "stable", "dev", "^1", "~2.1", ">=2"]) {
-    meant[version] = (await packages.find(`${organizationId}/fruit`, version)).version;
-  }
-  assertEquals(meant, {
-    "1.0.0": "1.0.0",
-    "latest": "1.5.0",
-    "": "1.5.0",
-    "stable": "2.1.0",
-    "dev": "2.2.0-rc1",
-    "^1": "1.5.0",
-    "~2.1": "2.1.0",
-    ">=2": "2.1.0",
-  });
-  for (const id of [`${organizationId}:fruit`, "acme:fruit", "acme/fruit"]) {
-    assertEquals((await packages.find(id, "1.0.0")).metadata, { version: "1.0.0" });
-  }
-  assertEquals(await codeOf(packages.find("acme:fruit", "^3")), "not_found");
-  assertEquals(await codeOf(packages.find("acme:vegetable", "latest")), "not_found");
-  assertEquals(await codeOf(packages.find("fruit", "latest")), "invalid_argument");
-  assertEquals(await packages.has(organizationId, "fruit", "1.0.0", "ml_model"), true);
-  assertEquals(await packages.has(organizationId, "fruit", "1.0.0", "module"), false);
-});
+storeTest(
+  "Packages.find resolves versions, ranges and channels under both spellings of an id",
+  async (database) => {
+    const store = await database.open();
+    const { organization: organizationId } = await newWorld(store);
+    await store.transaction((sql) => new Packages(sql).setNamespace(organizationId, "acme"));
+    let nowMs = 0;
+    for (const version of ["1.0.0", "2.1.0", "2.2.0-rc1", "1.5.0"]) {
+      await add(store, { organizationId, version, metadata: { version } }, ++nowMs);
+    }
+    const packages = new Packages(store);
+    const meant: Record<string, string> = {};
+    for (const version of ["1.0.0", "latest", "", "stable", "dev", "^1", "~2.1", ">=2"]) {
+      meant[version] = (await packages.find(`${organizationId}/fruit`, version)).version;
+    }
+    assertEquals(meant, {
+      "1.0.0": "1.0.0",
+      "latest": "1.5.0",
+      "": "1.5.0",
+      "stable": "2.1.0",
+      "dev": "2.2.0-rc1",
+      "^1": "1.5.0",
+      "~2.1": "2.1.0",
+      ">=2": "2.1.0",
+    });
+    for (const id of [`${organizationId}:fruit`, "acme:fruit", "acme/fruit"]) {
+      assertEquals((await packages.find(id, "1.0.0")).metadata, { version: "1.0.0" });
+    }
+    assertEquals(await codeOf(packages.find("acme:fruit", "^3")), "not_found");
+    assertEquals(await codeOf(packages.find("acme:vegetable", "latest")), "not_found");
+    assertEquals(await codeOf(packages.find("fruit", "latest")), "invalid_argument");
+    assertEquals(await packages.has(organizationId, "fruit", "1.0.0", "ml_model"), true);
+    assertEquals(await packages.has(organizationId, "fruit", "1.0.0", "module"), false);
+  },
+);
 
-storeTest("a version is there once for each platform, and never changes", async (database) => {
+storeTest("a package version exists once per platform and is immutable", async (database) => {
   const store = await database.open();
   const { organization: organizationId } = await newWorld(store);
   const module = { organizationId, type: "module" as const };
@@ -83,7 +86,7 @@ storeTest("a version is there once for each platform, and never changes", async 
   assertEquals(await codeOf(packages.find(id, "latest", "windows/amd64")), "not_found");
 });
 
-storeTest("a public namespace is given once, to one organization", async (database) => {
+storeTest("a public namespace is set once and belongs to one organization", async (database) => {
   const store = await database.open();
   const [mine, other] = [await newWorld(store), await newWorld(store)];
   const name = (organization: string, namespace: string) =>
@@ -95,7 +98,7 @@ storeTest("a public namespace is given once, to one organization", async (databa
   assertEquals(await codeOf(name(other.organization, "No Good")), "invalid_argument");
 });
 
-storeTest("a content stays for as long as something refers to it, and no longer", async (database) => {
+storeTest("a stored content is deleted with the last package that refers to it", async (database) => {
   const store = await database.open();
   const { organization: organizationId } = await newWorld(store);
   const files = await FileStore.open(new SystemFiles(), `${database.folder}/files`, { olderThanMs: 0 });

@@ -67,7 +67,7 @@ Deno.test({
 });
 
 storeTest(
-  "a token is good at every control plane on the database, and after a restart",
+  "a token is valid at every control plane of a database and after a restart",
   async ({ flags }) => {
     const example: Example = JSON.parse(await svcCloud("init", ...flags, "--json"));
     const [one, two] = [await serveCloud(flags), await serveCloud(flags)];
@@ -105,7 +105,7 @@ storeTest(
 );
 
 storeTest(
-  "refusals and changes are in the audit log, keys are nowhere to be read",
+  "the audit log has refused and completed calls, and the database has keys as hashes only",
   (database) =>
     withCloud(database, async ({ store, app }) => {
       const { owner, operator, machine } = await newWorld(store);
@@ -176,7 +176,7 @@ Deno.test("a command without a control plane fails with the reason and creates n
 });
 
 sqliteTest(
-  "the address in a browser names the program",
+  "the root page of svc-cloud names the program and refuses POST",
   (database) =>
     withCloud(database, async ({ url }) => {
       const answer = await fetch(`${url}/`);
@@ -188,7 +188,7 @@ sqliteTest(
 );
 
 Deno.test({
-  name: "serve tries the sandbox once, for models and for scripts",
+  name: "serve tries the sandbox once for models and training scripts together",
   // The sandbox is one of Linux.
   ignore: Deno.build.os !== "linux",
   fn: async () => {
@@ -214,7 +214,7 @@ Deno.test({
 });
 
 sqliteTest(
-  "who has an example made hears of it before its first picture, and while they are made",
+  "makeExample reports its progress before the first picture and after every 40",
   async ({ folder, open }) => {
     const store = await open();
     const pictures = async () =>
@@ -264,7 +264,7 @@ Deno.test("serve --demo reports the progress of its example, and then serves", a
   }
 });
 
-Deno.test("over TLS with a certificate of the local authority", async () => {
+Deno.test("svc-cloud serves over TLS with a certificate of the local authority", async () => {
   const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
   const example: Example = JSON.parse(await svcCloud("init", "--data", folder, "--json"));
   const ca = await svcCloud("authority", "--data", folder);

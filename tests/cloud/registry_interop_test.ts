@@ -11,7 +11,7 @@ const HERE = new URL("./", import.meta.url).pathname;
 const PACKAGES = new URL("../interop/packages.json", import.meta.url).pathname;
 const [FAILED_PRECONDITION, NOT_FOUND] = [9, 5];
 
-Deno.test("the published TypeScript SDK and the registry", () =>
+Deno.test("the published TypeScript SDK creates, lists and deletes modules and registry items", () =>
   withTour(async (tour) => {
     const deno = [Deno.execPath(), "run", "-A", "--no-lock", "--config", PACKAGES];
     const { module, ...seen } = await tour([...deno, `${HERE}registry_tour.mjs`]);
@@ -28,7 +28,7 @@ Deno.test("the published TypeScript SDK and the registry", () =>
   }));
 
 needingTest(
-  "the published Python SDK and the registry",
+  "the published Python SDK uploads a module and lists registry items",
   await pythonProgram(),
   (python) =>
     withTour(async (tour) => {

@@ -66,7 +66,7 @@ function filesIn(folder: string): string[] {
 }
 
 storeTest(
-  "a package is uploaded in pieces, found, listed and deleted",
+  "CreatePackage takes a package in pieces, and it is found, listed and deleted",
   (database) =>
     withCloud(database, async (served) => {
       const world = await newWorld(served.store);
@@ -118,7 +118,7 @@ storeTest(
 );
 
 storeTest(
-  "an upload that breaks off or lies leaves nothing behind",
+  "a broken or inconsistent upload is refused and leaves no files behind",
   (database) =>
     withCloud(database, async (served) => {
       const world = await newWorld(served.store);
@@ -293,7 +293,7 @@ storeTest(
 );
 
 storeTest(
-  "organizations are made by anybody, roles changed and permissions asked for",
+  "an operator creates an organization if serve allows anybody, and only owners change roles",
   (database) =>
     withCloud(database, async ({ store, app }) => {
       const world = await newWorld(store);

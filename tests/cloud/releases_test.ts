@@ -23,57 +23,63 @@ function contentsIn(folder: string): number {
   return folders.flatMap((name) => [...Deno.readDirSync(`${folder}/files/${name}`)]).length;
 }
 
-storeTest("packages and releases are published, listed and taken back", async ({ flags, folder }) => {
-  const run = (...args: string[]) => svcCloud(...args, ...flags);
-  const json = async (...args: string[]) => JSON.parse(await run(...args, "--json"));
-  const { organizationId }: Example = await json("init");
-  const [archive, program] = [`${folder}/fruit.tar.gz`, `${folder}/svc-server`];
-  await writeArchive(archive, "labels.txt", "apple");
-  await Deno.writeFile(program, ELF);
+storeTest(
+  "svc-cloud package and release commands upload, list and delete packages and releases",
+  async ({ flags, folder }) => {
+    const run = (...args: string[]) => svcCloud(...args, ...flags);
+    const json = async (...args: string[]) => JSON.parse(await run(...args, "--json"));
+    const { organizationId }: Example = await json("init");
+    const [archive, program] = [`${folder}/fruit.tar.gz`, `${folder}/svc-server`];
+    await writeArchive(archive, "labels.txt", "apple");
+    await Deno.writeFile(program, ELF);
 
-  await run("org", "namespace", "orchard");
-  assertEquals(await run("package", "upload", "fruit", "1.0.0", archive), `${organizationId}/fruit 1.0.0\n`);
-  assertMatch(await run("package", "list"), /^orchard:fruit +ml_model +1\.0\.0 +any +private/);
-  await assertRejects(() => run("package", "upload", "fruit", "1.0.0", archive), Error, "already");
-  await assertRejects(() => run("package", "upload", "fruit", "1.1.0", program), Error, ".tar.gz");
-  await assertRejects(
-    () => run("package", "upload", "fruit", "1.1.0", `${folder}/none`),
-    Error,
-    "there is no file",
-  );
-  await assertRejects(() => run("package", "upload", "x", "1", archive, "--type", "song"), Error, "--type");
-  await run("package", "delete", "orchard:fruit", "1.0.0");
-  assertEquals(await json("package", "list"), []);
+    await run("org", "namespace", "orchard");
+    assertEquals(
+      await run("package", "upload", "fruit", "1.0.0", archive),
+      `${organizationId}/fruit 1.0.0\n`,
+    );
+    assertMatch(await run("package", "list"), /^orchard:fruit +ml_model +1\.0\.0 +any +private/);
+    await assertRejects(() => run("package", "upload", "fruit", "1.0.0", archive), Error, "already");
+    await assertRejects(() => run("package", "upload", "fruit", "1.1.0", program), Error, ".tar.gz");
+    await assertRejects(
+      () => run("package", "upload", "fruit", "1.1.0", `${folder}/none`),
+      Error,
+      "there is no file",
+    );
+    await assertRejects(() => run("package", "upload", "x", "1", archive, "--type", "song"), Error, "--type");
+    await run("package", "delete", "orchard:fruit", "1.0.0");
+    assertEquals(await json("package", "list"), []);
 
-  const publish = (version: string, ...more: string[]) =>
-    run("release", "publish", "svc-server", version, program, ...more);
-  assertMatch(
-    await publish("1.0.0", "--channel", "stable"),
-    /^svc-server 1\.0\.0 for linux\/amd64: 100 bytes/,
-  );
-  await publish("1.1.0");
-  await assertRejects(() => publish("1.2.0", "--platform", "linux/arm64"), Error, "Linux on amd64");
-  await assertRejects(() => publish("1.2.0", "--platform", "windows/amd64"), Error, "windows/amd64");
-  await run("release", "channel", "svc-server", "1.1.0", "dev");
-  const listed: { version: string; channel: string }[] = await json("release", "list");
-  assertEquals(listed.map((one) => [one.version, one.channel]), [["1.0.0", "stable"], ["1.1.0", "dev"]]);
-  const [first] = await json("release", "keys");
-  const next = await json("release", "rotate-key");
-  assertEquals([next.previous, (await json("release", "keys")).length], [first.id, 2]);
-  await run("release", "delete", "svc-server", "1.0.0");
-  // Both versions had the same content.
-  assertEquals(contentsIn(folder), 1);
-  await run("release", "delete", "svc-server", "1.1.0");
-  assertEquals(contentsIn(folder), 0);
-  const actions = (await json("audit")).map(({ action }: { action: string }) => action);
-  assert(actions.includes("release channel") && actions.includes("package upload"));
-  assertMatch(
-    await run("fleet"),
-    /^PART +STATE +AGENT +SVC-SERVER +UPTIME +PLATFORM\nexample-machine-main +never/,
-  );
-});
+    const publish = (version: string, ...more: string[]) =>
+      run("release", "publish", "svc-server", version, program, ...more);
+    assertMatch(
+      await publish("1.0.0", "--channel", "stable"),
+      /^svc-server 1\.0\.0 for linux\/amd64: 100 bytes/,
+    );
+    await publish("1.1.0");
+    await assertRejects(() => publish("1.2.0", "--platform", "linux/arm64"), Error, "Linux on amd64");
+    await assertRejects(() => publish("1.2.0", "--platform", "windows/amd64"), Error, "windows/amd64");
+    await run("release", "channel", "svc-server", "1.1.0", "dev");
+    const listed: { version: string; channel: string }[] = await json("release", "list");
+    assertEquals(listed.map((one) => [one.version, one.channel]), [["1.0.0", "stable"], ["1.1.0", "dev"]]);
+    const [first] = await json("release", "keys");
+    const next = await json("release", "rotate-key");
+    assertEquals([next.previous, (await json("release", "keys")).length], [first.id, 2]);
+    await run("release", "delete", "svc-server", "1.0.0");
+    // Both versions had the same content.
+    assertEquals(contentsIn(folder), 1);
+    await run("release", "delete", "svc-server", "1.1.0");
+    assertEquals(contentsIn(folder), 0);
+    const actions = (await json("audit")).map(({ action }: { action: string }) => action);
+    assert(actions.includes("release channel") && actions.includes("package upload"));
+    assertMatch(
+      await run("fleet"),
+      /^PART +STATE +AGENT +SVC-SERVER +UPTIME +PLATFORM\nexample-machine-main +never/,
+    );
+  },
+);
 
-Deno.test("a machine runs with the newest version of a package, and changes to the next one", async () => {
+Deno.test("a machine fetches the newest version in a package's range, and changes to the next version", async () => {
   const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
   const data = ["--data", `${folder}/data`];
   const example: Example = JSON.parse(await svcCloud("init", ...data, "--json"));

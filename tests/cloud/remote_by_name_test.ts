@@ -105,16 +105,16 @@ async function reached(way: string, args: string[]): Promise<void> {
   );
 }
 
-Deno.test("a remote is reached by its name through the control plane, over WebRTC", () =>
+Deno.test("a machine reaches a remote by its name through the control plane over WebRTC", () =>
   reached("WebRTC", ["-disable-mdns"]));
 
 needingTest(
-  "a remote on the same network is reached by its name through multicast DNS",
+  "a machine reaches a remote on the same network by its name through multicast DNS",
   await loopbackMulticast(),
   () => reached("multicast DNS", []),
 );
 
-Deno.test("a remote over WebRTC is back with its resources and streams after the end of either machine", () =>
+Deno.test("a remote over WebRTC reconnects after a restart of either machine", () =>
   withManagedMachine(FAR, async (far) => {
     const args = ["-disable-mdns"];
     let near = await startNear(far, args);

@@ -238,7 +238,7 @@ const ROOMS: readonly (readonly [LimitName, max: number, taken: number, Add])[] 
 
 for (const [at, [name, max, taken, add]] of ROOMS.entries()) {
   storeTest(
-    `${published(name)} is kept, of each organization for itself (${at + 1})`,
+    `${published(name)} limits each organization by itself (${at + 1})`,
     (database) =>
       withCloud(database, async (cloud) => {
         const [mine, other] = [await newWorld(cloud.store), await newWorld(cloud.store)];
@@ -275,7 +275,7 @@ sqliteTest(
     }, { limits: { ...defaultLimits(), fragmentLettersPerOrganization: 50 } }),
 );
 
-sqliteTest("models of training jobs are packages like others", (database) => {
+sqliteTest("models of training jobs count in the limits of packages", (database) => {
   const executor = new FakeExecutor();
   const limits: Limits = {
     ...defaultLimits(),
@@ -378,7 +378,7 @@ sqliteTest(
 );
 
 sqliteTest(
-  "modules in one answer are one's own first; the rest has pages",
+  "ListModules answers with the caller's own modules first, up to modulesPerAnswer",
   (database) =>
     withCloud(database, async (cloud) => {
       const [mine, other] = [await newWorld(cloud.store), await newWorld(cloud.store)];
@@ -397,7 +397,7 @@ sqliteTest(
     }, { limits: { ...defaultLimits(), modulesPerAnswer: 3 } }),
 );
 
-storeTest("no more tags are looked for than an answer may have", async (database) => {
+storeTest("BinaryData.tags stops at the maximum number of tags of an answer", async (database) => {
   const store = await database.open();
   const world = await newWorld(store);
   const files = await FileStore.open(new SystemFiles(), `${database.folder}/files`, { olderThanMs: 0 });

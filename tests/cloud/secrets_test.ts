@@ -41,7 +41,7 @@ async function refusal(run: Promise<unknown>): Promise<string> {
   return error.message;
 }
 
-storeTest("keys are in files for their user's eyes only, and not in the database", async (database) => {
+storeTest("secret keys are stored in files with mode 0600 and never in the database", async (database) => {
   const store = await database.open();
   const parts = partsOf(database, store);
   const secrets = await Secrets.open(parts);
@@ -60,7 +60,7 @@ storeTest("keys are in files for their user's eyes only, and not in the database
   assertStringIncludes(await refusal(Secrets.open(parts)), "chmod 600");
 });
 
-storeTest("control planes that open a new database at once have the same keys", async (database) => {
+storeTest("control planes that open a new database at the same time get the same keys", async (database) => {
   const opened = await Promise.all([1, 2, 3].map(async () => {
     return await Secrets.open(partsOf(database, await database.open()));
   }));
@@ -70,7 +70,7 @@ storeTest("control planes that open a new database at once have the same keys", 
 });
 
 storeTest(
-  "keys of an older version move out of the database, and their bytes with them",
+  "Secrets.open moves the keys of an older version out of the database and erases their bytes",
   async (database) => {
     const store = await database.open();
     const old: Record<string, string> = {};
@@ -136,7 +136,7 @@ storeTest(
   },
 );
 
-storeTest("a control plane with other keys than the database's does not start", async (database) => {
+storeTest("Secrets.open refuses keys that are missing or belong to another database", async (database) => {
   const store = await database.open();
   const parts = partsOf(database, store);
   await Secrets.open(parts);
@@ -222,7 +222,7 @@ storeTest("a running control plane adopts key changes by commands", async (datab
   }
 });
 
-storeTest("people trust both authorities while one takes the place of the other", async (database) => {
+storeTest("clients trust the old and the new authority during its rotation", async (database) => {
   const store = await database.open();
   const parts = partsOf(database, store);
   const { clock } = parts;
@@ -251,28 +251,31 @@ storeTest("people trust both authorities while one takes the place of the other"
   assert(leaf.verify(new X509Certificate(renewed.certificate).publicKey));
 });
 
-sqliteTest("keys are listed and replaced by commands, each noted in the audit log", async (database) => {
-  const { flags } = database;
-  await database.open();
-  const list = async () => {
-    const keys: { name: string; id: string }[] = JSON.parse(
-      await svcCloud("secret", "list", ...flags, "--json"),
-    );
-    return keys.map(({ name }) => name).sort();
-  };
-  assertEquals(await list(), [...NAMES].sort());
-  await svcCloud("secret", "rotate", "links", ...flags);
-  await svcCloud("secret", "rotate", "token", "--now", ...flags);
-  assertEquals(await list(), [...NAMES, "token", "machine-token", "data-links", "download-links"].sort());
-  await Deno.remove(`${database.folder}/keys`, { recursive: true });
-  const lost = await assertRejects(() => svcCloud("authority", ...flags), Error);
-  assertStringIncludes(lost.message, "--keys");
-  for (const word of ["token", "authority", "release", "links"]) {
-    await Deno.mkdir(`${database.folder}/keys`, { recursive: true });
-    await svcCloud("secret", "rotate", word, "--now", ...flags).catch(() => {});
-  }
-  assertEquals(await list(), [...NAMES].sort());
-  assertStringIncludes(await svcCloud("audit", ...flags), "secret rotate --now");
-  const elsewhere = ["--keys", `${database.folder}/other`];
-  await assertRejects(() => svcCloud("release", "keys", ...flags, ...elsewhere), Error, "is missing");
-});
+sqliteTest(
+  "svc-cloud secret list and secret rotate manage the keys, and the audit log notes it",
+  async (database) => {
+    const { flags } = database;
+    await database.open();
+    const list = async () => {
+      const keys: { name: string; id: string }[] = JSON.parse(
+        await svcCloud("secret", "list", ...flags, "--json"),
+      );
+      return keys.map(({ name }) => name).sort();
+    };
+    assertEquals(await list(), [...NAMES].sort());
+    await svcCloud("secret", "rotate", "links", ...flags);
+    await svcCloud("secret", "rotate", "token", "--now", ...flags);
+    assertEquals(await list(), [...NAMES, "token", "machine-token", "data-links", "download-links"].sort());
+    await Deno.remove(`${database.folder}/keys`, { recursive: true });
+    const lost = await assertRejects(() => svcCloud("authority", ...flags), Error);
+    assertStringIncludes(lost.message, "--keys");
+    for (const word of ["token", "authority", "release", "links"]) {
+      await Deno.mkdir(`${database.folder}/keys`, { recursive: true });
+      await svcCloud("secret", "rotate", word, "--now", ...flags).catch(() => {});
+    }
+    assertEquals(await list(), [...NAMES].sort());
+    assertStringIncludes(await svcCloud("audit", ...flags), "secret rotate --now");
+    const elsewhere = ["--keys", `${database.folder}/other`];
+    await assertRejects(() => svcCloud("release", "keys", ...flags, ...elsewhere), Error, "is missing");
+  },
+);

@@ -91,7 +91,7 @@ storeTest(
 );
 
 storeTest(
-  "sequences are listed in pages, of an organization and of a dataset",
+  "ListSequences and SequencesByDatasetID list sequences page by page",
   (database) =>
     withCloud(database, async (cloud) => {
       const { owner, part, organization: organizationId } = await newWorld(cloud.store);
@@ -177,7 +177,7 @@ storeTest(
 );
 
 storeTest(
-  "a sequence shows nothing of others: neither itself nor data that its reader has no role on",
+  "a sequence hides itself and its data from callers without a role on them",
   (database) =>
     withCloud(database, async (cloud) => {
       const [mine, other] = [await newWorld(cloud.store), await newWorld(cloud.store)];
@@ -212,7 +212,7 @@ storeTest(
 );
 
 storeTest(
-  "a sequence outlives its machine, and an organization that has one is not deleted",
+  "a sequence outlives its machine, and DeleteOrganization refuses an organization with sequences",
   (database) =>
     withCloud(database, async (cloud) => {
       const { owner, part, machine, location: locationId, organization: organizationId } = await newWorld(

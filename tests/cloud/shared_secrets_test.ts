@@ -17,7 +17,7 @@ import { newWorld, type ServedCloud, withCloud } from "./world.ts";
 import { storeTest } from "./stores.ts";
 
 storeTest(
-  "the secret of a part is shown once and speaks for this part alone",
+  "a part's secret is shown once and gives access to this part only",
   (database) =>
     withCloud(database, async (served) => {
       const { store, app } = served;
@@ -89,7 +89,7 @@ storeTest(
 );
 
 storeTest(
-  "a secret is rotated: the new one is good beside the old one, until that is deleted",
+  "a new part secret is valid beside the old secret until the old secret is deleted",
   (database) =>
     withCloud(database, async (served) => {
       const { store, app } = served;

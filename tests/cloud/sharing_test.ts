@@ -121,7 +121,7 @@ storeTest(
 );
 
 storeTest(
-  "roles that end within the guest organization reach nothing that is shared with it",
+  "roles on a location or machine of the guest organization give no access to shared locations",
   (database) =>
     withCloud(database, async (served) => {
       const { store, app } = served;
@@ -153,7 +153,7 @@ storeTest(
 );
 
 storeTest(
-  "captured data stays with the owner's organization",
+  "captured data of a shared location stays visible to the owner's organization only",
   (database) =>
     withCloud(database, async (served) => {
       const { store, channel } = served;

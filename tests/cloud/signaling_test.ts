@@ -76,7 +76,7 @@ storeTest(
 );
 
 storeTest(
-  "a token that opens a machine calls that machine, and no other one",
+  "a machine token dials that machine only, until its API key is rotated",
   (database) =>
     withCloud(database, async (served) => {
       const mine = await inhabited(served);
@@ -100,7 +100,7 @@ storeTest(
     }),
 );
 
-sqliteTest("no bad token reaches a machine through its control plane", async (database) => {
+sqliteTest("signaling refuses every bad token before it reaches the machine", async (database) => {
   let elsewhere = "";
   await withDatabase("sqlite", (other) =>
     withCloud(other, async (served) => {
@@ -149,7 +149,7 @@ sqliteTest("no bad token reaches a machine through its control plane", async (da
 });
 
 storeTest(
-  "a machine answers as itself alone, and not by too many streams",
+  "only a machine's own key may answer for it, with at most 8 streams",
   (database) =>
     withCloud(database, async (served) => {
       const mine = await inhabited(served);
@@ -174,7 +174,7 @@ storeTest(
 );
 
 sqliteTest(
-  "who loses the role of a machine answers for it no more",
+  "a machine's answer stream ends when its key is deleted",
   (database) =>
     withCloud(database, async (served) => {
       const mine = await inhabited(served);
@@ -186,7 +186,7 @@ sqliteTest(
 );
 
 sharedStoreTest(
-  "a caller at one control plane reaches a machine that answers at another one",
+  "a caller at one control plane reaches a machine that answers at another control plane",
   (database) =>
     withCloud(database, async (there) => {
       const mine = await inhabited(there);

@@ -14,7 +14,7 @@ const names = async (sql: Sql) =>
   (await sql.query<{ name: string }>("SELECT name FROM secrets ORDER BY name")).map(({ name }) => name);
 const codeOf = async (run: Promise<unknown>) => (await assertRejects(() => run, SvcError)).code;
 
-storeTest("values come back as they were given", async ({ open }) => {
+storeTest("the store returns text, numbers, bytes and null unchanged", async ({ open }) => {
   const store = await open();
   await store.transaction((sql) =>
     sql.query("CREATE TABLE things (t TEXT, n BIGINT, f DOUBLE PRECISION, b BYTEA, z TEXT)")
@@ -44,7 +44,7 @@ storeTest("a transaction is atomic, and invisible before its end", async ({ open
   assertEquals(await names(store), []);
 });
 
-storeTest("of transactions that come together each fails alone", async ({ open }) => {
+storeTest("of concurrent transactions only the conflicting transaction fails", async ({ open }) => {
   const store = await open();
   const outcomes = await Promise.allSettled(
     ["a", "b", "a", "c"].map((name) => store.transaction((sql) => insert(sql, name, name))),
@@ -65,7 +65,7 @@ storeTest("a failed statement ends its transaction", async ({ open }) => {
   assertEquals(await names(store), []);
 });
 
-storeTest("failures have codes", async ({ open }) => {
+storeTest("the store maps database errors to error codes", async ({ open }) => {
   const store = await open();
   await store.transaction((sql) => insert(sql, "a", "1"));
   assertEquals(await codeOf(store.transaction((sql) => insert(sql, "a", "2"))), "already_exists");
@@ -74,7 +74,7 @@ storeTest("failures have codes", async ({ open }) => {
   assertEquals(await codeOf(store.query("SELECT * FROM nothing")), "internal");
 });
 
-storeTest("outside of transactions nothing can be written", async ({ open }) => {
+storeTest("the store refuses to write outside of transactions", async ({ open }) => {
   const store = await open();
   await assertRejects(() => insert(store, "a", "1"), SvcError);
   assertEquals(await names(store), []);
@@ -95,7 +95,7 @@ storeTest("two processes on one database never lose an update", async ({ open })
   assertEquals(value, "40");
 });
 
-storeTest("two processes may open a new database at once", async ({ open }) => {
+storeTest("several processes can open a new database at the same time", async ({ open }) => {
   const stores = await Promise.all([open(), open(), open()]);
   await stores[0].transaction((sql) => insert(sql, "a", "1"));
   assertEquals(await names(stores[2]), ["a"]);

@@ -32,7 +32,7 @@ async function replacedToken({ app, token }: ServedCloud, { owner, operator }: W
   return before;
 }
 
-sqliteTest("no method of a control plane answers without a good token", async (database) => {
+sqliteTest("every method of a control plane except Auth and Health refuses bad tokens", async (database) => {
   const clock = new FakeClock();
   await withCloud(database, async (served) => {
     const world = await newWorld(served.store);

@@ -23,8 +23,7 @@ const reason = await noScripts();
 const { PENDING, IN_PROGRESS, COMPLETED, FAILED, CANCELED } = TrainingStatus;
 
 Deno.test({
-  name:
-    `killed while a script runs and another one waits: both are resolved, and nothing of the first is left ${reason}`,
+  name: `after a SIGKILL of svc-cloud its running job is failed and its waiting job runs ${reason}`,
   ignore: reason !== "",
   fn: async () => {
     const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
@@ -73,9 +72,9 @@ Deno.test({
   },
 });
 
-for (const [way, flags] of [["a sandbox", []], ["none", ["--scripts-without-sandbox"]]] as const) {
+for (const [way, flags] of [["a sandbox", []], ["no sandbox", ["--scripts-without-sandbox"]]] as const) {
   Deno.test({
-    name: `scripts run, with ${way}, where the data folder is told from the present folder ${reason}`,
+    name: `a script runs with ${way} if --data is a relative path ${reason}`,
     ignore: reason !== "",
     fn: async () => {
       const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });

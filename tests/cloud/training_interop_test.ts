@@ -29,7 +29,7 @@ const executor: Executor = {
 
 for (const transport of ["grpc", "grpc-web"]) {
   trainingTest(
-    `training with the published TypeScript SDK in Node, over ${transport}`,
+    `the published TypeScript SDK in Node submits training jobs over ${transport}`,
     async (url, given) => {
       const folder = await nodeFolder();
       await Deno.copyFile(`${HERE}training_tour.mjs`, `${folder}/training_tour.mjs`);
@@ -38,13 +38,13 @@ for (const transport of ["grpc", "grpc-web"]) {
   );
 }
 
-trainingTest("training with the published TypeScript SDK in Deno", (url, given) => {
+trainingTest("the published TypeScript SDK in Deno submits training jobs", (url, given) => {
   const deno = [Deno.execPath(), "run", "-A", "--no-lock", "--config", PACKAGES];
   return tour([...deno, `${HERE}training_tour.mjs`, url, ...given, "grpc-web"]);
 });
 
 needingTest(
-  "training with the published Python SDK",
+  "the published Python SDK submits training jobs and registers a container",
   await pythonProgram(),
   (python) =>
     withDatabase(

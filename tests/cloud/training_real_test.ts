@@ -26,7 +26,7 @@ function pictures(count: number) {
 }
 
 sqliteTest(
-  "a model is trained, published and asked about a stored image",
+  "GetInference classifies a stored image with a model trained by the embedded trainer",
   (database) =>
     withCloud(database, async ({ store, files, channel }) => {
       const world = await newWorld(store);

@@ -147,7 +147,7 @@ storeTest(
 );
 
 storeTest(
-  "a job from its submission to its model",
+  "a training job runs, logs its progress and publishes its model",
   (database) =>
     withTraining(database, async ({ served: { store, files }, world, api, executor, submit }) => {
       const id = await submit("1");
@@ -305,7 +305,7 @@ storeTest(
 );
 
 storeTest(
-  "as many jobs of an organization wait as may, and no more",
+  "an organization's waiting jobs are limited",
   (database) =>
     withTraining(database, async ({ served: { store }, world }) => {
       await store.transaction(async (sql) => {
@@ -355,7 +355,7 @@ storeTest(
 );
 
 storeTest(
-  "cancelling: while it waits, while it runs, twice, and too late",
+  "CancelTrainingJob cancels waiting and running jobs, and refuses jobs that have ended",
   (database) =>
     withTraining(database, async ({ served: { store }, world, api, executor, submit }) => {
       const [running, waiting] = [await submit("1"), await submit("2")];
@@ -379,7 +379,7 @@ storeTest(
 );
 
 storeTest(
-  "cancelled when the model is ready and not yet published: no model, and nothing is left of it",
+  "a job cancelled before its model is published publishes no model and leaves no files",
   (database) =>
     withTraining(database, async ({ served: { store, files }, world, api, executor, submit }) => {
       const before = await contentsIn(database);
@@ -400,7 +400,7 @@ storeTest(
 );
 
 storeTest(
-  "cancelled and completed at once: either with its model or without, never something else",
+  "a job cancelled while it completes ends with its model or without, and says which",
   (database) =>
     withTraining(database, async ({ served: { store }, world, api, executor, submit }) => {
       for (let round = 0; round < 12; round++) {
@@ -433,7 +433,7 @@ storeTest(
 );
 
 storeTest(
-  "a custom job: its script, its arguments and a key for as long as it runs",
+  "a custom job gets its script, its arguments and an API key that ends with the job",
   (database) =>
     withTraining(database, async ({ served: { store, app }, world, api, scripts, custom }) => {
       const id = await custom("1", { arguments: { epochs: "3", note: "a=b, c" } });
@@ -466,7 +466,7 @@ storeTest(
 );
 
 storeTest(
-  "logs come page by page, and are kept for a week",
+  "GetTrainingJobLogs pages through the log, and logs expire after a week",
   async (database) => {
     let [id, owner] = ["", undefined as World["owner"] | undefined];
     await withTraining(database, async ({ world, api, executor, submit }) => {
@@ -542,7 +542,7 @@ storeTest(
 );
 
 storeTest(
-  "of two control planes on one database one runs a job, and outlives the other",
+  "if a control plane hangs, a second control plane on its database takes over its jobs",
   (database) =>
     withTraining(database, async ({ served: { store }, world, api, clock, executor: dying, submit }) => {
       const living = new FakeExecutor();

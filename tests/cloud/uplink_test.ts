@@ -15,7 +15,7 @@ import { newKey, newWorld, withCloud } from "./world.ts";
 import { storeTest } from "./stores.ts";
 
 storeTest(
-  "files small and large, plain files and readings, with all that is known of them",
+  "uplinkOf sends files and readings with all metadata, each once even if sent twice",
   (database) =>
     withCloud(database, async ({ store, url, channel }) => {
       const { owner, organization, machine, part: partId } = await newWorld(store);

@@ -94,7 +94,7 @@ const UPLOADS: Record<string, (uploading: Uploading) => Promise<unknown>> = {
 };
 
 for (const [name, upload] of Object.entries(UPLOADS)) {
-  Deno.test(`${name}: a generated stream of ${UPLOAD_MIB} MiB is on disk, and little of it in memory`, async () => {
+  Deno.test(`${name} writes a stream of ${UPLOAD_MIB} MiB to disk without holding it in memory`, async () => {
     const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
     const example: Example = JSON.parse(await svcCloud("init", "--data", folder, "--json"));
     const cloud = await serveCloud(["--data", folder]);

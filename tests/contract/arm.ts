@@ -9,10 +9,10 @@ import { modelOf } from "./kinematics.ts";
 export const contract: Contract<Arm> = {
   api: ArmApi,
   cases: {
-    "has as many joint positions as its kinematics have joints": async (arm) => {
+    "getJointPositions returns a position for each joint of the kinematics": async (arm) => {
       assertEquals((await arm.getJointPositions()).length, (await modelOf(arm)).joints.length);
     },
-    "moves its joints, and its end is where the kinematics say": async (arm) => {
+    "moveToJointPositions moves the joints, and the end follows the kinematics": async (arm) => {
       const kinematics = await modelOf(arm);
       for (const part of [0.5, 0.4]) {
         const goal = within(kinematics, part);
@@ -21,14 +21,14 @@ export const contract: Contract<Arm> = {
         assertPose(await arm.getEndPosition(), forwardKinematics(kinematics, goal));
       }
     },
-    "moves its end to a pose it can reach": async (arm) => {
+    "moveToPosition moves the end to a reachable pose": async (arm) => {
       const kinematics = await modelOf(arm);
       const goal = forwardKinematics(kinematics, within(kinematics, 0.45));
       await arm.moveToJointPositions(within(kinematics, 0.5));
       await arm.moveToPosition(goal);
       assertPose(await arm.getEndPosition(), goal);
     },
-    "does not go beyond its limits, and stays": async (arm) => {
+    "a joint position beyond its limit is refused and moves nothing": async (arm) => {
       const before = await arm.getJointPositions();
       const [{ max }] = (await modelOf(arm)).joints;
       const error = await assertRejects(
@@ -37,20 +37,20 @@ export const contract: Contract<Arm> = {
       );
       assertEquals([error.code, await arm.getJointPositions()], ["invalid_argument", before]);
     },
-    "wants a position for each joint": async (arm) => {
+    "moveToJointPositions refuses too few or too many positions": async (arm) => {
       const before = await arm.getJointPositions();
       for (const positions of [[], [...before, 0]]) {
         const error = await assertRejects(() => arm.moveToJointPositions(positions), SvcError);
         assertEquals(error.code, "invalid_argument");
       }
     },
-    "does not go where it cannot reach, and stays": async (arm) => {
+    "moveToPosition refuses an unreachable pose and moves nothing": async (arm) => {
       const before = await arm.getJointPositions();
       const far = { x: 1e6, y: 0, z: 0, oX: 0, oY: 0, oZ: 1, theta: 0 };
       await assertRejects(() => arm.moveToPosition(far), SvcError);
       assertEquals(await arm.getJointPositions(), before);
     },
-    "moves through positions to the last": async (arm) => {
+    "moveThroughJointPositions ends at the last position": async (arm) => {
       const kinematics = await modelOf(arm);
       const goals = [0.4, 0.5, 0.45].map((part) => within(kinematics, part));
       await arm.moveThroughJointPositions(goals, { maxVelDegsPerSec: 1000 });
@@ -58,7 +58,7 @@ export const contract: Contract<Arm> = {
       await arm.moveThroughJointPositions([]);
       assertSame(await arm.getJointPositions(), goals[2]);
     },
-    "follows a streamed trajectory, and says so once for each batch": async (arm) => {
+    "a streamed trajectory is followed and acknowledged once for each batch": async (arm) => {
       const kinematics = await modelOf(arm);
       const goals = [0.45, 0.475, 0.5].map((part) => within(kinematics, part));
       const points = goals.map((positions, index): TrajectoryPoint => ({ timeMs: index * 10, positions }));
@@ -75,11 +75,11 @@ export const contract: Contract<Arm> = {
       };
       assertEquals((await assertRejects(follow, SvcError)).code, "invalid_argument");
     },
-    "its shapes are those of its links where they are": async (arm) => {
+    "getGeometries returns the shapes of the kinematics' links": async (arm) => {
       const shapes = modelGeometries(await modelOf(arm), await arm.getJointPositions());
       assertEquals((await arm.getGeometries()).length, shapes.length);
     },
-    "manual mode is as set, where it is supported": async (arm) => {
+    "getManualMode returns the mode that was set, if supported": async (arm) => {
       const { supportManualMode } = await arm.getProperties();
       if (!supportManualMode) return;
       await arm.setManualMode(true, 0);
@@ -87,10 +87,10 @@ export const contract: Contract<Arm> = {
       await arm.setManualMode(false, 0);
       assertEquals(await arm.getManualMode(), false);
     },
-    "what its links look like has names": async (arm) => {
+    "get3dModels returns a mesh for each name": async (arm) => {
       for (const { mesh } of Object.values(await arm.get3dModels())) assert(mesh.length > 0);
     },
-    "does not move when stopped": async (arm) => {
+    "isMoving returns false after stop": async (arm) => {
       await arm.stop();
       assertEquals(await arm.isMoving(), false);
     },

@@ -8,7 +8,7 @@ const FORWARDS = { x: 0, y: 0.5, z: 0 };
 export const contract: Contract<Base> = {
   api: BaseApi,
   cases: {
-    "stands after stop, and after being told to go nowhere": async (base) => {
+    "isMoving returns false after stop and after movements of zero": async (base) => {
       for (
         const stand of [
           () => base.stop(),
@@ -23,7 +23,7 @@ export const contract: Contract<Base> = {
         assertEquals(await base.isMoving(), false);
       }
     },
-    "a movement ends when it is done": async (base) => {
+    "isMoving returns false after moveStraight and spin": async (base) => {
       await base.moveStraight(-10, 200);
       await base.spin(5, 90);
       assertEquals(await base.isMoving(), false);
@@ -35,7 +35,7 @@ export const contract: Contract<Base> = {
       await moving;
       assertEquals(await base.isMoving(), false);
     },
-    "tells its size": async (base) => {
+    "getProperties returns a width above 0": async (base) => {
       const { widthMeters, turningRadiusMeters, wheelCircumferenceMeters } = await base.getProperties();
       assertEquals([widthMeters > 0, turningRadiusMeters >= 0, wheelCircumferenceMeters >= 0], [
         true,

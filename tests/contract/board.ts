@@ -35,13 +35,13 @@ export const contract: Contract<Board> = {
       const first = await board.getDigitalInterruptValue("interrupt");
       assertEquals(await board.getDigitalInterruptValue("interrupt") >= first, true);
     },
-    "what a board does not have is refused": async (board) => {
+    "unknown analogs and interrupts are refused": async (board) => {
       await assertRejects(() => board.readAnalog("nowhere"), SvcError, "nowhere");
       await assertRejects(() => board.writeAnalog("nowhere", 1), SvcError, "nowhere");
       await assertRejects(() => board.getDigitalInterruptValue("nowhere"), SvcError, "nowhere");
       await assertRejects(() => board.streamTicks(["interrupt", "nowhere"]), SvcError, "nowhere");
     },
-    "ticks end when the listener leaves": async (board) => {
+    "streamTicks ends when its call is aborted": async (board) => {
       const listener = new AbortController();
       const ticks = await board.streamTicks(["interrupt"], { signal: listener.signal });
       const reading = (async () => {
@@ -50,7 +50,7 @@ export const contract: Contract<Board> = {
       listener.abort();
       await reading;
     },
-    "the power mode is set or refused": async (board) => {
+    "setPowerMode succeeds or is unimplemented": async (board) => {
       const refused = await board.setPowerMode("normal", 1500).catch((error: SvcError) => error.code);
       assertEquals(refused ?? "unimplemented", "unimplemented");
     },

@@ -4,7 +4,7 @@ import type { Contract } from "./contract.ts";
 export const contract: Contract<Button> = {
   api: ButtonApi,
   cases: {
-    "can be pushed again and again": async (button) => {
+    "push succeeds repeatedly": async (button) => {
       for (let push = 0; push < 3; push++) await button.push();
     },
   },

@@ -8,7 +8,7 @@ import type { Contract } from "./contract.ts";
 export const contract: Contract<Camera> = {
   api: CameraApi,
   cases: {
-    "its images are what their type says, and known by name": async (camera) => {
+    "getImages returns images of their MIME type with unique names": async (camera) => {
       const { images, capturedAtMs } = await camera.getImages();
       assert(images.length > 0 && capturedAtMs > 0);
       for (const { image, mimeType } of images) {
@@ -18,13 +18,13 @@ export const contract: Contract<Camera> = {
       const names = images.map(({ sourceName }) => sourceName);
       assertEquals(new Set(names).size, names.length);
     },
-    "gives the images of the sources asked for": async (camera) => {
+    "getImages returns only the requested source": async (camera) => {
       for (const { sourceName, mimeType } of (await camera.getImages()).images) {
         const { images } = await camera.getImages([sourceName]);
         assertEquals(images.map((one) => [one.sourceName, one.mimeType]), [[sourceName, mimeType]]);
       }
     },
-    "refuses a source that there is not": async (camera) => {
+    "getImages refuses an unknown source": async (camera) => {
       const error = await assertRejects(
         () => camera.getImages(["no such source"]),
         SvcError,
@@ -32,13 +32,13 @@ export const contract: Contract<Camera> = {
       );
       assertEquals(error.code, "invalid_argument");
     },
-    "its properties name the types of its images": async (camera) => {
+    "getProperties lists the MIME types of all images": async (camera) => {
       const { mimeTypes } = await camera.getProperties();
       for (const { mimeType } of (await camera.getImages()).images) {
         assert(mimeTypes.includes(mimeType), mimeType);
       }
     },
-    "gives point clouds if and only if it says so": async (camera) => {
+    "getPointCloud works if and only if supportsPcd is true": async (camera) => {
       const { supportsPcd } = await camera.getProperties();
       if (!supportsPcd) {
         await assertRejects(() => camera.getPointCloud(), SvcError);
@@ -46,7 +46,7 @@ export const contract: Contract<Camera> = {
       }
       assert(readPcd(await camera.getPointCloud()).x.length > 0);
     },
-    "a lens that it tells is one": async (camera) => {
+    "intrinsics have positive sizes and focal lengths": async (camera) => {
       const { intrinsics } = await camera.getProperties();
       if (!intrinsics) return;
       assert(intrinsics.widthPx > 0 && intrinsics.heightPx > 0);

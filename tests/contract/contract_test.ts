@@ -25,7 +25,7 @@ import { CONTRACTS } from "./mod.ts";
 
 const registry = new Registry(APIS, MODELS);
 
-Deno.test("every model has an entry in machine.json, and every API with models a contract", () => {
+Deno.test("every model has an entry in machine.json, and every API with models has a contract", () => {
   const key = ({ api, model }: { api: string; model: string }) => `${api} ${model}`;
   const entries = [...machineJson.components, ...machineJson.services] as { api: string; model: string }[];
   const configured = new Set(
@@ -39,7 +39,7 @@ Deno.test("every model has an entry in machine.json, and every API with models a
   assertEquals([...new Set(models.map(({ api }) => api))].filter((api) => !contracts.has(api)), []);
 });
 
-Deno.test("models keep their contracts", async (t) => {
+Deno.test("every built-in model passes its API's contract directly and through a client", async (t) => {
   const clock = new SystemClock();
   const host = new HostWithDevices(clock);
   const surroundings = { env: (name: string) => host.env(name), packages: () => "" };
@@ -64,7 +64,7 @@ Deno.test("models keep their contracts", async (t) => {
       (step) => keep(contract, contract.api.client(name, channel), step),
     );
   }
-  await t.step("what the types declare can be captured, directly and through a client alike", async () => {
+  await t.step("captured readings have the same shape directly and through a client", async () => {
     for (const { name, instance } of [...machine.nodes]) {
       const api = registry.api(name.api)!;
       const near = await capturedShapes(api, instance!);

@@ -5,7 +5,7 @@ import type { Contract } from "./contract.ts";
 export const contract: Contract<Discovery> = {
   api: DiscoveryApi,
   cases: {
-    "proposes entries of a configuration, each with a name of its own": async (discovery) => {
+    "discoverResources returns configuration entries with unique names": async (discovery) => {
       const found = await discovery.discoverResources();
       assert(found.length > 0, "the machine of the tests has something to be found");
       assertEquals(new Set(found.map(({ name }) => name)).size, found.length);

@@ -7,7 +7,7 @@ import type { Contract } from "./contract.ts";
 export const contract: Contract<Encoder> = {
   api: EncoderApi,
   cases: {
-    "is at 0 after a reset, and says in which unit": async (encoder) => {
+    "getPosition returns 0 and its unit after resetPosition": async (encoder) => {
       await encoder.resetPosition();
       const { ticksCountSupported } = await encoder.getProperties();
       assertEquals(await encoder.getPosition(), {
@@ -15,7 +15,7 @@ export const contract: Contract<Encoder> = {
         type: ticksCountSupported ? "ticks" : "degrees",
       });
     },
-    "answers in the units it has, and in no other": async (encoder) => {
+    "getPosition supports exactly the units of getProperties": async (encoder) => {
       const { ticksCountSupported, angleDegreesSupported } = await encoder.getProperties();
       assertEquals(ticksCountSupported || angleDegreesSupported, true);
       for (

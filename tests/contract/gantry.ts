@@ -12,7 +12,7 @@ export const contract: Contract<Gantry> = {
       assertEquals((await gantry.getPosition()).length, lengthsMm.length);
       assertEquals((await modelOf(gantry)).joints.length, lengthsMm.length);
     },
-    "goes to positions and reads them back": async (gantry) => {
+    "getPosition returns the target of moveToPosition": async (gantry) => {
       const lengthsMm = await gantry.getLengths();
       for (const part of [0, 1, 0.25]) {
         const goal = lengthsMm.map((lengthMm) => lengthMm * part);
@@ -20,12 +20,12 @@ export const contract: Contract<Gantry> = {
         assertEquals(await gantry.getPosition(), goal);
       }
     },
-    "goes without a speed too": async (gantry) => {
+    "moveToPosition works without speeds": async (gantry) => {
       const goal = (await gantry.getLengths()).map((lengthMm) => lengthMm / 2);
       await gantry.moveToPosition(goal, []);
       assertEquals(await gantry.getPosition(), goal);
     },
-    "does not go beyond its ends, and stays": async (gantry) => {
+    "a position beyond the ends is refused and moves nothing": async (gantry) => {
       const before = await gantry.getPosition();
       for (const beyond of [-1, 1]) {
         const goal = (await gantry.getLengths()).map((lengthMm) => beyond < 0 ? beyond : lengthMm + beyond);
@@ -33,15 +33,15 @@ export const contract: Contract<Gantry> = {
         assertEquals([error.code, await gantry.getPosition()], ["invalid_argument", before]);
       }
     },
-    "wants a position for each axis": async (gantry) => {
+    "moveToPosition refuses a surplus position": async (gantry) => {
       const positions = [...await gantry.getPosition(), 0];
       const error = await assertRejects(() => gantry.moveToPosition(positions, []), SvcError);
       assertEquals(error.code, "invalid_argument");
     },
-    "finds its beginning": async (gantry) => {
+    "home returns a boolean": async (gantry) => {
       assertEquals(typeof await gantry.home(), "boolean");
     },
-    "does not move when stopped": async (gantry) => {
+    "isMoving returns false after stop": async (gantry) => {
       await gantry.stop();
       assertEquals(await gantry.isMoving(), false);
     },

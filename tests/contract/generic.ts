@@ -5,11 +5,11 @@ import type { Contract } from "./contract.ts";
 
 /** The common promises of the generic component and the generic service. */
 export const genericCases: Contract<Resource>["cases"] = {
-  "takes a command of any JSON and answers with an object": async (generic) => {
+  "doCommand takes any JSON object and returns an object": async (generic) => {
     const command = { text: "a", number: 1.5, list: [true, null, { deep: [] }], empty: {} };
     assertEquals(typeof await generic.doCommand(command), "object");
   },
-  "has a status": async (generic) => {
+  "getStatus returns an object": async (generic) => {
     assertEquals(typeof await generic.getStatus(), "object");
   },
 };

@@ -7,44 +7,43 @@ import { until } from "../support/until.ts";
 export const contract: Contract<InputController> = {
   api: InputControllerApi,
   cases: {
-    "has controls with different names": async (controller) => {
+    "getControls returns unique names": async (controller) => {
       const controls = await controller.getControls();
       assert(controls.length > 0);
       assertEquals(new Set(controls).size, controls.length);
     },
-    "the state of a control is one event": async (controller) => {
+    "getEvents returns at most one event for each control": async (controller) => {
       const events = await controller.getEvents();
       const controls = events.map(({ control }) => control);
       assertEquals(new Set(controls).size, controls.length);
     },
-    "a triggered event is the control's state and reaches those who listen, if the model takes events":
-      async (
-        controller,
-      ) => {
-        const [control] = await controller.getControls();
-        const event = { timeMs: 1_700_000_000_123, event: "ButtonPress", control, value: 1 };
-        const stop = new AbortController();
-        const filters = [{ control, events: ["ButtonChange"] }];
-        const heard = first(controller.streamEvents(filters, { signal: stop.signal }));
-        try {
-          // The stream may begin later than the trigger comes: again until it is heard.
-          let isHeard = false;
-          void heard.then(() => isHeard = true);
-          await until(async () => {
-            await controller.triggerEvent(event);
-            return isHeard;
-          });
-        } catch (error) {
-          assertEquals(SvcError.from(error).code, "unimplemented");
-          stop.abort();
-          await heard.catch(() => {});
-          return;
-        }
-        assertEquals(await heard, event);
-        const state = await controller.getEvents();
-        assertEquals(state.find((one) => one.control === control), event);
-      },
-    "a stream ends when its caller goes away": async (controller) => {
+    "triggerEvent sets the control's state and reaches streams, or is unimplemented": async (
+      controller,
+    ) => {
+      const [control] = await controller.getControls();
+      const event = { timeMs: 1_700_000_000_123, event: "ButtonPress", control, value: 1 };
+      const stop = new AbortController();
+      const filters = [{ control, events: ["ButtonChange"] }];
+      const heard = first(controller.streamEvents(filters, { signal: stop.signal }));
+      try {
+        // The stream may begin later than the trigger comes: again until it is heard.
+        let isHeard = false;
+        void heard.then(() => isHeard = true);
+        await until(async () => {
+          await controller.triggerEvent(event);
+          return isHeard;
+        });
+      } catch (error) {
+        assertEquals(SvcError.from(error).code, "unimplemented");
+        stop.abort();
+        await heard.catch(() => {});
+        return;
+      }
+      assertEquals(await heard, event);
+      const state = await controller.getEvents();
+      assertEquals(state.find((one) => one.control === control), event);
+    },
+    "streamEvents ends when its call is aborted": async (controller) => {
       const stop = new AbortController();
       const heard = first(controller.streamEvents([], { signal: stop.signal }));
       stop.abort();

@@ -6,14 +6,14 @@ import type { Contract } from "./contract.ts";
 export const contract: Contract<MlModel> = {
   api: MlModelApi,
   cases: {
-    "describes what goes in and what comes out": async (model) => {
+    "getMetadata describes all inputs and outputs": async (model) => {
       const { name, inputs, outputs } = await model.getMetadata();
       assert(name !== "" && inputs.length > 0 && outputs.length > 0);
       for (const { name, dataType, shape } of [...inputs, ...outputs]) {
         assert(name !== "" && dataType !== "" && shape.length > 0);
       }
     },
-    "answers with tensors whose shapes fit their data": async (model) => {
+    "infer returns tensors whose shapes match their data": async (model) => {
       const { inputs } = await model.getMetadata();
       const given = inputs.map(({ name, shape, dataType }) => {
         assert(dataType === "float32" || dataType === "uint8", dataType);
@@ -26,7 +26,7 @@ export const contract: Contract<MlModel> = {
         assertEquals(data.length, shape.reduce((product, size) => product * size, 1));
       }
     },
-    "has no commands of its own": async (model) => {
+    "doCommand is unimplemented": async (model) => {
       const error = await assertRejects(() => model.doCommand({}), SvcError);
       assertEquals(error.code, "unimplemented");
     },

@@ -34,11 +34,11 @@ async function codeOf(run: Promise<unknown>): Promise<string> {
 export const contract: Contract<Motion> = {
   api: MotionApi,
   cases: {
-    "brings what is on an arm to a place": async (motion) => {
+    "move brings the tool on an arm to a pose": async (motion) => {
       assertEquals(await motion.move(movement(THERE)), true);
       await checkAt(motion, THERE);
     },
-    "a place may be seen from any frame, that of what moves included": async (motion) => {
+    "move takes a destination in the frame of the moved tool": async (motion) => {
       await motion.move(movement(THERE));
       const forward = { referenceFrame: TOOL, pose: poseAt(0, 0, 50) };
       await motion.move(movement(THERE, { destination: forward }));
@@ -47,14 +47,14 @@ export const contract: Contract<Motion> = {
       const { pose } = await motion.getPose(TOOL, "corner", [seen]);
       assert(posesAlmostEqual(pose, { ...THERE, x: 500, z: 50 }, { mm: 0.1, deg: 0.1 }));
     },
-    "goes straight where it is to": async (motion) => {
+    "move follows a linear constraint to its goal": async (motion) => {
       await motion.move(movement(THERE));
       const goal = { ...THERE, y: 0, z: 150 };
       const none = movement(goal).constraints;
       await motion.move(movement(goal, { constraints: { ...none, linear: [{ lineToleranceMm: 1 }] } }));
       await checkAt(motion, goal);
     },
-    "keeps clear of obstacles, or stays where it is": async (motion) => {
+    "move refuses a blocked path and moves nothing": async (motion) => {
       await motion.move(movement(THERE));
       const shape = { type: "sphere", radiusMm: 60 } as const;
       const ball = { center: poseAt(0, 0, 0), label: "ball", shape };
@@ -65,7 +65,7 @@ export const contract: Contract<Motion> = {
       assertEquals(await codeOf(motion.move(blocked)), "failed_precondition");
       await checkAt(motion, THERE);
     },
-    "what it cannot move, or does not know, is refused": async (motion) => {
+    "move refuses immovable and unknown components and unreachable poses": async (motion) => {
       assertEquals(
         await codeOf(motion.move(movement(THERE, { componentName: GANTRY }))),
         "failed_precondition",
@@ -73,7 +73,7 @@ export const contract: Contract<Motion> = {
       assertEquals(await codeOf(motion.move(movement(THERE, { componentName: "nobody" }))), "unknown");
       assertEquals(await codeOf(motion.move(movement(poseAt(9000, 0, 0)))), "failed_precondition");
     },
-    "plans are consistent: those of movements that it has": async (motion) => {
+    "getPlan returns each listed plan, and unknown plans are refused": async (motion) => {
       for (const { componentName, executionId } of await motion.listPlanStatuses(false)) {
         const which = { componentName, executionId, lastPlanOnly: true };
         assertEquals((await motion.getPlan(which)).current.executionId, executionId);

@@ -7,7 +7,7 @@ import { until } from "../support/until.ts";
 export const contract: Contract<Motor> = {
   api: MotorApi,
   cases: {
-    "turns by power in both directions until stopped": async (motor) => {
+    "setPower turns the motor in both directions until stop": async (motor) => {
       for (const powerPct of [0.5, -0.5]) {
         await motor.setPower(powerPct);
         const { isOn, powerPct: found } = await motor.isPowered();
@@ -16,17 +16,17 @@ export const contract: Contract<Motor> = {
       await motor.stop();
       assertEquals([await motor.isPowered(), await motor.isMoving()], [{ isOn: false, powerPct: 0 }, false]);
     },
-    "no power is off": async (motor) => {
+    "setPower with 0 stops the motor": async (motor) => {
       await motor.setRpm(50);
       assertEquals(await motor.isMoving(), true);
       await motor.setPower(0);
       assertEquals(await motor.isMoving(), false);
     },
-    "refuses movements without speed or distance": async (motor) => {
+    "goFor refuses a speed of 0 and 0 revolutions": async (motor) => {
       await assertRejects(() => motor.goFor(0, 1), SvcError, "nearly 0");
       await assertRejects(() => motor.goFor(50, 0), SvcError, "0 revolutions");
     },
-    "GoFor turns and then stands; with position reporting, by that far": async (motor) => {
+    "goFor turns the motor by its revolutions and stops it": async (motor) => {
       const { positionReporting } = await motor.getProperties();
       if (positionReporting) await motor.resetZeroPosition(0);
       await motor.goFor(-300, 0.1);
@@ -34,7 +34,7 @@ export const contract: Contract<Motor> = {
       const position = await motor.getPosition();
       if (positionReporting) assert(position <= -0.09, `at ${position} after -0.1 revolutions`);
     },
-    "GoTo and ResetZeroPosition work, or say that there is no position": async (motor) => {
+    "goTo and resetZeroPosition work if the motor reports positions": async (motor) => {
       const { positionReporting } = await motor.getProperties();
       if (!positionReporting) {
         const refusals = [() => motor.goTo(300, 1), () => motor.resetZeroPosition(0)];
@@ -55,14 +55,14 @@ export const contract: Contract<Motor> = {
       assert(position > -2, `at ${position} after going from -2 to -1.9`);
       await motor.resetZeroPosition(0);
     },
-    "stop ends a long movement without an error": async (motor) => {
+    "stop ends a running goFor without an error": async (motor) => {
       const moving = motor.goFor(300, 100_000);
       await until(() => motor.isMoving());
       await motor.stop();
       await moving;
       assertEquals(await motor.isMoving(), false);
     },
-    "a newer command takes over": async (motor) => {
+    "setPower ends a running goFor": async (motor) => {
       const moving = motor.goFor(300, 100_000);
       await until(() => motor.isMoving());
       await motor.setPower(0.25);
@@ -70,7 +70,7 @@ export const contract: Contract<Motor> = {
       assertEquals(Math.abs((await motor.isPowered()).powerPct), 0.25);
       await motor.stop();
     },
-    "a caller who goes away stops what it started": async (motor) => {
+    "an aborted goFor stops the motor": async (motor) => {
       const caller = new AbortController();
       const moving = assertRejects(() => motor.goFor(300, 100_000, { signal: caller.signal }));
       await until(() => motor.isMoving());

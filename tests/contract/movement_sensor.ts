@@ -26,7 +26,7 @@ export const contract: Contract<MovementSensor> = {
   api: MovementSensorApi,
   cases: {
     ...sensorCases,
-    "what the properties say is supported works, and is among the readings": async (sensor) => {
+    "quantities work and are in the readings exactly if getProperties supports them": async (sensor) => {
       const properties = await sensor.getProperties();
       const readings = await sensor.getReadings();
       for (const [property, [keys, get]] of Object.entries(METHODS)) {
@@ -36,7 +36,7 @@ export const contract: Contract<MovementSensor> = {
         for (const key of keys) assertEquals(key in readings, supported, key);
       }
     },
-    "readings of a kind of their own say which": async (sensor) => {
+    "readings of vectors and positions carry their _type": async (sensor) => {
       const types = {
         position: "geopoint",
         linear_velocity: "vector3",
@@ -49,12 +49,12 @@ export const contract: Contract<MovementSensor> = {
         if (key in readings) assertEquals((readings[key] as { _type?: string })._type, type, key);
       }
     },
-    "a heading is from 0 to 360": async (sensor) => {
+    "getCompassHeading returns 0 to 360 degrees": async (sensor) => {
       const { compassHeadingSupported } = await sensor.getProperties();
       const heading = compassHeadingSupported ? await sensor.getCompassHeading() : 0;
       assert(heading >= 0 && heading < 360, `${heading}`);
     },
-    "accuracy is known or absent": async (sensor) => {
+    "getAccuracy returns numbers or leaves them out": async (sensor) => {
       const { accuracy, positionHdop } = await sensor.getAccuracy();
       assertEquals(typeof accuracy, "object");
       assert(positionHdop === undefined || typeof positionHdop === "number");

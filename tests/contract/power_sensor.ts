@@ -11,7 +11,7 @@ export const contract: Contract<PowerSensor> = {
       const [{ volts }, { amperes }] = [await sensor.getVoltage(), await sensor.getCurrent()];
       for (const value of [volts, amperes, await sensor.getPower()]) assert(Number.isFinite(value));
     },
-    "voltage and current are of one kind": async (sensor) => {
+    "voltage and current agree on isAc": async (sensor) => {
       assertEquals((await sensor.getVoltage()).isAc, (await sensor.getCurrent()).isAc);
     },
   },

@@ -4,14 +4,14 @@ import type { Contract } from "./contract.ts";
 
 /** What every kind of sensor promises. */
 export const sensorCases: Contract<Sensor>["cases"] = {
-  "readings have names": async (sensor) => {
+  "getReadings returns at least one reading": async (sensor) => {
     assert(Object.keys(await sensor.getReadings()).length > 0);
   },
-  "the same things are read every time": async (sensor) => {
+  "getReadings returns the same names every time": async (sensor) => {
     const [first, second] = [await sensor.getReadings(), await sensor.getReadings()];
     assertEquals(Object.keys(first).sort(), Object.keys(second).sort());
   },
-  "its shapes are a list": async (sensor) => {
+  "getGeometries returns a list": async (sensor) => {
     assert(Array.isArray(await sensor.getGeometries()));
   },
 };

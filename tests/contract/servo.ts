@@ -5,13 +5,13 @@ import type { Contract } from "./contract.ts";
 export const contract: Contract<Servo> = {
   api: ServoApi,
   cases: {
-    "goes to an angle and reads it back": async (servo) => {
+    "getPosition returns the angle of move": async (servo) => {
       for (const angleDeg of [0, 90, 33]) {
         await servo.move(angleDeg);
         assertEquals(await servo.getPosition(), angleDeg);
       }
     },
-    "stays where it is when stopped": async (servo) => {
+    "stop keeps the position": async (servo) => {
       await servo.move(45);
       await servo.stop();
       assertEquals([await servo.getPosition(), await servo.isMoving()], [45, false]);

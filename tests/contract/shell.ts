@@ -6,13 +6,13 @@ import type { Contract } from "./contract.ts";
 export const contract: Contract<Shell> = {
   api: ShellApi,
   cases: {
-    "runs what is typed, and ends when it is told to": async (shell) => {
+    "shell runs the typed command and ends with exit": async (shell) => {
       assert((await outputOf(shell, typed("echo $((6 * 7))x; exit\n"))).includes("42x"));
     },
-    "ends with the end of its input": async (shell) => {
+    "shell ends when its input ends": async (shell) => {
       await outputOf(shell, typed());
     },
-    "its window has the size that it is told": async (shell) => {
+    "shell has the window size of window-change messages": async (shell) => {
       const size = (cols: number, rows: number) => ({ message: "window-change", cols, rows });
       const input = async function* () {
         yield { message: size(101, 37) };
@@ -23,7 +23,7 @@ export const contract: Contract<Shell> = {
       const later = await outputOf(shell, input());
       assert(later.includes("37 101"), later);
     },
-    "a caller who goes away ends it": async (shell) => {
+    "shell ends when its call is aborted": async (shell) => {
       const caller = new AbortController();
       const endless = async function* (): AsyncGenerator<ShellInput> {
         yield { text: "echo $((40 + 2))\n" };
@@ -39,7 +39,7 @@ export const contract: Contract<Shell> = {
       }, SvcError);
       assertEquals((await reading).code, "canceled");
     },
-    "copies a folder to the machine, and back as it was": (shell) =>
+    "a folder copied to the machine and back is unchanged": (shell) =>
       withFolder(async (folder) => {
         await Deno.mkdir(`${folder}/to`);
         const large = new Uint8Array(200_000).map((_, at) => at % 251);
@@ -59,7 +59,7 @@ export const contract: Contract<Shell> = {
         assertEquals([...back.files.keys()], ["tree/deep/empty", "tree/deep", "tree/large", "tree"]);
         assertEquals(back.files.get("tree/large"), { ...header("tree/large", 200_000), data: large });
       }),
-    "a single file takes the name of the destination": (shell) =>
+    "copyToMachine gives a single file the destination's name": (shell) =>
       withFolder(async (folder) => {
         const to = { source: "file", destination: `${folder}/renamed`, preserve: false } as const;
         const data = new TextEncoder().encode("hello");
@@ -69,7 +69,7 @@ export const contract: Contract<Shell> = {
         const back = await copied(shell, [`${folder}/renamed`], { recursive: false });
         assertEquals([back.source, back.files.get("renamed")?.data], ["file", data]);
       }),
-    "refuses what leads out of the destination, has no place, or is not there": (shell) =>
+    "copies outside of the destination, to or from missing folders are refused": (shell) =>
       withFolder(async (folder) => {
         const copy = (name: string, destination = folder, source: "file" | "files" = "file") => {
           const part = { file: header(name, 1), data: new Uint8Array(1), isLast: true };

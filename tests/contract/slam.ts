@@ -6,16 +6,16 @@ import type { Contract } from "./contract.ts";
 export const contract: Contract<Slam> = {
   api: SlamApi,
   cases: {
-    "knows where it is": async (slam) => {
+    "getPosition returns finite numbers": async (slam) => {
       const { x, y, z, theta } = await slam.getPosition();
       assert([x, y, z, theta].every(Number.isFinite));
     },
-    "its map is a point cloud, whole when its parts are joined": async (slam) => {
+    "the joined parts of getPointCloudMap are a PCD file": async (slam) => {
       const cloud = readPcd(await joined(slam.getPointCloudMap()));
       assert(cloud.x.length > 0);
       assertEquals(cloud.rgb?.length, cloud.x.length);
     },
-    "its internal state is a file of the type it tells": async (slam) => {
+    "the internal state is a file of internalStateFileType": async (slam) => {
       const { internalStateFileType } = await slam.getProperties();
       const state = await joined(slam.getInternalState());
       assert(state.length > 0);
@@ -23,7 +23,7 @@ export const contract: Contract<Slam> = {
         assertEquals([...state.subarray(0, 4)], [0xdb, 0x01, 0xf5, 0x5b]);
       }
     },
-    "its properties say how it maps, and with what": async (slam) => {
+    "getProperties names the mapping mode and the sensors": async (slam) => {
       const { mappingMode, sensors } = await slam.getProperties();
       assert(mappingMode !== "unspecified");
       for (const { name, type } of sensors) assert(name !== "" && type !== "unspecified");

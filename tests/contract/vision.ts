@@ -15,11 +15,11 @@ function picture() {
 export const contract: Contract<Vision> = {
   api: VisionApi,
   cases: {
-    "can do something": async (vision) => {
+    "getProperties supports at least one skill": async (vision) => {
       const { detections, classifications, objectPointClouds } = await vision.getProperties();
       assert(detections || classifications || objectPointClouds);
     },
-    "detects within the picture if and only if it says so": async (vision) => {
+    "getDetections finds boxes within the picture if and only if supported": async (vision) => {
       if (!(await vision.getProperties()).detections) {
         await refuses(vision.getDetections(picture()));
         return await refuses(vision.getDetectionsFromCamera("any"));
@@ -30,7 +30,7 @@ export const contract: Contract<Vision> = {
         assert(confidence >= 0 && confidence <= 1 && className !== "");
       }
     },
-    "classifies with the likeliest first if and only if it says so": async (vision) => {
+    "getClassifications sorts by confidence if and only if supported": async (vision) => {
       if (!(await vision.getProperties()).classifications) {
         await refuses(vision.getClassifications(picture(), 1));
         return await refuses(vision.getClassificationsFromCamera("any", 1));
@@ -40,7 +40,7 @@ export const contract: Contract<Vision> = {
       assertEquals(all.map(({ confidence }) => confidence), sorted.map(({ confidence }) => confidence));
       assertEquals((await vision.getClassifications(picture(), 1)).length, Math.min(1, all.length));
     },
-    "finds objects if and only if it says so": async (vision) => {
+    "getObjectPointClouds and getDetections3D work if and only if supported": async (vision) => {
       const { objectPointClouds, detections3D, defaultCamera } = await vision.getProperties();
       if (!detections3D) await refuses(vision.getDetections3D("any"));
       if (!objectPointClouds) return await refuses(vision.getObjectPointClouds("any"));
@@ -50,7 +50,7 @@ export const contract: Contract<Vision> = {
         assertEquals(referenceFrame, defaultCamera);
       }
     },
-    "a camera that there is not is an error that names it": async (vision) => {
+    "an unknown camera is refused with its name": async (vision) => {
       const { detections, classifications } = await vision.getProperties();
       if (detections) {
         const lost = () => vision.getDetectionsFromCamera("no_camera");
@@ -61,7 +61,7 @@ export const contract: Contract<Vision> = {
       }
       await assertRejects(() => vision.captureAllFromCamera("no_camera", {}), SvcError, "no_camera");
     },
-    "captures what is wanted of its camera, and no more": async (vision) => {
+    "captureAllFromCamera returns only the requested parts": async (vision) => {
       const { defaultCamera, detections, classifications } = await vision.getProperties();
       if (!defaultCamera) {
         await assertRejects(() => vision.captureAllFromCamera("", {}), SvcError, "no camera name");
@@ -80,7 +80,7 @@ export const contract: Contract<Vision> = {
       if (!detections) assertEquals(all.detections, []);
       if (!classifications) assertEquals(all.classifications, []);
     },
-    "what is no picture is refused": async (vision) => {
+    "getDetections and getClassifications refuse bytes that are not a picture": async (vision) => {
       const image = new TextEncoder().encode("not a picture");
       await assertRejects(() => vision.getDetections({ image, mimeType: MIME.jpeg }), SvcError);
       await assertRejects(() => vision.getClassifications({ image, mimeType: MIME.jpeg }, 1), SvcError);

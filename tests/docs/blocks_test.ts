@@ -34,7 +34,7 @@ const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
   "deno task accuracy:depth": "tests/accuracy/depth.ts",
 };
 
-Deno.test("every JSON block can be read, and every machine's file in one is right", () => {
+Deno.test("every JSON block in README and docs parses, and every machine configuration in it is valid", () => {
   const registry = new Registry(APIS, MODELS);
   for (const block of ALL.filter(({ language }) => /^jsonc?$/.test(language))) {
     const json = parseJsonc(new TextEncoder().encode(block.text), { file: placeOf(block) });
@@ -43,7 +43,7 @@ Deno.test("every JSON block can be read, and every machine's file in one is righ
   }
 });
 
-Deno.test("every command in a block is run by a session, or by a test that is named", async () => {
+Deno.test("every command in README and docs is run by a session or by a listed test", async () => {
   const shown = ALL.filter(({ language }) => language === "sh").flatMap((block) =>
     commandsOf(block).map((command) => ({ block, command }))
   );
@@ -57,7 +57,7 @@ Deno.test("every command in a block is run by a session, or by a test that is na
   for (const path of Object.values(RUN_ELSEWHERE)) await Deno.stat(ROOT + path);
 });
 
-Deno.test("blocks are in languages that a test runs", () => {
+Deno.test("README and docs have blocks only in languages that tests run", () => {
   // `ini` is coturn's: tests/net/play.ts.
   const others = ALL.filter(({ language }) =>
     !["sh", "ts", "python", "json", "jsonc", "ini", ""].includes(language)

@@ -8,7 +8,7 @@ import { until } from "../support/until.ts";
 import { blockWith } from "./pages.ts";
 import { runScript } from "./scripts.ts";
 
-Deno.test("the published client opens and closes the maintenance window of the page", async () => {
+Deno.test("the program in docs/configuration.md opens and closes the maintenance window", async () => {
   const config: JsonObject = JSON.parse((await blockWith("docs/configuration.md", '"settable"')).text);
   const path = await writeConfig(config);
   const server = await startServer(path);

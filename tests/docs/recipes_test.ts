@@ -27,7 +27,7 @@ const files = (await sourceFiles(["lib/", "drivers/", "cli/"])).filter(({ path }
   !path.endsWith("_test.ts")
 );
 
-Deno.test("a model is known to its list and its own folder alone", () => {
+Deno.test("a driver is imported only by the lists of models and by its own folder", () => {
   const wrong = importsOf(
     /^drivers\/(\w+)\/\w+\.ts$/,
     (importer, [, type]) => LISTS.includes(importer) || importer.startsWith(`drivers/${type}/`),
@@ -35,7 +35,7 @@ Deno.test("a model is known to its list and its own folder alone", () => {
   assertEquals(wrong, []);
 });
 
-Deno.test("a type is known to the lists of types and to its models alone", () => {
+Deno.test("an API of lib/api is imported only by the lists, the drivers and the named users", () => {
   const wrong = importsOf(
     /^lib\/api\/\w+\.ts$/,
     (importer, [api]) =>
@@ -45,7 +45,7 @@ Deno.test("a type is known to the lists of types and to its models alone", () =>
   assertEquals(Object.keys(USES).filter((one) => !wrong.includes(one)), [], "are no longer so");
 });
 
-Deno.test("each model has an entry in the contract's machine, each type with a model a contract", async () => {
+Deno.test("each model has an entry in the contract's machine, and each API a contract", async () => {
   const machine = JSON.parse(await Deno.readTextFile(`${ROOT}tests/contract/machine.json`));
   const entries: { api: string; model: string }[] = [...machine.components, ...machine.services];
   const there = new Set(entries.map(({ api, model }) => `${api} ${model.replace("rdk:builtin:", "")}`));

@@ -9,12 +9,12 @@ import { runDeno, runScript } from "./scripts.ts";
 import { type Desk, runSession, SESSIONS, withDesk } from "./sessions.ts";
 
 for (const session of SESSIONS) {
-  Deno.test(`the commands of ${session.page} do what the page says`, async () => {
+  Deno.test(`the commands in ${session.page} print what the page shows`, async () => {
     await withDesk((desk) => runSession(session, desk, (command) => command === "svc-cloud serve --demo"));
   });
 }
 
-Deno.test("the README's program in TypeScript moves the demo's motor", async () => {
+Deno.test("README's TypeScript program moves the demo's motor", async () => {
   const { text } = await blockWith("README.md", "MotorClient");
   await withDemo(async ({ url }) => {
     assertStringIncludes(await runScript(text.replace("http://localhost:8080", url)), "motor1");
@@ -22,7 +22,7 @@ Deno.test("the README's program in TypeScript moves the demo's motor", async () 
 });
 
 needingTest(
-  "the README's program in Python lists the demo's resources",
+  "README's Python program lists the demo's resources",
   await pythonProgram(),
   async (python) => {
     const { text } = await blockWith("README.md", "RobotClient.at_address");
@@ -35,7 +35,7 @@ needingTest(
   },
 );
 
-Deno.test("the README's program for a control plane lists its organizations", async () => {
+Deno.test("README's control plane program lists the organizations", async () => {
   const { text } = await blockWith("README.md", "createViamClient");
   await withDesk(async ({ cloud, example }: Desk) => {
     const program = text.replace("http://localhost:8090", cloud.url)
@@ -44,7 +44,7 @@ Deno.test("the README's program for a control plane lists its organizations", as
   });
 });
 
-Deno.test("the program in docs/training.md submits a job", async () => {
+Deno.test("the program in docs/training.md submits a training job", async () => {
   const { text } = await blockWith("docs/training.md", "MlTrainingClient");
   await withDesk(async ({ cloud, example }: Desk) => {
     const imports = [

@@ -84,7 +84,7 @@ Deno.test("changes at the control plane change the machine, errors there do not"
     assertEquals(await server.stop(), 0);
   }));
 
-Deno.test("without the control plane a machine starts with the last good configuration, or says why not", () =>
+Deno.test("without a control plane a machine starts with its cached configuration, or fails with the reason", () =>
   withApp({ revision: "r1", components: [part("a")] }, async ({ app, start, cache }) => {
     const first = await start();
     await first.wrote("machine is running");
@@ -122,7 +122,7 @@ Deno.test("without the control plane a machine starts with the last good configu
     assertStringIncludes(refused, `svc-server: no configuration from ${app.url}: cannot connect`);
   }));
 
-Deno.test("an order to restart is followed when the machine may", () =>
+Deno.test("a machine obeys a restart order when its maintenance sensor allows it", () =>
   withApp({
     maintenance: { sensor_name: "rdk:component:sensor/gate", maintenance_allowed_key: "allowed" },
     components: [gate(false)],
@@ -156,7 +156,7 @@ Deno.test("log lines reach the control plane, including lines from an outage, ac
     assert(stopped >= 0 && app.logs.includes("machine is running", stopped), app.logs.join("\n"));
   }));
 
-Deno.test("the machine serves with the certificate that it is given", () =>
+Deno.test("a machine serves TLS with the certificate of its control plane", () =>
   withApp({}, async ({ app, start }) => {
     const { certPem: tlsCertificate, keyPem: tlsPrivateKey } = await selfSigned();
     app.certificate = { tlsCertificate, tlsPrivateKey };
@@ -165,7 +165,7 @@ Deno.test("the machine serves with the certificate that it is given", () =>
     assertEquals(await server.stop(), 0);
   }));
 
-Deno.test("credentials do not travel in the clear unless that is allowed", () =>
+Deno.test("svc-server refuses to send credentials without TLS unless -allow-insecure-creds is set", () =>
   withApp({}, async ({ app, start }) => {
     const refused = await start([]).then(() => "", (error: Error) => error.message);
     assertStringIncludes(refused, `credentials do not travel without TLS to ${app.url}`);

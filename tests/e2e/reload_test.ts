@@ -135,7 +135,7 @@ Deno.test("the port reopens for keys, and the resources stay", async () => {
   });
 });
 
-Deno.test("a change waits for the maintenance window; so does a restart", async () => {
+Deno.test("a changed file and a restart wait for the maintenance window", async () => {
   const maintenance = { sensor_name: "rdk:component:sensor/gate", maintenance_allowed_key: "allowed" };
   const config = (revision: string, more: JsonObject = {}) => {
     return { revision, maintenance, components: [gate(false), part(revision)], ...more };

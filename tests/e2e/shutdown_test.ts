@@ -20,7 +20,7 @@ const ways: [name: string, ask: (bench: Bench) => Promise<void>, reason: string]
 
 for (const [name, ask, reason] of ways) {
   Deno.test({
-    name: `${name} ends the program with 0, dependents first`,
+    name: `${name} ends svc-server with exit code 0 and closes dependents first`,
     ignore: Deno.build.os === "windows",
     fn: () =>
       withServer(CHAIN, async (bench) => {
@@ -112,7 +112,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "a signal ends it while a resource is still being built",
+  name: "a signal ends svc-server while a resource is being built",
   ignore: Deno.build.os === "windows",
   fn: () =>
     withServer({ components: [part("slow", { build: "hangs" }), part("ok")] }, async ({ server }) => {

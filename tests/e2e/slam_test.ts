@@ -140,7 +140,7 @@ async function tour(url: string): Promise<Toured> {
   return JSON.parse(new TextDecoder().decode(stdout));
 }
 
-Deno.test("a process that is killed while it saves a map leaves the one before or the new one, whole", async () => {
+Deno.test("a process that is killed while it saves a map leaves a complete map", async () => {
   const folder = await Deno.makeTempDir();
   const path = `${folder}/map.pbstream`;
   const writer = new URL("./map_writer.ts", import.meta.url).pathname;

@@ -22,7 +22,7 @@ import { within } from "../support/until.ts";
 
 const clock = new SystemClock();
 
-Deno.test("a program connects to itself", async () => {
+Deno.test("testWebRtc connects a program to itself and makes a call", async () => {
   const told = await testWebRtc(clock, new Logs(clock, []).logger("test"));
   assertStringIncludes(told, "a call over WebRTC was answered");
 });
@@ -50,7 +50,7 @@ async function hasAddon({ pid }: ServerProcess): Promise<boolean> {
 }
 
 Deno.test({
-  name: "a machine loads the addon with its first peer, and not before",
+  name: "a machine loads the WebRTC addon with its first peer and not earlier",
   ignore: Deno.build.os !== "linux",
   fn: () =>
     withDemo(async (server) => {
@@ -59,7 +59,7 @@ Deno.test({
     }),
 });
 
-Deno.test("a machine answers over WebRTC as over gRPC, small and large", () =>
+Deno.test("a machine gives the same answers over WebRTC as over gRPC, large answers included", () =>
   withDemo((server) =>
     dialed(server, async (channel) => {
       const direct = connectGrpc(new URL(server.url).host, { clock });
@@ -83,7 +83,7 @@ Deno.test("a machine with peers shuts down cleanly, and the peers learn of it", 
     })
   ));
 
-Deno.test("an offer that somebody has overheard opens no connection, and harms none", () =>
+Deno.test("a replayed WebRTC offer opens no connection and disturbs no peer", () =>
   withDemo((server) =>
     dialed(server, async (channel) => {
       const { host } = new URL(server.url);

@@ -20,7 +20,7 @@ const registry = new Registry(APIS, MODELS);
 
 for (const [name, main] of Object.entries({ svcServer, svcMicroServer, svcAgent, svcMl, svcCloud })) {
   const program = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-  Deno.test(`${program} -help is as in ${program}.help.txt`, async () => {
+  Deno.test(`${program} --help equals ${program}.help.txt`, async () => {
     let written = "";
     const host = new DenoHost();
     host.write = (text) => void (written += text);
@@ -29,15 +29,15 @@ for (const [name, main] of Object.entries({ svcServer, svcMicroServer, svcAgent,
   });
 }
 
-Deno.test("-dump-resources is as in resources.json", async () => {
+Deno.test("-dump-resources equals resources.json", async () => {
   await compare("resources.json", `${JSON.stringify(registry.dump(), null, "\t")}\n`);
 });
 
-Deno.test("-config-schema is as in config.schema.json", async () => {
+Deno.test("-config-schema equals config.schema.json", async () => {
   await compare("config.schema.json", `${JSON.stringify(machineSchema(registry), null, 2)}\n`);
 });
 
-Deno.test("the table in docs/models.md is the registry's", async () => {
+Deno.test("the table in docs/models.md equals the registry's models", async () => {
   const [begin, end] = ["<!-- models -->\n", "<!-- /models -->"];
   const page = await Deno.readTextFile(new URL("../../docs/models.md", import.meta.url));
   const [head, rest] = page.split(begin);
@@ -45,7 +45,7 @@ Deno.test("the table in docs/models.md is the registry's", async () => {
   await compare("../../docs/models.md", `${head}${begin}${modelTable()}${tail}`);
 });
 
-Deno.test("each model is described in one sentence", () => {
+Deno.test("each model's description is a single sentence", () => {
   assertEquals(
     registry.models.filter(({ doc }) => !/^[A-Z].*[^.]\.$/.test(doc) || /\. /.test(doc)).map((
       { name, doc },

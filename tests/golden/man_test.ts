@@ -11,7 +11,7 @@ import { DenoHost } from "../../lib/base/host_deno.ts";
 for (
   const [program, main] of Object.entries({ "svc-agent": svcAgent, "svc-ml": svcMl, "svc-cloud": svcCloud })
 ) {
-  Deno.test(`${program} man is as in docs/man/${program}.1`, async () => {
+  Deno.test(`${program} man equals docs/man/${program}.1`, async () => {
     const page = new URL(`../../docs/man/${program}.1`, import.meta.url);
     const host = new DenoHost();
     let written = "";

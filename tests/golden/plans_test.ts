@@ -24,7 +24,7 @@ const UPDATE = Deno.args.includes("--update");
 const FOLDER = new URL("plans/", import.meta.url);
 
 for (const { name } of [...Deno.readDirSync(FOLDER)].sort((a, b) => a.name < b.name ? -1 : 1)) {
-  Deno.test(`plans/${name} is what the machine does`, async () => {
+  Deno.test(`plans/${name} shows the steps that the machine plans`, async () => {
     const url = new URL(name, FOLDER);
     const text = await Deno.readTextFile(url);
     const told = tell(text);

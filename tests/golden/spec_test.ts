@@ -52,7 +52,7 @@ Deno.test("a name that no test has is not there", async () => {
   assertEquals(await isThere("tests/golden/none_test.ts: x"), false);
 });
 
-Deno.test("settings and options are those of the programs", async () => {
+Deno.test("every row's setting or option equals that of its program", async () => {
   const wrong: string[] = [];
   for (const { title, subject, rows } of SECTIONS) {
     const named = rows.filter(({ name }) => name !== undefined);
@@ -70,7 +70,7 @@ Deno.test("settings and options are those of the programs", async () => {
   assertEquals(wrong, []);
 });
 
-Deno.test("a comparison finds each kind of difference", () => {
+Deno.test("differences() finds each kind of difference", () => {
   const schema = {
     type: "object",
     properties: {

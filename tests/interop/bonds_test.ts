@@ -18,7 +18,7 @@ const ROOT = new URL("../../", import.meta.url).pathname;
 const python = await pythonProgram();
 
 needingTest(
-  "a motor stops when the published Python client that holds it is killed",
+  "a motor stops when the published Python client that moves it is killed",
   python,
   (program) =>
     withPython(program, "hold", async ({ host, python }) => {
@@ -30,7 +30,7 @@ needingTest(
 );
 
 needingTest(
-  "a motor stops when the published Python client gives its call up",
+  "a motor stops when the published Python client cancels its call",
   python,
   (program) =>
     withPython(program, "give-up", async ({ host, python }) => {
@@ -41,7 +41,7 @@ needingTest(
 );
 
 needingTest(
-  "the published Python client finds a machine that was started again",
+  "the published Python client reconnects to a restarted machine",
   python,
   (program) =>
     withPython(program, "reconnect", async ({ python, restart }) => {

@@ -33,25 +33,29 @@ const components = [
   },
 ];
 
-needingTest("the published Go client, through the machine's own signaling", program, async (dial) => {
-  const handlers = [{ type: "api-key", config: { [KEY.id]: KEY.key, keys: [KEY.id] } }];
-  const config = await writeConfig({ components, auth: { handlers } });
-  const server = await startServer(config);
-  try {
-    await server.wrote("machine is running");
-    const { host } = new URL(server.url);
-    const key = (text: string) => ["-host", host, "-key-id", KEY.id, "-key", text];
-    judge(await seenBy(dial, key(KEY.key)));
-    assertStringIncludes((await seenBy(dial, key("another"))).refused, "invalid credentials");
-    assertStringIncludes((await seenBy(dial, ["-host", host])).refused, "authentication required");
-  } finally {
-    await server.stop();
-    await Deno.remove(config);
-  }
-});
+needingTest(
+  "the published Go client dials a machine over WebRTC through the machine's own signaling",
+  program,
+  async (dial) => {
+    const handlers = [{ type: "api-key", config: { [KEY.id]: KEY.key, keys: [KEY.id] } }];
+    const config = await writeConfig({ components, auth: { handlers } });
+    const server = await startServer(config);
+    try {
+      await server.wrote("machine is running");
+      const { host } = new URL(server.url);
+      const key = (text: string) => ["-host", host, "-key-id", KEY.id, "-key", text];
+      judge(await seenBy(dial, key(KEY.key)));
+      assertStringIncludes((await seenBy(dial, key("another"))).refused, "invalid credentials");
+      assertStringIncludes((await seenBy(dial, ["-host", host])).refused, "authentication required");
+    } finally {
+      await server.stop();
+      await Deno.remove(config);
+    }
+  },
+);
 
 needingTest(
-  "the published Go client, through the signaling of a control plane",
+  "the published Go client dials a machine over WebRTC through its control plane",
   program,
   (dial) =>
     withManagedMachine({ components }, async ({ example: { ownerKey }, fqdn, cloud, server }) => {
@@ -81,7 +85,7 @@ needingTest(
 );
 
 needingTest(
-  "the published command line's tunnel and traces, through the signaling of a control plane",
+  "the published command line's tunnel and traces work through a control plane",
   program,
   async (dial) => {
     const echo = Deno.listen({ hostname: "127.0.0.1", port: 0 });

@@ -13,7 +13,7 @@ import { nodeFolder, run } from "./programs.ts";
 
 const MAX_STREAMS = 10;
 
-Deno.test("200 calls at once on a grpc-js server that takes 10", async () => {
+Deno.test("the gRPC client makes 200 calls at once to a grpc-js server with 10 streams", async () => {
   const server = await grpcJsServer({ node: await nodeFolder() }, MAX_STREAMS);
   const channel = connectGrpc(`127.0.0.1:${server.port}`, { clock: new SystemClock() });
   try {
@@ -33,7 +33,7 @@ Deno.test("200 calls at once on a grpc-js server that takes 10", async () => {
   }
 });
 
-Deno.test("the client of grpc-js: every kind of call, deadlines, metadata, errors, large messages, 1,000 at once", () =>
+Deno.test("the grpc-js client makes every kind of call to the gRPC server, 1,000 at once", () =>
   withPort({}, async (port) => {
     const program = `${await nodeFolder()}/grpc_js_client.mjs`;
     const { code, stdout, stderr } = await run(["node", program, ECHO_PROTO, `127.0.0.1:${port.port}`]);

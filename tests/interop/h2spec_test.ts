@@ -17,7 +17,7 @@ import { h2specProgram, run } from "./programs.ts";
 const TESTS = 145;
 
 needingTest(
-  `h2spec: all ${TESTS} tests pass, and those of its strict mode`,
+  `h2spec passes all ${TESTS} tests, also in strict mode`,
   await h2specProgram(),
   (program) =>
     withPort({ http: { routes: new Map([["/", answerAtTheEnd]]) } }, async (port) => {

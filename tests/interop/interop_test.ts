@@ -19,17 +19,17 @@ async function demoConfig(): Promise<object> {
   return { ...demo, network: { bind_address: "localhost:0" } };
 }
 
-Deno.test("the published TypeScript SDK in Node, over gRPC", async () => {
+Deno.test("the published TypeScript SDK in Node drives the demo machine over gRPC", async () => {
   const folder = await nodeFolder();
   await withDemo((server) => tour(server, ["node", `${folder}/sdk_tour.mjs`, server.url, "grpc"]));
 });
 
-Deno.test("the published TypeScript SDK in Node, over gRPC-web", async () => {
+Deno.test("the published TypeScript SDK in Node drives the demo machine over gRPC-web", async () => {
   const folder = await nodeFolder();
   await withDemo((server) => tour(server, ["node", `${folder}/sdk_tour.mjs`, server.url, "grpc-web"]));
 });
 
-Deno.test("the published TypeScript SDK in Node, over WebRTC", async () => {
+Deno.test("the published TypeScript SDK in Node drives the demo machine over WebRTC", async () => {
   const folder = await nodeFolder();
   await withDemo(async (server) => {
     await tour(server, ["node", `${folder}/sdk_tour.mjs`, server.url, "webrtc"]);
@@ -37,7 +37,7 @@ Deno.test("the published TypeScript SDK in Node, over WebRTC", async () => {
   }, ["-debug"]);
 });
 
-Deno.test("createRobotClient() in Node, over WebRTC through a control plane", async () => {
+Deno.test("createRobotClient() in Node connects over WebRTC through a control plane and fails with a wrong key", async () => {
   const folder = await nodeFolder();
   await withManagedMachine(await demoConfig(), async ({ server, cloud, fqdn, example: { ownerKey } }) => {
     const command = ["node", `${folder}/sdk_tour.mjs`, cloud.url, "webrtc", fqdn, ownerKey.id];
@@ -48,32 +48,36 @@ Deno.test("createRobotClient() in Node, over WebRTC through a control plane", as
   });
 });
 
-Deno.test("the published TypeScript SDK in Deno, over gRPC", async () => {
+Deno.test("the published TypeScript SDK in Deno drives the demo machine over gRPC", async () => {
   await withDemo((server) => tour(server, denoTour(server.url, "grpc")));
 });
 
-Deno.test("the published TypeScript SDK in Deno, over gRPC-web", async () => {
+Deno.test("the published TypeScript SDK in Deno drives the demo machine over gRPC-web", async () => {
   await withDemo((server) => tour(server, denoTour(server.url, "grpc-web")));
 });
 
-const inBrowser = "the published TypeScript SDK in a browser, from a page of another origin";
+const inBrowser = "the published TypeScript SDK in a browser drives the demo machine from another origin";
 needingTest(inBrowser, await browserProgram(), async (browser) => {
   const script = await browserScript("browser_tour");
   await withDemo(async (server) => judge(await browserSees(browser, script, server.url)));
 });
 
-needingTest("createRobotClient() in a browser, over WebRTC", await browserProgram(), async (browser) => {
-  const script = await browserScript("browser_tour");
-  await withDemo(async (server) => {
-    const seen = await browserSees(browser, script, server.url, "&webrtc");
-    judge(seen);
-    assertEquals(seen.webrtc, true);
-    const { id, own, offered, small } = seen.video!;
-    assertEquals([id, own, small], ["camera1", offered[0], offered[1]]);
-  });
-});
+needingTest(
+  "createRobotClient() in a browser connects over WebRTC and shows a camera's video",
+  await browserProgram(),
+  async (browser) => {
+    const script = await browserScript("browser_tour");
+    await withDemo(async (server) => {
+      const seen = await browserSees(browser, script, server.url, "&webrtc");
+      judge(seen);
+      assertEquals(seen.webrtc, true);
+      const { id, own, offered, small } = seen.video!;
+      assertEquals([id, own, small], ["camera1", offered[0], offered[1]]);
+    });
+  },
+);
 
-const managed = "createRobotClient() in a browser, over WebRTC through a control plane";
+const managed = "createRobotClient() in a browser connects over WebRTC through a control plane";
 needingTest(managed, await browserProgram(), async (browser) => {
   const script = await browserScript("browser_tour");
   await withManagedMachine(await demoConfig(), async ({ cloud, fqdn, example: { ownerKey } }) => {
@@ -89,8 +93,7 @@ needingTest(managed, await browserProgram(), async (browser) => {
   });
 });
 
-const guarded =
-  "createRobotClient() in a browser: a wrong key is told, and a machine that was away is found again";
+const guarded = "createRobotClient() in a browser reports a wrong key and reconnects to a restarted machine";
 needingTest(guarded, await browserProgram(), async (browser) => {
   const script = await browserScript("browser_keys");
   const demo = JSON.parse(await Deno.readTextFile(`${HERE}../../examples/demo.json`));
@@ -137,7 +140,7 @@ const SPECS = {
   services: [{ name: "fake_vision", type: "vision", model: "fake" }],
 };
 
-Deno.test("what the published TypeScript SDK's own tests do in Node", async () => {
+Deno.test("the published TypeScript SDK's own end-to-end tests pass in Node", async () => {
   const folder = await nodeFolder();
   await withSpecs(async (url) => {
     // As their setup waits for the server.
@@ -150,7 +153,7 @@ Deno.test("what the published TypeScript SDK's own tests do in Node", async () =
   });
 });
 
-const ownSpecs = "what the published TypeScript SDK's own tests do in a browser";
+const ownSpecs = "the published TypeScript SDK's own end-to-end tests pass in a browser";
 needingTest(ownSpecs, await browserProgram(), async (browser) => {
   const script = await browserScript("browser_specs");
   await withSpecs(async (url) => {
@@ -214,21 +217,30 @@ function judgeSpecs(seen: SeenSpecs): void {
   assertEquals(rest.session, { same: true, listed: 1, kept: true, stopped: true });
 }
 
-needingTest("the published Python SDK, over gRPC", await pythonProgram(), async (python) => {
-  await withDemo((server) => tour(server, [python, `${HERE}python_tour.py`, new URL(server.url).host]));
-});
+needingTest(
+  "the published Python SDK drives the demo machine over gRPC",
+  await pythonProgram(),
+  async (python) => {
+    await withDemo((server) => tour(server, [python, `${HERE}python_tour.py`, new URL(server.url).host]));
+  },
+);
 
-needingTest("the published Python SDK, over WebRTC", await pythonProgram(), async (python) => {
-  await withDemo(async (server) => {
-    // By the name localhost the library connects directly.
-    const address = `127.0.0.1:${new URL(server.url).port}`;
-    await tour(server, [python, `${HERE}python_tour.py`, address, "webrtc"]);
-    assertStringIncludes(server.output(), "WebRTC peer connected");
-  }, ["-debug"]);
-});
+needingTest(
+  "the published Python SDK drives the demo machine over WebRTC",
+  await pythonProgram(),
+  async (python) => {
+    await withDemo(async (server) => {
+      // By the name localhost the library connects directly.
+      const address = `127.0.0.1:${new URL(server.url).port}`;
+      await tour(server, [python, `${HERE}python_tour.py`, address, "webrtc"]);
+      assertStringIncludes(server.output(), "WebRTC peer connected");
+    }, ["-debug"]);
+  },
+);
 
 for (const over of ["http", "https"]) {
-  const byName = `RobotClient.at_address() of the published Python SDK, through a control plane over ${over}`;
+  const byName =
+    `RobotClient.at_address() of the published Python SDK connects through a control plane over ${over}`;
   needingTest(byName, await both(pythonProgram(), ownNames()), async ([python, withNames]) => {
     await withManagedMachine(await demoConfig(), async (managed) => {
       const { server, cloud, fqdn, folder, authority, example: { ownerKey } } = managed;

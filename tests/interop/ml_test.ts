@@ -50,7 +50,7 @@ const MACHINE = {
   network: {},
 };
 
-Deno.test("the published TypeScript SDK: models, classes, boxes and discovery", async () => {
+Deno.test("the published TypeScript SDK infers, classifies, detects and discovers resources", async () => {
   const configPath = await writeConfig(MACHINE);
   const server = await startServer(configPath);
   try {

@@ -14,49 +14,55 @@ const CREDENTIALS = JSON.stringify({
   cloud: { id: "part", app_address: "https://cloud:8090", api_key: { id: "key", key: "s3cr3t" } },
 });
 
-needingTest("a person sets a device up with a phone's browser", await browserProgram(), async (chromium) => {
-  const clock = new SystemClock();
-  const taken: HandedIn[] = [];
-  const network = { security: "WPA2", connected: false, lastError: "" };
-  const intake = new Intake(clock, () => ({
-    manufacturer: "Acme",
-    model: "rover",
-    fragmentId: "",
-    agentVersion: "1.0.0",
-    configured: false,
-    online: false,
-    networks: [{ ...network, ssid: "shop", signal: 80 }, { ...network, ssid: "<b>x", signal: 9 }],
-  }), (handedIn) => void taken.push(handedIn));
-  const logger = new Logs(clock, []).logger("portal");
-  const port = await openPortal({ intake, clock, logger, bind: { host: "127.0.0.1", port: 0 } });
-  const kept = Deno.env.get("SVC_SCREENSHOTS");
-  const folder = kept ?? await Deno.makeTempDir();
-  try {
-    const program = [
-      "node",
-      `${await nodeFolder()}/portal_tour.mjs`,
-      `http://127.0.0.1:${port.port}`,
-      chromium,
-      folder,
-    ];
-    const { code, stdout, stderr } = await run(program, { CREDENTIALS });
-    assertEquals(code, 0, stderr);
-    const saw = JSON.parse(stdout);
-    assertEquals(saw.title, "Set up Acme rover");
-    assertEquals(saw.options, ["Choose a network", "shop (80 %, WPA2)", "<b>x (9 %, WPA2)"]);
-    assertStringIncludes(saw.wrong, "8 to 63 characters");
-    assertStringIncludes(saw.joining, "The device now joins shop.");
-    assertEquals(
-      taken.map(({ network, credentials }) => [network?.ssid, network?.psk.reveal(), credentials?.reveal()]),
-      [
-        ["shop", "12345678", CREDENTIALS],
-      ],
-    );
-    for (const name of ["form", "wrong", "joining"]) {
-      assertEquals((await Deno.stat(`${folder}/${name}.png`)).isFile, true);
+needingTest(
+  "the portal sets up a device from a phone's browser without JavaScript",
+  await browserProgram(),
+  async (chromium) => {
+    const clock = new SystemClock();
+    const taken: HandedIn[] = [];
+    const network = { security: "WPA2", connected: false, lastError: "" };
+    const intake = new Intake(clock, () => ({
+      manufacturer: "Acme",
+      model: "rover",
+      fragmentId: "",
+      agentVersion: "1.0.0",
+      configured: false,
+      online: false,
+      networks: [{ ...network, ssid: "shop", signal: 80 }, { ...network, ssid: "<b>x", signal: 9 }],
+    }), (handedIn) => void taken.push(handedIn));
+    const logger = new Logs(clock, []).logger("portal");
+    const port = await openPortal({ intake, clock, logger, bind: { host: "127.0.0.1", port: 0 } });
+    const kept = Deno.env.get("SVC_SCREENSHOTS");
+    const folder = kept ?? await Deno.makeTempDir();
+    try {
+      const program = [
+        "node",
+        `${await nodeFolder()}/portal_tour.mjs`,
+        `http://127.0.0.1:${port.port}`,
+        chromium,
+        folder,
+      ];
+      const { code, stdout, stderr } = await run(program, { CREDENTIALS });
+      assertEquals(code, 0, stderr);
+      const saw = JSON.parse(stdout);
+      assertEquals(saw.title, "Set up Acme rover");
+      assertEquals(saw.options, ["Choose a network", "shop (80 %, WPA2)", "<b>x (9 %, WPA2)"]);
+      assertStringIncludes(saw.wrong, "8 to 63 characters");
+      assertStringIncludes(saw.joining, "The device now joins shop.");
+      assertEquals(
+        taken.map((
+          { network, credentials },
+        ) => [network?.ssid, network?.psk.reveal(), credentials?.reveal()]),
+        [
+          ["shop", "12345678", CREDENTIALS],
+        ],
+      );
+      for (const name of ["form", "wrong", "joining"]) {
+        assertEquals((await Deno.stat(`${folder}/${name}.png`)).isFile, true);
+      }
+    } finally {
+      await port.close(0);
+      if (!kept) await Deno.remove(folder, { recursive: true });
     }
-  } finally {
-    await port.close(0);
-    if (!kept) await Deno.remove(folder, { recursive: true });
-  }
-});
+  },
+);

@@ -15,32 +15,36 @@ const PROGRAM = new URL("python_shell.py", import.meta.url).pathname;
 /** As the published command line adds it. */
 const CONFIG = { services: [{ name: "shell", api: "rdk:service:shell" }] };
 
-needingTest("the published clients' shell and cp", await pythonProgram(), async (python) => {
-  const folder = await Deno.makeTempDir({ prefix: "svc-shell-" });
-  try {
-    await withServer([], async (url) => {
-      const { code, stdout, stderr } = await run([python, PROGRAM, new URL(url).host, folder]);
-      assertEquals(code, 0, stderr);
-      const seen = JSON.parse(stdout.trim().split("\n").at(-1)!);
-      for (const words of ["20 90", "21 90", "xterm-256color-42"]) {
-        assertStringIncludes(seen.shell.output, words);
-      }
-      assertEquals(seen.shell.eof, true);
-      assertEquals([seen.acknowledged, seen.mode], [3, 0o755]);
-      assertEquals(seen.back, {
-        source: "COPY_FILES_SOURCE_TYPE_SINGLE_DIRECTORY",
-        names: ["tree/empty", "tree/large", "tree"],
-        same: true,
+needingTest(
+  "shell and cp of the published clients work with the shell service",
+  await pythonProgram(),
+  async (python) => {
+    const folder = await Deno.makeTempDir({ prefix: "svc-shell-" });
+    try {
+      await withServer([], async (url) => {
+        const { code, stdout, stderr } = await run([python, PROGRAM, new URL(url).host, folder]);
+        assertEquals(code, 0, stderr);
+        const seen = JSON.parse(stdout.trim().split("\n").at(-1)!);
+        for (const words of ["20 90", "21 90", "xterm-256color-42"]) {
+          assertStringIncludes(seen.shell.output, words);
+        }
+        assertEquals(seen.shell.eof, true);
+        assertEquals([seen.acknowledged, seen.mode], [3, 0o755]);
+        assertEquals(seen.back, {
+          source: "COPY_FILES_SOURCE_TYPE_SINGLE_DIRECTORY",
+          names: ["tree/empty", "tree/large", "tree"],
+          same: true,
+        });
+        assertEquals(seen.refused.status, "INVALID_ARGUMENT");
+        assertStringIncludes(seen.refused.message, "file is a directory but copy recursion not used");
       });
-      assertEquals(seen.refused.status, "INVALID_ARGUMENT");
-      assertStringIncludes(seen.refused.message, "file is a directory but copy recursion not used");
-    });
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-});
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+);
 
-Deno.test("-untrusted-env disables the shell, and the machine runs without it", async () => {
+Deno.test("-untrusted-env makes the shell service unhealthy, and the machine runs", async () => {
   await withServer(["-untrusted-env"], async (url) => {
     const { resources } = await withChannel(
       url,

@@ -16,7 +16,7 @@ async function withHome(run: (env: Record<string, string>, home: string) => Prom
   }
 }
 
-Deno.test("login checks the key, keeps it for the user's eyes only, and all commands use it then", () =>
+Deno.test("svc-ml login checks the key, stores it with mode 0600, and later commands use it", () =>
   withFakeCloud((cloud) =>
     withHome(async (env, home) => {
       const login = ["login", "--base-url", cloud.url, "--api-key-id", KEY.id];
@@ -56,7 +56,7 @@ Deno.test("login asks on a terminal for missing values, and stores no wrong ones
     })
   ));
 
-Deno.test("login takes the key from standard input, and keeps where the authority is from everywhere", () =>
+Deno.test("svc-ml login reads the key from standard input and stores the absolute path of --ca-file", () =>
   withFakeCloud((cloud) =>
     withHome(async (env, home) => {
       const login = ["login", "--base-url", cloud.url, "--api-key-id", KEY.id];
@@ -74,7 +74,7 @@ Deno.test("login takes the key from standard input, and keeps where the authorit
     })
   ));
 
-Deno.test("a key that another program writes is read", () =>
+Deno.test("svc-ml login reads the key from a pipe without waiting for its end", () =>
   withFakeCloud((cloud) =>
     withHome(async (env, home) => {
       const program = new URL("../../cli/ml/main.ts", import.meta.url).pathname;
@@ -96,7 +96,7 @@ Deno.test("a key that another program writes is read", () =>
     })
   ));
 
-Deno.test("profiles are used by name, changed and forgotten", () =>
+Deno.test("svc-ml profiles are listed, chosen, used by name and deleted", () =>
   withFakeCloud((cloud) =>
     withHome(async (env) => {
       for (const name of ["one", "two"]) {
@@ -119,7 +119,7 @@ Deno.test("profiles are used by name, changed and forgotten", () =>
     })
   ));
 
-Deno.test("flags go before the environment, and the environment before the profile", () =>
+Deno.test("flags override the environment, and the environment overrides the profile", () =>
   withFakeCloud((cloud) =>
     withHome(async (env) => {
       const far = { ...env, SVC_BASE_URL: "http://127.0.0.1:1", SVC_API_KEY_ID: "x", SVC_API_KEY: "x" };
@@ -163,7 +163,7 @@ Deno.test("an unreadable file of profiles is reported with its path, and left al
     assertEquals((await svcMl(["profiles", "delete", "default"], { env })).code, 5);
   }));
 
-Deno.test("submit offers a control plane of one's own to a person who has none, and takes no for an answer", () =>
+Deno.test("svc-ml submit without a control plane offers on a terminal to start one", () =>
   withHome(async (env) => {
     const submit = ["submit", "--model-type", "object-detection"];
     const { code, errors } = await svcMl(submit, { env, terminal: true, answers: ["n"] });

@@ -56,40 +56,43 @@ async function addDataset({ folder, ml }: Pick<Place, "folder" | "ml">): Promise
 
 const SUBMIT = ["submit", "--model-type", "single-label-classification", "--model-version", "v1"];
 
-storeTest("from photographs to a model", (database) =>
-  withPlace(database, async (place) => {
-    const { ml, executor, folder, env } = place;
-    await addDataset(place);
-    // Added again they are the same ones.
-    await ml("dataset", "add", "pets", `${folder}/photos`);
-    assertStringIncludes(
-      await ml("dataset", "check", "pets", "--model-type", "single-label-classification"),
-      "16 images, 16 of them labeled\nLABEL  IMAGES\ncat    8\ndog    8\n",
-    );
-    const following = ml(...SUBMIT, "--follow");
-    const work = await executor.next();
-    assertEquals(work.images.length, 16);
-    work.log("info", "epoch 1/1 loss 0.5 validation 0.5 accuracy 1");
-    work.finish("what was learned");
-    const lines = (await following).trimEnd().split("\n");
-    const [id] = lines;
-    assertMatch(id, /^[0-9a-f-]{36}$/);
-    assertEquals(
-      lines.filter((line) => line.endsWith("epoch 1/1 loss 0.5 validation 0.5 accuracy 1")).length,
-      1,
-    );
-    assertStringIncludes(await ml("get", id), "status        COMPLETED\n");
-    assertStringIncludes(await ml("list", "--status", "completed"), `${id}  COMPLETED  pets   v1`);
-    assertStringIncludes(await ml("models", "list"), "pets  v1       single-label-classification  onnx");
-    await ml("models", "download", "pets", "--extract", "-d", folder);
-    assertEquals(await Deno.readTextFile(`${folder}/pets-v1/model.txt`), "what was learned");
-    const again = await svcMl(SUBMIT, { env });
-    assertEquals(again.code, 5);
-    assertStringIncludes(again.errors, 'version "v1" already');
-    assertEquals(await ml(...SUBMIT, "--if-not-exists"), `${id}\n`);
-    assertEquals(await ml("delete", id), `${id}\n`);
-    assertEquals((await svcMl(["get", id], { env })).code, 4);
-  }));
+storeTest(
+  "svc-ml adds photographs, trains a model and downloads it",
+  (database) =>
+    withPlace(database, async (place) => {
+      const { ml, executor, folder, env } = place;
+      await addDataset(place);
+      // Added again they are the same ones.
+      await ml("dataset", "add", "pets", `${folder}/photos`);
+      assertStringIncludes(
+        await ml("dataset", "check", "pets", "--model-type", "single-label-classification"),
+        "16 images, 16 of them labeled\nLABEL  IMAGES\ncat    8\ndog    8\n",
+      );
+      const following = ml(...SUBMIT, "--follow");
+      const work = await executor.next();
+      assertEquals(work.images.length, 16);
+      work.log("info", "epoch 1/1 loss 0.5 validation 0.5 accuracy 1");
+      work.finish("what was learned");
+      const lines = (await following).trimEnd().split("\n");
+      const [id] = lines;
+      assertMatch(id, /^[0-9a-f-]{36}$/);
+      assertEquals(
+        lines.filter((line) => line.endsWith("epoch 1/1 loss 0.5 validation 0.5 accuracy 1")).length,
+        1,
+      );
+      assertStringIncludes(await ml("get", id), "status        COMPLETED\n");
+      assertStringIncludes(await ml("list", "--status", "completed"), `${id}  COMPLETED  pets   v1`);
+      assertStringIncludes(await ml("models", "list"), "pets  v1       single-label-classification  onnx");
+      await ml("models", "download", "pets", "--extract", "-d", folder);
+      assertEquals(await Deno.readTextFile(`${folder}/pets-v1/model.txt`), "what was learned");
+      const again = await svcMl(SUBMIT, { env });
+      assertEquals(again.code, 5);
+      assertStringIncludes(again.errors, 'version "v1" already');
+      assertEquals(await ml(...SUBMIT, "--if-not-exists"), `${id}\n`);
+      assertEquals(await ml("delete", id), `${id}\n`);
+      assertEquals((await svcMl(["get", id], { env })).code, 4);
+    }),
+);
 
 storeTest(
   "epochs, seed and holdout are part of a job and of its identity",
@@ -156,54 +159,57 @@ storeTest(
     }),
 );
 
-storeTest("a script is uploaded and run", (database) =>
-  withPlace(database, async (place) => {
-    const { ml, executor, folder, env } = place;
-    await addDataset(place);
-    await Deno.mkdir(`${folder}/script/model`, { recursive: true });
-    await Deno.writeTextFile(`${folder}/script/setup.py`, "");
-    await Deno.writeTextFile(`${folder}/script/model/training.py`, "print('hello')\n");
-    assertStringIncludes(await ml("containers"), "python:3");
-    const path = ["--path", `${folder}/script`, "--script-name", "train", "--script-version", "1.0.0"];
-    const following = ml(
-      "submit-custom",
-      ...path,
-      "--arg",
-      "labels=a=b",
-      "--model-name",
-      "own",
-      "--wait",
-      "--json",
-    );
-    const { job, finish } = await executor.next();
-    assertEquals([job.script?.version, job.script?.arguments], ["1.0.0", { labels: "a=b" }]);
-    await finish();
-    const ended = JSON.parse((await following).trimEnd().split("\n").at(-1)!);
-    assertEquals([ended.status, ended.isCustomJob], ["TRAINING_STATUS_COMPLETED", true]);
-    // The version of the model is there: the script that was uploaded for another one goes again.
-    const again = ["submit-custom", "--path", `${folder}/script`, "--script-name", "train"];
-    const model = ["--model-name", "own", "--model-version", ended.modelVersion];
-    const refused = await svcMl([...again, "--script-version", "1.0.1", ...model], { env });
-    assertEquals(refused.code, 5);
-    assertStringIncludes(refused.errors, "took back version 1.0.1 of script");
-    assertEquals(
-      await ml(
-        "script",
-        "upload",
-        `${folder}/script`,
-        "--script-name",
-        "train",
-        "--script-version",
-        "1.1.0",
-        "--description",
-        "says hello",
-      ),
-      `${place.world.organization}:train 1.1.0\n`,
-    );
-  }));
+storeTest(
+  "svc-ml submit-custom uploads a script and runs it",
+  (database) =>
+    withPlace(database, async (place) => {
+      const { ml, executor, folder, env } = place;
+      await addDataset(place);
+      await Deno.mkdir(`${folder}/script/model`, { recursive: true });
+      await Deno.writeTextFile(`${folder}/script/setup.py`, "");
+      await Deno.writeTextFile(`${folder}/script/model/training.py`, "print('hello')\n");
+      assertStringIncludes(await ml("containers"), "python:3");
+      const path = ["--path", `${folder}/script`, "--script-name", "train", "--script-version", "1.0.0"];
+      const following = ml(
+        "submit-custom",
+        ...path,
+        "--arg",
+        "labels=a=b",
+        "--model-name",
+        "own",
+        "--wait",
+        "--json",
+      );
+      const { job, finish } = await executor.next();
+      assertEquals([job.script?.version, job.script?.arguments], ["1.0.0", { labels: "a=b" }]);
+      await finish();
+      const ended = JSON.parse((await following).trimEnd().split("\n").at(-1)!);
+      assertEquals([ended.status, ended.isCustomJob], ["TRAINING_STATUS_COMPLETED", true]);
+      // The version of the model is there: the script that was uploaded for another one goes again.
+      const again = ["submit-custom", "--path", `${folder}/script`, "--script-name", "train"];
+      const model = ["--model-name", "own", "--model-version", ended.modelVersion];
+      const refused = await svcMl([...again, "--script-version", "1.0.1", ...model], { env });
+      assertEquals(refused.code, 5);
+      assertStringIncludes(refused.errors, "took back version 1.0.1 of script");
+      assertEquals(
+        await ml(
+          "script",
+          "upload",
+          `${folder}/script`,
+          "--script-name",
+          "train",
+          "--script-version",
+          "1.1.0",
+          "--description",
+          "says hello",
+        ),
+        `${place.world.organization}:train 1.1.0\n`,
+      );
+    }),
+);
 
 storeTest(
-  "a dataset is written to a folder and added to another",
+  "an exported dataset can be added to another dataset",
   (database) =>
     withPlace(database, async (place) => {
       const { ml, folder } = place;
@@ -221,7 +227,7 @@ storeTest(
 );
 
 storeTest(
-  "a folder of another tool is imported, and once more without anything twice",
+  "dataset import imports a YOLO folder, and a second import adds nothing",
   (database) =>
     withPlace(database, async ({ ml, folder }) => {
       await Deno.mkdir(`${folder}/set/images`, { recursive: true });
@@ -249,7 +255,7 @@ storeTest(
 );
 
 storeTest(
-  "a model that has learned here is tried on an image",
+  "svc-ml infer classifies an image with a model that was trained here",
   (database) =>
     withPlace(database, async ({ ml, folder, env, world, app, channel }) => {
       await Deno.mkdir(`${folder}/pictures`);

@@ -18,7 +18,7 @@ async function proposed(
   return output.split("\n").filter(Boolean).map((one) => one.split("\t")[0]);
 }
 
-Deno.test("commands, flags and the values of flags are proposed", async () => {
+Deno.test("completion proposes commands, flags and values of flags", async () => {
   assertEquals(await proposed("da"), ["dataset"]);
   const ofDatasets = ["create", "list", "rename", "delete", "images", "add", "import", "check", "export"];
   assertEquals(await proposed("dataset "), ofDatasets);
@@ -59,7 +59,7 @@ const CHECKS: Record<string, Check> = {
 };
 
 for (const shell of ["bash", "zsh", "fish", "powershell"]) {
-  Deno.test(`the script for ${shell} asks the program`, async () => {
+  Deno.test(`the completion script for ${shell} calls svc-ml __complete`, async () => {
     const { code, output } = await svcMl(["completion", shell]);
     assertEquals(code, 0);
     assertStringIncludes(output, "svc-ml __complete -- ");
@@ -70,7 +70,7 @@ for (const [shell, check] of Object.entries(CHECKS)) {
   const needed: Needed<Check> = await installed(check.program)
     ? { found: check }
     : { missing: `${shell} is not here` };
-  needingTest(`${shell} can read its script`, needed, async (check) => {
+  needingTest(`${shell} parses its completion script`, needed, async (check) => {
     const { output } = await svcMl(["completion", shell]);
     const file = await Deno.makeTempFile();
     await Deno.writeTextFile(file, output);
@@ -82,7 +82,7 @@ for (const [shell, check] of Object.entries(CHECKS)) {
 
 const bash = await installed("bash") ? { found: "bash" } : { missing: "bash is not here" };
 
-needingTest("bash completes with it", bash, async () => {
+needingTest("bash completes svc-ml with its completion script", bash, async () => {
   const { output: script } = await svcMl(["completion", "bash"]);
   // The program's output, in place of the program.
   const test = `${script}

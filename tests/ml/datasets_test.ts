@@ -27,7 +27,7 @@ async function write(folder: string, files: Record<string, Uint8Array | string>)
   }
 }
 
-datasetTest("dataset create and list", async (cloud) => {
+datasetTest("dataset create prints the new id, and dataset list prints all datasets", async (cloud) => {
   const made = await svcMl(["dataset", "create", "faces"], { env: envOf(cloud) });
   assertEquals([made.code, made.output], [0, "dataset-2\n"]);
   const { output } = await svcMl(["dataset", "list"], { env: envOf(cloud) });
@@ -39,7 +39,7 @@ datasetTest("dataset create and list", async (cloud) => {
   assertEquals(json.datasets.map(({ name }: { name: string }) => name), ["faces", "shapes"]);
 });
 
-datasetTest("dataset rename, images and delete", async (cloud) => {
+datasetTest("dataset images, rename and delete work on a dataset by name", async (cloud) => {
   cloud.addImage("image-1", "dataset-1", { tags: ["red"], boxes: ["circle", "circle"] });
   const env = envOf(cloud);
   const listed = await svcMl(["dataset", "images", "shapes"], { env });
@@ -88,7 +88,7 @@ datasetTest(
 );
 
 datasetTest(
-  "dataset add reads the published lines, wherever they say that the images are",
+  "dataset add reads a published dataset.jsonl and finds its images beside it",
   async (cloud, folder) => {
     const line = {
       image_path: "/elsewhere/export/data/a.png",
@@ -203,50 +203,53 @@ datasetTest(
   },
 );
 
-datasetTest("a dataset of a stranger names no file outside of its folder", async (cloud, folder) => {
-  const env = envOf(cloud);
-  await write(folder, { "secret.png": PNG, "set/in.png": PNG, "labels/a/in.png": PNG });
-  await Deno.symlink(`${folder}/secret.png`, `${folder}/set/link.png`);
-  await Deno.symlink(folder, `${folder}/set/data`);
-  const add = (path: string, ...flags: string[]) =>
-    svcMl(["dataset", "add", "shapes", `${folder}/${path}`, ...flags], { env });
-  const line = (path: string) =>
-    write(folder, { "set/dataset.jsonl": `${JSON.stringify({ image_path: path })}\n` });
-  for (
-    const path of [
-      `${folder}/secret.png`,
-      "../secret.png",
-      "link.png",
-      "data/secret.png",
-      "x/data/secret.png",
-    ]
-  ) {
-    await line(path);
-    const { code, errors } = await add("set");
-    assertEquals([code !== 0, cloud.images.size], [true, 0], path);
-    assertStringIncludes(errors, "dataset.jsonl:1: the image ");
-    assertStringIncludes(errors, "--outside");
-    assertEquals((await add("set/dataset.jsonl")).code, code);
-  }
-  for (const path of ["in.png", `${folder}/set/in.png`]) {
-    await line(path);
-    assertEquals((await add("set")).code, 0, path);
-  }
-  await line("../secret.png");
-  assertEquals((await add("set", "--outside")).code, 0);
-  assertEquals([...cloud.images].map(([name]) => name).includes("secret.png"), true);
-  cloud.images.clear();
-  // Folders of labels: a link to a file, and one to a folder.
-  await Deno.symlink(`${folder}/secret.png`, `${folder}/labels/a/link.png`);
-  await Deno.symlink(folder, `${folder}/labels/b`);
-  const { code, errors } = await add("labels");
-  assertEquals([code, cloud.images.size], [0, 1], errors);
-  assertStringIncludes(errors, `left out ${folder}/labels/a/link.png: it is a link out of the folder`);
-  assertStringIncludes(errors, `left out ${folder}/labels/b: it is a link out of the folder`);
-});
+datasetTest(
+  "dataset add refuses images outside of its folder unless --outside is set",
+  async (cloud, folder) => {
+    const env = envOf(cloud);
+    await write(folder, { "secret.png": PNG, "set/in.png": PNG, "labels/a/in.png": PNG });
+    await Deno.symlink(`${folder}/secret.png`, `${folder}/set/link.png`);
+    await Deno.symlink(folder, `${folder}/set/data`);
+    const add = (path: string, ...flags: string[]) =>
+      svcMl(["dataset", "add", "shapes", `${folder}/${path}`, ...flags], { env });
+    const line = (path: string) =>
+      write(folder, { "set/dataset.jsonl": `${JSON.stringify({ image_path: path })}\n` });
+    for (
+      const path of [
+        `${folder}/secret.png`,
+        "../secret.png",
+        "link.png",
+        "data/secret.png",
+        "x/data/secret.png",
+      ]
+    ) {
+      await line(path);
+      const { code, errors } = await add("set");
+      assertEquals([code !== 0, cloud.images.size], [true, 0], path);
+      assertStringIncludes(errors, "dataset.jsonl:1: the image ");
+      assertStringIncludes(errors, "--outside");
+      assertEquals((await add("set/dataset.jsonl")).code, code);
+    }
+    for (const path of ["in.png", `${folder}/set/in.png`]) {
+      await line(path);
+      assertEquals((await add("set")).code, 0, path);
+    }
+    await line("../secret.png");
+    assertEquals((await add("set", "--outside")).code, 0);
+    assertEquals([...cloud.images].map(([name]) => name).includes("secret.png"), true);
+    cloud.images.clear();
+    // Folders of labels: a link to a file, and one to a folder.
+    await Deno.symlink(`${folder}/secret.png`, `${folder}/labels/a/link.png`);
+    await Deno.symlink(folder, `${folder}/labels/b`);
+    const { code, errors } = await add("labels");
+    assertEquals([code, cloud.images.size], [0, 1], errors);
+    assertStringIncludes(errors, `left out ${folder}/labels/a/link.png: it is a link out of the folder`);
+    assertStringIncludes(errors, `left out ${folder}/labels/b: it is a link out of the folder`);
+  },
+);
 
 datasetTest(
-  "labels that would be several lines elsewhere are refused before anything is uploaded",
+  "dataset add refuses labels with control characters before it uploads anything",
   async (cloud, folder) => {
     const env = envOf(cloud);
     const annotations = [{ annotation_label: "cat\ndog" }];

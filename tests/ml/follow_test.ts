@@ -76,7 +76,7 @@ Deno.test("a terminal shows a bar with the loss as a curve, and no lines with th
     assertEquals(coloured.output.includes("\x1b"), false);
   }));
 
-Deno.test("submit --follow --json is one object a line: the job, its log, the job again", () =>
+Deno.test("submit --follow --json prints the job, each log line and the final job as JSON lines", () =>
   withFakeCloud(async (cloud) => {
     play(cloud, TrainingStatus.FAILED);
     const options = { env: envOf(cloud), terminal: true };
@@ -89,7 +89,7 @@ Deno.test("submit --follow --json is one object a line: the job, its log, the jo
     assertEquals([lines[8].id, lines[8].status], ["job-1", "TRAINING_STATUS_FAILED"]);
   }));
 
-Deno.test("a control plane that goes away is asked again, ever more slowly", () =>
+Deno.test("submit --follow retries an unavailable control plane with growing pauses", () =>
   withFakeCloud(async (cloud) => {
     play(cloud);
     const away = () => new SvcError("unavailable", "gone for a moment");
@@ -169,7 +169,7 @@ Deno.test("logs -f continues at its position, and ends with the job's exit code"
     assertStringIncludes(errors, "canceled\nsee: svc-ml logs job-1 --tail 20\n");
   }));
 
-Deno.test("wait looks on without the log, and prints the job when it has ended", () =>
+Deno.test("svc-ml wait prints the ended job without reading its log", () =>
   withFakeCloud(async (cloud) => {
     play(cloud);
     cloud.addJob({ id: "job-1", status: TrainingStatus.PENDING, modelName: "shapes", modelVersion: "v1" });

@@ -100,7 +100,7 @@ importTest("COCO: instances and a folder of images, including images without obj
 });
 
 importTest(
-  "COCO: a label without a box, images beside their file, or a file that is named",
+  "COCO: annotations without a box become tags, and --annotations names the file",
   async ({ write, run, added, cloud }) => {
     const annotations = [{ image_id: 1, category_id: 90 }];
     await write({
@@ -206,7 +206,7 @@ importTest("COCO: each error has the file and what to do", async (place) => {
 });
 
 importTest(
-  "YOLO: splits are put together, outlines become boxes, an image without a text shows nothing",
+  "YOLO: all splits are imported, outlines become boxes, and images without a text file have none",
   async (place) => {
     await place.write({
       "data.yaml":
@@ -235,7 +235,7 @@ importTest(
 );
 
 importTest(
-  "YOLO: a list of classes, and texts beside their images or in a folder of each split",
+  "YOLO: class names come from classes.txt, and label files may lie beside the images",
   async ({ write, run, added }) => {
     await write({
       "classes.txt": "cat\ndog\n",
@@ -309,7 +309,7 @@ function thing(name: string, [xmin, ymin, xmax, ymax]: readonly (number | string
 
 for (const above of ["", "VOCdevkit/VOC2007/"]) {
   importTest(
-    `Pascal VOC: annotations and images in folders beside each other, in "${above}"`,
+    `Pascal VOC: Annotations and JPEGImages folders are imported from "${above}"`,
     async (place) => {
       await place.write({
         [`${above}JPEGImages/a.png`]: picture(200, 100),

@@ -240,7 +240,7 @@ Deno.test("JSON output has the names of protobuf, and enums by name", () =>
     });
   }));
 
-Deno.test("submit takes a model type in every spelling, and labels in several", () =>
+Deno.test("submit accepts a model type in every spelling and labels from several flags", () =>
   withFakeCloud(async (cloud) => {
     fill(cloud);
     const types = [
@@ -303,7 +303,7 @@ Deno.test("a dry run shows the request and its problems, and submits nothing", (
     assertEquals(cloud.of("submitTrainingJob"), []);
   }));
 
-Deno.test("submit-custom splits arguments at the first =, and takes more from a file", () =>
+Deno.test("submit-custom splits --arg at the first = and reads --args-file", () =>
   withFakeCloud(async (cloud) => {
     fill(cloud);
     const file = await Deno.makeTempFile({ suffix: ".json" });

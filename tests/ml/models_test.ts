@@ -45,7 +45,7 @@ async function inFolder(run: (folder: string) => Promise<void>): Promise<void> {
   }
 }
 
-Deno.test("models list", () =>
+Deno.test("models list prints type, framework and metrics of each model", () =>
   withFakeCloud(async (cloud) => {
     addModel(cloud, PNG);
     const { output } = await svcMl(["models", "list"], { env: envOf(cloud) });
@@ -126,7 +126,7 @@ Deno.test("a classifier's confusion is shown with its job and in the list of mod
     assertEquals((await svcMl(["get", "job-1"], { env })).code, 1);
   }));
 
-Deno.test("models delete takes the version itself, and only models", () =>
+Deno.test("models delete refuses a version such as latest and deletes a named version", () =>
   withFakeCloud(async (cloud) => {
     addModel(cloud, PNG);
     const env = envOf(cloud);
@@ -226,7 +226,7 @@ Deno.test("a download with wrong content is discarded", () =>
     })
   ));
 
-Deno.test("over TLS, the certificates of a file are trusted, for calls and for downloads", async () => {
+Deno.test("--ca-file is trusted for calls and for downloads over TLS", async () => {
   const identity = await selfSigned();
   await withFakeCloud((cloud) =>
     inFolder(async (folder) => {
@@ -354,7 +354,7 @@ Deno.test("script upload packs a folder, without leftovers of tools", () =>
     })
   ));
 
-Deno.test("submit-custom --path uploads the script, then submits", () =>
+Deno.test("submit-custom --path uploads the script, submits, and removes the upload on failure", () =>
   withFakeCloud((cloud) =>
     inFolder(async (folder) => {
       await writeScript(folder);
@@ -391,7 +391,7 @@ Deno.test("submit-custom --path uploads the script, then submits", () =>
     })
   ));
 
-Deno.test("script test-local runs a script as the control plane does, and judges it likewise", () =>
+Deno.test("script test-local runs a script as svc-cloud does, and fails if its output is empty", () =>
   inFolder(async (folder) => {
     await writeScript(folder);
     await Deno.writeFile(`${folder}/a.png`, PNG);

@@ -30,7 +30,7 @@ const COMPONENTS = [{
 /** Begins as an archive does, and is none. */
 const BROKEN = Uint8Array.of(0x1f, 0x8b, 8, 0);
 
-Deno.test("a module comes from the control plane, in the version that is wanted, and moves on with `latest`", async (t) => {
+Deno.test("a registry module is downloaded in the wanted version and updates with newer versions", async (t) => {
   const pins = await Deno.makeTempDir({ prefix: "svc-pins-" });
   try {
     const env = { SVC_PACKAGE_CHECK_INTERVAL: "300ms", SVC_RELEASE_KEYS: `${pins}/release_keys.json` };
@@ -82,19 +82,19 @@ async function moves(
       .map(({ public_key }) => public_key);
   try {
     await Deno.writeTextFile(pins, JSON.stringify(await keys()));
-    await t.step("exactly the version that is named, though there is a higher one", async () => {
+    await t.step("a pinned version runs although a higher version exists", async () => {
       await upload("1.0.0", await archive("1.0.0", folder));
       await upload("1.1.0", await archive("1.1.0", folder));
       await configure("1.0.0");
       await runs("1.0.0");
     });
-    await t.step("the highest one of a range", async () => {
+    await t.step("a version range runs the highest version in it", async () => {
       await upload("2.0.0", await archive("2.0.0", folder));
       await configure("^1");
       await runs("1.1.0");
     });
     await t.step(
-      "the newest one, and the next one when it comes, without a change of the configuration",
+      "latest runs the newest version, and the next version when it is uploaded",
       async () => {
         await configure();
         await runs("2.0.0");
@@ -141,7 +141,7 @@ async function moves(
         assertEquals(starts().at(-1), "2.4.0");
       },
     );
-    await t.step("the first run of each version ran once, however often the module was started", async () => {
+    await t.step("first_run of each version runs once despite restarts of the module", async () => {
       await robot.restartModule({ idOrName: { case: "moduleName", value: "greenhouse" } });
       await runs("2.4.0");
       assertEquals(await firstRuns(), "1.0.0\n1.1.0\n2.0.0\n2.1.0\n2.3.0\n2.4.0\n");

@@ -35,7 +35,7 @@ interface Entry extends JsonObject {
 
 const MACHINE = machineJson as unknown as { components: Entry[]; services: Entry[] };
 
-Deno.test("models of a module keep their contracts", async (t) => {
+Deno.test("models of a module pass the contracts of their APIs", async (t) => {
   const [components, services] = [MACHINE.components, MACHINE.services].map((section) => {
     return section.map((entry) => entry.name in BUILT_IN ? entry : { ...entry, model: modelOf(entry) });
   });

@@ -27,7 +27,7 @@ const PYTHON = `${ROOT}examples/modules/python/main.py`;
 const { components, services } = await exampleConfig();
 
 needingTest(
-  "the example modules in TypeScript, run by Deno, and in Python",
+  "the example modules work together: TypeScript in Deno, and Python",
   await pythonProgram(),
   (python, t) => {
     return tryBoth(fromSource(TYPESCRIPT), [python, PYTHON], t);
@@ -35,7 +35,7 @@ needingTest(
 );
 
 needingTest(
-  "the example modules in TypeScript, run by Node, and in Python",
+  "the example modules work together: TypeScript in Node, and Python",
   await pythonProgram(),
   async (python, t) => {
     const folder = await Deno.makeTempDir({ prefix: "svc-example-" });
@@ -62,14 +62,14 @@ async function tryBoth(greenhouse: string[], cellar: string[], t: Deno.TestConte
       }
     }
 
-    await t.step("a service works with the other module's sensor and a motor that is built in", async () => {
+    await t.step("a module's service uses another module's sensor and a built-in motor", async () => {
       const climate = clientOf(machine, GenericServiceApi, "climate");
       assertEquals(await climate.doCommand({}), { celsius: 12, fan: true });
       assertEquals((await clientOf(machine, MotorApi, "built-in-fan").isPowered()).powerPct, 0.5);
       await machine.server.wrote("looked after the climate");
     });
 
-    await t.step("and the other way round", async () => {
+    await t.step("the other module's service uses the first module's resources", async () => {
       const climate = clientOf(machine, GenericServiceApi, "cellar-climate");
       assertEquals(await climate.doCommand({}), { celsius: 28, fan: true });
       assertEquals((await clientOf(machine, MotorApi, "air-fan").isPowered()).powerPct, 0.5);

@@ -30,16 +30,20 @@ const program = await goProgram(new URL("go_module", import.meta.url).pathname);
 
 for (const tcpMode of [false, true]) {
   const how = tcpMode ? "over TCP" : "over a socket";
-  needingTest(`a module in Go, ${how}: its life from Ready to its end`, program, async (path, t) => {
-    await withModules({}, {}, async (machine) => {
-      const module = await programOf(machine.folder, "go", [path]);
-      const entry = { name: "go", executable_path: module, tcp_mode: tcpMode, log_level: "debug" };
-      const configure = (components: JsonObject[]) => machine.write({ modules: [entry], components });
-      await live(machine, configure, tcpMode, t);
-      await machine.write({ modules: [] });
-      await within("the end of the module", machine.server.wrote("has shut down"));
-    });
-  });
+  needingTest(
+    `a module in Go, ${how}, builds, changes and closes its resources`,
+    program,
+    async (path, t) => {
+      await withModules({}, {}, async (machine) => {
+        const module = await programOf(machine.folder, "go", [path]);
+        const entry = { name: "go", executable_path: module, tcp_mode: tcpMode, log_level: "debug" };
+        const configure = (components: JsonObject[]) => machine.write({ modules: [entry], components });
+        await live(machine, configure, tcpMode, t);
+        await machine.write({ modules: [] });
+        await within("the end of the module", machine.server.wrote("has shut down"));
+      });
+    },
+  );
 }
 
 async function live(
@@ -61,7 +65,7 @@ async function live(
     assertEquals(machine_a, 1);
   });
 
-  await t.step("a line that it logs through the machine keeps its level, place and fields", async () => {
+  await t.step("a log line of the module keeps its level, caller and fields", async () => {
     const { server } = machine;
     await within("its line", server.wrote("built g"));
     assertMatch(server.output(), /WARN\tgo\.gauge\tgauge\/gauge\.go:12\tbuilt g\t\{"steps":3\}/);
@@ -84,7 +88,7 @@ async function live(
   });
 
   await t.step(
-    "one of its resources depends on another; a change of that rebuilds both, in order",
+    "a changed resource and its dependent are removed and added in order",
     async () => {
       await configure([BESIDE, gauge({ uses: "beside", step: 4 })]);
       await changed(4);
@@ -100,7 +104,7 @@ async function live(
     },
   );
 
-  await t.step("an API that only it knows is called through the machine", async () => {
+  await t.step("the module's own API is called through the machine", async () => {
     await configure([ECHO, BESIDE]);
     await until(async () => {
       const { resources } = await machine.robot.resourceNames({});
@@ -109,7 +113,7 @@ async function live(
     await echo(machine);
   });
 
-  await t.step("killed, it comes back with its resources", async () => {
+  await t.step("a killed module restarts with its resources", async () => {
     const { pid } = await readings("beside");
     Deno.kill(pid as number, "SIGKILL");
     const isNew = (found: JsonObject) => found.pid !== pid;

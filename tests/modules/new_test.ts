@@ -37,7 +37,7 @@ class Host extends DenoHost {
 const LANGUAGES = [["typescript", "Deno"], ["javascript", "Node"]] as const;
 
 for (const [language, runtime] of LANGUAGES) {
-  Deno.test(`a new module in ${language} runs in ${runtime}, is configured and is asked`, async () => {
+  Deno.test(`a module from svc-server module new in ${language} runs in ${runtime} and answers`, async () => {
     const folder = await Deno.makeTempDir({ prefix: "svc-new-" });
     try {
       const made = `${folder}/thermo`;
@@ -122,7 +122,7 @@ needingTest(
 );
 
 needingTest(
-  "a module in TypeScript, compiled by Deno to one file, runs alone",
+  "a TypeScript module compiled by Deno to one file runs without other files",
   await moduleCompiler(),
   async (compiler) => {
     const folder = await Deno.makeTempDir({ prefix: "svc-compiled-" });
@@ -194,7 +194,7 @@ Deno.test("the library's types find errors in a module, and no others", async ()
   }
 });
 
-Deno.test("a module is not made over another one, nor with a name that its models could not have", async () => {
+Deno.test("svc-server module new refuses an existing folder and bad names", async () => {
   const folder = await Deno.makeTempDir({ prefix: "svc-new-" });
   try {
     const there = await moduleCommand("new", "thermo", "--folder", folder);

@@ -17,7 +17,7 @@ exec sleep MARK
 
 for (const how of ["SIGKILL", "SIGTERM"] as const) {
   Deno.test({
-    name: `a module's processes end with svc-server, by ${how}, also those in other groups`,
+    name: `a module's processes in all process groups end with svc-server after ${how}`,
     ignore: Deno.build.os !== "linux",
     fn: async () => {
       const home = await Deno.makeTempDir({ prefix: "svc-orphans-" });

@@ -18,103 +18,110 @@ import { WeatherMachine } from "./weather_machine.ts";
 
 const PARTS = new URL("parts.py", import.meta.url).pathname;
 
-needingTest("a module of the published Python library", await pythonProgram(), async (python, t) => {
-  await using machine = await WeatherMachine.start(python);
-  await machine.write({ t1: { degrees: 25 } });
+needingTest(
+  "a module of the published Python library lives from its start to its removal",
+  await pythonProgram(),
+  async (python, t) => {
+    await using machine = await WeatherMachine.start(python);
+    await machine.write({ t1: { degrees: 25 } });
 
-  await t.step("its resource is served", async () => {
-    const { degrees } = await until(() => machine.readings("t1"));
-    assertEquals(degrees, 25);
-    const { modules } = await machine.robot.getMachineStatus({});
-    const states = modules.map((
-      { moduleName, state, error },
-    ) => [moduleName, ModuleStatus_State[state], error]);
-    assertEquals(states, [["weather", "READY", ""]]);
-  });
-
-  await t.step("it gets the variables and arguments of the protocol", async () => {
-    const names = [
-      "VIAM_MODULE_NAME",
-      "SVC_MODULE_NAME",
-      "VIAM_MODULE_DATA",
-      "VIAM_HOME",
-      "VIAM_MODULE_ADDRESS",
-      "OWN",
-    ];
-    const { environment } = await machine.sensor("t1").doCommand({ environment: names });
-    const found = environment as Record<string, string>;
-    assertEquals([found.VIAM_MODULE_NAME, found.SVC_MODULE_NAME, found.OWN], [
-      "weather",
-      "weather",
-      "is set",
-    ]);
-    assertEquals(found.VIAM_MODULE_DATA, `${machine.home}/module-data/local/weather`);
-    assertMatch(found.VIAM_MODULE_ADDRESS, /\/viam-module-[^/]*\/weather-[a-z]{5}\.sock$/);
-    assertEquals((await Deno.stat(found.VIAM_MODULE_DATA)).isDirectory, true);
-  });
-
-  await t.step("its output and its log lines are in the log", async () => {
-    await machine.sensor("t1").doCommand({ print: "a line of its own" });
-    await machine.wrote("rdk.modmanager.weather.StdOut\ta line of its own");
-    await machine.wrote("rdk.modmanager.weather.StdErr\ta line of its own");
-    await machine.wrote("built t1");
-  });
-
-  await t.step("a change of its configuration rebuilds the resource in the same process", async () => {
-    const { pid } = await machine.readings("t1") as JsonObject;
-    await machine.write({ t1: { degrees: 30 } });
-    await until(async () => (await machine.readings("t1"))?.degrees === 30);
-    assertEquals((await machine.readings("t1"))!.pid, pid);
-  });
-
-  await t.step(
-    "a resource that depends on another of the module, and on a built-in one, has both",
-    async () => {
-      await machine.write({ t1: { degrees: 30 }, t2: { uses: ["t1", "built-in"] } });
-      const found = await until(() => machine.readings("t2"));
-      assertEquals([(found.t1 as JsonObject).degrees, (found["built-in"] as JsonObject).a], [30, 1]);
-    },
-  );
-
-  await t.step("a configuration that it refuses makes that resource unhealthy, with its reason", async () => {
-    await machine.write({ t1: { degrees: 30 }, t2: { refuse: "too cold" } });
-    const error = await until(() => machine.error("t2"));
-    assertMatch(error, /modular resource config validation error: .*refused: too cold/);
-  });
-
-  await t.step("killed, it comes back with its resources", async () => {
-    const { pid } = await machine.readings("t1") as JsonObject;
-    Deno.kill(pid as number, "SIGKILL");
-    const after = await until(async () => {
-      const found = await machine.readings("t1");
-      return found && found.pid !== pid ? found : undefined;
+    await t.step("the module's resource answers, and the module is ready", async () => {
+      const { degrees } = await until(() => machine.readings("t1"));
+      assertEquals(degrees, 25);
+      const { modules } = await machine.robot.getMachineStatus({});
+      const states = modules.map((
+        { moduleName, state, error },
+      ) => [moduleName, ModuleStatus_State[state], error]);
+      assertEquals(states, [["weather", "READY", ""]]);
     });
-    assertEquals(after.degrees, 30);
-  });
 
-  await t.step("RestartModule restarts it", async () => {
-    const { pid } = await machine.readings("t1") as JsonObject;
-    await machine.robot.restartModule({ idOrName: { case: "moduleName", value: "weather" } });
-    const after = await until(() => machine.readings("t1"));
-    assertEquals(after.pid === pid, false);
-    const { models } = await machine.robot.getModelsFromModules({});
-    assertEquals(models.map(({ moduleName, model, api }) => [moduleName, model, api]), [
-      ["weather", "acme:test:thermometer", "rdk:component:sensor"],
-    ]);
-  });
+    await t.step("it gets the variables and arguments of the protocol", async () => {
+      const names = [
+        "VIAM_MODULE_NAME",
+        "SVC_MODULE_NAME",
+        "VIAM_MODULE_DATA",
+        "VIAM_HOME",
+        "VIAM_MODULE_ADDRESS",
+        "OWN",
+      ];
+      const { environment } = await machine.sensor("t1").doCommand({ environment: names });
+      const found = environment as Record<string, string>;
+      assertEquals([found.VIAM_MODULE_NAME, found.SVC_MODULE_NAME, found.OWN], [
+        "weather",
+        "weather",
+        "is set",
+      ]);
+      assertEquals(found.VIAM_MODULE_DATA, `${machine.home}/module-data/local/weather`);
+      assertMatch(found.VIAM_MODULE_ADDRESS, /\/viam-module-[^/]*\/weather-[a-z]{5}\.sock$/);
+      assertEquals((await Deno.stat(found.VIAM_MODULE_DATA)).isDirectory, true);
+    });
 
-  await t.step(
-    "a resource that is removed is closed in the module; a module that is removed ends",
-    async () => {
+    await t.step("its output and its log lines are in the log", async () => {
+      await machine.sensor("t1").doCommand({ print: "a line of its own" });
+      await machine.wrote("rdk.modmanager.weather.StdOut\ta line of its own");
+      await machine.wrote("rdk.modmanager.weather.StdErr\ta line of its own");
+      await machine.wrote("built t1");
+    });
+
+    await t.step("a change of its configuration rebuilds the resource in the same process", async () => {
       const { pid } = await machine.readings("t1") as JsonObject;
-      await machine.write({});
-      await machine.wrote("closed t1");
-      await machine.write({}, false);
-      await until(() => Deno.stat(`/proc/${pid}`).then(() => false, () => true));
-      await until(async () => (await machine.robot.getMachineStatus({})).modules.length === 0);
-    },
-  );
-});
+      await machine.write({ t1: { degrees: 30 } });
+      await until(async () => (await machine.readings("t1"))?.degrees === 30);
+      assertEquals((await machine.readings("t1"))!.pid, pid);
+    });
+
+    await t.step(
+      "a resource gets a dependency of its own module and a built-in dependency",
+      async () => {
+        await machine.write({ t1: { degrees: 30 }, t2: { uses: ["t1", "built-in"] } });
+        const found = await until(() => machine.readings("t2"));
+        assertEquals([(found.t1 as JsonObject).degrees, (found["built-in"] as JsonObject).a], [30, 1]);
+      },
+    );
+
+    await t.step(
+      "a refused configuration makes the resource unhealthy with the module's reason",
+      async () => {
+        await machine.write({ t1: { degrees: 30 }, t2: { refuse: "too cold" } });
+        const error = await until(() => machine.error("t2"));
+        assertMatch(error, /modular resource config validation error: .*refused: too cold/);
+      },
+    );
+
+    await t.step("a killed module restarts with its resources", async () => {
+      const { pid } = await machine.readings("t1") as JsonObject;
+      Deno.kill(pid as number, "SIGKILL");
+      const after = await until(async () => {
+        const found = await machine.readings("t1");
+        return found && found.pid !== pid ? found : undefined;
+      });
+      assertEquals(after.degrees, 30);
+    });
+
+    await t.step("RestartModule restarts the module and keeps its models", async () => {
+      const { pid } = await machine.readings("t1") as JsonObject;
+      await machine.robot.restartModule({ idOrName: { case: "moduleName", value: "weather" } });
+      const after = await until(() => machine.readings("t1"));
+      assertEquals(after.pid === pid, false);
+      const { models } = await machine.robot.getModelsFromModules({});
+      assertEquals(models.map(({ moduleName, model, api }) => [moduleName, model, api]), [
+        ["weather", "acme:test:thermometer", "rdk:component:sensor"],
+      ]);
+    });
+
+    await t.step(
+      "a removed resource is closed in the module, and a removed module's process ends",
+      async () => {
+        const { pid } = await machine.readings("t1") as JsonObject;
+        await machine.write({});
+        await machine.wrote("closed t1");
+        await machine.write({}, false);
+        await until(() => Deno.stat(`/proc/${pid}`).then(() => false, () => true));
+        await until(async () => (await machine.robot.getMachineStatus({})).modules.length === 0);
+      },
+    );
+  },
+);
 
 needingTest(
   "a module of the published Python library: a motor, a camera, a service, its own API",
@@ -140,7 +147,7 @@ needingTest(
     };
     await until(isReady);
 
-    await t.step("the motor turns, and StopAll stops it", async () => {
+    await t.step("the module's motor turns, and StopAll stops it", async () => {
       const motor = MotorApi.client(named(MotorApi.name, "m"), channel);
       await motor.setPower(0.5);
       assertEquals(await motor.isPowered(), { isOn: true, powerPct: 0.5 });
@@ -148,7 +155,7 @@ needingTest(
       assertEquals((await motor.isPowered()).isOn, false);
     });
 
-    await t.step("the camera gives its picture", async () => {
+    await t.step("the module's camera returns its image", async () => {
       const { images } = await CameraApi.client(named(CameraApi.name, "cam"), channel).getImages();
       assertEquals(images.map(({ sourceName, mimeType }) => [sourceName, mimeType]), [[
         "left",
@@ -156,7 +163,7 @@ needingTest(
       ]]);
     });
 
-    await t.step("the service turns a motor that is built in", async () => {
+    await t.step("the module's service turns a built-in motor", async () => {
       const turner = GenericServiceApi.client(named(GenericServiceApi.name, "turner"), channel);
       assertEquals(await turner.doCommand({ power: 0.25 }), { on: true, power: 0.25 });
       assertEquals(
@@ -165,7 +172,7 @@ needingTest(
       );
     });
 
-    await t.step("its own API is called in all four kinds", async () => {
+    await t.step("the module's own API answers all four kinds of calls", async () => {
       const desc = await describeService(channel, "acme.counter.v1.CounterService", {});
       type Count = { name: string; count: number };
       const methods = client(desc, channel) as {

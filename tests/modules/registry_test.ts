@@ -16,7 +16,7 @@ const COMPONENTS = [{
   attributes: { celsius: 7 },
 }];
 
-Deno.test("a module of type registry runs from the machine's own folder, in the version that is wanted", async () => {
+Deno.test("a registry module without a control plane runs in its wanted version from the machine's folder", async () => {
   await withModules({}, { components: COMPONENTS }, async (machine) => {
     const configured = (version?: string) => {
       const module: JsonObject = { name: "greenhouse", type: "registry", module_id: ID };

@@ -23,7 +23,7 @@ interface Count {
   readonly count: number;
 }
 
-Deno.test("an API of a module's own and its camera, over gRPC, gRPC-web and WebRTC", async (t) => {
+Deno.test("a module's own API and its camera are reached over gRPC, gRPC-web and WebRTC", async (t) => {
   const modules = { greenhouse: fromSource("examples/modules/typescript/main.ts") };
   await withModules(modules, { components: COMPONENTS }, async (machine) => {
     await machine.ready();
@@ -31,10 +31,10 @@ Deno.test("an API of a module's own and its camera, over gRPC, gRPC-web and WebR
     const { host } = new URL(server.url);
     const peer = await dialWebRtc({ signaling: channel, host, clock: new SystemClock() });
     try {
-      await t.step("all four kinds of calls over gRPC", () => countOver(channel, 0));
-      await t.step("all four kinds of calls over WebRTC", () => countOver(peer, 8));
-      await t.step("the two kinds that gRPC-web has, from a browser's requests", () => countOverWeb(machine));
-      await t.step("its camera is offered as a video, which a peer may add and remove", async () => {
+      await t.step("all four kinds of calls work over gRPC", () => countOver(channel, 0));
+      await t.step("all four kinds of calls work over WebRTC", () => countOver(peer, 8));
+      await t.step("unary and server-streaming calls work over gRPC-web", () => countOverWeb(machine));
+      await t.step("the module's camera is a video stream that a peer adds and removes", async () => {
         const streams = client(StreamService, peer);
         assertEquals((await streams.listStreams({})).names, ["sky"]);
         // Answered when its first picture is encoded and the peer has taken the video.

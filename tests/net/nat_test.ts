@@ -7,7 +7,7 @@ import { playNat } from "./play.ts";
 import { netNeeds } from "./world.ts";
 
 needingTest(
-  "two machines behind NAT are called from each other's home, directly and through TURN",
+  "machines behind NAT are reached from another NAT directly and through TURN",
   await netNeeds(["turnserver"]),
   () => playNat({ calls: 20, cutMs: 0, turn: true, tell: () => {} }),
 );

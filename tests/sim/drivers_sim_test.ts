@@ -31,7 +31,7 @@ const ENTRIES = (["components", "services"] as const).flatMap((section) =>
 );
 const registry = new Registry(APIS, MODELS);
 
-Deno.test("the built-in models leave nothing behind, whatever happens while they are at work", async () => {
+Deno.test("built-in models in random machines leave no timers and no calls behind", async () => {
   const seeds = ONE === undefined ? Array.from({ length: SEEDS }, (_, seed) => seed) : [Number(ONE)];
   for (const seed of seeds) {
     try {

@@ -23,7 +23,7 @@ const STEPS = 40;
 const NAMES = ["a", "b", "c", "d", "e", "f", "g"];
 const FAR = "far";
 
-Deno.test("machines come to the same end whatever the way", async () => {
+Deno.test("a random history of configurations ends in the same machine as a fresh start", async () => {
   const seeds = ONE === undefined ? Array.from({ length: SEEDS }, (_, seed) => seed) : [Number(ONE)];
   for (const seed of seeds) {
     const history: string[] = [];

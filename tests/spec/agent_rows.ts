@@ -10,7 +10,7 @@ const RANGES = SETTINGS + "ranges: the error for a value out of range has its pa
 const RUNTIME = "lib/agent/supervise/runtime_test.ts: ";
 const AGENT = "lib/agent/agent_test.ts: ";
 const SYSTEM = "lib/agent/system/system_test.ts: ";
-const PROGRAM = "cli/program_test.ts: svc-agent has the published options";
+const PROGRAM = "cli/program_test.ts: svc-agent --help lists the published options";
 const NETWORKS = "lib/agent/network/networking_test.ts: ";
 /** One transcript per scenario, in tests/golden/provisioning. */
 const SCENARIOS = "tests/golden/provisioning_test.ts: provisioning: ${name}";
@@ -20,7 +20,7 @@ const ONLY_FIRST = NETWORKS +
   "NetworkManager may join only the first network, with the setting every network";
 const PROFILES = NETWORKS + "additional networks are written, changed and removed; profiles of others stay";
 const REAL =
-  "tests/agent/real_network_test.ts: NetworkManager keeps, uses, takes back and removes the agent's profiles";
+  "tests/agent/real_network_test.ts: svc-agent adds, uses, restores and removes its profiles in a real NetworkManager";
 const PORTAL =
   "lib/agent/portal/portal_test.ts: portal: every address shows the page, and a network's name is only text in it";
 
@@ -42,7 +42,7 @@ export const AGENT_SECTIONS: readonly Section[] = [
       ),
       holds(
         "On Linux the agent installs itself as a system service named `svc-agent`.",
-        "lib/agent/system/service_unit_test.ts: a new service is written and enabled; the same again changes nothing",
+        "lib/agent/system/service_unit_test.ts: installService: writes and enables a new unit, and a second run changes nothing",
       ),
       holds(
         "On Windows its installer installs it as a service.",
@@ -55,7 +55,7 @@ export const AGENT_SECTIONS: readonly Section[] = [
       holds("The agent provisions devices and manages their networks.", [JOINS, PROFILES, REAL]),
       holds(
         "The agent sends its logs to the cloud while the machine is online, and queues them while it is offline.",
-        "lib/base/log/queue_test.ts: entries arrive in order, in batches, and leave nothing but a small journal",
+        "lib/base/log/queue_test.ts: LogQueue: sends entries in order and in batches, and leaves a single journal file",
       ),
     ],
   },
@@ -132,7 +132,7 @@ export const AGENT_SECTIONS: readonly Section[] = [
         "wait_for_update_check",
         { type: "boolean", default: false },
         "the agent waits for a network and an update check before it starts the runtime",
-        AGENT + "with --wait nothing starts before the cloud has answered, or a minute has passed",
+        AGENT + "Agent: with --wait starts nothing until the cloud answers or a minute passes",
         { note: "differs: it waits a minute at most, so that a device without a network works" },
       ),
       holds(
@@ -269,7 +269,7 @@ export const AGENT_SECTIONS: readonly Section[] = [
         "forward_system_logs",
         { type: "string", default: "" },
         "journal identifiers to forward to the cloud; `-x` excludes x, `all` means everything",
-        "lib/agent/supervise/log_forwarding_test.ts: filters: names, exclusions, all, blanks, repeats, the agent itself",
+        "lib/agent/supervise/log_forwarding_test.ts: wanted: filters identifiers by names, exclusions and all, and drops the agent's own",
       ),
       setting(
         "logging_journald_runtime_max_use_megabytes",

@@ -5,7 +5,7 @@ import { holds, type Row, type Section, setting } from "./row.ts";
 const OBSTACLES = "drivers/vision/obstacles_depth_test.ts: obstacles_depth: ";
 const SEGMENTS = "lib/geometry/cloud/segmentation_test.ts: ";
 const BOARD = "drivers/board/fake_test.ts: ";
-const BOARD_ATTRIBUTES = BOARD + "the attributes have a JSON Schema with the documented names";
+const BOARD_ATTRIBUTES = BOARD + "fake board: the JSON Schema of the attributes has the documented names";
 const GPIO = "drivers/motor/gpio_test.ts: ";
 const GPIO_ATTRIBUTES = GPIO +
   "attributes: pin patterns, limits and missing values, each error with its path";
@@ -19,7 +19,7 @@ const REPRESENTATIONAL = "without effect on a board without hardware";
 const MAPPER = "drivers/slam/mapper_test.ts: mapper: ";
 const ONLINE =
   "drivers/slam/mapper_test.ts: mapper online: reads lidar and sensor at their rates; the robot is at the origin until it is localized";
-const MAPPER_DEFAULTS = "drivers/slam/mapper_test.ts: mapper attributes: defaults are the documented ones";
+const MAPPER_DEFAULTS = "drivers/slam/mapper_test.ts: mapper attributes: defaults are as documented";
 const MAPPER_WRONG =
   "drivers/slam/mapper_test.ts: mapper attributes: impossible values, each error with its path";
 /** The documented defaults of the mapper's parameters. */
@@ -86,7 +86,7 @@ export const MODELS: readonly Section[] = [
         { type: "integer", default: 30 },
         "largest angle between the ground plane and the ideal ground",
         [
-          "lib/geometry/cloud/plane_test.ts: the tolerance is the largest angle, itself included",
+          "lib/geometry/cloud/plane_test.ts: GroundFinder: toleranceDeg is the largest accepted angle",
           ZERO,
           CHECKED,
         ],
@@ -108,7 +108,7 @@ export const MODELS: readonly Section[] = [
         "large values give many small clusters, low values fewer and bigger clusters",
         [
           SEGMENTS + "a larger radius merges, a larger strictness divides",
-          "tests/accuracy/depth_test.ts: stricter clustering never has fewer pieces, a larger radius never more",
+          "tests/accuracy/depth_test.ts: a stricter clustering gives no fewer pieces, and a larger radius no more",
           CHECKED,
         ],
         { note: "a whole number from 1 (published: any number, and 0 means the default)" },
@@ -116,9 +116,9 @@ export const MODELS: readonly Section[] = [
       holds(
         "All attributes are optional, and the defaults work.",
         [
-          OBSTACLES + "published defaults",
+          OBSTACLES + "the defaults equal the published defaults",
           OBSTACLES + "finds objects in front of a fake camera without attributes",
-          "tests/accuracy/depth_test.ts: every body of random scenes is found and nothing is invented: ${what}",
+          "tests/accuracy/depth_test.ts: Segmenter finds every body of random scenes and nothing else: ${what}",
         ],
         "beyond: `camera_name`, the camera for requests that name none",
       ),
@@ -126,12 +126,12 @@ export const MODELS: readonly Section[] = [
         "It finds well-separated objects above a flat plane.",
         [
           SEGMENTS + "finds objects above the floor, nearest first, in the right places",
-          "tests/accuracy/depth_test.ts: objects of real frames are found${where}",
+          "tests/accuracy/depth_test.ts: Segmenter finds the objects of real depth frames${where}",
         ],
       ),
       holds(
         "`GetObjectPointClouds(camera_name)` returns a point cloud for each object that the camera sees.",
-        OBSTACLES + "objects as clouds, each in a box, in the camera's frame",
+        OBSTACLES + "each object is a point cloud with its bounding box in the camera's frame",
       ),
     ],
   },
@@ -144,7 +144,7 @@ export const MODELS: readonly Section[] = [
         [
           BOARD +
           "analogs count from 1 to 1000 and on from 0, on every pin; a still analog keeps the written value",
-          BOARD + "interrupt values go up",
+          BOARD + "fake board: each read of an interrupt's value counts up",
         ],
         "differs: in the published model the analog on pin 1 stands still; here an analog with `still` does",
       ),
@@ -152,7 +152,7 @@ export const MODELS: readonly Section[] = [
         "fail_new",
         { type: "boolean", required: true },
         "makes the board fail at the start of the machine",
-        BOARD + "fail_new fails with whoops; leaving it out does not",
+        BOARD + "fake board: fail_new makes the construction fail with whoops",
         {
           note: "differs: optional, because published configurations leave it out",
           differsIn: ["required"],
@@ -214,14 +214,14 @@ export const MODELS: readonly Section[] = [
       ),
       holds(
         "The value of an interrupt is the total count of its triggers.",
-        BOARD + "a simulated motor makes quadrature edges by its drive and direction",
+        BOARD + "fake board: a simulated motor makes quadrature edges by its power and direction",
       ),
       holds(
         "The board implements `StreamTicks`, `Value` and `GetGPIO`.",
         [
-          BOARD + "listeners get a tick of each interrupt every 700 ms, in nanoseconds that go up",
-          BOARD + "pins read back what was set, and setting a level ends the PWM",
-          "tests/contract/contract_test.ts: models keep their contracts",
+          BOARD + "fake board: streamTicks sends a tick of each interrupt every 700 ms with rising times",
+          BOARD + "fake board: pins read back levels and PWM, and setGpio ends the PWM",
+          "tests/contract/contract_test.ts: every built-in model passes its API's contract directly and through a client",
         ],
         "beyond: `simulated_motors`, which turn encoders on the board's interrupts",
       ),
@@ -238,8 +238,18 @@ export const MODELS: readonly Section[] = [
         GPIO_ATTRIBUTES,
       ),
       setting("pins", { type: "object", required: true }, "the driver's pins", GPIO_ATTRIBUTES),
-      setting("pins.a", { type: "string" }, "input A (IN1)", GPIO + "a + b + pwm: exact pin levels"),
-      setting("pins.b", { type: "string" }, "input B (IN2)", GPIO + "a + b + pwm: exact pin levels"),
+      setting(
+        "pins.a",
+        { type: "string" },
+        "input A (IN1)",
+        GPIO + "gpio motor, a + b + pwm: power sets exact pin levels",
+      ),
+      setting(
+        "pins.b",
+        { type: "string" },
+        "input B (IN2)",
+        GPIO + "gpio motor, a + b + pwm: power sets exact pin levels",
+      ),
       setting(
         "pins.dir",
         { type: "string" },
@@ -261,11 +271,11 @@ export const MODELS: readonly Section[] = [
         [
           GPIO + "dir + pwm: exact pin levels, with an active-low enable pin",
           GPIO + "a + b: one pin is high, the other gets PWM with the rest of the power",
-          GPIO + "a + b + pwm: exact pin levels",
+          GPIO + "gpio motor, a + b + pwm: power sets exact pin levels",
         ],
       ),
       setting("min_power_pct", { type: "number", default: 0 }, "lower limit of the power, as a fraction", [
-        GPIO + "power is kept within its limits",
+        GPIO + "gpio motor: power stays between min_power_pct and max_power_pct",
         GPIO_ATTRIBUTES,
       ], {
         note: "0 to 1, and at most `max_power_pct`",
@@ -275,7 +285,7 @@ export const MODELS: readonly Section[] = [
         { type: "number", default: 1, minimum: 0.06, maximum: 1 },
         "upper limit of the power, as a fraction",
         [
-          GPIO + "power is kept within its limits",
+          GPIO + "gpio motor: power stays between min_power_pct and max_power_pct",
           GPIO_ATTRIBUTES,
         ],
       ),
@@ -289,7 +299,7 @@ export const MODELS: readonly Section[] = [
         "dir_flip",
         { type: "boolean", default: false },
         "swaps forward and backward",
-        GPIO + "both spellings of flipping swap the directions",
+        GPIO + "gpio motor: dir_flip and direction_flip swap the directions",
         {
           note: "beyond: also `direction_flip`",
         },
@@ -298,13 +308,13 @@ export const MODELS: readonly Section[] = [
         "encoder",
         { type: "string" },
         "name of the attached encoder",
-        GPIO + "with an encoder: setPower turns it, and the position says so",
+        GPIO + "gpio motor with encoder: setPower turns the motor, and its position follows",
       ),
       holds(
         "The motor implements `GoFor` and `GoTo`.",
         [
-          GPIO + "power and time of a movement without encoder",
-          GPIO + "with an encoder: GoFor(${rpm}, ${revolutions}) goes the distance",
+          GPIO + "timedMove() gives power and duration of a movement without an encoder",
+          GPIO + "gpio motor with encoder: GoFor(${rpm}, ${revolutions}) reaches its distance",
           GPIO +
           "with an encoder: GoTo takes its direction from the distance, and does nothing near the goal",
         ],
@@ -342,20 +352,20 @@ export const MODELS: readonly Section[] = [
         "encoder",
         { type: "string" },
         "name of an encoder; with it, `ticks_per_rotation` is required",
-        FAKE + "with an encoder: position, GoFor, GoTo and zero are exact",
+        FAKE + "fake motor: with an encoder position, GoFor, GoTo and resetZeroPosition are exact",
       ),
       setting(
         "max_rpm",
         { type: "number", default: 100 },
         "speed at full power; `GoFor` computes its power as a percentage of it",
-        FAKE + "GoFor takes its time, then the motor stands",
+        FAKE + "fake motor: GoFor takes the time of its revolutions, then the motor stops",
       ),
       setting("ticks_per_rotation", { type: "integer" }, "encoder ticks in one rotation", FAKE_ATTRIBUTES),
       setting(
         "dir_flip",
         { type: "boolean", default: false },
         "swaps forward and backward",
-        FAKE + "a flipped motor goes where it is told, and its encoder counts the other way",
+        FAKE + "fake motor: dir_flip keeps the motor's positions and reverses its encoder",
       ),
       setting("pins.a", { type: "string" }, "a pin", FAKE_ATTRIBUTES),
       setting("pins.b", { type: "string" }, "a pin", FAKE_ATTRIBUTES),
@@ -364,7 +374,7 @@ export const MODELS: readonly Section[] = [
       holds("An encoder without `ticks_per_rotation` is an error.", FAKE_ATTRIBUTES),
       holds(
         "Dependents of a motor, such as a base, work with the fake motor.",
-        "tests/contract/contract_test.ts: models keep their contracts",
+        "tests/contract/contract_test.ts: every built-in model passes its API's contract directly and through a client",
       ),
     ],
   },
@@ -382,7 +392,7 @@ export const MODELS: readonly Section[] = [
         { type: "boolean", required: true },
         "the cloud maps, and local mapping is disabled",
         [
-          MAPPER + "with use_cloud_slam only the properties answer",
+          MAPPER + "with use_cloud_slam only getProperties answers, and missing captures are logged",
           "tests/cloud/mapping_test.ts: svc-cloud builds a map from a machine's data: during the capture, later, and to extend a map",
           MAPPER_WRONG,
         ],
@@ -408,7 +418,7 @@ export const MODELS: readonly Section[] = [
         { type: "boolean", default: true },
         "builds the map in addition to localizing",
         [
-          MAPPER + "modes follow enable_mapping and existing_map, and the map is handed to the mapper",
+          MAPPER + "enable_mapping and existing_map set the mode, and the engine gets the map",
           MAPPER_WRONG,
         ],
       ),
@@ -417,7 +427,7 @@ export const MODELS: readonly Section[] = [
         { type: "string" },
         "a `.pbstream` file: `${packages.slam_map.NAME}/internalState.pbstream` or a path",
         [
-          MAPPER + "modes follow enable_mapping and existing_map, and the map is handed to the mapper",
+          MAPPER + "enable_mapping and existing_map set the mode, and the engine gets the map",
           MAPPER_WRONG,
         ],
       ),
@@ -455,7 +465,7 @@ export const MODELS: readonly Section[] = [
         ONLINE,
       ),
       holds("An existing map is updated, or used for localizing alone.", [
-        "drivers/slam/mapper_test.ts: mapper: modes follow enable_mapping and existing_map, and the map is handed to the mapper",
+        "drivers/slam/mapper_test.ts: mapper: enable_mapping and existing_map set the mode, and the engine gets the map",
         "lib/slam/mapper_test.ts: mapper: an updated map grows from the robot's place, and keeps its old content",
         "lib/slam/mapper_test.ts: mapper: localizes on a finished map, adds only a few submaps, and never moves the map",
       ]),
@@ -465,13 +475,13 @@ export const MODELS: readonly Section[] = [
       ], "beyond: works on Windows, too. No 3D LiDAR"),
       holds(
         "A `merged` movement sensor combines an IMU and odometry.",
-        "drivers/movement_sensor/merged_test.ts: merged: each quantity comes from the first sensor that supports it, the others are unsupported",
+        "drivers/movement_sensor/merged_test.ts: merged: each quantity comes from its first supporting sensor, others are unsupported",
       ),
       holds(
         "`GetInternalState` and `InternalStateFull` return a `.pbstream` map.",
         [
           "lib/slam/pbstream/pbstream_test.ts: a map is the same after writing and reading: gaps, unfinished submaps, several trajectories, tilt",
-          MAPPER + "the internal state comes in parts of 1 MiB, the map as a PCD file",
+          MAPPER + "the internal state comes in parts of 1 MiB, and the map as a PCD file",
         ],
       ),
       holds("Cloud mapping: the machine captures data, and the cloud builds the map.", [

@@ -47,13 +47,13 @@ const MACHINE = {
   ],
 };
 
-Deno.test("-version is one line", async () => {
+Deno.test("-version prints a single line", async () => {
   const { code, output } = await run("-version");
   assertEquals([code, output.split("\n").length], [0, 2]);
   assertStringIncludes(output, `svc-server ${VERSION} `);
 });
 
-Deno.test("-dump-resources writes into a device, which stays one", async () => {
+Deno.test("-dump-resources writes to a device without replacing it", async () => {
   const { code, output } = await run("-dump-resources", "/proc/self/fd/1");
   assertEquals(code, 0);
   assertEquals(JSON.parse(output).length > 30, true);
@@ -66,13 +66,13 @@ Deno.test("-debug writes debug lines, including the order of closing", async () 
   assertEquals(closing(await logOf(MACHINE)), []);
 });
 
-Deno.test("what keeps a resource from being built is one line of the log", async () => {
+Deno.test("a failed construction is a single line in the log", async () => {
   const broken = { name: "c", api: "rdk:component:camera", model: "fake", attributes: { width: 3 } };
   const lines = (await logOf({ components: [broken] })).split("\n");
   assertEquals(lines.filter((line) => line.includes("odd-number")).length, 1);
 });
 
-Deno.test("-cpuprofile leaves a profile that tools can read", async () => {
+Deno.test("-cpuprofile writes a profile with nodes and samples", async () => {
   const folder = await Deno.makeTempDir();
   const file = `${folder}/cpu.cpuprofile`;
   try {
@@ -90,7 +90,7 @@ Deno.test("-no-tls serves without TLS although the configuration has a certifica
 });
 
 needingTest(
-  "-discover finds a machine that is announced, and none with -disable-mdns",
+  "-discover finds an announced machine, but none with -disable-mdns",
   await loopbackMulticast(),
   async () => {
     const word = crypto.randomUUID().slice(0, 8);
@@ -118,7 +118,7 @@ needingTest(
   },
 );
 
-Deno.test("-shareddir serves the files of a folder to everybody, and nothing outside it", async () => {
+Deno.test("-shareddir serves a folder's files without a token, and no files outside", async () => {
   const folder = await Deno.makeTempDir();
   const path = await writeConfig({
     auth: { handlers: [{ type: "api-key", config: { keys: ["k"], k: "secret" } }] },

@@ -18,7 +18,7 @@ export const SERVER: readonly Section[] = [
     rows: [
       holds(
         "`svc-server` runs on a computer and manages the hardware, software and data of one machine.",
-        "tests/interop/interop_test.ts: the published Python SDK, over gRPC",
+        "tests/interop/interop_test.ts: the published Python SDK drives the demo machine over gRPC",
       ),
       holds(
         "`svc-micro-server` is the variant for embedded systems that cannot run `svc-server`.",
@@ -30,22 +30,22 @@ export const SERVER: readonly Section[] = [
         CONFIG + "every section is read under its published names",
       ),
       holds("`svc-server` starts modules, whose models provide resources.", [
-        "tests/modules/published_test.ts: a module of the published Python library",
+        "tests/modules/published_test.ts: a module of the published Python library lives from its start to its removal",
         MODULES + "50 modules start at once and each serves its own",
       ]),
       holds(
         "`svc-server` handles all gRPC communication: clients reach every resource through its port.",
         [
-          "tests/contract/contract_test.ts: models keep their contracts",
-          "lib/wire/port/port_test.ts: port: gRPC and HTTP/1.1 side by side on one port",
+          "tests/contract/contract_test.ts: every built-in model passes its API's contract directly and through a client",
+          "lib/wire/port/port_test.ts: port: serves gRPC and HTTP/1.1 on the same port",
         ],
         "beyond: gRPC-web on the same port, remotes, and a call limit for each resource",
       ),
       holds(
         "`svc-server` handles all WebRTC communication.",
         [
-          "tests/interop/interop_test.ts: createRobotClient() in a browser, over WebRTC",
-          "tests/interop/interop_test.ts: the published Python SDK, over WebRTC",
+          "tests/interop/interop_test.ts: createRobotClient() in a browser connects over WebRTC and shows a camera's video",
+          "tests/interop/interop_test.ts: the published Python SDK drives the demo machine over WebRTC",
         ],
         "the machine does its own signaling; behind NAT, svc-cloud does",
       ),
@@ -75,7 +75,7 @@ export const SERVER: readonly Section[] = [
       holds(
         "Resources without dependencies are reconfigured concurrently, others in groups after their dependencies.",
         [
-          "tests/golden/plans_test.ts: plans/${name} is what the machine does",
+          "tests/golden/plans_test.ts: plans/${name} shows the steps that the machine plans",
           MACHINE + "Machine builds a limited number of resources at once",
         ],
         "at most 10 at the same time",
@@ -88,7 +88,7 @@ export const SERVER: readonly Section[] = [
         "At shutdown, resources close in dependency order, dependents first.",
         [
           MACHINE + "Machine builds dependencies first and closes dependents first",
-          "tests/e2e/shutdown_test.ts: ${name} ends the program with 0, dependents first",
+          "tests/e2e/shutdown_test.ts: ${name} ends svc-server with exit code 0 and closes dependents first",
         ],
         "beyond: at debug level the log shows the begin and the end of each close",
       ),
@@ -119,7 +119,7 @@ export const SERVER: readonly Section[] = [
       ),
       holds(
         "`depends_on`: names of resources; may be empty.",
-        "lib/resource/graph_test.ts: wire() resolves short and full names",
+        "lib/resource/graph_test.ts: wire: resolves short and full names",
       ),
       holds(
         "`log_configuration.level` is the resource's own log level.",
@@ -172,7 +172,7 @@ export const SERVER: readonly Section[] = [
         "packages[].version",
         { type: "string" },
         "the version",
-        "tests/cloud/releases_test.ts: a machine runs with the newest version of a package, and changes to the next one",
+        "tests/cloud/releases_test.ts: a machine fetches the newest version in a package's range, and changes to the next version",
         { note: "beyond: `latest`, which is the default" },
       ),
       setting(
@@ -191,7 +191,7 @@ export const SERVER: readonly Section[] = [
         "key of the reading that is `true` when maintenance is allowed",
         [
           MAINTENANCE + "a property that every object inherits is not a reading",
-          "tests/e2e/reload_test.ts: a change waits for the maintenance window; so does a restart",
+          "tests/e2e/reload_test.ts: a changed file and a restart wait for the maintenance window",
         ],
         {
           note: "a sensor that fails holds back all changes except its own dependencies " +
@@ -203,7 +203,7 @@ export const SERVER: readonly Section[] = [
         { type: "string" },
         "regular expression for resources: `rdk.components.arm`, `rdk.services.*`",
         [
-          "tests/log_levels_test.ts: patterns name resources as the documentation writes them",
+          "tests/log_levels_test.ts: log patterns set levels of resources and services by their documented names",
           "lib/base/log/log_test.ts: a pattern matches whole names, in the documented and in the published form",
         ],
         { note: "required; the log names a pattern without a match once", differsIn: ["required"] },
@@ -219,7 +219,7 @@ export const SERVER: readonly Section[] = [
         "debug",
         { type: "boolean", default: false },
         "sets debug level everywhere and overrides all other levels",
-        "lib/base/log/log_test.ts: debug beats every rule",
+        "lib/base/log/log_test.ts: Logs: debug overrides every rule",
       ),
       setting(
         "disable_log_deduplication",
@@ -247,12 +247,12 @@ export const SERVER: readonly Section[] = [
         "`log_configuration` of a resource overrides `log`.",
         CONFIG + "log rules: the list, then services, then components",
       ),
-      holds("Debug mode overrides both.", "lib/base/log/log_test.ts: debug beats every rule"),
+      holds("Debug mode overrides both.", "lib/base/log/log_test.ts: Logs: debug overrides every rule"),
       holds(
         "A message is noisy after 3 times within 10 s; further repeats are held back.",
         [
           "lib/base/log/dedup_test.ts: three repeats are written, the fourth becomes a notice, the rest are counted; the next line brings the count",
-          "lib/base/log/dedup_test.ts: after its window a message is new again",
+          "lib/base/log/dedup_test.ts: dedup: a message after its window starts a new count",
         ],
       ),
       holds(
@@ -264,7 +264,7 @@ export const SERVER: readonly Section[] = [
       ),
       holds(
         "The control plane keeps logs for 30 days, and users cannot delete them.",
-        "tests/cloud/logs_test.ts: after 30 days an entry is gone, from answers at once and then from the database",
+        "tests/cloud/logs_test.ts: log entries expire after 30 days, first in answers and then in the database",
       ),
       holds(
         "`log_level` sets the level of a module, `log_configuration` does not.",
@@ -280,8 +280,8 @@ export const SERVER: readonly Section[] = [
         "-allow-insecure-creds",
         "allows credentials without TLS",
         [
-          "tests/e2e/cloud_test.ts: credentials do not travel in the clear unless that is allowed",
-          "tests/remotes_test.ts: credentials open a remote; without TLS they travel only if that is allowed",
+          "tests/e2e/cloud_test.ts: svc-server refuses to send credentials without TLS unless -allow-insecure-creds is set",
+          "tests/remotes_test.ts: a remote accepts credentials, which are sent without TLS only if allowed",
         ],
       ),
       option(
@@ -295,7 +295,7 @@ export const SERVER: readonly Section[] = [
       option(
         "-cpuprofile",
         "writes a CPU profile to a file",
-        OPTIONS + "-cpuprofile leaves a profile that tools can read",
+        OPTIONS + "-cpuprofile writes a profile with nodes and samples",
       ),
       option(
         "-debug",
@@ -306,21 +306,21 @@ export const SERVER: readonly Section[] = [
         "-disable-mdns",
         "disables discovery through multicast DNS",
         [
-          OPTIONS + "-discover finds a machine that is announced, and none with -disable-mdns",
-          "lib/machine/serve/announcement_test.ts: a machine is announced by the names of its configuration until it ends",
+          OPTIONS + "-discover finds an announced machine, but none with -disable-mdns",
+          "lib/machine/serve/announcement_test.ts: PortAnnouncement: announces the names of the configuration over mDNS until close",
         ],
         "beyond: `-discover` prints the machines on the network",
       ),
       option(
         "-dump-resources",
         "writes all resource registrations as JSON to a file",
-        "tests/golden/golden_test.ts: -dump-resources is as in resources.json",
+        "tests/golden/golden_test.ts: -dump-resources equals resources.json",
       ),
       option(
         "-ftdc",
         "captures diagnostics all the time (default true)",
         [
-          "lib/machine/diagnostics/diagnostics_test.ts: the capture holds the process, the resources and the calls, under the part's id",
+          "lib/machine/diagnostics/diagnostics_test.ts: Diagnostics: the FTDC capture contains process, resource and call metrics under the part's id",
           "lib/machine/diagnostics/diagnostics_test.ts: disabled diagnostics start no timer and write no file",
         ],
         "beyond: `-ftdc-read` prints a capture as a table, CSV or a plot",
@@ -338,7 +338,7 @@ export const SERVER: readonly Section[] = [
         "only checks the network",
         [
           "lib/machine/diagnostics/network_check_test.ts: a working network: each check with its result, and no complaint",
-          "lib/machine/diagnostics/network_check_test.ts: without a network the report is complete, and says what could not be checked and why",
+          "lib/machine/diagnostics/network_check_test.ts: checkNetwork: without a network, the report gives a reason for each check that was not made",
         ],
         "beyond: exit code 1 if every check fails",
       ),
@@ -351,7 +351,7 @@ export const SERVER: readonly Section[] = [
         "-output-telemetry",
         "prints metrics and spans",
         [
-          "lib/machine/diagnostics/telemetry_test.ts: metrics come every ten seconds and once at the end",
+          "lib/machine/diagnostics/telemetry_test.ts: Telemetry: writes metrics every ten seconds and once on close",
           "lib/machine/diagnostics/telemetry_test.ts: each call is a span with its subject, duration and result",
         ],
       ),
@@ -368,7 +368,7 @@ export const SERVER: readonly Section[] = [
         "-shareddir",
         "folder of static web assets",
         [
-          OPTIONS + "-shareddir serves the files of a folder to everybody, and nothing outside it",
+          OPTIONS + "-shareddir serves a folder's files without a token, and no files outside",
           "lib/wire/port/static_files_test.ts: static files: the files of a folder, with types, ranges and entity tags",
         ],
         "`/static/` serves its folder `static`, or else the folder itself",
@@ -376,13 +376,13 @@ export const SERVER: readonly Section[] = [
       option(
         "-untrusted-env",
         "disables processes and the shell",
-        "tests/interop/shell_test.ts: -untrusted-env disables the shell, and the machine runs without it",
+        "tests/interop/shell_test.ts: -untrusted-env makes the shell service unhealthy, and the machine runs",
       ),
-      option("-version", "prints the version", OPTIONS + "-version is one line"),
+      option("-version", "prints the version", OPTIONS + "-version prints a single line"),
       option(
         "-webprofile",
         "includes the profiler in the HTTP server",
-        "lib/machine/diagnostics/web_profile_test.ts: who may look: nobody, callers on this computer, or everybody",
+        "lib/machine/diagnostics/web_profile_test.ts: profileRoutes: answer no caller, callers on this computer, or every caller",
       ),
       option(
         "-webrtc",
@@ -402,7 +402,7 @@ export const SERVER: readonly Section[] = [
     rows: [
       holds(
         "A client opens a session with an API key and its ID, as credentials of the type `api-key`.",
-        "lib/wire/auth_test.ts: auth: an API key becomes a token, and the token a caller",
+        "lib/wire/auth_test.ts: auth: Authenticate exchanges an API key for a token, which identifies the caller",
       ),
       holds(
         "The ML training client needs an API key with owner permissions on the organization.",
@@ -424,12 +424,12 @@ export const SERVER: readonly Section[] = [
         "`-no-tls` serves without TLS; `-allow-insecure-creds` allows credentials over plaintext.",
         [
           OPTIONS + "-no-tls serves without TLS although the configuration has a certificate",
-          "tests/e2e/cloud_test.ts: credentials do not travel in the clear unless that is allowed",
+          "tests/e2e/cloud_test.ts: svc-server refuses to send credentials without TLS unless -allow-insecure-creds is set",
         ],
       ),
       holds(
         "`hotspot_password` is the Wi-Fi password of the provisioning hotspot.",
-        "tests/agent/real_network_test.ts: NetworkManager keeps, uses, takes back and removes the agent's profiles",
+        "tests/agent/real_network_test.ts: svc-agent adds, uses, restores and removes its profiles in a real NetworkManager",
       ),
     ],
   },
@@ -441,13 +441,13 @@ export const SERVER: readonly Section[] = [
         [
           MACHINE + "a resource with an unknown model is unhealthy, and the error suggests a similar model",
           "drivers/vision/vision_model_test.ts: vision: a missing camera, and a camera without images",
-          "drivers/board/fake_test.ts: unknown analogs and interrupts are refused in the published words",
+          "drivers/board/fake_test.ts: fake board: unknown analogs, interrupts and power modes are refused with the published errors",
         ],
         "a call that names a missing thing fails with `unknown`, because the published runtime returns plain errors",
       ),
       holds(
         "Programs have semantic versions.",
-        "lib/base/semver_test.ts: versions are ordered as the rules of semantic versions say",
+        "lib/base/semver_test.ts: compareVersions: orders versions by the rules of semantic versioning",
       ),
       holds(
         "Modules and packages have versions.",

@@ -13,7 +13,10 @@ export const TRAINING_SECTIONS: readonly Section[] = [
     rows: [
       holds(
         "Jobs are submitted, inspected, listed, cancelled and deleted from Python and TypeScript.",
-        ["tests/cloud/training_interop_test.ts: training with the published Python SDK", BOTH],
+        [
+          "tests/cloud/training_interop_test.ts: the published Python SDK submits training jobs and registers a container",
+          BOTH,
+        ],
         "beyond: `svc-ml`, and a library for TypeScript",
       ),
       holds("Parameters have snake_case names, in TypeScript camelCase names.", BOTH),
@@ -21,7 +24,7 @@ export const TRAINING_SECTIONS: readonly Section[] = [
         "`MODEL_TYPE_SINGLE_LABEL_CLASSIFICATION`, `MODEL_TYPE_MULTI_LABEL_CLASSIFICATION`, `MODEL_TYPE_OBJECT_DETECTION`, also without the prefix.",
         [
           CLIENT + "names of types, frameworks and statuses are read in every published spelling",
-          "tests/ml/jobs_test.ts: submit takes a model type in every spelling, and labels in several",
+          "tests/ml/jobs_test.ts: submit accepts a model type in every spelling and labels from several flags",
           "tests/cloud/executor_test.ts: embedded: ${modelType} produces a model, its labels and its metadata",
         ],
       ),
@@ -32,7 +35,7 @@ export const TRAINING_SECTIONS: readonly Section[] = [
       holds(
         "`SubmitTrainingJob`: `org_id`, `dataset_id`, `model_name`, `model_version`, `model_type`, `tags`; returns the job's ID.",
         [
-          TRAINING + "a job from its submission to its model",
+          TRAINING + "a training job runs, logs its progress and publishes its model",
           TRAINING + "refuses an impossible job, with the reason",
           REQUEST + "one label is enough if some images do not have it",
           TRAINING +
@@ -44,14 +47,14 @@ export const TRAINING_SECTIONS: readonly Section[] = [
       holds(
         "`SubmitCustomTrainingJob`: with `registry_item_id` and `registry_item_version`.",
         [
-          TRAINING + "a custom job: its script, its arguments and a key for as long as it runs",
+          TRAINING + "a custom job gets its script, its arguments and an API key that ends with the job",
           TRAINING + "refuses an impossible job, with the reason",
         ],
       ),
       holds(
         "`GetTrainingJob`: takes `id`, returns the job's metadata.",
         [
-          TRAINING + "a job from its submission to its model",
+          TRAINING + "a training job runs, logs its progress and publishes its model",
           "tests/ml/models_test.ts: a classifier's confusion is shown with its job and in the list of models",
         ],
         "beyond: `svc-ml get` shows the model's metrics, for a classifier also its confusion",
@@ -67,15 +70,15 @@ export const TRAINING_SECTIONS: readonly Section[] = [
       ),
       holds(
         "`CancelTrainingJob`: takes `id`.",
-        TRAINING + "cancelling: while it waits, while it runs, twice, and too late",
+        TRAINING + "CancelTrainingJob cancels waiting and running jobs, and refuses jobs that have ended",
       ),
       holds(
         "`DeleteCompletedTrainingJob`: takes `id` of a job that has succeeded or failed.",
-        TRAINING + "a job from its submission to its model",
+        TRAINING + "a training job runs, logs its progress and publishes its model",
       ),
       holds(
         "Only owners of the organization may call these operations.",
-        "tests/cloud/access_test.ts: training is for owners of the organization: an operator, or an owner of less, is refused",
+        "tests/cloud/access_test.ts: svc-cloud refuses training calls of an operator and of a location's owner",
         "beyond: every key may call `ListSupportedContainers`, which the specification does not mention",
       ),
     ],

@@ -44,24 +44,24 @@ const [OLD, NEW] = GOOD;
 type Scenario = readonly [name: string, run: (device: VmDevice) => Promise<string | void>];
 
 const SCENARIOS: readonly Scenario[] = [
-  ["the runtime is updated through its channel", async (device) => {
+  ["svc-server is updated through its release channel", async (device) => {
     await device.channel("svc-server", NEW, "stable");
     await device.takeReady(NEW, UPDATE_MS);
     await device.runs({ "svc-server": NEW }, UPDATE_MS);
   }],
-  ["the agent is updated through its channel, and the runtime runs on", async (device) => {
+  ["svc-agent is updated through its release channel while svc-server runs on", async (device) => {
     const before = await device.inService(SERVICE_MS);
     await device.channel("svc-agent", NEW, "stable");
     const after = await device.runs({ "svc-agent": NEW }, UPDATE_MS);
     if (after.runtime.pid !== before.runtime.pid) throw new Error("the runtime was started again");
   }],
-  ["a runtime that does not start is gone back from", async (device) => {
+  ["svc-agent rolls back a svc-server that does not start", async (device) => {
     await goneBackFrom(device, "svc-server");
   }],
-  ["an agent that does not start is gone back from", async (device) => {
+  ["a svc-agent that does not start is rolled back", async (device) => {
     await goneBackFrom(device, "svc-agent");
   }],
-  ["a killed runtime and a killed agent are started again", async (device) => {
+  ["a killed svc-server and a killed svc-agent are started again", async (device) => {
     const { runtime } = await device.inService(SERVICE_MS);
     await device.machine.run(`kill -9 ${runtime.pid}`);
     const { runtime: second } = await device.until("started again", SERVICE_MS, (status) => {
@@ -71,7 +71,7 @@ const SCENARIOS: readonly Scenario[] = [
     const { runtime: third } = await device.inService(SERVICE_MS);
     if (third.pid !== second.pid) throw new Error("the runtime was not taken over by the next agent");
   }],
-  ["a full disk during an update", async (device) => {
+  ["a device survives a full disk during an update", async (device) => {
     const fill = "fallocate -l $(($(df --output=avail -B1 / | tail -n 1) - 30000000)) /full && sync";
     await device.machine.run(`rm -f /opt/svc/cache/svc-server-${OLD}-* ; ${fill}`);
     await device.want({ "svc-server": OLD });
@@ -86,7 +86,7 @@ const SCENARIOS: readonly Scenario[] = [
     await device.runs({ "svc-server": OLD }, UPDATE_MS);
     return versions["svc-server"].problem;
   }],
-  ["the clock says 1970", async (device) => {
+  ["a device starts and updates with a clock of 1970", async (device) => {
     await device.machine.cut();
     await device.machine.on({ clock: "1970-01-01" });
     // systemd starts no earlier than it was made: the clock is set under the agent, too, and before it starts.
@@ -105,7 +105,7 @@ const SCENARIOS: readonly Scenario[] = [
     await device.inService(SERVICE_MS);
     return `an update in ${year}`;
   }],
-  ["a configuration and records that nobody can read", async (device) => {
+  ["svc-agent works again after damage of its configuration and records", async (device) => {
     const spoil = 'for file in /opt/svc/state/*.json; do printf "\\0\\0{" > "$file"; done';
     await device.machine.run(`systemctl kill -s KILL --kill-whom=main svc-agent; ${spoil}; sync`);
     await device.inService(SERVICE_MS);
@@ -173,16 +173,19 @@ async function main(args: readonly string[], host: DenoHost): Promise<number> {
   await makeBadPrograms();
   if (verbose) device.follow = (line) => host.writeError(`  ${line}\n`);
   try {
-    await report.check("svc-server makes a service of itself", () => device.installRuntime());
-    const installed = await report.check("installed with curl | sh; svc-server serves", async () => {
-      await device.install();
-      await device.runs({ "svc-server": OLD, "svc-agent": OLD }, UPDATE_MS);
-      const { code } = await device.machine.try("systemctl cat svc-server");
-      if (code === 0) throw new Error("svc-server is still a service of its own");
-      const [part] = JSON.parse(await device.svcCloud("fleet", "--json"));
-      if (part.state !== "online") throw new Error(`the fleet shows it ${part.state}`);
-      return `the fleet shows it online, ${part.agent.distro}`;
-    });
+    await report.check("svc-server installs itself as a service", () => device.installRuntime());
+    const installed = await report.check(
+      "install.sh by curl installs svc-agent, which runs svc-server",
+      async () => {
+        await device.install();
+        await device.runs({ "svc-server": OLD, "svc-agent": OLD }, UPDATE_MS);
+        const { code } = await device.machine.try("systemctl cat svc-server");
+        if (code === 0) throw new Error("svc-server is still a service of its own");
+        const [part] = JSON.parse(await device.svcCloud("fleet", "--json"));
+        if (part.state !== "online") throw new Error(`the fleet shows it ${part.state}`);
+        return `the fleet shows it online, ${part.agent.distro}`;
+      },
+    );
     if (!installed) return report.finish();
     for (const [name, run] of SCENARIOS) {
       if (name.includes(only)) await report.check(name, () => run(device));
@@ -193,10 +196,10 @@ async function main(args: readonly string[], host: DenoHost): Promise<number> {
       await report.check(`power cut ${cut} of ${cuts}`, () => cutPower(device, random));
     }
     await device.want({ "svc-server": NEW, "svc-agent": NEW });
-    await report.check("it still comes to what is wanted", async () => {
+    await report.check("after all power cuts the wanted versions run", async () => {
       await device.runs({ "svc-server": NEW, "svc-agent": NEW }, UPDATE_MS);
     });
-    await report.check("it is uninstalled, and nothing of it is left", () => device.uninstall());
+    await report.check("uninstall leaves nothing behind", () => device.uninstall());
     return report.finish();
   } catch (error) {
     host.writeError(`${PROGRAM.name}: ${messageOf(error)}\n`);

@@ -110,7 +110,7 @@ async function checks(machine: Machine, report: Report): Promise<void> {
     const found = await machine.run(key ? `grep '^${key} ' ${path} | cut -d' ' -f2` : `cat ${path}`);
     return Number(found);
   };
-  await report.check(`a module has no more than its memory; it is killed and started again`, async () => {
+  await report.check(`a module beyond its memory limit is killed and started again`, async () => {
     await wrote(machine, 'module "eater" ended');
     await wrote(machine, 'module "eater" starts again');
     const kills = await number(`${GROUPS}/eater/memory.events`, "oom_kill");
@@ -120,7 +120,7 @@ async function checks(machine: Machine, report: Report): Promise<void> {
     await never(machine, "has eaten");
     return `at most ${Math.round(peak)} MiB of ${MEMORY_MB}, killed ${kills} times`;
   });
-  await report.check("a module has no more than its processes", async () => {
+  await report.check("a module cannot exceed its limit of processes", async () => {
     await wrote(machine, "forks");
     await machine.eventually(
       `test $(grep '^max ' ${GROUPS}/forker/pids.events | cut -d' ' -f2) -gt 0`,
@@ -132,7 +132,7 @@ async function checks(machine: Machine, report: Report): Promise<void> {
     await never(machine, "has forked");
     return `the kernel refused ${refused} further ones`;
   });
-  await report.check("a module has no more than its processor time", async () => {
+  await report.check("a module cannot exceed its share of processor time", async () => {
     await wrote(machine, "spins");
     const used = `grep '^usage_usec ' ${GROUPS}/spinner/cpu.stat | cut -d' ' -f2; cut -d' ' -f1 /proc/uptime`;
     const [before, after] = (await machine.run(`${used}; sleep ${CPU_SECONDS}; ${used}`)).split(/\s+/).map(
@@ -148,14 +148,14 @@ async function checks(machine: Machine, report: Report): Promise<void> {
     if (throttled < 1) throw new Error("it was never held back");
     return `${percent.toFixed(1)} percent of ${CPU_PERCENT}, held back ${throttled} times`;
   });
-  await report.check("a module without limits is in no group, and the machine serves on", async () => {
+  await report.check("a module without limits is in no control group", async () => {
     await wrote(machine, "is free");
     const group = await machine.run("cat /proc/$(pgrep -f '^/bin/sh /mnt/share/free.sh' | head -1)/cgroup");
     if (group.includes("svc-modules")) throw new Error(`it is in ${group}`);
     await machine.run("systemctl is-active machine");
     return group;
   });
-  await report.check("the groups of a killed machine go when the next one starts", async () => {
+  await report.check("the next svc-server removes the control groups of a killed svc-server", async () => {
     const before = await machine.run(`echo ${GROUPS}`);
     await machine.run("systemctl kill --kill-whom=main -s KILL machine; rm /root/log");
     await serve(machine, "again");
@@ -163,7 +163,7 @@ async function checks(machine: Machine, report: Report): Promise<void> {
     await machine.eventually(`test ! -e ${before}`, WAIT_MS);
     return `${before} is gone`;
   });
-  await report.check("all of them end with the machine, and so do their groups", async () => {
+  await report.check("stopping svc-server ends all modules and removes their control groups", async () => {
     await machine.run("systemctl stop again", SETUP_MS);
     for (const name of Object.keys(LIMITS)) {
       await machine.eventually(`! ls -d ${GROUPS}/${name} && ! pgrep -f share/${name}.sh`, WAIT_MS);

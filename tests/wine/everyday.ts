@@ -200,9 +200,9 @@ function check(name: string, run: (world: World) => Promise<string | void>, grou
 }
 
 export const everydayChecks: readonly Check[] = [
-  check("svc-server follows its file at an odd place, copied, moved and written in halves", followsFile),
-  check("files that are not there, and names of devices, are refused by their names", refusesNames),
-  check("a module runs, and is started again when it is killed; none is left", runsModule),
-  check("a search for cameras says that it is for Linux", discovers),
-  check("svc-cloud serves a machine; svc-ml trains there, from login to the model's files", trains, "cloud"),
+  check("svc-server follows a file at an odd path that is copied, moved or written in halves", followsFile),
+  check("missing files and device names are refused with their names", refusesNames),
+  check("a killed module is started again, and none is left at the end", runsModule),
+  check("webcam discovery fails because it needs Linux", discovers),
+  check("svc-ml logs in to svc-cloud, trains a model and downloads it", trains, "cloud"),
 ];

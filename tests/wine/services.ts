@@ -31,7 +31,7 @@ function check(name: string, run: (device: WineDevice) => Promise<string | void>
 export function serviceChecks(kills: number): Check[] {
   return [
     {
-      name: "svc-agent --install makes the service, which does not run yet; a second time changes it",
+      name: "svc-agent --install creates a stopped service, and a second run changes it",
       group: "service",
       run: async (world) => {
         const device = await WineDevice.make(world.computer, world.folder, world.reuse);
@@ -45,7 +45,7 @@ export function serviceChecks(kills: number): Check[] {
         }
       },
     },
-    check("the service starts, and installs and runs svc-server from the control plane", async (device) => {
+    check("the started service installs and runs svc-server from the control plane", async (device) => {
       await device.computer.succeed("net", ["start", "svc-agent"]);
       const { runtime } = await device.runs({ "svc-server": OLD, "svc-agent": OLD }, UPDATE_MS);
       assertEquals(await device.state(), "4 RUNNING");
@@ -53,7 +53,7 @@ export function serviceChecks(kills: number): Check[] {
       assertEquals(part.state, "online");
       return `${runtime.file}, ${part.agent.platform}`;
     }),
-    check("--install while the service runs changes it and starts it again", async (device) => {
+    check("--install changes and restarts a running service", async (device) => {
       const told = await device.computer.succeed(device.downloaded("svc-agent", OLD), ["--install"]);
       assert(told.includes("; it runs"), told);
       assertEquals(await device.state(), "4 RUNNING");
@@ -66,7 +66,7 @@ export function serviceChecks(kills: number): Check[] {
         return isInService(status) && status.runtime.pid !== runtime.pid;
       });
     }),
-    check("a killed agent is started again; the svc-server that it leaves ends with it", async (device) => {
+    check("a killed svc-agent is started again and replaces its svc-server", async (device) => {
       const { runtime } = await device.inService(SERVICE_MS);
       assertEquals(device.computer.kill("\\cache\\svc-agent-"), 1);
       await device.until("started again", SERVICE_MS, (status) => {
@@ -74,37 +74,40 @@ export function serviceChecks(kills: number): Check[] {
       });
       assertEquals(device.computer.processes("\\cache\\svc-server-").length, 1);
     }),
-    check("with the service's process everything ends that it started", async (device) => {
+    check("killing the service's process ends all processes that it started", async (device) => {
       assertEquals(device.computer.kill("svc-agent-service.exe service"), 1);
       await until(() => device.computer.processes("\\cache\\svc-").length === 0);
       await device.computer.succeed("net", ["start", "svc-agent"]);
       await device.inService(SERVICE_MS);
     }),
-    check("svc-server is updated", async (device) => {
+    check("svc-agent updates svc-server", async (device) => {
       await device.want({ "svc-server": NEW });
       await device.runs({ "svc-server": NEW }, UPDATE_MS);
     }),
     check(
-      "a svc-server that does not start is gone back from",
+      "svc-agent rolls back a svc-server that does not start",
       (device) => goneBackFrom(device, "svc-server"),
     ),
-    check("the agent is updated", async (device) => {
+    check("svc-agent updates itself", async (device) => {
       await device.want({ "svc-server": NEW, "svc-agent": NEW });
       await device.runs({ "svc-agent": NEW, "svc-server": NEW }, UPDATE_MS);
     }),
-    check("an agent that does not start is gone back from", (device) => goneBackFrom(device, "svc-agent")),
+    check("a svc-agent that does not start is rolled back", (device) => goneBackFrom(device, "svc-agent")),
     ...Array.from(
       { length: kills },
       (_, at) =>
-        check(`everything is killed in the middle of an update, ${at + 1} of ${kills}`, (device) => {
-          return killMidway(device, at);
-        }),
+        check(
+          `killing all processes during an update keeps the device in service, ${at + 1} of ${kills}`,
+          (device) => {
+            return killMidway(device, at);
+          },
+        ),
     ),
-    check("it still comes to what is wanted", async (device) => {
+    check("after all kills the wanted versions run", async (device) => {
       await device.want({ "svc-server": NEW, "svc-agent": NEW });
       await device.runs({ "svc-server": NEW, "svc-agent": NEW }, UPDATE_MS);
     }),
-    check("the service stops in time, says so when it has, and leaves no process", async (device) => {
+    check("the service stops in time, reports it and leaves no process", async (device) => {
       const began = performance.now();
       await device.computer.succeed("net", ["stop", "svc-agent"]);
       const states = new Set<string | undefined>();
@@ -117,7 +120,7 @@ export function serviceChecks(kills: number): Check[] {
       await until(() => device.computer.processes("\\svc\\agent\\").length === 0);
       return `${seconds} s; seen: ${[...states].join(", ")}`;
     }),
-    check("an agent with --dev-mode runs beside the automatic service and ends when told", async (device) => {
+    check("svc-agent --dev-mode runs beside the service and ends with SIGTERM", async (device) => {
       await device.computer.succeed("net", ["start", "svc-agent"]);
       const args = ["--dev-mode", "--dir", "C:\\a folder", "--config", "C:\\none.json"];
       const agent = device.computer.command(device.downloaded("svc-agent", OLD), args).spawn();
@@ -136,7 +139,7 @@ export function serviceChecks(kills: number): Check[] {
       assertEquals(code, 0, said);
       assertEquals(await device.state(), "4 RUNNING");
     }),
-    check("uninstall by the service's own program leaves nothing", async (device) => {
+    check("svc-agent uninstall --yes --purge leaves nothing behind", async (device) => {
       await device.inService(SERVICE_MS);
       const refused = await device.computer.run(AGENT, ["uninstall"]);
       assertEquals(refused.code, 1);

@@ -36,14 +36,14 @@ async function opened(flags: readonly string[], { bwrap = true } = {}) {
 
 const python = (await opened(["--training", "scripts", "--scripts-without-sandbox"])).custom !== undefined;
 
-Deno.test("training scripts are run only where the operator asks for it", async () => {
+Deno.test("serve runs training scripts only with --training scripts", async () => {
   const { managed, custom, noScripts, said } = await opened([]);
   assert(managed && !custom);
   assertStringIncludes(noScripts!, "svc-cloud serve --training embedded,scripts");
   assertEquals(said, []);
 });
 
-Deno.test("without a sandbox training scripts are refused, with what would come of the other way", async () => {
+Deno.test("without a sandbox serve refuses training scripts and names the alternative", async () => {
   const { custom, noScripts, said } = await opened(["--training", "embedded,scripts"], { bwrap: false });
   assertEquals(custom, undefined);
   assertStringIncludes(noScripts!, "apt-get install bubblewrap");
@@ -54,7 +54,7 @@ Deno.test("without a sandbox training scripts are refused, with what would come 
 });
 
 Deno.test({
-  name: "without a sandbox scripts run where the operator insists, and the log warns",
+  name: "--scripts-without-sandbox runs scripts without a sandbox and logs a warning",
   ignore: !python,
   fn: async () => {
     const flags = ["--training", "scripts", "--scripts-without-sandbox"];
@@ -64,13 +64,13 @@ Deno.test({
   },
 });
 
-Deno.test("limits that cannot be are refused", async () => {
+Deno.test("serve refuses --scripts-memory-mib 0", async () => {
   const flags = ["--training", "scripts", "--scripts-memory-mib", "0"];
   const { message } = await assertRejects(() => opened(flags), SvcError);
   assertEquals(message, "--scripts-memory-mib: found 0, wanted 1 or more");
 });
 
-Deno.test("a cluster runs images of organizations only where they begin as the operator says", async () => {
+Deno.test("--kubernetes-registries limits the images of organizations to its prefixes", async () => {
   const kubeconfig = await Deno.makeTempFile();
   await Deno.writeTextFile(
     kubeconfig,

@@ -29,7 +29,7 @@ async function withMap(work: (path: string, folder: string) => Promise<void>): P
   }
 }
 
-Deno.test("slam pbstream info: what is in a map, for people and as JSON", async () => {
+Deno.test("slam pbstream info prints a map's contents as text and as JSON", async () => {
   await withMap(async (path) => {
     const { code, output } = await slam("pbstream", "info", path);
     assertEquals(code, 0);
@@ -43,7 +43,7 @@ Deno.test("slam pbstream info: what is in a map, for people and as JSON", async 
   });
 });
 
-Deno.test("slam pbstream info: a file that is no map, and none at all", async () => {
+Deno.test("slam pbstream info refuses a file that is not a map and a missing file", async () => {
   await withMap(async (_, folder) => {
     await Deno.writeTextFile(`${folder}/no.pbstream`, "something else");
     const wrong = await slam("pbstream", "info", `${folder}/no.pbstream`);
@@ -54,7 +54,7 @@ Deno.test("slam pbstream info: a file that is no map, and none at all", async ()
   });
 });
 
-Deno.test("slam map export: a picture, a point cloud, and the map of ROS with its description", async () => {
+Deno.test("slam map export writes PNG, PCD, and PGM with its YAML", async () => {
   await withMap(async (path, folder) => {
     const [png, pcd, pgm] = ["map.png", "map.pcd", "map.pgm"].map((name) => `${folder}/${name}`);
     const { code, output } = await slam("map", "export", path, png, pcd, pgm);
@@ -78,7 +78,7 @@ Deno.test("slam map export: a picture, a point cloud, and the map of ROS with it
   });
 });
 
-Deno.test("slam map picture: a drawing; files of other kinds are refused before anything is read", async () => {
+Deno.test("slam map picture draws a PNG, and unknown file types are refused", async () => {
   await withMap(async (path, folder) => {
     assertEquals((await slam("map", "picture", path, `${folder}/drawn.png`)).code, 0);
     assertEquals(mimeTypeOf(await Deno.readFile(`${folder}/drawn.png`)), "image/png");
@@ -88,7 +88,7 @@ Deno.test("slam map picture: a drawing; files of other kinds are refused before 
   });
 });
 
-Deno.test("slam run: a map of a recording, scored by relations; evaluate scores the same map again", async () => {
+Deno.test("slam run maps a recording and scores it, and slam evaluate scores the saved map", async () => {
   await withMap(async (_, folder) => {
     const [map, relations] = [`${folder}/office.pbstream`, `${folder}/office.relations`];
     // The robot goes straight for its first five seconds, as its odometry says.
@@ -113,7 +113,7 @@ Deno.test("slam run: a map of a recording, scored by relations; evaluate scores 
   });
 });
 
-Deno.test("slam run and evaluate: what cannot be used is refused with its path and place", async () => {
+Deno.test("slam run and slam evaluate refuse bad logs and relations with path and line", async () => {
   await withMap(async (path, folder) => {
     await Deno.writeTextFile(`${folder}/bad.relations`, "1 2 three\n");
     await Deno.writeTextFile(`${folder}/far.relations`, "1 2 0 0 0 0 0 0\n");

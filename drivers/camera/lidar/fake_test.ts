@@ -13,7 +13,7 @@ import { ReplayLidar } from "./replay.ts";
 const NOISELESS = { noise_m: 0 };
 const IN_HALL = { building: "hall", people: 0, start_x_m: 0, start_y_m: 0, wheel_slip: 0 };
 
-Deno.test("a fake base drives in a building; its lidar and its movement sensor measure that", async () => {
+Deno.test("a fake lidar and a fake movement sensor measure the drive of a fake base in a building", async () => {
   const clock = new FakeClock();
   const base = await construct(FakeBase, IN_HALL, { name: "rover", clock });
   const on = { dependencies: [base], clock };
@@ -50,7 +50,7 @@ Deno.test("a fake base drives in a building; its lidar and its movement sensor m
   assertEquals(clock.pending, 0);
 });
 
-Deno.test("a fake lidar on a base without a building says what to do; its picture shows the scan", async () => {
+Deno.test("a fake lidar refuses a base without a building, and its picture shows the scan", async () => {
   const plain = await construct(FakeBase, {}, { name: "plain" });
   const at = { dependencies: [plain] };
   await assertRejects(
@@ -70,7 +70,7 @@ Deno.test("a fake lidar on a base without a building says what to do; its pictur
   assert(decoded.kind === "color" && decoded.image.width === 400);
 });
 
-Deno.test("a replay lidar gives the scans of a log with their times, up to its end", async () => {
+Deno.test("a replay lidar returns the scans of a log with their times until the log ends", async () => {
   const lidar = await construct(ReplayLidar, { log: "tests/data/slam/office.clf" });
   const times: number[] = [];
   const taken = (timeMs: number) => void times.push(timeMs);

@@ -26,7 +26,7 @@ async function withLidar(work: (lidar: FakeRpLidar) => Promise<void>): Promise<v
 }
 
 Deno.test(
-  "rplidar: turns over a pseudo-terminal, clockwise, without what is too near or did not return",
+  "rplidar: a turn over a pseudo-terminal is clockwise and omits near and missing returns",
   linux,
   async () => {
     await withLidar(async (fake) => {
@@ -53,7 +53,7 @@ Deno.test(
   },
 );
 
-Deno.test("rplidar: bytes that do not belong there are passed over", linux, async () => {
+Deno.test("rplidar: noise bytes between the measurements are skipped", linux, async () => {
   await withLidar(async (fake) => {
     fake.noise = [0xff, 0x00, 0x13];
     const lidar = await construct(RpLidar, { device_path: fake.path }, { clock });
@@ -72,7 +72,7 @@ Deno.test("rplidar: bytes that do not belong there are passed over", linux, asyn
 });
 
 Deno.test(
-  "rplidar: a lidar that is broken, silent or not there is refused with what to look at",
+  "rplidar: a broken, silent or missing lidar is refused with advice",
   linux,
   async () => {
     await withLidar(async (fake) => {
@@ -137,7 +137,7 @@ Deno.test("rplidar: a device that never falls silent is given up", async () => {
   lidar.close();
 });
 
-Deno.test("rplidar: whatever bytes come, turns have ranges and angles that the protocol can say", async () => {
+Deno.test("rplidar: random bytes give only ranges and angles that the protocol allows", async () => {
   const random = randomFrom(11);
   let left = 400;
   const read = () =>

@@ -57,7 +57,7 @@ for (const one of CASES) {
   });
 }
 
-Deno.test("internet: a question without an answer ends after five seconds", async () => {
+Deno.test("internet: a check without an answer counts as offline after 5 s", async () => {
   const clock = new FakeClock();
   const found = new Internet({
     port: {

@@ -119,7 +119,7 @@ Deno.test("an unconfigured device opens its hotspot, takes a person's input, and
   await device.end();
 });
 
-Deno.test("Bluetooth is offered while the device needs somebody, and not while it tries what was handed in", async () => {
+Deno.test("Networking: offers Bluetooth while it needs input, but not while it tries a network", async () => {
   const device = new Device();
   const wanted = () => device.networking.bluetoothOffer().wanted;
   device.network.routers.set("shop", { password: "12345678" });
@@ -140,7 +140,7 @@ Deno.test("Bluetooth is offered while the device needs somebody, and not while i
   await device.end();
 });
 
-Deno.test("the internet is told where the service does not check it, and nothing else counts if that is wanted", async () => {
+Deno.test("Networking: asks the control plane for internet if NetworkManager does not check", async () => {
   const device = new Device({ turn_on_hotspot_if_wifi_has_no_internet: true });
   device.configured = true;
   device.network.checksInternet = false;
@@ -156,7 +156,7 @@ Deno.test("the internet is told where the service does not check it, and nothing
   await device.end();
 });
 
-Deno.test("a device without Wi-Fi gets its credentials by Bluetooth", async () => {
+Deno.test("Networking: a device without Wi-Fi receives its credentials over Bluetooth", async () => {
   const device = new Device();
   device.network.hasWifi = false;
   device.network.wired = true;
@@ -169,7 +169,7 @@ Deno.test("a device without Wi-Fi gets its credentials by Bluetooth", async () =
   await device.end();
 });
 
-Deno.test("a wrong password brings the hotspot back with the reason, and the right one then works", async () => {
+Deno.test("Networking: a wrong password reopens the hotspot with the reason, and the right password works", async () => {
   const device = new Device();
   device.configured = true;
   device.network.routers.set("shop", { password: "right one" });
@@ -206,7 +206,7 @@ Deno.test("a network that the service does not take is told to the person who ha
   await device.end();
 });
 
-Deno.test("a portal that cannot serve takes the hotspot down again, and is tried again", async () => {
+Deno.test("Networking: closes the hotspot when the portal cannot serve, and tries again", async () => {
   const device = new Device();
   device.failToServe = true;
   await device.minutes(1);
@@ -246,7 +246,7 @@ Deno.test("a hotspot opens on a full disk, and what a killed agent left is remov
   await again.end();
 });
 
-Deno.test("a portal that does not end keeps neither the access point nor the agent", async () => {
+Deno.test("Networking: abandons a portal that does not close within 15 s and ends the hotspot", async () => {
   const device = new Device();
   await device.minutes(1);
   assertEquals(device.network.hotspot, "svc-setup-rover");
@@ -258,7 +258,7 @@ Deno.test("a portal that does not end keeps neither the access point nor the age
   assertEquals(device.log.at(-1), "the portal did not end: the portal did not end within 15 s");
 });
 
-Deno.test("a network service that never answers does not keep the agent", async () => {
+Deno.test("Networking: abandons a network service that does not end the hotspot within 15 s", async () => {
   const device = new Device();
   await device.minutes(1);
   device.network.deactivate = () => new Promise(() => {});
@@ -268,7 +268,7 @@ Deno.test("a network service that never answers does not keep the agent", async 
   assertEquals(device.log.at(-1), "the hotspot did not end: the hotspot did not end within 15 s");
 });
 
-Deno.test("additional networks are written, changed and removed; profiles of others stay", async () => {
+Deno.test("Networking: writes, changes and removes additional networks, and keeps other profiles", async () => {
   const device = new Device();
   device.configured = true;
   await device.network.put({
@@ -360,7 +360,7 @@ Deno.test("without a chosen network, the device tries only the network with the 
   await device.end();
 });
 
-Deno.test("a profile that cannot be changed is told once, and setting up goes on", async () => {
+Deno.test("Networking: logs a profile that cannot be changed once, and continues to the hotspot", async () => {
   const device = new Device();
   device.configured = true;
   device.network.setAutoconnect = () => Promise.reject(new SvcError("permission_denied", "read-only"));
@@ -373,7 +373,7 @@ Deno.test("a profile that cannot be changed is told once, and setting up goes on
   await device.end();
 });
 
-Deno.test("a pushed network that cuts the device off is taken back, and not tried again before it changes", async () => {
+Deno.test("Networking: reverts a pushed network that cuts the device off, and retries it only after a change", async () => {
   const device = new Device();
   device.configured = true;
   device.network.wired = true;
@@ -420,7 +420,7 @@ Deno.test("a network that the service does not take leaves the others alone, and
   await device.end();
 });
 
-Deno.test("a network that cuts the device off is taken back also where only the control plane tells it", async () => {
+Deno.test("Networking: reverts a network if only the control plane becomes unreachable", async () => {
   const device = new Device();
   device.configured = true;
   device.reachesCloud = true;
@@ -434,7 +434,7 @@ Deno.test("a network that cuts the device off is taken back also where only the 
   await device.end();
 });
 
-Deno.test("a device that was offline before keeps what it is sent", async () => {
+Deno.test("Networking: keeps pushed networks on a device that was already offline", async () => {
   const device = new Device();
   device.configured = true;
   device.reachesCloud = true;
@@ -445,7 +445,7 @@ Deno.test("a device that was offline before keeps what it is sent", async () => 
   await device.end();
 });
 
-Deno.test("a phone that has paired shares its connection", async () => {
+Deno.test("Networking: goes online through a paired phone", async () => {
   const device = new Device();
   device.configured = true;
   await device.minutes(3);
@@ -467,7 +467,7 @@ Deno.test("a phone that has paired shares its connection", async () => {
   await device.end();
 });
 
-Deno.test("a phone that shares nothing is told, and only the last phones are remembered", async () => {
+Deno.test("Networking: reports a phone without a connection, and remembers the last eight phones", async () => {
   const device = new Device();
   device.configured = true;
   for (let phone = 10; phone < 20; phone++) {
@@ -519,7 +519,7 @@ Deno.test("the hotspot's name follows the settings and has at most 32 bytes", ()
 const SEEDS = Number(Deno.env.get("SVC_SIM_SEEDS") ?? 40);
 const ONE = Deno.env.get("SVC_SIM_SEED");
 
-Deno.test("whatever happens around it, a device ends online where it can, and never stays without a hotspot", async () => {
+Deno.test("Networking: under random events, a device ends online if it can, and otherwise has a hotspot", async () => {
   const seeds = ONE === undefined ? Array.from({ length: SEEDS }, (_, seed) => seed) : [Number(ONE)];
   for (const seed of seeds) {
     const random = randomFrom(seed);

@@ -104,7 +104,7 @@ const DETECTIONS: readonly (readonly [system: string, host: string, path: string
 ];
 
 for (const [system, host, path, free] of DETECTIONS) {
-  Deno.test(`portal: ${system} finds that it is behind a portal, and gets the page`, async () => {
+  Deno.test(`portal: ${system} detects the portal and gets the page`, async () => {
     await withPortal(async ({ url }) => {
       for (const method of ["GET", "HEAD"]) {
         const answer = await fetch(`${url}${path}`, { method, headers: { host }, redirect: "manual" });
@@ -121,7 +121,7 @@ for (const [system, host, path, free] of DETECTIONS) {
   });
 }
 
-Deno.test("portal: a person who looks again is active, and a phone that probes for the internet is not", async () => {
+Deno.test("portal: a reload by a person counts as activity, and a phone's internet probe does not", async () => {
   await withPortal(async ({ url, intake }) => {
     for (const path of ["/", "/generate_204", "/save"]) await (await fetch(`${url}${path}`)).body?.cancel();
     assertEquals(intake.userMs, undefined);
@@ -131,7 +131,7 @@ Deno.test("portal: a person who looks again is active, and a phone that probes f
   });
 });
 
-Deno.test("portal: a form that holds everything is handed in, once, and shown as under way", async () => {
+Deno.test("portal: a complete form is submitted once, and its secrets are not shown again", async () => {
   await withPortal(async ({ url, intake, taken }) => {
     assertEquals(intake.userMs, undefined);
     const token = await tokenOf(url);
@@ -147,7 +147,7 @@ Deno.test("portal: a form that holds everything is handed in, once, and shown as
   });
 });
 
-Deno.test("portal: what is wrong with a form is said in words, once, and nothing is handed in", async () => {
+Deno.test("portal: an invalid form shows its error once, and nothing is submitted", async () => {
   await withPortal(async ({ url, taken }) => {
     const token = await tokenOf(url);
     const good = { token, ssid: "shop", password: "12345678", viamconfig: CREDENTIALS };
@@ -170,7 +170,7 @@ Deno.test("portal: what is wrong with a form is said in words, once, and nothing
   });
 });
 
-Deno.test("portal: a body of any size is bounded, and so are forms in a minute", async () => {
+Deno.test("portal: limits the size of a body and the number of forms per minute", async () => {
   await withPortal(async ({ url, taken }) => {
     const big = await fetch(`${url}/save`, { method: "POST", body: "x".repeat(65 * 1024) });
     assertEquals([big.status, await big.text()], [413, "a form has at most 65536 bytes\n"]);
@@ -187,7 +187,7 @@ Deno.test("portal: a body of any size is bounded, and so are forms in a minute",
   });
 });
 
-Deno.test("portal: what the device has already is not asked for", async () => {
+Deno.test("portal: a configured device does not ask for credentials", async () => {
   await withPortal(async ({ url, taken }) => {
     const html = await (await fetch(url)).text();
     assert(!html.includes("viamconfig") && html.includes("ssid"));

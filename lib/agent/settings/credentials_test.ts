@@ -18,7 +18,7 @@ Deno.test("reads an API key or a secret, with comments, and ignores settings of 
   assertEquals([old.type, old.entity, old.payload.reveal()], ["robot-secret", "part", "sesame"]);
 });
 
-Deno.test("what is missing or wrong is named with its file and key; no secret is shown", () => {
+Deno.test("parseCredentials: errors name the file and key, and show no secret", () => {
   const bad: [text: string, told: string][] = [
     ["[]", "found an empty array, wanted"],
     ["{}", "cloud: missing"],
@@ -51,7 +51,7 @@ Deno.test("what is missing or wrong is named with its file and key; no secret is
   }
 });
 
-Deno.test("without a file the environment is asked; with neither it is told what is wanted", async () => {
+Deno.test("readCredentials: without a file uses the environment, and otherwise lists the missing variables", async () => {
   const env: Record<string, string> = { SVC_API_KEY_ID: "k", SVC_API_KEY: "sesame", SVC_PART_ID: "p" };
   const host = new FakeHost({ env });
   const error = await assertRejects(
@@ -68,7 +68,7 @@ Deno.test("without a file the environment is asked; with neither it is told what
   assertEquals([appAddress, id, login.entity, login.payload.reveal()], ["https://app", "p", "k", "sesame"]);
 });
 
-Deno.test("only good credentials are written, as they are, for the owner alone", async () => {
+Deno.test("writeCredentials: writes only valid credentials, unchanged and with mode 0600", async () => {
   const files = new FakeFiles();
   await assertRejects(() => writeCredentials(files, "/etc/svc.json", "{}"), SvcError);
   const text = '{"cloud": {"app_address": "a", "id": "p", "secret": "s"}} // mine';

@@ -20,7 +20,7 @@ function fromCloud(section: string, values: Json): { settings: AgentSettings; to
   return { settings, told: problems.map(({ severity, path, message }) => `${severity} ${path}: ${message}`) };
 }
 
-Deno.test("built-in values are the published ones", () => {
+Deno.test("decideSettings: the built-in values are the published defaults", () => {
   const { hotspotPassword: _, ...network } = built.network;
   assertEquals({ ...built, network } as unknown, {
     advanced: {
@@ -63,7 +63,7 @@ Deno.test("built-in values are the published ones", () => {
   });
 });
 
-Deno.test("the cloud is over the manufacturer, key by key; what is empty or zero says nothing, false does", () => {
+Deno.test("decideSettings: the cloud overrides manufacturer defaults key by key, except empty or zero values", () => {
   const { settings } = decideSettings({
     defaults: {
       advanced_settings: { debug: true, viam_server_env: { A: "maker", B: "maker" } },
@@ -95,7 +95,7 @@ Deno.test("the cloud is over the manufacturer, key by key; what is empty or zero
   assertEquals(Object.keys(settings.additionalNetworks), ["x", "y"]);
 });
 
-Deno.test("a bad value keeps its last good one, or its default; what stands beside it applies", () => {
+Deno.test("decideSettings: a bad value keeps its last good value or its default, and others apply", () => {
   const first = decideSettings({
     defaults: {},
     cloud: {
@@ -131,7 +131,7 @@ Deno.test("a bad value keeps its last good one, or its default; what stands besi
   assertEquals(decideSettings({ defaults: {}, lastGood }).settings, settings);
 });
 
-Deno.test("the neutral spellings, the old provisioning file, and other letter case are taken", () => {
+Deno.test("decideSettings: accepts neutral spellings, the old provisioning file and other letter case", () => {
   const { settings } = decideSettings({
     defaults: {
       manufacturer: "acme",
@@ -212,7 +212,7 @@ Deno.test("ranges: the error for a value out of range has its path and the allow
   }
 });
 
-Deno.test("every row of the published tables has its name, its type and its default", () => {
+Deno.test("decideSettings: every published setting has its name, type and default", () => {
   const { advanced, network, system } = built;
   const minutes = (ms: number) => ms / 60_000;
   const rows: [section: string, key: string, given: Json, found: unknown, published: unknown][] = [
@@ -354,7 +354,7 @@ Deno.test("accepts a short wait before a reboot, with a warning if no hotspot wo
   }
 });
 
-Deno.test("a configuration is checked before a device has it, with the paths of that configuration", () => {
+Deno.test("settingsProblems: checks an agent section with the paths of its configuration", () => {
   assertEquals(settingsProblems(undefined), []);
   assertEquals(
     settingsProblems({ version_control: { agent: "stable" }, advanced_settings: { debug: true } }),
@@ -375,7 +375,7 @@ Deno.test("a configuration is checked before a device has it, with the paths of 
   assertEquals(settingsProblems(5).map(({ path }) => path), ["agent"]);
 });
 
-Deno.test("what is unusual and right", () => {
+Deno.test("decideSettings: accepts unusual valid values and clamps the start timeout", () => {
   const { settings } = fromCloud("system_configuration", {
     logging_journald_system_max_use_megabytes: -7,
     logging_journald_runtime_max_use_megabytes: 64,
@@ -391,7 +391,7 @@ Deno.test("what is unusual and right", () => {
   assertEquals(clamped.settings.advanced.runtimeStartTimeoutMs, 60_000);
 });
 
-Deno.test("no secret is ever printed", () => {
+Deno.test("decideSettings: settings and problems print no secret", () => {
   const { settings, told } = fromCloud("additional_networks", {
     a: { type: "wifi", ssid: "s", psk: "sesame1" },
     b: { type: "wifi", ssid: "s", psk: "sesame-open" },
@@ -402,7 +402,7 @@ Deno.test("no secret is ever printed", () => {
   assertEquals(/sesame|12345/.test(shown), false, shown);
 });
 
-Deno.test("whatever comes in, there are settings", () => {
+Deno.test("decideSettings: returns the defaults for any invalid input", () => {
   const odd: Json[] = [null, 5, "x", [], { advanced_settings: [] }, {
     additional_networks: { "": 1, __proto__: {} },
   }];
@@ -414,7 +414,7 @@ Deno.test("whatever comes in, there are settings", () => {
   }
 });
 
-Deno.test("defaults are read with comments; a file that cannot be read is told, none is not", async () => {
+Deno.test("readDefaults: reads comments, reports a broken file, and ignores a missing file", async () => {
   const path = "/etc/svc-defaults.json";
   const read = (text?: string) =>
     readDefaults(FakeFiles.with(text === undefined ? {} : { [path]: text }), path);
@@ -425,7 +425,7 @@ Deno.test("defaults are read with comments; a file that cannot be read is told, 
   assertMatch(problems[0].message, /svc-defaults\.json:1:/);
 });
 
-Deno.test("what was good is kept for the owner alone; what cannot be read is as nothing", async () => {
+Deno.test("writeLastGood: writes with mode 0600, and readLastGood ignores an unreadable file", async () => {
   const files = new FakeFiles();
   const { lastGood } = decideSettings({ defaults: {}, cloud: { advanced_settings: { debug: true } } });
   await writeLastGood(files, "/opt/svc", lastGood);
@@ -450,7 +450,7 @@ Deno.test("until the cloud answers its last good settings apply, over those of t
   assertEquals([model, hotspotPrefix, hotspotPassword.reveal()], ["rover", "ours", "not the built-in one"]);
 });
 
-Deno.test("what is set in minutes has a default in minutes where its schema is shown", () => {
+Deno.test("SECTIONS: the JSON Schema shows defaults of settings in minutes", () => {
   const rows = Object.values(SECTIONS).flatMap(({ row }) =>
     Object.entries((row.jsonSchema() as { properties: JsonObject }).properties)
   );

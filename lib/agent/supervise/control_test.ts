@@ -7,7 +7,7 @@ import { SystemFiles } from "../../base/files/system_files.ts";
 
 const clock = new SystemClock();
 
-Deno.test("an agent is asked at its socket, and there is one in a folder only", async () => {
+Deno.test("openControl: serves status, rollback and stop on a 0600 socket, once per folder", async () => {
   const base = await Deno.makeTempDir();
   const path = socketOf(base, "linux");
   assertEquals((await assertRejects(() => askStatus(path, clock), SvcError)).code, "not_found");

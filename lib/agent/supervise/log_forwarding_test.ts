@@ -8,7 +8,7 @@ import { LogForwarding, readEntry, wanted } from "./log_forwarding.ts";
 import { decideSettings } from "../settings/settings.ts";
 import { SystemFiles } from "../../base/files/system_files.ts";
 
-Deno.test("filters: names, exclusions, all, blanks, repeats, the agent itself", () => {
+Deno.test("wanted: filters identifiers by names, exclusions and all, and drops the agent's own", () => {
   const names = ["sshd", "kernel", "svc-agent"];
   const chosen = (filter: string) => names.filter(wanted(filter, ["svc-agent"]));
   assertEquals(chosen("all"), ["sshd", "kernel"]);
@@ -22,7 +22,7 @@ Deno.test("filters: names, exclusions, all, blanks, repeats, the agent itself", 
   assertEquals(chosen(" , "), []);
 });
 
-Deno.test("entries: fields, levels, bytes for a message, what is no entry", () => {
+Deno.test("readEntry: reads fields, level and byte messages, and rejects other lines", () => {
   const line = {
     __CURSOR: "c",
     SYSLOG_IDENTIFIER: "sshd",
@@ -47,7 +47,7 @@ Deno.test("entries: fields, levels, bytes for a message, what is no entry", () =
   ]);
 });
 
-Deno.test("the journal goes to the cloud from where it was left, and not all of a flood", async () => {
+Deno.test("log forwarding: resumes after the last cursor and limits a flood of entries", async () => {
   const base = await Deno.makeTempDir();
   await Deno.mkdir(`${base}/state`);
   const clock = new FakeClock();

@@ -13,7 +13,7 @@ Deno.test("a reboot is due after the configured time, and never without one", ()
   assertEquals(rebootDue({ forMs: Infinity, rebootAfterMs: 0, reboots: 0 }), false);
 });
 
-Deno.test("reboots that did not help are further and further apart, up to a day", () => {
+Deno.test("rebootDue: doubles the wait after each reboot, up to a day", () => {
   const wait = (reboots: number, rebootAfterMs = 10 * MINUTE_MS) => {
     let minutes = 0;
     while (!rebootDue({ forMs: minutes * MINUTE_MS, rebootAfterMs, reboots })) minutes++;
@@ -23,7 +23,7 @@ Deno.test("reboots that did not help are further and further apart, up to a day"
   assertEquals(wait(5, 3 * 1440 * MINUTE_MS), 3 * 1440);
 });
 
-Deno.test("Linux and Windows are rebooted, and nothing in dev mode", async () => {
+Deno.test("rebootOf: returns the reboot command of Linux or Windows, and undefined in dev mode", async () => {
   const commands = new FakeCommands();
   const logger = new Logs(new FakeClock(), []).logger("svc-agent");
   for (const os of ["linux", "windows"]) {

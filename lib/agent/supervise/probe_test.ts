@@ -32,16 +32,16 @@ async function probed(
   }
 }
 
-Deno.test("a runtime that says no address is asked at the default port, if it is the one that listens there", async () => {
+Deno.test("RuntimeProbe: without a stored address asks the default port if the runtime listens there", async () => {
   assertEquals(await probed(true), { serving: true, asked: 1 });
   assertEquals(await probed(false), { serving: false, asked: 1 });
 });
 
-Deno.test("where the system does not tell who listens, whoever answers at the default port is the runtime", async () => {
+Deno.test("RuntimeProbe: trusts the default port where the system does not reveal listeners", async () => {
   assertEquals(await probed(undefined), { serving: true, asked: 1 });
 });
 
-Deno.test("a runtime is asked at the address that it said, and nobody else is", async () => {
+Deno.test("RuntimeProbe: asks the address that the runtime stored, and no other", async () => {
   assertEquals(await probed(false, (url) => JSON.stringify({ url })), { serving: true, asked: 0 });
   assertEquals(await probed(false, () => "{"), { serving: false, asked: 1 });
 });

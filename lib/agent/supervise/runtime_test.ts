@@ -93,7 +93,7 @@ Deno.test("a disk that takes no writes, full or read-only, does not prevent the 
   await end();
 });
 
-Deno.test("what ends by itself is started again after its pause", async () => {
+Deno.test("RuntimeProcess: restarts a runtime that exits, after the pause", async () => {
   const { runtime, clock, processes, end, messages } = scene({ delaysMs: [0, 4000] });
   await settle();
   processes.started[0].exit(3);
@@ -107,7 +107,7 @@ Deno.test("what ends by itself is started again after its pause", async () => {
   await end();
 });
 
-Deno.test("another version does not wait for the pause of one that fails", async () => {
+Deno.test("RuntimeProcess: another version starts without the pause of a failing version", async () => {
   const { runtime, processes, seen, end } = scene({ delaysMs: [0, 300_000, 0] });
   await settle();
   processes.started[0].exit(1);
@@ -156,7 +156,7 @@ Deno.test("kills and restarts a runtime that is not ready in time", async () => 
   await end();
 });
 
-Deno.test("a busy one that is silent for a while is left alone, a hanging one is killed", async () => {
+Deno.test("RuntimeProcess: tolerates a short silence and kills a runtime that hangs for 3 minutes", async () => {
   const { clock, processes, seen, end } = scene();
   seen.url = "http://localhost:8080";
   await clock.advance(10_000);
@@ -168,7 +168,7 @@ Deno.test("a busy one that is silent for a while is left alone, a hanging one is
   await end();
 });
 
-Deno.test("a restart that is deaf ends with the death of the whole group", async () => {
+Deno.test("RuntimeProcess: restart kills the whole group if the runtime ignores SIGTERM", async () => {
   const { runtime, clock, processes, seen, end } = scene();
   seen.url = "http://localhost:8080";
   await settle();
@@ -199,7 +199,7 @@ Deno.test("a disabled runtime does not run; a changed environment makes it stale
   await end();
 });
 
-Deno.test("the next agent takes over what the one before has left", async () => {
+Deno.test("RuntimeProcess: a new agent adopts the runtime that the previous agent left running", async () => {
   const first = scene();
   await settle();
   first.runtime.leave();
@@ -216,7 +216,7 @@ Deno.test("the next agent takes over what the one before has left", async () => 
   assertEquals(processes.started[0].over, true);
 });
 
-Deno.test("what it writes to standard error is told once", async () => {
+Deno.test("RuntimeProcess: logs standard error once and adds it to the failure reason", async () => {
   const { clock, files, end, messages, processes, runtime } = scene();
   await settle();
   files.put(`${BASE}/state/svc-server.stderr`, "panic: out of luck\n\n");
@@ -228,7 +228,7 @@ Deno.test("what it writes to standard error is told once", async () => {
   await end();
 });
 
-Deno.test("nothing is installed yet: it looks again", async () => {
+Deno.test("RuntimeProcess: checks again every few seconds until a runtime is installed", async () => {
   const { clock, processes, seen, end } = scene();
   seen.installed = false;
   await settle();

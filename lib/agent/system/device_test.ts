@@ -6,7 +6,7 @@ function describe(files: Record<string, string>, arch = "arm64") {
   return describeDevice(new FakeHost({ arch, files }));
 }
 
-Deno.test("a Raspberry Pi with Debian, and a computer that says nothing", async () => {
+Deno.test("describeDevice: recognizes a Raspberry Pi with Debian, and a computer without these files", async () => {
   const files = {
     "/etc/os-release":
       'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nVERSION_ID="12"\nID=debian\nID_LIKE=x\n',

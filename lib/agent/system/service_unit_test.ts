@@ -36,7 +36,7 @@ async function scene(known: string, work: (scene: Scene) => Promise<void>): Prom
   }
 }
 
-Deno.test("the unit starts the loader, again and again, and leaves the runtime running", () => {
+Deno.test("agentUnit: restarts the loader always and leaves the runtime running", () => {
   const { text } = agentUnit({ ...OPTIONS, base: "/opt/my svc", configPath: "/etc/100%$.json" });
   assertMatch(text, /^ExecStart="\/opt\/my svc\/bin\/svc-agent-loader" --dir "\/opt\/my svc" --config /m);
   assert(text.includes(" --config /etc/100%%$$.json "), "what systemd would replace is not replaced");
@@ -46,7 +46,7 @@ Deno.test("the unit starts the loader, again and again, and leaves the runtime r
   for (const line of [...wanted, ...kept]) assert(lines.includes(line), line);
 });
 
-Deno.test("a new service is written and enabled; the same again changes nothing", async () => {
+Deno.test("installService: writes and enables a new unit, and a second run changes nothing", async () => {
   await scene(`${ETC}:${LOCAL}:/usr/lib/systemd/system`, async ({ parts, commands, unit, enabled }) => {
     await installService(UNIT, parts);
     assertEquals(await unit(LOCAL), UNIT.text);
@@ -58,7 +58,7 @@ Deno.test("a new service is written and enabled; the same again changes nothing"
   });
 });
 
-Deno.test("a change is taken; what somebody has disabled stays so", async () => {
+Deno.test("installService: updates a changed unit and keeps a disabled service disabled", async () => {
   await scene(LOCAL, async ({ parts, commands, unit, enabled }) => {
     await installService(UNIT, parts);
     commands.ran.length = 0;
@@ -70,7 +70,7 @@ Deno.test("a change is taken; what somebody has disabled stays so", async () => 
   });
 });
 
-Deno.test("a unit in the lesser place moves to the better one", async () => {
+Deno.test("installService: moves a unit from /etc to /usr/local/lib if systemd reads it there", async () => {
   await scene(ETC, async ({ parts, commands, unit }) => {
     await installService(UNIT, parts);
     assertEquals([await unit(ETC) !== undefined, await unit(LOCAL)], [true, undefined]);
@@ -81,7 +81,7 @@ Deno.test("a unit in the lesser place moves to the better one", async () => {
   });
 });
 
-Deno.test("a service is stopped and removed; none is no error", async () => {
+Deno.test("removeService: stops and removes the unit, and a missing unit is no error", async () => {
   await scene(LOCAL, async ({ parts, commands, unit }) => {
     await installService(UNIT, parts);
     commands.ran.length = 0;
@@ -137,7 +137,7 @@ Deno.test("svc-server is its own service until an agent replaces it", async () =
   });
 });
 
-Deno.test("without systemd it says what to do instead", async () => {
+Deno.test("installService: without systemd fails with an alternative and writes nothing", async () => {
   await scene("", async ({ parts, commands, unit }) => {
     commands.answers["systemctl"] = new SvcError("not_found", "there is no systemctl");
     const error = await assertRejects(() => installService(UNIT, parts), SvcError, "wanted systemd");

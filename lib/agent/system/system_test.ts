@@ -103,7 +103,7 @@ Deno.test("a journald that does not restart is restarted at the next turn", () =
     assertEquals(messages(), ["the journal is limited"]);
   }));
 
-Deno.test("the journal is stored otherwise only where that is set", () =>
+Deno.test("Journald: sets storage only if logging_journald_storage is set", () =>
   withSystem(async ({ parts, read }) => {
     const settings = settingsOf({
       logging_journald_system_max_use_megabytes: -1,
@@ -115,7 +115,7 @@ Deno.test("the journal is stored otherwise only where that is set", () =>
     assertEquals(parts.commands.ran.at(-1), "journalctl --flush");
   }));
 
-Deno.test("a system without journald is told of once", () =>
+Deno.test("Journald: logs a system without journald once", () =>
   withSystem(async ({ parts, read, messages }) => {
     parts.commands.answers["systemctl is-enabled"] = { code: 1 };
     const journald = new Journald(parts);
@@ -161,7 +161,7 @@ Pinned packages:
   assertEquals(patternsOf(policy, "security"), ["origin=Ubuntu,archive=noble-security"]);
 });
 
-Deno.test("a system is known by what it is or is like, whatever its codename", () => {
+Deno.test("familyOf: recognizes a system by ID and ID_LIKE", () => {
   const systems: [release: string, family: string | undefined][] = [
     ["ID=debian\nVERSION_CODENAME=forky\n", "debian"],
     ["ID=ubuntu\nID_LIKE=debian\nVERSION_CODENAME=noble\n", "debian"],
@@ -206,7 +206,7 @@ Deno.test("turns automatic upgrades on and off, and leaves them alone by default
     assertEquals((await read(AUTO))!.includes('Unattended-Upgrade "0"'), true);
   }));
 
-Deno.test("upgrades of the agent's own wait for the runtime, are repeated, and reboot where that is needed", () =>
+Deno.test("OsUpgrades: managed upgrades wait for the runtime, repeat, and reboot if needed", () =>
   withSystem(async ({ parts, clock, write }) => {
     const world = { allowed: false, rebooted: [] as string[] };
     const upgrades = new OsUpgrades({
@@ -256,7 +256,7 @@ Deno.test("upgrades of the agent's own wait for the runtime, are repeated, and r
     assertEquals(world.rebooted.length, 1);
   }));
 
-Deno.test("without a repository of security updates nothing is turned on, and it is told", () =>
+Deno.test("OsUpgrades: type security fails without a security repository, and writes nothing", () =>
   withSystem(async ({ parts, clock, read }) => {
     parts.commands.answers["apt-cache policy"] = { output: POLICY.replaceAll("security", "updates") };
     const more = { clock, mayInterrupt: () => Promise.resolve(true), reboot: () => Promise.resolve() };
@@ -315,7 +315,7 @@ Deno.test("upgrades systems like Fedora with dnf-automatic, for every version of
     assertEquals(rebooted.length, 1);
   }));
 
-Deno.test("another system is left alone, and that is a problem to be told", () =>
+Deno.test("OsUpgrades: an unsupported system is an error and runs no command", () =>
   withSystem(async ({ parts, clock, write }) => {
     await write("/etc/os-release", "ID=arch\n");
     const more = { clock, mayInterrupt: () => Promise.resolve(true), reboot: () => Promise.resolve() };

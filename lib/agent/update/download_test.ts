@@ -85,7 +85,7 @@ const never = new AbortController().signal;
 const names = async (folder: string) =>
   (await Array.fromAsync(Deno.readDir(folder))).map(({ name }) => name).sort();
 
-Deno.test("a download is in the cache under a name with its sum, whole, to be executed; nothing else is left", () =>
+Deno.test("Download: puts a complete executable into the cache under its version and sum", () =>
   withServer(async ({ base, release, download, asked }) => {
     const progress: number[] = [];
     const build = await download().fetch(release, ({ doneBytes }) => progress.push(doneBytes), never);
@@ -101,7 +101,7 @@ Deno.test("a download is in the cache under a name with its sum, whole, to be ex
     assertEquals(asked, ["GET /releases/svc-server"]);
   }));
 
-Deno.test("a download that was cut off goes on where it was, by another process too", () =>
+Deno.test("Download: resumes an interrupted download, in another process too", () =>
   withServer(async ({ release, download, asked }) => {
     const cut = () => download({ fetch: breaking }).fetch(release, () => {}, never);
     const error = await assertRejects(cut, SvcError, "the connection broke");
@@ -111,7 +111,7 @@ Deno.test("a download that was cut off goes on where it was, by another process 
     assertMatch(asked[1], /^GET \/releases\/svc-server bytes=[1-9]\d*-$/);
   }));
 
-Deno.test("what has changed since, and what is of another release, is fetched anew", () =>
+Deno.test("Download: starts over when the file changed or the rest belongs to another release", () =>
   withServer(async (bench) => {
     const { release, download, asked } = bench;
     const cut = (one: Release) =>
@@ -130,7 +130,7 @@ Deno.test("what has changed since, and what is of another release, is fetched an
     assertEquals(asked.at(-1), "GET /releases/svc-server");
   }));
 
-Deno.test("other bytes than were promised are thrown away; 404 and 500 are told", () =>
+Deno.test("Download: discards bytes with a wrong sum, and reports 404 and 500", () =>
   withServer(async (bench) => {
     const { base, release, download } = bench;
     bench.answer = () => new Response("something else");
@@ -150,7 +150,7 @@ Deno.test("other bytes than were promised are thrown away; 404 and 500 are told"
     );
   }));
 
-Deno.test("a disk without space is found out before, and survived in the middle", () =>
+Deno.test("Download: checks free space first, and a disk that fills up leaves no partial file", () =>
   withServer(async ({ base, release, download, asked }) => {
     const real = new SystemFiles();
     const small = new SystemFiles();
@@ -179,7 +179,7 @@ Deno.test("a disk without space is found out before, and survived in the middle"
     assertEquals(asked.length, 2);
   }));
 
-Deno.test("a server that says nothing any more is given up; so is a download nobody wants", () =>
+Deno.test("Download: gives up on a silent server, and stops when it is aborted", () =>
   withServer(async (bench) => {
     const { release, download } = bench;
     const clock = new FakeClock();
@@ -230,7 +230,7 @@ Deno.test("copies a local file; detects a change at a custom URL by its time", (
     assertEquals(await download().stamp(served, never), undefined);
   }));
 
-Deno.test("a certificate that is not valid yet is a clock that is wrong, and is told so", async () => {
+Deno.test("Download: blames the device's clock for a certificate that is not valid yet", async () => {
   const clock = new FakeClock(1_000);
   const refuse = () => Promise.reject(new TypeError("invalid peer certificate: NotValidYet"));
   const logger = new Logs(clock, []).logger("download");
@@ -281,7 +281,7 @@ Deno.test("a signature without an end, and one that stops coming, are given up",
     await stalled;
   }));
 
-Deno.test("where keys are pinned a release has to be signed; a key that follows a pinned one is taken, for good", () =>
+Deno.test("Download: with pinned keys requires a signature, and adopts a successor key", () =>
   withServer(async (bench) => {
     const { base, release, download, asked } = bench;
     const first = newReleaseKey(1);

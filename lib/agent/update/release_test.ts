@@ -47,7 +47,7 @@ Deno.test("refuses an impossible release", () => {
   for (const more of bad) assertThrows(() => releaseOf("svc-agent", info(more)), SvcError, "wanted");
 });
 
-Deno.test("a file's name has the version and a part of the sum, and leads nowhere else", () => {
+Deno.test("fileNameOf: contains the version and part of the sum, and never leads out of the folder", () => {
   const sum = "0123456789abcdef".repeat(4);
   const file = fileNameOf("svc-agent", "1.2.3-rc.1+b", sum);
   assertEquals(file, "svc-agent-1.2.3-rc.1+b-0123456789ab");
@@ -89,7 +89,7 @@ Deno.test("a program must fit this system and this processor", () => {
   assertMatch(notAProgram(text(""), linux)!, /found an empty file/);
 });
 
-Deno.test("a program tells its name first, or as JSON", () => {
+Deno.test("binaryNameIn: reads the program's name from text or JSON", () => {
   assertEquals(binaryNameIn("svc-agent 0.1.0 (built from source)\n"), "svc-agent");
   assertEquals(binaryNameIn('{"binary_name": "svc-agent", "version": "1"}'), "svc-agent");
   assertEquals(binaryNameIn("{"), undefined);
@@ -129,7 +129,7 @@ async function checked(
   }
 }
 
-Deno.test("a file passes when it is whole, is a program, runs, and is the program that is wanted", async () => {
+Deno.test("ReleaseCheck: accepts an intact program that runs and has the wanted name", async () => {
   assertEquals(await checked({}), "passes");
   assertEquals(await checked({ name: "svc-server", output: "my-own-runtime 7" }), "passes");
   assertMatch(

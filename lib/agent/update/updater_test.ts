@@ -151,7 +151,7 @@ Deno.test("an update from the request to the commit, with a new process at every
     assertEquals(bench.fetched, 1);
   }));
 
-Deno.test("a release waits for the next start or a window; what somebody chose only until it may be stopped", () =>
+Deno.test("Updater: a release waits for a start or a window, and a chosen version only for a stop", () =>
   withBench(async (bench) => {
     const one = await bench.install("1.0.0");
     const now = { ...well(one.file), mayUpdate: false };
@@ -181,7 +181,7 @@ Deno.test("a release waits for the next start or a window; what somebody chose o
     assertEquals(await bench.settle({ ...now, running: file, mayUpdate: true }), true, "in a window");
   }));
 
-Deno.test("a way back that somebody asked for does not wait for the next start", () =>
+Deno.test("Updater.goBack: does not wait for the next start", () =>
   withBench(async (bench) => {
     await bench.install("1.0.0");
     const two = await bench.install("2.0.0");
@@ -190,7 +190,7 @@ Deno.test("a way back that somebody asked for does not wait for the next start",
     assertEquals(await bench.settle({ ...well(two.file), mayUpdate: false }), true);
   }));
 
-Deno.test("a start takes what is ready, and waits for no network", () =>
+Deno.test("Updater: a start takes a verified release without the network", () =>
   withBench(async (bench) => {
     const one = await bench.install("1.0.0");
     bench.stamp = "1000";
@@ -208,7 +208,7 @@ Deno.test("a start takes what is ready, and waits for no network", () =>
     assertEquals([(await bench.updater.pass(start, never)).began, bench.fetched], [undefined, 1]);
   }));
 
-Deno.test("a version that does not start is left by itself, and refused until something else is wanted", () =>
+Deno.test("Updater: leaves a version that fails to start three times, and refuses it until another is wanted", () =>
   withBench(async (bench) => {
     const one = await bench.install("1.0.0");
     bench.updater.aim(wish("2.0.0"));
@@ -232,7 +232,7 @@ Deno.test("a version that does not start is left by itself, and refused until so
     assertEquals(bench.updater.status().trial?.build.version, "3.0.0");
   }));
 
-Deno.test("a version that does not get well in its time is left, with the reason", () =>
+Deno.test("Updater: leaves a version that does not become healthy, with the reason", () =>
   withBench(async (bench) => {
     const one = await bench.install("1.0.0");
     bench.updater.aim(wish("2.0.0"));
@@ -251,7 +251,7 @@ Deno.test("a version that does not get well in its time is left, with the reason
     assertEquals(bench.updater.status().refused?.reason, "no answer in 15 minutes");
   }));
 
-Deno.test("downloads that fail are tried again after a time that grows; what can never pass is refused", () =>
+Deno.test("Updater: retries failed downloads after growing pauses, and refuses a release that cannot pass", () =>
   withBench(async (bench) => {
     const one = await bench.install("1.0.0");
     bench.updater.aim(wish("2.0.0"));
@@ -272,7 +272,7 @@ Deno.test("downloads that fail are tried again after a time that grows; what can
     assertEquals(bench.updater.status().refused?.reason, "found a web page");
   }));
 
-Deno.test("a user's way back is a trial too, and holds until something else is wanted", () =>
+Deno.test("Updater.goBack: is a trial too, and holds until another version is wanted", () =>
   withBench(async (bench) => {
     await assertRejects(() => bench.updater.goBack("x"), SvcError, "none is installed");
     const one = await bench.install("1.0.0");
@@ -288,7 +288,7 @@ Deno.test("a user's way back is a trial too, and holds until something else is w
     assertEquals(await bench.settle(well(one.file)), false);
   }));
 
-Deno.test("a custom URL is fetched again when what is there is newer, never because it is older", () =>
+Deno.test("Updater: fetches a custom URL again only when its stamp is newer", () =>
   withBench(async (bench) => {
     const one = await bench.install("1.0.0");
     bench.stamp = "1000";
@@ -344,7 +344,7 @@ Deno.test("a program that somebody has put in place of a link does not keep the 
     assertEquals(await bench.links(), { [NAME]: file, [`${NAME}.starts`]: `1 1 ${file}` });
   }));
 
-Deno.test("what does not run from its own folder fetches and checks, and is not replaced", () =>
+Deno.test("Updater: an agent outside its own folder downloads and checks, but does not switch", () =>
   withBench(async (bench) => {
     await bench.begin(false);
     bench.updater.aim(wish("2.0.0"));
@@ -353,7 +353,7 @@ Deno.test("what does not run from its own folder fetches and checks, and is not 
     assertEquals(await bench.links(), {});
   }));
 
-Deno.test("cleaning leaves what anything points to", () =>
+Deno.test("Updater.clean: keeps every file that is in use", () =>
   withBench(async (bench) => {
     const one = await bench.install("1.0.0");
     const two = await bench.install("2.0.0");
@@ -367,7 +367,7 @@ Deno.test("cleaning leaves what anything points to", () =>
     assertEquals(left, ["part", "svc-agent-1.0.0-0", one.file, two.file, trial.file]);
   }));
 
-Deno.test("a record that cannot be read falls to the copy before it, and that to the disk; it is told", () =>
+Deno.test("UpdateRecord: a broken record falls back to its copy, then to the disk, with a log line", () =>
   withBench(async (bench) => {
     const one = await bench.install("1.0.0");
     const two = await bench.install("2.0.0");
@@ -386,7 +386,7 @@ Deno.test("a record that cannot be read falls to the copy before it, and that to
     assertEquals(bench.updater.status().good?.version, "2.0.0");
   }));
 
-Deno.test("the own file is known by where it is", () => {
+Deno.test("ownFile: recognizes the agent's file by its folder", () => {
   assertEquals(ownFile("/opt/svc", "/opt/svc/cache/svc-agent-1"), "svc-agent-1");
   assertEquals(ownFile("/opt/svc", "/usr/bin/svc-agent"), undefined);
   assertEquals(ownFile("C:\\opt\\svc", "C:\\opt\\svc\\cache\\svc-agent-1"), "svc-agent-1");

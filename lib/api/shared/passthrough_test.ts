@@ -56,7 +56,7 @@ async function* stream<T>(values: readonly T[]): AsyncGenerator<T> {
   yield* values;
 }
 
-Deno.test("passthrough: a single call goes on under the far name, with the caller's own metadata", async () => {
+Deno.test("passthrough: forwards a unary call under the far name, with the caller's own metadata", async () => {
   const seen: unknown[] = [];
   const button = service(ButtonService, {
     push: (request, ctx) => {
@@ -80,7 +80,7 @@ Deno.test("passthrough: a single call goes on under the far name, with the calle
   });
 });
 
-Deno.test("passthrough: errors come back as they are", async () => {
+Deno.test("passthrough: returns errors unchanged", async () => {
   const button = service(ButtonService, {
     push: () => {
       throw new SvcError("failed_precondition", "it is stuck");
@@ -111,7 +111,7 @@ Deno.test("passthrough: fields that a message does not declare pass unchanged", 
   });
 });
 
-Deno.test("passthrough: streamed answers", async () => {
+Deno.test("passthrough: forwards a server stream", async () => {
   const video = service(VideoService, {
     getVideo: async function* ({ name }) {
       for (const requestId of ["1", "2", "3"]) yield { requestId, videoContainer: name };
@@ -132,7 +132,7 @@ Deno.test("passthrough: streamed answers", async () => {
   });
 });
 
-Deno.test("passthrough: streamed requests, named in the part that opens the stream", async () => {
+Deno.test("passthrough: forwards a client stream that names its resource in the first message", async () => {
   const seen: unknown[] = [];
   const audio = service(AudioOutService, {
     playStream: async (requests) => {
@@ -156,7 +156,7 @@ Deno.test("passthrough: streamed requests, named in the part that opens the stre
   });
 });
 
-Deno.test("passthrough: both ways at once, an answer to each request before the next", async () => {
+Deno.test("passthrough: forwards a bidi stream with an answer before the next request", async () => {
   const shell = service(ShellService, {
     shell: async function* (requests) {
       for await (const { name, dataIn } of requests) yield { dataOut: `${name}: ${dataIn}` };
@@ -178,7 +178,7 @@ Deno.test("passthrough: both ways at once, an answer to each request before the 
   });
 });
 
-Deno.test("passthrough: who hangs up near hangs up far", async () => {
+Deno.test("passthrough: a caller that hangs up ends the far call", async () => {
   const { promise: ended, resolve } = Promise.withResolvers<void>();
   const video = service(VideoService, {
     getVideo: async function* (_, { signal }) {
@@ -193,7 +193,7 @@ Deno.test("passthrough: who hangs up near hangs up far", async () => {
   });
 });
 
-Deno.test("published APIs without models: every method of a missing resource is an UNKNOWN that names it", async () => {
+Deno.test("published APIs without models: each method of a missing resource returns UNKNOWN with its name", async () => {
   const missing = (api: string) => (name: string): ForwardingResource => {
     throw new SvcError("unknown", `no node found with api ${api} and name ${name}`);
   };

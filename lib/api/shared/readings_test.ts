@@ -17,7 +17,7 @@ function travelled(readings: Readings): Readings {
   return fromReadingsMessage(fromBinary(GetReadingsResponseSchema, bytes));
 }
 
-Deno.test("readings of every JSON kind travel", () => {
+Deno.test("readings: every kind of JSON value survives the message", () => {
   const readings = {
     nothing: null,
     flag: false,
@@ -30,17 +30,17 @@ Deno.test("readings of every JSON kind travel", () => {
   assertEquals(travelled({}), {});
 });
 
-Deno.test("readings that are not numbers in JSON travel too", () => {
+Deno.test("readings: NaN and infinities survive the message", () => {
   assertEquals(travelled({ nan: NaN, far: [Infinity, -Infinity] }), { nan: NaN, far: [Infinity, -Infinity] });
 });
 
-Deno.test("a value of no kind is null", () => {
+Deno.test("readings: a value without a kind is null", () => {
   assertEquals(fromReadingsMessage(create(GetReadingsResponseSchema, { readings: { none: {} } })), {
     none: null,
   });
 });
 
-Deno.test("what JSON has no form for says what it is", () => {
+Deno.test("readings: vectors, points and orientations carry their type", () => {
   assertEquals(vectorReading({ x: 1, y: 2, z: 3 }), { _type: "vector3", x: 1, y: 2, z: 3 });
   assertEquals(angularVelocityReading({ x: 1, y: 2, z: 3 }), { _type: "angular_velocity", x: 1, y: 2, z: 3 });
   assertEquals(geoPointReading({ latitude: 40.7, longitude: -73.98 }), {

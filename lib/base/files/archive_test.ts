@@ -31,7 +31,7 @@ async function list(archive: AsyncIterable<Uint8Array>, limits = LIMITS) {
 const long = `${"folder/".repeat(30)}naïve.txt`;
 const files = [file("a", "one"), file("m/run.sh", "x".repeat(1500), true), file(long, ""), file("z", "end")];
 
-Deno.test("what is packed is unpacked, however it is cut, and is the same every time", async () => {
+Deno.test("packed and unpacked: round-trip files in any chunk size, with identical bytes every time", async () => {
   const archive = await bytesOf(packed(files));
   assertEquals(archive, await bytesOf(packed(files)));
   const wanted = files.map(({ path, bytes, executable }) => [path, bytes, executable ?? false]);
@@ -41,7 +41,7 @@ Deno.test("what is packed is unpacked, however it is cut, and is the same every 
   }
 });
 
-Deno.test("files that nobody reads, or not to their end, are passed over", async () => {
+Deno.test("unpacked: skips files that are read partly or not at all", async () => {
   const paths: string[] = [];
   const archive = await bytesOf(packed(files));
   for await (const { path, content } of unpacked(inPieces(archive), LIMITS)) {
@@ -52,7 +52,7 @@ Deno.test("files that nobody reads, or not to their end, are passed over", async
 });
 
 Deno.test({
-  name: "the system's tar reads ours, and we read its archives: folders, long names, both of its formats",
+  name: "archives: GNU tar reads our archives, and unpacked reads archives of tar",
   ignore: Deno.build.os === "windows",
   fn: async () => {
     const folder = await Deno.makeTempDir();
@@ -83,7 +83,7 @@ Deno.test({
   },
 });
 
-Deno.test("what leads out of the archive, is too much or is damaged is refused", async () => {
+Deno.test("unpacked: refuses paths outside the archive, excess sizes and damaged archives", async () => {
   const codeOf = async (archive: AsyncIterable<Uint8Array>, limits = LIMITS) =>
     (await assertRejects(() => list(archive, limits), SvcError)).code;
   const good = await bytesOf(packed(files));
@@ -103,7 +103,7 @@ Deno.test("what leads out of the archive, is too much or is damaged is refused",
   assertEquals((await assertRejects(() => bytesOf(packed([wrong])), SvcError)).code, "aborted");
 });
 
-Deno.test("archives that mean different things to different readers are refused", async () => {
+Deno.test("unpacked: refuses archives that readers interpret differently", async () => {
   const refusal = async (archive: AsyncIterable<Uint8Array>, limits = LIMITS) => {
     const { code, message } = await assertRejects(() => list(archive, limits), SvcError);
     return `${code}: ${message}`;
@@ -131,7 +131,7 @@ Deno.test("archives that mean different things to different readers are refused"
   assertEquals(await refusal(withExtra(record("size=-1234"))), `${refused}a file of an unknown size`);
 });
 
-Deno.test("an archive of headers, of folders, or of nothing after its end costs no more than its limits", async () => {
+Deno.test("unpacked: limits headers, folders and bytes after the archive's end", async () => {
   const limits = { filesMax: 2, bytesMax: 1_000 };
   const refusal = async (tar: Uint8Array) =>
     (await assertRejects(() => list(gzipped(tar), limits), SvcError)).message;

@@ -18,8 +18,8 @@ async function withFolder(test: (files: Files, folder: string) => Promise<void>)
 
 /** Runs a test on the real files and on the double: the simulations prove something only if both behave alike. */
 function both(name: string, test: (files: Files, folder: string) => Promise<void>): void {
-  Deno.test(`files of the system: ${name}`, () => withFolder(test));
-  Deno.test(`files in memory: ${name}`, async () => {
+  Deno.test(`SystemFiles: ${name}`, () => withFolder(test));
+  Deno.test(`FakeFiles: ${name}`, async () => {
     const files = new FakeFiles();
     await files.makeFolder("/home");
     await test(files, "/home");
@@ -42,7 +42,7 @@ async function refused(work: () => Promise<unknown>, code: Code, path: string): 
   assert(error.message.includes(`"${path}"`), error.message);
 }
 
-both("a file is replaced whole, and nothing of the way to it stays", async (files, folder) => {
+both("writeFile replaces a file and leaves no temporary file", async (files, folder) => {
   await files.writeFile(`${folder}/a`, "old", { mode: 0o600 });
   await files.writeFile(`${folder}/a`, "new", { mode: 0o600 });
   await files.writePieces(`${folder}/b`, pieces("one ", "two"));
@@ -67,7 +67,7 @@ both("a lock has one holder, until it is given back", async (files, folder) => {
 });
 
 Deno.test({
-  name: "files of the system: a device is written into, and stays a device",
+  name: "SystemFiles: writes into a device without replacing it",
   ignore: Deno.build.os !== "linux",
   fn: async () => {
     const files = new SystemFiles();
@@ -87,7 +87,7 @@ Deno.test({
   },
 });
 
-both("errors say what was tried on which path", async (files, folder) => {
+both("errors contain the operation, the path and the code", async (files, folder) => {
   await refused(() => files.readFile(`${folder}/none`), "not_found", `${folder}/none`);
   await refused(() => files.readTextFile(`${folder}/none`), "not_found", `${folder}/none`);
   await refused(() => read(files.readPieces(`${folder}/none`)), "not_found", `${folder}/none`);
@@ -101,7 +101,7 @@ both("errors say what was tried on which path", async (files, folder) => {
   assertEquals(await files.readFolder(folder), ["a"]);
 });
 
-both("what is not there is nothing to remove, and has no facts", async (files, folder) => {
+both("removing a missing path succeeds, and its stat is undefined", async (files, folder) => {
   await files.remove(`${folder}/none`);
   await files.removeTree(`${folder}/none`);
   assertEquals(await files.stat(`${folder}/none`), undefined);
@@ -111,7 +111,7 @@ both("what is not there is nothing to remove, and has no facts", async (files, f
   assertEquals((await files.stat(folder))?.kind, "folder");
 });
 
-both("files are found below a folder, and gone with it", async (files, folder) => {
+both("filesAt lists files below a folder, and removeTree removes them", async (files, folder) => {
   await files.makeFolder(`${folder}/deep/er`);
   await files.createFile(`${folder}/deep/er/b`, pieces("12", "345"));
   await files.createFile(`${folder}/deep/a`, "1");
@@ -125,7 +125,7 @@ both("files are found below a folder, and gone with it", async (files, folder) =
   assertEquals(await files.readFolder(folder), []);
 });
 
-both("a link is turned, and an open file goes on under another name", async (files, folder) => {
+both("turnLink replaces a link, and an open file follows its rename", async (files, folder) => {
   await files.createFile(`${folder}/a`, "a");
   for (const text of ["a", "b"]) await files.turnLink(`${folder}/link`, text);
   assertEquals(await files.readLink(`${folder}/link`), "b");
@@ -144,7 +144,7 @@ both("a link is turned, and an open file goes on under another name", async (fil
 });
 
 Deno.test({
-  name: "nothing that is written or removed follows a link that somebody has put in its place",
+  name: "SystemFiles: create, write and remove do not follow a link at the path",
   ignore: !unix,
   fn: () =>
     withFolder(async (files, folder) => {
@@ -179,7 +179,7 @@ async function replacedWith(
   return { files: files.restart(), told };
 }
 
-Deno.test("a power cut at any operation leaves the old or the new, and the new once it was told to be there", async () => {
+Deno.test("writeFile: a power cut at any operation leaves the old or the new file", async () => {
   let olds = 0;
   for (let seed = 1; seed <= 200; seed++) {
     for (let at = 0; at <= 5; at++) {
@@ -193,7 +193,7 @@ Deno.test("a power cut at any operation leaves the old or the new, and the new o
   assert(olds > 100, `${olds} times the old one`);
 });
 
-Deno.test("a full disk or a refusal at any operation leaves the old or the new, says why and leaves nothing beside it", async () => {
+Deno.test("writeFile: a full disk or a denied operation leaves the old or new file without leftovers", async () => {
   for (
     const [kind, code] of [["full", "resource_exhausted"], ["denied", "permission_denied"], [
       "error",
@@ -226,7 +226,7 @@ Deno.test("what cannot be written is told by its own name, not by that of the te
     assertEquals(await files.readFolder(folder), ["there"]);
   }));
 
-Deno.test("without its syncs a replaced file would be torn: the double loses what is not synced", async () => {
+Deno.test("FakeFiles: loses unsynced data at a power cut, so a rename without sync is torn", async () => {
   const torn = new Set<string>();
   for (let seed = 1; seed <= 100; seed++) {
     let state = seed;

@@ -1,7 +1,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { fileNameFrom, windowsProblem } from "./names.ts";
 
-Deno.test("a file name from any text is one name that every system takes", () => {
+Deno.test("fileNameFrom: turns any text into a file name that every system accepts", () => {
   const table: Record<string, string> = {
     "cats-2.0+b_1": "cats-2.0+b_1",
     "": "_",
@@ -29,7 +29,7 @@ Deno.test("a file name from any text is one name that every system takes", () =>
   assertEquals(fileNameFrom("x".repeat(1000)).length, 200);
 });
 
-Deno.test("names that mean something else on Windows are told", () => {
+Deno.test("windowsProblem: reports paths with another meaning on Windows", () => {
   const good = [
     "C:\\ProgramData\\svc\\agent\\cache\\svc-agent-1.0.exe",
     "C:/Users/Ada Lovelace/.viam/x.json",

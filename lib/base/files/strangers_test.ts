@@ -33,7 +33,7 @@ async function collected(output: string, limits = LIMITS) {
   return { files, leftOut };
 }
 
-Deno.test("strangers' files: those of the folder and of the folders in it, but for the excepted one", () =>
+Deno.test("strangersFiles: yields the files of a folder and its subfolders, except the excluded folder", () =>
   withOutput(async (output) => {
     await Deno.mkdir(`${output}/deep/tmp`, { recursive: true });
     for (const path of ["model.onnx", "deep/a", "deep/tmp/b", "tmp/left"]) {
@@ -48,7 +48,7 @@ Deno.test("strangers' files: those of the folder and of the folders in it, but f
   }));
 
 Deno.test({
-  name: "strangers' files: nothing is read that is a link, has other names, or is no file",
+  name: "strangersFiles: skips links, hard links and special files",
   // There are no such things on Windows without rights of its own.
   ignore: !unix,
   fn: () =>
@@ -74,7 +74,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "strangers' files: a folder that becomes a link while it is read leads nowhere",
+  name: "strangersFiles: does not follow a folder that becomes a link during the read",
   // Elsewhere a folder cannot be held open.
   ignore: Deno.build.os !== "linux",
   fn: () =>

@@ -37,7 +37,7 @@ Deno.test("three repeats are written, the fourth becomes a notice, the rest are 
   });
 });
 
-Deno.test("after its window a message is new again", async () => {
+Deno.test("dedup: a message after its window starts a new count", async () => {
   const { clock, logs, messages } = logging();
   const logger = logs.logger("rdk.a");
   repeat(3, () => logger.info("x"));
@@ -46,7 +46,7 @@ Deno.test("after its window a message is new again", async () => {
   assertEquals(messages(), ["x", "x", "x", "x", "x", "x"]);
 });
 
-Deno.test("the window begins with the first message, not with the last", async () => {
+Deno.test("dedup: the window starts with the first message", async () => {
   const { clock, logs, messages } = logging();
   const logger = logs.logger("rdk.a");
   for (let second = 0; second < 20; second += 4) {
@@ -56,7 +56,7 @@ Deno.test("the window begins with the first message, not with the last", async (
   assertEquals(messages(), ["x", "x", "x", "x", "x"]);
 });
 
-Deno.test("another logger, message or field is another message; level and time of arrival are not", () => {
+Deno.test("dedup: logger, message and fields identify a message, but level and time fields do not", () => {
   const { logs, records } = logging();
   const [a, b] = [logs.logger("rdk.a"), logs.logger("rdk.b")];
   repeat(3, () => [a.info("x"), b.info("x"), a.info("y"), a.info("x", { n: 1 }), a.info("x", { n: 2 })]);
@@ -68,7 +68,7 @@ Deno.test("another logger, message or field is another message; level and time o
   assertEquals(records.at(-1)!.message, `${NOTICE}call`);
 });
 
-Deno.test("what is held back is told before the end, with the time that it took", async () => {
+Deno.test("dedup: flush writes the total of suppressed messages with its duration", async () => {
   const { clock, logs, messages } = logging();
   repeat(9, () => logs.logger("rdk.a").info("x"));
   await clock.advance(2_500);
@@ -94,13 +94,13 @@ Deno.test("without de-duplication every line is written; levels and debug make n
   assertEquals(told, [...held("a"), ..."bbbbbccccc", ...held("d"), ..."eeeee"]);
 });
 
-Deno.test("records of other processes are held back too", () => {
+Deno.test("dedup: suppresses repeated records of other processes", () => {
   const { logs, messages } = logging();
   repeat(5, () => logs.write("info", "rdk.modmanager.m", "x", {}));
   assertEquals(messages(), ["x", "x", "x", `${NOTICE}x`]);
 });
 
-Deno.test("it is switched while running, with a line that says so and without loss", () => {
+Deno.test("dedup: configure switches it on and off, with a log line and without loss", () => {
   const { logs, messages } = logging();
   const logger = logs.logger("rdk.a");
   repeat(5, () => logger.info("x"));
@@ -116,7 +116,7 @@ Deno.test("it is switched while running, with a line that says so and without lo
   ]);
 });
 
-Deno.test("memory is bounded: the oldest window closes early, a very long record has none", () => {
+Deno.test("dedup: the oldest window closes when too many are open, and very long records have none", () => {
   const { logs, records, messages } = logging();
   const logger = logs.logger("rdk.a");
   repeat(5, () => logger.info("x"));

@@ -44,7 +44,7 @@ Deno.test("keeps the configured number of full files beside the current file", (
   assertEquals([reports, host.opened], [[], 0]);
 });
 
-Deno.test("the next start goes on in the same file, after a line that was cut short", () => {
+Deno.test("LogFile: a restart continues the same file after a truncated line", () => {
   const host = new FakeFiles();
   logFile(host, { fileBytes: 1000 }).file.sink(record("whole"));
   host.openAppend(PATH).append(new TextEncoder().encode("1970-01-01T00:00:00.000Z\tIN"));
@@ -52,7 +52,7 @@ Deno.test("the next start goes on in the same file, after a line that was cut sh
   assertEquals(messages(host.text(PATH)), ["whole", "…", "after"]);
 });
 
-Deno.test("a process killed at any operation leaves whole lines in order, and the next one goes on", () => {
+Deno.test("LogFile: a kill at any operation leaves whole lines in order, and a restart continues", () => {
   const lines = 20;
   let kills = 0;
   for (let at = 0;; at++) {
@@ -84,7 +84,7 @@ Deno.test("a process killed at any operation leaves whole lines in order, and th
   assert(kills > 100, `${kills} kills`);
 });
 
-Deno.test("a full disk is reported once and never thrown; when there is room the gap is told", async () => {
+Deno.test("LogFile: reports a full disk once, and later writes the number of lost lines", async () => {
   let fault: Fault | undefined;
   const host = new FakeFiles(() => fault);
   const { file, reports, clock } = logFile(host, { fileBytes: 10_000 });
@@ -110,7 +110,7 @@ Deno.test("a full disk is reported once and never thrown; when there is room the
   assertEquals(host.opened, 0);
 });
 
-Deno.test("any single fault of the disk loses nothing but what it hit, and is told", async () => {
+Deno.test("LogFile: a single disk fault loses at most 1 line and is reported", async () => {
   for (let at = 0; at < 40; at++) {
     const host = new FakeFiles((operation) => operation === at ? { kind: "error", share: 0.5 } : undefined);
     const { file, clock, reports } = logFile(host, { filesKept: 20 });
@@ -126,7 +126,7 @@ Deno.test("any single fault of the disk loses nothing but what it hit, and is to
   }
 });
 
-Deno.test("where files cannot be renamed the file grows on, reported once", () => {
+Deno.test("LogFile: if files cannot be renamed, the file grows and this is reported once", () => {
   const host = new FakeFiles();
   host.moveFile = () => {
     throw new Error("in use");
@@ -137,7 +137,7 @@ Deno.test("where files cannot be renamed the file grows on, reported once", () =
   assertEquals(reports, [`the log file "${PATH}" cannot be rotated and grows: in use`]);
 });
 
-Deno.test("a real process, killed at some moment, leaves whole lines without a gap", async () => {
+Deno.test("LogFile: a killed process leaves whole lines without a gap", async () => {
   const folder = await Deno.makeTempDir();
   try {
     const module = (name: string) => JSON.stringify(new URL(`./${name}.ts`, import.meta.url).href);

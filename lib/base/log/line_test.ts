@@ -11,7 +11,7 @@ const RECORD: LogRecord = {
 };
 const FORGED = "1970-01-01T00:00:00.000Z\tERROR\trdk.machine\tthe motor is on fire";
 
-Deno.test("no text of a record makes a line that looks like another record", () => {
+Deno.test("formatLine: text in a record cannot imitate another record", () => {
   const places: Partial<LogRecord>[] = [
     { message: `hello\n${FORGED}\n${FORGED}` },
     { message: `hello\r\n${FORGED}` },
@@ -28,7 +28,7 @@ Deno.test("no text of a record makes a line that looks like another record", () 
   }
 });
 
-Deno.test("a message of several lines stays readable", () => {
+Deno.test("formatLine: indents the lines of a multi-line message", () => {
   assertEquals(
     formatLine({ ...RECORD, message: "it broke:\n  at a.ts:1\n  at b.ts:2" }),
     "1970-01-01T00:00:00.000Z\tINFO\trdk.wire\tit broke:\n\t  at a.ts:1\n\t  at b.ts:2",

@@ -58,7 +58,7 @@ Deno.test("a pattern matches whole names, in the documented and in the published
   assertEquals(matches("****************x", `${"a".repeat(5_000)}y`), false);
 });
 
-Deno.test("a pattern that cannot be read is told and skipped; the others apply", () => {
+Deno.test("Logs: an invalid pattern is reported and skipped, and the others apply", () => {
   const { logs } = logging();
   const problems = logs.configure([
     { pattern: "rdk.a", level: "error" },
@@ -72,7 +72,7 @@ Deno.test("a pattern that cannot be read is told and skipped; the others apply",
   assertEquals([lowest(logs, "rdk.a"), lowest(logs, "rdk.b")], ["error", "warn"]);
 });
 
-Deno.test("a pattern may mean a logger by another of its names; what means none is known", () => {
+Deno.test("Logs: a pattern may match a logger's alias, and unmatched patterns are listed", () => {
   const { logs } = logging();
   const names = ["rdk.components.motor", "rdk.components.motor.m1"];
   const levelBy = (pattern: string) => {
@@ -91,7 +91,7 @@ Deno.test("a pattern may mean a logger by another of its names; what means none 
   assertEquals(logs.unmatched([...good, ...others]), others);
 });
 
-Deno.test("rules change while running, for loggers that exist and for those to come", () => {
+Deno.test("Logs: new rules apply to existing and later loggers", () => {
   const { logs, messages } = logging();
   const old = logs.logger("rdk.a");
   logs.configure([{ pattern: "rdk.a*", level: "warn" }], false);
@@ -102,7 +102,7 @@ Deno.test("rules change while running, for loggers that exist and for those to c
   assertEquals(messages(), ["written"]);
 });
 
-Deno.test("debug beats every rule", () => {
+Deno.test("Logs: debug overrides every rule", () => {
   const { logs } = logging();
   logs.configure([{ pattern: "*", level: "error" }], true);
   assertEquals(lowest(logs, "rdk.a"), "debug");
@@ -110,7 +110,7 @@ Deno.test("debug beats every rule", () => {
   assertEquals(lowest(logs, "rdk.a"), "error");
 });
 
-Deno.test("what another process has filtered is written whatever the level", () => {
+Deno.test("Logs: records of another process are written regardless of their level", () => {
   const { logs, records } = logging();
   logs.configure([{ pattern: "*", level: "error" }], false);
   logs.logger("rdk.a").unconditionally("debug", "one");
@@ -124,7 +124,7 @@ Deno.test("what another process has filtered is written whatever the level", () 
   ]);
 });
 
-Deno.test("fields given as a function are built for a written line only, and cannot stop the caller", () => {
+Deno.test("Logs: fields given as a function are built only for written lines, and may throw", () => {
   const { logs, records } = logging();
   let built = 0;
   const fields = () => ({ built: ++built });
@@ -137,7 +137,7 @@ Deno.test("fields given as a function are built for a written line only, and can
   assertEquals(records.map((record) => record.fields), [{ built: 1 }, { fields: "cannot be built: boom" }]);
 });
 
-Deno.test("a console line is time, level, logger, message and fields, tab-separated", () => {
+Deno.test("formatLine: separates time, level, logger, message and fields by tabs", () => {
   const record: LogRecord = {
     timeMs: Date.UTC(2026, 0, 2, 3, 4, 5, 6),
     level: "warn",
@@ -150,7 +150,7 @@ Deno.test("a console line is time, level, logger, message and fields, tab-separa
   assertStringIncludes(formatLine(record, true), "Z\t\x1b[33mWARN\x1b[0m\trdk.config\t");
 });
 
-Deno.test("a secret in the fields, however deep, is stars", () => {
+Deno.test("formatLine: shows a Secret in the fields as stars at any depth", () => {
   const key = new Secret("s3cr3t");
   const circular: Record<string, unknown> = { key };
   circular.self = circular;
@@ -168,7 +168,7 @@ Deno.test("a secret in the fields, however deep, is stars", () => {
   );
 });
 
-Deno.test("every kind of value in the fields has a text", () => {
+Deno.test("formatLine: prints every kind of value in the fields", () => {
   const shown = (fields: Record<string, unknown>) =>
     formatLine({ timeMs: 0, level: "info", logger: "rdk", message: "m", fields }).split("\t")[4];
   const error = new SvcError("internal", "cannot move", { cause: new Error("no power") });

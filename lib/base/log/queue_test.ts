@@ -113,7 +113,7 @@ async function atEveryOperation(
   }
 }
 
-Deno.test("entries arrive in order, in batches, and leave nothing but a small journal", async () => {
+Deno.test("LogQueue: sends entries in order and in batches, and leaves a single journal file", async () => {
   const [cloud, host] = [new Cloud(), new FakeFiles()];
   const logged = await life(cloud, host);
   assertEquals(cloud.entries.map(({ message }) => message), logged);
@@ -143,7 +143,7 @@ Deno.test("a kill at any operation loses no entry, keeps the order, and repeats 
   assert(operations > 25, `${operations} operations`);
 });
 
-Deno.test("killed again while taking up what was left: still nothing is lost", async () => {
+Deno.test("LogQueue: a second kill during recovery loses no entry", async () => {
   for (let first = 3; first < 40; first += 4) {
     await atEveryOperation("kill", async (plan, where) => {
       const cloud = new Cloud();
@@ -169,7 +169,7 @@ Deno.test("killed again while taking up what was left: still nothing is lost", a
   }
 });
 
-Deno.test("any single fault of the disk: everything arrives once and in order, and the journal is right again", async () => {
+Deno.test("LogQueue: a single disk fault loses no entry, and the journal recovers", async () => {
   await atEveryOperation("error", async (host, where) => {
     const cloud = new Cloud();
     const logged = await life(cloud, host);
@@ -182,7 +182,7 @@ Deno.test("any single fault of the disk: everything arrives once and in order, a
   });
 });
 
-Deno.test("a fault of the disk while offline: once the disk works, the entries survive the end of the process", async () => {
+Deno.test("LogQueue: entries logged offline during a disk fault survive a restart", async () => {
   await atEveryOperation("error", async (host, where) => {
     const cloud = new Cloud();
     cloud.online = false;
@@ -203,7 +203,7 @@ Deno.test("a fault of the disk while offline: once the disk works, the entries s
   });
 });
 
-Deno.test("a full disk is told once, and again when there is room", async () => {
+Deno.test("LogQueue: reports a full disk once, and reports once that it has room again", async () => {
   let fault: Fault | undefined = { kind: "error", share: 0.5 };
   const [cloud, host] = [new Cloud(), new FakeFiles(() => fault)];
   cloud.online = false;
@@ -226,7 +226,7 @@ Deno.test("a full disk is told once, and again when there is room", async () => 
   assertEquals(cloud.messages, names(0, 11));
 });
 
-Deno.test("the oldest are dropped beyond the bound, and one warning says how many", async () => {
+Deno.test("LogQueue: drops the oldest entries beyond its limit and sends a warning with their number", async () => {
   const [cloud, host] = [new Cloud(), new FakeFiles()];
   cloud.online = false;
   const { queue, clock, log } = await started(cloud, host, { ...SMALL, entries: 10 });
@@ -243,7 +243,7 @@ Deno.test("the oldest are dropped beyond the bound, and one warning says how man
   ]);
 });
 
-Deno.test("how many were dropped is known after a restart, and told once", async () => {
+Deno.test("LogQueue: reports the number of dropped entries once, after restarts too", async () => {
   const [cloud, host] = [new Cloud(), new FakeFiles()];
   const limits = { ...SMALL, entries: 10 };
   const first = await started(cloud, host, limits);
@@ -262,7 +262,7 @@ Deno.test("how many were dropped is known after a restart, and told once", async
   await first.queue.close();
 });
 
-Deno.test("killed at any operation while overflowing: what does not arrive is told", async () => {
+Deno.test("LogQueue: a kill at any operation during an overflow still counts the missing entries", async () => {
   const limits = { ...SMALL, entries: 4 };
   await atEveryOperation("kill", async (host, where) => {
     const cloud = new Cloud();
@@ -279,7 +279,7 @@ Deno.test("killed at any operation while overflowing: what does not arrive is to
   });
 });
 
-Deno.test("an entry that is being sent is not dropped", async () => {
+Deno.test("LogQueue: does not drop an entry during its sending", async () => {
   const clock = new FakeClock();
   const answers: (() => void)[] = [];
   const sent: QueuedLog[][] = [];
@@ -311,7 +311,7 @@ Deno.test("an entry that is being sent is not dropped", async () => {
   ]);
 });
 
-Deno.test("a batch is bounded in bytes, a message and fields in characters", async () => {
+Deno.test("LogQueue: limits the bytes of a batch and the characters of an entry", async () => {
   const [cloud, host] = [new Cloud(), new FakeFiles()];
   const limits = { batchBytes: 1_000, entryChars: 600 };
   const { queue, clock, log } = await started(cloud, host, limits);
@@ -325,7 +325,7 @@ Deno.test("a batch is bounded in bytes, a message and fields in characters", asy
   assertEquals(last.fields, { fields: "left out, they have 708 characters" });
 });
 
-Deno.test("entries have all that a log line has, secrets as stars; those of the queue's own logger are left out", async () => {
+Deno.test("LogQueue: entries carry all parts of a log line with masked secrets, except its own logger", async () => {
   const [cloud, host] = [new Cloud(), new FakeFiles()];
   const { queue, clock, log } = await started(cloud, host);
   log("own", { logger: OWN });
@@ -340,7 +340,7 @@ Deno.test("entries have all that a log line has, secrets as stars; those of the 
   assertEquals(host.paths.some((path) => host.text(path).includes("s3cr3t")), false);
 });
 
-Deno.test("pauses after failures grow to half a minute; each failure is told once until a batch gets through", async () => {
+Deno.test("LogQueue: retries after pauses of up to 30 s and logs a failure once", async () => {
   const cloud = new Cloud();
   cloud.online = false;
   const { queue, clock, log, own } = await started(cloud, new FakeFiles());
@@ -360,7 +360,7 @@ Deno.test("pauses after failures grow to half a minute; each failure is told onc
   await queue.close();
 });
 
-Deno.test("a receiver that does not answer holds nothing up: neither the batch nor the end", async () => {
+Deno.test("LogQueue: a receiver without an answer delays neither the next try nor close", async () => {
   const clock = new FakeClock();
   const signals: AbortSignal[] = [];
   const send = (_batch: readonly QueuedLog[], signal: AbortSignal) => {
@@ -382,7 +382,7 @@ Deno.test("a receiver that does not answer holds nothing up: neither the batch n
   assertEquals(clock.pending, 0);
 });
 
-Deno.test("a journal that cannot be read is left alone: the queue works in memory", async () => {
+Deno.test("LogQueue: an unreadable journal is kept, and the queue works in memory", async () => {
   const [cloud, host] = [new Cloud(), new FakeFiles()];
   host.readFolder = () => Promise.reject(new Error("input/output error"));
   const { queue, clock, log, own } = await started(cloud, host);
@@ -394,7 +394,7 @@ Deno.test("a journal that cannot be read is left alone: the queue works in memor
   assertEquals(host.operations, 0);
 });
 
-Deno.test("a damaged journal gives what is whole in it", async () => {
+Deno.test("LogQueue: recovers the whole entries of a damaged journal", async () => {
   const [cloud, host] = [new Cloud(), new FakeFiles()];
   cloud.online = false;
   const first = await started(cloud, host);

@@ -12,7 +12,7 @@ const FUNCTIONS = {
 const PIECES = 1000, PIECE_BYTES = 64 * 1024;
 
 Deno.test({
-  name: "memory that was freed between pieces in use goes back to the system within a second",
+  name: "giveBackFreed: returns freed memory to the system within a second",
   ignore: Deno.build.os !== "linux",
   fn: async () => {
     const clock = new FakeClock();

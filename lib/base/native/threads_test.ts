@@ -21,7 +21,7 @@ async function withPipe(use: (path: string) => Promise<void>): Promise<void> {
 }
 
 Deno.test({
-  name: "pulses alternate, every one is read while the main thread is busy, and none follows the end",
+  name: "PulseThread: alternates levels, and a follower reads each of them until end",
   ignore: Deno.build.os !== "linux",
   fn: () =>
     withPipe(async (path) => {
@@ -50,7 +50,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "a device that gives nothing more says so",
+  name: "DenoDevice: follow reports a device that gives no more data",
   ignore: Deno.build.os !== "linux",
   fn: async () => {
     const device = new DenoDevice("/dev/null");

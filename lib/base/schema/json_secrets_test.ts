@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { isSecretName, jsonDiff, starred } from "./json_secrets.ts";
 import type { Json } from "./schema.ts";
 
-Deno.test("names that sound like a secret are secret, others are not", () => {
+Deno.test("isSecretName: recognizes secret names and no others", () => {
   const secret = [
     "password",
     "wifi_psk",
@@ -61,7 +61,7 @@ const config = (secret: string) => ({
   }],
 });
 
-Deno.test("no secret is in a document with stars, and all the rest is", () => {
+Deno.test("starred: masks secrets and keeps the rest of the document", () => {
   const shown = starred(config("hunter2"));
   assertEquals(JSON.stringify(shown).includes("hunter2"), false);
   assertEquals(shown.components[0].name, "secret_keeper");
@@ -77,7 +77,7 @@ Deno.test("no secret is in a document with stars, and all the rest is", () => {
   });
 });
 
-Deno.test("a difference tells that secrets change, and nothing of them, added, changed or removed", () => {
+Deno.test("jsonDiff: shows that a secret changed without its value", () => {
   const changes = [
     jsonDiff(config("hunter2"), config("hunter3")),
     jsonDiff({}, config("hunter2")),
@@ -97,7 +97,7 @@ Deno.test("a difference tells that secrets change, and nothing of them, added, c
   assertEquals(changes[0].includes("~ components.secret_keeper.attributes.wifi_psk: ****** -> ******"), true);
 });
 
-Deno.test("a difference names settings by path, and things by name wherever they stand", () => {
+Deno.test("jsonDiff: names settings by path and list entries by name", () => {
   const motor = (name: string, attributes: Json = {}) => ({ name, attributes });
   const old = { components: [motor("a", { max_rpm: 1 }), motor("b")], debug: true };
   const now = { components: [motor("b"), motor("a", { max_rpm: 2 }), motor("c")], log: [] };
@@ -113,7 +113,7 @@ Deno.test("a difference names settings by path, and things by name wherever they
   assertEquals(jsonDiff(old, old), []);
 });
 
-Deno.test("a difference has its limits", () => {
+Deno.test("jsonDiff: limits the number of lines and the length of each line", () => {
   const many = Object.fromEntries(Array.from({ length: 600 }, (_, n) => [`s${n}`, n]));
   const lines = jsonDiff({}, many);
   assertEquals([lines.length, lines.at(-1)], [501, "and 100 more"]);

@@ -29,7 +29,7 @@ const CRUMBS = [
 ];
 const BLANKS = ["", "", "", " ", "\n", "\t", "\r\n", "// one\n", "/* two */", "/*//*/", " /***/ "];
 
-Deno.test(`JSONC is read as @std/jsonc reads it (seed ${SEED})`, () => {
+Deno.test(`parseJsonc: accepts and reads the same texts as @std/jsonc (seed ${SEED})`, () => {
   const fraction = randomFrom(SEED);
   const random = (below: number) => Math.floor(fraction() * below);
   for (let at = 0; at < TEXTS; at++) {

@@ -33,7 +33,7 @@ const GOOD: readonly [source: string, value: unknown][] = [
   ['"${environment.HOME} ${packages.a.b}"', "${environment.HOME} ${packages.a.b}"],
 ];
 
-Deno.test("parseJsonc() reads JSON, comments, trailing commas and variables", () => {
+Deno.test("parseJsonc: reads JSON, comments, trailing commas and variables", () => {
   for (const [source, value] of GOOD) assertEquals(parse(source), value, source);
 });
 
@@ -75,14 +75,14 @@ const BAD: readonly [source: string | Uint8Array, message: string][] = [
   [`[${"0,".repeat(JSON_VALUES_MAX)}]`, `f:1:1000000: more than ${JSON_VALUES_MAX} values`],
 ];
 
-Deno.test("parseJsonc() says where it stopped, at what, and what it wanted", () => {
+Deno.test("parseJsonc: errors contain the position, the text found and the text wanted", () => {
   for (const [source, message] of BAD) {
     const { code, message: found } = assertThrows(() => parse(source), SvcError);
     assertEquals([code, found], ["invalid_argument", message]);
   }
 });
 
-Deno.test("parseJsonc() reports what is only doubtful", () => {
+Deno.test("parseJsonc: reports duplicate keys and unset variables as warnings", () => {
   const problems: Problem[] = [];
   assertEquals(parse('{"a": [{"b": 1, "b": 2}], "c": "${NOPE}"}', problems), { a: [{ b: 2 }], c: "${NOPE}" });
   assertEquals(problems, [
@@ -95,12 +95,12 @@ Deno.test("parseJsonc() reports what is only doubtful", () => {
   ]);
 });
 
-Deno.test("parseJsonc() without variables leaves dollars alone", () => {
+Deno.test("parseJsonc: without variables, keeps dollar signs", () => {
   const bytes = new TextEncoder().encode('{"a": "$NAME"}');
   assertEquals(parseJsonc(bytes, { file: "f" }), { a: "$NAME" });
 });
 
-Deno.test("parseJsonc() takes __proto__ for a key like any other", () => {
+Deno.test("parseJsonc: treats __proto__ as an ordinary key", () => {
   assertEquals(Object.keys(parse('{"__proto__": {"x": 1}}') as object), ["__proto__"]);
   assertEquals(({} as { x?: number }).x, undefined);
   const problems: Problem[] = [];
@@ -108,7 +108,7 @@ Deno.test("parseJsonc() takes __proto__ for a key like any other", () => {
   assertEquals(problems.map(({ path }) => path), ["__proto__"]);
 });
 
-Deno.test("parseJsonc() reads what JSON.stringify() writes", () => {
+Deno.test("parseJsonc: reads the output of JSON.stringify", () => {
   const seed = 7;
   let state = seed;
   const random = (below: number) => (state = (state * 48271) % 2147483647) % below;

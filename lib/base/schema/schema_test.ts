@@ -45,7 +45,7 @@ const MOTOR = object({
   pins: object({ a: text(), b: text() }),
 });
 
-Deno.test("an object takes published keys to properties", () => {
+Deno.test("object: maps published keys to properties", () => {
   const { value, problems, named } = decode(MOTOR, {
     max_rpm: 100,
     board: "local",
@@ -64,7 +64,7 @@ Deno.test("an object takes published keys to properties", () => {
   assertEquals(named, ["board=local"]);
 });
 
-Deno.test("keys in other letter case are taken, unless the right one is there", () => {
+Deno.test("object: accepts keys in other letter case, unless the exact key is present", () => {
   const { value, problems } = decode(MOTOR, { MAX_RPM: 100, Pins: { A: "1", B: "2", b: "3" } });
   assertEquals([value?.maxRpm, value?.pins], [100, { a: "1", b: "3" }]);
   assertEquals(problems, [
@@ -79,7 +79,7 @@ Deno.test("keys in other letter case are taken, unless the right one is there", 
   ]);
 });
 
-Deno.test("null counts as absent, absent settings have their defaults", () => {
+Deno.test("object: null counts as absent, and absent settings get their defaults", () => {
   const { value, problems } = decode(MOTOR, { max_rpm: 1, dir_flip: null, pins: null });
   assertEquals(problems, []);
   assertEquals([value?.dirFlip, value?.timeoutMs, value?.pins], [false, 90_000, undefined]);
@@ -93,7 +93,7 @@ Deno.test("an empty text counts as absent where a row says so, and is missed whe
   assertEquals(decode(text(), "").value, "");
 });
 
-Deno.test("every problem is reported, each with its path", () => {
+Deno.test("object: reports every problem with its path", () => {
   assertEquals(problemsOf(MOTOR, { board: 7, pins: { a: [], c: 1 }, dir_flp: true, timeout: "soon" }), [
     'warning dir_flp: unknown key, ignored; did you mean "dir_flip"?',
     "max_rpm: missing required field, wanted a number greater than 0",
@@ -104,7 +104,7 @@ Deno.test("every problem is reported, each with its path", () => {
   ]);
 });
 
-Deno.test("many unknown keys are told in short", () => {
+Deno.test("object: lists the first ten unknown keys and counts the rest", () => {
   const keys = Object.fromEntries(Array.from({ length: 1000 }, (_, index) => [`k${index}`, 1]));
   const problems = problemsOf(object({}), keys);
   assertEquals([problems.length, problems.at(-1)], [11, "warning : 990 more unknown keys, ignored"]);
@@ -132,11 +132,11 @@ const WRONG: readonly [row: Row<unknown>, value: unknown, problem: string][] = [
   [any().required(), undefined, ": missing required field, wanted a value"],
 ];
 
-Deno.test("what is wrong is told with what was found and wanted", () => {
+Deno.test("schema: each problem contains the found and the wanted value", () => {
   for (const [row, value, problem] of WRONG) assertEquals(problemsOf(row, value), [problem]);
 });
 
-Deno.test("a further step converts and checks, defaults too, and only what could be decoded", () => {
+Deno.test("with: converts and checks decoded values and defaults, and skips invalid values", () => {
   const length = text().with((value) => value.length);
   assertEquals(decode(length, "abc").value, 3);
   assertEquals(decode(length, undefined).value, undefined);
@@ -148,7 +148,7 @@ Deno.test("a further step converts and checks, defaults too, and only what could
   assertEquals(problemsOf(pair, { low: "x" }), ['low: found "x", wanted a number']);
 });
 
-Deno.test("a setting with a default is never undefined, whatever is written", () => {
+Deno.test("default: a setting with a default is never undefined after decoding", () => {
   const rows: Row<unknown>[] = [
     text().default(""),
     bool().default(false),
@@ -190,25 +190,25 @@ Deno.test("a setting with a default is never undefined, whatever is written", ()
   });
 });
 
-Deno.test("a default is shown as it would be written", () => {
+Deno.test("jsonSchema: shows a default in its written form", () => {
   const port = text().with((value) => ({ port: Number(value) }));
   assertEquals(port.default({ port: 80 }, "80").jsonSchema(), { type: "string", default: "80" });
   assertEquals(port.default({ port: 80 }).jsonSchema(), { type: "string" });
 });
 
-Deno.test("names of other resources are collected, those of defaults too", () => {
+Deno.test("names: collects names of other resources, including defaults", () => {
   const row = object({ left: list(text()).names("motor"), board: text().default("local").names("board") });
   assertEquals(decode(row, { left: ["a", "", "b"] }).named, ["left=a", "left=b", "board=local"]);
 });
 
-Deno.test("keys of the user's choice are data, not properties of an object", () => {
+Deno.test("mapOf: keys such as __proto__ and constructor are data", () => {
   const { value } = decode(mapOf(text()), JSON.parse('{"__proto__": "a", "constructor": "b"}'));
   assertEquals(Object.entries(value!), [["__proto__", "a"], ["constructor", "b"]]);
   const { value: empty } = decode(object({ constructor: text() }), {});
   assertEquals(empty?.constructor, undefined);
 });
 
-Deno.test("the JSON Schema says what the row accepts", () => {
+Deno.test("jsonSchema: describes the values that the row accepts", () => {
   assertEquals(MOTOR.jsonSchema(), {
     type: "object",
     properties: {
@@ -231,7 +231,7 @@ Deno.test("the JSON Schema says what the row accepts", () => {
   assertEquals(converted, { type: "string" });
 });
 
-Deno.test("durations are Go's", () => {
+Deno.test("parseDurationMs and formatDuration: follow Go's duration format", () => {
   const cases: [string, number | undefined][] = [
     ["0", 0],
     ["10s", 10_000],
@@ -256,7 +256,7 @@ Deno.test("durations are Go's", () => {
   }
 });
 
-Deno.test("what was found is shown in a readable length", () => {
+Deno.test("show: shortens a found value to a readable length", () => {
   assertEquals([show({ a: 1 }), show([1]), show([]), show(null)], [
     "an object",
     "an array",
@@ -266,6 +266,6 @@ Deno.test("what was found is shown in a readable length", () => {
   assert(show("x".repeat(10_000)).length <= 80);
 });
 
-Deno.test("snake() gives the published form of a property", () => {
+Deno.test("snake: converts a property name to its published form", () => {
   assertEquals([snake("maxRpm"), snake("a"), snake("encABoard")], ["max_rpm", "a", "enc_a_board"]);
 });

@@ -26,6 +26,6 @@ const CASES: [word: string, known: string[], want: string | undefined][] = [
   ["x".repeat(101), ["x".repeat(100)], undefined],
 ];
 
-Deno.test("suggest() offers the nearest word or nothing", () => {
+Deno.test("suggest: returns the nearest word or undefined", () => {
   for (const [word, known, want] of CASES) assertEquals(suggest(word, known), want, `suggest("${word}")`);
 });

@@ -2,7 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { SvcError } from "../../base/error.ts";
 import { checkedName } from "./names.ts";
 
-Deno.test("a name is what it looks like", () => {
+Deno.test("checkedName: refuses empty, long, control and invisible characters", () => {
   for (const name of ["a", "Größe 測試 🙂", 'it\'s "x" $(id)', "x".repeat(200)]) {
     assertEquals(checkedName(name), name);
   }

@@ -53,12 +53,12 @@ for (const user of USERS) {
   const reason = typeof found === "string" ? found : "";
   const test = (name: string, run: (bench: Bench) => Promise<void>) =>
     Deno.test({
-      name: `sandbox of our ${user.name}: ${name}${reason && ` (no sandbox: ${reason})`}`,
+      name: `sandbox as ${user.name}: ${name}${reason && ` (no sandbox: ${reason})`}`,
       ignore: reason !== "",
       fn: () => withBench(user, run),
     });
 
-  test("nothing of this computer is seen, and nothing can be written but the folder", async ({ alone, hidden }) => {
+  test("sees no files of the computer and writes only to its folder", async ({ alone, hidden }) => {
     const { out } = await alone(`
       cat ${hidden}/secret /etc/passwd /etc/shadow 2>&1 | grep -c "No such file"
       for at in / /usr /etc /dev ${hidden} "$HOME/.."; do touch $at/x 2>/dev/null && echo "wrote to $at"; done
@@ -67,7 +67,7 @@ for (const user of USERS) {
     assertEquals(out.split("\n"), ["3", "in", "1", "the key /job"]);
   });
 
-  test("what is hidden is not seen even in what may be read", async ({ alone, hidden }) => {
+  test("does not see a hidden folder inside a readable folder", async ({ alone, hidden }) => {
     const above = hidden.replace(/\/[^/]+$/, "");
     const { out } = await alone(
       `cat ${above}/open; ls -A ${hidden} 2>&1 | wc -l; touch ${above}/x ${hidden}/x`,
@@ -80,7 +80,7 @@ for (const user of USERS) {
     assertEquals(await Array.fromAsync(Deno.readDir(hidden), ({ name }) => name), ["secret"]);
   });
 
-  test("it cannot reach, nor signal, nor look into what is outside", async ({ alone }) => {
+  test("cannot connect to, signal or inspect outside processes", async ({ alone }) => {
     using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
     const { port } = listener.addr as Deno.NetAddr;
     const connect = `bash -c 'exec 3<>/dev/tcp/127.0.0.1/${port}' 2>/dev/null && echo connected`;
@@ -94,7 +94,7 @@ for (const user of USERS) {
     assertEquals((await alone(connect, { network: true })).out, "connected");
   });
 
-  test("what it starts ends with it, daemons too", async ({ alone }) => {
+  test("child processes and daemons end with the program", async ({ alone }) => {
     const mark = `${100_000 + Math.floor(Math.random() * 1e6)}.25`;
     await alone(
       `setsid -f sleep ${mark}; setsid sh -c 'sleep ${mark} & sleep ${mark}' >/dev/null 2>&1 & true`,
@@ -102,7 +102,7 @@ for (const user of USERS) {
     await untilGone(mark);
   });
 
-  test("killing its group ends all of it", async ({ sandbox, folder }) => {
+  test("killing its process group ends all its processes", async ({ sandbox, folder }) => {
     const mark = `${100_000 + Math.floor(Math.random() * 1e6)}.75`;
     const cell = await sandbox.cell({ folder, limits: LIMITS });
     const script = `setsid -f sleep ${mark}; echo begun; sleep ${mark}`;
@@ -115,7 +115,7 @@ for (const user of USERS) {
     cell.close();
   });
 
-  test("processes, files and their sizes are limited", async ({ alone }) => {
+  test("limits processes, files and file sizes", async ({ alone }) => {
     const { out } = await alone(`
       for i in $(seq 100); do sleep 1 & done 2>&1 | grep -c "fork" | awk '{ print ($1 > 0) }'
       head -c 17000000 /dev/zero >big 2>/dev/null; stat -c %s big; rm big
@@ -124,14 +124,14 @@ for (const user of USERS) {
     assertEquals(out.split("\n").slice(-2), [`${16 * MIB}`, "1"]);
   });
 
-  test("too much memory of all together ends it", async ({ alone }) => {
+  test("exceeding the memory limit in total ends it", async ({ alone }) => {
     const { breach = "" } = await alone(`
       for i in 1 2 3; do (head -c 40000000 /dev/zero; sleep 20) | tail -c 40000000 >/dev/null & done; wait
     `);
     assertStringIncludes(breach, "of memory, wanted at most 64 MiB");
   });
 
-  test("too much on the disk ends it, in few files and in many", async ({ alone, folder }) => {
+  test("exceeding the disk limit ends it, in few files or many", async ({ alone, folder }) => {
     const few = await alone("for i in 1 2 3 4; do head -c 15000000 /dev/zero >$i; done; sleep 20");
     assertStringIncludes(few.breach ?? "", "to its folder, wanted at most 20 MiB");
     await Deno.remove(folder, { recursive: true });
@@ -141,7 +141,7 @@ for (const user of USERS) {
     assertStringIncludes(many.breach ?? "", "files, wanted at most 100");
   });
 
-  test("too much processor time ends it, of all together", async ({ alone }) => {
+  test("exceeding the processor time in total ends it", async ({ alone }) => {
     const limits = { ...LIMITS, cpuSeconds: 1 };
     const { breach = "", code } = await alone("for i in 1 2 3; do (while :; do :; done) & done; wait", {
       limits,
@@ -191,7 +191,7 @@ async function withBench(
   }
 }
 
-Deno.test("without a sandbox a program runs as it is, in its folder", async () => {
+Deno.test("NO_SANDBOX: runs a program unchanged in its folder", async () => {
   const cell = await NO_SANDBOX.cell({ folder: "/tmp/job", limits: LIMITS });
   assertEquals(cell.command({ command: "python3", args: ["-V"], env: { A: "a" } }), {
     command: "python3",
@@ -205,7 +205,7 @@ Deno.test("without a sandbox a program runs as it is, in its folder", async () =
 
 Deno.test({
   ...onUnix,
-  name: "a computer without bubblewrap says how to get it",
+  name: "openSandbox: without bubblewrap explains how to install it",
   fn: async () => {
     const none = new DenoHost();
     none.spawn = () => host.spawn({ command: "no-such-bwrap", leash: true });
@@ -217,7 +217,7 @@ Deno.test({
   },
 });
 
-Deno.test("a process whose name looks like the end of its name", () => {
+Deno.test("parseStat: reads a process whose name contains parentheses", () => {
   const line = "42 (a) R 1 (b) S 7 42 42 0 -1 4194304 1 0 0 0 10 20 30 40 20 0 1 0 5 6 7";
   assertEquals(parseStat(line), { pid: 42, parent: 7, ticks: 100 });
   assertEquals(parseStat(""), undefined);

@@ -24,7 +24,7 @@ async function settle(): Promise<void> {
   for (let turn = 0; turn < 20; turn++) await Promise.resolve();
 }
 
-Deno.test("turns: a group has one at a time, and who has had least lately is next", async () => {
+Deno.test("CallerTurns: each group has a single turn, and the group with least recent use is next", async () => {
   const clock = new FakeClock();
   const log: string[] = [];
   const ask = asker(new CallerTurns(LIMITS, clock), log);
@@ -48,7 +48,7 @@ Deno.test("turns: a group has one at a time, and who has had least lately is nex
   await Promise.all([again.end(), more.end()]);
 });
 
-Deno.test("turns: what a group has had is forgotten after a while", async () => {
+Deno.test("CallerTurns: forgets a group's use after a while", async () => {
   const clock = new FakeClock();
   const log: string[] = [];
   const ask = asker(new CallerTurns({ ...LIMITS, turnsMax: 1 }, clock), log);
@@ -68,7 +68,7 @@ Deno.test("turns: what a group has had is forgotten after a while", async () => 
   await b.end();
 });
 
-Deno.test("turns: places to wait are limited, for a group and for all; who stops waiting leaves its place", async () => {
+Deno.test("CallerTurns: limits waiting places per group and in total, and frees an aborted place", async () => {
   const clock = new FakeClock();
   const turns = new CallerTurns(LIMITS, clock);
   const ask = asker(turns, []);

@@ -10,7 +10,7 @@ import { openUdp } from "../../base/udp.ts";
 import { readStunAnswer, stunRequest } from "../../wire/stun.ts";
 import { checkedTurnUrl, openStun, turnServers } from "./ice_servers.ts";
 
-Deno.test("each caller gets credentials of its own for TURN, which are good for a day", () => {
+Deno.test("turnServers: each caller gets its own TURN credentials, valid for a day", () => {
   const clock = new FakeClock();
   const urls = ["turn:turn.example.com:3478?transport=udp"];
   const { username, credential, ...rest } = turnServers({ urls, secret: new Secret("s") }, "key-1", clock);
@@ -19,7 +19,7 @@ Deno.test("each caller gets credentials of its own for TURN, which are good for 
   assertEquals(credential, createHmac("sha1", "s").update(username!).digest("base64"));
 });
 
-Deno.test("what is no address of a TURN server is refused", () => {
+Deno.test("checkedTurnUrl: refuses text that is not a TURN address", () => {
   for (
     const good of ["turn:a", "turns:a.b:5349?transport=tcp", "turn:[2001:db8::1]:3478", "turn:192.0.2.1"]
   ) {
@@ -32,7 +32,7 @@ Deno.test("what is no address of a TURN server is refused", () => {
   }
 });
 
-Deno.test("STUN is answered with the address that was seen; noise is not answered", async () => {
+Deno.test("openStun: answers a request with the sender's address, and ignores noise", async () => {
   const stun = await openStun({ host: "127.0.0.1", port: 0 }, silentLogs(new SystemClock()).logger("cloud"));
   const answered = Promise.withResolvers<Uint8Array>();
   const socket = await openUdp((bytes) => answered.resolve(bytes));

@@ -24,7 +24,7 @@ async function textOf(content: AsyncIterable<Uint8Array>): Promise<string> {
 
 const ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
-Deno.test("a file is found by its content's hash, whole or from a byte on", () =>
+Deno.test("FileStore: reads a file by its hash, whole or from an offset", () =>
   withFolder(async (folder) => {
     const files = await FileStore.open(new SystemFiles(), folder, { olderThanMs: 0 });
     assertEquals(await files.put(chunks("a", "bc")), { sha256: ABC, bytes: 3 });
@@ -36,7 +36,7 @@ Deno.test("a file is found by its content's hash, whole or from a byte on", () =
     assertEquals((await assertRejects(() => files.size(ABC), SvcError)).code, "not_found");
   }));
 
-Deno.test("what is too large or breaks off leaves nothing behind", () =>
+Deno.test("FileStore.put: an oversized or broken stream leaves no file", () =>
   withFolder(async (folder) => {
     const files = await FileStore.open(new SystemFiles(), folder, { olderThanMs: 0 });
     const error = await assertRejects(() => files.put(chunks("abc", "def"), 5), SvcError);
@@ -50,7 +50,7 @@ Deno.test("what is too large or breaks off leaves nothing behind", () =>
     assertEquals([...Deno.readDirSync(folder)], []);
   }));
 
-Deno.test("what a killed process left half written is cleared away, what another one writes is not", () =>
+Deno.test("FileStore.open: removes old temporary files and keeps recent ones", () =>
   withFolder(async (folder) => {
     await Deno.writeTextFile(`${folder}/old.tmp`, "half");
     await Deno.utime(`${folder}/old.tmp`, 1000, 1000);

@@ -4,7 +4,7 @@ import { until } from "../../../tests/support/until.ts";
 import { SvcError } from "../../base/error.ts";
 import { NOTICE_BYTES_MAX, PieceReader, piecesOf } from "./notices.ts";
 
-storeTest("notices reach all who listen, whole and in their order", async (database) => {
+storeTest("Notices: each listener hears every notice, whole and in order", async (database) => {
   const [one, other] = database.kind === "postgres"
     ? [await database.open(), await database.open()]
     : Array(2).fill(await database.open());
@@ -20,7 +20,7 @@ storeTest("notices reach all who listen, whole and in their order", async (datab
   assertEquals(heard.length, told.length);
 });
 
-Deno.test("pieces that are lost, mixed up or no pieces at all make no notice", () => {
+Deno.test("PieceReader: lost, mixed or invalid pieces give no notice", () => {
   const pieces = piecesOf("x".repeat(20_000));
   assertEquals(pieces.length, 4);
   const reader = new PieceReader();

@@ -12,14 +12,14 @@ function order(words: string, shares: Record<string, QueueShare> = {}, runningMa
   return [...ids.slice(0, startable), "|", ...ids.slice(startable)].join(" ");
 }
 
-Deno.test("organizations take turns, however many jobs one of them has", () => {
+Deno.test("fairOrder: organizations take turns, whatever the number of their jobs", () => {
   assertEquals(order("a1 a2 a3 b1"), "a1 b1 | a2 a3");
   assertEquals(order("a2 a3 b1 c1", { a: { running: 1, turn: 4 } }), "b1 c1 | a2 a3");
   assertEquals(order("a2 b2 b3", { a: { running: 0, turn: 4 }, b: { running: 0, turn: 3 } }), "b2 a2 | b3");
   assertEquals(order("a2", { a: { running: 1, turn: 1 } }), "| a2");
 });
 
-Deno.test("an organization has no more jobs running than it may", () => {
+Deno.test("fairOrder: an organization runs at most runningMax jobs", () => {
   assertEquals(order("a2 a3 b1 b2", { a: { running: 1, turn: 1 } }, 2), "b1 a2 b2 | a3");
 });
 
@@ -32,7 +32,7 @@ function numbers(seed: number): (below: number) => number {
   };
 }
 
-Deno.test("nobody starves, and places that were told hold where nobody else comes", () => {
+Deno.test("fairOrder: no organization starves, and the announced order holds without new jobs", () => {
   const seed = Math.floor(Math.random() * 2 ** 31);
   const random = numbers(seed);
   const organizations = ["a", "b", "c", "d", "e"];

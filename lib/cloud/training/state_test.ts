@@ -14,7 +14,7 @@ const WANTED = {
   canceled: [refused, refused, refused, refused, refused, "deleted"],
 };
 
-Deno.test("every event in every state", () => {
+Deno.test("training states: each event in each state leads to the expected state or is refused", () => {
   for (const state of TRAINING_STATES) {
     const found = EVENTS.map((event) => {
       try {
@@ -30,6 +30,6 @@ Deno.test("every event in every state", () => {
   assertEquals(TRAINING_STATES.filter(isRunning), ["in_progress", "canceling"]);
 });
 
-Deno.test("a refusal names the state and what is wanted", () => {
+Deno.test("training states: a refusal names the state and the wanted states", () => {
   assertThrows(() => next("completed", "cancel"), SvcError, "COMPLETED, wanted one that has not ended");
 });

@@ -58,7 +58,7 @@ function bench(random = () => 1) {
   };
 }
 
-Deno.test("nobody connects before somebody listens, and each hears what is meant for it", async () => {
+Deno.test("ChangeFeed: connects with its first listener and calls each listener for its own changes", async () => {
   const { clock, app, feed, hear, send, took } = bench();
   await clock.advance(10_000);
   assertEquals(app.connections, 0);
@@ -76,7 +76,7 @@ Deno.test("nobody connects before somebody listens, and each hears what is meant
   assertEquals(clock.pending, 0);
 });
 
-Deno.test("a connection that is lost is made anew after pauses that grow, and then everything may have changed", async () => {
+Deno.test("ChangeFeed: reconnects after growing pauses and then reports every kind of change", async () => {
   const { clock, app, feed, hear, lose, took } = bench();
   hear("config");
   hear("restart");
@@ -103,7 +103,7 @@ Deno.test("a connection that is lost is made anew after pauses that grow, and th
   await feed.close();
 });
 
-Deno.test("the pauses of machines differ", async () => {
+Deno.test("ChangeFeed: the first pause is random between 1 and 2 s", async () => {
   const firsts = new Set<number>();
   for (const random of [0, 0.25, 0.5, 0.75]) {
     const { clock, app, feed, hear, lose } = bench(() => random);
@@ -119,7 +119,7 @@ Deno.test("the pauses of machines differ", async () => {
   assert([...firsts].every((ms) => ms >= 1_000 && ms <= 2_000));
 });
 
-Deno.test("a control plane that does not tell of changes is asked again after an hour", async () => {
+Deno.test("ChangeFeed: retries an hour after an unimplemented answer", async () => {
   const { clock, app, feed, hear, took } = bench();
   app.isAway = new SvcError("unimplemented", "no such service");
   hear("config");

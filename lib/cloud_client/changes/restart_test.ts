@@ -26,7 +26,7 @@ function bench() {
   return { clock, records, stops, scene, end };
 }
 
-Deno.test("it is asked every 5 s, or as the control plane says but no more than once a second", async () => {
+Deno.test("followRestartOrders: asks every 5 s or at the cloud's interval, at most once a second", async () => {
   const { clock, scene, stops, end } = bench();
   await clock.advance(10_000);
   assertEquals(scene.asked, 2);
@@ -42,7 +42,7 @@ Deno.test("it is asked every 5 s, or as the control plane says but no more than 
   assertEquals(clock.pending, 0);
 });
 
-Deno.test("an order is followed once the machine may restart", async () => {
+Deno.test("followRestartOrders: restarts once the machine may restart", async () => {
   const { clock, scene, stops, records, end } = bench();
   Object.assign(scene, { mustRestart: true, mayRestart: false });
   await clock.advance(60_000);
@@ -55,7 +55,7 @@ Deno.test("an order is followed once the machine may restart", async () => {
   await end();
 });
 
-Deno.test("a control plane that is away orders nothing", async () => {
+Deno.test("followRestartOrders: an unreachable control plane causes no restart", async () => {
   const { clock, scene, stops, end } = bench();
   Object.assign(scene, { mustRestart: true, away: true });
   await clock.advance(60_000);

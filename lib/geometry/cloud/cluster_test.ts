@@ -33,24 +33,24 @@ function picture(rows: readonly string[], links = LINKS): string[] {
   return rows.map((_, row) => drawn.slice(row * widthPx, (row + 1) * widthPx).join(""));
 }
 
-Deno.test("pixels hang together through others, across holes and around corners", () => {
+Deno.test("Clusterer: joins pixels through others, across holes and around corners", () => {
   assertEquals(picture(["9.9...9", "....99.", "9......"]), ["a.a...a", "....aa.", "a......"]);
   assertEquals(picture(["9...9", "9...9", "99999"]), ["a...a", "a...a", "aaaaa"]);
   assertEquals(picture(["9...9", "9...9", "9...9"]), ["a...b", "a...b", "a...b"]);
 });
 
-Deno.test("no neighbour is across the picture's edge", () => {
+Deno.test("Clusterer: does not join pixels across the picture's edge", () => {
   assertEquals(picture(["......9", "9......"]), ["......a", "b......"]);
   assertEquals(picture(["9.....9", "9.....9"]), ["a.....b", "a.....b"]);
 });
 
-Deno.test("what is near in the picture and far in space stands apart", () => {
+Deno.test("Clusterer: separates pixels that are near in the picture but far in space", () => {
   assertEquals(picture(["9988", "9988"]), ["aabb", "aabb"]);
   const farther = { ...LINKS, distanceMm: 12 };
   assertEquals(picture(["9988", "9988"], farther), ["aaaa", "aaaa"]);
 });
 
-Deno.test("rows of a level surface that is seen at a low angle hang together, other rows do not", () => {
+Deno.test("Clusterer: joins rows of a level surface at a low angle, but not walls", () => {
   const up = { x: 0, y: -1, z: 0 };
   const lens = { widthPx: 4, heightPx: 40, focalXPx: 100, focalYPx: 100, centerXPx: 2, centerYPx: 0 };
   const rays = raysOf(lens);
@@ -74,7 +74,7 @@ Deno.test("rows of a level surface that is seen at a low angle hang together, ot
   assertEquals(count((row) => row < 1 ? 800 : 1000), 2);
 });
 
-Deno.test("wider windows and longer distances never split", () => {
+Deno.test("Clusterer: wider windows and longer distances never add clusters", () => {
   const random = randomFrom(7);
   const rows = Array.from(
     { length: 24 },
@@ -95,7 +95,7 @@ Deno.test("wider windows and longer distances never split", () => {
   }
 });
 
-Deno.test("buffers that are used again change nothing", () => {
+Deno.test("Clusterer: reused buffers do not change the result", () => {
   const clusterer = new Clusterer(4, 2, LINKS);
   const answer = (rows: string[]) => {
     const { depth, rays } = frame(rows);
@@ -108,7 +108,7 @@ Deno.test("buffers that are used again change nothing", () => {
   assertEquals(answer(["9..9", "9..9"]), first);
 });
 
-Deno.test("a sliver is thin, and beside something nearer", () => {
+Deno.test("Clusterer: a sliver is thin and beside something nearer", () => {
   const sliver = (rows: string[], at: number) => {
     const { widthPx, heightPx, depth, rays } = frame(rows);
     const list = seen(depth);

@@ -5,7 +5,7 @@ import { randomFrom } from "../random.ts";
 
 const SEED = 11;
 
-Deno.test("LZF goes there and back, and bounds its growth", () => {
+Deno.test("LZF: round-trips any data with bounded growth", () => {
   const random = randomFrom(SEED);
   for (const size of [0, 1, 2, 3, 31, 32, 33, 264, 265, 1000, 70_000]) {
     for (const letters of [1, 2, 5, 256]) {
@@ -22,14 +22,14 @@ Deno.test("LZF goes there and back, and bounds its growth", () => {
   assert(zeros.length < 3100, `zeros pack to ${zeros.length}`);
 });
 
-Deno.test("LZF known streams", () => {
+Deno.test("LZF: decompresses known streams", () => {
   const text = (value: string) => new TextEncoder().encode(value);
   assertEquals(decompressLzf(Uint8Array.of(2, ...text("abc")), 3), text("abc"));
   assertEquals(decompressLzf(Uint8Array.of(0, 97, 0x20, 0), 4), text("aaaa"));
   assertEquals(decompressLzf(Uint8Array.of(1, 97, 98, 0xe0, 1, 1), 12), text("abababababab"));
 });
 
-Deno.test("broken LZF is refused, whatever it is", () => {
+Deno.test("LZF: refuses broken data", () => {
   const refused = (bytes: number[], size: number, message: string) =>
     assertThrows(() => decompressLzf(Uint8Array.from(bytes), size), SvcError, message);
   refused([5, 1, 2], 6, "literals overrun");

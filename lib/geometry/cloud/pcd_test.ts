@@ -41,7 +41,7 @@ function samples(...names: string[]): Needed<Uint8Array[]> {
   }
 }
 
-Deno.test("the written form is the published one, byte for byte", () => {
+Deno.test("writePcd: matches the published form byte for byte", () => {
   const [x, y, z] = [Float32Array.of(1), Float32Array.of(-2), Float32Array.of(0.5)];
   const wanted = bytes(header({ DATA: "binary" }), 0, 0, 128, 63, 0, 0, 0, 192, 0, 0, 0, 63);
   assertEquals(writePcd(createCloud({ x, y, z })), wanted);
@@ -53,7 +53,7 @@ Deno.test("the written form is the published one, byte for byte", () => {
   assertEquals(writePcd(createCloud({ x, y, z, rgb: Uint32Array.of(0x010203) })), colour);
 });
 
-Deno.test("every encoding goes there and back, missing points and grid included", () => {
+Deno.test("PCD: every encoding keeps missing points and the grid", () => {
   const random = randomFrom(SEED);
   for (const [width, height] of [[0, 1], [1, 1], [7, 3], [640, 2]]) {
     const floats = () =>
@@ -69,7 +69,7 @@ Deno.test("every encoding goes there and back, missing points and grid included"
   }
 });
 
-Deno.test("fields of any order, size and type, and many values a field", () => {
+Deno.test("readPcd: reads fields of any order, size and type, with several values per field", () => {
   const mixed = header({
     FIELDS: "normal z _ intensity x label y",
     SIZE: "4 8 1 2 2 1 4",
@@ -88,7 +88,7 @@ Deno.test("fields of any order, size and type, and many values a field", () => {
   assertEquals(written, cloud);
 });
 
-Deno.test("colours as float or integer bits, with or without alpha", () => {
+Deno.test("readPcd: reads colours as float or integer bits, with or without alpha", () => {
   const colour = { FIELDS: "x y z rgb", SIZE: "4 4 4 4", COUNT: "1 1 1 1" };
   const float = new Float32Array(Uint32Array.of(0x00ff8040).buffer)[0];
   const rgb = (changes: Record<string, string>, tail: string) =>
@@ -100,7 +100,7 @@ Deno.test("colours as float or integer bits, with or without alpha", () => {
   assertEquals(readPcd(bytes(binary, ...new Uint8Array(12), 3, 2, 1, 255)).rgb?.[0], 0x010203);
 });
 
-Deno.test("headers as they are found: comments, old words, no COUNT, no POINTS, CRLF", () => {
+Deno.test("readPcd: reads headers with comments, old words, CRLF and without COUNT or POINTS", () => {
   const old =
     "# .PCD v.5\r\n\r\nVERSION .5\r\nCOLUMNS x y z\r\nSIZE 4 4 4\r\nTYPE F F F\r\nWIDTH 2\r\nHEIGHT 1\r\nDATA ascii\r\n";
   const cloud = readPcd(bytes(`${old}1 2 3\r\n nan -inf Infinity \r\n\r\n`));
@@ -109,7 +109,7 @@ Deno.test("headers as they are found: comments, old words, no COUNT, no POINTS, 
   assertEquals([...cloud.z], [3, Infinity]);
 });
 
-Deno.test("hostile and broken files are refused with what is wrong", () => {
+Deno.test("readPcd: refuses hostile and broken files with the problem", () => {
   const many = { WIDTH: "999999999", POINTS: "999999999" };
   const million = { WIDTH: "1000000", POINTS: "1000000" };
   const cases: [Uint8Array, string][] = [
@@ -150,7 +150,7 @@ Deno.test("hostile and broken files are refused with what is wrong", () => {
   assertThrows(() => readPcd(bytes(header() + "1 2 3\n"), { maxPoints: 0 }), SvcError, "wanted at most 0");
 });
 
-Deno.test("any cut and any flipped byte of a good file is read or refused, never worse", () => {
+Deno.test("readPcd: any cut or flipped byte is read or refused", () => {
   const random = randomFrom(SEED);
   const column = () => Float32Array.from({ length: 50 }, random);
   for (const encoding of ["ascii", "binary", "binary_compressed"] as PcdEncoding[]) {
@@ -169,7 +169,7 @@ Deno.test("any cut and any flipped byte of a good file is read or refused, never
 
 const labelled = samples("mosd_test0_organised_lzf.pcd");
 
-needingTest("real clouds: organised, compressed, with labels", labelled, ([file]) => {
+needingTest("readPcd: reads a real organised, compressed cloud with labels", labelled, ([file]) => {
   const cloud = readPcd(file);
   assertEquals([cloud.width, cloud.height], [640, 480]);
   const dense = withoutMissing(cloud);
@@ -183,11 +183,15 @@ needingTest("real clouds: organised, compressed, with labels", labelled, ([file]
 
 const scenes = samples("pcl_milk_cartoon_all_small_clorox.pcd", "pcl_octants.pcd", "pcl_sac_plane_test.pcd");
 
-needingTest("real clouds: a table scene, and two small ascii files", scenes, ([table, octants, plane]) => {
-  assertEquals(withoutMissing(readPcd(table)).x.length, 241_407);
-  const eight = readPcd(octants);
-  assertEquals([eight.x.length, eight.x[0], eight.y[0], eight.z[0]], [8, -9, -9, -9]);
-  const box = boundingBox(readPcd(plane));
-  assertEquals(box?.points, 3283);
-  assertAlmostEquals(readPcd(plane).y[1], -0.028772, 1e-7);
-});
+needingTest(
+  "readPcd: reads a real table scene and two small ascii files",
+  scenes,
+  ([table, octants, plane]) => {
+    assertEquals(withoutMissing(readPcd(table)).x.length, 241_407);
+    const eight = readPcd(octants);
+    assertEquals([eight.x.length, eight.x[0], eight.y[0], eight.z[0]], [8, -9, -9, -9]);
+    const box = boundingBox(readPcd(plane));
+    assertEquals(box?.points, 3283);
+    assertAlmostEquals(readPcd(plane).y[1], -0.028772, 1e-7);
+  },
+);

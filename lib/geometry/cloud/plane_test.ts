@@ -44,7 +44,7 @@ function angleDeg({ normal: a }: Plane, { normal: b }: Plane): number {
   return degrees(2 * Math.asin(Math.hypot(a.x - b.x, a.y - b.y, a.z - b.z) / 2));
 }
 
-Deno.test("a floor is found as it lies, from any height, pitch and roll, with noise", () => {
+Deno.test("GroundFinder: finds a floor from any height, pitch and roll, with noise", () => {
   let seed = 0;
   for (const heightMm of [200, 600, 1500]) {
     for (const [pitchDeg, rollDeg] of [[5, 0], [15, -20], [29, 0], [20, 20]]) {
@@ -60,7 +60,7 @@ Deno.test("a floor is found as it lies, from any height, pitch and roll, with no
   }
 });
 
-Deno.test("the tolerance is the largest angle, itself included", () => {
+Deno.test("GroundFinder: toleranceDeg is the largest accepted angle", () => {
   const tilted = look([floor(600, 40)]);
   assertEquals(find(tilted, { toleranceDeg: 39.5 }), undefined);
   assert(find(tilted, { toleranceDeg: 40.5 }));
@@ -69,7 +69,7 @@ Deno.test("the tolerance is the largest angle, itself included", () => {
   assertEquals(find(look([floor(600, 30.2)])), undefined);
 });
 
-Deno.test("nothing is laid askew across a plane that cannot be the ground", () => {
+Deno.test("GroundFinder: does not fit a skew plane across a surface that is too steep", () => {
   for (const pitchDeg of [31, 33, 36, 43, 60]) {
     for (const maxDistMm of [5, 10, 30, 100]) {
       const tilted = look([floor(600, pitchDeg)], { noise: 1 });
@@ -78,7 +78,7 @@ Deno.test("nothing is laid askew across a plane that cannot be the ground", () =
   }
 });
 
-Deno.test("the floor is found though walls are larger", () => {
+Deno.test("GroundFinder: finds the floor although walls are larger", () => {
   const right = floor(400, 5);
   const wall: Plane = { normal: { x: 0, y: 0, z: -1 }, offsetMm: 1500 };
   const side: Plane = { normal: { x: -Math.SQRT1_2, y: 0, z: -Math.SQRT1_2 }, offsetMm: 1200 };
@@ -88,7 +88,7 @@ Deno.test("the floor is found though walls are larger", () => {
   assertEquals(find(look([wall, side])), undefined);
 });
 
-Deno.test("what is above the camera is no ground", () => {
+Deno.test("GroundFinder: does not accept a ceiling as the ground", () => {
   const ceiling: Plane = { normal: { x: 0, y: 1, z: 0 }, offsetMm: 800 };
   assertEquals(find(look([ceiling])), undefined);
   const found = find(look([ceiling, floor(600, 0)]));
@@ -96,7 +96,7 @@ Deno.test("what is above the camera is no ground", () => {
   assertAlmostEquals(found!.offsetMm, 600, 1);
 });
 
-Deno.test("nothing to see, one point, points on a line: no plane and no error", () => {
+Deno.test("GroundFinder: an empty frame, a point or a line gives no plane and no error", () => {
   const empty = new Uint16Array(WIDTH * HEIGHT);
   assertEquals(find(empty), undefined);
   assertEquals(find(empty.with(5, 700)), undefined);
@@ -106,7 +106,7 @@ Deno.test("nothing to see, one point, points on a line: no plane and no error", 
   assertEquals(new GroundFinder(tiny, 1, 1).find(Uint16Array.of(9), LIMITS), undefined);
 });
 
-Deno.test("the same frame has the same plane, whatever was seen before", () => {
+Deno.test("GroundFinder: the same frame gives the same plane, whatever came before", () => {
   const frame = look([floor(600, 20)], { noise: 2 });
   const finder = new GroundFinder(rays, WIDTH, HEIGHT);
   const first = finder.find(frame, LIMITS);

@@ -12,7 +12,7 @@ const cloud = createCloud({
   height: 2,
 });
 
-Deno.test("a cloud is moved by millimetres, its grid, colours and missing points kept", () => {
+Deno.test("transformCloud: moves points by millimetres and keeps grid, colours and missing points", () => {
   const pose = fromPose({ ...poseAt(1000, 0, 500), theta: 90 });
   const moved = transformCloud(cloud, pose);
   assertEquals([moved.width, moved.height, moved.rgb], [2, 2, cloud.rgb]);
@@ -24,19 +24,19 @@ Deno.test("a cloud is moved by millimetres, its grid, colours and missing points
   for (const n of [0, 1, 3]) assertAlmostEquals(back.x[n], cloud.x[n], 1e-6);
 });
 
-Deno.test("the box around the points that are there", () => {
+Deno.test("boundingBox: encloses the present points", () => {
   assertEquals(boundingBox(cloud), { min: { x: 0, y: -1, z: 0 }, max: { x: 2, y: 0, z: 1 }, points: 3 });
   assertEquals(boundingBox(pick(cloud, Uint32Array.of(2))), undefined);
 });
 
-Deno.test("without its missing points a cloud is one row", () => {
+Deno.test("withoutMissing: turns a cloud into a single row without missing points", () => {
   const dense = withoutMissing(cloud);
   assertEquals([dense.width, dense.height], [3, 1]);
   assertEquals([[...dense.x], [...dense.rgb!], [...dense.label!]], [[0, 1, 2], [1, 2, 4], [10, 20, 40]]);
   assertEquals(withoutMissing(dense), dense);
 });
 
-Deno.test("columns of different lengths are our own mistake", () => {
+Deno.test("createCloud: columns of different lengths throw a Bug error", () => {
   const [x, y, z] = [new Float32Array(2), new Float32Array(2), new Float32Array(3)];
   assertThrows(() => createCloud({ x, y, z }), Error, "Bug: a cloud of 2 x 1");
 });

@@ -62,7 +62,7 @@ Deno.test("finds objects above the floor, nearest first, in the right places", (
   assertAlmostEquals(box.max.x, (59 - 79.5) / 140, 1e-6);
 });
 
-Deno.test("a floor alone holds no objects, and nothing seen holds none either", () => {
+Deno.test("Segmenter: a floor alone or an empty frame gives no objects", () => {
   assertEquals(segment(frame([])).segments, []);
   const dark = { width: WIDTH, height: HEIGHT, data: new Uint16Array(WIDTH * HEIGHT) };
   assertEquals(segment(dark), { ground: undefined, segments: [] });
@@ -103,7 +103,7 @@ Deno.test("a thin cluster counts only its own points, or all its points if any s
   assertEquals(sizes(map(30), { minPointsInSegment: 10 }), [800, 760], "none is: it may be an edge");
 });
 
-Deno.test("without a ground the floor is an object too", () => {
+Deno.test("Segmenter: without a ground plane the floor is an object too", () => {
   const touching = frame([[30, 20, 60, 119, 1000]]);
   const all = touching.data.filter((depth) => depth > 0).length;
   const none = segment(touching, { minPointsInPlane: 100_000 });
@@ -115,7 +115,7 @@ Deno.test("without a ground the floor is an object too", () => {
   assertEquals(sizes(wall), [WIDTH * HEIGHT]);
 });
 
-Deno.test("a larger radius merges, a larger strictness divides", () => {
+Deno.test("Segmenter: a larger clusteringRadius merges, a larger clusteringStrictness divides", () => {
   // A staircase of cards, each 12 mm behind the previous one.
   const stairs = Array.from({ length: 8 }, (_, n): Card => [20 + n * 12, 20, 32 + n * 12, 50, 900 + n * 12]);
   const count = (limits: Partial<SegmentationLimits>) => sizes(frame(stairs), limits).length;
@@ -130,7 +130,7 @@ Deno.test("a larger radius merges, a larger strictness divides", () => {
   assertEquals(wide, wide.toSorted((a, b) => b - a));
 });
 
-Deno.test("a mirrored frame has mirrored objects", () => {
+Deno.test("Segmenter: a mirrored frame gives mirrored objects", () => {
   const map = frame([NEAR, FAR]);
   const mirrored = map.data.map((_, pixel) =>
     map.data[(Math.floor(pixel / WIDTH) + 1) * WIDTH - 1 - pixel % WIDTH]
@@ -143,14 +143,14 @@ Deno.test("a mirrored frame has mirrored objects", () => {
   }
 });
 
-Deno.test("the same frame has the same answer, whatever was seen before", () => {
+Deno.test("Segmenter: the same frame gives the same objects, whatever came before", () => {
   const segmenter = new Segmenter(LENS, LIMITS);
   const first = segmenter.segment(frame([NEAR, FAR]));
   segmenter.segment(frame([[10, 10, 150, 110, 700]]));
   assertEquals(segmenter.segment(frame([NEAR, FAR])), first);
 });
 
-Deno.test("pixels without a ray count as pixels without a reading", () => {
+Deno.test("Segmenter: pixels without a ray count as missing readings", () => {
   const folded = { model: "brown_conrady", parameters: [-1, 0, 0, 0, 0] };
   const { ground, segments } = new Segmenter(LENS, LIMITS, folded).segment(frame([NEAR, FAR]));
   assert(ground);
@@ -165,7 +165,7 @@ Deno.test("pixels without a ray count as pixels without a reading", () => {
   assert(withLeast(500) && !withLeast(seen + 1), `${seen} points of the floor have a ray`);
 });
 
-Deno.test("a lens that cannot be is refused; a frame of another size is our bug", () => {
+Deno.test("Segmenter: refuses invalid intrinsics, and a frame of another size throws a Bug error", () => {
   assertThrows(() => new Segmenter({ ...LENS, focalXPx: 0 }, LIMITS), SvcError, "focalXPx is 0");
   const huge = { ...LENS, widthPx: 100_000, heightPx: 1000 };
   assertThrows(() => new Segmenter(huge, LIMITS), SvcError, "wanted at most 10000000 pixels");

@@ -7,7 +7,7 @@ import { boundingBox } from "../cloud/point_cloud.ts";
 const map = { width: 3, height: 2, data: Uint16Array.of(0, 1000, 2000, 65535, 0, 258) };
 const lens = { widthPx: 3, heightPx: 2, focalXPx: 2, focalYPx: 4, centerXPx: 1, centerYPx: 0.5 };
 
-Deno.test("the published depth format, byte for byte", () => {
+Deno.test("encodeDepth: matches the published depth format byte for byte", () => {
   const bytes = encodeDepth(map);
   assertEquals(new TextDecoder().decode(bytes.subarray(0, 8)), "DEPTHMAP");
   assertEquals([...bytes.subarray(8, 24)], [0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 2]);
@@ -19,7 +19,7 @@ Deno.test("the published depth format, byte for byte", () => {
   assertEquals(encodeDepth({ width: 640, height: 480, data: new Uint16Array(640 * 480) }).length, 614_424);
 });
 
-Deno.test("a depth image that is not what it says is refused", () => {
+Deno.test("decodeDepth: refuses bytes that do not match their header", () => {
   const bytes = encodeDepth(map);
   const refused = (file: Uint8Array, message: string) =>
     assertThrows(() => decodeDepth(file), SvcError, message);
@@ -32,7 +32,7 @@ Deno.test("a depth image that is not what it says is refused", () => {
   refused(huge, "36 bytes for 18446744073709551615 x 18446744073709551615");
 });
 
-Deno.test("pixels become points in metres, as the lens sees them", () => {
+Deno.test("depthToCloud: converts pixels to points in metres", () => {
   const rgb = Uint32Array.of(1, 2, 3, 4, 5, 6);
   const cloud = depthToCloud(map, lens, { rgb });
   assertEquals([cloud.width, cloud.height, [...cloud.rgb!]], [4, 1, [2, 3, 4, 6]]);
@@ -48,7 +48,7 @@ Deno.test("pixels become points in metres, as the lens sees them", () => {
   assertEquals(projectPoint(lens, { x: 9, y: 0, z: 1 }), undefined);
 });
 
-Deno.test("a lens that cannot be, or of another image, is refused", () => {
+Deno.test("depthToCloud: refuses invalid intrinsics and intrinsics of another size", () => {
   assertThrows(
     () => checkIntrinsics({ ...lens, focalXPx: 0 }),
     SvcError,
@@ -59,7 +59,7 @@ Deno.test("a lens that cannot be, or of another image, is refused", () => {
   assertThrows(() => encodeDepth({ ...map, width: 4 }), Error, "Bug: ");
 });
 
-Deno.test("the middle one of the readings; what is missing is not one", () => {
+Deno.test("medianDepth: returns the middle reading without missing values", () => {
   const median = (...data: number[]) =>
     medianDepth({ width: data.length, height: 1, data: Uint16Array.from(data) });
   assertEquals(median(0, 0, 0, 5, 7, 9), 7);
@@ -68,7 +68,7 @@ Deno.test("the middle one of the readings; what is missing is not one", () => {
   assertEquals(median(0, 0), undefined);
 });
 
-Deno.test("a cloud through a lens with distortion", () => {
+Deno.test("depthToCloud: corrects lens distortion", () => {
   const bent = { model: "brown_conrady", parameters: [0.1, 0, 0, 0, 0] };
   const cloud = depthToCloud(map, lens, { distortion: bent, organised: true });
   const straight = depthToCloud(map, lens, { organised: true });

@@ -35,7 +35,7 @@ function refused(bytes: Uint8Array, text: string): void {
   assertEquals(error.code, "invalid_argument");
 }
 
-Deno.test("image: PNG, raw RGBA and raw depth come back as they were", () => {
+Deno.test("image: PNG, raw RGBA and raw depth round-trip without loss", () => {
   for (const mimeType of [MIME.png, MIME.rgba]) {
     const bytes = encodeImage(color, mimeType);
     assertEquals(mimeTypeOf(bytes), mimeType);
@@ -61,7 +61,7 @@ Deno.test("image: JPEG keeps size and colours", () => {
   assert(rgba[(WIDTH - 1) * 4] < 20 && rgba[(WIDTH - 1) * 4 + 2] > 240, "the right is blue");
 });
 
-Deno.test("image: grey PNG is a colour image, 16 bits of colour keep the upper 8", () => {
+Deno.test("image: a grey PNG becomes a colour image, and 16-bit colours keep the upper 8 bits", () => {
   const grey = encodePng({ width: 2, height: 1, channels: 1, samples: Uint8Array.from([3, 200]) });
   const rgb = encodePng({
     width: 1,
@@ -79,18 +79,18 @@ Deno.test("image: grey PNG is a colour image, 16 bits of colour keep the upper 8
   assertEquals(rgbaOf(pair), [9, 9, 9, 4]);
 });
 
-Deno.test("image: colours of pixels as a point cloud has them", () => {
+Deno.test("packedRgb: packs pixel colours as in a point cloud", () => {
   const packed = packedRgb(halves());
   assertEquals([packed[0], packed[WIDTH - 1]], [0xff0000, 0x0000ff]);
 });
 
-Deno.test("image: a form that cannot hold the content is refused", () => {
+Deno.test("encodeImage: refuses a format that cannot hold the content", () => {
   assertThrows(() => encodeImage(color, MIME.depth), SvcError, "cannot become image/vnd.viam.dep");
   assertThrows(() => encodeImage(depth, MIME.jpeg), SvcError, "a depth map cannot become image/jpeg");
   assertThrows(() => encodeImage(color, "image/qoi"), SvcError, "cannot become image/qoi");
 });
 
-Deno.test("image: sizes that the bytes do not bear out are refused before anything is allocated", () => {
+Deno.test("decodeImage: refuses sizes that do not match the bytes before allocation", () => {
   const huge = (mark: string, header: number) => {
     const bytes = new Uint8Array(header).fill(0x7f);
     bytes.set(new TextEncoder().encode(mark));
@@ -110,7 +110,7 @@ Deno.test("image: sizes that the bytes do not bear out are refused before anythi
   refused(Uint8Array.from([0xff, 0xd8, 0xff, 0xd9]), "no frame header");
 });
 
-Deno.test("image: no broken file does more than be refused", () => {
+Deno.test("decodeImage: a broken file is refused without another effect", () => {
   const next = randomFrom(7);
   for (const mimeType of [MIME.jpeg, MIME.png, MIME.rgba]) {
     const good = encodeImage(color, mimeType);

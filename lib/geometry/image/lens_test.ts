@@ -14,7 +14,7 @@ function shown([k1, k2, k3, p1, p2]: readonly number[], x: number, y: number): [
   ];
 }
 
-Deno.test("a pinhole's rays, and the pixels in which their points are seen", () => {
+Deno.test("raysOf and projectPoint: agree for a pinhole lens", () => {
   const { x, y } = raysOf(lens);
   assertEquals([x[24 * 64 + 31], y[24 * 64 + 31]], [0, 0]);
   assertAlmostEquals(x[63], 32 / 60, 1e-7);
@@ -26,7 +26,7 @@ Deno.test("a pinhole's rays, and the pixels in which their points are seen", () 
   assertEquals(projectPoint(lens, { x: 9, y: 0, z: 1 }), undefined);
 });
 
-Deno.test("brown_conrady is undone: each pixel shows its ray", () => {
+Deno.test("raysOf: inverts brown_conrady distortion at each pixel", () => {
   const parameters = [0.11297234, -0.21375332, -0.01584774, -0.00302002, 0.01];
   const { x, y } = raysOf(lens, { model: "brown_conrady", parameters });
   for (let pixel = 0; pixel < x.length; pixel++) {
@@ -38,7 +38,7 @@ Deno.test("brown_conrady is undone: each pixel shows its ray", () => {
   assertAlmostEquals(back.x[63], shown(parameters, 32 / 60, -24 / 50)[0], 1e-6);
 });
 
-Deno.test("kannala_brandt: the angle from the axis is a polynomial of where it is seen", () => {
+Deno.test("raysOf: follows the kannala_brandt polynomial", () => {
   const parameters = [0.1, -0.02, 0.003, -0.0004];
   const { x, y } = raysOf(lens, { model: "kannala_brandt", parameters });
   for (let pixel = 0; pixel < x.length; pixel++) {
@@ -52,7 +52,7 @@ Deno.test("kannala_brandt: the angle from the axis is a polynomial of where it i
   }
 });
 
-Deno.test("where a lens folds the picture there is no ray", () => {
+Deno.test("raysOf: pixels where the lens folds the picture have no ray", () => {
   const { x, y } = raysOf(lens, { model: "brown_conrady", parameters: [-1.5, 0, 0, 0, 0] });
   assert(Number.isNaN(x[0]) && Number.isNaN(y[0]));
   const endless = raysOf(lens, { model: "inverse_brown_conrady", parameters: [1e308, 1e308] });
@@ -62,14 +62,14 @@ Deno.test("where a lens folds the picture there is no ray", () => {
   assertEquals(x[24 * 64 + 31], 0);
 });
 
-Deno.test("no distortion is none, whatever its model is called", () => {
+Deno.test("raysOf: zero distortion gives pinhole rays, whatever the model name", () => {
   const straight = raysOf(lens);
   assertEquals(raysOf(lens, { model: "no_distortion", parameters: [1] }), straight);
   assertEquals(raysOf(lens, { model: "", parameters: [] }), straight);
   assertEquals(raysOf(lens, { model: "some_lens", parameters: [0, 0] }), straight);
 });
 
-Deno.test("a lens that cannot be is refused, with the number", () => {
+Deno.test("checkIntrinsics: refuses an invalid lens and names the number", () => {
   const refused = (change: Record<string, number>, message: string) =>
     assertThrows(() => checkIntrinsics({ ...lens, ...change }), SvcError, message);
   refused({ focalXPx: 0 }, "intrinsics: focalXPx is 0, wanted more than 0");
@@ -85,7 +85,7 @@ Deno.test("a lens that cannot be is refused, with the number", () => {
   assertThrows(bent({ model: "brown_conrady", parameters: [NaN] }), SvcError, "found the parameter NaN");
 });
 
-Deno.test("a lens for pictures of another size sees the same", () => {
+Deno.test("scaleIntrinsics: a scaled lens projects to the same place", () => {
   const half = scaleIntrinsics(lens, 32, 24);
   assertEquals(half, {
     widthPx: 32,

@@ -32,7 +32,7 @@ function refuses(bytes: Uint8Array, text: string): void {
   assertEquals(error.code, "invalid_argument");
 }
 
-Deno.test("png: what is written is read again, in every number of channels and both depths", () => {
+Deno.test("png: round-trips every number of channels and both depths", () => {
   for (const channels of [1, 2, 3, 4] as const) {
     for (const array of [Uint8Array, Uint16Array]) {
       const samples = new array(5 * 3 * channels).map((_, index) => index * 1237);
@@ -45,7 +45,7 @@ Deno.test("png: what is written is read again, in every number of channels and b
   }
 });
 
-Deno.test("png: all five filters", () => {
+Deno.test("png: decodes all five filters", () => {
   const rows = [0, 10, 20, 30, 1, 10, 5, 5, 2, 1, 1, 1, 3, 4, 4, 4, 4, 1, 2, 3];
   const { samples } = decodePng(png(header(3, 5, 8, 0), rows));
   const none = [10, 20, 30];
@@ -56,7 +56,7 @@ Deno.test("png: all five filters", () => {
   assertEquals([...samples], [...none, ...sub, ...up, ...average, ...paeth]);
 });
 
-Deno.test("png: samples of 1, 2 and 4 bits are scaled to 8", () => {
+Deno.test("png: scales samples of 1, 2 and 4 bits to 8 bits", () => {
   assertEquals([...decodePng(png(header(9, 1, 1, 0), [0, 0b10100000, 0b10000000])).samples], [
     ...[255, 0, 255, 0, 0, 0, 0, 0, 255],
   ]);
@@ -64,7 +64,7 @@ Deno.test("png: samples of 1, 2 and 4 bits are scaled to 8", () => {
   assertEquals([...decodePng(png(header(3, 1, 4, 0), [0, 0x0f, 0x80])).samples], [0, 255, 136]);
 });
 
-Deno.test("png: a palette becomes RGB, with transparency RGBA", () => {
+Deno.test("png: decodes a palette to RGB, or RGBA with transparency", () => {
   const palette: [string, number[]] = ["PLTE", [1, 2, 3, 4, 5, 6, 7, 8, 9]];
   const plain = decodePng(png(header(4, 1, 2, 3), [0, 0b00011000], [palette]));
   assertEquals([plain.channels, [...plain.samples]], [3, [1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3]]);
@@ -74,14 +74,14 @@ Deno.test("png: a palette becomes RGB, with transparency RGBA", () => {
   refuses(png(header(1, 1, 8, 3), [0, 0]), "its palette has 0 bytes");
 });
 
-Deno.test("png: interlaced pictures", () => {
+Deno.test("png: decodes interlaced pictures", () => {
   // 3 x 3 pixels lie in the passes 1 (0,0), 4 (2,0 is pass 4), 5 (row 2), 6 (odd columns of even rows), 7
   // (row 1).
   const rows = [0, 1, 0, 3, 0, 7, 9, 0, 2, 0, 8, 0, 4, 5, 6];
   assertEquals([...decodePng(png(header(3, 3, 8, 0, 1), rows)).samples], [1, 2, 3, 4, 5, 6, 7, 8, 9]);
 });
 
-Deno.test("png: broken files are refused", () => {
+Deno.test("png: refuses broken files", () => {
   const good = png(header(2, 2, 8, 0), [0, 1, 2, 0, 3, 4]);
   refuses(new Uint8Array(), "first 8 bytes");
   refuses(good.subarray(0, 20), "whole IHDR chunk");
@@ -100,7 +100,7 @@ Deno.test("png: broken files are refused", () => {
   refuses(flipped, "checksum of its IDAT chunk");
 });
 
-Deno.test("png: a small file cannot decompress into more than its header says", () => {
+Deno.test("png: refuses data that decompresses beyond the header's size", () => {
   const rows = new Array(3_000_000).fill(0);
   refuses(png(header(2, 2, 8, 0), rows), "cannot be decompressed to 6 bytes");
 });

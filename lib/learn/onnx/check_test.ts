@@ -9,7 +9,7 @@ import { OnnxGraph, protoField, protoMessage } from "./writer.ts";
 const REFUSAL =
   /^cannot load the ONNX model: (the values of "w" are in another file|it has an operator EPContext|its metadata has "ort_config")/;
 
-Deno.test("a model with weights in another file is refused, wherever it names them", () => {
+Deno.test("checkModel: refuses a model with weights in another file", () => {
   for (const { model } of fileReaders("secret", 16)) {
     const error = assertThrows(() => checkModel(model), SvcError);
     assertEquals([error.code, REFUSAL.test(error.message)], ["invalid_argument", true], error.message);
@@ -22,14 +22,14 @@ Deno.test("a model with weights in another file is refused, wherever it names th
   );
 });
 
-Deno.test("a model that two readers may read differently is refused", () => {
+Deno.test("checkModel: refuses a model that two readers could read differently", () => {
   for (const { name, model } of ambiguousModels("secret")) {
     const error = assertThrows(() => checkModel(model), SvcError, "cannot load the ONNX model");
     assertEquals(error.code, "invalid_argument", name);
   }
 });
 
-Deno.test("no session is opened that reads a file, by the model's bytes or by its path", async () => {
+Deno.test("openOnnx: refuses a model that reads a file, given as bytes or as a path", async () => {
   const folder = await Deno.makeTempDir({ prefix: "svc_onnx_" });
   try {
     await Deno.writeTextFile(`${folder}/secret`, "the sixteen bytes");
@@ -49,7 +49,7 @@ Deno.test("no session is opened that reads a file, by the model's bytes or by it
   }
 });
 
-Deno.test("a model that is whole passes: its values say where they are, its functions are its own", () => {
+Deno.test("checkModel: accepts a self-contained model with its own functions", () => {
   for (const model of [colorsModel(), boxesModel(), doubleModel()]) checkModel(model);
   const graph = new OnnxGraph();
   graph.node("Add", [graph.input("a", "float32", [1]), graph.floats([1], [1])], {}, "b");
@@ -72,7 +72,7 @@ Deno.test("a model that is whole passes: its values say where they are, its func
   );
 });
 
-Deno.test("every cut of a model is refused or whole, and none of them takes the reader out of its bytes", () => {
+Deno.test("checkModel: every truncation of a model is refused or valid", () => {
   const model = colorsModel();
   let whole = 0;
   for (let length = 0; length <= model.length; length++) {
@@ -87,7 +87,7 @@ Deno.test("every cut of a model is refused or whole, and none of them takes the 
   assertEquals(whole < 10, true, `${whole}`);
 });
 
-Deno.test("a model of nothing but fields ends with an error", () => {
+Deno.test("checkModel: refuses a model with more than 10000000 fields", () => {
   const error = assertThrows(() => checkModel(new Uint8Array(30_000_000).fill(8)), SvcError);
   assertEquals(error.message, "cannot load the ONNX model: it has more than 10000000 fields");
 });

@@ -16,7 +16,7 @@ async function refuses(code: Code, message: string, work: () => Promise<unknown>
   assertEquals(error.code, code);
 }
 
-Deno.test("an ONNX session tells what it takes and gives, and computes it", async () => {
+Deno.test("OnnxSession: lists inputs and outputs, and computes the result", async () => {
   const session = await openOnnx(doubleModel());
   assertEquals(session.inputs, [{ name: "a", type: "float32", shape: [2, 4] }]);
   assertEquals(session.outputs, [{ name: "b", type: "float32", shape: [2, 4] }]);
@@ -26,7 +26,7 @@ Deno.test("an ONNX session tells what it takes and gives, and computes it", asyn
   await session.close();
 });
 
-Deno.test("runs come back in the order they were asked for, and two sessions are two", async () => {
+Deno.test("OnnxSession: runs finish in order, and two sessions are independent", async () => {
   const [one, two] = await Promise.all([openOnnx(doubleModel(), { threads: 1 }), openOnnx(doubleModel())]);
   const answers = await Promise.all(
     [1, 2, 3, 4].map((value) => (value % 2 ? one : two).run(rows(value, 0, 0, 0, 0, 0, 0, 0))),
@@ -35,7 +35,7 @@ Deno.test("runs come back in the order they were asked for, and two sessions are
   await Promise.all([one.close(), two.close()]);
 });
 
-Deno.test("what is no model, or none that can be run, is refused with why", async () => {
+Deno.test("openOnnx: refuses files that are not a runnable model, with the reason", async () => {
   const text = new TextEncoder().encode("not a model at all");
   await refuses("invalid_argument", "Is it an ONNX file?", () => openOnnx(text));
   await refuses("invalid_argument", "it has 0 bytes", () => openOnnx(new Uint8Array()));
@@ -47,7 +47,7 @@ Deno.test("what is no model, or none that can be run, is refused with why", asyn
   );
 });
 
-Deno.test("a model is opened by its path too", async () => {
+Deno.test("openOnnx: opens a model by its path", async () => {
   const session = await openOnnx("tests/data/ml_model/colors/model.onnx");
   assertEquals(session.inputs.map(({ name }) => name), ["image"]);
   await session.close();
@@ -58,7 +58,7 @@ Deno.test("a model is opened by its path too", async () => {
   );
 });
 
-Deno.test("inputs that a model does not take are refused before it is run", async () => {
+Deno.test("OnnxSession.run: refuses wrong inputs before it runs", async () => {
   const session = await openOnnx(doubleModel());
   const refused = (inputs: OnnxTensors, message: string) =>
     refuses("invalid_argument", message, () => session.run(inputs));
@@ -75,7 +75,7 @@ Deno.test("inputs that a model does not take are refused before it is run", asyn
   await session.close();
 });
 
-Deno.test("a session takes no more runs than may wait", async () => {
+Deno.test("OnnxSession.run: refuses runs beyond RUNS_WAITING_MAX", async () => {
   const session = await openOnnx(doubleModel());
   const asked = await Promise.allSettled(
     Array.from({ length: RUNS_WAITING_MAX + 2 }, () => session.run(EIGHT)),
@@ -85,7 +85,7 @@ Deno.test("a session takes no more runs than may wait", async () => {
   await session.close();
 });
 
-Deno.test("an aborted caller no longer waits; the session goes on", async () => {
+Deno.test("OnnxSession.run: an aborted caller rejects, and the session continues", async () => {
   const session = await openOnnx(doubleModel());
   const abort = new AbortController();
   const asked = session.run(EIGHT, abort.signal);
@@ -96,7 +96,7 @@ Deno.test("an aborted caller no longer waits; the session goes on", async () => 
   await assertRejects(() => openOnnx(doubleModel(), { signal: abort.signal }), SvcError, "enough");
 });
 
-Deno.test("a closed session refuses, and closing it twice is the same", async () => {
+Deno.test("OnnxSession.close: refuses later runs, and a second close has no effect", async () => {
   const session = await openOnnx(doubleModel());
   const waiting = session.run(EIGHT);
   await session.close();
@@ -105,7 +105,7 @@ Deno.test("a closed session refuses, and closing it twice is the same", async ()
   await refuses("failed_precondition", "the ONNX session is closed", () => session.run(EIGHT));
 });
 
-Deno.test("a session whose run does not end is closed all the same, and another one is not held up", async () => {
+Deno.test("OnnxSession.close: ends a session with an endless run, without delaying others", async () => {
   const clock = new FakeClock();
   // Runs long enough for this test, then leaves the processor to others.
   const session = await openOnnx(endlessModel(40_000_000n), { clock, threads: 1 });

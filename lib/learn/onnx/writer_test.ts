@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { openOnnx } from "./session.ts";
 import { OnnxGraph } from "./writer.ts";
 
-Deno.test("a graph is read and computed by ONNX Runtime", async () => {
+Deno.test("OnnxGraph: ONNX Runtime loads and computes a written graph", async () => {
   const graph = new OnnxGraph();
   const x = graph.input("x", "uint8", [2, 2]);
   const floats = graph.node("Cast", [x], { to: 1 });
@@ -23,7 +23,7 @@ Deno.test("a graph is read and computed by ONNX Runtime", async () => {
   }
 });
 
-Deno.test("the same graph is the same bytes", () => {
+Deno.test("OnnxGraph: the same graph gives the same bytes", () => {
   const bytes = () => {
     const graph = new OnnxGraph();
     graph.node("Relu", [graph.input("x", "float32", [1])], {}, "y");

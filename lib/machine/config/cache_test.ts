@@ -25,7 +25,7 @@ async function withCache(
 const names = async (folder: string) =>
   (await Array.fromAsync(Deno.readDir(folder))).map(({ name }) => name).sort();
 
-Deno.test("what is kept is there the next time, for the user's eyes only", () =>
+Deno.test("ConfigCache: read returns the last written configuration, from a file with mode 0600", () =>
   withCache(async (cache, { home, records }) => {
     assertEquals(await cache.read(), undefined);
     await cache.write({ a: 1 });
@@ -36,7 +36,7 @@ Deno.test("what is kept is there the next time, for the user's eyes only", () =>
     assertEquals(records, []);
   }));
 
-Deno.test("halves that a crash left behind are cleared away, nothing else is", () =>
+Deno.test("ConfigCache: read removes the temporary files of its own part and no other files", () =>
   withCache(async (cache, { home }) => {
     await cache.write({ a: 1 });
     const others = [
@@ -51,7 +51,7 @@ Deno.test("halves that a crash left behind are cleared away, nothing else is", (
     assertEquals(await names(home), ["cached_cloud_config_part-1.json", ...others]);
   }));
 
-Deno.test("what cannot be written leaves what was kept, at whichever step it fails", () =>
+Deno.test("ConfigCache: a failed write keeps the previous configuration, at whichever step it fails", () =>
   withCache(async (cache, { home, logger }) => {
     await cache.write({ a: 1 });
     for (const step of ["makeFolder", "writeFile"] as const) {
@@ -63,13 +63,13 @@ Deno.test("what cannot be written leaves what was kept, at whichever step it fai
     }
   }));
 
-Deno.test("a part's id does not lead out of the folder", () =>
+Deno.test("ConfigCache: a part id with slashes does not lead out of the folder", () =>
   withCache(async (cache, { home }) => {
     await cache.write({});
     assertEquals(await names(home), ["cached_cloud_config__etc_passwd.json"]);
   }, { partId: "../etc/passwd" }));
 
-Deno.test("a file that holds no configuration is deleted with a warning, wherever it ends", () =>
+Deno.test("ConfigCache: read deletes a truncated or non-object file with a warning", () =>
   withCache(async (cache, { records }) => {
     const whole = JSON.stringify({ cloud: { tls_certificate: "x" }, components: [1, 2] });
     const broken = [
@@ -91,7 +91,7 @@ Deno.test("a file that holds no configuration is deleted with a warning, whereve
   }));
 
 Deno.test({
-  name: "a file that cannot be read is told and left alone",
+  name: "ConfigCache: read warns about an unreadable file and keeps it",
   ignore: Deno.build.os === "windows",
   fn: () =>
     withCache(async (cache, { home, records }) => {
@@ -102,7 +102,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "killed while it is written, the file is whole: the old one or the new one",
+  name: "ConfigCache: after SIGKILL during a write the file is whole, with the old or the new configuration",
   ignore: Deno.build.os === "windows",
   fn: () =>
     withCache(async (cache, { home, records }) => {

@@ -167,7 +167,7 @@ Deno.test("asks at once when the control plane announces a change, and keeps ask
   assertEquals([app.tell, clock.pending], [undefined, 0]);
 });
 
-Deno.test("the certificate is asked for every hour and when the machine has another name", async () => {
+Deno.test("CloudSource: fetches the certificate every hour and when the machine's FQDN changes", async () => {
   const { source, app, clock, took } = bench();
   app.certificate = PAIR;
   await source.first();
@@ -188,7 +188,7 @@ Deno.test("the certificate is asked for every hour and when the machine has anot
   await end();
 });
 
-Deno.test("a control plane that is away is told once and is no news; so is its return", async () => {
+Deno.test("CloudSource: logs once that the control plane is away and once that it is back", async () => {
   const { source, app, clock, told } = bench();
   await source.first();
   const { end, heard } = follow(source);
@@ -205,7 +205,7 @@ Deno.test("a control plane that is away is told once and is no news; so is its r
   await end();
 });
 
-Deno.test("nonsense is news, once, and so is the way back", async () => {
+Deno.test("CloudSource: reports an unusable configuration once, and the later return of a usable configuration", async () => {
   const { source, app, clock } = bench();
   app.config = { revision: "r1" };
   await source.first();
@@ -223,7 +223,7 @@ Deno.test("nonsense is news, once, and so is the way back", async () => {
   await end();
 });
 
-Deno.test("without the control plane a machine starts with the copy of last time, and asks only briefly", async () => {
+Deno.test("CloudSource: without the control plane, first rejects after 1 s and kept returns the cached copy", async () => {
   const { source, app, kept, took } = bench();
   app.config = { revision: "r1" };
   app.certificate = PAIR;
@@ -261,7 +261,7 @@ Deno.test("without the control plane a machine starts with the copy of last time
   assertEquals(await bare.source.kept(), undefined);
 });
 
-Deno.test("a copy without the certificate that the machine needs is not kept", async () => {
+Deno.test("CloudSource: keep skips a configuration that lacks the certificate it needs for signaling", async () => {
   const { source, app, kept } = bench();
   app.cloud = { signalingAddress: "app:443" };
   await source.keep(await source.first());

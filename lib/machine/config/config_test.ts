@@ -35,7 +35,7 @@ const motor = (changes: JsonObject = {}): JsonObject => ({
   ...changes,
 });
 
-Deno.test("an empty configuration has every default", () => {
+Deno.test("decodeConfig: an empty configuration gets every default", () => {
   const { config, lines, fatal } = decode({});
   assertEquals([lines, fatal], [[], false]);
   assertEquals(config, {
@@ -74,7 +74,7 @@ Deno.test("an empty configuration has every default", () => {
   });
 });
 
-Deno.test("attributes that are no object are one problem, not also those of what is missing in them", () => {
+Deno.test("decodeConfig: attributes that are not an object give a single error", () => {
   const { config, lines, fatal } = decode({ components: [motor({ attributes: [] })] });
   assertEquals([lines, fatal], [[
     "error components.0.attributes: found an empty array, wanted an object",
@@ -82,7 +82,7 @@ Deno.test("attributes that are no object are one problem, not also those of what
   assertEquals([config.resources[0].attributes, config.resources[0].decoded], [{}, undefined]);
 });
 
-Deno.test("every section is read under its published names", () => {
+Deno.test("decodeConfig: reads every section under its published names", () => {
   const { config, lines, fatal } = decode({
     $schema: "./svc.schema.json",
     cloud: { id: "part", api_key: { id: "key", key: "k" }, refresh_interval: "5s" },
@@ -127,7 +127,7 @@ Deno.test("every section is read under its published names", () => {
   assertEquals([config.debug, config.disableLogDeduplication, config.revision], [true, true, "r1"]);
 });
 
-Deno.test("a resource has its name, model, decoded attributes and dependencies", () => {
+Deno.test("decodeConfig: a resource gets its name, model, decoded attributes and dependencies", () => {
   const frame = { parent: "world", translation: { x: 1, y: 2, z: 3 } };
   const { resources: [one], lines } = decode({
     components: [motor({
@@ -163,7 +163,7 @@ Deno.test("a resource has its name, model, decoded attributes and dependencies",
   });
 });
 
-Deno.test("an API and a model may be written in their old forms", () => {
+Deno.test("decodeConfig: accepts the old forms of an API and a model", () => {
   const forms: [entry: JsonObject, section: string, full: string, model: string][] = [
     [{ type: "motor" }, "components", "rdk:component:motor/a", "rdk:builtin:wheel"],
     [{ type: "rdk:component:motor" }, "components", "rdk:component:motor/a", "rdk:builtin:wheel"],
@@ -231,7 +231,7 @@ Deno.test("an error in a resource affects that resource alone", () => {
   assertEquals(lines, ['error components.0.attributes.max_rpm: found "fast", wanted a number']);
 });
 
-Deno.test("all that is wrong with a resource is told, but not what only follows from it", () => {
+Deno.test("decodeConfig: reports every problem of a resource, without consequences of other problems", () => {
   const { lines } = decode({
     components: [
       motor({ frame: 1, depends_on: 2, attributes: { max_rpm: "fast" } }),
@@ -249,7 +249,7 @@ Deno.test("all that is wrong with a resource is told, but not what only follows 
   ]);
 });
 
-Deno.test("an error in a setting of the machine is fatal, and everything else is told with it", () => {
+Deno.test("decodeConfig: an error in a machine setting is fatal, and other errors are reported with it", () => {
   const { fatal, lines } = decode({ network: { bind_address: "here" }, components: [motor({ model: 5 })] });
   assertEquals(fatal, true);
   assertEquals(lines, [
@@ -258,7 +258,7 @@ Deno.test("an error in a setting of the machine is fatal, and everything else is
   ]);
 });
 
-Deno.test("a machine that everybody can reach and nobody needs a key for is told of", () => {
+Deno.test("decodeConfig: warns about a port that is open to every interface without auth.handlers", () => {
   const warned = (network: JsonObject, more: JsonObject = {}) =>
     decode({ network, ...more }).lines.length > 0;
   const keys = { handlers: [{ type: "api-key", config: { id: "key", keys: ["id"] } }] };
@@ -273,7 +273,7 @@ Deno.test("a machine that everybody can reach and nobody needs a key for is told
   assertEquals(warned({ bind_address: "0.0.0.0:8080" }, { cloud: { id: "part", secret: "s" } }), false);
 });
 
-Deno.test("namesakes become one resource that is unhealthy", () => {
+Deno.test("decodeConfig: two resources with the same name become a single unhealthy resource", () => {
   const { resources } = decode({ components: [motor(), motor({ name: "right" }), motor()] });
   assertEquals(resources.map(({ name, problems }) => `${name.short} ${problems.length}`), [
     "left 1",
@@ -282,7 +282,7 @@ Deno.test("namesakes become one resource that is unhealthy", () => {
   assertStringIncludes(resources[0].problems[0].message, "components.0 and components.2 are both");
 });
 
-Deno.test("a model that is not built in may come from a module", () => {
+Deno.test("decodeConfig: an unknown model is no error if a configured module may provide it", () => {
   const components = [motor({ model: "weel" })];
   const alone = decode({ components });
   assertStringIncludes(alone.lines[0], "did you mean rdk:builtin:wheel?");
@@ -292,7 +292,7 @@ Deno.test("a model that is not built in may come from a module", () => {
   assertEquals(one.decoded, undefined);
 });
 
-Deno.test("log rules: the list, then services, then components", () => {
+Deno.test("decodeConfig: log rules come from the log list first, then services, then components", () => {
   const own = { log_configuration: { level: "error" } };
   const { config } = decode({
     components: [motor(own)],
@@ -307,7 +307,7 @@ Deno.test("log rules: the list, then services, then components", () => {
   ]);
 });
 
-Deno.test("problems are printed a line each, errors first, within a limit", () => {
+Deno.test("formatProblems: prints a line per problem, errors first, at most 100 of them", () => {
   const warning = { severity: "warning", path: "a", message: "odd" } as const;
   const error = { severity: "error", path: "", message: "bad" } as const;
   assertEquals(formatProblems([warning, error], "f.json"), "f.json: bad\nf.json: a: warning: odd");
@@ -315,7 +315,7 @@ Deno.test("problems are printed a line each, errors first, within a limit", () =
   assertEquals([many.length, many.at(-1)], [101, "f.json: and 900 more problems"]);
 });
 
-Deno.test("a printed configuration has no secrets", () => {
+Deno.test("configJson: prints a configuration without secrets", () => {
   const { config } = decode({
     cloud: {
       id: "p",
@@ -332,7 +332,7 @@ Deno.test("a printed configuration has no secrets", () => {
   assertStringIncludes(printed, '"name": "rdk:component:motor/left"');
 });
 
-Deno.test("the JSON Schema has the attributes of each model under its name", () => {
+Deno.test("machineSchema: contains the attributes of each model under its name", () => {
   const schema = machineSchema(registry);
   const { components, services } = schema.properties as Record<string, { items: { allOf: Json[] } }>;
   assertEquals(services.items.allOf, []);

@@ -19,7 +19,7 @@ function parts(attributes: JsonObject): JsonObject {
   return { components };
 }
 
-Deno.test("a difference tells settings by path; things with names by name, wherever they stand", () => {
+Deno.test("configDiff: names settings by path and list entries by name, in any order", () => {
   const before = { ...parts({ a: { speed: 1, list: [1, 2] }, b: {} }), debug: false };
   const after = { ...parts({ b: { fresh: "x" }, a: { speed: 2, list: [1, 3] } }), debug: true };
   assertEquals(diff(before, after), [
@@ -31,7 +31,7 @@ Deno.test("a difference tells settings by path; things with names by name, where
   assertEquals(diff(before, before), []);
 });
 
-Deno.test("resources that come and go are whole lines", () => {
+Deno.test("configDiff: an added resource is a single line", () => {
   const none = parts({});
   const one = parts({ secret_keeper: { speed: 1 } });
   const body = '{"name":"rdk:component:generic/secret_keeper","model":"rdk:builtin:part",' +
@@ -63,7 +63,7 @@ Deno.test("a difference shows no secrets", () => {
   assertEquals([line.includes("hunter2"), line.includes('"wifi_psk":"******","ssid":"home"')], [false, true]);
 });
 
-Deno.test("a difference has its limits", () => {
+Deno.test("configDiff: limits the number of lines and the length of each line", () => {
   const many = Object.fromEntries(Array.from({ length: 600 }, (_, n) => [`s${n}`, n]));
   const lines = diff(parts({ a: {} }), parts({ a: many }));
   assertEquals([lines.length, lines.at(-1)], [501, "and 100 more"]);

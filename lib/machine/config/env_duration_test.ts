@@ -3,7 +3,7 @@ import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import { envDurationMs } from "./env_duration.ts";
 
-Deno.test("envDurationMs() takes a Go duration from the first variable, and tells what it cannot take", () => {
+Deno.test("envDurationMs: reads a Go duration from the first set variable, and logs an invalid value", () => {
   const records: LogRecord[] = [];
   const logger = new Logs(new FakeClock(), [memorySink(records)]).logger("t");
   const from = (env: Record<string, string>, fallbackMs: number | undefined = 120_000) =>

@@ -89,7 +89,7 @@ Deno.test("reports a change when the file is complete and has been still for a m
   await end();
 });
 
-Deno.test("what is not whole or not there is heard of after half a second without a change", async () => {
+Deno.test("FileSource: reports a missing or incomplete file after half a second without a change", async () => {
   const { clock, write, took, end } = await follow("{}");
   for (const content of ["", '{"a": {}', undefined]) {
     write(content);
@@ -101,7 +101,7 @@ Deno.test("what is not whole or not there is heard of after half a second withou
   await end();
 });
 
-Deno.test("however an editor saves, what it saves is heard of once and nothing in between", async () => {
+Deno.test("FileSource: reports each save of an editor once, without intermediate states", async () => {
   const { clock, write, took, end } = await follow('{"long": "text that was there before"}');
   const saves: (string | undefined)[][] = [
     // Emptied, then written in pieces.
@@ -124,7 +124,7 @@ Deno.test("however an editor saves, what it saves is heard of once and nothing i
   await end();
 });
 
-Deno.test("a file that is never still is read all the same", async () => {
+Deno.test("FileSource: reads a file that changes without a pause", async () => {
   const { clock, write, took, end } = await follow("{}");
   for (let n = 0; n < 80; n++) {
     write(`{"n": ${n}}`);
@@ -143,7 +143,7 @@ Deno.test("a file that is never still is read all the same", async () => {
   await end();
 });
 
-Deno.test("identical bytes are no news", async () => {
+Deno.test("FileSource: does not report a rewrite with identical bytes", async () => {
   const { clock, write, took, end } = await follow('{"a": 1}');
   write('{"a": 1}');
   await clock.advance(60_000);
@@ -156,7 +156,7 @@ Deno.test("identical bytes are no news", async () => {
   await end();
 });
 
-Deno.test("what is wrong is told once, and the way back is news", async () => {
+Deno.test("FileSource: reports an error once, and the return of the earlier content as a change", async () => {
   const { clock, write, took, end } = await follow('{"a": 1}');
   write('{"a": ');
   await clock.advance(60_000);
@@ -174,7 +174,7 @@ Deno.test("what is wrong is told once, and the way back is news", async () => {
   await end();
 });
 
-Deno.test("a change that the system does not tell of is found by looking", async () => {
+Deno.test("FileSource: finds a change by polling when the system sends no watch event", async () => {
   const { clock, host, write, took, end } = await follow("{}");
   host.tells = false;
   write('{"a": 1}');
@@ -206,7 +206,7 @@ Deno.test("a pipe in the place of the file is told and not read, because that mi
   await end();
 });
 
-Deno.test("one watch at a time, none after the end, and no timer", async () => {
+Deno.test("FileSource: holds a single watcher while it follows, and no watcher or timer afterwards", async () => {
   const { clock, host, write, end } = await follow("{}");
   for (let n = 0; n < 5; n++) {
     write(`{"n": ${n}}`);
@@ -221,7 +221,7 @@ Deno.test("one watch at a time, none after the end, and no timer", async () => {
   assertEquals(host.reads, reads);
 });
 
-Deno.test("a file that cannot be read or parsed at the start is an error", async () => {
+Deno.test("FileSource: first rejects when the file is missing or cannot be parsed", async () => {
   await assertRejects(() => follow("nonsense"), SvcError, "m.json:1:1");
   await assertRejects(() => follow(undefined), SvcError, "it does not exist");
 });

@@ -24,7 +24,7 @@ async function readingOf(text: string) {
   return { reading, write, told: () => records.splice(0).map(({ message }) => message) };
 }
 
-Deno.test("the file is read and decoded once at the start, and what is doubtful in it told once", async () => {
+Deno.test("ConfigReading: first decodes the file once and logs its warnings once", async () => {
   const { reading, write, told } = await readingOf('{"revision": "a", "debg": true}');
   await write('{"revision": "b"}');
   const { config, draft } = await reading.first();
@@ -34,7 +34,7 @@ Deno.test("the file is read and decoded once at the start, and what is doubtful 
   assertEquals(told(), []);
 });
 
-Deno.test("a file that cannot be used is an error with every problem, once the machine begins with it", async () => {
+Deno.test("ConfigReading: first rejects with every problem of an unusable file", async () => {
   const { reading, told } = await readingOf('{"debug": 1, "network": {"bind_address": "x"}}');
   const error = await assertRejects(() => reading.first(), SvcError);
   assertEquals(error.message.split("\n"), [

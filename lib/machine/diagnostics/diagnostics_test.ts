@@ -45,7 +45,7 @@ async function begun({ interceptors }: Diagnostics): Promise<() => void> {
   return () => ends.forEach((end) => end?.());
 }
 
-Deno.test("the capture holds the process, the resources and the calls, under the part's id", async () => {
+Deno.test("Diagnostics: the FTDC capture contains process, resource and call metrics under the part's id", async () => {
   const files = new FakeHost({ env: { SVC_HOME: "/svc", HOME: "/root" } });
   const { clock, diagnostics } = diagnosticsOn(files);
   await diagnostics.begin(configOf({ cloud: { id: "part-1" } as MachineConfig["cloud"] }));
@@ -86,7 +86,7 @@ Deno.test("disabled diagnostics start no timer and write no file", async () => {
   assertEquals(files.paths, []);
 });
 
-Deno.test("calls are counted by method, with their failures and their time", async () => {
+Deno.test("CallStats: counts calls by method, with their failures and total time", async () => {
   const clock = new FakeClock();
   const stats = new CallStats(clock);
   const call = (path: string) =>
@@ -106,7 +106,7 @@ Deno.test("calls are counted by method, with their failures and their time", asy
   assertEquals(stats.metrics()["calls.open"], 0);
 });
 
-Deno.test("tracing begins, changes and ends with the configuration", async () => {
+Deno.test("Diagnostics: tracing starts, changes and stops with the configuration", async () => {
   const files = new FakeHost({ env: { SVC_HOME: "/svc" } });
   const { clock, diagnostics } = diagnosticsOn(files, { ftdc: false });
   await diagnostics.begin(configOf());
@@ -128,7 +128,7 @@ Deno.test("tracing begins, changes and ends with the configuration", async () =>
   assertEquals([clock.pending, files.opened], [0, 0]);
 });
 
-Deno.test("spans of modules are recorded while calls are, so many a second of a connection", async () => {
+Deno.test("Diagnostics: records at most 500 module spans per connection and second while tracing is on", async () => {
   const host = new FakeHost({ env: { SVC_HOME: "/svc" } });
   const { diagnostics } = diagnosticsOn(host, { ftdc: false });
   const span = {

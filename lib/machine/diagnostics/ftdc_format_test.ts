@@ -27,7 +27,7 @@ function joined(...parts: Uint8Array[]): Uint8Array {
   return Uint8Array.from(parts.flatMap((part) => [...part]));
 }
 
-Deno.test("a block is a gzip member with a line of JSON, as the documentation tells it", () => {
+Deno.test("encodeBlock: a block is a gzip member with a line of JSON, as documented", () => {
   const block = encodeBlock([
     { timeMs: 1_700_000_000_000, values: { "process.resident_bytes": 100_000, "calls.open": 2 } },
     { timeMs: 1_700_000_001_000, values: { "process.resident_bytes": 104_096 } },
@@ -40,7 +40,7 @@ Deno.test("a block is a gzip member with a line of JSON, as the documentation te
   );
 });
 
-Deno.test("blocks one after the other read as one capture; a metric may come and go", () => {
+Deno.test("decodeCapture: reads consecutive blocks as a single capture, and metrics may come and go", () => {
   const late = [{ timeMs: 1_700_000_003_000, values: { up: 1, late: 9 } }];
   assertEquals(plain(joined(encodeBlock(samples(0, 3)), encodeBlock(late), encodeBlock(samples(4, 1)))), {
     times: [0, 1, 2, 3, 4],
@@ -52,7 +52,7 @@ Deno.test("blocks one after the other read as one capture; a metric may come and
   assertEquals(plain(new Uint8Array()), { times: [], damaged: 0 });
 });
 
-Deno.test("wherever a file is cut, every whole block before the cut is read", () => {
+Deno.test("decodeCapture: reads every whole block of a file that is cut at any byte", () => {
   const blocks = [encodeBlock(samples(0, 3)), encodeBlock(samples(3, 3))];
   const whole = joined(...blocks);
   for (let length = 0; length < whole.length; length++) {
@@ -66,7 +66,7 @@ Deno.test("wherever a file is cut, every whole block before the cut is read", ()
   }
 });
 
-Deno.test("damage costs the block it is in, not those after it", () => {
+Deno.test("decodeCapture: a damaged byte loses only the block that contains it", () => {
   const blocks = [encodeBlock(samples(0, 3)), encodeBlock(samples(3, 3)), encodeBlock(samples(6, 3))];
   const offset = blocks[0].length;
   for (let at = 0; at < blocks[1].length; at++) {
@@ -78,7 +78,7 @@ Deno.test("damage costs the block it is in, not those after it", () => {
   }
 });
 
-Deno.test("what is no capture holds no samples", () => {
+Deno.test("decodeCapture: a file in another format has no samples", () => {
   const nothing = { times: [], damaged: 1 };
   assertEquals(plain(new TextEncoder().encode('{"v":1,"time_ms":[],"metrics":{}}')), nothing);
   assertEquals(plain(gzipSync('{"v":1,"time_ms":[],"metrics":{}}')), nothing);

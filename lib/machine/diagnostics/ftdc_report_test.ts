@@ -15,7 +15,7 @@ function capture(metrics: { [name: string]: (number | undefined)[] }): MetricCap
   })));
 }
 
-Deno.test("the table: each metric with its unit, as it was or how fast it grew", () => {
+Deno.test("formatCapture: the table lists each metric with its unit, as values or as a rate", () => {
   const shown = formatCapture(
     capture({
       "process.resident_bytes": [100, 300, 200],
@@ -39,7 +39,7 @@ process.resident_bytes  bytes   100   200   300   200
   );
 });
 
-Deno.test("metrics are chosen by name or pattern, whose other characters mean themselves", () => {
+Deno.test("selectMetrics: chooses metrics by name or by pattern with *", () => {
   const some = capture({ "a.b": [1], "a.c": [2], "axb": [3], "d/e+": [4] });
   const chosen = (patterns: string) => [...selectMetrics(some, patterns).metrics.keys()];
   assertEquals(chosen("a.*"), ["a.b", "a.c"]);
@@ -48,14 +48,14 @@ Deno.test("metrics are chosen by name or pattern, whose other characters mean th
   assertEquals(chosen("nothing"), []);
 });
 
-Deno.test("CSV: what was captured, with a header, empty where nothing was measured", () => {
+Deno.test("formatCapture: CSV has a header, and empty fields for missing values", () => {
   assertEquals(
     formatCapture(capture({ 'a,"b"': [1, undefined], "c_total": [10, 12] }), "csv", ""),
     `time,"a,""b""",c_total\n2026-01-02T03:04:05.000Z,1,10\n2026-01-02T03:04:06.000Z,,12\n`,
   );
 });
 
-Deno.test("the plot: a panel for each metric, with a line that breaks where nothing was measured", () => {
+Deno.test("formatCapture: the SVG plot has a panel per metric and breaks its line at missing values", () => {
   const svg = formatCapture(
     capture({ "loop.<lag>": [1, 2, undefined, 5, 4], "loop.flat": [7, 7, 7, 7, 7] }),
     "svg",
@@ -73,14 +73,14 @@ Deno.test("the plot: a panel for each metric, with a line that breaks where noth
   );
 });
 
-Deno.test("a capture without samples has a report too", () => {
+Deno.test("formatCapture: reports a capture without samples in every format", () => {
   const empty = decodeCapture(new Uint8Array());
   assertEquals(formatCapture(empty, "table", "").split("\n")[0], "0 samples");
   assertEquals(formatCapture(empty, "csv", ""), "time\n");
   assertMatch(formatCapture(empty, "svg", ""), /0 samples/);
 });
 
-Deno.test("a plot of many samples has no more points than it can show, and keeps every peak", () => {
+Deno.test("formatCapture: the SVG plot limits its points and keeps every peak", () => {
   const values = Array.from({ length: 50_000 }, (_, at) => at === 31_234 ? 1_000 : at % 2);
   const timesMs = values.map((_, at) => START_MS + at * 1_000);
   const svg = formatCapture({ timesMs, metrics: new Map([["loop.x", values]]), damaged: 0 }, "svg", "");

@@ -46,7 +46,7 @@ async function captured(files: FakeFiles) {
   return { names, captures, samples: captures.reduce((sum, { timesMs }) => sum + timesMs.length, 0) };
 }
 
-Deno.test("a sample each second, in a block each ten, and the rest at the end", async () => {
+Deno.test("Ftdc: takes a sample every second, writes a block every ten, and writes the rest on close", async () => {
   const files = new FakeFiles();
   let count = 0;
   const { clock, ftdc, records } = await start(files, { sources: [() => ({ count: count++ })] });
@@ -67,7 +67,7 @@ Deno.test("a sample each second, in a block each ten, and the rest at the end", 
   assertEquals([files.opened, clock.pending, records], [0, 0, []]);
 });
 
-Deno.test("how long the program was held up is measured, and no sample is made up for it", async () => {
+Deno.test("Ftdc: measures the delay of a blocked event loop, and does not invent samples for it", async () => {
   const files = new FakeFiles();
   const { clock, ftdc } = await start(files);
   await clock.advance(1_950);
@@ -80,7 +80,7 @@ Deno.test("how long the program was held up is measured, and no sample is made u
   assertEquals(timesMs.length, 5);
 });
 
-Deno.test("a full file is followed by the next, and only the newest ones stay", async () => {
+Deno.test("Ftdc: starts a new file when the current file is full, and keeps only the newest files", async () => {
   const files = new FakeFiles();
   const noise: MetricSource = () => ({ a: Math.random() * 1e15, b: Math.random() * 1e15 });
   const limits = { blockSamples: 5, fileBytes: 700, files: 3 };
@@ -102,7 +102,7 @@ Deno.test("a full file is followed by the next, and only the newest ones stay", 
   assertEquals(next, [last - 1, last, last + 1]);
 });
 
-Deno.test("a full disk is told once, costs what it costs, and nothing good is pushed out by it", async () => {
+Deno.test("Ftdc: logs a full disk once, continues afterwards, and keeps the captures from before", async () => {
   let full = false;
   const files = new FakeFiles(() => full ? { kind: "error", share: 0.5 } : undefined);
   const { clock, ftdc, records } = await start(files, { limits: { files: 2 } });
@@ -125,7 +125,7 @@ Deno.test("a full disk is told once, costs what it costs, and nothing good is pu
   assertEquals(files.opened, 0);
 });
 
-Deno.test("killed at whichever moment, what was written before is whole", async () => {
+Deno.test("Ftdc: after a kill at any write, the earlier blocks are readable", async () => {
   for (let at = 0; at < 8; at++) {
     for (const share of [0, 0.3, 1]) {
       const files = new FakeFiles((operation) => operation === at ? { kind: "kill", share } : undefined);
@@ -148,7 +148,7 @@ Deno.test("killed at whichever moment, what was written before is whole", async 
   }
 });
 
-Deno.test("a part that cannot tell of itself is told of once, and the others go on", async () => {
+Deno.test("Ftdc: logs a failing metric source once and keeps sampling the others", async () => {
   const files = new FakeFiles();
   const sources: MetricSource[] = [() => ({ good: 1 }), () => {
     throw new Error("no such thing");

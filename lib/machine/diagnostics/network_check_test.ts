@@ -98,13 +98,13 @@ Result
   assertEquals(network.open, 0);
 });
 
-Deno.test("a router that shows every server another port is told as what it is", async () => {
+Deno.test("checkNetwork: reports a hard NAT when STUN servers see different ports", async () => {
   const report = await reportOf(goodNetwork((host) => 4000 + host.length));
   assertStringIncludes(report, "(192.0.2.1:4022, 192.0.2.1:4019, 192.0.2.1:4017): a hard NAT");
   assertMatch(report, /not checked +control plane +the configuration names none/);
 });
 
-Deno.test("without a network the report is complete, and says what could not be checked and why", async () => {
+Deno.test("checkNetwork: without a network, the report gives a reason for each check that was not made", async () => {
   const offline = () => Promise.reject(new SvcError("not_found", "the name cannot be resolved"));
   const findings = await findingsOf({
     resolve: offline,
@@ -122,7 +122,7 @@ Deno.test("without a network the report is complete, and says what could not be 
   assertStringIncludes(report, "Nothing outside this machine answers");
 });
 
-Deno.test("what never answers ends with the deadline", async () => {
+Deno.test("checkNetwork: each check without an answer fails at its deadline", async () => {
   const never = () => new Promise<never>(() => {});
   const sent: string[] = [];
   const report = await reportOf({
@@ -145,7 +145,7 @@ Deno.test("what never answers ends with the deadline", async () => {
   assertEquals(sent.length, 3 * 4);
 });
 
-Deno.test("lost probes are a failure, and so is a server that speaks something else", async () => {
+Deno.test("checkNetwork: lost pings and an answer that is not STUN are failures", async () => {
   const network: CheckNetwork = {
     ...goodNetwork(),
     tcp: () => Promise.resolve(new TextEncoder().encode("HTTP/1.1 400 Bad Request\r\n\r\n")),
@@ -157,7 +157,7 @@ Deno.test("lost probes are a failure, and so is a server that speaks something e
   assertStringIncludes(report, "4 of 11 checks failed.");
 });
 
-Deno.test("the summaries of every system's ping are read", () => {
+Deno.test("readPing: reads the summaries of iputils, BusyBox and Windows ping", () => {
   assertEquals(readPing(PINGED), { sent: 10, received: 10, averageMs: 2.513 });
   const busybox =
     "10 packets transmitted, 9 packets received, 10% packet loss\nround-trip min/avg/max = 1.1/2.2/3.3 ms";
@@ -169,7 +169,7 @@ Deno.test("the summaries of every system's ping are read", () => {
   assertEquals(readPing("something else"), undefined);
 });
 
-Deno.test("the gateway is that of the default route", () => {
+Deno.test("readGateway: returns the gateway of the default route", () => {
   const routes = `Iface\tDestination\tGateway \tFlags
 eth0\t000200C0\t00000000\t0001
 eth0\t00000000\tFE0200C0\t0003
@@ -178,7 +178,7 @@ eth0\t00000000\tFE0200C0\t0003
   assertEquals(readGateway("Iface\tDestination\tGateway\n"), undefined);
 });
 
-Deno.test("in the background the outcome is one line of the log; what is given up ends at once and says nothing", async () => {
+Deno.test("tellNetwork: logs the result in a single line, and nothing when it is aborted", async () => {
   const clock = new FakeClock();
   const records: LogRecord[] = [];
   const logger = new Logs(clock, [memorySink(records)]).logger("rdk.network-checks");

@@ -25,7 +25,7 @@ function received(spans: Told) {
   })]);
 }
 
-Deno.test("a span of a module keeps its ids, times, kind, source and values", () => {
+Deno.test("receivedSpans: a module's span keeps its ids, times, kind, source and values", () => {
   const text = { value: { case: "stringValue" as const, value: "x" } };
   const list = { value: { case: "arrayValue" as const, value: { values: [text, text] } } };
   const pairs = { value: { case: "kvlistValue" as const, value: { values: [{ key: "k", value: list }] } } };
@@ -64,7 +64,7 @@ Deno.test("a span of a module keeps its ids, times, kind, source and values", ()
   });
 });
 
-Deno.test("what cannot be a span is left out, and so is what is too much; what is too long is cut", () => {
+Deno.test("receivedSpans: drops invalid and excess spans, and cuts long ones", () => {
   const wrong: Told = [
     {},
     { ...GOOD, traceId: new Uint8Array(16) },

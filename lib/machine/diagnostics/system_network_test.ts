@@ -18,7 +18,7 @@ async function server(serve: (socket: Socket) => void) {
   return { port, close: () => new Promise<void>((resolve) => listening.close(() => resolve())) };
 }
 
-Deno.test("TCP: connects, asks and takes the first bytes of the answer", async () => {
+Deno.test("systemNetwork.tcp: connects, sends the request and returns the first bytes of the answer", async () => {
   const { signal } = new AbortController();
   const { port, close } = await server((socket) =>
     socket.on("data", (bytes) => socket.write(`got ${bytes.length}`))
@@ -29,7 +29,7 @@ Deno.test("TCP: connects, asks and takes the first bytes of the answer", async (
   await close();
 });
 
-Deno.test("TCP: a refusal, a hang-up and an abort each say what they are", async () => {
+Deno.test("systemNetwork.tcp: a refused, closed or aborted connection rejects with its own error", async () => {
   const { signal } = new AbortController();
   const hangingUp = await server((socket) => socket.destroy());
   await assertRejects(
@@ -47,7 +47,7 @@ Deno.test("TCP: a refusal, a hang-up and an abort each say what they are", async
   await silent.close();
 });
 
-Deno.test("UDP: datagrams go both ways over one socket", async () => {
+Deno.test("systemNetwork.udp: sends and receives datagrams over the same socket", async () => {
   const echo = createSocket("udp4");
   echo.on("message", (bytes, { port, address }) => echo.send(bytes, port, address));
   await new Promise<void>((resolve) => echo.bind(0, "127.0.0.1", resolve));

@@ -63,7 +63,7 @@ Deno.test("each call is a span with its subject, duration and result", async () 
   assertEquals(clock.pending, 0);
 });
 
-Deno.test("a call is part of its caller's trace, where the caller says of which", async () => {
+Deno.test("Telemetry: a call with a valid traceparent header joins its caller's trace", async () => {
   const { records, telemetry, call } = await scene({ console: true });
   const header = (value: string) => Metadata.from([["traceparent", value]]);
   await call(1, undefined, header("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"));
@@ -75,7 +75,7 @@ Deno.test("a call is part of its caller's trace, where the caller says of which"
   assertEquals(records.slice(1).map(({ fields }) => fields.parent_span_id), [undefined, undefined]);
 });
 
-Deno.test("the spans of a module go where those of calls go", async () => {
+Deno.test("Telemetry: spans of a module go to the same outputs as spans of calls", async () => {
   const { records, files, telemetry } = await scene({
     console: true,
     file: "/svc/trace/a/traces.jsonl",
@@ -114,7 +114,7 @@ Deno.test("the spans of a module go where those of calls go", async () => {
   ]);
 });
 
-Deno.test("metrics come every ten seconds and once at the end", async () => {
+Deno.test("Telemetry: writes metrics every ten seconds and once on close", async () => {
   const { clock, records, telemetry, call } = await scene({ metrics: true });
   await call(200);
   await call(400);
@@ -144,7 +144,7 @@ Deno.test("metrics come every ten seconds and once at the end", async () => {
   assertEquals([records.length, clock.pending], [16, 0]);
 });
 
-Deno.test("spans in a file are lines of OTLP in JSON", async () => {
+Deno.test("Telemetry: the trace file holds lines of OTLP JSON", async () => {
   const { clock, files, telemetry, call } = await scene({ file: "/svc/trace/a/traces.jsonl" });
   await call(10);
   await call(10);
@@ -162,7 +162,7 @@ Deno.test("spans in a file are lines of OTLP in JSON", async () => {
   assert(attributes.some((one: { key: string }) => one.key === "service.name"));
 });
 
-Deno.test("spans in records are what published tools read, and what was cut short is set aside", async () => {
+Deno.test("Telemetry: the binary trace file holds OTLP records, and a truncated file is moved aside", async () => {
   const path = "/svc/trace/a/traces";
   const { clock, files, telemetry, call } = await scene({ records: path });
   await call(10);
@@ -205,7 +205,7 @@ function recordsIn(bytes: Uint8Array) {
   return found;
 }
 
-Deno.test("a collector that is away costs a line of the log and gets its spans when it is back", async () => {
+Deno.test("Telemetry: logs an unreachable collector once, and sends it the waiting spans when it is back", async () => {
   const bodies: string[] = [];
   let there = false;
   const post = (async (url: string, { body }: RequestInit) => {
@@ -230,7 +230,7 @@ Deno.test("a collector that is away costs a line of the log and gets its spans w
   assertEquals(clock.pending, 0);
 });
 
-Deno.test("a collector that never answers holds nothing up for long, and what waits is bounded", async () => {
+Deno.test("Telemetry: a collector that never answers delays close by at most 10 s, and the queue is bounded", async () => {
   const post = (() => new Promise(() => {})) as typeof fetch;
   const { clock, records, telemetry, call } = await scene({ endpoint: "http://c" }, post);
   for (let at = 0; at < 3_000; at++) await call(0);
@@ -244,7 +244,7 @@ Deno.test("a collector that never answers holds nothing up for long, and what wa
   assertEquals(clock.pending, 0);
 });
 
-Deno.test("where a collector takes spans", () => {
+Deno.test("tracesUrl: completes a collector's address with scheme and path", () => {
   assertEquals(tracesUrl("localhost:4318"), "http://localhost:4318/v1/traces");
   assertEquals(tracesUrl("https://c.example.com"), "https://c.example.com/v1/traces");
   assertEquals(tracesUrl("http://c/otlp/traces"), "http://c/otlp/traces");

@@ -31,7 +31,7 @@ function pages(audience: Audience, signal = new AbortController().signal) {
   };
 }
 
-Deno.test("the graph: each resource with its state, and arrows to what it was built with", () => {
+Deno.test("graphText: draws each resource with its state and its dependencies", () => {
   const nodes = [
     node("board", "b"),
     node("motor", "m", { holds: new Set(["rdk:component:board/b"]) }),
@@ -51,7 +51,7 @@ Deno.test("the graph: each resource with its state, and arrows to what it was bu
   );
 });
 
-Deno.test("who may look: nobody, callers on this computer, or everybody", async () => {
+Deno.test("profileRoutes: answer no caller, callers on this computer, or every caller", async () => {
   const status = async (audience: Audience, ...from: string[]) => {
     const get = pages(audience);
     return await Promise.all(from.map(async (address) => (await get("/debug/graph", address)).status));
@@ -86,7 +86,7 @@ Deno.test("a browser on this computer shows the pages to a person, and to no sit
   assertEquals(await status("192.0.2.7", "http://robot.example:8080", typed), [403, 200]);
 });
 
-Deno.test("recordings are documents for the developer tools, and there is one at a time", async () => {
+Deno.test("profileRoutes: profiles open in the developer tools, and a second simultaneous recording gets 503", async () => {
   const get = pages("everybody");
   const first = get("/debug/pprof/profile?seconds=0.05");
   const second = await get("/debug/pprof/profile");
@@ -99,7 +99,7 @@ Deno.test("recordings are documents for the developer tools, and there is one at
   assertEquals(Object.keys(JSON.parse(heap.body)).sort(), ["head", "samples"]);
 });
 
-Deno.test("nonsense for a time is refused, and the end of the machine ends a recording", async () => {
+Deno.test("profileRoutes: refuse invalid durations, and end a recording when the machine closes", async () => {
   const closing = new AbortController();
   const get = pages("everybody", closing.signal);
   for (const seconds of ["x", "0", "-1", "601", "NaN"]) {
@@ -110,7 +110,7 @@ Deno.test("nonsense for a time is refused, and the end of the machine ends a rec
   assertEquals(await profile, { status: 503, body: "the end\n" });
 });
 
-Deno.test("a CPU profile names what took the time", async () => {
+Deno.test("recordCpu: the CPU profile contains the function that used the time", async () => {
   const clock = new SystemClock();
   const recording = await recordCpu(clock, 100);
   // By its own time: where others take the processor, the clock goes on without a sample.
@@ -125,7 +125,7 @@ Deno.test("a CPU profile names what took the time", async () => {
   assert(profile.nodes.some(({ callFrame }) => callFrame.functionName === "busyWithNothing"));
 });
 
-Deno.test("what is in memory, and what put it there", async () => {
+Deno.test("recordAllocations and heapSnapshot: return parsable profiles of the memory", async () => {
   const clock = new SystemClock();
   const recording = await recordAllocations(clock);
   const kept = Array.from({ length: 50_000 }, (_, index) => ({ index }));

@@ -3,7 +3,7 @@ import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import { Activities, shutdownReason } from "./activities.ts";
 
-Deno.test("an activity is told when it begins and when it ends, with how long it took", async () => {
+Deno.test("Activities: log the begin and end of an activity, with its duration", async () => {
   const clock = new FakeClock();
   const records: LogRecord[] = [];
   const activities = new Activities(new Logs(clock, [memorySink(records)]).logger("rdk.activity"), clock);

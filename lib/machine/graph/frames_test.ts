@@ -31,7 +31,7 @@ async function placeOf({ robot }: Bench, name: string, frame = ""): Promise<numb
   return [x, y, z].map((mm) => Math.round(mm * 1000) / 1000 + 0);
 }
 
-Deno.test("what rides on an arm is where its joints put it", async () => {
+Deno.test("GetPose: a component on an arm moves with the arm's joints", async () => {
   const machine = bench();
   await machine.apply(MACHINE);
   assertEquals(await placeOf(machine, "cam"), [610, 0, 300]);
@@ -48,7 +48,7 @@ Deno.test("what rides on an arm is where its joints put it", async () => {
   await machine.close();
 });
 
-Deno.test("an arm that does not tell its joints is in the way of what rides on it only", async () => {
+Deno.test("GetPose: an arm whose joints cannot be read fails only the frames attached to it", async () => {
   const machine = bench();
   await machine.apply(MACHINE);
   machine.faults.add("a");
@@ -62,7 +62,7 @@ Deno.test("an arm that does not tell its joints is in the way of what rides on i
   await machine.close();
 });
 
-Deno.test("a part without kinematics is left out, and with it what rides on it; the log says so once", async () => {
+Deno.test("GetPose: an arm without kinematics is left out with its children, and logged once", async () => {
   const machine = bench();
   await machine.apply({
     components: [
@@ -87,7 +87,7 @@ Deno.test("a part without kinematics is left out, and with it what rides on it; 
   await machine.close();
 });
 
-Deno.test("FrameSystemConfig has the linked parts, parents first, with shapes and kinematics", async () => {
+Deno.test("FrameSystemConfig: lists the linked parts, parents first, with shapes and kinematics", async () => {
   const machine = bench();
   await machine.apply(MACHINE);
   const { frameSystemConfigs } = await machine.robot.frameSystemConfig({
@@ -115,7 +115,7 @@ Deno.test("FrameSystemConfig has the linked parts, parents first, with shapes an
   await machine.close();
 });
 
-Deno.test("supplemental frames are known for one question, and refused where they cannot be placed", async () => {
+Deno.test("TransformPose: uses supplemental frames for its request alone, and refuses misplaced ones", async () => {
   const machine = bench();
   await machine.apply(MACHINE);
   const source = { referenceFrame: "tip", pose: { oZ: 1 } };
@@ -150,7 +150,7 @@ Deno.test("supplemental frames are known for one question, and refused where the
   await machine.close();
 });
 
-Deno.test("TransformPCD takes the points of a cloud, in metres, to another frame", async () => {
+Deno.test("TransformPCD: transforms the points of a cloud, in metres, to another frame", async () => {
   const machine = bench();
   await machine.apply(MACHINE);
   const one = (value: number) => Float32Array.of(value);

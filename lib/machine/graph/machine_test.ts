@@ -134,7 +134,7 @@ Deno.test("Machine leaves equal resources alone and rebuilds what changed with i
   await machine.close();
 });
 
-Deno.test("a failing resource is unhealthy, its users tell the whole chain, each once; the others run", async () => {
+Deno.test("Machine: a failing resource is unhealthy, its dependents report the whole chain, and others run", async () => {
   const { machine, faults, said, clock } = bench();
   faults.add("c");
   await machine.apply(configOf({ a: { needs: ["b"] }, b: { needs: ["c"] }, c: {}, d: {} }));
@@ -150,7 +150,7 @@ Deno.test("a failing resource is unhealthy, its users tell the whole chain, each
   await machine.close();
 });
 
-Deno.test("of a long chain the beginning and the end are told", async () => {
+Deno.test("Machine: the error of a long dependency chain shows its beginning and its root cause", async () => {
   const { machine, faults } = bench();
   faults.add("p0");
   const chain = Array.from(
@@ -164,7 +164,7 @@ Deno.test("of a long chain the beginning and the end are told", async () => {
   await machine.close();
 });
 
-Deno.test("what failed is tried again with what waits for it, and nothing else", async () => {
+Deno.test("Machine: retries a failed resource and its dependents, and rebuilds nothing else", async () => {
   const { machine, faults, clock, said, took } = bench();
   faults.add("b");
   await machine.apply(configOf({ a: { needs: ["b"] }, b: {}, c: {}, lost: { needs: ["gone"] } }));
@@ -180,7 +180,7 @@ Deno.test("what failed is tried again with what waits for it, and nothing else",
   await machine.close();
 });
 
-Deno.test("an optional dependency is used where it is available; its holder follows it", async () => {
+Deno.test("Machine: rebuilds a resource when its optional dependency appears or disappears", async () => {
   const { machine, faults, clock, took } = bench();
   faults.add("b");
   const parts = { a: { may: ["b"] }, b: {}, user: { needs: ["a"] }, c: {} };
@@ -196,7 +196,7 @@ Deno.test("an optional dependency is used where it is available; its holder foll
   await machine.close();
 });
 
-Deno.test("one that sees others is told when they have changed, and is not rebuilt", async () => {
+Deno.test("Machine: calls seenChanged of a watching resource instead of rebuilding it", async () => {
   const { machine, faults, clock, took } = bench();
   faults.add("b");
   await machine.apply(configOf({ w: { watches: true }, a: {}, b: {} }));
@@ -214,7 +214,7 @@ Deno.test("one that sees others is told when they have changed, and is not rebui
   await machine.close();
 });
 
-Deno.test("of an API with a limit no more are built, the first ones of the configuration", async () => {
+Deno.test("Machine: builds at most instancesMax resources of an API, the first of the configuration", async () => {
   const { machine } = bench();
   await machine.apply(configOf({ v: { watches: true }, w: { watches: true } }));
   assertEquals(states(machine), { v: "ready", w: "unhealthy" });
@@ -236,7 +236,7 @@ Deno.test("Machine builds a limited number of resources at once", async () => {
   await machine.close();
 });
 
-Deno.test("a slow one is told of while it lasts; one that is not built in time is unhealthy", async () => {
+Deno.test("Machine: warns about a slow build, and marks it unhealthy after buildTimeoutMs", async () => {
   const { machine, clock, took, said } = bench({ limits: { buildTimeoutMs: 12_000 } });
   const applied = machine.apply(configOf({ slow: { slowMs: 13_000 } }));
   await clock.advance(11_000);
@@ -249,7 +249,7 @@ Deno.test("a slow one is told of while it lasts; one that is not built in time i
   await machine.close();
 });
 
-Deno.test("drivers that hang have no place past their time, and no more than half of the places from then on", async () => {
+Deno.test("Machine: hanging builds free their places after the timeout and take at most half of them later", async () => {
   const { machine, clock, took } = bench({ limits: { buildTimeoutMs: 60_000 } });
   const never = { slowMs: 1e9 };
   const hanging = Object.fromEntries(Array.from({ length: 10 }, (_, index) => [`h${index}`, never]));
@@ -268,7 +268,7 @@ Deno.test("drivers that hang have no place past their time, and no more than hal
   await closing;
 });
 
-Deno.test("a newer configuration does not wait for what an older one is building", async () => {
+Deno.test("Machine: a newer configuration does not wait for builds of the previous configuration", async () => {
   const { machine, clock, took } = bench();
   void machine.apply(configOf({ slow: { slowMs: 60_000 }, a: {}, user: { needs: ["a"] } }));
   await clock.advance(1_000);
@@ -281,7 +281,7 @@ Deno.test("a newer configuration does not wait for what an older one is building
   await machine.close();
 });
 
-Deno.test("what an older configuration is building goes on if the newer one wants it as it is", async () => {
+Deno.test("Machine: a build in progress continues if the newer configuration has the same resource", async () => {
   const { machine, clock, took } = bench();
   const slow = { slowMs: 10_000 };
   void machine.apply(configOf({ slow, user: { needs: ["slow"] } }));
@@ -295,7 +295,7 @@ Deno.test("what an older configuration is building goes on if the newer one want
   await machine.close();
 });
 
-Deno.test("a configuration may come at any turn of the program while others are built", async () => {
+Deno.test("Machine: closes every resource it built if a configuration arrives at any turn of a build", async () => {
   for (let turns = 0; turns < 60; turns++) {
     const { machine, took, said } = bench({ limits: { concurrentBuilds: 1 } });
     void machine.apply(configOf({ a: {}, b: {}, c: { needs: ["b"] }, d: { may: ["c"] } }));
@@ -311,7 +311,7 @@ Deno.test("a configuration may come at any turn of the program while others are 
   }
 });
 
-Deno.test("the end closes what is still being built when it comes, and waits for it no longer than a while", async () => {
+Deno.test("Machine: close waits at most 5 s for builds in progress, and closes late ones", async () => {
   const { machine, clock, took } = bench();
   void machine.apply(configOf({ slow: { slowMs: 3_000 }, never: { slowMs: 100_000 } }));
   await clock.advance(1_000);
@@ -332,7 +332,7 @@ Deno.test("a resource with an unknown model is unhealthy, and the error suggests
   await machine.close();
 });
 
-Deno.test("a node's move that is not legal is reported, and made", () => {
+Deno.test("GraphNode: reports an illegal state change and performs it", () => {
   const bugs: string[] = [];
   const { config } = { config: configOf({ a: {} }).resources[0] };
   const node = new GraphNode(config, 0, (message) => bugs.push(message));

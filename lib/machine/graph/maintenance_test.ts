@@ -13,28 +13,33 @@ const MAINTENANCE = { sensorName: SENSOR, maintenanceAllowedKey: "safe" };
 const readings = (readings: Readings): SensorFinding => ({ kind: "readings", readings });
 
 const DECISIONS: [what: string, finding: SensorFinding, allowed: boolean, reason: string][] = [
-  ["the sensor says yes", readings({ safe: true, more: 1 }), true, ""],
-  ["it says no", readings({ safe: false }), false, `${SENSOR} says safe is false`],
+  ["the sensor reports true", readings({ safe: true, more: 1 }), true, ""],
+  ["the sensor reports false", readings({ safe: false }), false, `${SENSOR} says safe is false`],
   [
-    "it does not say",
+    "the readings lack the configured key",
     readings({ other: true }),
     false,
     'gives no "safe" among its readings, wanted true or false',
   ],
-  ["it says nothing", readings({}), false, 'no "safe" among its readings'],
-  ["it says 1", readings({ safe: 1 }), false, 'gives 1 for "safe", wanted true or false'],
-  ["it says a text", readings({ safe: "true" }), false, 'gives "true" for "safe"'],
-  ["it says null", readings({ safe: null }), false, 'gives null for "safe"'],
-  ["it says an object", readings({ safe: {} }), false, 'gives an object for "safe"'],
-  ["it cannot be read", { kind: "no answer", error: "no power" }, false, "cannot be read: no power"],
+  ["the readings are empty", readings({}), false, 'no "safe" among its readings'],
+  ["the sensor reports 1", readings({ safe: 1 }), false, 'gives 1 for "safe", wanted true or false'],
+  ["the sensor reports a string", readings({ safe: "true" }), false, 'gives "true" for "safe"'],
+  ["the sensor reports null", readings({ safe: null }), false, 'gives null for "safe"'],
+  ["the sensor reports an object", readings({ safe: {} }), false, 'gives an object for "safe"'],
+  ["the sensor cannot be read", { kind: "no answer", error: "no power" }, false, "cannot be read: no power"],
   [
-    "it is unhealthy",
+    "the sensor is unhealthy",
     { kind: "unhealthy", error: "no power", full: SENSOR },
     false,
     "cannot be asked: no power",
   ],
-  ["it is not there", { kind: "not there", error: "no node found" }, true, "no sensor to ask: no node found"],
-  ["it cannot be named", { kind: "not a name", error: "bad" }, true, "no sensor to ask: bad"],
+  [
+    "the sensor does not exist",
+    { kind: "not there", error: "no node found" },
+    true,
+    "no sensor to ask: no node found",
+  ],
+  ["sensor_name is not a resource name", { kind: "not a name", error: "bad" }, true, "no sensor to ask: bad"],
 ];
 
 for (const [what, finding, allowed, reason] of DECISIONS) {
@@ -109,7 +114,7 @@ Deno.test("maintenance is not allowed while the sensor's remote is away, however
   }
 });
 
-Deno.test("maintenance is allowed with a sensor whose name is none, and without a window", async () => {
+Deno.test("maintenanceAllowed: an invalid sensor name, or no maintenance section, allows maintenance", async () => {
   for (const sensorName of ["door", "rdk:component:sensor", "", "rdk:component:sensor/"]) {
     const { allowed, reason } = await ask({}, { ...MAINTENANCE, sensorName });
     assertEquals(allowed, true);

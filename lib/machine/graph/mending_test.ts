@@ -26,7 +26,7 @@ function mended(old: ReturnType<typeof config>, newer: ReturnType<typeof config>
     .map(({ name, attributes }) => `${name.short} ${attributes.note}`).sort();
 }
 
-Deno.test("the sensor and what it depends on change, everything else stays", () => {
+Deno.test("mendingOf: changes only the maintenance sensor and its dependencies", () => {
   const sensor = (note: string, needs: string[]) => part("door", note, needs, "rdk:component:sensor");
   const old = config([sensor("old", ["board"]), part("board", "old"), part("arm", "old")]);
   assertEquals(mended(old, old), undefined);
@@ -49,7 +49,7 @@ Deno.test("the sensor and what it depends on change, everything else stays", () 
   );
 });
 
-Deno.test("circles of dependencies and things that are not there end the search", () => {
+Deno.test("mendingOf: ends at dependency cycles and missing resources", () => {
   const sensor = (note: string) => part("door", note, ["a", "nothing"], "rdk:component:sensor");
   const circle = [part("a", "x", ["b"]), part("b", "x", ["a"])];
   assertEquals(mended(config([sensor("old"), ...circle]), config([sensor("new"), ...circle])), [
@@ -59,7 +59,7 @@ Deno.test("circles of dependencies and things that are not there end the search"
   ]);
 });
 
-Deno.test("a sensor of a remote needs the remote, and a new secret of it is a change", () => {
+Deno.test("mendingOf: a sensor of a remote includes the remote, and its new secret is a change", () => {
   const remote = (name: string, address: string, secret: string) => ({ name, address, secret });
   const far = "rdk:component:sensor/far:door";
   const old = config([], { remotes: [remote("far", "a:1", "x"), remote("other", "b:1", "x")] });

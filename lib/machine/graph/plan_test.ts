@@ -43,23 +43,23 @@ function steps(
   return `close: ${show(close)}; build: ${show(build)}`;
 }
 
-Deno.test("what is being built and wanted as it is goes on; its users wait for it", () => {
+Deno.test("planOf: keeps a wanted build in progress, and builds its dependents after it", () => {
   assertEquals(steps({ a: "1~", b: "1! a" }, { a: "1", b: "1 a" }), "close: ; build: a, b");
 });
 
-Deno.test("what is being built and is wanted otherwise is given up, like what stands", () => {
+Deno.test("planOf: closes a build in progress whose configuration changed", () => {
   assertEquals(steps({ a: "1~" }, { a: "2" }), "close: a; build: a");
   assertEquals(steps({ a: "1~ b", b: "1" }, { a: "1 b", b: "2" }), "close: a, b; build: b, a");
 });
 
-Deno.test("another attempt touches what failed and what waits for it, not those that do without", () => {
+Deno.test("retryScope: contains the failed resource and its waiting dependents, without optional users", () => {
   const from = { a: "1!", b: "1!", c: "1", d: "1 c", e: "1!" };
   const to = { a: "1", b: "1 a", c: "1 a?", d: "1 c", e: "1" };
   const retry = (stand: Map<string, Standing>, wiring: Wiring) => retryScope([full("a")], stand, wiring);
   assertEquals(steps(from, to, retry), "close: ; build: a, b");
 });
 
-Deno.test("once it works, those that did without are built anew with their users", () => {
+Deno.test("unsettled: optional users of a recovered resource are rebuilt with their dependents", () => {
   const from = { a: "1", b: "1 a", c: "1", d: "1 c", e: "1!" };
   const to = { a: "1", b: "1 a", c: "1 a?", d: "1 c", e: "1" };
   const scope = (stand: Map<string, Standing>, wiring: Wiring) =>
@@ -67,7 +67,7 @@ Deno.test("once it works, those that did without are built anew with their users
   assertEquals(steps(from, to, scope), "close: d, c; build: c, d");
 });
 
-Deno.test("nothing is left to do where nobody goes without", () => {
+Deno.test("unsettled: is empty when every optional user has its dependency", () => {
   const stand = standing({ a: "1", c: "1 a" });
   assertEquals(unsettled([full("a")], stand, wire(wanted({ a: "1", c: "1 a?" }))).size, 0);
 });

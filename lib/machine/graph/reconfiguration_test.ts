@@ -80,14 +80,14 @@ async function bench(
   };
 }
 
-Deno.test("the first configuration is applied whatever the window says, and kept before", async () => {
+Deno.test("Reconfiguration: the first configuration is kept and then applied, regardless of maintenance", async () => {
   const { took, told, reconfiguration } = await bench(draft({}, "first"));
   assertEquals([took(), told()], [["keep first", "apply first"], []]);
   assertEquals(reconfiguration.status, undefined);
   await reconfiguration.close();
 });
 
-Deno.test("a first configuration that cannot be used is an error with every problem", async () => {
+Deno.test("Reconfiguration: an unusable first configuration is an error with every problem", async () => {
   const error = await assertRejects(() => bench(draft({ debug: 1, network: 2 })), SvcError);
   assertEquals(error.message.split("\n"), [
     "the configuration cannot be used:",
@@ -96,7 +96,7 @@ Deno.test("a first configuration that cannot be used is an error with every prob
   ]);
 });
 
-Deno.test("a start without a configuration that can be used begins with what was kept, and says so", async () => {
+Deno.test("Reconfiguration: starts with the kept configuration when the first is unusable, and logs it", async () => {
   for (const first of [new SvcError("unavailable", "nobody there"), draft({ debug: 1 })]) {
     const { took, told, hear, reconfiguration } = await bench(first, { kept: draft({}, "kept") });
     assertEquals(took(), ["keep kept", "apply kept"]);
@@ -117,7 +117,7 @@ Deno.test("a start without a configuration that can be used begins with what was
   await assertRejects(() => bench(new SvcError("unavailable", "nobody there")), SvcError, "nobody there");
 });
 
-Deno.test("a configuration that names its own revision has that one", async () => {
+Deno.test("Reconfiguration: a revision inside the configuration overrides the source's revision", async () => {
   const { took, hear, reconfiguration } = await bench(draft({ revision: "mine" }, "bytes"));
   await hear(draft({ revision: "" }, "bytes2"));
   assertEquals(took(), [
@@ -131,7 +131,7 @@ Deno.test("a configuration that names its own revision has that one", async () =
   await reconfiguration.close();
 });
 
-Deno.test("a bad configuration changes nothing, is told once and shown until a good one comes", async () => {
+Deno.test("Reconfiguration: a bad configuration changes nothing, and its error is logged once and shown", async () => {
   const { took, told, hear, clock, reconfiguration } = await bench(draft({}, "good"));
   took();
   await clock.advance(1_000);
@@ -159,7 +159,7 @@ Deno.test("a bad configuration changes nothing, is told once and shown until a g
   await reconfiguration.close();
 });
 
-Deno.test("what is doubtful is a warning, once for as long as it stays", async () => {
+Deno.test("Reconfiguration: logs a warning once while it persists", async () => {
   const { told, hear, reconfiguration } = await bench(draft({ typo: 1 }));
   const warning = "warn m.json: typo: warning: unknown key, ignored";
   assertEquals(told(), [warning]);
@@ -171,7 +171,7 @@ Deno.test("what is doubtful is a warning, once for as long as it stays", async (
   await reconfiguration.close();
 });
 
-Deno.test("what keeps a resource from being built is the machine's to tell, not here a second time", async () => {
+Deno.test("Reconfiguration: does not log resource errors, which the machine reports", async () => {
   const api = "rdk:component:generic";
   const components: JsonObject[] = [
     { name: "g", api, model: "none" },
@@ -182,7 +182,7 @@ Deno.test("what keeps a resource from being built is the machine's to tell, not 
   await reconfiguration.close();
 });
 
-Deno.test("without maintenance the newest configuration waits, the port with it; logs and keys do not", async () => {
+Deno.test("Reconfiguration: without maintenance holds back the newest configuration, but adopts logs and keys", async () => {
   const { took, told, hear, clock, window, reconfiguration } = await bench(draft({}, "1"));
   took();
   window.decision = { allowed: false, reason: "the door is open" };
@@ -206,7 +206,7 @@ Deno.test("without maintenance the newest configuration waits, the port with it;
   await reconfiguration.close();
 });
 
-Deno.test("one that is held back is dropped when the program ends", async () => {
+Deno.test("Reconfiguration: close drops a configuration that is held back", async () => {
   const { took, hear, clock, window, reconfiguration } = await bench(draft({}, "1"));
   window.decision = { allowed: false, reason: "not now" };
   await hear(draft({}, "2"));
@@ -217,7 +217,7 @@ Deno.test("one that is held back is dropped when the program ends", async () => 
   assertEquals([took(), clock.pending], [[], 0]);
 });
 
-Deno.test("maintenance that is allowed for want of a sensor is told", async () => {
+Deno.test("Reconfiguration: warns when maintenance is allowed because the sensor is missing", async () => {
   const { told, hear, window, reconfiguration } = await bench(draft({}));
   window.decision = { allowed: true, reason: "maintenance is allowed, there is no sensor to ask" };
   await hear(draft({}));
@@ -225,7 +225,7 @@ Deno.test("maintenance that is allowed for want of a sensor is told", async () =
   await reconfiguration.close();
 });
 
-Deno.test("a newer configuration does not wait for a pass under way", async () => {
+Deno.test("Reconfiguration: a newer configuration does not wait for an unfinished apply", async () => {
   const { took, hear, window, reconfiguration } = await bench(draft({}, "1"));
   took();
   window.passUnderWay = new Promise(() => {});
@@ -235,7 +235,7 @@ Deno.test("a newer configuration does not wait for a pass under way", async () =
   await reconfiguration.close();
 });
 
-Deno.test("whatever goes wrong with one configuration, the next is taken", async () => {
+Deno.test("Reconfiguration: after a failing step, the next configuration is still applied", async () => {
   const { took, told, hear, faults, reconfiguration } = await bench(draft({}, "1"));
   for (const fault of ["keep", "apply", "adopt"]) {
     took();

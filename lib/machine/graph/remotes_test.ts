@@ -100,7 +100,7 @@ function configOf(more: Partial<RemoteConfig> = {}): RemoteConfig {
 
 const shorts = (remotes: Remotes) => remotes.resources.map(({ name }) => name.short);
 
-Deno.test("a remote is asked again after each interval; only what changed is told", async () => {
+Deno.test("Remotes: poll a remote after each interval and report only changes", async () => {
   const { clock, far, remotes, asked, changes } = bench();
   remotes.configure([configOf()]);
   await settle();
@@ -115,7 +115,7 @@ Deno.test("a remote is asked again after each interval; only what changed is tol
   assertEquals(clock.pending, 0);
 });
 
-Deno.test("a remote that says nothing more is given up, told of once, and tried again and again", async () => {
+Deno.test("Remotes: an unresponsive remote is disconnected, logged once, and retried", async () => {
   const { clock, far, remotes, said, changes } = bench();
   remotes.configure([configOf()]);
   await settle();
@@ -139,7 +139,7 @@ Deno.test("a remote that says nothing more is given up, told of once, and tried 
   await remotes.close();
 });
 
-Deno.test("names get the prefix as it is; what cannot be named or has no known API is left out", async () => {
+Deno.test("Remotes: names get the prefix, and invalid names and unknown APIs are left out", async () => {
   const { far, remotes, said } = bench();
   far.names = [motor("m"), motor("a b"), motor(""), motor("x".repeat(500)), motor("third:n"), {
     ...motor("o"),
@@ -161,7 +161,7 @@ Deno.test("names get the prefix as it is; what cannot be named or has no known A
   await remotes.close();
 });
 
-Deno.test("no remote answers in the name of the machine's own services", async () => {
+Deno.test("Remotes: a remote cannot offer the machine's own services as its API", async () => {
   const { far, remotes, said } = bench();
   far.names = [{ ...motor("t"), namespace: "acme", subtype: "trap" }];
   remotes.configure([configOf()]);
@@ -171,7 +171,7 @@ Deno.test("no remote answers in the name of the machine's own services", async (
   await remotes.close();
 });
 
-Deno.test("credentials are exchanged once a connection; in the old form the entity is the address", async () => {
+Deno.test("Remotes: exchange credentials once per connection, and use the address as entity for a secret", async () => {
   const { remotes, asked } = bench();
   const key = { type: "api-key", payload: new Secret("the key") };
   remotes.configure([configOf({ auth: { entity: "id", credentials: key } })]);
@@ -189,7 +189,7 @@ Deno.test("credentials are exchanged once a connection; in the old form the enti
   await remotes.close();
 });
 
-Deno.test("credentials stay here where they would travel in the open", async () => {
+Deno.test("Remotes: do not send credentials over a connection without TLS", async () => {
   const { remotes, asked, said } = bench(false);
   remotes.configure([configOf({ secret: new Secret("hidden") })]);
   await settle();
@@ -199,7 +199,7 @@ Deno.test("credentials stay here where they would travel in the open", async () 
   await remotes.close();
 });
 
-Deno.test("a session that expired is begun anew, and the connection stays", async () => {
+Deno.test("Remotes: start a new session when the old session expires, on the same connection", async () => {
   const { clock, far, remotes, changes } = bench();
   remotes.configure([configOf()]);
   await clock.advance(1_000);
@@ -210,7 +210,7 @@ Deno.test("a session that expired is begun anew, and the connection stays", asyn
   await remotes.close();
 });
 
-Deno.test("a remote that is no longer configured is left at once", async () => {
+Deno.test("Remotes: drop a remote at once when the configuration removes it", async () => {
   const { clock, remotes } = bench();
   remotes.configure([configOf(), configOf({ name: "other" })]);
   await settle();

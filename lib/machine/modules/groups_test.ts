@@ -70,7 +70,7 @@ function configOf(limits?: Record<string, number>) {
   return moduleRow.required().decode({ name: "m", executable_path: "/m/run", limits }, new Place());
 }
 
-Deno.test("a module with limits starts in a control group that has them", async () => {
+Deno.test("ModuleGroups: start a module with limits in a control group with the same limits", async () => {
   const host = new Kernel(12);
   const groups = groupsOf(host);
   const command = await groups.inLimits(COMMAND, configOf(LIMITED));
@@ -85,7 +85,7 @@ Deno.test("a module with limits starts in a control group that has them", async 
   await groups.close();
 });
 
-Deno.test("a module whose limits cannot be enforced does not start", async () => {
+Deno.test("ModuleGroups: a module whose limits cannot be enforced does not start", async () => {
   const host = new FakeHost({ fault: () => ({ kind: "denied" }) });
   const groups = groupsOf(host);
   const refused = () => groups.inLimits(COMMAND, configOf({ memory_mb: 512 }));
@@ -93,7 +93,7 @@ Deno.test("a module whose limits cannot be enforced does not start", async () =>
   await groups.close();
 });
 
-Deno.test("a group goes with its module, with what is left in it; the folder goes with svc-server", async () => {
+Deno.test("ModuleGroups: remove a module's group and its processes, and the folder on close", async () => {
   const host = new Kernel(12);
   const groups = groupsOf(host);
   const config = configOf(LIMITED);
@@ -111,7 +111,7 @@ Deno.test("a group goes with its module, with what is left in it; the folder goe
   await groups.remove(configOf());
 });
 
-Deno.test("what killed svc-servers have left is ended and removed; what may be of others stays", async () => {
+Deno.test("ModuleGroups: remove the groups of killed svc-servers and keep all others", async () => {
   const left = ["77-10/a", "77-10/b", "77-12/old", "77-13/alive", "78-10/of-a-container", "mine/x"];
   const host = new Kernel(12, left, [13]);
   const groups = groupsOf(host);

@@ -86,7 +86,7 @@ const CASES: readonly Case[] = [
     error: /module "bad" ended, exit code 1/,
   },
   {
-    does: "exits when it is asked whether it is ready",
+    does: "exits during Ready",
     behaviour: {
       ready: (_, module) => {
         module.kill();
@@ -96,7 +96,7 @@ const CASES: readonly Case[] = [
     error: /module "bad" ended, by SIGKILL/,
   },
   {
-    does: "exits when it is asked about a configuration",
+    does: "exits during ValidateConfig",
     behaviour: {
       validate: (_, module) => {
         module.kill();
@@ -106,7 +106,7 @@ const CASES: readonly Case[] = [
     error: /module "bad" ended, by SIGKILL/,
   },
   {
-    does: "exits when it is to build",
+    does: "exits during AddResource",
     behaviour: {
       add: (_config, _dependencies, module) => {
         module.kill();
@@ -116,7 +116,7 @@ const CASES: readonly Case[] = [
     error: /module "bad" ended, by SIGKILL/,
   },
   {
-    does: "exits in the middle of a call",
+    does: "exits during a call",
     behaviour: {
       readings: (_, module) => {
         module.kill();
@@ -132,19 +132,19 @@ const CASES: readonly Case[] = [
     },
   },
   {
-    does: "never answers about a configuration",
+    does: "never answers ValidateConfig",
     limits: IMPATIENT,
     behaviour: { validate: never },
     error: /validation error/,
   },
   {
-    does: "never builds",
+    does: "never answers AddResource",
     limits: IMPATIENT,
     behaviour: { add: never },
     error: /was not built within|did not end within/,
   },
   {
-    does: "never removes, and does not end when it is asked to",
+    does: "never answers RemoveResource and ignores SIGTERM",
     limits: IMPATIENT,
     behaviour: {
       remove: never,
@@ -159,7 +159,7 @@ const CASES: readonly Case[] = [
     },
   },
   {
-    does: "answers garbage",
+    does: "answers with random bytes",
     limits: IMPATIENT,
     behaviour: {
       serves: false,
@@ -174,7 +174,7 @@ const CASES: readonly Case[] = [
     error: /was not ready within 1s|cannot connect|HTTP/,
   },
   {
-    does: "offers without end",
+    does: "offers a million models",
     limits: IMPATIENT,
     behaviour: {
       ready: () => {
@@ -187,7 +187,7 @@ const CASES: readonly Case[] = [
     error: /no model acme:test:probe|was not ready/,
   },
   {
-    does: "answers with more than a message may have",
+    does: "answers with an oversized message",
     behaviour: { readings: () => ({ text: "x".repeat(80_000_000) }) },
     then: async (world) => {
       const ended = await within(
@@ -219,7 +219,7 @@ const CASES: readonly Case[] = [
     },
   },
   {
-    does: "depends on itself, on nothing that there is, and on more than there can be",
+    does: "depends on itself and on missing or malformed names",
     behaviour: { validate: ({ name }) => ({ dependencies: [name, "missing", "a b c", ""] }) },
     error: /unresolved dependencies/,
   },
@@ -229,7 +229,7 @@ const CASES: readonly Case[] = [
     error: /has too many values|wanted at most 1000/,
   },
   {
-    does: "fills the disk and ends",
+    does: "exits while the disk is full",
     behaviour: {},
     then: async (world) => {
       world.host.isFull = true;
@@ -242,7 +242,7 @@ const CASES: readonly Case[] = [
     },
   },
   {
-    does: "writes without end",
+    does: "prints 20000 lines",
     behaviour: {},
     then: async (world) => {
       const { process } = world.module("bad");
@@ -252,7 +252,7 @@ const CASES: readonly Case[] = [
     },
   },
   {
-    does: "opens connections to the machine without end",
+    does: "opens 300 connections to the machine",
     behaviour: {},
     then: async (world) => {
       const channels = Array.from({ length: 300 }, () => world.module("bad").parent());
@@ -262,7 +262,7 @@ const CASES: readonly Case[] = [
     },
   },
   {
-    does: "sends the machine more than a message may have, and half of one",
+    does: "sends an oversized message and half a frame",
     behaviour: {},
     then: async (world) => {
       const channel = world.module("bad").parent();
@@ -284,7 +284,7 @@ const CASES: readonly Case[] = [
     },
   },
   {
-    does: "reads nothing of what the machine answers",
+    does: "never reads the machine's answers",
     behaviour: {},
     then: async (world) => {
       const socket = rawConnection(world.module("bad").parentAddress);
@@ -299,7 +299,7 @@ const CASES: readonly Case[] = [
     },
   },
   {
-    does: "sends header fields without end",
+    does: "sends endless header fields",
     behaviour: {},
     then: async (world) => {
       const socket = rawConnection(world.module("bad").parentAddress).resume();
@@ -311,7 +311,7 @@ const CASES: readonly Case[] = [
     },
   },
   {
-    does: "sends spans without end",
+    does: "sends 200000 spans",
     behaviour: {},
     then: async (world) => {
       const channel = world.module("bad").parent();
@@ -322,7 +322,7 @@ const CASES: readonly Case[] = [
     },
   },
   {
-    does: "logs without end",
+    does: "writes 2000 log entries",
     behaviour: {},
     then: async (world) => {
       const channel = world.module("bad").parent();
@@ -338,7 +338,7 @@ const CASES: readonly Case[] = [
 ];
 
 for (const { does, limits = QUICK, behaviour, error, then } of CASES) {
-  Deno.test(`a module that ${does} harms nobody else`, async () => {
+  Deno.test(`a module that ${does} does not disturb other resources`, async () => {
     const good: Behaviour = { ready: () => readyWith([{ api: SENSOR, models: ["acme:good:probe"] }]) };
     await using world = await ModuleWorld.open({ bad: behaviour, good }, limits);
     const applied = world.apply(["bad", "good"], {
@@ -355,7 +355,7 @@ for (const { does, limits = QUICK, behaviour, error, then } of CASES) {
   });
 }
 
-Deno.test("other users of the computer do not reach the sockets of modules", async () => {
+Deno.test("module sockets: their folder has mode 0700", async () => {
   await using world = await ModuleWorld.open({ good: {} });
   await world.apply(["good"], {});
   const folder = dirname(world.module("good").parentAddress);

@@ -4,7 +4,7 @@ import { Place } from "../../base/schema/schema.ts";
 import { moduleRow } from "../config/settings.ts";
 import { commandOf, socketPath } from "./launch.ts";
 
-Deno.test("a module's environment is the program's own with what the protocol promises; its entry goes before both", () => {
+Deno.test("commandOf: a module's entry overrides the protocol's variables, which override the program's own", () => {
   const env = {
     viam_home: "x",
     MODULE_WORD: "from the agent",
@@ -58,7 +58,7 @@ Deno.test("a module's environment is the program's own with what the protocol pr
   assertEquals(command.args, ["/s/m.sock", "--log-level=debug"]);
 });
 
-Deno.test("the path of a socket is never too long for the system", () => {
+Deno.test("socketPath: is never longer than the system allows", () => {
   assertMatch(socketPath("/tmp/viam-module-1", "m"), /^\/tmp\/viam-module-1\/m-[a-z]{5}\.sock$/);
   assertNotEquals(socketPath("/tmp", "m"), socketPath("/tmp", "m"));
   const path = socketPath("/tmp/viam-module-1", "m".repeat(200));

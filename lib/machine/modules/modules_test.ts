@@ -51,7 +51,7 @@ Deno.test("a resource of one module depends on a resource of another", async () 
   assertEquals(world.module("top").diary.slice(1), ["remove high", "add high rdk:component:sensor/low"]);
 });
 
-Deno.test("a module that ends takes its resources down with the reason, and brings them back; others stay", async () => {
+Deno.test("Modules: resources of a crashed module fail with the reason, and return after its restart", async () => {
   let held = Promise.resolve();
   await using world = await ModuleWorld.open({
     one: {
@@ -88,7 +88,7 @@ Deno.test("a module that ends takes its resources down with the reason, and brin
   assertEquals(world.module("two").diary, ["add b"]);
 });
 
-Deno.test("a change of a module replaces its process, when its resources are closed; a change of a resource does not", async () => {
+Deno.test("Modules: a change of a module replaces its process, and a change of a resource does not", async () => {
   await using world = await ModuleWorld.open();
   await world.apply(["one"], { a: {} });
   const first = world.module("one");
@@ -103,7 +103,7 @@ Deno.test("a change of a module replaces its process, when its resources are clo
   assertEquals(world.states.a, "ready");
 });
 
-Deno.test("a module is killed at any moment: its resources return every time, and no call hangs", async () => {
+Deno.test("Modules: resources return after a kill at any moment, and no call hangs", async () => {
   await using world = await ModuleWorld.open({}, { settledMs: 0 });
   await world.apply(["one"], { a: {} });
   const random = randomFrom(1);
@@ -118,7 +118,7 @@ Deno.test("a module is killed at any moment: its resources return every time, an
   }
 });
 
-Deno.test("50 modules start at once and each serves its own", async () => {
+Deno.test("Modules: 50 modules start at once and each serves its own resource", async () => {
   const names = Array.from({ length: 50 }, (_, index) => `m${index}`);
   await using world = await ModuleWorld.open(Object.fromEntries(names.map((name) => [name, {
     ready: () => readyWith([{ api: "rdk:component:sensor", models: [`acme:${name}:probe`] }]),
@@ -133,7 +133,7 @@ Deno.test("50 modules start at once and each serves its own", async () => {
   assertEquals(new Set(runs).size, 50);
 });
 
-Deno.test("a module in TCP mode is called, and calls the machine, on this computer's own addresses", async () => {
+Deno.test("Modules: with tcp_mode, the module and the machine talk over loopback addresses", async () => {
   await using world = await ModuleWorld.open();
   await world.apply([{ name: "one", tcp_mode: true }], { a: {} });
   const one = world.module("one");
@@ -158,7 +158,7 @@ Deno.test("a module in TCP mode is called, and calls the machine, on this comput
   );
 });
 
-Deno.test("a module has the machine's full trust on its socket, whatever keys others need", async () => {
+Deno.test("Modules: a module calls the machine on its socket without a key", async () => {
   await using world = await ModuleWorld.open();
   const auth = { handlers: [{ type: "api-key", config: { b: "second", a: "first", keys: ["a", "b"] } }] };
   await world.apply(["one"], { a: {} }, { auth });
@@ -188,7 +188,7 @@ Deno.test("a module's level comes from its entry, from a pattern with its name, 
   assertEquals(await argumentsOf({}, { debug: true }), ["--log-level=debug"]);
 });
 
-Deno.test("a restart on request builds the module's resources anew; one that does not exist is not found", async () => {
+Deno.test("Modules.restart: rebuilds the module's resources, and returns undefined for an unknown module", async () => {
   await using world = await ModuleWorld.open();
   await world.apply(["one"], { a: {} });
   const modules = world.machine.modules!;
@@ -200,7 +200,7 @@ Deno.test("a restart on request builds the module's resources anew; one that doe
   assertEquals(modules.restart(({ name }) => name === "two"), undefined);
 });
 
-Deno.test("what a module cannot do now is tried again: a start, a configuration, a resource", async () => {
+Deno.test("Modules: retry a failed start, a failed validation and a failed construction", async () => {
   const faults = new Set(["start", "validate", "add"]);
   const fails = (fault: string) => {
     if (faults.has(fault)) throw new Error(`no ${fault} yet`);
@@ -226,7 +226,7 @@ Deno.test("what a module cannot do now is tried again: a start, a configuration,
   assertEquals((await world.readings("a")).run, world.module("one").process.pid);
 });
 
-Deno.test("an API that only a module knows is called through the machine: all four kinds, routed by the name", async () => {
+Deno.test("Modules: the machine routes all four kinds of calls of an API that only a module knows", async () => {
   const { api, desc } = gizmo();
   const made = new Map<string, Resource>();
   const service = (module: FakeModule): Service =>
@@ -265,7 +265,7 @@ Deno.test("an API that only a module knows is called through the machine: all fo
   assertEquals((await methods.one(request)).turns, 2n);
 });
 
-Deno.test("while a module thinks about a change, what it built before stays and answers", async () => {
+Deno.test("Modules: a resource answers while its module validates the next configuration", async () => {
   let answer = Promise.withResolvers<void>();
   let asked = 0;
   await using world = await ModuleWorld.open({
@@ -307,7 +307,7 @@ Deno.test("while a module thinks about a change, what it built before stays and 
   assertMatch(world.error("a")!, /too bad/);
 });
 
-Deno.test("the frame system, which modules name like a resource, is none to wait for", async () => {
+Deno.test("Modules: a dependency on the frame system does not delay a resource", async () => {
   const names = ["framesystem", "$framesystem", "rdk:service:framesystem/$framesystem"];
   const internal = "rdk-internal:service:frame_system/builtin";
   await using world = await ModuleWorld.open({
@@ -318,7 +318,7 @@ Deno.test("the frame system, which modules name like a resource, is none to wait
   assertEquals(world.module("one").diary, ["add a"]);
 });
 
-Deno.test("a module's data is removed when the configuration does not name it any more, and not before", async () => {
+Deno.test("Modules: a module's data folder is removed only when no entry names the module", async () => {
   await using world = await ModuleWorld.open();
   await world.apply(["one", "two"]);
   const { VIAM_MODULE_DATA: one } = world.module("one").process.command.env!;
@@ -330,14 +330,14 @@ Deno.test("a module's data is removed when the configuration does not name it an
   assertEquals([world.module("one").process.over, await isThere(one)], [true, true]);
 });
 
-Deno.test("a machine whose configurations are not trusted starts no module", async () => {
+Deno.test("Modules: with -untrusted-env, no module starts", async () => {
   await using world = await ModuleWorld.open({}, { untrusted: true });
   await world.apply(["one"], { a: {}, b: { model: "fake" } });
   assertEquals([world.started.length, world.states.b], [0, "ready"]);
   assertMatch(world.error("a")!, /module "one" is a program, which -untrusted-env disables/);
 });
 
-Deno.test("a module that wants to is told of changes in place; what it cannot change is built anew", async () => {
+Deno.test("Modules: with reconfigures, resources change in place, or are rebuilt if the module cannot", async () => {
   await using world = await ModuleWorld.open({ one: { reconfigure: () => {} } });
   const modules = (...names: string[]) => names.map((name) => ({ name, reconfigures: true }));
   const degrees = (value: number) => ({ attributes: { degrees: value } });
@@ -358,7 +358,7 @@ Deno.test("a module that wants to is told of changes in place; what it cannot ch
   assertEquals((await other.readings("a")).degrees, 2);
 });
 
-Deno.test("what each module takes is told to diagnostics, while it runs", async () => {
+Deno.test("Modules.figures: contains memory and CPU time of each running module", async () => {
   await using world = await ModuleWorld.open({ two: { serves: false } }, { startTimeoutMs: 100 });
   await world.apply(["one", "two"]);
   assertEquals(world.machine.modules!.figures, {
@@ -367,7 +367,7 @@ Deno.test("what each module takes is told to diagnostics, while it runs", async 
   });
 });
 
-Deno.test("a module is told the whole entry of a resource", async () => {
+Deno.test("Modules: AddResource carries the whole configuration entry of a resource", async () => {
   await using world = await ModuleWorld.open();
   const service = { type: "data_manager", attributes: { capture_methods: [] } };
   await world.apply(["one"], {
@@ -396,7 +396,7 @@ Deno.test("a module is told the whole entry of a resource", async () => {
   assertEquals(serviceConfigs.map(({ type }) => type), ["rdk:service:data_manager"]);
 });
 
-Deno.test("a module discovers what could become resources", async () => {
+Deno.test("Modules: DiscoverResources of a module's discovery service returns its findings", async () => {
   class Finder extends BaseResource implements Discovery {
     discoverResources() {
       const found = { name: "found", api: "rdk:component:sensor", model: MODEL, attributes: { pin: 4 } };

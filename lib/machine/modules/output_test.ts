@@ -15,11 +15,11 @@ const ENDLESS = {
   "one line": "x",
   "empty lines": "\n",
   "lines of blanks": "  \n",
-  "bytes that are no text": "\u0000\n",
+  "bytes that are not text": "\u0000\n",
 };
 
 for (const [what, text] of Object.entries(ENDLESS)) {
-  Deno.test(`a module that writes ${what} without end is read as far as its share of a second goes`, async () => {
+  Deno.test(`ModuleOutput: reads endless ${what} of a module only up to a limit per second`, async () => {
     const clock = new FakeClock();
     const records: LogRecord[] = [];
     const piece = new TextEncoder().encode(text.repeat(Math.ceil(PIECE_BYTES / text.length)));

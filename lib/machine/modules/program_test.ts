@@ -13,7 +13,7 @@ import { firstRun, programOf } from "./program.ts";
 const clock = new SystemClock();
 const host = new DenoHost();
 
-Deno.test("an archive is unpacked once for each content; its meta.json names the program", async () => {
+Deno.test("programOf: unpacks an archive once per content and runs the entrypoint of its meta.json", async () => {
   await using home = await Home.make();
   const archive = await home.archive({ "meta.json": { entrypoint: "bin/run" }, "bin/run": "#!/bin/sh\n" });
   const config = home.config({ executable_path: archive });
@@ -26,7 +26,7 @@ Deno.test("an archive is unpacked once for each content; its meta.json names the
   assertEquals(await host.readFolder(`${home.path}/packages-local`), [second.root.split("/").at(-1)!]);
 });
 
-Deno.test("what cannot be run is told with what to do", async () => {
+Deno.test("programOf: a program that cannot run gives an error with a remedy", async () => {
   await using home = await Home.make();
   await Deno.writeTextFile(`${home.path}/plain`, "text", { mode: 0o644 });
   await Deno.writeTextFile(`${home.path}/broken.tgz`, "no archive");
@@ -49,7 +49,7 @@ Deno.test("what cannot be run is told with what to do", async () => {
   await refused({ executable_path: await bad([]) }, /meta.json/);
 });
 
-Deno.test("a registry module is run from its package", async () => {
+Deno.test("programOf: runs a registry module from its package folder", async () => {
   await using home = await Home.make();
   const folder = `${home.path}/packages/data/module/acme:probe-1_2_0`;
   await Deno.mkdir(folder, { recursive: true });
@@ -63,7 +63,7 @@ Deno.test("a registry module is run from its package", async () => {
   assertEquals(found, { path: `${folder}/run.sh`, root: folder, firstRun: `${folder}/setup.sh` });
 });
 
-Deno.test("a first run happens until it has succeeded once; its output and end are told", async () => {
+Deno.test("first_run: runs until it succeeds once, and its output and result are logged", async () => {
   await using home = await Home.make();
   const script = (body: string) =>
     home.archive({

@@ -29,7 +29,7 @@ const VERSIONS: [wanted: string, found: string | undefined][] = [
 ];
 
 for (const [version, found] of VERSIONS) {
-  Deno.test(`the registry folder's version for ${version} is ${found}`, async () => {
+  Deno.test(`findArchive: version ${version} finds ${found} in the registry folder`, async () => {
     await withHome(async (home) => {
       for (const one of ["1.2.0", "1.10.0", "2.0.1", "2.0.2-rc1", "nightly"]) {
         await put(home, `${one}.tar.gz`, one);
@@ -42,7 +42,7 @@ for (const [version, found] of VERSIONS) {
   });
 }
 
-Deno.test("an archive for the platform goes before one for all; ids lead nowhere else", async () => {
+Deno.test("findArchive: prefers an archive for the platform, and refuses ids that leave the folder", async () => {
   await withHome(async (home) => {
     await put(home, "1.0.0.tar.gz", "all");
     await put(home, "1.0.0.linux-amd64.tar.gz", "this one");
@@ -58,7 +58,7 @@ Deno.test("an archive for the platform goes before one for all; ids lead nowhere
   });
 });
 
-Deno.test("a machine takes versions from its folder, turns to higher ones, and removes what nobody uses", async () => {
+Deno.test("MachinePackages: fetch versions from the registry folder, follow latest, and clean unused ones", async () => {
   await withHome(async (home) => {
     const textOf = (version: string) =>
       Deno.readTextFile(`${packageFolder(home, wanted(version))}/what`).catch(() => undefined);
@@ -85,7 +85,7 @@ Deno.test("a machine takes versions from its folder, turns to higher ones, and r
   });
 });
 
-Deno.test("an archive that is none leaves nothing, and says so", async () => {
+Deno.test("MachinePackages: a broken archive gives state failed and leaves no folder", async () => {
   await withHome(async (home) => {
     await put(home, "1.0.0.tar.gz", new Uint8Array([1, 2, 3]));
     const packages = machine(home);
@@ -98,7 +98,7 @@ Deno.test("an archive that is none leaves nothing, and says so", async () => {
   });
 });
 
-Deno.test("a word that means another version is noticed; one that cannot be used is not asked for again", async () => {
+Deno.test("MachinePackages.haveMoved: notices a new version of latest, and skips an unusable version", async () => {
   await withHome(async (home) => {
     const packages = machine(home);
     const { signal } = new AbortController();
@@ -122,7 +122,7 @@ Deno.test("a word that means another version is noticed; one that cannot be used
   });
 });
 
-Deno.test("a note beside a version stays with it when packages are cleaned, and goes with it", async () => {
+Deno.test("MachinePackages.clean: keeps the marker file of a package in use and removes it with the package", async () => {
   await withHome(async (home) => {
     const packages = machine(home);
     await put(home, "1.0.0.tar.gz", "first");
@@ -141,7 +141,7 @@ Deno.test("a note beside a version stays with it when packages are cleaned, and 
   });
 });
 
-Deno.test("a module from a registry wants its package, unless it is listed or says where its program is", () => {
+Deno.test("wantedPackages: a registry module adds its package unless it is listed or has an executable_path", () => {
   const module = (more: Partial<ModuleConfig>) =>
     ({ name: "m", type: "registry", moduleId: ID, ...more }) as ModuleConfig;
   const own = { name: "m", package: ID, version: "latest", type: "module" } as const;

@@ -49,12 +49,12 @@ const ATTACKS: readonly Attack[] = [
     error: /the download has SHA-256/,
   },
   {
-    does: "changes the bytes and the sum that it tells",
+    does: "changes the bytes and their checksum",
     offer: { bytes: BAD, sha256: sum(BAD) },
     error: /the signature is for another file: found sum/,
   },
   {
-    does: "changes the bytes, the sum, and the signed sum",
+    does: "changes the bytes, the checksum and the signed checksum",
     offer: {
       bytes: BAD,
       sha256: sum(BAD),
@@ -66,29 +66,29 @@ const ATTACKS: readonly Attack[] = [
     error: /the statement has been changed/,
   },
   {
-    does: "hands out another version than the one that is named",
+    does: "delivers another version than it names",
     offer: { signed: { version: "0.9.0" } },
     error: /found version 0.9.0, wanted 1.0.0/,
   },
   {
-    does: "replays an old version, with its old signature, as the newest one",
+    does: "replays an old signed version as the newest version",
     wanted: "latest",
     offer: { version: "2.0.0", signed: { version: "1.0.0" } },
     error: /found version 1.0.0, wanted 2.0.0/,
   },
   {
-    does: "answers with a version beyond the range",
+    does: "answers with a version outside the wanted range",
     wanted: "^1",
     offer: { version: "2.0.0", signed: { version: "2.0.0" } },
     error: /the control plane gives version "2.0.0", wanted \^1/,
   },
   {
-    does: "hands out the package of another organization",
+    does: "delivers the package of another organization",
     offer: { signed: { name: "evil:weather" } },
     error: /found name evil:weather, wanted acme:weather/,
   },
   {
-    does: "hands out what is signed for another platform",
+    does: "delivers a package signed for another platform",
     offer: { signed: { platform: "plan9/mips" } },
     error: /found platform plan9\/mips, wanted/,
   },
@@ -108,12 +108,12 @@ const ATTACKS: readonly Attack[] = [
     error: /refused with 404/,
   },
   {
-    does: "sends a signature without end",
+    does: "sends an endless signature",
     offer: { instead: () => new Response(new Uint8Array(3_000_000)) },
     error: /the signature is larger than/,
   },
   {
-    does: "sends a signature that is none",
+    does: "sends a signature that is not JSON",
     offer: { instead: () => new Response("{") },
     error: /the signature is not JSON/,
   },
@@ -125,7 +125,7 @@ const ATTACKS: readonly Attack[] = [
 ];
 
 for (const { does, wanted = "1.0.0", offer, error } of ATTACKS) {
-  Deno.test(`pinned keys: nothing is unpacked where a control plane ${does}`, async () => {
+  Deno.test(`pinned keys: no package is unpacked if the control plane ${does}`, async () => {
     await using bench = await Bench.open(offer);
     await bench.pin(OURS.key.public_key);
     assertMatch(await bench.fetch(wanted), error);
@@ -133,7 +133,7 @@ for (const { does, wanted = "1.0.0", offer, error } of ATTACKS) {
   });
 }
 
-Deno.test("pinned keys: what they have signed is taken; a key that follows them is taken, for good", async () => {
+Deno.test("pinned keys: a package with their signature is unpacked, and a successor key replaces the old key", async () => {
   await using bench = await Bench.open({});
   await bench.pin(OURS.key.public_key);
   assertEquals(await bench.fetch("1.0.0"), "");
@@ -147,14 +147,14 @@ Deno.test("pinned keys: what they have signed is taken; a key that follows them 
   assertMatch(await bench.fetch("^1"), /is of key/);
 });
 
-Deno.test("without pinned keys the sum has to do, and nobody is asked for a signature", async () => {
+Deno.test("without pinned keys, the checksum is enough and no signature is requested", async () => {
   await using bench = await Bench.open({ instead: () => new Response("", { status: 404 }) });
   assertEquals(await bench.fetch("1.0.0"), "");
   assertEquals(await bench.text("1.0.0"), "good");
   assertEquals(bench.asked.filter((path) => path.includes(".sig")), []);
 });
 
-Deno.test("a file of keys that cannot be read stops every package", async () => {
+Deno.test("an unreadable release_keys.json stops every package", async () => {
   await using bench = await Bench.open({});
   await bench.pin("no key");
   assertMatch(await bench.fetch("1.0.0"), /wanted a list of public keys in base64/);

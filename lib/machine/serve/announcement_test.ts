@@ -17,7 +17,7 @@ function bench() {
   return { clock, computer, announcement, found };
 }
 
-Deno.test("a machine is announced by the names of its configuration until it ends", async () => {
+Deno.test("PortAnnouncement: announces the names of the configuration over mDNS until close", async () => {
   const { clock, computer, announcement, found } = bench();
   const machine = announcement(computer("10.0.0.1"));
   machine.tell({ names: ["m.example.com"], address: "0.0.0.0", port: 8080 });
@@ -32,7 +32,7 @@ Deno.test("a machine is announced by the names of its configuration until it end
   assertEquals(clock.pending, 0);
 });
 
-Deno.test("a machine without a name has one of its own, the same until it ends", async () => {
+Deno.test("PortAnnouncement: a machine without a name announces a random name that stays the same", async () => {
   const { computer, announcement, found } = bench();
   const machine = announcement(computer("10.0.0.1"));
   machine.tell({ names: [], address: "::", port: 8080 });
@@ -44,7 +44,7 @@ Deno.test("a machine without a name has one of its own, the same until it ends",
   await machine.close();
 });
 
-Deno.test("what goes wrong with a network is no reason to fail", async () => {
+Deno.test("PortAnnouncement: a failing network does not throw", async () => {
   const { announcement, found } = bench();
   const broken: MdnsNetwork = {
     interfaces: () => {

@@ -28,7 +28,7 @@ function runs({ jobs }: Bench) {
   ]);
 }
 
-Deno.test("a job by duration runs at its multiples and is remembered in MachineStatus", async () => {
+Deno.test("Jobs: a job with a duration runs at its multiples, and MachineStatus lists its runs", async () => {
   const scene = await benchWith(job("stopper", "5s"));
   await scene.clock.advance(16_000);
   assertEquals(scene.diary, ["stop m", "stop m", "stop m"]);
@@ -39,7 +39,7 @@ Deno.test("a job by duration runs at its multiples and is remembered in MachineS
   await scene.close();
 });
 
-Deno.test("a cron job runs by the calendar", async () => {
+Deno.test("Jobs: a job with a cron schedule runs by the calendar", async () => {
   // The fake clock starts at 22:13:20 UTC; every zone's seconds and most zones' quarters are the same.
   const scene = await benchWith(job("minutely", "* * * * *"), job("tens", "*/10 * * * * *"));
   await scene.clock.advance(101_000);
@@ -50,7 +50,7 @@ Deno.test("a cron job runs by the calendar", async () => {
   await scene.close();
 });
 
-Deno.test("only the last ten runs of each outcome are remembered", async () => {
+Deno.test("Jobs: keep the last ten runs of each outcome", async () => {
   const scene = await benchWith(job("often", "1s"));
   await scene.clock.advance(12_500);
   scene.faults.add("m");
@@ -63,7 +63,7 @@ Deno.test("only the last ten runs of each outcome are remembered", async () => {
   await scene.close();
 });
 
-Deno.test("a continuous job runs again when it has ended, and slowly while it fails", async () => {
+Deno.test("Jobs: a continuous job runs again at once, and once a second while it fails", async () => {
   const scene = await benchWith(job("again", "continuous"));
   await scene.clock.advance(52);
   const before = scene.diary.length;
@@ -74,7 +74,7 @@ Deno.test("a continuous job runs again when it has ended, and slowly while it fa
   await scene.close();
 });
 
-Deno.test("DoCommand gets its command, other methods only the name", async () => {
+Deno.test("Jobs: DoCommand receives the job's command, other methods only the name", async () => {
   const scene = bench();
   const command = { steps: [1, { deep: true }] };
   await scene.apply({
@@ -87,7 +87,7 @@ Deno.test("DoCommand gets its command, other methods only the name", async () =>
   await scene.close();
 });
 
-Deno.test("a failure is told each time, by the job's own logger, with what to do", async () => {
+Deno.test("Jobs: each failure is logged by the job's own logger, with a suggestion", async () => {
   const scene = await benchWith(
     job("typo", "5s", { method: "Stopp" }),
     job("nobody", "5s", { resource: "x" }),
@@ -103,7 +103,7 @@ Deno.test("a failure is told each time, by the job's own logger, with what to do
   await scene.close();
 });
 
-Deno.test("a name that several APIs have is told apart by the method, or by the full name", async () => {
+Deno.test("Jobs: an ambiguous resource name is resolved by its method or its full name", async () => {
   const scene = bench();
   await scene.apply({
     components: [component("motor", "m"), component("generic", "m")],
@@ -123,7 +123,7 @@ Deno.test("a name that several APIs have is told apart by the method, or by the 
   await scene.close();
 });
 
-Deno.test("a job never overlaps itself: what fell due meanwhile comes once, at once; then the schedule goes on", async () => {
+Deno.test("Jobs: a job never overlaps itself, and a missed run follows at once", async () => {
   const scene = await benchWith(job("slow", "5s", { method: "GoFor" }));
   await scene.clock.advance(12_000);
   assertEquals(scene.diary, ["go m"]);
@@ -135,7 +135,7 @@ Deno.test("a job never overlaps itself: what fell due meanwhile comes once, at o
   await scene.close();
 });
 
-Deno.test("a new configuration starts, replaces and stops jobs and leaves the others alone", async () => {
+Deno.test("Jobs: a new configuration starts, replaces and stops jobs, and keeps unchanged ones", async () => {
   const scene = await benchWith(job("kept", "4s"), job("changed", "3s"), job("gone", "2s"));
   await scene.clock.advance(3_500);
   await scene.apply({
@@ -155,7 +155,7 @@ Deno.test("a new configuration starts, replaces and stops jobs and leaves the ot
   await scene.close();
 });
 
-Deno.test("a run under way may end when its job is replaced, and the new one waits for it", async () => {
+Deno.test("Jobs: a replaced job waits for the current run of its predecessor", async () => {
   const scene = await benchWith(job("mover", "1s", { method: "GoFor" }));
   await scene.clock.advance(1_000);
   await scene.apply({ ...MOTORS, jobs: [job("mover", "2s")] });
@@ -168,7 +168,7 @@ Deno.test("a run under way may end when its job is replaced, and the new one wai
   await scene.close();
 });
 
-Deno.test("the end cancels what a job does, and nothing runs after it", async () => {
+Deno.test("Jobs.close: cancels running calls and starts no others", async () => {
   const scene = await benchWith(job("mover", "1s", { method: "GoFor" }), job("often", "continuous"));
   await scene.clock.advance(1_000);
   await scene.jobs.close();
@@ -179,7 +179,7 @@ Deno.test("the end cancels what a job does, and nothing runs after it", async ()
   await scene.close();
 });
 
-Deno.test("a job's log level is its own", async () => {
+Deno.test("Jobs: log_configuration of a job sets the level of its own logger", async () => {
   const scene = bench();
   await scene.apply({ ...MOTORS, jobs: [job("chatty", "1s", { log_configuration: { level: "debug" } })] });
   const { config } = scene.machine;
@@ -187,7 +187,7 @@ Deno.test("a job's log level is its own", async () => {
   await scene.close();
 });
 
-Deno.test("schedules: what is one and what is none", () => {
+Deno.test("parseSchedule: accepts durations, continuous and cron, and rejects other texts", () => {
   const kinds = (...texts: string[]) => texts.map((text) => parseSchedule(text)?.kind);
   assertEquals(kinds("5m", "1h30m", "250ms"), ["every", "every", "every"]);
   assertEquals(kinds("continuous", "Continuous"), ["continuous", "continuous"]);
@@ -201,7 +201,7 @@ Deno.test("schedules: what is one and what is none", () => {
   );
 });
 
-Deno.test("a schedule of the past ends its job with a word", async () => {
+Deno.test("Jobs: a cron schedule without future times ends the job with an error in the log", async () => {
   const scene = await benchWith(job("past", "0 0 0 1 1 * 2020"));
   await scene.clock.advance(1_000);
   const told = scene.records.filter(({ level }) => level === "error").map(({ message }) => message);

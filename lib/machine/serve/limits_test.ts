@@ -17,7 +17,7 @@ function limitOf(value: string | undefined, clock = new FakeClock(), records: Lo
   return requestLimit({ host: { env: () => value }, registry: new Registry([MotorApi], []), clock, logger });
 }
 
-Deno.test("a call beyond the limit of its resource is refused, other resources and later calls are not", async () => {
+Deno.test("requestLimit: refuses calls beyond the limit of a resource, but not calls of other resources", async () => {
   const { clock, robot, motors, apply, close } = bench({ env: { VIAM_RESOURCE_REQUESTS_LIMIT: "2" } });
   await apply({ components: [component("motor", "m"), component("motor", "n")] });
   const going = [1, 2].map(() => motors.goFor({ name: "m" }).catch(() => {}));
@@ -37,7 +37,7 @@ Deno.test("a call beyond the limit of its resource is refused, other resources a
   await close();
 });
 
-Deno.test("the machine's own service has one count, and logs are always taken", async () => {
+Deno.test("requestLimit: RobotService has a single count, and Log is never refused", async () => {
   const { robot, motors, apply, close, records } = bench({ env: { SVC_RESOURCE_REQUESTS_LIMIT: "1" } });
   await apply({ components: [component("motor", "m")] });
   const going = motors.goFor({ name: "m" }, {}).catch(() => {});
@@ -56,7 +56,7 @@ Deno.test("the machine's own service has one count, and logs are always taken", 
   await Promise.allSettled([going, waiting]);
 });
 
-Deno.test("a call that waits for its reader does not keep others from the resource", async () => {
+Deno.test("requestLimit: a call that waits for its reader does not count", async () => {
   const around = limitOf("2");
   const method = MotorService.method.goFor;
   const request = create(method.input, { name: "m" });
@@ -69,7 +69,7 @@ Deno.test("a call that waits for its reader does not keep others from the resour
   for (const end of [...ends, other]) end();
 });
 
-Deno.test("calls that come in the same moment are not refused if each of them is over at once", async () => {
+Deno.test("requestLimit: 50 short calls at the same moment pass a limit of 2", async () => {
   const around = limitOf("2");
   const method = MotorService.method.goFor;
   const request = create(method.input, { name: "m" });
@@ -82,7 +82,7 @@ Deno.test("calls that come in the same moment are not refused if each of them is
   await Promise.all(Array.from({ length: 50 }, call));
 });
 
-Deno.test("a refusal names who holds the resource, the most calls first, as far as they are known", async () => {
+Deno.test("requestLimit: a refusal lists the callers that hold the resource, most calls first", async () => {
   const clock = new FakeClock();
   const around = limitOf("7", clock);
   const { goFor, goTo, stop } = MotorService.method;
@@ -108,7 +108,7 @@ Deno.test("a refusal names who holds the resource, the most calls first, as far 
   for (const end of ends) (end as () => void)();
 });
 
-Deno.test("a limit that cannot be used is told of, and the published one is used", async () => {
+Deno.test("requestLimit: an invalid SVC_RESOURCE_REQUESTS_LIMIT is logged and 100 is used", async () => {
   for (const value of ["0", "-1", "many", "1.5", "100001"]) {
     const records: LogRecord[] = [];
     const around = limitOf(value, new FakeClock(), records);

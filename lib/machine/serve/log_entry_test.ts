@@ -8,7 +8,7 @@ import { readLogEntry } from "./log_entry.ts";
 
 const NOW_MS = 1_700_000_000_000;
 
-Deno.test("an entry of a module is read with its fields and the place in its source", () => {
+Deno.test("readLogEntry: reads a module's entry with its fields and source position", () => {
   const entry = create(LogEntrySchema, {
     level: "WARN",
     loggerName: "rdk.modmanager.m",
@@ -31,14 +31,14 @@ Deno.test("an entry of a module is read with its fields and the place in its sou
   });
 });
 
-Deno.test("an entry that comes late tells when it was written; one without a place has none", () => {
+Deno.test("readLogEntry: a late entry gets the field log_ts, and an entry without a caller has none", () => {
   const time = { seconds: BigInt(NOW_MS / 1000 - 2) };
   const { fields, caller } = readLogEntry(create(LogEntrySchema, { level: "info", time }), NOW_MS);
   assertEquals(fields, { log_ts: new Date(NOW_MS - 2_000).toISOString() });
   assertEquals(caller, undefined);
 });
 
-Deno.test("a level that is none is refused", () => {
+Deno.test("readLogEntry: refuses an unknown level", () => {
   assertThrows(
     () => readLogEntry(create(LogEntrySchema, { level: "loud" }), NOW_MS),
     SvcError,

@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { LogLimit } from "./log_limit.ts";
 
-Deno.test("a connection writes so many lines a second; how many were left out is told with the next one", async () => {
+Deno.test("LogLimit: admits 500 lines per connection and second, and counts the lines it left out", async () => {
   const clock = new FakeClock();
   const limit = new LogLimit(clock);
   const [loud, quiet] = [{ kind: "grpc" }, { kind: "grpc" }] as const;

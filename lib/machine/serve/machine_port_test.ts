@@ -102,7 +102,7 @@ async function changed(
   await change;
 }
 
-Deno.test("the control plane says where calls through it come from", () => {
+Deno.test("givenPlaceOf: takes the names and the signaling address from the cloud section", () => {
   const place = (cloud: JsonObject) =>
     givenPlaceOf(configOf({ cloud: { id: "p", secret: "s", fqdn: "m", ...cloud } }));
   assertEquals(place({}), { names: ["m"] });
@@ -112,7 +112,7 @@ Deno.test("the control plane says where calls through it come from", () => {
   assertEquals(place({ signaling_address: "http://a" }), { names: ["m"], signaling: "http://a" });
 });
 
-Deno.test("the same settings leave the port alone", () =>
+Deno.test("MachinePort.change: equal settings keep the port open", () =>
   withPort(at("localhost:0"), async (port, { records, clock }) => {
     const { url } = port;
     assertStringIncludes(url, "http://localhost:");
@@ -142,7 +142,7 @@ Deno.test("with WebRTC, the port has signaling", () =>
 Deno.test("without WebRTC, the port has no signaling", () =>
   withPort(at("localhost:0"), async (port) => assertEquals(await signals(port), false), { webrtc: false }));
 
-Deno.test("another address is opened before the old one closes", () =>
+Deno.test("MachinePort.change: opens another address before it closes the old address", () =>
   withPort(at("127.0.0.1:0"), async (port, { clock }) => {
     const old = port.url;
     await changed(port, at("localhost:0"), clock);
@@ -150,7 +150,7 @@ Deno.test("another address is opened before the old one closes", () =>
     assertEquals([await serves(port.url), await serves(old)], [true, "unavailable"]);
   }));
 
-Deno.test("keys that come guard the same port, keys that go open it, and tokens end with their keys", () =>
+Deno.test("MachinePort.change: new keys guard the open port, and tokens end with their keys", () =>
   withPort(at("localhost:0"), async (port, { clock }) => {
     const { url } = port;
     await changed(port, { ...at("localhost:0"), ...KEYS }, clock);
@@ -194,7 +194,7 @@ async function tokenOf({ url }: MachinePort, entity: string, payload: string): P
   }
 }
 
-Deno.test("with a file for the keys of tokens, those of keys that are still there outlive a restart", async () => {
+Deno.test("MachinePort: with token_keys_file, tokens of unchanged keys remain valid after a restart", async () => {
   const files = new FakeFiles();
   const listed = (config: Record<string, string>, file: string | undefined = "token_keys.json") => ({
     ...at("localhost:0"),
@@ -242,14 +242,14 @@ Deno.test("with a file for the keys of tokens, those of keys that are still ther
   }, { files });
 });
 
-Deno.test("a machine that everybody may call keeps no keys of tokens", async () => {
+Deno.test("MachinePort: without auth.handlers, no token_keys_file is written", async () => {
   const files = new FakeFiles();
   const open = { ...at("localhost:0"), auth: { token_keys_file: "token_keys.json" } };
   await withPort(open, () => Promise.resolve(), { files });
   assertEquals(files.paths, []);
 });
 
-Deno.test("too many wrong keys are told once, and the configuration says how many those are", () => {
+Deno.test("MachinePort: logs too many wrong keys once, and auth.limits sets the number", () => {
   const limited = (wrongKeysPerKey: number) => ({
     ...at("127.0.0.1:0"),
     auth: { ...KEYS.auth, limits: { wrong_keys_per_key: wrongKeysPerKey } },
@@ -279,7 +279,7 @@ Deno.test("too many wrong keys are told once, and the configuration says how man
   });
 });
 
-Deno.test("keys come and go while the port is open: only calls and tokens of those that are gone end", () =>
+Deno.test("MachinePort.change: only the calls and tokens of removed keys end", () =>
   withPort(at("localhost:0"), async (port, { records, files, clock }) => {
     const keys = (config: Record<string, string>) => ({
       ...at("localhost:0"),
@@ -326,7 +326,7 @@ Deno.test("keys come and go while the port is open: only calls and tokens of tho
     }
   }));
 
-Deno.test("public keys of an outside issuer guard the port too", () =>
+Deno.test("MachinePort: with external_auth_config, calls without a token are refused", () =>
   withPort(at("localhost:0"), async (port, { clock }) => {
     const { publicKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
     const key = { ...publicKey.export({ format: "jwk" }), alg: "RS256", kid: "k" } as JsonObject;
@@ -335,7 +335,7 @@ Deno.test("public keys of an outside issuer guard the port too", () =>
     assertEquals(await serves(port.url), "unauthenticated");
   }));
 
-Deno.test("without a bind address, a certificate of the control plane opens the port on other interfaces too", async () => {
+Deno.test("MachinePort: without bind_address, a cloud certificate opens the port on every interface", async () => {
   const { certPem, keyPem } = await selfSigned();
   const cloud = { id: "p", secret: "s", tls_certificate: certPem, tls_private_key: keyPem };
   const own = { tls_cert_file: "cert", tls_key_file: "key" };
@@ -362,7 +362,7 @@ Deno.test("without a bind address, a certificate of the control plane opens the 
   });
 });
 
-Deno.test("a certificate that comes, changes and goes", () =>
+Deno.test("MachinePort.change: switches to TLS, to another certificate, and back to plaintext", () =>
   withPort(at("localhost:0"), async (port, { files, clock }) => {
     const tls = { tls_cert_file: "cert", tls_key_file: "key" };
     const put = ({ certPem, keyPem }: { certPem: string; keyPem: string }) => {
@@ -394,7 +394,7 @@ function shown(url: string): Promise<string> {
 
 const pemOf = (certPem: string) => new X509Certificate(certPem).toString();
 
-Deno.test("a certificate whose files alone change is shown to newcomers, and nobody is cut off", () =>
+Deno.test("MachinePort: new connections see changed certificate files, and old connections stay", () =>
   withPort(at("localhost:0"), async (port, { files, clock, records }) => {
     const [one, two] = [await selfSigned(), await selfSigned()];
     files.put("cert", one.certPem);
@@ -439,7 +439,7 @@ Deno.test("a certificate whose files alone change is shown to newcomers, and nob
     }
   }));
 
-Deno.test("a new certificate of the control plane is shown even while maintenance holds all else back", async () => {
+Deno.test("MachinePort: shows a new cloud certificate while maintenance holds back other changes", async () => {
   const [one, two] = [await selfSigned(), await selfSigned()];
   const from = ({ certPem, keyPem }: { certPem: string; keyPem: string }, address = "localhost:0") => ({
     ...at(address),
@@ -460,7 +460,7 @@ Deno.test("a new certificate of the control plane is shown even while maintenanc
   });
 });
 
-Deno.test("what cannot be opened leaves the port as it is, is told and shown once, and tried again", () =>
+Deno.test("MachinePort.change: a failure keeps the old port, is logged once, and is retried", () =>
   withPort(at("localhost:0"), async (port, { records, files, clock }) => {
     const { url } = port;
     const wrong = at("localhost:0", { tls_cert_file: "cert", tls_key_file: "key" });
@@ -486,7 +486,7 @@ Deno.test("what cannot be opened leaves the port as it is, is told and shown onc
     assertEquals(await serves(port.url), true);
   }));
 
-Deno.test("an address that another program has is taken when it is free", () =>
+Deno.test("MachinePort: takes an address in use as soon as the other program frees it", () =>
   withPort(at("localhost:0"), async (port, { clock }) => {
     const { url } = port;
     const taken = Deno.listen({ hostname: "127.0.0.1", port: 0 });
@@ -502,7 +502,7 @@ Deno.test("an address that another program has is taken when it is free", () =>
     assertEquals([port.url, port.status], [`http://127.0.0.1:${number}`, undefined]);
   }));
 
-Deno.test("a port that cannot be opened at the start is an error", async () => {
+Deno.test("MachinePort.open: rejects when the address does not exist", async () => {
   await assertRejects(
     () => withPort(at("192.0.2.1:0"), () => Promise.resolve()),
     SvcError,
@@ -510,7 +510,7 @@ Deno.test("a port that cannot be opened at the start is an error", async () => {
   );
 });
 
-Deno.test("who shows a certificate of a listed name needs no token; all others are refused", async () => {
+Deno.test("MachinePort: a client certificate with a name of tls_auth_entities replaces the token", async () => {
   const [ours, stranger] = [await selfSigned(), await selfSigned()];
   const tls = { tls_cert_file: "cert", tls_key_file: "key" };
   const config = (...names: string[]) => ({ ...at("localhost:0", tls), auth: { tls_auth_entities: names } });

@@ -86,7 +86,7 @@ const GUARDED: AuthSettings = {
   audience: ["machine.example"],
 };
 
-Deno.test("a token opens signaling, and the calls of its peer are its holder's", () =>
+Deno.test("MachineWebRtc: a token opens signaling, and calls of the peer belong to the token's key", () =>
   withMachine(GUARDED, async ({ dial, token, calls }) => {
     const channel = await dial({ token: await token("one", "key-1") });
     await client(Health, channel).check({});
@@ -95,7 +95,7 @@ Deno.test("a token opens signaling, and the calls of its peer are its holder's",
     assert(peer.remoteAddress !== undefined);
   }));
 
-Deno.test("without a good token there is no connection", () =>
+Deno.test("MachineWebRtc: a dial without a valid token is unauthenticated", () =>
   withMachine(GUARDED, async ({ dial }) => {
     for (const token of [undefined, "nonsense"]) {
       const error = await assertRejects(() => dial({ token }), SvcError);
@@ -103,7 +103,7 @@ Deno.test("without a good token there is no connection", () =>
     }
   }));
 
-Deno.test("only the machine's own names are known, and the address it was reached by", () =>
+Deno.test("MachineWebRtc: accepts the machine's own names and the address it was reached by", () =>
   withMachine(undefined, async ({ dial }) => {
     for (const host of ["machine.example", "MACHINE.example:8080", "http://127.0.0.1:8080", "127.0.0.1"]) {
       await client(Health, await dial({ host })).check({});
@@ -113,7 +113,7 @@ Deno.test("only the machine's own names are known, and the address it was reache
     assertStringIncludes(error.message, "host not preconfigured");
   }));
 
-Deno.test("a key that goes takes its peers with it, and no others", () =>
+Deno.test("MachineWebRtc: a removed key disconnects its own peers and no others", () =>
   withMachine(GUARDED, async ({ dial, token, guard }) => {
     const gone = Promise.withResolvers<SvcError>();
     const one = await dial({ token: await token("one", "key-1"), lost: gone.resolve });
@@ -125,7 +125,7 @@ Deno.test("a key that goes takes its peers with it, and no others", () =>
     await client(Health, two).check({});
   }));
 
-Deno.test("a stream ends with its caller, and its peer with the channel", () =>
+Deno.test("MachineWebRtc: a stream ends with its caller, and with the peer's channel", () =>
   withMachine(undefined, async ({ dial, calls }) => {
     const channel = await dial();
     const watching = client(Health, channel).watch({})[Symbol.asyncIterator]();
@@ -140,7 +140,7 @@ Deno.test("a stream ends with its caller, and its peer with the channel", () =>
     await assertRejects(() => again.next(), SvcError);
   }));
 
-Deno.test("when the machine stops, calls under way have their time, and then the peers go", () =>
+Deno.test("MachineWebRtc.close: gives running calls their time and then disconnects the peers", () =>
   withMachine(undefined, async ({ dial, webrtc }) => {
     const gone = Promise.withResolvers<SvcError>();
     const channel = await dial({ lost: gone.resolve });
@@ -154,7 +154,7 @@ Deno.test("when the machine stops, calls under way have their time, and then the
     await assertRejects(() => watching.next(), SvcError);
   }));
 
-Deno.test("no more peers than may be, and the place of one that has gone is free", () =>
+Deno.test("MachineWebRtc: refuses peers beyond the limit, and accepts again after a disconnect", () =>
   withMachine(undefined, async ({ dial }) => {
     const [first] = [await dial(), await dial()];
     const error = await assertRejects(() => dial(), SvcError);
@@ -164,7 +164,7 @@ Deno.test("no more peers than may be, and the place of one that has gone is free
     await until(() => dial().then(() => true, () => false));
   }, { limits: { peers: 2 } }));
 
-Deno.test("servers of the configuration are used by the machine and told to its callers", () =>
+Deno.test("MachineWebRtc: the configured ICE servers apply to the machine and its callers", () =>
   withMachine(undefined, async ({ dial }) => {
     await dial();
     assertEquals(rtc.options.slice(-2).map(({ iceServers }) => iceServers.map(({ urls }) => urls)), [

@@ -7,7 +7,7 @@ const ID = "3fa85f64-5717-4562-b3fc-2c963f66afa6";
 const MACHINE = { components: [component("motor", "m")] };
 const GO_FOR = "/viam.component.motor.v1.MotorService/GoFor";
 
-Deno.test("an operation has the caller's id, is listed with its request and is told in the answer's header", async () => {
+Deno.test("Operations: an operation takes the opid header, is listed, and is echoed in the answer's header", async () => {
   const { robot, motors, apply, close, clock } = bench();
   await apply(MACHINE);
   const going = motors.goFor({ name: "m", rpm: 10, revolutions: 2 }, header(["opid", ID.toUpperCase()]));
@@ -36,7 +36,7 @@ Deno.test("an operation has the caller's id, is listed with its request and is t
   await close();
 });
 
-Deno.test("a call with the id of an operation under way joins it, and is canceled with it", async () => {
+Deno.test("Operations: a call with the opid of a running operation joins it, and is canceled with it", async () => {
   const { robot, motors, apply, close, diary } = bench();
   await apply({ components: [component("motor", "m"), component("motor", "n")] });
   const first = motors.goFor({ name: "m" }, header(["opid", ID])).catch((error) => error.code);
@@ -54,7 +54,7 @@ Deno.test("a call with the id of an operation under way joins it, and is cancele
   await close();
 });
 
-Deno.test("an operation lasts as long as the last of its calls", async () => {
+Deno.test("Operations: an operation ends with the last of its calls", async () => {
   const { robot, motors, apply, close } = bench();
   await apply({ components: [component("motor", "m"), component("motor", "n")] });
   const gone = new AbortController();
@@ -73,7 +73,7 @@ Deno.test("an operation lasts as long as the last of its calls", async () => {
   await close();
 });
 
-Deno.test("unknown operations have ended; what is no id is refused", async () => {
+Deno.test("Operations: an unknown id counts as ended, and an opid that is not a UUID is refused", async () => {
   const { robot, close } = bench();
   await robot.cancelOperation({ id: "nobody" });
   await robot.blockForOperation({ id: "nobody" });
@@ -91,7 +91,7 @@ Deno.test("unknown operations have ended; what is no id is refused", async () =>
   await close();
 });
 
-Deno.test("StopAll cancels the other operations, then stops every actuator with its own arguments", async () => {
+Deno.test("StopAll: cancels other operations, then stops every actuator with its own extra params", async () => {
   const { robot, motors, apply, close, diary } = bench();
   await apply({ components: [component("motor", "m"), component("motor", "n"), component("generic", "g")] });
   const going = motors.goFor({ name: "m" }).catch((error) => error.message);
@@ -103,7 +103,7 @@ Deno.test("StopAll cancels the other operations, then stops every actuator with 
   await close();
 });
 
-Deno.test("StopAll stops what it can and tells all that failed", async () => {
+Deno.test("StopAll: stops every actuator it can and reports all failures", async () => {
   const { robot, apply, close, diary, faults } = bench();
   await apply({ components: [component("motor", "m"), component("motor", "n"), component("motor", "o")] });
   faults.add("m").add("o");

@@ -9,7 +9,7 @@ import type { JsonObject } from "../../base/schema/schema.ts";
 import { bench, component } from "../../../tests/support/machine_bench.ts";
 import { SHUTDOWN_ANSWER_MS } from "./service.ts";
 
-Deno.test("names and APIs are those of the resources that work", async () => {
+Deno.test("ResourceNames and ResourceRPCSubtypes: list only ready resources and their APIs", async () => {
   const { robot, apply, close } = bench();
   assertEquals((await robot.resourceNames({})).resources, []);
   await apply({
@@ -35,7 +35,7 @@ Deno.test("names and APIs are those of the resources that work", async () => {
   await close();
 });
 
-Deno.test("names are listed in no fixed order, which the published Python library needs to reconnect", async () => {
+Deno.test("ResourceNames: uses a random order, which the published Python library needs to reconnect", async () => {
   const { robot, apply, close } = bench();
   const names = ["a", "b", "c", "d", "e"];
   await apply({ components: names.map((name) => component("generic", name)) });
@@ -50,7 +50,7 @@ Deno.test("names are listed in no fixed order, which the published Python librar
   await close();
 });
 
-Deno.test("the machine's status is that of every resource, and of its configuration", async () => {
+Deno.test("GetMachineStatus: contains the state of every resource and of the configuration", async () => {
   const { robot, apply, close, clock } = bench();
   assertEquals((await robot.getMachineStatus({})).state, MachineState.INITIALIZING);
   await clock.advance(1500);
@@ -78,7 +78,7 @@ Deno.test("the machine's status is that of every resource, and of its configurat
   await close();
 });
 
-Deno.test("versions are those that clients look for", async () => {
+Deno.test("GetVersion: returns platform rdk, the version and an API version", async () => {
   const { robot, close } = bench();
   const { platform, version, apiVersion } = await robot.getVersion({});
   assertEquals([platform, version], ["rdk", "v1.2.3"]);
@@ -86,7 +86,7 @@ Deno.test("versions are those that clients look for", async () => {
   await close();
 });
 
-Deno.test("without a cloud there is no metadata and nowhere to upload, without modules none to restart", async () => {
+Deno.test("RobotService: metadata and uploads need a cloud section, and RestartModule a known module", async () => {
   const { robot, apply, close } = bench();
   await apply({});
   const error = await assertRejects(() => robot.getCloudMetadata({}), SvcError);
@@ -107,7 +107,7 @@ Deno.test("without a cloud there is no metadata and nowhere to upload, without m
   await close();
 });
 
-Deno.test("tunnels are listed as configured; methods that the published runtime lacks are unimplemented", async () => {
+Deno.test("RobotService: ListTunnels, SendTraces and Shutdown work, and GetStatus is unimplemented", async () => {
   const { robot, apply, close, clock, shutdowns, spans } = bench();
   await apply({
     network: { traffic_tunnel_endpoints: [{ port: 22 }, { port: 80, connection_timeout: "1.5s" }] },
@@ -127,7 +127,7 @@ Deno.test("tunnels are listed as configured; methods that the published runtime 
   await close();
 });
 
-Deno.test("sessions tell how their client is connected", async () => {
+Deno.test("GetSessions: contains the connection type of each client", async () => {
   const { robot, close } = bench();
   await robot.startSession({});
   const { sessions: [{ peerConnectionInfo }] } = await robot.getSessions({});
@@ -135,7 +135,7 @@ Deno.test("sessions tell how their client is connected", async () => {
   await close();
 });
 
-Deno.test("a module's log entry is written as it is, whatever the levels here", async () => {
+Deno.test("Log: writes a module's entry regardless of the machine's log levels", async () => {
   const { robot, close, records, clock } = bench();
   const time = { seconds: BigInt(Math.floor(clock.nowMs() / 1000) - 5), nanos: 250_000_000 };
   const fields: JsonObject[] = [
@@ -165,7 +165,7 @@ Deno.test("a module's log entry is written as it is, whatever the levels here", 
   await close();
 });
 
-Deno.test("a log request holds exactly one entry of a known level", async () => {
+Deno.test("Log: refuses requests that do not have exactly 1 entry of a known level", async () => {
   const { robot, close } = bench();
   const entry = { level: "info", message: "hello" };
   await assertRejects(() => robot.log({}), SvcError, "LogRequest received with no logs");

@@ -9,7 +9,7 @@ import { bench, component, ENTITY, header } from "../../../tests/support/machine
 const MACHINE = { components: [component("motor", "m"), component("motor", "n")] };
 const inSession = (id: string) => header(["viam-sid", id]);
 
-Deno.test("a session that is not heard of for its window ends, and what it moved last is stopped", async () => {
+Deno.test("Sessions: without heartbeats a session expires, and the actuators it moved are stopped", async () => {
   const { robot, motors, apply, close, clock, diary } = bench({ heartbeatWindowMs: 300 });
   await apply(MACHINE);
   const { id, heartbeatWindow } = await robot.startSession({});
@@ -33,7 +33,7 @@ Deno.test("a session that is not heard of for its window ends, and what it moved
   await close();
 });
 
-Deno.test("a monitored call is a sign of life; one that is not monitored is none and needs no live session", async () => {
+Deno.test("Sessions: only a monitored call counts as a heartbeat and needs a live session", async () => {
   const { robot, motors, apply, close, clock, diary } = bench({ heartbeatWindowMs: 300 });
   await apply(MACHINE);
   const { id } = await robot.startSession({});
@@ -49,7 +49,7 @@ Deno.test("a monitored call is a sign of life; one that is not monitored is none
   await close();
 });
 
-Deno.test("only the last to move a resource answers for it", async () => {
+Deno.test("Sessions: an expired session stops only the actuators that it moved last", async () => {
   const { robot, motors, apply, close, clock, diary } = bench({ heartbeatWindowMs: 300 });
   await apply(MACHINE);
   const { id: lost } = await robot.startSession({});
@@ -67,7 +67,7 @@ Deno.test("only the last to move a resource answers for it", async () => {
   await close();
 });
 
-Deno.test("who moves an arm by a stream answers for it from the message on that names it", async () => {
+Deno.test("Sessions: a client that streams arm moves owns the arm from the message that names it", async () => {
   const { robot, arms, apply, close, clock, diary } = bench({ heartbeatWindowMs: 300 });
   await apply({ components: [component("arm", "a")] });
   const follow = async (id: string, begin: Promise<void>, end: Promise<void>) => {
@@ -102,7 +102,7 @@ Deno.test("who moves an arm by a stream answers for it from the message on that 
   await close();
 });
 
-Deno.test("a session is its owner's alone, and can be resumed while it lives", async () => {
+Deno.test("Sessions: only the owner can use a session and resume it before it expires", async () => {
   const { robot, close, clock } = bench();
   const ada = header([ENTITY, "ada"]);
   const { id } = await robot.startSession({}, ada);
@@ -124,7 +124,7 @@ Deno.test("a session is its owner's alone, and can be resumed while it lives", a
   await close();
 });
 
-Deno.test("sessions are limited in number", async () => {
+Deno.test("StartSession: refuses more than 1024 sessions", async () => {
   const { robot, close, sessions } = bench();
   const ctx = { peer: { kind: "memory" } } as CallContext;
   for (let count = 0; count < 1024; count++) sessions.start(ctx, "");
@@ -133,7 +133,7 @@ Deno.test("sessions are limited in number", async () => {
   await close();
 });
 
-Deno.test("what a lost client moved and cannot be stopped is told in the log", async () => {
+Deno.test("Sessions: log an actuator of a lost client that cannot be stopped", async () => {
   const { robot, motors, apply, close, clock, diary, faults, records } = bench();
   await apply(MACHINE);
   const { id } = await robot.startSession({});
@@ -147,7 +147,7 @@ Deno.test("what a lost client moved and cannot be stopped is told in the log", a
   await close();
 });
 
-Deno.test("a handler that moves more than it was asked about says so and the session answers for it", async () => {
+Deno.test("Sessions.alsoMoves: sets the viam-smrn header and stops that resource on expiry", async () => {
   const { robot, apply, close, clock, diary, sessions } = bench();
   await apply(MACHINE);
   const { id } = await robot.startSession({});
@@ -159,7 +159,7 @@ Deno.test("a handler that moves more than it was asked about says so and the ses
   await close();
 });
 
-Deno.test("closing ends sessions without stopping anything", async () => {
+Deno.test("Sessions.close: ends sessions without stopping actuators", async () => {
   const { robot, motors, apply, close, clock, diary } = bench();
   await apply(MACHINE);
   const { id } = await robot.startSession({});
@@ -170,7 +170,7 @@ Deno.test("closing ends sessions without stopping anything", async () => {
   assertEquals([diary, clock.pending], [[], 0]);
 });
 
-Deno.test("a session keeps the window that its client knows of", async () => {
+Deno.test("Sessions: a live session keeps its heartbeat window when the setting changes", async () => {
   const { robot, sessions, close, clock } = bench({ heartbeatWindowMs: 300 });
   const { id: old } = await robot.startSession({});
   sessions.heartbeatWindowMs = 100;

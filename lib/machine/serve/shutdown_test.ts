@@ -23,7 +23,7 @@ const quick = (name: string) => (diary: string[]): ShutdownStage => ({
   },
 });
 
-Deno.test("stages close one after the other, each when the one before has ended", async () => {
+Deno.test("shutDown: closes stages in order, each after the previous has closed", async () => {
   const slow = (diary: string[], clock: FakeClock): ShutdownStage => ({
     name: "slow",
     close: async () => {
@@ -43,7 +43,7 @@ Deno.test("stages close one after the other, each when the one before has ended"
   assertEquals([diary, told(), clock.pending], [["first", "slow", "last"], [], 0]);
 });
 
-Deno.test("a stage that fails is told, and the others close", async () => {
+Deno.test("shutDown: logs a failing stage and closes the others", async () => {
   const { diary, outcome, told } = bench((diary) => [
     { name: "the port", close: () => Promise.reject(new SvcError("unknown", "broken")) },
     {
@@ -59,7 +59,7 @@ Deno.test("a stage that fails is told, and the others close", async () => {
   assertEquals(told(), ["error cannot close the port: broken", "error cannot close jobs: a bug"]);
 });
 
-Deno.test("what is still closing is told every 10 s, by name; after a minute it is left behind", async () => {
+Deno.test("shutDown: names unfinished parts every 10 s and gives up after 60 s", async () => {
   const left = new Set(["arm", "motor"]);
   const { clock, diary, outcome, told } = bench((diary) => [
     { name: "resources", close: () => new Promise(() => {}), remaining: () => [...left] },
@@ -80,7 +80,7 @@ Deno.test("what is still closing is told every 10 s, by name; after a minute it 
   assertEquals([diary, clock.pending], [[], 0]);
 });
 
-Deno.test("it ends at once when it is forced, before and while it closes", async () => {
+Deno.test("shutDown: returns at once when it is forced, before or while it closes", async () => {
   for (const early of [true, false]) {
     const { clock, forced, outcome, told } = bench(() => [
       { name: "resources", close: () => new Promise(() => {}) },

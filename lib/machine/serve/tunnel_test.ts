@@ -36,7 +36,7 @@ async function heard(answers: AsyncIterable<{ data: Uint8Array }>): Promise<stri
   return all;
 }
 
-Deno.test("what is sent arrives, each side may end before the other, and the port's end ends the call", async () => {
+Deno.test("Tunnel: carries data both ways, and each side may close its direction first", async () => {
   // Answers only when it has heard everything.
   const serve = (socket: Socket) => {
     let all = "";
@@ -48,7 +48,7 @@ Deno.test("what is sent arrives, each side may end before the other, and the por
   });
 });
 
-Deno.test("the port may end while the client would go on; what came with the first message counts", async () => {
+Deno.test("Tunnel: ends when the port closes, and data of the first message is sent", async () => {
   const serve = (socket: Socket) => void socket.on("data", (chunk) => socket.end(chunk));
   await withPort(serve, async (port, robot) => {
     const never = Promise.withResolvers<void>();
@@ -61,7 +61,7 @@ Deno.test("the port may end while the client would go on; what came with the fir
   });
 });
 
-Deno.test("more than fits into buffers goes through, both ways at once", async () => {
+Deno.test("Tunnel: carries 8 MB both ways at once", async () => {
   const size = 8 * 1024 * 1024;
   await withPort((socket) => void socket.pipe(socket), async (port, robot) => {
     const talk = async function* () {
@@ -78,7 +78,7 @@ Deno.test("more than fits into buffers goes through, both ways at once", async (
   });
 });
 
-Deno.test("a client that leaves is noticed at the port", async () => {
+Deno.test("Tunnel: closes the connection to the port when the client cancels", async () => {
   const left = Promise.withResolvers<void>();
   const serve = (socket: Socket) => {
     socket.write("hello");
@@ -105,7 +105,7 @@ Deno.test("a client that leaves is noticed at the port", async () => {
   });
 });
 
-Deno.test("ports that are not open are refused; where nobody answers it is told", async () => {
+Deno.test("Tunnel: refuses ports that are not configured, and reports a port that does not answer", async () => {
   await withPort(() => {}, async (port, robot, server) => {
     const other = port === 1 ? 2 : port - 1;
     const refused = await assertRejects(() => heard(robot.tunnel(messages(other))), SvcError);

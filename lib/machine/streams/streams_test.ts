@@ -113,7 +113,7 @@ async function withStreams(test: (bench: Bench) => Promise<void>): Promise<void>
   }
 }
 
-Deno.test("a stream begins, is watched by several, and ends with the last of them", () =>
+Deno.test("Streams: several viewers share an encoder, which closes with the last viewer", () =>
   withStreams(async ({ dial, encoders, rtc }) => {
     const [one, two] = [client(StreamService, await dial()), client(StreamService, await dial())];
     assertEquals((await one.listStreams({})).names, ["left+eye"]);
@@ -129,7 +129,7 @@ Deno.test("a stream begins, is watched by several, and ends with the last of the
     assertEquals([tracks[1].isOpen, encoders[0].closed], [false, true]);
   }));
 
-Deno.test("a viewer that is gone watches no longer", () =>
+Deno.test("Streams: a disconnected viewer stops watching", () =>
   withStreams(async ({ dial, encoders }) => {
     const channel = await dial();
     await client(StreamService, channel).addStream({ name: "left+eye" });
@@ -137,7 +137,7 @@ Deno.test("a viewer that is gone watches no longer", () =>
     await until(() => encoders[0].closed);
   }));
 
-Deno.test("a viewer that has lost something gets a picture that needs no other", () =>
+Deno.test("Streams: a viewer's picture loss report produces a key frame", () =>
   withStreams(async ({ dial, encoders, rtc }) => {
     await client(StreamService, await dial()).addStream({ name: "left+eye" });
     const [track] = rtc.peers.flatMap((peer) => peer.tracks);
@@ -148,7 +148,7 @@ Deno.test("a viewer that has lost something gets a picture that needs no other",
     await until(() => keys() > before);
   }));
 
-Deno.test("the sizes of a camera are offered, and no others are taken", () =>
+Deno.test("SetStreamOptions: accepts the offered sizes and refuses others", () =>
   withStreams(async ({ dial, encoders, direct }) => {
     const calls = client(StreamService, direct);
     const { resolutions } = await calls.getStreamOptions({ name: "left+eye" });
@@ -166,7 +166,7 @@ Deno.test("the sizes of a camera are offered, and no others are taken", () =>
     assertEquals(error.code, "invalid_argument");
   }));
 
-Deno.test("no video without WebRTC, without the camera, twice, or in the dark", () =>
+Deno.test("AddStream: fails without WebRTC, for an unknown or failing camera, and a second time", () =>
   withStreams(async ({ dial, direct, camera, encoders }) => {
     const code = (asked: Promise<unknown>) => asked.then(() => "ok", (error: SvcError) => error.code);
     const calls = client(StreamService, await dial());

@@ -4,7 +4,7 @@ import { compose2d } from "../pose2d.ts";
 import { pointsOf, readCarmenLog } from "./carmen.ts";
 import { readRelations, scoreRelations } from "./relations.ts";
 
-Deno.test("relations: a trajectory that they agree with has no error, another has its own", () => {
+Deno.test("scoreRelations: a matching trajectory has zero error, and a wrong relation its own", () => {
   const step = { x: 1, y: 0.5, yaw: 0.3 };
   const second = compose2d({ x: 3, y: 4, yaw: 3 }, step);
   const trajectory = [
@@ -22,7 +22,7 @@ Deno.test("relations: a trajectory that they agree with has no error, another ha
   assertAlmostEquals(score.rotationDeg.max, 90, 1e-9);
 });
 
-Deno.test("relations: between two poses the time decides; far beyond the ends a relation does not count", () => {
+Deno.test("scoreRelations: interpolates between poses and skips relations far beyond the ends", () => {
   const trajectory = [
     { timeS: 0, pose: { x: 0, y: 0, yaw: 0 } },
     { timeS: 10, pose: { x: 10, y: 0, yaw: 0 } },
@@ -36,7 +36,7 @@ Deno.test("relations: between two poses the time decides; far beyond the ends a 
   assertAlmostEquals(translationM.max, 0, 1e-12);
 });
 
-Deno.test("readRelations and readCarmenLog say in which line something is wrong", () => {
+Deno.test("readRelations and readCarmenLog: errors name the line", () => {
   assertEquals(readRelations("# one\n1 2 3 4 0 0 0 5\n").length, 1);
   assertThrows(() => readRelations("1 2 3 4 0 0 0 5\n1 2 3\n"), RangeError, "line 2: no relation");
   const flaser = (ranges: string) => `PARAM x\nFLASER ${ranges} 1 2 3 4 5 6 7 host 7\n`;
@@ -48,7 +48,7 @@ Deno.test("readRelations and readCarmenLog say in which line something is wrong"
   assertThrows(() => readCarmenLog("ODOM 1 2\n"), RangeError, "line 1: ODOM has");
 });
 
-Deno.test("pointsOf: beams go from the right to the left", () => {
+Deno.test("pointsOf: beams go from right to left", () => {
   const points = pointsOf(Float32Array.from({ length: 181 }, () => 2), { x: 0.5, y: 0, yaw: 0 });
   assertAlmostEquals(points[0], 0.5, 1e-6);
   assertAlmostEquals(points[1], -2, 1e-6);

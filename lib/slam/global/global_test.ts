@@ -8,7 +8,7 @@ import { BlockCholesky, eliminating, withoutPause } from "./block_cholesky.ts";
 import { SearchGrid } from "./branch_and_bound.ts";
 import { PoseGraph } from "./pose_graph.ts";
 
-Deno.test("BlockCholesky solves random sparse systems as multiplying back shows", () => {
+Deno.test("BlockCholesky: solves random sparse systems", () => {
   for (let seed = 1; seed <= 20; seed++) {
     const random = randomFrom(seed);
     const count = 5 + seed;
@@ -46,7 +46,7 @@ Deno.test("BlockCholesky solves random sparse systems as multiplying back shows"
   }
 });
 
-Deno.test("PoseGraph: a loop that is closed spreads its error; an edge that is wrong hardly counts", () => {
+Deno.test("PoseGraph: a closed loop spreads its error, and a wrong edge has little influence", () => {
   const graph = new PoseGraph();
   const truth: Pose2d[] = Array.from({ length: 40 }, (_, k) => {
     const angle = 2 * Math.PI * k / 40;
@@ -75,7 +75,7 @@ Deno.test("PoseGraph: a loop that is closed spreads its error; an edge that is w
   assertLess(off(graph.pose(39)), 0.1);
 });
 
-Deno.test("PoseGraph: what a loop is off goes where edges say little, in the direction in which they do", () => {
+Deno.test("PoseGraph: distributes the loop error to edges with little information", () => {
   const graph = new PoseGraph();
   const weights = { translationWeight: 100, rotationWeight: 300, robust: false };
   for (let k = 0; k <= 10; k++) graph.addPose({ x: 0, y: k, yaw: 1 }, k === 0);
@@ -94,7 +94,7 @@ Deno.test("PoseGraph: what a loop is off goes where edges say little, in the dir
   assertAlmostEquals(graph.pose(4).x - graph.pose(3).x, graph.pose(5).x - graph.pose(4).x, 0.03);
 });
 
-Deno.test("PoseGraph: an optimisation in pieces is that without a pause, and moves nothing once poses are removed", () => {
+Deno.test("PoseGraph: optimizing in steps equals a single run, and removed poses stop it without changes", () => {
   const ring = () => {
     const graph = new PoseGraph();
     for (let k = 0; k < 30; k++) graph.addPose({ x: k, y: 0, yaw: 0.01 * k }, k === 0);
@@ -126,7 +126,7 @@ Deno.test("PoseGraph: an optimisation in pieces is that without a pause, and mov
   assertEquals([end.value, posesOf(disturbed)], [false, before]);
 });
 
-Deno.test("SearchGrid finds a scan metres and half a turn away, and does not find what is not there", () => {
+Deno.test("SearchGrid: finds a scan metres and half a turn away, and rejects an unknown scan", () => {
   const grid = new ProbabilityGrid(0.05, 0, 0);
   const inserter = new GridInserter(0.55, 0.49);
   const view = { beams: 361, fieldRad: 2 * Math.PI, noiseM: 0.01 };

@@ -22,11 +22,11 @@ function worst(lateS: () => number): number {
   return worstM;
 }
 
-Deno.test("extrapolator: odometry with exact times gives exact predictions", () => {
+Deno.test("Extrapolator: exact odometry times give exact predictions", () => {
   assertAlmostEquals(worst(() => 0), 0, 1e-9);
 });
 
-Deno.test("extrapolator: odometry whose times are those of late answers gives predictions that are a little late", () => {
+Deno.test("Extrapolator: late odometry times give slightly late predictions", () => {
   const random = randomFrom(1);
   // Two answers may have almost the same time: the speed between them is no speed of the robot.
   assertLess(worst(() => 0.1 * random()), 0.4);

@@ -13,7 +13,7 @@ function viewed(pose: Pose2d, seed: number): Float64Array {
   return Float64Array.from(seen);
 }
 
-Deno.test("ScanMotion finds a step and a turn that nobody expects", () => {
+Deno.test("ScanMotion: finds an unexpected step and turn", () => {
   const from = { x: 11, y: 3, yaw: 1.5 }, to = { x: 11, y: 3.2, yaw: 1.8 };
   const motion = new ScanMotion();
   motion.begin(viewed(from, 1));
@@ -25,7 +25,7 @@ Deno.test("ScanMotion finds a step and a turn that nobody expects", () => {
   assertGreater(share, 0.8);
 });
 
-Deno.test("ScanMotion leaves a guess along bare walls as it is, and mends it across them", () => {
+Deno.test("ScanMotion: keeps the guess along bare walls and corrects it across them", () => {
   const walls = (across: number) => {
     const points: number[] = [];
     for (let angle = -85; angle <= 85; angle++) {
@@ -44,7 +44,7 @@ Deno.test("ScanMotion leaves a guess along bare walls as it is, and mends it acr
   assertAlmostEquals(pose.yaw, 0, 0.005);
 });
 
-Deno.test("ScanMotion learns from a far wall how far the robot drove towards it, although its points are few and noisy", () => {
+Deno.test("ScanMotion: measures motion towards a far wall from a few noisy points", () => {
   const random = randomFrom(5);
   const room = (along: number) => {
     const points: number[] = [];

@@ -67,7 +67,7 @@ Deno.test("a map is the same after writing and reading: gaps, unfinished submaps
   assertEquals(await bytesIn(mapFile(map, MAPPER_DEFAULTS)), file);
 });
 
-Deno.test("a file reads the same however it is cut, and in both format versions", async () => {
+Deno.test("openPbstream: reads a file in any chunk size and in both format versions", async () => {
   const items = await itemsIn(await bytesIn(mapFile(sampleMap(), MAPPER_DEFAULTS)));
   for (const version of [1, 2] as const) {
     const file = await bytesIn(writePbstream(items, version));
@@ -76,7 +76,7 @@ Deno.test("a file reads the same however it is cut, and in both format versions"
   }
 });
 
-needingTest("the sample maps are read, and written and read again are equal", samples(), async (paths) => {
+needingTest("sample maps: reading, writing and reading again gives equal maps", samples(), async (paths) => {
   assert(paths.length > 0);
   for (const path of paths) {
     const { formatVersion, items } = await openPbstream(new SystemFiles().readPieces(path));
@@ -88,7 +88,7 @@ needingTest("the sample maps are read, and written and read again are equal", sa
   }
 });
 
-needingTest("poses of a sample map are where its constraints say", samples(), async (paths) => {
+needingTest("sample maps: poses agree with their intra-submap constraints", samples(), async (paths) => {
   const path = paths.find((one) => one.includes("ref-mit-csail"))!;
   const map = await readMap(new SystemFiles().readPieces(path));
   const submaps = new Map(map.submaps.map((one) => [one.index, one]));
@@ -101,7 +101,7 @@ needingTest("poses of a sample map are where its constraints say", samples(), as
   }
 });
 
-Deno.test("lists that are not packed, and messages of unknown kinds, are read", async () => {
+Deno.test("openPbstream: reads unpacked lists and skips unknown messages with a warning", async () => {
   // A submap of one by two cells whose values 5 and 300 stand one by one.
   const cells = [0x10, 0x05, 0x10, 0xac, 0x02];
   const rigid = [0x0a, 0x00, 0x12, 0x09, 0x21, ...f64(1)];
@@ -118,7 +118,7 @@ Deno.test("lists that are not packed, and messages of unknown kinds, are read", 
   assertEquals(warnings.length, 1);
 });
 
-Deno.test("wrong files are refused with what is wrong and where", async () => {
+Deno.test("openPbstream: refuses a wrong file with the problem and the byte", async () => {
   const wholes: readonly [Uint8Array, string][] = [
     [new Uint8Array(), "map file: found an end in the middle of it"],
     [Uint8Array.from([1, 2, 3, 4, 5, 6, 7, 8]), "another beginning"],
@@ -150,13 +150,13 @@ Deno.test("wrong files are refused with what is wrong and where", async () => {
   }
 });
 
-Deno.test("a message that unpacks to more than it may is refused before it is all there", async () => {
+Deno.test("openPbstream: refuses a gzip bomb before it is fully unpacked", async () => {
   const bomb = gzipSync(new Uint8Array(200 * 1024 * 1024));
   const file = Uint8Array.from([...MAGIC, ...lengthOf(BigInt(bomb.length)), ...bomb]);
   await assertRejects(() => itemsIn(file), SvcError, "more than a map holds once it is unpacked");
 });
 
-Deno.test("what a file may not hold is not written either", async () => {
+Deno.test("mapFile: refuses to write an inconsistent map", async () => {
   const map = sampleMap();
   const [first, ...others] = map.submaps;
   const broken: readonly [MapState, string][] = [
@@ -170,7 +170,7 @@ Deno.test("what a file may not hold is not written either", async () => {
   }
 });
 
-Deno.test("a cloud is packed to the millimetre, over the edges of blocks and below zero", () => {
+Deno.test("packCloud: keeps millimetres across block edges and below zero", () => {
   const points = Float32Array.from([-0.001, 1.023, 1.024, -1.025, 8000, -8000, 0, 0, 0.0004]);
   const far = Float32Array.from([9000, 0, 0, NaN, 0, 0]);
   assertEquals(packCloud(far).numPoints, 0);

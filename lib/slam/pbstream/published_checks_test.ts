@@ -181,7 +181,7 @@ function assertDecimals(
 
 /** What the published reader checks, in the order in which it does. */
 const CHECKS: { readonly [what: string]: (file: PublishedFile) => void } = {
-  "the header tells format version 1 or 2": ({ header }) => {
+  "the header contains format version 2": ({ header }) => {
     assertEquals([header.numbers(), header.int(1)], [[1], 2n]);
   },
   "the pose graph comes first, the options second, and each once": ({ items }) => {
@@ -191,12 +191,12 @@ const CHECKS: { readonly [what: string]: (file: PublishedFile) => void } = {
   "kinds come in the order of the published writer": ({ items }) => {
     assert(items.every(({ kind }, k) => k === 0 || kind >= items[k - 1].kind));
   },
-  "each trajectory has options, and no number stands twice": (file) => {
+  "each trajectory has options and a unique number": (file) => {
     const ids = trajectories(file).map((one) => one.int(3));
     assertEquals(new Set(ids).size, ids.length);
     assertEquals(file.items[1].value.all(1).length, ids.length);
   },
-  "options name a range sensor, and have every part that a builder reads": (file) => {
+  "options name a range sensor and have every required part": (file) => {
     for (const options of file.items[1].value.all(1)) {
       const sensors = options.all(1).map((sensor) => [Number(sensor.int(1)), sensor.text(2)] as const);
       assertEquals(sensors[0], [0, "range"]);
@@ -229,7 +229,7 @@ const CHECKS: { readonly [what: string]: (file: PublishedFile) => void } = {
       }
     }
   },
-  "submaps and nodes of the graph have numbers of 0 or more, once each, and poses": (file) => {
+  "submaps and nodes of the graph have unique non-negative numbers and poses": (file) => {
     for (const trajectory of trajectories(file)) {
       for (const [list, index, pose] of [[1, 7, 5], [2, 2, 1]]) {
         const numbers = trajectory.all(list).map((one) => one.int(index));
@@ -239,14 +239,14 @@ const CHECKS: { readonly [what: string]: (file: PublishedFile) => void } = {
       }
     }
   },
-  "each submap and node that comes has its pose in the graph, and none of the graph is missing": (file) => {
+  "the file has exactly the submaps and nodes of its graph": (file) => {
     const wanted = (list: number, index: number) =>
       trajectories(file).flatMap((one) => one.all(list).map((part) => `${one.int(3)} ${part.int(index)}`))
         .sort();
     assertEquals(of(file, SUBMAP).map((one) => idOf(one.one(1))).sort(), wanted(2, 2));
     assertEquals(of(file, NODE).map((one) => idOf(one.one(1))).sort(), wanted(1, 7));
   },
-  "a submap is one in two dimensions with a grid of probabilities of its limits": (file) => {
+  "a submap is 2D and has a probability grid of the declared size": (file) => {
     for (const submap of of(file, SUBMAP)) {
       const flat = submap.one(2), grid = flat.one(4), limits = grid.one(1), size = limits.one(3);
       assert(submap.has(2) && !submap.has(3) && flat.has(4) && grid.has(4) && !grid.has(5));
@@ -259,7 +259,7 @@ const CHECKS: { readonly [what: string]: (file: PublishedFile) => void } = {
       assertEquals([grid.float(6), grid.float(7)], [Math.fround(1 - Math.fround(0.9)), Math.fround(0.9)]);
     }
   },
-  "the box of known cells holds every known cell, and lies in the grid": (file) => {
+  "the box of known cells contains every known cell and lies in the grid": (file) => {
     for (const submap of of(file, SUBMAP)) {
       const grid = submap.one(2).one(4), width = Number(grid.one(1).one(3).int(1));
       const cells = grid.ints(2);
@@ -272,7 +272,7 @@ const CHECKS: { readonly [what: string]: (file: PublishedFile) => void } = {
       assert(maxX < width && maxY < cells.length / width && minX >= 0 && minY >= 0);
     }
   },
-  "a node has a time that its entry in the graph has too, a rotation, a cloud and a pose": (file) => {
+  "a node has the time of its graph entry, a rotation, a cloud and a pose": (file) => {
     const times = new Map(
       trajectories(file).flatMap((one) =>
         one.all(1).map((node) => [`${one.int(3)} ${node.int(7)}`, node.int(1)])
@@ -288,13 +288,13 @@ const CHECKS: { readonly [what: string]: (file: PublishedFile) => void } = {
       assertCloud(cloud);
     }
   },
-  "times of nodes go forwards in each trajectory": (file) => {
+  "times of nodes increase in each trajectory": (file) => {
     for (const trajectory of trajectories(file)) {
       const times = trajectory.all(1).map((node) => node.int(1));
       assert(times.every((time, k) => k === 0 || time > times[k - 1]));
     }
   },
-  "each trajectory's data are there once, with gravity and a rotation": (file) => {
+  "each trajectory has its data once, with gravity and a rotation": (file) => {
     const ids = of(file, TRAJECTORY_DATA).map((one) => one.int(1));
     assertEquals(ids, trajectories(file).map((one) => one.int(3)));
     for (const one of of(file, TRAJECTORY_DATA)) {
@@ -302,7 +302,7 @@ const CHECKS: { readonly [what: string]: (file: PublishedFile) => void } = {
       assertRotation(one.one(3), "the calibration of an IMU");
     }
   },
-  "readings are of a known trajectory, and their times go forwards": (file) => {
+  "readings belong to a known trajectory, and their times increase": (file) => {
     const known = new Set(trajectories(file).map((one) => one.int(3)));
     for (const kind of [IMU, ODOMETRY, FIXED_FRAME]) {
       assertTimes(of(file, kind), `kind ${kind}`);
@@ -311,7 +311,7 @@ const CHECKS: { readonly [what: string]: (file: PublishedFile) => void } = {
     for (const imu of of(file, IMU)) [2, 3].forEach((k) => assertVector(imu.one(2).one(k), "an IMU reading"));
     for (const odometry of of(file, ODOMETRY)) assertPose(odometry.one(2).one(2), "odometry");
   },
-  "constraints tie submaps and nodes that are there; no node is in a submap twice": (file) => {
+  "constraints join existing submaps and nodes, and no node is in a submap twice": (file) => {
     const submaps = new Set(of(file, SUBMAP).map((one) => idOf(one.one(1))));
     const nodes = new Set(of(file, NODE).map((one) => idOf(one.one(1))));
     const members = new Set<string>();
@@ -378,7 +378,7 @@ function localizedOn(map: MapState): MapState {
   return robot.state();
 }
 
-Deno.test("files that are written pass what published programs check", async (test) => {
+Deno.test("map files: pass every check of the published map reader", async (test) => {
   const unfinished = driven();
   const map = unfinished.state();
   const maps = { "a sample": sampleMap(), "a ring": map, "a ring that was localized on": localizedOn(map) };

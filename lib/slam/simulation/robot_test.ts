@@ -18,7 +18,7 @@ function robot(wheelSlip: number, seed = 1): SimulatedRobot {
   return new SimulatedRobot({ building: HALL, start: ORIGIN, wheelSlip, seed });
 }
 
-Deno.test("ranges in a hall of ten by eight metres", () => {
+Deno.test("rangeTo: measures ranges in a hall of ten by eight metres", () => {
   const obstacles = obstaclesAt(HALL, 0);
   assertAlmostEquals(rangeTo(obstacles, 0, 0, 0), 5);
   assertAlmostEquals(rangeTo(obstacles, 1, 1, Math.PI / 2), 3);
@@ -27,7 +27,7 @@ Deno.test("ranges in a hall of ten by eight metres", () => {
   assertAlmostEquals(clearance(obstacles, 4, 0), 1);
 });
 
-Deno.test("doors open and close, people walk, and both stand in the way", () => {
+Deno.test("obstaclesAt: doors and walking people block the lidar", () => {
   const office = building("office", 4);
   const ranges = (timeS: number) => {
     const obstacles = obstaclesAt(office, timeS);
@@ -46,7 +46,7 @@ Deno.test("doors open and close, people walk, and both stand in the way", () => 
   );
 });
 
-Deno.test("without slip a robot is where its wheels say, with slip it falls behind", () => {
+Deno.test("SimulatedRobot: odometry is exact without wheel slip and too long with slip", () => {
   for (const slip of [0, 0.2]) {
     const one = robot(slip);
     one.drive(0, { linearMps: 0.5, angularRps: 0.1 });
@@ -59,7 +59,7 @@ Deno.test("without slip a robot is where its wheels say, with slip it falls behi
   }
 });
 
-Deno.test("a robot stops before a wall while its wheels turn on, and gets away from it again", () => {
+Deno.test("SimulatedRobot: stops at a wall while its wheels turn, and can reverse", () => {
   const one = robot(0);
   one.drive(0, { linearMps: 1, angularRps: 0 });
   assertAlmostEquals(one.truth(30).x, 4.8, 0.03);
@@ -71,7 +71,7 @@ Deno.test("a robot stops before a wall while its wheels turn on, and gets away f
   assertAlmostEquals(one.truth(1e9).x, 2.8, 0.05);
 });
 
-Deno.test("the same seed gives the same drive and the same scan", () => {
+Deno.test("SimulatedRobot: the same seed gives the same drive and scan", () => {
   const drive = (seed: number) => {
     const one = robot(0.2, seed);
     one.drive(0, { linearMps: 0.4, angularRps: 0.2 });
@@ -91,7 +91,7 @@ Deno.test("the same seed gives the same drive and the same scan", () => {
   assertEquals(error.code, "failed_precondition");
 });
 
-Deno.test("a scan has the returns within the range, in the frame of the lidar", () => {
+Deno.test("scanAt: returns points within range in the lidar's frame", () => {
   const settings = { beams: 4, maxRangeM: 4.5, noiseM: 0 };
   const scan = scanAt(HALL, 0, { x: 0, y: 0, yaw: Math.PI / 2 }, settings, randomFrom(1));
   // Behind and ahead are the near walls; those at the sides are five metres away.

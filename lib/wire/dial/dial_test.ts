@@ -53,7 +53,7 @@ function bench() {
 
 const credentials = (payload = "right") => ({ entity: "me", type: "api-key", payload: new Secret(payload) });
 
-Deno.test("an address is dialed as it is, with a token for the credentials", async () => {
+Deno.test("dial: connects to an address as given and exchanges credentials for a token", async () => {
   const { options, dialed } = bench();
   for (const address of ["far:8080", "localhost", "192.0.2.1", "unix:/m.sock", "[::1]:80"]) {
     const { channel, header, by } = await dial(address, { ...options, credentials: credentials() });
@@ -65,7 +65,7 @@ Deno.test("an address is dialed as it is, with a token for the credentials", asy
   await assertRejects(() => dial("far:8080", wrong), SvcError, "invalid credentials");
 });
 
-Deno.test("a name is looked for on the network first, and the certificate must be the name's", async () => {
+Deno.test("dial: looks up a name over mDNS first, and the certificate must have that name", async () => {
   const { clock, logger, options, dialed } = bench();
   const lan = new FakeLan();
   const computer = (address: string) => new FakeMdnsNetwork(new Map([[fakeInterface(address), lan]]));
@@ -86,7 +86,7 @@ Deno.test("a name is looked for on the network first, and the certificate must b
   await announcer.close();
 });
 
-Deno.test("without a way through signaling a name is dialed as it is; whom signaling refuses goes no other way", async () => {
+Deno.test("dial: without a path through signaling connects directly, but not after a refusal", async () => {
   const { options, far, dialed } = bench();
   const signaling = () => ({ address: "cloud:443", tls: {} });
   const through = { ...options, credentials: credentials(), signaling };
@@ -100,7 +100,7 @@ Deno.test("without a way through signaling a name is dialed as it is; whom signa
   assertEquals([refused.code, dialed], ["permission_denied", ["cloud:443 as itself"]]);
 });
 
-Deno.test("a link comes back after pauses that differ, one connection at a time, with a session", async () => {
+Deno.test("MachineLink: reconnects after random pauses, a single connection at a time", async () => {
   const { clock, logger, connect, far, lose, dialed } = bench();
   const reasons: string[] = [];
   const uses: Connected[] = [];

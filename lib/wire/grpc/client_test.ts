@@ -66,7 +66,7 @@ async function withLimit(
   }
 }
 
-Deno.test("gRPC client: 200 calls at once on a server that takes 10", () =>
+Deno.test("gRPC client: 200 calls at once all succeed on a server with 10 streams", () =>
   withLimit(10, async (channel, peak) => {
     const texts = Array.from({ length: 200 }, (_, index) => `call ${index}`);
     assertEquals(await Promise.all(texts.map((text) => echo(channel, text))), texts);
@@ -75,7 +75,7 @@ Deno.test("gRPC client: 200 calls at once on a server that takes 10", () =>
     assertEquals((await Promise.all(streams)).map(([{ message }]) => message), texts);
   }));
 
-Deno.test("gRPC client: calls that wait begin in their order", async () => {
+Deno.test("gRPC client: waiting calls start in their order", async () => {
   const script: Script = {
     opened: (peer) => peer.settings(1),
     ended: (peer, { stream, messages }) => peer.answer(stream, messages[0]),
@@ -88,7 +88,7 @@ Deno.test("gRPC client: calls that wait begin in their order", async () => {
   });
 });
 
-Deno.test("gRPC client: a call that waits ends at its deadline or when it is canceled, and leaves the queue", async () => {
+Deno.test("gRPC client: a waiting call ends at its deadline or on cancel, and leaves the queue", async () => {
   const clock = new FakeClock();
   const held: [ScriptedPeer, ScriptedCall][] = [];
   const script: Script = {
@@ -120,7 +120,7 @@ Deno.test("gRPC client: a call that waits ends at its deadline or when it is can
   });
 });
 
-Deno.test("gRPC client: a call beyond the longest queue fails at once", () =>
+Deno.test("gRPC client: the call after 10000 waiting calls fails with resource_exhausted", () =>
   withScript(new SystemClock(), { opened: (peer) => peer.settings(0) }, async (channel) => {
     const calls = Array.from({ length: 10_000 }, () => failure(echo(channel, "waits")));
     const error = await failure(echo(channel, "one too many"));
@@ -129,7 +129,7 @@ Deno.test("gRPC client: a call beyond the longest queue fails at once", () =>
     assertEquals(new Set((await Promise.all(calls)).map(({ code }) => code)), new Set(["canceled"]));
   }));
 
-Deno.test("gRPC client: a raised limit wakes those that wait, a lowered one holds them", async () => {
+Deno.test("gRPC client: a raised stream limit starts waiting calls, and a lowered limit holds them", async () => {
   const held: ScriptedCall[] = [];
   const script: Script = { opened: (peer) => peer.settings(1), ended: (_, call) => void held.push(call) };
   await withScript(new SystemClock(), script, async (channel, peers) => {
@@ -155,7 +155,7 @@ Deno.test("gRPC client: a raised limit wakes those that wait, a lowered one hold
   });
 });
 
-Deno.test("gRPC client: a refused call is tried again, at once, with the same message and metadata", async () => {
+Deno.test("gRPC client: a refused call is retried at once, with the same message", async () => {
   const script: Script = {
     ended(peer, { stream, messages }) {
       if (peer.calls.length === 1) peer.refuse(stream);
@@ -172,7 +172,7 @@ Deno.test("gRPC client: a refused call is tried again, at once, with the same me
   });
 });
 
-Deno.test("gRPC client: a server that refuses every call is asked a few times, after longer and longer pauses", async () => {
+Deno.test("gRPC client: a call that is always refused is tried five times, with growing pauses", async () => {
   const clock = new FakeClock();
   const tries: number[] = [];
   const script: Script = {
@@ -193,7 +193,7 @@ Deno.test("gRPC client: a server that refuses every call is asked a few times, a
   });
 });
 
-Deno.test("gRPC client: a call that pauses before another try still ends at its deadline, and when it is canceled", async () => {
+Deno.test("gRPC client: a call in its retry pause ends at its deadline or on cancel", async () => {
   const clock = new FakeClock();
   const script: Script = { ended: (peer, { stream }) => peer.refuse(stream) };
   await withScript(clock, script, async (channel, peers) => {
@@ -211,7 +211,7 @@ Deno.test("gRPC client: a call that pauses before another try still ends at its 
   });
 });
 
-Deno.test("gRPC client: calls above the last stream of GOAWAY move to another connection, the others stay", async () => {
+Deno.test("gRPC client: calls above the last stream of GOAWAY move to a new connection", async () => {
   const opened: ScriptedPeer[] = [];
   const script: Script = {
     opened(peer) {
@@ -233,7 +233,7 @@ Deno.test("gRPC client: calls above the last stream of GOAWAY move to another co
   });
 });
 
-Deno.test("gRPC client: calls that wait move on when their connection closes to new ones, or is lost", async () => {
+Deno.test("gRPC client: waiting calls move to a new connection after GOAWAY or a lost connection", async () => {
   for (const hangUp of [false, true]) {
     const script: Script = {
       opened: (peer) => peer.settings(1),
@@ -261,7 +261,7 @@ Deno.test("gRPC client: calls that wait move on when their connection closes to 
   }
 });
 
-Deno.test("gRPC client: calls that wait move on when a connection without any call is lost", async () => {
+Deno.test("gRPC client: waiting calls move on when an idle connection is lost", async () => {
   let connections = 0;
   const script: Script = {
     opened: (peer) => peer.settings(++connections === 1 ? 0 : undefined),
@@ -279,7 +279,7 @@ Deno.test("gRPC client: calls that wait move on when a connection without any ca
   });
 });
 
-Deno.test("gRPC client: more header fields at once than may be unsent wait until they can be sent", async () => {
+Deno.test("gRPC client: 1500 calls with 4 KB header fields each wait until they can be sent", async () => {
   const script: Script = {
     opened: (peer) => peer.settings(100_000),
     ended: (peer, { stream, messages }) => peer.answer(stream, messages[0]),
@@ -292,7 +292,7 @@ Deno.test("gRPC client: more header fields at once than may be unsent wait until
   });
 });
 
-Deno.test("gRPC client: nothing is tried again when something of the answer has come", async () => {
+Deno.test("gRPC client: a call is not retried after part of its answer has arrived", async () => {
   const script: Script = {
     call: (peer, { stream }) => peer.header(stream),
     ended(peer, { stream, messages }) {
@@ -309,7 +309,7 @@ Deno.test("gRPC client: nothing is tried again when something of the answer has 
   }
 });
 
-Deno.test("gRPC client: only refusals are tried again, no other end of a stream or connection", async () => {
+Deno.test("gRPC client: only REFUSED_STREAM is retried, not other resets or a lost connection", async () => {
   for (const code of [H2.cancel, H2.internal, H2.noError, H2.calm]) {
     const script: Script = { ended: (peer, { stream }) => peer.send(TYPE.reset, 0, stream, uint32(code)) };
     await withScript(new SystemClock(), script, async (channel, peers) => {
@@ -323,7 +323,7 @@ Deno.test("gRPC client: only refusals are tried again, no other end of a stream 
   });
 });
 
-Deno.test("gRPC client: a stream of requests is tried again with all that it has sent", async () => {
+Deno.test("gRPC client: a retried stream sends all its earlier messages again", async () => {
   const script: Script = {
     ended(peer, { stream, messages }) {
       peer.header(stream);
@@ -348,7 +348,7 @@ Deno.test("gRPC client: a stream of requests is tried again with all that it has
   });
 });
 
-Deno.test("gRPC client: a stream that has sent more than is kept is not tried again", () =>
+Deno.test("gRPC client: a stream that sent more than the retry buffer is not retried", () =>
   withScript(new SystemClock(), {}, async (channel, peers) => {
     const requests = new TransformStream<{ message: string }, { message: string }>();
     const writer = requests.writable.getWriter();
@@ -369,7 +369,7 @@ Deno.test("gRPC client: a stream that has sent more than is kept is not tried ag
     writer.abort().catch(() => {});
   }));
 
-Deno.test("gRPC client: a server that says GOAWAY on every connection is called a few times", async () => {
+Deno.test("gRPC client: a server with GOAWAY on every connection gets at most five tries per call", async () => {
   const clock = new FakeClock();
   for (const limit of [undefined, 0]) {
     const opened = (peer: ScriptedPeer) => {
@@ -390,7 +390,7 @@ Deno.test("gRPC client: a server that says GOAWAY on every connection is called 
   }
 });
 
-Deno.test("gRPC client: connections that the server says it closes, and does not, give way to others", async () => {
+Deno.test("gRPC client: keeps at most 16 connections after GOAWAY and closes the oldest beyond that", async () => {
   const script: Script = { call: (peer, { stream }) => peer.goaway(stream) };
   await withScript(new SystemClock(), script, async (channel, peers) => {
     const calls: Promise<SvcError>[] = [];
@@ -409,7 +409,7 @@ Deno.test("gRPC client: connections that the server says it closes, and does not
   });
 });
 
-Deno.test("gRPC client: a server that accepts a connection and says nothing is given up", async () => {
+Deno.test("gRPC client: a server that sends nothing for 20 s is unavailable", async () => {
   const clock = new FakeClock();
   await withScript(clock, { opened() {} }, async (channel, peers) => {
     const call = failure(echo(channel, "anybody?"));
@@ -422,7 +422,7 @@ Deno.test("gRPC client: a server that accepts a connection and says nothing is g
   });
 });
 
-Deno.test("gRPC client: storms of SETTINGS, of resets and of header fields end no call but those they hit", async () => {
+Deno.test("gRPC client: floods of SETTINGS, resets and header fields fail only the affected call", async () => {
   const script: Script = {
     ended(peer, { stream, messages }) {
       for (let limit = 0; limit < 20; limit++) peer.settings(limit % 2);

@@ -10,7 +10,7 @@ import { Cancellation } from "../cancellation.ts";
 import { Metadata } from "../metadata.ts";
 import { canceledByCaller, pathOf, type RawSink, service, ServiceTable, type Status } from "../service.ts";
 
-Deno.test("a stream of messages whose first one does not come ends, and one that may wait for the server does not", async () => {
+Deno.test("a client stream without its first message ends at a deadline, but a bidi stream may wait", async () => {
   const clock = new FakeClock();
   const table = new ServiceTable(clock);
   table.add(service(AudioOutService, { playStream: () => ({}) }));

@@ -20,13 +20,13 @@ async function failure(work: Promise<unknown>): Promise<SvcError> {
   return await assertRejects(() => work, SvcError);
 }
 
-Deno.test("gRPC: a unary call", () =>
+Deno.test("gRPC: a unary call returns its answer", () =>
   withChannel({}, async (channel) => {
     const answer = await client(EchoService, channel).echo({ message: "grüß dich" });
     assertEquals(answer.message, "grüß dich");
   }));
 
-Deno.test("gRPC: the three streaming shapes", () =>
+Deno.test("gRPC: server, client and bidi streams deliver all their messages", () =>
   withChannel({}, async (channel) => {
     const echo = client(EchoService, channel);
     const letters = await all(echo.echoMultiple({ message: "hello" }));
@@ -42,7 +42,7 @@ Deno.test("gRPC: the three streaming shapes", () =>
     assertEquals(bytes, "5000000");
   }));
 
-Deno.test("gRPC: messages of a stream in both directions take turns", () =>
+Deno.test("gRPC: a bidi stream alternates requests and answers", () =>
   withChannel({}, async (channel) => {
     const requests = new TransformStream<{ message: string }, { message: string }>();
     const writer = requests.writable.getWriter();
@@ -56,13 +56,13 @@ Deno.test("gRPC: messages of a stream in both directions take turns", () =>
     assertEquals((await answers.next()).done, true);
   }));
 
-Deno.test("gRPC: an empty stream of requests, and a stream without answers", () =>
+Deno.test("gRPC: an empty request stream and an empty answer stream succeed", () =>
   withChannel({}, async (channel) => {
     assertEquals(await all(client(EchoService, channel).echoMultiple({ message: "" })), []);
     await client(AudioOutService, channel).playStream(each());
   }));
 
-Deno.test("gRPC: errors keep their code and their text", () =>
+Deno.test("gRPC: an error keeps its code and text", () =>
   withChannel({}, async (channel) => {
     const echo = client(EchoService, channel);
     for (const [code, text] of [["not_found", "no such thing"], ["unknown", "100 % ümläut\n…"]] as const) {
@@ -74,7 +74,7 @@ Deno.test("gRPC: errors keep their code and their text", () =>
     assertEquals((await failure(answers.next())).code, "data_loss");
   }));
 
-Deno.test("gRPC: unknown methods are unimplemented until they are added", async () => {
+Deno.test("gRPC: an unknown method is unimplemented until its service is added", async () => {
   const { table } = echoTable();
   await withChannel({ table }, async (channel) => {
     const health = client(Health, channel);
@@ -86,7 +86,7 @@ Deno.test("gRPC: unknown methods are unimplemented until they are added", async 
   });
 });
 
-Deno.test("gRPC: metadata travels both ways, bytes and repeated keys included", () =>
+Deno.test("gRPC: metadata arrives on both sides, including binary and repeated keys", () =>
   withChannel({ client: { header: Metadata.from([["x-always", "yes"]]) } }, async (channel) => {
     const header = Metadata.from([["x-text", "a"], ["x-text", "b"], ["x-bytes-bin", "AAEC/w=="]]);
     const got: Metadata[] = [];
@@ -100,7 +100,7 @@ Deno.test("gRPC: metadata travels both ways, bytes and repeated keys included", 
     assertEquals(got[1].get("grpc-status"), undefined);
   }));
 
-Deno.test("gRPC: the deadline ends a call on both sides", () =>
+Deno.test("gRPC: a deadline ends the call on client and server", () =>
   withChannel({}, async (channel, seen) => {
     const error = await failure(client(EchoService, channel).echo({ message: "hang" }, { timeoutMs: 30 }));
     assertEquals(error.code, "deadline_exceeded");
@@ -108,7 +108,7 @@ Deno.test("gRPC: the deadline ends a call on both sides", () =>
     assert(reason instanceof SvcError && ["deadline_exceeded", "canceled"].includes(reason.code));
   }));
 
-Deno.test("gRPC: the caller cancels, or stops reading in the middle", () =>
+Deno.test("gRPC: a cancel of the client reaches the handler", () =>
   withChannel({}, async (channel, seen) => {
     const echo = client(EchoService, channel);
     const cancel = new AbortController();
@@ -119,7 +119,7 @@ Deno.test("gRPC: the caller cancels, or stops reading in the middle", () =>
     await seen.canceled;
   }));
 
-Deno.test("gRPC: an endless stream stops when its reader does, and waits for a slow one", () =>
+Deno.test("gRPC: an endless stream ends when its reader stops", () =>
   withChannel({}, async (channel, seen) => {
     let count = 0;
     for await (const { message } of client(EchoService, channel).echoMultiple({ message: "endless" })) {
@@ -129,7 +129,7 @@ Deno.test("gRPC: an endless stream stops when its reader does, and waits for a s
     await seen.canceled;
   }));
 
-Deno.test("gRPC: 32 MiB pass, and one byte more does not", () =>
+Deno.test("gRPC: a message of 32 MiB passes, and a larger message is resource_exhausted", () =>
   withChannel({}, async (channel) => {
     const echo = client(EchoService, channel);
     // The field's tag and length take 5 bytes.
@@ -143,7 +143,7 @@ Deno.test("gRPC: 32 MiB pass, and one byte more does not", () =>
     assertEquals((await echo.echo({ message: "still there" })).message, "still there");
   }));
 
-Deno.test("gRPC: 200 calls at once on one connection", () =>
+Deno.test("gRPC: 200 concurrent calls succeed on the same connection", () =>
   withChannel({}, async (channel) => {
     const echo = client(EchoService, channel);
     const calls = Array.from({ length: 200 }, (_, i) => echo.echo({ message: `${i}`.repeat(1 + i * 20) }));
@@ -151,7 +151,7 @@ Deno.test("gRPC: 200 calls at once on one connection", () =>
     answers.forEach(({ message }, i) => assertEquals(message, `${i}`.repeat(1 + i * 20)));
   }));
 
-Deno.test("gRPC: over TLS, with a known certificate and without checking", async () => {
+Deno.test("gRPC: TLS accepts a known CA or insecureSkipVerify and refuses an unknown certificate", async () => {
   const tls = await selfSigned();
   await withPort({ tls }, async (port) => {
     assertEquals(port.url, `https://127.0.0.1:${port.port}`);
@@ -168,7 +168,7 @@ Deno.test("gRPC: over TLS, with a known certificate and without checking", async
   });
 });
 
-Deno.test("gRPC: over a socket of the file system", async () => {
+Deno.test("gRPC: a call succeeds over a Unix socket", async () => {
   const folder = await Deno.makeTempDir();
   const path = `${folder}/a.sock`;
   const port = await openUnixPort({ table: echoTable().table, path, clock });
@@ -179,7 +179,7 @@ Deno.test("gRPC: over a socket of the file system", async () => {
   await Deno.remove(folder, { recursive: true });
 });
 
-Deno.test("gRPC: a lost server is unavailable, and found again when it is back", async () => {
+Deno.test("gRPC: a lost server is unavailable, and the channel reconnects when it is back", async () => {
   const { table } = echoTable();
   const first = await openPort({ table, clock, bind: { host: "127.0.0.1", port: 0 } });
   const channel = connectGrpc(`127.0.0.1:${first.port}`, { clock });
@@ -199,21 +199,21 @@ Deno.test("gRPC: a lost server is unavailable, and found again when it is back",
   await second.close(0);
 });
 
-Deno.test("gRPC: an address without a port has that of the web", () => {
+Deno.test("parseAddress: an address without a port gets 443 with TLS and 80 without", () => {
   assertEquals(parseAddress("robot.example.com", true), { host: "robot.example.com", port: 443 });
   assertEquals(parseAddress("[::1]", false), { host: "::1", port: 80 });
   assertEquals(parseAddress("[::1]:8080", true), { host: "::1", port: 8080 });
   assertEquals(parseAddress("unix:///tmp/a.sock", false), { path: "/tmp/a.sock" });
 });
 
-Deno.test("gRPC: an address that is none says what one is", async () => {
+Deno.test("gRPC: an invalid address is an invalid_argument that quotes it", async () => {
   const channel = connectGrpc("http://nonsense", { clock });
   const error = await failure(client(EchoService, channel).echo({ message: "" }));
   assertEquals(error.code, "invalid_argument");
   assertStringIncludes(error.message, '"http://nonsense" is no address');
 });
 
-Deno.test("gRPC: closing lets calls finish, then cuts them off", async () => {
+Deno.test("gRPC: Port.close waits for running calls", async () => {
   const { table } = echoTable();
   const port = await openPort({ table, clock, bind: { host: "127.0.0.1", port: 0 } });
   const channel = connectGrpc(`127.0.0.1:${port.port}`, { clock });

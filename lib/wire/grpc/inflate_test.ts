@@ -9,7 +9,7 @@ import { Inflater, Slots } from "./inflate.ts";
 const MESSAGE_BYTES = 4_000_000;
 const MESSAGE = gzipSync(new Uint8Array(MESSAGE_BYTES));
 
-Deno.test("inflate: connections share the slots, one message of each at a time", async () => {
+Deno.test("inflate: connections share the slots, and each connection inflates a single message at a time", async () => {
   const shared = new Slots(2);
   const inflaters = Array.from({ length: 4 }, () => new Inflater(shared));
   const active = new Map<string, number>();
@@ -30,7 +30,7 @@ Deno.test("inflate: connections share the slots, one message of each at a time",
   assertEquals([most, active.size], [2, 0]);
 });
 
-Deno.test("inflate: others have their turn between two pieces", async () => {
+Deno.test("inflate: the event loop runs between two pieces", async () => {
   let turns = 0, pieces = 0, over = false;
   const count = () => void nextTurn(() => (turns++, over || count()));
   count();
@@ -40,7 +40,7 @@ Deno.test("inflate: others have their turn between two pieces", async () => {
   await new Promise<void>((resolve) => void nextTurn(resolve));
 });
 
-Deno.test("inflate: stops when nobody wants the rest, or it is too much, and lets in the next", async () => {
+Deno.test("inflate: stops when the rest is unwanted or too large, and frees its slot", async () => {
   const inflater = new Inflater(new Slots(1));
   let bytes = 0;
   const unwanted = {

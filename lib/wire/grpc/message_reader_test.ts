@@ -19,7 +19,7 @@ function prefixOf(bytes: number): Uint8Array {
   return prefix;
 }
 
-Deno.test("a byte costs a byte, however small the pieces are, and nothing is kept for what is only promised", async () => {
+Deno.test("MessageReader: charges each received byte once, and not the announced length", async () => {
   for (const reads of [true, false]) {
     const budget = new ByteBudget("messages", 64 * 1024 * 1024);
     const reader = new MessageReader({ budget });
@@ -36,7 +36,7 @@ Deno.test("a byte costs a byte, however small the pieces are, and nothing is kep
   }
 });
 
-Deno.test("what does not fit fails its own call, and what it had is free again", async () => {
+Deno.test("MessageReader: a message beyond the budget fails its own call and releases its memory", async () => {
   const port = new PortAllowance({ received: 3_000, receivedByConnection: 2_000 });
   const [one, two] = [port.connection(), port.connection()];
   const large = new MessageReader({ budget: one.known });
@@ -55,7 +55,7 @@ Deno.test("what does not fit fails its own call, and what it had is free again",
   assertEquals(port.usedBytes.received, 0);
 });
 
-Deno.test("a few large messages leave room for small ones", () => {
+Deno.test("ByteBudget: a few large messages leave room for small ones", () => {
   const budget = new ByteBudget("messages to this server", 1_000_000);
   budget.take(740_000);
   try {
@@ -67,7 +67,7 @@ Deno.test("a few large messages leave room for small ones", () => {
   for (let i = 0; i < 10; i++) budget.take(10_000);
 });
 
-Deno.test("a message is charged until the next one is asked for, or the call ends", async () => {
+Deno.test("MessageReader: a message is charged until the next read, or until the call ends", async () => {
   const budget = new ByteBudget("messages", 10_000);
   const reader = new MessageReader({ budget });
   const first = reader.next();
@@ -85,7 +85,7 @@ Deno.test("a message is charged until the next one is asked for, or the call end
   await assertRejects(() => reader.next(), SvcError, "the call has ended");
 });
 
-Deno.test("a message that was inflated is charged as what it has become, and grows no further than it may", async () => {
+Deno.test("MessageReader: an inflated message is charged by its inflated size and stops at the limit", async () => {
   for (const [encoding, compress] of [["gzip", gzipSync], ["deflate", deflateSync]] as const) {
     const budget = new ByteBudget("messages", 4_000_000);
     const reader = new MessageReader({ encoding, budget });
@@ -103,7 +103,7 @@ Deno.test("a message that was inflated is charged as what it has become, and gro
   assertEquals((await assertRejects(() => reader.next(), SvcError)).code, "internal");
 });
 
-Deno.test("many messages that would be too much once they are inflated fail with little kept", async () => {
+Deno.test("MessageReader: 40 gzip bombs hold at most 64 MiB, and some fail with resource_exhausted", async () => {
   const port = new PortAllowance();
   const bomb = framed(gzipSync(Buffer.alloc(MAX_MESSAGE_BYTES)), COMPRESSED);
   const readers = Array.from({ length: 40 }, () => {
@@ -128,7 +128,7 @@ Deno.test("many messages that would be too much once they are inflated fail with
   assertEquals(port.usedBytes.received, 0);
 });
 
-Deno.test("before its caller is known a call may keep little, and a public one takes only small messages", async () => {
+Deno.test("MessageReader: an unauthenticated call may hold little, and a public call only small messages", async () => {
   const port = new PortAllowance({ strangersByConnection: 100_000 });
   const allowance = port.connection();
   const early = new MessageReader({ budget: allowance.strangers });
@@ -147,7 +147,7 @@ Deno.test("before its caller is known a call may keep little, and a public one t
   assertEquals(error.code, "resource_exhausted");
 });
 
-Deno.test("an abort gives back the room of what was never read", () => {
+Deno.test("MessageReader.abort: returns the flow-control window of unread bytes", () => {
   let taken = 0;
   const reader = new MessageReader({ taken: (bytes) => void (taken += bytes) });
   reader.push(framed(new Uint8Array(1_000)));
@@ -158,7 +158,7 @@ Deno.test("an abort gives back the room of what was never read", () => {
   assertEquals(taken, 1_015);
 });
 
-Deno.test("bytes are lent to the reader: its messages stay what they are when the bytes are given back", async () => {
+Deno.test("MessageReader: messages stay intact after their source buffer is released", async () => {
   for (const length of [10, 5_000, 100_000]) {
     const reader = new MessageReader();
     const read = reader.next();
@@ -170,7 +170,7 @@ Deno.test("bytes are lent to the reader: its messages stay what they are when th
   }
 });
 
-Deno.test("what is cleared is given back at once", () => {
+Deno.test("ByteQueue.clear: releases the memory of its remaining bytes", () => {
   const queue = new ByteQueue(new ByteBudget("messages", 1_000_000));
   queue.append(new Uint8Array(100_000), 100_000);
   const bytes = queue.take(60_000);
@@ -184,7 +184,7 @@ Deno.test("what is cleared is given back at once", () => {
   assertEquals(block.byteLength, 100_000);
 });
 
-Deno.test("bytes that wait in pieces are the same when they are put together, whatever is taken, and cost what they are", () => {
+Deno.test("ByteQueue: joins pieces of any size in order and charges their actual size", () => {
   for (const step of [1, 7, 600, 5_000, 300_000]) {
     const budget = new ByteBudget("messages", 10_000_000);
     const queue = new ByteQueue(budget);

@@ -20,7 +20,7 @@ function texts(messages: Uint8Array[]): string[] {
   return messages.map((message) => Buffer.from(message).toString());
 }
 
-Deno.test("messages are whole, however the bytes come", async () => {
+Deno.test("MessageReader: yields whole messages, whatever the size of the pieces", async () => {
   const stream = Buffer.concat(["", "a", "hello", "x".repeat(1000)].map((text) => framed(Buffer.from(text))));
   for (const size of [1, 2, 4, 5, 6, 7, 100, 10_000]) {
     const reader = new MessageReader();
@@ -31,7 +31,7 @@ Deno.test("messages are whole, however the bytes come", async () => {
   }
 });
 
-Deno.test("room is given back as fast as messages are read, and at once while one is coming in", async () => {
+Deno.test("MessageReader: returns window as messages are read, and at once during a partial message", async () => {
   let taken = 0;
   const reader = new MessageReader({ taken: (bytes) => void (taken += bytes) });
   reader.push(Buffer.concat([framed(Buffer.from("one")), framed(Buffer.from("two"))]));
@@ -49,7 +49,7 @@ Deno.test("room is given back as fast as messages are read, and at once while on
   assertEquals(taken, 16 + 105);
 });
 
-Deno.test("an ordered end comes after the messages, an abort at once", async () => {
+Deno.test("MessageReader: end comes after the queued messages, and abort at once", async () => {
   const ended = new MessageReader();
   ended.push(framed(Buffer.from("last")));
   ended.end(new SvcError("aborted", "after"));
@@ -61,7 +61,7 @@ Deno.test("an ordered end comes after the messages, an abort at once", async () 
   await assertRejects(() => aborted.next(), SvcError, "now");
 });
 
-Deno.test("time limits: what they mean, and which are none", () => {
+Deno.test("parseTimeoutMs: reads every grpc-timeout unit and refuses malformed values", () => {
   const cases: [string, number][] = [
     ["1H", 3_600_000],
     ["2M", 120_000],
@@ -78,7 +78,7 @@ Deno.test("time limits: what they mean, and which are none", () => {
   assertEquals([formatTimeout(1500.2), formatTimeout(-5), formatTimeout(1e9)], ["1501m", "0m", "1000000S"]);
 });
 
-Deno.test("status texts survive the journey", () => {
+Deno.test("encodeStatusText and decodeStatusText: round-trip any text", () => {
   for (const text of ["", "plain", "100 %", "grüß\n\t…", "\u{1f916}", "%zz", "\ud800"]) {
     const encoded = encodeStatusText(text);
     assertEquals(/^[ -~]*$/.test(encoded), true);
@@ -88,7 +88,7 @@ Deno.test("status texts survive the journey", () => {
   assertEquals(decodeStatusText("50% off %4"), "50% off %4");
 });
 
-Deno.test("metadata: transport fields are no metadata, and what cannot travel does not", () => {
+Deno.test("metadataOf and fieldsOf: drop transport fields and invalid names", () => {
   const metadata = metadataOf([
     [":path", "/a"],
     ["content-type", "application/grpc"],

@@ -52,7 +52,7 @@ function empties(count: number): Uint8Array {
   return field(2, field(1, field(2, field(6, repeated([10, 0], count)))));
 }
 
-Deno.test("weight: few bytes that become much are refused, whatever they become", () => {
+Deno.test("weight: refuses small messages that decode to many values", () => {
   const hostile: [string, DescMessage, Uint8Array][] = [
     ["empty values", DoCommandRequestSchema, empties(1_000_000)],
     ["entries of a map", StructSchema, repeated([10, 0], 1_000_000)],
@@ -69,7 +69,7 @@ Deno.test("weight: few bytes that become much are refused, whatever they become"
   }
 });
 
-Deno.test("weight: a field of JSON that comes again counts with all that came before", () => {
+Deno.test("weight: a repeated Struct field counts again with all earlier content", () => {
   const large = field(2, repeated([10, 3, 10, 1, 65], 10_000));
   const again = repeated([18, 0], 100);
   assert(weigh(DoCommandRequestSchema, large).objectBytes < DECODED_BYTES_MAX / 4);
@@ -77,7 +77,7 @@ Deno.test("weight: a field of JSON that comes again counts with all that came be
   assertThrows(() => weigh(DoCommandRequestSchema, bytes), SvcError, "too many values");
 });
 
-Deno.test("weight: large messages of ordinary use pass", () => {
+Deno.test("weight: accepts large messages of ordinary use", () => {
   const readings = Object.fromEntries(Array.from({ length: 20_000 }, (_, i) => [`reading ${i}`, i / 3]));
   const command = toBinary(
     DoCommandRequestSchema,
@@ -91,7 +91,7 @@ Deno.test("weight: large messages of ordinary use pass", () => {
   assert(weigh(StringValueSchema, text).textBytes >= 32_000_000);
 });
 
-Deno.test("weight: bytes that no encoder writes are refused as the decoder would, or before it", () => {
+Deno.test("weight: refuses malformed bytes with the decoder's error or earlier", () => {
   const filler = field(15, new Uint8Array(200));
   const wrong: [string, number[]][] = [
     ["run past the end of their message", [0x12, 0x7f]],
@@ -112,7 +112,7 @@ Deno.test("weight: bytes that no encoder writes are refused as the decoder would
   assertThrows(() => weigh(StructSchema, deep), SvcError, "within each other");
 });
 
-Deno.test("weight: what a message becomes is charged before it is made, and refused by the call", async () => {
+Deno.test("weight: charges the decoded size before decoding, and the call fails if it does not fit", async () => {
   let charged = 0, handled = 0, refused = 0;
   const { echo } = EchoService.method;
   const table = new ServiceTable(new SystemClock());
@@ -142,7 +142,7 @@ Deno.test("weight: what a message becomes is charged before it is made, and refu
   assertEquals([await outcome(repeated([0x50, 1], 1_000_000), Infinity), handled], [8, 1]);
 });
 
-Deno.test("weight: both sides of a transport refuse, and decode what passes as before", () => {
+Deno.test("Decoder: refuses heavy messages and decodes others like fromBinary", () => {
   const decoder = new Decoder();
   assertThrows(() => decoder.decode(DoCommandRequestSchema, empties(1_000_000)), SvcError, "too many values");
   const bytes = empties(1000);
@@ -150,7 +150,7 @@ Deno.test("weight: both sides of a transport refuse, and decode what passes as b
   assertEquals(decoded, fromBinary(DoCommandRequestSchema, bytes));
 });
 
-Deno.test("weight: heavy messages take turns in their order; a call that is over takes none", async () => {
+Deno.test("HeavyTurns: run in order, and a canceled call takes no turn", async () => {
   const turns = new HeavyTurns(new FakeClock());
   const { signal } = new AbortController();
   const done: string[] = [];
@@ -168,7 +168,7 @@ Deno.test("weight: heavy messages take turns in their order; a call that is over
   assertEquals(done, ["first", "second", "fourth"]);
 });
 
-Deno.test("weight: a pause as long as the work before it lets others go on; short work needs none", async () => {
+Deno.test("HeavyTurns: pauses as long as the last work, up to 1 s, and not after short work", async () => {
   let nowMs = 0;
   const slept: number[] = [];
   const clock = Object.assign(new FakeClock(), {
@@ -186,7 +186,7 @@ Deno.test("weight: a pause as long as the work before it lets others go on; shor
   assertEquals(slept, [5, 1000, 1]);
 });
 
-Deno.test("weight: large messages wait for each other already while they are weighed", () => {
+Deno.test("HeavyTurns.isLarge: is true for large messages only", () => {
   const turns = new HeavyTurns(new FakeClock());
   assertEquals([empties(100), empties(100_000)].map((bytes) => turns.isLarge(bytes)), [false, true]);
 });

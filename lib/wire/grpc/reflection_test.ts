@@ -54,7 +54,7 @@ function contains(bytes: Uint8Array, part: number[]): boolean {
   return bytes.some((_, at) => part.every((byte, i) => bytes[at + i] === byte));
 }
 
-Deno.test("reflection: the services, in order", async () => {
+Deno.test("reflection: ListServices returns the services in order", async () => {
   const [answer] = await ask({ case: "listServices", value: "*" });
   assert(answer.case === "listServicesResponse");
   assertEquals(answer.value.service.map(({ name }) => name), [
@@ -67,7 +67,7 @@ Deno.test("reflection: the services, in order", async () => {
   ]);
 });
 
-Deno.test("reflection: a file by symbol comes with all that it needs, each once", async () => {
+Deno.test("reflection: a file by symbol comes with all its dependencies, each once", async () => {
   for (
     const value of [
       "viam.component.motor.v1.MotorService",
@@ -84,7 +84,7 @@ Deno.test("reflection: a file by symbol comes with all that it needs, each once"
   }
 });
 
-Deno.test("reflection: a stream is given a dependency once", async () => {
+Deno.test("reflection: a stream sends each dependency once", async () => {
   const question: Question = { case: "fileContainingSymbol", value: "viam.component.motor.v1.MotorService" };
   const answers = await ask(question, question);
   const counts = answers.map(({ value }) =>
@@ -106,7 +106,7 @@ Deno.test("reflection: methods keep their safety option", async () => {
   assert(!carries.some(({ name }) => name === "IsMoving"));
 });
 
-Deno.test("reflection: files by name, extensions and their numbers", async () => {
+Deno.test("reflection: finds files by name and by extension, and lists extension numbers", async () => {
   const [motor] = await files({
     case: "fileContainingSymbol",
     value: "viam.component.motor.v1.MotorService",
@@ -124,7 +124,7 @@ Deno.test("reflection: files by name, extensions and their numbers", async () =>
   assertEquals(extension.extension.some(({ number }) => number === 84260), true);
 });
 
-Deno.test("reflection: what is not there is an error within the stream", async () => {
+Deno.test("reflection: an unknown file, symbol or extension is an error response in the stream", async () => {
   const nothing = {
     $typeName: "grpc.reflection.v1.ExtensionRequest",
     containingType: "a.B",
@@ -142,7 +142,7 @@ Deno.test("reflection: what is not there is an error within the stream", async (
   assertEquals(codes, [5, 5, 5, 5, 3, 0]);
 });
 
-Deno.test("reflection: v1alpha answers the same", async () => {
+Deno.test("reflection: v1alpha gives the same answers as v1", async () => {
   const channel = memoryChannel(table());
   const asked = { messageRequest: { case: "fileContainingSymbol", value: "grpc.health.v1.Health" } as const };
   const [answer] = await all(client(ServerReflectionAlpha, channel).serverReflectionInfo(each(asked)));
@@ -151,7 +151,7 @@ Deno.test("reflection: v1alpha answers the same", async () => {
   assertEquals(answer.messageResponse.value.fileDescriptorProto.length, 1);
 });
 
-Deno.test("health: the server, its services, and those it has not", async () => {
+Deno.test("health: reports the server and its services, and not_found for unknown services", async () => {
   const channel = memoryChannel(table());
   const { check, list, watch } = client(Health, channel);
   for (const service of ["", "viam.component.motor.v1.MotorService"]) {

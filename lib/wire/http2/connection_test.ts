@@ -16,7 +16,7 @@ import type { Stream } from "./stream.ts";
 
 const WINDOW = 4, STREAMS = 3;
 
-Deno.test("HTTP/2: data waits for the windows of its stream and of its connection", async () => {
+Deno.test("HTTP/2: data waits for the window of its stream and of its connection", async () => {
   const { wire, streams } = server();
   await wire.settings([WINDOW, 10]);
   await wire.headers(1, GET, FLAG.endHeaders | FLAG.endStream);
@@ -42,7 +42,7 @@ Deno.test("HTTP/2: data waits for the windows of its stream and of its connectio
   wire.close();
 });
 
-Deno.test("HTTP/2: streams take turns, and the window of the connection holds for all", async () => {
+Deno.test("HTTP/2: streams send in turns and share the connection's window", async () => {
   const { wire, streams } = server();
   await wire.settings([WINDOW, 1_000_000]);
   for (const id of [1, 3]) await wire.headers(id, GET, FLAG.endHeaders | FLAG.endStream);
@@ -57,7 +57,7 @@ Deno.test("HTTP/2: streams take turns, and the window of the connection holds fo
   wire.close();
 });
 
-Deno.test("HTTP/2: padding and priority are understood, and padding is credited", async () => {
+Deno.test("HTTP/2: accepts padding and priority, and credits padding to the window", async () => {
   const { wire, streams, notes } = server();
   await wire.settings();
   const block = Buffer.from(new HpackEncoder().encode(GET));
@@ -74,7 +74,7 @@ Deno.test("HTTP/2: padding and priority are understood, and padding is credited"
   wire.close();
 });
 
-Deno.test("HTTP/2: a large header goes out in several frames and comes in from several", async () => {
+Deno.test("HTTP/2: splits and joins a large header block over CONTINUATION frames", async () => {
   const { wire, streams, notes } = server();
   await wire.settings();
   const fields: HeaderFields = [...GET, ["x-large", "y".repeat(40_000)]];
@@ -92,7 +92,7 @@ Deno.test("HTTP/2: a large header goes out in several frames and comes in from s
   wire.close();
 });
 
-Deno.test("HTTP/2: a stream that is answered early is told to stop; one that is reset is over", async () => {
+Deno.test("HTTP/2: an early answer resets the request, and a reset stream ends", async () => {
   const { wire, streams, notes } = server();
   await wire.settings();
   await wire.headers(1, GET);
@@ -107,7 +107,7 @@ Deno.test("HTTP/2: a stream that is answered early is told to stop; one that is 
   wire.close();
 });
 
-Deno.test("HTTP/2: a client that resets a finished request without an error has given it up", async () => {
+Deno.test("HTTP/2: RST_STREAM with NO_ERROR after a complete request cancels it", async () => {
   const { wire, notes } = server();
   await wire.settings();
   await wire.headers(1, GET, FLAG.endHeaders | FLAG.endStream);
@@ -116,7 +116,7 @@ Deno.test("HTTP/2: a client that resets a finished request without an error has 
   wire.close();
 });
 
-Deno.test("HTTP/2: a stream may not send more than its window, others go on", async () => {
+Deno.test("HTTP/2: a stream that exceeds its window is reset, and others continue", async () => {
   const { wire, notes } = server();
   await wire.settings();
   await wire.headers(1, GET);
@@ -128,7 +128,7 @@ Deno.test("HTTP/2: a stream may not send more than its window, others go on", as
   wire.close();
 });
 
-Deno.test("HTTP/2: streams beyond the limit are refused", async () => {
+Deno.test("HTTP/2: streams beyond MAX_STREAMS are refused", async () => {
   const { wire, streams } = server();
   await wire.settings();
   for (let i = 0; i <= MAX_STREAMS; i++) void wire.headers(1 + 2 * i, GET);
@@ -138,7 +138,7 @@ Deno.test("HTTP/2: streams beyond the limit are refused", async () => {
   wire.close();
 });
 
-Deno.test("HTTP/2: calls that were reset count until their handlers have ended", async () => {
+Deno.test("HTTP/2: a reset call counts against the limit until its handler has ended", async () => {
   const handlers: (() => void)[] = [];
   const table = { handle: () => new Promise<void>((resolve) => handlers.push(resolve)) } as never;
   const wire = new Wire({
@@ -172,7 +172,7 @@ Deno.test("HTTP/2: calls that were reset count until their handlers have ended",
   wire.close();
 });
 
-Deno.test("HTTP/2: a draining server finishes its streams, refuses new ones, then closes", async () => {
+Deno.test("HTTP/2: drain finishes open streams, refuses new ones, then closes", async () => {
   const { wire, streams } = server();
   await wire.settings();
   await wire.headers(1, GET, FLAG.endHeaders | FLAG.endStream);
@@ -186,7 +186,7 @@ Deno.test("HTTP/2: a draining server finishes its streams, refuses new ones, the
   assertEquals(wire.connection.open, false);
 });
 
-Deno.test("HTTP/2: a client keeps what the server finishes, and loses what it refuses", async () => {
+Deno.test("HTTP/2: after GOAWAY the client keeps accepted streams and loses later ones", async () => {
   const wire = new Wire({ role: "client" });
   await wire.settings([STREAMS, 2]);
   const [kept, lost] = [new Notes(), new Notes()];
@@ -206,7 +206,7 @@ Deno.test("HTTP/2: a client keeps what the server finishes, and loses what it re
   assertEquals([kept.untouched, lost.untouched], [false, true]);
 });
 
-Deno.test("HTTP/2: a client opens few streams before it knows the limit, then as many as the server says", async () => {
+Deno.test("HTTP/2: the client opens few streams before SETTINGS, then as many as the server allows", async () => {
   let changed = false;
   const wire = new Wire({ role: "client", changed: () => changed = true });
   let opened = 0;
@@ -235,7 +235,7 @@ Deno.test("HTTP/2: a client opens few streams before it knows the limit, then as
   wire.close();
 });
 
-Deno.test("HTTP/2: a stream that was refused is untouched, one that was reset is not", async () => {
+Deno.test("HTTP/2: only a refused stream counts as untouched, not a reset stream", async () => {
   const wire = new Wire({ role: "client" });
   await wire.settings();
   const untouched: (boolean | undefined)[] = [];
@@ -249,7 +249,7 @@ Deno.test("HTTP/2: a stream that was refused is untouched, one that was reset is
   wire.close();
 });
 
-Deno.test("HTTP/2: a server with a limit of its own announces and holds it", async () => {
+Deno.test("HTTP/2: a server announces and enforces its own maxStreams", async () => {
   const streams: Stream[] = [];
   const accept = (stream: Stream) => {
     streams.push(stream);
@@ -265,7 +265,7 @@ Deno.test("HTTP/2: a server with a limit of its own announces and holds it", asy
   wire.close();
 });
 
-Deno.test("HTTP/2: pings are answered both ways", async () => {
+Deno.test("HTTP/2: answers pings, and receives answers to its own", async () => {
   const wire = new Wire({ role: "client" });
   await wire.settings();
   await wire.send(TYPE.ping, 0, 0, Buffer.from("12345678"));
@@ -288,7 +288,7 @@ Deno.test("HTTP/2: pings are answered both ways", async () => {
   assertEquals((await late).message, "the test is over");
 });
 
-Deno.test("HTTP/2: answers to requests that came together leave together, in one write", async () => {
+Deno.test("HTTP/2: sends answers to simultaneous requests in a single write", async () => {
   let writes = 0;
   const socket = new Duplex({
     read() {},
@@ -321,7 +321,7 @@ Deno.test("HTTP/2: answers to requests that came together leave together, in one
   await settle();
 });
 
-Deno.test("HTTP/2: an answer is read to its end although its sender leaves at once", async () => {
+Deno.test("HTTP/2: reads an answer to its end although the sender closes at once", async () => {
   const socket = new Duplex({ read() {}, write: (_bytes, _encoding, done) => done(), allowHalfOpen: false });
   const closed: string[] = [];
   const connection = new Connection(socket, {

@@ -76,7 +76,7 @@ function conversation(next: Random, server: boolean): Uint8Array[] {
 }
 
 for (const role of ["server", "client"] as const) {
-  Deno.test(`HTTP/2: a ${role} survives any frames, and keeps no more than was sent`, async () => {
+  Deno.test(`HTTP/2: a ${role} survives random frames and keeps at most twice the received bytes`, async () => {
     for (let seed = 1; seed <= ROUNDS; seed++) {
       const next = random(seed);
       const notes: Notes[] = [];

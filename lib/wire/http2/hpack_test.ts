@@ -29,7 +29,7 @@ const THIRD: HeaderFields = [
   ["custom-key", "custom-value"],
 ];
 
-Deno.test("hpack: requests of RFC 7541 C.3 and C.4, without and with Huffman code", () => {
+Deno.test("hpack: decodes the requests of RFC 7541 C.3 and C.4, without and with Huffman code", () => {
   const plain = [
     "8286 8441 0f77 7777 2e65 7861 6d70 6c65 2e63 6f6d",
     "8286 84be 5808 6e6f 2d63 6163 6865",
@@ -46,7 +46,7 @@ Deno.test("hpack: requests of RFC 7541 C.3 and C.4, without and with Huffman cod
   }
 });
 
-Deno.test("hpack: the table forgets its oldest entries, and can be emptied", () => {
+Deno.test("hpack: the dynamic table evicts its oldest entries and can be emptied", () => {
   const decoder = new HpackDecoder(100_000);
   const literal = (name: string, value: string) => {
     const text = Buffer.from(value);
@@ -67,7 +67,7 @@ function length(value: number): Uint8Array {
   return rest < 0 ? Uint8Array.of(value) : Uint8Array.of(127, 0x80 | (rest & 127), rest >> 7);
 }
 
-Deno.test("hpack: what is encoded is decoded, whatever the table does", () => {
+Deno.test("hpack: the decoder returns every encoded field, whatever the table size", () => {
   const next = random(7);
   const names = [
     ":path",
@@ -93,7 +93,7 @@ Deno.test("hpack: what is encoded is decoded, whatever the table does", () => {
   }
 });
 
-Deno.test("hpack: fields that repeat take a byte each", () => {
+Deno.test("hpack: a repeated field takes a single byte", () => {
   const encoder = new HpackEncoder();
   const fields: HeaderFields = [[":status", "200"], ["content-type", "application/grpc"], [
     "grpc-status",
@@ -103,14 +103,14 @@ Deno.test("hpack: fields that repeat take a byte each", () => {
   assertEquals(encoder.encode(fields).length, 3);
 });
 
-Deno.test("hpack: too many fields are read, kept in step, and thrown away", () => {
+Deno.test("hpack: an oversized block gives no fields, and the next block decodes", () => {
   const encoder = new HpackEncoder();
   const decoder = new HpackDecoder(1000);
   assertEquals(decoder.decode(encoder.encode([["te", "trailers"], ["x", "y".repeat(1000)]])), undefined);
   assertEquals(decoder.decode(encoder.encode([["te", "trailers"]])), [["te", "trailers"]]);
 });
 
-Deno.test("hpack: broken blocks are refused", () => {
+Deno.test("hpack: refuses broken blocks with an HpackError", () => {
   const cases: [string, string][] = [
     ["80", "no entry 0"],
     ["ff ff ff ff ff 0f", "integer too long"],
@@ -128,7 +128,7 @@ Deno.test("hpack: broken blocks are refused", () => {
   }
 });
 
-Deno.test("hpack: random bytes give fields or an error of its own", () => {
+Deno.test("hpack: random bytes give fields or an HpackError", () => {
   const next = random(11);
   for (let round = 0; round < 5000; round++) {
     const block = Uint8Array.from({ length: next(40) }, () => next(256));

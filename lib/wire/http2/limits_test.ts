@@ -17,7 +17,7 @@ function repeated(times: number, make: (i: number) => Uint8Array): Uint8Array {
   return Buffer.concat(Array.from({ length: times }, (_, i) => make(i)));
 }
 
-Deno.test("HTTP/2: data in tiny frames is put together, and keeps nothing else alive", async () => {
+Deno.test("HTTP/2: joins tiny DATA frames and keeps no other memory alive", async () => {
   const pieces: Uint8Array[] = [];
   class Keeper extends Notes {
     override data(bytes: Uint8Array): void {
@@ -47,7 +47,7 @@ Deno.test("HTTP/2: data in tiny frames is put together, and keeps nothing else a
   wire.close();
 });
 
-Deno.test("HTTP/2: a frame that comes byte by byte is read, and takes no more memory than has come", () => {
+Deno.test("HTTP/2: FrameReader reads a frame byte by byte with at most twice its memory", () => {
   const reader = new FrameReader("client");
   reader.push(frameBytes(TYPE.settings, FLAG.endHeaders, 0, Buffer.alloc(0)));
   assert(reader.next());
@@ -105,7 +105,7 @@ const FLOODS: [what: string, frames: (times: number) => Uint8Array, few: number,
   ],
 ];
 
-Deno.test("HTTP/2: floods of frames that cost more than they say end their connection, some of them do not", async () => {
+Deno.test("HTTP/2: a flood of cheap frames ends the connection, and a moderate number does not", async () => {
   for (const [what, frames, few, many] of FLOODS) {
     for (const times of [few, many]) {
       const { wire } = server();
@@ -126,7 +126,7 @@ Deno.test("HTTP/2: floods of frames that cost more than they say end their conne
   }
 });
 
-Deno.test("HTTP/2: budgets refill, and answers to what we send are not counted", async () => {
+Deno.test("HTTP/2: flood budgets refill, and acknowledgements of our frames do not count", async () => {
   const { wire, streams } = server();
   await wire.settings();
   const pings = repeated(1500, () => frameBytes(TYPE.ping, 0, 0, Buffer.alloc(8)));
@@ -151,7 +151,7 @@ Deno.test("HTTP/2: budgets refill, and answers to what we send are not counted",
   wire.close();
 });
 
-Deno.test("HTTP/2: header fields that unpack to far more than was sent end the connection", async () => {
+Deno.test("HTTP/2: header fields that unpack to far more than their size end the connection", async () => {
   const { wire, notes } = server();
   await wire.settings();
   // One entry of the table, and thousands of references to it.
@@ -175,7 +175,7 @@ Deno.test("HTTP/2: header fields that unpack to far more than was sent end the c
   assert(calls.length > 200);
 });
 
-Deno.test("HTTP/2: what all connections may do together is used up by those that do much of it", async () => {
+Deno.test("HTTP/2: the port's shared budget closes the connections that use most of it", async () => {
   const clock = new FakeClock();
   const budgets = new PortBudgets(clock);
   const connections = Array.from({ length: 4 }, () => server({ budgets }, clock).wire);
@@ -202,7 +202,7 @@ Deno.test("HTTP/2: what all connections may do together is used up by those that
   for (const wire of connections) wire.close();
 });
 
-Deno.test("HTTP/2: who fills the table of header fields over and over loses the connection", async () => {
+Deno.test("HTTP/2: a peer that keeps filling the header table loses the connection", async () => {
   const { wire } = server();
   await wire.settings();
   const churn = repeated(3000, () => Uint8Array.of(0x40, 1, 0x61, 1, 0x62));
@@ -213,7 +213,7 @@ Deno.test("HTTP/2: who fills the table of header fields over and over loses the 
   assertEquals(wire.take(TYPE.goaway)[0].payload.toString("latin1", 8), "too many header fields");
 });
 
-Deno.test("HTTP/2: what a client begins it has to end in time", async () => {
+Deno.test("HTTP/2: a client must finish SETTINGS, header blocks and frames in time", async () => {
   const headers = frameBytes(TYPE.headers, 0, 1, REQUEST);
   const settings = frameBytes(TYPE.settings, 0, 0, EMPTY);
   const cases: [string, Uint8Array[]][] = [
@@ -242,7 +242,7 @@ Deno.test("HTTP/2: what a client begins it has to end in time", async () => {
   }
 });
 
-Deno.test("HTTP/2: an idle client stays as long as it answers pings, and is cut off when it does not", async () => {
+Deno.test("HTTP/2: an idle client stays while it answers pings, and is closed when it does not", async () => {
   let reason = "";
   const { wire } = server({ closed: (error) => reason = error.message });
   await wire.settings();
@@ -259,7 +259,7 @@ Deno.test("HTTP/2: an idle client stays as long as it answers pings, and is cut 
   assertStringIncludes(reason, "no answer to a ping");
 });
 
-Deno.test("HTTP/2: a stream whose answer nobody reads ends, and one that is read slowly does not", async () => {
+Deno.test("HTTP/2: a stream whose answer is unread for 120 s ends, and a slow reader stays", async () => {
   const { wire, streams, notes } = server();
   await wire.settings();
   const answerPings = async () => {
@@ -282,7 +282,7 @@ Deno.test("HTTP/2: a stream whose answer nobody reads ends, and one that is read
   wire.close();
 });
 
-Deno.test("HTTP/2: a message that has begun and does not go on ends its stream", async () => {
+Deno.test("HTTP/2: a message without progress for 120 s ends its stream", async () => {
   class Owed extends Notes {
     constructor(readonly owed: boolean) {
       super();
@@ -308,7 +308,7 @@ Deno.test("HTTP/2: a message that has begun and does not go on ends its stream",
   wire.close();
 });
 
-Deno.test("HTTP/2: a connection that has to go hears why, and is over at once", async () => {
+Deno.test("HTTP/2: expel sends GOAWAY with the reason and closes at once", async () => {
   const { wire, notes } = server();
   await wire.settings();
   await wire.headers(1, GET);

@@ -18,7 +18,7 @@ function ends(wire: Wire): { resets: number[]; goaway: number | undefined } {
 
 const POST: HeaderFields = [[":method", "POST"], [":scheme", "http"], [":path", "/"], [":authority", "a"]];
 
-Deno.test("HTTP/2: a server refuses malformed requests, and nobody hears of them", async () => {
+Deno.test("HTTP/2: a server resets malformed requests without calling a handler", async () => {
   const cases: HeaderFields[] = [
     [...POST, ["Upper", "a"]],
     [...POST, ["", "a"]],
@@ -49,7 +49,7 @@ Deno.test("HTTP/2: a server refuses malformed requests, and nobody hears of them
   }
 });
 
-Deno.test("HTTP/2: a client refuses malformed answers, and goes on", async () => {
+Deno.test("HTTP/2: a client refuses malformed answers and continues", async () => {
   const data = (wire: Wire, id: number, flags = 0) => wire.send(TYPE.data, flags, id, Buffer.from("data"));
   const cases: [string, (wire: Wire, id: number) => Promise<void>][] = [
     ["no status", (wire, id) => wire.headers(id, [["a", "b"]])],
@@ -90,7 +90,7 @@ Deno.test("HTTP/2: a client refuses malformed answers, and goes on", async () =>
   }
 });
 
-Deno.test("HTTP/2: a request has as much data as it announces, and one header", async () => {
+Deno.test("HTTP/2: a request must match its content-length and have a single header block", async () => {
   const length: HeaderFields = [...POST, ["content-length", "8"]];
   const data = (wire: Wire, flags = 0) => wire.send(TYPE.data, flags, 1, Buffer.from("data"));
   const cases: [(wire: Wire) => Promise<void>, number[]][] = [
@@ -112,7 +112,7 @@ Deno.test("HTTP/2: a request has as much data as it announces, and one header", 
   }
 });
 
-Deno.test("HTTP/2: frames that no stream or connection may get end it with the code of the standard", async () => {
+Deno.test("HTTP/2: an illegal frame ends the connection with the error code of the standard", async () => {
   const block = (...fields: HeaderFields) => Buffer.from(new HpackEncoder().encode(fields));
   const frames: [string, number, number, number, Uint8Array, number][] = [
     ["SETTINGS acknowledged with a payload", TYPE.settings, FLAG.ack, 0, Buffer.alloc(6), H2.frameSize],
@@ -137,7 +137,7 @@ Deno.test("HTTP/2: frames that no stream or connection may get end it with the c
   }
 });
 
-Deno.test("HTTP/2: data for streams that have ended is refused, but not where it was under way", async () => {
+Deno.test("HTTP/2: DATA on an ended stream is refused, unless it was already on its way", async () => {
   const { wire, streams } = server();
   await wire.settings();
   await wire.headers(1, POST, BOTH);
@@ -172,7 +172,7 @@ Deno.test("HTTP/2: data for streams that have ended is refused, but not where it
   wire.close();
 });
 
-Deno.test("HTTP/2: of a setting that is there twice only the last one counts; a window cannot grow beyond all bounds", async () => {
+Deno.test("HTTP/2: the last of two equal settings counts, and a window overflow ends the connection", async () => {
   const { wire, streams } = server();
   await wire.settings();
   await wire.headers(1, POST, BOTH);
@@ -184,7 +184,7 @@ Deno.test("HTTP/2: of a setting that is there twice only the last one counts; a 
   assertEquals(ends(wire).goaway, H2.flowControl);
 });
 
-Deno.test("HTTP/2: a server leaves out the fields that its peer does not take, the largest first", async () => {
+Deno.test("HTTP/2: a server drops answer fields beyond the peer's header limit, the largest first", async () => {
   const { wire, streams, notes } = server();
   await wire.settings([SETTING.headerBytes, 200]);
   for (const id of [1, 3]) await wire.headers(id, POST, BOTH);
@@ -203,7 +203,7 @@ Deno.test("HTTP/2: a server leaves out the fields that its peer does not take, t
   wire.close();
 });
 
-Deno.test("HTTP/2: a client does not send a call whose fields the server does not take", async () => {
+Deno.test("HTTP/2: a client fails a call whose fields exceed the server's header limit", async () => {
   const wire = new Wire({ role: "client" });
   await wire.settings([SETTING.headerBytes, 300]);
   const error = assertThrows(

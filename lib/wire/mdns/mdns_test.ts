@@ -39,7 +39,7 @@ function bench() {
   return { clock, records, logger, lan, computer, announce, find, seek };
 }
 
-Deno.test("a machine is found under its names, with dots and with dashes, until it goes", async () => {
+Deno.test("mDNS: a machine is found under its names, with dots and dashes, until it closes", async () => {
   const { clock, computer, announce, find, seek } = bench();
   const [there, here] = [computer("10.0.0.1", "fd00::1"), computer("10.0.0.2")];
   const announcer = await announce(ROVER, there);
@@ -67,7 +67,7 @@ Deno.test("a machine is found under its names, with dots and with dashes, until 
   assertEquals(clock.pending, 0);
 });
 
-Deno.test("each instance is told in one message with all that is needed to reach it", async () => {
+Deno.test("mDNS: an answer contains the SRV, TXT and address records of an instance", async () => {
   const { clock, lan, computer, announce } = bench();
   const announcer = await announce({ ...ROVER, names: ["m.x"] }, computer("10.0.0.1"));
   const peer = lan.stranger("10.0.0.9", GROUP.port);
@@ -88,7 +88,7 @@ Deno.test("each instance is told in one message with all that is needed to reach
   await announcer.close();
 });
 
-Deno.test("one who asks by plain DNS is answered at its own port, with its question and its number", async () => {
+Deno.test("mDNS: a unicast DNS query is answered at its own port, with its question and id", async () => {
   const { clock, lan, computer, announce } = bench();
   const announcer = await announce({ ...ROVER, names: ["m"] }, computer("10.0.0.1"));
   await clock.advance(2_000);
@@ -110,7 +110,7 @@ Deno.test("one who asks by plain DNS is answered at its own port, with its quest
   await announcer.close();
 });
 
-Deno.test("what the asker knows is not told again, and a flood of questions has few answers", async () => {
+Deno.test("mDNS: known answers are not repeated, and a flood of queries gets few answers", async () => {
   const { clock, lan, computer, announce } = bench();
   const announcer = await announce({ ...ROVER, names: ["m"] }, computer("10.0.0.1"));
   await clock.advance(5_000);
@@ -130,7 +130,7 @@ Deno.test("what the asker knows is not told again, and a flood of questions has 
   await announcer.close();
 });
 
-Deno.test("a machine that listens on one address is told of on that network alone", async () => {
+Deno.test("mDNS: a machine bound to an address is announced on that network alone", async () => {
   const { computer, announce, find } = bench();
   const [there, here] = [computer("10.0.0.1", "fd00::1"), computer("10.0.0.2")];
   const local = await announce({ ...ROVER, address: "127.0.0.1" }, there);
@@ -142,7 +142,7 @@ Deno.test("a machine that listens on one address is told of on that network alon
   await bound.close();
 });
 
-Deno.test("a network that refuses multicast is left aside, told of once and tried again", async () => {
+Deno.test("mDNS: a network that refuses multicast is logged once and retried", async () => {
   const { clock, records, computer, announce, find } = bench();
   const [there, here] = [computer("10.0.0.1"), computer("10.0.0.2")];
   there.refusing.add("10.0.0.1");
@@ -158,7 +158,7 @@ Deno.test("a network that refuses multicast is left aside, told of once and trie
   await announcer.close();
 });
 
-Deno.test("broken and hostile messages do nothing, and those from elsewhere are dropped", async () => {
+Deno.test("mDNS: ignores malformed messages and messages from other networks", async () => {
   const { clock, lan, computer, announce, find, seek } = bench();
   const [there, here] = [computer("10.0.0.1"), computer("10.0.0.2")];
   const announcer = await announce({ ...ROVER, names: ["m"] }, there);
@@ -205,7 +205,7 @@ Deno.test("broken and hostile messages do nothing, and those from elsewhere are 
   await announcer.close();
 });
 
-Deno.test("names that DNS cannot have are left out", () => {
+Deno.test("instancesOf: drops names that DNS cannot represent", () => {
   assertEquals(instancesOf(["M.x", "m.x"]), ["m.x", "m-x"]);
   assertEquals(instancesOf(["a..b", "", "x".repeat(64)]), ["a--b"]);
   const long = `${"x".repeat(40)}.${"y".repeat(40)}`;

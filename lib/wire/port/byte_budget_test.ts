@@ -8,7 +8,7 @@ import { PortAllowance } from "./byte_budget.ts";
 
 const LARGE = 100_000;
 
-Deno.test("whoever has left most unread leaves for somebody who would still have less", () => {
+Deno.test("PortAllowance: the connection with most unread bytes is closed in favour of a smaller user", () => {
   const port = new PortAllowance({ unread: 1_000_000, unreadByConnection: 600_000 });
   const left: string[] = [];
   const connect = (name: string) => {

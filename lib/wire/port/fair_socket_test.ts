@@ -49,7 +49,7 @@ async function turns(sent: () => number): Promise<number[]> {
 const PING = frameBytes(TYPE.ping, 1, 0, new Uint8Array(8));
 const BEGINNING = Buffer.concat([Buffer.from(PREFACE), frameBytes(TYPE.settings, 0, 0, new Uint8Array())]);
 
-Deno.test("fairness: a connection of HTTP/2 that never stops sending leaves turns to others, also once it is left", async () => {
+Deno.test("fairness: an HTTP/2 connection that sends without pause yields to others", async () => {
   const { socket, sent } = flood(BEGINNING, PING);
   const connection = new Connection(socket, { role: "server", clock: new FakeClock() });
   for (const count of await turns(sent)) assert(count < 10 * 3 * CHUNK_BYTES, `${count} bytes`);
@@ -95,12 +95,12 @@ async function callsInTurn(connections: number): Promise<number[]> {
   return busy.map(({ made }) => made.most);
 }
 
-Deno.test("fairness: calls are fewer in a turn than their few bytes say", async () => {
+Deno.test("fairness: calls per turn are limited, although they have few bytes", async () => {
   const [most] = await callsInTurn(1);
   assert(most < 100, `${most} calls in a turn`);
 });
 
-Deno.test("fairness: the more connections wait for their turn, the less of it each has", async () => {
+Deno.test("fairness: each connection's share shrinks when more connections wait", async () => {
   const [alone] = await callsInTurn(1);
   const each = Math.max(...await callsInTurn(8));
   assert(each <= alone / 3, `${each} calls in a turn of one of many, ${alone} of the only one`);
@@ -133,7 +133,7 @@ async function turnsAfter(answerBytes: number): Promise<number> {
   return turns;
 }
 
-Deno.test("fairness: a connection's next turns pay for its large answers, but not for ever", async () => {
+Deno.test("fairness: large answers delay a connection's next turns, up to a limit", async () => {
   assertEquals([await turnsAfter(1000), await turnsAfter(150_000), await turnsAfter(30e6)], [1, 3, 9]);
 });
 
@@ -166,7 +166,7 @@ async function readAll(
   return [Buffer.concat(parts), most];
 }
 
-Deno.test("fairness: any other socket is read in slices, all of it, in order and to its end, small ones where requests begin", async () => {
+Deno.test("fairness: readInTurns delivers all bytes in order, in small slices where requests begin", async () => {
   const content = Buffer.from(Uint8Array.from({ length: 1_000_000 }, (_, at) => at % 251));
   const [body] = await readAll(content, () => {});
   assert(body.equals(content));
@@ -204,14 +204,14 @@ async function deliveredInTurn(
   return most;
 }
 
-Deno.test("fairness: many connections of HTTP/1.1 deliver hardly more requests in a turn than one does", async () => {
+Deno.test("fairness: 8 HTTP/1.1 connections deliver at most twice the requests of a single connection", async () => {
   const requests = (turns: Turns) => turns.requested();
   const alone = await deliveredInTurn(1, requests);
   const together = await deliveredInTurn(8, requests);
   assert(together <= 2 * alone, `${together} bytes of 8, ${alone} of one`);
 });
 
-Deno.test("fairness: many bodies in tiny pieces deliver hardly more of them in a turn than one does", async () => {
+Deno.test("fairness: 8 bodies in tiny chunks deliver at most twice the bytes of a single body", async () => {
   const crumbs = (turns: Turns, bytes: number) => {
     for (let at = 0; at < bytes; at += 6) turns.piece();
   };
@@ -220,7 +220,7 @@ Deno.test("fairness: many bodies in tiny pieces deliver hardly more of them in a
   assert(together <= 2 * alone, `${together} bytes of 8, ${alone} of one`);
 });
 
-Deno.test("fairness: a body in tiny pieces is read in small slices", async () => {
+Deno.test("fairness: a body in tiny chunks is read in slices of at most 4 KiB", async () => {
   const content = Buffer.alloc(1_000_000);
   const [crumbs, most] = await readAll(content, (turns, bytes) => {
     // Chunks of one byte take six.
@@ -230,7 +230,7 @@ Deno.test("fairness: a body in tiny pieces is read in small slices", async () =>
   assert(most <= 4096, `${most} bytes in a turn`);
 });
 
-Deno.test("fairness: a socket of HTTP/1.1 that never stops sending leaves turns to others", async () => {
+Deno.test("fairness: an HTTP/1.1 socket that sends without pause yields to others", async () => {
   const { socket, sent } = flood(Buffer.from("GET "), Buffer.from("/ HTTP/1.1\r\n\r\n"));
   readInTurns(socket, new FakeClock());
   socket.on("data", () => {});
@@ -238,7 +238,7 @@ Deno.test("fairness: a socket of HTTP/1.1 that never stops sending leaves turns 
   socket.destroy();
 });
 
-Deno.test("fairness: connections that have gone on for a while wait together until the system has been asked for news", async () => {
+Deno.test("fairness: busy connections pause together until the event loop has polled for I/O", async () => {
   const crowd = Array.from(
     { length: 3 },
     () => flood(Buffer.from("GET "), Buffer.from("/ HTTP/1.1\r\n\r\n")),
@@ -268,7 +268,7 @@ Deno.test("fairness: connections that have gone on for a while wait together unt
   for (const { socket } of crowd) socket.destroy();
 });
 
-Deno.test("fairness: no more is read of a socket of HTTP/1.1 than is handed to its parser", async () => {
+Deno.test("fairness: an HTTP/1.1 socket is read only as far as its parser needs", async () => {
   const request = Buffer.from("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
   const enough = 300;
   const parsed = Promise.withResolvers<void>();
@@ -330,7 +330,7 @@ async function readToEnd(reader: TLSSocket): Promise<number> {
   return bytes;
 }
 
-Deno.test("fairness: what comes over TLS while nobody reads stays in the system, and all of it is read later", async () => {
+Deno.test("fairness: unread TLS data stays in the kernel and is read completely later", async () => {
   const { below, server, client } = await tlsPair();
   holdBelowTls(server);
   await writeToPaused(server, client);
@@ -340,7 +340,7 @@ Deno.test("fairness: what comes over TLS while nobody reads stays in the system,
   await settle();
 });
 
-Deno.test("fairness: what TLS has taken from the socket below is given back", () => {
+Deno.test("fairness: holdBelowTls releases buffers that TLS has consumed", () => {
   const read = new ArrayBuffer(CHUNK_BYTES);
   let taken = 0;
   const idle = { readStart: () => {}, readStop: () => {} };
@@ -350,7 +350,7 @@ Deno.test("fairness: what TLS has taken from the socket below is given back", ()
   assertEquals([taken, read.byteLength], [CHUNK_BYTES, 0]);
 });
 
-Deno.test("fairness: what has been read in slices is given back, unless part of it is kept", async () => {
+Deno.test("fairness: readInTurns releases consumed buffers, unless part of them is kept", async () => {
   const socket = new Duplex({ read() {}, write: (_bytes, _encoding, done) => done() });
   const clock = new FakeClock();
   const turns = readInTurns(socket, clock);
@@ -373,7 +373,7 @@ Deno.test("fairness: what has been read in slices is given back, unless part of 
   await settle();
 });
 
-Deno.test("fairness: a client over TLS, too, leaves in the system what it does not read", async () => {
+Deno.test("fairness: a TLS client leaves unread data in the kernel", async () => {
   const { server, client } = await tlsPair();
   holdBelowTls(client);
   await writeToPaused(client, server);

@@ -46,12 +46,12 @@ const HELD: Readonly<Record<string, Uint8Array>> = {
   "nothing": EMPTY,
   "half a preface": text("PRI * HT"),
   "half a request": text("GET / HTTP/1.1\r\nHos"),
-  "a request and half another one": joined(GET, text("GET / HTTP/1.1\r\nHos")),
+  "a request and half of another": joined(GET, text("GET / HTTP/1.1\r\nHos")),
   "half a body": text(
     "POST /proto.rpc.examples.echo.v1.EchoService/Echo HTTP/1.1\r\nhost: a\r\ncontent-type: application/grpc-web\r\ncontent-length: 9\r\n\r\ny",
   ),
   "idle HTTP/2": joined(HTTP2, PING),
-  "a call whose message does not come": joined(
+  "a call without its message": joined(
     HTTP2,
     frameBytes(TYPE.headers, FLAG.endHeaders, 1, new HpackEncoder().encode(CALL)),
     PING,
@@ -114,7 +114,7 @@ async function visit(port: Port, header = new Metadata()): Promise<void> {
 }
 
 for (const [what, says] of Object.entries(HELD)) {
-  Deno.test(`a full port serves a newcomer: everybody else holds a connection and says ${what}`, () =>
+  Deno.test(`a full port accepts a new caller while other connections send ${what}`, () =>
     withPort({ connections: 8 }, async (port) => {
       const crowd = new Crowd(port, says, signOf(says));
       await crowd.come(12);
@@ -137,7 +137,7 @@ const GATE: Gate = {
   },
 };
 
-Deno.test("a quiet call of a known caller stays on a full port, whatever others hold", async () => {
+Deno.test("a quiet call of an authenticated caller survives on a full port", async () => {
   const known = Metadata.from([["x-known", "yes"]]);
   const { table } = echoTable([GATE]);
   await withPort({ table, connections: 8 }, async (port) => {
@@ -160,7 +160,7 @@ Deno.test("a quiet call of a known caller stays on a full port, whatever others 
   });
 });
 
-Deno.test("requests of HTTP/1.1 that come without waiting are read as they are answered, and cost the socket no listeners", async () => {
+Deno.test("pipelined HTTP/1.1 requests are read as they are answered, without extra socket listeners", async () => {
   const warnings: string[] = [];
   const warned = (warning: Error) => void warnings.push(warning.message);
   process.on("warning", warned);

@@ -65,7 +65,7 @@ function lines(text: string): [string, string][] {
   return text.trimEnd().split("\r\n").map((line) => line.split(": ", 2) as [string, string]);
 }
 
-Deno.test("gRPC-web: unary and server streaming, binary", () =>
+Deno.test("gRPC-web: answers unary and server streaming calls in binary", () =>
   withPort({}, async (port) => {
     const unary = await call(port, `${ECHO}/Echo`, request("hello"));
     assertEquals([unary.status, unary.messages], [200, ["hello"]]);
@@ -76,7 +76,7 @@ Deno.test("gRPC-web: unary and server streaming, binary", () =>
     assertEquals(stream.trailers["grpc-status"], "0");
   }));
 
-Deno.test("gRPC-web: text, in one piece and in pieces with padding of their own", () =>
+Deno.test("gRPC-web: accepts text bodies in pieces with their own padding, and refuses bad base64", () =>
   withPort({}, async (port) => {
     const headers = { "content-type": "application/grpc-web-text" };
     const frame = Buffer.from(request("grüße"));
@@ -93,7 +93,7 @@ Deno.test("gRPC-web: text, in one piece and in pieces with padding of their own"
     }
   }));
 
-Deno.test("gRPC-web: errors, before and after messages, are in the last frame", () =>
+Deno.test("gRPC-web: an error before or after messages is in the trailer frame", () =>
   withPort({}, async (port) => {
     const before = await call(port, `${ECHO}/Echo`, request("fail:not_found:no ümlaut"));
     assertEquals([before.status, before.messages], [200, []]);
@@ -104,7 +104,7 @@ Deno.test("gRPC-web: errors, before and after messages, are in the last frame", 
     assertEquals(unknown.trailers["grpc-status"], "12");
   }));
 
-Deno.test("gRPC-web: broken bodies have a clear status", () =>
+Deno.test("gRPC-web: a broken body gives a status with a clear message", () =>
   withPort({}, async (port) => {
     const tooLong = new Uint8Array(5);
     new DataView(tooLong.buffer).setUint32(1, MAX_MESSAGE_BYTES + 1);
@@ -126,7 +126,7 @@ Deno.test("gRPC-web: broken bodies have a clear status", () =>
     assertEquals(timeout.trailers["grpc-status"], "13");
   }));
 
-Deno.test("gRPC-web: compressed messages are taken", () =>
+Deno.test("gRPC-web: accepts gzip messages", () =>
   withPort({}, async (port) => {
     const gzip = new Response(request("small").slice(5)).body!.pipeThrough(new CompressionStream("gzip"));
     const body = framed(await new Response(gzip).bytes(), 1);
@@ -134,7 +134,7 @@ Deno.test("gRPC-web: compressed messages are taken", () =>
     assertEquals(answer.messages, ["small"]);
   }));
 
-Deno.test("gRPC-web: metadata both ways, deadlines, and a large message", () =>
+Deno.test("gRPC-web: passes metadata both ways, deadlines and a message of 32 MiB", () =>
   withPort({}, async (port) => {
     const headers = { "x-custom": "a", "x-bytes-bin": "AAEC", "grpc-timeout": "5000m" };
     const answer = await call(port, `${ECHO}/Echo`, request("big:5000000"), { headers });
@@ -148,7 +148,7 @@ Deno.test("gRPC-web: metadata both ways, deadlines, and a large message", () =>
     assertEquals((await call(port, `${ECHO}/Echo`, request(large))).messages[0].length, large.length);
   }));
 
-Deno.test("gRPC-web: a client that goes away cancels its call", () =>
+Deno.test("gRPC-web: a client disconnect cancels its call", () =>
   withPort({}, async (port, seen) => {
     const cancel = new AbortController();
     const headers = { "content-type": "application/grpc-web" };
@@ -169,7 +169,7 @@ Deno.test("gRPC-web: an endless answer waits for its reader and ends with it", (
     await seen.canceled;
   }));
 
-Deno.test("gRPC-web: pages of any origin may call", () =>
+Deno.test("gRPC-web: CORS allows pages of any origin", () =>
   withPort({}, async (port) => {
     const headers = {
       "origin": "https://example.com",
@@ -209,7 +209,7 @@ for (const [what, sites] of [["far ones", nearSites(() => [])], ["any", noSite]]
     }));
 }
 
-Deno.test("gRPC-web: the same over HTTP/2", () =>
+Deno.test("gRPC-web: works over HTTP/2 as well", () =>
   withPort({}, async (port) => {
     const socket = connect(port.port, "127.0.0.1");
     const connection = new Connection(socket, { role: "client", clock: new SystemClock() });
@@ -242,7 +242,7 @@ Deno.test("gRPC-web: the same over HTTP/2", () =>
     await closed;
   }));
 
-Deno.test("HTTP: everything else has one clear line", async () => {
+Deno.test("HTTP: other paths and methods get a status and a single line of text", async () => {
   const routes = new Map([["/page", () => ({ status: 200, contentType: "text/html", body: "<p>" })]]);
   const restartStatus = () => ({ restart_allowed: true });
   await withPort({ http: { restartStatus, routes } }, async (port) => {
@@ -308,7 +308,7 @@ Deno.test("HTTP: scripts of other sites read no page that has not been opened to
   });
 });
 
-Deno.test("HTTP: the restart status is for this machine only", async () => {
+Deno.test("HTTP: /restart_status answers only callers on the same machine", async () => {
   const web = new WebServer(undefined as never, { restartStatus: () => ({}) });
   const cases: [string | undefined, string | undefined, number][] = [
     ["127.0.0.1", "127.0.0.1", 200],
@@ -329,7 +329,7 @@ Deno.test("HTTP: the restart status is for this machine only", async () => {
   }
 });
 
-Deno.test("HTTP: requests in small pieces, several in a row on one connection, and several at once", () =>
+Deno.test("HTTP: accepts split, sequential and pipelined requests on a connection", () =>
   withPort({}, async (port) => {
     const body = Buffer.from(request("slow")).toString("latin1");
     const text = `POST ${ECHO}/Echo HTTP/1.1\r\nHost: a\r\ncontent-type: application/grpc-web\r\n` +
@@ -366,7 +366,7 @@ async function overBoth(
   });
 }
 
-Deno.test("HTTP: a long answer comes as fast as it is read, and is complete", async () => {
+Deno.test("HTTP: a long answer is produced as fast as the client reads, and is complete", async () => {
   const chunk = new Uint8Array(64 * 1024).fill(7);
   const [count, total] = [400, 400 * chunk.length];
   let made = 0;
@@ -389,7 +389,7 @@ Deno.test("HTTP: a long answer comes as fast as it is read, and is complete", as
   });
 });
 
-Deno.test("HTTP: an answer that breaks off does not look whole, and one that nobody wants ends", async () => {
+Deno.test("HTTP: a failing answer breaks the connection, and a canceled answer ends its body", async () => {
   const ended = [Promise.withResolvers<string>(), Promise.withResolvers<string>()];
   let run = 0;
   async function* endless() {
@@ -420,7 +420,7 @@ Deno.test("HTTP: an answer that breaks off does not look whole, and one that nob
   });
 });
 
-Deno.test("HTTP: a page takes what is sent to it as fast as it reads, and hears of a client that goes away", async () => {
+Deno.test("HTTP: a route reads the request body at its own pace and sees a disconnect", async () => {
   const gone = Promise.withResolvers<void>();
   const routes = new Map<string, Route>([["/take", async ({ body }) => {
     let [sum, bytes] = [0, 0];

@@ -31,7 +31,7 @@ function counts(given: Partial<Counts>): Counts {
   return { silent: 0, stranger: 0, known: 0, calling: 0, ...given };
 }
 
-Deno.test("whoever has shown least gives way, and each rank keeps some room", () => {
+Deno.test("rankToLeave: chooses the lowest rank, and each rank keeps some room", () => {
   const cases: [Partial<Counts>, string][] = [
     [{ silent: 1 }, "silent"],
     [{ stranger: 1 }, "stranger"],
@@ -53,7 +53,7 @@ Deno.test("whoever has shown least gives way, and each rank keeps some room", ()
   }
 });
 
-Deno.test("who has just come is spared while others are there who have shown little for longer", async () => {
+Deno.test("Guests: a new connection stays while there are older idle connections", async () => {
   const { admit, gone, clock } = port(12);
   for (let i = 0; i < 8; i++) admit(`stranger ${i}`, "10.0.0.1", "something");
   await clock.advance(200);
@@ -68,7 +68,7 @@ Deno.test("who has just come is spared while others are there who have shown lit
   assertEquals(gone.slice(6), ["newcomer 0", "newcomer 1", "newcomer 2"]);
 });
 
-Deno.test("who has just spoken is spared as well", async () => {
+Deno.test("Guests: a connection with recent progress stays", async () => {
   const { admit, gone, clock } = port(12);
   for (let i = 0; i < 6; i++) admit(`stranger ${i}`, `10.0.1.${i}`, "something");
   for (let i = 0; i < 4; i++) admit(`silent ${i}`, `10.0.2.${i}`);
@@ -83,7 +83,7 @@ Deno.test("who has just spoken is spared as well", async () => {
   assertEquals(gone[10], "newcomer 0");
 });
 
-Deno.test("an idle port has no timer, nor has one that everybody has left", async () => {
+Deno.test("Guests: an idle or empty port runs no timer", async () => {
   const { guests, admit, clock } = port(3);
   const guest = admit("one", "10.0.0.1");
   assertEquals(clock.pending, 1);
@@ -95,7 +95,7 @@ Deno.test("an idle port has no timer, nor has one that everybody has left", asyn
   assertEquals(clock.pending, 0);
 });
 
-Deno.test("of one rank the guest without progress for longest gives way", () => {
+Deno.test("Guests: within a rank, the guest without progress for longest leaves", () => {
   const { admit, gone } = port(8);
   const [first] = [admit("first", "10.0.0.1", "something"), admit("second", "10.0.0.2", "something")];
   for (let i = 3; i <= 8; i++) admit(`${i}`, `10.0.0.${i}`, "something");
@@ -107,7 +107,7 @@ Deno.test("of one rank the guest without progress for longest gives way", () => 
   assertEquals(gone, ["first", "second", "3"]);
 });
 
-Deno.test("bytes that make no sense are no progress", () => {
+Deno.test("Guests: bytes without a valid request do not count as progress", () => {
   const { admit, gone } = port(2);
   const silent = admit("silent", "10.0.0.1");
   admit("younger", "10.0.0.2");
@@ -117,7 +117,7 @@ Deno.test("bytes that make no sense are no progress", () => {
   assertEquals(gone, ["silent"]);
 });
 
-Deno.test("of one rank the address with the most connections gives way", () => {
+Deno.test("Guests: within a rank, the address with most connections loses its oldest", () => {
   const { admit, gone } = port(6);
   admit("lonely", "10.0.0.9");
   for (let i = 0; i < 3; i++) admit(`crowd ${i}`, "10.0.0.1");
@@ -129,7 +129,7 @@ Deno.test("of one rank the address with the most connections gives way", () => {
   assertEquals(gone, ["crowd 0", "crowd 1"]);
 });
 
-Deno.test("one address has only its share, and makes room for itself alone", () => {
+Deno.test("Guests: an address beyond its share displaces only its own connections", () => {
   const { admit, gone } = port(8);
   admit("other", "10.0.0.9");
   for (let i = 0; i < 5; i++) admit(`greedy ${i}`, "10.0.0.1", "calls");
@@ -139,7 +139,7 @@ Deno.test("one address has only its share, and makes room for itself alone", () 
   assertEquals(gone.filter((name) => name.startsWith("greedy")), ["greedy 0"]);
 });
 
-Deno.test("a quiet call of somebody who may make it outlasts any crowd that makes none", () => {
+Deno.test("Guests: a quiet authenticated call survives 500 connections without such calls", () => {
   const { admit, gone, guests } = port(16);
   const call = new CallMark(admit("quiet", "127.0.0.1", "something"));
   call.admitted("known");
@@ -159,7 +159,7 @@ Deno.test("a quiet call of somebody who may make it outlasts any crowd that make
   assertEquals(guests.counts, { ...guests.counts, known: 1, calling: 0 });
 });
 
-Deno.test("a newcomer has time to speak, however many silent ones come after it", () => {
+Deno.test("Guests: a newcomer has time to speak before later silent connections displace it", () => {
   const { admit, gone } = port(300);
   for (let i = 0; i < 300; i++) admit(`${i}`, `10.0.${i}.1`, "calls");
   const newcomer = admit("newcomer", "10.1.0.1");
@@ -170,7 +170,7 @@ Deno.test("a newcomer has time to speak, however many silent ones come after it"
   assert(!gone.includes("newcomer"));
 });
 
-Deno.test("who has left is not counted again", () => {
+Deno.test("Guests: a removed guest is not counted again", () => {
   const { guests, admit } = port(2);
   const one: Guest = admit("one", "10.0.0.1", "calls");
   guests.remove(one);
@@ -180,7 +180,7 @@ Deno.test("who has left is not counted again", () => {
   assertEquals(guests.counts, counts({}));
 });
 
-Deno.test("the limit of connections leaves files for the program", async () => {
+Deno.test("connectionLimit: leaves file descriptors for the program", async () => {
   const limits = (text: string) => connectionLimit(FakeFiles.with({ "/proc/self/limits": text }));
   const line = (soft: string) =>
     `Limit  Soft  Hard  Units\nMax open files            ${soft}     4096      files\n`;

@@ -86,7 +86,7 @@ Deno.test("hostile: a caller without a token is refused on the header, before an
   });
 });
 
-Deno.test("hostile: a call that anybody may make takes only a small message", async () => {
+Deno.test("hostile: a public call accepts only a small message", async () => {
   const { table } = guarded();
   await withChannel({ table }, async (channel) => {
     const { authenticate } = client(AuthService, channel);
@@ -102,7 +102,7 @@ Deno.test("hostile: a call that anybody may make takes only a small message", as
   });
 });
 
-Deno.test("hostile: what one connection sends without end does not keep others from calling", () =>
+Deno.test("hostile: an oversized sender does not block other connections", () =>
   withChannel(
     { byteLimits: { received: 4_000_000, receivedByConnection: 1_000_000 } },
     async (channel, _, port) => {
@@ -119,7 +119,7 @@ Deno.test("hostile: what one connection sends without end does not keep others f
     },
   ));
 
-Deno.test("hostile: unread answers are their connection's, and no call of the resource is under way", async () => {
+Deno.test("hostile: unread answers are charged to their connection after the call has ended", async () => {
   let underWay = 0, ended = 0;
   const count: Interceptor = () => {
     underWay++;
@@ -141,7 +141,7 @@ Deno.test("hostile: unread answers are their connection's, and no call of the re
   });
 });
 
-Deno.test("hostile: a peer that leaves too much unread is refused more, and served again once it has read", () =>
+Deno.test("hostile: a connection with too much unread is refused, and served again after it reads", () =>
   withChannel({ byteLimits: { unreadByConnection: 1_000_000 } }, async (channel) => {
     const echo = client(EchoService, channel);
     const error = await assertRejects(() => echo.echo({ message: "big:2000000" }), SvcError);
@@ -151,7 +151,7 @@ Deno.test("hostile: a peer that leaves too much unread is refused more, and serv
     assertEquals((await echo.echo({ message: "big:900000" })).message.length, 900_000);
   }));
 
-Deno.test("hostile: a status repeats little of what was sent, and no control characters", () =>
+Deno.test("hostile: a status message is short and has no control characters", () =>
   withChannel({}, async (channel, _, port) => {
     const long = `fail:not_found:\x1b[31m${"é".repeat(5_000_000)}`;
     const error = await assertRejects(() => client(EchoService, channel).echo({ message: long }), SvcError);
@@ -171,7 +171,7 @@ Deno.test("hostile: a status repeats little of what was sent, and no control cha
     assert(trailer.length < 16_000, `${trailer.length} bytes`);
   }));
 
-Deno.test("hostile: metadata of an answer that repeats what was sent is bounded, too", () =>
+Deno.test("hostile: metadata of an answer that repeats the request is bounded", () =>
   withChannel({}, async (channel) => {
     let bytes = 0;
     const echo = client(EchoService, channel);
@@ -193,7 +193,7 @@ function post(port: Port, type: string, body: Uint8Array): Promise<Response> {
   });
 }
 
-Deno.test("hostile: gRPC-web as text of many megabytes comes through", () =>
+Deno.test("hostile: an 8 MB gRPC-web text message succeeds", () =>
   withPort({}, async (port) => {
     const { echo } = EchoService.method;
     const message = toBinary(echo.input, create(echo.input, { message: "z".repeat(8_000_000) }));
@@ -203,7 +203,7 @@ Deno.test("hostile: gRPC-web as text of many megabytes comes through", () =>
     assertEquals(body.readUInt32BE(1), message.length);
   }));
 
-Deno.test("hostile: a message over the limit is answered over gRPC-web, binary and text", () =>
+Deno.test("hostile: gRPC-web answers a message over the limit, in binary and text", () =>
   withPort({}, async (port) => {
     const body = Buffer.alloc(MAX_MESSAGE_BYTES + 4_000_000);
     body.writeUInt32BE(MAX_MESSAGE_BYTES + 1_000, 1);
@@ -215,7 +215,7 @@ Deno.test("hostile: a message over the limit is answered over gRPC-web, binary a
     assertStringIncludes(plain, "grpc-status: 8");
   }));
 
-Deno.test("hostile: the first request of a connection arrives in its order, however the others' turns cut it", () =>
+Deno.test("hostile: the first request of a connection arrives in order, in whatever slices", () =>
   withPort({}, async (port) => {
     const { echo } = EchoService.method;
     const numbers = Array.from({ length: 50_000 }, (_, i) => i).join();

@@ -10,7 +10,7 @@ import { ServiceTable } from "../service.ts";
 const clock = new SystemClock();
 const DEADLINE_MS = 5_000;
 
-Deno.test("a page of a port of ours, with TLS and without", async () => {
+Deno.test("getPage: reads a page of our own port, with and without TLS", async () => {
   const page = { status: 200, contentType: "application/json", body: '{"größe":1}' };
   for (const tls of [undefined, await selfSigned()]) {
     const routes = new Map([["/page", () => page]]);
@@ -22,7 +22,7 @@ Deno.test("a page of a port of ours, with TLS and without", async () => {
   }
 });
 
-Deno.test("a page of another server, in chunks", async () => {
+Deno.test("getPage: reads a chunked page of another server", async () => {
   const server = createServer((_, response) => {
     response.write("one ");
     response.end("two");
@@ -36,7 +36,7 @@ Deno.test("a page of another server, in chunks", async () => {
   await new Promise((resolve) => server.close(resolve));
 });
 
-Deno.test("nobody there, and somebody who says nothing", async () => {
+Deno.test("getPage: a closed port is unavailable, and a silent server exceeds the deadline", async () => {
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = listener.addr;
   const accepted: Deno.Conn[] = [];

@@ -35,7 +35,7 @@ const PROGRAM = `
 `;
 
 Deno.test({
-  name: "a port accepts again after the program had no more open files, and says so once",
+  name: "Listener: accepts again after the program ran out of file descriptors, and logs it once",
   // The limit of files is that of a Unix shell.
   ignore: Deno.build.os !== "linux",
   async fn() {
@@ -74,7 +74,7 @@ Deno.test({
   },
 });
 
-Deno.test("a program that was too busy to accept in time is not taken for one without open files", async () => {
+Deno.test("Listener: a program that is too busy to accept is not reported as out of descriptors", async () => {
   const clock = new FakeClock();
   const records: LogRecord[] = [];
   const logger = new Logs(clock, [memorySink(records)]).logger("port");
@@ -102,7 +102,7 @@ Deno.test("a program that was too busy to accept in time is not taken for one wi
   await listener.close();
 });
 
-Deno.test("a crowded port finds out soon whether it still accepts", async () => {
+Deno.test("Listener: a crowded port checks within 500 ms whether it still accepts", async () => {
   const clock = new FakeClock();
   const sockets: Socket[] = [];
   const accept = (socket: Socket) => void sockets.push(socket);

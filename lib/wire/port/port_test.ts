@@ -53,7 +53,7 @@ function frame(type: number, flags: number, stream: number, payload: string): st
   return `${length}${String.fromCharCode(type, flags)}\0\0\0${String.fromCharCode(stream)}${payload}`;
 }
 
-Deno.test("port: gRPC and HTTP/1.1 side by side on one port", () =>
+Deno.test("port: serves gRPC and HTTP/1.1 on the same port", () =>
   withChannel({}, async (channel, _seen, port) => {
     const answer = await fetch(`${port.url}/`);
     assertEquals(answer.status, 200);
@@ -61,7 +61,7 @@ Deno.test("port: gRPC and HTTP/1.1 side by side on one port", () =>
     assertEquals((await client(EchoService, channel).echo({ message: "both" })).message, "both");
   }));
 
-Deno.test("port: TLS chooses HTTP/2 where the client offers it, else HTTP/1.1", async () => {
+Deno.test("port: TLS selects HTTP/2 if the client offers it, otherwise HTTP/1.1", async () => {
   const tls = await selfSigned();
   await withPort({ tls }, async (port) => {
     const negotiated = (offers: string[]) =>
@@ -89,7 +89,7 @@ Deno.test("port: TLS chooses HTTP/2 where the client offers it, else HTTP/1.1", 
   });
 });
 
-Deno.test("port: settings that cannot work say what is wrong and what to do", async () => {
+Deno.test("port: an address or certificate that cannot work gives a clear error", async () => {
   await withPort({}, async (port) => {
     const taken = await refused({ port: port.port });
     assertEquals(taken.code, "unavailable");
@@ -118,7 +118,7 @@ Deno.test("port: settings that cannot work say what is wrong and what to do", as
   assertStringIncludes((await assertRejects(() => opening, SvcError)).message, "/nowhere/at/all.sock");
 });
 
-Deno.test("port: broken and hostile beginnings end only their own connection", () =>
+Deno.test("port: malformed or hostile first bytes end only their own connection", () =>
   withPort({}, async (port) => {
     const random = Uint8Array.from({ length: 5000 }, (_, i) => Math.imul(i + 1, 0x9e3779b1) >>> 24);
     const huge = frame(1, 0, 1, "\0".repeat(16_000));
@@ -164,7 +164,7 @@ Deno.test("port: broken and hostile beginnings end only their own connection", (
     await stillServes(port);
   }));
 
-Deno.test("port: streams that are no calls get an answer of HTTP", () =>
+Deno.test("port: an HTTP/2 stream that is not a call gets a plain HTTP answer", () =>
   withPort({}, async (port) => {
     // POST / without a content type; then a header block of 100 KB in literals.
     const answer = await new Promise<string>((resolve) => {
@@ -180,7 +180,7 @@ Deno.test("port: streams that are no calls get an answer of HTTP", () =>
     assertStringIncludes(answer, "/ answers GET, not POST");
   }));
 
-Deno.test("port: too many header fields end their call, not the connection", () =>
+Deno.test("port: too many header fields fail the call but not the connection", () =>
   withChannel({}, async (channel) => {
     const header = Metadata.from([["x-large", "y".repeat(70_000)]]);
     const echo = client(EchoService, channel);
@@ -189,7 +189,7 @@ Deno.test("port: too many header fields end their call, not the connection", () 
     assertEquals((await echo.echo({ message: "next" })).message, "next");
   }));
 
-Deno.test("port: a client that says nothing, or half of something, is cut off", async () => {
+Deno.test("port: a client that sends nothing or half a request is closed", async () => {
   const fake = new FakeClock();
   for (const parts of [[], ["PR"], [PREFACE], ["GET / HTTP/1.1\r\nHost: "]]) {
     await withPort({ clock: fake }, async (port) => {
@@ -201,7 +201,7 @@ Deno.test("port: a client that says nothing, or half of something, is cut off", 
   }
 });
 
-Deno.test("port: half a TLS handshake, and garbage instead of one, are cut off", async () => {
+Deno.test("port: an incomplete TLS handshake or garbage is closed, and plain HTTP gets a hint", async () => {
   const fake = new FakeClock();
   const tls = await selfSigned();
   await withPort({ clock: fake, tls }, async (port) => {
@@ -223,7 +223,7 @@ Deno.test("port: half a TLS handshake, and garbage instead of one, are cut off",
   });
 });
 
-Deno.test("port: a client that makes us answer but does not read is cut off", () =>
+Deno.test("port: a client that floods pings without reading is closed", () =>
   withPort({}, async (port) => {
     const socket = connectNet(port.port, "127.0.0.1");
     socket.pause();
@@ -239,7 +239,7 @@ Deno.test("port: a client that makes us answer but does not read is cut off", ()
     await stillServes(port);
   }));
 
-Deno.test("port: idle connections end at once when it closes", async () => {
+Deno.test("port: close ends idle connections at once", async () => {
   const port = await openPort({ table: echoTable().table, clock, bind: LOCAL });
   const silent = exchange(port);
   const kept = exchange(port, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -250,7 +250,7 @@ Deno.test("port: idle connections end at once when it closes", async () => {
   channel.close();
 });
 
-Deno.test("port: a call that does not end is cut off at the deadline of closing", async () => {
+Deno.test("port: close cuts off a hanging call at its deadline", async () => {
   const { table, seen } = echoTable();
   const port = await openPort({ table, clock, bind: LOCAL });
   const channel = connectGrpc(`127.0.0.1:${port.port}`, { clock });
@@ -263,7 +263,7 @@ Deno.test("port: a call that does not end is cut off at the deadline of closing"
   channel.close();
 });
 
-Deno.test("port: over HTTP/1.1 a next request that never ends, and a body that does not come, are cut off", async () => {
+Deno.test("port: an unfinished HTTP/1.1 request or body is closed after its timeout", async () => {
   const fake = new FakeClock();
   const first = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
   const post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf";
@@ -306,7 +306,7 @@ function clientHello(version: number): Uint8Array<ArrayBuffer> {
   return Uint8Array.from([22, ...u16(0x0301), ...sized(handshake)]);
 }
 
-Deno.test("port: TLS older than 1.2 is refused with an alert", async () => {
+Deno.test("port: refuses TLS older than 1.2 with an alert", async () => {
   await withPort({ tls: await selfSigned() }, async (port) => {
     const answer = async (version: number) => {
       const connection = await Deno.connect({ hostname: "127.0.0.1", port: port.port });

@@ -69,7 +69,7 @@ Deno.test("static files: the files of a folder, with types, ranges and entity ta
   );
 });
 
-Deno.test("static files: a folder is its index, at an address that ends like a folder's", async () => {
+Deno.test("static files: a folder serves its index.html and redirects to its trailing slash", async () => {
   await withSite({ "index.html": "<p>home", "a/index.html": "<p>a", "b/c.txt": "c" }, async (ask) => {
     assertEquals(await bodyOf(await ask("/static/")), "<p>home");
     const moved = await ask("/static/a");
@@ -79,7 +79,7 @@ Deno.test("static files: a folder is its index, at an address that ends like a f
   });
 });
 
-Deno.test("static files: the folder `static` in it, as published, where there is one", async () => {
+Deno.test("static files: a subfolder static is the root where it exists, as published", async () => {
   await withSite({ "static/a.txt": "a", "templates/b.html": "b" }, async (ask) => {
     assertEquals(await bodyOf(await ask("/static/a.txt")), "a");
     assertEquals((await ask("/static/templates/b.html")).status, 404);
@@ -109,7 +109,7 @@ const OUTSIDE = [
   `/static/${"a".repeat(5000)}`,
 ];
 
-Deno.test("static files: nothing outside the folder, nothing hidden, nothing that is no file", async () => {
+Deno.test("static files: paths outside the folder, hidden files and special files give 404", async () => {
   await withSite({ "in.txt": "in", ".env": "secret", ".git/config": "secret" }, async (ask, folder) => {
     await Deno.symlink(`${folder}/secret.txt`, `${folder}/site/out.txt`);
     await Deno.symlink(folder, `${folder}/site/out`);
@@ -124,7 +124,7 @@ Deno.test("static files: nothing outside the folder, nothing hidden, nothing tha
   });
 });
 
-Deno.test("static files: a folder that is not there is named", async () => {
+Deno.test("static files: a missing folder is an error that names it", async () => {
   const error = await assertRejects(() => staticRoutes("/no/such", new FakeFiles()));
   assertStringIncludes(String(error), 'there is no folder "/no/such" with static web assets');
 });

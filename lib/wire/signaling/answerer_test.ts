@@ -51,7 +51,7 @@ async function called(offered: string[], disableTrickle = false) {
   return { clock, queue, id, peer, close };
 }
 
-Deno.test("the candidates of an offer are tried once the caller has shown that it knows the answer", async () => {
+Deno.test("Answerer: tries the offer's candidates after the caller sends a candidate of its own", async () => {
   const { queue, id, peer, close } = await called([candidate(1), candidate(2)]);
   assertEquals(peer.candidates, []);
   queue.update(id, "a", { candidate: { candidate: candidate(3) } });
@@ -60,7 +60,7 @@ Deno.test("the candidates of an offer are tried once the caller has shown that i
   await close();
 });
 
-Deno.test("the candidates of an offer do not wait for ever, nor for a caller that sends no others", async () => {
+Deno.test("Answerer: tries the offer's candidates after 250 ms, or at once without trickle", async () => {
   const late = await called([candidate(1)]);
   assertEquals(late.peer.candidates, []);
   await late.clock.advance(250);
@@ -72,7 +72,7 @@ Deno.test("the candidates of an offer do not wait for ever, nor for a caller tha
   await whole.close();
 });
 
-Deno.test("an offer full of candidates ends its call, and names in it are not looked up", async () => {
+Deno.test("Answerer: closes a call with too many candidates and ignores candidates with host names", async () => {
   const many = Array.from({ length: WEBRTC_LIMITS.candidates + 1 }, (_, port) => candidate(port));
   const full = await called(many);
   await full.clock.advance(250);

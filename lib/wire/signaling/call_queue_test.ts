@@ -25,7 +25,7 @@ async function all<T>(values: AsyncIterable<T>): Promise<T[]> {
   return found;
 }
 
-Deno.test("an offer reaches whoever answers for its host, before or after it came", async () => {
+Deno.test("CallQueue: an offer reaches the answerer of its host, before or after the offer", async () => {
   const { queue } = queueOf();
   const waiting = queue.take(["b", "a"], never);
   const first = queue.offer("a", OFFER);
@@ -37,7 +37,7 @@ Deno.test("an offer reaches whoever answers for its host, before or after it cam
   await assertRejects(() => all(first.stages), SvcError, "stopping");
 });
 
-Deno.test("the answer and the candidates of both go to the other side, and the call ends when both are done", async () => {
+Deno.test("CallQueue: passes the answer and candidates to the other side, and ends when both are done", async () => {
   const { queue } = queueOf();
   const { id, stages } = queue.offer("a", OFFER);
   const call = await queue.take(["a"], never);
@@ -55,7 +55,7 @@ Deno.test("the answer and the candidates of both go to the other side, and the c
   assertEquals([queue.size, code(() => queue.update(id, "a", { done: true }))], [0, "not_found"]);
 });
 
-Deno.test("a call is nobody's business at another host", () => {
+Deno.test("CallQueue: update with another host is not_found", () => {
   const { queue } = queueOf();
   const { id } = queue.offer("a", OFFER);
   assertEquals(code(() => queue.update(id, "b", { done: true })), "not_found");
@@ -63,7 +63,7 @@ Deno.test("a call is nobody's business at another host", () => {
   queue.close();
 });
 
-Deno.test("what nobody answers, and what does not connect, ends in time", async () => {
+Deno.test("CallQueue: an unanswered or unconnected call ends after connectMs", async () => {
   const { clock, queue } = queueOf({ connectMs: 100 });
   const unanswered = all(queue.offer("a", OFFER).stages);
   const unconnected = queue.offer("b", OFFER);
@@ -77,7 +77,7 @@ Deno.test("what nobody answers, and what does not connect, ends in time", async 
   assertEquals(queue.size, 0);
 });
 
-Deno.test("who has an answer may leave, who has none gives up", async () => {
+Deno.test("CallQueue: leave removes a call without an answer and keeps an answered call", async () => {
   const { queue } = queueOf();
   const answered = queue.offer("a", OFFER);
   const call = await queue.take(["a"], never);
@@ -91,7 +91,7 @@ Deno.test("who has an answer may leave, who has none gives up", async () => {
   assertEquals(queue.size, 0);
 });
 
-Deno.test("calls of a host, of all hosts, and candidates have their limits", async () => {
+Deno.test("CallQueue: limits calls per host, calls in total, and candidates", async () => {
   const { queue } = queueOf({ calls: 3, callsOfHost: 2, candidates: 2 });
   const { id } = queue.offer("a", OFFER);
   queue.offer("a", OFFER);
@@ -107,7 +107,7 @@ Deno.test("calls of a host, of all hosts, and candidates have their limits", asy
   queue.close();
 });
 
-Deno.test("who waits for calls stops when told", async () => {
+Deno.test("CallQueue: take rejects when its signal aborts", async () => {
   const { queue } = queueOf();
   const over = new AbortController();
   const waiting = queue.take(["a"], over.signal);

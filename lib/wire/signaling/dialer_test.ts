@@ -8,7 +8,7 @@ import { service, ServiceTable } from "../service.ts";
 import { encodeDescription } from "../webrtc/description.ts";
 import { dialWebRtc } from "./dialer.ts";
 
-Deno.test("a caller tells its own addresses when it has asked those of the other side; a NAT's go at once", async () => {
+Deno.test("dialWebRtc: sends server-reflexive candidates at once and host candidates after 50 ms", async () => {
   const clock = new FakeClock();
   const rtc = new FakeRtc();
   // It never connects, because it gets no offer.

@@ -65,7 +65,7 @@ function pair(limits = {}) {
   return { echo: client(EchoService, frames), frames, server, seen, budgets, toClient, left: () => left };
 }
 
-Deno.test("messages of every size go both ways, with metadata and errors", async () => {
+Deno.test("data channel: messages of every size pass both ways, with metadata and errors", async () => {
   const { echo, server, budgets } = pair();
   for (const length of [0, 1, PACKET_BYTES - 3, PACKET_BYTES, PACKET_BYTES + 1, 3_000_000]) {
     const message = "m".repeat(length);
@@ -84,7 +84,7 @@ Deno.test("messages of every size go both ways, with metadata and errors", async
   assertEquals(budgets.usedBytes, { received: 0, unread: 0 });
 });
 
-Deno.test("streams go both ways at once, and calls beyond the limit wait", async () => {
+Deno.test("data channel: bidi streams work, and calls beyond the limit wait", async () => {
   const { echo } = pair();
   const letters = async function* () {
     for (const message of ["a", "b", "c"]) yield { message };
@@ -98,7 +98,7 @@ Deno.test("streams go both ways at once, and calls beyond the limit wait", async
   assertEquals(all.map(({ message }) => message), Array.from({ length: 1000 }, (_, index) => `${index}`));
 });
 
-Deno.test("a small answer does not wait for a large one", async () => {
+Deno.test("data channel: a small answer overtakes a large answer", async () => {
   const { echo, seen, toClient } = pair();
   toClient.reading = false;
   const answers = [echo.echo({ message: "big:5000000" })];
@@ -112,7 +112,7 @@ Deno.test("a small answer does not wait for a large one", async () => {
   assert(streams.lastIndexOf(1n) < streams.lastIndexOf(0n) / 2, "the small answer came late");
 });
 
-Deno.test("a call that is given up ends at the server, and its answer goes nowhere", async () => {
+Deno.test("data channel: a canceled call ends at the server and releases its memory", async () => {
   const { echo, seen, server, budgets } = pair();
   const over = new AbortController();
   const hanging = echo.echo({ message: "hang" }, { signal: over.signal });
@@ -125,7 +125,7 @@ Deno.test("a call that is given up ends at the server, and its answer goes nowhe
   assertEquals(budgets.usedBytes, { received: 0, unread: 0 });
 });
 
-Deno.test("who does not read makes the server keep no more than a little of a stream", async () => {
+Deno.test("data channel: a client that does not read keeps at most 200 KB of a stream at the server", async () => {
   const { echo, toClient, budgets, server, frames } = pair();
   toClient.reading = false;
   const stream = echo.echoMultiple({ message: "endless" })[Symbol.asyncIterator]();
@@ -140,7 +140,7 @@ Deno.test("who does not read makes the server keep no more than a little of a st
   assertEquals(budgets.usedBytes.unread, 0);
 });
 
-Deno.test("an answer for which there is no room fails its call, and no other", async () => {
+Deno.test("data channel: an answer beyond the budget fails its own call only", async () => {
   const { echo, toClient } = pair({ unread: 1_000_000, unreadByConnection: 500_000 });
   const error = await assertRejects(() => echo.echo({ message: "big:600000" }), SvcError);
   assertEquals(error.code, "resource_exhausted");
@@ -148,7 +148,7 @@ Deno.test("an answer for which there is no room fails its call, and no other", a
   assertEquals(toClient.bufferedBytes, 0);
 });
 
-Deno.test("when the peer is gone every call ends", async () => {
+Deno.test("data channel: every call ends when the peer disconnects", async () => {
   const { echo, frames, server } = pair();
   const calls = [echo.echo({ message: "hang" }), echo.echo({ message: "hang" })];
   await until(() => server.running === 2);
@@ -160,7 +160,7 @@ Deno.test("when the peer is gone every call ends", async () => {
   await until(() => server.running === 0);
 });
 
-Deno.test("packets are as the published messages say", () => {
+Deno.test("data channel: packets follow the published messages", () => {
   const data = new Uint8Array(300).fill(7);
   for (const id of [0n, 1n, 300n, 2n ** 63n]) {
     for (const eom of [true, false]) {

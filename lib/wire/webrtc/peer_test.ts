@@ -36,13 +36,13 @@ const turns = async () => {
   for (let turn = 0; turn < 10; turn++) await new Promise<void>((resolve) => nextTurn(resolve));
 };
 
-Deno.test("both sides have the channels 0 and 1, agreed on beforehand", async () => {
+Deno.test("RtcPeer: both sides have the negotiated channels 0 and 1", async () => {
   const { native, close } = await connected();
   for (const { channels } of native) assertEquals([...channels.keys()], [0, 1]);
   close();
 });
 
-Deno.test("the side that has answered offers anew over the negotiation channel, and the caller answers there", async () => {
+Deno.test("RtcPeer: the answerer renegotiates over the negotiation channel, and the caller answers", async () => {
   const { answerer, native, close } = await connected();
   const texts: unknown[] = [];
   for (const { channels } of native) {
@@ -58,7 +58,7 @@ Deno.test("the side that has answered offers anew over the negotiation channel, 
   close();
 });
 
-Deno.test("what a caller sends over the negotiation channel unasked changes nothing", async () => {
+Deno.test("RtcPeer: an unsolicited offer of the caller changes nothing", async () => {
   const { caller, answerer, native, close } = await connected();
   native[0].channels.get(1)!.send(encodeDescription({ type: "offer", sdp: "v=0\r\na=fake:0\r\n" }));
   native[0].channels.get(1)!.send("nonsense");
@@ -67,7 +67,7 @@ Deno.test("what a caller sends over the negotiation channel unasked changes noth
   close();
 });
 
-Deno.test("an answer that cannot be used ends the change, not the connection; nonsense from the server ends it", async () => {
+Deno.test("RtcPeer: a bad answer ends the renegotiation, and a bad message of the server the connection", async () => {
   const { caller, answerer, native, close } = await connected();
   const { listener } = native[0].channels.get(1)!;
   listener.message = () => native[0].channels.get(1)!.send("nonsense");

@@ -58,7 +58,7 @@ function bench() {
   return { give, answers, ended, sent, seen, server };
 }
 
-Deno.test("an answer is headers once, messages, and trailers always, whatever becomes of the call", async () => {
+Deno.test("FrameServer: answers every call with headers, messages and trailers", async () => {
   const { give, answers, ended } = bench();
   give(opening(1n), requestPacket(1n, said("hi"), true), requestEnd(1n));
   give(opening(2n), requestPacket(2n, said("fail:data_loss:gone"), true), requestEnd(2n));
@@ -69,7 +69,7 @@ Deno.test("an answer is headers once, messages, and trailers always, whatever be
   assertEquals(answers(3n), ["headers", `trailers ${CODES.unimplemented}`]);
 });
 
-Deno.test("a stream begins with headers: other frames of it are dropped, and headers again end it", async () => {
+Deno.test("FrameServer: drops frames before the headers, and repeated headers end the stream", async () => {
   const { give, answers, ended, sent, server } = bench();
   give(requestPacket(1n, said("hi"), true), requestEnd(1n), reset(1n));
   assertEquals([sent.length, server.running], [0, 0]);
@@ -78,7 +78,7 @@ Deno.test("a stream begins with headers: other frames of it are dropped, and hea
   assertEquals(answers(2n).at(-1), `trailers ${CODES.invalid_argument}`);
 });
 
-Deno.test("the stream without a number is stream 0; a frame without a stream is of none", async () => {
+Deno.test("FrameServer: a stream without an id is stream 0, and a frame without a stream is ignored", async () => {
   const { give, answers, ended, sent } = bench();
   const headers = create(RequestSchema, { type: { case: "headers", value: { method: ECHO } } });
   give(toBinary(RequestSchema, headers));
@@ -88,7 +88,7 @@ Deno.test("the stream without a number is stream 0; a frame without a stream is 
   assertEquals(answers(0n), ["headers", "message hi", "trailers 0"]);
 });
 
-Deno.test("each packet of the last message may say that it is the last; what comes after is not taken", async () => {
+Deno.test("FrameServer: accepts eos on each packet of the last message, and drops later messages", async () => {
   const { give, answers, ended } = bench();
   const message = said("a message in three packets");
   give(opening(1n));
@@ -99,14 +99,14 @@ Deno.test("each packet of the last message may say that it is the last; what com
   assertEquals(answers(1n), ["headers", "message a message in three packets", "trailers 0"]);
 });
 
-Deno.test("a message of no bytes is a packet that only ends", async () => {
+Deno.test("FrameServer: an empty message is a packet with eom alone", async () => {
   const { give, answers, ended } = bench();
   give(opening(1n), requestPacket(1n, new Uint8Array(), true), requestEnd(1n));
   await ended(1n);
   assertEquals(answers(1n), ["headers", "message ", "trailers 0"]);
 });
 
-Deno.test("streams are reset one by one: the others go on", async () => {
+Deno.test("FrameServer: a reset ends its own stream, and others continue", async () => {
   const { give, answers, ended, seen, server } = bench();
   give(opening(1n), requestPacket(1n, said("hang"), true), requestEnd(1n));
   give(opening(2n, BIDI), requestPacket(2n, said("a"), true));
@@ -120,7 +120,7 @@ Deno.test("streams are reset one by one: the others go on", async () => {
   assertEquals(answers(1n).filter((one) => one.startsWith("message")), []);
 });
 
-Deno.test("the time limit of the headers holds; none or zero is no limit", async () => {
+Deno.test("FrameServer: enforces the timeout of the headers, and zero means no limit", async () => {
   const { give, answers, ended, server } = bench();
   give(opening(1n, ECHO, 1), requestPacket(1n, said("hang"), true), requestEnd(1n));
   await ended(1n);
@@ -155,7 +155,7 @@ Deno.test("a proxy hands on its caller's limit as a header, which holds where th
   }
 });
 
-Deno.test("no packet has more data than every published client takes", async () => {
+Deno.test("FrameServer: splits answers into packets of at most PACKET_BYTES", async () => {
   const { give, sent } = bench();
   give(opening(1n), requestPacket(1n, said("big:100000"), true), requestEnd(1n));
   const sizes = () =>

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { Vp8Packetizer, wantsKeyPicture } from "./vp8_rtp.ts";
 
-Deno.test("a picture is cut into packets with one beginning and one end", () => {
+Deno.test("Vp8Packetizer: splits a picture into packets with a start bit and an end marker", () => {
   const picture = Uint8Array.from({ length: 2500 }, (_, index) => index);
   const packets = [...new Vp8Packetizer(0x01020304).packets(picture, 2 ** 32 + 9000)];
   assertEquals(packets.map(({ length }) => length), [1113, 1113, 313]);
@@ -14,7 +14,7 @@ Deno.test("a picture is cut into packets with one beginning and one end", () => 
   assertEquals(packets.flatMap((packet) => [...packet.subarray(13)]), [...picture]);
 });
 
-Deno.test("feedback of viewers is read, and nothing else", () => {
+Deno.test("wantsKeyPicture: recognizes picture loss and intra requests in RTCP feedback", () => {
   const report = [0x80, 201, 0, 1, 1, 2, 3, 4];
   const loss = [0x81, 206, 0, 2, 1, 2, 3, 4, 5, 6, 7, 8];
   const intra = [0x84, 206, 0, 4, ...new Uint8Array(16)];

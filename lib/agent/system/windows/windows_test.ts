@@ -78,7 +78,7 @@ Deno.test("creates the service with its failure actions and its firewall rule", 
   ]);
 });
 
-Deno.test("a service that is there is stopped, changed when its process has ended, and runs again", async () => {
+Deno.test("installWindowsService: stops a running service, changes it after its process ends, and starts it", async () => {
   const parts = windows({ state: SERVICE_STATES.running, pid: 7 });
   const { services, clock } = parts;
   const place = () => Promise.resolve(void services.did.push("place"));
@@ -91,7 +91,7 @@ Deno.test("a service that is there is stopped, changed when its process has ende
   assertEquals(services.did, ["stop", "place", "change", "start"]);
 });
 
-Deno.test("a service that is about to start is asked again until it takes it", async () => {
+Deno.test("removeWindowsService: repeats the stop request until a starting service accepts it", async () => {
   const parts = windows({ state: SERVICE_STATES.startPending, pid: 7 });
   parts.services.askStop = () => void parts.services.did.push("stop");
   const removing = removeWindowsService(parts);
@@ -103,7 +103,7 @@ Deno.test("a service that is about to start is asked again until it takes it", a
   assertEquals(parts.services.did.at(-1), "remove");
 });
 
-Deno.test("a service that does not stop, or whose process does not end, is told, and left", async () => {
+Deno.test("installWindowsService: fails if the service does not stop or its process does not end", async () => {
   const parts = windows({ state: SERVICE_STATES.stopPending, pid: 7 });
   const installing = assertRejects(
     () => installWindowsService(OPTIONS, () => Promise.resolve(), parts),
@@ -117,7 +117,7 @@ Deno.test("a service that does not stop, or whose process does not end, is told,
   assertEquals(kept.services.did, []);
 });
 
-Deno.test("a service is removed with its rule; none is no error", async () => {
+Deno.test("removeWindowsService: removes the service and its firewall rule, and a missing service is no error", async () => {
   const parts = windows({ state: SERVICE_STATES.stopped, pid: 0 });
   await removeWindowsService(parts);
   assertEquals(parts.services.did, ["remove"]);
@@ -127,7 +127,7 @@ Deno.test("a service is removed with its rule; none is no error", async () => {
   assertEquals(none.services.did, []);
 });
 
-Deno.test("Windows is told each state in its turn, and stops what the service does", async () => {
+Deno.test("ServiceLife: reports each state to Windows and stops the work on request", async () => {
   const told: ServiceStatus[] = [];
   const life = new ServiceLife((status) => void told.push(status));
   const running = life.run((signal) =>
@@ -143,7 +143,7 @@ Deno.test("Windows is told each state in its turn, and stops what the service do
   assert(told[3][6] >= 150_000, "Windows waits for it");
 });
 
-Deno.test("a service that fails says so when it stops", async () => {
+Deno.test("ServiceLife: a failing service reports its exit code when it stops", async () => {
   const told: ServiceStatus[] = [];
   const life = new ServiceLife((status) => void told.push(status));
   assertEquals(await life.run(() => Promise.resolve(3)), 3);
@@ -171,7 +171,7 @@ function hosting(change: Partial<AgentHostParts> = {}) {
   return { done, stop, clock, processes, boots, asked };
 }
 
-Deno.test("the agent is started again, by the boot rule and after its pause", async () => {
+Deno.test("hostAgent: restarts the agent by the boot rule, after its pause", async () => {
   const { done, stop, clock, processes, boots } = hosting();
   boots.push({ path: "a", delayMs: 0 }, { path: "b", delayMs: 2_000 });
   await clock.advance(5_000);
@@ -191,7 +191,7 @@ Deno.test("the agent is started again, by the boot rule and after its pause", as
   assertEquals(clock.pending, 0);
 });
 
-Deno.test("when it is to stop the agent is asked, and killed where it does not end", async () => {
+Deno.test("hostAgent: asks the agent to stop, and kills it after the timeout", async () => {
   const { done, stop, clock, processes, boots, asked } = hosting();
   boots.push({ path: "a", delayMs: 0 });
   await clock.advance(5_000);
@@ -203,7 +203,7 @@ Deno.test("when it is to stop the agent is asked, and killed where it does not e
   assertEquals(processes.started[0].signals, ["SIGKILL"]);
 });
 
-Deno.test("an agent that does not listen yet is asked again", async () => {
+Deno.test("hostAgent: repeats the stop request until the agent listens", async () => {
   let asked = 0;
   const world = hosting({
     ask: () => ++asked < 3 ? Promise.reject(new SvcError("not_found", "none answers")) : Promise.resolve(),
@@ -218,7 +218,7 @@ Deno.test("an agent that does not listen yet is asked again", async () => {
   assertEquals(world.clock.pending, 0);
 });
 
-Deno.test("where nothing can be started it is looked again", async () => {
+Deno.test("hostAgent: tries again when no program can be started", async () => {
   const world = hosting({
     processes: {
       spawn: () => {
