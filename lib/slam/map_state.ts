@@ -1,5 +1,5 @@
 /**
- * The state of a map: what a mapper has made of the readings so far, and what a file of it holds.
+ * The state of a map: a mapper's result so far, and the content of a map file.
  *
  * Lengths are metres, angles radians. Times are ticks: units of 100 ns since 0001-01-01 UTC, as map files have
  * them. Indices count within a trajectory, and may have gaps where submaps or nodes were trimmed.
@@ -26,7 +26,7 @@ export interface TrajectoryState {
   readonly imu: readonly ImuState[];
   /** The submaps that a trajectory keeps that only localizes; undefined for one that maps. */
   readonly submapsKept: number | undefined;
-  /** What a mapper of scans has no use for, and hands on; undefined: nothing. */
+  /** Data that a mapper of scans does not use, and passes on; undefined if there are none. */
   readonly carried?: CarriedState;
 }
 

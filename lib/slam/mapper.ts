@@ -25,43 +25,43 @@ import { between2d, compose2d, IDENTITY_2D, inverse2d, type Pose2d } from "./pos
 import { ReadingHistory } from "./reading_history.ts";
 import { isTime, isUsableImu, isUsableOdometry } from "./usable.ts";
 
-/** One over the standard deviations (metres, radians) of what ties poses. */
+/** One over the standard deviations (metres, radians) of the constraints between poses. */
 const CHAIN = { translationWeight: 1 / 0.01, rotationWeight: 1 / 0.003 };
 const INTRA = { translationWeight: 1 / 0.3, rotationWeight: 1 / 0.06 };
 const INTER = { translationWeight: 1 / 0.03, rotationWeight: 1 / 0.006 };
-/** Where fewer points than these say something of a direction, poses are less certain in it, down to a share. */
+/** If fewer points than these constrain a direction, poses are less certain in it, down to a share. */
 const BARE_POINTS = 30;
 const BARE_SHARE_MIN = 0.1;
 
-/** A closure so far off moves the map, and is worth an optimisation at once. */
+/** A closure with an error of this size moves the map, and justifies an optimisation at once. */
 const OFF_M = 0.15;
 const OFF_RAD = Math.PI / 180;
-/** An optimisation costs as much as the map is large: so many nodes must be new for each that is there. */
+/** The cost of an optimisation grows with the map, so it waits until the new nodes are this share of all. */
 const NEW_SHARE = 0.01;
-/** So many closures are worth one, too. */
+/** This many new closures justify an optimisation, too. */
 const CLOSURES_MANY = 100;
 const STEPS = 4;
 const STEPS_FINAL = 30;
-/** A scan that fits so badly may be as far off as after so long a way. */
+/** A scan with a score below this counts as uncertain as after a path of this length. */
 const POOR_SCORE = 0.4;
 const POOR_PATH_M = 3;
-/** How fast the usual score of scans among the latest ones follows, after as many nodes. */
+/** Weight of a new score in the running average of scores. */
 const USUAL_SHARE = 0.01;
-/** A node that fits the map so badly where it is thought to be, or so much worse than usual, is strange there. */
+/** A node is strange at its assumed place if it fits the map this badly, or this much worse than usual. */
 const STRANGE_FIT = 0.3;
 const STRANGE_DROP = 0.2;
-/** The map must know so much of it, unless the map contradicts what it knows of it. */
+/** This only counts if the map knows this share of the scan, or contradicts the known part. */
 const STRANGE_KNOWN = 0.6;
 const CONTRADICTED = { known: 0.2, fit: 0 };
-/** How fast the usual fit follows the latest. */
+/** Weight of a new fit in the running average of fits. */
 const FIT_SHARE = 0.1;
-/** A scan that fits the latest scans so badly is torn from them: the robot may have been carried away. */
+/** A scan that fits the latest scans this badly is torn from them: the robot may have been carried away. */
 const TORN_SCORE = 0.3;
-/** So it may after so many strange nodes in a row. */
+/** The robot may have been carried away after this many strange nodes in a row. */
 const STRANGE_MAX = 3;
-/** How uncertain it is then where it is, as the length of a way. */
+/** The uncertainty of its place is then that of a path of this length. */
 const LOST_PATH_M = 1000;
-/** At the end all nodes are looked for again, until this adds little. */
+/** At the end all nodes are searched again, until that adds little. */
 const ROUNDS_FINAL = 2;
 const ROUND_ADDS = 0.02;
 
@@ -82,11 +82,11 @@ export class Mapper implements Mapping {
   readonly #trajectory: number;
   #nodeCount = 0;
   #submapCount = 0;
-  /** The last node since the robot was last put somewhere. */
+  /** The last node since the robot's last placement. */
   #previous: MapNode | undefined;
-  /** The first node whose place in the given map nobody knows for sure; undefined where the robot is placed. */
+  /** The first node without a certain place in the given map; undefined if the robot is placed. */
   #unplaced: number | undefined;
-  /** Whether there is a place where the robot is thought to be nevertheless. */
+  /** Whether an unplaced robot still has an assumed place. */
   #isDoubted = false;
   #strange = 0;
   #usualFit = 0.5;
@@ -168,7 +168,7 @@ export class Mapper implements Mapping {
       { node: this.#nodes.length - 1, offset: between2d(node.localPose, this.#last.pose) };
   }
 
-  /** Where a node is in the map by now. */
+  /** The present pose of a node in the map. */
   nodePose(node: number): Pose2d {
     return this.#graph.pose(this.#nodes[node].variable);
   }
@@ -331,7 +331,7 @@ export class Mapper implements Mapping {
     return edge;
   }
 
-  /** Moves the map to where it fits best; what is added meanwhile moves with the node before it. */
+  /** Moves the map's poses to their optimum; later nodes move with the node before them. */
   *#optimize(steps: number, robustness: Robustness): Generator<void, void> {
     this.#nodesSince = 0;
     this.#closuresSince = 0;
@@ -339,7 +339,7 @@ export class Mapper implements Mapping {
     const last = this.#previous, before = last && this.#graph.pose(last.variable);
     const known = new Set<MapNode | MapSubmap>([...this.#nodes, ...this.#submaps]);
     if (!(yield* this.#graph.optimizing(steps, robustness))) {
-      // The graph has lost poses meanwhile: it is optimised anew.
+      // The graph has lost poses in the meantime, so the optimisation starts again.
       this.#isOff = true;
       return;
     }
@@ -394,7 +394,7 @@ export class Mapper implements Mapping {
     if (score < TORN_SCORE) this.#doubt("carried");
   }
 
-  /** Notices that nothing of the map is where the robot should see it. */
+  /** Detects that the robot does not see the map where it should. */
   #watch(node: MapNode): void {
     const seen = this.#places.fitOf(node);
     if (!seen) return;
@@ -412,8 +412,8 @@ export class Mapper implements Mapping {
   }
 
   /**
-   * Looks for the robot anywhere, as well as where it is thought to be. If it may have been carried away, what it saw
-   * before tells nothing of where it is.
+   * Searches for the robot anywhere, besides its assumed place. If it may have been carried away, earlier scans do not
+   * count.
    */
   #doubt(why: "carried" | "elsewhere"): void {
     this.#strange = 0;
@@ -439,7 +439,7 @@ export class Mapper implements Mapping {
     return this.#submaps.filter(({ trajectory }) => trajectory !== this.#trajectory);
   }
 
-  /** Moves all that was mapped since the robot is unplaced to where it was found, and ties it to the map there. */
+  /** Moves everything that was mapped while the robot was unplaced to the found place, and ties it to the map there. */
   #place({ node, pose, fit }: FoundPlace): void {
     const shift = compose2d(pose, inverse2d(this.#graph.pose(node.variable)));
     const moved = this.#nodes.filter(({ trajectory, index }) => {
@@ -527,7 +527,7 @@ function bareOf({ x, y, points }: Barest, pose: Pose2d): BareDirection {
   };
 }
 
-/** The bare direction of a node, as seen from where it has a pose. */
+/** The bare direction of a node, in the frame of its pose. */
 function bareFrom({ yaw }: Pose2d, { bare }: MapNode): BareDirection | undefined {
   return bare && { ...bare, yaw: bare.yaw + yaw };
 }

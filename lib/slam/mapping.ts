@@ -1,5 +1,5 @@
 /**
- * What a mapper is to those who feed it: readings in, poses and the map out.
+ * The interface of a mapper for its feeders: readings in, poses and the map out.
  *
  * The room owns 2D SLAM: submaps from scans (local SLAM), loop closures and the pose graph (global SLAM), and the
  * state of a map. It knows no sensors, no files and no clocks: every reading brings its time.
@@ -90,16 +90,16 @@ export interface Mapping {
   finish(): void;
   /** The same by and by: `work` does it, piece by piece. */
   finishLater(): void;
-  /** The map as it is; changes later do not reach it. */
+  /** A copy of the present map. */
   state(): MapState;
 }
 
-/** Where a mapper begins. */
+/** The start of a mapper. */
 export interface MapperStart {
   readonly mode: MapperMode;
   readonly options: MapperOptions;
   /** The map to update, or to localize in. */
   readonly map?: MapState;
-  /** Where the robot is in that map, if somebody knows. */
+  /** The robot's pose in that map, if it is known. */
   readonly pose?: Pose2d;
 }

@@ -9,7 +9,7 @@ import type { Pose2d } from "../pose2d.ts";
 export interface CarmenScan {
   readonly timeS: number;
   readonly ranges: Float32Array;
-  /** The laser in the frame in which the log has it: odometry, or what another program made of it. */
+  /** The laser's pose in the log's frame: odometry, or the result of another program. */
   readonly laser: Pose2d;
   /** Odometry at the time of the scan. */
   readonly odometry: Pose2d;

@@ -11,7 +11,7 @@ export interface ReplayOptions {
   readonly withOdometry: boolean;
   /** The laser's place on the robot. */
   readonly laser?: Pose2d;
-  /** Plays only one scan in so many; between them, the trajectory follows odometry. */
+  /** Plays only every Nth scan; between them, the trajectory follows odometry. */
   readonly every?: number;
   /** Called after each scan and all the work that it caused. */
   readonly onScan?: (done: number, total: number) => void;

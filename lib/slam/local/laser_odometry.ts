@@ -16,7 +16,7 @@ const SHARE_POOR = 0.5;
 const SHARE_LEAST = 0.35;
 /** Share of points by which another guess must be better. */
 const SHARE_GAIN = 0.02;
-/** Largest turn between a pose and what the last scan makes of it. */
+/** Largest turn between a pose and the pose by the last scan. */
 const CONFIRMED_RAD = 3 * Math.PI / 180;
 /** Turns to try if no guess fits. */
 const TURNS_RAD = [12, -12, 24, -24, 36, -36, 48, -48, 60, -60, 72, -72, 84, -84].map((one) =>
@@ -66,7 +66,7 @@ export class LaserOdometry {
     return found.share >= this.#motionFrom(points, other).share - SHARE_GAIN;
   }
 
-  /** `byTime` is where the robot is if it moves on as before. */
+  /** `byTime` is the robot's pose if it keeps its motion. */
   predictions(points: Float64Array, last: Pose2d, byTime: Pose2d): Predictions {
     const byScan = compose2d(last, this.#step);
     const guesses = this.#errorByScan < this.#errorByTime ? [byScan, byTime] : [byTime, byScan];

@@ -43,7 +43,7 @@ const GAIN_LATE_A_METRE = 0.05;
 const GAIN_TIME_S = 1;
 /** A search that turns the robot farther counts only if the last scan confirms it: odometry may be right. */
 const SURE_TURN_RAD = 3 * DEGREE;
-/** After so long a time, odometry that is late or slips may be far off: the last scan has a say, too. */
+/** After this time, late or slipping odometry may be far off, so the last scan counts, too. */
 const SPARSE_S = 0.4;
 /** Gain in score that the pose by the last scan needs for each metre between it and the prediction. */
 const GAIN_BY_SCAN_A_METRE = 0.1;
@@ -53,7 +53,7 @@ const SEARCH_STEP_RAD = 0.5 * DEGREE;
 const FREE_POINTS = 80;
 const FREE_STEP_RAD = DEGREE;
 const SEARCH_WEIGHTS = { translationWeight: 0.1, rotationWeight: 0.1 };
-/** Below this score, a scan that does not overlap with the last one is searched for farther around. */
+/** Below this score, the search for a scan that does not overlap with the last one covers a larger area. */
 const TORN_SCORE = 0.33;
 
 /** The motion filter: a scan is inserted after this time, this distance, or this turn. */

@@ -1,5 +1,5 @@
 /**
- * The parts of a map from its state: what a mapper needs to go on with it.
+ * The parts of a map from its state, with which a mapper continues the map.
  */
 
 import { ProbabilityGrid } from "../../local/probability_grid.ts";

@@ -31,15 +31,15 @@ export interface MapNode {
   readonly points: Float64Array;
   readonly variable: number;
   readonly pathM: number;
-  /** How well scans fitted the latest scans by then, on average; undefined: nobody knows. */
+  /** The average score of scans on the latest scans at this time; undefined if unknown. */
   readonly usualScore?: number;
-  /** In which direction, as seen from the robot, little told how it moved; undefined: in none, or nobody knows. */
+  /** The direction, as seen from the robot, in which little constrained its movement; undefined for none or unknown. */
   readonly bare?: BareDirection;
   /** The submaps that hold its scan, the older first. */
   readonly submaps: readonly MapSubmap[];
 }
 
-/** A loop closure: where a node is in a submap that does not hold its scan. */
+/** A loop closure: the pose of a node in a submap that does not contain its scan. */
 export interface Closure {
   readonly submap: MapSubmap;
   readonly node: MapNode;

@@ -9,7 +9,7 @@ import type { GraphEdge, PoseGraph } from "../pose_graph.ts";
 
 type Weights = Pick<GraphEdge, "translationWeight" | "rotationWeight">;
 
-/** `trajectories` are those that there are to tell of; `intra` and `inter` weigh the constraints. */
+/** `trajectories` are the saved ones; `intra` and `inter` weigh the constraints. */
 export function stateOf(
   trajectories: readonly TrajectoryState[],
   submaps: readonly MapSubmap[],

@@ -18,7 +18,7 @@ const RAY_END_M = 0.35;
 /** The penalty of a point whose ray crosses a wall. */
 const THROUGH_WALL = 0.6;
 
-/** How far around a pose a better one is looked for. */
+/** Radius of the search for a better pose around a pose. */
 const AROUND_CELLS = 3;
 const AROUND_TURNS = 2;
 const TURN_STEP_RAD = 0.5 * Math.PI / 180;

@@ -1,9 +1,9 @@
 /**
- * Finds where in a finished map the robot is, when nobody knows. Each look over the whole map gives the few places where
- * the latest scans fit best; places are kept from node to node, and one is believed once it fits clearly better than all
- * others. The longer the robot has looked, the less better is enough.
+ * Finds the place of a robot in a finished map. Each search of the whole map returns the few places where the latest
+ * scans fit best. Candidates are kept from node to node, and one is accepted once it fits clearly better than all
+ * others. The longer the search has lasted, the smaller this lead may be.
  *
- * The room owns the search of places: the whole map in one grid, the search over it, and how well scans fit a place.
+ * The room owns the search for places: the whole map in one grid, the search over it, and the fit of scans at a place.
  */
 
 import { thinned } from "../../local/filters.ts";
@@ -26,31 +26,31 @@ const PLACES_MAX = 30;
 /** Places closer than this are the same. */
 const SAME_M = 0.5;
 const SAME_RAD = 0.2;
-/** The least fit of a place that is believed after so many scans, and how much better it must be than any other. */
+/** The minimum fit of an accepted place by the number of scans, and its lead over all other places. */
 const BELIEVED = [
   { scans: 9, fit: 0.35, betterBy: 0.003 },
   { scans: 6, fit: 0.5, betterBy: 0.015 },
   { scans: 3, fit: 0.5, betterBy: 0.03 },
   { scans: 1, fit: 0.5, betterBy: 0.05 },
 ];
-/** The same by nodes for a place that nothing corrects later: scans of a robot that stands say nothing new. */
+/** The same by nodes for a place that is never corrected later: scans of a standing robot add no information. */
 const BELIEVED_FOR_GOOD = [
   { nodes: 6, fit: 0.5, betterBy: 0.03 },
   { nodes: 3, fit: 0.55, betterBy: 0.05 },
   { nodes: 1, fit: 0.7, betterBy: 0.1 },
 ];
-/** Where the robot is thought to be somewhere: a place that is believed instead must fit so well, and so much better. */
+/** The minimum fit and the lead of a place that replaces an assumed place. */
 const INSTEAD = { scans: 3, fit: 0.5, betterBy: 0.05, betterThanThought: 0.1, known: 0.5, contradicted: 0 };
 /**
- * A robot that has a place is looked for elsewhere after so many nodes, and then after twice as many each time, unless
- * these nodes fit so well where it is thought to be.
+ * A placed robot is searched for elsewhere after this many nodes, and then after twice as many each time, unless these
+ * nodes fit well at the assumed place.
  */
 const RECONSIDERED = { nodes: 5, nodesMax: 40, fit: 0.7 };
-/** After so many looks in a row at which nothing was found, only every so many nodes are looked for. */
+/** After this many searches in a row without a result, only every `LOOKS_EVERY`th node is searched. */
 const LOOKS_EAGER = 15;
 const LOOKS_EVERY = 5;
 
-/** Where the newest node may be in the map. */
+/** A possible place of the newest node in the map. */
 interface Candidate {
   readonly pose: Pose2d;
   readonly fit: number;
@@ -75,15 +75,15 @@ export class PlaceSearch {
   #looks = 0;
   #sinceLook = 0;
   #look: Generator<void, void> | undefined;
-  /** How many nodes pass until a robot that has a place is looked for elsewhere. */
+  /** The number of nodes until a placed robot is searched for elsewhere. */
   #reconsiderAfter = RECONSIDERED.nodes;
-  /** Where the node of that look was thought to be. */
+  /** The assumed place of the node of that search. */
   #thought: Pose2d | undefined;
 
   /** `isFinal`: a wrong place is never corrected. */
   constructor(private readonly graph: PoseGraph, private readonly isFinal: boolean) {}
 
-  /** Begins anew: the robot has been moved. */
+  /** Starts again, because the robot has been moved. */
   reset(): void {
     this.#seen = [];
     this.#scans = 0;
@@ -152,7 +152,7 @@ export class PlaceSearch {
     return { node, pose: best.pose, fit: best.fit };
   }
 
-  /** The place to believe by now, where the newest node is thought to be at the pose that the graph has. */
+  /** The accepted place by now, if the newest node's assumed pose is the graph's. */
   foundInstead(): FoundPlace | undefined {
     const found = this.found();
     if (!found || !this.#map || this.#scans < INSTEAD.scans) return undefined;
@@ -165,8 +165,8 @@ export class PlaceSearch {
   }
 
   /**
-   * Looks elsewhere for a robot that has a place, piece by piece: a place in a corridor that looks alike may have been
-   * believed too soon. False if there is nothing to do before the next node.
+   * Searches elsewhere for a placed robot, piece by piece, because a similar spot in a corridor may have been accepted
+   * too soon. False if there is nothing to do before the next node.
    */
   reconsider(): boolean {
     if (!this.#map) return false;
@@ -194,22 +194,22 @@ export class PlaceSearch {
     return this.#isBetter(this.#map, best.fit, node, thought);
   }
 
-  /** Goes on with what it has seen of a robot that is probably elsewhere. */
+  /** Continues with the scans of a robot that is probably elsewhere. */
   lookAgain(): void {
     this.#scans = 0;
     this.#looks = 0;
   }
 
-  /** Whether a place with this fit is clearly better than where the node is thought to be. */
+  /** Whether a place with this fit is clearly better than the node's assumed place. */
   #isBetter(map: PlaceMap, fit: number, node: MapNode, thought: Pose2d): boolean {
     const there = this.#fit(map, this.#seen, node, thought);
-    // Where the map knows little, the robot has left it rather than been carried away.
+    // If the map knows little there, the robot has left the map rather than been carried away.
     return there.known >= INSTEAD.known
       ? fit - there.fit >= INSTEAD.betterThanThought
       : there.knownFit < INSTEAD.contradicted;
   }
 
-  /** How well a node fits the map about where it is thought to be; undefined until the map is ready. */
+  /** The fit of a node near its assumed place; undefined until the map is ready. */
   fitOf(node: MapNode): PlaceFit | undefined {
     if (!this.#map) return undefined;
     const thought = this.graph.pose(node.variable);
@@ -235,7 +235,7 @@ export class PlaceSearch {
     this.#placesOf = node;
   }
 
-  /** Where the places of before are by now. */
+  /** The present poses of the earlier candidates. */
   #moved(node: MapNode): Pose2d[] {
     const before = this.#placesOf;
     if (!before) return [];
@@ -243,7 +243,7 @@ export class PlaceSearch {
     return this.#places.map(({ pose }) => compose2d(pose, moved));
   }
 
-  /** How well the nodes fit, if the last one is at this pose. */
+  /** The fit of the nodes if the last one is at this pose. */
   #fit(map: PlaceMap, nodes: readonly MapNode[], last: MapNode, pose: Pose2d): PlaceFit {
     const fits = nodes.map(({ points, localPose }) => {
       return fitOf(map.grid, { points, pose: compose2d(pose, between2d(last.localPose, localPose)) });
@@ -281,7 +281,7 @@ function within(points: Float64Array, reachM: number): Float64Array {
   return out.slice(0, to);
 }
 
-/** The first of those that are the same, and so many at most. */
+/** The first of each group of equal places, up to a limit. */
 function distinct(places: readonly Candidate[]): Candidate[] {
   const kept: Candidate[] = [];
   for (const place of places) {
