@@ -38,7 +38,7 @@ export interface Reach {
    * free.
    */
   readonly touched: (positions: readonly number[]) => string | undefined;
-  /** Called often: gives other work its turn, and rejects when nobody waits for the way any more. */
+  /** Called often: yields to other work, and rejects when the caller has aborted. */
   readonly pause: () => Promise<void>;
 }
 

@@ -63,22 +63,22 @@ export interface Construction<A> {
 /** Pulses that a resource puts on a pin. */
 export interface PwmSignal {
   readonly pin: string;
-  /** Absent where any frequency will do. */
+  /** Absent if any frequency is acceptable. */
   readonly frequencyHz?: number;
 }
 
 /** A resource as the whole configuration's rule sees it. */
 export interface ConfiguredResource {
-  /** Where it stands: `components.0`. */
+  /** Its path in the configuration: `components.0`. */
   readonly path: string;
   readonly name: ResourceName;
   readonly api: string;
   readonly model: string;
-  /** The attributes as the model wants them; absent where they could not be read. */
+  /** The decoded attributes; absent if they could not be decoded. */
   readonly decoded?: unknown;
 }
 
-/** What a program wants of a configuration as a whole; a problem makes all of it unusable. */
+/** The rules of a program for a whole configuration; a problem makes all of it unusable. */
 export type ConfigRule = (
   config: { readonly resources: readonly ConfiguredResource[]; readonly modules: readonly unknown[] },
   registry: Registry,

@@ -1,4 +1,4 @@
-/** How a sensor that replays a recording says that there is no more of it. */
+/** The error of a replaying sensor at the end of its recording. */
 
 import { messageOf, SvcError } from "../../base/error.ts";
 
