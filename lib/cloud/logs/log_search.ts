@@ -45,7 +45,7 @@ export interface LogsFound {
   readonly more: boolean;
 }
 
-export interface LogPage {
+export interface LogPaging {
   readonly order: LogOrdering;
   readonly limit: number;
   /** Entries that follow this place in the order. */
@@ -100,7 +100,7 @@ export class LogSearch {
   async page(
     partId: string,
     filter: LogFilter,
-    { order, after, limit }: LogPage,
+    { order, after, limit }: LogPaging,
     sinceMs: number,
     signal?: AbortSignal,
   ): Promise<LogsFound> {

@@ -18,10 +18,10 @@ import { toBinary } from "../../wire/proto.ts";
 import { fieldsText } from "../../cloud_client/log_message.ts";
 import { defaultLimits, type Limits, requireWithin } from "../access/limits.ts";
 import type { Sql, SqlValue, Store } from "../store/store.ts";
-import { type LogFilter, type LogPage, LogSearch, type LogsFound, searchable } from "./log_search.ts";
+import { type LogFilter, type LogPaging, LogSearch, type LogsFound, searchable } from "./log_search.ts";
 
 /** A search for the entries of a machine. */
-export interface LogQuery extends LogFilter, LogPage {
+export interface LogQuery extends LogFilter, LogPaging {
   readonly order: "newest first" | "oldest first";
 }
 
