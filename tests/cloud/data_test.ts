@@ -559,44 +559,6 @@ storeTest(
 );
 
 storeTest(
-  "a page of readings ends at its size limit, and every reading is on a page",
-  (database) =>
-    withCloud(database, async (cloud) => {
-      const { owner, part: partId } = await newWorld(cloud.store);
-      const me = await people(cloud, owner);
-      const note = "n".repeat(3 * 1024 ** 2);
-      const metadata = { partId, componentType: "rdk:component:sensor", componentName: "diary" };
-      const write = (number: number, text: string) =>
-        me.sync.dataCaptureUpload({
-          metadata: { ...metadata, methodName: "Readings", type: DataType.TABULAR_SENSOR },
-          sensorContents: [{
-            metadata: { timeRequested: toTimestamp(START_MS + number) },
-            data: { case: "struct", value: { number, text } },
-          }],
-        });
-      for (const number of [1, 2, 3, 4, 5]) await write(number, note);
-      await write(6, note.repeat(4));
-      const pages: unknown[][] = [];
-      for (let last = "";;) {
-        const page = await me.data.tabularDataByFilter({
-          dataRequest: { limit: 100n, last, sortOrder: Order.ASCENDING },
-        });
-        if (page.data.length === 0) break;
-        pages.push(page.data.map(({ data }) => data!.number));
-        last = page.last;
-      }
-      // Two of 3 MiB go into 8; one that is larger alone has a page of its own.
-      assertEquals(pages, [[1, 2], [3, 4], [5], [6]]);
-      const source = { partId, resourceName: "diary", resourceSubtype: "sensor", methodName: "Readings" };
-      const exported: unknown[] = [];
-      for await (const { payload } of me.data.exportTabularData(source)) exported.push(payload!.number);
-      assertEquals(exported, [1, 2, 3, 4, 5, 6]);
-      const refused = await write(7, note.repeat(6)).then(() => "taken", String);
-      assertMatch(refused, /reading 0 of the upload has \d+ bytes, wanted at most 16777216/);
-    }),
-);
-
-storeTest(
   "DeleteTabularData removes readings by each condition of a filter and by all together",
   (database) =>
     withCloud(database, async (cloud) => {

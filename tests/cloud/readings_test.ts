@@ -2,8 +2,8 @@
  * Readings of machines: which of them a filter finds, and that a reading which comes again is the same.
  */
 
-import { assertEquals } from "@std/assert";
-import { DataService, type FilterSchema } from "../../proto/gen/data_pb.ts";
+import { assertEquals, assertMatch } from "@std/assert";
+import { DataService, type FilterSchema, Order } from "../../proto/gen/data_pb.ts";
 import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { client } from "../../lib/wire/channel.ts";
@@ -21,7 +21,8 @@ async function thermometer({ channel, store }: ServedCloud, componentType = "rdk
   return {
     data,
     organizationId,
-    add: (value: JsonObject, tags: string[] = []) =>
+    partId,
+    add: (value: JsonObject, tags: string[] = [], atMs = START_MS) =>
       sync.dataCaptureUpload({
         metadata: {
           partId,
@@ -32,7 +33,7 @@ async function thermometer({ channel, store }: ServedCloud, componentType = "rdk
           tags,
         },
         sensorContents: [{
-          metadata: { timeRequested: toTimestamp(START_MS) },
+          metadata: { timeRequested: toTimestamp(atMs) },
           data: { case: "struct", value },
         }],
       }),
@@ -84,5 +85,39 @@ storeTest(
       const filters: Filter[] = [{ mimeType: ["image/png"] }, { bboxLabels: ["cat"] }];
       for (const filter of filters) assertEquals(await count(filter), 0);
       assertEquals(await count({ organizationIds: [organizationId] }), 1);
+    }),
+);
+
+storeTest(
+  "a page of readings ends at its size limit, and every reading is on a page",
+  (database) =>
+    withCloud(database, async (cloud) => {
+      const { add, data, partId } = await thermometer(cloud);
+      const note = "n".repeat(3 * 1024 ** 2);
+      const write = (number: number, text: string) => add({ number, text }, [], START_MS + number);
+      for (const number of [1, 2, 3, 4, 5]) await write(number, note);
+      await write(6, note.repeat(4));
+      const pages: unknown[][] = [];
+      for (let last = "";;) {
+        const page = await data.tabularDataByFilter({
+          dataRequest: { limit: 100n, last, sortOrder: Order.ASCENDING },
+        });
+        if (page.data.length === 0) break;
+        pages.push(page.data.map((one) => one.data!.number));
+        last = page.last;
+      }
+      // Two of 3 MiB go into 8; one that is larger alone has a page of its own.
+      assertEquals(pages, [[1, 2], [3, 4], [5], [6]]);
+      const source = {
+        partId,
+        resourceName: "thermometer",
+        resourceSubtype: "sensor",
+        methodName: "Readings",
+      };
+      const exported: unknown[] = [];
+      for await (const { payload } of data.exportTabularData(source)) exported.push(payload!.number);
+      assertEquals(exported, [1, 2, 3, 4, 5, 6]);
+      const refused = await write(7, note.repeat(6)).then(() => "taken", String);
+      assertMatch(refused, /reading 0 of the upload has \d+ bytes, wanted at most 16777216/);
     }),
 );

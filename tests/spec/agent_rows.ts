@@ -5,7 +5,7 @@
 import { holds, option, type Section, setting } from "./row.ts";
 
 const SETTINGS = "lib/agent/settings/settings_test.ts: ";
-const PUBLISHED = SETTINGS + "every row of the published tables has its name, its type and its default";
+const PUBLISHED = SETTINGS + "decideSettings: every published setting has its name, type and default";
 const RANGES = SETTINGS + "ranges: the error for a value out of range has its path and the allowed values";
 const RUNTIME = "lib/agent/supervise/runtime_test.ts: ";
 const AGENT = "lib/agent/agent_test.ts: ";
@@ -18,7 +18,8 @@ const JOINS = NETWORKS +
   "an unconfigured device opens its hotspot, takes a person's input, and joins the network";
 const ONLY_FIRST = NETWORKS +
   "NetworkManager may join only the first network, with the setting every network";
-const PROFILES = NETWORKS + "additional networks are written, changed and removed; profiles of others stay";
+const PROFILES = NETWORKS +
+  "Networking: writes, changes and removes additional networks, and keeps other profiles";
 const REAL =
   "tests/agent/real_network_test.ts: svc-agent adds, uses, restores and removes its profiles in a real NetworkManager";
 const PORTAL =
@@ -240,7 +241,10 @@ export const AGENT_SECTIONS: readonly Section[] = [
       ),
       setting("interface", { type: "string", default: "" }, "interface name", [RANGES, REAL]),
       setting("ssid", { type: "string", default: "" }, "name of the Wi-Fi network", [RANGES, REAL]),
-      setting("psk", { type: "string" }, "network passkey", [SETTINGS + "no secret is ever printed", JOINS]),
+      setting("psk", { type: "string" }, "network passkey", [
+        SETTINGS + "decideSettings: settings and problems print no secret",
+        JOINS,
+      ]),
       setting(
         "priority",
         { type: "integer", default: 0, minimum: -999, maximum: 999 },
@@ -325,7 +329,7 @@ export const AGENT_SECTIONS: readonly Section[] = [
     rows: [
       holds(
         "A change of `viam_server_env` restarts the runtime at once in a maintenance window, unless it is applying a configuration.",
-        AGENT + "a changed environment waits for the maintenance window",
+        AGENT + "Agent: a changed viam_server_env restarts the runtime only when maintenance allows it",
       ),
       holds(
         "The agent kills and restarts a runtime that has not started in time.",

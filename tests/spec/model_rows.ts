@@ -99,7 +99,10 @@ export const MODELS: readonly Section[] = [
         "clustering_radius",
         { type: "integer", default: 1 },
         "how close neighbouring points must be; small values split objects, large values merge them",
-        [SEGMENTS + "a larger radius merges, a larger strictness divides", CHECKED],
+        [
+          SEGMENTS + "Segmenter: a larger clusteringRadius merges, a larger clusteringStrictness divides",
+          CHECKED,
+        ],
         { note: "at least 1, because no neighbour is at distance 0 (published: 0 means the default)" },
       ),
       setting(
@@ -107,7 +110,7 @@ export const MODELS: readonly Section[] = [
         { type: "integer", default: 5 },
         "large values give many small clusters, low values fewer and bigger clusters",
         [
-          SEGMENTS + "a larger radius merges, a larger strictness divides",
+          SEGMENTS + "Segmenter: a larger clusteringRadius merges, a larger clusteringStrictness divides",
           "tests/accuracy/depth_test.ts: a stricter clustering gives no fewer pieces, and a larger radius no more",
           CHECKED,
         ],

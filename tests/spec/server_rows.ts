@@ -27,11 +27,11 @@ export const SERVER: readonly Section[] = [
       ),
       holds(
         "A JSON configuration describes a machine: components, services, modules, packages and options.",
-        CONFIG + "every section is read under its published names",
+        CONFIG + "decodeConfig: reads every section under its published names",
       ),
       holds("`svc-server` starts modules, whose models provide resources.", [
         "tests/modules/published_test.ts: a module of the published Python library lives from its start to its removal",
-        MODULES + "50 modules start at once and each serves its own",
+        MODULES + "Modules: 50 modules start at once and each serves its own resource",
       ]),
       holds(
         "`svc-server` handles all gRPC communication: clients reach every resource through its port.",
@@ -104,12 +104,12 @@ export const SERVER: readonly Section[] = [
     rows: [
       holds(
         "`name`; `api` in the form `rdk:component:<type>` or `rdk:service:<type>`.",
-        CONFIG + "a resource has its name, model, decoded attributes and dependencies",
+        CONFIG + "decodeConfig: a resource gets its name, model, decoded attributes and dependencies",
         "beyond: also the old `namespace` and `type`",
       ),
       holds(
         "`model`: `fake`, `gpio`, `obstacles_depth` and so on.",
-        CONFIG + "an API and a model may be written in their old forms",
+        CONFIG + "decodeConfig: accepts the old forms of an API and a model",
         "beyond: full names (`rdk:builtin:fake`); the error for an unknown model suggests a similar one",
       ),
       holds("`model`: `svc:slam:<mapper>`.", SLAM, "`svc:slam:cartographer`"),
@@ -123,7 +123,7 @@ export const SERVER: readonly Section[] = [
       ),
       holds(
         "`log_configuration.level` is the resource's own log level.",
-        CONFIG + "log rules: the list, then services, then components",
+        CONFIG + "decodeConfig: log rules come from the log list first, then services, then components",
       ),
     ],
   },
@@ -135,37 +135,37 @@ export const SERVER: readonly Section[] = [
         "components",
         { type: "array" },
         "components",
-        CONFIG + "every section is read under its published names",
+        CONFIG + "decodeConfig: reads every section under its published names",
       ),
       setting(
         "services",
         { type: "array" },
         "services",
-        CONFIG + "every section is read under its published names",
+        CONFIG + "decodeConfig: reads every section under its published names",
       ),
       setting(
         "modules",
         { type: "array" },
         "`type`, `name`, `module_id`, `version`, `log_level`",
-        CONFIG + "every section is read under its published names",
+        CONFIG + "decodeConfig: reads every section under its published names",
       ),
       setting(
         "packages[].name",
         { type: "string", required: true },
         "the name in this file",
-        CONFIG + "every section is read under its published names",
+        CONFIG + "decodeConfig: reads every section under its published names",
       ),
       setting(
         "packages[].package",
         { type: "string", required: true },
         "the ID of the package",
-        CONFIG + "every section is read under its published names",
+        CONFIG + "decodeConfig: reads every section under its published names",
       ),
       setting(
         "packages[].type",
         { type: "string" },
         "`slam_map` for maps",
-        CONFIG + "every section is read under its published names",
+        CONFIG + "decodeConfig: reads every section under its published names",
         { note: "beyond: `ml_model`, `module`, `archive`; required", differsIn: ["required"] },
       ),
       setting(
@@ -181,7 +181,7 @@ export const SERVER: readonly Section[] = [
         "full name of the sensor that reports whether updates are safe",
         [
           MAINTENANCE + 'maintenance is ${allowed ? "" : "not "}allowed when ${what}',
-          CONFIG + "every section is read under its published names",
+          CONFIG + "decodeConfig: reads every section under its published names",
         ],
         { note: "the error for another form suggests the full name" },
       ),
@@ -245,7 +245,7 @@ export const SERVER: readonly Section[] = [
       ),
       holds(
         "`log_configuration` of a resource overrides `log`.",
-        CONFIG + "log rules: the list, then services, then components",
+        CONFIG + "decodeConfig: log rules come from the log list first, then services, then components",
       ),
       holds("Debug mode overrides both.", "lib/base/log/log_test.ts: Logs: debug overrides every rule"),
       holds(

@@ -23,7 +23,7 @@ export const TRAINING_SECTIONS: readonly Section[] = [
       holds(
         "`MODEL_TYPE_SINGLE_LABEL_CLASSIFICATION`, `MODEL_TYPE_MULTI_LABEL_CLASSIFICATION`, `MODEL_TYPE_OBJECT_DETECTION`, also without the prefix.",
         [
-          CLIENT + "names of types, frameworks and statuses are read in every published spelling",
+          CLIENT + "parseModelType, parseFramework and parseStatus: accept every published spelling",
           "tests/ml/jobs_test.ts: submit accepts a model type in every spelling and labels from several flags",
           "tests/cloud/executor_test.ts: embedded: ${modelType} produces a model, its labels and its metadata",
         ],
@@ -65,7 +65,7 @@ export const TRAINING_SECTIONS: readonly Section[] = [
       ),
       holds(
         "`TrainingStatus` has `RUNNING`.",
-        CLIENT + "names of types, frameworks and statuses are read in every published spelling",
+        CLIENT + "parseModelType, parseFramework and parseStatus: accept every published spelling",
         "the library has it as another name of the published `IN_PROGRESS`",
       ),
       holds(
