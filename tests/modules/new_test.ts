@@ -202,7 +202,7 @@ Deno.test("svc-server module new refuses an existing folder and bad names", asyn
     assertStringIncludes(there.host.errors, "there is something already");
     for (const name of ["a b", "a:b", "../a", "1a"]) {
       const { code, host } = await moduleCommand("new", name, "--folder", `${folder}/new`);
-      assertEquals(code, 1);
+      assertEquals(code, 2);
       assertStringIncludes(host.errors, `"${name}" cannot be the name of a module`);
     }
     assertEquals([...Deno.readDirSync(folder)], []);
