@@ -3,6 +3,7 @@
  * installed beside them.
  */
 
+import { relative } from "node:path";
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { checkCompiler } from "../../cli/build/check_compiler.ts";
 import { TARGETS } from "../../cli/build/compiler.ts";
@@ -41,7 +42,8 @@ for (const [language, runtime] of LANGUAGES) {
     const folder = await Deno.makeTempDir({ prefix: "svc-new-" });
     try {
       const made = `${folder}/thermo`;
-      const { code, host } = await moduleCommand("new", "thermo", "--language", language, "--folder", made);
+      const given = relative(Deno.cwd(), made);
+      const { code, host } = await moduleCommand("new", "thermo", "--language", language, "--folder", given);
       assertEquals([code, host.errors], [0, ""]);
       assertStringIncludes(host.printed, `"executable_path": "${made}/run.sh"`);
       const { components } = JSON.parse(await Deno.readTextFile(`${made}/machine.json`));

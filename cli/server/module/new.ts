@@ -2,7 +2,7 @@
  * `module new`: creates a folder with a working module, for Deno and for Node.
  */
 
-import { basename, join } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { SvcError } from "../../../lib/base/error.ts";
 import type { Host } from "../../../lib/base/host.ts";
@@ -49,7 +49,7 @@ export const NEW: Command<ModuleWorld> = {
       const wanted = `wanted ${Object.keys(LANGUAGES).join(" or ")}`;
       throw new UsageError(`no module can be made in "${language}", ${wanted}`);
     }
-    const made = folder === "" ? `${host.cwd()}/${name}` : folder;
+    const made = resolve(host.cwd(), folder || name);
     await make(host, made, name, extension);
     const lines = [`made ${made}`, "", "List it in the file of a machine to run it:", ""];
     printResult(host, json, { folder: made, program: `${made}/run.sh` }, [

@@ -67,6 +67,26 @@ both("a lock has one holder, until it is given back", async (files, folder) => {
 });
 
 Deno.test({
+  name: "SystemFiles: only the owner may write what it makes, whatever the umask",
+  ignore: !unix,
+  fn: () =>
+    withFolder(async (files, folder) => {
+      const before = Deno.umask(0);
+      try {
+        await files.makeFolder(`${folder}/a/b`);
+        files.openAppend(`${folder}/c/log`).close();
+        await files.writeFile(`${folder}/a/d`, "text");
+      } finally {
+        Deno.umask(before);
+      }
+      const modes = ["a", "a/b", "c", "c/log", "a/d"].map(async (path) =>
+        (await files.stat(`${folder}/${path}`))?.mode
+      );
+      assertEquals(await Promise.all(modes), [0o755, 0o755, 0o755, 0o640, 0o644]);
+    }),
+});
+
+Deno.test({
   name: "SystemFiles: writes into a device without replacing it",
   ignore: Deno.build.os !== "linux",
   fn: async () => {

@@ -20,6 +20,8 @@ import { windowsProblem } from "./names.ts";
 import { watchFile } from "./watch.ts";
 
 const PIECE_BYTES = 64 * 1024;
+/** Permissions of a folder: only its owner changes it, whatever the umask, because programs are started from some. */
+const FOLDER_MODE = 0o755;
 /** Permissions of a log file: administrators may read it, too. */
 const APPEND_MODE = 0o640;
 
@@ -68,7 +70,7 @@ export class SystemFiles extends DurableFiles {
   openAppend(path: string): AppendFile {
     return attemptNow("append to", path, () => {
       checkName(path);
-      Deno.mkdirSync(dirname(path), { recursive: true });
+      Deno.mkdirSync(dirname(path), { recursive: true, mode: FOLDER_MODE });
       return new SystemAppendFile(path);
     });
   }
@@ -108,7 +110,7 @@ export class SystemFiles extends DurableFiles {
     });
   }
 
-  makeFolder(path: string, { mode = 0o777 } = {}): Promise<void> {
+  makeFolder(path: string, { mode = FOLDER_MODE } = {}): Promise<void> {
     return attempt("make", path, async () => {
       checkName(path);
       await Deno.mkdir(path, { recursive: true, mode });
