@@ -9,7 +9,7 @@
 import { assert } from "@std/assert";
 import { messageOf } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import { begin, type Terminal } from "../program.ts";
+import { begin, EXIT, type Terminal, unexpected } from "../program.ts";
 import { CHECK_DENO, checkCompiler } from "./check_compiler.ts";
 import type { RunRequest } from "./check_run.ts";
 import {
@@ -49,6 +49,10 @@ const PROGRAM = {
 async function main(args: readonly string[], terminal: Terminal): Promise<number> {
   const begun = begin(PROGRAM, args, terminal);
   if (begun.exitCode !== undefined) return begun.exitCode;
+  if (begun.rest.length > 0) {
+    terminal.writeError(`${PROGRAM.name}: ${unexpected(begun.rest[0])}; see --help\n`);
+    return EXIT.usage;
+  }
   const report = new Report(terminal);
   try {
     const linux = TARGETS.filter((target) => target.name.startsWith("linux"));

@@ -7,9 +7,8 @@
  * The room owns how executables are made, and how each one is tried before it is handed out.
  */
 
-import { messageOf } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import { begin, type Terminal } from "../program.ts";
+import { begin, EXIT, failed, type Terminal, unexpected } from "../program.ts";
 import { choose, compile, EXECUTABLES, PINNED_DENO, ROOT, TARGETS } from "./compiler.ts";
 
 const PROGRAM = {
@@ -30,12 +29,15 @@ function names(what: string, rows: readonly { name: string }[]): string {
 export async function main(args: readonly string[], terminal: Terminal): Promise<number> {
   const begun = begin(PROGRAM, args, terminal);
   if (begun.exitCode !== undefined) return begun.exitCode;
+  if (begun.rest.length > 0) {
+    terminal.writeError(`${PROGRAM.name}: ${unexpected(begun.rest[0])}; see --help\n`);
+    return EXIT.usage;
+  }
   try {
     await compileAll(begun.values.target, begun.values.program, terminal);
     return 0;
   } catch (thrown) {
-    terminal.writeError(`${PROGRAM.name}: ${messageOf(thrown)}\n`);
-    return 1;
+    return failed(PROGRAM.name, thrown, terminal);
   }
 }
 

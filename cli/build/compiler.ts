@@ -9,6 +9,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { brotliCompressSync, constants } from "node:zlib";
 import { SvcError } from "../../lib/base/error.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
+import { UsageError } from "../flags.ts";
 import { MODULE_PACKAGE, REVISION_FILE } from "../version.ts";
 import { V8_FLAGS } from "../v8_flags.ts";
 import { EXTENT_SUFFIX, PACKED_FOLDER, PACKED_SUFFIX } from "../../lib/base/native/packed.ts";
@@ -143,7 +144,7 @@ export function choose<T extends { readonly name: string }>(
   const names = rows.map((row) => row.name);
   const near = suggest(name, names);
   const hint = near === undefined ? "" : `; did you mean ${near}?`;
-  throw new SvcError("invalid_argument", `Unknown ${what} ${name}, wanted one of ${names.join(", ")}${hint}`);
+  throw new UsageError(`Unknown ${what} ${name}, wanted one of ${names.join(", ")}${hint}`);
 }
 
 export interface ToolOutcome {

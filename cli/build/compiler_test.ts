@@ -48,7 +48,7 @@ Deno.test("svc-server, svc-micro-server and the demo start with LEAN_HEAP", asyn
   assertStringIncludes(tasks.demo, V8_FLAGS);
 });
 
-Deno.test("LEAN_HEAP keeps the space of new objects below 30 MiB", async () => {
+Deno.test("V8_FLAGS keep the space of new objects below 30 MiB", async () => {
   const churn = `
     const { getHeapSpaceStatistics } = await import("node:v8");
     let [kept, most] = [[], 0];
@@ -66,7 +66,7 @@ Deno.test("LEAN_HEAP keeps the space of new objects below 30 MiB", async () => {
   assert(success && most > 0 && most < 30 * 1024 * 1024, `${most} bytes`);
 });
 
-Deno.test("a pattern of the log that could be tried in endless ways comes to its end", async () => {
+Deno.test("V8_FLAGS end the matching of a log pattern that backtracks without end", async () => {
   const log = new URL("../../lib/base/log/log.ts", import.meta.url);
   const search = `
     const { logPattern } = await import("${log}");
@@ -82,13 +82,16 @@ Deno.test("a pattern of the log that could be tried in endless ways comes to its
   assertEquals([success, new TextDecoder().decode(stdout)], [true, "0\n"]);
 });
 
-Deno.test("compile refuses an unknown target on one line", async () => {
-  const { found, terminal } = recorder();
-  assertEquals(await main(["--target", "plan9"], terminal), 1);
-  assertEquals(found, {
-    output: "",
-    errors: "deno task compile: Unknown target plan9, wanted one of linux-x64, linux-arm64, windows-x64\n",
-  });
+Deno.test("compile refuses an unknown target, and a word in the place of an option, on one line", async () => {
+  const refused: [args: string[], error: string][] = [
+    [["--target", "plan9"], "Unknown target plan9, wanted one of linux-x64, linux-arm64, windows-x64"],
+    [["svc-server"], 'unexpected argument "svc-server", every option begins with a dash; see --help'],
+  ];
+  for (const [args, error] of refused) {
+    const { found, terminal } = recorder();
+    assertEquals(await main(args, terminal), 2);
+    assertEquals(found, { output: "", errors: `deno task compile: ${error}\n` });
+  }
 });
 
 Deno.test("Report prints a line for each check and counts passed and failed checks", async () => {
