@@ -41,7 +41,7 @@ Deno.test("foreignPaths() lists the native code of all systems except the target
   assertEquals(foreignPaths({}, linux), []);
 });
 
-Deno.test("svc-server, svc-micro-server and the demo start with LEAN_HEAP", async () => {
+Deno.test("svc-server, svc-micro-server and the demo start with V8_FLAGS", async () => {
   const lean = EXECUTABLES.filter(({ runtime }) => runtime?.includes(V8_FLAGS)).map(({ name }) => name);
   assertEquals(lean, ["svc-server", "svc-micro-server"]);
   const { tasks } = JSON.parse(await Deno.readTextFile(new URL("../../deno.json", import.meta.url)));
