@@ -74,7 +74,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "a module that does not end is left behind by name",
+  name: "a forced shutdown names the module that ignores SIGTERM",
   ignore: Deno.build.os === "windows",
   fn: async () => {
     const folder = await Deno.makeTempDir({ prefix: "svc-" });
@@ -88,7 +88,7 @@ Deno.test({
         assertEquals(await server.ended, 1);
         assertStringIncludes(
           server.output(),
-          'the end is forced (not closed within 0.5 s), left behind: module "deaf", ',
+          'the shutdown is forced (not closed within 0.5 s), still open: module "deaf", ',
         );
       }, { env: { SVC_SHUTDOWN_TIMEOUT: "500ms" }, ready: "deaf now" });
     } finally {
