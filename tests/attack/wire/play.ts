@@ -99,7 +99,7 @@ async function observe(
     const peakBytes = await memory.stop();
     await pause(length.afterMs);
     const afterBytes = await memory.now();
-    const calls = await others.stop();
+    const calls = (await others.stop()).filter((call) => attack.victim !== "narrow" || !isTurnedAway(call));
     const between = (from: number, to: number) =>
       summary(calls.filter(({ atMs }) => atMs >= from && atMs < to));
     const measured = {
@@ -117,6 +117,14 @@ async function observe(
   } finally {
     await others.stop();
   }
+}
+
+/**
+ * Whether the server reset a connection that waited to be accepted. A port that has run out of file descriptors can only
+ * be opened again, which resets those (`lib/wire/port/listener.ts`).
+ */
+function isTurnedAway({ newcomer, error }: OtherCall): boolean {
+  return newcomer && error !== undefined && error.includes("ECONNRESET");
 }
 
 function problemsOf(found: Omit<Result, "problems">, attack: Attack, length: Length): string[] {
