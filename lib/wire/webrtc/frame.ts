@@ -80,9 +80,13 @@ export function responseHeaders(id: bigint, metadata: Metadata): Uint8Array {
   );
 }
 
+/**
+ * The proxy of the published Python library hands the text on as it is, and the library reads ASCII only. Of our own texts,
+ * only the sign of a cut has another character.
+ */
 export function responseTrailers(id: bigint, { code, message }: Status, metadata: Metadata): Uint8Array {
   const value = {
-    status: { code, message: statusText(message) },
+    status: { code, message: statusText(message).replaceAll("…", "...") },
     metadata: messageOf(answerFieldsOf(metadata)),
   };
   return toBinary(
