@@ -48,7 +48,7 @@ Deno.test("svc-server, svc-micro-server and the demo start with V8_FLAGS", async
   assertStringIncludes(tasks.demo, V8_FLAGS);
 });
 
-Deno.test("V8_FLAGS keep the space of new objects below 30 MiB", async () => {
+Deno.test("V8_FLAGS keep the space of new objects below 15 MiB", async () => {
   const churn = `
     const { getHeapSpaceStatistics } = await import("node:v8");
     let [kept, most] = [[], 0];
@@ -63,7 +63,7 @@ Deno.test("V8_FLAGS keep the space of new objects below 30 MiB", async () => {
   const { success, stdout } = await new Deno.Command(Deno.execPath(), { args: ["eval", V8_FLAGS, churn] })
     .output();
   const most = Number(new TextDecoder().decode(stdout));
-  assert(success && most > 0 && most < 30 * 1024 * 1024, `${most} bytes`);
+  assert(success && most > 0 && most < 15 * 1024 * 1024, `${most} bytes`);
 });
 
 Deno.test("V8_FLAGS end the matching of a log pattern that backtracks without end", async () => {
