@@ -21,10 +21,13 @@ const INLINED = [
   "@peculiar/x509",
   "@std",
   "@xmldom/xmldom",
+  "bson",
   "croner",
   "dbus-native",
   "dns-packet",
   "jpeg-js",
+  "mingo",
+  "pgsql-ast-parser",
   "postgres",
 ];
 

@@ -38,6 +38,7 @@ import { API_KEY, ROBOT_SECRET } from "../wire/tokens.ts";
 import { Access } from "./access/access.ts";
 import { Addresses } from "./addresses.ts";
 import { dataHandlers } from "./data/data_service.ts";
+import { queryHandlers } from "./data/query_service.ts";
 import { dataSyncHandlers } from "./data/data_sync_service.ts";
 import { datasetHandlers } from "./data/dataset_service.ts";
 import { fleetHandlers } from "./fleet/fleet_service.ts";
@@ -242,7 +243,7 @@ function servicesOf(context: CloudContext, parts: Handled): Service[] {
     service(RobotService, robotHandlers(context, authority, logs, messages)),
     service(ChangeService, changeHandlers(changes)),
     service(AgentDeviceService, agentHandlers(context, downloads, logs)),
-    service(DataService, dataHandlers(context, links)),
+    service(DataService, { ...dataHandlers(context, links), ...queryHandlers(context, inference?.content) }),
     service(DataSyncService, dataSyncHandlers(context)),
     service(DatasetService, datasetHandlers(context)),
     service(PackageService, packageHandlers(context, downloads)),

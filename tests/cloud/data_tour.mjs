@@ -125,6 +125,17 @@ const found = await data.tabularDataByFilter(data.constructor.createFilter({ par
 seen.tabular = found.data.map(({ data, metadata }) => [data.readings.celsius, metadata.componentName]);
 seen.nothing = await data.getLatestTabularData(partId, "thermometer", "rdk:component:sensor", "Nothing");
 
+const mql = [{ $match: { component_name: "thermometer", time_received: { $gte: at(0) } } }, { $limit: 1 }];
+seen.queried = (await data.tabularDataByMQL(organizationId, mql)).map((one) => [
+  one.data,
+  one.time_requested.getTime() === at(0).getTime(),
+]);
+const mean = { $avg: "$data.readings.celsius" };
+seen.grouped = await data.tabularDataByMQL(organizationId, [{ $group: { _id: "$component_name", mean } }]);
+
+const sql = "SELECT component_name, data.readings.celsius FROM readings ORDER BY time_received DESC LIMIT 1";
+seen.selected = await data.tabularDataBySQL(organizationId, sql);
+
 seen.deleted = [
   Number(await data.deleteBinaryDataByIds([ids[0]])),
   Number(
@@ -135,7 +146,6 @@ seen.deleted = [
   Number(await data.deleteTabularData(organizationId, 0)),
 ];
 seen.unserved = [
-  await answerOf(data.tabularDataBySQL(organizationId, "SELECT 1")),
   await answerOf(data.getDatabaseConnection(organizationId)),
   await answerOf(data.listDataPipelines(organizationId)),
   await answerOf(billing.getCurrentMonthUsage(organizationId)),

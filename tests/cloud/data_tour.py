@@ -111,6 +111,16 @@ async def main(address, key_id, key):
     seen["exported"] = [[one.payload["readings"]["celsius"], list(one.tags)] for one in exported]
     tabular, _, _ = await data.tabular_data_by_filter(Filter(part_id=part.id))
     seen["tabular"] = [one.data["readings"]["celsius"] for one in tabular]
+    mean = {"$avg": "$data.readings.celsius"}
+    queried = await data.tabular_data_by_mql(
+        organization.id,
+        [{"$match": {"component_name": "thermometer", "time_received": {"$gte": at(0)}}}, {"$limit": 1}],
+    )
+    seen["queried"] = [
+        [one["data"], one["tags"], one["time_requested"] == at(0).replace(tzinfo=None)] for one in queried
+    ] + await data.tabular_data_by_mql(organization.id, [{"$group": {"_id": "$component_name", "mean": mean}}])
+    sql = "SELECT component_name, data.readings.celsius FROM readings ORDER BY time_received DESC LIMIT 1"
+    seen["selected"] = await data.tabular_data_by_sql(organization.id, sql)
     seen["deleted"] = [
         await data.delete_binary_data_by_ids(ids),
         await data.delete_tabular_data(organization.id, 0, DeleteTabularFilter(component_name="barometer")),
@@ -118,7 +128,6 @@ async def main(address, key_id, key):
         await data.delete_tabular_data(organization.id, 0),
     ]
     seen["unserved"] = [
-        await answer_of(data.tabular_data_by_sql(organization.id, "SELECT 1")),
         await answer_of(data.get_database_connection(organization.id)),
         await answer_of(data.start_sequence_dataset_export("any")),
         await answer_of(data.list_data_pipelines(organization.id)),

@@ -11,8 +11,7 @@ const HERE = new URL("./", import.meta.url).pathname;
 const PACKAGES = new URL("../interop/packages.json", import.meta.url).pathname;
 
 /** The errors of calls that svc-cloud does not serve. */
-const [SQL, DATABASE, PARQUET, PIPELINES, BILLING, DEVICES] = [
-  "this control plane runs no SQL or MQL queries; use TabularDataByFilter or ExportTabularData",
+const [DATABASE, PARQUET, PIPELINES, BILLING, DEVICES] = [
   "this control plane gives no access to its database; use ExportTabularData",
   "this control plane writes no Parquet files; use GetSequenceBinaryData and ExportTabularData",
   "this control plane has no data pipelines; use ExportTabularData",
@@ -65,8 +64,10 @@ needingTest(
         latest: [21.5, true],
         exported: [[20, ["warm"]], [21.5, ["warm"]]],
         tabular: [21.5, 20],
+        queried: [[{ readings: { celsius: 20 } }, ["warm"], true], { _id: "thermometer", mean: 20.75 }],
+        selected: [{ component_name: "thermometer", celsius: 21.5 }],
         deleted: [4, 0, 0, 2],
-        unserved: [SQL, DATABASE, PARQUET, PIPELINES, BILLING, DEVICES].map((reason) => `12: ${reason}`),
+        unserved: [DATABASE, PARQUET, PIPELINES, BILLING, DEVICES].map((reason) => `12: ${reason}`),
       });
     }),
 );
@@ -173,8 +174,11 @@ function judgeData({ file, ...seen }: Record<string, unknown>, transport: string
       { celsius: 21.5, tags: ["warm"], methodName: "Readings" },
     ],
     tabular: [[21.5, "thermometer"], [20, "thermometer"]],
+    queried: [[{ readings: { celsius: 20 } }, true]],
+    grouped: [{ _id: "thermometer", mean: 20.75 }],
+    selected: [{ component_name: "thermometer", celsius: 21.5 }],
     nothing: null,
     deleted: [1, true, 2],
-    unserved: [SQL, DATABASE, PIPELINES, BILLING, DEVICES].map((reason) => `12: ${reason}`),
+    unserved: [DATABASE, PIPELINES, BILLING, DEVICES].map((reason) => `12: ${reason}`),
   });
 }

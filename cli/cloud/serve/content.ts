@@ -24,7 +24,7 @@ export const INFERENCE_FLAGS = [
     default: 2048,
     value: "N",
     help:
-      "Memory limit of a process that runs a model or decodes pictures; at most three run at the same time.",
+      "Memory limit of a process that runs a model, decodes pictures or answers a query; at most five run at the same time.",
   },
   {
     name: "inference-seconds",

@@ -72,6 +72,8 @@ const RULES: readonly Rule[] = [
   rule(data.addSequencesToDataset, "operator", ["dataset", "datasetId"], ["sequence", "sequenceIds"]),
   rule(data.removeSequencesFromDataset, "operator", ["dataset", "datasetId"]),
 
+  rule(data.tabularDataBySQL, "operator", ["organization", "organizationId"]),
+  rule(data.tabularDataByMQL, "operator", ["organization", "organizationId"]),
   rule(data.exportTabularData, "operator", ["part", "partId"]),
   rule(data.getLatestTabularData, "operator", ["part", "partId"]),
   rule(data.deleteTabularData, "owner", ["organization", "organizationId"]),

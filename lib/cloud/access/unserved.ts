@@ -13,8 +13,7 @@ const NO_PEOPLE = "this control plane has API keys but no user accounts; create 
 const NO_LOGIN = "this control plane has no login for apps; apps sign in with an API key";
 const NO_BRANDING = "this control plane serves no customized pages";
 const NO_PUSH = "this control plane sends no messages to phones";
-const NO_QUERIES =
-  "this control plane runs no SQL or MQL queries; use TabularDataByFilter or ExportTabularData";
+const NO_SAVED_QUERIES = "this control plane saves no queries; use TabularDataByMQL";
 const NO_DATABASE = "this control plane gives no access to its database; use ExportTabularData";
 const NO_PARQUET =
   "this control plane writes no Parquet files; use GetSequenceBinaryData and ExportTabularData";
@@ -109,9 +108,7 @@ const TABLE: { readonly [service: string]: readonly Group[] } = {
   ],
   "viam.app.data.v1.DataService": [
     [
-      NO_QUERIES,
-      "TabularDataBySQL",
-      "TabularDataByMQL",
+      NO_SAVED_QUERIES,
       "CreateSavedQuery",
       "UpdateSavedQuery",
       "GetSavedQuery",

@@ -6,13 +6,13 @@
  */
 
 import { createHash } from "node:crypto";
-import { SensorDataSchema } from "../../../proto/gen/datasync_pb.ts";
 import { SvcError } from "../../base/error.ts";
 import { sortedJson } from "../../base/schema/schema.ts";
-import { create, fromBinary, type JsonObject, toBinary } from "../../wire/proto.ts";
+import type { JsonObject } from "../../wire/proto.ts";
 import { type BinaryPage, placeIn, placeOf } from "./binary_data.ts";
 import { Conditions, onlyType, toMicros } from "./filter.ts";
 import { type DataOrigin, inOrder, noteOrigin, ORIGIN_COLUMNS } from "./origins.ts";
+import { payloadBytes, payloadIn } from "./payload.ts";
 import type { Sql } from "../store/store.ts";
 
 /** One reading; times in microseconds. */
@@ -55,6 +55,33 @@ interface Key {
   readonly bytes: number;
 }
 
+/** Both bounds are included. */
+export interface MicrosRange {
+  readonly fromUs?: number;
+  readonly untilUs?: number;
+}
+
+/** Bounds of the times of readings. */
+export interface ReadingTimes {
+  readonly captured: MicrosRange;
+  readonly received: MicrosRange;
+}
+
+/** Readings of one source, as they are stored. */
+export interface ReadingBatch {
+  readonly origin: DataOrigin;
+  readonly rows: readonly PackedReading[];
+}
+
+export interface PackedReading {
+  readonly capturedUs: number;
+  readonly receivedUs: number;
+  /** A JSON list. */
+  readonly tags: string;
+  /** For `payloadIn`. */
+  readonly payload: Uint8Array;
+}
+
 type Row = Omit<StoredReading, "payload" | "tags"> & { readonly payload: Uint8Array; readonly tags: string };
 
 const FROM = "tabular_data d JOIN data_origins o ON o.id = d.origin_id";
@@ -80,13 +107,13 @@ export class TabularData {
     const originId = await noteOrigin(this.sql, origin);
     const tagsJson = JSON.stringify([...new Set(tags)].sort());
     const rows = readings.map(({ capturedUs, receivedUs, payload }, index) => {
-      const bytes = encoded(payload);
+      const bytes = payloadBytes(payload);
       if (bytes.length > READING_BYTES_MAX) {
         const found = `reading ${index} of the upload has ${bytes.length} bytes`;
         throw new SvcError("invalid_argument", `${found}, wanted at most ${READING_BYTES_MAX}`);
       }
       // Programs in Go and Python send the members of a reading in a new order each time.
-      const known = encoded(sortedJson(payload));
+      const known = payloadBytes(sortedJson(payload));
       const id = createHash("sha256").update(known).digest("hex").slice(0, 32);
       return [originId, capturedUs, id, receivedUs, nowMs, tagsJson, bytes];
     });
@@ -128,6 +155,28 @@ export class TabularData {
       yield* page.readings;
       if (page.last === "") return;
       last = page.last;
+    }
+  }
+
+  /** All readings of the sources, a batch at a time: one source after the other, the oldest reading first. */
+  async *scan(sources: Conditions, times: ReadingTimes): AsyncGenerator<ReadingBatch> {
+    const origins = await this.sql.query<DataOrigin & { readonly id: string }>(
+      `SELECT o.id, ${ORIGIN_COLUMNS} FROM data_origins o WHERE ${sources.text} ORDER BY o.id`,
+      ...sources.values,
+    );
+    for (const { id, ...origin } of origins) {
+      let last = "";
+      do {
+        const found = new Conditions().only("d.origin_id = ?", id);
+        for (const [column, { fromUs, untilUs }] of Object.entries(times)) {
+          if (fromUs !== undefined) found.only(`d.${column}_us >= ?`, fromUs);
+          if (untilUs !== undefined) found.only(`d.${column}_us <= ?`, untilUs);
+        }
+        const page = { limit: EXPORT_AT_ONCE, order: "oldest first", last } as const;
+        const batch = await this.#rows(await this.#keys(found, page));
+        if (batch.rows.length > 0) yield { origin, rows: batch.rows };
+        last = batch.last;
+      } while (last !== "");
     }
   }
 
@@ -190,12 +239,22 @@ export class TabularData {
     );
   }
 
-  /** The readings that fit into one answer, in the order of the keys, from the first on. */
   async #read(keys: readonly Key[]): Promise<ReadingPage> {
+    const { rows, last } = await this.#rows(keys);
+    const readings = rows.map((row) => ({
+      ...row,
+      tags: JSON.parse(row.tags),
+      payload: payloadIn(row.payload),
+    }));
+    return { readings, last };
+  }
+
+  /** The readings that fit into one answer, in the order of the keys, from the first on. */
+  async #rows(keys: readonly Key[]): Promise<{ readonly rows: readonly Row[]; readonly last: string }> {
     let bytes = 0;
     const over = keys.findIndex((key, index) => (bytes += key.bytes) > PAGE_BYTES_MAX && index > 0);
     const mine = over < 0 ? keys : keys.slice(0, over);
-    if (mine.length === 0) return { readings: [], last: "" };
+    if (mine.length === 0) return { rows: [], last: "" };
     const rows = await this.sql.query<Row>(
       `SELECT d.origin_id || ':' || d.entry_id AS id, d.captured_us AS "capturedUs",
          d.received_us AS "receivedUs", d.stored_ms AS "storedMs", d.tags, d.payload, ${BYTES} AS bytes, ${ORIGIN_COLUMNS}
@@ -208,20 +267,9 @@ export class TabularData {
       }),
     );
     const found = new Map(rows.map((row) => [placeOf(row), row]));
-    const readings = mine.flatMap((key) => {
-      const row = found.get(placeOf(key));
-      return row ? [{ ...row, tags: JSON.parse(row.tags), payload: decoded(row.payload) }] : [];
-    });
-    return { readings, last: placeOf(mine[mine.length - 1]) };
+    return {
+      rows: mine.flatMap((key) => found.get(placeOf(key)) ?? []),
+      last: placeOf(mine[mine.length - 1]),
+    };
   }
-}
-
-/** As a message: numbers may have no JSON form, such as NaN. */
-function encoded(payload: JsonObject): Uint8Array {
-  return toBinary(SensorDataSchema, create(SensorDataSchema, { data: { case: "struct", value: payload } }));
-}
-
-function decoded(payload: Uint8Array): JsonObject {
-  const { data } = fromBinary(SensorDataSchema, payload);
-  return data.case === "struct" ? data.value : {};
 }

@@ -1,5 +1,5 @@
 /**
- * The inside of a content process: opens people's uploads and reports their content.
+ * The inside of a content process: opens people's uploads and reports their content, and answers their queries.
  *
  * `process.ts` starts it. It holds no secrets, needs no files, and ends with its starter. It answers a bad
  * content with an error; if the content ends the process instead (memory, a crash), the starter reports that.
@@ -23,8 +23,11 @@ import { type ColorImage, decodeImage } from "../../../geometry/image/image.ts";
 import { type OnnxSession, type OnnxTensors, openOnnx } from "../../../learn/onnx/session.ts";
 import { fitted } from "../../../learn/picture.ts";
 import type { MapperOptions } from "../../../slam/mapping.ts";
+import type { DataOrigin } from "../../data/origins.ts";
+import type { PackedReading } from "../../data/tabular_data.ts";
 import { ContentFrameReader, type Head, headBytes } from "./frames.ts";
 import type { MapMaker, Movements } from "./map_maker.ts";
+import type { Pipeline } from "./pipeline.ts";
 
 /** A request to a content process, followed by its bytes. */
 export type ContentRequest =
@@ -39,6 +42,17 @@ export type ContentRequest =
   /** A scan as a PCD file. The answer is the robot's pose, once it is known. */
   | { readonly ask: "scan"; readonly timeS: number; readonly bytes: number }
   | { readonly ask: "movements"; readonly movements: Movements; readonly bytes: 0 }
+  /** Begins a query: its stages in BSON, or its SQL, of these sizes. The answer is the `Narrowing` of the readings. */
+  | {
+    readonly ask: "query";
+    readonly language: "mql" | "sql";
+    readonly sizes: readonly number[];
+    readonly bytes: number;
+  }
+  /** Readings for the query: as many bytes of JSON, `ReadingFacts`, then the contents. The answer is `more`. */
+  | { readonly ask: "readings"; readonly facts: number; readonly bytes: number }
+  /** The documents of the query's answer, in BSON. */
+  | { readonly ask: "documents"; readonly bytes: 0 }
   /** The map so far as a PCD file, or at its end as a `.pbstream` file. */
   | { readonly ask: "map_cloud" | "map_file"; readonly bytes: 0 };
 
@@ -59,6 +73,8 @@ export interface InferenceFacts {
 export const REQUEST_BYTES_MAX = 2 ** 32;
 const MODEL_FILES = { filesMax: 1_000, bytesMax: 512 * 1024 * 1024 };
 export const TENSORS_BYTES_MAX = 32 * 1024 * 1024;
+/** Limit of the answer to a query. */
+export const DOCUMENTS_BYTES_MAX = 32 * 1024 * 1024;
 /** Limit of boxes, or classes, in an answer, the most certain first. */
 const FOUND_MAX = 1_000;
 const LABELS_MAX = 100_000;
@@ -76,6 +92,7 @@ export async function serveContent(
 ): Promise<void> {
   const reader = new ContentFrameReader(requests);
   const maps = new MapRequests(reader);
+  const queries = new QueryRequests(reader);
   for (;;) {
     const request = await reader.next(REQUEST_BYTES_MAX) as (ContentRequest & Head) | undefined;
     if (!request) return;
@@ -83,6 +100,7 @@ export async function serveContent(
     try {
       if (request.ask === "inference") [facts, parts] = await inference(reader, request);
       else if (request.ask === "picture") [facts, parts] = await picture(reader, request);
+      else if (isOfQuery(request)) [facts, parts] = await queries.answer(request);
       else [facts, parts] = await maps.answer(request);
     } catch (thrown) {
       const { code, message } = SvcError.from(thrown);
@@ -103,13 +121,55 @@ async function picture({ body }: ContentFrameReader, { bytes }: Head): Promise<A
   return [{ width, height }, [rgb]];
 }
 
+type QueryRequest = ContentRequest & { ask: "query" | "readings" | "documents" };
+type MapRequest = Exclude<ContentRequest, QueryRequest | { ask: "inference" | "picture" }>;
+
+function isOfQuery(request: ContentRequest): request is QueryRequest {
+  return ["query", "readings", "documents"].includes(request.ask);
+}
+
+/** What is known of readings beside their contents. */
+export interface ReadingFacts {
+  readonly origin: DataOrigin;
+  readonly rows: readonly (Omit<PackedReading, "payload"> & { readonly bytes: number })[];
+}
+
+/** The requests of one query. */
+class QueryRequests {
+  #pipeline?: Pipeline;
+
+  constructor(private readonly reader: ContentFrameReader) {}
+
+  async answer(request: QueryRequest): Promise<Answer> {
+    const { body } = this.reader;
+    if (request.ask === "query") {
+      const { Pipeline } = await import("./pipeline.ts");
+      const parts: Uint8Array[] = [];
+      for (const size of request.sizes) parts.push(await body.take(size));
+      this.#pipeline = request.language === "mql"
+        ? Pipeline.read(parts)
+        : Pipeline.readSql(new TextDecoder().decode(parts[0]));
+      return [{ narrowing: this.#pipeline.narrowing() as unknown as JsonObject }, []];
+    }
+    const pipeline = this.#pipeline;
+    assert(pipeline, "the query was asked for before it was begun");
+    if (request.ask === "documents") return [{}, pipeline.answer()];
+    const { origin, rows }: ReadingFacts = JSON.parse(
+      new TextDecoder().decode(await body.take(request.facts)),
+    );
+    const packed: PackedReading[] = [];
+    for (const { bytes, ...facts } of rows) packed.push({ ...facts, payload: await body.take(bytes) });
+    return [{ more: pipeline.take({ origin, rows: packed }) }, []];
+  }
+}
+
 /** The requests of one map. */
 class MapRequests {
   #maker?: MapMaker;
 
   constructor(private readonly reader: ContentFrameReader) {}
 
-  async answer(request: Exclude<ContentRequest, { ask: "inference" | "picture" }>): Promise<Answer> {
+  async answer(request: MapRequest): Promise<Answer> {
     const { body } = this.reader;
     if (request.ask === "map") {
       const { MapMaker } = await import("./map_maker.ts");

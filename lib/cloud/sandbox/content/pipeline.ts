@@ -1,0 +1,273 @@
+/**
+ * A query: a MongoDB aggregation pipeline over the readings of an organization, or what SQL says of it.
+ *
+ * Each reading is one document, with the published names. A pipeline that strangers wrote has no way to run code, to
+ * reach other documents or to write any.
+ */
+
+import { BSONError, deserialize, Double, serialize } from "bson";
+import { Aggregator } from "mingo";
+import { messageOf, SvcError } from "../../../base/error.ts";
+import { payloadIn } from "../../data/payload.ts";
+import type { ReadingBatch } from "../../data/tabular_data.ts";
+import { pipelineOfSql, type PipelineStage } from "./sql.ts";
+import { DOCUMENTS_BYTES_MAX } from "./worker.ts";
+
+/** Readings outside of it do not match the pipeline. */
+export interface Narrowing {
+  /** The values of `location_id`, `component_name` and so on, by these names. */
+  readonly sources: { readonly [field: string]: readonly string[] };
+  readonly requested: TimeRange;
+  readonly received: TimeRange;
+}
+
+/** Both bounds are included; milliseconds since 1970. */
+export interface TimeRange {
+  readonly fromMs?: number;
+  readonly untilMs?: number;
+}
+
+type Document = { [name: string]: unknown };
+
+/** Stages that treat each document by itself, so that a pipeline that starts with them need not keep all. */
+const SINGLE = [
+  "$addFields",
+  "$match",
+  "$project",
+  "$redact",
+  "$replaceRoot",
+  "$replaceWith",
+  "$set",
+  "$unset",
+  "$unwind",
+];
+/** The published stages, as far as the library has them. */
+const STAGES = [
+  ...SINGLE,
+  "$bucket",
+  "$bucketAuto",
+  "$count",
+  "$densify",
+  "$fill",
+  "$group",
+  "$limit",
+  "$sample",
+  "$setWindowFields",
+  "$skip",
+  "$sort",
+  "$sortByCount",
+];
+/** Operators whose arguments are programs. */
+const PROGRAMS = ["$accumulator", "$function", "$where"];
+/** The library itself makes functions for `$setWindowFields`; those of a pipeline are refused by name. */
+const OPTIONS = { scriptEnabled: true };
+
+const STAGES_MAX = 100;
+/** The fields of a document that are the same for all readings of a source. */
+const SOURCE_FIELDS = [
+  "location_id",
+  "robot_id",
+  "part_id",
+  "component_type",
+  "component_name",
+  "method_name",
+];
+/** More texts of a condition do not narrow anything. */
+const TEXTS_MAX = 1_000;
+const DAY_MS = 24 * 3600 * 1000;
+
+export class Pipeline {
+  readonly #each: readonly PipelineStage[];
+  readonly #rest: readonly PipelineStage[];
+  readonly #wanted: number;
+  readonly #kept: Document[] = [];
+
+  /** `emptyGroup` takes the place of the first stage of the rest if there are no readings. */
+  private constructor(
+    private readonly stages: readonly PipelineStage[],
+    private readonly emptyGroup?: PipelineStage,
+  ) {
+    const over = stages.findIndex((stage) => !SINGLE.includes(operatorOf(stage)));
+    this.#each = over < 0 ? stages : stages.slice(0, over);
+    this.#rest = over < 0 ? [] : stages.slice(over);
+    const limit = this.#rest[0]?.$limit;
+    this.#wanted = typeof limit === "number" ? limit : Infinity;
+  }
+
+  /** Reads a query in SQL. Throws `invalid_argument`. */
+  static readSql(text: string): Pipeline {
+    const { stages, emptyGroup } = pipelineOfSql(text);
+    return new Pipeline(stages, emptyGroup);
+  }
+
+  /** Reads stages in BSON. Throws `invalid_argument`. */
+  static read(stages: readonly Uint8Array[]): Pipeline {
+    if (stages.length > STAGES_MAX) {
+      throw new SvcError(
+        "invalid_argument",
+        `the query has ${stages.length} stages, wanted at most ${STAGES_MAX}`,
+      );
+    }
+    const read = stages.map((bytes, index) => {
+      const stage = stageIn(bytes, index);
+      checkStage(stage, index);
+      return stage;
+    });
+    const pipeline = new Pipeline(read);
+    // Its errors come before those about the amount of data.
+    pipeline.#run(read, []);
+    return pipeline;
+  }
+
+  /** What the first stage alone says about the readings. */
+  narrowing(): Narrowing {
+    const match = this.stages[0]?.$match;
+    const wanted: PipelineStage = isObject(match) ? match : {};
+    const sources: { [field: string]: readonly string[] } = {};
+    for (const field of SOURCE_FIELDS) {
+      const values = textsIn(wanted[field]);
+      if (values) sources[field] = values;
+    }
+    return { sources, requested: rangeIn(wanted.time_requested), received: rangeIn(wanted.time_received) };
+  }
+
+  /** Takes readings; returns whether the answer can depend on more of them. */
+  take({ origin, rows }: ReadingBatch): boolean {
+    const documents = rows.map((row) => {
+      const requestedMs = Math.floor(row.capturedUs / 1000);
+      return {
+        organization_id: origin.organizationId,
+        location_id: origin.locationId,
+        robot_id: origin.machineId,
+        part_id: origin.partId,
+        component_type: origin.componentType,
+        component_name: origin.componentName,
+        method_name: origin.methodName,
+        time_requested: new Date(requestedMs),
+        time_received: new Date(Math.floor(row.receivedUs / 1000)),
+        capture_day: new Date(Math.floor(requestedMs / DAY_MS) * DAY_MS),
+        tags: JSON.parse(row.tags),
+        additional_parameters: JSON.parse(origin.parameters),
+        data: payloadIn(row.payload),
+      };
+    });
+    for (const document of this.#run(this.#each, documents)) this.#kept.push(document);
+    return this.#kept.length < this.#wanted;
+  }
+
+  /** The answer, a document each in BSON. Throws `resource_exhausted` if it is too large. */
+  answer(): Uint8Array[] {
+    let bytes = 0;
+    const documents = this.#kept.length === 0 && this.emptyGroup
+      ? this.#run(this.#rest.slice(1), [{ ...this.emptyGroup }])
+      : this.#run(this.#rest, this.#kept);
+    return documents.map((document) => {
+      const encoded = written(document);
+      bytes += encoded.length;
+      if (bytes <= DOCUMENTS_BYTES_MAX) return encoded;
+      throw new SvcError(
+        "resource_exhausted",
+        `the answer has more than ${DOCUMENTS_BYTES_MAX} bytes: reduce it with $match, $project or $limit`,
+      );
+    });
+  }
+
+  #run(stages: readonly PipelineStage[], documents: Document[]): Document[] {
+    if (stages.length === 0) return documents;
+    try {
+      return new Aggregator([...stages], OPTIONS).run(documents);
+    } catch (error) {
+      throw new SvcError("invalid_argument", `cannot run the query: ${messageOf(error)}`);
+    }
+  }
+}
+
+function stageIn(bytes: Uint8Array, index: number): PipelineStage {
+  try {
+    return deserialize(bytes);
+  } catch (error) {
+    const why = error instanceof BSONError || error instanceof RangeError
+      ? messageOf(error)
+      : "it is damaged";
+    throw new SvcError("invalid_argument", `mql_binary[${index}] is no BSON document: ${why}`);
+  }
+}
+
+function checkStage(stage: PipelineStage, index: number): void {
+  const names = Object.keys(stage);
+  if (names.length !== 1) {
+    const found = names.length === 0 ? "no operator" : `the operators ${names.join(", ")}`;
+    throw new SvcError("invalid_argument", `mql_binary[${index}]: found ${found}, wanted one`);
+  }
+  if (!STAGES.includes(names[0])) {
+    const wanted = `wanted one of ${STAGES.toSorted().join(", ")}`;
+    throw new SvcError("invalid_argument", `mql_binary[${index}]: found the stage "${names[0]}", ${wanted}`);
+  }
+  checkOperators(stage, index);
+}
+
+/** BSON is no deeper than its decoder allows. */
+function checkOperators(value: unknown, index: number): void {
+  if (Array.isArray(value)) return value.forEach((one) => checkOperators(one, index));
+  if (!isObject(value)) return;
+  for (const [name, inner] of Object.entries(value)) {
+    if (PROGRAMS.includes(name)) {
+      throw new SvcError(
+        "invalid_argument",
+        `mql_binary[${index}]: ${name} is not allowed: queries run no code`,
+      );
+    }
+    checkOperators(inner, index);
+  }
+}
+
+function operatorOf(stage: PipelineStage): string {
+  return Object.keys(stage)[0];
+}
+
+function isObject(value: unknown): value is Document {
+  return typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype;
+}
+
+/** The only texts that a condition of `$match` lets pass; `undefined` if it is another condition. */
+function textsIn(condition: unknown): readonly string[] | undefined {
+  if (typeof condition === "string") return [condition];
+  if (!isObject(condition)) return undefined;
+  const [[operator, value] = []] = Object.entries(condition);
+  const texts = operator === "$eq" ? [value] : operator === "$in" && Array.isArray(value) ? value : [];
+  const narrow = texts.length > 0 && texts.length <= TEXTS_MAX;
+  return narrow && texts.every((one) => typeof one === "string") ? texts : undefined;
+}
+
+/** Bounds of all times that a condition of `$match` lets pass. */
+function rangeIn(condition: unknown): TimeRange {
+  if (!isObject(condition)) return {};
+  const msOf = (...operators: string[]) => {
+    const [time] = operators.map((one) => condition[one]).filter((one) => one instanceof Date);
+    return time && Number.isFinite(time.getTime()) ? time.getTime() : undefined;
+  };
+  return { fromMs: msOf("$gte", "$gt"), untilMs: msOf("$lte", "$lt") };
+}
+
+/**
+ * A document in BSON. Numbers in `data` are doubles, as machines send them; elsewhere whole numbers are integers, so
+ * that a count is one.
+ */
+function written(document: Document): Uint8Array {
+  const { data } = document;
+  const whole = isObject(data) ? { ...document, data: doubles(data) } : document;
+  try {
+    return serialize(whole, { ignoreUndefined: true });
+  } catch (error) {
+    throw new SvcError("invalid_argument", `cannot write a document of the answer: ${messageOf(error)}`);
+  }
+}
+
+function doubles(value: unknown): unknown {
+  if (typeof value === "number") return new Double(value);
+  if (Array.isArray(value)) return value.map(doubles);
+  if (typeof value !== "object" || value === null) return value;
+  return isObject(value)
+    ? Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, doubles(inner)]))
+    : value;
+}

@@ -1,0 +1,145 @@
+/**
+ * TabularDataByMQL: aggregation pipelines over the readings of an organization.
+ */
+
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { deserialize, serialize } from "bson";
+import { toTimestamp } from "../../lib/api/shared/time.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { client } from "../../lib/wire/channel.ts";
+import { DataService, TabularDataSourceType } from "../../proto/gen/data_pb.ts";
+import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
+import { storeTest, withDatabase } from "./stores.ts";
+import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
+
+const START_MS = Date.UTC(2026, 2, 15, 14);
+const HOUR_MS = 3_600_000;
+type Stage = { readonly [operator: string]: unknown };
+
+/** A person with this key, who asks in one organization. */
+async function person({ channel }: ServedCloud, key: World["owner"], organizationId: string) {
+  const connection = await channel(key);
+  const data = client(DataService, connection);
+  const sync = client(DataSyncService, connection);
+  return {
+    data,
+    async query(...stages: readonly Stage[]) {
+      const mqlBinary = stages.map((stage) => serialize(stage));
+      const { rawData } = await data.tabularDataByMQL({ organizationId, mqlBinary });
+      return rawData.map((one) => deserialize(one));
+    },
+    /** The refusal of a query, `code: message`. */
+    refusal(...stages: readonly Stage[]): Promise<string> {
+      return this.query(...stages).then((found) => `found ${found.length}`, (error) => {
+        const { code, message } = SvcError.from(error);
+        return `${code}: ${message}`;
+      });
+    },
+    /** One reading an hour. */
+    async readings(
+      partId: string,
+      component: string,
+      values: readonly number[],
+      tags: readonly string[] = [],
+    ) {
+      await sync.dataCaptureUpload({
+        metadata: {
+          partId,
+          componentType: "rdk:component:sensor",
+          componentName: component,
+          methodName: "Readings",
+          type: DataType.TABULAR_SENSOR,
+          tags: [...tags],
+        },
+        sensorContents: values.map((celsius, hour) => ({
+          metadata: {
+            timeRequested: toTimestamp(START_MS + hour * HOUR_MS),
+            timeReceived: toTimestamp(START_MS + hour * HOUR_MS + 5),
+          },
+          data: { case: "struct" as const, value: { readings: { celsius } } },
+        })),
+      });
+    },
+  };
+}
+
+storeTest(
+  "a query finds readings of every source and time that its $match lets pass",
+  (database) =>
+    withCloud(database, async (cloud) => {
+      const { owner, part, machine, location, organization } = await newWorld(cloud.store);
+      const me = await person(cloud, owner, organization);
+      await me.readings(part, "indoors", Array.from({ length: 1_203 }, (_, hour) => hour), ["warm"]);
+      await me.readings(part, "outdoors", [3, 4, 5]);
+      const at = (hours: number) => new Date(START_MS + hours * HOUR_MS);
+      const count = async (match: Stage) =>
+        (await me.query({ $match: match }, { $count: "found" }))[0]?.found ?? 0;
+      assertEquals(await count({ location_id: location, robot_id: machine, part_id: part }), 1_206);
+      assertEquals(await count({ component_name: { $in: ["outdoors", "attic"] } }), 3);
+      assertEquals(await count({ time_requested: { $gt: at(1), $lte: at(3) } }), 3);
+      assertEquals(await count({ time_received: { $gt: at(0), $lt: at(2) } }), 4);
+      assertEquals(await count({ component_name: "outdoors", "data.readings.celsius": { $gte: 4 } }), 2);
+    }),
+);
+
+storeTest(
+  "a query sees only the organization that it names, and needs a role on it",
+  (database) =>
+    withCloud(database, async (cloud) => {
+      const mine = await newWorld(cloud.store);
+      const theirs = await newWorld(cloud.store);
+      const me = await person(cloud, mine.owner, mine.organization);
+      const they = await person(cloud, theirs.owner, theirs.organization);
+      await me.readings(mine.part, "indoors", [20]);
+      await they.readings(theirs.part, "indoors", [3]);
+      const stage = { $match: { organization_id: { $exists: true } } };
+      assertEquals((await me.query(stage)).map((one) => one.organization_id), [mine.organization]);
+      const curious = await person(cloud, mine.owner, theirs.organization);
+      assertStringIncludes(await curious.refusal(stage), "permission_denied");
+      const ofMachine = await newKey(cloud.store, "owner", "machine", mine.machine);
+      const narrow = await person(cloud, ofMachine, mine.organization);
+      assertStringIncludes(await narrow.refusal(stage), "permission_denied");
+    }),
+);
+
+Deno.test("a query that cannot run, fills its memory or is given up ends alone", () =>
+  withDatabase("sqlite", (database) =>
+    withCloud(database, async (cloud) => {
+      const { owner, part, organization } = await newWorld(cloud.store);
+      const me = await person(cloud, owner, organization);
+      await me.readings(part, "indoors", [20]);
+      assertEquals(
+        await me.refusal({ $match: { $where: "true" } }),
+        "invalid_argument: mql_binary[0]: $where is not allowed: queries run no code",
+      );
+      const sink = { type: TabularDataSourceType.PIPELINE_SINK };
+      const piped = me.data.tabularDataByMQL({ organizationId: organization, dataSource: sink });
+      assertEquals(await codeOf(piped), "unimplemented");
+
+      const huge = { $map: { input: { $range: [0, 1e9] }, in: { value: "$$this" } } };
+      assertMatch(
+        await me.refusal({ $set: { huge } }),
+        /^(resource_exhausted|failed_precondition): .* MiB of memory/,
+      );
+
+      const theirs = await newWorld(cloud.store);
+      const they = await person(cloud, theirs.owner, theirs.organization);
+      await they.readings(theirs.part, "indoors", [3]);
+      const giveUp = new AbortController();
+      const regex = { $match: { component_name: { $regex: "^(([a-z])+.)+[A-Z]([a-z])+$" } } };
+      const names = { $set: { component_name: "a".repeat(60) } };
+      const mqlBinary = [names, regex].map((stage) => serialize(stage));
+      const endless = me.data.tabularDataByMQL(
+        { organizationId: organization, mqlBinary },
+        { signal: giveUp.signal },
+      );
+      const ended = codeOf(endless);
+      assertEquals(await they.query({ $count: "found" }), [{ found: 1 }]);
+      giveUp.abort();
+      assertEquals(await ended, "canceled");
+      assertEquals(await me.query({ $count: "found" }), [{ found: 1 }]);
+    })));
+
+function codeOf(call: Promise<unknown>): Promise<string> {
+  return call.then(() => "ok", (error) => SvcError.from(error).code);
+}
