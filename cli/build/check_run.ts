@@ -10,8 +10,14 @@ import * as http2 from "node:http2";
 import { dirname } from "node:path";
 import { assert, assertStringIncludes } from "@std/assert";
 import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
+import { client } from "../../lib/wire/channel.ts";
+import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
+import { Metadata } from "../../lib/wire/metadata.ts";
 import { create, type DescMessage, fromBinary, type MessageShape, toBinary } from "../../lib/wire/proto.ts";
+import { AuthService } from "../../proto/gen/auth_pb.ts";
+import { DataService } from "../../proto/gen/data_pb.ts";
 import { GetMachineStatusResponse_State, RobotService } from "../../proto/gen/robot_pb.ts";
 import { VERSION } from "../version.ts";
 import { ROOT } from "./compiler.ts";
@@ -298,7 +304,7 @@ async function checkInference(
   cloud: string,
   ml: string,
 ): Promise<void> {
-  await report.check("svc-cloud answers svc-ml infer with a model of its registry", async () => {
+  await report.check("svc-cloud answers svc-ml infer with a model of its registry, and a query", async () => {
     const folder = await Deno.makeTempDir({ prefix: "svc_check_" });
     try {
       const sandbox = new Sandbox(runner, folder);
@@ -317,11 +323,29 @@ async function checkInference(
           SVC_API_KEY: ownerKey.key,
         });
         assert(/\b(red|green|blue)\b/.test(seen), `it sees no colour: ${seen}`);
+        const sums = await query(new URL(url).host, organizationId, ownerKey);
+        assert(sums.length === 1, `a query has ${sums.length} answers, wanted 1`);
       });
     } finally {
       await Deno.remove(folder, { recursive: true });
     }
   });
+}
+
+/** Counts an organization's readings, in SQL. */
+async function query(host: string, organizationId: string, { id, key }: { id: string; key: string }) {
+  const clock = new SystemClock();
+  const stranger = connectGrpc(host, { clock });
+  const credentials = { type: "api-key", payload: key };
+  const { accessToken } = await client(AuthService, stranger).authenticate({ entity: id, credentials });
+  const header = Metadata.from([["authorization", `Bearer ${accessToken}`]]);
+  const owner = connectGrpc(host, { clock, header });
+  try {
+    const sqlQuery = "SELECT COUNT(*) FROM readings";
+    return (await client(DataService, owner).tabularDataBySQL({ organizationId, sqlQuery })).rawData;
+  } finally {
+    for (const channel of [stranger, owner]) channel.close();
+  }
 }
 
 /** The status of a resource, once the machine has every configured resource. */
