@@ -6,7 +6,12 @@
 
 import { SvcError } from "../../base/error.ts";
 import type { Narrowing, TimeRange } from "../sandbox/content/pipeline.ts";
-import { type ContentOptions, type ContentProcess, withContent } from "../sandbox/content/process.ts";
+import {
+  type ContentAnswer,
+  type ContentOptions,
+  type ContentProcess,
+  withContent,
+} from "../sandbox/content/process.ts";
 import { DOCUMENTS_BYTES_MAX, type ReadingFacts } from "../sandbox/content/worker.ts";
 import { CallerTurns } from "../sandbox/turns.ts";
 import type { Sql } from "../store/store.ts";
@@ -67,13 +72,18 @@ export class ReadingQueries {
     const begun = await process.ask({ ask: "query", language, sizes, bytes: sumOf(sizes) }, parts, signal);
     const { sources, requested, received } = begun.head.narrowing as unknown as Narrowing;
     const times = { captured: microsOf(requested), received: microsOf(received) };
+    // The next readings are read while the process works on these.
+    let taken: Promise<ContentAnswer> | undefined;
     for await (const batch of this.#data.scan(conditionsOf(organizationId, sources), times)) {
+      if (taken && (await taken).head.more !== true) break;
       const { facts, contents } = packedBatch(batch);
       const bytes = facts.length + sumOf(contents.map(({ length }) => length));
       const request = { ask: "readings", facts: facts.length, bytes } as const;
-      const { head } = await process.ask(request, [facts, ...contents], signal);
-      if (head.more !== true) break;
+      taken = process.ask(request, [facts, ...contents], signal);
+      // It is awaited in the next round, which an error of the database may prevent.
+      taken.catch(() => {});
     }
+    await taken;
     const { bytes } = await process.ask({ ask: "documents", bytes: 0 }, [], signal, DOCUMENTS_BYTES_MAX);
     return documentsIn(bytes);
   }
