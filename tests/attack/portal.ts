@@ -118,7 +118,7 @@ async function again(
 }
 
 async function flood(port: number, counted: { requests: number }, signal: AbortSignal): Promise<void> {
-  const one = "GET /generate_204 HTTP/1.1\r\nHost: x\r\n\r\n";
+  const one = `GET /generate_204 HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n\r\n`;
   const many = new TextEncoder().encode(one.repeat(AT_ONCE));
   const buffer = new Uint8Array(256 * 1024);
   const answered = /HTTP\/1\.1 200/g;
@@ -138,7 +138,7 @@ async function flood(port: number, counted: { requests: number }, signal: AbortS
 
 /** A form, a byte a second. */
 async function dawdle(port: number, signal: AbortSignal): Promise<void> {
-  const head = "POST /save HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n";
+  const head = `POST /save HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nContent-Length: 60000\r\n\r\n`;
   await again(signal, port, async (conn) => {
     await conn.write(new TextEncoder().encode(head));
     for (;;) {
@@ -150,7 +150,7 @@ async function dawdle(port: number, signal: AbortSignal): Promise<void> {
 
 /** A form of a gigabyte. */
 async function stuff(port: number, signal: AbortSignal): Promise<void> {
-  const head = `POST /save HTTP/1.1\r\nHost: x\r\nContent-Length: ${1024 * MEBIBYTE}\r\n\r\n`;
+  const head = `POST /save HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nContent-Length: ${1024 * MEBIBYTE}\r\n\r\n`;
   await again(signal, port, async (conn) => {
     await conn.write(new TextEncoder().encode(head));
     for (;;) await conn.write(GIANT_CHUNK);

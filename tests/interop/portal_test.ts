@@ -45,7 +45,7 @@ needingTest(
       const { code, stdout, stderr } = await run(program, { CREDENTIALS });
       assertEquals(code, 0, stderr);
       const saw = JSON.parse(stdout);
-      assertEquals(saw.title, "Set up Acme rover");
+      assertEquals([saw.url, saw.title], [`http://127.0.0.1:${port.port}/`, "Set up Acme rover"]);
       assertEquals(saw.options, ["Choose a network", "shop (80 %, WPA2)", "<b>x (9 %, WPA2)"]);
       assertStringIncludes(saw.wrong, "8 to 63 characters");
       assertStringIncludes(saw.joining, "The device now joins shop.");

@@ -12,6 +12,7 @@ const args = [
   "--no-first-run",
   "--disable-background-networking",
   "--disable-sync",
+  "--host-resolver-rules=MAP *.example 127.0.0.1",
 ];
 const browser = await chromium.launch({ executablePath, args });
 const context = await browser.newContext({
@@ -23,7 +24,8 @@ const page = await context.newPage();
 const saw = {};
 const shot = (name) => page.screenshot({ path: `${folder}/${name}.png`, fullPage: true });
 
-await page.goto(`${url}/generate_204`);
+await page.goto(`${url.replace("127.0.0.1", "connectivitycheck.example")}/generate_204`);
+saw.url = page.url();
 saw.title = await page.title();
 saw.options = await page.getByLabel("Network", { exact: true }).locator("option").allTextContents();
 await shot("form");

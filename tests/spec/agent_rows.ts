@@ -23,7 +23,7 @@ const PROFILES = NETWORKS +
 const REAL =
   "tests/agent/real_network_test.ts: svc-agent adds, uses, restores and removes its profiles in a real NetworkManager";
 const PORTAL =
-  "lib/agent/portal/portal_test.ts: portal: every address shows the page, and a network's name is only text in it";
+  "lib/agent/portal/portal_test.ts: portal: every path shows the page, and a network's name is only text in it";
 
 const MINUTES = "beyond: fractions, and durations such as `1m30s`";
 

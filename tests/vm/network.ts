@@ -122,12 +122,12 @@ const STEPS: readonly Step[] = [
     for (
       const url of ["captive.apple.com/hotspot-detect.html", "connectivitycheck.gstatic.com/generate_204"]
     ) {
-      const page = await air.phone(`curl -sS -m 20 -w '%{http_code} %{remote_ip}' http://${url}`);
+      const page = await air.phone(`curl -sS -L -m 20 -w '%{http_code} %{url_effective}' http://${url}`);
       const wanted = [
         "Set up Acme rover",
         '<option value="shop">',
         '<option value="annex">',
-        "200 10.42.0.1",
+        `200 ${PORTAL}/`,
       ];
       for (const text of wanted) if (!page.includes(text)) throw new Error(`${url}: no ${text} in:\n${page}`);
     }
@@ -274,9 +274,9 @@ const STEPS: readonly Step[] = [
     await air.sees(HOTSPOT, true, SOON_MS);
     await air.join(HOTSPOT, HOTSPOT_PASSWORD);
     const said = await air.phone(
-      `curl -sS -m 20 -o /dev/null -w '%{http_code} %{remote_ip}' http://rover.setup/`,
+      `curl -sS -L -m 20 -o /dev/null -w '%{http_code} %{url_effective}' http://rover.setup/`,
     );
-    if (said !== "200 10.42.0.1") throw new Error(`found ${said}`);
+    if (said !== `200 ${PORTAL}/`) throw new Error(`found ${said}`);
     const other = await device.machine.try(
       "ip netns exec phone curl -sS -m 20 http://captive.apple.com/",
       SOON_MS,

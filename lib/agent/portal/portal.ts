@@ -1,6 +1,10 @@
 /**
- * The captive portal: every request of a phone in the hotspot gets the page, which makes phones show it by themselves.
- * Only `POST /save` has an effect; it and the page's own links count as a person's activity.
+ * The captive portal: the setup page under the device's own address. Every other name leads there, which makes phones
+ * show the page by themselves. Only `POST /save` has an effect; it and the page's own links count as a person's
+ * activity.
+ *
+ * In the hotspot every name is the device's. If the page were there under any name, a site that a phone has left open
+ * would share the page's origin: its scripts could read the form and send it.
  *
  * A body has at most 64 KiB; forms come from this page (a token in each proves it) and no more often than a person can
  * send them; no answer contains a password or credentials.
@@ -13,6 +17,7 @@ import { messageOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { openPort, type Port } from "../../wire/port/port.ts";
 import type { RouteAnswer, RouteRequest } from "../../wire/port/routes.ts";
+import { isFromOtherSite } from "../../wire/port/sites.ts";
 import { ServiceTable } from "../../wire/service.ts";
 import type { Intake } from "./intake.ts";
 import { LOOK_PATH, page } from "./page.ts";
@@ -31,42 +36,59 @@ const MINUTE_MS = 60_000;
 const FORM_MS = 500;
 const FIELDS = [
   ["cache-control", "no-store"],
-  ["x-content-type-options", "nosniff"],
   ["x-frame-options", "DENY"],
   [
     "content-security-policy",
     "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'",
   ],
-  ["referrer-policy", "no-referrer"],
+  // With "no-referrer", a browser would not name the origin of the form.
+  ["referrer-policy", "same-origin"],
 ] as const;
 
 /** Opens the portal. Fails with `unavailable` if another program has the port. */
 export async function openPortal(parts: PortalParts): Promise<Port> {
   const portal = new Portal(parts);
-  return await openPort({
+  const port = await openPort({
     bind: parts.bind,
     clock: parts.clock,
     logger: parts.logger,
     table: new ServiceTable(parts.clock),
     http: { routes: new Map([["/*", (request) => portal.answer(request)]]) },
   });
+  portal.url = new URL(port.url).href;
+  return port;
 }
 
 class Portal {
+  /** The page's address; the port is known once it is open. */
+  url: string;
   readonly #token = randomBytes(18).toString("base64url");
   #saves: number[] = [];
   #joining: string | undefined;
   /** The recently rendered form, for repeated requests. */
   #form: { readonly body: string; readonly untilMs: number } | undefined;
 
-  constructor(private readonly parts: PortalParts) {}
+  constructor(private readonly parts: PortalParts) {
+    const { host, port } = parts.bind;
+    this.url = new URL(`http://${host}:${port}`).href;
+  }
 
   async answer(request: RouteRequest): Promise<RouteAnswer> {
     const { method, path } = request;
+    const isLook = method === "GET" || method === "HEAD";
+    if (!this.#isHere(request)) {
+      return isLook ? leadTo(302, this.url) : plain(403, `this page is at ${this.url}`);
+    }
+    if (method === "POST" && isFromOtherSite(request)) return plain(403, "another site has sent this form");
     if (method === "GET" && path === LOOK_PATH) this.parts.intake.used();
-    if (method === "GET" || method === "HEAD") return path === "/save" ? toFront() : this.#front();
+    if (isLook) return path === "/save" ? leadTo(303, "/") : this.#front();
     if (method === "POST" && path === "/save") return await this.#save(request);
-    return method === "POST" ? toFront() : plain(405, `this page answers GET and POST, not ${method}`);
+    return method === "POST" ? leadTo(303, "/") : plain(405, `this page answers GET and POST, not ${method}`);
+  }
+
+  /** Whether the request names the device's own address, and no name that a site may have. */
+  #isHere({ peer: { origin = "" } }: RouteRequest): boolean {
+    return URL.canParse(origin) && new URL(origin).href === this.url;
   }
 
   #front(): RouteAnswer {
@@ -95,7 +117,7 @@ class Portal {
     if (form === undefined) return plain(413, `a form has at most ${BODY_BYTES_MAX} bytes`);
     if (!this.#isOwn(form.get("token") ?? "")) {
       intake.tell("The form was too old. Please fill it in again.");
-      return toFront();
+      return leadTo(303, "/");
     }
     try {
       this.#handIn(form);
@@ -105,7 +127,7 @@ class Portal {
       intake.tell(`${said[0].toUpperCase()}${said.slice(1)}.`);
       if (!(error instanceof SvcError)) logger.error(`the portal could not take a form: ${said}`);
     }
-    return toFront();
+    return leadTo(303, "/");
   }
 
   #handIn(form: URLSearchParams): void {
@@ -135,12 +157,12 @@ async function readForm(body: AsyncIterable<Uint8Array>): Promise<URLSearchParam
   return new URLSearchParams(Buffer.concat(chunks).toString("utf8"));
 }
 
-function toFront(): RouteAnswer {
+function leadTo(status: 302 | 303, location: string): RouteAnswer {
   return {
-    status: 303,
+    status,
     contentType: "text/plain; charset=utf-8",
-    body: "see /\n",
-    fields: [["location", "/"], ["cache-control", "no-store"]],
+    body: `see ${location}\n`,
+    fields: [["location", location], ["cache-control", "no-store"]],
   };
 }
 

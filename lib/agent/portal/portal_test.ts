@@ -62,12 +62,12 @@ async function save(url: string, fields: Record<string, string>): Promise<string
   return await answer.text();
 }
 
-Deno.test("portal: every address shows the page, and a network's name is only text in it", async () => {
+Deno.test("portal: every path shows the page, and a network's name is only text in it", async () => {
   await withPortal(async ({ url }) => {
     for (
       const path of ["/", "/generate_204", "/hotspot-detect.html", "/connecttest.txt?x=1", "/a/b/c", "/save"]
     ) {
-      const answer = await fetch(`${url}${path}`, { headers: { host: "connectivitycheck.example" } });
+      const answer = await fetch(`${url}${path}`);
       const html = await answer.text();
       assertEquals([answer.status, answer.headers.get("cache-control")], [200, "no-store"]);
       // Another site would read the token of the form, and send the form itself.
@@ -78,6 +78,19 @@ Deno.test("portal: every address shows the page, and a network's name is only te
     }
   });
 });
+
+/** Asks for a path under another name, as the hotspot's name server makes phones do. */
+async function askAs(host: string, url: string, init: RequestInit): Promise<Answered> {
+  using client = Deno.createHttpClient({ allowHost: true });
+  const answer = await fetch(url, { ...init, headers: { host }, redirect: "manual", client });
+  return { status: answer.status, fields: answer.headers, body: await answer.text() };
+}
+
+interface Answered {
+  readonly status: number;
+  readonly fields: Headers;
+  readonly body: string;
+}
 
 /** Where systems look whether they are behind a portal, and what they find if they are not. */
 const DETECTIONS: readonly (readonly [system: string, host: string, path: string, free: string])[] = [
@@ -104,22 +117,48 @@ const DETECTIONS: readonly (readonly [system: string, host: string, path: string
 ];
 
 for (const [system, host, path, free] of DETECTIONS) {
-  Deno.test(`portal: ${system} detects the portal and gets the page`, async () => {
+  Deno.test(`portal: ${system} detects the portal and is led to the page`, async () => {
     await withPortal(async ({ url }) => {
+      // Some follow to the page and look there. The token is random, and now and then holds the two letters of KDE.
+      const page = (await (await fetch(url)).text()).replace(/value="[\w-]+"/, "");
+      assert(free === "" || !page.includes(free), page);
       for (const method of ["GET", "HEAD"]) {
-        const answer = await fetch(`${url}${path}`, { method, headers: { host }, redirect: "manual" });
-        const body = await answer.text();
+        const { status, fields, body } = await askAs(host, `${url}${path}`, { method });
         // 204, or the text of a free way, would hide the portal.
-        assertEquals([answer.status, answer.headers.get("content-type")], [200, "text/html; charset=utf-8"]);
-        // The token of the form is random, and now and then holds the two letters that KDE looks for.
-        assert(free === "" || !body.replace(/value="[\w-]+"/, "").includes(free), body);
-        // A system that keeps this answer would show the page in other networks.
-        assertEquals(answer.headers.get("cache-control"), "no-store");
-        if (method === "GET") assertStringIncludes(body, "<form");
+        assertEquals([status, fields.get("location")], [302, `${url}/`]);
+        assert(free === "" || !body.includes(free), body);
+        // A system that keeps this answer would open the page in other networks.
+        assertEquals(fields.get("cache-control"), "no-store");
       }
     });
   });
 }
+
+Deno.test("portal: only the device's own address shows the form and takes it", async () => {
+  await withPortal(async ({ url, taken }) => {
+    const token = await tokenOf(url);
+    const body = () =>
+      new URLSearchParams({ token, ssid: "shop", password: "12345678", viamconfig: CREDENTIALS });
+    const { port } = new URL(url);
+    // A name that a site may have had, before the phone joined or by a name server of its own.
+    for (const host of ["news.example", `news.example:${port}`, "svc.setup", `127.0.0.2:${port}`]) {
+      for (const path of ["/", "/look", "/save"]) {
+        const { status, fields, body } = await askAs(host, `${url}${path}`, {});
+        assertEquals([status, fields.get("location"), body], [302, `${url}/`, `see ${url}/\n`]);
+      }
+      const sent = await askAs(host, `${url}/save`, { method: "POST", body: body() });
+      assertEquals([sent.status, sent.body], [403, `this page is at ${url}/\n`]);
+    }
+    for (const origin of ["http://news.example", `http://news.example:${port}`, "null"]) {
+      const sent = await fetch(`${url}/save`, { method: "POST", headers: { origin }, body: body() });
+      assertEquals([sent.status, await sent.text()], [403, "another site has sent this form\n"]);
+    }
+    assertEquals(taken, []);
+    const own = await fetch(`${url}/save`, { method: "POST", headers: { origin: url }, body: body() });
+    assertStringIncludes(await own.text(), "The device now joins shop.");
+    assertEquals(taken.length, 1);
+  });
+});
 
 Deno.test("portal: a reload by a person counts as activity, and a phone's internet probe does not", async () => {
   await withPortal(async ({ url, intake }) => {
