@@ -149,7 +149,7 @@ export async function runService(options: AgentFlags, host: DenoHost): Promise<n
     boots: updaterOf({ base, files, host, clock, logs, name: "svc-agent", manages: true }),
     output: (line) => written.info(line),
     args: ["--dir", base, "--config", config, "--defaults", defaults],
-    ask: () => askStop(socketOf(base, os), clock),
+    ask: () => askStop(host, socketOf(base, os), clock),
   };
   const work = (signal: AbortSignal) => hostAgent(parts, signal).then(() => 0);
   return await new WindowsServiceControl().run(AGENT_SERVICE, work);

@@ -206,7 +206,7 @@ function windowsPlaces(host: DenoHost): typeof PLACES {
 }
 
 async function status({ dir, json }: AgentFlags, { host }: World): Promise<number> {
-  const found = await askStatus(socketOf(dir, host.platform().os), new SystemClock());
+  const found = await askStatus(host, socketOf(dir, host.platform().os), new SystemClock());
   printResult(host, json, found, statusLines(found));
   return EXIT.ok;
 }
@@ -221,7 +221,7 @@ async function rollback(
     return EXIT.usage;
   }
   try {
-    await askRollback(socketOf(dir, host.platform().os), name satisfies BinaryName, new SystemClock());
+    await askRollback(host, socketOf(dir, host.platform().os), name satisfies BinaryName, new SystemClock());
   } catch (error) {
     if (SvcError.from(error).code !== "not_found") throw error;
     throw new SvcError("not_found", "only a running agent can do that, and none runs here; start it first", {

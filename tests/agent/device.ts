@@ -10,6 +10,7 @@ import { askRollback, askStatus, socketOf } from "../../lib/agent/supervise/cont
 import type { BinaryName } from "../../lib/agent/update/release.ts";
 import type { AgentStatus } from "../../lib/agent/supervise/status.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
+import { SystemFiles } from "../../lib/base/files/system_files.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "../cloud/program.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
@@ -117,11 +118,11 @@ export class TestDevice {
   }
 
   status(): Promise<AgentStatus> {
-    return askStatus(socketOf(this.base, "linux"), this.#clock);
+    return askStatus(new SystemFiles(), socketOf(this.base, "linux"), this.#clock);
   }
 
   rollback(name: BinaryName): Promise<void> {
-    return askRollback(socketOf(this.base, "linux"), name, this.#clock);
+    return askRollback(new SystemFiles(), socketOf(this.base, "linux"), name, this.#clock);
   }
 
   /** Waits until the agent's status fulfils the condition. */

@@ -3,11 +3,16 @@
  *
  * A request is one line of JSON, and so is its answer. The socket also shows that an agent is at work: a second agent
  * in the same folder finds it and refuses to start.
+ *
+ * On Windows the socket is a named pipe, and any user's program may make a pipe of any name before the agent does. So
+ * the agent invents a name at each start and writes it to a file of its folder, which other users cannot enter: nobody
+ * can take the name beforehand, and whoever reads the file reaches the agent.
  */
 
+import { randomUUID } from "node:crypto";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { dirname, join } from "node:path";
-import type { LockFiles, WriteFiles } from "../../base/files/files.ts";
+import type { LockFiles, ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { chainOf, messageOf, SvcError } from "../../base/error.ts";
 import { isObject, type Json } from "../../base/schema/schema.ts";
@@ -23,15 +28,18 @@ export interface Controlled {
   stop(): void;
 }
 
+type ControlFiles = ReadFiles & WriteFiles & LockFiles;
+
 const ANSWER_MS = 10_000;
 const PRESENT_MS = 3_000;
 const LINE_CHARS_MAX = 256 * 1024;
 const NAMES: readonly BinaryName[] = ["svc-agent", "svc-server"];
 
-/** The path of the socket; on Windows, of a named pipe. */
+const PIPE_FILE = ".pipe";
+
+/** The path of the socket; on Windows, of the file with the name of the pipe. */
 export function socketOf(base: string, os: string): string {
-  if (os !== "windows") return join(base, "state", "agent.sock");
-  return `\\\\.\\pipe\\svc-agent-${base.replaceAll(/[^\w]+/g, "_")}`;
+  return join(base, "state", os === "windows" ? `agent${PIPE_FILE}` : "agent.sock");
 }
 
 /**
@@ -39,19 +47,21 @@ export function socketOf(base: string, os: string): string {
  * in this folder, and another error if there can be no socket, for instance on a full disk.
  */
 export async function openControl(
-  files: WriteFiles & LockFiles,
+  files: ControlFiles,
   path: string,
   controlled: Controlled,
   clock: Clock,
 ): Promise<{ close(): Promise<void> }> {
-  const isFile = !path.startsWith("\\\\");
-  if (isFile) await files.makeFolder(dirname(path));
-  const unlock = isFile ? await lockOf(files, path) : () => {};
+  await files.makeFolder(dirname(path));
+  const unlock = await lockOf(files, path);
   try {
-    const server = await serve(files, path, isFile, controlled, clock);
+    const close = path.endsWith(PIPE_FILE)
+      ? await servePipe(files, path, controlled, clock)
+      : await serveSocket(files, path, controlled, clock);
     return {
       close: async () => {
-        await server.close();
+        await close();
+        await files.remove(path);
         unlock();
       },
     };
@@ -72,16 +82,41 @@ function otherAgent(path: string, why: string): SvcError {
   return new SvcError("already_exists", `another svc-agent works in this folder already: ${why} ${path}`);
 }
 
-async function serve(
-  files: WriteFiles,
+/** Listens at the path. */
+async function serveSocket(
+  files: ControlFiles,
   path: string,
-  isFile: boolean,
   controlled: Controlled,
   clock: Clock,
-): Promise<{ close(): Promise<void> }> {
-  if (await isAnswered(path, clock)) throw otherAgent(path, "it answers at");
+): Promise<() => Promise<void>> {
+  if (await isAnswered(files, path, clock)) throw otherAgent(path, "it answers at");
   // A killed agent has left this socket behind.
-  if (isFile) await files.remove(path);
+  await files.remove(path);
+  const close = await serve(path, controlled, clock);
+  await files.setMode(path, 0o600);
+  return close;
+}
+
+/** Listens at a pipe with a new name, and writes the name to the path. The name of a killed agent is of no concern. */
+async function servePipe(
+  files: ControlFiles,
+  path: string,
+  controlled: Controlled,
+  clock: Clock,
+): Promise<() => Promise<void>> {
+  const pipe = `\\\\.\\pipe\\svc-agent-${randomUUID()}`;
+  const close = await serve(pipe, controlled, clock);
+  try {
+    await files.writeFile(path, pipe);
+    return close;
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** Answers requests; resolves with the function that ends this. */
+async function serve(address: string, controlled: Controlled, clock: Clock): Promise<() => Promise<void>> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     sockets.add(socket);
@@ -89,34 +124,41 @@ async function serve(
     socket.on("error", () => {});
     void answer(socket, controlled, clock);
   });
-  await listen(server, path);
-  if (isFile) await files.setMode(path, 0o600);
-  return {
-    close: async () => {
-      for (const socket of sockets) socket.destroy();
-      await new Promise<void>((resolve) => server.close(() => resolve()));
-      if (isFile) await files.remove(path);
-    },
+  await listen(server, address);
+  return async () => {
+    for (const socket of sockets) socket.destroy();
+    await new Promise<void>((resolve) => server.close(() => resolve()));
   };
 }
 
 /** The status of the agent behind the socket. Throws `not_found` if no agent answers. */
-export async function askStatus(path: string, clock: Clock): Promise<AgentStatus> {
-  return await ask(path, { do: "status" }, clock) as unknown as AgentStatus;
+export async function askStatus(files: ReadFiles, path: string, clock: Clock): Promise<AgentStatus> {
+  return await ask(files, path, { do: "status" }, clock) as unknown as AgentStatus;
 }
 
 /** Tells the agent to return to the previous version. Throws `not_found` if no agent answers. */
-export async function askRollback(path: string, name: BinaryName, clock: Clock): Promise<void> {
-  await ask(path, { do: "rollback", name }, clock);
+export async function askRollback(
+  files: ReadFiles,
+  path: string,
+  name: BinaryName,
+  clock: Clock,
+): Promise<void> {
+  await ask(files, path, { do: "rollback", name }, clock);
 }
 
 /** Tells the agent to end; it confirms before it ends. Throws `not_found` if no agent answers. */
-export async function askStop(path: string, clock: Clock): Promise<void> {
-  await ask(path, { do: "stop" }, clock);
+export async function askStop(files: ReadFiles, path: string, clock: Clock): Promise<void> {
+  await ask(files, path, { do: "stop" }, clock);
 }
 
-async function ask(path: string, request: Json, clock: Clock, withinMs = ANSWER_MS): Promise<Json> {
-  const socket = connect(path);
+async function ask(
+  files: ReadFiles,
+  path: string,
+  request: Json,
+  clock: Clock,
+  withinMs = ANSWER_MS,
+): Promise<Json> {
+  const socket = connect(await addressOf(files, path));
   const tooLate = `the agent did not answer within ${withinMs / 1000} s at ${path}`;
   const late = deadline(clock, withinMs, () => new SvcError("deadline_exceeded", tooLate));
   try {
@@ -137,12 +179,24 @@ async function ask(path: string, request: Json, clock: Clock, withinMs = ANSWER_
   }
 }
 
+/** Where the agent listens. */
+async function addressOf(files: ReadFiles, path: string): Promise<string> {
+  if (!path.endsWith(PIPE_FILE)) return path;
+  return await files.readTextFile(path).catch((cause) => {
+    throw unreachable(path, cause);
+  });
+}
+
 function unreachable(path: string, cause: Error): SvcError {
-  const { code } = cause as { code?: string };
-  return code === "EACCES" || code === "EPERM"
-    ? new SvcError("permission_denied", `only the user of the agent may ask it at ${path}: use sudo`, {
-      cause,
-    })
+  const { code = "" } = cause as { code?: string };
+  return ["EACCES", "EPERM", "permission_denied"].includes(code)
+    ? new SvcError(
+      "permission_denied",
+      `only the user of the agent may ask it at ${path}: use ${
+        path.endsWith(PIPE_FILE) ? "an administrator's terminal" : "sudo"
+      }`,
+      { cause },
+    )
     : new SvcError("not_found", `no svc-agent answers at ${path}: ${messageOf(cause)}`, { cause });
 }
 
@@ -150,9 +204,9 @@ function unreachable(path: string, cause: Error): SvcError {
  * Whether an agent answers behind the socket. The children of a killed agent may have inherited its socket, which then
  * accepts connections and never answers.
  */
-async function isAnswered(path: string, clock: Clock): Promise<boolean> {
+async function isAnswered(files: ReadFiles, path: string, clock: Clock): Promise<boolean> {
   try {
-    await ask(path, { do: "status" }, clock, PRESENT_MS);
+    await ask(files, path, { do: "status" }, clock, PRESENT_MS);
     return true;
   } catch (error) {
     return !["not_found", "deadline_exceeded"].includes(SvcError.from(error).code);
