@@ -2,7 +2,7 @@
 #
 #   $env:SVC_API_KEY_ID="…"; $env:SVC_API_KEY="…"; $env:SVC_PART_ID="…"; irm http://CLOUD/install.ps1 | iex
 #
-# SVC_ROOT_URL, SVC_AGENT_URL, SVC_VERSION and FORCE work as in install.sh.
+# SVC_ROOT_URL, SVC_AGENT_URL, SVC_VERSION, SVC_UNSIGNED and FORCE work as in install.sh.
 $ErrorActionPreference = "Stop"
 $ProgressPreference = "SilentlyContinue"
 
@@ -66,8 +66,17 @@ $keys = "$base\etc\release_keys.json"
 if (-not (Test-Path $keys)) {
   # From now on the agent accepts only releases signed with the keys of this control plane, or with their successors.
   New-Item -ItemType Directory -Force -Path "$base\etc" | Out-Null
-  $list = (Invoke-WebRequest -UseBasicParsing -Uri "$root/releases/keys.json").Content
-  if ($list -match '"public_key"') { [IO.File]::WriteAllText($keys, $list) }
+  $list = try { (Invoke-WebRequest -UseBasicParsing -Uri "$root/releases/keys.json").Content } catch { "$_" }
+  $missing = "there are no keys of releases at $root/releases/keys.json"
+  $pin = "to pin keys, write a JSON list of public keys in base64 to $keys"
+  if ($list -match '"public_key"') {
+    [IO.File]::WriteAllText($keys, $list)
+  } elseif ($env:SVC_UNSIGNED -eq "1") {
+    # Without keys the agent takes every release and every package, of anybody on the way as well.
+    Write-Warning "${missing}: this device checks no signatures of releases and packages; $pin"
+  } else {
+    Fail "${missing}: try again; $pin; or set SVC_UNSIGNED=1 to check no signatures"
+  }
 }
 & $file --install
 if ($LASTEXITCODE -ne 0) { Fail "svc-agent --install ended with $LASTEXITCODE" }

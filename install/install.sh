@@ -10,6 +10,7 @@
 #   SVC_ROOT_URL   the control plane; by default the control plane that served this script
 #   SVC_AGENT_URL  the address of an svc-agent executable, in place of the release
 #   SVC_VERSION    the version to install; by default stable
+#   SVC_UNSIGNED=1 installs without the keys of releases, if the control plane has none
 #   FORCE=1 (-f)   replaces credentials that exist
 #   --aix-install  has no effect; installers of svc-server take this option
 set -eu
@@ -17,6 +18,7 @@ set -eu
 served_from='@ROOT_URL@'
 root=${SVC_ROOT_URL:-$served_from}
 credentials=/etc/svc.json
+keys=/opt/svc/etc/release_keys.json
 force=${FORCE:-}
 
 fail() {
@@ -128,13 +130,19 @@ fetch_agent() {
 
 # From now on the agent accepts only releases signed with the keys of this control plane, or with their successors.
 pin_keys() {
-  keys=/opt/svc/etc/release_keys.json
   [ ! -e "$keys" ] || return 0
-  get "$root/releases/keys.json" "$folder/keys" && grep -q '"public_key"' "$folder/keys" || return 0
-  mkdir -p /opt/svc/etc
-  cp "$folder/keys" "$keys.new"
-  sync "$keys.new" 2>/dev/null || sync
-  mv -f "$keys.new" "$keys"
+  if get "$root/releases/keys.json" "$folder/keys" && grep -q '"public_key"' "$folder/keys"; then
+    mkdir -p "${keys%/*}"
+    cp "$folder/keys" "$keys.new"
+    sync "$keys.new" 2>/dev/null || sync
+    mv -f "$keys.new" "$keys"
+    return 0
+  fi
+  # Without keys the agent takes every release and every package, of anybody on the way as well.
+  missing="there are no keys of releases at $root/releases/keys.json"
+  pin="to pin keys, write a JSON list of public keys in base64 to $keys"
+  [ "${SVC_UNSIGNED:-}" = 1 ] || fail "$missing: try again; $pin; or set SVC_UNSIGNED=1 to check no signatures"
+  echo "install.sh: WARNING: $missing: this device checks no signatures of releases and packages; $pin" >&2
 }
 
 main "$@"

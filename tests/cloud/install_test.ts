@@ -183,6 +183,59 @@ for (const [name, program] of [["curl", "/usr/bin/curl"], ["wget", "/usr/bin/wge
   });
 }
 
+Deno.test({
+  name: "install.sh ends if the control plane has no keys of releases, unless SVC_UNSIGNED says to go on",
+  ignore: Deno.build.os !== "linux" || !await Deno.stat("/usr/bin/curl").then(() => true, () => false),
+  fn: async () => {
+    const folder = await Deno.makeTempDir({ prefix: "svc-install-" });
+    const answers: Record<string, string> = {
+      "/good": '{"keys":[{"public_key":"a"}]}',
+      "/empty": '{"keys":[]}',
+    };
+    await using server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, ({ url }) => {
+      const answer = answers[new URL(url).pathname.replace("/releases/keys.json", "")];
+      return new Response(answer ?? "no", { status: answer ? 200 : 404 });
+    });
+    const script = await Deno.readTextFile(new URL("../../install/install.sh", import.meta.url));
+    const keys = `${folder}/etc/release_keys.json`;
+    const pin = async (path: string, env: Record<string, string> = {}) => {
+      // All but the last line, which does everything.
+      const parts = script.replace(/\nmain "\$@"\s*$/, "\n") + `folder=${folder} keys=${keys}\npin_keys\n`;
+      const given = { ...env, SVC_ROOT_URL: `http://127.0.0.1:${server.addr.port}${path}` };
+      const { code, stderr } = await new Deno.Command("/bin/sh", { args: ["-c", parts], env: given })
+        .output();
+      return [code, new TextDecoder().decode(stderr)] as const;
+    };
+    const pinned = () => Deno.readTextFile(keys).catch(() => undefined);
+    try {
+      for (const path of ["/missing", "/empty"]) {
+        const [code, said] = await pin(path);
+        assertEquals([code, await pinned()], [1, undefined], said);
+        assertMatch(
+          said,
+          /no keys of releases at .*keys\.json: try again; to pin keys, write .* SVC_UNSIGNED=1/,
+        );
+        const [unsigned, warned] = await pin(path, { SVC_UNSIGNED: "1" });
+        assertEquals([unsigned, await pinned()], [0, undefined], warned);
+        assertMatch(warned, /WARNING: .*checks no signatures .*; to pin keys, write /);
+      }
+      assertEquals(await pin("/good"), [0, ""]);
+      assertEquals(await pinned(), answers["/good"]);
+      // Keys that are there stay.
+      assertEquals(await pin("/missing"), [0, ""]);
+      assertEquals(await pinned(), answers["/good"]);
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+});
+
+Deno.test("install.ps1 ends if the control plane has no keys of releases, unless SVC_UNSIGNED says to go on", async () => {
+  const script = await Deno.readTextFile(new URL("../../install/install.ps1", import.meta.url));
+  assertMatch(script, /match '"public_key"'.*\s+.*\s+\} elseif \(\$env:SVC_UNSIGNED -eq "1"\) \{\s/);
+  assertMatch(script, /Write-Warning "\$\{missing\}: .*\s+\} else \{\s+Fail "\$\{missing\}: /);
+});
+
 Deno.test("install.ps1 restricts access to the credentials file before it writes the key", async () => {
   const script = await Deno.readTextFile(new URL("../../install/install.ps1", import.meta.url));
   const [closed, written] = [script.indexOf("icacls "), script.indexOf('WriteAllText("$credentials.new"')];
