@@ -85,6 +85,12 @@ export function settingsProblems(agent: unknown): Problem[] {
 
 type Section = keyof typeof SECTIONS;
 
+/** Keys of one section, of which the second one takes the effect of the first. */
+const OVERRULED = [
+  ["hotspot_prefix", "hotspot_ssid"],
+  ["bluetooth_trust_all", "disable_bt_provisioning"],
+] as const;
+
 const SECTION_NAMES = [...Object.keys(SECTIONS), NETWORKS];
 
 /** The good values of a source; the last good value replaces a bad one. */
@@ -109,6 +115,9 @@ function goodLayer(source: unknown, last: SettingsLayer, at: Place): SettingsLay
     if (!isObject(section)) here.wanted("an object", section);
     const values = isObject(section) ? section as JsonObject : before;
     layer[name] = goodSection(values, before, rows, here);
+    for (const [key, other] of OVERRULED) {
+      if (layer[name][key] && layer[name][other]) here.at(key).warn(`has no effect with ${other}`);
+    }
   }
   return layer;
 }

@@ -156,8 +156,16 @@ export const additionalNetworkRow = object({
   if (network.type === "wifi" && network.ssid === "") {
     return at.at("ssid").wanted("the name of the Wi-Fi network", "");
   }
+  if (network.type === "wired" && network.ssid !== "") at.at("ssid").warn(needs('"type": "wifi"'));
+  if (network.type === "wired" && network.psk) at.at("psk").warn(needs('"type": "wifi"'));
+  const isAutomatic = network.ipv4Address === AUTOMATIC;
+  if (isAutomatic && network.ipv4Gateway !== "") at.at("ipv4_gateway").warn(needs("an ipv4_address"));
   return network;
 });
+
+function needs(what: string): string {
+  return `has no effect without ${what}`;
+}
 
 const systemShape = {
   journaldSystemMaxUseMb: journalLimit("disk space for persistent logs in MB; -1: leave it alone")

@@ -327,7 +327,8 @@ Deno.test("decideSettings: every published setting has its name, type and defaul
     ipv4_dns: ["1.1.1.1"],
     ipv4_route_metric: 50,
   };
-  for (const one of [wifi, { ...wifi, type: "wired", priority: 999 }, { type: "wired" }]) {
+  const { ssid: _, psk: _psk, ...both } = wifi;
+  for (const one of [wifi, { ...both, type: "wired", priority: 999 }, { type: "wired" }]) {
     assertEquals(fromCloud("additional_networks", { mine: one }).told, []);
   }
   const { mine } = fromCloud("additional_networks", { mine: { type: "wired" } }).settings.additionalNetworks;
@@ -352,6 +353,29 @@ Deno.test("accepts a short wait before a reboot, with a warning if no hotspot wo
     const path = "network_configuration.device_reboot_after_offline_minutes";
     assertEquals(told.map((one) => one.split(": ")[0]), minutes <= 2 ? [`warning ${path}`] : []);
   }
+});
+
+Deno.test("warns of settings of networks that have no effect by themselves", () => {
+  const told = (section: string, values: JsonObject) => fromCloud(section, values).told;
+  const network = (values: JsonObject) => told("additional_networks", { a: values });
+  const at = "warning cloud.additional_networks.a.";
+  const gateway = { ipv4_gateway: "192.168.1.1" };
+  const alone = [`${at}ipv4_gateway: has no effect without an ipv4_address`];
+  assertEquals(network({ type: "wired", ...gateway }), alone);
+  assertEquals(network({ type: "wifi", ssid: "s", ipv4_address: "auto", ...gateway }), alone);
+  assertEquals(network({ type: "wired", ipv4_address: "192.168.1.5/24", ...gateway }), []);
+  assertEquals(network({ type: "wired", ssid: "s", psk: "a long password" }), [
+    `${at}ssid: has no effect without "type": "wifi"`,
+    `${at}psk: has no effect without "type": "wifi"`,
+  ]);
+  const hotspot = (values: JsonObject) => told("network_configuration", values);
+  assertEquals(hotspot({ hotspot_prefix: "acme", hotspot_ssid: "acme-1" }), [
+    "warning cloud.network_configuration.hotspot_prefix: has no effect with hotspot_ssid",
+  ]);
+  assertEquals(hotspot({ bluetooth_trust_all: true, disable_bt_provisioning: true }), [
+    "warning cloud.network_configuration.bluetooth_trust_all: has no effect with disable_bt_provisioning",
+  ]);
+  assertEquals(hotspot({ bluetooth_trust_all: true, disable_bt_provisioning: false }), []);
 });
 
 Deno.test("settingsProblems: checks an agent section with the paths of its configuration", () => {
