@@ -4,6 +4,7 @@
 
 import { resolve } from "node:path";
 import { type Compiler, execute, exists, ROOT, runtimePath, type Target } from "./compiler.ts";
+import { installPackages } from "./module_package.ts";
 
 /** The Deno whose runtime the seeding tool provides. */
 export const CHECK_DENO = "2.7.11";
@@ -26,9 +27,7 @@ async function obtainCompiler(): Promise<Compiler> {
   const deno = `${folder}/node_modules/@deno/linux-${processor}-glibc/deno`;
   if (!await exists(deno)) {
     await Deno.mkdir(folder, { recursive: true });
-    const args = ["install", "--prefix", folder, "--ignore-scripts", "--no-save", "--no-audit", "--no-fund"];
-    const { code, errors } = await execute("npm", [...args, `deno@${CHECK_DENO}`]);
-    if (code !== 0) throw new Error(`Cannot install Deno ${CHECK_DENO} from npm: ${errors.trim()}`);
+    await installPackages(folder, [`deno@${CHECK_DENO}`]);
   }
   return { deno, version: CHECK_DENO };
 }

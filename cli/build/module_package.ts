@@ -23,6 +23,21 @@ const NEWER_TYPES = `interface Uint8ArrayConstructor {
 }
 `;
 
+/** npm's own limits let it try for many minutes where no registry answers. What its cache has needs no registry. */
+const NPM_INSTALL = [
+  ...[
+    "install",
+    "--loglevel=error",
+    "--ignore-scripts",
+    "--no-save",
+    "--no-package-lock",
+    "--no-audit",
+    "--no-fund",
+  ],
+  ...["--prefer-offline", "--fetch-timeout=30000", "--fetch-retries=1"],
+  ...["--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=2000"],
+];
+
 /** Deno's arguments for bundling a module with its imports into one file. */
 export const MODULE_BUNDLING = ["bundle", "--quiet", "--platform", "deno", "--format", "esm"];
 
@@ -87,15 +102,7 @@ async function bundledTypes(work: URL): Promise<string> {
   const used = ["@bufbuild/protobuf", "@xmldom/xmldom", "jpeg-js"].map((name) =>
     imports[name].replace("npm:", "")
   );
-  const options = [
-    "--silent",
-    "--ignore-scripts",
-    "--no-save",
-    "--no-package-lock",
-    "--prefix",
-    work.pathname,
-  ];
-  await run("npm", ["install", ...options, ...TOOLS, ...used]);
+  await installPackages(work.pathname, [...TOOLS, ...used]);
   const compilerOptions = {
     target: "esnext",
     module: "esnext",
@@ -116,6 +123,23 @@ async function bundledTypes(work: URL): Promise<string> {
   const kept = ["--project", "tsconfig.json", "--no-check", "--no-banner", "--export-referenced-types=false"];
   await run(tool, [...kept, ...inlined, "-o", "mod.d.ts", "lib/module/mod.ts"], work);
   return await Deno.readTextFile(new URL("mod.d.ts", work));
+}
+
+/** Installs packages with npm, in `folder/node_modules`. Throws `unavailable`, soon also where there is no network. */
+export async function installPackages(
+  folder: string,
+  packages: readonly string[],
+  env: { readonly [name: string]: string } = {},
+): Promise<void> {
+  const args = [...NPM_INSTALL, "--prefix", folder, ...packages];
+  const { code, stdout, stderr } = await new Deno.Command("npm", { args, env, stdin: "null" }).output();
+  if (code === 0) return;
+  const said = new TextDecoder().decode(stderr) + new TextDecoder().decode(stdout);
+  const why = said.match(/(?<=npm error )(?!code|errno|syscall).+/)?.[0] ?? said.trim();
+  throw new SvcError(
+    "unavailable",
+    `Cannot install ${packages.join(", ")} with npm: ${why}; connect to npm's registry`,
+  );
 }
 
 async function copySources(work: URL): Promise<void> {
