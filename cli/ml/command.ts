@@ -61,9 +61,11 @@ export function mlCommand<const F extends readonly Flag[]>(
   return { words, takes, summary, flags, run: inSession };
 }
 
-/** The labels of list flags, which may also be separated by commas; without repetitions. */
+/** The labels of list flags, which commas may separate, too; `\,` is a comma in a label. Without repetitions. */
 export function commaWords(...lists: readonly (readonly string[])[]): string[] {
-  const words = lists.flat().map((one) => one.split(",").map((word) => word.trim()).filter(Boolean));
+  const words = lists.flat().map((one) =>
+    one.split(/(?<!\\),/).map((word) => word.trim().replaceAll("\\,", ",")).filter(Boolean)
+  );
   // A variable of a script that is empty by mistake is not to mean all labels.
   if (words.some((some) => some.length === 0)) {
     throw new SvcError("invalid_argument", "--tags or --labels: found no label, wanted one or more");

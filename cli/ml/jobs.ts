@@ -33,7 +33,7 @@ export const TIMEOUT = {
   name: "timeout",
   type: "duration",
   default: 0,
-  help: "Give up waiting after this long (exit code 124); the job continues.",
+  help: "Give up waiting after this long (exit code 124); the job continues. 0s waits without a limit.",
 } as const;
 
 const LEVELS = ["debug", "info", "warn", "error"];

@@ -104,7 +104,7 @@ export const TAGS_FLAG = [
     type: "list",
     default: [],
     value: "LABEL",
-    help: "Labels to learn, separated by commas; by default all labels in the dataset.",
+    help: 'Labels to learn, separated by commas ("\\," in a label); by default all labels in the dataset.',
   },
   { name: "labels", type: "list", default: [], value: "LABEL", help: "The same as --tags." },
 ] as const satisfies readonly Flag[];

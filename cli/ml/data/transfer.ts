@@ -13,7 +13,13 @@ import type { Services, TrainingDesk } from "../desk.ts";
 
 /** The flags of commands that upload images, which apply to every image. */
 export const OF_ALL_IMAGES = [
-  { name: "tags", type: "list", default: [], value: "LABEL", help: "Labels of all of these images." },
+  {
+    name: "tags",
+    type: "list",
+    default: [],
+    value: "LABEL",
+    help: 'Labels of all of these images, separated by commas ("\\," in a label).',
+  },
   { name: "labels", type: "list", default: [], value: "LABEL", help: "The same as --tags." },
   {
     name: "part-id",
