@@ -87,6 +87,11 @@ storeTest(
         await assertRejects(() => listed, SvcError, `there is no location or machine "${id}"`);
       }
       await assertRejects(() => all.checkPermissions({}), SvcError, "permissions is empty");
+      const permissions = Array.from(
+        { length: 1_001 },
+        () => ({ resourceType: "location", resourceId: "x" }),
+      );
+      await assertRejects(() => all.checkPermissions({ permissions }), SvcError, "found 1001 resources");
       const { id } = await all.createKey({
         name: "of the machine",
         authorizations: [{

@@ -168,6 +168,30 @@ storeTest(
 );
 
 storeTest(
+  "summaries of machines ask the database as often for a thousand fragments as for one",
+  (database) =>
+    withCloud(database, async ({ store, app }) => {
+      const { organization: organizationId, owner: key } = await newWorld(store);
+      const owner = await app(key);
+      let asked = 0;
+      const query = store.query.bind(store);
+      store.query = (text, ...values) => {
+        asked++;
+        return query(text, ...values);
+      };
+      const asks = async (count: number) => {
+        asked = 0;
+        const fragmentIds = Array.from({ length: count }, (_, at) => `fragment ${at}`);
+        const locationIds = Array.from({ length: count }, (_, at) => `location ${at}`);
+        await owner.listMachineSummaries({ organizationId, fragmentIds, locationIds });
+        await owner.listMachineSummaries({ organizationId, fragmentIds });
+        return asked;
+      };
+      assertEquals(await asks(1_000), await asks(1));
+    }),
+);
+
+storeTest(
   "DeleteOrganization deletes an organization and its keys once it has no locations",
   (database) =>
     withCloud(database, async ({ store, app }) => {

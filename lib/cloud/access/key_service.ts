@@ -27,6 +27,8 @@ import { requireRoom } from "./room.ts";
 import type { Sql } from "../store/store.ts";
 
 const API_KEY = "api-key";
+/** Resources in one question about permissions; each is looked up. */
+const PERMISSIONS_MAX = 1_000;
 /** Permissions to view or operate things; owners have all others too. */
 const READING = /^(?:read|view|list|get|control|operate|restart|download|tail)(?:_|$)/;
 
@@ -137,6 +139,10 @@ function authorizationHandlers({ store, access }: CloudContext) {
     async checkPermissions({ permissions: asked }, ctx) {
       if (asked.length === 0) {
         throw new SvcError("invalid_argument", "permissions is empty, wanted one or more");
+      }
+      if (asked.length > PERMISSIONS_MAX) {
+        const most = `wanted at most ${PERMISSIONS_MAX} in one call`;
+        throw new SvcError("invalid_argument", `permissions: found ${asked.length} resources, ${most}`);
       }
       const authorizedPermissions = [];
       for (const { resourceType, resourceId, permissions } of asked) {

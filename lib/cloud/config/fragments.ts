@@ -273,6 +273,21 @@ export class Fragments {
     );
   }
 
+  /** The ids of the machines at these locations that have a part whose own configuration names one of the fragments. */
+  async machinesUsing(ids: ReadonlySet<string>, locationIds: readonly string[]): Promise<Set<string>> {
+    const machines = new Set<string>();
+    if (ids.size === 0 || locationIds.length === 0) return machines;
+    const rows = await this.sql.query<{ machineId: string; config: string }>(
+      `SELECT p.machine_id AS "machineId", p.config FROM parts p JOIN machines m ON m.id = p.machine_id
+       WHERE m.location_id IN (${places(locationIds)}) AND p.config LIKE '%"fragments"%'`,
+      ...locationIds,
+    );
+    for (const { machineId, config } of rows) {
+      if (importsOf(JSON.parse(config), new Place()).some(({ id }) => ids.has(id))) machines.add(machineId);
+    }
+    return machines;
+  }
+
   /** Fills in the fragments of one organization; fragments of another count as missing. */
   async resolve(config: JsonObject, organizationId: string): Promise<Resolved> {
     const fragments: Fragment[] = [];

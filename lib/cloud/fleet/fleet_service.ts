@@ -237,24 +237,23 @@ function machinePartHandlers(cloud: CloudContext) {
         ...await new Shares(store).locationsFor(id),
       ]);
       const every = new Map((await Promise.all(each)).flat().map((location) => [location.id, location]));
-      const locations = [...every.values()].filter(({ id }) =>
-        locationIds.length === 0 || locationIds.includes(id)
-      );
-      const users = await Promise.all(fragmentIds.map((id) => new Fragments(store).users(id)));
-      const using = new Set(users.flat());
-      const found = await fleet.partsIn(locations.map(({ id }) => id));
-      const machines = new Set(found.filter(({ id }) => using.has(id)).map(({ machineId }) => machineId));
-      const wanted = fragmentIds.length === 0 ? found : found.filter((part) => machines.has(part.machineId));
+      const [at, using] = [new Set(locationIds), new Set(fragmentIds)];
+      const locations = [...every.values()].filter(({ id }) => at.size === 0 || at.has(id));
+      const ids = locations.map(({ id }) => id);
+      const machines = using.size === 0 ? undefined : await new Fragments(store).machinesUsing(using, ids);
+      const found = await fleet.partsIn(ids);
+      const parts = Map.groupBy(found, ({ machineId }) => machineId);
+      const wanted = [...parts].filter(([id]) => machines?.has(id) ?? true);
+      const byLocation = Map.groupBy(wanted, ([, [{ locationId }]]) => locationId);
       let left = Math.min(limit, SUMMARIES_MAX);
       const locationSummaries = locations.map(({ id, name }) => {
-        const own = wanted.filter(({ locationId }) => locationId === id);
-        const machineIds = [...new Set(own.map(({ machineId }) => machineId))].slice(0, Math.max(0, left));
-        left -= machineIds.length;
-        const machineSummaries = machineIds.map((machineId) => {
-          const parts = own.filter((part) => part.machineId === machineId);
-          const partSummaries = parts.map((part) => partSummary(cloud, part));
-          return { machineId, machineName: parts[0].machineName, partSummaries };
-        });
+        const own = (byLocation.get(id) ?? []).slice(0, Math.max(0, left));
+        left -= own.length;
+        const machineSummaries = own.map(([machineId, parts]) => ({
+          machineId,
+          machineName: parts[0].machineName,
+          partSummaries: parts.map((part) => partSummary(cloud, part)),
+        }));
         return { locationId: id, locationName: name, machineSummaries };
       });
       return { locationSummaries };
