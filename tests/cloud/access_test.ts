@@ -168,6 +168,17 @@ storeTest(
       assertEquals(await failing(room.getLocation({ locationId: location })), "permission_denied");
       const circle = all.updateLocation({ locationId: location, parentLocationId: locationId });
       assertEquals(await failing(circle), "invalid_argument");
+
+      // As the published Python library documents it: an empty name stays, an empty parent is the top level.
+      await room.updateLocation({ locationId, name: "den" });
+      const up = { locationId, name: "", parentLocationId: "" };
+      assertEquals(await failing(room.updateLocation(up)), "permission_denied");
+      assertEquals((await room.getLocation({ locationId })).location?.name, "den");
+      const { location: moved } = await all.updateLocation(up);
+      assertEquals([moved?.name, moved?.parentLocationId], ["den", ""]);
+      assertEquals(await failing(hall.getLocation({ locationId })), "permission_denied");
+      const { location: back } = await all.updateLocation({ locationId, parentLocationId: location });
+      assertEquals([back?.name, back?.parentLocationId], ["den", location]);
     }),
 );
 

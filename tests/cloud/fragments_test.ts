@@ -2,7 +2,8 @@
  * Fragments over time: their history, versions that configurations name, tags, and who uses them.
  */
 
-import { assertEquals, assertMatch } from "@std/assert";
+import { assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { FragmentVisibility } from "../../proto/gen/app_pb.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
@@ -55,6 +56,37 @@ storeTest(
         "2",
         "1",
       ]]);
+    }),
+);
+
+storeTest(
+  "fragments stay private: calls that ask for others say so, and a list of public ones is empty",
+  (database) =>
+    withCloud(database, async (served) => {
+      const { owner, id, world: { organization: organizationId } } = await withFragment(served);
+      const { PRIVATE, PUBLIC, PUBLIC_UNLISTED } = FragmentVisibility;
+      const refused = async (call: Promise<unknown>, code: string, message: string) => {
+        const error = await assertRejects(() => call, SvcError, message);
+        assertEquals(error.code, code);
+      };
+      for (const visibility of [PUBLIC, PUBLIC_UNLISTED]) {
+        const create = owner.createFragment({ organizationId, name: "open", visibility });
+        await refused(create, "unimplemented", "nothing is changed");
+        await refused(owner.updateFragment({ id, name: "open", visibility }), "unimplemented", "private");
+      }
+      await refused(owner.updateFragment({ id, name: "open", public: true }), "unimplemented", "private");
+      await owner.updateFragment({ id, name: "shut", public: false, visibility: PRIVATE });
+      const names = async (fragmentVisibility: FragmentVisibility[]) =>
+        (await owner.listFragments({ organizationId, fragmentVisibility })).fragments.map(({ name }) => name);
+      assertEquals(await names([]), ["shut"]);
+      assertEquals(await names([PUBLIC, PRIVATE]), ["shut"]);
+      assertEquals(await names([PUBLIC]), []);
+
+      const second = (await owner.createFragment({ organizationId, name: "second" })).fragment!.id;
+      const taken = 'there is a fragment "shut" in this organization already';
+      await refused(owner.createFragment({ organizationId, name: "shut" }), "already_exists", taken);
+      await refused(owner.updateFragment({ id: second, name: "shut" }), "already_exists", taken);
+      await refused(owner.getFragmentHistory({ id, pageLimit: -1n }), "invalid_argument", "page limit -1");
     }),
 );
 

@@ -33,8 +33,10 @@ const onFragment = (id: string): Ref => ({ kind: "fragment", id });
 function readHandlers(cloud: CloudContext) {
   const fragments = new Fragments(cloud.store);
   return {
-    async listFragments({ organizationId }, ctx) {
+    async listFragments({ organizationId, fragmentVisibility: wanted }, ctx) {
       const show = await viewOf(cloud, ctx, { kind: "organization", id: organizationId });
+      // All are private. Whoever names no visibility gets them all the same: there is nothing else to list.
+      if (wanted.length > 0 && !wanted.includes(FragmentVisibility.PRIVATE)) return { fragments: [] };
       return { fragments: await messages(cloud, await fragments.list(organizationId), show) };
     },
     async getFragment({ id, version = "" }, ctx) {
@@ -54,7 +56,10 @@ function readHandlers(cloud: CloudContext) {
     async getFragmentHistory({ id, pageToken, pageLimit }, ctx) {
       const now = await fragments.get(id);
       const show = await viewOf(cloud, ctx, onFragment(id));
-      const asked = Math.min(Math.max(Number(pageLimit ?? 0n), 0) || HISTORY_PAGE, HISTORY_PAGE_MAX);
+      if (pageLimit !== undefined && pageLimit < 0n) {
+        throw new SvcError("invalid_argument", `found page limit ${pageLimit}, wanted 0 or more`);
+      }
+      const asked = Math.min(Number(pageLimit ?? 0n) || HISTORY_PAGE, HISTORY_PAGE_MAX);
       const before = pageToken ? pageStart(pageToken) : undefined;
       const limit = await fragments.fitting(id, asked, HISTORY_LETTERS, before);
       const changes = await fragments.history(id, limit + 1, before);
@@ -116,7 +121,8 @@ function writeHandlers(cloud: CloudContext) {
   const { store, audit, limits } = cloud;
   const fragments = new Fragments(store);
   return {
-    async createFragment({ organizationId, name, config = {} }, ctx) {
+    async createFragment({ organizationId, name, config = {}, visibility }, ctx) {
+      requirePrivate(visibility);
       const actor = actorOf(ctx);
       const on: Ref = { kind: "organization", id: organizationId };
       const id = await audit.change(actor, on, async (sql, nowMs) => {
@@ -127,7 +133,9 @@ function writeHandlers(cloud: CloudContext) {
       });
       return { fragment: await message(cloud, await fragments.get(id), asItIs) };
     },
-    async updateFragment({ id, name, config, fragmentConfigJson, lastKnownUpdate }, ctx) {
+    async updateFragment(request, ctx) {
+      const { id, name, config, fragmentConfigJson, lastKnownUpdate } = request;
+      requirePrivate(request.public ? FragmentVisibility.PUBLIC : request.visibility);
       const json = configOf(fragmentConfigJson, config);
       const actor = actorOf(ctx);
       await audit.change(actor, onFragment(id), async (sql, nowMs) => {
@@ -147,6 +155,19 @@ function writeHandlers(cloud: CloudContext) {
       return {};
     },
   } satisfies ServiceImpl<typeof AppService>;
+}
+
+/** Throws `unimplemented` for a fragment that others should see: it would seem to be so. */
+function requirePrivate(visibility: FragmentVisibility | undefined): void {
+  const isPrivate = [undefined, FragmentVisibility.UNSPECIFIED, FragmentVisibility.PRIVATE].includes(
+    visibility,
+  );
+  if (isPrivate) return;
+  const kept = "this control plane keeps fragments private to their organization";
+  throw new SvcError(
+    "unimplemented",
+    `found visibility ${FragmentVisibility[visibility!]}: ${kept}; nothing is changed`,
+  );
 }
 
 function tagHandlers({ store, audit, limits }: CloudContext) {

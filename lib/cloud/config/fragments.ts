@@ -11,7 +11,7 @@ import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { checkedName } from "../fleet/names.ts";
 import { isObject, type Json, type JsonObject, Place, type Problem } from "../../base/schema/schema.ts";
-import { places, type Sql } from "../store/store.ts";
+import { places, type Sql, type SqlValue } from "../store/store.ts";
 
 export interface Fragment {
   readonly id: string;
@@ -112,7 +112,8 @@ export class Fragments {
     who = "",
   ): Promise<string> {
     const id = randomUUID();
-    await this.sql.query(
+    await this.#named(
+      name,
       `INSERT INTO fragments (id, organization_id, name, config, revision, created_ms, updated_ms)
        VALUES (?, ?, ?, ?, 1, ?, ?)`,
       id,
@@ -127,7 +128,8 @@ export class Fragments {
   }
 
   async update(id: string, name: string, config: JsonObject, nowMs: number, who = ""): Promise<void> {
-    await this.sql.query(
+    await this.#named(
+      name,
       `UPDATE fragments SET name = ?, config = ?, revision = revision + 1, stamp = stamp + 1, updated_ms = ?
        WHERE id = ?`,
       checkedName(name),
@@ -136,6 +138,15 @@ export class Fragments {
       id,
     );
     await this.#keep(id, who);
+  }
+
+  async #named(name: string, text: string, ...values: SqlValue[]): Promise<void> {
+    try {
+      await this.sql.query(text, ...values);
+    } catch (error) {
+      if ((error as SvcError).code !== "already_exists") throw error;
+      throw new SvcError("already_exists", `there is a fragment "${name}" in this organization already`);
+    }
   }
 
   /** Stores the newest revision in the history. */

@@ -154,9 +154,13 @@ export class Fleet {
     await this.#named("location", name, "UPDATE locations SET name = ? WHERE id = ?", checkedName(name), id);
   }
 
-  /** Moves a location into another one of the same organization. */
+  /** Moves a location into another one of the same organization; with an empty `parentId` into none. */
   async moveLocation(id: string, parentId: string): Promise<void> {
     const { organizationId } = await this.location(id);
+    if (parentId === "") {
+      await this.sql.query("UPDATE locations SET parent_id = NULL WHERE id = ?", id);
+      return;
+    }
     const above = await locationsAbove(this.sql, parentId);
     if (above.includes(id)) {
       throw new SvcError("invalid_argument", `location ${id} cannot be in ${parentId}, which is in it`);

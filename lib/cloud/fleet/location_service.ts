@@ -11,6 +11,7 @@ import {
   type SharedSecretSchema,
 } from "../../../proto/gen/app_pb.ts";
 import { toTimestamp } from "../../api/shared/time.ts";
+import { SvcError } from "../../base/error.ts";
 import type { MessageInitShape } from "../../wire/proto.ts";
 import type { CallContext, ServiceImpl } from "../../wire/service.ts";
 import { requireRoom } from "../access/room.ts";
@@ -21,6 +22,7 @@ import {
   SharedSecrets,
 } from "../access/shared_secrets.ts";
 import { actorOf, type CloudContext } from "../context.ts";
+import type { Sql } from "../store/store.ts";
 import { Fleet, type Location } from "./fleet.ts";
 import { Shares } from "./sharing.ts";
 
@@ -55,8 +57,10 @@ function treeHandlers(cloud: CloudContext) {
     },
     async updateLocation({ locationId: id, name, parentLocationId }, ctx) {
       await audit.change(actorOf(ctx), { kind: "location", id }, async (sql) => {
-        if (name !== undefined) await new Fleet(sql).renameLocation(id, name);
-        if (parentLocationId) await new Fleet(sql).moveLocation(id, parentLocationId);
+        // Published: an empty name changes nothing, and an empty parent means a location of the organization itself.
+        if (name) await new Fleet(sql).renameLocation(id, name);
+        if (parentLocationId === "") await requireOrganizationOf(cloud, sql, id, ctx);
+        if (parentLocationId !== undefined) await new Fleet(sql).moveLocation(id, parentLocationId);
       });
       return await shown(id, ctx);
     },
@@ -65,6 +69,21 @@ function treeHandlers(cloud: CloudContext) {
       return {};
     },
   } satisfies ServiceImpl<typeof AppService>;
+}
+
+/** To take a location from those with a role on its parent needs the same role as to make one at the top. */
+async function requireOrganizationOf(
+  { access }: CloudContext,
+  sql: Sql,
+  locationId: string,
+  { entity }: CallContext,
+): Promise<void> {
+  const { organizationId: id, parentId } = await new Fleet(sql).location(locationId);
+  if (parentId === null || await access.may(entity, "owner", { kind: "organization", id })) return;
+  throw new SvcError(
+    "permission_denied",
+    `only an owner of organization ${id} moves a location to its top level`,
+  );
 }
 
 function shareHandlers(cloud: CloudContext) {
