@@ -92,11 +92,14 @@ async function saveConfig(
   id: string,
   config: (sql: Sql) => Promise<JsonObject>,
 ): Promise<void> {
-  const { revision } = await desk.change(action, { kind: "part", id }, async (sql, nowMs) => {
+  const { revision, warnings } = await desk.change(action, { kind: "part", id }, async (sql, nowMs) => {
     const part = await new Fleet(sql).part(id);
     const who = personActing(desk.host.env("USER") || "unknown", action).who;
-    await savePartConfig(desk, sql, part, await config(sql), who, nowMs);
-    return await new PartConfigs(sql).get(id);
+    const warnings = await savePartConfig(desk, sql, part, await config(sql), who, nowMs);
+    return { ...await new PartConfigs(sql).get(id), warnings };
   });
+  for (const { path, message } of warnings) {
+    desk.host.writeError(`svc-cloud ${action}: warning: ${path}: ${message}\n`);
+  }
   desk.print({ id, revision }, [`revision ${revision}`]);
 }

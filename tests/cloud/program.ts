@@ -28,6 +28,11 @@ export interface Example {
 
 /** Runs a command in this process; returns its output. If the command fails, throws with its message. */
 export async function svcCloud(...args: string[]): Promise<string> {
+  return (await svcCloudSaid(...args)).output;
+}
+
+/** The same, with its remarks on standard error. */
+export async function svcCloudSaid(...args: string[]): Promise<{ output: string; remarks: string }> {
   const host = new DenoHost();
   let [written, complaints] = ["", ""];
   host.write = (text) => void (written += text);
@@ -35,7 +40,7 @@ export async function svcCloud(...args: string[]): Promise<string> {
   host.env = (name) => name === "USER" ? "tester" : Deno.env.get(name);
   const code = await main(args, host);
   if (code !== 0) throw new Error(`svc-cloud ${args.join(" ")}: ${code}: ${complaints}`);
-  return written;
+  return { output: written, remarks: complaints };
 }
 
 /** Starts `command` (default: from source) serving; resolves when it does. */

@@ -327,7 +327,10 @@ export class Fleet {
       await this.sql.query(text, ...values);
     } catch (error) {
       if ((error as SvcError).code !== "already_exists") throw error;
-      throw new SvcError("already_exists", `there is a ${kind} "${name}" here already`);
+      throw new SvcError(
+        "already_exists",
+        `there is ${kind === "organization" ? "an" : "a"} ${kind} "${name}" here already`,
+      );
     }
   }
 }

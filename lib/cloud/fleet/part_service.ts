@@ -126,7 +126,7 @@ function writeHandlers(cloud: CloudContext) {
   } satisfies ServiceImpl<typeof AppService>;
 }
 
-/** Checks and saves a configuration. Throws `invalid_argument` with every problem in it. */
+/** Checks and saves a configuration; returns the warnings. Throws `invalid_argument` with every problem in it. */
 export async function savePartConfig(
   { validate }: Pick<CloudContext, "validate">,
   sql: Sql,
@@ -135,7 +135,7 @@ export async function savePartConfig(
   who: string,
   nowMs: number,
   knownMs?: number,
-): Promise<void> {
+): Promise<readonly Problem[]> {
   const { config, problems } = await new Fragments(sql).resolve(json, organizationId);
   const platform = (await agentReports(sql, [id])).get(id)?.platform ?? "";
   const all = [...problems, ...validate(config), ...await versionProblems(sql, config, platform)];
@@ -144,6 +144,7 @@ export async function savePartConfig(
     throw new SvcError("invalid_argument", `the configuration is not saved: ${listed(errors)}`);
   }
   await new PartConfigs(sql).set(id, json, who, nowMs, knownMs);
+  return all;
 }
 
 function listed(problems: readonly Problem[]): string {
