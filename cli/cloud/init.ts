@@ -4,7 +4,7 @@
 
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { checkedAddress, noteAddress } from "../../lib/cloud/addresses.ts";
+import { checkedAddress, noteAddress, notedAddress } from "../../lib/cloud/addresses.ts";
 import { EXAMPLE_DATASET, EXAMPLE_IMAGES, type ExampleIds, makeExample } from "../../lib/cloud/example.ts";
 import { EXAMPLE_LABELS } from "../../lib/learn/example_scene.ts";
 import type { Flag, Values } from "../flags.ts";
@@ -66,7 +66,9 @@ async function init(
   await withStore(values, host, async (store) => {
     const clock = new SystemClock();
     const { data, publicUrl, listen } = values;
-    const url = publicUrl === "" ? `http://${listen}` : checkedAddress(publicUrl);
+    // A control plane that serves has noted its address.
+    const noted = listen === LISTEN.default ? await notedAddress(store) : undefined;
+    const url = publicUrl === "" ? noted ?? `http://${listen}` : checkedAddress(publicUrl);
     const parts = {
       store,
       host,

@@ -120,6 +120,19 @@ Deno.test("pages, commands and machine files use the public address", async () =
   await assertRejects(() => svcCloud("init", ...data, "--public-url", "http://$(id)"), Error, "--public-url");
 });
 
+Deno.test("init, while a control plane serves in the folder, prints the address that it serves on", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
+  const data = ["--data", folder];
+  const cloud = await serveCloud(data);
+  try {
+    const example: Example & { url: string } = JSON.parse(await svcCloud("init", ...data, "--json"));
+    assertEquals([example.url, appAddress(example)], [cloud.url, cloud.url]);
+  } finally {
+    await cloud.stop();
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
 function appAddress({ config: { cloud } }: Pick<Example, "config">): string {
   return (cloud as unknown as { app_address: string }).app_address;
 }
