@@ -33,7 +33,7 @@ import { fieldValue } from "../wire/port/exchange.ts";
 import type { Route } from "../wire/port/routes.ts";
 import { health } from "../wire/grpc/health.ts";
 import { reflection } from "../wire/grpc/reflection.ts";
-import { type CallContext, type Interceptor, type Service, service, ServiceTable } from "../wire/service.ts";
+import { type CallContext, type Service, service, ServiceTable } from "../wire/service.ts";
 import { API_KEY, ROBOT_SECRET } from "../wire/tokens.ts";
 import { Access } from "./access/access.ts";
 import { Addresses } from "./addresses.ts";
@@ -66,6 +66,7 @@ import { Metrics } from "./metrics.ts";
 import { packageHandlers } from "./packages/package_service.ts";
 import { Presence } from "./fleet/presence.ts";
 import { LogStore } from "./logs/logs.ts";
+import { tellOperator } from "./operator.ts";
 import { changeHandlers } from "./fleet/change_service.ts";
 import { PartChanges } from "./fleet/part_changes.ts";
 import { ConfigMessages, robotHandlers } from "./fleet/robot_service.ts";
@@ -155,7 +156,7 @@ export function openCloud(options: CloudOptions): Cloud {
     audit.refused(actorOf(ctx), refs);
   const metrics = new Metrics();
   const table = new ServiceTable(clock, [
-    tellErrors(logger),
+    tellOperator(logger, clock),
     metrics.interceptor,
     access.gate(signalingGuard({ guard, tokens: machineTokens, keys: shown }), refused, clock),
   ]);
@@ -197,15 +198,6 @@ export function openCloud(options: CloudOptions): Cloud {
       await sweep.close();
       await presence.close();
     },
-  };
-}
-
-/** Tells the operator of errors that are nobody else's fault. */
-function tellErrors(logger: Logger): Interceptor {
-  return (ctx) => (error?: Error & { code?: string }) => {
-    if (error?.code === "internal" || error?.code === "unknown") {
-      logger.error(`${ctx.path}: ${chainOf(error)}`);
-    }
   };
 }
 

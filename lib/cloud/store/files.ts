@@ -184,8 +184,10 @@ async function attempt<T>(what: string, run: () => Promise<T>): Promise<T> {
     return await run();
   } catch (cause) {
     if (cause instanceof SvcError && !(cause instanceof FileError)) throw cause;
-    const full = cause instanceof FileError && cause.code === "resource_exhausted";
-    const code = full ? "resource_exhausted" : "unavailable";
-    throw new SvcError(code, `cannot ${what}: ${messageOf(cause)}`, { cause });
+    if (cause instanceof FileError && cause.code === "resource_exhausted") {
+      // Callers have no business with the paths here.
+      throw new SvcError("resource_exhausted", "the disk of the control plane is full", { cause });
+    }
+    throw new SvcError("unavailable", `cannot ${what}: ${messageOf(cause)}`, { cause });
   }
 }

@@ -1,4 +1,5 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { FakeFiles } from "../../../tests/support/fake_files.ts";
 import { SvcError } from "../../base/error.ts";
 import { FileStore } from "./files.ts";
 import { SystemFiles } from "../../base/files/system_files.ts";
@@ -49,6 +50,16 @@ Deno.test("FileStore.put: an oversized or broken stream leaves no file", () =>
     );
     assertEquals([...Deno.readDirSync(folder)], []);
   }));
+
+Deno.test("FileStore.put: the error for a full disk shows no path of the control plane", async () => {
+  const disk = new FakeFiles();
+  const files = await FileStore.open(disk, "/data/files", { olderThanMs: 0 });
+  disk.full = true;
+  const { code, message, cause } = await assertRejects(() => files.put(chunks("abc")), SvcError);
+  assertEquals([code, message], ["resource_exhausted", "the disk of the control plane is full"]);
+  // The operator's log has the chain.
+  assertStringIncludes(String(cause), "/data/files");
+});
 
 Deno.test("FileStore.open: removes old temporary files and keeps recent ones", () =>
   withFolder(async (folder) => {
