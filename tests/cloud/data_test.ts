@@ -413,6 +413,8 @@ storeTest(
       const more = (await me.datasets.createDataset({ organizationId, name: "dogs" })).id;
       await me.data.addBinaryDataToDatasetByIDs({ binaryDataIds: [ids[2]], datasetId: more });
       const both = { organizationId, datasetIds: [datasetId, more], name: "all" };
+      const none = me.datasets.mergeDatasets({ organizationId, datasetIds: [], name: "none" });
+      assertEquals(await codeOf(none), "invalid_argument");
       const { datasetId: merged } = await me.datasets.mergeDatasets(both);
       await me.datasets.renameDataset({ id: more, name: "old dogs" });
       const { datasets } = await me.datasets.listDatasetsByOrganizationID({ organizationId });

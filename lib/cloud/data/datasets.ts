@@ -125,6 +125,9 @@ export class Datasets {
 
   /** Creates a dataset with all images of other datasets of the organization. */
   async merge(ids: readonly string[], organizationId: string, name: string, nowMs: number): Promise<string> {
+    if (ids.length === 0) {
+      throw new SvcError("invalid_argument", "dataset_ids is empty, wanted the datasets to merge");
+    }
     for (const id of ids) {
       const found = await this.get(id);
       if (found.organizationId !== organizationId || found.type !== "images") {
