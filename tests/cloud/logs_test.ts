@@ -38,6 +38,21 @@ function entries(from: number, to: number): Entry[] {
 const messages = (logs: readonly { message: string }[]) =>
   logs.map(({ message }) => message.replace("message ", ""));
 
+storeTest(
+  "an entry without a caller gets an empty one, which the published Python library writes to files",
+  (database) => {
+    const clock = new FakeClock(START_MS);
+    return withCloud(database, async ({ store, app, robot }) => {
+      const { owner, part: id } = await newWorld(store);
+      const [people, rover] = [await app(owner), await robot(owner)];
+      const caller = { Defined: true, File: "/src/arm.go", Line: 7 };
+      await rover.log({ id, logs: [entry(1), { ...entry(2), caller }] });
+      const { logs } = await people.getRobotPartLogs({ id, order: LogOrder.ASCENDING });
+      assertEquals(logs.map((one) => one.caller), [{ Defined: false, File: "", Line: 0 }, caller]);
+    }, { clock });
+  },
+);
+
 storeTest("repeated entries are stored once, in order of arrival", (database) => {
   const clock = new FakeClock(START_MS);
   return withCloud(database, async ({ store, app, robot }) => {

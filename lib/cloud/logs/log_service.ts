@@ -3,6 +3,7 @@
  */
 
 import { type AppService, type GetRobotPartLogsRequest, LogOrder } from "../../../proto/gen/app_pb.ts";
+import type { LogEntry } from "../../../proto/gen/common_pb.ts";
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { parseDurationMs } from "../../base/schema/schema.ts";
@@ -13,6 +14,7 @@ import type { LogStore } from "./logs.ts";
 
 const PAGE = 100;
 const PAGE_MAX = 1_000;
+const NO_CALLER = { Defined: false, File: "", Line: 0 };
 const ERRORS = ["error", "dpanic", "panic", "fatal"];
 
 export function logHandlers(logs: LogStore, clock: Clock) {
@@ -29,13 +31,20 @@ export function logHandlers(logs: LogStore, clock: Clock) {
         limit: Math.min(Math.max(Number(limit ?? 0n), 0) || PAGE, PAGE_MAX),
       }, ctx.signal);
       const nextPageToken = more ? placeText(entries[entries.length - 1]) : "";
-      return { logs: entries.map(({ entry }) => entry), nextPageToken };
+      return { logs: entries.map(({ entry }) => withCaller(entry)), nextPageToken };
     },
     async *tailRobotPartLogs({ id, filter, errorsOnly }, ctx) {
       const levels = errorsOnly ? ERRORS : [];
-      for await (const entries of logs.follow(id, { filter, levels }, ctx.signal)) yield { logs: entries };
+      for await (const entries of logs.follow(id, { filter, levels }, ctx.signal)) {
+        yield { logs: entries.map(withCaller) };
+      }
     },
   } satisfies ServiceImpl<typeof AppService>;
+}
+
+/** The published Python library writes the caller of each entry to a file, and fails on an entry that has none. */
+function withCaller(entry: LogEntry): LogEntry {
+  return entry.caller ? entry : { ...entry, caller: NO_CALLER };
 }
 
 /** The bounds of a request: `range` is the time from its start on, or the time until its end, or until now. */
