@@ -14,7 +14,7 @@ import {
 import { keepFile } from "../../lib/cloud/store/file_refs.ts";
 import { Secrets } from "../../lib/cloud/store/secrets.ts";
 import { table } from "../table.ts";
-import { type CloudCommand, cloudCommand, contentOf, removeContents, timeOf } from "./desk.ts";
+import { type CloudCommand, cloudCommand, contentOf, removeContents, timeOf, unknown } from "./desk.ts";
 
 /** Length of a program's beginning that suffices to recognize its type. */
 const HEAD_BYTES = 64;
@@ -35,6 +35,9 @@ export const RELEASE_COMMANDS: readonly CloudCommand[] = [
       { name: "channel", type: "string", default: "none", value: "CHANNEL", help: CHANNELS.join(", ") },
     ],
     async (desk, [name, version, file], { platform, channel }) => {
+      requireOneOf("NAME", name, PROGRAMS);
+      requireOneOf("--platform", platform, RELEASE_PLATFORMS);
+      requireOneOf("--channel", channel, CHANNELS);
       const content = await contentOf(desk, file);
       for await (const piece of desk.host.readPieces(file)) {
         checkProgram(piece.subarray(0, HEAD_BYTES), platform, file);
@@ -79,6 +82,7 @@ export const RELEASE_COMMANDS: readonly CloudCommand[] = [
     "Moves a version, on all its platforms, to a channel. Agents that follow the channel install its highest version.",
     [],
     async ({ change, print }, [name, version, channel]) => {
+      requireOneOf("CHANNEL", channel, CHANNELS);
       const on = { kind: "release", id: `${name} ${version}` } as const;
       await change("release channel", on, (sql) => new Releases(sql).setChannel(name, version, channel));
       print({ name, version, channel }, [`${name} ${version} is in ${channel}`]);
@@ -118,3 +122,7 @@ export const RELEASE_COMMANDS: readonly CloudCommand[] = [
     },
   ),
 ];
+
+function requireOneOf(what: string, found: string, wanted: readonly string[]): void {
+  if (!wanted.includes(found)) throw unknown(what, found, wanted);
+}

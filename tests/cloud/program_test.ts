@@ -149,6 +149,10 @@ sqliteTest(
       [`config history ${partId} --limit 0`, "--limit: found 0, wanted 1 or more"],
       [`logs ${partId} --limit -1`, "--limit: found -1"],
       ["audit --limit 0", "--limit: found 0"],
+      ["release publish nothing 1.0.0 none", 'NAME: found "nothing"'],
+      ["release publish svc-agent 1.0.0 none --platform mars/x", '--platform: found "mars/x"'],
+      ["release publish svc-agent 1.0.0 none --channel beta", '--channel: found "beta"'],
+      ["release channel svc-agent 1.0.0 beta", 'CHANNEL: found "beta"'],
       ["map start machine hall", "--lidar: name the camera"],
       ["serve --listen nowhere", '--listen: found "nowhere"'],
       ["serve --training people", '--training: found "people"'],
@@ -161,6 +165,11 @@ sqliteTest(
     }
     assertMatch(await answer("config history nothing"), /^1: .*there is no part "nothing"/);
     assertMatch(await answer("location create barn"), /^1: .*there is a location "barn" here already\n$/);
+    await svcCloud("org", "create", "orchard", ...flags);
+    assertMatch(
+      await answer("org create orchard"),
+      /^1: .*there is an organization "orchard" here already\n$/,
+    );
   },
 );
 

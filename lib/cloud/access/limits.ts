@@ -107,7 +107,7 @@ export function parseLimits(json: unknown, file: string): Limits {
   const at = new Place();
   const limits = limitsRow.decode(json, at);
   // An unknown name is an error here: a misspelt limit would not apply.
-  const problems = at.problems.map(({ path, message }) => `${path}: ${message}`);
+  const problems = at.problems.map(({ path, message }) => `${path}: ${message.replace(", ignored", "")}`);
   if (limits && problems.length === 0) return limits;
   throw new SvcError("invalid_argument", `${file}: ${problems.join("; ")}`);
 }

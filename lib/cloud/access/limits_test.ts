@@ -7,4 +7,6 @@ Deno.test("parseLimits: refuses unknown keys and invalid values with the file na
   for (const json of [[], { log_lines_per_cal: 5 }, { log_lines_per_call: 0 }, { log_lines_per_call: "5" }]) {
     await assertRejects(async () => void await parseLimits(json, "f"), SvcError, "f: ");
   }
+  const { message } = await assertRejects(async () => void await parseLimits({ nope: 1 }, "f"), SvcError);
+  assertEquals(message, "f: nope: unknown key");
 });
