@@ -130,7 +130,7 @@ function armClient(channel: ReturnType<typeof memoryChannel>) {
   return client(ArmApi.desc as typeof import("../../proto/gen/arm_pb.ts").ArmService, channel);
 }
 
-function configOf(json: JsonObject, registry: Registry): MachineConfig {
+export function configOf(json: JsonObject, registry: Registry): MachineConfig {
   const { config, problems, fatal } = decodeConfig(json, registry, { env: () => undefined });
   assert(!fatal, `the test's configuration is wrong: ${JSON.stringify(problems)}`);
   return config;
@@ -138,7 +138,7 @@ function configOf(json: JsonObject, registry: Registry): MachineConfig {
 
 type Scene = Pick<Bench, "diary" | "faults" | "joints">;
 
-function registryOf(scene: Scene): Registry {
+export function registryOf(scene: Scene): Registry {
   const doc = "for tests";
   const name = "rdk:builtin:test";
   const attributes = anyObject().default({});

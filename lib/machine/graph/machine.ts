@@ -25,6 +25,7 @@ import {
 } from "../../resource/registry.ts";
 import type { Resource } from "../../resource/resource.ts";
 import type { Uplink } from "../../resource/uplink.ts";
+import type { Metadata } from "../../wire/metadata.ts";
 import type { DescService } from "../../wire/proto.ts";
 import type { Activities } from "./activities.ts";
 import { BUILD_LIMITS, Builder, type BuildLimits } from "./builder.ts";
@@ -39,6 +40,7 @@ import { GraphNode, type Node, type NodeReachability } from "./node.ts";
 import { obstacle, planOf, retryScope, unsettled, type WantedResource } from "./plan.ts";
 import type { RemoteFrame } from "./remote_frames.ts";
 import type { RemoteResource, Remotes, RemoteStatus } from "./remotes.ts";
+import { type Route, routed } from "./routes.ts";
 import type { RunningModel } from "../modules/models.ts";
 import type { Modules } from "../modules/modules.ts";
 
@@ -196,12 +198,24 @@ export class Machine {
 
   /** The healthy resources by the names that clients use; ambiguous ones are left out. */
   get names(): ResourceName[] {
-    const names: ResourceName[] = [];
+    return this.#listed.map(({ name }) => name);
+  }
+
+  /** The same for another machine whose remote this is: without the resources that came through that machine. */
+  namesFor(asking: string, header: Metadata): ResourceName[] {
+    const own = this.#parts.remotes?.machineId;
+    if (own === undefined) return this.names;
+    return routed(this.#listed, { own, asking, header }).map(({ name }) => name);
+  }
+
+  get #listed(): { name: ResourceName; route: Route }[] {
+    const listed: { name: ResourceName; route: Route }[] = [];
     for (const { name, instance } of this.#nodes.values()) {
       if (!instance || this.reachability(name) !== "reachable") continue;
-      names.push(name.isRemote ? ResourceName.of(name.api, name.simple) : name);
+      const route = name.isRemote ? this.#parts.remotes!.routeOf(name) : [];
+      listed.push({ name: name.isRemote ? ResourceName.of(name.api, name.simple) : name, route });
     }
-    return names;
+    return listed;
   }
 
   reachability({ api, full, simple, isRemote }: ResourceName): NodeReachability {

@@ -20,10 +20,12 @@ import type { Credentials, DialOptions, SignalingServer } from "../../wire/dial/
 import { type Connected, MachineLink } from "../../wire/dial/machine_link.ts";
 import { WITHOUT_TLS } from "../../wire/grpc/grpc_channel.ts";
 import { WITH_TLS } from "../../wire/http2/connection.ts";
+import { Metadata } from "../../wire/metadata.ts";
 import type { Activities } from "./activities.ts";
 import type { MachineConfig, RemoteConfig } from "../config/config.ts";
 import { ForeignApis } from "./foreign_apis.ts";
 import { type RemoteFrame, remoteFrames } from "./remote_frames.ts";
+import { ASKING_MACHINE, newMachineId, type Route, routesIn } from "./routes.ts";
 
 /** Limits for one remote; a longer name was given by nobody. */
 const RESOURCES_MAX = 10_000;
@@ -41,6 +43,13 @@ export interface RemoteResource {
   /** Why it cannot be used. */
   readonly problem?: string;
   client(): Resource;
+}
+
+/** A resource as a remote offers it. */
+interface Offer {
+  readonly name: ResourceName;
+  readonly api: AnyApi;
+  readonly route: Route;
 }
 
 /** A remote itself. */
@@ -69,6 +78,8 @@ export interface RemotesParts {
 }
 
 export class Remotes {
+  /** By which this machine recognizes its own resources among a remote's. */
+  readonly machineId = newMachineId();
   readonly #parts: RemotesParts;
   readonly #remotes = new Map<string, Remote>();
   #cloud: MachineConfig["cloud"];
@@ -90,6 +101,11 @@ export class Remotes {
   /** Whether the first attempt to connect to one of them is still under way. */
   get isConnecting(): boolean {
     return this.statuses.some(({ state }) => state === "configuring");
+  }
+
+  /** The machines that a resource comes through. */
+  routeOf({ full, short }: ResourceName): Route {
+    return this.#remotes.get(short.slice(0, short.indexOf(":")))?.routeOf(full) ?? [];
   }
 
   /** The last known frames of the connected remotes with a place here. */
@@ -132,7 +148,7 @@ export class Remotes {
   }
 
   #connect(config: RemoteConfig): Remote {
-    return new Remote(config, this.#parts, () => this.#cloud, () => this.#changed());
+    return new Remote(config, this.machineId, this.#parts, () => this.#cloud, () => this.#changed());
   }
 }
 
@@ -143,7 +159,7 @@ class Remote {
   #channel: Channel | undefined;
   #connectionId = "";
   /** Its resources, by full name. */
-  #names: ReadonlyMap<string, { name: ResourceName; api: AnyApi }> = new Map();
+  #names: ReadonlyMap<string, Offer> = new Map();
 
   #frames: readonly RemoteFrame[] = [];
   /** The newest connection; without one, the last known facts stay. */
@@ -154,6 +170,7 @@ class Remote {
 
   constructor(
     private config: RemoteConfig,
+    private readonly machineId: string,
     private readonly parts: RemotesParts,
     private readonly cloud: () => MachineConfig["cloud"],
     private readonly changed: () => void,
@@ -175,6 +192,10 @@ class Remote {
   adopt(config: RemoteConfig): void {
     this.config = config;
     this.#place(this.#told);
+  }
+
+  routeOf(full: string): Route | undefined {
+    return this.#names.get(full)?.route;
   }
 
   get frames(): readonly RemoteFrame[] {
@@ -226,7 +247,7 @@ class Remote {
     const foreign = new ForeignApis({ ...this.parts, peer, channel, services });
     try {
       for (;;) {
-        const { resources } = await robot.resourceNames({}, limits);
+        const resources = await this.#list(robot, limits);
         await foreign.learn(this.#unknownApis(resources), limits.signal);
         this.#take(channel, by, resources, foreign);
         if (this.config.frame) await this.#askFrames(robot, limits);
@@ -237,14 +258,24 @@ class Remote {
     }
   }
 
+  /** The remote's resources, without those that it has from this machine. */
+  async #list(robot: Robot, limits: CallOptions): Promise<Listed[]> {
+    const header = Metadata.from([[ASKING_MACHINE, this.machineId]]);
+    let routes: Route[] = [];
+    const onHeader = (header: Metadata) => void (routes = routesIn(header));
+    const { resources } = await robot.resourceNames({}, { ...limits, header, onHeader });
+    return resources.map((message, index) => ({ ...message, route: routes[index] ?? [] }));
+  }
+
   /** Applies the remote's list. */
-  #take(channel: Channel, by: Connected["by"], messages: readonly NameMessage[], foreign: ForeignApis): void {
+  #take(channel: Channel, by: Connected["by"], messages: readonly Listed[], foreign: ForeignApis): void {
     const { clock, logger } = this.parts;
     const { name, address } = this.config;
     this.#foreign = foreign;
     const names = this.#namesOf(messages);
     const connected = this.#channel === undefined;
     const same = names.size === this.#names.size && [...names.keys()].every((full) => this.#names.has(full));
+    this.#names = names;
     if (!connected && same) return;
     if (connected) {
       this.#connectionId = crypto.randomUUID();
@@ -253,7 +284,6 @@ class Remote {
       this.parts.activities?.tell("remote", "connected", { remote: name });
     }
     this.#channel = channel;
-    this.#names = names;
     this.changed();
   }
 
@@ -294,18 +324,18 @@ class Remote {
     if (this.#names.size > 0 || state === "configuring") this.changed();
   }
 
-  #namesOf(messages: readonly NameMessage[]): Map<string, { name: ResourceName; api: AnyApi }> {
+  #namesOf(messages: readonly Listed[]): Map<string, Offer> {
     const { registry, logger } = this.parts;
     const { name: remote, prefix } = this.config;
-    const names = new Map<string, { name: ResourceName; api: AnyApi }>();
+    const names = new Map<string, Offer>();
     // Machines list in random order; sorting makes equal lists equal.
     const sorted = messages.slice(0, RESOURCES_MAX).sort((a, b) => a.name < b.name ? -1 : 1);
-    for (const { namespace, type, subtype, name: far } of sorted) {
+    for (const { namespace, type, subtype, name: far, route } of sorted) {
       const apiName = `${namespace}:${type}:${subtype}`;
       const api = registry.api(apiName) ?? this.#foreign?.get(apiName);
       if (!api) continue;
       const name = nameOf(api, `${remote}:${prefix}${far}`, far);
-      if (name) names.set(name.full, { name, api });
+      if (name) names.set(name.full, { name, api, route });
       else {
         const shown = `${apiName}/${far}`.slice(0, FULL_NAME_MAX);
         logger.debug(`${shown} of remote "${remote}" is left out: it cannot be a name here`);
@@ -349,6 +379,10 @@ interface NameMessage {
   readonly type: string;
   readonly subtype: string;
   readonly name: string;
+}
+
+interface Listed extends NameMessage {
+  readonly route: Route;
 }
 
 function nameOf({ name: api }: AnyApi, short: string, far: string): ResourceName | undefined {

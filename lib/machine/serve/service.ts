@@ -46,6 +46,7 @@ import type { NodeReachability } from "../graph/node.ts";
 import type { Operations } from "./operations.ts";
 import type { MachinePackages, PackageProgress } from "../packages/packages.ts";
 import type { RemoteStatus } from "../graph/remotes.ts";
+import { ASKING_MACHINE } from "../graph/routes.ts";
 import type { ModuleStatus } from "../modules/module.ts";
 import type { ProvidedModel } from "../modules/modules.ts";
 import type { Sessions } from "./sessions.ts";
@@ -109,7 +110,12 @@ export function robotService(parts: RobotServiceParts): Service {
 
 function resourceMethods({ machine, jobs, packages, internal = [] }: RobotServiceParts): Methods {
   return {
-    resourceNames: () => ({ resources: shuffled(machine.names.map(nameMessage)) }),
+    resourceNames: (_, { requestHeader, responseHeader }) => {
+      const asking = requestHeader.get(ASKING_MACHINE);
+      return asking === undefined
+        ? { resources: shuffled(machine.names.map(nameMessage)) }
+        : { resources: machine.namesFor(asking, responseHeader).map(nameMessage) };
+    },
     resourceRPCSubtypes: () => {
       const names = new Set(machine.names.map(({ api }) => api));
       const used = machine.apis.filter((api) => names.has(api.name));
