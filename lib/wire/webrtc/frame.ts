@@ -14,7 +14,14 @@ import {
   ResponseSchema,
 } from "../../../proto/gen/webrtc_grpc_pb.ts";
 import { SvcError } from "../../base/error.ts";
-import { answerFieldsOf, fieldsOf, metadataOf, parseTimeoutMs, statusText } from "../grpc/message.ts";
+import {
+  answerFieldsOf,
+  encodeStatusText,
+  fieldsOf,
+  metadataOf,
+  parseTimeoutMs,
+  statusText,
+} from "../grpc/message.ts";
 import type { Metadata } from "../metadata.ts";
 import { create, type DescMessage, fromBinary, type MessageShape, toBinary } from "../proto.ts";
 import type { Status } from "../service.ts";
@@ -80,15 +87,15 @@ export function responseHeaders(id: bigint, metadata: Metadata): Uint8Array {
   );
 }
 
-/**
- * The proxy of the published Python library hands the text on as it is, and the library reads ASCII only. Of our own texts,
- * only the sign of a cut has another character.
- */
-export function responseTrailers(id: bigint, { code, message }: Status, metadata: Metadata): Uint8Array {
-  const value = {
-    status: { code, message: statusText(message).replaceAll("…", "...") },
-    metadata: messageOf(answerFieldsOf(metadata)),
-  };
+/** `viaProxy`: see `isViaProxy`. */
+export function responseTrailers(
+  id: bigint,
+  { code, message: text }: Status,
+  metadata: Metadata,
+  viaProxy: boolean,
+): Uint8Array {
+  const message = viaProxy ? encodeStatusText(text) : statusText(text);
+  const value = { status: { code, message }, metadata: messageOf(answerFieldsOf(metadata)) };
   return toBinary(
     ResponseSchema,
     create(ResponseSchema, { stream: { id }, type: { case: "trailers", value } }),
@@ -101,6 +108,15 @@ export function metadataFrom(message: MetadataMessage | undefined): Metadata {
     values.map((value): [string, string] => [name.toLowerCase(), value])
   );
   return metadataOf(fields);
+}
+
+/**
+ * Whether the caller reaches its data channel by the proxy of the published Python library, which passes on the header
+ * of an HTTP/2 client. The proxy copies the status text into an HTTP/2 header, where it has to be percent-encoded: with
+ * any other character than ASCII the client loses the connection. Clients without the proxy show the text as it is.
+ */
+export function isViaProxy({ metadata }: RequestHeaders): boolean {
+  return metadata?.md["te"] !== undefined;
 }
 
 /**

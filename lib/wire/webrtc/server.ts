@@ -22,6 +22,7 @@ import {
 } from "../service.ts";
 import type { DataChannel } from "./addon.ts";
 import {
+  isViaProxy,
   metadataFrom,
   readRequest,
   responseHeaders,
@@ -105,7 +106,7 @@ export class FrameServer implements FrameListener {
   #open(id: bigint, { value: headers }: Extract<Frame, { case: "headers" }>): void {
     const { table, peer, allowance, callsMax } = this.#parts;
     const flow = this.#outbox.flow();
-    const reply = new Reply(id, headers.method, flow, allowance);
+    const reply = new Reply(id, headers, flow, allowance);
     if (this.#idle) {
       return reply.end({ code: CODES.unavailable, message: "the server is stopping" }, new Metadata());
     }
@@ -195,14 +196,19 @@ class ServerCall implements RawCall {
 
 /** The server's direction of a call. */
 class Reply implements RawSink {
+  readonly #path: string;
+  readonly #viaProxy: boolean;
   #opened = false;
 
   constructor(
     private readonly id: bigint,
-    private readonly path: string,
+    headers: RequestHeaders,
     private readonly flow: Outflow,
     private readonly allowance: Allowance,
-  ) {}
+  ) {
+    this.#path = headers.method;
+    this.#viaProxy = isViaProxy(headers);
+  }
 
   get roomBytes(): number {
     return this.allowance.unread.roomBytes;
@@ -219,12 +225,12 @@ class Reply implements RawSink {
   }
 
   message(bytes: Uint8Array): Promise<void> | undefined {
-    checkSize(bytes, this.path);
+    checkSize(bytes, this.#path);
     return this.flow.message(bytes, (data, eom) => responsePacket(this.id, data, eom));
   }
 
   end(status: Status, trailer: Metadata): void {
     this.header(new Metadata());
-    this.flow.frame(responseTrailers(this.id, status, trailer));
+    this.flow.frame(responseTrailers(this.id, status, trailer, this.#viaProxy));
   }
 }
