@@ -30,7 +30,7 @@ export const analogRow = object({
   ),
   averageOverMs: integer("answer with the average over this time", { min: 0, max: 60_000 }).default(0),
   samplesPerSec: integer("with average_over_ms: how often the channel is read", { min: 1, max: 1000 })
-    .default(10),
+    .zeroIsAbsent().default(10),
 }).with((analog, at) => {
   if (analog.iio) return analog;
   const channel = Number(analog.pin ?? NaN);

@@ -70,8 +70,8 @@ function attributesAt(frequencyHz: number) {
     dirFlip: bool("swap forwards and backwards").aka("direction_flip").default(false),
     encoder: text("name of an attached encoder").names("encoder"),
     ticksPerRotation: integer(
-      "encoder ticks in one rotation; with an encoder but without this, one tick counts as a rotation",
-    ).with((ticks, at) =>
+      "encoder ticks in one rotation; with an encoder but without this, or with 0, one tick counts as a rotation",
+    ).zeroIsAbsent().with((ticks, at) =>
       ticks > 0 ? ticks : at.error(`found ${ticks}, ticks_per_rotation should be positive`)
     ),
     maxRpm: number(

@@ -33,7 +33,8 @@ export const GpsNmeaMovementSensor = model({
     connectionType: choice("kind of connection", ["serial"]).default("serial"),
     serialAttributes: object({
       serialPath: text("the line: /dev/ttyAMA0, /dev/serial/by-id/…").required(),
-      serialBaudRate: integer("bits a second", { min: 300, max: 4_000_000 }).default(9600),
+      serialBaudRate: integer("bits a second; 0 means the default", { min: 300, max: 4_000_000 })
+        .zeroIsAbsent().default(9600),
     }, "the serial line").required(),
   }).required(),
   construct: ({ name, attributes, host, clock, logger }) => {

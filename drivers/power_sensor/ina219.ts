@@ -30,9 +30,11 @@ export const Ina219PowerSensor = model({
   doc: "An INA219 on an I2C bus: voltage, current and power of a direct-current supply.",
   attributes: object({
     i2cBus: text("bus: 1 for /dev/i2c-1").required(),
-    i2cAddr: integer("address, 0x40 to 0x4f, by the pins A0 and A1", { min: 0x40, max: 0x4f }).default(0x40),
-    shuntResistance: number("resistance of the shunt in ohms", { above: 0 }).default(0.1),
-    maxCurrentAmps: number("largest current to be measured, to check the shunt by", { above: 0 }),
+    i2cAddr: integer("address, 0x40 to 0x4f, by the pins A0 and A1", { min: 0x40, max: 0x4f }).zeroIsAbsent()
+      .default(0x40),
+    shuntResistance: number("resistance of the shunt in ohms", { above: 0 }).zeroIsAbsent().default(0.1),
+    maxCurrentAmps: number("largest current to be measured, to check the shunt by", { above: 0 })
+      .zeroIsAbsent(),
   }).required().with((settings, at) => {
     const { shuntResistance, maxCurrentAmps } = settings;
     const most = SHUNT_VOLTS_MAX / shuntResistance;

@@ -29,7 +29,8 @@ export const HcSr04Sensor = model({
     board: text("name of the board").required().names("board"),
     triggerPin: text("pin of the board that is wired to Trig").required(),
     echoInterruptPin: text("name of the digital interrupt that is wired to Echo").required(),
-    timeoutMs: integer("how long a measurement waits for the echo", { min: 40, max: 60_000 }).default(1000),
+    timeoutMs: integer("how long a measurement waits for the echo", { min: 40, max: 60_000 }).zeroIsAbsent()
+      .default(1000),
   }).required(),
   construct: ({ name, attributes, dependencies, clock }) => {
     const { board, triggerPin, echoInterruptPin, timeoutMs } = attributes;

@@ -31,8 +31,8 @@ import { type Shot, type Skills, VisionModel } from "./vision_model.ts";
 const MM_PER_M = 1e3;
 
 /**
- * Whole numbers, where the documentation says integer. A 0 keeps its literal meaning; settings for which 0
- * makes no sense refuse it.
+ * Whole numbers, where the documentation says integer. A 0 keeps its literal meaning; for settings
+ * for which 0 makes no sense it means the default, as it does for the published model.
  */
 const attributes = object({
   minPointsInPlane: integer("points that a flat surface must have to be the ground", { min: 0 }).default(500),
@@ -42,7 +42,7 @@ const attributes = object({
   ).default(10),
   maxDistFromPlaneMm: number("distance in millimetres above and below the ground that counts as ground", {
     above: 0,
-  }).default(100),
+  }).zeroIsAbsent().default(100),
   groundAngleToleranceDegs: integer(
     "degrees by which the ground may deviate from the camera's level",
     {
@@ -53,13 +53,13 @@ const attributes = object({
   clusteringRadius: integer(
     "how near points must be to belong together: small values split objects, large values merge them",
     { min: 1 },
-  ).default(1),
+  ).zeroIsAbsent().default(1),
   clusteringStrictness: integer(
     "large values give many small objects, small values give fewer and larger objects",
     {
       min: 1,
     },
-  ).default(5),
+  ).zeroIsAbsent().default(5),
   cameraName: text("camera for requests that name none").names("camera"),
 }).required();
 

@@ -108,6 +108,16 @@ Deno.test("obstacles_depth: the defaults equal the published defaults", async ()
   assertEquals(await published.getObjectPointClouds("cam"), await vision.getObjectPointClouds("cam"));
 });
 
+Deno.test("obstacles_depth: 0 is the default where it makes no sense otherwise", async () => {
+  const vision = await build(new Showing(depth()));
+  const zeros = await build(new Showing(depth()), {
+    max_dist_from_plane_mm: 0,
+    clustering_radius: 0,
+    clustering_strictness: 0,
+  });
+  assertEquals(await zeros.getObjectPointClouds("cam"), await vision.getObjectPointClouds("cam"));
+});
+
 Deno.test("obstacles_depth: 0 is not the default: any plane is ground, only a level plane is, every cluster is an object", async () => {
   const count = async (map: DepthMap, attributes: JsonObject) =>
     (await (await build(new Showing(map), attributes)).getObjectPointClouds("cam")).length;
@@ -147,16 +157,14 @@ Deno.test("obstacles_depth: impossible attributes, each error with its path", ()
   assertEquals(problemsOf(ObstaclesDepthVision, {}), []);
   assertEquals(
     problemsOf(ObstaclesDepthVision, {
-      max_dist_from_plane_mm: 0,
       ground_angle_tolerance_degs: 181,
-      clustering_radius: 0,
-      clustering_strictness: 0,
+      clustering_radius: -1,
+      clustering_strictness: -1,
     }),
     [
-      "max_dist_from_plane_mm: found 0, wanted a number greater than 0",
       "ground_angle_tolerance_degs: found 181, wanted an integer from 0 to 180",
-      "clustering_radius: found 0, wanted an integer of at least 1",
-      "clustering_strictness: found 0, wanted an integer of at least 1",
+      "clustering_radius: found -1, wanted an integer of at least 1",
+      "clustering_strictness: found -1, wanted an integer of at least 1",
     ],
   );
   const whole = { min_points_in_plane: 0, min_points_in_segment: 0, ground_angle_tolerance_degs: 0 };

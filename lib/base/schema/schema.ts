@@ -72,7 +72,8 @@ interface Spec {
   readonly written?: (value: never) => Json;
   readonly key?: string;
   readonly aliases?: readonly string[];
-  readonly emptyIsAbsent?: boolean;
+  /** A value that counts as absent. */
+  readonly nothing?: "" | 0;
 }
 
 /**
@@ -105,7 +106,12 @@ export class Row<T> {
 
   /** An empty text counts as absent, as it does for the published runtime. */
   emptyIsAbsent(): Row<T> {
-    return new Row({ ...this.spec, emptyIsAbsent: true });
+    return new Row({ ...this.spec, nothing: "" });
+  }
+
+  /** 0 counts as absent although the range may exclude it, as it does for the published runtime. */
+  zeroIsAbsent(): Row<T> {
+    return new Row({ ...this.spec, nothing: 0 });
   }
 
   /** The published name if it is not the snake_case form of the property. */
@@ -153,8 +159,8 @@ export class Row<T> {
    * without one, `undefined`.
    */
   decode(value: unknown, at: Place): T {
-    const { required, absent, wanted, read, emptyIsAbsent } = this.spec;
-    const written = value !== undefined && value !== null && !(emptyIsAbsent && value === "");
+    const { required, absent, wanted, read, nothing } = this.spec;
+    const written = value !== undefined && value !== null && value !== nothing;
     if (!written && required) at.error(`missing required field, wanted ${wanted}`);
     return (written ? read(value, at) : undefined) as T ?? absent?.(at) as T;
   }

@@ -93,6 +93,14 @@ Deno.test("an empty text counts as absent where a row says so, and is missed whe
   assertEquals(decode(text(), "").value, "");
 });
 
+Deno.test("a number of 0 counts as absent where a row says so, although the range excludes it", () => {
+  const share = number("", { min: 0.06, max: 1 }).zeroIsAbsent();
+  assertEquals([decode(share, 0).value, decode(share.default(1), 0).value], [undefined, 1]);
+  assertEquals(problemsOf(share, 0), []);
+  assertEquals(problemsOf(share, 0.05), [": found 0.05, wanted a number from 0.06 to 1"]);
+  assertEquals(decode(number().default(1), 0).value, 0);
+});
+
 Deno.test("object: reports every problem with its path", () => {
   assertEquals(problemsOf(MOTOR, { board: 7, pins: { a: [], c: 1 }, dir_flp: true, timeout: "soon" }), [
     'warning dir_flp: unknown key, ignored; did you mean "dir_flip"?',
