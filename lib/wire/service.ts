@@ -32,6 +32,8 @@ import { Metadata } from "./metadata.ts";
 export interface Peer {
   readonly kind: "grpc" | "webrtc" | "memory";
   readonly remoteAddress?: string;
+  /** Absent for WebRTC. */
+  readonly remotePort?: number;
   readonly localAddress?: string;
   /** For WebRTC: the address that the caller signaled from, unless another signaling server brought the call. */
   readonly signaledFrom?: string;

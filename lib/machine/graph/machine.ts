@@ -169,6 +169,15 @@ export class Machine {
     return this.#modules;
   }
 
+  /**
+   * Restarts a module; resolves when its resources are back or have failed, or rejects at the abort. `undefined` if
+   * there is no such module.
+   */
+  restartModule(match: Parameters<Modules["restart"]>[0], signal: AbortSignal): Promise<void> | undefined {
+    const restarted = this.#modules?.restart(match);
+    return restarted && race(restarted.then(() => this.#running), signal);
+  }
+
   /** Every API that a resource of this machine may have; those that only modules and remotes know come last. */
   get apis(): AnyApi[] {
     return [...this.registry.apis, ...this.foreignApis];

@@ -188,16 +188,16 @@ Deno.test("a module's level comes from its entry, from a pattern with its name, 
   assertEquals(await argumentsOf({}, { debug: true }), ["--log-level=debug"]);
 });
 
-Deno.test("Modules.restart: rebuilds the module's resources, and returns undefined for an unknown module", async () => {
+Deno.test("Machine.restartModule: waits until the module's resources are back, and returns undefined for an unknown module", async () => {
   await using world = await ModuleWorld.open();
   await world.apply(["one"], { a: {} });
-  const modules = world.machine.modules!;
   const first = world.module("one");
-  await modules.restart(({ name }) => name === "one");
-  await until(() => world.states.a === "ready");
+  const { signal } = new AbortController();
+  await world.machine.restartModule(({ name }) => name === "one", signal);
+  assertEquals(world.states.a, "ready");
   assertEquals([first.process.over, first.diary], [true, ["add a", "remove a"]]);
   assertEquals((await world.readings("a")).run, world.module("one").process.pid);
-  assertEquals(modules.restart(({ name }) => name === "two"), undefined);
+  assertEquals(world.machine.restartModule(({ name }) => name === "two", signal), undefined);
 });
 
 Deno.test("Modules: retry a failed start, a failed validation and a failed construction", async () => {

@@ -41,6 +41,7 @@ import type { MachineConfig } from "../config/config.ts";
 import type { Jobs } from "./jobs.ts";
 import { readLogEntry } from "./log_entry.ts";
 import { LogLimit } from "./log_limit.ts";
+import { bracketed } from "../../wire/port/port.ts";
 import type { BuildState, Machine, Node } from "../graph/machine.ts";
 import type { NodeReachability } from "../graph/node.ts";
 import type { Operations } from "./operations.ts";
@@ -272,10 +273,10 @@ function programMethods(
       return {};
     },
     getModelsFromModules: () => ({ models: (machine.modules?.models ?? []).map(modelMessage) }),
-    restartModule: async ({ idOrName }) => {
+    restartModule: async ({ idOrName }, { signal }) => {
       const id = idOrName.case === "moduleId" ? idOrName.value : "";
       const name = idOrName.case === "moduleName" ? idOrName.value : "";
-      const restarted = machine.modules?.restart((one) => id ? one.id === id : one.name === name);
+      const restarted = machine.restartModule((one) => id ? one.id === id : one.name === name, signal);
       if (restarted) return await restarted.then(() => ({}));
       const found = `module not found with id=${id}, name=${name}`;
       throw new SvcError("not_found", `${found}. make sure it is configured and running on your machine`);
@@ -419,11 +420,15 @@ function modelMessage({ module, model, api, isLocal }: ProvidedModel) {
   return { moduleName: module, model, api, fromLocalModule: isLocal };
 }
 
-function peerMessage({ kind, remoteAddress, localAddress }: Peer) {
+/** The published runtime gives the port of a gRPC client, but not of a WebRTC peer. */
+function peerMessage({ kind, remoteAddress: host, remotePort, localAddress }: Peer) {
   const types = {
     grpc: PeerConnectionType.GRPC,
     webrtc: PeerConnectionType.WEBRTC,
     memory: PeerConnectionType.UNSPECIFIED,
   };
+  const remoteAddress = host !== undefined && remotePort !== undefined
+    ? `${bracketed(host)}:${remotePort}`
+    : host;
   return { type: types[kind], remoteAddress, localAddress };
 }

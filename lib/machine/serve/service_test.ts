@@ -3,9 +3,12 @@ import {
   GetMachineStatusResponse_State as MachineState,
   PeerConnectionType,
   ResourceStatus_State as ResourceState,
+  RobotService,
 } from "../../../proto/gen/robot_pb.ts";
 import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
+import { fakeCall } from "../../../tests/support/fake_call.ts";
+import type { Peer } from "../../wire/service.ts";
 import { bench, component } from "../../../tests/support/machine_bench.ts";
 import { SHUTDOWN_ANSWER_MS } from "./service.ts";
 
@@ -132,6 +135,23 @@ Deno.test("GetSessions: contains the connection type of each client", async () =
   await robot.startSession({});
   const { sessions: [{ peerConnectionInfo }] } = await robot.getSessions({});
   assertEquals(peerConnectionInfo?.type, PeerConnectionType.UNSPECIFIED);
+  await close();
+});
+
+Deno.test("GetSessions: the address of a gRPC client has its port", async () => {
+  const { robot, sessions, close } = bench();
+  const addressOf = async (peer: Peer) => {
+    const id = sessions.start(fakeCall({ method: RobotService.method.startSession, peer }), "");
+    const listed = (await robot.getSessions({})).sessions.find((one) => one.id === id);
+    return listed!.peerConnectionInfo!.remoteAddress;
+  };
+  const local = { kind: "grpc", localAddress: "192.0.2.1" } as const;
+  assertEquals(
+    await addressOf({ ...local, remoteAddress: "192.0.2.7", remotePort: 50123 }),
+    "192.0.2.7:50123",
+  );
+  assertEquals(await addressOf({ ...local, remoteAddress: "2001:db8::7", remotePort: 9 }), "[2001:db8::7]:9");
+  assertEquals(await addressOf({ kind: "webrtc", remoteAddress: "192.0.2.7" }), "192.0.2.7");
   await close();
 });
 

@@ -412,8 +412,14 @@ const NOT_TLS = refusal("400 Bad Request", "this port speaks TLS: use https:// i
 const TLS_HANDSHAKE = 0x16;
 
 function peerOf(socket: Socket): Peer {
-  const { remoteAddress, localAddress } = socket;
-  return { kind: "grpc", remoteAddress, localAddress, certificateNames: certificateNames(socket) };
+  const { remoteAddress, remotePort, localAddress } = socket;
+  return {
+    kind: "grpc",
+    remoteAddress,
+    remotePort,
+    localAddress,
+    certificateNames: certificateNames(socket),
+  };
 }
 
 /** The DNS names in the client's verified certificate. */
@@ -430,7 +436,8 @@ function endpoint(socket: Socket, number?: number): string {
   return remoteAddress === undefined ? `local client ${number}` : `${bracketed(remoteAddress)}:${remotePort}`;
 }
 
-function bracketed(host: string): string {
+/** A host as it stands before a port: an IPv6 address in brackets. */
+export function bracketed(host: string): string {
   return host.includes(":") ? `[${host}]` : host;
 }
 

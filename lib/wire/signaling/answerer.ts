@@ -158,7 +158,8 @@ export class Answerer {
     const { local, remote } = peer.addresses ?? {};
     const { remoteAddress: signaledFrom } = caller;
     const remoteAddress = remote ?? signaledFrom;
-    const identity: Peer = { kind: "webrtc", ...caller, localAddress: local, remoteAddress, signaledFrom };
+    const addresses = { localAddress: local, remoteAddress, remotePort: undefined, signaledFrom };
+    const identity: Peer = { kind: "webrtc", ...caller, ...addresses };
     const leave = (error: SvcError) => peer.close(error);
     const allowance = this.#allowance.connection(() => {
       leave(new SvcError("resource_exhausted", "it reads too little of its answers"));
