@@ -234,8 +234,9 @@ class Reader {
     if (flag !== undefined) return this.#give(flag, `Flag ${this.#dashes}${name}`, value);
     const negated = this.#dashes === "--" && name.startsWith("no-") ? this.#find(name.slice(3)) : undefined;
     if (negated?.type === "bool" && value === undefined) this.values.set(keyOf(negated), false);
-    else if (this.#asksHelp(name)) this.help = true;
-    else this.#unknown(`${this.#dashes}${name}`, name);
+    else if (this.#asksHelp(name)) {
+      this.help = this.#decoded(HELP, value ?? "true", `Flag ${this.#dashes}${name}`) === true;
+    } else this.#unknown(`${this.#dashes}${name}`, name);
   }
 
   /** `-abc`, `-c value`, `-cvalue` or `-c=value`: letters up to the first one that takes a value. */
@@ -277,11 +278,16 @@ class Reader {
   }
 
   #set(flag: Flag, text: string, where: string): void {
-    const value = decode(flag, text);
+    const value = this.#decoded(flag, text, where);
     if (value !== undefined) this.values.set(keyOf(flag), value);
-    else {this.problems.push({
-        message: `${where}: found ${JSON.stringify(text)}, wanted ${wantedBy(flag)}`,
-      });}
+  }
+
+  #decoded(flag: Flag, text: string, where: string): Value | undefined {
+    const value = decode(flag, text);
+    if (value === undefined) {
+      this.problems.push({ message: `${where}: found ${JSON.stringify(text)}, wanted ${wantedBy(flag)}` });
+    }
+    return value;
   }
 
   #unknown(written: string, name: string): void {

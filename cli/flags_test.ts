@@ -66,6 +66,8 @@ Deno.test("parseFlags() parses flags in Go style", () => {
     [["-h"], { help: true }],
     [["-help"], { help: true }],
     [["--help", "-debug"], { help: true, values: { debug: true } }],
+    [["-help=false", "-debug"], { values: { debug: true } }],
+    [["-help=maybe"], { problems: ['Flag -help: found "maybe", wanted true or false'] }],
     [["-confg", "a"], { rest: ["a"], problems: ["Unknown flag -confg; did you mean -config?"] }],
     [["--hlep"], { problems: ["Unknown flag -hlep; did you mean -help?"] }],
     [["-zebra"], { problems: ["Unknown flag -zebra; see -help"] }],

@@ -26,6 +26,8 @@ export interface ServingParts {
   readonly version: string;
   /** Asks the program to end. */
   readonly stop: (reason: string) => void;
+  /** Aborts at the first signal that asks the program to end. */
+  readonly stopping: AbortSignal;
 }
 
 /** Starts a runtime and ends it on request; a second signal ends it at once. Returns the exit code. */
@@ -40,25 +42,34 @@ export async function serveMachine(
   const { logs } = open;
   logs.configure([], debug);
   const logger = logs.logger("rdk");
-  logger.info(name, { version: VERSION, git_rev: revision() ?? "built from source" });
 
   const stopped = Promise.withResolvers<string>();
+  const stopping = new AbortController();
   const forced = new AbortController();
   const end = Promise.withResolvers<number>();
   let signals = 0;
   const ignore = host.onTermination((signal) => {
-    if (++signals === 1) return stopped.resolve(signal);
+    if (++signals === 1) {
+      stopping.abort(new SvcError("canceled", `${signal} came before the configuration was read`));
+      return stopped.resolve(signal);
+    }
     // The end of a terminal comes from the system and from the shell; nobody asks again with it.
     if (signal === "SIGHUP") return;
     forced.abort(new SvcError("canceled", `${signal} came again`));
     // Also before there is something to close.
     void settle().then(() => end.resolve(EXIT.failed));
   });
+  logger.info(name, { version: VERSION, git_rev: revision() ?? "built from source" });
   const run = async () => {
-    const runtime = await start({ clock, logs, logger, version: VERSION, stop: stopped.resolve });
+    const { signal } = stopping;
+    const parts = { clock, logs, logger, version: VERSION, stop: stopped.resolve, stopping: signal };
+    const runtime = await start(parts).catch((error) => {
+      if (!signal.aborted || error !== signal.reason) throw error;
+    });
     const reason = await stopped.promise;
     logger.info(`shutting down: ${reason}`);
-    return await runtime.close(forced.signal, reason) ? EXIT.ok : EXIT.failed;
+    const isClean = await runtime?.close(forced.signal, reason) ?? true;
+    return isClean ? EXIT.ok : EXIT.failed;
   };
   try {
     return await Promise.race([run(), end.promise]);

@@ -97,7 +97,7 @@ export async function run({ dumpResources, ...options }: MicroOptions, host: Hos
     return await serveMachine(
       { name: "svc-micro-server", logFile, debug },
       host,
-      ({ stop, ...parts }) =>
+      ({ stop, stopping, ...parts }) =>
         startRuntime(
           {
             configPath,
@@ -108,6 +108,7 @@ export async function run({ dumpResources, ...options }: MicroOptions, host: Hos
             showConfigDiffs: false,
             diagnostics: { ftdc: false, webProfile: false, telemetry: false },
             stop,
+            stopping,
           },
           { registry, host, ...parts },
         ),

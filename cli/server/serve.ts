@@ -58,7 +58,7 @@ export async function run(
 
 function serve(options: Options, registry: Registry, host: Host): Promise<number> {
   const { debug, logFile } = options;
-  return serveMachine({ name: NAME, logFile, debug }, host, ({ stop, ...parts }) => {
+  return serveMachine({ name: NAME, logFile, debug }, host, ({ stop, stopping, ...parts }) => {
     const { config: configPath, noTls, webrtc, revealSensitiveConfigDiffs: showConfigDiffs } = options;
     const { allowInsecureCreds: allowInsecureCredentials, disableMdns } = options;
     const { ftdc, webprofile: webProfile, outputTelemetry: telemetry } = options;
@@ -76,6 +76,7 @@ function serve(options: Options, registry: Registry, host: Host): Promise<number
         diagnostics: { ftdc, webProfile, telemetry },
         network: systemNetwork(host),
         stop,
+        stopping,
       },
       { registry, host, ...parts },
     );

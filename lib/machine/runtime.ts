@@ -78,6 +78,8 @@ export interface RuntimeOptions {
   readonly network?: CheckNetwork;
   /** Asks the program to end; called by the Shutdown RPC. */
   readonly stop: (reason: string) => void;
+  /** Calls off the start while it waits for the configuration file, which may be a pipe without a writer. */
+  readonly stopping?: AbortSignal;
 }
 
 export interface RuntimeParts {
@@ -121,9 +123,9 @@ const SERVING_FILE = "SVC_SERVING_FILE";
 
 /** Starts serving. Rejects, with every problem, if the configuration is unusable or the port cannot be opened. */
 export async function startRuntime(options: RuntimeOptions, parts: RuntimeParts): Promise<Runtime> {
-  const { configPath: path, allowInsecureCredentials = false } = options;
+  const { configPath: path, allowInsecureCredentials = false, stopping } = options;
   const logger = parts.logs.logger("rdk.config");
-  const origin = await originOf({ ...parts, path, allowInsecureCredentials, logger });
+  const origin = await originOf({ ...parts, path, allowInsecureCredentials, logger, stopping });
   const { client } = origin;
   const home = homeFolder((name) => parts.host.env(name));
   const logs = client && await sendLogs({ ...parts, client, home });

@@ -39,6 +39,26 @@ for (const [name, ask, reason] of ways) {
 }
 
 Deno.test({
+  name: "a signal ends svc-server while it waits for a configuration from a pipe without a writer",
+  ignore: Deno.build.os === "windows",
+  fn: async () => {
+    const folder = await Deno.makeTempDir({ prefix: "svc-" });
+    const path = `${folder}/machine.json`;
+    await new Deno.Command("mkfifo", { args: [path] }).output();
+    const args = ["run", "-A", new URL("program.ts", import.meta.url).pathname, "-config", path];
+    const child = new Deno.Command(Deno.execPath(), { args, stdout: "piped", stderr: "null" }).spawn();
+    let output = "";
+    for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
+      if (output === "") child.kill("SIGINT");
+      output += text;
+    }
+    assertEquals((await child.status).code, 0);
+    assertStringIncludes(output, "shutting down: SIGINT");
+    await Deno.remove(folder, { recursive: true });
+  },
+});
+
+Deno.test({
   name: "a second signal ends svc-server at once with 1, and the log lists what is left behind",
   ignore: Deno.build.os === "windows",
   fn: () =>

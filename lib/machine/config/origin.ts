@@ -7,7 +7,7 @@ import { ChangeFeed } from "../../cloud_client/changes/change_feed.ts";
 import { CloudClient } from "../../cloud_client/client.ts";
 import type { Environment, MachineName, Platform } from "../../base/host.ts";
 import type { Files } from "../../base/files/files.ts";
-import type { Clock } from "../../base/clock.ts";
+import { type Clock, race } from "../../base/clock.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import type { Registry } from "../../resource/registry.ts";
@@ -33,6 +33,8 @@ export interface OriginParts {
   readonly host: Environment & Platform & MachineName & Files;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Ends the wait for the file. */
+  readonly stopping?: AbortSignal;
 }
 
 export interface Origin {
@@ -47,10 +49,11 @@ export interface Origin {
 
 /** Reads the file. Throws if it is unreadable, or if credentials would travel in the clear. */
 export async function originOf(parts: OriginParts): Promise<Origin> {
-  const { path, registry, host, clock, logger } = parts;
+  const { path, registry, host, clock, logger, stopping } = parts;
   const env = (name: string) => host.env(name);
   const file = new FileSource({ path, host, clock });
-  const read = decodeDraft(await file.first(), registry, env);
+  const first = stopping ? race(file.first(), stopping) : file.first();
+  const read = decodeDraft(await first, registry, env);
   const { draft: { json: local }, decoded: { config: { cloud }, fatal } } = read;
   // The reader of the first configuration reports the file's problems.
   if (fatal || !cloud) return { source: file, read };
