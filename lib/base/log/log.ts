@@ -53,12 +53,17 @@ export function parseLevel(text: string): Level | undefined {
   return Object.hasOwn(LEVELS, level) ? level as Level : undefined;
 }
 
+/** Flags at the start of an expression in Go's syntax; for a whole name of one line only `i` makes a difference. */
+const GO_FLAGS = /^\(\?([imsU]+)\)/;
+
 /**
  * The expression of a rule's pattern, which matches whole names. Patterns of the published runtime, where `.` is a dot
  * and `*` any run of characters, keep their meaning. Throws `SyntaxError`, which shows the expression, for a pattern
  * that is neither.
  */
 export function logPattern(pattern: string): RegExp {
+  const flags = GO_FLAGS.exec(pattern);
+  if (flags) return new RegExp(logPattern(pattern.slice(flags[0].length)), flags[1].includes("i") ? "i" : "");
   const published = pattern.replaceAll(".", "\\.").replace(/\*+/g, ".*");
   // Each reading must be valid by itself, so that no stray bracket can leave the anchors behind.
   new RegExp(published);

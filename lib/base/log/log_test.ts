@@ -55,6 +55,9 @@ Deno.test("a pattern matches whole names, in the documented and in the published
   assertEquals(matches("rdk|zzz", "rdk"), true);
   assertEquals(matches("rdk.resource_manager.*(arm|motor)/a[0-9]", arm), true);
   assertEquals(matches("rdk.[ab]+", "rdk.abba"), true);
+  assertEquals(matches("(?i)rdk.Resource_Manager.*", arm), true);
+  assertEquals(matches("(?s)rdk.Resource_Manager.*", arm), false);
+  assertEquals(matches("(?iU)RDK.(a|b)", "rdk.b"), true);
   assertEquals(matches("****************x", `${"a".repeat(5_000)}y`), false);
 });
 
