@@ -22,6 +22,11 @@ import { sceneRow } from "./scene_settings.ts";
 import { chosenSources } from "./sources.ts";
 
 const SIZE_MAX_PX = 10_000;
+/**
+ * Pixels of a picture with a scene: 1920 x 1080. Nothing else happens in the program while a scene is drawn, which takes
+ * a second for this many, and the cloud of more points does not fit in one message.
+ */
+const SCENE_PIXELS_MAX = 1920 * 1080;
 const WIDTH_PX = 1280;
 const HEIGHT_PX = 720;
 /** How long an animated picture stands still before it moves on by a pixel. */
@@ -56,7 +61,13 @@ const attributes = object({
       "no effect with a scene",
   ).default(false),
   scene: sceneRow,
-}).required();
+}).required().with((settings, at) => {
+  const { scene, width, height } = settings;
+  if (!scene || width * height <= SCENE_PIXELS_MAX) return settings;
+  return at.error(
+    `found a picture of ${width} x ${height}, wanted at most ${SCENE_PIXELS_MAX} pixels (1920 x 1080) with a scene`,
+  );
+});
 
 type Attributes = Infer<typeof attributes>;
 

@@ -85,6 +85,14 @@ Deno.test("fake camera: intrinsics match the depth image, or the published lens 
   assertEquals(distortion?.parameters.length, 5);
 });
 
+Deno.test("fake camera: a scene has at most as many pixels as 1920 x 1080", () => {
+  assertEquals(problemsOf(FakeCamera, { width: 1080, height: 1920, scene: "boxes" }), []);
+  assertEquals(problemsOf(FakeCamera, { width: 10_000, height: 10_000 }), []);
+  assertEquals(problemsOf(FakeCamera, { width: 10_000, height: 10_000, scene: "boxes" }), [
+    ": found a picture of 10000 x 10000, wanted at most 2073600 pixels (1920 x 1080) with a scene",
+  ]);
+});
+
 Deno.test("fake camera: width and height must be even and at most 10000", () => {
   const message = "odd-number resolutions cannot be rendered, cannot use a width of 3";
   assertEquals(problemsOf(FakeCamera, { width: 3 }), [`width: ${message}`]);
