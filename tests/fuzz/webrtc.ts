@@ -208,7 +208,7 @@ function response(below: Below): Uint8Array {
     case 0:
       return responseHeaders(id, Metadata.from([["x-a", "b"]]));
     case 1:
-      return responseTrailers(id, { code: below(20), message: "over\0" }, new Metadata());
+      return responseTrailers(id, { code: below(20), message: "over\0" }, new Metadata(), below(2) === 0);
     default:
       return responsePacket(id, bytes.subarray(0, below(bytes.length + 1)), below(3) !== 0);
   }

@@ -40,7 +40,7 @@ import { GraphNode, type Node, type NodeReachability } from "./node.ts";
 import { obstacle, planOf, retryScope, unsettled, type WantedResource } from "./plan.ts";
 import type { RemoteFrame } from "./remote_frames.ts";
 import type { RemoteResource, Remotes, RemoteStatus } from "./remotes.ts";
-import { type Route, routed } from "./routes.ts";
+import { relayed, type Relays } from "./relays.ts";
 import type { RunningModel } from "../modules/models.ts";
 import type { Modules } from "../modules/modules.ts";
 
@@ -214,15 +214,15 @@ export class Machine {
   namesFor(asking: string, header: Metadata): ResourceName[] {
     const own = this.#parts.remotes?.machineId;
     if (own === undefined) return this.names;
-    return routed(this.#listed, { own, asking, header }).map(({ name }) => name);
+    return relayed(this.#listed, { own, asking, header }).map(({ name }) => name);
   }
 
-  get #listed(): { name: ResourceName; route: Route }[] {
-    const listed: { name: ResourceName; route: Route }[] = [];
+  get #listed(): { name: ResourceName; relays: Relays }[] {
+    const listed: { name: ResourceName; relays: Relays }[] = [];
     for (const { name, instance } of this.#nodes.values()) {
       if (!instance || this.reachability(name) !== "reachable") continue;
-      const route = name.isRemote ? this.#parts.remotes!.routeOf(name) : [];
-      listed.push({ name: name.isRemote ? ResourceName.of(name.api, name.simple) : name, route });
+      const relays = name.isRemote ? this.#parts.remotes!.relaysOf(name) : [];
+      listed.push({ name: name.isRemote ? ResourceName.of(name.api, name.simple) : name, relays });
     }
     return listed;
   }

@@ -25,7 +25,7 @@ import type { Activities } from "./activities.ts";
 import type { MachineConfig, RemoteConfig } from "../config/config.ts";
 import { ForeignApis } from "./foreign_apis.ts";
 import { type RemoteFrame, remoteFrames } from "./remote_frames.ts";
-import { ASKING_MACHINE, newMachineId, type Route, routesIn } from "./routes.ts";
+import { ASKING_MACHINE, newMachineId, type Relays, relaysIn } from "./relays.ts";
 
 /** Limits for one remote; a longer name was given by nobody. */
 const RESOURCES_MAX = 10_000;
@@ -49,7 +49,7 @@ export interface RemoteResource {
 interface Offer {
   readonly name: ResourceName;
   readonly api: AnyApi;
-  readonly route: Route;
+  readonly relays: Relays;
 }
 
 /** A remote itself. */
@@ -104,8 +104,8 @@ export class Remotes {
   }
 
   /** The machines that a resource comes through. */
-  routeOf({ full, short }: ResourceName): Route {
-    return this.#remotes.get(short.slice(0, short.indexOf(":")))?.routeOf(full) ?? [];
+  relaysOf({ full, short }: ResourceName): Relays {
+    return this.#remotes.get(short.slice(0, short.indexOf(":")))?.relaysOf(full) ?? [];
   }
 
   /** The last known frames of the connected remotes with a place here. */
@@ -194,8 +194,8 @@ class Remote {
     this.#place(this.#told);
   }
 
-  routeOf(full: string): Route | undefined {
-    return this.#names.get(full)?.route;
+  relaysOf(full: string): Relays | undefined {
+    return this.#names.get(full)?.relays;
   }
 
   get frames(): readonly RemoteFrame[] {
@@ -261,10 +261,10 @@ class Remote {
   /** The remote's resources, without those that it has from this machine. */
   async #list(robot: Robot, limits: CallOptions): Promise<Listed[]> {
     const header = Metadata.from([[ASKING_MACHINE, this.machineId]]);
-    let routes: Route[] = [];
-    const onHeader = (header: Metadata) => void (routes = routesIn(header));
+    let relays: Relays[] = [];
+    const onHeader = (header: Metadata) => void (relays = relaysIn(header));
     const { resources } = await robot.resourceNames({}, { ...limits, header, onHeader });
-    return resources.map((message, index) => ({ ...message, route: routes[index] ?? [] }));
+    return resources.map((message, index) => ({ ...message, relays: relays[index] ?? [] }));
   }
 
   /** Applies the remote's list. */
@@ -330,12 +330,12 @@ class Remote {
     const names = new Map<string, Offer>();
     // Machines list in random order; sorting makes equal lists equal.
     const sorted = messages.slice(0, RESOURCES_MAX).sort((a, b) => a.name < b.name ? -1 : 1);
-    for (const { namespace, type, subtype, name: far, route } of sorted) {
+    for (const { namespace, type, subtype, name: far, relays } of sorted) {
       const apiName = `${namespace}:${type}:${subtype}`;
       const api = registry.api(apiName) ?? this.#foreign?.get(apiName);
       if (!api) continue;
       const name = nameOf(api, `${remote}:${prefix}${far}`, far);
-      if (name) names.set(name.full, { name, api, route });
+      if (name) names.set(name.full, { name, api, relays });
       else {
         const shown = `${apiName}/${far}`.slice(0, FULL_NAME_MAX);
         logger.debug(`${shown} of remote "${remote}" is left out: it cannot be a name here`);
@@ -382,7 +382,7 @@ interface NameMessage {
 }
 
 interface Listed extends NameMessage {
-  readonly route: Route;
+  readonly relays: Relays;
 }
 
 function nameOf({ name: api }: AnyApi, short: string, far: string): ResourceName | undefined {

@@ -47,7 +47,7 @@ import type { NodeReachability } from "../graph/node.ts";
 import type { Operations } from "./operations.ts";
 import type { MachinePackages, PackageProgress } from "../packages/packages.ts";
 import type { RemoteStatus } from "../graph/remotes.ts";
-import { ASKING_MACHINE } from "../graph/routes.ts";
+import { ASKING_MACHINE } from "../graph/relays.ts";
 import type { ModuleStatus } from "../modules/module.ts";
 import type { ProvidedModel } from "../modules/modules.ts";
 import type { Sessions } from "./sessions.ts";

@@ -12,7 +12,7 @@ import { robotService } from "../serve/service.ts";
 import { Sessions } from "../serve/sessions.ts";
 import { Machine } from "./machine.ts";
 import { Remotes } from "./remotes.ts";
-import { routed, routesIn } from "./routes.ts";
+import { relayed, relaysIn } from "./relays.ts";
 
 /** Machines that reach each other by name: remotes that list a machine's resources every 10 s. */
 function world() {
@@ -33,7 +33,8 @@ function world() {
     });
     const operations = new Operations(clock);
     const table = new ServiceTable(clock);
-    table.add(robotService({ machine, operations, sessions, logs, clock, version: "1", shutdown: () => {} }));
+    const parts = { machine, operations, sessions, jobs: { statuses: () => [] }, logs, clock };
+    table.add(robotService({ ...parts, version: "1", shutdown: () => {} }));
     tables.set(name, table);
     const apply = async (components: string[]) => {
       const applied = machine.apply(configOf({
@@ -56,7 +57,7 @@ function world() {
   return { clock, start, close };
 }
 
-Deno.test("routes: machines that are each other's remotes do not list their own resources again", async () => {
+Deno.test("relays: machines that are each other's remotes do not list their own resources again", async () => {
   const { clock, start, close } = world();
   const a = await start("a", { b: "b-" }, ["left"]);
   const b = await start("b", { a: "a-" }, ["right"]);
@@ -65,7 +66,7 @@ Deno.test("routes: machines that are each other's remotes do not list their own 
   await close();
 });
 
-Deno.test("routes: a removed resource of machines that are each other's remotes disappears from both", async () => {
+Deno.test("relays: a removed resource of machines that are each other's remotes disappears from both", async () => {
   const { clock, start, close } = world();
   const a = await start("a", { b: "" }, ["left", "old"]);
   const b = await start("b", { a: "" }, ["right"]);
@@ -77,7 +78,7 @@ Deno.test("routes: a removed resource of machines that are each other's remotes 
   await close();
 });
 
-Deno.test("routes: in a ring of machines each resource comes as far as the machine before its own", async () => {
+Deno.test("relays: in a ring of machines each resource comes as far as the machine before its own", async () => {
   const { clock, start, close } = world();
   const a = await start("a", { b: "b-" }, ["m"]);
   const b = await start("b", { c: "c-" }, ["m"]);
@@ -91,18 +92,20 @@ Deno.test("routes: in a ring of machines each resource comes as far as the machi
   await close();
 });
 
-Deno.test("routes: an answer tells at most 64 routes of at most 8 machines; others are left out", () => {
+Deno.test("relays: an answer tells at most 64 groups of at most 8 machines; others are left out", () => {
   const header = new Metadata();
   const id = (number: number) => String(number).padStart(12, "0");
-  const list = Array.from({ length: 100 }, (_, number) => ({ route: [id(number)] }));
-  const long = { route: Array.from({ length: 8 }, (_, number) => id(200 + number)) };
-  const told = routed([long, ...list, list[0]], { own: id(999), asking: id(5), header });
+  const list = Array.from({ length: 100 }, (_, number) => ({ relays: [id(number)] }));
+  const long = { relays: Array.from({ length: 8 }, (_, number) => id(200 + number)) };
+  const told = relayed([long, ...list, list[0]], { own: id(999), asking: id(5), header });
   assertEquals([told.length, told.includes(long), told.includes(list[5])], [65, false, false]);
-  assertEquals(routesIn(header).slice(0, 3), [[id(999), id(0)], [id(999), id(0)], [id(999), id(1)]]);
+  assertEquals(relaysIn(header).slice(0, 3), [[id(999), id(0)], [id(999), id(0)], [id(999), id(1)]]);
 });
 
-Deno.test("routes: the plain answer of a published machine has none, nor has a malformed header", () => {
-  assertEquals(routesIn(new Metadata()), []);
-  assertEquals(routesIn(Metadata.from([["svc-routes", "1 x"]])), []);
-  assertEquals(routesIn(Metadata.from([["svc-routes", "999999 000000000001"]])), []);
+Deno.test("relays: the plain answer of a published machine has none, nor has a malformed header", () => {
+  assertEquals(relaysIn(new Metadata()), []);
+  assertEquals(relaysIn(Metadata.from([["svc-relays", "1 x"]])), []);
+  assertEquals(relaysIn(Metadata.from([["svc-relays", "999999 000000000001"]])), []);
+  const many = Array.from({ length: 3 }, () => ["svc-relays", "50000 000000000001"] as const);
+  assertEquals(relaysIn(Metadata.from(many)), []);
 });
