@@ -156,9 +156,8 @@ Deno.test("attributes: limits are in range, and the lower limit is not above the
   assertEquals(paths({ min_power_pct: 0.5, max_power_pct: 0.5 }), []);
   assertEquals(paths({ min_power_pct: 0.9, max_power_pct: 0.5 }), ["min_power_pct"]);
   assertEquals(paths({ min_power_pct: -0.1 }), ["min_power_pct"]);
-  for (const max of [0.05, 1.01]) assertEquals(paths({ max_power_pct: max }), ["max_power_pct"]);
+  for (const max of [0, 0.05, 1.01]) assertEquals(paths({ max_power_pct: max }), ["max_power_pct"]);
   for (const max of [-1, 1e308]) assertEquals(paths({ max_rpm: max }), ["max_rpm"]);
-  assertEquals(paths({ max_power_pct: 0 }), [], "0 means the default");
 });
 
 Deno.test("fake motor: an encoder that is not a fake encoder is refused", async () => {
