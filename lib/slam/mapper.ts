@@ -123,7 +123,7 @@ export class Mapper implements Mapping {
     this.#loaded = trajectories;
     this.#submaps = [...submaps];
     this.#nodes = [...nodes];
-    for (const closure of closures) this.#tie(closure);
+    for (const closure of closures) this.#tie(isFixed ? closure : this.#search.weighed(closure));
     if (!isFixed) nodes.forEach((node, k) => this.#tieNode(node, nodes[k - 1]));
     this.#submapsAtTrim = submaps.length;
     return nextTrajectory;
@@ -229,7 +229,7 @@ export class Mapper implements Mapping {
     }
     if (before?.trajectory !== node.trajectory) return;
     const pose = between2d(before.localPose, node.localPose);
-    const bare = bareFrom(pose, node);
+    const bare = bareFrom(pose, node.bare);
     this.#graph.addEdge({ from: before.variable, to: node.variable, pose, ...CHAIN, bare, robust: false });
   }
 
@@ -312,7 +312,7 @@ export class Mapper implements Mapping {
   #believe(closures: readonly Closure[]): void {
     for (const closure of closures) {
       const off = this.#graph.errorOf(this.#tie(closure));
-      if (Math.hypot(off.x, off.y) > OFF_M || Math.abs(off.yaw) > OFF_RAD) {
+      if (offM(off, closure) > OFF_M || Math.abs(off.yaw) > OFF_RAD) {
         this.#isOff = true;
         this.#driftFrom = undefined;
       }
@@ -322,12 +322,13 @@ export class Mapper implements Mapping {
 
   #tie(closure: Closure): GraphEdge {
     const { submap, node, pose } = closure;
-    const bare = bareFrom(pose, node);
+    const bare = bareFrom(pose, closure.bare);
     const edge = { from: submap.variable, to: node.variable, pose, ...INTER, bare, robust: true };
     this.#closures.push(closure);
     this.#search.close(closure);
     this.#graph.addEdge(edge);
-    if (node.submaps.length > 0) this.#drift.tie(submap, node.submaps[0]);
+    // A closure that leaves a direction open ends no drift.
+    if (node.submaps.length > 0 && (bare?.share ?? 1) > 0) this.#drift.tie(submap, node.submaps[0]);
     return edge;
   }
 
@@ -527,7 +528,14 @@ function bareOf({ x, y, points }: Barest, pose: Pose2d): BareDirection {
   };
 }
 
-/** The bare direction of a node, in the frame of its pose. */
-function bareFrom({ yaw }: Pose2d, { bare }: MapNode): BareDirection | undefined {
+/** The error of a closure in metres, less in its bare direction. */
+function offM({ x, y }: Pose2d, { bare }: Closure): number {
+  const { yaw, share } = bare ?? { yaw: 0, share: 1 };
+  const cos = Math.cos(yaw), sin = Math.sin(yaw);
+  return Math.hypot(share * (cos * x + sin * y), cos * y - sin * x);
+}
+
+/** A bare direction in the frame of a node, in the frame of the node's pose. */
+function bareFrom({ yaw }: Pose2d, bare: BareDirection | undefined): BareDirection | undefined {
   return bare && { ...bare, yaw: bare.yaw + yaw };
 }

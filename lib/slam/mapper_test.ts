@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertLess, assertThrows } from "@std/assert";
 import { randomFrom } from "../geometry/random.ts";
-import { drifting, drive, RING, viewFrom } from "../../tests/support/floor_plan.ts";
+import { drifting, drive, rectangle, RING, viewFrom, type Wall } from "../../tests/support/floor_plan.ts";
 import { bytesIn } from "../../tests/support/pieces.ts";
 import {
   hasKillian,
@@ -67,6 +67,28 @@ Deno.test("mapper: maps two laps of a corridor ring although the odometry drifts
   assert(constraints.some(({ kind }) => kind === "inter"));
   assert(submaps.filter(({ finished }) => finished).length >= 2);
   for (const { grid } of submaps) assert(grid.cells.every((one) => one <= 32767));
+});
+
+/** Maps a way in another building, with a lidar that looks all around, but not far. */
+function mappedNearby(walls: readonly Wall[], poses: readonly Pose2d[], odometry: readonly Pose2d[]): Mapper {
+  const options = { ...MAPPER_DEFAULTS, maxRangeM: 12, missingDataRayLengthM: 12 };
+  const mapper = new Mapper({ mode: "create", options });
+  const view = { beams: 240, fieldRad: 2 * Math.PI, noiseM: 0.02 };
+  poses.forEach((pose, k) => {
+    const timeS = 1000 + 0.2 * k;
+    mapper.addOdometry({ timeS, pose: odometry[k] });
+    mapper.addScan({ timeS, points: viewFrom(walls, pose, { ...view, seed: k }) });
+    while (mapper.work());
+  });
+  mapper.finish();
+  return mapper;
+}
+
+Deno.test("mapper: closures in a corridor without doors do not shorten it", () => {
+  const poses = drive([[2, 1.2], [43, 1.2], [2, 1.2]], 0.2, 0.2);
+  const mapper = mappedNearby(rectangle(0, 0, 45, 2.4), poses, drifting(poses, 0.01, 0));
+  assert(mapper.state().constraints.some(({ kind }) => kind === "inter"));
+  assertLess(worst(mapper, poses), 0.8);
 });
 
 for (const withOdometry of [true, false]) {

@@ -3,9 +3,12 @@ import { randomFrom } from "../../geometry/random.ts";
 import { RING, viewFrom } from "../../../tests/support/floor_plan.ts";
 import { GridInserter, ProbabilityGrid } from "../local/probability_grid.ts";
 import { placed } from "../local/local_mapper.ts";
+import { Submap } from "../local/submaps.ts";
 import { between2d, compose2d, type Pose2d } from "../pose2d.ts";
 import { BlockCholesky, eliminating, withoutPause } from "./block_cholesky.ts";
 import { SearchGrid } from "./branch_and_bound.ts";
+import type { MapNode, MapSubmap } from "./map/parts.ts";
+import { isPlausible } from "./plausible.ts";
 import { PoseGraph } from "./pose_graph.ts";
 
 Deno.test("BlockCholesky: solves random sparse systems", () => {
@@ -153,4 +156,40 @@ Deno.test("SearchGrid: finds a scan metres and half a turn away, and rejects an 
   });
   const none = search.search(circle, { x: 1, y: 0, yaw: 0 }, { linearM: 5, angularRad: Math.PI }, 0.5);
   assert(none === undefined);
+});
+
+Deno.test("isPlausible: a robot drifts aside with a turn, and less far along than its path", () => {
+  const graph = new PoseGraph();
+  // Up one aisle and down the next one, four metres away.
+  const way = [[0, 0], [0, 7], [0, 14], [0, 21], [0, 28], [4, 28], [4, 21], [4, 14], [4, 7], [4, 0]];
+  const submaps = way.map(([x, y], index): MapSubmap => ({
+    trajectory: 0,
+    index,
+    submap: new Submap({ x, y, yaw: 0 }, new ProbabilityGrid(0.05, x, y)),
+    variable: graph.addPose({ x, y, yaw: 0 }, false),
+    pathM: 7 * index,
+    nodes: [],
+  }));
+  const end = { x: 4, y: 0, yaw: 0 };
+  const node: MapNode = {
+    trajectory: 0,
+    index: 9,
+    ticks: 0n,
+    localPose: end,
+    gravityAlignment: [0, 0, 0, 1],
+    points: new Float64Array(),
+    variable: graph.addPose(end, false),
+    pathM: 63,
+    submaps: [submaps[9]],
+  };
+  const isPlausibleAt = (corrected: Pose2d, trajectory = 0) => {
+    const submap = { ...submaps[0], trajectory };
+    return isPlausible(graph, { submap, node, pose: corrected, score: 0.6 }, corrected, submaps);
+  };
+  assert(!isPlausibleAt({ x: 0, y: 0, yaw: 0 }), "the next aisle");
+  assert(isPlausibleAt({ x: 3, y: 0, yaw: 0 }), "a drift aside");
+  assert(isPlausibleAt({ x: 2, y: 0, yaw: -0.12 }), "a drift aside by a turn half-way");
+  assert(!isPlausibleAt({ x: 2, y: 0, yaw: 0.12 }), "a turn to the other side");
+  assert(isPlausibleAt({ x: 4, y: 1.5, yaw: 0 }), "a longer path");
+  assert(isPlausibleAt({ x: 0, y: 0, yaw: 0 }, 1), "the first place in another trajectory");
 });

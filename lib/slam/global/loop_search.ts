@@ -6,10 +6,12 @@
 import type { MapperOptions } from "../mapping.ts";
 import { thinned } from "../local/filters.ts";
 import { ScanRefiner } from "../local/refinement.ts";
+import { ScanMotion } from "../local/scan_motion.ts";
 import { between2d, compose2d, type Pose2d } from "../pose2d.ts";
 import { SearchGrid } from "./branch_and_bound.ts";
 import type { Closure, MapNode, MapSubmap } from "./map/parts.ts";
 import type { PoseGraph } from "./pose_graph.ts";
+import { isPlausible } from "./plausible.ts";
 
 const DEGREE = Math.PI / 180;
 
@@ -45,6 +47,12 @@ const FAR_SUBMAPS = 2;
 /** Submaps this close to a node's own show the same places, and close no loop. */
 const NEIGHBOURS = 1;
 
+/**
+ * With so few points on walls across a direction, a closure says nothing in it, and everything with so many: in a bare
+ * corridor, a scan fits everywhere.
+ */
+const BARE_POINTS = { none: 2, all: 12 };
+
 /** Number of points in a search. */
 const SEARCH_POINTS = 100;
 const SEARCH_GRIDS_MAX = 100;
@@ -72,6 +80,7 @@ interface Pending extends Closure {
 
 export class LoopSearch {
   readonly #refiner = new ScanRefiner();
+  readonly #shape = new ScanMotion();
   /** The submaps in which a node was found. */
   readonly #closed = new Map<MapNode, Set<MapSubmap>>();
   /** In the order of their last use. */
@@ -123,7 +132,7 @@ export class LoopSearch {
     far.sort((a, b) => a.submap.index - b.submap.index);
     for (let k = 0; k < Math.min(FAR_SUBMAPS, far.length); k++) {
       const { submap, windowM, turnRad } = far[this.#farTurn++ % far.length];
-      found.push(...this.#far(node, submap, windowM, turnRad));
+      found.push(...this.#far(node, submap, windowM, turnRad, submaps));
     }
     return found;
   }
@@ -189,11 +198,31 @@ export class LoopSearch {
       rotation: rotationWeight,
     };
     const { pose, score } = this.#refiner.refine(submap.submap.grid, node.points, start, start, weights);
-    return { submap, node, pose: between2d(submap.submap.localPose, pose), score };
+    return this.weighed({ submap, node, pose: between2d(submap.submap.localPose, pose), score });
+  }
+
+  /** The closure with its bare direction: only points on walls of the submap say something about the place. */
+  weighed(closure: Closure): Closure {
+    const { submap, node, pose } = closure;
+    const { grid } = submap.submap, at = this.#inMap(submap, pose);
+    const cos = Math.cos(at.yaw), sin = Math.sin(at.yaw);
+    this.#shape.begin(node.points);
+    const { x, y, points } = this.#shape.barestOf((px, py) =>
+      grid.isWall(at.x + cos * px - sin * py, at.y + sin * px + cos * py)
+    );
+    const share = (points - BARE_POINTS.none) / (BARE_POINTS.all - BARE_POINTS.none);
+    if (share >= 1) return closure;
+    return { ...closure, bare: { yaw: Math.atan2(y, x), share: Math.max(0, share) } };
   }
 
   /** Searches far around, and returns the closures on which several such searches agree. */
-  #far(node: MapNode, submap: MapSubmap, windowM: number, turnRad: number): Closure[] {
+  #far(
+    node: MapNode,
+    submap: MapSubmap,
+    windowM: number,
+    turnRad: number,
+    submaps: readonly MapSubmap[],
+  ): Closure[] {
     const window = { linearM: windowM, angularRad: turnRad }, leastScore = SCORE_FAR * scoreShare(submap);
     const start = this.#predicted(node, submap);
     const match = this.#gridOf(submap).search(thinned(node.points, SEARCH_POINTS), start, window, leastScore);
@@ -201,6 +230,7 @@ export class LoopSearch {
     const closure = this.#refined(node, submap, match.pose);
     if (closure.score < leastScore) return [];
     const correctedPose = compose2d(this.graph.pose(submap.variable), closure.pose);
+    if (!isPlausible(this.graph, closure, correctedPose, submaps)) return [];
     return this.#agreeing({ ...closure, correctedPose });
   }
 

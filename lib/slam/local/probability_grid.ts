@@ -83,6 +83,19 @@ export class ProbabilityGrid {
     return { minI: this.#minI, minJ: this.#minJ, maxI: this.#maxI, maxJ: this.#maxJ };
   }
 
+  /** Whether a cell at a place, or one beside it, is rather a wall than free. */
+  isWall(x: number, y: number): boolean {
+    const i = Math.floor((this.#maxY - y) / this.resolution),
+      j = Math.floor((this.#maxX - x) / this.resolution);
+    for (let b = Math.max(0, j - 1); b <= Math.min(this.#cellsY - 1, j + 1); b++) {
+      for (let a = Math.max(0, i - 1); a <= Math.min(this.#cellsX - 1, i + 1); a++) {
+        const cost = this.#cells[this.#cellsX * b + a] & ~TOUCHED;
+        if (cost !== 0 && cost < COST_VALUES / 2) return true;
+      }
+    }
+    return false;
+  }
+
   /** Doubles the grid around its centre until it holds the box; false if it would be too large. */
   growTo(minX: number, minY: number, maxX: number, maxY: number): boolean {
     while (

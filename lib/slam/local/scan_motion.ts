@@ -116,6 +116,17 @@ export class ScanMotion {
     this.#normals[2 * k + 1] = ny;
   }
 
+  /** The direction in which those points of the set scan that count say least about its place. */
+  barestOf(counts: (x: number, y: number) => boolean): Barest {
+    const p = this.#points, weight = 1 / NOISE_M ** 2;
+    this.#normal.fill(0);
+    for (let k = 0; k < 2 * this.#count; k += 2) {
+      if (!counts(p[k], p[k + 1])) continue;
+      this.#addLine(p[k], p[k + 1], this.#normals[k], this.#normals[k + 1], weight);
+    }
+    return this.#barest();
+  }
+
   /** The motion nearest to a guess that fits `points`. */
   match(points: Float64Array, guess: Pose2d): ScanMotionResult {
     const few = thinned(points, POINTS_MAX);
@@ -173,17 +184,23 @@ export class ScanMotion {
       if (Math.abs(off) < FIT_M) this.#fits++;
       const share = 1 / (1 + (off / scale) ** 2);
       const w = share * share / NOISE_M ** 2;
-      const turn = ny * rx - nx * ry;
-      n[0] += w * nx * nx;
-      n[1] += w * nx * ny;
-      n[2] += w * nx * turn;
-      n[3] += w * ny * ny;
-      n[4] += w * ny * turn;
-      n[5] += w * turn * turn;
+      const turn = this.#addLine(rx, ry, nx, ny, w);
       n[6] += w * nx * off;
       n[7] += w * ny * off;
       n[8] += w * turn * off;
     }
+  }
+
+  /** Adds what a point on a line with this normal says of the pose; returns the lever of a turn. */
+  #addLine(x: number, y: number, nx: number, ny: number, weight: number): number {
+    const n = this.#normal, turn = ny * x - nx * y;
+    n[0] += weight * nx * nx;
+    n[1] += weight * nx * ny;
+    n[2] += weight * nx * turn;
+    n[3] += weight * ny * ny;
+    n[4] += weight * ny * turn;
+    n[5] += weight * turn * turn;
+    return turn;
   }
 
   /** The nearest earlier point within reach; -1 if there is none. */

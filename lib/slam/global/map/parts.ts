@@ -45,4 +45,6 @@ export interface Closure {
   readonly node: MapNode;
   readonly pose: Pose2d;
   readonly score: number;
+  /** The direction in which it says least, in the frame of the node; undefined for none or unknown. */
+  readonly bare?: BareDirection;
 }
