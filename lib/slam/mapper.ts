@@ -61,6 +61,10 @@ const TORN_SCORE = 0.3;
 const STRANGE_MAX = 3;
 /** The uncertainty of its place is then that of a path of this length. */
 const LOST_PATH_M = 1000;
+/** So many older scans in a row, each later than the one before, are right: the time of the last was wrong. */
+const OLDER_MAX = 10;
+/** The robot has driven for about this long then. */
+const UNSEEN_S = 1.5;
 /** At the end all nodes are searched again, until that adds little. */
 const ROUNDS_FINAL = 2;
 const ROUND_ADDS = 0.02;
@@ -95,6 +99,10 @@ export class Mapper implements Mapping {
   #driftFrom: { readonly submap: MapSubmap; readonly ways: ReadonlyMap<MapSubmap, number> } | undefined;
   #waiting: MapNode[] = [];
   #last: LocalResult | undefined;
+  /** The latest of the scans in a row that are older than the last, and their number. */
+  #older = { timeS: -Infinity, count: 0 };
+  #odometryS = -Infinity;
+  #imuS = -Infinity;
   #pathM = 0;
   #nodesSince = 0;
   #closuresSince = 0;
@@ -130,14 +138,16 @@ export class Mapper implements Mapping {
   }
 
   addOdometry(reading: OdometryReading): boolean {
-    if (!isUsableOdometry(reading)) return false;
+    if (!isUsableOdometry(reading) || reading.timeS <= this.#odometryS) return false;
+    this.#odometryS = reading.timeS;
     this.#local.addOdometry(reading);
     this.#odometry.add({ ticks: ticksOf(reading.timeS), pose: reading.pose });
     return true;
   }
 
   addImu(reading: ImuReading): boolean {
-    if (!isUsableImu(reading)) return false;
+    if (!isUsableImu(reading) || reading.timeS <= this.#imuS) return false;
+    this.#imuS = reading.timeS;
     this.#local.addImu(reading);
     const { timeS, linearAcceleration, angularVelocity } = reading;
     this.#imu.add({ ticks: ticksOf(timeS), linearAcceleration, angularVelocity });
@@ -145,8 +155,7 @@ export class Mapper implements Mapping {
   }
 
   addScan(scan: RangeScan): boolean {
-    if (!isTime(scan.timeS)) return false;
-    if (this.#last && scan.timeS <= this.#last.timeS) return false;
+    if (!isTime(scan.timeS) || this.#isOlder(scan.timeS)) return false;
     const result = this.#local.addScan(scan);
     if (!result) return false;
     if (this.#unplaced !== undefined) this.#places.countScan();
@@ -154,6 +163,22 @@ export class Mapper implements Mapping {
     if (result.insertion) this.#addNode(result, result.insertion);
     this.#last = result;
     return true;
+  }
+
+  /** Whether a scan is not later than the last. After some that go on among themselves, their time counts. */
+  #isOlder(timeS: number): boolean {
+    if (!this.#last || timeS > this.#last.timeS) {
+      this.#older = { timeS: -Infinity, count: 0 };
+      return false;
+    }
+    if (timeS === this.#last.timeS) return true;
+    const count = timeS > this.#older.timeS ? this.#older.count + 1 : 1;
+    this.#older = { timeS, count };
+    if (count < OLDER_MAX) return true;
+    this.#older = { timeS: -Infinity, count: 0 };
+    this.#local.moveTime(timeS - UNSEEN_S);
+    this.#odometryS = this.#imuS = -Infinity;
+    return false;
   }
 
   pose(): Pose2d | undefined {

@@ -91,6 +91,48 @@ Deno.test("mapper: closures in a corridor without doors do not shorten it", () =
   assertLess(worst(mapper, poses), 0.8);
 });
 
+const BACKWARDS = { x: 0, y: 0, yaw: Math.PI };
+const RESTARTED = { x: 3, y: 1, yaw: 1 };
+/** Odometry that the scans contradict, by pose and number of the scan. */
+const CONTRADICTED: { readonly [what: string]: (pose: Pose2d, k: number) => Pose2d } = {
+  "never moves": () => ({ x: 0, y: 0, yaw: 0 }),
+  "is of a robot that drives backwards": (pose) => compose2d(compose2d(BACKWARDS, pose), BACKWARDS),
+  "jumps as its sensor restarts": (pose, k) => k < 150 ? pose : compose2d(RESTARTED, pose),
+};
+for (const [what, odometryAt] of Object.entries(CONTRADICTED)) {
+  Deno.test(`mapper: maps a ring although odometry ${what}`, () => {
+    const poses = [...start(), ...drive(WAY.slice(0, 5), 0.15, 0.15)];
+    const mapper = mapped(poses, poses.map((pose, k) => odometryAt(between2d(poses[0], pose), k)));
+    assertLess(worst(mapper, poses), 0.5);
+  });
+}
+
+Deno.test("mapper: one scan with a time far ahead, or a time that is set back, does not stop it", () => {
+  const poses = drive(WAY.slice(0, 3), 0.1, 0.2);
+  for (const wrongS of [(k: number) => k === 30 ? 1e5 : 0, (k: number) => k > 30 ? -3600 : 0]) {
+    const mapper = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
+    let taken = 0;
+    for (const [k, pose] of poses.entries()) {
+      const timeS = 10_000 + 0.2 * k + wrongS(k);
+      mapper.addOdometry({ timeS, pose });
+      if (mapper.addScan({ timeS, points: viewFrom(RING, pose, { ...VIEW, seed: k }) })) taken++;
+      while (mapper.work());
+    }
+    assertEquals(taken, poses.length - 9);
+    const off = between2d(between2d(poses[0], poses.at(-1)!), mapper.pose()!);
+    // It saw nothing of a metre of its way, most of it in a bare corridor.
+    assertLess(Math.hypot(off.x, off.y), 0.8);
+  }
+});
+
+Deno.test("mapper: a movement that is not later than the last of its kind is left out", () => {
+  const mapper = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
+  const odometry = (timeS: number) => mapper.addOdometry({ timeS, pose: { x: 0, y: 0, yaw: 0 } });
+  const imu = (timeS: number) =>
+    mapper.addImu({ timeS, linearAcceleration: [0, 0, 9.8], angularVelocity: [0, 0, 0] });
+  for (const add of [odometry, imu]) assertEquals([2, 2, 1, 3].map(add), [true, false, false, true]);
+});
+
 for (const withOdometry of [true, false]) {
   Deno.test(`mapper: equal readings ${withOdometry ? "with" : "without"} odometry give an identical file`, async () => {
     const poses = drive(WAY.slice(0, 4), 0.2, 0.2);

@@ -15,6 +15,11 @@ const ODOMETRY_KEPT = 1000;
  * machine two of them may come a millisecond apart, and would give a speed of many metres a second.
  */
 const ODOMETRY_BASE_S = 0.1;
+/** No robot moves farther between two readings than this, and this for each second between them. */
+const JUMP_M = 1;
+const JUMP_MPS = 10;
+const JUMP_RAD = 0.8;
+const JUMP_RPS = 15;
 /** Shortest span for a velocity, with and without odometry. Over shorter spans the noise of matching dominates. */
 const VELOCITY_BASE_S = 0.15;
 const FREE_VELOCITY_BASE_S = 0.3;
@@ -48,7 +53,10 @@ export class Extrapolator {
   #hasImu = false;
   #standstill: Standstill | undefined;
 
+  /** After an impossible jump, earlier odometry no longer counts: its sensor has begun anew. */
   addOdometry(reading: OdometryReading): void {
+    const last = this.#odometry.at(-1);
+    if (last && isJump(last, reading)) this.#odometry = [];
     this.#odometry.push(reading);
     if (this.#odometry.length > ODOMETRY_KEPT) this.#odometry = this.#odometry.slice(-ODOMETRY_KEPT / 2);
   }
@@ -69,9 +77,10 @@ export class Extrapolator {
     this.#yawAtPose = this.#gravity.yawAt(timeS);
   }
 
-  /** Forgets the earlier motion, because the robot was put somewhere else. */
+  /** Forgets the earlier motion, because the robot's time goes on elsewhere. */
   reset(timeS: number, pose: Pose2d): void {
     this.#poses = [];
+    this.#odometry = [];
     this.#standstill = undefined;
     this.addPose(timeS, pose);
   }
@@ -144,6 +153,11 @@ export class Extrapolator {
       yaw: wrapAngle(share * moved.yaw),
     };
   }
+}
+
+function isJump(from: OdometryReading, to: OdometryReading): boolean {
+  const { x, y, yaw } = between2d(from.pose, to.pose), dt = to.timeS - from.timeS;
+  return Math.hypot(x, y) > JUMP_M + JUMP_MPS * dt || Math.abs(yaw) > JUMP_RAD + JUMP_RPS * dt;
 }
 
 function along(a: TimedPose, b: TimedPose, timeS: number): Pose2d {

@@ -14,6 +14,8 @@ const SHARE_GOOD = 0.8;
 const SHARE_POOR = 0.5;
 /** Share below which scans say nothing of each other, where odometry says something as well. */
 const SHARE_LEAST = 0.35;
+/** Fewest points across each direction that say a motion clearly. */
+const CLEAR_POINTS = 15;
 /** Share of points by which another guess must be better. */
 const SHARE_GAIN = 0.02;
 /** Largest turn between a pose and the pose by the last scan. */
@@ -56,6 +58,12 @@ export class LaserOdometry {
   poseFrom(points: Float64Array, guess: Pose2d): Pose2d | undefined {
     const found = this.#compared(points, [guess], guess);
     return found && found.share >= SHARE_LEAST ? compose2d(this.#key, found.pose) : undefined;
+  }
+
+  /** The motion since the last scan in the submaps, if this scan says it clearly in all directions. */
+  clearMotion(points: Float64Array, guesses: readonly Pose2d[]): Pose2d | undefined {
+    const found = this.#compared(points, guesses, guesses[0]);
+    return found && found.share >= SHARE_GOOD && found.barest.points >= CLEAR_POINTS ? found.pose : undefined;
   }
 
   /** Whether the last scan confirms a pose, and no less than another. */

@@ -9,6 +9,7 @@ import { Extrapolator } from "./extrapolator.ts";
 import { thinned, VoxelFilter } from "./filters.ts";
 import { LEVEL, type QuaternionTuple, rotatePoint } from "./gravity.ts";
 import { LaserOdometry, type Predictions } from "./laser_odometry.ts";
+import { OdometryTrust } from "./odometry_trust.ts";
 import { type Refinement, type RefinementWeights, ScanRefiner } from "./refinement.ts";
 import type { Barest } from "./scan_motion.ts";
 import { ActiveSubmaps, type Submap } from "./submaps.ts";
@@ -104,6 +105,7 @@ export class LocalMapper {
   readonly #correlative = new CorrelativeMatcher();
   readonly #refiner = new ScanRefiner();
   readonly #laser = new LaserOdometry();
+  readonly #trust = new OdometryTrust();
   readonly #submaps: ActiveSubmaps;
   #lastInserted: { readonly timeS: number; readonly pose: Pose2d } | undefined;
   #usualScore = 0.5;
@@ -125,6 +127,14 @@ export class LocalMapper {
   restart(): void {
     this.#submaps.end();
     this.#lastInserted = undefined;
+  }
+
+  /** Goes on at another time, where the last scan was. */
+  moveTime(timeS: number): void {
+    if (!this.#last) return;
+    this.#last = { ...this.#last, timeS };
+    if (this.#lastInserted) this.#lastInserted = { ...this.#lastInserted, timeS };
+    this.#extrapolator.reset(timeS, this.#last.pose);
   }
 
   /** Undefined if no point of the scan is in range, or its pose is not finite. */
@@ -152,14 +162,29 @@ export class LocalMapper {
     if (!submap || !this.#last) return { pose: prediction, score: 1 };
     const last = this.#last.pose, dt = timeS - this.#last.timeS;
     const hasOdometry = this.#extrapolator.odometryBetween(this.#last.timeS, timeS) !== undefined;
-    const predictions = hasOdometry ? undefined : this.#laser.predictions(returns, last, prediction);
-    const best = predictions
-      ? this.#matchByScans(submap, points, predictions, dt)
-      : this.#matchByOdometry(submap, { points, returns }, prediction, timeS, dt);
+    const scan = { points, returns };
+    let best = hasOdometry ? this.#matchByOdometry(submap, scan, prediction, timeS, dt) : undefined;
+    let predictions: Predictions | undefined;
+    if (!best || this.#isContradicted(scan, prediction, best, timeS)) {
+      predictions = this.#laser.predictions(returns, last, prediction);
+      best = this.#matchByScans(submap, points, predictions, dt);
+    }
     this.#laser.learn(last, prediction, best.pose);
     const off = best.score - this.#usualScore;
     this.#usualScore += (off < 0 && !hasOdometry ? SCORE_SHARE_DOWN : SCORE_SHARE) * off;
     return { ...best, barest: predictions?.barest };
+  }
+
+  /** Whether odometry puts the robot where the scan says that it is not. */
+  #isContradicted({ returns }: ScanPoints, prediction: Pose2d, best: Found, timeS: number): boolean {
+    const key = this.#lastInserted, last = this.#last;
+    const byOdometry = key && this.#extrapolator.odometryBetween(key.timeS, timeS);
+    if (!byOdometry || !last || !this.#trust.isDue(best.score < this.#usualScore - SEARCH_DROP)) {
+      return this.#trust.isDoubted;
+    }
+    const byScans = this.#laser.clearMotion(returns, [best.pose, prediction, last.pose]);
+    if (byScans) this.#trust.compare(byOdometry, byScans);
+    return this.#trust.isDoubted;
   }
 
   /**

@@ -1,0 +1,49 @@
+/**
+ * Whether odometry says how the robot moves. A wheel encoder that hangs, a sensor that begins anew elsewhere, or a lidar
+ * that looks another way than the robot drives give motions that the scans contradict.
+ */
+
+import { between2d, type Pose2d } from "../pose2d.ts";
+
+/** Largest error of a motion: metres, radians, and a share of the motion. */
+const ERROR_M = 0.08;
+const ERROR_RAD = 0.06;
+const ERROR_SHARE = 0.25;
+/** Odometry agrees with a motion if it is off by less than this share. A smaller motion says nothing. */
+const AGREEING_SHARE = 0.4;
+const MOTION_M = 0.05;
+const MOTION_RAD = 0.03;
+/** One in so many scans is compared. While there is doubt, all are. */
+const COMPARED_EVERY = 4;
+/** The doubt that each contradiction adds, the least that counts, and the most. An agreement takes 1 away. */
+const CONTRADICTION = 2;
+const DOUBTED = 12;
+const DOUBT_MAX = 40;
+
+export class OdometryTrust {
+  #doubt = 0;
+  #scans = 0;
+
+  /** Whether the next scan should be compared; `isPoor`: it does not fit where odometry puts it. */
+  isDue(isPoor: boolean): boolean {
+    return this.#scans++ % COMPARED_EVERY === 0 || isPoor || this.#doubt > 0;
+  }
+
+  /** Takes a motion by odometry and the same by scans. */
+  compare(odometry: Pose2d, scans: Pose2d): void {
+    const off = between2d(odometry, scans), offM = Math.hypot(off.x, off.y), offRad = Math.abs(off.yaw);
+    const movedM = Math.hypot(scans.x, scans.y), turned = Math.abs(scans.yaw);
+    if (offM > ERROR_M + ERROR_SHARE * movedM || offRad > ERROR_RAD + ERROR_SHARE * turned) {
+      this.#doubt = Math.min(DOUBT_MAX, this.#doubt + CONTRADICTION);
+    } else if (offM < movedM * AGREEING_SHARE && movedM > MOTION_M) this.#agrees();
+    else if (offRad < turned * AGREEING_SHARE && turned > MOTION_RAD) this.#agrees();
+  }
+
+  #agrees(): void {
+    this.#doubt = Math.max(0, this.#doubt - 1);
+  }
+
+  get isDoubted(): boolean {
+    return this.#doubt >= DOUBTED;
+  }
+}
