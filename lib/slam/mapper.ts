@@ -335,7 +335,9 @@ export class Mapper implements Mapping {
   }
 
   #believe(closures: readonly Closure[]): void {
-    for (const closure of closures) {
+    // No closure bends a map that is only localized in, so the robot may hold to all of it.
+    const isFixed = this.start.mode === "localize";
+    for (const closure of closures.map((one) => isFixed ? { ...one, bare: undefined } : one)) {
       const off = this.#graph.errorOf(this.#tie(closure));
       if (offM(off, closure) > OFF_M || Math.abs(off.yaw) > OFF_RAD) {
         this.#isOff = true;
