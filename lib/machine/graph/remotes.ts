@@ -352,7 +352,8 @@ class Remote {
   #credentials(): Credentials | undefined {
     const { auth, secret, address, insecure } = this.config;
     const entity = address.replace(/:\d+$/, "");
-    const credentials = auth?.credentials
+    // Empty ones are none.
+    const credentials = auth?.credentials?.type
       ? { type: auth.credentials.type, payload: auth.credentials.payload ?? new Secret("") }
       : secret && { type: "robot-location-secret", payload: secret };
     if (!credentials) return undefined;

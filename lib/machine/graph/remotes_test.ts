@@ -199,6 +199,14 @@ Deno.test("Remotes: do not send credentials over a connection without TLS", asyn
   await remotes.close();
 });
 
+Deno.test("Remotes: empty credentials are none", async () => {
+  const { remotes, asked } = bench(false);
+  remotes.configure([configOf({ auth: { entity: "", credentials: { type: "", payload: new Secret("") } } })]);
+  await settle();
+  assertEquals([asked(), remotes.statuses[0].error], [["names"], undefined]);
+  await remotes.close();
+});
+
 Deno.test("Remotes: start a new session when the old session expires, on the same connection", async () => {
   const { clock, far, remotes, changes } = bench();
   remotes.configure([configOf()]);
