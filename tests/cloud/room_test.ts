@@ -29,7 +29,10 @@ async function failing(call: Promise<unknown>): Promise<SvcError> {
 }
 
 /** The bound of each answer with a list: a limit, its own pages, or the request. */
-const BOUNDS: Record<string, LimitName | "pages" | "as asked" | "what is served" | "one thing"> = {
+const BOUNDS: Record<
+  string,
+  LimitName | "pages" | "as asked" | "size of an answer" | "what is served" | "one thing"
+> = {
   List: "what is served",
   ListOrganizations: "rolesPerKey",
   CheckPermissions: "as asked",
@@ -66,6 +69,8 @@ const BOUNDS: Record<string, LimitName | "pages" | "as asked" | "what is served"
   DeviceAgentConfig: "one thing",
   BinaryDataByFilter: "pages",
   TabularDataByFilter: "pages",
+  TabularDataByMQL: "size of an answer",
+  TabularDataBySQL: "size of an answer",
   TagsByFilter: "labelsPerAnswer",
   BoundingBoxLabelsByFilter: "labelsPerAnswer",
   BinaryDataByIDs: "as asked",

@@ -12,7 +12,7 @@ import {
   type ContentProcess,
   withContent,
 } from "../sandbox/content/process.ts";
-import { DOCUMENTS_BYTES_MAX, type ReadingFacts } from "../sandbox/content/worker.ts";
+import { DOCUMENTS_BYTES_MAX, DOCUMENTS_MAX, type ReadingFacts } from "../sandbox/content/worker.ts";
 import { CallerTurns } from "../sandbox/turns.ts";
 import type { Sql } from "../store/store.ts";
 import { Conditions, toMicros } from "./filter.ts";
@@ -127,7 +127,7 @@ function documentsIn(bytes: Uint8Array): Uint8Array[] {
   const documents: Uint8Array[] = [];
   for (let at = 0; at < bytes.length;) {
     const length = bytes.length - at < 4 ? 0 : view.getInt32(at, true);
-    if (length < 5 || length > bytes.length - at) {
+    if (length < 5 || length > bytes.length - at || documents.length >= DOCUMENTS_MAX) {
       throw new SvcError("internal", "the process of the query answers with damaged documents");
     }
     documents.push(bytes.subarray(at, at += length));

@@ -11,7 +11,7 @@ import { messageOf, SvcError } from "../../../base/error.ts";
 import { payloadIn } from "../../data/payload.ts";
 import type { ReadingBatch } from "../../data/tabular_data.ts";
 import { pipelineOfSql, type PipelineStage } from "./sql.ts";
-import { DOCUMENTS_BYTES_MAX } from "./worker.ts";
+import { DOCUMENTS_BYTES_MAX, DOCUMENTS_MAX } from "./worker.ts";
 
 /** Readings outside of it do not match the pipeline. */
 export interface Narrowing {
@@ -161,14 +161,12 @@ export class Pipeline {
     const documents = this.#kept.length === 0 && this.emptyGroup
       ? this.#run(this.#rest.slice(1), [{ ...this.emptyGroup }])
       : this.#run(this.#rest, this.#kept);
+    if (documents.length > DOCUMENTS_MAX) throw tooLarge(`${documents.length} documents`, DOCUMENTS_MAX);
     return documents.map((document) => {
       const encoded = written(document);
       bytes += encoded.length;
-      if (bytes <= DOCUMENTS_BYTES_MAX) return encoded;
-      throw new SvcError(
-        "resource_exhausted",
-        `the answer has more than ${DOCUMENTS_BYTES_MAX} bytes: reduce it with $match, $project or $limit`,
-      );
+      if (bytes > DOCUMENTS_BYTES_MAX) throw tooLarge("too many bytes", DOCUMENTS_BYTES_MAX);
+      return encoded;
     });
   }
 
@@ -180,6 +178,11 @@ export class Pipeline {
       throw new SvcError("invalid_argument", `cannot run the query: ${messageOf(error)}`);
     }
   }
+}
+
+function tooLarge(found: string, most: number): SvcError {
+  const hint = "reduce it with $match, $group or $limit";
+  return new SvcError("resource_exhausted", `the answer has ${found}, wanted at most ${most}: ${hint}`);
 }
 
 function stageIn(bytes: Uint8Array, index: number): PipelineStage {

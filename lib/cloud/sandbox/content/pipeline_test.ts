@@ -168,10 +168,13 @@ Deno.test("Pipeline refuses programs, other collections and what cannot run, and
   assertEquals("polluted" in {}, false);
 });
 
-Deno.test("Pipeline refuses an answer of more than 32 MiB", () => {
+Deno.test("Pipeline refuses an answer of more than 32 MiB or 100,000 documents", () => {
   const text = {
     $reduce: { input: { $range: [0, 24] }, initialValue: "x", in: { $concat: ["$$value", "$$value"] } },
   };
   const error = assertThrows(() => answer([{ $set: { text } }]), SvcError);
   assertEquals(error.code, "resource_exhausted");
+  const many = [{ $set: { x: { $range: [0, 20_001] } } }, { $unwind: "$x" }, { $project: { _id: 0, x: 1 } }];
+  const words = "the answer has 100005 documents, wanted at most 100000";
+  assertStringIncludes(assertThrows(() => answer(many), SvcError).message, words);
 });

@@ -73,7 +73,8 @@ export interface InferenceFacts {
 export const REQUEST_BYTES_MAX = 2 ** 32;
 const MODEL_FILES = { filesMax: 1_000, bytesMax: 512 * 1024 * 1024 };
 export const TENSORS_BYTES_MAX = 32 * 1024 * 1024;
-/** Limit of the answer to a query. */
+/** Limits of the answer to a query: of its documents, and of their bytes in all. */
+export const DOCUMENTS_MAX = 100_000;
 export const DOCUMENTS_BYTES_MAX = 32 * 1024 * 1024;
 /** Limit of boxes, or classes, in an answer, the most certain first. */
 const FOUND_MAX = 1_000;
