@@ -163,6 +163,15 @@ Deno.test("decodeConfig: a resource gets its name, model, decoded attributes and
   });
 });
 
+Deno.test("decodeConfig: accepts silently what the published pages write and machines do not need", () => {
+  const { lines, resources } = decode({
+    processes: [],
+    components: [motor({ ui_folder: { name: "wheels" } })],
+  });
+  assertEquals([lines, resources.length, "uiFolder" in resources[0]], [[], 1, false]);
+  assertStringIncludes(decode({ processes: [{ id: "x" }] }).lines.join(), "processes are no longer run");
+});
+
 Deno.test("decodeConfig: accepts the old forms of an API and a model", () => {
   const forms: [entry: JsonObject, section: string, full: string, model: string][] = [
     [{ type: "motor" }, "components", "rdk:component:motor/a", "rdk:builtin:wheel"],

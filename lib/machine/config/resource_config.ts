@@ -8,6 +8,7 @@
 import { messageOf } from "../../base/error.ts";
 import type { Level } from "../../base/log/log.ts";
 import {
+  any,
   anyObject,
   type Infer,
   isObject,
@@ -94,6 +95,7 @@ export const resourceRow = object({
   logConfiguration: logConfigurationRow,
   attributes: anyObject("settings of the model").default({}),
   serviceConfigs: list(serviceConfigRow, "what services are to do with it").default([]),
+  uiFolder: any("where web pages show it; machines ignore it"),
 }, "a resource");
 
 type Entry = NonNullable<Infer<typeof resourceRow>>;
