@@ -305,7 +305,7 @@ export const SETTINGS: readonly Case[] = [
   ],
   [
     "processes",
-    { processes: [] },
+    { processes: [{ id: "x", name: "echo" }] },
     "warned",
     "f.json: processes: warning: processes are no longer run and this setting is ignored; use a module instead",
   ],
