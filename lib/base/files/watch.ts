@@ -9,8 +9,11 @@ import { SystemClock } from "../clock.ts";
 
 /** Time between two looks. */
 const LOOK_MS = 250;
-/** The same at the beginning and after a change, when another change is likely. */
-const BUSY_LOOK_MS = 20;
+/**
+ * The same at the beginning and after a change, when another change is likely. On Windows a look holds the file for a
+ * moment, in which nobody can replace it.
+ */
+const BUSY_LOOK_MS = Deno.build.os === "windows" ? LOOK_MS : 20;
 const BUSY_MS = 2_000;
 
 /** See `WatchFiles`. */
