@@ -4,7 +4,7 @@
  * By default V8 lets the space of new objects grow to some sixty megabytes when many short requests and connections
  * arrive; the first limit keeps it at about six. V8 also collects the old objects only when their space has grown to four
  * times what was in use, although the runtime's HTTP code ages garbage quickly; with the second limit it collects them at
- * one and a half times. After 33,000 calls the executable of svc-server holds 1.20 to 1.29 times its idle memory. With
+ * one and a half times. After 33,000 calls the executable of svc-server holds 1.20 to 1.30 times its idle memory. With
  * twice each limit it was 1.23 to 1.48 times, depending on how soon the collector's threads got the processor, and the
  * calls took no less time of the processor.
  *
