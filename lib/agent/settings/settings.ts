@@ -85,7 +85,7 @@ export function settingsProblems(agent: unknown): Problem[] {
 
 type Section = keyof typeof SECTIONS;
 
-/** Keys of one section, of which the second one takes the effect of the first. */
+/** Keys of one section: beside the second, the first has no effect. */
 const OVERRULED = [
   ["hotspot_prefix", "hotspot_ssid"],
   ["bluetooth_trust_all", "disable_bt_provisioning"],

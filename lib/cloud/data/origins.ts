@@ -47,6 +47,16 @@ export const ORIGIN_COLUMNS = `o.organization_id AS "organizationId", o.location
   o.component_type AS "componentType", o.component_name AS "componentName", o.method_name AS "methodName",
   o.parameters`;
 
+/** The columns that queries may restrict, by the published names. */
+export const SOURCE_COLUMNS: { readonly [field: string]: string } = {
+  location_id: "o.location_id",
+  robot_id: "o.machine_id",
+  part_id: "o.part_id",
+  component_type: "o.component_type",
+  component_name: "o.component_name",
+  method_name: "o.method_name",
+};
+
 const TEXT_LENGTH_MAX = 1_000;
 const PARAMETERS_LENGTH_MAX = 16_000;
 /** Limit of nested messages in a parameter. */

@@ -16,6 +16,7 @@ import { DOCUMENTS_BYTES_MAX, DOCUMENTS_MAX, type ReadingFacts } from "../sandbo
 import { CallerTurns } from "../sandbox/turns.ts";
 import type { Sql } from "../store/store.ts";
 import { Conditions, toMicros } from "./filter.ts";
+import { SOURCE_COLUMNS } from "./origins.ts";
 import { type MicrosRange, type ReadingBatch, TabularData } from "./tabular_data.ts";
 
 /** In MQL a stage of the pipeline each, in BSON. */
@@ -23,16 +24,6 @@ export type Query = { readonly mql: readonly Uint8Array[] } | { readonly sql: st
 
 const TURNS = { turnsMax: 2, waitingMax: 64, waitingOfGroupMax: 16, what: "queries" };
 const TIME_MS = 60_000;
-
-/** Columns of a source by the names in documents. */
-const COLUMNS: { readonly [field: string]: string } = {
-  location_id: "o.location_id",
-  robot_id: "o.machine_id",
-  part_id: "o.part_id",
-  component_type: "o.component_type",
-  component_name: "o.component_name",
-  method_name: "o.method_name",
-};
 
 export class ReadingQueries {
   readonly #data: TabularData;
@@ -96,7 +87,7 @@ function tooLong(): SvcError {
 
 function conditionsOf(organizationId: string, sources: Narrowing["sources"]): Conditions {
   const found = new Conditions().only("o.organization_id = ?", organizationId);
-  for (const [field, values] of Object.entries(sources)) found.is(COLUMNS[field], values);
+  for (const [field, column] of Object.entries(SOURCE_COLUMNS)) found.is(column, sources[field]);
   return found;
 }
 
@@ -121,7 +112,7 @@ function packedBatch({ origin, rows }: ReadingBatch) {
   };
 }
 
-/** Documents in BSON, each of which begins with its length. */
+/** Splits an answer into its documents. A document in BSON begins with its length. */
 function documentsIn(bytes: Uint8Array): Uint8Array[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const documents: Uint8Array[] = [];

@@ -8,6 +8,7 @@
 import { BSONError, deserialize, Double, serialize } from "bson";
 import { Aggregator } from "mingo";
 import { messageOf, SvcError } from "../../../base/error.ts";
+import { SOURCE_COLUMNS } from "../../data/origins.ts";
 import { payloadIn } from "../../data/payload.ts";
 import type { ReadingBatch } from "../../data/tabular_data.ts";
 import { pipelineOfSql, type PipelineStage } from "./sql.ts";
@@ -63,17 +64,9 @@ const PROGRAMS = ["$accumulator", "$function", "$where"];
 const OPTIONS = { scriptEnabled: true };
 
 const STAGES_MAX = 100;
-/** The fields of a document that are the same for all readings of a source. */
-const SOURCE_FIELDS = [
-  "location_id",
-  "robot_id",
-  "part_id",
-  "component_type",
-  "component_name",
-  "method_name",
-];
-/** More texts of a condition do not narrow anything. */
+/** More texts of a condition, or longer ones, do not narrow anything: the answer has a limited head. */
 const TEXTS_MAX = 1_000;
+const TEXT_LENGTH_MAX = 100;
 const DAY_MS = 24 * 3600 * 1000;
 
 export class Pipeline {
@@ -124,7 +117,7 @@ export class Pipeline {
     const match = this.stages[0]?.$match;
     const wanted: PipelineStage = isObject(match) ? match : {};
     const sources: { [field: string]: readonly string[] } = {};
-    for (const field of SOURCE_FIELDS) {
+    for (const field of Object.keys(SOURCE_COLUMNS)) {
       const values = textsIn(wanted[field]);
       if (values) sources[field] = values;
     }
@@ -239,7 +232,8 @@ function textsIn(condition: unknown): readonly string[] | undefined {
   const [[operator, value] = []] = Object.entries(condition);
   const texts = operator === "$eq" ? [value] : operator === "$in" && Array.isArray(value) ? value : [];
   const narrow = texts.length > 0 && texts.length <= TEXTS_MAX;
-  return narrow && texts.every((one) => typeof one === "string") ? texts : undefined;
+  const isShort = (one: unknown) => typeof one === "string" && one.length <= TEXT_LENGTH_MAX;
+  return narrow && texts.every(isShort) ? texts : undefined;
 }
 
 /** Bounds of all times that a condition of `$match` lets pass. */

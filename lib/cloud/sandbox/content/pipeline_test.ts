@@ -102,6 +102,7 @@ Deno.test("Pipeline narrows by what its first $match alone says", () => {
     { component_name: { $ne: "indoors" } },
     { component_name: { $in: ["indoors", /out/] } },
     { component_name: { $in: many } },
+    { component_name: "x".repeat(101) },
     { component_name: null },
     { component_name: {} },
     { $or: [{ component_name: "indoors" }] },
