@@ -227,9 +227,7 @@ function isObject(value: unknown): value is Document {
 
 /** The only texts that a condition of `$match` lets pass; `undefined` if it is another condition. */
 function textsIn(condition: unknown): readonly string[] | undefined {
-  if (typeof condition === "string") return [condition];
-  if (!isObject(condition)) return undefined;
-  const [[operator, value] = []] = Object.entries(condition);
+  const [[operator, value] = []] = isObject(condition) ? Object.entries(condition) : [["$eq", condition]];
   const texts = operator === "$eq" ? [value] : operator === "$in" && Array.isArray(value) ? value : [];
   const narrow = texts.length > 0 && texts.length <= TEXTS_MAX;
   const isShort = (one: unknown) => typeof one === "string" && one.length <= TEXT_LENGTH_MAX;
