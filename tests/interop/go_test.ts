@@ -1,10 +1,12 @@
 /**
- * The published Go client dials a machine over WebRTC alone: through the machine's own signaling and through that of
- * its control plane, there with its key and with the token that the published command line exchanges it for.
+ * The published Go client dials a machine with no option at all, as the examples of its SDK do, and over WebRTC alone:
+ * through the machine's own signaling and through that of its control plane, there with its key and with the token that
+ * the published command line exchanges it for.
  */
 
 import { assertEquals, assertGreater, assertStringIncludes } from "@std/assert";
 import { needingTest } from "../support/needing.ts";
+import { selfSigned } from "../support/echo.ts";
 import { startServer, writeConfig } from "../support/server.ts";
 import { until } from "../support/until.ts";
 import { withManagedMachine } from "../cloud/managed.ts";
@@ -19,6 +21,7 @@ interface Seen {
   readonly traceFiles: string[] | null;
   readonly traces: number;
   readonly captures: number;
+  readonly overWebRTC: boolean;
 }
 
 const KEY = { id: "6f1a55d4-0f38-4a43-8d1e-3a3ed3fda7ba", key: "sesame" };
@@ -32,6 +35,40 @@ const components = [
     attributes: { encoder: "pulses", max_rpm: 100, ticks_per_rotation: 100 },
   },
 ];
+
+needingTest(
+  "the published Go client needs no option, whether the port has TLS or not",
+  program,
+  async (dial) => {
+    const folder = await Deno.makeTempDir({ prefix: "svc-go-" });
+    const { certPem, keyPem } = await selfSigned();
+    const [cert, key] = [`${folder}/cert.pem`, `${folder}/key.pem`];
+    await Deno.writeTextFile(cert, certPem);
+    await Deno.writeTextFile(key, keyPem);
+    const ports = [{}, { tls_cert_file: cert, tls_key_file: key }];
+    for (const network of ports) {
+      const config = await writeConfig({ components, network });
+      const server = await startServer(config);
+      try {
+        await server.wrote("machine is running");
+        const plain = ["-plain", "-host", new URL(server.url).host];
+        const over = await seenBy(dial, plain, { SSL_CERT_FILE: cert });
+        judge(over);
+        assertEquals(over.overWebRTC, true);
+        const direct = await seenBy(dial, [...plain, "-direct"], { SSL_CERT_FILE: cert });
+        judge(direct);
+        assertEquals(direct.overWebRTC, false);
+        const withKey = [...plain, "-direct", "-key-id", KEY.id, "-key", KEY.key];
+        const { refused } = await seenBy(dial, withKey, { SSL_CERT_FILE: cert });
+        assertStringIncludes(refused, network === ports[0] ? "will not send credentials" : "");
+      } finally {
+        await server.stop();
+        await Deno.remove(config);
+      }
+    }
+    await Deno.remove(folder, { recursive: true });
+  },
+);
 
 needingTest(
   "the published Go client dials a machine over WebRTC through the machine's own signaling",
@@ -71,6 +108,8 @@ needingTest(
       }, { found: () => server.output() });
       judge(first);
       judge(await seenBy(dial, [...key(ownerKey.key), "-external"]));
+      // As the published runtime dials its control plane: TLS first, though this one has none.
+      judge(await seenBy(dial, [...key(ownerKey.key), "-downgrade"]));
       assertStringIncludes((await seenBy(dial, key("another"))).refused, "invalid credentials");
       assertStringIncludes(
         (await seenBy(dial, [...key("another"), "-external"])).refused,
@@ -134,8 +173,12 @@ function judge({ resources, services, moved, refused }: Seen): void {
   assertEquals(Math.round(moved * 10) / 10, 0.5);
 }
 
-async function seenBy(dial: string, args: readonly string[]): Promise<Seen> {
-  const { code, stdout, stderr } = await run([dial, ...args]);
+async function seenBy(
+  dial: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Seen> {
+  const { code, stdout, stderr } = await run([dial, ...args], env);
   if (code !== 0) throw new Error(`${dial} failed: ${stderr}`);
   return JSON.parse(stdout);
 }

@@ -288,8 +288,7 @@ class OpenPort implements Port {
       const bytes = socket.read() as Buffer | null;
       if (bytes?.[0] !== TLS_HANDSHAKE) {
         this.#debug(`${client} does not begin with TLS, which is on here`);
-        // Reads remaining input, so that the client's own end is noticed.
-        if (bytes && /^[A-Z]/.test(bytes.toString("latin1"))) socket.resume().end(NOT_TLS);
+        if (bytes && /^[A-Z]/.test(bytes.toString("latin1"))) answerAndEnd(socket, NOT_TLS);
         else socket.destroy();
         return;
       }
@@ -309,10 +308,14 @@ class OpenPort implements Port {
       const bytes = socket.read() as Buffer | null;
       if (!bytes) return this.#sniff(socket, client, head, turns);
       head = Buffer.concat([head, bytes]);
+      if (head[0] === TLS_HANDSHAKE) {
+        this.#debug(`${client} begins with TLS, which is off here`);
+        return answerAndEnd(socket, NO_TLS_HERE);
+      }
       const beginning = head.subarray(0, 3).toString("latin1");
       if (head.length < 3 && /^[A-Z]+$/.test(beginning)) return this.#sniff(socket, client, head, turns);
       if (!KNOWN_BEGINNINGS.test(beginning)) {
-        this.#debug(`${client} speaks neither HTTP/1.1 nor HTTP/2${hint(head[0])}`);
+        this.#debug(`${client} speaks neither HTTP/1.1 nor HTTP/2`);
         socket.destroy();
         return;
       }
@@ -408,6 +411,27 @@ class OpenPort implements Port {
 }
 
 const NOT_TLS = refusal("400 Bad Request", "this port speaks TLS: use https:// in place of http://\n");
+/**
+ * The published Go client begins with TLS. It goes on without only if it reads something that is no TLS, as Go's own
+ * servers answer; it takes a connection that just ends for a failure.
+ */
+const NO_TLS_HERE =
+  "HTTP/1.0 400 Bad Request\r\n\r\nthis port is without TLS: use http:// in place of https://\n";
+/** Input that a client may still send after its last answer; any TLS hello is shorter. */
+const UNHEARD_BYTES = 64 * 1024;
+
+/**
+ * Sends a last answer. Input that comes after it is read and dropped, because a socket that closes with unread input
+ * resets the connection, and the client loses the answer. The limit of silent connections applies on.
+ */
+function answerAndEnd(socket: Socket, answer: string): void {
+  let left = UNHEARD_BYTES;
+  socket.on("data", (bytes: Uint8Array) => {
+    left -= bytes.length;
+    if (left < 0) socket.destroy();
+  });
+  socket.resume().end(answer);
+}
 /** The first byte of a client's TLS. */
 const TLS_HANDSHAKE = 0x16;
 
@@ -439,10 +463,6 @@ function endpoint(socket: Socket, number?: number): string {
 /** A host as it stands before a port: an IPv6 address in brackets. */
 export function bracketed(host: string): string {
   return host.includes(":") ? `[${host}]` : host;
-}
-
-function hint(first: number): string {
-  return first === TLS_HANDSHAKE ? ": it looks like TLS, which is off here" : "";
 }
 
 type Advice = [code: Code, advice: string];

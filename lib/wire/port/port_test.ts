@@ -125,7 +125,6 @@ Deno.test("port: malformed or hostile first bytes end only their own connection"
     const empty = frame(9, 0, 1, "").repeat(40_000);
     const hostile: [string, (string | Uint8Array)[]][] = [
       ["random bytes", [Uint8Array.of(0), random]],
-      ["a TLS hello on a plain port", ["\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03"]],
       ["half a preface", ["PR", "X"]],
       ["a preface and garbage", [PREFACE, random]],
       ["a first frame that is not SETTINGS", [PREFACE, frame(6, 0, 0, "12345678")]],
@@ -305,6 +304,44 @@ function clientHello(version: number): Uint8Array<ArrayBuffer> {
   const handshake = [1, 0, ...u16(hello.length), ...hello];
   return Uint8Array.from([22, ...u16(0x0301), ...sized(handshake)]);
 }
+
+Deno.test("port: a TLS hello on a port without TLS gets a readable answer, however it arrives", async () => {
+  const hello = clientHello(0x0303);
+  const bytes = [...hello].map((byte) => Uint8Array.of(byte));
+  const cases: [string, Uint8Array<ArrayBuffer>[]][] = [
+    ["in one piece", [hello]],
+    ["byte by byte", bytes],
+    ["with all that one record may hold", [hello, new Uint8Array(16 * 1024)]],
+    ["a beginning alone", [hello.slice(0, 1)]],
+  ];
+  const folder = await Deno.makeTempDir({ prefix: "svc-port-" });
+  const path = `${folder}/socket`;
+  const unix = await openUnixPort({ table: echoTable().table, clock, path });
+  try {
+    await withPort({}, async (port) => {
+      for (const [what, parts] of cases) {
+        for (const connect of [() => connectNet(port.port, "127.0.0.1"), () => connectNet(path)]) {
+          const answer = await new Promise<string>((resolve) => {
+            const socket = connect();
+            let seen = "";
+            socket.on("data", (read) => seen += read.toString("latin1"));
+            // A reset would lose the answer of a client that has not read it yet.
+            socket.on("error", (error) => seen += error.message);
+            socket.on("close", () => resolve(seen));
+            for (const part of parts) socket.write(part);
+          });
+          assertMatch(answer, /^HTTP\/1\.0 400 Bad Request\r\n\r\nthis port is without TLS: [^]*\n$/, what);
+        }
+      }
+      // Who keeps sending is cut off, answer or not.
+      await exchange(port, hello, new Uint8Array(1024 * 1024));
+      await stillServes(port);
+    });
+  } finally {
+    await unix.close(0);
+    await Deno.remove(folder, { recursive: true });
+  }
+});
 
 Deno.test("port: refuses TLS older than 1.2 with an alert", async () => {
   await withPort({ tls: await selfSigned() }, async (port) => {

@@ -1,4 +1,5 @@
-// Dials a machine with the published Go client, over WebRTC alone, as its flags say; prints what it saw as JSON.
+// Dials a machine with the published Go client, as its flags say: over WebRTC alone, or as a program that gives no
+// option at all. Prints what it saw as JSON.
 package main
 
 import (
@@ -25,16 +26,20 @@ type seen struct {
 	TraceFiles []string `json:"traceFiles"`
 	Traces     int      `json:"traces"`
 	Captures   int      `json:"captures"`
+	OverWebRTC bool     `json:"overWebRTC"`
 }
 
 func main() {
 	host := flag.String("host", "", "whom to dial")
 	signaling := flag.String("signaling", "", "the signaling server; the host itself where left out")
+	downgrade := flag.Bool("downgrade", false, "try TLS first and go on without, with the key, where a port has none")
 	external := flag.Bool("external", false, "exchange the key at the signaling server for a token of the machine")
 	keyID := flag.String("key-id", "", "")
 	key := flag.String("key", "", "")
 	part := flag.String("part", "", "play the commands of the published command line for this part, too")
 	port := flag.Uint("port", 0, "a port that the machine lets callers reach")
+	plain := flag.Bool("plain", false, "dial as client.New(ctx, host, logger) does; with a key, as it does with one")
+	direct := flag.Bool("direct", false, "with -plain: without WebRTC")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
@@ -44,7 +49,11 @@ func main() {
 		}
 		return commands(ctx, conn, *part, uint32(*port), found)
 	}
-	found, err := dial(ctx, *host, *signaling, *external, *keyID, *key, also)
+	chosen := options(*host, *signaling, !*downgrade, *external, *keyID, *key)
+	if *plain {
+		chosen = plainOptions(*direct, *keyID, *key)
+	}
+	found, err := dial(ctx, *host, chosen, *plain, also)
 	if err != nil {
 		found.Refused = err.Error()
 	}
@@ -54,12 +63,16 @@ func main() {
 	}
 }
 
-func options(host, signaling string, external bool, keyID, key string) []rpc.DialOption {
+func options(host, signaling string, insecure, external bool, keyID, key string) []rpc.DialOption {
 	creds := rpc.Credentials{Type: "api-key", Payload: key}
 	all := []rpc.DialOption{
-		rpc.WithInsecure(),
 		rpc.WithDisableDirectGRPC(),
 		rpc.WithDialMulticastDNSOptions(rpc.DialMulticastDNSOptions{Disable: true}),
+	}
+	if insecure {
+		all = append(all, rpc.WithInsecure())
+	} else {
+		all = append(all, rpc.WithAllowInsecureWithCredentialsDowngrade())
 	}
 	if keyID != "" {
 		all = append(all, rpc.WithEntityCredentials(keyID, creds))
@@ -67,7 +80,7 @@ func options(host, signaling string, external bool, keyID, key string) []rpc.Dia
 	if signaling == "" {
 		return all
 	}
-	webrtc := rpc.DialWebRTCOptions{SignalingServerAddress: signaling, SignalingInsecure: true}
+	webrtc := rpc.DialWebRTCOptions{SignalingServerAddress: signaling, SignalingInsecure: insecure}
 	if keyID != "" {
 		webrtc.SignalingAuthEntity = keyID
 		webrtc.SignalingCreds = creds
@@ -75,23 +88,39 @@ func options(host, signaling string, external bool, keyID, key string) []rpc.Dia
 	if external {
 		webrtc.SignalingExternalAuthAddress = signaling
 		webrtc.SignalingExternalAuthToEntity = host
-		webrtc.SignalingExternalAuthInsecure = true
-		all = append(all, rpc.WithExternalAuth(signaling, host), rpc.WithExternalAuthInsecure())
+		webrtc.SignalingExternalAuthInsecure = insecure
+		all = append(all, rpc.WithExternalAuth(signaling, host))
+		if insecure {
+			all = append(all, rpc.WithExternalAuthInsecure())
+		}
 	}
 	return append(all, rpc.WithWebRTCOptions(webrtc))
 }
 
+// plainOptions are those that the published runtime's client adds of itself: TLS where the port has it, else none.
+func plainOptions(direct bool, keyID, key string) []rpc.DialOption {
+	all := []rpc.DialOption{rpc.WithAllowInsecureDowngrade()}
+	if direct {
+		all = append(all, rpc.WithForceDirectGRPC())
+	}
+	if keyID != "" {
+		all = append(all, rpc.WithEntityCredentials(keyID, rpc.Credentials{Type: "api-key", Payload: key}))
+	}
+	return all
+}
+
 func dial(
-	ctx context.Context, host, signaling string, external bool, keyID, key string,
+	ctx context.Context, host string, options []rpc.DialOption, anyway bool,
 	also func(rpc.ClientConn, *seen) error,
 ) (seen, error) {
 	var found seen
-	conn, err := rpc.Dial(ctx, host, nil, options(host, signaling, external, keyID, key)...)
+	conn, err := rpc.Dial(ctx, host, nil, options...)
 	if err != nil {
 		return found, err
 	}
 	defer conn.Close()
-	if conn.PeerConn() == nil {
+	found.OverWebRTC = conn.PeerConn() != nil
+	if !anyway && !found.OverWebRTC {
 		return found, fmt.Errorf("connected, but not over WebRTC")
 	}
 	names, err := robotpb.NewRobotServiceClient(conn).ResourceNames(ctx, &robotpb.ResourceNamesRequest{})
