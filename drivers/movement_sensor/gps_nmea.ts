@@ -5,7 +5,12 @@
  */
 
 import { type Accuracy, BaseMovementSensor, MovementSensorApi } from "../../lib/api/movement_sensor.ts";
-import type { GeoPoint, Readings } from "../../lib/api/shared/readings.ts";
+import {
+  type GeoPoint,
+  geoPointReading,
+  type Readings,
+  vectorReading,
+} from "../../lib/api/shared/readings.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
@@ -14,21 +19,20 @@ import { SerialLine } from "../../lib/device/serial.ts";
 import type { Vec3 } from "../../lib/geometry/pose.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
-import type { Call } from "../../lib/resource/resource.ts";
-import { type Fix, readSentence } from "./nmea.ts";
+import { type Fix, type Quantity, readSentence } from "./nmea.ts";
 
 /** A receiver sends all its sentences once a second. */
 const OLD_MS = 5_000;
 const WAIT_MS = 200;
 const PAUSE_MS = 20;
 const RETRY_MS = 1_000;
-/** The standard allows 82 characters; some receivers send more. */
+/** The standard allows 82 characters; some receivers send more, or bytes of another protocol before them. */
 const SENTENCE_MAX = 256;
 
 export const GpsNmeaMovementSensor = model({
   api: MovementSensorApi,
   name: "rdk:builtin:gps-nmea",
-  doc: "A GPS receiver on a serial line (NMEA 0183): position, velocity and course over ground.",
+  doc: "A GPS receiver on a serial line (NMEA 0183): position, velocity and heading.",
   attributes: object({
     connectionType: choice("kind of connection", ["serial"]).default("serial"),
     serialAttributes: object({
@@ -47,8 +51,8 @@ export const GpsNmeaMovementSensor = model({
 class GpsNmea extends BaseMovementSensor {
   readonly #closing = new AbortController();
   readonly #fix: Fix = { quality: 0 };
-  /** When a sentence of this type came last. */
-  readonly #cameMs = new Map<string, number>();
+  /** When a sentence came last. */
+  #heardMs?: number;
   readonly #following: Promise<void>;
   #failure?: unknown;
 
@@ -65,34 +69,51 @@ class GpsNmea extends BaseMovementSensor {
 
   override getPosition(): Promise<{ coordinate: GeoPoint; altitudeM: number }> {
     return Promise.try(() => {
-      const { coordinate, altitudeM = 0 } = this.#fresh("GGA");
-      if (!coordinate) throw this.#lacks("it has no fix yet; it needs a view of the sky");
-      return { coordinate, altitudeM };
+      const { coordinate, altitudeM = 0 } = this.#heard();
+      if (coordinate && this.#isFresh("position")) return { coordinate, altitudeM };
+      throw this.#lacks("it has no fix yet; it needs a view of the sky");
     });
   }
 
   /** East is x, north is y. */
   override getLinearVelocity(): Promise<Vec3> {
     return Promise.try(() => {
-      const { speedMetresPerSecond: speed, courseDeg = 0 } = this.#fresh("RMC");
-      if (speed === undefined) throw this.#lacks("it has no valid speed yet");
-      const course = courseDeg * Math.PI / 180;
+      const { speedMetresPerSecond: speed, courseDeg, headingDeg } = this.#heard();
+      if (speed === undefined || !this.#isFresh("speed")) throw this.#lacks("it has no valid speed yet");
+      const course = (courseDeg ?? headingDeg ?? 0) * Math.PI / 180;
       return { x: speed * Math.sin(course), y: speed * Math.cos(course), z: 0 };
     });
   }
 
-  /** The course over ground: the direction of movement, not of the receiver. */
+  /**
+   * The direction of the receiver, if it has two antennas or a compass; otherwise the course over ground, which is
+   * the direction of movement. A receiver that stands has its last course.
+   */
   override getCompassHeading(): Promise<number> {
     return Promise.try(() => {
-      const { courseDeg } = this.#fresh("RMC");
-      if (courseDeg === undefined) throw this.#lacks("it has no course: it tells one only while it moves");
-      return courseDeg;
+      const { headingDeg, courseDeg } = this.#heard();
+      if (headingDeg !== undefined && this.#isFresh("heading")) return headingDeg;
+      if (courseDeg !== undefined && this.#isFresh("speed")) return courseDeg;
+      throw this.#lacks("it has no course: it tells one only while it moves");
     });
   }
 
-  override async getReadings(call?: Call): Promise<Readings> {
-    const { quality, satellites } = this.#fresh("GGA");
-    return { ...await super.getReadings(call), fix: quality, satellites_in_use: satellites ?? 0 };
+  /** Leaves out a quantity that the receiver does not know now. */
+  override async getReadings(): Promise<Readings> {
+    const { quality, satellites, inView } = this.#heard();
+    const [position, velocity, heading] = await Promise.all([
+      this.getPosition().catch(() => undefined),
+      this.getLinearVelocity().catch(() => undefined),
+      this.getCompassHeading().catch(() => undefined),
+    ]);
+    return {
+      ...(position && { position: geoPointReading(position.coordinate), altitude: position.altitudeM }),
+      ...(velocity && { linear_velocity: vectorReading(velocity) }),
+      ...(heading !== undefined && { compass: heading }),
+      fix: quality,
+      satellites_in_use: satellites ?? 0,
+      satellites_in_view: [...inView?.values() ?? []].reduce((sum, one) => sum + one, 0),
+    };
   }
 
   override getAccuracy(): Promise<Accuracy> {
@@ -105,15 +126,20 @@ class GpsNmea extends BaseMovementSensor {
     await this.#following;
   }
 
-  #fresh(type: string): Fix {
-    const cameMs = this.#cameMs.get(type);
-    const ageMs = cameMs === undefined ? Infinity : this.clock.monotonicMs() - cameMs;
+  /** Throws if the receiver is silent. */
+  #heard(): Fix {
+    const ageMs = this.#heardMs === undefined ? Infinity : this.clock.monotonicMs() - this.#heardMs;
     if (ageMs <= OLD_MS) return this.#fix;
     const why = this.#failure === undefined ? "" : `: ${chainOf(this.#failure)}`;
     const since = ageMs === Infinity
       ? "has said nothing yet"
       : `has been silent for ${(ageMs / 1000).toFixed(0)} s`;
-    throw this.#lacks(`the receiver ${since} (${type})${why}`);
+    throw this.#lacks(`the receiver ${since}${why}`);
+  }
+
+  #isFresh(quantity: Quantity): boolean {
+    const atMs = this.#fix.origins?.get(quantity)?.atMs ?? -Infinity;
+    return this.clock.monotonicMs() - atMs <= OLD_MS;
   }
 
   #lacks(what: string): SvcError {
@@ -128,9 +154,9 @@ class GpsNmea extends BaseMovementSensor {
         line ??= this.open();
         const sentences = await line.lines(WAIT_MS);
         this.#failure = undefined;
+        const nowMs = this.clock.monotonicMs();
         for (const sentence of sentences) {
-          const type = readSentence(sentence, this.#fix);
-          if (type) this.#cameMs.set(type, this.clock.monotonicMs());
+          if (readSentence(sentence, this.#fix, nowMs)) this.#heardMs = nowMs;
         }
         // A line that always has something must not keep everybody else waiting.
         await this.clock.sleep(PAUSE_MS, signal);

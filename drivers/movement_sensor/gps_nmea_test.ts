@@ -48,6 +48,13 @@ Deno.test("readSentence() ignores broken sentences and impossible coordinates", 
     "$GPGGA\u0000*00",
     `${GGA}x`,
     `$${"A".repeat(5)},${"9".repeat(100)}*00`,
+    // Their sums fit, but fields were lost on the line.
+    "$GPRMC,181536.000,A,5936.79K,D*3A",
+    "$GPGGA,201019.00,3249.20458,N,1,-25.6,M,,*6A",
+    sentence("GPGGA,123519,4807.038,N,1,08,0.9,545.4,M,46.9,M,,"),
+    sentence("GPRMC,123519,A,4807.038,N,01131.000,E,022.4"),
+    sentence("GPVTG,084.4,T,022.4,N,K"),
+    sentence("GPGLL,4807.038,01131.000,E,123519,A,A"),
   ];
   for (const line of broken) {
     const fix: Fix = { quality: 0 };
@@ -58,6 +65,145 @@ Deno.test("readSentence() ignores broken sentences and impossible coordinates", 
   assertEquals(fix.coordinate, undefined, "there is no such place");
   readSentence(sentence("GPGGA,1,4871.0,N,01131.0,E,1,08,0.9,5,M,,M,,"), fix);
   assertEquals(fix.coordinate, undefined, "there are no 71 minutes");
+});
+
+Deno.test("readSentence(): a damaged sentence whose sum fits leaves the last good values", () => {
+  const fix: Fix = { quality: 0 };
+  for (const line of [GGA, RMC]) readSentence(line, fix, 1000);
+  const before = structuredClone(fix);
+  readSentence("$GPRMC,181536.000,A,5936.79K,D*3A", fix, 1500);
+  readSentence("$GPGGA,201019.00,3249.20458,N,1,-25.6,M,,*6A", fix, 1500);
+  readSentence(sentence("GPGGA,123520,07.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,"), fix, 1500);
+  readSentence(sentence("GPRMC,123520,A,4807.038,N,1131.000.0,E,022.4,084.4,230394,003.1,W"), fix, 1500);
+  assertEquals(fix, before);
+});
+
+Deno.test("readSentence(): RMC, GLL and GNS alone give a position, VTG a speed", () => {
+  const placed = (body: string): Fix => {
+    const fix: Fix = { quality: 0 };
+    readSentence(sentence(body), fix);
+    return fix;
+  };
+  for (
+    const body of [
+      "GNRMC,123519.00,A,4807.038,N,01131.000,E,022.4,,230394,,",
+      "GPRMC,123519,A,4807.038,N,01131.000,E,022.4,084.4,230394,003.1,W",
+      "GPRMC,123519.00,A,4807.038,N,01131.000,E,0.00,,181207,0,A",
+      "GPGLL,4807.038,N,01131.000,E,123519,A",
+      "ECGLL,4807.038,N,01131.000,E,123519.00,A,D",
+      "GNGNS,123519.00,4807.038,N,01131.000,E,AN,10,0.9,545.4,46.9,,,V",
+    ]
+  ) {
+    const { latitude, longitude } = placed(body).coordinate ?? { latitude: 0, longitude: 0 };
+    assertAlmostEquals(latitude, 48 + 7.038 / 60, 1e-9, body);
+    assertAlmostEquals(longitude, 11 + 31 / 60, 1e-9, body);
+  }
+  assertEquals(placed("GNGNS,123519.00,4807.038,N,01131.000,E,AA,10,.9,545.4,46.9,,,V").altitudeM, 545.4);
+  for (
+    const body of [
+      "GPRMC,123519.00,V,4807.038,N,01131.000,E,022.4,,230394,,,N",
+      "GPGLL,4807.038,N,01131.000,E,123519,V",
+      "GPGLL,4807.038,N,01131.000,E,123519,N,V",
+      "GNGNS,123519.00,,,,,NNNN,00,,,,,",
+    ]
+  ) assertEquals(placed(body).coordinate, undefined, body);
+  const moving = placed("GPVTG,084.4,T,,M,022.4,N,041.5,K,A");
+  assertAlmostEquals(moving.speedMetresPerSecond!, 22.4 * 1852 / 3600, 1e-9);
+  assertEquals(moving.courseDeg, 84.4);
+  assertAlmostEquals(placed("GPVTG,084.4,T,,M,,N,036.0,K").speedMetresPerSecond!, 10, 1e-9);
+  assertEquals(placed("GPVTG,,T,,M,,N,,K,N").speedMetresPerSecond, undefined);
+});
+
+Deno.test("readSentence() reads headings of two antennas and of compasses", () => {
+  for (
+    const [body, heading] of [
+      ["GPHDT,271.5,T", 271.5],
+      ["GNTHS,271.5,A", 271.5],
+      ["PASHR,204132.320,014.71,T,+00.36,-00.80,-00.87,0.151,0.088,0.569,1,0", 14.71],
+      ["PSAT,HPR,102030.00,122.00,-2.3,0.1,N", 122],
+      ["PTNL,AVR,181059.6,-30.5,Yaw,+0.1,Tilt,,,12.575,3,1.4,16", 329.5],
+      ["GNHPR,033114.00,150.6,0.4,1.0,4,20,1.0,0001", 150.6],
+      ["SDHDG,229.8,,,1.3,E", 231.1],
+      ["HCHDG,1.0,1.5,W,1.5,W", 358],
+      ["GPHDT,,T", undefined],
+      ["GPHDT,400,T", undefined],
+      ["GNTHS,271.5,V", undefined],
+      ["PASHR,POS,0,03,183530.00,2037.76012,N,08704.07373,W,058.48,,359.4", undefined],
+      ["PSAT,GBS,1,2,3,4,5", undefined],
+    ] as const
+  ) {
+    const fix: Fix = { quality: 0 };
+    readSentence(sentence(body), fix);
+    if (heading === undefined) assertEquals(fix.headingDeg, undefined, body);
+    else assertAlmostEquals(fix.headingDeg!, heading, 1e-9, body);
+  }
+  const fix: Fix = { quality: 0 };
+  readSentence(sentence("GPHDT,271.5,T"), fix, 0);
+  readSentence(sentence("SDHDG,10.0,,,,"), fix, 500);
+  assertEquals(fix.headingDeg, 271.5, "two antennas know better than a compass");
+});
+
+Deno.test("readSentence(): a sentence counts from its dollar sign, whatever stands before it", () => {
+  for (
+    const line of [
+      `+GPSRD:${GGA}`,
+      `\xb5b\x01\x07$\x00\x92${GGA}`,
+      `${GGA.slice(0, 30)}${GGA}`,
+      `${GGA}${RMC}`,
+      `${GGA}\u0000\xb5b\x01`,
+      ` ${GGA} `,
+    ]
+  ) {
+    const fix: Fix = { quality: 0 };
+    readSentence(line, fix);
+    assertEquals(fix.altitudeM, 545.4, line);
+  }
+  const fix: Fix = { quality: 0 };
+  readSentence(sentence("GNGGA,1,4134.4982122912,N,09345.0335184500,W,4,19,.9,-.5,M,-31.4,M,6.0,0002"), fix);
+  assertAlmostEquals(fix.coordinate!.latitude, 41 + 34.4982122912 / 60, 1e-12);
+  assertEquals([fix.hdop, fix.altitudeM, fix.quality], [0.9, -0.5, 4]);
+});
+
+Deno.test("readSentence(): the loss of the fix takes the position away, another system without a fix does not", () => {
+  const fix: Fix = { quality: 0 };
+  readSentence(GGA, fix, 0);
+  readSentence(sentence("GLGGA,123519,,,,,0,00,,,M,,M,,"), fix, 100);
+  readSentence(sentence("GPRMC,123519,V,,,,,,,230394,,,N"), fix, 200);
+  assertEquals([fix.quality, fix.altitudeM], [1, 545.4]);
+  readSentence(sentence("GPRMC,123519,A,4807.0,N,01131.0,E,022.4,084.4,230394,003.1,W"), fix, 300);
+  assertAlmostEquals(fix.coordinate!.latitude, 48 + 7.038 / 60, 1e-9, "GGA is more precise");
+  readSentence(sentence("GPGGA,123520,,,,,0,00,,,M,,M,,"), fix, 1000);
+  assertEquals([fix.quality, fix.coordinate], [0, undefined]);
+});
+
+Deno.test("gps-nmea: readings leave out what the receiver does not know; one that stands keeps its course", async () => {
+  const pins = new FakePins();
+  const clock = new FakeClock();
+  const still = "GNRMC,123519.00,A,4807.038,N,01131.000,E,0.0,,230394,,,A";
+  let next = ["GPHDT,,T", "GPGSV,3,1,11,28,14,150,41", "GLGSV,2,1,07,28,14,150,41"];
+  pins.serial.set(
+    PATH,
+    () => next.splice(0).map((body) => `\xb5b${"\x01".repeat(600)}${sentence(body)}\r\n`).join(""),
+  );
+  const host = new FakeHost({ devices: pins });
+  const attributes = { serial_attributes: { serial_path: PATH } };
+  const gps = await construct(GpsNmeaMovementSensor, attributes, { host, clock });
+  await clock.advance(200);
+  assertEquals(await gps.getReadings(), { fix: 0, satellites_in_use: 0, satellites_in_view: 18 });
+  await assertRejects(() => gps.getPosition(), SvcError, "it has no fix yet");
+  next = [still.replace("0.0,,", "5.0,90.0,")];
+  await clock.advance(200);
+  for (let second = 0; second < 10; second++) {
+    next = [still];
+    await clock.advance(1000);
+  }
+  const { compass, position } = await gps.getReadings();
+  assertEquals(compass, 90);
+  assertAlmostEquals((position as { lat: number }).lat, 48 + 7.038 / 60, 1e-9);
+  next = ["GPHDT,12.5,T", still];
+  await clock.advance(200);
+  assertEquals(await gps.getCompassHeading(), 12.5);
+  await gps.close();
 });
 
 Deno.test("gps-nmea: it joins pieces of sentences, reports silence and reopens its serial port", async () => {

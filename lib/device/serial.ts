@@ -27,8 +27,6 @@ export function openSerial(host: Devices, path: string, baud: number): Device {
 
 export class SerialLine {
   #rest = "";
-  /** Whether the rest of an overlong line is being skipped. */
-  #overlong = false;
 
   private constructor(private readonly device: Device, private readonly lineBytesMax: number) {}
 
@@ -37,22 +35,16 @@ export class SerialLine {
   }
 
   /**
-   * The lines that end within this time, without their line ends; none if nothing arrives. Throws when the device is
-   * gone.
+   * The lines that end within this time, without their line ends; none if nothing arrives. A line that is too long
+   * loses its beginning. Throws when the device is gone.
    */
   async lines(withinMs: number): Promise<string[]> {
     if (!await this.device.readable(withinMs)) return [];
     const bytes = this.device.read(CHUNK_BYTES);
     if (bytes.length === 0) return [];
     const parts = (this.#rest + String.fromCharCode(...bytes)).split(/\r?\n|\r/);
-    this.#rest = parts.pop()!;
-    const first = this.#overlong && parts.length > 0 ? 1 : 0;
-    if (parts.length > 0) this.#overlong = false;
-    if (this.#rest.length > this.lineBytesMax) {
-      this.#rest = "";
-      this.#overlong = true;
-    }
-    return parts.slice(first).filter((line) => line !== "" && line.length <= this.lineBytesMax);
+    this.#rest = parts.pop()!.slice(-this.lineBytesMax);
+    return parts.filter((line) => line !== "").map((line) => line.slice(-this.lineBytesMax));
   }
 
   close(): void {
