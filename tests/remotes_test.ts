@@ -169,13 +169,90 @@ Deno.test("an unreachable remote delays no local resource, and GetMachineStatus 
   await stop();
 });
 
-Deno.test("the error of a remote without TLS advises to set insecure", async () => {
-  const other = await start({});
-  const { runtime, stop } = await start({ remotes: [remote("far", other.port, { insecure: false })] });
-  const error = await until(() => runtime.machine.remotes[0].error);
-  assertStringIncludes(error, 'does it serve without TLS?); if so, set "insecure": true for this remote');
+/** The first answers of servers without TLS to a TLS hello. */
+const ANSWERS_TO_TLS = {
+  "the published runtime": "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n400 Bad Request",
+  "a gRPC server in Go": "\0\0\x12\x04\0\0\0\0\0\0\x03\0\0\0\x64\0\x04\0\x10\0\0\0\x06\0\x01\0\0",
+  "another program": "SSH-2.0-OpenSSH_9.2\r\n",
+  "a server that hangs up": "",
+};
+
+/** A machine as the published runtime would serve it without TLS: answers a TLS hello in its way, and takes calls. */
+function standIn(port: number, answer: string) {
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  let plain = "";
+  const pass = async (here: Deno.Conn) => {
+    const first = new Uint8Array(1);
+    if (await here.read(first) === null) return here.close();
+    if (first[0] === 0x16) {
+      await here.write(Uint8Array.from(answer, (letter) => letter.charCodeAt(0)));
+      await here.closeWrite();
+      // Reads to the end, so that nothing is reset.
+      for await (const _ of here.readable) { /* no TLS here */ }
+      return;
+    }
+    const there = await Deno.connect({ hostname: "127.0.0.1", port });
+    await there.write(first);
+    const seen = new TransformStream<Uint8Array, Uint8Array>({
+      transform: (bytes, out) => {
+        plain += new TextDecoder("latin1").decode(bytes);
+        out.enqueue(bytes);
+      },
+    });
+    await Promise.allSettled([
+      here.readable.pipeThrough(seen).pipeTo(there.writable),
+      there.readable.pipeTo(here.writable),
+    ]);
+  };
+  const serving = (async () => {
+    const all = [];
+    for await (const connection of listener) all.push(pass(connection).catch(() => {}));
+    await Promise.all(all);
+  })();
+  const stop = async () => {
+    listener.close();
+    await serving;
+  };
+  return { port: (listener.addr as Deno.NetAddr).port, plain: () => plain, stop };
+}
+
+Deno.test("a remote without TLS needs no setting, unless it hangs up on TLS without a word", async () => {
+  const other = await start({ components: [motor("m")] });
+  const stands = [];
+  for (const answer of Object.values(ANSWERS_TO_TLS)) stands.push(standIn(other.port, answer));
+  const remotes = stands.map(({ port }, index) => remote(`far${index}`, port, { insecure: false }));
+  const own = remote("own", other.port, { insecure: false });
+  const { runtime, stop, records } = await start({ remotes: [...remotes, own] });
+  await becomes(runtime, (nodes) => ready(nodes, "far0:m", "far1:m", "far2:m", "own:m"));
+  await (runtime.machine.find(MOTOR, "far0:m") as Motor).setPower(1);
+  const failed = await until(() => runtime.machine.remotes[3].error);
+  assertStringIncludes(failed, 'does it serve without TLS?); if so, set "insecure": true for this remote');
+  const warnings = records.filter(({ message }) =>
+    message.includes("serves without TLS: everything travels")
+  );
+  assertEquals(warnings.length, 4);
   await stop();
-  await other.stop();
+  for (const one of [...stands, other]) await one.stop();
+});
+
+Deno.test("credentials of a remote do not travel without TLS because it has none, only if allowed", async () => {
+  const auth = { handlers: [{ type: "api-key", config: { id: "the key", keys: ["id"] } }] };
+  const other = await start({ auth, components: [motor("m")] });
+  const stand = standIn(other.port, ANSWERS_TO_TLS["the published runtime"]);
+  const credentials = { entity: "id", credentials: { type: "api-key", payload: "the key" } };
+  const kinds: JsonObject[] = [{ auth: credentials }, { secret: "the key" }];
+  for (const kind of kinds) {
+    const far = remote("far", stand.port, { insecure: false, ...kind });
+    const { runtime, stop } = await start({ remotes: [far] });
+    const error = await until(() => runtime.machine.remotes[0].error);
+    assertStringIncludes(error, "its credentials do not travel unless you start with -allow-insecure-creds");
+    await stop();
+  }
+  assertEquals(stand.plain(), "");
+  const far = remote("far", stand.port, { insecure: false, auth: credentials });
+  const free = await start({ remotes: [far], allowed: true });
+  await becomes(free.runtime, (nodes) => ready(nodes, "far:m"));
+  for (const one of [free, stand, other]) await one.stop();
 });
 
 Deno.test("a local resource hides a remote's, and a name of two remotes is ambiguous", async () => {

@@ -324,7 +324,7 @@ export const remoteRow = object({
     entity: text("owner of the credentials"),
   }),
   managedBy: text(),
-  insecure: bool("connect without TLS").default(false),
+  insecure: bool("connect without TLS, which is otherwise tried first").default(false),
   connectionCheckInterval: duration("time between two checks of the connection").default(10_000),
   reconnectInterval: duration("time between two attempts to connect").default(1_000),
   secret: secret("credentials in the old form"),

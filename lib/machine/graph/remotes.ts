@@ -167,6 +167,7 @@ class Remote {
   #told: readonly FrameSystemConfig[] = [];
   /** The last logged problem of its frames, so that it is logged once. */
   #saidOfFrames = "";
+  #saidPlain = false;
 
   constructor(
     private config: RemoteConfig,
@@ -229,13 +230,29 @@ class Remote {
     const { clock, logger, connect, mdns, random } = this.parts;
     const { address, insecure, reconnectInterval: pauseMs } = this.config;
     const signaling = () => this.parts.signaling?.(address, this.cloud());
-    const tls = insecure ? undefined : {};
+    const tls = insecure
+      ? undefined
+      : { downgraded: this.#mayDowngrade ? () => this.#downgraded() : undefined };
     return new MachineLink(address, {
       ...{ clock, logger, connect, mdns, signaling, random, tls, pauseMs },
       credentials: () => this.#credentials(),
       use: (connection) => this.#use(connection),
       lose: (reason) => this.#lose(reason),
     });
+  }
+
+  /** As with the published runtime, a remote without TLS needs no setting if no credentials would travel. */
+  get #mayDowngrade(): boolean {
+    return this.parts.allowInsecureCredentials === true || this.#credentials() === undefined;
+  }
+
+  #downgraded(): void {
+    if (this.#saidPlain) return;
+    this.#saidPlain = true;
+    const { name, address } = this.config;
+    this.parts.logger.warn(
+      `remote "${name}" (${address}) serves without TLS: everything travels readable for others on the network`,
+    );
   }
 
   /** Lists its resources periodically, as long as the connection lasts. */
@@ -409,7 +426,11 @@ function settingsOf({ name, address, prefix, insecure, auth, secret, ...interval
 
 /** What to change about a remote that is not connected for this reason, if that is clear. */
 function hintFor(reason: string, { auth, secret }: RemoteConfig): string {
-  if (reason.includes(WITHOUT_TLS)) return '; if so, set "insecure": true for this remote';
+  if (reason.includes(WITHOUT_TLS)) {
+    return auth?.credentials?.type || secret
+      ? "; if so, its credentials do not travel unless you start with -allow-insecure-creds"
+      : '; if so, set "insecure": true for this remote';
+  }
   if (reason.includes(WITH_TLS)) return '; if so, set "insecure": false for this remote';
   if (reason.includes(KEY_MISSING) && !auth && !secret) return '; set "auth" for this remote';
   return "";

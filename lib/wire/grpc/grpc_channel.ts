@@ -36,6 +36,11 @@ export interface GrpcOptions {
     readonly ca?: string;
     readonly insecureSkipVerify?: boolean;
     readonly serverName?: string;
+    /**
+     * Goes on without TLS on a server that answers the TLS hello in the clear, and calls this. Leave it out if something
+     * secret travels.
+     */
+    readonly downgraded?: () => void;
   };
   /** Sent with every call. */
   readonly header?: Metadata;
@@ -57,7 +62,10 @@ export function connectGrpc(address: string, options: GrpcOptions): Channel {
 /** A connection, and whether the server has answered a call on it. */
 interface Link extends AnswerFlag {
   readonly connection: Connection;
+  readonly scheme: Scheme;
 }
+
+type Scheme = "http" | "https";
 
 class GrpcChannel implements Channel, StreamQueue {
   #link: Link | undefined;
@@ -126,7 +134,7 @@ class GrpcChannel implements Channel, StreamQueue {
       if (!link.connection.hasRoom) return;
       const [call] = this.#again.size > 0 ? this.#again : this.#waiting;
       this.leave(call);
-      call.begin(link.connection, this.#fields(call), link);
+      call.begin(link.connection, this.#fields(call, link.scheme), link);
     }
   }
 
@@ -160,10 +168,10 @@ class GrpcChannel implements Channel, StreamQueue {
   #connect(): void {
     if (this.#dialing) return;
     this.#dialing = true;
-    dial(this.address, this.options, this.#closed.signal).then((socket) => {
+    dial(this.address, this.options, this.#closed.signal).then(({ socket, scheme }) => {
       this.#dialing = false;
       if (this.#closed.signal.aborted) return void socket.destroy();
-      this.#link = { connection: this.#connected(socket), answered: false };
+      this.#link = { connection: this.#connected(socket), scheme, answered: false };
       this.#advance();
     }, (error) => {
       this.#dialing = false;
@@ -200,10 +208,10 @@ class GrpcChannel implements Channel, StreamQueue {
     return connection;
   }
 
-  #fields(call: ClientCall): HeaderFields {
+  #fields(call: ClientCall, scheme: Scheme): HeaderFields {
     const fields: [string, string][] = [
       [":method", "POST"],
-      [":scheme", this.options.tls ? "https" : "http"],
+      [":scheme", scheme],
       [":path", call.path],
       [":authority", this.address.startsWith("unix:") ? "localhost" : this.address],
       ["te", "trailers"],
@@ -241,11 +249,35 @@ const NOT_TLS = /before secure TLS|corrupt message|wrong version|packet length|E
 /** The hint in the error for this case. */
 export const WITHOUT_TLS = "does it serve without TLS?";
 
+/** The error of a handshake whose first answer is no TLS record. Silence or a reset are no such answer. */
+const IN_THE_CLEAR = /InvalidContentType|wrong version number/i;
+
 /** A connected socket, after the TLS handshake if there is one. */
-async function dial(address: string, options: GrpcOptions, signal: AbortSignal): Promise<Duplex> {
-  signal.throwIfAborted();
+async function dial(
+  address: string,
+  options: GrpcOptions,
+  signal: AbortSignal,
+): Promise<{ socket: Duplex; scheme: Scheme }> {
   const { tls, clock } = options;
   const target = parseAddress(address, tls !== undefined);
+  try {
+    const socket = await connectTo(target, address, { tls, clock }, signal);
+    return { socket, scheme: tls ? "https" : "http" };
+  } catch (error) {
+    if (!tls?.downgraded || !IN_THE_CLEAR.test(messageOf(error))) throw error;
+    const socket = await connectTo(target, address, { clock }, signal);
+    tls.downgraded();
+    return { socket, scheme: "http" };
+  }
+}
+
+async function connectTo(
+  target: Target,
+  address: string,
+  { tls, clock }: GrpcOptions,
+  signal: AbortSignal,
+): Promise<Duplex> {
+  signal.throwIfAborted();
   const servername = tls?.serverName ?? (target.host && /[a-z]/i.test(target.host) ? target.host : undefined);
   const socket = tls
     ? connectTls({
@@ -291,11 +323,14 @@ async function dial(address: string, options: GrpcOptions, signal: AbortSignal):
   }
 }
 
+interface Target {
+  readonly host?: string;
+  readonly port?: number;
+  readonly path?: string;
+}
+
 /** Exported for its tests. */
-export function parseAddress(
-  address: string,
-  secure: boolean,
-): { host?: string; port?: number; path?: string } {
+export function parseAddress(address: string, secure: boolean): Target {
   if (address.startsWith("unix:")) return { path: address.slice("unix:".length).replace(/^\/\/(?=\/)/, "") };
   const match = /^(?:\[([^\]/\s]+)\]|([^:[\]/\s]+))(?::(\d{1,5}))?$/.exec(address);
   const port = Number(match?.[3] ?? (secure ? 443 : 80));
