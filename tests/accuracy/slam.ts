@@ -7,6 +7,9 @@
  * `--every N` plays one scan in so many and follows odometry between them, `--repeat N` plays each recording N times in
  * a row, forwards and backwards in turn, and prints a line after each time. `--sparse` takes the recordings with a scan
  * a metre, `NAME-corrected.log.gz`, and compares with the places that another mapper found.
+ *
+ * `--worlds [N]` scores N generated worlds instead (500 unless told otherwise), from the seed `--seed` on: for each, how
+ * far from the truth the mapper, odometry alone and scans alone end. The worst ten are drawn into the folder `--drawings`.
  */
 
 import { describeFlags, describeProblem, parseFlags } from "../../cli/flags.ts";
@@ -14,6 +17,7 @@ import { Mapper } from "../../lib/slam/mapper.ts";
 import { MAPPER_DEFAULTS } from "../../lib/slam/mapping.ts";
 import { repeated, replay } from "../../lib/slam/evaluation/replay.ts";
 import { scoreRelations, type Spread } from "../../lib/slam/evaluation/relations.ts";
+import { scoreWorlds } from "./worlds/worlds.ts";
 import { readRecording, readSparse, recordingNames, RECORDINGS, sparseNames } from "../support/recordings.ts";
 
 /** Keeps how long each piece of its work took: so long a robot's sensors would wait for it. */
@@ -28,18 +32,30 @@ class TimedMapper extends Mapper {
   }
 }
 
+const WORLDS = 500;
+
 const FLAGS = [
   { name: "no-odometry", type: "bool", default: false, help: "Leave odometry out." },
   { name: "every", type: "int", default: 1, help: "Play one scan in so many." },
   { name: "repeat", type: "int", default: 1, help: "Play each recording so often." },
   { name: "sparse", type: "bool", default: false, help: "Take the recordings with a scan a metre." },
+  { name: "worlds", type: "bool", default: false, help: "Score generated worlds: [N]." },
+  { name: "seed", type: "int", default: 0, help: "The seed of the first world." },
+  {
+    name: "drawings",
+    type: "string",
+    default: "slam_worlds",
+    help: "The folder for pictures of the worst worlds.",
+  },
   { name: "one", type: "bool", default: false, help: "Score one recording: FOLDER NAME." },
 ] as const;
 
 const { values, rest, help, problems } = parseFlags(FLAGS, "gnu", Deno.args);
 const { noOdometry, every, repeat: times, sparse } = values;
+const worlds = Math.floor(Number(rest[0] ?? WORLDS));
 const problem = problems.map(describeProblem)[0] ??
-  (every < 1 || times < 1 ? "--every and --repeat want a number above 0" : undefined);
+  (every < 1 || times < 1 ? "--every and --repeat want a number above 0" : undefined) ??
+  (values.worlds && !(worlds >= 1) ? `--worlds wants a number above 0, got "${rest[0]}"` : undefined);
 if (help || problem !== undefined) {
   console.error(
     `accuracy:slam [OPTIONS] [FOLDER...]${problem ? `: ${problem}` : `\n${describeFlags(FLAGS, "gnu")}`}`,
@@ -47,7 +63,8 @@ if (help || problem !== undefined) {
   Deno.exit(help ? 0 : 2);
 }
 
-if (values.one) scoreOne(folderOf(rest[0]), rest[1]);
+if (values.worlds) await scoreWorlds(worlds, values.seed, values.drawings);
+else if (values.one) scoreOne(folderOf(rest[0]), rest[1]);
 else await scoreAll(rest.length > 0 ? rest.map(folderOf) : [RECORDINGS]);
 
 async function scoreAll(folders: readonly URL[]): Promise<void> {
