@@ -74,6 +74,10 @@ const attributes = object({
     text(),
     "folders whose files are sent, those of subfolders too, then removed",
   ).default([]),
+  additionalUploadPaths: list(
+    text(),
+    "folders whose files clients may upload with UploadDataFromPath, those of subfolders too; the files stay",
+  ).default([]),
   fileLastModifiedMillis: countOrZero(
     "milliseconds for which a file in these folders must not have changed",
     1,
@@ -101,7 +105,7 @@ export const BuiltinDataManager = model({
   sees: (api) => api !== DataManagerApi.name,
   construct: async (from: Construction<Attributes>) => {
     const { attributes: settings, host, logger, clock, uplink } = from;
-    const folder = settings.captureDir || `${homeFolder((name) => host.env(name))}/capture`;
+    const folder = captureFolderOf(from);
     const limits = {
       bytes: settings.maximumCaptureDirBytes,
       collectedBytes: settings.maximumCaptureFileSizeBytes,
@@ -128,6 +132,10 @@ export const BuiltinDataManager = model({
   },
 });
 
+function captureFolderOf({ attributes: { captureDir }, host }: Construction<Attributes>): string {
+  return captureDir || `${homeFolder((name) => host.env(name))}/capture`;
+}
+
 class Builtin extends BaseResource implements DataManager {
   /** By resource and settings. */
   #collectors = new Map<string, Collector>();
@@ -140,6 +148,11 @@ class Builtin extends BaseResource implements DataManager {
     private readonly sender: Sender | undefined,
   ) {
     super(from.name);
+  }
+
+  get uploadFolders(): readonly string[] {
+    const { additionalSyncPaths, additionalUploadPaths } = this.from.attributes;
+    return [captureFolderOf(this.from), ...additionalSyncPaths, ...additionalUploadPaths];
   }
 
   /** Starts the collectors that the present resources and configuration ask for, and stops the others. */

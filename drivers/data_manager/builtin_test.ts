@@ -311,6 +311,7 @@ Deno.test("files of subfolders are sent too; empty, changing and linked ones sta
   await files.writeFile("/films/ring.bin", bytes("0123"));
   await files.writeFile("/elsewhere/c", bytes("c"));
   await files.turnLink("/films/link", "/elsewhere");
+  await files.turnLink("/films/passwd", "/elsewhere/c");
   await files.writeFile("/films/b.mp4", bytes("b"));
   await files.writeFile("/home/capture/stranger", bytes("s"));
   for (let minute = 1; minute <= 3; minute++) {
@@ -324,10 +325,13 @@ Deno.test("files of subfolders are sent too; empty, changing and linked ones sta
     "/elsewhere/c",
     "/films/link",
     "/films/next.mp4",
+    "/films/passwd",
     "/films/ring.bin",
     "/home/capture/stranger",
   ]);
   assertEquals(records.map(({ message }) => message), [
+    "/films/link is not taken to the cloud: it is a link, wanted a file",
+    "/films/passwd is not taken to the cloud: it is a link, wanted a file",
     '/nowhere is not taken to the cloud: cannot list "/nowhere": it does not exist',
   ]);
   await manager.close();

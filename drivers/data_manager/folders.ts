@@ -4,11 +4,16 @@
  *
  * The file is first renamed to a name with the time of the move. If the process ends in between, the next
  * process uses that same time, so the file arrives once.
+ *
+ * Other programs write these folders, and may be less trusted than this one: no link in them is followed, and a file is
+ * read, renamed and removed in the very folder in which it was found.
  */
 
+import { Buffer } from "node:buffer";
 import { join, resolve } from "node:path";
 import type { Clock } from "../../lib/base/clock.ts";
 import { messageOf } from "../../lib/base/error.ts";
+import type { HeldFile } from "../../lib/base/files/files.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import type { Spool, SpoolHost } from "./spool.ts";
 
@@ -66,10 +71,12 @@ export class Folders {
     this.#known = known;
   }
 
-  /** The files in a folder and its subfolders; folders behind links are not entered. Tells of unreadable folders. */
-  async *#filesIn(folder: string, inside = ""): AsyncIterable<Found> {
+  /** The files in a folder and its subfolders; links are left out. Tells of them, and of unreadable folders. */
+  async *#filesIn(named: string, inside = ""): AsyncIterable<Found> {
     const { host, captureFolder } = this.parts;
-    if (resolve(folder) === resolve(captureFolder)) return;
+    if (resolve(named) === resolve(captureFolder)) return;
+    // Only the folder of the configuration may be a link itself.
+    const folder = inside === "" ? await host.realPath(named).catch(() => named) : named;
     const entries = await host.entries(folder).catch((error) => this.#tell(folder, error) ?? []);
     for (const { name: own, kind } of entries) {
       const path = join(folder, own);
@@ -78,15 +85,26 @@ export class Folders {
         yield* this.#filesIn(path, `${name}/`);
         continue;
       }
-      const facts = await host.findFile(path);
-      if (!facts || facts.sizeBytes === 0) continue;
+      const facts = await host.stat(path, { links: true });
+      if (facts?.kind === "link") this.#tell(path, new Error("it is a link, wanted a file"));
+      if (facts?.kind !== "file" || facts.sizeBytes === 0) continue;
       yield { path, name, bytes: facts.sizeBytes, modifiedMs: facts.modifiedMs };
     }
   }
 
   async #takeFile({ path, name }: Found): Promise<void> {
+    const file = await this.parts.host.openUnlinked(path);
+    try {
+      await this.#takeHeld(file, name);
+    } finally {
+      await file.close();
+    }
+  }
+
+  async #takeHeld(file: HeldFile, name: string): Promise<void> {
     const { host, spool, clock, tags } = this.parts;
-    const content = await host.readFile(path);
+    const { path } = file;
+    const content = await contentOf(file);
     const takenMs = Number(TAKEN.exec(path)?.[1] ?? Math.floor(clock.nowMs()));
     const original = path.replace(TAKEN, "");
     const taken = `${original}.taken-at-${takenMs}`;
@@ -109,4 +127,16 @@ export class Folders {
     this.#told.add(path);
     this.parts.logger.warn(`${path} is not taken to the cloud: ${messageOf(error)}`);
   }
+}
+
+/** Throws if the file has grown beyond the limit since it was found. */
+async function contentOf(file: HeldFile): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const piece of file.pieces()) {
+    bytes += piece.length;
+    if (bytes > FILE_BYTES_MAX) throw new Error(`it grows beyond ${FILE_BYTES_MAX} bytes`);
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces);
 }

@@ -11,6 +11,8 @@ import { MIME_TYPES, mimeTypeNumber } from "./shared/captured_file.ts";
 import { callOf, ResourceClient, resourceHandlers } from "./shared/resource.ts";
 
 export interface DataManager extends Resource {
+  /** Folders of this computer whose files the machine uploads for clients; absent if it runs elsewhere. */
+  readonly uploadFolders?: readonly string[];
   /** Sends all data captured so far to the control plane. Throws if it cannot send all of it. */
   sync(call?: Call): Promise<void>;
   /**

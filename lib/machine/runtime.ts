@@ -12,6 +12,7 @@ import { chainOf, SvcError } from "../base/error.ts";
 import type { Fields, Logs } from "../base/log/log.ts";
 import type { ProcessTable, SpawnHost } from "../base/process.ts";
 import { AcceptedKeys } from "../base/release_keys.ts";
+import { type DataManager, DataManagerApi } from "../api/data_manager.ts";
 import type { ModelHost, Registry } from "../resource/registry.ts";
 import { memoryChannel } from "../wire/memory.ts";
 import type { SignalingServer } from "../wire/dial/dial.ts";
@@ -40,6 +41,7 @@ import { KEYS_VARIABLE, MachinePackages } from "./packages/packages.ts";
 import { LOOK_MS, LOOK_VARIABLES, PackageWatch } from "./packages/package_watch.ts";
 import { packageOfModule, wantedPackages } from "./packages/registry_folder.ts";
 import { homeFolder } from "./config/placeholder.ts";
+import { uploadRulesOf } from "./config/upload_rules.ts";
 import { ConfigReading, type UsableConfig } from "./config/reading.ts";
 import { Reconfiguration, type ReconfigurationSteps } from "./graph/reconfiguration.ts";
 import { Remotes } from "./graph/remotes.ts";
@@ -175,7 +177,8 @@ async function start(
 
   const served = { machine, operations, sessions, jobs, packages, diagnostics, version, logs, clock };
   const internal: InternalPart[] = [];
-  const robot = { ...served, internal, upload: uploadTo(origin, parts), shutdown: options.stop };
+  const upload = uploadTo(machine, origin, options, parts);
+  const robot = { ...served, internal, upload, shutdown: options.stop };
   machine.runModules(modulesOf(() => tables.port(robot), packages, building, options, parts));
   const announcement = options.mdns ? announcementOf(options, parts) : undefined;
   const port = await MachinePort.open(first.config, {
@@ -457,9 +460,22 @@ function releaseWatch(
   return new PackageWatch({ packages, wanted, everyMs, clock, moved });
 }
 
-function uploadTo({ client }: Origin, { host, logs }: RuntimeParts): RobotServiceParts["upload"] {
+function uploadTo(
+  machine: Machine,
+  { client }: Origin,
+  { configPath }: RuntimeOptions,
+  { host, logs }: RuntimeParts,
+): RobotServiceParts["upload"] {
   const logger = logs.logger("rdk.data_upload");
-  return client && ((path, metadata, signal) => uploadPath(path, metadata, { client, host, logger }, signal));
+  const home = homeFolder((name) => host.env(name));
+  return client && ((path, metadata, signal) => {
+    const managers = machine.resources.filter(({ name }) =>
+      name.api === DataManagerApi.name
+    ) as DataManager[];
+    const allowed = managers.flatMap(({ uploadFolders = [] }) => uploadFolders);
+    const rules = uploadRulesOf(machine.config, { home, configPath, allowed });
+    return uploadPath(path, metadata, { client, host, rules, logger }, signal);
+  });
 }
 
 function sessionsOf(machine: Machine, { network }: MachineConfig, { clock, logs }: RuntimeParts): Sessions {

@@ -160,8 +160,66 @@ Deno.test("captured data reaches the control plane", async () => {
   });
 });
 
+/** Lets clients upload the files in `files` of the machine's home folder. */
+const UPLOADS = {
+  services: [{
+    name: "data",
+    api: "rdk:service:data_manager",
+    model: "builtin",
+    attributes: { additional_upload_paths: ["${environment.SVC_HOME}/files"], capture_disabled: true },
+  }],
+};
+
+Deno.test("UploadDataFromPath sends no file outside of the folders that the configuration names", () =>
+  withManaged(UPLOADS, async ({ example: { ownerKey }, folder, app, dial }) => {
+    const files = `${folder}/files`;
+    await Deno.mkdir(`${files}/sub`, { recursive: true });
+    await Deno.writeTextFile(`${files}/sub/own.txt`, "own");
+    await Deno.symlink("../machine.json", `${files}/config.txt`);
+    await Deno.symlink("../..", `${files}/sub/up`);
+    await Deno.symlink("/etc", `${files}/etc`);
+    await Deno.symlink("/proc/self/environ", `${files}/environment`);
+    await Deno.link(`${folder}/machine.json`, `${files}/second_name.json`);
+    const machine = dial(ownerKey);
+    const { uploadDataFromPath } = client(RobotService, machine);
+    const refused = [
+      `${folder}/machine.json`,
+      folder,
+      `${files}/../machine.json`,
+      `${files}/sub/../../machine.json`,
+      `${files}/config.txt`,
+      `${files}/sub/up/machine.json`,
+      `${files}/sub/up`,
+      `${files}/etc/passwd`,
+      `${files}/environment`,
+      `${files}/second_name.json`,
+      `${folder}/data`,
+      "/etc/passwd",
+      "/proc/self/environ",
+      "/",
+      "machine.json",
+      // Nobody learns what exists.
+      "/etc/no/such/file",
+      `${files}/etc/no_such_file`,
+    ];
+    for (const path of refused) {
+      const error = await assertRejects(() => uploadDataFromPath({ path }), SvcError);
+      assertEquals(error.code, "permission_denied", `${path}: ${error.message}`);
+    }
+    const named = await assertRejects(() => uploadDataFromPath({ path: "/etc/passwd" }), SvcError);
+    assert(named.message.includes("additional_upload_paths"), named.message);
+    const { filesUploaded, filesFailed } = await uploadDataFromPath({ path: files });
+    assertEquals([filesUploaded, filesFailed], [1n, 1n]);
+    const { data } = await client(DataService, app).binaryDataByFilter({
+      dataRequest: {},
+      includeBinary: true,
+    });
+    assertEquals(data.map(({ binary }) => new TextDecoder().decode(binary)), ["own"]);
+    machine.close();
+  }));
+
 Deno.test("UploadDataFromPath uploads files of the machine's folder to its control plane", () =>
-  withManaged({}, async ({ example: { partId, ownerKey }, folder, cloud, app, dial }) => {
+  withManaged(UPLOADS, async ({ example: { partId, ownerKey }, folder, cloud, app, dial }) => {
     const files = { "b/notes.txt": "one", "a.csv": "1,2\n", "b/c/large.bin": "x".repeat(3_000_000) };
     for (const [name, text] of Object.entries(files)) {
       await Deno.mkdir(dirname(`${folder}/files/${name}`), { recursive: true });
@@ -188,7 +246,7 @@ Deno.test("UploadDataFromPath uploads files of the machine's folder to its contr
     const again = await uploadDataFromPath({ path: `${folder}/files/a.csv`, uploadMetadata: renamed });
     const { data: [{ metadata }] } = await binaryDataByIDs({ binaryDataIds: again.ids });
     assertEquals([metadata!.fileName, metadata!.captureMetadata!.mimeType], ["b.csv", "text/csv"]);
-    const none = await assertRejects(() => uploadDataFromPath({ path: `${folder}/none` }), SvcError);
+    const none = await assertRejects(() => uploadDataFromPath({ path: `${folder}/files/none` }), SvcError);
     assertEquals(none.code, "not_found");
     await cloud.stop();
     const away = await assertRejects(() => uploadDataFromPath({ path: `${folder}/files` }), SvcError);

@@ -14,6 +14,7 @@ import {
   FileError,
   type FileFacts,
   type FileKind,
+  type HeldFile,
   type OpenFile,
   type OpenHow,
 } from "../../lib/base/files/files.ts";
@@ -171,6 +172,22 @@ export class FakeFiles extends DurableFiles {
     this.#alive("read", path);
     const { bytes } = this.#node("read", path);
     for (let at = from; at < bytes.length; at += PIECE_BYTES) yield bytes.subarray(at, at + PIECE_BYTES);
+  }
+
+  async openUnlinked(path: string): Promise<HeldFile> {
+    await this.#begin("read", path);
+    const node = this.disk.entries.get(path);
+    if (!node) throw missing("read", path);
+    if (node.link !== undefined) {
+      throw new FileError(
+        "permission_denied",
+        `cannot read "${path}": "${path}" on its path is a link`,
+        path,
+      );
+    }
+    const { bytes, modifiedMs = 0 } = node;
+    const close = () => Promise.resolve();
+    return { path, sizeBytes: bytes.length, modifiedMs, pieces: () => this.readPieces(path), close };
   }
 
   async entries(path: string): Promise<{ readonly name: string; readonly kind: FileKind }[]> {

@@ -14,6 +14,7 @@ import {
   type FileKind,
   type Files,
   type FoundFile,
+  type HeldFile,
   type OpenFile,
   type OpenHow,
   TEMPORARY,
@@ -26,6 +27,7 @@ const DEVICES = /^\/(dev\/(?!shm\/)|proc\/)/;
 export abstract class DurableFiles implements Files {
   abstract readFile(path: string): Promise<Uint8Array<ArrayBuffer>>;
   abstract readPieces(path: string, from?: number): AsyncIterable<Uint8Array<ArrayBuffer>>;
+  abstract openUnlinked(path: string): Promise<HeldFile>;
   abstract entries(path: string): Promise<{ readonly name: string; readonly kind: FileKind }[]>;
   abstract realPath(path: string): Promise<string>;
   abstract freeBytes(folder: string): Promise<number>;

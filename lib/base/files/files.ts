@@ -60,6 +60,20 @@ export interface AppendFile {
   close(): void;
 }
 
+/** A regular file that is open for reading, whatever happens to its path. */
+export interface HeldFile {
+  /**
+   * A path of the file until `close`. On Linux it begins at the open folder, so a rename or removal by it affects no
+   * other folder.
+   */
+  readonly path: string;
+  readonly sizeBytes: number;
+  readonly modifiedMs: number;
+  /** The content, in pieces of at most 64 kB. */
+  pieces(): AsyncIterable<Uint8Array<ArrayBuffer>>;
+  close(): Promise<void>;
+}
+
 /** A file that is written piece by piece. */
 export interface OpenFile {
   /** Writes all of the bytes. If it throws, a part may have been written. */
@@ -99,6 +113,12 @@ export interface ReadFiles extends ReadFolders {
   entries(path: string): Promise<{ readonly name: string; readonly kind: FileKind }[]>;
   /** The regular file at `path`, or all those below the folder there, sorted; links below it are not followed. */
   filesAt(path: string): Promise<readonly FoundFile[]>;
+  /**
+   * Opens the regular file at an absolute path without any link: for paths that others may replace after a check of
+   * their `realPath`. Throws `permission_denied` for a link on the way, another kind of file, or a file with more
+   * than one name.
+   */
+  openUnlinked(path: string): Promise<HeldFile>;
   /** Free and total space of the disk with this folder. */
   freeBytes(folder: string): Promise<number>;
 }

@@ -13,10 +13,12 @@ import {
   FileError,
   type FileFacts,
   type FileKind,
+  type HeldFile,
   type OpenFile,
   type OpenHow,
 } from "./files.ts";
 import { windowsProblem } from "./names.ts";
+import { openUnlinked } from "./unlinked.ts";
 import { watchFile } from "./watch.ts";
 
 const PIECE_BYTES = 64 * 1024;
@@ -43,6 +45,10 @@ export class SystemFiles extends DurableFiles {
       if (length === null) return;
       yield buffer.slice(0, length);
     }
+  }
+
+  openUnlinked(path: string): Promise<HeldFile> {
+    return attempt("read", path, () => openUnlinked(path));
   }
 
   entries(path: string): Promise<{ readonly name: string; readonly kind: FileKind }[]> {

@@ -12,8 +12,8 @@ import { SvcError } from "../../base/error.ts";
 import type { Level } from "../../base/log/log.ts";
 import type { ProcessCommand } from "../../base/process.ts";
 import type { ModuleConfig } from "../config/config.ts";
+import { moduleDataFolder } from "../config/upload_rules.ts";
 import type { ModuleProgram } from "./program.ts";
-import { fileNameFrom } from "../../base/files/names.ts";
 
 /** The longest path of a Unix socket that every system supports. */
 const SOCKET_PATH_MAX = 103;
@@ -50,12 +50,7 @@ export interface LaunchFacts {
 
 /** The folder of a module's data. */
 export function dataFolder(home: string, machine: MachineIdentity | undefined, name: string): string {
-  return join(dataRoot(home, machine), name);
-}
-
-/** The folder of all modules' data of one machine part. */
-function dataRoot(home: string, machine: MachineIdentity | undefined): string {
-  return join(home, "module-data", fileNameFrom(machine?.partId ?? "local"));
+  return join(moduleDataFolder(home, machine?.partId), name);
 }
 
 /** The module's command line and environment. */

@@ -8,7 +8,6 @@
  * once, others continue.
  */
 
-import { isAbsolute, join } from "node:path";
 import type { ReadFiles, WatchFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf } from "../../base/error.ts";
@@ -25,6 +24,7 @@ import { followTlsFiles, readTlsFiles, type TlsPaths } from "../../wire/port/tls
 import type { ServiceTable } from "../../wire/service.ts";
 import { TokenKeys } from "../../wire/token_keys.ts";
 import type { MachineConfig } from "../config/config.ts";
+import { atHome } from "../config/upload_rules.ts";
 import type { Bind } from "../config/settings.ts";
 import type { AnnouncedAddress } from "./announcement.ts";
 import {
@@ -412,7 +412,7 @@ function guardOf(
 function tokenKeysPath(config: MachineConfig, { home }: MachinePortParts): string | undefined {
   const { tokenKeysFile: path } = config.auth;
   if (path === undefined || !settingsOf(config)) return undefined;
-  return isAbsolute(path) ? path : join(home, path);
+  return atHome(path, home);
 }
 
 /** Who may call; `undefined` where everybody may. */
