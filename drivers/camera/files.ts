@@ -9,11 +9,11 @@ import {
   type ColorImage,
   decodeImage,
   encodeImage,
-  imageSize,
   MIME,
   mimeTypeOf,
   packedRgb,
 } from "../../lib/geometry/image/image.ts";
+import { jpegHeader } from "../../lib/geometry/image/jpeg.ts";
 import type { Distortion, Intrinsics } from "../../lib/geometry/image/lens.ts";
 import { writePcd } from "../../lib/geometry/cloud/pcd.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
@@ -30,12 +30,11 @@ export class PictureFiles {
     }
   }
 
-  /** A colour image as JPEG; a JPEG file is returned unchanged. */
+  /** A colour image as JPEG; a JPEG file is returned unchanged, unless its orientation has to be applied. */
   readColor(path: string): Promise<Uint8Array> {
     return this.read(path, (bytes) => {
-      if (mimeTypeOf(bytes) !== MIME.jpeg) return jpegOf(colorOf(bytes));
-      imageSize(bytes);
-      return bytes;
+      const isUpright = mimeTypeOf(bytes) === MIME.jpeg && jpegHeader(bytes).orientation === 1;
+      return isUpright ? bytes : jpegOf(colorOf(bytes));
     });
   }
 

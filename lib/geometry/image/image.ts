@@ -8,9 +8,9 @@
  * The room owns pictures: their formats, depth, lenses and regions. Pure functions.
  */
 
-import jpeg from "jpeg-js";
-import { messageOf, SvcError } from "../../base/error.ts";
+import { SvcError } from "../../base/error.ts";
 import { decodeDepth, DEPTH_MIME_TYPE, type DepthMap, encodeDepth } from "./depth.ts";
+import { decodeJpeg, encodeJpeg, isJpeg, isTurned, jpegHeader } from "./jpeg.ts";
 import { decodePng, encodePng, isPng, PIXELS_MAX, pngSize } from "./png.ts";
 
 /** Published names of the formats. */
@@ -39,10 +39,9 @@ export type Decoded =
 
 const RGBA_HEADER_BYTES = 12;
 const DEPTH_HEADER_BYTES = 24;
-const JPEG_QUALITY = 75;
 
 /**
- * A 16-bit grey PNG is a depth map. Other PNGs are colour images; of 16-bit samples the upper 8 bits are
+ * The upright picture: the orientation in a JPEG's EXIF data is applied. A 16-bit grey PNG is a depth map. Other PNGs are colour images; of 16-bit samples the upper 8 bits are
  * kept.
  */
 export function decodeImage(bytes: Uint8Array): Decoded {
@@ -75,7 +74,7 @@ export function encodeImage(content: Decoded, mimeType: string): Uint8Array {
   const { width, height, rgba } = content.image;
   switch (mimeType) {
     case MIME.jpeg:
-      return Uint8Array.from(jpeg.encode({ width, height, data: rgba }, JPEG_QUALITY).data);
+      return encodeJpeg(content.image);
     case MIME.png:
       return encodePng({ width, height, channels: 4, samples: rgba });
     case MIME.rgba:
@@ -94,12 +93,14 @@ export function packedRgb({ rgba }: ColorImage): Uint32Array {
   return packed;
 }
 
-/** Width and height in pixels, from the header alone. */
+/** Width and height in pixels of the upright picture, from the header alone. */
 export function imageSize(bytes: Uint8Array): { width: number; height: number } {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   switch (formatOf(bytes)) {
-    case "jpeg":
-      return jpegSize(bytes, view);
+    case "jpeg": {
+      const { width, height, orientation } = jpegHeader(bytes);
+      return isTurned(orientation) ? { width: height, height: width } : { width, height };
+    }
     case "png":
       return pngSize(bytes);
     case "rgba":
@@ -120,7 +121,7 @@ export function mimeTypeOf(bytes: Uint8Array): string {
 
 function formatOf(bytes: Uint8Array): Format {
   if (isPng(bytes)) return "png";
-  if (bytes[0] === 0xff && bytes[1] === 0xd8 && bytes[2] === 0xff) return "jpeg";
+  if (isJpeg(bytes)) return "jpeg";
   if (begins(bytes, "RGBA")) return "rgba";
   if (begins(bytes, "DEPTHMAP")) return "depth";
   const found = bytes.length === 0 ? "no bytes" : `${bytes.length} bytes of something else`;
@@ -148,40 +149,6 @@ function checked(
     throw bad(what, `it has ${bytes.length} bytes, wanted ${wanted} for ${width} x ${height} pixels`);
   }
   return { width, height };
-}
-
-function decodeJpeg(bytes: Uint8Array): ColorImage {
-  imageSize(bytes);
-  try {
-    const { width, height, data } = jpeg.decode(bytes, {
-      useTArray: true,
-      maxResolutionInMP: PIXELS_MAX / 1e6,
-      maxMemoryUsageInMB: 1024,
-    });
-    return { width, height, rgba: data };
-  } catch (cause) {
-    throw bad("JPEG image", messageOf(cause), cause);
-  }
-}
-
-/** The size in the first frame header; skips the segments before it. */
-function jpegSize(bytes: Uint8Array, view: DataView): { width: number; height: number } {
-  for (let at = 2; at + 9 <= bytes.length && bytes[at] === 0xff;) {
-    const marker = bytes[at + 1];
-    if (marker === 0xff) {
-      at++;
-      continue;
-    }
-    const frame = marker >= 0xc0 && marker <= 0xcf && ![0xc4, 0xc8, 0xcc].includes(marker);
-    if (!frame) {
-      at += 2 + view.getUint16(at + 2);
-      continue;
-    }
-    const height = view.getUint16(at + 5), width = view.getUint16(at + 7);
-    if (width > 0 && height > 0 && width * height <= PIXELS_MAX) return { width, height };
-    throw bad("JPEG image", `it says ${width} x ${height} pixels, wanted 1 to ${PIXELS_MAX} pixels`);
-  }
-  throw bad("JPEG image", "it has no frame header");
 }
 
 function fromPng(bytes: Uint8Array): Decoded {
