@@ -9,11 +9,10 @@
  * read, renamed and removed in the very folder in which it was found.
  */
 
-import { Buffer } from "node:buffer";
 import { join, resolve } from "node:path";
 import type { Clock } from "../../lib/base/clock.ts";
 import { messageOf } from "../../lib/base/error.ts";
-import type { HeldFile } from "../../lib/base/files/files.ts";
+import { heldBytes, type HeldFile } from "../../lib/base/files/files.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import type { Spool, SpoolHost } from "./spool.ts";
 
@@ -104,7 +103,7 @@ export class Folders {
   async #takeHeld(file: HeldFile, name: string): Promise<void> {
     const { host, spool, clock, tags } = this.parts;
     const { path } = file;
-    const content = await contentOf(file);
+    const content = await heldBytes(file, FILE_BYTES_MAX);
     const takenMs = Number(TAKEN.exec(path)?.[1] ?? Math.floor(clock.nowMs()));
     const original = path.replace(TAKEN, "");
     const taken = `${original}.taken-at-${takenMs}`;
@@ -127,16 +126,4 @@ export class Folders {
     this.#told.add(path);
     this.parts.logger.warn(`${path} is not taken to the cloud: ${messageOf(error)}`);
   }
-}
-
-/** Throws if the file has grown beyond the limit since it was found. */
-async function contentOf(file: HeldFile): Promise<Uint8Array> {
-  const pieces: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const piece of file.pieces()) {
-    bytes += piece.length;
-    if (bytes > FILE_BYTES_MAX) throw new Error(`it grows beyond ${FILE_BYTES_MAX} bytes`);
-    pieces.push(piece);
-  }
-  return Buffer.concat(pieces);
 }

@@ -511,7 +511,8 @@ Deno.test("mapper: getPointCloudMap returns edited-map.pcd if edited is requeste
 
 Deno.test("mapper: postprocess commands add, remove, undo, replace and toggle points of the map", async () => {
   const own = writePcd(createCloud({ x: Float32Array.of(4), y: Float32Array.of(5), z: Float32Array.of(0) }));
-  await withSlam({}, async ({ slam, engine }) => {
+  await withSlam({ postprocess_folders: ["/clouds"] }, async ({ slam, engine, host }) => {
+    await host.turnLink("/clouds/link.pcd", "/other.pcd");
     const points = async () => {
       const { x, y, rgb } = readPcd(await bytesIn(slam.getPointCloudMap()));
       return Array.from(x, (one, n) => [one, y[n], rgb![n]]);
@@ -526,7 +527,9 @@ Deno.test("mapper: postprocess commands add, remove, undo, replace and toggle po
     assertEquals(await points(), [[0, 0, 74], [2, 0.5, 100]]);
     await slam.doCommand({ postprocess_undo: "" });
     assertEquals((await points()).length, 3);
-    assertEquals(await slam.doCommand({ postprocess_path: "/own.pcd" }), { postprocess_path: "success" });
+    assertEquals(await slam.doCommand({ postprocess_path: "/clouds/own.pcd" }), {
+      postprocess_path: "success",
+    });
     assertEquals(await points(), [[4, 5, 100], [2, 0.5, 100]]);
     assertEquals(await slam.doCommand({ postprocess_toggle: "" }), { postprocessed: false });
     assertEquals(await bytesIn(slam.getPointCloudMap()), engine.cloud);
@@ -534,6 +537,10 @@ Deno.test("mapper: postprocess commands add, remove, undo, replace and toggle po
       [{ postprocess_add: "all" }, "wanted a list of at most"],
       [{ postprocess_remove: [{ X: 1 }] }, "point 0 is no object with the numbers X and Y"],
       [{ postprocess_path: "/etc/passwd" }, "wanted the path of a .pcd file"],
+      [{ postprocess_path: "/other.pcd" }, "postprocess_folders of the service names more folders"],
+      [{ postprocess_path: "/clouds/../other.pcd" }, "is not in a folder"],
+      [{ postprocess_path: "/clouds/link.pcd" }, "is not in a folder"],
+      [{ postprocess_path: "/none/there.pcd" }, "is not in a folder"],
       [{ dance: true }, "does not support DoCommand"],
     ];
     for (const [command, wanted] of refused) {
@@ -541,7 +548,7 @@ Deno.test("mapper: postprocess commands add, remove, undo, replace and toggle po
     }
     await slam.doCommand({ postprocess_undo: "" });
     await assertRejects(() => slam.doCommand({ postprocess_undo: "" }), SvcError, "nothing to undo");
-  }, { files: { "/own.pcd": own } });
+  }, { files: { "/clouds/own.pcd": own, "/other.pcd": own } });
 });
 
 Deno.test("mapper: save_map is written every save_every_sec and at close, and a failed save keeps the old file", async () => {

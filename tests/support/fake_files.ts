@@ -6,7 +6,7 @@
  * 0; `fault` decides its failure. Files below `/run/` are in memory: they never fail, and a power cut takes them.
  */
 
-import { dirname, join } from "node:path";
+import { dirname, join, normalize } from "node:path";
 import type { Code } from "../../lib/base/error.ts";
 import { DurableFiles } from "../../lib/base/files/durable_files.ts";
 import {
@@ -209,7 +209,7 @@ export class FakeFiles extends DurableFiles {
 
   async realPath(path: string): Promise<string> {
     await this.#begin("find", path);
-    return this.#followed("find", path);
+    return this.#followed("find", normalize(path));
   }
 
   async freeBytes(folder: string): Promise<number> {

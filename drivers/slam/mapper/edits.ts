@@ -4,7 +4,8 @@
  */
 
 import { SvcError } from "../../../lib/base/error.ts";
-import type { ReadFiles } from "../../../lib/base/files/files.ts";
+import { heldBytes, type ReadFiles } from "../../../lib/base/files/files.ts";
+import { AllowedPaths, type PathRules } from "../../../lib/base/files/path_rules.ts";
 import { isObject, type Json, type JsonObject } from "../../../lib/base/schema/schema.ts";
 import { readPcd, writePcd } from "../../../lib/geometry/cloud/pcd.ts";
 import { createCloud, type PointCloud } from "../../../lib/geometry/cloud/point_cloud.ts";
@@ -17,6 +18,7 @@ const EDITS_MAX = 10_000;
 const POINTS_MAX = 10_000;
 /** Limit of the points of all corrections. */
 const POINTS_ALL_MAX = 1_000_000;
+const CLOUD_BYTES_MAX = 256 * 1024 * 1024;
 const M_PER_MM = 1e-3;
 /** Larger than a removal is wide, so that a removal lies in the squares of its corners. */
 const SQUARE_M = 3 * REMOVAL_M;
@@ -37,7 +39,8 @@ export class MapEdits {
   readonly #edits: Edit[] = [];
   #cloud?: PointCloud;
 
-  constructor(private readonly files: Pick<ReadFiles, "readFile">) {}
+  /** `rules` say which files a caller may name. */
+  constructor(private readonly files: ReadFiles, private readonly rules: PathRules) {}
 
   /** Runs a command; `undefined` if it is not about corrections. */
   async command(command: JsonObject): Promise<JsonObject | undefined> {
@@ -117,7 +120,13 @@ export class MapEdits {
     if (typeof path !== "string" || !path.endsWith(".pcd")) {
       throw new SvcError("invalid_argument", "postprocess_path: wanted the path of a .pcd file");
     }
-    this.#cloud = readPcd(await this.files.readFile(path));
+    const allowed = await AllowedPaths.of(this.rules, this.files);
+    const file = await this.files.openUnlinked(await allowed.realPath(path));
+    try {
+      this.#cloud = readPcd(await heldBytes(file, CLOUD_BYTES_MAX));
+    } finally {
+      await file.close();
+    }
     return { postprocess_path: "success" };
   }
 }

@@ -7,6 +7,8 @@ import { FakeHost } from "../../../tests/support/fake_host.ts";
 import { MapEdits } from "./edits.ts";
 
 const SEED = 5;
+/** Callers may name no file. */
+const NOWHERE = { folders: [], own: [], setting: "" };
 
 Deno.test("corrections of a map: each removal takes the points around it that are there by then", async () => {
   const random = randomFrom(SEED);
@@ -16,7 +18,7 @@ Deno.test("corrections of a map: each removal takes the points around it that ar
       X: 30 * Math.floor(40 * random() - 20),
       Y: 30 * Math.floor(40 * random() - 20),
     }));
-  const edits = new MapEdits(new FakeHost());
+  const edits = new MapEdits(new FakeHost(), NOWHERE);
   await edits.command({ postprocess_toggle: true });
   let wanted = places(300);
   const map = writePcd(createCloud({
@@ -38,7 +40,7 @@ Deno.test("corrections of a map: each removal takes the points around it that ar
 });
 
 Deno.test("corrections of a map: points that a file does not hold, and too many, are refused", async () => {
-  const edits = new MapEdits(new FakeHost());
+  const edits = new MapEdits(new FakeHost(), NOWHERE);
   await assertRejects(
     () => edits.command({ postprocess_add: [{ X: 1e300, Y: 0 }] }),
     SvcError,

@@ -11,6 +11,8 @@ import type { MappingModeName, Slam, SlamProperties } from "../../../lib/api/sla
 import { captureRow, DataManagerApi } from "../../../lib/api/data_manager.ts";
 import { deadline, race } from "../../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../../lib/base/error.ts";
+import { homeFolder } from "../../../lib/base/files/home.ts";
+import { type PathRules, SYSTEM_VIEWS } from "../../../lib/base/files/path_rules.ts";
 import { type JsonObject, Place } from "../../../lib/base/schema/schema.ts";
 import type { Pose } from "../../../lib/geometry/pose.ts";
 import type { Construction } from "../../../lib/resource/registry.ts";
@@ -101,6 +103,17 @@ function warnWithoutCapture(
   );
 }
 
+/** The point clouds that callers may load: those beside the maps, and in the folders that the attributes name. */
+function cloudRulesOf({ attributes, host }: Parts): PathRules {
+  const { existingMap, saveMap, postprocessFolders } = attributes;
+  const maps = [existingMap, saveMap].flatMap((path) => path === "" ? [] : [dirname(path)]);
+  return {
+    folders: [...maps, ...postprocessFolders],
+    own: [homeFolder((name) => host.env(name)), ...SYSTEM_VIEWS],
+    setting: "postprocess_folders of the service names more folders",
+  };
+}
+
 async function existing(path: string, host: Parts["host"]): Promise<Uint8Array> {
   const size = await host.fileSize(path) ?? 0;
   if (size <= MAP_BYTES_MAX) return await host.readFile(path);
@@ -173,7 +186,7 @@ class MapperService extends MapperBase implements Slam {
     motion: MotionSensor | undefined,
   ) {
     super(parts);
-    this.#edits = new MapEdits(parts.host);
+    this.#edits = new MapEdits(parts.host, cloudRulesOf(parts));
     this.#feeding = this.#feed(lidar, motion);
     this.#saving = this.#saveNowAndThen();
   }

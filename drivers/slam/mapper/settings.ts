@@ -8,6 +8,7 @@ import {
   bool,
   type Infer,
   type JsonObject,
+  list,
   object,
   Place,
   Row,
@@ -173,6 +174,10 @@ const shape = {
   saveMap: mapPath(
     "path for saving the map, periodically and at the end; absent means that the map is not saved",
   ),
+  postprocessFolders: list(
+    text(),
+    "further folders with .pcd files that the command postprocess_path may read, beside those of the maps",
+  ).default([]),
   saveEverySec: whole("seconds between two saves", { min: 1, max: 86_400 }).default(SAVE_EVERY_SEC),
 };
 const fields = object(shape).required();

@@ -15,6 +15,7 @@
  * The room owns every access to the file system, and the formats of archives and line files.
  */
 
+import { Buffer } from "node:buffer";
 import { type Code, SvcError } from "../error.ts";
 
 /** The failure of a file operation. */
@@ -209,3 +210,17 @@ export interface Files extends ReadFiles, LogFiles, WriteFiles, LinkFiles, LockF
 
 /** Ending of the temporary file that an interrupted write leaves behind. */
 export const TEMPORARY = ".tmp";
+
+/** The content of an open file. Throws `resource_exhausted` if it has more bytes, or grows beyond them. */
+export async function heldBytes(file: HeldFile, bytesMax: number): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const piece of file.pieces()) {
+    bytes += piece.length;
+    if (bytes > bytesMax) {
+      throw new SvcError("resource_exhausted", `it has more than ${bytesMax} bytes`);
+    }
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces);
+}
