@@ -3,6 +3,7 @@
 import type { AnyModel } from "../lib/resource/registry.ts";
 import { FakeArm } from "./arm/fake.ts";
 import { FakeBase } from "./base/fake.ts";
+import { SensorControlledBase } from "./base/sensor_controlled.ts";
 import { WheeledBase } from "./base/wheeled.ts";
 import { FakeBoard } from "./board/fake.ts";
 import { LinuxBoard } from "./board/linux.ts";
@@ -35,6 +36,7 @@ import { FakeMovementSensor } from "./movement_sensor/fake.ts";
 import { MergedMovementSensor } from "./movement_sensor/merged.ts";
 import { ReplayOdometry } from "./movement_sensor/replay.ts";
 import { GpsNmeaMovementSensor } from "./movement_sensor/gps_nmea.ts";
+import { WheeledOdometry } from "./movement_sensor/wheeled_odometry.ts";
 import { Mpu6050MovementSensor } from "./movement_sensor/mpu6050.ts";
 import { FakePowerSensor } from "./power_sensor/fake.ts";
 import { Ina219PowerSensor } from "./power_sensor/ina219.ts";
@@ -55,6 +57,7 @@ import { ObstaclesDepthVision } from "./vision/obstacles_depth.ts";
 export const MODELS: readonly AnyModel[] = [
   FakeArm,
   FakeBase,
+  SensorControlledBase,
   WheeledBase,
   FakeBoard,
   LinuxBoard,
@@ -88,6 +91,7 @@ export const MODELS: readonly AnyModel[] = [
   ReplayOdometry,
   GpsNmeaMovementSensor,
   Mpu6050MovementSensor,
+  WheeledOdometry,
   FakePowerSensor,
   Ina219PowerSensor,
   FakeSensor,

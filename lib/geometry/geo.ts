@@ -12,17 +12,18 @@ export interface PlanePoint {
   readonly northM: number;
 }
 
-export function geoPointAt({ eastM, northM }: PlanePoint): { latitude: number; longitude: number } {
-  const degreesPerM = 1 / EARTH_RADIUS_M / RAD_PER_DEG;
-  return { latitude: northM * degreesPerM, longitude: eastM * degreesPerM };
-}
-
 export interface EarthPoint {
   readonly latitude: number;
   readonly longitude: number;
 }
 
 const ORIGIN: EarthPoint = { latitude: 0, longitude: 0 };
+
+export function geoPointAt({ eastM, northM }: PlanePoint, origin = ORIGIN): EarthPoint {
+  const degreesPerM = 1 / EARTH_RADIUS_M / RAD_PER_DEG;
+  const east = eastM * degreesPerM / Math.cos(origin.latitude * RAD_PER_DEG);
+  return { latitude: origin.latitude + northM * degreesPerM, longitude: origin.longitude + east };
+}
 
 /** Distances from the origin along its circle of latitude and along its meridian. */
 export function planePointOf({ latitude, longitude }: EarthPoint, origin = ORIGIN): PlanePoint {
