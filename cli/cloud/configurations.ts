@@ -14,6 +14,13 @@ import type { Sql } from "../../lib/cloud/store/store.ts";
 import { type CloudCommand, cloudCommand, type Desk, timeOf } from "./desk.ts";
 import { atLeastOne, UsageError } from "../flags.ts";
 
+const FORCE = {
+  name: "force",
+  type: "bool",
+  default: false,
+  help: "Save it with its errors, because another runtime than svc-server runs it.",
+} as const;
+
 export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "config show",
@@ -30,8 +37,8 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
     "config set",
     ["PART", "FILE"],
     "Checks a configuration and saves it as the part's next revision.",
-    [],
-    async (desk, [part, file]) => {
+    [FORCE],
+    async (desk, [part, file], { force }) => {
       const json = parseJsonc(await desk.host.readFile(file), { file });
       if (!isObject(json)) {
         throw new SvcError(
@@ -39,7 +46,7 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
           `${file}: wanted an object such as {"components": []}`,
         );
       }
-      await saveConfig(desk, "config set", part, () => Promise.resolve(json as JsonObject));
+      await saveConfig(desk, "config set", { part, force }, () => Promise.resolve(json as JsonObject));
     },
   ),
   cloudCommand(
@@ -71,15 +78,15 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
     "config restore",
     ["PART", "REVISION"],
     "Makes an earlier revision the next one.",
-    [],
-    async (desk, [part, revision]) => {
+    [FORCE],
+    async (desk, [part, revision], { force }) => {
       if (!/^\d+$/.test(revision)) {
         throw new UsageError(`"${revision}" is not a revision, wanted a number`);
       }
       await saveConfig(
         desk,
         "config restore",
-        part,
+        { part, force },
         (sql) => new PartConfigs(sql).at(part, Number(revision)),
       );
     },
@@ -89,13 +96,14 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
 async function saveConfig(
   desk: Desk,
   action: string,
-  id: string,
+  { part: id, force }: { readonly part: string; readonly force: boolean },
   config: (sql: Sql) => Promise<JsonObject>,
 ): Promise<void> {
   const { revision, warnings } = await desk.change(action, { kind: "part", id }, async (sql, nowMs) => {
     const part = await new Fleet(sql).part(id);
     const who = personActing(desk.host.env("USER") || "unknown", action).who;
-    const warnings = await savePartConfig(desk, sql, part, await config(sql), who, nowMs);
+    const json = await config(sql);
+    const warnings = await savePartConfig(desk, sql, part, { json, who, nowMs, force });
     return { ...await new PartConfigs(sql).get(id), warnings };
   });
   for (const { path, message } of warnings) {

@@ -14,8 +14,11 @@ const CLASS = { className: "a_classification", confidence: 0.85 };
 /** As shares of the picture's width and height. */
 const MIDDLE = { xMin: 0.25, yMin: 0.25, xMax: 0.75, yMax: 0.75 };
 
+const FAKE_CAMERA = "fake_camera";
+
 const attributes = object({
-  cameraName: text("camera for requests that name none").names("camera"),
+  // The published default is a name, not a dependency: a machine without such a camera has the service all the same.
+  cameraName: text("camera for requests that name none").names("camera").emptyIsAbsent().default(FAKE_CAMERA),
 }).required();
 
 /** Reads only the size of a picture. */

@@ -2,6 +2,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type Camera, CameraApi, type Images } from "../../lib/api/camera.ts";
 import { type PointCloudObject, VisionApi } from "../../lib/api/vision.ts";
 import { FakeClock } from "../../tests/support/fake_clock.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../lib/base/log/log.ts";
 import { encodeImage, MIME } from "../../lib/geometry/image/image.ts";
@@ -92,7 +93,7 @@ Deno.test("fake vision: it returns one detection in the middle and one classific
     classifications: true,
     objectPointClouds: false,
     detections3D: false,
-    defaultCamera: undefined,
+    defaultCamera: "fake_camera",
   });
 });
 
@@ -101,6 +102,20 @@ Deno.test("fake vision: camera_name is a dependency and the default camera", asy
   const fake = await construct(FakeVision, { camera_name: "cam" }, { dependencies: [new Counting("cam")] });
   assertEquals((await fake.getDetectionsFromCamera("")).length, 1);
   assertEquals((await fake.getProperties()).defaultCamera, "cam");
+});
+
+Deno.test("fake vision: without camera_name, or with an empty one, fake_camera is the default", async () => {
+  const cases: JsonObject[] = [{}, { camera_name: "" }];
+  for (const attributes of cases) {
+    assertEquals(namedBy(FakeVision, attributes), []);
+    const cameras = { dependencies: [new Counting("fake_camera")] };
+    const fake = await construct(FakeVision, attributes, cameras);
+    assertEquals((await fake.getDetectionsFromCamera("")).length, 1);
+    assertEquals((await fake.getProperties()).defaultCamera, "fake_camera");
+    const alone = await construct(FakeVision, attributes);
+    const missing = () => alone.getDetectionsFromCamera("");
+    await assertRejects(missing, SvcError, "could not find camera named fake_camera");
+  }
 });
 
 Deno.test("vision: methods without a skill are refused with the published errors", async () => {

@@ -83,7 +83,7 @@ export async function makeExample(
     if (!withData) return { ...made, datasetId: undefined };
     const part = await fleet.part(machine.partId);
     const config = machineConfig(organizationId, pictures);
-    await savePartConfig(parts, sql, part, config, "svc-cloud", nowMs);
+    await savePartConfig(parts, sql, part, { json: config, who: "svc-cloud", nowMs });
     const datasetId = await new Datasets(sql).create(organizationId, EXAMPLE_DATASET, "images", nowMs);
     return { ...made, datasetId };
   });

@@ -13,8 +13,8 @@ import type { Port, TlsFiles } from "../wire/port/port.ts";
 import { followTlsFiles, readTlsFiles, type TlsPaths } from "../wire/port/tls_files.ts";
 import type { Authority, Certificate } from "./store/authority.ts";
 
-/** Interval of the check for a new certificate of the authority. */
-const LOOK_MS = 300_000;
+/** Interval of the check for a new certificate of the authority: a new location waits as long for its names. */
+const LOOK_MS = 20_000;
 
 export interface PortCertificateParts {
   /** From these files, or for the present `names` from the authority. */
@@ -52,6 +52,11 @@ export class PortCertificate {
       this.#unfollow();
       await this.#work;
     };
+  }
+
+  /** Makes it current at once, for changes that this program has made itself. */
+  async refresh(port: Pick<Port, "renew">): Promise<void> {
+    await (this.#work = this.#work.then(() => this.#look(port)));
   }
 
   #follow(port: Pick<Port, "renew">): void {

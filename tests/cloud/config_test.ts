@@ -62,7 +62,7 @@ storeTest(
       assertEquals([left.name, left.api, left.model, left.type], [
         "left",
         "rdk:component:motor",
-        "fake",
+        "rdk:builtin:fake",
         "motor",
       ]);
       assertEquals(left.attributes, { max_rpm: 90.5, pins: { a: "1" } });
@@ -172,8 +172,8 @@ storeTest(
       await people.updateRobotPart({ id, name: "", robotConfig });
       const before = (await rover.config({ id })).config!;
       assertEquals(before.components.map(({ name, model }) => [name, model]), [
-        ["own", "fake"],
-        ["outer", "fake"],
+        ["own", "rdk:builtin:fake"],
+        ["outer", "rdk:builtin:fake"],
         ["shared", ""],
       ]);
       assertEquals(before.components.map(({ attributes }) => attributes?.max_rpm), [undefined, 3, 7]);

@@ -2,6 +2,7 @@
  * The command line of svc-cloud, and control planes that share a database.
  */
 
+import { connect as connectTls } from "node:tls";
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { AppService } from "../../proto/gen/app_pb.ts";
 import { RobotService } from "../../proto/gen/robot_config_pb.ts";
@@ -53,6 +54,37 @@ storeTest("commands see the results of earlier commands", async ({ flags }) => {
     Error,
     `there is no part "${partId}"`,
   );
+});
+
+storeTest("a configuration of another runtime is saved with warnings", async ({ flags }) => {
+  const { partId }: Example = JSON.parse(await svcCloud("init", ...flags, "--json"));
+  const file = `${flags[1]}/config.json`;
+  const save = async (components: unknown[], ...more: string[]) => {
+    await Deno.writeTextFile(file, JSON.stringify({ components }));
+    return await svcCloudSaid("config", "set", partId, file, ...flags, ...more);
+  };
+  const motor = {
+    name: "m",
+    type: "motor",
+    model: "gpio",
+    attributes: { board: "b", pins: { a: 12, b: 14 } },
+  };
+  const boards = [
+    { name: "b", api: "rdk:component:board", model: "esp32", attributes: { pins: [15] } },
+    { name: "heap", api: "rdk:component:sensor", model: "rdk:builtin:free-heap" },
+    { name: "wifi", type: "sensor", model: "wifi-rssi" },
+  ];
+  for (const [index, board] of boards.entries()) {
+    const { output, remarks } = await save([motor, board]);
+    assertEquals(output, `revision ${index + 1}\n`);
+    assertMatch(remarks, /warning: components\.0\.attributes\.pins\.a: found 12, wanted a string/);
+    assertMatch(remarks, /warning: components\.1\.model: no model rdk:builtin:/);
+  }
+  await assertRejects(() => save([motor]), Error, "pins.a: found 12, wanted a string");
+  await assertRejects(() => save([{ ...boards[0], model: "esp33" }]), Error, "no model rdk:builtin:esp33");
+  const { output, remarks } = await save([motor], "--force");
+  assertEquals(output, "revision 4\n");
+  assertMatch(remarks, /warning: .*pins\.b: found 14/);
 });
 
 Deno.test({
@@ -259,11 +291,26 @@ sqliteTest(
   },
 );
 
+/** The DNS names in the certificate of a local port. */
+function namesShownBy(port: number, ca: string): Promise<string[]> {
+  const socket = connectTls({ host: "127.0.0.1", port, ca, servername: "localhost" });
+  return new Promise<string[]>((resolve, reject) => {
+    socket.on("error", reject).on("secureConnect", () => {
+      const { subjectaltname = "" } = socket.getPeerCertificate();
+      resolve(subjectaltname.split(", ").map((name) => name.replace("DNS:", "")));
+    });
+  }).finally(() => socket.destroy());
+}
+
 Deno.test("serve --demo reports the progress of its example, and then serves", async () => {
   const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
-  const cloud = await serveCloud(["--demo", "--data", folder]);
+  const cloud = await serveCloud(["--demo", "--tls", "--data", folder]);
   try {
     const output = cloud.output();
+    // The example's location exists only since the port opened; machines of it are dialed by these names.
+    const ca = await svcCloud("authority", "--data", folder);
+    const names = await namesShownBy(Number(new URL(cloud.url).port), ca);
+    assert(names.some((name) => /^\*\..+\.svc\.internal$/.test(name)), names.join(" "));
     const places = [
       "creating an example: 240 training pictures",
       "creating an example: 40 of 240",

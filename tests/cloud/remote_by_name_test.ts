@@ -1,9 +1,10 @@
 /** A machine reaches another one by its name alone: on the same network, and through the control plane. */
 
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { AppService } from "../../proto/gen/app_pb.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { BoardService } from "../../proto/gen/board_pb.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
@@ -11,19 +12,24 @@ import { Metadata } from "../../lib/wire/metadata.ts";
 import { loopbackMulticast } from "../support/multicast.ts";
 import { needingTest } from "../support/needing.ts";
 import { until } from "../support/until.ts";
-import { type ServerProcess, startServer } from "../support/server.ts";
+import { selfSigned } from "../support/echo.ts";
+import { type ServerProcess, startServer, writeConfig } from "../support/server.ts";
 import { type ManagedMachine, withManagedMachine } from "./managed.ts";
 
 const clock = new SystemClock();
 
-/** A second machine of the same control plane, with the first one as its remote, by its name. */
-async function startNear({ example, fqdn, folder, cloud, channel }: ManagedMachine, args: string[]) {
+/** A second machine of the same control plane, with the first one as its remote, by its name unless it is told. */
+async function startNear(
+  { example, fqdn, folder, cloud, channel }: ManagedMachine,
+  args: string[],
+  how: JsonObject = { address: fqdn, insecure: true },
+) {
   const app = client(AppService, channel);
   const name = `near-${crypto.randomUUID().slice(0, 8)}`;
   const { partId: id } = await app.newRobotPart({ robotId: example.machineId, partName: name });
   const { id: entity, key: payload } = example.ownerKey;
   const auth = { entity, credentials: { type: "api-key", payload } };
-  const remotes = [{ name: "far", address: fqdn, insecure: true, auth }];
+  const remotes = [{ name: "far", ...how, auth }];
   const robotConfig = { network: { bind_address: "localhost:0" }, remotes };
   await app.updateRobotPart({ id, name, robotConfig });
   const { api_key } = example.config.cloud;
@@ -104,6 +110,31 @@ async function reached(way: string, args: string[]): Promise<void> {
     },
   );
 }
+
+Deno.test("a machine trusts the authority of its control plane for its remotes, and no other one", () =>
+  withManagedMachine({ components: [BOARD] }, async (far) => {
+    const address = new URL(far.server.url).host;
+    const near = await startNear(far, ["-disable-mdns"], { address });
+    const other = await selfSigned();
+    const [cert, key] = [`${far.folder}/cert.pem`, `${far.folder}/key.pem`];
+    await Deno.writeTextFile(cert, other.certPem);
+    await Deno.writeTextFile(key, other.keyPem);
+    const config = await writeConfig({ network: { tls_cert_file: cert, tls_key_file: key } });
+    const stranger = await startServer(config);
+    const nearStranger = await startNear(far, ["-disable-mdns"], { address: new URL(stranger.url).host });
+    try {
+      await near.wrote('remote "far" is connected');
+      await (await usesBoard(near, far)).close();
+      await nearStranger.wrote('remote "far"');
+      assertMatch(
+        nearStranger.output(),
+        /remote "far" .* is not connected: .*(self-signed|unable to verify)/,
+      );
+    } finally {
+      for (const one of [near, nearStranger, stranger]) await one.stop();
+      await Deno.remove(config);
+    }
+  }));
 
 Deno.test("a machine reaches a remote by its name through the control plane over WebRTC", () =>
   reached("WebRTC", ["-disable-mdns"]));

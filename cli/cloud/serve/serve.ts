@@ -224,6 +224,8 @@ async function serveParts(parts: Parts, stopped: Promise<string>): Promise<void>
       const tell = (text: string) => logger.info(text);
       const around = { store, files, host, validate: validator(), data: options.data, clock };
       const example = await makeExample(around, url, { withData: true, tell });
+      // The example's location has names of its own.
+      await certificate?.refresh(port);
       if (example) host.write(describeExample(example));
     }
     logger.info("serving", { url: port.url });

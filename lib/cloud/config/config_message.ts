@@ -77,12 +77,17 @@ function resource(entry: JsonObject) {
     // Old files split a model over three members.
     model: isObject(model)
       ? [model.namespace, model.model_family, model.name].map((word) => text(word as Json)).join(":")
-      : text(model),
+      : fullModel(text(model)),
     dependsOn: texts(entry.depends_on),
     attributes: struct(entry.attributes),
     serviceConfigs: objects(entry.service_configs).map(serviceConfigMessage),
     logConfiguration: logMessage(entry),
   };
+}
+
+/** In full, which is the only form that the published microcontroller runtime knows. */
+function fullModel(model: string): string {
+  return model === "" || model.includes(":") ? model : `rdk:builtin:${model}`;
 }
 
 /** By `api`, or in older files by `type` and `namespace`. */

@@ -19,6 +19,7 @@ import { secretMessage } from "./location_service.ts";
 import { Fleet, type Part } from "./fleet.ts";
 import { asItIs, configOf, type ConfigView, editorOf, viewOf } from "../config/config_view.ts";
 import { Fragments } from "../config/fragments.ts";
+import { asWarnings, isForMicrocontroller } from "../config/other_runtime.ts";
 import { type PartChange, PartConfigs } from "../config/part_config.ts";
 import { partNames } from "./hosts.ts";
 import { requireRoom } from "../access/room.ts";
@@ -84,15 +85,8 @@ function writeHandlers(cloud: CloudContext) {
       await audit.change(actor, { kind: "part", id }, async (sql, nowMs) => {
         const part = await new Fleet(sql).part(id);
         if (json) {
-          await savePartConfig(
-            cloud,
-            sql,
-            part,
-            json,
-            actor.who,
-            nowMs,
-            lastKnownUpdate && toMs(lastKnownUpdate),
-          );
+          const knownMs = lastKnownUpdate && toMs(lastKnownUpdate);
+          await savePartConfig(cloud, sql, part, { json, who: actor.who, nowMs, knownMs });
           await new PartConfigs(sql).keepNewest(id, cloud.limits.revisionsPerPart);
         }
         if (name !== "" && name !== part.name) await new Fleet(sql).renamePart(id, name);
@@ -126,19 +120,35 @@ function writeHandlers(cloud: CloudContext) {
   } satisfies ServiceImpl<typeof AppService>;
 }
 
-/** Checks and saves a configuration; returns the warnings. Throws `invalid_argument` with every problem in it. */
+/** A change of a part's configuration. */
+export interface PartEdit {
+  readonly json: JsonObject;
+  readonly who: string;
+  readonly nowMs: number;
+  /** The time of the last change that its author knows. */
+  readonly knownMs?: number;
+  /** Saves it with its problems: another runtime than svc-server is to run it. */
+  readonly force?: boolean;
+}
+
+/**
+ * Checks and saves a configuration; returns the warnings. Throws `invalid_argument` with every problem in it. What
+ * svc-server cannot run is a warning in a configuration of the published microcontroller runtime.
+ */
 export async function savePartConfig(
   { validate }: Pick<CloudContext, "validate">,
   sql: Sql,
   { id, organizationId }: Part,
-  json: JsonObject,
-  who: string,
-  nowMs: number,
-  knownMs?: number,
+  { json, who, nowMs, knownMs, force = false }: PartEdit,
 ): Promise<readonly Problem[]> {
   const { config, problems } = await new Fragments(sql).resolve(json, organizationId);
   const platform = (await agentReports(sql, [id])).get(id)?.platform ?? "";
-  const all = [...problems, ...validate(config), ...await versionProblems(sql, config, platform)];
+  const judged = validate(config);
+  const all = [
+    ...problems,
+    ...force || isForMicrocontroller(config) ? asWarnings(judged) : judged,
+    ...await versionProblems(sql, config, platform),
+  ];
   const errors = all.filter(({ severity }) => severity === "error");
   if (errors.length > 0) {
     throw new SvcError("invalid_argument", `the configuration is not saved: ${listed(errors)}`);

@@ -18,6 +18,7 @@ import type { Resource } from "../../resource/resource.ts";
 import { type CallOptions, type Channel, client, type ServiceClient } from "../../wire/channel.ts";
 import type { Credentials, DialOptions, SignalingServer } from "../../wire/dial/dial.ts";
 import { type Connected, MachineLink } from "../../wire/dial/machine_link.ts";
+import { authoritiesIn } from "../../wire/port/tls_files.ts";
 import { WITHOUT_TLS } from "../../wire/grpc/grpc_channel.ts";
 import { WITH_TLS } from "../../wire/http2/connection.ts";
 import { Metadata } from "../../wire/metadata.ts";
@@ -230,9 +231,10 @@ class Remote {
     const { clock, logger, connect, mdns, random } = this.parts;
     const { address, insecure, reconnectInterval: pauseMs } = this.config;
     const signaling = () => this.parts.signaling?.(address, this.cloud());
-    const tls = insecure
-      ? undefined
-      : { downgraded: this.#mayDowngrade ? () => this.#downgraded() : undefined };
+    const downgraded = !insecure && this.#mayDowngrade ? () => this.#downgraded() : undefined;
+    // The other machines of its control plane have certificates of that authority.
+    const alsoTrusted = () => authoritiesIn(this.cloud()?.tlsCertificate ?? "");
+    const tls = insecure ? undefined : { downgraded, alsoTrusted };
     return new MachineLink(address, {
       ...{ clock, logger, connect, mdns, signaling, random, tls, pauseMs },
       credentials: () => this.#credentials(),

@@ -286,7 +286,8 @@ function configMessage(config: ResourceConfig): MessageInitShape<typeof Componen
     attributes: attributes as Struct,
     dependsOn: [...dependsOn],
     frame: frameMessage(frame),
-    logConfiguration: { level: logLevel ?? "" },
+    // Without a level of its own: modules in Go and C++ warn of an empty one.
+    logConfiguration: logLevel === undefined ? undefined : { level: logLevel },
     serviceConfigs: serviceConfigs.map((one) => ({ type: one.type, attributes: one.attributes as Struct })),
   };
 }

@@ -74,7 +74,19 @@ export async function dial(address: string, options: DialOptions): Promise<Diale
   }
   const found = await throughSignaling(address, options);
   if (found && !(found instanceof SvcError)) return found;
-  return { ...await direct(address, "address", options), instead: found && chainOf(found) };
+  const instead = found && chainOf(found);
+  try {
+    return { ...await direct(address, "address", options), instead };
+  } catch (error) {
+    throw withBothWays(error, instead);
+  }
+}
+
+/** The error of the last way, with the reason why the way before it failed. */
+export function withBothWays(error: unknown, instead: string | undefined): unknown {
+  return instead === undefined
+    ? error
+    : new SvcError(SvcError.from(error).code, `${chainOf(error)}; ${instead}`);
 }
 
 /** Whether an address has no port. */

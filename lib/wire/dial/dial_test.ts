@@ -20,7 +20,11 @@ function bench() {
   const clock = new FakeClock();
   const logger = new Logs(clock, []).logger("dial");
   const dialed: string[] = [];
-  const far = { away: undefined as SvcError | undefined, signaling: undefined as SvcError | undefined };
+  const far = {
+    away: undefined as SvcError | undefined,
+    signaling: undefined as SvcError | undefined,
+    directly: undefined as SvcError | undefined,
+  };
   const lost: (() => void)[] = [];
   const connect = (address: string, { tls, lost: lose = () => {} }: GrpcOptions) => {
     dialed.push(tls ? `${address} as ${tls.serverName ?? "itself"}` : address);
@@ -28,6 +32,7 @@ function bench() {
     const table = new ServiceTable(clock);
     table.add(service(AuthService, {
       authenticate: ({ entity, credentials }) => {
+        if (far.directly && !address.startsWith("cloud")) throw far.directly;
         if (credentials!.payload !== "right") throw new SvcError("unauthenticated", "invalid credentials");
         return { accessToken: `token of ${entity}` };
       },
@@ -95,6 +100,14 @@ Deno.test("dial: without a path through signaling connects directly, but not aft
   assertEquals(instead, "cannot connect through cloud:443: host not preconfigured");
   assertEquals(dialed.splice(0), ["cloud:443 as itself", "rover.example.com"]);
   channel.close();
+  // A machine that neither way reaches: the error names both.
+  const wrong = { ...through, signaling: () => ({ address: "cloud:443" }) };
+  far.directly = new SvcError("unavailable", "no route");
+  const neither = await assertRejects(() => dial("rover.example.com", wrong), SvcError);
+  assertEquals(neither.code, "unavailable");
+  assertEquals(neither.message, "no route; cannot connect through cloud:443: host not preconfigured");
+  far.directly = undefined;
+  dialed.length = 0;
   far.signaling = new SvcError("permission_denied", "not yours");
   const refused = await assertRejects(() => dial("rover.example.com", through), SvcError);
   assertEquals([refused.code, dialed], ["permission_denied", ["cloud:443 as itself"]]);

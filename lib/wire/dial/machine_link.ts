@@ -11,7 +11,14 @@ import { deadline } from "../../base/clock.ts";
 import { chainOf, messageOf, SvcError } from "../../base/error.ts";
 import { type CallOptions, type Channel, client, type ServiceClient } from "../channel.ts";
 import type { Metadata } from "../metadata.ts";
-import { ANSWER_TIMEOUT_MS, type Credentials, dial, type Dialed, type DialOptions } from "./dial.ts";
+import {
+  ANSWER_TIMEOUT_MS,
+  type Credentials,
+  dial,
+  type Dialed,
+  type DialOptions,
+  withBothWays,
+} from "./dial.ts";
 
 /** Metadata key of a session's id. */
 export const SESSION_ID = "viam-sid";
@@ -89,8 +96,7 @@ export class MachineLink {
       }
       return await use({ channel, by: found.by, limits });
     } catch (error) {
-      if (instead === undefined) throw error;
-      throw new SvcError(SvcError.from(error).code, `${chainOf(error)}; ${instead}`);
+      throw withBothWays(error, instead);
     } finally {
       dialed.done();
       closed.removeEventListener("abort", follow);

@@ -34,6 +34,8 @@ export interface GrpcOptions {
   /** Uses TLS: checks the server's name against the system's roots or `ca` (PEM). */
   readonly tls?: {
     readonly ca?: string;
+    /** Authorities (PEM) that are trusted beside the system's roots; asked for when those do not do. */
+    readonly alsoTrusted?: () => string | undefined;
     readonly insecureSkipVerify?: boolean;
     readonly serverName?: string;
     /**
@@ -252,6 +254,9 @@ export const WITHOUT_TLS = "does it serve without TLS?";
 /** The error of a handshake whose first answer is no TLS record. Silence or a reset are no such answer. */
 const IN_THE_CLEAR = /InvalidContentType|wrong version number/i;
 
+/** The error of a handshake with a certificate of an unknown authority. */
+const NOT_TRUSTED = /self-signed certificate|unable to (verify|get)|UnknownIssuer/i;
+
 /** A connected socket, after the TLS handshake if there is one. */
 async function dial(
   address: string,
@@ -264,6 +269,13 @@ async function dial(
     const socket = await connectTo(target, address, { tls, clock }, signal);
     return { socket, scheme: tls ? "https" : "http" };
   } catch (error) {
+    const ca = NOT_TRUSTED.test(messageOf(error)) ? tls?.alsoTrusted?.() : undefined;
+    if (ca !== undefined) {
+      return {
+        socket: await connectTo(target, address, { tls: { ...tls, ca }, clock }, signal),
+        scheme: "https",
+      };
+    }
     if (!tls?.downgraded || !IN_THE_CLEAR.test(messageOf(error))) throw error;
     const socket = await connectTo(target, address, { clock }, signal);
     tls.downgraded();

@@ -2,6 +2,7 @@
  * A certificate and its private key in two files, which other programs replace while this one runs.
  */
 
+import { X509Certificate } from "node:crypto";
 import type { ReadFiles, WatchFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { TlsFiles } from "./port.ts";
@@ -20,6 +21,20 @@ const LOOK_MS = 60_000;
 export async function readTlsFiles({ certFile, keyFile }: TlsPaths, host: ReadFiles): Promise<TlsFiles> {
   const [certPem, keyPem] = [await host.readTextFile(certFile), await host.readTextFile(keyFile)];
   return { certPem, keyPem, certName: certFile, keyName: keyFile };
+}
+
+/** The self-signed authorities of a chain of certificates (PEM); `undefined` if there are none. */
+export function authoritiesIn(chainPem: string): string | undefined {
+  const all = chainPem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
+  const authorities = all.filter((pem) => {
+    try {
+      const certificate = new X509Certificate(pem);
+      return certificate.ca && certificate.checkIssued(certificate);
+    } catch {
+      return false;
+    }
+  });
+  return authorities.length > 0 ? authorities.join("\n") : undefined;
 }
 
 /**

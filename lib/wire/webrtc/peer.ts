@@ -115,7 +115,9 @@ export class RtcPeer {
     }, CHANNEL_RESUME_BYTES);
     this.#negotiation = this.#native.open("negotiation", 1, {
       opened: () => {},
-      message: (message) => typeof message === "string" && this.#negotiated(message),
+      // The published Java library sends its descriptions as binary messages.
+      message: (message) =>
+        this.#negotiated(typeof message === "string" ? message : new TextDecoder().decode(message)),
       drained: () => {},
       closed: () => {},
     }, 0);

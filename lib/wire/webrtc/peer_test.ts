@@ -58,6 +58,21 @@ Deno.test("RtcPeer: the answerer renegotiates over the negotiation channel, and 
   close();
 });
 
+Deno.test("RtcPeer: descriptions may arrive as binary messages, as the published Java library sends them", async () => {
+  const { answerer, native, close } = await connected();
+  for (const { channels } of native) {
+    const { listener } = channels.get(1)!;
+    const { message } = listener;
+    listener.message = (text) => message(new TextEncoder().encode(text as string));
+  }
+  await answerer.renegotiate(AbortSignal.timeout(30_000));
+  const { listener } = native[0].channels.get(1)!;
+  listener.message = () => native[0].channels.get(1)!.send(Uint8Array.of(0xff, 0, 0xfe));
+  await assertRejects(() => answerer.renegotiate(AbortSignal.timeout(30_000)), SvcError, "is not base64");
+  assertEquals(answerer.isConnected, true);
+  close();
+});
+
 Deno.test("RtcPeer: an unsolicited offer of the caller changes nothing", async () => {
   const { caller, answerer, native, close } = await connected();
   native[0].channels.get(1)!.send(encodeDescription({ type: "offer", sdp: "v=0\r\na=fake:0\r\n" }));

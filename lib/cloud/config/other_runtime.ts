@@ -1,0 +1,23 @@
+/**
+ * Configurations of machines that another runtime runs: svc-server's judgment of them is advice.
+ */
+
+import type { Problem } from "../../base/schema/schema.ts";
+import { isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
+
+/** Models that the published microcontroller runtime has and svc-server never will. */
+const MICROCONTROLLER_MODELS = ["esp32", "esp32-camera", "free-heap", "wifi-rssi"];
+
+/** Whether a configuration with its fragments is one of the published microcontroller runtime. */
+export function isForMicrocontroller(config: JsonObject): boolean {
+  const { components = [], services = [] } = config;
+  return [components, services].flat().some((entry: Json) => {
+    const model = isObject(entry) ? entry.model : undefined;
+    return typeof model === "string" && MICROCONTROLLER_MODELS.includes(model.replace(/^rdk:builtin:/, ""));
+  });
+}
+
+/** The same problems, none of which keeps the configuration from being saved. */
+export function asWarnings(problems: readonly Problem[]): Problem[] {
+  return problems.map((problem) => ({ ...problem, severity: "warning" }));
+}
