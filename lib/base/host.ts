@@ -30,6 +30,23 @@ export interface WorkingFolder {
   cwd(): string;
 }
 
+/** A TCP connection on the loopback interface, over IPv4. */
+export interface LoopbackEnds {
+  readonly own: { readonly address: string; readonly port: number };
+  readonly other: { readonly address: string; readonly port: number };
+  /** Of this program: whether it accepted the connection or made it. */
+  readonly role: "server" | "client";
+}
+
+/** Every user of the computer reaches the loopback interface. */
+export interface LoopbackPeers {
+  /**
+   * Throws `permission_denied` unless the program at the other end runs as our own user or as the administrator, or is
+   * a descendant of this process (Linux). Passes everybody on systems that tell neither (macOS).
+   */
+  checkLoopback(ends: LoopbackEnds): Promise<void>;
+}
+
 /** The output of a command line. */
 export interface Output {
   /**
@@ -177,4 +194,5 @@ export interface Host
     PulseHost,
     ProcessHost,
     ProcessTable,
+    LoopbackPeers,
     PipeHost {}

@@ -6,7 +6,8 @@ import type { Clock } from "./clock.ts";
 import { DenoDevice } from "./native/device.ts";
 import { escaped } from "./escape.ts";
 import { SystemFiles } from "./files/system_files.ts";
-import { type Device, type Host, OutputError, type Pulses } from "./host.ts";
+import { type Device, type Host, type LoopbackEnds, OutputError, type Pulses } from "./host.ts";
+import { checkLoopback } from "./native/loopback.ts";
 import { PulseThread } from "./native/pulses.ts";
 import type {
   FoundProcess,
@@ -43,6 +44,10 @@ export class DenoHost extends SystemFiles implements Host {
 
   figuresOf(pid: number): ProcessFigures | undefined {
     return figuresOf(pid);
+  }
+
+  checkLoopback(ends: LoopbackEnds): Promise<void> {
+    return checkLoopback(ends);
   }
 
   openDevice(path: string): Device {

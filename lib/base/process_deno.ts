@@ -279,23 +279,36 @@ const TICK_US = 10_000;
 
 /** See `ProcessTable`. */
 export function figuresOf(pid: number): ProcessFigures | undefined {
-  const family = [pid];
   let residentBytes = 0, cpuUs = 0, known = 0;
-  // The loop extends the list.
-  for (const one of family) {
+  for (const one of withDescendants(pid)) {
     try {
       const text = Deno.readTextFileSync(`/proc/${one}/stat`);
       const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
       cpuUs += (Number(fields[11]) + Number(fields[12])) * TICK_US;
       residentBytes += Number(fields[21]) * PAGE_BYTES;
       known++;
-      const children = Deno.readTextFileSync(`/proc/${one}/task/${one}/children`).trim();
-      if (children !== "" && family.length < FAMILY_MAX) family.push(...children.split(" ").map(Number));
     } catch {
       // The process has ended, or this is not Linux.
     }
   }
   return known === 0 ? undefined : { residentBytes, cpuUs };
+}
+
+/** A process and its descendants; Linux only. */
+export function withDescendants(pid: number): number[] {
+  const family = [pid];
+  // The loop extends the list. A child belongs to the thread that started it.
+  for (const one of family) {
+    try {
+      for (const { name: thread } of Deno.readDirSync(`/proc/${one}/task`)) {
+        const children = Deno.readTextFileSync(`/proc/${one}/task/${thread}/children`).trim();
+        if (children !== "" && family.length < FAMILY_MAX) family.push(...children.split(" ").map(Number));
+      }
+    } catch {
+      // The process has ended.
+    }
+  }
+  return family;
 }
 
 function environmentOf(pid: number): Record<string, string> | undefined {

@@ -6,7 +6,13 @@
  * the resources do.
  */
 
-import type { MachineName, ProcessUsage, WholeEnvironment, WorkingFolder } from "../base/host.ts";
+import type {
+  LoopbackPeers,
+  MachineName,
+  ProcessUsage,
+  WholeEnvironment,
+  WorkingFolder,
+} from "../base/host.ts";
 import type { Clock } from "../base/clock.ts";
 import { chainOf, SvcError } from "../base/error.ts";
 import type { Fields, Logs } from "../base/log/log.ts";
@@ -92,6 +98,7 @@ export interface RuntimeParts {
     & ProcessUsage
     & SpawnHost
     & ProcessTable
+    & LoopbackPeers
     & WholeEnvironment
     & WorkingFolder;
   readonly clock: Clock;

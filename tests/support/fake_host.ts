@@ -33,6 +33,8 @@ export class FakeHost extends FakeFiles implements Host {
   /** The output on standard output, and on standard error. */
   printed = "";
   errors = "";
+  /** Whether the programs on the loopback interface are those of other users. */
+  strangers = false;
 
   constructor(private readonly options: FakeHostOptions = {}) {
     super(options.fault);
@@ -107,6 +109,12 @@ export class FakeHost extends FakeFiles implements Host {
   }
 
   figuresOf(): undefined {}
+
+  checkLoopback(): Promise<void> {
+    return this.strangers
+      ? Promise.reject(new SvcError("permission_denied", "a stranger"))
+      : Promise.resolve();
+  }
 
   listensMarked(): Promise<undefined> {
     return Promise.resolve(undefined);

@@ -5,7 +5,7 @@
  * and after growing pauses if it keeps failing. Meanwhile its models stay known, with the reason why they are unusable.
  */
 
-import type { WholeEnvironment, WorkingFolder } from "../../base/host.ts";
+import type { LoopbackPeers, WholeEnvironment, WorkingFolder } from "../../base/host.ts";
 import type { LinkFiles, ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
@@ -80,6 +80,7 @@ export interface ModuleParts {
   readonly host:
     & SpawnHost
     & ProcessTable
+    & LoopbackPeers
     & ReadFiles
     & WriteFiles
     & Pick<LinkFiles, "readLink">

@@ -158,6 +158,28 @@ Deno.test("Modules: with tcp_mode, the module and the machine talk over loopback
   );
 });
 
+Deno.test({
+  name: "Modules: with tcp_mode, other users of the computer reach neither the machine nor a module's place",
+  // Only root may start a program as somebody else.
+  ignore: Deno.build.os !== "linux" || Deno.uid() !== 0,
+  fn: async () => {
+    await using world = await ModuleWorld.open();
+    await world.apply([{ name: "one", tcp_mode: true }], { a: {} });
+    const { parentAddress } = world.module("one");
+    const [host, port] = parentAddress.split(":");
+    const ask = `exec 3<>/dev/tcp/${host}/${port}; ` +
+      `printf 'GET / HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' >&3; cat <&3`;
+    const answer = async (command: string, ...args: string[]) => {
+      const { stdout } = await new Deno.Command(command, { args, stderr: "null" }).output();
+      return new TextDecoder().decode(stdout);
+    };
+    assertMatch(await answer("bash", "-c", ask), /^HTTP\/1\.1 /);
+    const nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"];
+    assertEquals(await answer("setsid", "--fork", ...nobody, "bash", "-c", ask), "");
+    assertEquals(world.said("refused a connection: a program of the user 65534").length, 1);
+  },
+});
+
 Deno.test("Modules: a module calls the machine on its socket without a key", async () => {
   await using world = await ModuleWorld.open();
   const auth = { handlers: [{ type: "api-key", config: { b: "second", a: "first", keys: ["a", "b"] } }] };

@@ -3,13 +3,15 @@
  * fully trusted.
  *
  * Owns the folder of all modules' sockets, which only our user may enter. The socket opens with the first module that
- * uses it, and the address on the loopback interface with the first module in TCP mode. A folder that a killed
+ * uses it, and the address on the loopback interface with the first module in TCP mode. That address serves programs of
+ * our user and of modules alone, although every user of the computer reaches it. A folder that a killed
  * svc-server left behind is removed by the next one.
  */
 
 import { dirname, join } from "node:path";
 import { RobotService } from "../../../proto/gen/robot_pb.ts";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
+import type { LoopbackEnds, LoopbackPeers } from "../../base/host.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
@@ -36,7 +38,8 @@ export interface ModuleParentParts {
   readonly table: () => ServiceTable;
   readonly host:
     & Pick<WriteFiles, "temporaryFolder" | "createFile" | "removeTree">
-    & Pick<ReadFiles, "readFolder" | "stat">;
+    & Pick<ReadFiles, "readFolder" | "stat">
+    & LoopbackPeers;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -69,7 +72,9 @@ export class ModuleParent {
 
   /** Without a Unix socket, which Windows would not open. */
   async #onLoopback() {
-    this.#tcp ??= openPort({ ...this.#serving, bind: { host: LOOPBACK, port: 0 } }).catch((error) => {
+    const { host: peers } = this.parts;
+    const admit = (ends: LoopbackEnds) => peers.checkLoopback(ends);
+    this.#tcp ??= openPort({ ...this.#serving, admit, bind: { host: LOOPBACK, port: 0 } }).catch((error) => {
       this.#tcp = undefined;
       throw error;
     });
@@ -77,7 +82,7 @@ export class ModuleParent {
     return { own: await this.#freeAddress(), parent: `${host}:${port}` };
   }
 
-  /** A free port on the loopback interface. */
+  /** A free port on the loopback interface; whoever takes it before the module is not taken for the module. */
   async #freeAddress(): Promise<string> {
     const port = await openPort({ ...this.#serving, bind: { host: LOOPBACK, port: 0 } });
     await port.close(0);

@@ -7,6 +7,7 @@
 
 import { ModuleService, type ReadyResponse } from "../../../proto/gen/module_pb.ts";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
+import type { LoopbackPeers } from "../../base/host.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { chainOf, type Code, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
@@ -48,7 +49,7 @@ export interface ModuleProcessParts {
   /** The machine's address for the module. */
   readonly parentAddress: string;
   readonly limits: Pick<ModuleLimits, "startTimeoutMs" | "stopMs">;
-  readonly host: SpawnHost & ReadFiles & Pick<WriteFiles, "remove">;
+  readonly host: SpawnHost & ReadFiles & Pick<WriteFiles, "remove"> & LoopbackPeers;
   readonly clock: Clock;
   /** `rdk.modmanager.<name>` */
   readonly logger: Logger;
@@ -89,7 +90,9 @@ export class ModuleProcess {
     const { signal: over, done } = deadline(clock, startTimeoutMs, late, signal);
     const started = new ModuleProcess(
       parts,
-      connectGrpc(isSocket(address) ? `unix:${address}` : address, { clock }),
+      isSocket(address)
+        ? connectGrpc(`unix:${address}`, { clock })
+        : connectGrpc(address, { clock, admit: (ends) => parts.host.checkLoopback(ends) }),
     );
     const either = AbortSignal.any([over, started.ended]);
     try {

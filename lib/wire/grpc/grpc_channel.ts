@@ -11,8 +11,10 @@ import type { Duplex } from "node:stream";
 import { connect as connectTls } from "node:tls";
 import { type Clock, race } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
+import type { LoopbackEnds } from "../../base/host.ts";
 import type { CallOptions, Channel } from "../channel.ts";
 import { holdBelowTls } from "../port/fair_socket.ts";
+import { loopbackEnds } from "../port/loopback.ts";
 import { type AnswerFlag, ClientCall, type StreamQueue } from "./call.ts";
 import { fieldsOf, formatTimeout, GRPC_CONTENT_TYPE } from "./message.ts";
 import type { HeaderFields } from "../http2/hpack.ts";
@@ -48,6 +50,8 @@ export interface GrpcOptions {
   readonly header?: Metadata;
   /** Interval of pings to the server; a connection without an answer is dropped. */
   readonly keepaliveMs?: number;
+  /** Looks who answers on the loopback interface, before anything is sent: throws to refuse. Not with TLS. */
+  readonly admit?: (ends: LoopbackEnds) => Promise<void>;
   /** Called at the end of each connection, whoever ended it. */
   readonly lost?: () => void;
 }
@@ -266,7 +270,7 @@ async function dial(
   const { tls, clock } = options;
   const target = parseAddress(address, tls !== undefined);
   try {
-    const socket = await connectTo(target, address, { tls, clock }, signal);
+    const socket = await connectTo(target, address, options, signal);
     return { socket, scheme: tls ? "https" : "http" };
   } catch (error) {
     const ca = NOT_TRUSTED.test(messageOf(error)) ? tls?.alsoTrusted?.() : undefined;
@@ -286,7 +290,7 @@ async function dial(
 async function connectTo(
   target: Target,
   address: string,
-  { tls, clock }: GrpcOptions,
+  { tls, clock, admit }: GrpcOptions,
   signal: AbortSignal,
 ): Promise<Duplex> {
   signal.throwIfAborted();
@@ -321,6 +325,8 @@ async function connectTo(
     signal.throwIfAborted();
     if (tls) holdBelowTls(socket);
     else socket.setNoDelay(true);
+    await admit?.(loopbackEnds(socket, "client"));
+    signal.throwIfAborted();
     return socket;
   } catch (error) {
     // Its end may still report an error, for which nobody waits.

@@ -13,6 +13,7 @@ import type { Socket } from "node:net";
 import { createServer as createTls, type Server as TlsServer, type TLSSocket } from "node:tls";
 import type { Clock } from "../../base/clock.ts";
 import { assert, type Code, messageOf, SvcError } from "../../base/error.ts";
+import type { LoopbackEnds } from "../../base/host.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { type Allowance, type ByteLimits, PortAllowance } from "./byte_budget.ts";
 import { acceptGrpc } from "../grpc/server.ts";
@@ -29,6 +30,7 @@ import { Connection } from "../http2/connection.ts";
 import { H2 } from "../http2/frame.ts";
 import type { Stream, StreamListener } from "../http2/stream.ts";
 import { type ListenAddress, Listener } from "./listener.ts";
+import { loopbackEnds } from "./loopback.ts";
 import type { Peer, ServiceTable } from "../service.ts";
 
 /** A client that has not shown its protocol within this time is disconnected. */
@@ -75,6 +77,8 @@ interface Serving {
   readonly byteLimits?: Partial<ByteLimits>;
   /** Limit of connections, if not `connectionLimit`. */
   readonly connections?: number;
+  /** Decides about each connection before anything is read from it: throws to refuse. */
+  readonly admit?: (ends: LoopbackEnds) => Promise<void>;
 }
 
 export interface PortOptions extends Serving {
@@ -277,6 +281,23 @@ class OpenPort implements Port {
     });
     socket.setNoDelay?.(true);
     socket.setKeepAlive?.(true, KEEPALIVE_MS);
+    const { admit } = this.serving;
+    if (admit) void this.#admit(socket, client, admit);
+    else this.#welcome(socket, client);
+  }
+
+  async #admit(socket: Socket, client: string, admit: NonNullable<Serving["admit"]>): Promise<void> {
+    socket.on("error", (error) => this.#debug(`connection of ${client}: ${error.message}`));
+    try {
+      await admit(loopbackEnds(socket, "server"));
+      if (!socket.destroyed) this.#welcome(socket, client);
+    } catch (error) {
+      this.serving.logger?.warn(`refused a connection: ${messageOf(error)}`);
+      socket.destroy();
+    }
+  }
+
+  #welcome(socket: Socket, client: string): void {
     if (this.#tls) this.#beginTls(socket, client, this.#tls);
     else this.#begin(socket, client);
   }

@@ -1,0 +1,184 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
+import { assertEquals, assertRejects } from "@std/assert";
+import { SvcError } from "../error.ts";
+import type { LoopbackEnds } from "../host.ts";
+import { checkLinux, checkLoopback, socketLines } from "./loopback.ts";
+import { connectionsIn } from "./tcp_owners.ts";
+
+/** Only root may start a program as somebody else. */
+const asOthers = Deno.build.os === "linux" && Deno.uid() === 0;
+const NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"];
+const HOST = "127.0.0.1";
+
+function endsOf(socket: Socket, role: LoopbackEnds["role"]): LoopbackEnds {
+  const { localAddress, localPort, remoteAddress, remotePort } = socket;
+  return {
+    own: { address: localAddress!, port: localPort! },
+    other: { address: remoteAddress!, port: remotePort! },
+    role,
+  };
+}
+
+async function listen(server: Server): Promise<number> {
+  server.listen(0, HOST);
+  await once(server, "listening");
+  return (server.address() as AddressInfo).port;
+}
+
+/** How the check of the other end of a connection to our server ends. */
+async function judged(command: (port: number) => string[]): Promise<string> {
+  const server = createServer();
+  const port = await listen(server);
+  const [program, ...args] = command(port);
+  const child = new Deno.Command(program, { args, stdin: "piped", stdout: "null", stderr: "null" }).spawn();
+  const [socket] = await once(server, "connection") as [Socket];
+  try {
+    await checkLoopback(endsOf(socket, "server"));
+    return "trusted";
+  } catch (error) {
+    return SvcError.from(error).code;
+  } finally {
+    socket.destroy();
+    server.close();
+    await child.stdin.close().catch(() => {});
+    await child.status;
+  }
+}
+
+/** A program that connects, and ends with its input; in a session of its own that is no descendant of ours. */
+const connectTo = (port: number) => ["bash", "-c", `exec 3<>/dev/tcp/${HOST}/${port}; cat; exit 0`];
+
+Deno.test({
+  name: "checkLoopback trusts programs of our user, and descendants that have changed theirs",
+  ignore: !asOthers,
+  fn: async () => {
+    assertEquals(await judged(connectTo), "trusted");
+    assertEquals(await judged((port) => [...NOBODY, ...connectTo(port)]), "trusted");
+  },
+});
+
+Deno.test({
+  name: "checkLoopback refuses another user's client and server, and one that has gone",
+  ignore: !asOthers,
+  fn: async () => {
+    // `setsid --fork` leaves the family: its parent is init.
+    const stranger = (script: string) => ["setsid", "--fork", ...NOBODY, "bash", "-c", script];
+    const server = createServer();
+    const port = await listen(server);
+    const connected = once(server, "connection");
+    const [program, ...args] = stranger(`exec 3<>/dev/tcp/${HOST}/${port}; cat <&3`);
+    await new Deno.Command(program, { args, stdout: "null", stderr: "null" }).output();
+    const [socket] = await connected as [Socket];
+    const ends = endsOf(socket, "server");
+    const error = await assertRejects(() => checkLoopback(ends), SvcError, "a program of the user 65534");
+    assertEquals(error.code, "permission_denied");
+    socket.destroy();
+    await once(socket, "close");
+    await assertRejects(() => checkLoopback(ends), SvcError, "at the other end");
+    server.close();
+  },
+});
+
+Deno.test({
+  name: "checkLoopback refuses another user's server, also before it has accepted the connection",
+  ignore: !asOthers,
+  fn: async () => {
+    for (const accept of ["", "$s->accept;"]) {
+      const script =
+        'use IO::Socket::INET; $| = 1; my $s = IO::Socket::INET->new(Listen => 5, LocalAddr => "127.0.0.1"); ' +
+        `print $s->sockport, "\\n"; my $c = ${accept || "0;"} <STDIN>;`;
+      const [program, ...args] = ["setsid", "--fork", ...NOBODY, "perl", "-e", script];
+      const child = new Deno.Command(program, { args, stdin: "piped", stdout: "piped" }).spawn();
+      const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
+      const port = Number((await reader.read()).value);
+      const socket = connect(port, HOST);
+      await once(socket, "connect");
+      await assertRejects(() => checkLoopback(endsOf(socket, "client")), SvcError, "the user 65534");
+      socket.destroy();
+      await child.stdin.close();
+      while (!(await reader.read()).done);
+      await child.status;
+    }
+  },
+});
+
+Deno.test({
+  name: "checkLoopback looks who answers: an accepted connection, and one that waits",
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    const server = createServer();
+    const port = await listen(server);
+    const accepted = once(server, "connection");
+    const socket = connect(port, HOST);
+    await once(socket, "connect");
+    await checkLoopback(endsOf(socket, "client"));
+    const [other] = await accepted as [Socket];
+    await checkLoopback(endsOf(socket, "client"));
+    await checkLoopback(endsOf(other, "server"));
+    for (const one of [socket, other]) one.destroy();
+    server.close();
+  },
+});
+
+/** 127.0.0.1 as the table has it. */
+const LOCAL = "0100007F";
+const MAPPED = "0000000000000000FFFF00000100007F";
+const ENDS = { own: { address: HOST, port: 0x1000 }, other: { address: HOST, port: 0x2000 } };
+
+Deno.test("checkLinux: every socket that may be the other end must be trusted", async () => {
+  const line = (local: string, remote: string, state: string, uid: number, inode: number) => ({
+    local,
+    remote,
+    state,
+    uid,
+    inode,
+  });
+  const there = (uid: number, inode: number, address = LOCAL) =>
+    line(`${address}:2000`, `${address}:1000`, "01", uid, inode);
+  const listener = (address: string, uid: number, inode = 5) =>
+    line(`${address}:2000`, "00000000:0000", "0A", uid, inode);
+  const judge = async (role: "server" | "client", ...lines: ReturnType<typeof line>[]) =>
+    await checkLinux({ ...ENDS, role }, lines, 1000, (inode) => Promise.resolve(inode === 77))
+      .then(() => true, () => false);
+  for (const role of ["server", "client"] as const) {
+    assertEquals(await judge(role, there(1000, 9)), true);
+    assertEquals(await judge(role, there(0, 9)), true);
+    assertEquals(await judge(role, there(1000, 9, MAPPED)), true);
+    assertEquals(await judge(role, there(1001, 77)), true, "a descendant");
+    assertEquals(await judge(role, there(1001, 9)), false);
+    assertEquals(await judge(role, there(1001, 9), listener(LOCAL, 1000)), false);
+    assertEquals(await judge(role, there(0, 0)), false, "closed already: the system forgets whose it was");
+    assertEquals(await judge(role), false);
+    assertEquals(await judge(role, listener(LOCAL, 1000)), false, "no connection");
+  }
+  for (const address of [LOCAL, MAPPED, "00000000", "0".repeat(32)]) {
+    assertEquals(await judge("client", there(0, 0), listener(address, 1000)), true, address);
+    assertEquals(await judge("server", there(0, 0), listener(address, 1000)), false, address);
+    const mixed = [listener(address, 1000), listener(LOCAL, 1001)];
+    assertEquals(await judge("client", there(0, 0), ...mixed), false, address);
+  }
+});
+
+Deno.test("socketLines reads the tables of Linux, connectionsIn those of Windows", () => {
+  const table =
+    "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n" +
+    "   0: 0100007F:1F90 0100007F:C350 01 00000000:00000000 00:00000000 00000000  1000        0 4242 1 0 20 4\n";
+  assertEquals(socketLines(table), [{
+    local: "0100007F:1F90",
+    remote: "0100007F:C350",
+    state: "01",
+    uid: 1000,
+    inode: 4242,
+  }]);
+  const rows = new Uint8Array(4 + 24);
+  const view = new DataView(rows.buffer);
+  view.setUint32(0, 1, true);
+  view.setUint32(4, 5, true);
+  rows.set([127, 0, 0, 1], 8);
+  view.setUint16(12, 8080);
+  rows.set([127, 0, 0, 1], 16);
+  view.setUint16(20, 50_000);
+  view.setUint32(24, 321, true);
+  assertEquals(connectionsIn(rows, false), [{ ends: "127.0.0.1:8080,127.0.0.1:50000", pid: 321 }]);
+});
