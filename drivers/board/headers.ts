@@ -110,18 +110,26 @@ const AGX_ORIN: readonly (readonly [pin: number, line: number, chip?: string])[]
 const AGX_ORIN_PWM = new Map([[15, "3280000.pwm"], [18, "32c0000.pwm"]]);
 
 const BOARDS: readonly { compatible: RegExp; header: () => PinHeader }[] = [
-  {
-    compatible: /^raspberrypi,3-/,
-    header: () => raspberryPi("Raspberry Pi 3", "pinctrl-bcm2835", "3f20c000.pwm", PI_PWM),
-  },
-  {
-    compatible: /^raspberrypi,4-/,
-    header: () => raspberryPi("Raspberry Pi 4", "pinctrl-bcm2711", "fe20c000.pwm", PI_PWM),
-  },
-  {
-    compatible: /^raspberrypi,5-/,
-    header: () => raspberryPi("Raspberry Pi 5", "pinctrl-rp1", "1f00098000.pwm", PI_5_PWM),
-  },
+  // The first boards (A and B without "plus") have 26 pins and do not fit.
+  ...pis("pinctrl-bcm2835", "2020c000.pwm", PI_PWM, [
+    [/^raspberrypi,model-zero(-w)?$/, "Raspberry Pi Zero"],
+    [/^raspberrypi,model-[ab]-plus$/, "Raspberry Pi 1 Plus"],
+  ]),
+  ...pis("pinctrl-bcm2835", "3f20c000.pwm", PI_PWM, [
+    [/^raspberrypi,model-zero-2(-w)?$/, "Raspberry Pi Zero 2"],
+    [/^raspberrypi,2-/, "Raspberry Pi 2"],
+    [/^raspberrypi,3-/, "Raspberry Pi 3"],
+  ]),
+  ...pis("pinctrl-bcm2711", "fe20c000.pwm", PI_PWM, [
+    [/^raspberrypi,4-compute-module/, "Raspberry Pi Compute Module 4"],
+    [/^raspberrypi,4-/, "Raspberry Pi 4"],
+    [/^raspberrypi,400$/, "Raspberry Pi 400"],
+  ]),
+  ...pis("pinctrl-rp1", "1f00098000.pwm", PI_5_PWM, [
+    [/^raspberrypi,5-compute-module/, "Raspberry Pi Compute Module 5"],
+    [/^raspberrypi,5-/, "Raspberry Pi 5"],
+    [/^raspberrypi,500(-plus)?$/, "Raspberry Pi 500"],
+  ]),
   {
     compatible: /^nvidia,p3(509|768)-0000\+p3767-/,
     header: () => jetson("Jetson Orin Nano or NX", ORIN_NANO, ORIN_NANO_PWM),
@@ -135,6 +143,19 @@ const BOARDS: readonly { compatible: RegExp; header: () => PinHeader }[] = [
 /** The header of a board, by the names that its device tree says it is compatible with. */
 export function headerOf(compatible: readonly string[]): PinHeader | undefined {
   return BOARDS.find((board) => compatible.some((name) => board.compatible.test(name)))?.header();
+}
+
+/** Boards with the same chip. */
+function pis(
+  chip: string,
+  device: string,
+  channels: ReadonlyMap<number, number>,
+  boards: readonly (readonly [compatible: RegExp, board: string])[],
+): { compatible: RegExp; header: () => PinHeader }[] {
+  return boards.map(([compatible, board]) => ({
+    compatible,
+    header: () => raspberryPi(board, chip, device, channels),
+  }));
 }
 
 function raspberryPi(

@@ -217,7 +217,20 @@ Deno.test("linux board: problems of attributes name their paths", () => {
 
 Deno.test("headerOf() knows the boards by their device tree and maps each pin once", () => {
   const boards = [
+    ["raspberrypi,model-zero-w", "Raspberry Pi Zero", 17],
+    ["raspberrypi,model-zero-2-w", "Raspberry Pi Zero 2", 17],
+    ["raspberrypi,model-zero-2", "Raspberry Pi Zero 2", 17],
+    ["raspberrypi,model-b-plus", "Raspberry Pi 1 Plus", 17],
+    ["raspberrypi,2-model-b", "Raspberry Pi 2", 17],
+    ["raspberrypi,2-model-b-rev2", "Raspberry Pi 2", 17],
     ["raspberrypi,3-model-b-plus", "Raspberry Pi 3", 17],
+    ["raspberrypi,3-model-a-plus", "Raspberry Pi 3", 17],
+    ["raspberrypi,400", "Raspberry Pi 400", 17],
+    ["raspberrypi,4-compute-module", "Raspberry Pi Compute Module 4", 17],
+    ["raspberrypi,4-compute-module-io", "Raspberry Pi Compute Module 4", 17],
+    ["raspberrypi,500", "Raspberry Pi 500", 17],
+    ["raspberrypi,5-compute-module", "Raspberry Pi Compute Module 5", 17],
+    ["raspberrypi,5-compute-module-lite", "Raspberry Pi Compute Module 5", 17],
     ["raspberrypi,4-model-b", "Raspberry Pi 4", 17],
     ["raspberrypi,5-model-b", "Raspberry Pi 5", 17],
     ["nvidia,p3768-0000+p3767-0005", "Jetson Orin Nano or NX", 112],
@@ -233,5 +246,19 @@ Deno.test("headerOf() knows the boards by their device tree and maps each pin on
       assert(!header.pins.has(pin), `${name} ${pin}`);
     }
   }
-  assertEquals(headerOf(["raspberrypi,pico"]), undefined);
+  for (
+    const other of [
+      "raspberrypi,pico",
+      "raspberrypi,model-b",
+      "raspberrypi,model-b-rev2",
+      "raspberrypi,model-a",
+    ]
+  ) {
+    assertEquals(headerOf([other, "brcm,bcm2835"]), undefined, other);
+  }
+  const [zero, zero2] = ["raspberrypi,model-zero-w", "raspberrypi,model-zero-2-w"].map((one) =>
+    headerOf([one])!
+  );
+  assertEquals(zero.pins.get("12")!.pwm, { device: "2020c000.pwm", channel: 0 });
+  assertEquals(zero2.pins.get("12")!.pwm, { device: "3f20c000.pwm", channel: 0 });
 });

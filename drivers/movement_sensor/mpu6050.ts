@@ -17,8 +17,27 @@ import type { Call } from "../../lib/resource/resource.ts";
 
 const REGISTER = { gyroscope: 0x1b, accelerometer: 0x1c, values: 0x3b, power: 0x6b, whoAmI: 0x75 } as const;
 const [ADDRESS, OTHER_ADDRESS] = [0x68, 0x69];
+interface Chip {
+  readonly name: string;
+  /** The temperature is the number in its register divided by `stepsPerDegree`, plus `zeroCelsius`. */
+  readonly stepsPerDegree: number;
+  readonly zeroCelsius: number;
+}
+
 /** The identity that the chip reports at either address. */
 const IDENTITY = 0x68;
+/**
+ * By identity: the chip, and its successors on boards that are sold as MPU-6050. Their registers for motion are the
+ * same, in the same ranges; the scales of the thermometers are those of their data sheets.
+ */
+const CHIPS: ReadonlyMap<number, Chip> = new Map([
+  [IDENTITY, { name: "MPU-6050", stepsPerDegree: 340, zeroCelsius: 36.53 }],
+  [0x70, { name: "MPU-6500", stepsPerDegree: 333.87, zeroCelsius: 21 }],
+  [0x98, { name: "ICM-20689", stepsPerDegree: 326.8, zeroCelsius: 25 }],
+  [0x12, { name: "ICM-20602", stepsPerDegree: 326.8, zeroCelsius: 25 }],
+  [0xaf, { name: "ICM-20608", stepsPerDegree: 326.8, zeroCelsius: 25 }],
+  [0x19, { name: "MPU-6886", stepsPerDegree: 326.8, zeroCelsius: 25 }],
+]);
 /** Awake, by the clock of a gyroscope, which is steadier than the chip's own. */
 const AWAKE = 0x01;
 const ASLEEP = 0x40;
@@ -35,30 +54,30 @@ export const Mpu6050MovementSensor = model({
     i2cBus: text("bus: 1 for /dev/i2c-1").required(),
     useAltI2cAddress: bool("the pin AD0 is high, so that the address is 0x69 instead of 0x68").default(false),
   }).required(),
-  construct: ({ name, attributes, host }) => {
+  construct: ({ name, attributes, host, logger }) => {
     const address = attributes.useAltI2cAddress ? OTHER_ADDRESS : ADDRESS;
     const device = I2cDevice.open(host, attributes.i2cBus, address);
     try {
       const found = device.readByte(REGISTER.whoAmI);
-      if (found !== IDENTITY) {
-        const told = `the chip at address 0x${address.toString(16)} says 0x${found.toString(16)}`;
-        throw new SvcError("failed_precondition", `${told}, wanted 0x68: it is not an MPU-6050`);
-      }
+      const chip = CHIPS.get(found);
+      const told = `the chip at address 0x${address.toString(16)} says 0x${found.toString(16)}`;
+      if (!chip) throw new SvcError("failed_precondition", `${told}, wanted 0x68: it is not an MPU-6050`);
+      if (found !== IDENTITY) logger.warn(`${told}: it is used as its kind, an ${chip.name}`);
       device.writeByte(REGISTER.power, AWAKE);
       device.writeByte(REGISTER.gyroscope, 0);
       device.writeByte(REGISTER.accelerometer, 0);
+      return new Mpu6050(name, device, chip);
     } catch (cause) {
       device.close();
       throw cause;
     }
-    return new Mpu6050(name, device);
   },
 });
 
 class Mpu6050 extends BaseMovementSensor {
   #closed = false;
 
-  constructor(name: ResourceName, private readonly device: I2cDevice) {
+  constructor(name: ResourceName, private readonly device: I2cDevice, private readonly chip: Chip) {
     super(name, { angularVelocitySupported: true, linearAccelerationSupported: true });
   }
 
@@ -72,7 +91,9 @@ class Mpu6050 extends BaseMovementSensor {
 
   override async getReadings(call?: Call): Promise<Readings> {
     const readings = await super.getReadings(call);
-    return { ...readings, temperature_celsius: mpu6050Values(this.#values()).celsius };
+    const { stepsPerDegree, zeroCelsius } = this.chip;
+    const celsius = mpu6050Values(this.#values()).temperatureSteps / stepsPerDegree + zeroCelsius;
+    return { ...readings, temperature_celsius: celsius };
   }
 
   override close(): Promise<void> {
@@ -105,7 +126,7 @@ function mpu6050Values(bytes: Uint8Array) {
   });
   return {
     metresPerSecond2: vector(0, GRAVITY / STEPS_PER_G),
-    celsius: view.getInt16(6) / 340 + 36.53,
+    temperatureSteps: view.getInt16(6),
     degreesPerSecond: vector(8, 1 / STEPS_PER_DEGREE),
   };
 }

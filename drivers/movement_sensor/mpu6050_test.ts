@@ -1,6 +1,7 @@
 import { assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
 import type { MovementSensor } from "../../lib/api/movement_sensor.ts";
 import { SvcError } from "../../lib/base/error.ts";
+import type { LogRecord } from "../../lib/base/log/log.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { construct } from "../../tests/support/construct.ts";
 import { FakeHost } from "../../tests/support/fake_host.ts";
@@ -14,9 +15,10 @@ function bench(address = 0x68) {
   chip.bytes[0x6b] = 0x40;
   pins.i2c.set(`/dev/i2c-1 ${address}`, chip);
   const host = new FakeHost({ devices: pins });
+  const logged: LogRecord[] = [];
   const sensor = (attributes: JsonObject = {}): Promise<MovementSensor> =>
-    construct(Mpu6050MovementSensor, { i2c_bus: "1", ...attributes }, { host });
-  return { pins, chip, sensor };
+    construct(Mpu6050MovementSensor, { i2c_bus: "1", ...attributes }, { host, logged });
+  return { pins, chip, sensor, logged };
 }
 
 Deno.test("MPU-6050: the chip is woken, set to its ranges and read in the scales of its registers", async () => {
@@ -44,4 +46,24 @@ Deno.test("MPU-6050: the alternative address works, and another chip there is re
   chip.bytes[0x75] = 0x71;
   await assertRejects(() => sensor({ use_alt_i2c_address: true }), SvcError, "says 0x71, wanted 0x68");
   await assertRejects(() => sensor(), SvcError, "nothing answers");
+});
+
+Deno.test("MPU-6050: boards with a successor of the chip work, with a warning and the chip's thermometer", async () => {
+  for (
+    const [identity, name, celsius] of [
+      [0x70, "MPU-6500", 21 + 3338.7 / 333.87],
+      [0x98, "ICM-20689", 25 + 3338.7 / 326.8],
+      [0x12, "ICM-20602", 25 + 3338.7 / 326.8],
+      [0x19, "MPU-6886", 25 + 3338.7 / 326.8],
+    ] as const
+  ) {
+    const { chip, sensor, logged } = bench();
+    chip.bytes[0x75] = identity;
+    chip.bytes.set([0, 0, 0, 0, 0x40, 0, 0x0d, 0x0b, 0, 131, 0, 0, 0, 0], 0x3b);
+    const one = await sensor();
+    assertAlmostEquals((await one.getLinearAcceleration()).z, 9.80665, 1e-9);
+    assertAlmostEquals((await one.getReadings()).temperature_celsius as number, celsius, 2e-3);
+    assertEquals(logged.filter(({ message }) => message.includes(name)).length, 1);
+    await one.close();
+  }
 });

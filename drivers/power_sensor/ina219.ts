@@ -14,15 +14,19 @@ import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";
 
-const REGISTER = { configuration: 0x00, shunt: 0x01, bus: 0x02 } as const;
+const REGISTER = { configuration: 0x00, shunt: 0x01, bus: 0x02, calibration: 0x05 } as const;
 /** 32 V, a shunt of up to 320 mV, 12 bits, continuously: the state of the chip after power-on. */
 const CONFIGURATION = 0x399f;
 const SHUNT_VOLTS_PER_STEP = 10e-6;
 const SHUNT_VOLTS_MAX = 0.32;
+/** The converter says this, or its negative, for all that is beyond its range. */
+const SHUNT_STEPS_END = 0x7d00;
 const BUS_VOLTS_PER_STEP = 4e-3;
-/** The voltage stands above three bits, of which the lowest says that a number was too large. */
+/** The voltage stands above three bits, of which the lowest says that the chip's own arithmetic was too large. */
 const BUS_SHIFT = 3;
 const OVERFLOW = 0b1;
+/** Turns the chip's own arithmetic off: the driver does not use it. */
+const NO_CALIBRATION = 0;
 
 export const Ina219PowerSensor = model({
   api: PowerSensorApi,
@@ -47,6 +51,7 @@ export const Ina219PowerSensor = model({
     const device = I2cDevice.open(host, i2cBus, i2cAddr);
     try {
       device.writeWord(REGISTER.configuration, CONFIGURATION);
+      device.writeWord(REGISTER.calibration, NO_CALIBRATION);
     } catch (cause) {
       device.close();
       throw cause;
@@ -85,7 +90,12 @@ class Ina219 extends BaseComponent implements PowerSensor {
   }
 
   #volts(): number {
-    const word = this.device.readWord(REGISTER.bus);
+    let word = this.device.readWord(REGISTER.bus);
+    if (word & OVERFLOW) {
+      // Another program has calibrated the chip since.
+      this.device.writeWord(REGISTER.calibration, NO_CALIBRATION);
+      word = this.device.readWord(REGISTER.bus);
+    }
     if (word & OVERFLOW) {
       throw new SvcError("out_of_range", `${this.name}: a value is too large for the INA219`);
     }
@@ -95,6 +105,13 @@ class Ina219 extends BaseComponent implements PowerSensor {
   #amperes(): number {
     const word = this.device.readWord(REGISTER.shunt);
     const steps = word >= 0x8000 ? word - 0x10000 : word;
+    if (Math.abs(steps) >= SHUNT_STEPS_END) {
+      const most = `${(SHUNT_VOLTS_MAX / this.shuntOhms).toFixed(2)} A`;
+      throw new SvcError(
+        "out_of_range",
+        `${this.name}: the current is ${most} or more, the end of the shunt's range`,
+      );
+    }
     return steps * SHUNT_VOLTS_PER_STEP / this.shuntOhms;
   }
 }

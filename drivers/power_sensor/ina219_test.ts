@@ -34,10 +34,16 @@ Deno.test("INA219: the data sheet's example registers give 11.98 V and 10 A", as
 
 Deno.test("INA219: a reverse current is negative, an overflow or a silent chip is an error", async () => {
   const { chip, sensor } = bench(0x45);
-  chip.words.set(0x01, 0x8300);
+  // -319.99 mV over 0.1 ohm.
+  chip.words.set(0x01, 0x8301);
   const one = await sensor({ i2c_addr: 0x45 });
-  // -320 mV, the end of the range, over 0.1 ohm.
-  assertAlmostEquals((await one.getCurrent()).amperes, -3.2, 1e-9);
+  assertAlmostEquals((await one.getCurrent()).amperes, -3.1999, 1e-9);
+  for (const end of [0x7d00, 0x8300, 0x7fff]) {
+    chip.words.set(0x01, end);
+    await assertRejects(() => one.getCurrent(), SvcError, "3.20 A or more");
+    await assertRejects(() => one.getPower(), SvcError, "the end of the shunt's range");
+  }
+  chip.words.set(0x01, 0);
   chip.words.set(0x02, 0x0001);
   await assertRejects(() => one.getVoltage(), SvcError, "too large");
   chip.gone = true;
@@ -46,6 +52,19 @@ Deno.test("INA219: a reverse current is negative, an overflow or a silent chip i
     SvcError,
     "nothing answers; check its wires, power and address",
   );
+});
+
+Deno.test("INA219: another program's calibration does not block the readings", async () => {
+  const { chip, sensor } = bench();
+  chip.words.set(0x05, 0xffff);
+  const read = chip.words.get.bind(chip.words);
+  // The chip's arithmetic overflows as long as it has a calibration.
+  chip.words.get = (register) => register === 0x02 ? 0x5d98 | (read(0x05) === 0 ? 0 : 1) : read(register);
+  const one = await sensor();
+  assertAlmostEquals((await one.getVoltage()).volts, 11.98, 1e-3);
+  chip.words.set(0x05, 0x1000);
+  assertAlmostEquals((await one.getVoltage()).volts, 11.98, 1e-3);
+  await one.close();
 });
 
 Deno.test("INA219: a max_current_amps beyond the range of the shunt is refused", () => {

@@ -65,17 +65,19 @@ class Gpio extends BaseComponent implements Servo {
     this.#angleDeg = settings.minAngleDeg;
   }
 
+  /** Moves to the end of the range if the angle is beyond it, as published. */
   async move(angleDeg: number, call?: Call): Promise<void> {
     const { pin, minAngleDeg, maxAngleDeg, frequencyHz, minWidthUs, maxWidthUs } = this.settings;
-    if (!(angleDeg >= minAngleDeg && angleDeg <= maxAngleDeg)) {
+    if (!Number.isFinite(angleDeg)) {
       const wanted = `wanted ${minAngleDeg} to ${maxAngleDeg} degrees`;
-      throw new SvcError("out_of_range", `${this.name} cannot move to ${angleDeg}: ${wanted}`);
+      throw new SvcError("invalid_argument", `${this.name} cannot move to ${angleDeg}: ${wanted}`);
     }
-    const share = (angleDeg - minAngleDeg) / (maxAngleDeg - minAngleDeg);
+    const nearestDeg = Math.max(minAngleDeg, Math.min(angleDeg, maxAngleDeg));
+    const share = (nearestDeg - minAngleDeg) / (maxAngleDeg - minAngleDeg);
     const widthUs = minWidthUs + share * (maxWidthUs - minWidthUs);
     await this.board.setPwmFrequency(pin, frequencyHz, call);
     await this.board.setPwm(pin, widthUs * frequencyHz / US_PER_SECOND, call);
-    this.#angleDeg = angleDeg;
+    this.#angleDeg = nearestDeg;
   }
 
   /** The last commanded angle; a servo does not report its position. */

@@ -25,14 +25,22 @@ Deno.test("gpio servo: 0 to 180 degrees are pulses of 0.5 to 2.5 ms at 50 Hz", a
   }
   await servo.stop();
   assertEquals([await board.getPwm("12"), await servo.getPosition()], [0, 180]);
-  await assertRejects(() => servo.move(181), SvcError, "wanted 0 to 180 degrees");
+  await servo.move(1000);
+  assertAlmostEquals(await widthUs(), 2500, 1e-6);
+  assertEquals(await servo.getPosition(), 180);
+  await assertRejects(() => servo.move(NaN), SvcError, "wanted 0 to 180 degrees");
 });
 
 Deno.test("gpio servo: attributes set its range, pulse widths and starting position", async () => {
   const ends = { min_angle_deg: 45, max_angle_deg: 135, min_width_us: 1000, max_width_us: 2000 };
   const { servo, widthUs } = await bench({ ...ends, frequency_hz: 300, starting_position_degs: 90 });
   assertAlmostEquals(await widthUs(), 1500, 1e-6);
-  await assertRejects(() => servo.move(44), SvcError, "wanted 45 to 135");
+  for (
+    const [asked, found, us] of [[44, 45, 1000], [0, 45, 1000], [136, 135, 2000], [4_294_967_295, 135, 2000]]
+  ) {
+    await servo.move(asked);
+    assertEquals([await servo.getPosition(), Math.round(await widthUs())], [found, us], `${asked}`);
+  }
   const path = (attributes: JsonObject) =>
     problemsOf(GpioServo, { board: "b", pin: "1", ...attributes })[0].split(":")[0];
   assertEquals(path({ frequency_hz: 450 }), "max_width_us");

@@ -22,7 +22,9 @@ export async function parseXml(xml: string): Promise<Element> {
     throw invalid(message.trim());
   };
   try {
-    const root = new DOMParser({ onError: refuse }).parseFromString(xml, "text/xml").documentElement;
+    // Tools leave an empty line or a byte order mark before the declaration.
+    const root =
+      new DOMParser({ onError: refuse }).parseFromString(xml.trimStart(), "text/xml").documentElement;
     if (root) return root;
   } catch (cause) {
     throw invalid(`it is not well-formed XML: ${messageOf(cause).slice(0, MESSAGE_LENGTH_MAX)}`, cause);

@@ -223,6 +223,12 @@ export function linkGeometries(model: KinematicModel): { frame: number; geometry
   });
 }
 
+/** What is allowed, and probably a mistake. */
+export function modelWarnings({ name, joints }: KinematicModel): string[] {
+  return joints.filter(({ min, max }) => min === 0 && max === 0)
+    .map(({ id }) => `joint ${id} of ${name} cannot move: its limits are 0 to 0`);
+}
+
 /** @throws invalid_argument naming the first joint outside its limits, or the wrong number of joints */
 export function checkJoints(model: KinematicModel, positions: readonly number[]): void {
   checkCount(model, positions);

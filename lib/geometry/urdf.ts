@@ -24,15 +24,22 @@ const ENDLESS_DEG = 36_000;
 export async function svaFromUrdf(xml: string): Promise<JsonObject> {
   const robot = await parse(xml);
   const joints = childrenOf(robot, "joint");
-  const parentOf = new Map(joints.map((joint) => [linkOf(joint, "child"), attribute(joint, "name")]));
+  const names = namesOf(robot, joints);
+  const parentOf = new Map(
+    joints.map((joint) => [linkOf(joint, "child"), names.joint(attribute(joint, "name"))]),
+  );
   const links = childrenOf(robot, "link").filter((link) => attribute(link, "name") !== "world").map(
     (link) => {
-      const id = attribute(link, "name");
+      const name = attribute(link, "name");
       const geometry = geometryOf(link);
-      return { id, parent: parentOf.get(id) ?? "world", ...(geometry ? { geometry } : {}) };
+      return {
+        id: names.link(name),
+        parent: parentOf.get(name) ?? "world",
+        ...(geometry ? { geometry } : {}),
+      };
     },
   );
-  const placed = joints.map((joint) => convert(joint));
+  const placed = joints.map((joint) => convert(joint, names));
   return {
     name: robot.getAttribute("name") ?? "",
     kinematic_param_type: "SVA",
@@ -41,22 +48,62 @@ export async function svaFromUrdf(xml: string): Promise<JsonObject> {
   };
 }
 
+/** The frames of the JSON form, which has one name for each frame, whether it is a link or a joint. */
+interface FrameNames {
+  link(name: string): string;
+  joint(name: string): string;
+  /** The link with the place of a moving joint. */
+  origin(name: string): string;
+  /** The type of a joint; undefined for an unknown one. */
+  typeOf(joint: string): string | undefined;
+}
+
+/**
+ * URDF gives links and joints names of their own, which may be the same. A moving joint keeps its name, because people
+ * name joints; the link gets another one, and so does a fixed joint, which is only a place.
+ */
+function namesOf(robot: Element, joints: readonly Element[]): FrameNames {
+  const types = new Map(joints.map((joint) => [attribute(joint, "name"), attribute(joint, "type")]));
+  const links = childrenOf(robot, "link").map((link) => attribute(link, "name"));
+  const taken = new Set(["world", ...links, ...types.keys()]);
+  const another = (name: string) => {
+    let found = name;
+    for (let count = 2; taken.has(found); count++) found = `${name}${count}`;
+    taken.add(found);
+    return found;
+  };
+  const linkNames = new Map<string, string>(), jointNames = new Map<string, string>();
+  for (const name of links) {
+    const type = types.get(name);
+    if (type === "fixed") jointNames.set(name, another(`${name}_joint`));
+    else if (type !== undefined) linkNames.set(name, another(`${name}_link`));
+  }
+  const origins = new Map([...types.keys()].map((name) => [name, another(`${name}_origin`)]));
+  return {
+    link: (name) => linkNames.get(name) ?? name,
+    joint: (name) => jointNames.get(name) ?? name,
+    origin: (name) => origins.get(name)!,
+    typeOf: (joint) => types.get(joint),
+  };
+}
+
 /** A fixed joint becomes a link; a moving joint becomes a link with its place, and the joint itself. */
-function convert(joint: Element): { link: JsonObject; joint?: JsonObject } {
-  const [id, parent, type] = [attribute(joint, "name"), linkOf(joint, "parent"), attribute(joint, "type")];
+function convert(joint: Element, names: FrameNames): { link: JsonObject; joint?: JsonObject } {
+  const name = attribute(joint, "name"), type = attribute(joint, "type");
+  const id = names.joint(name), parent = names.link(linkOf(joint, "parent"));
   const place = placeOf(joint);
   if (type === "fixed") return { link: { id, parent, ...place } };
   const moving = type === "continuous" ? "revolute" : type;
   if (moving !== "revolute" && moving !== "prismatic") {
     throw invalid(`joint ${id} is of type ${type}, wanted fixed, revolute, continuous or prismatic`);
   }
-  const toPublished = moving === "revolute" ? degrees : (metres: number) => metres * MM_PER_M;
+  const toPublished = publishedUnit(moving);
   const limit = childOf(joint, "limit");
   const mimic = childOf(joint, "mimic");
   if (!limit && !mimic && type !== "continuous") throw invalid(`joint ${id} has no limit`);
   const endless = type === "continuous";
   const [x, y, z] = triple(childOf(joint, "axis"), "xyz", [1, 0, 0]);
-  const origin = `${id}_origin`;
+  const origin = names.origin(name);
   return {
     link: { id: origin, parent, ...place },
     joint: {
@@ -66,16 +113,24 @@ function convert(joint: Element): { link: JsonObject; joint?: JsonObject } {
       axis: { x, y, z },
       min: endless ? -ENDLESS_DEG : toPublished(numeric(limit, "lower", 0)),
       max: endless ? ENDLESS_DEG : toPublished(numeric(limit, "upper", 0)),
-      ...(mimic ? { mimic: mimicOf(mimic, toPublished) } : {}),
+      ...(mimic ? { mimic: mimicOf(mimic, moving, names) } : {}),
     },
   };
 }
 
-function mimicOf(mimic: Element, toPublished: (value: number) => number): JsonObject {
+/** Radians to degrees, or metres to millimetres. */
+function publishedUnit(type: string): (value: number) => number {
+  return type === "prismatic" ? (metres) => metres * MM_PER_M : degrees;
+}
+
+/** The multiplier is in units of the follower per unit of the leader: metres per radian for a slide on a turn. */
+function mimicOf(mimic: Element, follower: string, names: FrameNames): JsonObject {
+  const joint = attribute(mimic, "joint");
+  const toFollower = publishedUnit(follower), toLeader = publishedUnit(names.typeOf(joint) ?? follower);
   return {
-    joint: attribute(mimic, "joint"),
-    multiplier: numeric(mimic, "multiplier", 1),
-    offset: toPublished(numeric(mimic, "offset", 0)),
+    joint: names.joint(joint),
+    multiplier: numeric(mimic, "multiplier", 1) * toFollower(1) / toLeader(1),
+    offset: toFollower(numeric(mimic, "offset", 0)),
   };
 }
 

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "../base/error.ts";
-import { forwardKinematics, modelGeometries, parseKinematics } from "./kinematics.ts";
+import { forwardKinematics, modelGeometries, modelWarnings, parseKinematics } from "./kinematics.ts";
 import { poseAt, posesAlmostEqual } from "./pose.ts";
 
 const ROBOT = `<?xml version="1.0"?>
@@ -54,6 +54,70 @@ Deno.test("URDF: reads each collision shape and leaves out meshes", async () => 
     ["lifter:carriage", { type: "sphere", radiusMm: 10 }],
   ]);
   assert(posesAlmostEqual(bodies[0].center, poseAt(0, 0, 50)));
+});
+
+const moving = (name: string, type: string, ends: [string, string], inner: string) =>
+  `<joint name="${name}" type="${type}"><parent link="${ends[0]}"/><child link="${
+    ends[1]
+  }"/>${inner}</joint>`;
+const robot = (links: string[], ...joints: string[]) =>
+  `<robot name="r">${links.map((name) => `<link name="${name}"/>`).join("")}${joints.join("")}</robot>`;
+
+Deno.test("URDF: a joint and a link may share a name, whatever their kinds", async () => {
+  const turn = '<axis xyz="0 0 1"/><limit lower="-1" upper="1"/>';
+  const model = await parse(robot(
+    ["base", "arm", "arm_link", "gripper", "tip"],
+    moving("arm", "revolute", ["base", "arm"], `<origin xyz="0 0 0.1"/>${turn}`),
+    moving("arm_origin", "fixed", ["arm", "arm_link"], '<origin xyz="0.2 0 0"/>'),
+    moving("gripper", "fixed", ["arm_link", "gripper"], '<origin xyz="0.3 0 0"/>'),
+    moving("tip", "prismatic", ["gripper", "tip"], '<axis xyz="1 0 0"/><limit lower="0" upper="1"/>'),
+  ));
+  assertEquals(model.joints.map(({ id }) => id), ["arm", "tip"]);
+  assert(posesAlmostEqual(forwardKinematics(model, [0, 100]), poseAt(600, 0, 100)));
+  assert(posesAlmostEqual(forwardKinematics(model, [90, 0]), { ...poseAt(0, 500, 100), theta: 90 }));
+});
+
+Deno.test("URDF: a joint that mimics one of the other kind moves in metres per radian, or radians per metre", async () => {
+  const turn = '<axis xyz="0 0 1"/><limit lower="-3" upper="3"/>', slide = turn.replace("0 0 1", "1 0 0");
+  const model = await parse(robot(
+    ["base", "wheel", "rack"],
+    moving("turn", "revolute", ["base", "wheel"], turn),
+    moving(
+      "rack",
+      "prismatic",
+      ["wheel", "rack"],
+      `${slide}<mimic joint="turn" multiplier="0.02" offset="0.1"/>`,
+    ),
+  ));
+  assertEquals(model.joints.map(({ id }) => id), ["turn"]);
+  // Half a turn moves the rack by 0.02 m for each radian.
+  assert(Math.abs(forwardKinematics(model, [180]).x + (100 + 20 * Math.PI)) < 1e-6);
+  const screw = await parse(robot(
+    ["base", "rack", "wheel", "tip"],
+    moving("slide", "prismatic", ["base", "rack"], slide),
+    moving("screw", "revolute", ["rack", "wheel"], `${turn}<mimic joint="slide" multiplier="10"/>`),
+    moving(
+      "copy",
+      "continuous",
+      ["wheel", "tip"],
+      '<axis xyz="0 0 1"/><mimic joint="screw" multiplier="2"/>',
+    ),
+  ));
+  // 10 mm turn the screw by 0.1 radian, and its copy twice as far.
+  assert(Math.abs(forwardKinematics(screw, [10]).theta - 0.3 * 180 / Math.PI) < 1e-6);
+});
+
+Deno.test("URDF: white space and a byte order mark may stand before the declaration", async () => {
+  for (const before of ["\n", "  \r\n\t", "\ufeff", "\ufeff\n"]) {
+    assertEquals((await parse(before + ROBOT)).name, "lifter", JSON.stringify(before));
+  }
+});
+
+Deno.test("URDF: joints whose limits are 0 to 0 are told", async () => {
+  const limit = '<axis xyz="0 0 1"/><limit effort="1" velocity="1"/>';
+  const model = await parse(robot(["a", "b"], moving("j", "revolute", ["a", "b"], limit)));
+  assertEquals(modelWarnings(model), ["joint j of r cannot move: its limits are 0 to 0"]);
+  assertEquals(modelWarnings(await parse(ROBOT)), []);
 });
 
 Deno.test("URDF: refuses files that are not a usable robot", async () => {

@@ -19,7 +19,7 @@ import {
   transformPose,
 } from "../../geometry/frame_system.ts";
 import type { Geometry } from "../../geometry/geometry.ts";
-import { type KinematicModel, parseKinematics } from "../../geometry/kinematics.ts";
+import { type KinematicModel, modelWarnings, parseKinematics } from "../../geometry/kinematics.ts";
 import type { RigidTransform } from "../../geometry/pose.ts";
 import { frameRow, type FrameSettings } from "../../geometry/schema.ts";
 import type { ReadJoints } from "../../resource/facets.ts";
@@ -203,6 +203,8 @@ export class Frames implements FrameView {
     const known = this.#models.get(moving);
     if (known?.source.format === format && sameBytes(known.source.bytes, bytes)) return known;
     const model = await parseKinematics(bytes, format, name);
+    const warnings = modelWarnings(model);
+    if (warnings.length > 0) this.#warnOnce(`kinematics ${name}`, warnings.join("; "));
     this.#models.set(moving, model);
     return model;
   }
