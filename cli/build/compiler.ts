@@ -10,6 +10,7 @@ import { brotliCompressSync, constants } from "node:zlib";
 import { SvcError } from "../../lib/base/error.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
 import { UsageError } from "../flags.ts";
+import { PAGE_NAME, PAGE_PATH } from "../page_path.ts";
 import { MODULE_PACKAGE, REVISION_FILE } from "../version.ts";
 import { V8_FLAGS } from "../v8_flags.ts";
 import { EXTENT_SUFFIX, PACKED_FOLDER, PACKED_SUFFIX } from "../../lib/base/native/packed.ts";
@@ -19,6 +20,7 @@ import { RTC_ADDON, RTC_PACKAGE } from "../../lib/wire/webrtc/addon.ts";
 import { bundle, isInlined } from "./bundle.ts";
 import { carries, onlyFileOf, writeCarrier } from "./carrier.ts";
 import { makeModulePackage } from "./module_package.ts";
+import { buildPage } from "./page.ts";
 
 /** The Deno of the product. */
 export const PINNED_DENO = "2.9.6";
@@ -77,6 +79,8 @@ export interface Executable {
   readonly runtime?: readonly string[];
   /** Whether it embeds the library for modules, for its users. */
   readonly modulePackage?: boolean;
+  /** Whether it embeds the machine's page. */
+  readonly page?: boolean;
   /** Packages of features that it never turns on; only those features import them. */
   readonly without?: readonly string[];
 }
@@ -99,6 +103,7 @@ export const EXECUTABLES: readonly Executable[] = [
     ],
     runtime: [V8_FLAGS],
     modulePackage: true,
+    page: true,
   },
   {
     name: "svc-micro-server",
@@ -189,13 +194,14 @@ export interface Compiled {
  */
 export async function compile(
   compiler: Compiler,
-  { name, entry, later = [], without = [], runtime = [], modulePackage = false }: Executable,
+  { name, entry, later = [], without = [], runtime = [], modulePackage = false, page = false }: Executable,
   target: Target,
   output: string,
   version?: string,
 ): Promise<Compiled> {
   await recordRevision();
   if (modulePackage) await makeModulePackage();
+  if (page) await buildPage();
   const reached = await Promise.all([entry, ...later].map((one) => reach(compiler, one)));
   const imports: Record<string, string> = Object.assign({}, ...reached.map((one) => one.imports));
   for (const name of without) delete imports[name];
@@ -203,7 +209,7 @@ export async function compile(
   const config = `${work}/deno.json`;
   await Deno.mkdir(`${ROOT}${work}`, { recursive: true });
   await configure(work, { ...imports, ...version && await otherVersion(version, work) });
-  const packed = await packFiles(compiler, imports, target, modulePackage);
+  const packed = await packFiles(compiler, imports, target, { modulePackage, page });
   const carrier = packed.length > 0 && target.carries
     ? await carrierOf(compiler, name, target, packed)
     : undefined;
@@ -423,7 +429,7 @@ async function packFiles(
   compiler: Compiler,
   imports: Record<string, string>,
   { addon, onnx, onnxLibrary }: Target,
-  modulePackage: boolean,
+  { modulePackage, page }: Pick<Executable, "modulePackage" | "page">,
 ): Promise<string[]> {
   await Deno.remove(`${ROOT}${PACKED_FOLDER}`, { recursive: true }).catch(() => {});
   const { npmCache } = await folders(compiler.deno);
@@ -453,6 +459,7 @@ async function packFiles(
       packed.push(await pack(`${ROOT}${MODULE_PACKAGE}/${file}`, `${name}/${file}`));
     }
   }
+  if (page) packed.push(await pack(`${ROOT}${PAGE_PATH}`, `${PAGE_NAME}/page`));
   return packed;
 }
 

@@ -20,6 +20,7 @@ import { discover, networkCheck, printCapture, profiled } from "./diagnostics.ts
 import { openLogs } from "../logs.ts";
 import { serveMachine } from "../serving.ts";
 import { installServer } from "./install.ts";
+import { machinePage } from "./page.ts";
 import { EXIT, failed } from "../program.ts";
 import type { Options } from "./main.ts";
 
@@ -73,6 +74,7 @@ function serve(options: Options, registry: Registry, host: Host): Promise<number
         untrusted: options.untrustedEnv,
         showConfigDiffs,
         staticFolder: options.shareddir || undefined,
+        page: machinePage(host),
         diagnostics: { ftdc, webProfile, telemetry },
         network: systemNetwork(host),
         stop,

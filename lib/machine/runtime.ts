@@ -61,6 +61,7 @@ import {
   type ShutdownStage,
 } from "./serve/shutdown.ts";
 import { Streams } from "./streams/streams.ts";
+import { pageRoutes, type PageSource } from "./page/page.ts";
 import type { Route } from "../wire/port/routes.ts";
 import { staticRoutes } from "../wire/port/static_files.ts";
 import { Tables } from "./serve/tables.ts";
@@ -81,6 +82,8 @@ export interface RuntimeOptions {
   readonly showConfigDiffs: boolean;
   /** The folder with static web assets. */
   readonly staticFolder?: string;
+  /** The machine's own page, if the program has one. */
+  readonly page?: PageSource;
   readonly diagnostics: DiagnosticsOptions;
   /** Checks the network once, in the background. */
   readonly network?: CheckNetwork;
@@ -228,11 +231,14 @@ async function start(
 /** The pages beside the calls. */
 async function pagesOf(
   { routes }: Diagnostics,
-  { staticFolder }: RuntimeOptions,
+  { staticFolder, page }: RuntimeOptions,
   { host }: RuntimeParts,
 ): Promise<ReadonlyMap<string, Route>> {
-  if (staticFolder === undefined) return routes;
-  return new Map([...routes, ...await staticRoutes(staticFolder, host)]);
+  return new Map([
+    ...routes,
+    ...page ? pageRoutes(page) : [],
+    ...staticFolder === undefined ? [] : await staticRoutes(staticFolder, host),
+  ]);
 }
 
 /** The parts that a configuration changes. */

@@ -14,6 +14,7 @@ export async function sourceFiles(folders: readonly string[]): Promise<SourceFil
   const visit = async (folder: string) => {
     for await (const { name, isDirectory } of Deno.readDir(new URL(folder, ROOT))) {
       const path = `${folder}${name}`;
+      if (name === "node_modules") continue;
       if (isDirectory) await visit(`${path}/`);
       else if (/(?<!\.d)\.ts$/.test(name)) {
         found.push({ path, text: await Deno.readTextFile(new URL(path, ROOT)) });

@@ -55,12 +55,26 @@ export async function withPacked<T>(
 }
 
 async function unpack(name: string, folder: string): Promise<void> {
+  for await (const { file, plain } of packedFiles(name)) {
+    await Deno.writeFile(join(folder, file), plain, { mode: 0o600 });
+  }
+}
+
+/** The only file that is embedded under `name`, unpacked; `undefined` in a program that runs from source. */
+export async function embeddedFile(name: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  if (!Deno.build.standalone) return undefined;
+  for await (const { plain } of packedFiles(name)) {
+    return new Uint8Array(await new Response(plain).arrayBuffer());
+  }
+  return undefined;
+}
+
+async function* packedFiles(name: string) {
   const packed = fileURLToPath(new URL(`../../../${PACKED_FOLDER}/${name}`, import.meta.url));
-  for await (const { name: file } of Deno.readDir(packed)) {
-    const path = join(packed, file), { name: unpacked, ext } = parse(file);
+  for await (const { name: entry } of Deno.readDir(packed)) {
+    const path = join(packed, entry), { name: file, ext } = parse(entry);
     const bytes = ext === EXTENT_SUFFIX ? await carried(path) : await Deno.readFile(path);
-    const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("brotli"));
-    await Deno.writeFile(join(folder, unpacked), plain, { mode: 0o600 });
+    yield { file, plain: new Blob([bytes]).stream().pipeThrough(new DecompressionStream("brotli")) };
   }
 }
 

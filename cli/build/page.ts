@@ -1,0 +1,175 @@
+/**
+ * `deno task web:build`: builds the machine's page from `lib/web` into one file in `dist/web`, if it is missing or its
+ * sources have changed.
+ *
+ * npm installs the locked packages into `lib/web/node_modules`, without their scripts; Vite bundles. With
+ * `--if-possible` a failure is a warning: svc-server works without the page.
+ */
+
+import { brotliCompressSync, constants, gzipSync } from "node:zlib";
+import { messageOf, SvcError } from "../../lib/base/error.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
+import { packAssets, type PageAsset } from "../../lib/machine/page/archive.ts";
+import { PAGE_PATH } from "../page_path.ts";
+import { begin, type Terminal } from "../program.ts";
+
+const ROOT = new URL("../../", import.meta.url);
+const SOURCES = "lib/web/";
+const PACKAGES = `${SOURCES}node_modules/`;
+/** The checksum of the lock file from which the packages were installed. */
+const INSTALLED = `${PACKAGES}.svc-installed`;
+const MADE = "dist/.build/web/";
+/** The checksum of the sources of the built page. */
+const STAMP = "dist/web/sources.sha256";
+const LOCK = "dist/web/.lock";
+/** Digits of a content's checksum that identify it. */
+const SUM_DIGITS = 20;
+
+const PROGRAM = {
+  name: "deno task web:build",
+  summary: `Builds the machine's page into ${PAGE_PATH}, if it is missing or its sources have changed.`,
+  style: "gnu",
+  usage: "[flags]",
+  flags: [
+    { name: "if-possible", type: "bool", default: false, help: "Only warn if the page cannot be built." },
+  ],
+} as const;
+
+const CONTENT_TYPES: { readonly [ending: string]: string } = {
+  css: "text/css; charset=utf-8",
+  html: "text/html; charset=utf-8",
+  js: "text/javascript; charset=utf-8",
+  json: "application/json",
+  svg: "image/svg+xml",
+  wasm: "application/wasm",
+  woff2: "font/woff2",
+};
+
+export async function main(args: readonly string[], terminal: Terminal): Promise<number> {
+  const begun = begin(PROGRAM, args, terminal);
+  if (begun.exitCode !== undefined) return begun.exitCode;
+  try {
+    if (await buildPage()) terminal.write(`${PAGE_PATH}\n`);
+    return 0;
+  } catch (thrown) {
+    if (begun.values.ifPossible) {
+      const [line] = messageOf(thrown).split("\n", 1);
+      terminal.writeError(`${PROGRAM.name}: the machine will have no page: ${line}\n`);
+      return 0;
+    }
+    terminal.writeError(`${PROGRAM.name}: ${messageOf(thrown)}\n`);
+    return 1;
+  }
+}
+
+/** Builds the page if it is missing or its sources have changed; returns whether it did. Throws `unavailable`. */
+export async function buildPage(): Promise<boolean> {
+  const wanted = await sourcesSum();
+  if (await isBuilt(wanted)) return false;
+  await Deno.mkdir(at("dist/web"), { recursive: true });
+  // Several processes may want it at once.
+  using lock = await Deno.open(at(LOCK), { write: true, create: true });
+  await lock.lock(true);
+  if (await isBuilt(wanted)) return false;
+
+  await installPagePackages();
+  await npmProgram("build the page", "node", [
+    "node_modules/vite/bin/vite.js",
+    ...["build", "--logLevel", "warn", "--emptyOutDir", "--outDir", at(MADE).pathname],
+  ]);
+  const packed = packAssets(await assetsIn(MADE));
+  await Deno.writeFile(at(`${PAGE_PATH}.new`), packed);
+  await Deno.rename(at(`${PAGE_PATH}.new`), at(PAGE_PATH));
+  await Deno.writeTextFile(at(STAMP), wanted);
+  return true;
+}
+
+/** Installs the packages of the lock file, unless they are there. */
+export async function installPagePackages(): Promise<void> {
+  const wanted = sumOf(await Deno.readFile(at(`${SOURCES}package-lock.json`)));
+  const present = await Deno.readTextFile(at(INSTALLED)).catch(() => undefined);
+  if (present === await wanted) return;
+  await npmProgram("install the packages of the page", "npm", [
+    ...["ci", "--loglevel=error", "--ignore-scripts", "--no-audit", "--no-fund"],
+    ...["--prefer-offline", "--fetch-timeout=30000", "--fetch-retries=1"],
+    ...["--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=2000"],
+  ]);
+  await Deno.writeTextFile(at(INSTALLED), await wanted);
+}
+
+/** Runs a program of Node in the folder of the sources. Throws `unavailable` with its output if it fails. */
+export async function npmProgram(attempt: string, program: string, args: readonly string[]): Promise<string> {
+  const windows = Deno.build.os === "windows" && program === "npm";
+  const command = windows ? ["cmd", "/c", "npm"] : [program];
+  const [file, ...before] = command;
+  const options: Deno.CommandOptions = {
+    args: [...before, ...args],
+    cwd: at(SOURCES),
+    env: { NO_COLOR: "1" },
+    stdin: "null",
+  };
+  const { code, stdout, stderr } = await new Deno.Command(file, options).output().catch((error) => {
+    const remedy = "install Node with npm";
+    throw new SvcError("unavailable", `cannot ${attempt}: ${program} does not start; ${remedy}: ${error}`);
+  });
+  const [output, errors] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes));
+  if (code === 0) return output;
+  throw new SvcError("unavailable", `cannot ${attempt}: ${(errors + output).trim() || `exit code ${code}`}`);
+}
+
+async function isBuilt(sum: string): Promise<boolean> {
+  const stamp = await Deno.readTextFile(at(STAMP)).catch(() => undefined);
+  return stamp === sum && await Deno.stat(at(PAGE_PATH)).then(() => true, () => false);
+}
+
+/** The checksum of all that decides what the page becomes. */
+async function sourcesSum(): Promise<string> {
+  const own = ["cli/build/page.ts", "lib/machine/page/archive.ts"];
+  const paths = [...await filesBelow(SOURCES, ["node_modules"]), ...own];
+  const lines = await Promise.all(
+    paths.map(async (path) => `${await sumOf(await Deno.readFile(at(path)))} ${path}`),
+  );
+  return await sumOf(new TextEncoder().encode(lines.join("\n")));
+}
+
+async function filesBelow(folder: string, without: readonly string[] = []): Promise<string[]> {
+  const found: string[] = [];
+  for await (const { name, isDirectory } of Deno.readDir(at(folder))) {
+    if (without.includes(name)) continue;
+    if (isDirectory) found.push(...await filesBelow(`${folder}${name}/`, without));
+    else found.push(`${folder}${name}`);
+  }
+  return found.sort();
+}
+
+async function assetsIn(folder: string): Promise<PageAsset[]> {
+  const paths = await filesBelow(folder);
+  return await Promise.all(paths.map(async (path): Promise<PageAsset> => {
+    const bytes = await Deno.readFile(at(path));
+    const contentType = CONTENT_TYPES[path.slice(path.lastIndexOf(".") + 1)];
+    if (!contentType) throw new SvcError("internal", `the page has a file of unknown type: ${path}`);
+    const params = {
+      [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY,
+      [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
+    };
+    return {
+      path: path.slice(folder.length),
+      contentType,
+      sum: (await sumOf(bytes)).slice(0, SUM_DIGITS),
+      contents: {
+        br: new Uint8Array(brotliCompressSync(bytes, { params })),
+        gzip: new Uint8Array(gzipSync(bytes, { level: constants.Z_BEST_COMPRESSION })),
+      },
+    };
+  }));
+}
+
+async function sumOf(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
+}
+
+function at(path: string): URL {
+  return new URL(path, ROOT);
+}
+
+if (import.meta.main) Deno.exit(await main(Deno.args, new DenoHost()));

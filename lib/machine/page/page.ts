@@ -1,0 +1,122 @@
+/**
+ * The machine's own page: `GET /`, and its assets below `/assets/`.
+ *
+ * Everybody who reaches the port may read them: they hold nothing of the machine. What the page shows comes by calls,
+ * which the port guards as it guards all others. The page runs no code but its own, talks to nobody but this port, and
+ * no other site can frame it or read it.
+ *
+ * The room owns what the machine's page needs from the program: its files, and the service that it calls.
+ */
+
+import type { HeaderFields } from "../../wire/http2/hpack.ts";
+import { contentAnswer } from "../../wire/port/content.ts";
+import { fieldValue } from "../../wire/port/exchange.ts";
+import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../../wire/port/routes.ts";
+import { forAnySite } from "../../wire/port/sites.ts";
+import { PAGE_ENCODINGS, type PageAsset, type PageEncoding, unpackAssets } from "./archive.ts";
+
+/** Where the built page comes from. */
+export interface PageSource {
+  /** The built page, a file of `packAssets`; the same object while it has not changed, `undefined` while there is none. */
+  load(): Promise<Uint8Array<ArrayBuffer> | undefined>;
+  /** How a person gets the page, if there is none. */
+  readonly remedy: string;
+}
+
+const INDEX = "index.html";
+const ASSETS = "assets/";
+
+const POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' blob: data:",
+  "media-src 'self' blob:",
+  "font-src 'self'",
+  "connect-src 'self'",
+  // The client library keeps its sessions alive by a timer in a worker, which it makes of a text.
+  "worker-src 'self' blob:",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+const SAFETY: HeaderFields = [
+  ["content-security-policy", POLICY],
+  ["referrer-policy", "no-referrer"],
+  ["cross-origin-opener-policy", "same-origin"],
+  ["cross-origin-resource-policy", "same-origin"],
+  ["permissions-policy", "camera=(), geolocation=(), microphone=(self), payment=(), usb=()"],
+];
+
+/** The name of an asset changes with its content. */
+const FOREVER = "public, max-age=31536000, immutable";
+
+/** The routes of the page. */
+export function pageRoutes(source: PageSource): ReadonlyMap<string, Route> {
+  const assets = assetsFrom(source);
+  const route: Route = async (request) => {
+    const { method, path } = request;
+    if (method !== "GET" && method !== "HEAD") return textAnswer(405, `${path} answers GET, not ${method}`);
+    const found = await assets();
+    const name = path === "/" ? INDEX : path.slice(1);
+    const asset = found?.get(name);
+    if (asset) return assetAnswer(request, asset, await bodyFor(request, asset));
+    if (name !== INDEX) return textAnswer(404, `there is nothing at ${path}`);
+    const line = "This is svc-server, a machine; reach it with a client library at this address.";
+    return await forAnySite(() => textAnswer(200, `${line} It has no page: ${source.remedy}`))(request);
+  };
+  return new Map([["/", route], [`/${ASSETS}*`, route]]);
+}
+
+/** Reads the assets anew only when the source has other ones. */
+function assetsFrom(source: PageSource): () => Promise<ReadonlyMap<string, PageAsset> | undefined> {
+  let last: { readonly bytes: Uint8Array; readonly assets: ReadonlyMap<string, PageAsset> } | undefined;
+  return async () => {
+    const bytes = await source.load();
+    if (!bytes) return undefined;
+    if (last?.bytes !== bytes) last = { bytes, assets: unpackAssets(bytes) };
+    return last.assets;
+  };
+}
+
+interface EncodedBody {
+  readonly encoding: PageEncoding | "identity";
+  readonly bytes: Uint8Array<ArrayBuffer>;
+}
+
+/** The content in the first encoding that the client takes; unpacked for a client that takes none. */
+async function bodyFor({ fields }: RouteRequest, { contents }: PageAsset): Promise<EncodedBody> {
+  const accepted = acceptedEncodings(fieldValue(fields, "accept-encoding") ?? "");
+  const encoding = PAGE_ENCODINGS.find((one) => accepted.has(one));
+  if (encoding) return { encoding, bytes: contents[encoding] };
+  const plain = new Blob([contents.gzip]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return { encoding: "identity", bytes: new Uint8Array(await new Response(plain).arrayBuffer()) };
+}
+
+/** `gzip, deflate;q=0.5, br;q=0` accepts `gzip` and `deflate`. */
+function acceptedEncodings(header: string): ReadonlySet<string> {
+  const offers = header.toLowerCase().split(",").map((offer) => offer.split(";").map((part) => part.trim()));
+  const taken = offers.filter(([, ...parameters]) => !parameters.some((one) => /^q=0(\.0*)?$/.test(one)));
+  return new Set(taken.map(([name]) => name));
+}
+
+function assetAnswer(request: RouteRequest, asset: PageAsset, { encoding, bytes }: EncodedBody): RouteAnswer {
+  const isIndex = asset.path === INDEX;
+  return contentAnswer(request, {
+    etag: `"${asset.sum}-${encoding}"`,
+    bytes: bytes.length,
+    contentType: asset.contentType,
+    read: (from) => oneChunk(bytes.subarray(from)),
+    fields: [
+      ...SAFETY,
+      ["cache-control", isIndex ? "no-cache" : FOREVER],
+      ["vary", "accept-encoding"],
+      ...encoding === "identity" ? [] : [["content-encoding", encoding] as [string, string]],
+    ],
+  });
+}
+
+async function* oneChunk(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes;
+}

@@ -1,0 +1,134 @@
+/**
+ * What a card knows of its resource: its client, its calls with their outcomes, and what it asks again and again.
+ *
+ * A card calls its client by the name of a method and by named arguments. So the card can show the same call as code,
+ * and what it shows is what it did.
+ */
+
+import { Code, ConnectError } from "@connectrpc/connect";
+import type { RobotClient } from "@viamrobotics/sdk";
+import { getContext, setContext } from "svelte";
+import { linkProblem, type PageLink, useLink } from "../link/page_link.svelte.ts";
+import { type Poll, poll, type PollOptions } from "../link/poll.svelte.ts";
+
+const CONTEXT = Symbol("the card");
+const SESSION_EXPIRED = "SESSION_EXPIRED";
+
+/** A call as code shows it: the method of the library for TypeScript, and its arguments in order. */
+export interface CardCall {
+  readonly method: string;
+  readonly args: Readonly<Record<string, unknown>>;
+}
+
+/** What cards get: a resource. */
+export interface CardProps {
+  /** `rdk:component:motor` */
+  readonly api: string;
+  readonly name: string;
+}
+
+type ClientClass<C> = new (robot: RobotClient, name: string) => C;
+type MethodOf<C> = {
+  [K in keyof C]: C[K] extends (...args: never[]) => unknown ? K : never;
+}[keyof C];
+type AnswerOf<C, M extends keyof C> = C[M] extends (...args: never[]) => infer R ? Awaited<R> : never;
+
+/** The frame of a card, shared by all that stands in it. */
+export class CardFrame {
+  /** The last call of the person. */
+  last = $state.raw<CardCall>();
+  problem = $state<string>();
+  /** Calls of the person that have not ended. */
+  underWay = $state(0);
+
+  constructor(readonly props: () => CardProps) {}
+
+  get busy(): boolean {
+    return this.underWay > 0;
+  }
+}
+
+export function provideCard(props: () => CardProps): CardFrame {
+  return setContext(CONTEXT, new CardFrame(props));
+}
+
+export function useCard(): CardFrame {
+  return getContext<CardFrame>(CONTEXT);
+}
+
+/** A resource by the client class of its type. */
+export class CardResource<C extends object> {
+  readonly #frame: CardFrame;
+  readonly #link: PageLink;
+  readonly #clientOf: ClientClass<C>;
+  readonly client = $derived.by(() => this.#client());
+
+  constructor(clientOf: ClientClass<C>, frame: CardFrame, link: PageLink) {
+    this.#clientOf = clientOf;
+    this.#frame = frame;
+    this.#link = link;
+  }
+
+  #client(): C | undefined {
+    const { client } = this.#link;
+    return client && new this.#clientOf(client, this.#frame.props().name);
+  }
+
+  /** Makes a call for the person; shows its problem in the card, and returns `undefined` then. */
+  async act<M extends MethodOf<C>>(
+    method: M & string,
+    args: Readonly<Record<string, unknown>> = {},
+  ): Promise<AnswerOf<C, M> | undefined> {
+    const frame = this.#frame;
+    frame.last = { method, args };
+    frame.problem = undefined;
+    frame.underWay++;
+    try {
+      return await this.call(method, args);
+    } catch (error) {
+      frame.problem = linkProblem(error);
+      return undefined;
+    } finally {
+      frame.underWay--;
+    }
+  }
+
+  /** The same without a trace in the card; throws. */
+  async call<M extends MethodOf<C>>(
+    method: M & string,
+    args: Readonly<Record<string, unknown>> = {},
+  ): Promise<AnswerOf<C, M>> {
+    const { client } = this;
+    if (!client) throw new Error("the machine is not connected");
+    const values = Object.values(args);
+    const run = client[method] as unknown as (...values: unknown[]) => Promise<AnswerOf<C, M>>;
+    try {
+      return await run.apply(client, values);
+    } catch (error) {
+      if (!isSessionOver(error)) throw error;
+      // The machine has done nothing of it: it refuses calls of a session that has ended.
+      this.#link.renewSession();
+      return await run.apply(client, values);
+    }
+  }
+
+  /** Asks again and again while the card is seen; for the beginning of a component. */
+  poll<M extends MethodOf<C>>(
+    method: M & string,
+    everyMs: number | (() => number),
+    args: Readonly<Record<string, unknown>> = {},
+    options?: PollOptions<AnswerOf<C, M>>,
+  ): Poll<AnswerOf<C, M>> {
+    return poll(() => this.call(method, args), everyMs, options);
+  }
+}
+
+function isSessionOver(error: unknown): boolean {
+  return error instanceof ConnectError && error.code === Code.InvalidArgument &&
+    error.rawMessage.includes(SESSION_EXPIRED);
+}
+
+/** For the beginning of a card. */
+export function useResource<C extends object>(clientOf: ClientClass<C>): CardResource<C> {
+  return new CardResource(clientOf, useCard(), useLink());
+}

@@ -1,0 +1,301 @@
+/**
+ * A call as a program of the published libraries, in Python, TypeScript and Go.
+ *
+ * The cards name calls as the library for TypeScript does; its method and argument names lead to those of the other
+ * two. Pure functions; the key of the person is never part of the text.
+ */
+
+export type Language = "python" | "typescript" | "go";
+
+export const CODE_LANGUAGES: readonly { readonly id: Language; readonly title: string }[] = [
+  { id: "python", title: "Python" },
+  { id: "typescript", title: "TypeScript" },
+  { id: "go", title: "Go" },
+];
+
+export interface CodeRequest {
+  /** `rdk:component:motor` */
+  readonly api: string;
+  readonly name: string;
+  readonly method: string;
+  readonly args: Readonly<Record<string, unknown>>;
+  /** `http://robot.local:8080` */
+  readonly address: string;
+  /** Whether the machine asks for a key. */
+  readonly guarded: boolean;
+}
+
+/** Names of types that do not follow from the name of the API. */
+const CLIENTS: { readonly [api: string]: string } = {
+  "rdk:component:generic": "GenericComponentClient",
+  "rdk:service:generic": "GenericServiceClient",
+  "rdk:service:mlmodel": "MLModelClient",
+  "rdk:component:audio_in": "AudioInClient",
+  "rdk:component:audio_out": "AudioOutClient",
+};
+const PYTHON: { readonly [api: string]: readonly [module: string, name: string] } = {
+  "rdk:service:mlmodel": ["viam.services.mlmodel", "MLModelClient"],
+  "rdk:service:motion": ["viam.services.motion", "MotionClient"],
+  "rdk:service:navigation": ["viam.services.navigation", "NavigationClient"],
+  "rdk:service:slam": ["viam.services.slam", "SLAMClient"],
+  "rdk:service:vision": ["viam.services.vision", "VisionClient"],
+  "rdk:service:discovery": ["viam.services.discovery", "DiscoveryClient"],
+  "rdk:component:input_controller": ["viam.components.input", "Controller"],
+};
+const GO: { readonly [api: string]: string } = {
+  "rdk:component:input_controller": "input",
+  "rdk:component:switch": "toggleswitch",
+  "rdk:service:data_manager": "datamanager",
+};
+
+export function codeFor(language: Language, request: CodeRequest): string {
+  const writers = { python: pythonCode, typescript: typescriptCode, go: goCode };
+  return writers[language](request);
+}
+
+/** A program that connects and lists the resources. */
+export function connectCode(
+  language: Language,
+  { address, guarded }: Pick<CodeRequest, "address" | "guarded">,
+): string {
+  if (language === "python") return pythonProgram(["print(machine.resource_names)"], address, guarded, []);
+  if (language === "typescript") {
+    return typescriptProgram(["console.log(await machine.resourceNames());"], address, guarded, []);
+  }
+  return goProgram(["fmt.Println(machine.ResourceNames())"], address, guarded, ['"fmt"']);
+}
+
+function pythonCode({ api, name, method, args, address, guarded }: CodeRequest): string {
+  const [, kind, type] = api.split(":");
+  const [module, className] = PYTHON[api] ?? [`viam.${kind}s.${type}`, pascal(type)];
+  const given = Object.entries(args).filter(([, value]) => value !== undefined)
+    .map(([key, value]) => `${snake(key)}=${pythonValue(value)}`);
+  const variable = variableOf(name, "snake");
+  return pythonProgram(
+    [
+      `${variable} = ${className}.from_robot(machine, ${JSON.stringify(name)})`,
+      `print(await ${variable}.${snake(method)}(${given.join(", ")}))`,
+    ],
+    address,
+    guarded,
+    [`from ${module} import ${className}`],
+  );
+}
+
+function pythonProgram(
+  lines: readonly string[],
+  address: string,
+  guarded: boolean,
+  imports: readonly string[],
+): string {
+  const { host } = new URL(address);
+  const options = guarded
+    ? [
+      "    options = RobotClient.Options.with_api_key(",
+      '        api_key="<key>", api_key_id="<key id>"',
+      "    )",
+    ]
+    : [
+      "    options = RobotClient.Options(",
+      `        dial_options=DialOptions(insecure=${
+        address.startsWith("https") ? "False" : "True"
+      }, disable_webrtc=True)`,
+      "    )",
+    ];
+  return [
+    "import asyncio",
+    "",
+    ...imports,
+    "from viam.robot.client import RobotClient",
+    ...guarded ? [] : ["from viam.rpc.dial import DialOptions"],
+    "",
+    "",
+    "async def main():",
+    ...options,
+    `    machine = await RobotClient.at_address(${JSON.stringify(host)}, options)`,
+    ...lines.map((line) => `    ${line}`),
+    "    await machine.close()",
+    "",
+    "",
+    "asyncio.run(main())",
+  ].join("\n");
+}
+
+function typescriptCode({ api, name, method, args, address, guarded }: CodeRequest): string {
+  const [, , type] = api.split(":");
+  const className = CLIENTS[api] ?? `${pascal(type)}Client`;
+  const given = Object.values(args).map(typescriptValue);
+  while (given.at(-1) === "undefined") given.pop();
+  const variable = variableOf(name, "camel");
+  return typescriptProgram(
+    [
+      `const ${variable} = new ${className}(machine, ${JSON.stringify(name)});`,
+      `console.log(await ${variable}.${method}(${given.join(", ")}));`,
+    ],
+    address,
+    guarded,
+    [className],
+  );
+}
+
+function typescriptProgram(
+  lines: readonly string[],
+  address: string,
+  guarded: boolean,
+  imports: readonly string[],
+): string {
+  const credentials = '  credentials: { type: "api-key", authEntity: "<key id>", payload: "<key>" },';
+  return [
+    `import { ${["createRobotClient", ...imports].join(", ")} } from "@viamrobotics/sdk";`,
+    "",
+    "const machine = await createRobotClient({",
+    `  host: ${JSON.stringify(new URL(address).host)},`,
+    `  signalingAddress: ${JSON.stringify(address)},`,
+    `  serviceHost: ${JSON.stringify(address)},`,
+    ...guarded ? [credentials] : [],
+    "});",
+    ...lines,
+    "await machine.disconnect();",
+  ].join("\n");
+}
+
+function goCode({ api, name, method, args, address, guarded }: CodeRequest): string {
+  const [, kind, type] = api.split(":");
+  const pkg = GO[api] ?? type.replaceAll("_", "");
+  const given = Object.values(args).filter((value) => value !== undefined).map(goValue);
+  const takesExtra = method !== "doCommand" && method !== "isMoving";
+  const all = ["ctx", ...given, ...takesExtra ? ["nil"] : []];
+  const variable = variableOf(name, "camel");
+  const path = `"go.viam.com/rdk/${kind}s/${pkg}"`;
+  return goProgram(
+    [
+      `${variable}, err := ${pkg}.FromProvider(machine, ${JSON.stringify(name)})`,
+      "if err != nil {",
+      "\tpanic(err)",
+      "}",
+      `fmt.Println(${variable}.${pascal(snake(method))}(${all.join(", ")}))`,
+    ],
+    address,
+    guarded,
+    ['"fmt"', path],
+  );
+}
+
+function goProgram(
+  lines: readonly string[],
+  address: string,
+  guarded: boolean,
+  imports: readonly string[],
+): string {
+  const { host, protocol } = new URL(address);
+  const insecure = protocol === "http:" ? "rpc.WithInsecure(), " : "";
+  const credentials =
+    'rpc.WithEntityCredentials("<key id>", rpc.Credentials{Type: rpc.CredentialsTypeAPIKey, Payload: "<key>"})';
+  const dial = guarded ? `${insecure}${credentials}` : insecure.replace(/, $/, "");
+  const all = ['"context"', ...imports, '"go.viam.com/rdk/logging"', '"go.viam.com/rdk/robot/client"'];
+  const packages = [...new Set(all), ...dial === "" ? [] : ['"go.viam.com/utils/rpc"']].sort((a, b) => {
+    const outside = (path: string) => Number(path.includes("."));
+    return outside(a) - outside(b) || (a < b ? -1 : 1);
+  });
+  return [
+    "package main",
+    "",
+    "import (",
+    ...packages.map((path) => `\t${path}`),
+    ")",
+    "",
+    "func main() {",
+    "\tctx := context.Background()",
+    '\tlogger := logging.NewLogger("client")',
+    `\tmachine, err := client.New(ctx, ${JSON.stringify(host)}, logger${
+      dial === "" ? "" : `, client.WithDialOptions(${dial})`
+    })`,
+    "\tif err != nil {",
+    "\t\tpanic(err)",
+    "\t}",
+    "\tdefer machine.Close(ctx)",
+    ...lines.map((line) => `\t${line}`),
+    "}",
+  ].join("\n");
+}
+
+function pythonValue(value: unknown): string {
+  if (value === null || value === undefined) return "None";
+  if (typeof value === "boolean") return value ? "True" : "False";
+  if (typeof value === "bigint" || typeof value === "number") return String(value);
+  if (value instanceof Uint8Array) return `bytes(${value.length})`;
+  if (Array.isArray(value)) return `[${value.map(pythonValue).join(", ")}]`;
+  if (typeof value !== "object") return JSON.stringify(value);
+  const message = messageName(value);
+  const fields = fieldsOf(value);
+  if (message) {
+    return `${message}(${fields.map(([key, one]) => `${snake(key)}=${pythonValue(one)}`).join(", ")})`;
+  }
+  return `{${fields.map(([key, one]) => `${JSON.stringify(key)}: ${pythonValue(one)}`).join(", ")}}`;
+}
+
+function typescriptValue(value: unknown): string {
+  if (typeof value === "bigint") return `${value}n`;
+  if (value === undefined || value === null || typeof value !== "object") {
+    return JSON.stringify(value) ?? "undefined";
+  }
+  if (value instanceof Uint8Array) return `new Uint8Array(${value.length})`;
+  if (Array.isArray(value)) return `[${value.map(typescriptValue).join(", ")}]`;
+  const fields = fieldsOf(value).map(([key, one]) => {
+    return `${/^\w+$/.test(key) ? key : JSON.stringify(key)}: ${typescriptValue(one)}`;
+  });
+  return fields.length === 0 ? "{}" : `{ ${fields.join(", ")} }`;
+}
+
+function goValue(value: unknown): string {
+  if (value === null || value === undefined) return "nil";
+  if (value instanceof Uint8Array) return `make([]byte, ${value.length})`;
+  if (Array.isArray(value)) {
+    const type = goType(value[0]);
+    return `[]${type}{${value.map(goValue).join(", ")}}`;
+  }
+  if (typeof value !== "object") return typeof value === "string" ? JSON.stringify(value) : String(value);
+  const message = messageName(value);
+  const fields = fieldsOf(value);
+  if (message) {
+    return `&commonpb.${message}{${
+      fields.map(([key, one]) => `${pascal(snake(key))}: ${goValue(one)}`).join(", ")
+    }}`;
+  }
+  const entries = fields.map(([key, one]) => `${JSON.stringify(key)}: ${goValue(one)}`);
+  return `map[string]interface{}{${entries.join(", ")}}`;
+}
+
+function goType(value: unknown): string {
+  const types: Record<string, string> = { number: "float64", string: "string", boolean: "bool" };
+  return types[typeof value] ?? "interface{}";
+}
+
+/** The short name of a message of a contract, `Pose`. */
+function messageName(value: object): string | undefined {
+  const type = (value as { getType?: () => { typeName: string } }).getType?.();
+  return type?.typeName.split(".").at(-1);
+}
+
+function fieldsOf(value: object): [string, unknown][] {
+  return Object.entries(value).filter(([, one]) => one !== undefined && typeof one !== "function");
+}
+
+function snake(name: string): string {
+  return name.replaceAll(/([a-z0-9])([A-Z])/g, "$1_$2").toLowerCase();
+}
+
+function pascal(name: string): string {
+  return name.split("_").map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("");
+}
+
+/** A name that all three languages take for a variable. */
+function variableOf(name: string, style: "snake" | "camel"): string {
+  const words = name.split(/[^A-Za-z0-9]+/).filter((word) => word !== "");
+  const joined = style === "snake"
+    ? words.join("_").toLowerCase()
+    : words.map((word, at) => at === 0 ? word.charAt(0).toLowerCase() + word.slice(1) : pascal(word)).join(
+      "",
+    );
+  return /^[A-Za-z]/.test(joined) ? joined : `the${style === "snake" ? "_" : ""}${joined || "resource"}`;
+}

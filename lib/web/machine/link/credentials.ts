@@ -1,0 +1,41 @@
+/** The API key of the person at this page: kept for the tab, or for this browser if the person asks for it. */
+
+export interface SignInKey {
+  readonly id: string;
+  readonly key: string;
+}
+
+const STORED = "svc-api-key";
+
+export function storedKey(): SignInKey | undefined {
+  for (const storage of storages()) {
+    try {
+      const found = JSON.parse(storage.getItem(STORED) ?? "null");
+      if (typeof found?.id === "string" && typeof found.key === "string") return found;
+    } catch {
+      // Unreadable: as if there were none.
+    }
+  }
+  return undefined;
+}
+
+export function storeKey(key: SignInKey, stays: boolean): void {
+  forgetKey();
+  try {
+    (stays ? localStorage : sessionStorage).setItem(STORED, JSON.stringify(key));
+  } catch {
+    // Without storage the key holds for this page.
+  }
+}
+
+export function forgetKey(): void {
+  for (const storage of storages()) storage.removeItem(STORED);
+}
+
+function storages(): Storage[] {
+  try {
+    return [sessionStorage, localStorage];
+  } catch {
+    return [];
+  }
+}

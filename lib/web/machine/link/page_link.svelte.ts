@@ -1,0 +1,241 @@
+/**
+ * The connection of this page to its machine, over WebRTC or directly, made again whenever it is lost.
+ *
+ * The published browser library makes each connection; this class chooses the way, watches the connection by a small
+ * call whose time it measures, and begins anew with a fresh client. It does not use the library's own repetition,
+ * which gives up, and whose direct way refuses addresses without "local" in them.
+ */
+
+import { Code, ConnectError } from "@connectrpc/connect";
+import { RobotClient } from "@viamrobotics/sdk";
+import { getContext, setContext } from "svelte";
+import { forgetKey, type SignInKey, storedKey, storeKey } from "./credentials.ts";
+
+export type LinkState = "connecting" | "connected" | "lost" | "signed_out";
+export type LinkKind = "webrtc" | "direct";
+
+const WEBRTC_MS = 5000;
+const DIRECT_MS = 5000;
+const PING_EVERY_MS = 2000;
+const PING_MS = 6000;
+const RETRY_FIRST_MS = 400;
+const RETRY_MAX_MS = 5000;
+const WAY_STORED = "svc-way";
+
+/** The way that the person prefers: `auto` tries WebRTC first. */
+export type Way = "auto" | LinkKind;
+
+export class PageLink {
+  state = $state<LinkState>("connecting");
+  kind = $state<LinkKind>();
+  rttMs = $state<number>();
+  /** Why there is no connection, or why the key was refused. */
+  problem = $state<string>();
+  /** The present client; a new one after each reconnection. */
+  client = $state.raw<RobotClient>();
+  /** Whether the machine asks for a key. */
+  guarded = $state(false);
+  way = $state<Way>(storedWay());
+
+  readonly address = location.origin;
+  #key: SignInKey | undefined = storedKey();
+  /** Grows with every connection and every end of one, so that those before can tell. */
+  #epoch = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  get isConnected(): boolean {
+    return this.state === "connected";
+  }
+
+  get key(): SignInKey | undefined {
+    return this.#key;
+  }
+
+  /** Connects, and stays connected until the page ends. */
+  start(): void {
+    void this.#connect(0);
+    addEventListener("online", () => this.state === "lost" && this.#again(0, 0));
+    addEventListener("pagehide", () => void this.client?.disconnect());
+  }
+
+  signIn(key: SignInKey, stays: boolean): void {
+    this.#key = key;
+    storeKey(key, stays);
+    this.#again(0, 0);
+  }
+
+  signOut(): void {
+    this.#key = undefined;
+    forgetKey();
+    this.#end();
+    this.state = "signed_out";
+    this.problem = undefined;
+  }
+
+  /** Connects anew by another way. */
+  choose(way: Way): void {
+    this.way = way;
+    try {
+      localStorage.setItem(WAY_STORED, way);
+    } catch {
+      // It holds for this page.
+    }
+    this.#again(0, 0);
+  }
+
+  /** The session has ended on the machine: the next call begins another one. */
+  renewSession(): void {
+    const sessions = (this.client as unknown as { sessionManager?: { reset(): void } })?.sessionManager;
+    sessions?.reset();
+  }
+
+  #again(afterMs: number, attempt: number): void {
+    this.#end();
+    clearTimeout(this.#timer);
+    this.state = attempt === 0 ? "connecting" : "lost";
+    this.#timer = setTimeout(() => void this.#connect(attempt), afterMs);
+  }
+
+  #end(): void {
+    this.#epoch++;
+    this.rttMs = undefined;
+    this.kind = undefined;
+    const { client } = this;
+    this.client = undefined;
+    client?.disconnect().catch(() => {});
+  }
+
+  async #connect(attempt: number): Promise<void> {
+    const epoch = ++this.#epoch;
+    try {
+      const { client, kind } = await this.#dial();
+      if (epoch !== this.#epoch) return void client.disconnect();
+      this.client = client;
+      this.kind = kind;
+      this.problem = undefined;
+      this.guarded = this.#key !== undefined;
+      this.state = "connected";
+      client.on("disconnected", () => this.#lost(epoch, "the connection was closed"));
+      void this.#watch(client, epoch);
+    } catch (error) {
+      if (epoch !== this.#epoch) return;
+      if (isRefusal(error)) return this.#refused(error);
+      this.problem = linkProblem(error);
+      this.#again(Math.min(RETRY_FIRST_MS * 2 ** attempt, RETRY_MAX_MS), attempt + 1);
+    }
+  }
+
+  async #dial(): Promise<{ client: RobotClient; kind: LinkKind }> {
+    const failures: unknown[] = [];
+    for (const kind of this.way === "auto" ? ["webrtc", "direct"] as const : [this.way]) {
+      try {
+        return { client: await dialBy(kind, this.address, this.#key), kind };
+      } catch (error) {
+        if (isRefusal(error)) throw error;
+        failures.push(error);
+      }
+    }
+    throw failures.at(-1);
+  }
+
+  #refused(error: ConnectError): void {
+    this.#end();
+    this.guarded = true;
+    // The machine asks for a key, or no longer takes this one.
+    this.problem = this.#key ? error.rawMessage : undefined;
+    if (this.#key) forgetKey();
+    this.#key = undefined;
+    this.state = "signed_out";
+  }
+
+  /** Calls the machine now and then, to measure the time and to notice its end. */
+  async #watch(client: RobotClient, epoch: number): Promise<void> {
+    while (epoch === this.#epoch) {
+      const startMs = performance.now();
+      try {
+        await client.robotService.getVersion({}, { timeoutMs: PING_MS });
+        if (epoch !== this.#epoch) return;
+        this.rttMs = performance.now() - startMs;
+      } catch (error) {
+        if (epoch !== this.#epoch) return;
+        if (isRefusal(error)) return this.#refused(error);
+        return this.#lost(epoch, linkProblem(error));
+      }
+      await new Promise((resolve) => setTimeout(resolve, PING_EVERY_MS));
+    }
+  }
+
+  #lost(epoch: number, problem: string): void {
+    if (epoch !== this.#epoch) return;
+    this.problem = problem;
+    this.#again(RETRY_FIRST_MS, 1);
+  }
+}
+
+async function dialBy(kind: LinkKind, address: string, key: SignInKey | undefined): Promise<RobotClient> {
+  const isWebRtc = kind === "webrtc";
+  const webrtc = {
+    enabled: isWebRtc,
+    host: new URL(address).host,
+    signalingAddress: address,
+    rtcConfig: {},
+    noReconnect: true,
+  };
+  const client = new RobotClient(address, webrtc, undefined, { noReconnect: true });
+  const creds = key && { type: "api-key" as const, authEntity: key.id, payload: key.key };
+  const dialTimeout = isWebRtc ? WEBRTC_MS : DIRECT_MS;
+  const dialing = client.connect(creds ? { creds, dialTimeout } : { dialTimeout });
+  await withDeadline(dialing, dialTimeout, () => void client.disconnect().catch(() => {}));
+  return client;
+}
+
+async function withDeadline(work: Promise<void>, ms: number, giveUp: () => void): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      reject(new Error(`no connection within ${ms / 1000} s`));
+      giveUp();
+    }, ms);
+  });
+  work.catch(() => {});
+  try {
+    await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** The machine asks for a key, or for another one. */
+function isRefusal(error: unknown): error is ConnectError {
+  return error instanceof ConnectError && [Code.Unauthenticated, Code.PermissionDenied].includes(error.code);
+}
+
+/** The reason in words, for people. */
+export function linkProblem(error: unknown): string {
+  if (error instanceof ConnectError) return error.rawMessage || "the machine does not answer";
+  return error instanceof Error && error.message !== "" ? error.message : String(error);
+}
+
+function storedWay(): Way {
+  const wanted = new URLSearchParams(location.search).get("way") ?? stored();
+  return wanted === "webrtc" || wanted === "direct" ? wanted : "auto";
+}
+
+function stored(): string | null {
+  try {
+    return localStorage.getItem(WAY_STORED);
+  } catch {
+    return null;
+  }
+}
+
+const CONTEXT = Symbol("the connection");
+
+export function provideLink(link: PageLink): PageLink {
+  return setContext(CONTEXT, link);
+}
+
+/** The connection of the page; for the beginning of a component. */
+export function useLink(): PageLink {
+  return getContext<PageLink>(CONTEXT);
+}
