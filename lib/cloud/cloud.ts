@@ -226,7 +226,7 @@ function servicesOf(context: CloudContext, parts: Handled): Service[] {
     ...fragmentHandlers(context),
     ...keyHandlers(context),
     ...registryHandlers(context),
-    ...logHandlers(logs, context.clock),
+    ...logHandlers(logs, context),
   };
   const training = trainingHandlers(context, trainings);
   return [
@@ -269,7 +269,7 @@ function keySource(keys: Keys, context: CloudContext): KeySource {
   // No database holds a zero byte.
   const attempts = attemptsAt(
     context,
-    ({ id }) => id.includes("\0") ? Promise.resolve(undefined) : keys.hash(id),
+    ({ id }) => id.includes("\0") ? Promise.resolve(undefined) : keys.kept(id),
   );
   return {
     check: (id, key, { remoteAddress }) =>
@@ -283,7 +283,7 @@ function robotSecrets(context: CloudContext): KeySource {
   const secrets = new SharedSecrets(context.store);
   const attempts = attemptsAt(context, ({ id }) => {
     const space = id.lastIndexOf(" ");
-    const known = !id.includes("\0") && secrets.hashOf(id.slice(0, space), id.slice(space + 1));
+    const known = !id.includes("\0") && secrets.kept(id.slice(0, space), id.slice(space + 1));
     return known || Promise.resolve(undefined);
   });
   return {

@@ -6,14 +6,17 @@
  * takes a token from a bucket that refills by one a second: the bucket of the caller's address if the id is unknown,
  * else the bucket of the id and the address together. So an attacker behind the same address does not use up the bucket
  * of a neighbour's id. A key that was right before is recognized by a digest in the memory of this process, and gets in
- * at once, even while others try wrong keys for its id.
+ * at once, even while others try wrong keys for its id. All others wait for one of a few checks in turns that are fair
+ * among the owners of the ids, so wrong keys for one organization's ids delay no login of another.
  *
  * Each process counts for itself, and remembers a bounded number of callers.
  */
 
 import { createHmac, randomBytes } from "node:crypto";
+import { type PoolHolder, SharedPool } from "../base/async/shared_pool.ts";
+import { CallerTurns } from "../base/async/turns.ts";
 import { SvcError } from "../base/error.ts";
-import type { Clock } from "../base/clock.ts";
+import { type Clock, deadline } from "../base/clock.ts";
 
 /** Who shows a key. */
 export interface Attempt {
@@ -34,12 +37,20 @@ export interface AttemptLimits {
   readonly keyChecksAtOnce: number;
 }
 
+/** A stored key. */
+export interface KeptKey {
+  /** Such as its hash. Different keys have different forms. */
+  readonly form: string;
+  /** Who shares the checks with other owners, such as the key's organization. */
+  readonly owner: string;
+}
+
 /** The stored keys. */
 export interface KeyBook {
-  /** The stored form of the key with the attempt's id, such as its hash. Different keys have different forms. */
-  kept(attempt: Attempt): Promise<string | undefined>;
-  /** The generation of the attempt's key if it matches `kept`. Takes the same time if `kept` is undefined. */
-  generation(kept: string | undefined, attempt: Attempt): Promise<string | undefined>;
+  /** The stored key with the attempt's id. */
+  kept(attempt: Attempt): Promise<KeptKey | undefined>;
+  /** The generation of the attempt's key if it matches the form. Takes the same time if that is undefined. */
+  generation(form: string | undefined, attempt: Attempt): Promise<string | undefined>;
 }
 
 export interface AttemptsParts {
@@ -56,9 +67,18 @@ const REFILL_MS = 1_000;
 const FORGET_MS = 10 * 60_000;
 /** Limit of remembered callers; the oldest are forgotten first. */
 const REMEMBERED_MAX = 10_000;
-const GOOD_MAX = 10_000;
-/** Limit of callers that wait for the check of their key. */
-const WAITING_MAX = 256;
+/** Limits of remembered right keys: of all, and of one owner. */
+const GOOD_SHARES = [10_000, 5_000];
+/** Limits of callers that wait for the check of their key: of all, of one owner, and for one id. */
+const WAITING_SHARES = [256, 128, 32] as const;
+/** No wait for a check is longer. */
+const WAIT_MS = 30_000;
+
+interface GoodKey {
+  readonly digest: string;
+  readonly generation: string;
+  readonly place: PoolHolder;
+}
 
 interface Tries {
   tokens: number;
@@ -69,12 +89,29 @@ interface Tries {
 export class Attempts {
   readonly #tries = new Map<string, Tries>();
   /** By id: the digest of the right key and its stored form, and the key's generation. */
-  readonly #good = new Map<string, { readonly digest: string; readonly generation: string }>();
+  readonly #good = new Map<string, GoodKey>();
+  readonly #goodPlaces: SharedPool;
   readonly #secret = randomBytes(32);
-  readonly #waiting: (() => void)[] = [];
-  #checking = 0;
+  readonly #turns: CallerTurns;
 
-  constructor(private readonly parts: AttemptsParts) {}
+  constructor(private readonly parts: AttemptsParts) {
+    const { clock, limits } = parts;
+    const what = "checks of keys";
+    const turns = {
+      get turnsMax() {
+        return limits().keyChecksAtOnce;
+      },
+      turnsOfGroupMax: Infinity,
+      waiting: WAITING_SHARES,
+      what,
+    };
+    this.#turns = new CallerTurns(turns, clock);
+    const levels = ["this server", "one owner"];
+    this.#goodPlaces = new SharedPool(
+      { shares: GOOD_SHARES, levels, what: "right keys", replaces: true },
+      clock,
+    );
+  }
 
   /**
    * The generation of a right key; `undefined` for a wrong one. Throws `resource_exhausted` after too many wrong keys.
@@ -87,20 +124,29 @@ export class Attempts {
     if (kept === undefined) {
       // An unknown id takes as long as a known one, so that the time of the answer reveals nothing.
       await this.#take(`address ${address}`, limits().wrongKeysPerAddress, attempt);
-      await this.#inTurn(kept, attempt);
+      await this.#inTurn(undefined, attempt);
       return undefined;
     }
-    const digest = createHmac("sha256", this.#secret).update(`${kept} ${key}`).digest("base64");
+    const digest = createHmac("sha256", this.#secret).update(`${kept.form} ${key}`).digest("base64");
     const good = this.#good.get(id);
-    if (good?.digest === digest) return good.generation;
+    if (good?.digest === digest) {
+      good.place.used();
+      return good.generation;
+    }
     const who = `${id} ${address}`;
     await this.#take(who, limits().wrongKeysPerKey, attempt);
     const generation = await this.#inTurn(kept, attempt);
     if (generation === undefined) return undefined;
     // The key was right.
     this.#tries.delete(who);
-    keep(this.#good, id, { digest, generation }, GOOD_MAX);
+    this.#remember(id, kept.owner, digest, generation);
     return generation;
+  }
+
+  #remember(id: string, owner: string, digest: string, generation: string): void {
+    this.#good.get(id)?.place.release();
+    const place = this.#goodPlaces.take([owner], () => this.#good.delete(id));
+    this.#good.set(id, { digest, generation, place });
   }
 
   async #take(who: string, burst: number, attempt: Attempt): Promise<void> {
@@ -122,19 +168,21 @@ export class Attempts {
   }
 
   /** Checks a key when it is its turn. */
-  async #inTurn(kept: string | undefined, attempt: Attempt): Promise<string | undefined> {
-    const { book, limits } = this.parts;
-    if (this.#checking >= limits().keyChecksAtOnce) {
-      if (this.#waiting.length >= WAITING_MAX) throw tooMany();
-      await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    } else this.#checking++;
+  async #inTurn(kept: KeptKey | undefined, attempt: Attempt): Promise<string | undefined> {
+    const { book, clock } = this.parts;
+    const over = deadline(clock, WAIT_MS, tooMany);
     try {
-      return await book.generation(kept, attempt);
+      const owner = kept?.owner ?? `address ${attempt.address}`;
+      const leave = await this.#turns.enter([owner, attempt.id], over.signal).catch(() => {
+        throw tooMany();
+      });
+      try {
+        return await book.generation(kept?.form, attempt);
+      } finally {
+        leave();
+      }
     } finally {
-      // The place goes to who waits longest, or is free.
-      const next = this.#waiting.shift();
-      if (next) next();
-      else this.#checking--;
+      over.done();
     }
   }
 }

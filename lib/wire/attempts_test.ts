@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { settle } from "../base/clock.ts";
 import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../base/error.ts";
 import { addressOf, type Attempt, Attempts } from "./attempts.ts";
@@ -12,7 +13,10 @@ function attempts(limits = LIMITS) {
   let [checks, most, open] = [0, 0, 0];
   let gate: Promise<void> = Promise.resolve();
   const book = {
-    kept: ({ id }: Attempt) => Promise.resolve(id.startsWith("known") ? `hash of ${id}` : undefined),
+    kept: ({ id }: Attempt) =>
+      Promise.resolve(
+        id.startsWith("known") ? { form: `hash of ${id}`, owner: id.split("@")[1] ?? id } : undefined,
+      ),
     async generation(kept: string | undefined, { key }: Attempt) {
       checks++;
       most = Math.max(most, ++open);
@@ -73,7 +77,7 @@ Deno.test("Attempts: a replaced key is no longer accepted from memory", async ()
   const clock = new FakeClock();
   let hash = "old";
   const book = {
-    kept: () => Promise.resolve(hash),
+    kept: () => Promise.resolve({ form: hash, owner: "a" }),
     generation: (kept: string | undefined, { key }: Attempt) =>
       Promise.resolve(kept === key ? kept : undefined),
   };
@@ -125,6 +129,23 @@ Deno.test("Attempts: checks at most keyChecksAtOnce keys at the same time and re
   const found = await Promise.all(all);
   assertEquals([found.filter((one) => one === true).length, most()], [259, 3]);
   assertEquals(await of("known", "right"), true);
+});
+
+Deno.test("Attempts: wrong keys for 300 ids of one organization delay no first login of another", async () => {
+  const { of, checks, hold } = attempts();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  hold(promise);
+  const flood = Array.from({ length: 300 }, (_, at) => of(`known ${at}@flooding`, "wrong", `a${at % 3}`));
+  await settle();
+  assertEquals(checks(), 4, "the first four are under way");
+  const login = of("known@quiet", "right", "b");
+  hold(Promise.resolve());
+  await settle();
+  resolve();
+  assertEquals(await login, true);
+  assertEquals(checks() < 20, true, "before those that came earlier");
+  const refused = (await Promise.all(flood)).filter((one) => one === "resource_exhausted").length;
+  assertEquals(refused, 300 - 4 - 128, "beyond its share of the waiting places");
 });
 
 Deno.test("addressOf: reduces an IPv6 address to its /64 network", () => {

@@ -131,8 +131,14 @@ class Guard implements Auth {
     this.#salt = options.salt ?? (() => salt);
     this.#attempts = new Attempts({
       book: {
-        kept: (attempt) => Promise.resolve(this.#credentials.kept(attempt)),
-        generation: (_kept, attempt) => this.#credentials.generation(attempt),
+        kept: (attempt) => {
+          const form = this.#credentials.kept(attempt);
+          // A machine has one owner: whoever shows wrong keys for an id delays those at the same address.
+          return Promise.resolve(
+            form === undefined ? undefined : { form, owner: `address ${attempt.address}` },
+          );
+        },
+        generation: (_form, attempt) => this.#credentials.generation(attempt),
       },
       limits: () => this.#settings.limits ?? UNLIMITED,
       clock: options.clock,

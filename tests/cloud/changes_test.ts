@@ -172,7 +172,8 @@ storeTest(
       assertEquals(await refused(other.owner, other.part), "served");
       // The one that was served goes in its own time.
       const more = await untilFollowed(cloud, other.owner, other.part);
-      assertEquals(await refused(other.owner, other.part), "resource_exhausted");
+      assertEquals(await refused(other.owner, other.part), "served");
+      assertEquals(await more.next(), ["resource_exhausted"], "it replaces the one of its own part");
       assertEquals([second.heard, third.heard], [[], []]);
       await Promise.all([first.end(), second.end(), third.end(), more.end()]);
     }, { limits: { ...defaultLimits(), followersPerPart: 2, followersAtOnce: 3 } }),

@@ -17,6 +17,7 @@ import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { unpacked } from "../../lib/base/files/archive.ts";
 import { bytesOf } from "../../lib/base/files/byte_reader.ts";
 import { SvcError } from "../../lib/base/error.ts";
+import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { BinaryData } from "../../lib/cloud/data/binary_data.ts";
 import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
@@ -305,6 +306,39 @@ storeTest(
       const { nodes } = await readMap(pieces(file));
       const reached = Math.max(...nodes.map(({ globalPose }) => Math.hypot(globalPose.x, globalPose.y)));
       assertGreater(reached, Math.hypot(pose.x, pose.y) - 0.3);
+    }),
+);
+
+storeTest(
+  "the mapping sessions of two organizations give way to a third's, and continue after it",
+  (database) =>
+    withCloud(database, async (cloud) => {
+      const { store } = cloud;
+      const running = async (organization: string) => {
+        const text = `SELECT COUNT(*) AS amount FROM mapping_sessions
+          WHERE organization_id = ? AND ended_ms IS NULL AND runner IS NOT NULL`;
+        return (await store.query<{ amount: number }>(text, organization))[0].amount;
+      };
+      const request = { captureInterval: { startTime: toTimestamp(Date.now()) } };
+      const holders = [await newWorld(store), await newWorld(store)];
+      for (const world of holders) {
+        const mapping = await mappingOf(cloud, world);
+        const { id } = await store.transaction((sql) => {
+          return new Fleet(sql).createMachine(world.location, "second", Date.now());
+        });
+        await mapping.start({ mapName: "hall", ...request });
+        await mapping.start({ mapName: "yard", robotId: id, ...request });
+        await until(async () => await running(world.organization) === 2, { withinMs: ENDS_MS });
+      }
+      const late = await newWorld(store);
+      const mapping = await mappingOf(cloud, late);
+      const sessionId = await mapping.start({ mapName: "hall", ...request });
+      await until(async () => await running(late.organization) === 1, { withinMs: ENDS_MS });
+      const counts = () => Promise.all(holders.map(({ organization }) => running(organization)));
+      await until(async () => (await counts()).sort().join() === "1,2", { withinMs: ENDS_MS });
+      await mapping.stopMappingSession({ sessionId });
+      await mapping.ended(sessionId);
+      await until(async () => (await counts()).join() === "2,2", { withinMs: ENDS_MS });
     }),
 );
 

@@ -9,6 +9,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { fingerprintOf, hashOfKey, isHashOf } from "../../base/key_hash.ts";
+import type { KeptKey } from "../../wire/attempts.ts";
 import { checkedName } from "../fleet/names.ts";
 import { places, type Sql } from "../store/store.ts";
 
@@ -174,6 +175,15 @@ export class Keys {
   async generation(id: string): Promise<string | undefined> {
     const hash = await this.hash(id);
     return hash === undefined ? undefined : fingerprintOf(hash);
+  }
+
+  /** The hash of a key, and the organization that owns the key. */
+  async kept(id: string): Promise<KeptKey | undefined> {
+    const [row] = await this.sql.query<{ form: string; owner: string }>(
+      "SELECT hash AS form, COALESCE(organization_id, id) AS owner FROM api_keys WHERE id = ?",
+      id,
+    );
+    return row;
   }
 
   async hash(id: string): Promise<string | undefined> {

@@ -84,6 +84,10 @@ export const limitsRow = object({
     "connections that notify one part of its changes; a further one replaces the oldest",
     4,
   ),
+  followersPerOrganization: amount(
+    "connections of one control plane that notify machines of one organization of their changes",
+    10_000,
+  ),
   followersAtOnce: amount("connections of one control plane that notify machines of their changes", 20_000),
   labelsPerAnswer: amount("tags or labels of images in one answer", 10_000),
 });

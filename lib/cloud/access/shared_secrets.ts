@@ -10,6 +10,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { fingerprintOf, hashOfKey } from "../../base/key_hash.ts";
+import type { KeptKey } from "../../wire/attempts.ts";
 import type { Sql } from "../store/store.ts";
 
 export type SecretOwner = "location" | "part";
@@ -57,14 +58,16 @@ export class SharedSecrets {
     throw new SvcError("not_found", `${owner} ${ownerId} has no secret "${id}"`);
   }
 
-  /** The hash of a part's secret; `undefined` if the part has none with this id. */
-  async hashOf(partId: string, id: string): Promise<string | undefined> {
-    const [row] = await this.sql.query<{ hash: string }>(
-      "SELECT hash FROM shared_secrets WHERE part_id = ? AND id = ?",
+  /** A part's secret, and the organization of the part; `undefined` if the part has none with this id. */
+  async kept(partId: string, id: string): Promise<KeptKey | undefined> {
+    const [row] = await this.sql.query<{ form: string; owner: string }>(
+      `SELECT s.hash AS form, l.organization_id AS owner FROM shared_secrets s JOIN parts p ON p.id = s.part_id
+         JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id
+       WHERE s.part_id = ? AND s.id = ?`,
       partId,
       id,
     );
-    return row?.hash;
+    return row;
   }
 
   /** Whether one of the part's secrets is of this generation (`KeySource`). */

@@ -13,7 +13,7 @@ import {
   withContent,
 } from "../sandbox/content/process.ts";
 import { DOCUMENTS_BYTES_MAX, DOCUMENTS_MAX, type ReadingFacts } from "../sandbox/content/worker.ts";
-import { CallerTurns } from "../sandbox/turns.ts";
+import { CallerTurns, type TurnCaller } from "../../base/async/turns.ts";
 import type { Sql } from "../store/store.ts";
 import { Conditions, toMicros } from "./filter.ts";
 import { SOURCE_COLUMNS } from "./origins.ts";
@@ -22,7 +22,7 @@ import { type MicrosRange, type ReadingBatch, TabularData } from "./tabular_data
 /** In MQL a stage of the pipeline each, in BSON. */
 export type Query = { readonly mql: readonly Uint8Array[] } | { readonly sql: string };
 
-const TURNS = { turnsMax: 2, waitingMax: 64, waitingOfGroupMax: 16, what: "queries" };
+const TURNS = { turnsMax: 2, turnsOfGroupMax: 1, waiting: [64, 16, 8], what: "queries" } as const;
 const TIME_MS = 60_000;
 
 export class ReadingQueries {
@@ -34,9 +34,10 @@ export class ReadingQueries {
     this.#turns = new CallerTurns(TURNS, content.clock);
   }
 
-  /** Runs a query; returns the documents of its answer, in BSON. */
-  async run(organizationId: string, query: Query, signal: AbortSignal): Promise<Uint8Array[]> {
-    const leave = await this.#turns.enter(organizationId, signal);
+  /** Runs a query of an organization and its key; returns the documents of its answer, in BSON. */
+  async run(caller: TurnCaller, query: Query, signal: AbortSignal): Promise<Uint8Array[]> {
+    const [organizationId] = caller;
+    const leave = await this.#turns.enter(caller, signal);
     try {
       return await withContent(
         this.content,

@@ -6,11 +6,11 @@
  * the parts that it may concern, and nobody waits for followers.
  */
 
+import { type PoolHolder, SharedPool } from "../../base/async/shared_pool.ts";
 import { nextTurn, Waker } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { CloudContext } from "../context.ts";
-import { overLimit } from "../access/limits.ts";
-import { Fleet } from "./fleet.ts";
+import { Fleet, type Part } from "./fleet.ts";
 import type { ConfigMessages } from "./robot_service.ts";
 
 /** The kinds of news. */
@@ -24,6 +24,7 @@ const PARTS_A_TURN = 20;
 /** A follower. */
 interface Follower {
   readonly partId: string;
+  readonly place: PoolHolder;
   readonly waker: Waker;
   /** The last announced configuration, identified by its message. */
   told: unknown;
@@ -34,21 +35,28 @@ interface Follower {
 export class PartChanges {
   /** By part, newest last. */
   readonly #followers = new Map<string, Set<Follower>>();
-  #count = 0;
+  readonly #places: SharedPool;
   /** The parts to examine; `undefined` means all. */
   readonly #due = new Set<string | undefined>();
   #looking: Promise<void> | undefined;
   #hearing: Promise<() => Promise<void>> | undefined;
   #closed = false;
 
-  constructor(private readonly cloud: CloudContext, private readonly messages: ConfigMessages) {}
+  constructor(private readonly cloud: CloudContext, private readonly messages: ConfigMessages) {
+    const { followersAtOnce, followersPerOrganization, followersPerPart } = cloud.limits;
+    const shares = [followersAtOnce, followersPerOrganization, followersPerPart];
+    const levels = ["this control plane", "one organization", "one part"];
+    // A machine with a broken connection may return before the old one is known to be gone.
+    const limits = { shares, levels, what: "connections for notices of changes", replaces: true };
+    this.#places = new SharedPool(limits, cloud.clock);
+  }
 
   /**
    * First an empty change, which says that all later ones will be announced; then each change until `signal` aborts.
    */
   async *follow(partId: string, signal: AbortSignal): AsyncGenerator<PartNews> {
     await this.#hear();
-    const follower = this.#enter(partId);
+    const follower = this.#enter(await new Fleet(this.cloud.store).part(partId));
     const stop = () => follower.waker.wake();
     signal.addEventListener("abort", stop, { once: true });
     try {
@@ -93,7 +101,7 @@ export class PartChanges {
   #heard(text: string): void {
     // For any other object the parts that use it are unknown.
     const [, id] = /^part (\S+)$/.exec(text) ?? [];
-    if (this.#closed || this.#count === 0 || id !== undefined && !this.#followers.has(id)) return;
+    if (this.#closed || this.#followers.size === 0 || id !== undefined && !this.#followers.has(id)) return;
     this.#due.add(id);
     this.#looking ??= this.#look();
   }
@@ -145,36 +153,26 @@ export class PartChanges {
     return await this.messages.of(part);
   }
 
-  #enter(partId: string): Follower {
-    const { limits, clock } = this.cloud;
-    if (this.#count >= limits.followersAtOnce) {
-      throw overLimit(limits, "followersAtOnce", `${this.#count} machines follow already`);
-    }
-    const followers = this.#followers.getOrInsertComputed(partId, () => new Set());
-    if (followers.size >= limits.followersPerPart) {
-      // A machine with a broken connection may return before the old one is known to be gone.
-      const [oldest] = followers;
-      oldest.ended = overLimit(limits, "followersPerPart", "a newer connection replaced this one");
-      oldest.waker.wake();
-      followers.delete(oldest);
-      this.#count--;
-    }
-    const waker = new Waker(clock);
+  #enter({ id: partId, organizationId }: Part): Follower {
+    const place = this.#places.take([organizationId, partId], (reason) => {
+      follower.ended = reason;
+      follower.waker.wake();
+      this.#leave(follower);
+    });
     const follower: Follower = {
       partId,
-      waker,
+      place,
+      waker: new Waker(this.cloud.clock),
       told: undefined,
       change: { config: false, restart: false },
     };
-    followers.add(follower);
-    this.#count++;
+    this.#followers.getOrInsertComputed(partId, () => new Set()).add(follower);
     return follower;
   }
 
   #leave(follower: Follower): void {
+    follower.place.release();
     const followers = this.#followers.get(follower.partId);
-    if (!followers?.delete(follower)) return;
-    this.#count--;
-    if (followers.size === 0) this.#followers.delete(follower.partId);
+    if (followers?.delete(follower) && followers.size === 0) this.#followers.delete(follower.partId);
   }
 }

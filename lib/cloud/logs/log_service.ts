@@ -4,11 +4,12 @@
 
 import { type AppService, type GetRobotPartLogsRequest, LogOrder } from "../../../proto/gen/app_pb.ts";
 import type { LogEntry } from "../../../proto/gen/common_pb.ts";
-import type { Clock } from "../../base/clock.ts";
+import { SharedPool } from "../../base/async/shared_pool.ts";
 import { SvcError } from "../../base/error.ts";
 import { parseDurationMs } from "../../base/schema/schema.ts";
 import type { ServiceImpl } from "../../wire/service.ts";
-import { boundMs } from "../context.ts";
+import { boundMs, type CloudContext } from "../context.ts";
+import { Fleet } from "../fleet/fleet.ts";
 import type { LogPlace } from "./log_search.ts";
 import type { LogStore } from "./logs.ts";
 
@@ -17,7 +18,12 @@ const PAGE_MAX = 1_000;
 const NO_CALLER = { Defined: false, File: "", Line: 0 };
 const ERRORS = ["error", "dpanic", "panic", "fatal"];
 
-export function logHandlers(logs: LogStore, clock: Clock) {
+/** Limits of followers of logs: of all, of the parts of one organization, and of one key. */
+const FOLLOWER_SHARES = [4_000, 1_000, 100];
+
+export function logHandlers(logs: LogStore, { store, clock }: Pick<CloudContext, "store" | "clock">) {
+  const levels = ["this control plane", "one organization", "one key"];
+  const followers = new SharedPool({ shares: FOLLOWER_SHARES, levels, what: "followers of logs" }, clock);
   return {
     async getRobotPartLogs(request, ctx) {
       const { id, filter, levels, errorsOnly, source, limit, order, pageToken } = request;
@@ -35,8 +41,14 @@ export function logHandlers(logs: LogStore, clock: Clock) {
     },
     async *tailRobotPartLogs({ id, filter, errorsOnly }, ctx) {
       const levels = errorsOnly ? ERRORS : [];
-      for await (const entries of logs.follow(id, { filter, levels }, ctx.signal)) {
-        yield { logs: entries.map(withCaller) };
+      const { organizationId } = await new Fleet(store).part(id);
+      const place = followers.take([organizationId, ctx.entity ?? ""], (reason) => ctx.cancel(reason));
+      try {
+        for await (const entries of logs.follow(id, { filter, levels }, ctx.signal)) {
+          yield { logs: entries.map(withCaller) };
+        }
+      } finally {
+        place.release();
       }
     },
   } satisfies ServiceImpl<typeof AppService>;

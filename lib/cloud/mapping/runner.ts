@@ -3,9 +3,13 @@
  *
  * Any number of runners may share a database: one of them works on a session and repeatedly reports that it is alive.
  * When it stops doing so, another one rebuilds the map from the beginning of the data: the same data give the same map.
+ *
+ * Few sessions run at once. If others wait, one of the organization with the most running sessions gives way, or one
+ * that has been up to date for a while; it waits for its next turn.
  */
 
 import { randomUUID } from "node:crypto";
+import { type PoolHolder, SharedPool } from "../../base/async/shared_pool.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import { type ArchiveFile, packed } from "../../base/files/archive.ts";
@@ -38,8 +42,12 @@ interface RunnerOptions extends MappingOptions {
   readonly usage: Usage;
 }
 
-/** Sessions that one control plane works on at once; further ones wait. */
-const RUNNING_MAX = 4;
+/** Sessions that one control plane works on at once: of all, and of one organization. */
+const RUNNING_SHARES = [4, 4];
+/** A session that was up to date this long ago gives way to one that waits. */
+const TURN_MS = 10 * 60_000;
+/** The time that a session may take to come up to date: more than any recording needs. */
+const CATCH_UP_MS_MAX = 2 * 3600 * 1000;
 /** Interval of the looks for sessions, new data and requests for pictures. */
 const LOOK_MS = 1_000;
 /** How long a runner counts as alive, and how often it reports. Clocks agree to well within the first. */
@@ -60,6 +68,9 @@ const PICTURE_FILE = "map.pcd";
 
 interface Running {
   readonly over: AbortController;
+  readonly place: PoolHolder;
+  readonly beganMs: number;
+  gaveWay: boolean;
   done: Promise<void>;
 }
 
@@ -67,11 +78,15 @@ export class MappingRunner {
   readonly #id = randomUUID();
   readonly #running = new Map<string, Running>();
   readonly #closing = new AbortController();
+  readonly #places: SharedPool;
   #woken = Promise.withResolvers<void>();
   #renewAtMs = -Infinity;
   readonly #looking: Promise<void>;
 
   constructor(private readonly options: RunnerOptions) {
+    const levels = ["this control plane", "one organization"];
+    const limits = { shares: RUNNING_SHARES, levels, what: "mapping sessions", idleMs: TURN_MS };
+    this.#places = new SharedPool(limits, options.clock);
     this.#looking = this.#look();
   }
 
@@ -129,25 +144,69 @@ export class MappingRunner {
         }
       }
     }
-    while (this.#running.size < RUNNING_MAX) {
-      const session = await store.transaction((sql) => {
-        const nowMs = clock.nowMs();
-        return new MappingSessions(sql).take(this.#id, [...this.#running.keys()], nowMs + LEASE_MS, nowMs);
+    while (await this.#begin());
+  }
+
+  /** Begins with the session that is next; false if there is none, or nobody gives way to it. */
+  async #begin(): Promise<boolean> {
+    const { store, clock } = this.options;
+    const session = await new MappingSessions(store).waiting([...this.#running.keys()], clock.nowMs());
+    if (!session) return false;
+    const { id, organizationId } = session;
+    let place: PoolHolder;
+    try {
+      place = this.#places.take([organizationId], (reason) => {
+        running.gaveWay = true;
+        running.over.abort(reason);
       });
-      if (!session) return;
-      const running: Running = { over: new AbortController(), done: Promise.resolve() };
-      this.#running.set(session.id, running);
-      const signal = AbortSignal.any([running.over.signal, this.#closing.signal]);
-      running.done = this.#work(session, signal).finally(() => void this.#running.delete(session.id));
+    } catch {
+      // It waits for its turn.
+      return false;
+    }
+    const running: Running = {
+      over: new AbortController(),
+      place,
+      beganMs: clock.monotonicMs(),
+      gaveWay: false,
+      done: Promise.resolve(),
+    };
+    try {
+      const nowMs = clock.nowMs();
+      const isMine = await store.transaction((sql) => {
+        return new MappingSessions(sql).take(this.#id, id, nowMs + LEASE_MS, nowMs);
+      });
+      if (isMine) {
+        this.#running.set(id, running);
+        running.done = this.#run(session, running);
+      } else place.release();
+      return isMine;
+    } catch (error) {
+      place.release();
+      throw error;
     }
   }
 
-  async #work(session: MappingSession, signal: AbortSignal): Promise<void> {
+  async #run(session: MappingSession, running: Running): Promise<void> {
+    const { store, logger } = this.options;
+    const { id } = session;
+    await this.#work(session, running, AbortSignal.any([running.over.signal, this.#closing.signal]));
+    running.place.release();
+    if (running.gaveWay) {
+      logger.info(`mapping session ${id} gave way to another one, and waits for its next turn`);
+      await store.transaction((sql) => new MappingSessions(sql).leave(this.#id, id)).catch((error) => {
+        logger.warn(`cannot leave mapping session ${id}: ${chainOf(error)}`);
+      });
+    }
+    this.#running.delete(id);
+    this.wake();
+  }
+
+  async #work(session: MappingSession, running: Running, signal: AbortSignal): Promise<void> {
     const { logger } = this.options;
     try {
-      const again = await this.#map(session, signal);
+      const again = await this.#map(session, running, signal);
       // Data that arrived too late take their place in the order now.
-      if (again) await this.#map(session, signal, true);
+      if (again) await this.#map(session, running, signal, true);
     } catch (thrown) {
       if (signal.aborted) return;
       const error = SvcError.from(thrown);
@@ -162,7 +221,12 @@ export class MappingRunner {
    * Makes the map, from the beginning of the data to the end of the session. Publishes it, unless data came too late:
    * then it returns true, and only `isFinal` leaves them out.
    */
-  async #map(session: MappingSession, signal: AbortSignal, isFinal = false): Promise<boolean> {
+  async #map(
+    session: MappingSession,
+    running: Running,
+    signal: AbortSignal,
+    isFinal = false,
+  ): Promise<boolean> {
     const { store, files, content, clock, logger } = this.options;
     const process = await MapProcess.begin(
       content,
@@ -172,6 +236,7 @@ export class MappingRunner {
     );
     const data = new CapturedData(store, session);
     const making = new Making(process, files, (why) => logger.warn(`mapping session ${session.id}: ${why}`));
+    let isUpToDate = false;
     try {
       for (;;) {
         const now = await new MappingSessions(store).get(session.id);
@@ -179,11 +244,14 @@ export class MappingRunner {
         for (let next; (next = await data.next(end.untilUs));) {
           signal.throwIfAborted();
           await making.add(next);
+          const isCatchingUp = !isUpToDate && clock.monotonicMs() - running.beganMs < CATCH_UP_MS_MAX;
+          if (isCatchingUp) running.place.used();
           if (clock.monotonicMs() >= making.lookAtMs) {
             making.lookAtMs = clock.monotonicMs() + LOOK_MS;
             await this.#show(session.id, making);
           }
         }
+        isUpToDate = true;
         await making.moveOn();
         await this.#show(session.id, making);
         if (end.isOver) {

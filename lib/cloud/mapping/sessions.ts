@@ -168,15 +168,10 @@ export class MappingSessions {
   }
 
   /**
-   * Takes a session without a runner, other than `runner`'s own: the oldest session of the organization with the fewest
-   * running sessions, so that no organization delays the others.
+   * A session without a runner, other than `mine`: the oldest session of the organization with the fewest running
+   * sessions, so that no organization delays the others.
    */
-  async take(
-    runner: string,
-    mine: readonly string[],
-    leaseMs: number,
-    nowMs: number,
-  ): Promise<MappingSession | undefined> {
+  async waiting(mine: readonly string[], nowMs: number): Promise<MappingSession | undefined> {
     const [row] = await this.sql.query<Row>(
       `${SESSIONS} WHERE ${ACTIVE} AND (runner IS NULL OR lease_ms < ?)
        ${mine.length > 0 ? `AND id NOT IN (${places(mine)})` : ""}
@@ -186,15 +181,21 @@ export class MappingSessions {
       ...mine,
       nowMs,
     );
-    if (!row) return undefined;
-    await this.sql.query(
-      `UPDATE mapping_sessions SET runner = ?, lease_ms = ?, started_ms = COALESCE(started_ms, ?) WHERE id = ?`,
+    return row && sessionOf(row);
+  }
+
+  /** Takes a session; false if it has ended, or another runner has taken it. */
+  async take(runner: string, id: string, leaseMs: number, nowMs: number): Promise<boolean> {
+    const rows = await this.sql.query(
+      `UPDATE mapping_sessions SET runner = ?, lease_ms = ?, started_ms = COALESCE(started_ms, ?)
+       WHERE id = ? AND ${ACTIVE} AND (runner IS NULL OR lease_ms < ?) RETURNING id`,
       runner,
       leaseMs,
       nowMs,
-      row.id,
+      id,
+      nowMs,
     );
-    return sessionOf(row);
+    return rows.length > 0;
   }
 
   /** The sessions that are `runner`'s, whose time it prolongs. */
@@ -208,11 +209,13 @@ export class MappingSessions {
     return rows.map(sessionOf);
   }
 
-  /** Lets another control plane continue. */
-  async leave(runner: string): Promise<void> {
+  /** Lets another control plane continue with all of a runner's sessions, or with one. */
+  async leave(runner: string, id?: string): Promise<void> {
+    const [only, values] = id === undefined ? ["", []] : [" AND id = ?", [id]];
     await this.sql.query(
-      `UPDATE mapping_sessions SET runner = NULL WHERE runner = ? AND ${ACTIVE}`,
+      `UPDATE mapping_sessions SET runner = NULL WHERE runner = ?${only} AND ${ACTIVE}`,
       runner,
+      ...values,
     );
   }
 

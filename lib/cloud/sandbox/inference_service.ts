@@ -17,7 +17,7 @@ import type { InferenceFacts } from "./content/worker.ts";
 import type { CloudContext } from "../context.ts";
 import { BinaryData, type BinaryItem } from "../data/binary_data.ts";
 import { type Package, Packages } from "../packages/packages.ts";
-import { CallerTurns } from "./turns.ts";
+import { CallerTurns } from "../../base/async/turns.ts";
 
 export interface InferenceOptions {
   readonly content: ContentOptions;
@@ -26,7 +26,7 @@ export interface InferenceOptions {
 }
 
 /** Calls running at once, and calls waiting: in all, and of one organization. */
-const TURNS = { turnsMax: 2, waitingMax: 64, waitingOfGroupMax: 16, what: "inferences" };
+const TURNS = { turnsMax: 2, turnsOfGroupMax: 1, waiting: [64, 16, 8], what: "inferences" } as const;
 /** Limit of a package: a model of the largest unpacked size, and some files beside it. */
 const ARCHIVE_BYTES_MAX = 600 * 1024 * 1024;
 
@@ -51,7 +51,7 @@ export function inferenceHandlers(context: CloudContext, options: InferenceOptio
         organizationId,
         request.binaryDataId || request.binaryId?.fileId || "",
       );
-      const leave = await turns.enter(organizationId, signal);
+      const leave = await turns.enter([organizationId, entity ?? ""], signal);
       try {
         return await infer(options, files, found, image, signal);
       } finally {

@@ -202,10 +202,10 @@ export class SharedQueue implements Calls {
     const host = this.#sought.get(call);
     const incoming = host === undefined ? undefined : local.takeNow(call);
     if (host === undefined || !incoming) return;
-    const { sdp, disableTrickle, caller: { token: _, ...caller } } = incoming;
+    const { sdp, disableTrickle, owner, caller: { token: _, ...caller } } = incoming;
     const callOff = clock.after(CONNECT_MS, () => this.#given.delete(call));
     this.#given.set(call, { incoming, callOff });
-    this.#tell({ kind: "offer", to, call, host, offer: { sdp, disableTrickle, caller } });
+    this.#tell({ kind: "offer", to, call, host, offer: { sdp, disableTrickle, caller, owner } });
     try {
       for await (const candidate of incoming.candidates) {
         this.#tell({ kind: "caller", to, call, update: { candidate } });

@@ -11,12 +11,13 @@
 
 import type { CallContext, Service } from "../../wire/service.ts";
 import { type Code, SvcError } from "../../base/error.ts";
-import { CallQueue } from "../../wire/signaling/call_queue.ts";
+import { CallQueue, type CallQueueLimits } from "../../wire/signaling/call_queue.ts";
 import { type Answering, HOST, signalingService } from "../../wire/signaling/service.ts";
 import type { IceServer } from "../../wire/webrtc/addon.ts";
 import { Keys } from "../access/keys.ts";
-import { overLimit } from "../access/limits.ts";
+import { type Limits, overLimit } from "../access/limits.ts";
 import type { CloudContext } from "../context.ts";
+import { Fleet } from "../fleet/fleet.ts";
 import { partFor } from "../fleet/hosts.ts";
 import { type TurnOptions, turnServers } from "./ice_servers.ts";
 import { type Calls, SharedQueue } from "./shared_queue.ts";
@@ -38,13 +39,14 @@ export interface CloudSignaling {
 
 export function cloudSignaling(cloud: CloudContext, options: SignalingOptions = {}): CloudSignaling {
   const { store: { notices }, clock, limits, logger } = cloud;
-  const local = new CallQueue({ clock, limits: { callsOfHost: limits.callsPerMachine } });
+  const local = new CallQueue({ clock, limits: queueLimits(limits) });
   const shared = notices.shared ? new SharedQueue({ local, notices, clock, logger }) : undefined;
   const queue: Calls = shared ?? local;
   const service = signalingService({
     queue,
     clock,
     hostOf: async (name, ctx) => (await partFor(cloud, ctx, withoutPort(name), "operator")).id,
+    ownerOf: async (id) => (await new Fleet(cloud.store).part(id)).organizationId,
     iceServers: (_host, ctx) => iceServers(cloud, options, ctx),
     answering: answering(cloud),
   });
@@ -55,6 +57,10 @@ export function cloudSignaling(cloud: CloudContext, options: SignalingOptions = 
       await shared?.closed();
     },
   };
+}
+
+function queueLimits({ callsPerMachine }: Limits): Partial<CallQueueLimits> {
+  return { callsOfHost: callsPerMachine, callsOfCaller: Math.ceil(callsPerMachine / 2) };
 }
 
 /** The name of a machine, without the port that a caller adds when it dials the name at the control plane. */

@@ -1,6 +1,9 @@
 /**
  * The request limit: how many calls one resource may have under way, so that a slow one does not take the machine with
  * it. A refusal names the callers that occupy the resource.
+ *
+ * One caller may use the whole limit, until another one comes: then the oldest call of the caller with the most is
+ * canceled. So nobody keeps a motor, or the machine's own service, from others' calls.
  */
 
 import { BriefMap } from "../../base/brief_map.ts";
@@ -43,6 +46,8 @@ interface RequestLimitParts {
 interface Held {
   readonly ctx: CallContext;
   readonly sinceMs: number;
+  /** It has been canceled for another caller, and has not ended yet. */
+  gaveWay?: boolean;
 }
 
 /**
@@ -76,6 +81,15 @@ export function requestLimit({ host, registry, clock, logger }: RequestLimitPart
       const end = enter(key, ctx);
       if (end) return end;
     }
+    const yielding = yieldingCall(underWay.get(key)?.values() ?? [], ctx, limit);
+    if (yielding) {
+      yielding.gaveWay = true;
+      const problem =
+        `exceeded request limit ${limit} on resource ${key}: this call gave way to another caller's`;
+      yielding.ctx.cancel(new SvcError("resource_exhausted", problem));
+      const end = enter(key, ctx);
+      if (end) return end;
+    }
     throw new SvcError(
       "resource_exhausted",
       `exceeded request limit ${limit} on resource ${key} with ${ctx.method.name}; ` +
@@ -90,7 +104,35 @@ export function requestLimit({ host, registry, clock, logger }: RequestLimitPart
  * resource.
  */
 function working(calls: BriefMap<number, Held>): number {
-  return calls.values().filter(({ ctx }) => !ctx.unread).length;
+  return calls.values().filter(isWorking).length;
+}
+
+function isWorking({ ctx, gaveWay }: Held): boolean {
+  return !ctx.unread && !gaveWay;
+}
+
+/**
+ * The oldest call of the caller with the most, if this is more than the newcomer's: calls of the machine itself and its
+ * modules do not give way. None while too many canceled calls have not ended.
+ */
+function yieldingCall(all: readonly Held[], ctx: CallContext, limit: number): Held | undefined {
+  if (all.length >= 2 * limit) return undefined;
+  const groups = Map.groupBy(all.filter(isWorking), (held) => ownerKey(held.ctx));
+  const own = groups.get(ownerKey(ctx))?.length ?? 0;
+  let largest: readonly Held[] = [];
+  for (const calls of groups.values()) {
+    if (isFromOutside(calls[0].ctx) && calls.length > largest.length) largest = calls;
+  }
+  return largest.length > own + 1 ? largest[0] : undefined;
+}
+
+/** Modules call over a socket without an address. */
+function isFromOutside({ peer: { kind, remoteAddress } }: CallContext): boolean {
+  return kind === "webrtc" || kind === "grpc" && remoteAddress !== undefined;
+}
+
+function ownerKey({ entity, peer: { kind, remoteAddress } }: CallContext): string {
+  return entity ?? `${kind} ${remoteAddress}`;
 }
 
 /**
@@ -98,7 +140,7 @@ function working(calls: BriefMap<number, Held>): number {
  * first.
  */
 function holders(calls: readonly Held[], nowMs: number): string {
-  const busy = calls.slice(0, HOLDERS_LOOKED_AT).filter(({ ctx }) => !ctx.unread);
+  const busy = calls.slice(0, HOLDERS_LOOKED_AT).filter(isWorking);
   const groups = [...Map.groupBy(busy, ({ ctx }) => `${ctx.method.name}${callerOf(ctx)}`)]
     .sort(([, a], [, b]) => b.length - a.length);
   const told = groups.slice(0, HOLDERS_TOLD).map(([what, held]) => {

@@ -69,6 +69,37 @@ Deno.test("requestLimit: a call that waits for its reader does not count", async
   for (const end of [...ends, other]) end();
 });
 
+Deno.test("requestLimit: the caller with the most calls gives way to another, a module never does", async () => {
+  const around = limitOf("4");
+  const { goFor, stop } = MotorService.method;
+  const call = (method: typeof goFor | typeof stop, entity?: string, remoteAddress?: string) => {
+    const over = new AbortController();
+    const ctx = fakeCall({
+      method,
+      peer: { kind: "grpc", remoteAddress },
+      signal: over.signal,
+      cancel: (reason) => over.abort(reason),
+    });
+    ctx.entity = entity;
+    return { ctx, end: around(ctx, create(method.input, { name: "m" })) };
+  };
+  const busy = [1, 2, 3, 4].map(() => call(goFor, "busy", "192.0.2.1"));
+  const stopped = call(stop, "other", "192.0.2.2");
+  const end = await stopped.end;
+  assertEquals(busy.map(({ ctx }) => ctx.signal.aborted), [true, false, false, false]);
+  assertEquals(SvcError.from(busy[0].ctx.signal.reason).code, "resource_exhausted");
+  await assertRejects(
+    async () => void await call(goFor, "busy", "192.0.2.1").end,
+    SvcError,
+    "3 GoFor by busy",
+  );
+  for (const one of [end, ...busy.map((one) => one.end)]) (one as () => void)();
+
+  const modules = [1, 2, 3, 4].map(() => call(goFor).end);
+  await assertRejects(async () => void await call(stop, "other", "192.0.2.2").end, SvcError, "4 GoFor");
+  for (const one of modules) (one as () => void)();
+});
+
 Deno.test("requestLimit: 50 short calls at the same moment pass a limit of 2", async () => {
   const around = limitOf("2");
   const method = MotorService.method.goFor;
@@ -97,7 +128,7 @@ Deno.test("requestLimit: a refusal lists the callers that hold the resource, mos
   for (let n = 0; n < 3; n++) ends.push(call(goFor, "key-1"));
   ends.push(call(goFor), call(stop, "key-1"), call(stop, "key-2"));
   await clock.advance(500);
-  const { message } = await assertRejects(async () => void await call(stop, "key-3"), SvcError);
+  const { message } = await assertRejects(async () => void await call(stop, "key-1"), SvcError);
   const [, held] = /held by (.*); wait/.exec(message) ?? [];
   assertEquals(held.split(", "), [
     "3 GoFor by key-1 from 10.0.0.7 for up to 0.5 s",

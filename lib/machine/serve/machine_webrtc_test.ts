@@ -159,7 +159,7 @@ Deno.test("MachineWebRtc: refuses peers beyond the limit, and accepts again afte
     const [first] = [await dial(), await dial()];
     const error = await assertRejects(() => dial(), SvcError);
     assertEquals(error.code, "resource_exhausted");
-    assertStringIncludes(error.message, "2 WebRTC peers are connected");
+    assertStringIncludes(error.message, "2 WebRTC peers of this server exist already");
     first.close();
     await until(() => dial().then(() => true, () => false));
   }, { limits: { peers: 2 } }));

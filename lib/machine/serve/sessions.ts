@@ -6,6 +6,7 @@
  * session expires, the resource is stopped. A session belongs to its owner alone: for others its id does not exist.
  */
 
+import { type PoolHolder, SharedPool } from "../../base/async/shared_pool.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
@@ -21,7 +22,8 @@ import { stopActuators } from "./stop.ts";
 /** The key of the answer's header that names resources that the call moves besides the addressed one. */
 const MONITORED_RESOURCE = "viam-smrn";
 
-const MAX_SESSIONS = 1024;
+/** Limits of live sessions: of all, of one key, and of one address with it. */
+const SESSION_SHARES = [1024, 512, 256];
 
 interface Session {
   readonly id: string;
@@ -31,6 +33,7 @@ interface Session {
   /** On the clock that never goes back. */
   deadlineMs: number;
   callOffExpiry: () => void;
+  readonly place: PoolHolder;
 }
 
 export interface SessionsParts {
@@ -47,6 +50,7 @@ export class Sessions {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #sessions = new Map<string, Session>();
+  readonly #places: SharedPool;
   /** The session that moved a resource last, by full name; absent if none is responsible. */
   readonly #movers = new Map<string, Session>();
   readonly #monitored = new WeakMap<DescMethod, boolean>();
@@ -57,6 +61,8 @@ export class Sessions {
     this.#clock = clock;
     this.#logger = logger;
     this.heartbeatWindowMs = heartbeatWindowMs;
+    const levels = ["this machine", "one key", "one address"];
+    this.#places = new SharedPool({ shares: SESSION_SHARES, levels, what: "sessions" }, clock);
   }
 
   /** The live sessions. */
@@ -73,12 +79,22 @@ export class Sessions {
       this.#beat(resumed);
       return resumed.id;
     }
-    if (this.#sessions.size >= MAX_SESSIONS) {
-      throw new SvcError("resource_exhausted", `too many concurrent sessions, at most ${MAX_SESSIONS}`);
-    }
     const id = crypto.randomUUID();
     const owner = ownerOf(ctx);
-    const session = { id, owner, peer: ctx.peer, windowMs, deadlineMs: 0, callOffExpiry: () => {} };
+    // A session that gives way ends as one whose client is lost: what it moved stops.
+    const place = this.#places.take([owner, ctx.peer.remoteAddress ?? ""], () => {
+      session.callOffExpiry();
+      this.#expire(session);
+    });
+    const session: Session = {
+      id,
+      owner,
+      peer: ctx.peer,
+      windowMs,
+      deadlineMs: 0,
+      callOffExpiry: () => {},
+      place,
+    };
     this.#sessions.set(id, session);
     this.#beat(session);
     this.#watch(session, windowMs);
@@ -123,7 +139,10 @@ export class Sessions {
 
   /** Forgets all sessions without stopping anything; resolves when stops under way have ended. */
   async close(): Promise<void> {
-    for (const session of this.#sessions.values()) session.callOffExpiry();
+    for (const session of this.#sessions.values()) {
+      session.callOffExpiry();
+      session.place.release();
+    }
     this.#sessions.clear();
     this.#movers.clear();
     await Promise.all(this.#stopping);
@@ -150,6 +169,7 @@ export class Sessions {
   }
 
   #beat(session: Session): void {
+    session.place.used();
     session.deadlineMs = this.#clock.monotonicMs() + session.windowMs;
   }
 
@@ -163,6 +183,7 @@ export class Sessions {
   }
 
   #expire(session: Session): void {
+    session.place.release();
     this.#sessions.delete(session.id);
     const moved = [...this.#movers].filter(([, mover]) => mover === session).map(([full]) => full);
     for (const full of moved) this.#movers.delete(full);

@@ -1,4 +1,10 @@
-import { assertEquals, assertNotEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import {
+  assertEquals,
+  assertNotEquals,
+  assertRejects,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
 import { settle } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { ResourceName } from "../../resource/name.ts";
@@ -124,12 +130,26 @@ Deno.test("Sessions: only the owner can use a session and resume it before it ex
   await close();
 });
 
-Deno.test("StartSession: refuses more than 1024 sessions", async () => {
-  const { robot, close, sessions } = bench();
-  const ctx = { peer: { kind: "memory" } } as CallContext;
-  for (let count = 0; count < 1024; count++) sessions.start(ctx, "");
-  const refused = await assertRejects(() => robot.startSession({}), SvcError, "too many concurrent sessions");
-  assertEquals(refused.code, "resource_exhausted");
+Deno.test("Sessions: one key's sessions leave places for others, and the idlest stops what it moved", async () => {
+  const { robot, motors, apply, close, sessions, clock, diary } = bench();
+  await apply(MACHINE);
+  const startAs = (entity: string, remoteAddress?: string) => {
+    return sessions.start({ entity, peer: { kind: "grpc", remoteAddress } } as CallContext, "");
+  };
+  const ada = header([ENTITY, "ada"]);
+  const { id } = await robot.startSession({}, ada);
+  await motors.setPower({ name: "m", powerPct: 1 }, header([ENTITY, "ada"], ["viam-sid", id]));
+  await clock.advance(1);
+  for (let count = 1; count < 256; count++) startAs("ada");
+  const { code, message } = assertThrows(() => startAs("ada"), SvcError);
+  assertEquals([code, message.slice(0, 31)], ["resource_exhausted", "256 sessions of one address exi"]);
+  for (let count = 0; count < 256; count++) startAs("ada", "192.0.2.1");
+  for (let count = 0; count < 256; count++) startAs("bob", `192.0.2.${count % 2}`);
+  for (let count = 0; count < 256; count++) startAs("eve");
+  assertEquals([sessions.list().length, diary], [1024, []]);
+  assertStringIncludes(startAs("cyd"), "-");
+  await settle();
+  assertEquals([sessions.list().length, diary], [1024, ["stop m"]]);
   await close();
 });
 

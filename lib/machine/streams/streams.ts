@@ -9,6 +9,7 @@
 
 import { StreamService } from "../../../proto/gen/stream_pb.ts";
 import { type Camera, CameraApi } from "../../api/camera.ts";
+import { type PoolHolder, SharedPool } from "../../base/async/shared_pool.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
@@ -20,7 +21,7 @@ import type { Machine } from "../graph/machine.ts";
 import { CameraVideo, type VideoSize } from "./camera_video.ts";
 import { type VideoEncoder, Vp8Encoder } from "./video_encoder.ts";
 
-/** Cameras encoded at once: each one takes a thread. */
+/** Cameras encoded at once, also for one caller: each one takes a thread. */
 const VIDEOS_MAX = 8;
 /** Videos that one peer may add during its connection: each one makes its descriptions longer. */
 const VIDEOS_OF_PEER_MAX = 64;
@@ -51,12 +52,17 @@ export class Streams {
   readonly #parts: StreamsParts;
   readonly #watchers = new Map<Peer, Watcher>();
   readonly #videos = new Map<string, CameraVideo>();
+  readonly #places: SharedPool;
+  readonly #placeOf = new Map<string, PoolHolder>();
   /** Requested sizes, by camera. */
   readonly #sizes = new Map<string, VideoSize>();
   readonly #closing = new Set<Promise<void>>();
 
   constructor(parts: StreamsParts) {
     this.#parts = parts;
+    const shares = [VIDEOS_MAX, Infinity];
+    const levels = ["this machine", "one caller"];
+    this.#places = new SharedPool({ shares, levels, what: "videos of cameras" }, parts.clock);
     this.service = service(StreamService, {
       listStreams: () => ({ names: this.#cameras().map(streamName) }),
       addStream: async ({ name }, ctx) => {
@@ -108,7 +114,7 @@ export class Streams {
     const over = deadline(this.#parts.clock, BEGIN_MS, late, ctx.signal);
     watcher.watching.set(name, undefined);
     try {
-      await this.#begin(name, watcher, over.signal);
+      await this.#begin(name, ctx.entity ?? `address ${ctx.peer.remoteAddress}`, watcher, over.signal);
     } catch (error) {
       watcher.watching.delete(name);
       this.#endIfUnseen(name);
@@ -118,8 +124,13 @@ export class Streams {
     }
   }
 
-  async #begin(name: string, { peer, watching }: Watcher, signal: AbortSignal): Promise<void> {
-    const video = this.#videoOf(name);
+  async #begin(
+    name: string,
+    caller: string,
+    { peer, watching }: Watcher,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const video = this.#videoOf(name, caller);
     await race(video.first, signal);
     const ssrc = crypto.getRandomValues(new Uint32Array(1))[0];
     const listener = {
@@ -158,12 +169,19 @@ export class Streams {
     throw new SvcError("failed_precondition", `videos need WebRTC; ${instead}`);
   }
 
-  #videoOf(name: string): CameraVideo {
+  #videoOf(name: string, caller: string): CameraVideo {
     const known = this.#videos.get(name);
     if (known) return known;
-    if (this.#videos.size >= VIDEOS_MAX) {
-      throw new SvcError("resource_exhausted", `${VIDEOS_MAX} cameras are shown already, the maximum`);
-    }
+    // The caller who began the most videos gives way, with all their viewers.
+    const place = this.#places.take([caller], () => {
+      for (const { watching } of this.#watchers.values()) {
+        const stop = watching.get(name);
+        watching.delete(name);
+        stop?.();
+      }
+      this.#end(name);
+    });
+    this.#placeOf.set(name, place);
     const { clock, logger, encoder = () => new Vp8Encoder() } = this.#parts;
     const images = (signal: AbortSignal) => this.#camera(name).getImages([], { signal });
     const video = new CameraVideo({ name, images, encoder: encoder(), clock, logger });
@@ -180,6 +198,8 @@ export class Streams {
   #end(name: string): void {
     const video = this.#videos.get(name);
     this.#videos.delete(name);
+    this.#placeOf.get(name)?.release();
+    this.#placeOf.delete(name);
     const closed = video?.close().finally(() => this.#closing.delete(closed!));
     if (closed) this.#closing.add(closed);
   }

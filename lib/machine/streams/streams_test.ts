@@ -14,6 +14,7 @@ import { encodeImage, MIME } from "../../geometry/image/image.ts";
 import { ResourceName } from "../../resource/name.ts";
 import { BaseComponent } from "../../resource/resource.ts";
 import { type Channel, client } from "../../wire/channel.ts";
+import { Metadata } from "../../wire/metadata.ts";
 import { memoryChannel } from "../../wire/memory.ts";
 import { ServiceTable } from "../../wire/service.ts";
 import { Answerer } from "../../wire/signaling/answerer.ts";
@@ -26,6 +27,10 @@ import type { VideoRequest } from "./video_worker.ts";
 
 const clock = new SystemClock();
 const NAME = ResourceName.of("rdk:component:camera", "left:eye");
+const NAMES = [
+  NAME,
+  ...Array.from({ length: 8 }, (_, at) => ResourceName.of("rdk:component:camera", `c${at}`)),
+];
 
 class TestCamera extends BaseComponent implements Camera {
   fails = false;
@@ -71,14 +76,14 @@ interface Bench {
   dial(): Promise<Channel>;
 }
 
-async function withStreams(test: (bench: Bench) => Promise<void>): Promise<void> {
+async function withStreams(test: (bench: Bench) => Promise<void>, names = [NAME]): Promise<void> {
   const camera = new TestCamera(NAME);
   const encoders: TestEncoder[] = [];
   const logger = new Logs(clock, []).logger("test");
   const machine = {
-    names: [NAME],
+    names,
     find: (_api: string, short: string) => {
-      if (short !== NAME.short) throw new SvcError("not_found", `no camera ${short}`);
+      if (!names.some((name) => name.short === short)) throw new SvcError("not_found", `no camera ${short}`);
       return camera;
     },
   };
@@ -89,7 +94,7 @@ async function withStreams(test: (bench: Bench) => Promise<void>): Promise<void>
   };
   const streams = new Streams({ machine, clock, logger, encoder });
   const rtc = new FakeRtc();
-  const table = new ServiceTable(clock);
+  const table = new ServiceTable(clock, [(ctx) => void (ctx.entity = ctx.requestHeader.get("who"))]);
   const queue = new CallQueue({ clock });
   const joined = streams.joined.bind(streams);
   const answerer = new Answerer({ table, clock, logger, rtc, joined });
@@ -183,3 +188,19 @@ Deno.test("AddStream: fails without WebRTC, for an unknown or failing camera, an
     assertEquals(await code(calls.addStream({ name: "left+eye" })), "ok");
     assertEquals(await code(calls.addStream({ name: "left+eye" })), "already_exists");
   }));
+
+Deno.test("AddStream: the caller with the most videos gives way to another caller", () =>
+  withStreams(async ({ dial, encoders, rtc }) => {
+    const [busy, other] = [client(StreamService, await dial()), client(StreamService, await dial())];
+    const as = (who: string) => ({ header: Metadata.from([["who", who]]) });
+    for (const { short } of NAMES.slice(0, 8)) {
+      await busy.addStream({ name: short.replaceAll(":", "+") }, as("busy"));
+    }
+    const [{ tracks }] = rtc.peers.filter((peer) => peer.tracks.length === 8);
+    const refused = await assertRejects(() => busy.addStream({ name: "c7" }, as("busy")), SvcError);
+    assertEquals(refused.code, "resource_exhausted");
+    await other.addStream({ name: "c7" }, as("other"));
+    assertEquals([encoders.length, encoders.map(({ closed }) => closed).indexOf(true)], [9, 0]);
+    assertEquals(tracks.map(({ isOpen }) => isOpen).indexOf(false), 0);
+    await busy.removeStream({ name: "c0" }, as("busy"));
+  }, NAMES));

@@ -5,6 +5,7 @@
  * own signaling and of another one alike.
  */
 
+import { type PoolHolder, SharedPool } from "../../base/async/shared_pool.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
@@ -46,10 +47,28 @@ export class Answerer {
   readonly #servers = new Set<FrameServer>();
   /** Calls being answered, each with its end. */
   readonly #answering = new Set<Promise<void>>();
+  /** Peers, and offers being answered, by caller. */
+  readonly #peerPlaces: SharedPool;
+  readonly #offerPlaces: SharedPool;
   #closed: SvcError | undefined;
 
   constructor(parts: AnswererParts) {
     this.#parts = parts;
+    // One caller may use everything that is free; the one with the most gives way to others.
+    const pool = (what: string, limit: "peers" | "offers") => {
+      const limits = () => this.#limits;
+      const levels = ["this server", "one caller"];
+      const shares = {
+        levels,
+        what,
+        get shares() {
+          return [limits()[limit], Infinity];
+        },
+      };
+      return new SharedPool(shares, parts.clock);
+    };
+    this.#peerPlaces = pool("WebRTC peers", "peers");
+    this.#offerPlaces = pool("connecting WebRTC peers", "offers");
   }
 
   get #limits(): WebRtcLimits {
@@ -85,7 +104,30 @@ export class Answerer {
   }
 
   async #answer(call: IncomingCall, options: AnswerOptions): Promise<void> {
-    this.#checkRoom();
+    if (this.#closed) throw this.#closed;
+    const over = new AbortController();
+    const path = [call.caller.entity ?? `address ${call.caller.remoteAddress}`];
+    const giveWay = (reason: SvcError) => over.abort(reason);
+    const place = this.#peerPlaces.take(path, giveWay);
+    try {
+      const offer = this.#offerPlaces.take(path, giveWay);
+      try {
+        await this.#connect(call, options, place, over.signal);
+      } finally {
+        offer.release();
+      }
+    } catch (error) {
+      place.release();
+      throw error;
+    }
+  }
+
+  async #connect(
+    call: IncomingCall,
+    options: AnswerOptions,
+    place: PoolHolder,
+    signal: AbortSignal,
+  ): Promise<void> {
     const signals = new AnswerSignals(call);
     const peer = await RtcPeer.make({
       iceServers: [...this.#parts.iceServers?.() ?? [], ...options.iceServers ?? []],
@@ -93,9 +135,19 @@ export class Answerer {
       signals,
       rtc: this.#parts.rtc,
     });
-    if (this.#closed) return peer.close(this.#closed);
+    const refused = this.#closed ?? (signal.aborted ? signal.reason as SvcError : undefined);
+    if (refused) {
+      peer.close(refused);
+      throw refused;
+    }
     this.#peers.add(peer);
-    peer.whenGone(() => this.#peers.delete(peer));
+    const giveWay = () => peer.close(signal.reason);
+    signal.addEventListener("abort", giveWay, { once: true });
+    peer.whenGone(() => {
+      signal.removeEventListener("abort", giveWay);
+      place.release();
+      this.#peers.delete(peer);
+    });
     const stop = this.#parts.clock.after(call.deadlineMs - this.#parts.clock.monotonicMs(), () => {
       peer.close(new SvcError("deadline_exceeded", "the WebRTC connection was not established in time"));
     });
@@ -137,19 +189,6 @@ export class Answerer {
       stop();
       shown.resolve();
       await tryOffered;
-    }
-  }
-
-  #checkRoom(): void {
-    if (this.#closed) throw this.#closed;
-    const { peers, offers } = this.#limits;
-    const full = this.#peers.size >= peers
-      ? `${peers} WebRTC peers are connected`
-      : this.#answering.size >= offers
-      ? `${offers} WebRTC peers are connecting`
-      : undefined;
-    if (full) {
-      throw new SvcError("resource_exhausted", `${full}, the maximum; try again later`);
     }
   }
 

@@ -7,6 +7,7 @@ import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { FakeRtc } from "../../../tests/support/fake_rtc.ts";
 import { until } from "../../../tests/support/until.ts";
 import { nextTurn } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
 import { silentLogs } from "../../base/log/log.ts";
 import { ServiceTable } from "../service.ts";
 import { encodeDescription } from "../webrtc/description.ts";
@@ -83,4 +84,34 @@ Deno.test("Answerer: closes a call with too many candidates and ignores candidat
   await until(() => named.peer.candidates.length > 0);
   assertEquals(named.peer.candidates, [candidate(2)]);
   await named.close();
+});
+
+Deno.test("Answerer: one caller's connecting peers give way to another caller's", async () => {
+  const clock = new FakeClock();
+  const rtc = new FakeRtc();
+  const queue = new CallQueue({ clock, limits: { callsOfHost: 9, callsOfCaller: 9 } });
+  const answerer = new Answerer({
+    table: new ServiceTable(clock),
+    clock,
+    logger: silentLogs(clock).logger("test"),
+    limits: () => ({ offers: 3 }),
+    rtc,
+  });
+  const lines = ["v=0", "a=fake:0", "m=application", "a=mid:0", ""];
+  const sdp = encodeDescription({ type: "offer", sdp: lines.join("\r\n") });
+  const call = async (entity: string) => {
+    const { stages } = queue.offer("a", { sdp, disableTrickle: false, caller: { entity } });
+    const answered = answerer.answer(await queue.take(["a"], never));
+    const end = Array.fromAsync(stages).then(() => "ended", (error) => SvcError.from(error).message);
+    return { answered, end };
+  };
+  const busy = [await call("busy"), await call("busy"), await call("busy")];
+  const refused = await (await call("busy")).end;
+  assertEquals(refused.includes("try again later"), true, refused);
+  const other = await call("other");
+  const gone = await busy[0].end;
+  assertEquals(gone.includes("gave way"), true, gone);
+  queue.close();
+  await answerer.close();
+  await Promise.all([...busy, other].map(({ answered }) => answered));
 });

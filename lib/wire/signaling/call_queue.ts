@@ -9,6 +9,7 @@
  * its peers, and the dialer.
  */
 
+import { SharedPool } from "../../base/async/shared_pool.ts";
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { Queue } from "../../base/queue.ts";
@@ -20,8 +21,12 @@ import { CONNECT_MS, WEBRTC_LIMITS } from "../webrtc/limits.ts";
 export interface CallQueueLimits {
   /** Unconnected calls, of all hosts. */
   readonly calls: number;
+  /** The same to all hosts of one owner. */
+  readonly callsOfOwner: number;
   /** The same of one host. */
   readonly callsOfHost: number;
+  /** The same of one caller to a host. */
+  readonly callsOfCaller: number;
   /** Candidates of one side that the other has not taken. */
   readonly candidates: number;
   /** Time from the offer to the connection. */
@@ -30,7 +35,9 @@ export interface CallQueueLimits {
 
 const CALL_QUEUE_LIMITS: CallQueueLimits = {
   calls: 1024,
+  callsOfOwner: 256,
   callsOfHost: WEBRTC_LIMITS.offers,
+  callsOfCaller: WEBRTC_LIMITS.offers / 2,
   candidates: WEBRTC_LIMITS.candidates,
   connectMs: CONNECT_MS,
 };
@@ -45,6 +52,8 @@ export interface CallOffer {
   /** Whether the descriptions must contain all candidates. */
   readonly disableTrickle: boolean;
   readonly caller: Caller;
+  /** Who owns the host, such as an organization; absent where everything has one owner. */
+  readonly owner?: string;
 }
 
 /** The stages of an answer: the description first, then candidates. */
@@ -89,6 +98,7 @@ interface CallQueueParts {
 export class CallQueue {
   readonly #clock: Clock;
   readonly #limits: CallQueueLimits;
+  readonly #places: SharedPool;
   /** All unconnected calls, by id. */
   readonly #calls = new Map<string, Call>();
   /** Calls that no answerer has taken, oldest first. */
@@ -98,6 +108,10 @@ export class CallQueue {
   constructor({ clock, limits = {} }: CallQueueParts) {
     this.#clock = clock;
     this.#limits = { ...CALL_QUEUE_LIMITS, ...limits };
+    const { calls, callsOfOwner, callsOfHost, callsOfCaller } = this.#limits;
+    const shares = [calls, callsOfOwner, callsOfHost, callsOfCaller];
+    const levels = ["this server", "one organization", "one machine", "one caller to a machine"];
+    this.#places = new SharedPool({ shares, levels, what: "pending calls" }, clock);
   }
 
   /** The number of unconnected calls. */
@@ -105,20 +119,16 @@ export class CallQueue {
     return this.#calls.size;
   }
 
-  /** Offers a call to the answerers for `host`. Throws `resource_exhausted` if too many wait. */
+  /** Offers a call to the answerers for `host`. Throws `resource_exhausted` if too many wait and none gives way. */
   offer(host: string, offer: CallOffer): OutgoingCall {
-    const { calls, callsOfHost, connectMs } = this.#limits;
-    const ofHost = this.#calls.values().filter((one) => one.host === host).toArray().length;
-    if (this.#calls.size >= calls || ofHost >= callsOfHost) {
-      const limit = this.#calls.size >= calls ? `${calls} calls` : `${callsOfHost} calls to ${host}`;
-      throw new SvcError(
-        "resource_exhausted",
-        `cannot call ${host}: ${limit} are pending; try again later`,
-      );
-    }
+    const { connectMs } = this.#limits;
+    const { owner = "", caller: { entity, remoteAddress } } = offer;
+    const path = [owner, host, entity ?? `address ${remoteAddress}`];
+    const place = this.#places.take(path, (reason) => call.fail(reason));
     const deadlineMs = this.#clock.monotonicMs() + connectMs;
     const call: Call = new Call(host, offer, deadlineMs, this.#limits.candidates, () => {
       stop();
+      place.release();
       this.#calls.delete(call.id);
       this.#offered.delete(call);
     });
@@ -214,6 +224,7 @@ class Call implements IncomingCall {
   readonly sdp: string;
   readonly disableTrickle: boolean;
   readonly caller: Caller;
+  readonly owner?: string;
   readonly candidates: Queue<IceCandidate>;
   readonly outgoing: OutgoingCall;
   readonly #stages: Queue<AnswerStage>;
@@ -226,7 +237,7 @@ class Call implements IncomingCall {
 
   constructor(
     readonly host: string,
-    { sdp, disableTrickle, caller }: CallOffer,
+    { sdp, disableTrickle, caller, owner }: CallOffer,
     readonly deadlineMs: number,
     candidatesMax: number,
     private readonly ended: () => void,
@@ -234,6 +245,7 @@ class Call implements IncomingCall {
     this.sdp = sdp;
     this.disableTrickle = disableTrickle;
     this.caller = caller;
+    this.owner = owner;
     this.#candidatesMax = candidatesMax;
     this.candidates = new Queue(candidatesMax);
     // The answer, and the candidates after it.

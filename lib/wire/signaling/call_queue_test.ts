@@ -93,11 +93,13 @@ Deno.test("CallQueue: leave removes a call without an answer and keeps an answer
 
 Deno.test("CallQueue: limits calls per host, calls in total, and candidates", async () => {
   const { queue } = queueOf({ calls: 3, callsOfHost: 2, candidates: 2 });
-  const { id } = queue.offer("a", OFFER);
   queue.offer("a", OFFER);
+  const { id } = queue.offer("a", OFFER);
   assertEquals(code(() => queue.offer("a", OFFER)), "resource_exhausted");
   queue.offer("b", OFFER);
-  assertEquals(code(() => queue.offer("c", OFFER)), "resource_exhausted");
+  assertEquals(code(() => queue.offer("b", OFFER)), "resource_exhausted");
+  queue.offer("c", OFFER);
+  assertEquals(queue.size, 3, "the oldest call to a gave way");
   const candidate = { candidate: "c" };
   for (let count = 0; count < 2; count++) queue.update(id, "a", { candidate });
   assertEquals(code(() => queue.update(id, "a", { candidate })), "resource_exhausted");
@@ -115,5 +117,41 @@ Deno.test("CallQueue: take rejects when its signal aborts", async () => {
   await assertRejects(() => waiting, SvcError, "over");
   const { id } = queue.offer("a", OFFER);
   assertEquals((await queue.take(["a"], never)).id, id);
+  queue.close();
+});
+
+Deno.test("CallQueue: the calls to one organization's machines leave places for another's", async () => {
+  const { queue } = queueOf();
+  const offerTo = (owner: string, host: string, entity: string) => {
+    return queue.offer(host, { ...OFFER, owner, caller: { entity } });
+  };
+  for (let part = 0; part < 32; part++) {
+    for (let call = 0; call < 32; call++) {
+      // An organization at its share is refused, or replaces calls of its own.
+      try {
+        offerTo("flooding", `part ${part}`, `key ${call % 2}`);
+      } catch (error) {
+        assertEquals(SvcError.from(error).code, "resource_exhausted");
+      }
+    }
+  }
+  assertEquals(queue.size, 256);
+  const { id } = offerTo("quiet", "machine", "key");
+  assertEquals((await queue.take(["machine"], never)).id, id);
+  queue.close();
+});
+
+Deno.test("CallQueue: one key's calls to a machine leave places for another key", async () => {
+  const { queue } = queueOf({ callsOfHost: 4, callsOfCaller: 3 });
+  const offerOf = (entity: string) => queue.offer("a", { ...OFFER, caller: { entity } });
+  const first = all(offerOf("busy").stages).catch((error) => SvcError.from(error).message);
+  for (let call = 0; call < 2; call++) offerOf("busy");
+  assertEquals(code(() => offerOf("busy")), "resource_exhausted");
+  offerOf("other");
+  offerOf("other");
+  assertEquals(
+    await first,
+    "4 pending calls of one machine exist already, the most that there may be: this one gave way to another",
+  );
   queue.close();
 });

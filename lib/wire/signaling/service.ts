@@ -39,6 +39,8 @@ export interface SignalingParts {
   readonly clock: Clock;
   /** The queue's name of the host that a caller names; `undefined` if this caller has no such host. */
   readonly hostOf: (name: string, ctx: CallContext) => Awaitable<string | undefined>;
+  /** The owner of a host by its queue's name (`CallOffer.owner`). */
+  readonly ownerOf?: (host: string) => Awaitable<string>;
   /** ICE servers for callers and answerers. */
   readonly iceServers?: (host: string, ctx: CallContext) => Awaitable<readonly IceServer[]>;
   /** Throws unless the caller may answer for the hosts; absent without remote answerers. */
@@ -89,7 +91,9 @@ async function* call(
   ctx: CallContext,
 ): AsyncGenerator<CallResponse> {
   const host = await hostFor(parts, ctx);
-  const { id: uuid, stages, leave } = parts.queue.offer(host, { sdp, disableTrickle, caller: callerOf(ctx) });
+  const owner = await parts.ownerOf?.(host);
+  const offer = { sdp, disableTrickle, caller: callerOf(ctx), owner };
+  const { id: uuid, stages, leave } = parts.queue.offer(host, offer);
   try {
     for await (const stage of stages) {
       yield create(CallResponseSchema, { uuid, stage: callStage(stage) });

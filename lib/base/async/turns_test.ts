@@ -1,16 +1,16 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
-import { SvcError } from "../../base/error.ts";
-import { CallerTurns } from "./turns.ts";
+import { SvcError } from "../error.ts";
+import { CallerTurns, type TurnLimits } from "./turns.ts";
 
-const LIMITS = { turnsMax: 2, waitingMax: 6, waitingOfGroupMax: 3, what: "inferences" };
+const LIMITS: TurnLimits = { turnsMax: 2, turnsOfGroupMax: 1, waiting: [6, 3, 3], what: "inferences" };
 const { signal } = new AbortController();
 
 /** Asks for a turn and tells who has one. */
 function asker(turns: CallerTurns, log: string[]) {
   return (group: string, name = group, until = signal) => {
     const ending = Promise.withResolvers<void>();
-    const over = turns.enter(group, until).then(async (leave) => {
+    const over = turns.enter([group, ""], until).then(async (leave) => {
       log.push(name);
       await ending.promise;
       leave();
@@ -76,16 +76,45 @@ Deno.test("CallerTurns: limits waiting places per group and in total, and frees 
   const stop = new AbortController();
   const waiting = [ask("a"), ask("a"), ask("a", "a", stop.signal)];
   const refused = await assertRejects(
-    () => turns.enter("a", signal),
+    () => turns.enter(["a", ""], signal),
     SvcError,
-    "3 inferences of this organization",
+    "3 waiting inferences of one caller",
   );
   assertEquals(refused.code, "resource_exhausted");
-  waiting.push(ask("b"), ask("b"), ask("c"));
-  await assertRejects(() => turns.enter("d", signal), SvcError, "6 inferences wait already");
   stop.abort(new SvcError("canceled", "enough"));
   await assertRejects(() => waiting[2].over, SvcError, "enough");
-  waiting.push(ask("d"));
+  waiting.push(ask("a"));
   for (const one of [...inside, ...waiting.filter((one) => one !== waiting[2])]) void one.end();
   await Promise.all([...inside, ...waiting].map(({ over }) => over.catch(() => {})));
+});
+
+Deno.test("CallerTurns: in a full queue the largest group gives way to a smaller one", async () => {
+  const turns = new CallerTurns(LIMITS, new FakeClock());
+  const ask = asker(turns, []);
+  const inside = [ask("a"), ask("b")];
+  const large = [ask("a"), ask("a"), ask("a"), ask("b"), ask("b"), ask("b")];
+  const small = ask("c");
+  const [gone] = await Promise.allSettled([large[0].over]);
+  assertEquals([gone.status, turns.enter.length], ["rejected", 2]);
+  for (const one of [...inside, ...large, small]) void one.end();
+  await Promise.all([...inside, ...large.slice(1), small].map(({ over }) => over));
+});
+
+Deno.test("CallerTurns: among the members of a group, the one with least recent use is next", async () => {
+  const clock = new FakeClock();
+  const turns = new CallerTurns({ ...LIMITS, turnsMax: 1 }, clock);
+  const log: string[] = [];
+  const enter = async (member: string) => {
+    const leave = await turns.enter(["a", member], signal);
+    log.push(member);
+    await clock.sleep(1_000, signal);
+    leave();
+  };
+  const all = [enter("busy"), enter("busy"), enter("busy"), enter("quiet")];
+  for (let turn = 0; turn < 4; turn++) {
+    await settle();
+    await clock.advance(1_000);
+  }
+  await Promise.all(all);
+  assertEquals(log, ["busy", "quiet", "busy", "busy"]);
 });

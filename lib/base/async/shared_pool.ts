@@ -1,0 +1,156 @@
+/**
+ * A pool of places that several groups share, such as the callers of several organizations.
+ *
+ * Groups are nested: an organization, a key in it. Each level has a share. A newcomer to a full group replaces a holder
+ * that is idle, or else one of the largest group beside its own, as long as that group stays at least as large as the
+ * newcomer's. So a group alone may use its whole share, and no group keeps the others out.
+ *
+ * The room owns how callers share what is scarce: places that they hold, and turns that they wait for.
+ */
+
+import type { Clock } from "../clock.ts";
+import { SvcError } from "../error.ts";
+
+export interface PoolLimits {
+  /** Places of all; then those of each group, level by level. */
+  readonly shares: readonly number[];
+  /** A name for each share, for people: `this control plane`, `an organization`. */
+  readonly levels: readonly string[];
+  /** For people: `WebRTC calls`. */
+  readonly what: string;
+  /** A holder that is unused for this long gives way to anybody; by default none does. */
+  readonly idleMs?: number;
+  /** In a full innermost group the newcomer replaces the least recently used holder; by default it is refused. */
+  readonly replaces?: boolean;
+}
+
+/** A place that somebody holds. */
+export interface PoolHolder {
+  /** The holder is in use. */
+  used(): void;
+  /** Frees the place. Further calls do nothing. */
+  release(): void;
+}
+
+/** Told that the place is gone: ends what uses it. Must not throw. */
+export type GiveWay = (reason: SvcError) => void;
+
+interface Holder extends PoolHolder {
+  readonly leaf: Group;
+  usedMs: number;
+  readonly giveWay?: GiveWay;
+}
+
+class Group {
+  size = 0;
+  readonly groups = new Map<string, Group>();
+  /** The holders of a group without further groups, the least recently used first. */
+  readonly holders = new Set<Holder>();
+
+  constructor(readonly name: string, readonly parent?: Group) {}
+
+  /** The least recently used holder in this group that can give way. */
+  idlest(): Holder | undefined {
+    const own = this.holders.values().find(({ giveWay }) => giveWay !== undefined);
+    const all = [own, ...this.groups.values().map((group) => group.idlest())];
+    return all.reduce((best, one) => one && (!best || one.usedMs < best.usedMs) ? one : best, undefined);
+  }
+
+  largest(): Group | undefined {
+    const all = [...this.groups.values()];
+    return all.reduce<Group | undefined>(
+      (best, one) => !best || one.size > best.size ? one : best,
+      undefined,
+    );
+  }
+}
+
+export class SharedPool {
+  readonly #all = new Group("");
+
+  constructor(private readonly limits: PoolLimits, private readonly clock: Clock) {}
+
+  get size(): number {
+    return this.#all.size;
+  }
+
+  /**
+   * Takes a place for the group at `path`: one name for each share but the first. A holder without `giveWay` keeps its
+   * place until it releases it. Throws `resource_exhausted` if a share is used up and nobody gives way.
+   */
+  take(path: readonly string[], giveWay?: GiveWay): PoolHolder {
+    const { shares } = this.limits;
+    const full = this.#along(path).findLastIndex((group, level) => group.size >= shares[level]);
+    // Whoever leaves the innermost full group leaves all groups around it, too.
+    if (full >= 0) this.#makeRoom(path, full);
+    return this.#enter(path, giveWay);
+  }
+
+  /** The present groups of a path, the outermost first. */
+  #along(path: readonly string[]): Group[] {
+    const groups = [this.#all];
+    for (const name of path) {
+      const next = groups[groups.length - 1].groups.get(name);
+      if (!next) break;
+      groups.push(next);
+    }
+    return groups;
+  }
+
+  #enter(path: readonly string[], giveWay: GiveWay | undefined): PoolHolder {
+    let leaf = this.#all;
+    leaf.size++;
+    for (const name of path) {
+      const parent = leaf;
+      leaf = parent.groups.getOrInsertComputed(name, () => new Group(name, parent));
+      leaf.size++;
+    }
+    const holder: Holder = {
+      leaf,
+      usedMs: this.clock.monotonicMs(),
+      giveWay,
+      used: () => {
+        if (!leaf.holders.delete(holder)) return;
+        holder.usedMs = this.clock.monotonicMs();
+        leaf.holders.add(holder);
+      },
+      release: () => remove(holder),
+    };
+    leaf.holders.add(holder);
+    return holder;
+  }
+
+  #makeRoom(path: readonly string[], level: number): void {
+    const { shares, levels, what } = this.limits;
+    const holder = this.#yielding(path, level);
+    const found = `${shares[level]} ${what} of ${levels[level]} exist already, the most that there may be`;
+    if (!holder) throw new SvcError("resource_exhausted", `${found}: try again later`);
+    remove(holder);
+    holder.giveWay!(new SvcError("resource_exhausted", `${found}: this one gave way to another`));
+  }
+
+  /** The holder that gives way to a newcomer at `path` in its full group of `level`. */
+  #yielding(path: readonly string[], level: number): Holder | undefined {
+    const along = this.#along(path);
+    const idlest = along[level].idlest();
+    if (idlest && this.clock.monotonicMs() - idlest.usedMs >= (this.limits.idleMs ?? Infinity)) return idlest;
+    for (const [at, group] of along.entries()) {
+      if (at < level || at === path.length) continue;
+      const own = along[at + 1]?.size ?? 0;
+      let largest = group.largest();
+      if (!largest || largest.size <= own + 1) continue;
+      for (let inner; (inner = largest.largest());) largest = inner;
+      const found = largest.idlest();
+      if (found) return found;
+    }
+    return this.limits.replaces ? along[path.length]?.idlest() : undefined;
+  }
+}
+
+function remove(holder: Holder): void {
+  if (!holder.leaf.holders.delete(holder)) return;
+  for (let group: Group | undefined = holder.leaf; group; group = group.parent) {
+    group.size--;
+    if (group.size === 0) group.parent?.groups.delete(group.name);
+  }
+}
