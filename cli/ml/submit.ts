@@ -227,7 +227,7 @@ async function submitManaged(desk: TrainingDesk, flags: Values<typeof MANAGED>):
       tags,
       ...learning,
     });
-    const check = preflight(datasetId, modelType, tags, images);
+    const check = preflight({ datasetId, type: modelType, labels: tags, images, unreadable: new Map() });
     desk.print({ request: toJson(SubmitTrainingJobRequestSchema, request), check }, [
       ...facts([
         ["model", `${modelName}, version ${modelVersion}`],

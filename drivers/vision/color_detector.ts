@@ -4,9 +4,8 @@
  */
 
 import { type Detection, type EncodedImage, VisionApi } from "../../lib/api/vision.ts";
-import { SvcError } from "../../lib/base/error.ts";
 import { type Infer, integer, number, object, text } from "../../lib/base/schema/schema.ts";
-import { type ColorImage, decodeImage } from "../../lib/geometry/image/image.ts";
+import { type ColorImage, decodeColor } from "../../lib/geometry/image/image.ts";
 import { regionsOf } from "../../lib/geometry/image/regions.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { type Skills, VisionModel } from "./vision_model.ts";
@@ -77,7 +76,7 @@ function skillsOf(settings: Attributes): Skills {
   return {
     detect({ image }: EncodedImage): Promise<Detection[]> {
       return Promise.try(() => {
-        const picture = colorOf(image);
+        const picture = decodeColor(image, "detecting colours");
         const { width, height } = picture;
         return regionsOf(maskOf(picture, hueDeg, settings), width)
           .filter(({ pixels }) => pixels >= settings.segmentSizePx)
@@ -96,12 +95,6 @@ function skillsOf(settings: Attributes): Skills {
       });
     },
   };
-}
-
-function colorOf(image: Uint8Array): ColorImage {
-  const decoded = decodeImage(image);
-  if (decoded.kind === "color") return decoded.image;
-  throw new SvcError("invalid_argument", "detecting colours: found a depth image, wanted a colour image");
 }
 
 /** A mask with 1 for each pixel of the hue. */

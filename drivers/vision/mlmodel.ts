@@ -21,16 +21,17 @@ import {
   object,
   text,
 } from "../../lib/base/schema/schema.ts";
-import { type ColorImage, decodeImage } from "../../lib/geometry/image/image.ts";
+import { type ColorImage, decodeColor } from "../../lib/geometry/image/image.ts";
+import { randomFrom } from "../../lib/geometry/random.ts";
 import { model } from "../../lib/resource/registry.ts";
 import type { Call } from "../../lib/resource/resource.ts";
+import { type DetectorNames, detectorNames } from "../../lib/api/shared/detector_outputs.ts";
 import {
   classesOf,
-  type DetectorNames,
-  detectorNames,
   foundIn,
   imageTensor,
   type InputForm,
+  labelLines,
   layoutOf,
   probabilityName,
 } from "../../lib/api/shared/vision_tensors.ts";
@@ -151,13 +152,13 @@ class Runner {
     if (probability !== undefined) {
       this.#classes(outputs, probability);
       skills.classify = async ({ image }: EncodedImage, call) =>
-        this.#classes(await this.#infer(colorOf(image), call), probability);
+        this.#classes(await this.#infer(decodeColor(image, "asking a model"), call), probability);
     }
-    const names = detectorNames(outputs, this.metadata.outputs.map(({ name }) => name), this.#outputs);
+    const names = await this.#detectorNames(outputs, size, call);
     if (names) {
       this.#detections(outputs, names, grey);
       skills.detect = async ({ image }: EncodedImage, call) => {
-        const picture = colorOf(image);
+        const picture = decodeColor(image, "asking a model");
         return this.#detections(await this.#infer(picture, call), names, picture);
       };
     }
@@ -172,6 +173,23 @@ class Runner {
     throw new SvcError("failed_precondition", problem);
   }
 
+  /** Where a grey picture does not tell which output is which, such as where it holds nothing, a picture of noise may. */
+  async #detectorNames(
+    outputs: Tensors,
+    size: { readonly width: number; readonly height: number },
+    call: Call,
+  ): Promise<DetectorNames | undefined> {
+    const order = this.metadata.outputs.map(({ name }) => name);
+    try {
+      return detectorNames(outputs, order, this.#outputs);
+    } catch (error) {
+      if (SvcError.from(error).code !== "failed_precondition") throw error;
+    }
+    const random = randomFrom(1);
+    const rgba = Uint8Array.from({ length: size.width * size.height * 4 }, () => 256 * random());
+    return detectorNames(await this.#infer({ ...size, rgba }, call), order, this.#outputs);
+  }
+
   #infer(picture: ColorImage, call?: Call): Promise<Tensors> {
     return this.model.infer({ [this.#input]: imageTensor(picture, this.#form) }, { signal: call?.signal });
   }
@@ -183,16 +201,17 @@ class Runner {
   }
 
   #detections(outputs: Tensors, names: DetectorNames, { width, height }: ColorImage): Detection[] {
-    for (const name of Object.values(names)) if (name !== undefined) outputOf(outputs, name);
+    const { location, score, category } = names;
+    for (const name of [location, score, category]) if (name !== undefined) outputOf(outputs, name);
     const form = {
       order: this.#order,
       width: this.#form.width ?? width,
       height: this.#form.height ?? height,
     };
     const found: Detection[] = [];
-    for (const { category, confidence, box: normalized } of foundIn(outputs, names, form)) {
+    for (const { category: number, confidence, box: normalized } of foundIn(outputs, names, form)) {
       if (confidence < this.#floor) continue;
-      const className = this.labels?.at(category) ?? String(category);
+      const className = this.labels?.at(number) ?? String(number);
       if (!this.#accepts(className, confidence)) continue;
       const box = {
         xMin: Math.round(normalized.xMin * width),
@@ -218,23 +237,26 @@ class Labels {
   readonly #lines: readonly string[];
 
   constructor(text: string, private readonly path: string) {
-    const lines = text.split(/\r?\n/).map((line) => line.trim()).filter((line) => line !== "");
     // A single line with commas is a list; otherwise it may be one label of several words.
+    const lines = labelLines(text);
     this.#lines = lines.length === 1 && lines[0].includes(",")
       ? lines[0].split(",").map((label) => label.trim())
       : lines;
   }
 
   /**
-   * Labels for a model of `count` classes. The words of a single line count as labels if their number fits.
+   * Labels for a model of `count` classes. The words of a single line count as labels if their number fits, and so do
+   * the lines without the empty ones.
    */
   forCount(count: number): readonly string[] {
     const words = this.#lines.length === 1 ? this.#lines[0].split(/\s+/) : [];
-    return words.length === count ? words : this.#lines;
+    const written = this.#lines.filter((line) => line !== "");
+    return [this.#lines, words, written].find(({ length }) => length === count) ?? this.#lines;
   }
 
+  /** A class whose line is empty is called by its number. */
   at(category: number): string {
-    if (category < this.#lines.length) return this.#lines[category];
+    if (category < this.#lines.length) return this.#lines[category] || String(category);
     const found = `class ${category} of the model has no label in ${this.path}`;
     throw new SvcError(
       "failed_precondition",
@@ -305,10 +327,4 @@ function outputOf(outputs: Tensors, name: string) {
     "failed_precondition",
     `the model gave no output "${name}" this time; its outputs: ${there}`,
   );
-}
-
-function colorOf(image: Uint8Array): ColorImage {
-  const decoded = decodeImage(image);
-  if (decoded.kind === "color") return decoded.image;
-  throw new SvcError("invalid_argument", "asking a model: found a depth image, wanted a colour image");
 }

@@ -229,6 +229,15 @@ Deno.test("mlmodel: labels are read from every form of file, and filter by label
     assertEquals(await names(path, { label_confidences: { DOG: 0.3, bird: 0.5 } }), ["dog"]);
     assertEquals(await names(path, { default_minimum_confidence: 0.4 }), ["cat"]);
   });
+  await withLabels("\ufeffbackground\n\ncat\n\n\n", async (path) => {
+    const outputs = {
+      location: floats([1, 3, 4], ...Array.from({ length: 3 }, () => [0, 0, 1, 1]).flat()),
+      category: floats([1, 3], 0, 1, 2),
+      score: floats([1, 3], 0.9, 0.8, 0.7),
+    };
+    const found = await (await visionOf(new Answering(outputs), { label_path: path })).getDetections(ORANGE);
+    assertEquals(found.map(({ className }) => className), ["background", "1", "cat"]);
+  });
   await withLabels("traffic cone", async (path) => {
     const outputs = {
       location: floats([1, 1, 4], 0, 0, 1, 1),

@@ -13,3 +13,11 @@ declare module "@std/semver" {
   export function parseRange(value: string): Range;
   export function satisfies(version: SemVer, range: Range): boolean;
 }
+
+declare module "@std/yaml" {
+  export interface ParseOptions {
+    /** `failsafe` keeps every scalar as a text. */
+    readonly schema?: "failsafe" | "json" | "core" | "default" | "extended";
+  }
+  export function parse(content: string, options?: ParseOptions): unknown;
+}

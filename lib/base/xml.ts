@@ -1,8 +1,8 @@
 /**
  * XML as a tree of elements. The only file that knows the XML parser.
  *
- * The parser is loaded with the first document. It fetches and expands nothing, and refuses a document type, which
- * could declare entities.
+ * The parser is loaded with the first document. It fetches and expands nothing: a document type is skipped, and refused
+ * if it declares entities.
  */
 
 import type { Element } from "@xmldom/xmldom";
@@ -12,10 +12,19 @@ export type { Element };
 
 const MESSAGE_LENGTH_MAX = 200;
 
-/** The root of a document. Rejects with `invalid_argument` if it is malformed or has a document type. */
-export async function parseXml(xml: string): Promise<Element> {
-  if (/<!(DOCTYPE|ENTITY)/i.test(xml)) {
-    throw invalid("it has a document type (<!DOCTYPE>), which this program does not read: remove it");
+/** A document type, with its declarations in brackets. */
+const DOCUMENT_TYPE = /<!DOCTYPE[^[>]*(\[[^\]]*\]\s*)?>/i;
+
+/** The root of a document. Rejects with `invalid_argument` if it is malformed or declares entities. */
+export async function parseXml(text: string): Promise<Element> {
+  if (/<!ENTITY/i.test(text)) {
+    throw invalid(
+      "its document type (<!DOCTYPE>) declares entities, which this program does not read: remove them",
+    );
+  }
+  const xml = text.replace(DOCUMENT_TYPE, "").trimStart();
+  if (/<!DOCTYPE/i.test(xml)) {
+    throw invalid("it is not well-formed XML: its document type is not complete, or not alone");
   }
   const { DOMParser } = await import("@xmldom/xmldom");
   const refuse = (_level: string, message: string) => {
@@ -32,13 +41,18 @@ export async function parseXml(xml: string): Promise<Element> {
   throw invalid("it has no element");
 }
 
-/** The direct children with this name, in order. */
-export function childrenOf(element: Element, name: string): Element[] {
+/** The direct children that are elements, in order. */
+export function elementsIn(element: Element): Element[] {
   const found: Element[] = [];
   for (let node = element.firstChild; node; node = node.nextSibling) {
-    if (node.nodeType === node.ELEMENT_NODE && node.nodeName === name) found.push(node as Element);
+    if (node.nodeType === node.ELEMENT_NODE) found.push(node as Element);
   }
   return found;
+}
+
+/** The direct children with this name, in order. */
+export function childrenOf(element: Element, name: string): Element[] {
+  return elementsIn(element).filter(({ nodeName }) => nodeName === name);
 }
 
 export function childOf(element: Element, name: string): Element | undefined {

@@ -2,6 +2,7 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { SvcError } from "../../lib/base/error.ts";
+import { encodePng } from "../../lib/geometry/image/png.ts";
 import { type FakeCloud, PNG, THEN_MS, withFakeCloud } from "./fake_cloud.ts";
 import { envOf, svcMl } from "./program.ts";
 
@@ -141,10 +142,11 @@ datasetTest("errors of dataset add have the line", async (cloud, folder) => {
 });
 
 datasetTest("dataset check counts labels, and lists skipped images and problems", async (cloud) => {
+  const content = encodePng({ width: 4, height: 3, channels: 3, samples: new Uint8Array(36) });
   for (let at = 0; at < 16; at++) {
-    cloud.addImage(`image-${at}`, "dataset-1", { tags: [at < 12 ? "cat" : "dog"] });
+    cloud.addImage(`image-${at}`, "dataset-1", { tags: [at < 12 ? "cat" : "dog"], content });
   }
-  cloud.addImage("both", "dataset-1", { tags: ["cat", "dog"] });
+  cloud.addImage("both", "dataset-1", { tags: ["cat", "dog"], content });
   const single = ["dataset", "check", "shapes", "--model-type", "single-label-classification"];
   const ready = await svcMl(single, { env: envOf(cloud) });
   assertEquals(ready.code, 0, ready.output);
@@ -161,10 +163,31 @@ ready to train
 `,
   );
   assertStringIncludes(ready.errors, "train with: svc-ml submit --model-type single-label-classification");
-  const boxes = await svcMl(["dataset", "check", "--json"], { env: envOf(cloud) });
+  const boxes = await svcMl(["dataset", "check", "--json", "--quick"], { env: envOf(cloud) });
   assertEquals(boxes.code, 5);
   const { images, labeled, ready: can, problems } = JSON.parse(boxes.output);
   assertEquals([images, labeled, can, problems.length], [17, 0, false, 2]);
+});
+
+datasetTest("dataset check leaves out what a trainer cannot decode, unless --quick", async (cloud) => {
+  const content = encodePng({ width: 4, height: 3, channels: 3, samples: new Uint8Array(36) });
+  const depth = encodePng({ width: 4, height: 3, channels: 1, samples: new Uint16Array(12) });
+  for (let at = 0; at < 15; at++) {
+    cloud.addImage(`image-${at}`, "dataset-1", { tags: [at < 10 ? "cat" : "dog"], content });
+  }
+  cloud.addImage("broken", "dataset-1", { tags: ["cat"], content: content.subarray(0, -20) });
+  cloud.addImage("depth", "dataset-1", { tags: ["dog"], content: depth });
+  cloud.addImage("other", "dataset-1", { tags: ["dog"], content: new TextEncoder().encode("GIF89a") });
+  const command = ["dataset", "check", "shapes", "--model-type", "single-label-classification"];
+  const { code, output } = await svcMl(command, { env: envOf(cloud) });
+  assertEquals(code, 0, output);
+  assertStringIncludes(output, "18 images, 15 of them labeled\nLABEL  IMAGES\ncat    10\ndog    5\n");
+  assertStringIncludes(output, "3 images are left out:\n  broken.png: cannot read the PNG image: ");
+  assertStringIncludes(output, "  depth.png: reading an image: found a depth image, wanted a colour image\n");
+  assertStringIncludes(output, "  other.png: cannot read the image: found 6 bytes of something else");
+  for (const id of ["image-0", "image-1"]) cloud.images.delete(id);
+  assertEquals((await svcMl(command, { env: envOf(cloud) })).code, 5);
+  assertEquals((await svcMl([...command, "--quick"], { env: envOf(cloud) })).code, 0);
 });
 
 datasetTest(

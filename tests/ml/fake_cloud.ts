@@ -80,7 +80,7 @@ export class FakeCloud {
   addImage(
     id: string,
     dataset: string,
-    { tags = [] as string[], boxes = [] as string[], name = `${id}.png` },
+    { tags = [] as string[], boxes = [] as string[], name = `${id}.png`, content = PNG as Uint8Array },
   ) {
     this.images.set(id, {
       name,
@@ -93,7 +93,7 @@ export class FakeCloud {
         xMaxNormalized: 0.5,
         yMaxNormalized: 0.75,
       })),
-      content: PNG,
+      content,
       mimeType: "image/png",
       timeMs: THEN_MS + this.images.size * 1000,
       datasets: [dataset],

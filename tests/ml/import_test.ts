@@ -3,90 +3,9 @@
  */
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { encodePng } from "../../lib/geometry/image/png.ts";
-import { type FakeCloud, PNG, withFakeCloud } from "./fake_cloud.ts";
-import { envOf, type Outcome, svcMl } from "./program.ts";
-
-type Files = Record<string, Uint8Array | string>;
-
-interface Place {
-  readonly cloud: FakeCloud;
-  /** The dataset's folder, with the test's files. */
-  readonly folder: string;
-  write(files: Files): Promise<void>;
-  /** Imports it. */
-  run(...flags: string[]): Promise<Outcome>;
-  /** The added images: names, labels, and boxes with their sides in hundredths. */
-  added(): [name: string, tags: string[], boxes: string[]][];
-}
-
-function importTest(name: string, run: (place: Place) => Promise<void>): void {
-  Deno.test(name, () =>
-    withFakeCloud(async (cloud) => {
-      cloud.datasets.push({ id: "dataset-1", name: "shapes" });
-      const above = await Deno.makeTempDir({ prefix: "svc-ml-" });
-      const folder = `${above}/set`;
-      await Deno.mkdir(folder);
-      try {
-        await run({
-          cloud,
-          folder,
-          async write(files) {
-            for (const [path, content] of Object.entries(files)) {
-              await Deno.mkdir(`${folder}/${path}`.replace(/\/[^/]*$/, ""), { recursive: true });
-              if (typeof content === "string") await Deno.writeTextFile(`${folder}/${path}`, content);
-              else await Deno.writeFile(`${folder}/${path}`, content);
-            }
-          },
-          run: (...flags) => svcMl(["dataset", "import", "shapes", folder, ...flags], { env: envOf(cloud) }),
-          added: () =>
-            [...cloud.images].map(([name, { tags, boxes }]): [string, string[], string[]] => [
-              name,
-              tags,
-              boxes.map((box) => {
-                const sides = [
-                  box.xMinNormalized,
-                  box.yMinNormalized,
-                  box.xMaxNormalized,
-                  box.yMaxNormalized,
-                ];
-                return `${box.label} ${sides.map((side) => Math.round(100 * side!)).join(" ")}`;
-              }),
-            ]).sort(([a], [b]) => a < b ? -1 : 1),
-        });
-      } finally {
-        await Deno.remove(above, { recursive: true });
-      }
-    }));
-}
-
-function picture(width: number, height: number): Uint8Array {
-  return encodePng({ width, height, channels: 1, samples: new Uint8Array(width * height) });
-}
-
-function coco(change: Record<string, unknown> = {}): string {
-  return JSON.stringify({
-    images: [
-      { id: 1, file_name: "a.png", width: 200, height: 100 },
-      { id: 2, file_name: "b.png", width: 200, height: 100 },
-    ],
-    categories: [{ id: 7, name: "cat" }, { id: 90, name: "dog" }],
-    annotations: [
-      { id: 1, image_id: 1, category_id: 7, bbox: [20, 10, 60, 40], iscrowd: 0 },
-      {
-        id: 2,
-        image_id: 1,
-        category_id: 90,
-        bbox: [0, 0, 200, 100],
-        segmentation: [[0, 0, 200, 0, 200, 100]],
-      },
-    ],
-    ...change,
-  });
-}
-
-const IMAGES: Files = { "val2017/a.png": picture(200, 100), "val2017/b.png": picture(100, 50) };
-const INSTANCES = "annotations/instances_val2017.json";
+import { PNG } from "./fake_cloud.ts";
+import { coco, IMAGES, importTest, INSTANCES, picture, thing, voc } from "./import_folder.ts";
+import { envOf, svcMl } from "./program.ts";
 
 importTest("COCO: instances and a folder of images, including images without objects", async (place) => {
   await place.write({ ...IMAGES, [INSTANCES]: coco(), "annotations/captions_val2017.json": "{}" });
@@ -257,12 +176,14 @@ importTest("YOLO: each error has the line and what to do", async (place) => {
       ["2 0.5 0.5 0.2 0.4", "class 2 has no name, there are 2: add it to the names", 1],
       ["cat 0.5 0.5 0.2 0.4", 'found "cat 0.5 0.5 0.2 0.4", wanted the number of a class and x, y,', 1],
       ["0 0.5 0.5 0.2", "wanted the number of a class", 1],
-      ["0 0.5 0.5 0.2 nan", "wanted the number of a class", 1],
+      ["0 0.5 0.5 0.2 nan", 'found "nan", which is no number, in "0 0.5 0.5 0.2 nan"', 1],
       ["0 0.5 0.5 0.2 1e999", 'a box "cat" has sides that are not numbers', 1],
       ["0 0.5 0.5 0.2 0.2 7", "the confidence is 7, wanted 0 to 1", 1],
-      ["0 320 240 64 48", 'a box "cat" lies outside the image and is left out: fix or remove it', 2],
+      ["0 320 240 64 48", '"0 320 240 64 48" counts pixels: wanted the number of a class', 1],
+      ["0 1.5 0.5 0.2 0.4", 'a box "cat" lies outside the image and is left out: fix or remove it', 2],
+      ["0 0.5 0.5 -0.2 0.4", 'a box "cat" has its corners swapped, or a negative size', 2],
       ["0 0.9 0.5 0.4 0.2", 'a box "cat" reaches out of the image and is cut to it', 2],
-      ["0 0.5 0.5 0 0.2", "lies outside the image", 2],
+      ["0 0.5 0.5 0 0.2", 'a box "cat" has no width and is left out', 2],
       ["0 0.5 0.5 0.1 0.1\n".repeat(1001), "it has more than 1000 boxes", 1],
       ["0 0.5 0.5 0.1 0.1\n".repeat(60_000), "it has 1080000 bytes, wanted at most 1048576", 1],
     ] as const
@@ -278,11 +199,17 @@ importTest("YOLO: each error has the line and what to do", async (place) => {
     const [yaml, told] of [
       ["nc: 1", 'data.yaml: it has no "names", wanted the classes as "names: [cat, dog]"'],
       ["names:\nnc: 1", 'there is nothing under "names"'],
-      ["names: &a [cat]", 'found "names: &a [cat]"'],
-      ["names: [cat", 'there is no "]" behind the names'],
-      ["names:\n  0: cat\n  0: dog", "class 0 is there twice"],
+      ["names: cat", 'found "names: cat"'],
+      ["names: [cat", "it is not YAML: Cannot read flow collection"],
+      ["names:\n  0: cat\n  0: dog", "it is not YAML: Cannot store mapping pair: duplicated key at line 3"],
+      ["names:\n  0: cat\n  00: dog", "class 0 is there twice"],
+      ["names: [[cat]]", 'the name of class 0 is ["cat"]'],
+      [
+        "names: [cat]\nkpt_shape: [0, 3]",
+        'kpt_shape is ["0","3"], wanted [keypoints, 2 or 3 numbers of each]',
+      ],
       ["names:\n  999999999: cat", "class 999999999 is one too many"],
-      ["names: [*x]", 'found "*x"'],
+      ["names: [*x]", "it is not YAML: "],
     ]
   ) {
     await write({ "data.yaml": yaml });
@@ -294,18 +221,6 @@ importTest("YOLO: each error has the line and what to do", async (place) => {
   for (const name of ["a", "b"]) await Deno.remove(`${folder}/labels/${name}.txt`);
   assertStringIncludes((await run()).errors, "wanted a .txt of the same name in labels/, or beside it");
 });
-
-function voc(
-  objects: string,
-  { name = "a.png", size = "<size><width>200</width><height>100</height></size>" } = {},
-) {
-  return `<?xml version="1.0"?><annotation><filename>${name}</filename>${size}${objects}</annotation>`;
-}
-
-function thing(name: string, [xmin, ymin, xmax, ymax]: readonly (number | string)[]): string {
-  const box = `<xmin>${xmin}</xmin><ymin>${ymin}</ymin><xmax>${xmax}</xmax><ymax>${ymax}</ymax>`;
-  return `<object><name>${name}</name><difficult>0</difficult><bndbox>${box}</bndbox></object>`;
-}
 
 for (const above of ["", "VOCdevkit/VOC2007/"]) {
   importTest(
@@ -346,7 +261,7 @@ importTest("Pascal VOC: each error has the file and what to do", async (place) =
       ["", "it is not well-formed XML", 1],
       [
         `${bomb}<annotation><filename>&b;</filename></annotation>`,
-        "it has a document type (<!DOCTYPE>), which this program does not read: remove it",
+        "its document type (<!DOCTYPE>) declares entities, which this program does not read: remove them",
         1,
       ],
       [voc(good).replace("<annotation>", "<annotation>&b;"), "it is not well-formed XML: ", 1],

@@ -10,11 +10,13 @@
 import { basename, join } from "node:path";
 import { ListDatasetsByOrganizationIDResponseSchema } from "../../../proto/gen/dataset_pb.ts";
 import { toTimestamp } from "../../../lib/api/shared/time.ts";
-import { SvcError } from "../../../lib/base/error.ts";
+import { messageOf, SvcError } from "../../../lib/base/error.ts";
 import { fileNameFrom } from "../../../lib/base/files/names.ts";
 import type { DatasetImage } from "../../../lib/cloud_client/dataset.ts";
 import { datasetLine } from "../../../lib/cloud_client/dataset.ts";
 import { ModelType, parseModelType } from "../../../lib/cloud_client/training_client.ts";
+import { decodeColor } from "../../../lib/geometry/image/image.ts";
+import { PICTURE_BYTES_MAX } from "../../../lib/learn/example.ts";
 import { create } from "../../../lib/wire/proto.ts";
 import { sizeText, table, timeText } from "../../table.ts";
 import { commaWords, ML_EXIT, type MlCommand, mlCommand } from "../command.ts";
@@ -142,17 +144,29 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
   mlCommand(
     "dataset check",
     ["[DATASET]"],
-    "Reports whether a model can be trained on a dataset: labels, skipped images, and what is missing.",
-    [{ ...MODEL_TYPE, default: "object-detection" }, ...TAGS_FLAG],
-    async (desk, [wanted = ""], { modelType, tags, labels }) => {
+    "Reports whether a model can be trained on a dataset: labels, unreadable or unused images, and what is missing.",
+    [
+      { ...MODEL_TYPE, default: "object-detection" },
+      ...TAGS_FLAG,
+      {
+        name: "quick",
+        type: "bool",
+        default: false,
+        help: "Only check the labels: fetch and decode no image.",
+      },
+    ],
+    async (desk, [wanted = ""], { modelType, tags, labels, quick }) => {
       const type = parseModelType(modelType);
       const dataset = await findDataset(desk, wanted);
-      const found = preflight(
-        dataset.id,
+      const images = await imagesOf(desk, dataset.id);
+      const unreadable = quick ? new Map<string, string>() : await unreadableOf(desk, images);
+      const found = preflight({
+        datasetId: dataset.id,
         type,
-        commaWords(tags, labels),
-        await imagesOf(desk, dataset.id),
-      );
+        labels: commaWords(tags, labels),
+        images,
+        unreadable,
+      });
       desk.print(found, describePreflight(found));
       if (found.ready) {
         const spelled = ModelType[type].toLowerCase().replaceAll("_", "-");
@@ -212,6 +226,30 @@ async function contentOf(desk: TrainingDesk, { data }: Services, image: DatasetI
   if (found && (image.bytes === 0 || found.binary.length === image.bytes)) return found.binary;
   const problem = `image ${image.id}: found ${found?.binary.length ?? 0} bytes, wanted ${image.bytes}`;
   throw new SvcError("data_loss", problem);
+}
+
+/** The images that a trainer would leave out because it cannot decode them, by id, with the reason. */
+async function unreadableOf(
+  desk: TrainingDesk,
+  images: readonly DatasetImage[],
+): Promise<Map<string, string>> {
+  const services = await desk.services();
+  const unreadable = new Map<string, string>();
+  await eachOf(desk, "read", images, async (image) => {
+    const content = await contentOf(desk, services, image);
+    try {
+      if (content.length > PICTURE_BYTES_MAX) {
+        throw new SvcError(
+          "invalid_argument",
+          `it has ${content.length} bytes, wanted at most ${PICTURE_BYTES_MAX}`,
+        );
+      }
+      decodeColor(content, "reading an image");
+    } catch (error) {
+      unreadable.set(image.id, messageOf(error));
+    }
+  });
+  return unreadable;
 }
 
 /** Path of an exported image, from the folder of the dataset. */

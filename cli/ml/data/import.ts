@@ -25,13 +25,13 @@ interface Format {
   /** The sign of the format, for people. */
   readonly sign: string;
   /** The files with annotations or class names; empty if the folder has another format. */
-  files(folder: Folder): string[];
+  files(folder: Folder): string[] | Promise<string[]>;
   read(folder: Folder, files: readonly string[]): Promise<void>;
 }
 
 const FORMATS: { readonly [name: string]: Format } = {
   coco: {
-    sign: "instances*.json, _annotations.coco.json or a single .json",
+    sign: "instances*.json, _annotations.coco.json or other .json with images, annotations and categories",
     files: cocoFiles,
     read: readCoco,
   },
@@ -72,7 +72,7 @@ export const IMPORT_COMMAND: MlCommand = mlCommand(
     const { format: chosen, annotations, partId: part, dryRun } = flags;
     const { tags, labels } = flags as unknown as { tags: string[]; labels: string[] };
     const folder = await Folder.open(desk.host, path, desk.signal);
-    const { format, files } = formOf(folder, chosen, annotations);
+    const { format, files } = await formOf(folder, chosen, annotations);
     await FORMATS[format].read(folder, files);
     const { images, skipped } = await looked(
       desk.host,
@@ -100,7 +100,11 @@ export const IMPORT_COMMAND: MlCommand = mlCommand(
   },
 );
 
-function formOf(folder: Folder, chosen: string, given: string): { format: string; files: readonly string[] } {
+async function formOf(
+  folder: Folder,
+  chosen: string,
+  given: string,
+): Promise<{ format: string; files: readonly string[] }> {
   const spelled = chosen.toLowerCase();
   if (chosen !== "" && !FORMAT_NAMES.includes(spelled)) {
     throw new SvcError("invalid_argument", `--format: found "${chosen}", wanted ${FORMAT_NAMES.join(", ")}`);
@@ -111,12 +115,15 @@ function formOf(folder: Folder, chosen: string, given: string): { format: string
     : /\.(ya?ml|txt|names)$/i.test(named ?? "")
     ? "yolo"
     : "";
-  const possible = FORMAT_NAMES.map((format) => ({ format, files: FORMATS[format].files(folder) }))
+  const found = await Promise.all(
+    FORMAT_NAMES.map(async (format) => ({ format, files: await FORMATS[format].files(folder) })),
+  );
+  const possible = found
     .filter(({ format, files }) => spelled || byEnding ? format === (spelled || byEnding) : files.length > 0);
   const signs = FORMAT_NAMES.map((name) => `${FORMATS[name].sign} (${name})`).join(", ");
   if (possible.length > 1) {
-    const found = possible.map(({ format, files }) => `${files[0]} of ${format}`).join(" and ");
-    throw new SvcError("invalid_argument", `${folder.path} has ${found}: tell which one with --format`);
+    const several = possible.map(({ format, files }) => `${files[0]} of ${format}`).join(" and ");
+    throw new SvcError("invalid_argument", `${folder.path} has ${several}: tell which one with --format`);
   }
   const [{ format, files } = { format: "", files: [] }] = possible;
   if (format === "") {

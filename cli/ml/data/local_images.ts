@@ -24,6 +24,7 @@ import {
   text,
 } from "../../../lib/base/schema/schema.ts";
 import { PICTURE_BYTES_MAX } from "../../../lib/learn/example.ts";
+import { isJpeg } from "../../../lib/geometry/image/jpeg.ts";
 import { isPng } from "../../../lib/geometry/image/png.ts";
 import type { Label, LabelBox } from "../../../lib/cloud_client/dataset.ts";
 import type { TrainingDesk } from "../desk.ts";
@@ -103,10 +104,13 @@ export async function looked(
       skipped.push({ path, reason: `it is a link out of the folder, which only --${OUTSIDE} follows` });
       continue;
     }
-    const { mimeType, modifiedMs, bytes } = await look(files, path);
+    const { mimeType, otherType, modifiedMs, bytes } = await look(files, path);
     if (mimeType === undefined || bytes > PICTURE_BYTES_MAX) {
       const large = `it has ${bytes} bytes, wanted at most ${PICTURE_BYTES_MAX}: make it smaller`;
-      skipped.push({ path, reason: mimeType === undefined ? "it is not a JPEG or PNG" : large });
+      const other = otherType
+        ? `it is a ${otherType} image, which is not supported: convert it to JPEG or PNG`
+        : "";
+      skipped.push({ path, reason: mimeType === undefined ? other || "it is not a JPEG or PNG" : large });
       continue;
     }
     const all = [...tags.map((label) => ({ label })), ...labels];
@@ -279,12 +283,24 @@ async function stat(files: ReadFiles, path: string): Promise<FileFacts> {
 async function look(
   files: ReadFiles,
   path: string,
-): Promise<{ mimeType?: string; modifiedMs: number; bytes: number }> {
+): Promise<{ mimeType?: string; otherType?: string; modifiedMs: number; bytes: number }> {
   const { kind, modifiedMs, sizeBytes: bytes } = await stat(files, path);
   // Opening a pipe would wait for its other end.
   if (kind !== "file") return { modifiedMs: 0, bytes };
   const head = await headOf(files, path, HEAD_BYTES);
-  const isJpeg = head[0] === 0xff && head[1] === 0xd8 && head[2] === 0xff;
-  const mimeType = isPng(head) ? "image/png" : isJpeg ? "image/jpeg" : undefined;
-  return { mimeType, modifiedMs, bytes };
+  if (isPng(head)) return { mimeType: "image/png", modifiedMs, bytes };
+  if (isJpeg(head)) return { mimeType: "image/jpeg", modifiedMs, bytes };
+  return { otherType: otherTypeOf(head), modifiedMs, bytes };
+}
+
+/** The name of a format that other tools use for images, by the first bytes of the file. */
+function otherTypeOf(head: Uint8Array): string | undefined {
+  const text = String.fromCharCode(...head.subarray(0, 16));
+  if (/^RIFF[^]{4}WEBP/.test(text)) return "WebP";
+  if (/^(II\*\0|MM\0\*)/.test(text)) return "TIFF";
+  if (/^GIF8/.test(text)) return "GIF";
+  if (/^BM/.test(text)) return "BMP";
+  const [, brand] = /^[^]{4}ftyp(avif|avis|heic|heix|hevc|mif1|msf1)/.exec(text) ?? [];
+  if (brand === undefined) return undefined;
+  return brand.startsWith("avi") ? "AVIF" : "HEIC";
 }

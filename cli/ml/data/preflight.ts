@@ -50,17 +50,24 @@ export interface Preflight {
   readonly ready: boolean;
 }
 
-/** An empty `labels` stands for all labels. */
+/**
+ * An empty `labels` stands for all labels. `unreadable` has the images that a trainer cannot decode, by id, with the
+ * reason.
+ */
 export function preflight(
-  datasetId: string,
-  type: ModelType,
-  labels: readonly string[],
-  images: readonly DatasetImage[],
+  { datasetId, type, labels, images, unreadable }: {
+    readonly datasetId: string;
+    readonly type: ModelType;
+    readonly labels: readonly string[];
+    readonly images: readonly DatasetImage[];
+    readonly unreadable: ReadonlyMap<string, string>;
+  },
 ): Preflight {
   const kind = KINDS[type]!;
-  const chosen = labels.length > 0 ? labels : labelsIn(type, images);
-  const { labeled, byLabel } = countLabels(kind, chosen, images);
-  const problems = [() => checkLabels(chosen), () => checkImages(kind, chosen, images)].flatMap(
+  const readable = images.filter(({ id }) => !unreadable.has(id));
+  const chosen = labels.length > 0 ? labels : labelsIn(type, readable);
+  const { labeled, byLabel } = countLabels(kind, chosen, readable);
+  const problems = [() => checkLabels(chosen), () => checkImages(kind, chosen, readable)].flatMap(
     complaint,
   );
   const few = [...byLabel].filter(([, count]) => count > 0 && count < FEW_IMAGES);
@@ -70,7 +77,7 @@ export function preflight(
     images: images.length,
     labeled,
     labels: Object.fromEntries(byLabel),
-    skipped: images.flatMap((image) => skippedFor(kind, chosen, image)),
+    skipped: images.flatMap((image) => skippedFor(kind, chosen, image, unreadable.get(image.id))),
     problems,
     warnings: few.map(([label, count]) =>
       `"${label}" has ${count} images: with fewer than ${FEW_IMAGES} a model learns little`
@@ -126,8 +133,14 @@ export function imageOf(data: BinaryData = create(BinaryDataSchema)): DatasetIma
   };
 }
 
-function skippedFor(kind: ModelKind, labels: readonly string[], image: DatasetImage): Preflight["skipped"] {
+function skippedFor(
+  kind: ModelKind,
+  labels: readonly string[],
+  image: DatasetImage,
+  unreadable: string | undefined,
+): Preflight["skipped"] {
   const skip = (reason: string) => [{ binaryDataId: image.id, fileName: image.fileName, reason }];
+  if (unreadable !== undefined) return skip(unreadable);
   if (image.mimeType !== "" && !PICTURES.includes(image.mimeType)) {
     return skip(`it is of type ${image.mimeType}, wanted a JPEG or PNG`);
   }

@@ -5,23 +5,42 @@
  * image.
  */
 
-import { messageOf, SvcError } from "../../../lib/base/error.ts";
+import { SvcError } from "../../../lib/base/error.ts";
 import { isObject } from "../../../lib/base/schema/schema.ts";
-import { type Folder, folderOf, ImageAnnotations, type ImageSize, path, stemOf } from "./folder.ts";
+import { parsedJson } from "./encodings.ts";
+import {
+  type BoxSides,
+  type Folder,
+  folderOf,
+  ImageAnnotations,
+  type ImageSize,
+  path,
+  stemOf,
+} from "./folder.ts";
+import { maskSides } from "./coco_mask.ts";
 
 const JSON_BYTES_MAX = 256 * 1024 * 1024;
+const LISTS = ["images", "annotations", "categories"];
 
 interface Image extends ImageSize {
   readonly name: string;
   readonly annotations: ImageAnnotations;
 }
 
-/** The files that list instances, by their usual names, or else the only JSON file at their usual place. */
-export function cocoFiles(folder: Folder): string[] {
+/**
+ * The files that list instances, by their usual names, or else all JSON files at their usual place that have the lists
+ * of such a file.
+ */
+export async function cocoFiles(folder: Folder): Promise<string[]> {
   const usual = folder.named(/(^|\/)(instances[^/]*|_annotations\.coco)\.json$/i);
   if (usual.length > 0) return usual;
-  const others = folder.named(/^(annotations\/)?[^/]+\.json$/i);
-  return others.length === 1 ? others : [];
+
+  const found: string[] = [];
+  for (const name of folder.named(/^([^/]+\/)?[^/]+\.json$/i)) {
+    const text = await folder.text(name, JSON_BYTES_MAX).catch(() => "");
+    if (LISTS.every((list) => text.includes(`"${list}"`))) found.push(name);
+  }
+  return found;
 }
 
 export async function readCoco(folder: Folder, files: readonly string[]): Promise<void> {
@@ -43,7 +62,7 @@ async function readFile(folder: Folder, file: string): Promise<void> {
     folder.warnings.add(`${folder.at(file)}: annotations[${at}]`, reason);
   let crowds = 0;
   for (const [at, one] of annotations.entries()) {
-    const image = isObject(one) ? byId.get(one.image_id) : undefined;
+    const image = isObject(one) ? byId.get(idOf(one.image_id)) : undefined;
     if (!isObject(one) || !image) {
       warn(
         at,
@@ -51,7 +70,7 @@ async function readFile(folder: Folder, file: string): Promise<void> {
       );
     } else if (one.iscrowd === 1) crowds++;
     else {
-      const told = annotate(image, one, names.get(one.category_id), at);
+      const told = annotate(image, one, names.get(idOf(one.category_id)), at);
       if (told !== undefined) warn(at, `${image.name}: ${told}`);
     }
   }
@@ -62,13 +81,7 @@ async function readFile(folder: Folder, file: string): Promise<void> {
 }
 
 async function listsIn(folder: Folder, file: string) {
-  let json: unknown;
-  const text = await folder.text(file, JSON_BYTES_MAX);
-  try {
-    json = JSON.parse(text);
-  } catch (cause) {
-    throw new SvcError("invalid_argument", `it is not JSON: ${messageOf(cause)}`, { cause });
-  }
+  const json = parsedJson(await folder.text(file, JSON_BYTES_MAX));
   const { images, annotations, categories } = isObject(json) ? json : {};
   if (Array.isArray(images) && Array.isArray(annotations) && Array.isArray(categories)) {
     return { images, annotations, categories };
@@ -77,35 +90,42 @@ async function listsIn(folder: Folder, file: string) {
   throw new SvcError("invalid_argument", `it is not a list of COCO instances, ${wanted}`);
 }
 
-function namesOf(categories: readonly unknown[]): Map<unknown, string> {
-  const names = new Map<unknown, string>();
+function namesOf(categories: readonly unknown[]): Map<string, string> {
+  const names = new Map<string, string>();
   for (const [at, one] of categories.entries()) {
     const { id, name } = isObject(one) ? one : {};
     if (typeof name !== "string" || name.trim() === "" || !isId(id)) {
       throw new SvcError("invalid_argument", `categories[${at}] is ${show(one)}, wanted an id and a name`);
     }
-    if (names.has(id)) {
+    if (names.has(idOf(id))) {
       throw new SvcError("invalid_argument", `categories[${at}]: the id ${id} is there twice`);
     }
-    names.set(id, name.trim());
+    names.set(idOf(id), name.trim());
   }
   return names;
 }
 
-function imagesOf(images: readonly unknown[]): Map<unknown, Image> {
-  const byId = new Map<unknown, Image>();
+function imagesOf(images: readonly unknown[]): Map<string, Image> {
+  const byId = new Map<string, Image>();
   for (const [at, one] of images.entries()) {
     const { id, file_name: name, width, height } = isObject(one) ? one : {};
     if (typeof name !== "string" || name === "" || !isId(id)) {
       throw new SvcError("invalid_argument", `images[${at}] is ${show(one)}, wanted an id and a file_name`);
     }
-    if (byId.has(id)) throw new SvcError("invalid_argument", `images[${at}]: the id ${id} is there twice`);
-    byId.set(id, { name, width: side(width), height: side(height), annotations: new ImageAnnotations() });
+    if (byId.has(idOf(id))) {
+      throw new SvcError("invalid_argument", `images[${at}]: the id ${id} is there twice`);
+    }
+    byId.set(idOf(id), {
+      name,
+      width: side(width),
+      height: side(height),
+      annotations: new ImageAnnotations(),
+    });
   }
   return byId;
 }
 
-/** Boxes stay in pixels until the size of the image is known; returns the warning. */
+/** An annotation with a mask and no box has the box around its mask. Returns the warning. */
 function annotate(
   { annotations, width, height }: Image,
   one: Record<string, unknown>,
@@ -118,23 +138,27 @@ function annotate(
     return annotations.spoil(`${found}, which "categories" does not list: add it there`);
   }
   const hasMask = Array.isArray(one.segmentation) ? one.segmentation.length > 0 : isObject(one.segmentation);
-  if (one.bbox === undefined && !hasMask) {
+  const hasBox = Array.isArray(one.bbox) ? one.bbox.length > 0 : one.bbox !== undefined && one.bbox !== null;
+  if (!hasBox && !hasMask) {
     annotations.labels.add(name);
     return;
   }
-  const box = boxIn(one.bbox);
-  if (!box) {
-    const wanted = "wanted [x, y, width, height] in pixels";
-    return annotations.spoil(`${where}: the bbox is ${show(one.bbox)}, ${wanted}`);
+
+  const sides = hasBox ? boxSides(one.bbox) : maskSides(one.segmentation);
+  if (!sides) {
+    const problem = hasBox
+      ? `the bbox is ${show(one.bbox)}, wanted [x, y, width, height] in pixels`
+      : `the segmentation is ${show(one.segmentation)}, wanted outlines or run lengths in pixels`;
+    return annotations.spoil(`${where}: ${problem}`);
   }
   if (!(width > 0 && height > 0)) {
     return annotations.spoil(
       'it has boxes in pixels, and "images" does not tell its width and height: add them',
     );
   }
-  const [x, y, wide, high] = box;
-  const sides = { xMin: x / width, yMin: y / height, xMax: (x + wide) / width, yMax: (y + high) / height };
-  return annotations.addBox(name, sides);
+  const { xMin, yMin, xMax, yMax } = sides;
+  const shares = { xMin: xMin / width, yMin: yMin / height, xMax: xMax / width, yMax: yMax / height };
+  return annotations.addBox(name, shares);
 }
 
 async function place(
@@ -150,18 +174,29 @@ async function place(
   const inImages = [path(beside, "images"), path(above, "images", split), "images"];
   const found = folder.find(...[...folders, ...inImages].map((one) => path(one, name)));
   if (found === undefined) return folder.leftOut.add(folder.at(file), folder.missing(name));
-  const misfit = annotations.boxes.length > 0 ? await folder.misfit(found, { width, height }) : undefined;
+  const { misfit, orientation } = annotations.boxes.length > 0
+    ? await folder.fit(found, { width, height })
+    : {};
   if (misfit !== undefined) annotations.spoil(`${folder.at(file)}: ${misfit}`);
+  if (orientation !== undefined) annotations.turn(orientation);
   folder.add(found, annotations);
 }
 
-function boxIn(bbox: unknown): number[] | undefined {
+function boxSides(bbox: unknown): BoxSides | undefined {
   if (!Array.isArray(bbox) || bbox.length !== 4) return undefined;
-  return bbox.every((one) => typeof one === "number" && Number.isFinite(one)) ? bbox : undefined;
+  if (!bbox.every((one) => typeof one === "number" && Number.isFinite(one))) return undefined;
+
+  const [x, y, width, height] = bbox;
+  return { xMin: x, yMin: y, xMax: x + width, yMax: y + height };
 }
 
 function isId(id: unknown): boolean {
   return typeof id === "number" || typeof id === "string";
+}
+
+/** Some programs write the same id once as a number and once as a text. */
+function idOf(id: unknown): string {
+  return typeof id === "string" ? id.trim() : String(id);
 }
 
 function side(value: unknown): number {

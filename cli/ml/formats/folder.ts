@@ -13,7 +13,15 @@ import { FileError, type ReadFiles } from "../../../lib/base/files/files.ts";
 import { messageOf, SvcError } from "../../../lib/base/error.ts";
 import type { Label, LabelBox } from "../../../lib/cloud_client/dataset.ts";
 import { imageSize } from "../../../lib/geometry/image/image.ts";
+import {
+  isJpeg,
+  isTurned,
+  jpegHeader,
+  type Orientation,
+  uprightSides,
+} from "../../../lib/geometry/image/jpeg.ts";
 import type { Skipped } from "../data/local_images.ts";
+import { decodedText } from "./encodings.ts";
 
 const FILES_MAX = 400_000;
 /** Limit of nested folders. */
@@ -30,7 +38,8 @@ const ROUNDING = 0.002;
 /** Images with less difference in shape were scaled, and boxes fit them. */
 const SHAPE_SHARE = 0.02;
 
-const IMAGE = /\.(jpe?g|png)$/i;
+/** Also images that cannot be imported, so that each is named. */
+const IMAGE = /\.(jpe?g|png|bmp|webp|tiff?|gif|heic|heif|avif)$/i;
 
 /** Problems by file. */
 export class Problems {
@@ -73,10 +82,16 @@ export class ImageAnnotations {
     this.fault ??= fault;
   }
 
-  /** Adds a box, clipped to the image; returns the warning. */
-  addBox(label: string, { xMin, yMin, xMax, yMax }: BoxSides, confidence?: number): string | undefined {
-    if (![xMin, yMin, xMax, yMax].every(Number.isFinite)) {
+  /** Adds a box, its corners put in order, clipped to the image; returns the warning. */
+  addBox(label: string, given: BoxSides, confidence?: number): string | undefined {
+    if (!Object.values(given).every(Number.isFinite)) {
       return this.spoil(`a box "${label}" has sides that are not numbers: fix or remove it`);
+    }
+    const [xMin, xMax] = [given.xMin, given.xMax].sort((a, b) => a - b);
+    const [yMin, yMax] = [given.yMin, given.yMax].sort((a, b) => a - b);
+    if (xMin === xMax || yMin === yMax) {
+      const missing = xMin === xMax ? "width" : "height";
+      return `a box "${label}" has no ${missing} and is left out: fix or remove it`;
     }
     const cut = (side: number) => Math.min(1, Math.max(0, side));
     const box = { label, xMin: cut(xMin), yMin: cut(yMin), xMax: cut(xMax), yMax: cut(yMax) };
@@ -87,12 +102,24 @@ export class ImageAnnotations {
       return this.spoil(`it has more than ${BOXES_MAX} boxes, wanted fewer`);
     }
     this.boxes.push(confidence === undefined ? box : { ...box, confidence });
+    if (given.xMin > given.xMax || given.yMin > given.yMax) {
+      return `a box "${label}" has its corners swapped, or a negative size: its corners are put in order`;
+    }
     const outside = Math.max(-xMin, -yMin, xMax - 1, yMax - 1);
     return outside > ROUNDING ? `a box "${label}" reaches out of the image and is cut to it` : undefined;
+  }
+
+  /** Turns all boxes with an image whose annotations are of its stored, unturned form. */
+  turn(orientation: Orientation): void {
+    for (const [at, box] of this.boxes.entries()) {
+      this.boxes[at] = { ...box, ...uprightSides(box, orientation) };
+    }
   }
 }
 
 export class Folder {
+  /** Files by their path in small letters, for names in other letter case; empty where several differ by case only. */
+  readonly #byLetters = new Map<string, string>();
   readonly images = new Map<string, Annotated>();
   readonly leftOut = new Problems();
   readonly warnings = new Problems();
@@ -102,7 +129,12 @@ export class Folder {
     /** Paths relative to the folder, with `/` as separator. */
     readonly files: ReadonlySet<string>,
     private readonly port: ReadFiles,
-  ) {}
+  ) {
+    for (const file of files) {
+      const letters = file.toLowerCase();
+      this.#byLetters.set(letters, this.#byLetters.has(letters) ? "" : file);
+    }
+  }
 
   static async open(port: ReadFiles, path: string, signal: AbortSignal): Promise<Folder> {
     const [files, links]: Set<string>[] = [new Set(), new Set()];
@@ -122,14 +154,15 @@ export class Folder {
     return join(this.path, name);
   }
 
-  /** The first of these names that is a file in the folder. */
+  /** The first of these names that is a file in the folder; letter case decides only between several. */
   find(...names: readonly string[]): string | undefined {
-    for (const name of names) {
-      if (name === "" || name.includes("\0")) continue;
-      const plain = normalize(name.replaceAll("\\", "/")).replaceAll("\\", "/");
-      if (this.files.has(plain)) return plain;
-    }
-    return undefined;
+    const plain = names.filter((name) => name !== "" && !name.includes("\0"))
+      .map((name) => normalize(name.replaceAll("\\", "/")).replaceAll("\\", "/"));
+    const exact = plain.find((name) => this.files.has(name));
+    if (exact !== undefined) return exact;
+
+    const other = plain.find((name) => this.#byLetters.get(name.toLowerCase()));
+    return other === undefined ? undefined : this.#byLetters.get(other.toLowerCase());
   }
 
   /** The files whose paths match the pattern, sorted. */
@@ -143,6 +176,11 @@ export class Folder {
 
   /** The text of one of the folder's files. Throws the problem, without the file's name. */
   async text(name: string, bytesMax: number): Promise<string> {
+    return decodedText(await this.bytes(name, bytesMax));
+  }
+
+  /** The content of one of the folder's files. Throws the problem, without the file's name. */
+  async bytes(name: string, bytesMax: number): Promise<Uint8Array> {
     const path = this.at(name);
     const facts = await this.port.stat(path, { links: true });
     if (facts?.kind !== "file") throw new SvcError("invalid_argument", "it is not a file");
@@ -150,12 +188,7 @@ export class Folder {
       const wanted = `wanted at most ${bytesMax}: divide it into several`;
       throw new SvcError("invalid_argument", `it has ${facts.sizeBytes} bytes, ${wanted}`);
     }
-    try {
-      return new TextDecoder("utf-8", { fatal: true }).decode(await this.port.readFile(path));
-    } catch (cause) {
-      if (!(cause instanceof TypeError)) throw cause;
-      throw new SvcError("invalid_argument", "it is not in UTF-8: save it in UTF-8", { cause });
-    }
+    return await this.port.readFile(path);
   }
 
   /** Adds an image with its annotations, or records why not. */
@@ -180,23 +213,39 @@ export class Folder {
       : `there is no image "${name}" in ${this.path}: add it, or remove its annotations`;
   }
 
-  /** Why boxes in pixels of an image of this size do not fit the file; `undefined` if they do. */
-  async misfit(name: string, { width, height }: ImageSize): Promise<string | undefined> {
-    const real = await this.sizeOf(name);
-    if (!real || Math.abs(real.width * height / (real.height * width) - 1) <= SHAPE_SHARE) return undefined;
+  /** How boxes in pixels of an image of this size fit the file. */
+  async fit(name: string, { width, height }: ImageSize): Promise<Fit> {
+    const real = await this.headerOf(name);
+    if (!real) return {};
+
+    const isShape = (wide: number, high: number) =>
+      Math.abs(wide * height / (high * width) - 1) <= SHAPE_SHARE;
+    if (isShape(real.width, real.height)) return {};
+    if (isTurned(real.orientation) && isShape(real.height, real.width)) {
+      return { orientation: real.orientation };
+    }
     const found = `${this.at(name)} is ${real.width} x ${real.height} pixels, and ${width} x ${height} here`;
-    return `${found}: has it been turned or replaced?`;
+    return { misfit: `${found}: has it been turned or replaced?` };
   }
 
-  /** Width and height of an image from its first bytes; `undefined` if they do not give them. */
-  async sizeOf(name: string): Promise<ImageSize | undefined> {
+  /** Size of the upright image and its orientation from its first bytes; `undefined` if they do not give them. */
+  async headerOf(name: string): Promise<ImageSize & { readonly orientation: Orientation } | undefined> {
     try {
-      return imageSize(await headOf(this.port, this.at(name), HEAD_BYTES));
+      const head = await headOf(this.port, this.at(name), HEAD_BYTES);
+      return { ...imageSize(head), orientation: isJpeg(head) ? jpegHeader(head).orientation : 1 };
     } catch {
       // All formats report files that are no images later, in the same way.
       return undefined;
     }
   }
+}
+
+/** Both absent: the boxes are of the upright image. */
+export interface Fit {
+  /** The boxes are of the image as it is stored; see `ImageAnnotations.turn`. */
+  readonly orientation?: Orientation;
+  /** Why the boxes are of another image. */
+  readonly misfit?: string;
 }
 
 /** Lists regular files only: links may lead anywhere. */

@@ -4,12 +4,22 @@
  */
 
 import { messageOf, SvcError } from "../../../lib/base/error.ts";
-import { childOf, childrenOf, type Element, parseXml, textIn } from "../../../lib/base/xml.ts";
-import { type Folder, folderOf, ImageAnnotations, type ImageSize, path, stemOf } from "./folder.ts";
+import { childOf, childrenOf, type Element, elementsIn, parseXml, textIn } from "../../../lib/base/xml.ts";
+import { decodedXml } from "./encodings.ts";
+import {
+  type BoxSides,
+  type Fit,
+  type Folder,
+  folderOf,
+  ImageAnnotations,
+  type ImageSize,
+  path,
+  stemOf,
+} from "./folder.ts";
 
 const XML_BYTES_MAX = 512 * 1024;
-const FOLDERS = ["JPEGImages", "images", "Images", ""];
-const ENDINGS = [".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG"];
+const FOLDERS = ["JPEGImages", "images", ""];
+const ENDINGS = [".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff"];
 
 /** The files with annotations: those in `ImageAnnotations`, or all. */
 export function vocFiles(folder: Folder): string[] {
@@ -28,7 +38,7 @@ export async function readVoc(folder: Folder, files: readonly string[]): Promise
 }
 
 async function readFile(folder: Folder, file: string): Promise<void> {
-  const root = await parseXml(await folder.text(file, XML_BYTES_MAX));
+  const root = await parseXml(decodedXml(await folder.bytes(file, XML_BYTES_MAX)));
   if (root.tagName !== "annotation") throw invalid(`it begins with <${root.tagName}>, wanted <annotation>`);
   const named = textIn(root, "filename") ?? "";
   const image = imageOf(folder, file, named);
@@ -38,11 +48,12 @@ async function readFile(folder: Folder, file: string): Promise<void> {
   const annotations = new ImageAnnotations();
   const objects = childrenOf(root, "object");
   if (objects.length > 0) {
-    const size = await sizeIn(folder, root, image);
+    const { size, orientation } = await sizeIn(folder, root, image);
     for (const [at, one] of objects.entries()) {
       const told = annotate(annotations, one, size, `object ${at + 1}`);
       if (told !== undefined) folder.warnings.add(folder.at(file), told);
     }
+    if (orientation !== undefined) annotations.turn(orientation);
   }
   if (annotations.fault !== undefined) annotations.fault = `${folder.at(file)}: ${annotations.fault}`;
   folder.add(image, annotations);
@@ -62,20 +73,20 @@ async function sizeIn(
   folder: Folder,
   root: Element,
   image: string,
-): Promise<ImageSize> {
+): Promise<{ readonly size: ImageSize } & Fit> {
   const size = childOf(root, "size");
   const told = {
     width: Number(size && textIn(size, "width")),
     height: Number(size && textIn(size, "height")),
   };
   if (!(told.width > 0 && told.height > 0)) {
-    const real = await folder.sizeOf(image);
-    if (real) return real;
+    const real = await folder.headerOf(image);
+    if (real) return { size: real };
     throw invalid("it has boxes in pixels and tells no <size> with <width> and <height>: add it");
   }
-  const misfit = await folder.misfit(image, told);
-  if (misfit !== undefined) throw invalid(misfit);
-  return told;
+  const fit = await folder.fit(image, told);
+  if (fit.misfit !== undefined) throw invalid(fit.misfit);
+  return { size: told, ...fit };
 }
 
 /** Returns the warning. */
@@ -88,6 +99,8 @@ function annotate(
   const label = textIn(object, "name") ?? "";
   if (label === "") return annotations.spoil(`${where} has no <name>: add it`);
   const box = childOf(object, "bndbox");
+  const outline = childOf(object, "polygon");
+  if (!box && outline) return annotations.addBox(label, aroundOutline(outline, { width, height }));
   if (!box) return annotations.spoil(`${where}, "${label}", has no <bndbox>: add it, or remove the object`);
   const side = (name: string) => {
     const text = textIn(box, name) ?? "";
@@ -102,6 +115,18 @@ function annotate(
     yMax: side("ymax") / height,
   };
   return annotations.addBox(label, sides);
+}
+
+/** The box around an outline, whose points are `<x1>`, `<y1>`, `<x2>`… or `<pt>` with `<x>` and `<y>`. */
+function aroundOutline(outline: Element, { width, height }: ImageSize): BoxSides {
+  const points = childrenOf(outline, "pt");
+  const elements = points.length > 0 ? points.flatMap(elementsIn) : elementsIn(outline);
+  const along = (axis: RegExp, size: number) =>
+    elements.filter(({ nodeName }) => axis.test(nodeName)).map(({ textContent }) =>
+      Number(textContent) / size
+    );
+  const [xs, ys] = [along(/^x\d*$/, width), along(/^y\d*$/, height)];
+  return { xMin: Math.min(...xs), yMin: Math.min(...ys), xMax: Math.max(...xs), yMax: Math.max(...ys) };
 }
 
 function invalid(message: string): SvcError {

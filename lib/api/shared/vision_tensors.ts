@@ -7,6 +7,7 @@
 import type { Tensor, TensorInfo, Tensors } from "../ml_model.ts";
 import type { Box, Classification } from "../vision.ts";
 import { SvcError } from "../../base/error.ts";
+import { CONFIDENCE_MAX, type DetectorNames, numbersOf } from "./detector_outputs.ts";
 import type { ColorImage } from "../../geometry/image/image.ts";
 
 /** The form in which a model takes a picture. */
@@ -94,6 +95,13 @@ export function probabilityName(outputs: Tensors, named: ReadonlyMap<string, str
   return single ? names[0] : undefined;
 }
 
+/** The lines of a file of labels, one for each class: an empty line keeps its place, empty lines at the end do not count. */
+export function labelLines(text: string): string[] {
+  const lines = text.replace(/^\ufeff/, "").split(/\r?\n/).map((line) => line.trim());
+  while (lines.at(-1) === "") lines.pop();
+  return lines;
+}
+
 /** One class for each number of the output, named by `labels`, or by its number if there are no labels. */
 export function classesOf(
   name: string,
@@ -107,7 +115,7 @@ export function classesOf(
     );
   }
   return confidences.map((confidence, index) => ({
-    className: labels?.[index] ?? String(index),
+    className: labels?.[index] || String(index),
     confidence,
   }));
 }
@@ -125,54 +133,6 @@ function probabilities({ data }: Tensor): number[] {
   const powers = values.map((value) => Math.exp(value - most));
   const sum = powers.reduce((total, power) => total + power, 0);
   return powers.map((power) => power / sum);
-}
-
-/**
- * The outputs with a detector's boxes, classes and confidences. Without `category`, the scores give the
- * class.
- */
-export interface DetectorNames {
-  readonly location: string;
-  readonly score: string;
-  readonly category?: string;
-}
-
-/**
- * Finds the outputs by their published or remapped names, otherwise by their content, in the order in which
- * the model lists them; `undefined` if the outputs are not a detector's.
- */
-export function detectorNames(
-  outputs: Tensors,
-  order: readonly string[],
-  named: ReadonlyMap<string, string>,
-): DetectorNames | undefined {
-  const left = new Set([...order.filter((name) => name in outputs), ...Object.keys(outputs)]);
-  const take = (role: string, fits: (tensor: Tensor, name: string) => boolean): string | undefined => {
-    const asked = named.get(role) ?? role;
-    const name = left.has(asked) ? asked : [...left].find((one) => fits(outputs[one], one));
-    if (name !== undefined) left.delete(name);
-    return name;
-  };
-  // An output with a published name never stands for another one.
-  const free = (name: string) =>
-    !["location", "category", "score"].some((role) => (named.get(role) ?? role) === name);
-  const location = take("location", ({ shape }, name) => shape.length === 3 && shape[2] === 4 && free(name));
-  if (location === undefined) return undefined;
-  const count = outputs[location].data.length / 4;
-  const whole = ({ data }: Tensor) =>
-    !(data instanceof Float32Array || data instanceof Float64Array) ||
-    data.some((value) => value >= 1) && data.every(Number.isInteger);
-  const category = take(
-    "category",
-    (tensor, name) => free(name) && tensor.data.length === count && whole(tensor),
-  );
-  const score = take("score", (tensor, name) => {
-    const fits = category === undefined
-      ? tensor.data.length % Math.max(count, 1) === 0
-      : tensor.data.length === count;
-    return free(name) && fits && tensor.shape.length >= 2;
-  });
-  return score === undefined ? undefined : { location, score, category };
 }
 
 /** The form in which a detector writes its boxes. */
@@ -216,8 +176,10 @@ export function foundIn(outputs: Tensors, names: DetectorNames, form: BoxForm): 
   return found;
 }
 
-function scored(outputs: Tensors, { location, score, category }: DetectorNames, count: number) {
+function scored(outputs: Tensors, names: DetectorNames, count: number) {
+  const { location, score, category, isGuessed } = names;
   const all = numbersOf(outputs[score]);
+  checkScores(all, outputs[score], { score, isGuessed });
   const scale = outputs[score].data instanceof Uint8Array ? 255 : 1;
   const scores = all.map((value) => value / scale);
   if (category !== undefined) {
@@ -247,8 +209,19 @@ function scored(outputs: Tensors, { location, score, category }: DetectorNames, 
   return best;
 }
 
-function numbersOf({ data }: Tensor): number[] {
-  return Array.from<number | bigint, number>(data as ArrayLike<number | bigint>, Number);
+/** A confidence above 1 shows that a guess was wrong. */
+function checkScores(
+  values: readonly number[],
+  { data }: Tensor,
+  { score, isGuessed }: Pick<DetectorNames, "score" | "isGuessed">,
+): void {
+  const most = values.reduce((largest, value) => Math.max(largest, value), 0);
+  if (!isGuessed || data instanceof Uint8Array || most <= CONFIDENCE_MAX) return;
+  throw new SvcError(
+    "failed_precondition",
+    `the model's output "${score}" was taken for the confidences and has ${most}, wanted 0 to 1; ` +
+      "remap_output_names says which output is which",
+  );
 }
 
 function bad(problem: string): SvcError {

@@ -60,6 +60,13 @@ export function decodeImage(bytes: Uint8Array): Decoded {
   }
 }
 
+/** The same of a picture that must have colours; `what` names the attempt in the error: `asking a model`. */
+export function decodeColor(bytes: Uint8Array, what: string): ColorImage {
+  const decoded = decodeImage(bytes);
+  if (decoded.kind === "color") return decoded.image;
+  throw new SvcError("invalid_argument", `${what}: found a depth image, wanted a colour image`);
+}
+
 /** Encodes in the named format. Throws `invalid_argument` if the format cannot hold the content. */
 export function encodeImage(content: Decoded, mimeType: string): Uint8Array {
   if (content.kind === "depth") {

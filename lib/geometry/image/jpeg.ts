@@ -111,6 +111,47 @@ export function upright(image: ColorImage, orientation: Orientation): ColorImage
   return { width: columns, height: rows, rgba: new Uint8Array(to.buffer) };
 }
 
+/** The sides of a box, as fractions of the picture's width and height. */
+interface Sides {
+  readonly xMin: number;
+  readonly yMin: number;
+  readonly xMax: number;
+  readonly yMax: number;
+}
+
+/** The sides in the upright picture of a box in the stored one. */
+export function uprightSides({ xMin, yMin, xMax, yMax }: Sides, orientation: Orientation): Sides {
+  const [first, second] = [[xMin, yMin], [xMax, yMax]].map(([x, y]) => uprightPlace(orientation, x, y));
+  return {
+    xMin: Math.min(first[0], second[0]),
+    yMin: Math.min(first[1], second[1]),
+    xMax: Math.max(first[0], second[0]),
+    yMax: Math.max(first[1], second[1]),
+  };
+}
+
+/** The place in the upright picture of (x, y) in the stored one, both as fractions. */
+function uprightPlace(orientation: Orientation, x: number, y: number): readonly [x: number, y: number] {
+  switch (orientation) {
+    case 1:
+      return [x, y];
+    case 2:
+      return [1 - x, y];
+    case 3:
+      return [1 - x, 1 - y];
+    case 4:
+      return [x, 1 - y];
+    case 5:
+      return [y, x];
+    case 6:
+      return [1 - y, x];
+    case 7:
+      return [1 - y, 1 - x];
+    case 8:
+      return [y, 1 - x];
+  }
+}
+
 /** The stored pixel that stands at (x, y) of the upright picture. */
 function storedPlace(
   orientation: Orientation,

@@ -9,17 +9,18 @@ import { boxFields } from "../../../api/shared/captured_file.ts";
 import type { MlMetadata, Tensors } from "../../../api/ml_model.ts";
 import {
   classesOf,
-  detectorNames,
   foundIn,
   imageTensor,
+  labelLines,
   layoutOf,
   probabilityName,
 } from "../../../api/shared/vision_tensors.ts";
+import { detectorNames } from "../../../api/shared/detector_outputs.ts";
 import { unpacked } from "../../../base/files/archive.ts";
 import { bytesOf } from "../../../base/files/byte_reader.ts";
 import { assert, SvcError } from "../../../base/error.ts";
 import type { JsonObject } from "../../../base/schema/schema.ts";
-import { type ColorImage, decodeImage } from "../../../geometry/image/image.ts";
+import { type ColorImage, decodeColor } from "../../../geometry/image/image.ts";
 import { type OnnxSession, type OnnxTensors, openOnnx } from "../../../learn/onnx/session.ts";
 import { fitted } from "../../../learn/picture.ts";
 import type { MapperOptions } from "../../../slam/mapping.ts";
@@ -118,7 +119,7 @@ export async function serveContent(
 type Answer = [JsonObject, readonly Uint8Array[]];
 
 async function picture({ body }: ContentFrameReader, { bytes }: Head): Promise<Answer> {
-  const { width, height, rgb } = fitted(rgbOf(colorImage(await body.take(bytes))));
+  const { width, height, rgb } = fitted(rgbOf(decodeColor(await body.take(bytes), "reading an image")));
   return [{ width, height }, [rgb]];
 }
 
@@ -197,7 +198,7 @@ async function inference(
   { body }: ContentFrameReader,
   { image, bytes }: ContentRequest & { ask: "inference" },
 ): Promise<Answer> {
-  const picture = colorImage(await body.take(image));
+  const picture = decodeColor(await body.take(image), "asking a model");
   const { model, labels } = await modelIn(body.part(bytes - image));
   const session = await openOnnx(model);
   try {
@@ -211,12 +212,6 @@ async function inference(
   } finally {
     await session.close();
   }
-}
-
-function colorImage(bytes: Uint8Array): ColorImage {
-  const decoded = decodeImage(bytes);
-  if (decoded.kind === "color") return decoded.image;
-  throw new SvcError("invalid_argument", "the image holds distances, wanted colours");
 }
 
 function rgbOf({ width, height, rgba }: ColorImage) {
@@ -252,7 +247,7 @@ async function modelIn(archive: AsyncIterable<Uint8Array>) {
 }
 
 function labelsIn(bytes: Uint8Array): string[] {
-  const lines = new TextDecoder().decode(bytes).split(/\r?\n/).filter((line) => line !== "");
+  const lines = labelLines(new TextDecoder().decode(bytes));
   if (lines.length <= LABELS_MAX) return lines;
   throw new SvcError(
     "invalid_argument",
@@ -297,14 +292,14 @@ function foundBy(
   labels: readonly string[] | undefined,
 ): Pick<InferenceFacts, "boxes" | "classes"> {
   const none = new Map<string, string>();
-  const named = detectorNames(outputs, session.outputs.map(({ name }) => name), none);
+  const named = clearDetectorNames(session, outputs, none);
   if (named) {
     const { shape } = session.inputs[0];
     const found = foundIn(outputs, named, { order: BOX_ORDER, width: shape[2], height: shape[1] });
     const sure = found.filter(({ confidence }) => confidence >= CONFIDENCE_MIN).slice(0, FOUND_MAX);
     const boxes = sure.map(({ category, confidence, box }) => {
       const [xMin, yMin, xMax, yMax] = [box.xMin, box.yMin, box.xMax, box.yMax].map(finite);
-      const label = labels?.[category] ?? String(category);
+      const label = labels?.[category] || String(category);
       return boxFields({ label, confidence, xMin, yMin, xMax, yMax });
     });
     return { boxes, classes: [] };
@@ -319,6 +314,15 @@ function foundBy(
       confidence: finite(confidence),
     })),
   };
+}
+
+/** `undefined` also where the outputs could be read in several ways: the caller gets them as tensors. */
+function clearDetectorNames(session: OnnxSession, outputs: Tensors, named: ReadonlyMap<string, string>) {
+  try {
+    return detectorNames(outputs, session.outputs.map(({ name }) => name), named);
+  } catch {
+    return undefined;
+  }
 }
 
 /** JSON has no other numbers. */
