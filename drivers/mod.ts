@@ -26,11 +26,15 @@ import { FakeGeneric } from "./generic/fake.ts";
 import { FakeGenericService } from "./generic_service/fake.ts";
 import { FakeGripper } from "./gripper/fake.ts";
 import { FakeInputController } from "./input_controller/fake.ts";
+import { GamepadInputController } from "./input_controller/gamepad.ts";
+import { GpioInputController } from "./input_controller/gpio.ts";
+import { MuxInputController } from "./input_controller/mux.ts";
 import { WebgamepadInputController } from "./input_controller/webgamepad.ts";
 import { FakeMlModel } from "./ml_model/fake.ts";
 import { OnnxCpuMlModel } from "./ml_model/onnx_cpu.ts";
 import { BuiltinMotion } from "./motion/builtin.ts";
 import { FakeMotor } from "./motor/fake.ts";
+import { GpioStepperMotor } from "./motor/gpio_stepper.ts";
 import { GpioMotor } from "./motor/gpio.ts";
 import { FakeMovementSensor } from "./movement_sensor/fake.ts";
 import { MergedMovementSensor } from "./movement_sensor/merged.ts";
@@ -80,12 +84,16 @@ export const MODELS: readonly AnyModel[] = [
   FakeGenericService,
   FakeGripper,
   FakeInputController,
+  GamepadInputController,
+  GpioInputController,
+  MuxInputController,
   WebgamepadInputController,
   FakeMlModel,
   OnnxCpuMlModel,
   BuiltinMotion,
   FakeMotor,
   GpioMotor,
+  GpioStepperMotor,
   FakeMovementSensor,
   MergedMovementSensor,
   ReplayOdometry,

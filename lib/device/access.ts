@@ -13,6 +13,7 @@ const GROUPS: readonly (readonly [prefix: string, group: string, subsystem: stri
   ["/dev/tty", "dialout", "tty"],
   ["/dev/serial", "dialout", "tty"],
   ["/dev/video", "video", "video4linux"],
+  ["/dev/input", "input", "input"],
   ["/sys/class/pwm", "gpio", "pwm"],
   ["/sys/class/gpio", "gpio", "gpio"],
 ];

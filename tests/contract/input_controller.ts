@@ -28,7 +28,7 @@ export const contract: Contract<InputController> = {
       try {
         // The stream may begin later than the trigger comes: again until it is heard.
         let isHeard = false;
-        void heard.then(() => isHeard = true);
+        heard.then(() => isHeard = true, () => {});
         await until(async () => {
           await controller.triggerEvent(event);
           return isHeard;

@@ -4,6 +4,7 @@
 
 import type { Clock } from "../../lib/base/clock.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
+import { FakeGamepad, FakeGamepads } from "./fake_gamepad.ts";
 import { FakeI2c, FakePins } from "./fake_pins.ts";
 import { FakeRpLidar } from "./fake_rplidar.ts";
 import { FakeVideo, FakeVideos } from "./fake_video.ts";
@@ -14,6 +15,7 @@ const LIDAR_PATH = "/dev/rplidar";
 export class HostWithDevices extends DenoHost {
   readonly videos = new FakeVideos();
   readonly pins = new FakePins();
+  readonly gamepads = new FakeGamepads();
   readonly #lidar: FakeRpLidar;
   readonly #stopFilming: () => void;
 
@@ -28,6 +30,8 @@ export class HostWithDevices extends DenoHost {
       chip.pull(21, true, 1_000_000n);
       chip.pull(21, false, 6_882_353n);
     };
+    const stick = [-32768, 32767] as const;
+    this.gamepads.gamepads.set("/dev/input/event3", new FakeGamepad("Pad", [304], { 0: stick, 1: stick }));
     this.pins.spi.set("/dev/spidev0.0", () => new Uint8Array(3));
     this.pins.i2c.set("/dev/i2c-1 64", new FakeI2c());
     const imu = new FakeI2c();
@@ -51,6 +55,7 @@ export class HostWithDevices extends DenoHost {
   override openDevice(path: string) {
     if (path.startsWith("/dev/video")) return this.videos.openDevice(path);
     if (this.pins.has(path)) return this.pins.openDevice(path);
+    if (path.startsWith("/dev/input/")) return this.gamepads.openDevice(path);
     // The lidar is behind a pseudo-terminal, which has another path in each run.
     return super.openDevice(path === LIDAR_PATH ? this.#lidar.path : path);
   }

@@ -1,0 +1,101 @@
+/** `mux`: several input controllers as one. The latest event of a control counts, whichever controller it is from. */
+
+import {
+  type EventFilter,
+  type InputController,
+  InputControllerApi,
+  type InputEvent,
+} from "../../lib/api/input_controller.ts";
+import { chainOf, joined, SvcError } from "../../lib/base/error.ts";
+import type { Logger } from "../../lib/base/log/log.ts";
+import { Queue } from "../../lib/base/queue.ts";
+import { list, object, text } from "../../lib/base/schema/schema.ts";
+import type { ResourceName } from "../../lib/resource/name.ts";
+import { model } from "../../lib/resource/registry.ts";
+import { BaseComponent, type Call, unsupported } from "../../lib/resource/resource.ts";
+
+/** Most events that wait for one listener. */
+const QUEUE_LIMIT = 1024;
+
+export const MuxInputController = model({
+  api: InputControllerApi,
+  name: "rdk:builtin:mux",
+  doc: "Several input controllers as one: the latest event of each control counts.",
+  attributes: object({
+    sources: list(text(), "names of input controllers").required().names("input_controller")
+      .with((names, at) => names.length > 0 ? names : at.wanted("at least one input controller", names)),
+  }).required(),
+  construct: ({ name, attributes, dependencies, logger }) =>
+    new Mux(name, attributes.sources.map((one) => dependencies.get(InputControllerApi, one)), logger),
+});
+
+class Mux extends BaseComponent implements InputController {
+  readonly #closing = new AbortController();
+
+  constructor(
+    name: ResourceName,
+    private readonly sources: readonly InputController[],
+    private readonly logger: Logger,
+  ) {
+    super(name);
+  }
+
+  async getControls(call?: Call): Promise<readonly string[]> {
+    return [...new Set((await this.#all((source) => source.getControls(call))).flat())];
+  }
+
+  async getEvents(call?: Call): Promise<readonly InputEvent[]> {
+    const latest = new Map<string, InputEvent>();
+    for (const event of (await this.#all((source) => source.getEvents(call))).flat()) {
+      const known = latest.get(event.control);
+      if (!known || event.timeMs > known.timeMs) latest.set(event.control, event);
+    }
+    return [...latest.values()];
+  }
+
+  /** Ends when every source's stream has ended; a stream that fails leaves the others. */
+  async *streamEvents(filters: readonly EventFilter[], call?: Call): AsyncGenerator<InputEvent> {
+    const stop = new AbortController();
+    const signal = AbortSignal.any([stop.signal, this.#closing.signal, ...call?.signal ? [call.signal] : []]);
+    const events = new Queue<InputEvent>(QUEUE_LIMIT, () => stop.abort(), signal);
+    const streams = this.sources.map(async (source) => {
+      for await (const event of source.streamEvents(filters, { ...call, signal })) {
+        if (events.push(event) || signal.aborted) continue;
+        const found = `${QUEUE_LIMIT} input events wait to be read`;
+        events.end(new SvcError("resource_exhausted", `${found}, the stream ends: wanted a faster reader`));
+        return;
+      }
+    });
+    const watched = streams.map((stream, index) =>
+      stream.catch((error) => {
+        if (signal.aborted) return;
+        this.logger.warn(`${this.sources[index].name} gives no more events: ${chainOf(error)}`);
+      })
+    );
+    const all = Promise.all(watched).then(() => events.close());
+    try {
+      yield* events;
+    } finally {
+      stop.abort();
+      await all;
+    }
+  }
+
+  triggerEvent(): Promise<void> {
+    return Promise.reject(unsupported(this.name, "TriggerEvent", "trigger the event on one of its sources"));
+  }
+
+  override close(): Promise<void> {
+    this.#closing.abort();
+    return Promise.resolve();
+  }
+
+  /** The answers of the sources that answer; fails if none does. */
+  async #all<T>(ask: (source: InputController) => Promise<T>): Promise<T[]> {
+    const results = await Promise.allSettled(this.sources.map(ask));
+    const answers = results.flatMap((result) => result.status === "fulfilled" ? [result.value] : []);
+    if (answers.length > 0) return answers;
+    const reasons = results.flatMap((result) => result.status === "rejected" ? [result.reason] : []);
+    throw joined(`no source of ${this.name} answers`, reasons);
+  }
+}

@@ -1,0 +1,120 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { SvcError } from "../../lib/base/error.ts";
+import type { LogRecord } from "../../lib/base/log/log.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
+import { construct, problemsOf } from "../../tests/support/construct.ts";
+import { FakeClock, passing } from "../../tests/support/fake_clock.ts";
+import { FakeBoard } from "../board/fake.ts";
+import { GpioStepperMotor } from "./gpio_stepper.ts";
+
+const PINS = { step: "11", dir: "13", en_high: "15", en_low: "16" };
+
+async function bench(attributes: JsonObject = {}) {
+  const clock = new FakeClock();
+  const logged: LogRecord[] = [];
+  const board = await construct(FakeBoard, {}, { name: "b", clock });
+  const edges: string[] = [];
+  const set = board.setGpio.bind(board);
+  board.setGpio = async (pin, high) => {
+    if (pin === "11" && high) {
+      edges.push(`${await board.getGpio("13") ? "+" : "-"}${clock.monotonicMs() % 100_000}`);
+    }
+    await set(pin, high);
+  };
+  const motor = await construct(
+    GpioStepperMotor,
+    { board: "b", pins: PINS, ticks_per_rotation: 200, ...attributes },
+    { dependencies: [board], clock, logged },
+  );
+  const enabled = async () => [await board.getGpio("15"), !await board.getGpio("16")];
+  return { clock, board, motor, edges, enabled, logged };
+}
+
+Deno.test("gpiostepper: GoFor makes a pulse for each step, in its time and direction", async () => {
+  const { clock, motor, edges, enabled } = await bench();
+  assertEquals(await enabled(), [false, false]);
+  const moving = motor.goFor(60, 0.05);
+  await clock.advance(0);
+  assertEquals([await enabled(), await motor.isPowered()], [[true, true], { isOn: true, powerPct: 1 }]);
+  await passing(clock, 1000, moving);
+  // 60 rpm of 200 steps are 5 ms for a step.
+  const times = edges.map((edge) => Number(edge.slice(1)));
+  assertEquals(edges.map((edge) => edge[0]).join(""), "++++++++++");
+  assertEquals(times.slice(1).map((time, index) => time - times[index]), Array(9).fill(5));
+  assertEquals([await motor.getPosition(), await motor.isMoving(), await enabled()], [0.05, false, [
+    false,
+    false,
+  ]]);
+  for (const [rpm, revolutions] of [[-60, 0.05], [60, -0.05]]) {
+    await passing(clock, 1000, motor.goFor(rpm, revolutions));
+  }
+  assertEquals(await motor.getPosition(), -0.05);
+  await passing(clock, 1000, motor.goFor(-60, -0.05));
+  assertEquals(await motor.getPosition(), 0);
+});
+
+Deno.test("gpiostepper: GoTo goes to a position, ResetZeroPosition renames it", async () => {
+  const { clock, motor } = await bench();
+  await motor.resetZeroPosition(2);
+  assertEquals(await motor.getPosition(), -2);
+  await passing(clock, 10_000, motor.goTo(-120, -1.9));
+  assertEquals(await motor.getPosition(), -1.9);
+  await passing(clock, 10_000, motor.goTo(120, -1.895));
+  assertEquals(await motor.getPosition(), -1.895);
+});
+
+Deno.test("gpiostepper: SetRPM and SetPower turn it until the next command", async () => {
+  const { clock, motor, edges } = await bench({ stepper_delay_usec: 2000 });
+  await motor.setRpm(-30);
+  await clock.advance(1000);
+  const position = await motor.getPosition();
+  assert(position <= -0.49 && position >= -0.51, `${position}`);
+  edges.length = 0;
+  await motor.setPower(0.5);
+  await clock.advance(200);
+  const times = edges.map((edge) => Number(edge.slice(1)));
+  assertEquals(times[10] - times[9], 4, "half of full power is twice the shortest delay");
+  assertEquals(await motor.isPowered(), { isOn: true, powerPct: 0.5 });
+  await motor.setPower(0);
+  assertEquals([await motor.isMoving(), clock.pending], [false, 0]);
+  const slow = await bench();
+  const error = await assertRejects(() => slow.motor.setPower(0.5), SvcError, "stepper_delay_usec");
+  assertEquals(error.code, "unimplemented");
+  await slow.motor.setPower(0);
+});
+
+Deno.test("gpiostepper: no speed is faster than stepper_delay_usec, and a late computer is told", async () => {
+  const { clock, motor, edges } = await bench({ stepper_delay_usec: 10_000 });
+  await passing(clock, 1000, motor.goFor(6000, 0.05));
+  const times = edges.map((edge) => Number(edge.slice(1)));
+  assertEquals(times[1] - times[0], 10);
+  const late = await bench();
+  const sleep = late.clock.sleep.bind(late.clock);
+  late.clock.sleep = (ms, signal) => sleep(Math.max(ms, 10), signal);
+  await passing(late.clock, 5000, late.motor.goFor(60, 0.05));
+  assert(late.logged.some(({ message }) => message.includes("instead of 60")));
+});
+
+Deno.test("gpiostepper: a board that fails stops the motor with its reason", async () => {
+  const { clock, board, motor } = await bench();
+  const moving = motor.goFor(60, 1);
+  const failed = assertRejects(() => moving, Error, "the board is gone");
+  await clock.advance(20);
+  board.setGpio = (pin) => pin === "11" ? Promise.reject(new Error("the board is gone")) : Promise.resolve();
+  await clock.advance(20);
+  await failed;
+  assertEquals(await motor.isMoving(), false);
+});
+
+Deno.test("gpiostepper: missing pins and steps, each with its path", () => {
+  assertEquals(
+    problemsOf(GpioStepperMotor, { board: "b", pins: {}, ticks_per_rotation: 0 }).map((one) =>
+      one.split(":")[0]
+    ),
+    [
+      "pins.step",
+      "pins.dir",
+      "ticks_per_rotation",
+    ],
+  );
+});
