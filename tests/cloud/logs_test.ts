@@ -245,11 +245,38 @@ storeTest(
         assertEquals((await people.getRobotPartLogs({ id, limit })).logs.length, 100);
       }
       const find = (filter: string) => people.getRobotPartLogs({ id, filter });
-      assertEquals((await find("ツ".repeat(10_000))).logs, []);
-      await assertRejects(() => find("x".repeat(10_001)), SvcError, "filter has 10001 letters");
+      assertEquals((await find("ツ".repeat(256))).logs, []);
+      await assertRejects(() => find("x".repeat(257)), SvcError, "filter has 257 letters");
+      await assertRejects(() => people.getRobotPartLogs({ id, source: "x".repeat(257) }), SvcError, "256");
     }, { clock });
   },
 );
+
+storeTest("of a long entry the beginning is searched, also if all of it is stored", (database) => {
+  const clock = new FakeClock(START_MS + 200);
+  return withCloud(database, async ({ store, app, robot }) => {
+    const { owner, part: id } = await newWorld(store);
+    const [people, rover] = [await app(owner), await robot(owner)];
+    const long = `Begin ${"x".repeat(1_000_000)} end`;
+    await rover.log({
+      id,
+      logs: [entry(1, { message: long }), entry(2, { message: "the end, 100% of it" })],
+    });
+    const find = async (filter: string) =>
+      (await people.getRobotPartLogs({ id, filter })).logs.map(({ message }) => message.length);
+    for (const stored of ["the beginning", "all"]) {
+      if (stored === "all") {
+        await store.transaction((sql) =>
+          sql.query("UPDATE logs SET words = ? WHERE number = 1", long.toLowerCase())
+        );
+      }
+      assertEquals(await find("BEGIN x"), [long.length], stored);
+      assertEquals(await find("end"), [19], stored);
+      assertEquals(await find("0% of"), [19], stored);
+      assertEquals(await find("0%_of"), [], stored);
+    }
+  }, { clock });
+});
 
 storeTest(
   "a time that no timestamp may have is that of the arrival, and every bound is taken",

@@ -1,15 +1,16 @@
 /**
  * Searches through the stored logs of one machine, a page at a time.
  *
- * Owns the order of answers and their size. A search that leaves out entries looks at a stretch of them at a time and
- * lets others have their turn in between, because SQLite answers nobody while it searches.
+ * Owns the order of answers and their size. A search that leaves out entries looks at a stretch of them at a time, so
+ * that no statement takes long, and lets others have their turn in between. Of a long entry it searches the beginning.
  */
 
 import { type LogEntry, LogEntrySchema } from "../../../proto/gen/common_pb.ts";
-import { type Clock, nextTurn } from "../../base/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { fromBinary } from "../../wire/proto.ts";
 import { places, type SqlValue, type Store } from "../store/store.ts";
+import { CallerTurns } from "../store/turns.ts";
 
 /** The conditions on entries. */
 export interface LogFilter {
@@ -57,9 +58,13 @@ const PAGE_BYTES_MAX = 16 * 1024 ** 2;
 /** Entries that a search looks at in one turn: fewer if a turn takes longer than `TURN_MS`, more if it is much shorter. */
 const TURN_ROWS = { first: 20, max: 20_000 };
 const TURN_MS = 20;
-/** SQLite takes patterns of 50,000 bytes, in which a letter has three bytes at most. */
-const TEXT_LENGTH_MAX = 10_000;
+/** Limits of what is searched for, and of what is searched in an entry: their product bounds the work. */
+const TEXT_LENGTH_MAX = 256;
+export const SEARCHED_LENGTH = 16 * 1024;
+export const LOGGER_LENGTH = 1024;
 const LEVELS_MAX = 100;
+/** Searches at once; those in the logs of one machine wait for each other. */
+const TURNS = { turnsMax: 4, waitingMax: 10_000, waitingOfGroupMax: 1_000, what: "log searches" };
 
 interface Sized extends LogPlace {
   readonly bytes: number;
@@ -88,10 +93,11 @@ class Conditions {
 }
 
 export class LogSearch {
-  /** Searches take turns with each other, and leave a turn to everybody else in between. */
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #turns: CallerTurns;
 
-  constructor(private readonly store: Store, private readonly clock: Clock) {}
+  constructor(private readonly store: Store, private readonly clock: Clock) {
+    this.#turns = new CallerTurns(TURNS, clock);
+  }
 
   /**
    * Entries received since `sinceMs`, up to the limit and to the size of an answer; at least one, if there is one.
@@ -114,12 +120,17 @@ export class LogSearch {
     for (let at = after;;) {
       signal?.throwIfAborted();
       const rest = at ? chosen.and(sorting.after(at)) : chosen;
-      const [end, tookMs] = await this.#inTurn(async () => {
-        const last = isSearch ? await this.#place(rest, sorting, rows) : undefined;
-        const stretch = (last ? rest.and(sorting.upTo(last)) : rest).and(wanted);
+      const leave = isSearch ? await this.#turns.enter(partId, signal) : undefined;
+      const begunMs = this.clock.monotonicMs();
+      let end: LogPlace | undefined;
+      try {
+        end = isSearch ? await this.#place(rest, sorting, rows) : undefined;
+        const stretch = (end ? rest.and(sorting.upTo(end)) : rest).and(wanted);
         found.push(...await this.#sizes(stretch, sorting, limit + 1 - found.length));
-        return last;
-      });
+      } finally {
+        leave?.();
+      }
+      const tookMs = this.clock.monotonicMs() - begunMs;
       bytes = found.reduce((sum, one) => sum + one.bytes, 0);
       if (!end || found.length > limit || bytes > PAGE_BYTES_MAX) break;
       at = end;
@@ -162,17 +173,6 @@ export class LogSearch {
       ...found.map(({ number }) => number),
     );
     return rows.map(({ entry, ...place }) => ({ ...place, entry: fromBinary(LogEntrySchema, entry) }));
-  }
-
-  /** Runs `work` after the searches that wait already; returns its result and how long it took. */
-  async #inTurn<T>(work: () => Promise<T>): Promise<[T, number]> {
-    const mine = this.#turn.then(async (): Promise<[T, number]> => {
-      const begunMs = this.clock.monotonicMs();
-      return [await work(), this.clock.monotonicMs() - begunMs];
-    });
-    const pause = () => new Promise<void>((resume) => void nextTurn(resume));
-    this.#turn = mine.then(pause, pause);
-    return await mine;
   }
 }
 
@@ -222,8 +222,8 @@ function boundsOf({ fromMs, untilMs }: LogFilter): Conditions {
 /** The conditions on the content, which takes a look at each entry. */
 function contentOf({ filter = "", levels = [], logger = "" }: LogFilter): Conditions {
   const content = new Conditions();
-  if (filter !== "") content.add("words LIKE ? ESCAPE '!'", like("filter", filter));
-  if (logger !== "") content.add("logger LIKE ? ESCAPE '!'", like("source", logger));
+  if (filter !== "") addSearch(content, `SUBSTR(words, 1, ${SEARCHED_LENGTH})`, ["filter", filter]);
+  if (logger !== "") addSearch(content, `SUBSTR(logger, 1, ${LOGGER_LENGTH})`, ["source", logger]);
   if (levels.length > LEVELS_MAX) {
     const found = `levels has ${levels.length} levels`;
     throw new SvcError("invalid_argument", `${found}, wanted at most ${LEVELS_MAX}`);
@@ -234,15 +234,16 @@ function contentOf({ filter = "", levels = [], logger = "" }: LogFilter): Condit
   return content;
 }
 
-function like(what: string, part: string): string {
+/** The text in `column` contains what is searched for; both are in lower case. LIKE compares letter by letter. */
+function addSearch(content: Conditions, column: string, [what, part]: readonly [string, string]): void {
   if (part.length > TEXT_LENGTH_MAX) {
     const found = `${what} has ${part.length} letters`;
     throw new SvcError("invalid_argument", `${found}, wanted at most ${TEXT_LENGTH_MAX}`);
   }
-  return `%${searchable(part).replace(/[!%_]/g, "!$&")}%`;
+  content.add(`REPLACE(${column}, ?, '') <> ${column}`, searchable(part));
 }
 
-/** In lower case, and without characters that PostgreSQL cannot store. */
-export function searchable(text: string): string {
-  return text.toLowerCase().replaceAll("\0", " ");
+/** In lower case, without characters that PostgreSQL cannot store, and not longer than it is searched. */
+export function searchable(text: string, lengthMax = Infinity): string {
+  return text.slice(0, lengthMax).toLowerCase().replaceAll("\0", " ").toWellFormed();
 }

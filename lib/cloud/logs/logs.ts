@@ -18,7 +18,15 @@ import { toBinary } from "../../wire/proto.ts";
 import { fieldsText } from "../../cloud_client/log_message.ts";
 import { defaultLimits, type Limits, requireWithin } from "../access/limits.ts";
 import type { Sql, SqlValue, Store } from "../store/store.ts";
-import { type LogFilter, type LogPaging, LogSearch, type LogsFound, searchable } from "./log_search.ts";
+import {
+  type LogFilter,
+  LOGGER_LENGTH,
+  type LogPaging,
+  LogSearch,
+  type LogsFound,
+  searchable,
+  SEARCHED_LENGTH,
+} from "./log_search.ts";
 
 /** A search for the entries of a machine. */
 export interface LogQuery extends LogFilter, LogPaging {
@@ -212,6 +220,7 @@ function rowsOf(entries: readonly LogEntry[], nowMs: number): SqlValue[][] {
     const id = times === 1 ? hash : `${hash}#${times}`;
     const writtenMs = isTime ? timeMs : nowMs;
     const words = `${entry.loggerName} ${entry.message} ${fieldsText(entry)}`;
-    return [id, nowMs, writtenMs, ...[entry.level, entry.loggerName, words].map(searchable), bytes];
+    const searched = [searchable(entry.loggerName, LOGGER_LENGTH), searchable(words, SEARCHED_LENGTH)];
+    return [id, nowMs, writtenMs, searchable(entry.level), ...searched, bytes];
   });
 }
