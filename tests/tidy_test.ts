@@ -217,9 +217,9 @@ Deno.test("only log/log.ts and the build write to the console", () => {
 });
 
 Deno.test("only the host prints and draws, so that control characters are escaped", () => {
-  // cli/cloud/serve/content.ts answers its parent process in bytes. A module has no host of ours: it also runs in Node,
+  // Two programs answer their parent process in bytes. A module has no host of ours: it also runs in Node,
   // and complains where nobody else hears it.
-  const others = "cli\\/build\\/|cli\\/cloud\\/serve\\/content\\.ts$|lib\\/module\\/program\\.ts$";
+  const others = "cli\\/build\\/|cli\\/cloud\\/(serve\\/content|sqlite)\\.ts$|lib\\/module\\/program\\.ts$";
   assertEquals(
     having(/\bstd(out|err)\.write/, new RegExp(`^lib\\/base\\/host_deno\\.ts$|^(${others})`)),
     [],

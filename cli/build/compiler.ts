@@ -123,7 +123,7 @@ export const EXECUTABLES: readonly Executable[] = [
   },
   { name: "svc-agent", entry: "cli/agent/main.ts", later: ["cli/agent/program.ts"] },
   { name: "svc-ml", entry: "cli/ml/main.ts", later: ["cli/ml/program.ts"] },
-  { name: "svc-cloud", entry: "cli/cloud/main.ts", later: ["cli/cloud/program.ts"] },
+  { name: "svc-cloud", entry: "cli/cloud/main.ts", later: ["cli/cloud/program.ts", "cli/cloud/sqlite.ts"] },
 ];
 
 /**

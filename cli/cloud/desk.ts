@@ -12,6 +12,7 @@ import { type Clock, SystemClock } from "../../lib/base/clock.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import type { ReadFiles } from "../../lib/base/files/files.ts";
 import type { Host } from "../../lib/base/host.ts";
+import type { PipeHost } from "../../lib/base/process.ts";
 import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
 import { isObject } from "../../lib/base/schema/schema.ts";
 import { Audit, type Subject } from "../../lib/cloud/access/audit.ts";
@@ -28,6 +29,7 @@ import { MODELS } from "../../drivers/mod.ts";
 import type { Command as AnyCommand } from "../command.ts";
 import { type Flag, UsageError, type Values } from "../flags.ts";
 import { printResult } from "../table.ts";
+import { sqliteIn } from "./sqlite.ts";
 
 /** The outside of the program. */
 export interface CloudWorld {
@@ -193,7 +195,7 @@ export async function withStore<T>(
   // The folder is private to its owner; in one that was there before, the database itself is.
   await host.makeFolder(place.data, { mode: 0o700 });
   if (place.database === "") await makePrivate(`${place.data}/cloud.db`, host);
-  const store = await openStore(databaseOf(place), new SystemClock());
+  const store = await openStore(databaseOf(place, host), new SystemClock());
   try {
     return await run(store);
   } finally {
@@ -210,8 +212,8 @@ async function makePrivate(path: string, host: Host): Promise<void> {
   });
 }
 
-export function databaseOf({ data, database }: DeskPlace): StorePlace {
-  return { file: `${data}/cloud.db`, url: database };
+export function databaseOf({ data, database }: DeskPlace, host: PipeHost): StorePlace {
+  return { sqlite: sqliteIn(`${data}/cloud.db`, host), url: database };
 }
 
 /** The control plane's own keys; remarks about them go to standard error. */

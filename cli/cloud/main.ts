@@ -11,10 +11,18 @@ import { DenoHost } from "../../lib/base/host_deno.ts";
 import { answersVersion, ended, EXIT } from "../program.ts";
 
 const PROGRAM = new URL("./program.ts", import.meta.url).href;
+/** The internal command of a process that runs SQLite, as `sqlite.ts` starts it. */
+const SQLITE_WORKER = "sqlite-worker";
+/** Beside the program: it starts faster without the rest. */
+const WORKER = new URL("./sqlite.ts", import.meta.url).href;
 
 /** Runs the program; returns its exit code. */
 export async function main(args: readonly string[], host: DenoHost): Promise<number> {
   if (answersVersion("svc-cloud", args, host)) return EXIT.ok;
+  if (args[0] === SQLITE_WORKER) {
+    const { workOnSqlite }: typeof import("./sqlite.ts") = await import(WORKER);
+    return workOnSqlite();
+  }
   const { run }: typeof import("./program.ts") = await import(PROGRAM);
   return await run(args, host);
 }

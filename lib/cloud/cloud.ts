@@ -182,13 +182,15 @@ export function openCloud(options: CloudOptions): Cloud {
   const sweep = sweepOf(context, logs, trainings, mappings);
   return {
     table,
-    routes: new Map([
-      ["/", greeting],
-      ...links.routes,
-      ...downloads.routes,
-      ["/metrics", metrics.route(context, options.metricsKey)],
-      ...installPages(context, identify, options.installers ?? new Map()),
-    ]),
+    routes: new Map(
+      [
+        ["/", greeting] as const,
+        ...links.routes,
+        ...downloads.routes,
+        ["/metrics", metrics.route(context, options.metricsKey)] as const,
+        ...installPages(context, identify, options.installers ?? new Map()),
+      ].map(([path, route]) => [path, forItsAddress(store, route)]),
+    ),
     authority,
     close: async () => {
       await signaling.close();
@@ -251,6 +253,14 @@ function signingKeysOf(secrets: Secrets): () => KeyObject[] {
   const known = new Map<string, KeyObject>();
   return () =>
     secrets.good("token").map((pem) => known.getOrInsertComputed(pem, () => createPrivateKey(pem)));
+}
+
+/** The callers of a page share the database with others by their address: who they are is known only later. */
+function forItsAddress(store: Store, route: Route): Route {
+  return (request) => {
+    const group = `address ${request.peer.remoteAddress}`;
+    return store.forCaller({ group, signal: request.signal }, () => route(request));
+  };
 }
 
 /** The page for people who open the address in a browser. */

@@ -1,3 +1,5 @@
+import { sqliteIn } from "../../cli/cloud/sqlite.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
 import { X509Certificate } from "node:crypto";
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { selfSigned } from "../../tests/support/echo.ts";
@@ -62,7 +64,7 @@ Deno.test("PortCertificate: renews in time, for new names, and when another auth
   let good = [first];
   const secrets = { good: () => good.map((one) => JSON.stringify(one)) };
   const file = await Deno.makeTempFile();
-  const store = await openStore({ file }, new SystemClock());
+  const store = await openStore({ sqlite: sqliteIn(file, new DenoHost()) }, new SystemClock());
   const authority = new Authority(secrets, store, clock);
   let names = ["cloud"];
   const from = { authority, names: () => Promise.resolve(names) };

@@ -143,6 +143,8 @@ export interface Gate {
   authenticate(ctx: CallContext): ReturnType<Interceptor>;
   /** Whether this caller may make this request. */
   readonly authorize?: Interceptor;
+  /** Runs the handler, so that what it does counts for this caller. */
+  within?<T>(ctx: CallContext, serve: () => T): T;
 }
 
 /** A call from a transport: encoded messages in. */
@@ -300,8 +302,11 @@ export class ServiceTable {
     if (this.interceptors.length > 0) await this.#intercept(ctx, first, ends);
     call.begun?.();
     const rest = opening ? requests : ctx.hearing(requests);
-    const answer = handler(single ? first : first ? resumed(first, rest) : rest, ctx);
-    await respond(method, answer, ctx, sink, ends);
+    const serve = () => {
+      const answer = handler(single ? first : first ? resumed(first, rest) : rest, ctx);
+      return respond(method, answer, ctx, sink, ends);
+    };
+    await (this.#gate?.within ? this.#gate.within(ctx, serve) : serve());
   }
 
   #first(requests: Requests, ctx: Context): Promise<Message | undefined> {

@@ -7,6 +7,8 @@
  * Use: deno task bench:cloud [machines (1000)] [seconds (30)]
  */
 
+import { sqliteIn } from "../../cli/cloud/sqlite.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
 import { RobotService } from "../../proto/gen/robot_config_pb.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
@@ -40,7 +42,7 @@ interface Machine {
 }
 
 async function makeMachines(folder: string): Promise<{ machines: Machine[]; key: string }> {
-  const store = await openStore({ file: `${folder}/cloud.db` }, clock);
+  const store = await openStore({ sqlite: sqliteIn(`${folder}/cloud.db`, new DenoHost()) }, clock);
   // The same secret for all: making a thousand takes a while.
   const secret = await newKeySecret();
   const made: Machine[] = [];
@@ -138,8 +140,13 @@ over.abort();
 for (const channel of await Promise.all(running)) channel.close();
 const elapsed = (performance.now() - started) / 1000;
 const memory = /VmRSS:\s*(\d+)/.exec(await Deno.readTextFile(`/proc/${cloud.pid}/status`))?.[1];
-const ticks = (await Deno.readTextFile(`/proc/${cloud.pid}/stat`)).split(") ")[1].split(" ");
-const cpuSeconds = (Number(ticks[11]) + Number(ticks[12])) / 100;
+const secondsOf = async (pid: number) => {
+  const ticks = (await Deno.readTextFile(`/proc/${pid}/stat`)).split(") ")[1].split(" ");
+  return (Number(ticks[11]) + Number(ticks[12])) / 100;
+};
+const children = (await Deno.readTextFile(`/proc/${cloud.pid}/task/${cloud.pid}/children`)).trim().split(" ");
+const cpuSeconds = (await Promise.all([cloud.pid, ...children.map(Number)].filter(Boolean).map(secondsOf)))
+  .reduce((sum, one) => sum + one, 0);
 await cloud.stop();
 
 const at = (sorted: number[], share: number) =>

@@ -6,6 +6,8 @@
  */
 
 import { type Needed, needingTest } from "../support/needing.ts";
+import { sqliteIn } from "../../cli/cloud/sqlite.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { connect, openStore, type Store } from "../../lib/cloud/store/store.ts";
 
@@ -52,15 +54,15 @@ export async function withDatabase(
     opened.push(store);
     return store;
   };
-  const file = `${folder}/cloud.db`;
+  const sqlite = sqliteIn(`${folder}/cloud.db`, new DenoHost());
   const url = kind === "postgres" ? newPostgresDatabase() : undefined;
   const clock = new SystemClock();
   try {
     await run({
       kind,
       folder,
-      open: async () => keep(await openStore({ file, url }, clock)),
-      connect: () => keep(connect({ file, url }, clock)),
+      open: async () => keep(await openStore({ sqlite, url }, clock)),
+      connect: () => keep(connect({ sqlite, url }, clock)),
       flags: ["--data", folder, ...(url ? ["--database", url] : [])],
     });
   } finally {

@@ -2,6 +2,7 @@
  * Datasets to learn from, and a scripted executor.
  */
 
+import { sqliteIn } from "../../cli/cloud/sqlite.ts";
 import { join } from "node:path";
 import { type ArchiveFile, packed } from "../../lib/base/files/archive.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
@@ -132,7 +133,10 @@ export async function prepareScript(
   { organizationId: organization, locationId, machineId, partId, ownerKey: owner }: Example,
   archive: AsyncIterable<Uint8Array>,
 ): Promise<[datasetId: string, scriptId: string]> {
-  const store = await openStore({ file: `${folder}/cloud.db` }, new SystemClock());
+  const store = await openStore(
+    { sqlite: sqliteIn(`${folder}/cloud.db`, new DenoHost()) },
+    new SystemClock(),
+  );
   try {
     const files = await FileStore.open(new SystemFiles(), `${folder}/files`, { olderThanMs: 0 });
     const place = { organization, location: locationId, machine: machineId, part: partId };

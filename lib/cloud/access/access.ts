@@ -16,7 +16,7 @@ import type { Auth } from "../../wire/auth.ts";
 import { type CallContext, type Gate, pathOf } from "../../wire/service.ts";
 import { type Grant, GRANT_KINDS, type GrantKind, type Role } from "./keys.ts";
 import { locationsAbove } from "../fleet/fleet.ts";
-import type { Sql } from "../store/store.ts";
+import type { Store } from "../store/store.ts";
 
 export type Kind =
   | GrantKind
@@ -89,6 +89,8 @@ export function rule<M extends DescMethod & { input: DescMessage }>(
 export type Held = Omit<Grant, "kind"> & { readonly kind: GrantKind | "part" };
 
 interface Caller {
+  /** Whose share of the database's time its calls take. */
+  readonly group: string;
   readonly grants: readonly Held[];
   /** Roles on locations that are shared with its organizations. */
   readonly asGuest: readonly Grant[];
@@ -146,14 +148,18 @@ const ENCLOSING: { readonly [K in Exclude<Kind, "key">]: string } = {
 
 /** How long a call may continue after its key, or the role that it needs, was revoked. */
 const RECHECK_MS = 5_000;
+/** Callers whose organization is remembered. */
+const GROUPS_KNOWN_MAX = 10_000;
 const REFUSALS: readonly Code[] = ["unauthenticated", "permission_denied"];
 
 const JOBS_READ = "the key of a training job reads captured data and datasets, and does nothing else";
 
 export class Access {
   readonly #rules: ReadonlyMap<string, Rule>;
+  /** Of callers that were admitted lately; another one is its own group until then. */
+  readonly #groups = new Map<string, string>();
 
-  constructor(private readonly sql: Sql, rules: readonly Rule[]) {
+  constructor(private readonly sql: Pick<Store, "query" | "forCaller">, rules: readonly Rule[]) {
     this.#rules = new Map(rules.map((rule) => [rule.path, rule]));
   }
 
@@ -169,13 +175,16 @@ export class Access {
   ): Gate {
     return {
       authenticate: (ctx) => this.#ruleOf(ctx).need === "nobody" ? undefined : guard.gate.authenticate(ctx),
+      within: (ctx, serve) => this.#forCaller(ctx, serve),
       authorize: async (ctx, request) => {
         const rule = this.#ruleOf(ctx);
         if (rule.need === "nobody") return;
         const refs = rule.need === "anybody" ? [] : refsOf(rule, request);
         // Only after the request has arrived: the key may have lost its roles meanwhile.
-        const check = async () => {
-          const { grants, asGuest, ofJob } = await this.#callerOf(ctx.entity);
+        const check = () => this.#forCaller(ctx, admit);
+        const admit = async () => {
+          const { grants, asGuest, ofJob, group } = await this.#callerOf(ctx.entity);
+          this.#remember(ctx.entity!, group);
           if (ofJob && !rule.forJobs) throw new SvcError("permission_denied", JOBS_READ);
           const held = isForGuests(rule) ? [...grants, ...asGuest] : grants;
           for (const ref of refs) await this.#require(held, rule.need as Role, ref);
@@ -194,6 +203,18 @@ export class Access {
     };
   }
 
+  #forCaller<T>({ entity, peer, signal }: CallContext, work: () => T): T {
+    const known = entity === undefined ? undefined : this.#groups.get(entity);
+    const group = known ?? (entity === undefined ? `address ${peer.remoteAddress}` : `key ${entity}`);
+    return this.sql.forCaller({ group, signal }, work);
+  }
+
+  #remember(entity: string, group: string): void {
+    if (this.#groups.get(entity) === group) return;
+    if (this.#groups.size >= GROUPS_KNOWN_MAX) this.#groups.clear();
+    this.#groups.set(entity, group);
+  }
+
   #ruleOf({ path }: CallContext): Rule {
     const found = this.#rules.get(path);
     if (!found) throw new SvcError("permission_denied", `${path} is not open to anybody`);
@@ -206,12 +227,14 @@ export class Access {
   }
 
   async #callerOf(keyId: string = ""): Promise<Caller> {
-    const rows = await this.sql.query<Partial<Grant> & { jobs: number; guest: number }>(
-      `SELECT g.role, g.kind, g.resource_id AS "resourceId", 0 AS guest,
+    const rows = await this.sql.query<
+      Partial<Grant> & { organization: string | null; jobs: number; guest: number }
+    >(
+      `SELECT g.role, g.kind, g.resource_id AS "resourceId", k.organization_id AS organization, 0 AS guest,
          (SELECT COUNT(*) FROM training_jobs j WHERE j.key_id = k.id) AS jobs
        FROM api_keys k LEFT JOIN grants g ON g.key_id = k.id WHERE k.id = ?
        UNION ALL
-       SELECT 'operator', 'location', s.location_id, 1, 0
+       SELECT 'operator', 'location', s.location_id, NULL, 1, 0
        FROM grants g JOIN location_shares s ON s.organization_id = g.resource_id
        WHERE g.key_id = ? AND g.kind = 'organization'`,
       keyId,
@@ -220,16 +243,23 @@ export class Access {
     if (rows.length === 0) return await this.#asPart(keyId);
     const grants = (guest: number) =>
       rows.filter((row): row is Grant & typeof row => Boolean(row.role) && Number(row.guest) === guest);
-    return { grants: grants(0), asGuest: grants(1), ofJob: rows.some(({ jobs }) => Number(jobs) > 0) };
+    const organization = rows.find((row) => row.organization !== null)?.organization;
+    return {
+      group: organization ?? `key ${keyId}`,
+      grants: grants(0),
+      asGuest: grants(1),
+      ofJob: rows.some(({ jobs }) => Number(jobs) > 0),
+    };
   }
 
   /** A caller with a part's secret is this part, and nothing else. */
   async #asPart(id: string): Promise<Caller> {
-    const rows = await this.sql.query("SELECT id FROM parts WHERE id = ?", id);
-    if (rows.length === 0) {
+    const [row] = await this.sql.query<Enclosing>(ENCLOSING.part, id);
+    if (!row) {
       throw new SvcError("unauthenticated", "unauthenticated: the API key no longer exists");
     }
-    return { grants: [{ role: "operator", kind: "part", resourceId: id }], asGuest: [], ofJob: false };
+    const grants = [{ role: "operator", kind: "part", resourceId: id }] as const;
+    return { group: row.organization, grants, asGuest: [], ofJob: false };
   }
 
   /** Whether a person may own the key: keys that only open machines belong to machines, others to training jobs. */

@@ -12,6 +12,7 @@ import type { Logger } from "../../base/log/log.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { Fleet } from "./fleet.ts";
 import type { Store } from "../store/store.ts";
+import { OWN_GROUP } from "../store/fair_queue.ts";
 
 /** A part polls every 10 s by default; after three missed polls it is offline. */
 const ONLINE_MS = 35_000;
@@ -78,7 +79,9 @@ export class Presence {
     const batch = new Map([...this.#unsaved].map((id) => [id, this.#heard.get(id)!]));
     this.#unsaved.clear();
     try {
-      await this.store.transaction((sql) => new Fleet(sql).saw(batch));
+      // Not on behalf of the caller that came first.
+      const save = () => this.store.transaction((sql) => new Fleet(sql).saw(batch));
+      await this.store.forCaller({ group: OWN_GROUP }, save);
     } catch (error) {
       for (const id of batch.keys()) this.#unsaved.add(id);
       this.logger.warn(`cannot save which machines are online: ${messageOf(error)}`);

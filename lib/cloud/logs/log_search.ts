@@ -10,7 +10,7 @@ import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { fromBinary } from "../../wire/proto.ts";
 import { places, type SqlValue, type Store } from "../store/store.ts";
-import { CallerTurns } from "../store/turns.ts";
+import { StatementTurns } from "../store/fair_queue.ts";
 
 /** The conditions on entries. */
 export interface LogFilter {
@@ -93,10 +93,10 @@ class Conditions {
 }
 
 export class LogSearch {
-  readonly #turns: CallerTurns;
+  readonly #turns: StatementTurns;
 
   constructor(private readonly store: Store, private readonly clock: Clock) {
-    this.#turns = new CallerTurns(TURNS, clock);
+    this.#turns = new StatementTurns(TURNS, clock);
   }
 
   /**

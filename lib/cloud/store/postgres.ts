@@ -7,6 +7,8 @@
 import postgres from "postgres";
 import type { Clock } from "../../base/clock.ts";
 import { type Code, messageOf, SvcError } from "../../base/error.ts";
+import { FAIR_READS, STATEMENT_MS, type StoreCaller, StoreCallers, TRANSACTION_MS } from "./callers.ts";
+import { StatementTurns } from "./fair_queue.ts";
 import { type Notices, type NoticeTopic, PieceReader, piecesOf } from "./notices.ts";
 import type { Sql, SqlValue, Store } from "./store.ts";
 
@@ -24,9 +26,12 @@ type Client = ReturnType<typeof postgres>;
 export class PostgresStore implements Store {
   readonly notices: Notices;
   readonly #client: Client;
+  readonly #callers = new StoreCallers();
+  readonly #turns: StatementTurns;
   #closing: Promise<void> | undefined;
 
   constructor(url: string, private readonly clock: Clock) {
+    this.#turns = new StatementTurns({ ...FAIR_READS, turnsMax: CONNECTIONS_MAX }, clock);
     try {
       this.#client = postgres(url, {
         max: CONNECTIONS_MAX,
@@ -36,6 +41,9 @@ export class PostgresStore implements Store {
           application_name: "svc-cloud",
           synchronous_commit: "on",
           default_transaction_read_only: true,
+          statement_timeout: STATEMENT_MS,
+          lock_timeout: STATEMENT_MS,
+          idle_in_transaction_session_timeout: TRANSACTION_MS,
         },
         types: { int8: { to: INT8, from: [INT8], parse: Number, serialize: String } },
       }) as Client;
@@ -45,8 +53,12 @@ export class PostgresStore implements Store {
     this.notices = new PostgresNotices(this.#client);
   }
 
+  forCaller<T>(caller: StoreCaller, work: () => T): T {
+    return this.#callers.run(caller, work);
+  }
+
   query<R>(text: string, ...values: SqlValue[]): Promise<R[]> {
-    return statement<R>(this.#client, text, values);
+    return this.#inTurn(() => statement<R>(this.#client, text, values));
   }
 
   transaction<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
@@ -55,6 +67,10 @@ export class PostgresStore implements Store {
 
   exclusive<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
     return this.#attempt("isolation level read committed read write", async (sql) => {
+      // Its time grows with the tables.
+      for (const limit of ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"]) {
+        await sql.query(`SET LOCAL ${limit} = 0`);
+      }
       await sql.query(`SELECT pg_advisory_xact_lock(${SCHEMA_LOCK})`);
       return await work(sql);
     });
@@ -79,13 +95,26 @@ export class PostgresStore implements Store {
     return this.#closing ??= this.#client.end({ timeout: 5 });
   }
 
+  /** A connection is taken in turns that are fair among callers. */
+  async #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const { group, signal } = this.#callers.current;
+    const leave = await this.#turns.enter(group, signal);
+    try {
+      return await work();
+    } finally {
+      leave();
+    }
+  }
+
   async #attempt<T>(mode: string, work: (sql: Sql) => Promise<T>): Promise<T> {
     for (let attempt = 1;; attempt++) {
       try {
-        return await this.#client.begin(mode, (client) =>
-          work({
-            query: (text, ...values) => statement(client as unknown as Client, text, values),
-          })) as T;
+        return await this.#inTurn(() =>
+          this.#client.begin(mode, (client) =>
+            work({
+              query: (text, ...values) => statement(client as unknown as Client, text, values),
+            }))
+        ) as T;
       } catch (error) {
         if (!isConflict(error) || attempt === ATTEMPTS_MAX) throw failure("commit", error);
         await this.clock.sleep(Math.random() * Math.min(PAUSE_MAX_MS, 2 ** attempt));
@@ -150,8 +179,11 @@ const CODES_OF: { readonly [state: string]: Code } = {
   "23502": "invalid_argument",
   "40001": "aborted",
   "40P01": "aborted",
+  "25P03": "deadline_exceeded",
   "53100": "resource_exhausted",
   "53300": "resource_exhausted",
+  "55P03": "unavailable",
+  "57014": "deadline_exceeded",
   "57P01": "unavailable",
 };
 
@@ -165,7 +197,17 @@ function failure(text: string, error: unknown): unknown {
   if (state === "22021") {
     return new SvcError("invalid_argument", "a text has a zero byte, wanted none", { cause: error });
   }
+  if (state === "57014") {
+    const what = `the statement did not end within ${STATEMENT_MS / 1000} s and was interrupted`;
+    return new SvcError("deadline_exceeded", `database: ${what}: ask for less (${shown(text)})`, {
+      cause: error,
+    });
+  }
   // Other codes than five letters and digits come from the connection, not from the database.
   const code = CODES_OF[state] ?? (/^[0-9A-Z]{5}$/.test(state) ? "internal" : "unavailable");
-  return new SvcError(code, `database: ${messageOf(error)} (${text.trim().slice(0, 80)})`, { cause: error });
+  return new SvcError(code, `database: ${messageOf(error)} (${shown(text)})`, { cause: error });
+}
+
+function shown(text: string): string {
+  return text.trim().slice(0, 80);
 }

@@ -6,7 +6,8 @@
  * one resolves it is on disk and survives a crash of the program or the computer.
  *
  * Failures are `SvcError`s: `already_exists` for a violated uniqueness, `failed_precondition` for a reference to a
- * missing row, `unavailable` without the database, `resource_exhausted` without space.
+ * missing row, `unavailable` without the database, `resource_exhausted` without space, `deadline_exceeded` for a
+ * statement that was interrupted because it took too long.
  *
  * The room owns what is kept on disk: the database and its migrations, the contents of uploads, and the control
  * plane's own keys.
@@ -17,7 +18,9 @@ import { SvcError } from "../../base/error.ts";
 import { MIGRATIONS } from "./migrations.ts";
 import type { Notices } from "./notices.ts";
 import { PostgresStore } from "./postgres.ts";
-import { SqliteStore } from "./sqlite.ts";
+import type { StoreCaller } from "./callers.ts";
+import type { StartSqlite } from "./sqlite/process.ts";
+import { SqliteStore } from "./sqlite/sqlite.ts";
 
 export type SqlValue = string | number | null | Uint8Array;
 export type SqlRow = { readonly [column: string]: SqlValue };
@@ -31,6 +34,8 @@ export interface Sql {
 export interface Store extends Sql {
   /** Messages between the control planes on this database. */
   readonly notices: Notices;
+  /** Runs `work`; its statements and transactions, and those of everything that it awaits, count for this caller. */
+  forCaller<T>(caller: StoreCaller, work: () => T): T;
   /**
    * Commits all of `work` or nothing. It may run more than once, so it has no effects beside its statements and waits
    * for nothing else; after a failed statement it must end.
@@ -46,8 +51,8 @@ export interface Store extends Sql {
 }
 
 export interface StorePlace {
-  /** The file of an SQLite database; created if it is missing. */
-  readonly file?: string;
+  /** The file of an SQLite database, created if it is missing, and the processes that run its statements. */
+  readonly sqlite?: { readonly file: string; readonly start: StartSqlite };
   /** `postgres://user:password@host:port/database`; takes precedence over a file. */
   readonly url?: string;
 }
@@ -65,9 +70,9 @@ export async function openStore(place: StorePlace, clock: Clock): Promise<Store>
 }
 
 /** Opens a database unchanged. */
-export function connect({ file, url }: StorePlace, clock: Clock): Store {
+export function connect({ sqlite, url }: StorePlace, clock: Clock): Store {
   if (url) return new PostgresStore(url, clock);
-  if (file) return new SqliteStore(file, clock);
+  if (sqlite) return new SqliteStore(sqlite.file, sqlite.start, clock);
   throw new SvcError("invalid_argument", "found neither a file nor a URL of a database, wanted one of them");
 }
 

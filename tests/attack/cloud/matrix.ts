@@ -7,6 +7,8 @@
  * victim's in the database that is changed, gone or new after the call.
  */
 
+import { sqliteIn } from "../../../cli/cloud/sqlite.ts";
+import { DenoHost } from "../../../lib/base/host_deno.ts";
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import { connect, type Store } from "../../../lib/cloud/store/store.ts";
@@ -64,7 +66,7 @@ export async function playMatrix(options: MatrixOptions): Promise<MatrixReport> 
   const { place, say } = options;
   const methods = (await allServices()).flatMap((service) => service.methods);
   const victim = await newTenant(place, "victim");
-  const store = connect({ file: options.databaseFile }, new SystemClock());
+  const store = connect({ sqlite: sqliteIn(options.databaseFile, new DenoHost()) }, new SystemClock());
   const neighbour = await connectAs(place, victim.neighbour.key);
   const stranger = await connectAs(place);
   const owner = await connectAs(place, victim.owner);

@@ -6,6 +6,8 @@
  * a mark or one of the ids is a leak.
  */
 
+import { sqliteIn } from "../../../cli/cloud/sqlite.ts";
+import { DenoHost } from "../../../lib/base/host_deno.ts";
 import { AppService } from "../../../proto/gen/app_pb.ts";
 import { RobotService } from "../../../proto/gen/robot_config_pb.ts";
 import { CloudSLAMService } from "../../../proto/gen/cloud_slam_pb.ts";
@@ -333,7 +335,7 @@ function tagsOf(mark: string): string[] {
 
 /** Written into the database: no cluster is here that runs images. */
 async function register({ flags }: Place, organization: string, mark: string): Promise<string> {
-  const store = connect({ file: `${flags[1]}/cloud.db` }, new SystemClock());
+  const store = connect({ sqlite: sqliteIn(`${flags[1]}/cloud.db`, new DenoHost()) }, new SystemClock());
   try {
     return await store.transaction((sql) =>
       new TrainingContainers(sql).register(

@@ -1,0 +1,184 @@
+/**
+ * One connection to an SQLite file, in a process of its own: its statements, their deadlines and its end.
+ *
+ * A statement that exceeds its deadline is interrupted by killing the process, which rolls back what was not committed.
+ * Whoever needs another connection starts one.
+ */
+
+import type { Clock } from "../../../base/clock.ts";
+import { messageOf, SvcError } from "../../../base/error.ts";
+import type { PipedProcess } from "../../../base/process.ts";
+import type { SqlValue } from "../store.ts";
+import { concatenated, frameOf, type SqliteAnswer, SqliteFrames, type SqliteRequest } from "./frames.ts";
+
+/** Starts a process that works as `serveSqlite` does. */
+export type StartSqlite = () => PipedProcess;
+
+interface Asked {
+  readonly text: string;
+  readonly deadlineMs: number;
+  readonly rows: unknown[];
+  readonly resolve: (rows: unknown[]) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** For opening a file and for closing it, both of which may repair or shorten its write-ahead log. */
+const OPENING_MS = 60_000;
+/** Lines of its standard error that an error shows. */
+const LAST_LINES = 3;
+
+export class SqliteProcess {
+  readonly #process: PipedProcess;
+  /** In the order of their answers; the first one is running. */
+  readonly #asked: Asked[] = [];
+  #unsent: Uint8Array[] = [];
+  #sending = false;
+  #late: (() => void) | undefined;
+  #ended: SvcError | undefined;
+  #closing: Promise<void> | undefined;
+  readonly #over: Promise<void>;
+  readonly #lastLines: string[] = [];
+  /** Whether it has opened the file. */
+  isOpen = false;
+
+  constructor(
+    start: StartSqlite,
+    private readonly file: string,
+    reads: boolean,
+    private readonly clock: Clock,
+  ) {
+    this.#process = start();
+    this.#over = this.#watch();
+    this.#ask({ open: file, reads }, "open", OPENING_MS).then(
+      () => this.isOpen = true,
+      (error) => this.#end(SvcError.from(error)),
+    );
+  }
+
+  get pid(): number {
+    return this.#process.pid;
+  }
+
+  /** Why it answers no more. */
+  get ended(): SvcError | undefined {
+    return this.#ended;
+  }
+
+  /** Runs a statement after those that were asked before. */
+  query<R>(deadlineMs: number, text: string, ...values: SqlValue[]): Promise<R[]> {
+    return this.#ask([text, ...values], text, deadlineMs) as Promise<R[]>;
+  }
+
+  /** Ends the process after the statements that were asked before. */
+  close(): Promise<void> {
+    return this.#closing ??= this.#close();
+  }
+
+  /** Ends the process at once; what was asked before gets the reason. */
+  interrupt(why: SvcError): void {
+    this.#end(why);
+  }
+
+  async #close(): Promise<void> {
+    if (!this.#ended) await this.#ask({ close: true }, "close", OPENING_MS).catch(() => {});
+    this.#end(new SvcError("unavailable", "the database is closed"));
+    await this.#over;
+  }
+
+  #ask(request: SqliteRequest, text: string, deadlineMs: number): Promise<unknown[]> {
+    if (this.#ended) return Promise.reject(this.#ended);
+    const { promise, resolve, reject } = Promise.withResolvers<unknown[]>();
+    try {
+      this.#unsent.push(frameOf(request));
+    } catch (error) {
+      const why = `database: a value cannot be stored: ${messageOf(error)}`;
+      return Promise.reject(new SvcError("invalid_argument", why));
+    }
+    this.#asked.push({ text, deadlineMs, rows: [], resolve, reject });
+    if (this.#asked.length === 1) this.#startDeadline();
+    if (!this.#sending) {
+      this.#sending = true;
+      // Requests of the same turn travel together.
+      queueMicrotask(() => void this.#send());
+    }
+    return promise;
+  }
+
+  async #send(): Promise<void> {
+    try {
+      while (this.#unsent.length > 0) await this.#process.write(concatenated(this.#unsent.splice(0)));
+    } catch {
+      // The process has ended, which is noticed when its output ends.
+    }
+    this.#sending = false;
+  }
+
+  #startDeadline(): void {
+    const { text, deadlineMs } = this.#asked[0];
+    this.#late = this.clock.after(deadlineMs, () => {
+      const what = `the statement did not end within ${deadlineMs / 1000} s and was interrupted`;
+      this.#end(new SvcError("deadline_exceeded", `database: ${what}: ask for less (${shown(text)})`));
+    });
+  }
+
+  #take({ columns = [], rows = [], failed, more }: SqliteAnswer): void {
+    const first = this.#asked[0];
+    for (const row of rows) {
+      const named: { [column: string]: SqlValue } = {};
+      for (let at = 0; at < columns.length; at++) named[columns[at]] = row[at];
+      first.rows.push(named);
+    }
+    if (more) return;
+    this.#asked.shift();
+    this.#late?.();
+    this.#late = undefined;
+    if (this.#asked.length > 0) this.#startDeadline();
+    if (failed) first.reject(new SvcError(failed.code, failed.message));
+    else first.resolve(first.rows);
+  }
+
+  async #watch(): Promise<void> {
+    const complaints = this.#hear();
+    const frames = new SqliteFrames<SqliteAnswer>();
+    try {
+      for await (const piece of this.#process.output) {
+        for (const answer of frames.add(piece)) if (this.#asked.length > 0) this.#take(answer);
+      }
+    } catch {
+      // Its end has the reason.
+    }
+    this.#process.signal("SIGKILL", { group: true });
+    const { code, signal } = await this.#process.exited;
+    await complaints;
+    const said = this.#lastLines.length > 0 ? `: ${this.#lastLines.join(" ")}` : "";
+    const how = signal ?? `exit code ${code}`;
+    const running = this.#asked[0] ? ` while it ran ${shown(this.#asked[0].text)}` : "";
+    this.#end(
+      new SvcError("unavailable", `database: the process for ${this.file} ended${running} (${how})${said}`),
+    );
+  }
+
+  async #hear(): Promise<void> {
+    try {
+      for await (const line of this.#process.stderr) {
+        this.#lastLines.push(line.trim());
+        if (this.#lastLines.length > LAST_LINES) this.#lastLines.shift();
+      }
+    } catch {
+      // Its last words are lost.
+    }
+  }
+
+  /** The running statement, and those that wait behind it, get the reason. */
+  #end(why: SvcError): void {
+    if (this.#ended) return;
+    this.#ended = why;
+    this.#late?.();
+    this.#process.signal("SIGKILL", { group: true });
+    for (const { reject } of this.#asked.splice(0)) reject(why);
+  }
+}
+
+function shown(text: string): string {
+  return text.trim().replace(/\s+/g, " ").slice(0, 80);
+}

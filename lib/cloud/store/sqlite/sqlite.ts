@@ -1,0 +1,122 @@
+/**
+ * The store in one SQLite file.
+ *
+ * The statements run in processes of their own (`worker.ts`): one writes, a few read, and nobody sees uncommitted data.
+ * So a slow statement stops neither this process nor, beyond its share, other callers, and its deadline ends it. An
+ * acknowledged commit is on disk.
+ *
+ * The room owns the file of SQLite: the processes that open it, what travels between them and this one, and turns.
+ */
+
+import type { Clock } from "../../../base/clock.ts";
+import { SvcError } from "../../../base/error.ts";
+import { type StoreCaller, StoreCallers } from "../callers.ts";
+import { type Notices, type NoticeTopic, OwnNotices } from "../notices.ts";
+import type { Sql, SqlValue, Store } from "../store.ts";
+import { SqliteProcess, type StartSqlite } from "./process.ts";
+import { SqliteReaders } from "./readers.ts";
+import { CALL_LIMITS, SqliteWriter } from "./writer.ts";
+
+/** For changes of the tables themselves, and for rewriting the file: their time grows with the file. */
+const TABLES_MS = 3600_000;
+
+export class SqliteStore implements Store {
+  readonly notices: Notices;
+  readonly #callers = new StoreCallers();
+  readonly #writer: SqliteWriter;
+  readonly #readers: SqliteReaders;
+  #closing: Promise<void> | undefined;
+
+  constructor(file: string, start: StartSqlite, clock: Clock) {
+    this.#writer = new SqliteWriter(
+      () => new SqliteProcess(start, file, false, clock),
+      this.#callers,
+      clock,
+    );
+    this.#readers = new SqliteReaders(
+      () => new SqliteProcess(start, file, true, clock),
+      this.#callers,
+      clock,
+    );
+    this.notices = new FileNotices(clock, () => this.#writer.othersVersion());
+  }
+
+  forCaller<T>(caller: StoreCaller, work: () => T): T {
+    return this.#callers.run(caller, work);
+  }
+
+  query<R>(text: string, ...values: SqlValue[]): Promise<R[]> {
+    return this.#readers.query<R>(text, values);
+  }
+
+  transaction<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
+    return this.#writer.transaction(work, CALL_LIMITS);
+  }
+
+  exclusive<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
+    return this.#writer.transaction(work, { statementMs: TABLES_MS, transactionMs: TABLES_MS });
+  }
+
+  async bytes(): Promise<number> {
+    const text = "SELECT page_count * page_size AS bytes FROM pragma_page_count(), pragma_page_size()";
+    const [{ bytes }] = await this.query<{ bytes: number }>(text);
+    return bytes;
+  }
+
+  /** Rewrites the whole file, and empties the write-ahead log. */
+  async scrub(_table: string): Promise<void> {
+    await this.#writer.alone(TABLES_MS, async (sql) => void await sql.query("VACUUM"));
+    await this.#writer.alone(TABLES_MS, async (sql) => {
+      const [{ busy }] = await sql.query<{ busy: number }>("PRAGMA wal_checkpoint(TRUNCATE)");
+      if (busy !== 0) throw new SvcError("unavailable", "database: another process reads from it");
+    });
+  }
+
+  close(): Promise<void> {
+    return this.#closing ??= this.#close();
+  }
+
+  async #close(): Promise<void> {
+    await Promise.all([this.#writer.finish(), this.#readers.close()]);
+    // The last connection empties the write-ahead log.
+    await this.#writer.close();
+  }
+}
+
+/** Interval of the check whether another process has changed the file. */
+const OTHERS_MS = 250;
+
+/** Notices of this process, and the news that another process, such as a command beside it, has changed something. */
+class FileNotices extends OwnNotices {
+  constructor(
+    private readonly clock: Clock,
+    private readonly othersVersion: () => Promise<string | undefined>,
+  ) {
+    super();
+  }
+
+  override async hear(topic: NoticeTopic, listener: (text: string) => void): Promise<() => Promise<void>> {
+    const stop = await super.hear(topic, listener);
+    if (topic !== "changes") return stop;
+    let known = await this.othersVersion();
+    let stopped = false;
+    let looking = Promise.resolve();
+    const look = async () => {
+      const version = await this.othersVersion();
+      if (stopped) return;
+      if (version !== undefined && version !== known) {
+        known = version;
+        listener("the database");
+      }
+      callOff = lookLater();
+    };
+    const lookLater = () => this.clock.after(OTHERS_MS, () => void (looking = look()));
+    let callOff = lookLater();
+    return async () => {
+      stopped = true;
+      callOff();
+      await looking;
+      await stop();
+    };
+  }
+}

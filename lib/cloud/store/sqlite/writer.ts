@@ -1,0 +1,263 @@
+/**
+ * The process that writes to an SQLite file, and the transactions that wait for it.
+ *
+ * Transactions that wait at the same time share one commit, and each rolls back alone if it fails, so that many small
+ * ones cost few disk writes. A transaction whose statement ends the process fails, and the others of its commit run
+ * again on a new process: half a commit is never on disk.
+ */
+
+import { type Clock, deadline, race } from "../../../base/clock.ts";
+import { SvcError } from "../../../base/error.ts";
+import { STATEMENT_MS, type StoreCallers, TRANSACTION_MS } from "../callers.ts";
+import type { Sql, SqlValue } from "../store.ts";
+import { FairQueue, type FairTurn } from "../fair_queue.ts";
+import type { SqliteProcess } from "./process.ts";
+
+/** How long another process may lock the file, and how often to try again. */
+const BUSY_MS = 10_000;
+const LOOK_MS = 5;
+/** How long transactions are collected for a shared commit, how many at most, and how long their statements may run. */
+const COLLECT_MS = 2;
+const GROUP_MAX = 256;
+const GROUP_MS = 50;
+/** For a commit, which waits for the disk. */
+const COMMIT_MS = 60_000;
+/** How often a transaction runs again because another one of its commit ended the process. */
+const RUNS_MAX = 5;
+
+const FAIR_WRITES = {
+  turnsOfGroupMax: 1,
+  waitingMax: 20_000,
+  waitingOfGroupMax: 5_000,
+  what: "changes of the database",
+};
+
+export interface TransactionLimits {
+  readonly statementMs: number;
+  readonly transactionMs: number;
+}
+
+export const CALL_LIMITS: TransactionLimits = { statementMs: STATEMENT_MS, transactionMs: TRANSACTION_MS };
+
+interface Waiting {
+  readonly work: (sql: Sql) => Promise<unknown>;
+  readonly limits: TransactionLimits;
+  readonly group: string;
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: unknown) => void;
+  runs: number;
+}
+
+/** A transaction that has run, and what its caller learns once the commit is on disk. */
+interface Attempted {
+  readonly waiting: Waiting;
+  readonly tell: () => void;
+  /** Its part of the commit is complete. */
+  readonly released?: Promise<unknown>;
+}
+
+export class SqliteWriter {
+  readonly #queue: FairQueue<Waiting>;
+  /** Started when it is first needed. */
+  #process: SqliteProcess | undefined;
+  #pumping: Promise<void> | undefined;
+  #closed = false;
+
+  constructor(
+    private readonly start: () => SqliteProcess,
+    private readonly callers: StoreCallers,
+    private readonly clock: Clock,
+  ) {
+    this.#queue = new FairQueue(FAIR_WRITES, clock);
+  }
+
+  transaction<T>(work: (sql: Sql) => Promise<T>, limits: TransactionLimits): Promise<T> {
+    if (this.#closed) return Promise.reject(new SvcError("unavailable", "the database is closed"));
+    const { group } = this.callers.current;
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    try {
+      this.#queue.add(group, { work, limits, group, resolve, reject, runs: 0 });
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    this.#pumping ??= this.#pump();
+    return promise as Promise<T>;
+  }
+
+  /** Runs statements outside of transactions; transactions that come meanwhile wait. */
+  async alone(limitMs: number, run: (sql: Sql) => Promise<void>): Promise<void> {
+    while (this.#pumping) await this.#pumping;
+    const running = this.#patiently(() => {
+      const writer = this.#running();
+      return run({ query: (text, ...values) => writer.query(limitMs, text, ...values) });
+    }).finally(() => {
+      this.#pumping = this.#queue.size > 0 ? this.#pump() : undefined;
+    });
+    this.#pumping = running.catch(() => {});
+    await running;
+  }
+
+  /** Changes whenever another connection commits; `undefined` if it cannot be read now. */
+  async othersVersion(): Promise<string | undefined> {
+    if (this.#closed) return undefined;
+    try {
+      const writer = this.#running();
+      const [{ data_version }] = await writer.query<{ data_version: number }>(
+        STATEMENT_MS,
+        "PRAGMA data_version",
+      );
+      // The numbers of two processes cannot be compared.
+      return `${writer.pid} ${data_version}`;
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Ends after the transactions that wait; refuses others. */
+  async finish(): Promise<void> {
+    this.#closed = true;
+    while (this.#pumping) await this.#pumping;
+  }
+
+  async close(): Promise<void> {
+    await this.finish();
+    await this.#process?.close();
+  }
+
+  #running(): SqliteProcess {
+    if (!this.#process || this.#process.ended) this.#process = this.start();
+    return this.#process;
+  }
+
+  async #pump(): Promise<void> {
+    while (this.#queue.size > 0) {
+      // A disk write takes long: transactions that come meanwhile share the next commit.
+      await this.clock.sleep(COLLECT_MS);
+      const attempted: Attempted[] = [];
+      try {
+        await this.#commit(attempted);
+        for (const { tell } of attempted) tell();
+      } catch (error) {
+        for (const { waiting } of attempted) waiting.reject(error);
+      }
+    }
+    this.#pumping = undefined;
+  }
+
+  async #commit(attempted: Attempted[]): Promise<void> {
+    const writer = await this.#begun();
+    if (!writer) return;
+    const untilMs = this.clock.monotonicMs() + GROUP_MS;
+    try {
+      while (attempted.length < GROUP_MAX && this.clock.monotonicMs() < untilMs) {
+        const turn = this.#queue.next();
+        if (!turn) break;
+        const one = await this.#attempt(writer, turn);
+        if (writer.ended) return this.#again(attempted.splice(0), one);
+        attempted.push(one);
+      }
+      for (const { released } of attempted) await released;
+      await writer.query(COMMIT_MS, "COMMIT");
+    } catch (error) {
+      if (writer.ended) {
+        const why =
+          "the database ended during a commit, and whether it holds the change is unknown: look, and try again";
+        throw new SvcError("unavailable", why, { cause: error });
+      }
+      // A full disk may have rolled back already.
+      await writer.query(STATEMENT_MS, "ROLLBACK").catch(() => {});
+      throw error;
+    }
+  }
+
+  /** Begins a transaction of the file; refuses those that wait if that is impossible. */
+  async #begun(): Promise<SqliteProcess | undefined> {
+    try {
+      return await this.#patiently(async () => {
+        const writer = this.#running();
+        await writer.query(STATEMENT_MS, "BEGIN IMMEDIATE");
+        return writer;
+      });
+    } catch (error) {
+      for (const { reject } of this.#queue.drain()) reject(error);
+      return undefined;
+    }
+  }
+
+  /** The process has ended in the last transaction, `culprit`: the others begin again. */
+  #again(others: readonly Attempted[], culprit: Attempted): void {
+    culprit.tell();
+    for (const { waiting } of others) {
+      const { runs, group, reject } = waiting;
+      const why = "the database was interrupted again and again by other changes: try again later";
+      try {
+        if (runs >= RUNS_MAX) throw new SvcError("unavailable", why);
+        this.#queue.add(group, waiting);
+      } catch (error) {
+        reject(error);
+      }
+    }
+  }
+
+  /** Waits for another process to finish with the file. */
+  async #patiently<T>(run: () => Promise<T>): Promise<T> {
+    const giveUpAtMs = this.clock.monotonicMs() + BUSY_MS;
+    for (;;) {
+      try {
+        return await run();
+      } catch (error) {
+        const isBusy = (error as SvcError).code === "unavailable" && !this.#process?.ended;
+        if (!isBusy || this.clock.monotonicMs() > giveUpAtMs) throw error;
+        await this.clock.sleep(LOOK_MS);
+      }
+    }
+  }
+
+  async #attempt(writer: SqliteProcess, { item: waiting, leave }: FairTurn<Waiting>): Promise<Attempted> {
+    const { work, limits: { statementMs, transactionMs }, resolve, reject } = waiting;
+    waiting.runs++;
+    let failed: unknown;
+    const sql: Sql = {
+      query: async <R>(text: string, ...values: SqlValue[]) => {
+        if (failed !== undefined) throw failed;
+        try {
+          return await writer.query<R>(statementMs, text, ...values);
+        } catch (error) {
+          throw failed ??= error;
+        }
+      },
+    };
+    const late = deadline(this.clock, transactionMs, () => {
+      const what = `the transaction did not end within ${transactionMs / 1000} s`;
+      return new SvcError("deadline_exceeded", `database: ${what}: try again with less`);
+    });
+    try {
+      // Nobody waits for its answer, which comes before those of the statements that follow.
+      writer.query(statementMs, "SAVEPOINT one").catch((error) => failed ??= error);
+      const value = await race(work(sql), late.signal);
+      if (failed !== undefined) throw failed;
+      const released = writer.query(statementMs, "RELEASE one");
+      released.catch(() => {});
+      return { waiting, released, tell: () => resolve(value) };
+    } catch (error) {
+      failed ??= error;
+      if (!writer.ended) await this.#undo(writer, waiting, error);
+      return { waiting, tell: () => reject(error) };
+    } finally {
+      late.done();
+      leave();
+      failed ??= new SvcError("failed_precondition", "database: the transaction has ended");
+    }
+  }
+
+  /** Rolls back a failed transaction alone. A full disk may have rolled back all of the commit. */
+  async #undo(writer: SqliteProcess, { reject }: Waiting, error: unknown): Promise<void> {
+    try {
+      writer.query(STATEMENT_MS, "ROLLBACK TO one").catch(() => {});
+      await writer.query(STATEMENT_MS, "RELEASE one");
+    } catch {
+      reject(error);
+      throw error;
+    }
+  }
+}

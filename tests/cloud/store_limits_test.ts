@@ -1,0 +1,192 @@
+/**
+ * The limits of the store: deadlines of statements, the end of a process that runs them, fair turns.
+ */
+
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { sqliteIn } from "../../cli/cloud/sqlite.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
+import type { PipedProcess } from "../../lib/base/process.ts";
+import { STATEMENT_MS } from "../../lib/cloud/store/callers.ts";
+import { connect, type Sql, type Store } from "../../lib/cloud/store/store.ts";
+import { until } from "../support/until.ts";
+import { sharedStoreTest } from "./stores.ts";
+
+const ENDLESS = "WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT COUNT(*) FROM c";
+
+/** The system's time; the deadlines of statements pass when the test says so. */
+class HandClock extends SystemClock {
+  readonly #deadlines = new Set<() => void>();
+
+  override after(ms: number, run: () => void): () => void {
+    if (ms !== STATEMENT_MS) return super.after(ms, run);
+    this.#deadlines.add(run);
+    return () => this.#deadlines.delete(run);
+  }
+
+  get pending(): number {
+    return this.#deadlines.size;
+  }
+
+  /** The deadlines of all running statements pass. */
+  pass(): void {
+    for (const run of [...this.#deadlines]) {
+      this.#deadlines.delete(run);
+      run();
+    }
+  }
+}
+
+interface LimitsBench {
+  readonly store: Store;
+  readonly clock: HandClock;
+  /** Every process so far. */
+  readonly processes: PipedProcess[];
+}
+
+function limitsTest(name: string, run: (bench: LimitsBench) => Promise<void>): void {
+  Deno.test(name, async () => {
+    const folder = await Deno.makeTempDir({ prefix: "svc-store-" });
+    const clock = new HandClock();
+    const processes: PipedProcess[] = [];
+    const { file, start } = sqliteIn(`${folder}/cloud.db`, new DenoHost());
+    const counted = () => {
+      const process = start();
+      processes.push(process);
+      return process;
+    };
+    const store = connect({ sqlite: { file, start: counted } }, clock);
+    try {
+      await store.transaction((sql) => sql.query("CREATE TABLE names (name TEXT PRIMARY KEY)"));
+      await run({ store, clock, processes });
+    } finally {
+      await store.close();
+      await Deno.remove(folder, { recursive: true });
+    }
+  });
+}
+
+const insert = (sql: Sql, name: string) => sql.query("INSERT INTO names (name) VALUES (?)", name);
+const names = async (sql: Sql) =>
+  (await sql.query<{ name: string }>("SELECT name FROM names ORDER BY name")).map(({ name }) => name);
+const codeOf = async (run: Promise<unknown>) => (await assertRejects(() => run, SvcError)).code;
+
+limitsTest(
+  "SqliteStore: a reading statement is interrupted at its deadline, and others go on",
+  async (bench) => {
+    const { store, clock, processes } = bench;
+    const endless = store.query(ENDLESS);
+    endless.catch(() => {});
+    assertEquals(await names(store), [], "another reader answers meanwhile");
+    assertEquals(clock.pending, 1);
+    clock.pass();
+    const error = await assertRejects(
+      () => endless,
+      SvcError,
+      "was interrupted: ask for less (WITH RECURSIVE",
+    );
+    assertEquals(error.code, "deadline_exceeded");
+    assertEquals((await processes[1].exited).signal, "SIGKILL");
+    assertEquals(await names(store), []);
+  },
+);
+
+limitsTest(
+  "SqliteStore: an interrupted change fails alone; the others of its commit are kept, once",
+  async (bench) => {
+    const { store, clock } = bench;
+    const begun = Promise.withResolvers<void>();
+    const stuck = store.transaction(async (sql) => {
+      await insert(sql, "b");
+      const endless = sql.query(ENDLESS);
+      begun.resolve();
+      await endless;
+    });
+    let runs = 0;
+    const first = store.transaction(async (sql) => {
+      runs++;
+      return await insert(sql, "a");
+    });
+    const last = store.transaction((sql) => insert(sql, "c"));
+    await begun.promise;
+    clock.pass();
+    assertEquals(await codeOf(stuck), "deadline_exceeded");
+    await Promise.all([first, last]);
+    assertEquals(await names(store), ["a", "c"]);
+    assert(runs >= 1);
+  },
+);
+
+limitsTest(
+  "SqliteStore: the end of a process loses no acknowledged change and no other caller",
+  async (bench) => {
+    const { store, processes } = bench;
+    await store.transaction((sql) => insert(sql, "a"));
+    const begun = Promise.withResolvers<void>();
+    const stuck = store.transaction(async (sql) => {
+      await insert(sql, "b");
+      const endless = sql.query(ENDLESS);
+      begun.resolve();
+      await endless;
+    });
+    const other = store.transaction((sql) => insert(sql, "c"));
+    await begun.promise;
+    processes[0].signal("SIGKILL");
+    const error = await assertRejects(() => stuck, SvcError, "ended while it ran WITH RECURSIVE");
+    assertEquals(error.code, "unavailable");
+    await other;
+    assertEquals(await names(store), ["a", "c"]);
+    // A reader that ends while nobody needs it is replaced, too.
+    const reader = processes.at(-1)!;
+    reader.signal("SIGKILL");
+    await reader.exited;
+    await until(async () => (await names(store).catch(() => [])).length === 2);
+  },
+);
+
+limitsTest("SqliteStore: one group never occupies every reader", async ({ store, processes }) => {
+  const slow = Array.from(
+    { length: 8 },
+    () =>
+      store.forCaller(
+        { group: "slow" },
+        () => store.query(ENDLESS).catch((error) => SvcError.from(error).code),
+      ),
+  );
+  for (let turn = 0; turn < 20; turn++) {
+    assertEquals(await store.forCaller({ group: "other" }, () => names(store)), []);
+  }
+  assert(processes.length > 3, "a writer, two slow readers and one for the others");
+  await store.close();
+  assertEquals(new Set<unknown>(await Promise.all(slow)), new Set(["unavailable"]));
+});
+
+limitsTest("SqliteStore: a caller that has gone gives up what waits, and still cleans up", async (bench) => {
+  const { store, clock } = bench;
+  const gone = new AbortController();
+  const [waiting, late] = store.forCaller({ group: "slow", signal: gone.signal }, () => {
+    const all = [ENDLESS, ENDLESS, "SELECT 1"].map((text) => store.query(text));
+    for (const one of all) one.catch(() => {});
+    const late = async () => {
+      await new Promise((resolve) => gone.signal.addEventListener("abort", resolve));
+      return await names(store);
+    };
+    return [all, late()] as const;
+  });
+  await until(() => clock.pending === 2);
+  gone.abort(new SvcError("canceled", "gone"));
+  clock.pass();
+  const codes = await Promise.all(waiting.map(codeOf));
+  assertEquals(codes, ["deadline_exceeded", "deadline_exceeded", "canceled"]);
+  assertEquals(await late, []);
+});
+
+sharedStoreTest("a statement that takes too long ends with deadline_exceeded", async ({ open }) => {
+  const store = await open();
+  const slow = store.transaction(async (sql) => {
+    await sql.query("SET LOCAL statement_timeout = 20");
+    await sql.query("SELECT pg_sleep(60)");
+  });
+  assertEquals(await codeOf(slow), "deadline_exceeded");
+});
