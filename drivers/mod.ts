@@ -2,6 +2,8 @@
 
 import type { AnyModel } from "../lib/resource/registry.ts";
 import { FakeArm } from "./arm/fake.ts";
+import { SimulatedArm } from "./arm/simulated.ts";
+import { WrapperArm } from "./arm/wrapper_arm.ts";
 import { FakeBase } from "./base/fake.ts";
 import { SensorControlledBase } from "./base/sensor_controlled.ts";
 import { WheeledBase } from "./base/wheeled.ts";
@@ -60,6 +62,8 @@ import { ObstaclesDepthVision } from "./vision/obstacles_depth.ts";
 
 export const MODELS: readonly AnyModel[] = [
   FakeArm,
+  SimulatedArm,
+  WrapperArm,
   FakeBase,
   SensorControlledBase,
   WheeledBase,
