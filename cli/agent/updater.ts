@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { Download, sha256Of } from "../../lib/agent/update/download.ts";
 import type { BinaryName } from "../../lib/agent/update/release.ts";
 import { ReleaseCheck } from "../../lib/agent/update/release_check.ts";
-import { AcceptedKeys } from "../../lib/base/release_keys.ts";
+import { AcceptedKeys } from "../../lib/base/release/accepted_keys.ts";
 import { releaseKeysFile } from "../../lib/agent/supervise/runtime.ts";
 import { UpdateRecord } from "../../lib/agent/update/record.ts";
 import { Updater } from "../../lib/agent/update/updater.ts";
@@ -34,13 +34,19 @@ export function updaterOf(
 ): Updater {
   const logger = logs.logger("svc-agent.update");
   const run = runFolder(host, base);
-  const keys = new AcceptedKeys(releaseKeysFile(base), files);
+  const historyPath = join(base, "state", `accepted_${name}.json`);
+  const keys = new AcceptedKeys(releaseKeysFile(base), { files, clock, historyPath });
   return new Updater({
     ...{ name, files, clock: pace, logger, manages },
     record: new UpdateRecord({ name, base, run, files, sumOf: (path) => sha256Of(files, path) }),
-    fetcher: new Download({ base, files, clock, logger, keys }),
+    fetcher: new Download({ base, files, clock, logger, keys, platform: publishedPlatform(host.platform()) }),
     checker: new ReleaseCheck({ name, files, clock, platform: host.platform(), processes: host }),
   });
+}
+
+/** In the published notation: `linux/amd64`. */
+function publishedPlatform({ os, arch }: { os: string; arch: string }): string {
+  return `${os}/${arch === "x64" ? "amd64" : arch}`;
 }
 
 /** The service's folder in memory, empty after a power loss, where the loader counts, too; else one on the disk. */

@@ -17,7 +17,7 @@ import type { Clock } from "../base/clock.ts";
 import { chainOf, SvcError } from "../base/error.ts";
 import type { Fields, Logs } from "../base/log/log.ts";
 import type { ProcessTable, SpawnHost } from "../base/process.ts";
-import { AcceptedKeys } from "../base/release_keys.ts";
+import { AcceptedKeys } from "../base/release/accepted_keys.ts";
 import { type DataManager, DataManagerApi } from "../api/data_manager.ts";
 import type { ModelHost, Registry } from "../resource/registry.ts";
 import { memoryChannel } from "../wire/memory.ts";
@@ -455,7 +455,8 @@ function announcementOf({ webrtc = true }: RuntimeOptions, { clock, logs }: Runt
 function packagesOf({ client }: Origin, { host, clock, logs }: RuntimeParts): MachinePackages {
   const home = homeFolder((name) => host.env(name));
   const path = host.env(KEYS_VARIABLE);
-  const keys = path ? new AcceptedKeys(path, host) : undefined;
+  const historyPath = `${home}/packages/accepted.json`;
+  const keys = path ? new AcceptedKeys(path, { files: host, clock, historyPath }) : undefined;
   return new MachinePackages({ home, client, keys, host, clock, logger: logs.logger("rdk.package_manager") });
 }
 

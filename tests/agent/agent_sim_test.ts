@@ -221,6 +221,7 @@ class Run {
 
   #updater(name: "svc-agent" | "svc-server", files: Files): Updater {
     const fetcher: Fetcher = {
+      withheld: () => Promise.resolve(undefined),
       fetch: async ({ version, key }, _, signal) => {
         await this.#late(20_000, signal);
         this.#put(version);

@@ -140,6 +140,7 @@ class Run {
       files,
       clock,
       logger,
+      platform: "linux/amd64",
       fetch: (url, init) => this.#serve(url, init),
     });
     const checker: Checker = { check: (path, build) => check(files, path, build) };
@@ -252,7 +253,12 @@ class Run {
     const tried: string[] = [];
     for (let boots = 0; boots <= 3 * STARTS_MAX; boots++) {
       const logger = new Logs(this.#clock, []).logger("boot");
-      const nothing = { fetch: never, stamp: never, clean: never };
+      const nothing = {
+        withheld: () => Promise.resolve(undefined),
+        fetch: never,
+        stamp: never,
+        clean: never,
+      };
       const parts = {
         name: "svc-server",
         record: recordOn(files),

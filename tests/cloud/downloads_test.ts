@@ -7,7 +7,8 @@ import { AgentDeviceService } from "../../proto/gen/agent_pb.ts";
 import { PackageService, PackageType } from "../../proto/gen/packages_pb.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { KeyRing, pinnedKey, type ReleaseKey } from "../../lib/base/release_signature.ts";
+import { VALID_MS, verifyChannel } from "../../lib/base/release/channel.ts";
+import { KeyRing, pinnedKey, type ReleaseKey } from "../../lib/base/release/signature.ts";
 import { agentReports } from "../../lib/cloud/fleet/agent_service.ts";
 import { Crc32c } from "../../lib/cloud_client/crc32c.ts";
 import { FileStore } from "../../lib/cloud/store/files.ts";
@@ -153,6 +154,14 @@ storeTest(
       await packageIn(database, served, world, "another");
       assertMatch((await byId(`${world.organization}:another`)).text, /is another package than/);
       assertMatch((await byId("stranger:map")).text, /there is no package "stranger:map"/);
+      // The word for a channel says what it means now, and expires.
+      const word = async (query: string) => await get(url.replace("?", `.channel?as=${asked}&${query}&`));
+      const latest = await word("wanted=latest&platform=linux/amd64");
+      const { issued_ms, expires_ms, ...said } = verifyChannel(JSON.parse(latest.text), pinned.keys);
+      assertEquals(said, { name: asked, wanted: "latest", platform: "linux/amd64", version: "1", sha256 });
+      assertEquals([expires_ms - issued_ms, issued_ms % 3600_000], [VALID_MS, 0]);
+      const refused = [await word("wanted=^9"), await word("platform=linux/amd64"), await word("as=x:y")];
+      assertEquals(refused.map(({ status }) => status), [404, 400, 400]);
       await new ReleaseKeys(served.secrets).rotate();
       const signed = await sig();
       assertEquals(
@@ -206,6 +215,21 @@ storeTest(
       assertEquals(downloaded.headers.get("etag"), `"${info.sha256.toHex()}"`);
       const sig = JSON.parse((await get(`${info.url}.sig`)).text);
       assertEquals([sig.statement.name, sig.statement.platform], ["svc-server", "linux/amd64"]);
+      assertEquals(info.wanted, "stable");
+      const ring = [
+        pinnedKey(JSON.parse((await get(`${served.url}/releases/keys.json`)).text).keys[0].public_key),
+      ];
+      const word = async (wanted: string) =>
+        verifyChannel(JSON.parse((await get(`${info.url}.channel?wanted=${wanted}`)).text), ring);
+      const { version, sha256, wanted: channel, platform } = await word("stable");
+      assertEquals([version, sha256, channel, platform], [
+        "1.0.0",
+        info.sha256.toHex(),
+        "stable",
+        "linux/amd64",
+      ]);
+      assertEquals((await word("dev")).version, "1.1.0-rc1");
+      assertEquals((await get(`${info.url}.channel`)).status, 400);
       const newest = await get(`${served.url}/releases/svc-server/stable/linux-amd64`);
       const broken = await get(`${served.url}/releases/svc-server/%/linux-amd64`);
       assertEquals([broken.status, broken.text.includes("wanted %25")], [400, true]);

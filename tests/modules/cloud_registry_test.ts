@@ -9,7 +9,7 @@ import { AppService } from "../../proto/gen/app_pb.ts";
 import { PackageStatus_State, RobotService } from "../../proto/gen/robot_pb.ts";
 import { SensorApi } from "../../lib/api/sensor.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
-import { newReleaseKey } from "../../lib/base/release_signature.ts";
+import { newReleaseKey } from "../../lib/base/release/signature.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import { connectApp } from "../../lib/cloud_client/app_channel.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";

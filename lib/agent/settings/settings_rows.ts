@@ -21,6 +21,8 @@ import {
 } from "../../base/schema/schema.ts";
 import { Secret, secret } from "../../base/secret.ts";
 
+/** Variables by which the agent tells the runtime what it is, what to trust and where to serve. */
+const AGENTS_OWN = /^(SVC_(AGENT_|RELEASE_KEYS$|SERVING_FILE$)|VIAM_AGENT_)/i;
 const MINUTE_MS = 60_000;
 /** Limit of a Wi-Fi network's name (IEEE 802.11). */
 export const SSID_BYTES_MAX = 32;
@@ -87,8 +89,9 @@ const advancedShape = {
         if (name === "" || /[=\0]/.test(name) || value.includes("\0")) {
           at.at(name).error('wanted a name without "=" and neither name nor value with a zero byte');
         }
+        if (AGENTS_OWN.test(name)) at.at(name).warn("the agent itself sets this variable; it is ignored");
       }
-      return env;
+      return Object.fromEntries(Object.entries(env).filter(([name]) => !AGENTS_OWN.test(name)));
     })
     .default({})
     .key("viam_server_env").aka("svc_server_env"),

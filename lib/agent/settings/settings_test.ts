@@ -177,6 +177,11 @@ Deno.test("ranges: the error for a value out of range has its path and the allow
       "error cloud.advanced_settings.viam_server_env.A=B",
     ],
     ["advanced_settings", { viam_server_env: { A: 1 } }, "found 1, wanted a string"],
+    [
+      "advanced_settings",
+      { viam_server_env: { SVC_RELEASE_KEYS: "" } },
+      "the agent itself sets this variable",
+    ],
     ["advanced_settings", { disable_vaim_server: true }, 'did you mean "disable_viam_server"?'],
     ["network_configuration", { hotspot_password: "short" }, "found 5 characters, wanted 8 to 63"],
     ["network_configuration", { offline_before_starting_hotspot_minutes: 0.2 }, "minutes (at least 1)"],

@@ -106,6 +106,10 @@ const HANDLED = {
   VIAM_AGENT_HANDLES_NEEDS_RESTART_CHECKING: "true",
 };
 
+/** Variables by which the system, Deno or a shell loads other code, and those that move the home of packages. */
+const LOADING =
+  /^((LD|DYLD)_.*|GLIBC_TUNABLES|GCONV_PATH|BASH_ENV|ENV|PATH|HOME|USERPROFILE|(SVC|VIAM)_HOME|NODE_.*|DENO_(?!CERT$|TLS_).*)$/i;
+
 /** The file to which the runtime writes its URL, in the folder in memory: a full disk must not make it look dead. */
 export function servingFile(run: string): string {
   return `${run}/serving.json`;
@@ -251,16 +255,17 @@ export class RuntimeProcess {
       await this.#clearLast();
       if (!this.#isWanted) return undefined;
       const { env } = this.#settings;
+      const allowed = await this.#allowedOf(env);
       const marks = { [RUNTIME_MARK]: base, [FILE_MARK]: file, [ENV_MARK]: hashOf(env) };
       const process = processes.spawn({
         command: path,
         args,
         cwd: base,
         env: {
+          ...allowed,
           ...HANDLED,
           SVC_SERVING_FILE: servingFile(run),
           SVC_RELEASE_KEYS: releaseKeysFile(base),
-          ...env,
           ...marks,
         },
         ownGroup: true,
@@ -275,6 +280,22 @@ export class RuntimeProcess {
       this.#failed(`cannot be started: ${chainOf(error)}`);
       return false;
     }
+  }
+
+  /**
+   * The configured variables. On a device with pinned keys none of them loads a program into the signed one, nor leads
+   * it to other packages.
+   */
+  async #allowedOf(env: RuntimeSettings["env"]): Promise<RuntimeSettings["env"]> {
+    const { base, host, logger } = this.#parts;
+    if (!await host.stat(releaseKeysFile(base))) return env;
+    const refused = Object.keys(env).filter((name) => LOADING.test(name));
+    for (const name of refused) {
+      const advice =
+        "this device runs only signed programs; if a module needs it, set it in the module's env";
+      logger.warn(`viam_server_env: ${name} is ignored, because it may load other programs: ${advice}`);
+    }
+    return Object.fromEntries(Object.entries(env).filter(([name]) => !LOADING.test(name)));
   }
 
   /** Removes what the last process wrote. A disk that refuses that, full or read-only, does not prevent the start. */

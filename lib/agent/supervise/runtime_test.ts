@@ -122,6 +122,30 @@ Deno.test("RuntimeProcess: another version starts without the pause of a failing
   await end();
 });
 
+Deno.test("viam_server_env overrides nothing of the agent, and with pinned keys loads no other program", async () => {
+  const env = {
+    ...{ A: "1", SVC_RELEASE_KEYS: "/tmp/none", SVC_SERVING_FILE: "/tmp/other" },
+    ...{ LD_PRELOAD: "/tmp/evil.so", path: "/tmp", DENO_CERT: "/ca.pem", SVC_HOME: "/tmp/home" },
+  };
+  const started = async (pinned: boolean): Promise<(string | undefined)[]> => {
+    const { processes, files, end } = scene({ settings: { ...SETTINGS, env } });
+    if (pinned) files.put(`${BASE}/etc/release_keys.json`, "[]");
+    await settle();
+    await end();
+    const [{ command }] = processes.started;
+    const { A, SVC_RELEASE_KEYS, SVC_SERVING_FILE, LD_PRELOAD, path, DENO_CERT, SVC_HOME } = command.env!;
+    assertEquals([A, SVC_RELEASE_KEYS, SVC_SERVING_FILE, DENO_CERT], [
+      "1",
+      `${BASE}/etc/release_keys.json`,
+      `${RUN}/serving.json`,
+      "/ca.pem",
+    ]);
+    return [LD_PRELOAD, path, SVC_HOME];
+  };
+  assertEquals(await started(false), ["/tmp/evil.so", "/tmp", "/tmp/home"]);
+  assertEquals(await started(true), [undefined, undefined, undefined]);
+});
+
 Deno.test("neither does another environment", async () => {
   const { runtime, processes, end } = scene({ delaysMs: [0, 300_000] });
   await settle();

@@ -16,7 +16,7 @@ import { type Clock, deadline } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { fileNameOf, type Release } from "./release.ts";
-import type { AcceptedKeys } from "../../base/release_keys.ts";
+import type { AcceptedKeys } from "../../base/release/accepted_keys.ts";
 import type { Build } from "./state.ts";
 import type { DownloadProgress, Fetcher } from "./updater.ts";
 
@@ -27,6 +27,8 @@ export interface DownloadParts {
   readonly logger: Logger;
   /** Keys that releases must be signed with; without keys, the sum from the cloud suffices. */
   readonly keys?: AcceptedKeys;
+  /** In the published notation: `linux/amd64`. */
+  readonly platform: string;
   readonly fetch?: typeof fetch;
 }
 
@@ -42,6 +44,12 @@ const STALL_MS = 60_000;
 const LOOK_BYTES = 16 * 1024 ** 2;
 const NOTE_SUFFIX = ".json";
 const PART_SUFFIX = ".part";
+
+/** The sum and size that a file must have, as far as they are known before its download. */
+interface Promised {
+  readonly sha256?: string;
+  readonly sizeBytes?: number;
+}
 
 /** The source of a partial file. */
 interface Note {
@@ -62,15 +70,16 @@ export class Download implements Fetcher {
     progress: (progress: DownloadProgress) => void,
     signal: AbortSignal,
   ): Promise<Build> {
-    const found = await this.#inCache(release);
-    if (found) return found;
     const part = join(this.#folder, `${partName(release.url)}${PART_SUFFIX}`);
     await this.#parts.files.makeFolder(this.#folder);
     try {
+      const promise = await this.#promised(release, signal);
+      const found = await this.#inCache(release, promise.sha256);
+      if (found) return found;
       await (release.url.startsWith("file:")
-        ? this.#copy(release, part, progress, signal)
-        : this.#get(release, part, progress, signal));
-      return await this.#accept(release, part, signal);
+        ? this.#copy(release, part, promise, progress, signal)
+        : this.#get(release, part, promise, progress, signal));
+      return await this.#accept(release, part, promise);
     } catch (error) {
       throw await this.#mended(error, part, release);
     }
@@ -85,6 +94,14 @@ export class Download implements Fetcher {
     await answer.body?.cancel();
     const changedMs = Date.parse(answer.headers.get("last-modified") ?? "");
     return answer.ok && Number.isFinite(changedMs) ? String(changedMs) : undefined;
+  }
+
+  async withheld(release: Release, signal: AbortSignal): Promise<string | undefined> {
+    const { keys, platform } = this.#parts;
+    const { name, version, sha256, url, wanted } = release;
+    if (wanted === undefined || url.startsWith("file:")) return undefined;
+    const file = { name, version, sha256, url, platform, wanted };
+    return await keys?.withheld(file, (at) => this.#json(at, signal));
   }
 
   async clean(keepMs: number): Promise<string[]> {
@@ -104,8 +121,27 @@ export class Download implements Fetcher {
     return join(this.#parts.base, "cache", "part");
   }
 
+  /**
+   * What is known of a release before its download: on a device with pinned keys, what they have signed. Throws for a
+   * release that this device does not take.
+   */
+  async #promised(release: Release, signal: AbortSignal): Promise<Promised> {
+    const { keys, base, files, platform } = this.#parts;
+    const { name, version, sha256, url, custom, wanted } = release;
+    if (!keys || !await keys.required()) return { sha256 };
+    if (custom && await allowsUrls(base, files)) return { sha256 };
+    if (url.startsWith("file:")) throw unsigned(base, "nobody signs a file of this device");
+    const file = { name, version: custom ? undefined : version, sha256, url, platform, wanted };
+    try {
+      const statement = await keys.check(file, (at) => this.#json(at, signal));
+      return { sha256: statement?.sha256 ?? sha256, sizeBytes: statement?.size };
+    } catch (error) {
+      throw custom && SvcError.from(error).code === "not_found" ? unsigned(base, chainOf(error)) : error;
+    }
+  }
+
   /** The cached file of a release: an earlier attempt fetched it, or the device returns to it. */
-  async #inCache({ name, version, sha256, key }: Release): Promise<Build | undefined> {
+  async #inCache({ name, version, key }: Release, sha256: string | undefined): Promise<Build | undefined> {
     if (sha256 === undefined) return undefined;
     const file = fileNameOf(name, version, sha256);
     const path = join(this.#parts.base, "cache", file);
@@ -117,6 +153,7 @@ export class Download implements Fetcher {
   async #get(
     release: Release,
     part: string,
+    promise: Promised,
     progress: (progress: DownloadProgress) => void,
     signal: AbortSignal,
   ): Promise<void> {
@@ -149,12 +186,13 @@ export class Download implements Fetcher {
       etag: etag?.startsWith("W/") ? undefined : etag,
     });
     const body = answer.body ?? new ReadableStream({ start: (stream) => stream.close() });
-    await this.#store(part, from, totalBytes, this.#alive(body, signal), progress);
+    await this.#store(part, { from, totalBytes, promise }, this.#alive(body, signal), progress);
   }
 
   async #copy(
     release: Release,
     part: string,
+    promise: Promised,
     progress: (progress: DownloadProgress) => void,
     signal: AbortSignal,
   ): Promise<void> {
@@ -169,17 +207,18 @@ export class Download implements Fetcher {
         yield chunk;
       }
     })();
-    await this.#store(part, 0, found.sizeBytes, chunks, progress);
+    await this.#store(part, { from: 0, totalBytes: found.sizeBytes, promise }, chunks, progress);
   }
 
   async #store(
     part: string,
-    from: number,
-    totalBytes: number | undefined,
+    { from, totalBytes, promise: { sizeBytes } }: Extent,
     chunks: AsyncIterable<Uint8Array>,
     progress: (progress: DownloadProgress) => void,
   ): Promise<void> {
     const { files } = this.#parts;
+    const mostBytes = sizeBytes ?? SIZE_MAX_BYTES;
+    if ((totalBytes ?? 0) > mostBytes) throw tooLong(totalBytes!, mostBytes);
     await this.#mustFit((totalBytes ?? 0) - from);
     const file = await files.open(part, from > 0 ? "append" : "new", 0o755);
     let doneBytes = from;
@@ -187,11 +226,9 @@ export class Download implements Fetcher {
       let lookedBytes = from;
       progress({ doneBytes, totalBytes });
       for await (const chunk of chunks) {
-        await file.write(chunk);
         doneBytes += chunk.length;
-        if (doneBytes > SIZE_MAX_BYTES) {
-          throw new SvcError("data_loss", `the server sent more than ${SIZE_MAX_BYTES} bytes`);
-        }
+        if (doneBytes > mostBytes) throw tooLong(doneBytes, mostBytes);
+        await file.write(chunk);
         if (doneBytes - lookedBytes < LOOK_BYTES) continue;
         lookedBytes = doneBytes;
         progress({ doneBytes, totalBytes });
@@ -208,22 +245,14 @@ export class Download implements Fetcher {
   }
 
   /** Turns a complete partial file into a file of `cache`. */
-  async #accept(release: Release, part: string, signal: AbortSignal): Promise<Build> {
-    const { files, base, keys } = this.#parts;
+  async #accept(release: Release, part: string, promise: Promised): Promise<Build> {
+    const { files, base } = this.#parts;
     const { name, version, key } = release;
     const sizeBytes = (await files.findFile(part))?.sizeBytes ?? 0;
     const sha256 = await sha256Of(files, part);
-    if (release.sha256 !== undefined && sha256 !== release.sha256) {
-      throw new SvcError(
-        "data_loss",
-        `found ${sizeBytes} bytes with sum ${sha256}, wanted ${release.sha256}`,
-      );
-    }
-    // Nobody signs the files at a URL of the user's own.
-    if (!release.custom) {
-      await keys?.check({ name, version, sha256, sizeBytes, url: release.url }, (url) => {
-        return this.#json(url, signal);
-      });
+    const { sha256: wanted = sha256, sizeBytes: wantedBytes = sizeBytes } = promise;
+    if (sha256 !== wanted || sizeBytes !== wantedBytes) {
+      throw new SvcError("data_loss", `found ${sizeBytes} bytes with sum ${sha256}, wanted ${wanted}`);
     }
     const file = fileNameOf(name, version, sha256);
     await files.moveDurably(part, join(base, "cache", file));
@@ -338,6 +367,36 @@ export class Download implements Fetcher {
       await reader.cancel().catch(() => {});
     }
   }
+}
+
+/** Where a download begins and ends. */
+interface Extent {
+  readonly from: number;
+  readonly totalBytes: number | undefined;
+  readonly promise: Promised;
+}
+
+function tooLong(foundBytes: number, mostBytes: number): SvcError {
+  return new SvcError("data_loss", `the server sends ${foundBytes} bytes, wanted at most ${mostBytes}`);
+}
+
+/**
+ * The file by which a device with pinned keys takes programs from addresses that the configuration names, without a
+ * signature. Whoever may write it may replace the programs themselves.
+ */
+function urlsAllowedFile(base: string): string {
+  return join(base, "etc", "allow_unsigned_urls");
+}
+
+/** Only a file of the administrator counts, because the control plane must not make one by a detour. */
+async function allowsUrls(base: string, files: ReadFiles): Promise<boolean> {
+  const found = await files.stat(urlsAllowedFile(base), { links: true });
+  return found?.kind === "file" && (found.uid === undefined || found.uid === 0) && (found.mode & 0o022) === 0;
+}
+
+function unsigned(base: string, found: string): SvcError {
+  const wanted = `wanted a signature by the pinned keys, or the file ${urlsAllowedFile(base)} of root`;
+  return new SvcError("permission_denied", `this device takes no unsigned program: ${found}, ${wanted}`);
 }
 
 /** The SHA-256 of a file, hexadecimal. */

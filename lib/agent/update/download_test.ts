@@ -4,10 +4,12 @@ import type { Files } from "../../base/files/files.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import { Logs } from "../../base/log/log.ts";
-import { newReleaseKey, type ReleaseKey, signRelease } from "../../base/release_signature.ts";
+import { type ChannelStatement, signChannel } from "../../base/release/channel.ts";
+import type { Clock } from "../../base/clock.ts";
+import { newReleaseKey, type ReleaseKey, signRelease } from "../../base/release/signature.ts";
 import { Download } from "./download.ts";
 import { fileNameOf, keyOf, type Release } from "./release.ts";
-import { AcceptedKeys } from "../../base/release_keys.ts";
+import { AcceptedKeys } from "../../base/release/accepted_keys.ts";
 import { SystemFiles } from "../../base/files/system_files.ts";
 
 const BYTES = Uint8Array.from({ length: 300_000 }, (_, at) => (at * 7) % 251);
@@ -47,7 +49,7 @@ async function withServer(test: (bench: Bench) => Promise<void>): Promise<void> 
       key: keyOf("1.0.0", SUM),
     },
     download: ({ files = new SystemFiles(), clock = new FakeClock(), ...more } = {}) =>
-      new Download({ base, files, clock, logger, ...more }),
+      new Download({ base, files, clock, logger, platform: "linux/amd64", ...more }),
     answer: serve,
   };
   try {
@@ -80,6 +82,61 @@ async function breaking(url: string | URL | Request, init?: RequestInit): Promis
   });
   return new Response(body, { headers: answer.headers });
 }
+
+function keysOf(base: string, clock: Pick<Clock, "nowMs" | "monotonicMs"> = new FakeClock()): AcceptedKeys {
+  const historyPath = `${base}/state/accepted.json`;
+  return new AcceptedKeys(`${base}/etc/release_keys.json`, { files: new SystemFiles(), clock, historyPath });
+}
+
+/** A device with pinned keys, and a server that signs what the test makes of it. */
+async function withPinned(
+  test: (
+    bench: Bench & {
+      readonly fetched: (release: Partial<Release>) => Promise<string>;
+      readonly signed: { version: string; signed_ms: number; size: number; word: Partial<ChannelStatement> };
+      readonly device: { nowMs: number; upMs: number };
+      readonly withheld: () => Promise<string | undefined>;
+    },
+  ) => Promise<void>,
+): Promise<void> {
+  await withServer(async (bench) => {
+    const { base, release, download } = bench;
+    const { key, privateKeyPem } = newReleaseKey(1);
+    const device = { nowMs: NOW_MS, upMs: 0 };
+    const clock = { nowMs: () => device.nowMs, monotonicMs: () => device.upMs };
+    await Deno.mkdir(`${base}/etc`);
+    await Deno.writeTextFile(`${base}/etc/release_keys.json`, JSON.stringify([key.public_key]));
+    const word: Partial<ChannelStatement> = {};
+    const signed = { version: "1.0.0", signed_ms: 10, size: BYTES.length, word };
+    const content = { name: "svc-server", platform: "linux/amd64", sha256: SUM };
+    bench.answer = (request) => {
+      const { pathname, searchParams } = new URL(request.url);
+      const { word, ...statement } = signed;
+      if (pathname.endsWith("unsigned.sig")) return new Response(null, { status: 404 });
+      if (pathname.endsWith(".sig")) {
+        return Response.json(signRelease({ ...content, ...statement }, privateKeyPem));
+      }
+      if (!pathname.endsWith(".channel")) return serve(request);
+      const wanted = searchParams.get("wanted")!;
+      const current = { ...content, version: signed.version, wanted, ...word };
+      return Response.json(signChannel(current, word.issued_ms ?? NOW_MS, privateKeyPem));
+    };
+    const fetched = async (more: Partial<Release>) => {
+      for (const name of await names(`${base}/cache`)) {
+        if (name !== "part") await Deno.remove(`${base}/cache/${name}`);
+      }
+      const one = { ...release, version: signed.version, ...more };
+      return await download({ keys: keysOf(base, clock) }).fetch(one, () => {}, never)
+        .then(() => "taken", (error) => `${SvcError.from(error).code}: ${chainOf(error)}`);
+    };
+    const keys = keysOf(base, clock);
+    const withheld = () => download({ keys }).withheld({ ...release, wanted: "stable" }, never);
+    await test({ ...bench, fetched, signed, device, withheld });
+  });
+}
+
+const NOW_MS = Date.UTC(2026, 5, 1);
+const DAY_MS = 24 * 3600_000;
 
 const never = new AbortController().signal;
 const names = async (folder: string) =>
@@ -236,7 +293,14 @@ Deno.test("Download: blames the device's clock for a certificate that is not val
   const logger = new Logs(clock, []).logger("download");
   const base = await Deno.makeTempDir({ prefix: "svc-" });
   try {
-    const download = new Download({ base, files: new SystemFiles(), clock, logger, fetch: refuse });
+    const download = new Download({
+      base,
+      files: new SystemFiles(),
+      clock,
+      logger,
+      platform: "linux/amd64",
+      fetch: refuse,
+    });
     const release: Release = { name: "svc-agent", version: "1", url: "https://x/y", custom: false, key: "1" };
     const error = await assertRejects(() => download.fetch(release, () => {}, never), SvcError);
     assertEquals(error.code, "unavailable");
@@ -255,7 +319,7 @@ Deno.test("a signature without an end, and one that stops coming, are given up",
     const { key } = newReleaseKey(0);
     await Deno.mkdir(`${base}/etc`);
     await Deno.writeTextFile(`${base}/etc/release_keys.json`, JSON.stringify([key.public_key]));
-    const keys = new AcceptedKeys(`${base}/etc/release_keys.json`, new SystemFiles());
+    const keys = keysOf(base);
     const piece = new Uint8Array(256 * 1024).fill(0x20);
     const answering = (body: () => ReadableStream<Uint8Array>) => {
       bench.answer = (request) =>
@@ -292,7 +356,7 @@ Deno.test("Download: with pinned keys requires a signature, and adopts a success
       Deno.mkdir(`${base}/etc`, { recursive: true }).then(() =>
         Deno.writeTextFile(path, JSON.stringify(keys.map(({ public_key }) => public_key)))
       );
-    const keys = new AcceptedKeys(path, new SystemFiles());
+    const keys = keysOf(base);
     const listed = { keys: [first.key, second.key] };
     let signer = first.privateKeyPem;
     let statement = {
@@ -332,4 +396,109 @@ Deno.test("Download: with pinned keys requires a signature, and adopts a success
     assertMatch(await fetched(), /^failed_precondition/);
     await Deno.writeTextFile(path, "nothing");
     assertMatch(await fetched(), /^permission_denied: .*wanted a list of public keys/);
+  }));
+
+Deno.test("Download: with pinned keys the signature and the size count before the first byte", () =>
+  withPinned(async ({ fetched, signed, asked, base }) => {
+    signed.size = 1000;
+    assertMatch(await fetched({ pinned: true }), /^data_loss: .*sends 300000 bytes, wanted at most 1000/);
+    assertEquals(await names(`${base}/cache/part`), []);
+    signed.size = BYTES.length;
+    asked.length = 0;
+    assertMatch(
+      await fetched({ pinned: true, version: "2.0.0" }),
+      /^failed_precondition: .*found version 1.0.0/,
+    );
+    assertEquals(asked, ["GET /releases/svc-server.sig"], "nothing else was asked for");
+    // What lies in the cache from before is signed, too, or not taken.
+    assertEquals(await fetched({ pinned: true }), "taken");
+    asked.length = 0;
+    // The sum comes from the signature where the cloud gives none.
+    assertEquals(await fetched({ pinned: true, sha256: undefined }), "taken");
+    assertEquals(asked, ["GET /releases/svc-server.sig", "GET /releases/svc-server"]);
+  }));
+
+Deno.test({
+  name: "Download: with pinned keys an address of the configuration needs a signature, or a file of root",
+  ignore: Deno.build.os === "windows" || Deno.uid() !== 0,
+  fn: () =>
+    withPinned(async ({ fetched, base, release }) => {
+      const custom = { custom: true, pinned: true, sha256: undefined, version: `customURL+${release.url}` };
+      assertEquals(await fetched(custom), "taken", "the keys have signed this file");
+      await Deno.writeFile(`${base}/mine`, BYTES);
+      const url = `file://${base}/mine`;
+      const local = { ...custom, url, version: `customURL+${url}` };
+      const elsewhere = { ...custom, url: release.url.replace("svc-server", "unsigned") };
+      const refused = /^permission_denied: .*takes no unsigned program: .*allow_unsigned_urls of root/;
+      const both = async () => [await fetched(local), await fetched(elsewhere)];
+      for (const one of await both()) assertMatch(one, refused);
+      const allowed = `${base}/etc/allow_unsigned_urls`;
+      await Deno.writeTextFile(allowed, "");
+      await Deno.chmod(allowed, 0o666);
+      for (const one of await both()) assertMatch(one, refused);
+      await Deno.chmod(allowed, 0o644);
+      await Deno.chown(allowed, 65_534, 65_534);
+      for (const one of await both()) assertMatch(one, refused);
+      await Deno.chown(allowed, 0, 0);
+      assertEquals(await both(), ["taken", "taken"]);
+    }),
+});
+
+Deno.test("Download: a channel leads to nothing older, unless its version is higher; a named version may be older", () =>
+  withPinned(async ({ fetched, signed }) => {
+    const stable = { wanted: "stable" };
+    Object.assign(signed, { version: "1.1.0", signed_ms: 20 });
+    assertEquals(await fetched(stable), "taken");
+    Object.assign(signed, { version: "1.0.0", signed_ms: 10 });
+    assertMatch(
+      await fetched(stable),
+      /^aborted: .*1.0.0, which was published before 1.1.0.*name that very version/,
+    );
+    assertEquals(await fetched({ pinned: true }), "taken");
+    assertMatch(await fetched(stable), /^aborted/, "naming a version forgets nothing");
+    assertEquals(await fetched({ wanted: "1.0.x" }), "taken", "each channel and range for itself");
+    Object.assign(signed, { version: "1.2.0", signed_ms: 15 });
+    assertEquals(await fetched(stable), "taken", "a higher version comes into the channel late");
+    Object.assign(signed, { version: "1.1.0", signed_ms: 20 });
+    assertEquals(await fetched(stable), "taken");
+    Object.assign(signed, { version: "1.2.0", signed_ms: 19 });
+    assertEquals(await fetched(stable), "taken");
+  }));
+
+Deno.test("Download: a channel's word expires; a clock that was never set does not matter", () =>
+  withPinned(async ({ fetched, signed, device }) => {
+    const stable = { wanted: "stable" };
+    signed.word = { issued_ms: NOW_MS - 20 * DAY_MS };
+    assertMatch(
+      await fetched(stable),
+      /^aborted: .*expired on 2026-05-19, and the clock of this device says/,
+    );
+    assertEquals(await fetched({ pinned: true }), "taken");
+    signed.word = {};
+    assertEquals(await fetched(stable), "taken");
+    for (const [wrong, told] of [["wanted", "channel"], ["name", "name"], ["platform", "platform"]]) {
+      signed.word = { [wrong]: "other" };
+      assertMatch(await fetched(stable), new RegExp(`^failed_precondition: .*found ${told} other`));
+    }
+    signed.word = { version: "0.9.0" };
+    assertMatch(await fetched(stable), /^aborted: .*leads to 0.9.0, and not to 1.0.0/);
+    // Ahead by years, then without any date.
+    signed.word = { issued_ms: NOW_MS };
+    device.nowMs += 900 * DAY_MS;
+    assertMatch(await fetched(stable), /^aborted: .*or the clock is wrong; what is installed stays/);
+    device.nowMs = 1000;
+    assertEquals(await fetched(stable), "taken");
+  }));
+
+Deno.test("Download: of the installed version, a channel's word is asked for every six hours", () =>
+  withPinned(async ({ signed, device, withheld, asked, base }) => {
+    assertEquals(await withheld(), undefined);
+    signed.word = { issued_ms: NOW_MS - 20 * DAY_MS };
+    assertEquals(await withheld(), undefined, "as it was a moment ago");
+    device.upMs += DAY_MS;
+    assertMatch(await withheld() ?? "", /expired on 2026-05-19/);
+    assertMatch(await withheld() ?? "", /expired on 2026-05-19/);
+    assertEquals(asked, Array(2).fill("GET /releases/svc-server.channel"));
+    await Deno.remove(`${base}/etc/release_keys.json`);
+    assertEquals(await withheld(), undefined);
   }));

@@ -20,10 +20,15 @@ export interface Release extends Wish {
   readonly custom: boolean;
   /** The configuration names this version or URL itself, and not a channel. */
   readonly pinned?: boolean;
+  /** The channel or range that leads to this version; absent if it is pinned. */
+  readonly wanted?: string;
 }
 
 /** The cloud's version name for a URL. */
 const CUSTOM = "customURL";
+
+/** The channel of a device whose configuration names none. */
+const DEFAULT_CHANNEL = "stable";
 
 const SCHEMES = ["http:", "https:", "file:"];
 
@@ -34,11 +39,12 @@ const SCHEMES = ["http:", "https:", "file:"];
 export function releaseOf(
   name: BinaryName,
   info:
-    | Pick<UpdateInfo, "version" | "url" | "sha256" | "format"> & Partial<Pick<UpdateInfo, "pinned">>
+    | Pick<UpdateInfo, "version" | "url" | "sha256" | "format">
+      & Partial<Pick<UpdateInfo, "pinned" | "wanted">>
     | undefined,
 ): Release | undefined {
   if (!info || (info.version === "" && info.url === "")) return undefined;
-  const { version, url, sha256, format, pinned = false } = info;
+  const { version, url, sha256, format, pinned = false, wanted = "" } = info;
   const refuse = (found: string, wanted: string) =>
     new SvcError("invalid_argument", `the cloud wants ${name} with ${found}, wanted ${wanted}`);
   if (version.trim() === "") throw refuse("an empty version", "one such as 1.2.3");
@@ -52,7 +58,9 @@ export function releaseOf(
   const sum = sha256.length === 0 ? undefined : sha256.toHex();
   const custom = version === CUSTOM;
   const named = custom ? `${CUSTOM}+${url}` : version;
-  return { name, version: named, url, sha256: sum, custom, pinned: custom || pinned, key: keyOf(named, sum) };
+  const release = { name, version: named, url, sha256: sum, custom, key: keyOf(named, sum) };
+  if (custom || pinned) return { ...release, pinned: true };
+  return { ...release, pinned: false, wanted: wanted || DEFAULT_CHANNEL };
 }
 
 /** `mark` distinguishes the bytes of this version from others: their sum, or the modification time of a URL. */

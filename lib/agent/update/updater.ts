@@ -42,6 +42,8 @@ export interface Fetcher {
   ): Promise<Build>;
   /** Distinguishes the present content of a custom URL from an earlier one; `undefined` if it is unknown. */
   stamp(release: Release, signal: AbortSignal): Promise<string | undefined>;
+  /** Why newer versions than the installed one may be withheld; `undefined` if nothing speaks for it. */
+  withheld(release: Release, signal: AbortSignal): Promise<string | undefined>;
   /** Removes the leftovers of unwanted downloads; returns the names of the removed files. */
   clean(keepMs: number): Promise<string[]>;
 }
@@ -121,6 +123,8 @@ export class Updater {
   #nextTryMs = 0;
   #problem?: string;
   #waiting?: string;
+  /** Why newer versions may be withheld. */
+  #withheld?: string;
   #progress?: DownloadProgress;
 
   constructor(parts: UpdaterParts) {
@@ -138,7 +142,9 @@ export class Updater {
 
   /** Sets the target of the cloud; `undefined` for none. */
   aim(release: Release | undefined): void {
-    if (release?.key !== this.#release?.key) this.#retryNow();
+    const { key, wanted } = this.#release ?? {};
+    // Naming the very version may allow what the channel did not.
+    if (release?.key !== key || release?.wanted !== wanted) this.#retryNow();
     this.#release = release;
   }
 
@@ -202,7 +208,13 @@ export class Updater {
    * one that a start of the program waits for.
    */
   async refresh(signal: AbortSignal): Promise<void> {
-    if (!this.#work) await this.#target(signal);
+    if (this.#work) return;
+    await this.#target(signal);
+    const { fetcher, logger, name } = this.#parts;
+    const installed = this.#release?.key === this.#slot.good?.key ? this.#release : undefined;
+    const withheld = installed && await fetcher.withheld(installed, signal).catch(() => undefined);
+    if (withheld !== undefined && withheld !== this.#withheld) logger.warn(`${name}: ${withheld}`);
+    this.#withheld = withheld;
   }
 
   /** Resolves when no download and no check is running. */
@@ -259,10 +271,11 @@ export class Updater {
 
   status(): UpdaterStatus {
     const { key, version } = this.#release ?? {};
+    const problem = this.#problem ?? this.#withheld;
     return {
       ...this.#slot,
       ...(key !== undefined && version !== undefined && { target: { key, version } }),
-      ...(this.#problem !== undefined && { problem: this.#problem }),
+      ...(problem !== undefined && { problem }),
       ...(this.#waiting !== undefined && { waiting: this.#waiting }),
       ...(this.#progress && { progress: this.#progress }),
     };

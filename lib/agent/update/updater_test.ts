@@ -28,6 +28,7 @@ class Bench {
     const sumOf = (path: string) => sha256Of(files, path);
     const record = new UpdateRecord({ name: NAME, base: this.base, run: `${this.base}/run`, files, sumOf });
     const fetcher: Fetcher = {
+      withheld: () => Promise.resolve(undefined),
       fetch: async ({ version, key }) => {
         this.fetched++;
         if (this.failure?.fetch) throw this.failure.fetch;

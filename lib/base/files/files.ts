@@ -35,6 +35,8 @@ export interface FileFacts {
   readonly modifiedMs: number;
   /** The permissions, as in 0o640; 0 on Windows. */
   readonly mode: number;
+  /** The number of its owner; absent on Windows. */
+  readonly uid?: number;
 }
 
 export interface FoundFile {

@@ -204,6 +204,7 @@ export class SystemFiles extends DurableFiles {
         diskBytes: (info.blocks ?? 0) * 512,
         modifiedMs: info.mtime?.getTime() ?? 0,
         mode: onWindows() ? 0 : (info.mode ?? 0) & 0o777,
+        uid: info.uid ?? undefined,
       };
     });
   }

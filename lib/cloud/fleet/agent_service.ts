@@ -117,14 +117,17 @@ async function updateInfo(
     return { filename, url: version, version: "customURL", format: PackageFormat.EXECUTABLE, pinned: true };
   }
   try {
-    const release = await new Releases(store).find(name, version ?? "stable", platform);
+    const wanted = version ?? "stable";
+    const release = await new Releases(store).find(name, wanted, platform);
+    const pinned = version !== undefined && parseVersion(version) !== undefined;
     return {
       filename: releaseFileName(release),
       url: downloads.releaseUrl(release, peer),
       version: release.version,
       sha256: Uint8Array.fromHex(release.sha256),
       format: PackageFormat.EXECUTABLE,
-      pinned: version !== undefined && parseVersion(version) !== undefined,
+      pinned,
+      wanted: pinned ? "" : wanted,
     };
   } catch (error) {
     // No version was requested, and there may be no releases here at all.

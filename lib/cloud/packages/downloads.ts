@@ -36,6 +36,7 @@ interface StoredContent {
 const PACKAGE_PATH = "/packages/v1/files";
 const RELEASE_PATH = "/releases";
 const SIGNATURE = ".sig";
+const CHANNEL = ".channel";
 /** Links expire on the hour, one to two hours from now, so that repeated requests get the same link. */
 const LINK_MS = 3600 * 1000;
 /** The only content type that published machines accept for a package. */
@@ -113,6 +114,7 @@ export class Downloads {
       const signedName = await this.#idOf(one, request.query.get("as"));
       return this.#signature(signedName, one.version, one.platform, one, one.createdMs);
     }
+    if (name.endsWith(CHANNEL)) return await this.#packageChannel(one, request.query);
     // Published machines fetch the whole content at once.
     const whole = request.method === "GET" && fieldValue(request.fields, "range") === undefined;
     const checksum = whole ? await this.#checksum(one.sha256) : undefined;
@@ -122,6 +124,19 @@ export class Downloads {
       { ...one, contentType: ARCHIVE_TYPE, cache: "private, no-cache", name: archiveName(one) },
       checksum ? [["x-goog-hash", `crc32c=${checksum}`]] : [],
     );
+  }
+
+  /** The signed word that a version of the package is the current one of the channel that the query names. */
+  async #packageChannel(one: Package, query: URLSearchParams): Promise<RouteAnswer> {
+    const name = await this.#idOf(one, query.get("as"));
+    const [wanted, platform] = [wantedIn(query), query.get("platform") ?? ""];
+    const { organizationId, name: own } = one.item;
+    const current = await new Packages(this.cloud.store).find(`${organizationId}/${own}`, wanted, platform);
+    return this.#channel({ name, wanted, platform, version: current.version, sha256: current.sha256 });
+  }
+
+  #channel(current: Parameters<ReleaseKeys["signChannel"]>[0]): RouteAnswer {
+    return json(this.#keys.signChannel(current, this.cloud.clock.nowMs()));
   }
 
   /** The id in a package's signature: the requested id, if it is an id of the package. */
@@ -134,17 +149,21 @@ export class Downloads {
 
   async #release(request: RouteRequest): Promise<RouteAnswer> {
     const pattern =
-      /^\/(?<name>[^/]+)\/(?<version>[^/]+)\/(?<platform>[^/]+?)(?<file>\/[^/]+?)?(?<sig>\.sig)?$/;
+      /^\/(?<name>[^/]+)\/(?<version>[^/]+)\/(?<platform>[^/]+?)(?<file>\/[^/]+?)?(?<ending>\.sig|\.channel)?$/;
     const found = pattern.exec(request.path.slice(RELEASE_PATH.length))?.groups;
     if (!found) throw nothingAt(request.path);
-    const version = decodedVersion(found.version);
+    const isChannel = found.ending === CHANNEL;
+    const version = isChannel ? wantedIn(request.query) : decodedVersion(found.version);
     const one = await new Releases(this.cloud.store).find(
       found.name,
       version,
       found.platform.replace("-", "/"),
     );
     const { name, platform, createdMs } = one;
-    if (found.sig) return await this.#signature(name, one.version, platform, one, createdMs);
+    if (isChannel) {
+      return this.#channel({ name, wanted: version, platform, version: one.version, sha256: one.sha256 });
+    }
+    if (found.ending === SIGNATURE) return await this.#signature(name, one.version, platform, one, createdMs);
     const fixed = version === one.version;
     return storedAnswer(request, this.cloud.files, {
       ...one,
@@ -241,6 +260,12 @@ export async function requireVisible(
 function archiveName({ item, version, platform }: Package): string {
   const words = [item.name, version, platform.replace("/", "-")].filter((word) => word !== "");
   return `${words.join("-").replace(/[^\w.+-]/g, "_")}.tar.gz`;
+}
+
+function wantedIn(query: URLSearchParams): string {
+  const wanted = query.get("wanted");
+  if (wanted) return wanted;
+  throw new SvcError("invalid_argument", "the query names no channel, wanted wanted=stable, or a range");
 }
 
 function decodedVersion(written: string): string {

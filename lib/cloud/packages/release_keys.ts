@@ -5,8 +5,9 @@
  * more, because its private half is gone.
  */
 
-import { type ReleaseKey, type ReleaseStatement, signRelease } from "../../base/release_signature.ts";
-import type { SignedRelease } from "../../base/release_signature.ts";
+import { type ChannelStatement, signChannel, type SignedChannel } from "../../base/release/channel.ts";
+import { type ReleaseKey, type ReleaseStatement, signRelease } from "../../base/release/signature.ts";
+import type { SignedRelease } from "../../base/release/signature.ts";
 import type { ReleaseSecret } from "../store/secret_kinds.ts";
 import type { Secrets } from "../store/secrets.ts";
 
@@ -20,6 +21,11 @@ export class ReleaseKeys {
 
   sign(statement: ReleaseStatement): SignedRelease {
     return signRelease(statement, this.#secret.privateKeyPem);
+  }
+
+  /** The signed word, valid from now on, that a version is the current one of a channel or range. */
+  signChannel(current: Omit<ChannelStatement, "issued_ms" | "expires_ms">, nowMs: number): SignedChannel {
+    return signChannel(current, nowMs, this.#secret.privateKeyPem);
   }
 
   /** Replaces the signing key by a new one, signed by it. */

@@ -16,7 +16,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { basename, dirname, join } from "node:path";
 import { type Package, PackageType } from "../../../proto/gen/packages_pb.ts";
 import type { Platform } from "../../base/host.ts";
-import type { AcceptedKeys } from "../../base/release_keys.ts";
+import type { AcceptedKeys } from "../../base/release/accepted_keys.ts";
 import { parseRange, parseVersion } from "../../base/semver.ts";
 import { FileError, type LinkFiles, type ReadFiles, type WriteFiles } from "../../base/files/files.ts";
 import { unpackInto } from "../../base/files/archive.ts";
@@ -69,7 +69,7 @@ export interface PackagesParts {
   /** The control plane, if there is one. */
   readonly client?: Pick<CloudClient, "package" | "partId">;
   /** The keys that must have signed downloads; without keys, the control plane's SHA-256 is enough. */
-  readonly keys?: Pick<AcceptedKeys, "check">;
+  readonly keys?: Pick<AcceptedKeys, "check" | "withheld">;
   readonly host: Platform & ReadFiles & WriteFiles & LinkFiles;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -84,6 +84,8 @@ export class MachinePackages {
   /** Former targets of links since the start: a program may still run in them. */
   readonly #linked = new Set<string>();
   /** The installed version of each moving version, and the unusable one, by the folder of the moving version. */
+  /** The last logged problem of a package's channel, by its id. */
+  readonly #withheld = new Map<string, string | undefined>();
   readonly #versions = new Map<string, string>();
   readonly #refused = new Map<string, string>();
   readonly #progress = new Map<string, PackageProgress>();
@@ -326,8 +328,19 @@ export class MachinePackages {
     if (!await host.stat(exact)) {
       const fetched = this.#fetchOne(config, found, exact, signal);
       await fetched.catch((error) => this.#refuse(wanted, found.version, error));
-    }
+    } else await this.#tellWithheld(config, found, signal);
     await this.#lead(wanted, exact, found.version);
+  }
+
+  /** Logs, once, why newer versions of an installed package may be withheld from this device. */
+  async #tellWithheld(config: PackageConfig, found: FarPackage, signal: AbortSignal): Promise<void> {
+    const { keys, clock, logger } = this.parts;
+    const { wanted, ...file } = this.#signedFile(config, found);
+    if (wanted === undefined) return;
+    const get = (at: string) => jsonAt(at, clock, signal);
+    const problem = await keys?.withheld({ ...file, wanted }, get);
+    if (problem !== undefined && problem !== this.#withheld.get(file.name)) logger.warn(problem);
+    this.#withheld.set(file.name, problem);
   }
 
   /** Remembers a version as unusable, unless the error may pass. */
@@ -386,16 +399,22 @@ export class MachinePackages {
    * covers exactly the wanted id, version and platform.
    */
   async #signedBytes(
-    { package: id }: PackageConfig,
-    { version, checksum, url }: FarPackage,
+    config: PackageConfig,
+    found: FarPackage,
     signal: AbortSignal,
   ): Promise<number | undefined> {
     const { keys, clock } = this.parts;
-    if (!keys) return undefined;
+    return (await keys?.check(this.#signedFile(config, found), (at) => jsonAt(at, clock, signal)))?.size;
+  }
+
+  /** The file whose signature counts. */
+  #signedFile({ package: id, version: wish }: PackageConfig, { version, checksum, url }: FarPackage) {
     const address = new URL(url);
     address.searchParams.set("as", id);
-    const wanted = { name: id, version, sha256: checksum, platform: this.#platform, url: address.href };
-    return (await keys.check(wanted, (at) => jsonAt(at, clock, signal)))?.size;
+    return {
+      ...{ name: id, version, sha256: checksum, platform: this.#platform, url: address.href },
+      wanted: isMoving(wish) ? wish : undefined,
+    };
   }
 
   /** Completes the file, starting from its present content. */

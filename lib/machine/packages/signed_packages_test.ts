@@ -7,8 +7,9 @@ import { PackageSchema } from "../../../proto/gen/packages_pb.ts";
 import { packed } from "../../base/files/archive.ts";
 import { SystemClock } from "../../base/clock.ts";
 import { DenoHost } from "../../base/host_deno.ts";
-import { AcceptedKeys } from "../../base/release_keys.ts";
-import { newReleaseKey, type ReleaseStatement, signRelease } from "../../base/release_signature.ts";
+import { AcceptedKeys } from "../../base/release/accepted_keys.ts";
+import { signChannel } from "../../base/release/channel.ts";
+import { newReleaseKey, type ReleaseStatement, signRelease } from "../../base/release/signature.ts";
 import { silentLogs } from "../../base/log/log.ts";
 import { create } from "../../wire/proto.ts";
 import { packageFolder } from "../config/placeholder.ts";
@@ -31,6 +32,8 @@ interface Offer {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly signed: Partial<ReleaseStatement>;
   readonly signer: string;
+  /** Of the control plane's word for the channel. */
+  readonly word?: { readonly issued_ms: number };
   /** In place of a signature. */
   readonly instead?: () => Response;
 }
@@ -75,6 +78,12 @@ const ATTACKS: readonly Attack[] = [
     wanted: "latest",
     offer: { version: "2.0.0", signed: { version: "1.0.0" } },
     error: /found version 1.0.0, wanted 2.0.0/,
+  },
+  {
+    does: "repeats an old word that a version is the newest one",
+    wanted: "latest",
+    offer: { word: { issued_ms: Date.UTC(2025, 0, 1) } },
+    error: /"latest" of acme:weather expired on 2025-01-08/,
   },
   {
     does: "answers with a version outside the wanted range",
@@ -183,7 +192,7 @@ class Bench {
           return Promise.resolve(create(PackageSchema, { url, checksum, info: { version } }));
         },
       },
-      keys: new AcceptedKeys(this.#keys, host),
+      keys: new AcceptedKeys(this.#keys, { files: host, clock, historyPath: `${home}/accepted.json` }),
       host,
       clock,
       logger: silentLogs(clock).logger("packages"),
@@ -245,6 +254,12 @@ class Bench {
     this.asked.push(pathname);
     const { bytes, signed, signer, instead } = this.#offer;
     if (pathname === "/releases/keys.json") return Response.json({ keys: [OURS.key, NEXT.key, THEIRS.key] });
+    if (pathname.endsWith(".channel")) {
+      const { version, sha256, word } = this.#offer;
+      const [wanted, platform] = [searchParams.get("wanted")!, searchParams.get("platform")!];
+      const current = { name: ID, wanted, platform, version, sha256 };
+      return Response.json(signChannel(current, word?.issued_ms ?? Date.now(), signer));
+    }
     if (!pathname.endsWith(".sig")) return new Response(bytes);
     assertEquals([searchParams.get("as"), searchParams.get("expires")], [ID, "1"]);
     return instead?.() ?? Response.json(signRelease({ ...statement(), ...signed }, signer));

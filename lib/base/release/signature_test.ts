@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { SvcError } from "./error.ts";
+import { SvcError } from "../error.ts";
 import {
   canonicalJson,
   KeyRing,
@@ -8,7 +8,7 @@ import {
   type ReleaseStatement,
   signRelease,
   verifyRelease,
-} from "./release_signature.ts";
+} from "./signature.ts";
 
 const STATEMENT: ReleaseStatement = {
   name: "svc-server",

@@ -15,8 +15,8 @@ import {
   sign,
   verify,
 } from "node:crypto";
-import { SvcError } from "./error.ts";
-import type { Json } from "./schema/schema.ts";
+import { SvcError } from "../error.ts";
+import type { Json } from "../schema/schema.ts";
 
 /** The content of a signature: this file is that release. */
 export interface ReleaseStatement {
@@ -61,11 +61,17 @@ const KEYS_MAX = 1000;
 
 /** Signs a statement with a private key (PEM). */
 export function signRelease(statement: ReleaseStatement, privateKeyPem: string): SignedRelease {
-  return {
-    statement,
-    key: keyId(publicKeyOf(privateKeyPem)),
-    signature: signed(RELEASE_FORMAT, { ...statement }, privateKeyPem),
-  };
+  return { statement, ...signedBy(RELEASE_FORMAT, { ...statement }, privateKeyPem) };
+}
+
+/** The members of a signature besides its statement. */
+export function signedBy(
+  format: string,
+  statement: { [key: string]: Json },
+  privateKeyPem: string,
+): Omit<SignedRelease, "statement"> {
+  const key = keyId(publicKeyOf(privateKeyPem));
+  return { key, signature: signed(format, statement, privateKeyPem) };
 }
 
 /**
@@ -73,9 +79,20 @@ export function signRelease(statement: ReleaseStatement, privateKeyPem: string):
  * `permission_denied` for a key that is not among them.
  */
 export function verifyRelease(sig: unknown, keys: readonly ReleaseKey[]): ReleaseStatement {
-  const { statement, key, signature } = checkedRelease(sig);
-  const found = keys.find(({ id }) => id === key);
+  const { statement, ...by } = checkedRelease(sig);
   const what = `the signature of ${statement.name} ${statement.version}`;
+  verifiedBy(RELEASE_FORMAT, what, { statement: { ...statement }, ...by }, keys);
+  return statement;
+}
+
+/** Throws, as `verifyRelease`, unless one of the keys has signed the statement. */
+export function verifiedBy(
+  format: string,
+  what: string,
+  { statement, key, signature }: Omit<SignedRelease, "statement"> & { statement: { [key: string]: Json } },
+  keys: readonly ReleaseKey[],
+): void {
+  const found = keys.find(({ id }) => id === key);
   if (!found) {
     const trusted = keys.map(({ id }) => id).join(", ");
     throw new SvcError(
@@ -83,7 +100,7 @@ export function verifyRelease(sig: unknown, keys: readonly ReleaseKey[]): Releas
       `${what} is of key "${key}", wanted one of those trusted: ${trusted}`,
     );
   }
-  if (isSigned(RELEASE_FORMAT, { ...statement }, signature, found.public_key)) return statement;
+  if (isSigned(format, statement, signature, found.public_key)) return;
   throw new SvcError("data_loss", `${what} is not what key "${key}" signed: the statement has been changed`);
 }
 
