@@ -48,6 +48,8 @@ import { LOOK_MS, LOOK_VARIABLES, PackageWatch } from "./packages/package_watch.
 import { packageOfModule, wantedPackages } from "./packages/registry_folder.ts";
 import { homeFolder } from "./config/placeholder.ts";
 import { uploadRulesOf } from "./config/upload_rules.ts";
+import { configurationService } from "./editing/configuration_service.ts";
+import { ConfigEditor } from "./editing/editor.ts";
 import { ConfigReading, type UsableConfig } from "./config/reading.ts";
 import { Reconfiguration, type ReconfigurationSteps } from "./graph/reconfiguration.ts";
 import { Remotes } from "./graph/remotes.ts";
@@ -64,7 +66,7 @@ import { Streams } from "./streams/streams.ts";
 import { pageRoutes, type PageSource } from "./page/page.ts";
 import type { Route } from "../wire/port/routes.ts";
 import { staticRoutes } from "../wire/port/static_files.ts";
-import { Tables } from "./serve/tables.ts";
+import { Tables, type TablesParts } from "./serve/tables.ts";
 
 export interface RuntimeOptions {
   readonly configPath: string;
@@ -181,7 +183,8 @@ async function start(
   const diagnostics = new Diagnostics(options.diagnostics, { machine, sources, ...parts });
   const { interceptors: outermost } = diagnostics;
   const streams = new Streams({ machine, clock, logger: logs.logger("rdk.streams") });
-  const tables = new Tables({ machine, operations, sessions, streams, host, clock, logger, outermost });
+  const own = configurationServices(origin, options, parts);
+  const tables = new Tables({ machine, operations, sessions, streams, host, clock, logger, outermost, own });
   const jobs = new Jobs({ machine, channel: memoryChannel(tables.resources()), clock, logs });
   const restarts = restartsOf(machine, origin, options, parts);
 
@@ -226,6 +229,18 @@ async function start(
     ready,
     close: closing(stages, activities, parts),
   };
+}
+
+/** The service of the configuration file, for programs with a page. */
+function configurationServices(
+  { client }: Origin,
+  { configPath: path, page, untrusted = false }: RuntimeOptions,
+  { registry, host, clock }: RuntimeParts,
+): TablesParts["own"] {
+  if (!page) return () => [];
+  const editor = new ConfigEditor({ path, registry, host, clock });
+  const shared = { editor, registry, host, untrusted, managedBy: client?.address };
+  return (guarded) => [configurationService(shared, guarded)];
 }
 
 /** The pages beside the calls. */

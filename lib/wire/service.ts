@@ -35,6 +35,7 @@ export interface Peer {
   /** Absent for WebRTC. */
   readonly remotePort?: number;
   readonly localAddress?: string;
+  readonly localPort?: number;
   /** For WebRTC: the address that the caller signaled from, unless another signaling server brought the call. */
   readonly signaledFrom?: string;
   /** The server's address as the caller sees it: `https://host:port`. */

@@ -40,6 +40,45 @@ export function starred<T extends Json>(value: T): T {
   return masked(value, [], false) as T;
 }
 
+/** A secret in a document. */
+export interface FoundSecret {
+  /** The names and indices that lead to its value. */
+  readonly path: readonly (string | number)[];
+  /** The parts of a text that are secret; absent if the whole value is. */
+  readonly parts?: readonly string[];
+}
+
+/** Finds all secrets that `starred` hides. */
+export function secretsIn(value: Json): FoundSecret[] {
+  const found: FoundSecret[] = [];
+  const visit = (one: Json, path: readonly (string | number)[], keys: readonly string[], secret: boolean) => {
+    if (Array.isArray(one)) {
+      for (const [at, member] of one.entries()) visit(member, [...path, at], keys, secret);
+    } else if (isObject(one)) {
+      for (const [name, member] of Object.entries(one as JsonObject)) {
+        const inside = [...keys, name];
+        visit(member, [...path, name], inside, secret || hidesAt(inside, member));
+      }
+    } else if (secret && one !== null) found.push({ path });
+    else if (typeof one === "string") {
+      const parts = secretParts(one);
+      if (parts.length > 0) found.push({ path, parts });
+    }
+  };
+  visit(value, [], [], false);
+  return found;
+}
+
+/** The passwords and private keys in a text. */
+export function secretParts(text: string): string[] {
+  if (!text.includes("://") && !text.includes("-----BEGIN")) return [];
+  const passwords = Array.from(
+    text.matchAll(URL_PASSWORD),
+    ([whole, before]) => whole.slice(before.length, -1),
+  );
+  return [...passwords, ...Array.from(text.matchAll(PRIVATE_KEY), ([whole]) => whole)];
+}
+
 /**
  * What changes, one line a setting, with secrets as stars: `~ components.motor1.attributes.max_rpm: 100 -> 200`,
  * `+ path: value`, `- path: value`. Lists of things with names are compared by name. At most 500 lines.

@@ -24,6 +24,27 @@ export interface JsoncOptions {
   readonly variable?: (name: string) => string | undefined;
   /** Receives warnings: duplicate keys, unset variables. */
   readonly problems?: Problem[];
+  /** Receives where each value stands, by its path as in problems: `components.0.name`; `""` for the whole. */
+  readonly spans?: Map<string, TextSpan>;
+  /** Receives where each comment stands. */
+  readonly comments?: TextSpan[];
+}
+
+/** A part of a text, in UTF-16 units; `to` is behind its end. */
+export interface TextSpan {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** The position of an error of `parseJsonc` in its text, from its message; `undefined` if it has none. */
+export function placeInText(message: string, file: string, text: string): number | undefined {
+  const [, line, column] =
+    /^:(\d+):(\d+): /.exec(message.startsWith(file) ? message.slice(file.length) : "") ?? [];
+  if (line === undefined) return undefined;
+
+  let start = 0;
+  for (let at = 1; at < Number(line); at++) start = text.indexOf("\n", start) + 1;
+  return Math.min(text.length, start + Number(column) - 1);
 }
 
 /** Reads UTF-8 text. Throws `invalid_argument` with `<file>:<line>:<column>: found …, wanted …`. */
@@ -93,6 +114,13 @@ class Reader {
   }
 
   #value(): Json {
+    const from = this.#at;
+    const value = this.#anyValue();
+    this.options.spans?.set(this.#path.join("."), { from, to: this.#at });
+    return value;
+  }
+
+  #anyValue(): Json {
     if (++this.#values > JSON_VALUES_MAX) throw this.#fail(`more than ${JSON_VALUES_MAX} values`);
     switch (this.source[this.#at]) {
       case "{":
@@ -219,11 +247,16 @@ class Reader {
 
   #skip(): void {
     for (;;) {
-      if (this.#match(BLANK)) continue;
+      const from = this.#at;
+      if (this.#match(BLANK)) {
+        if (this.source[from] === "/") this.options.comments?.push({ from, to: this.#at });
+        continue;
+      }
       if (!this.source.startsWith("/*", this.#at)) return;
       const end = this.source.indexOf("*/", this.#at + 2);
       if (end < 0) throw this.#fail('found a comment without its closing "*/"');
       this.#at = end + 2;
+      this.options.comments?.push({ from, to: this.#at });
     }
   }
 

@@ -10,7 +10,7 @@
 import type { Environment } from "../../base/host.ts";
 import type { ReadFiles } from "../../base/files/files.ts";
 import { SvcError } from "../../base/error.ts";
-import { parseJsonc } from "../../base/schema/jsonc.ts";
+import { parseJsonc, type TextSpan } from "../../base/schema/jsonc.ts";
 import { isObject, type JsonObject, type Problem, show } from "../../base/schema/schema.ts";
 
 /** Far more than any machine needs; a larger file is a mistake. */
@@ -22,12 +22,14 @@ export interface ParseOptions {
   readonly env: (name: string) => string | undefined;
   /** Receives warnings, such as duplicate keys. */
   readonly problems?: Problem[];
+  /** Receives where each value stands; see `parseJsonc`. */
+  readonly spans?: Map<string, TextSpan>;
 }
 
 /** Parses a configuration. Throws `invalid_argument` with `<file>:<line>:<column>: found …, wanted …`. */
-export function parseConfig(bytes: Uint8Array, { file, env, problems }: ParseOptions): JsonObject {
+export function parseConfig(bytes: Uint8Array, { file, env, problems, spans }: ParseOptions): JsonObject {
   checkSize(bytes.length, file);
-  const json = parseJsonc(bytes, { file, variable: env, problems });
+  const json = parseJsonc(bytes, { file, variable: env, problems, spans });
   if (isObject(json)) return json as JsonObject;
   throw new SvcError(
     "invalid_argument",

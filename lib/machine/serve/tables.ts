@@ -22,6 +22,8 @@ export interface TablesParts
   readonly logger: Logger;
   /** The outermost interceptors, around the guard. */
   readonly outermost: readonly Interceptor[];
+  /** Services of a port beside the published ones; `guarded` says whether the port asks its callers for keys. */
+  readonly own?: (guarded: boolean) => readonly Service[];
 }
 
 export class Tables {
@@ -53,8 +55,9 @@ export class Tables {
   /** All services of a port; `guard` is absent on an open machine. */
   port(robot: RobotServiceParts, guard?: Auth): ServiceTable {
     const table = this.resources(guard);
-    const { streams } = this.#parts;
-    for (const service of [robotService(robot), streams.service, health(table), ...reflection(table)]) {
+    const { streams, own = () => [] } = this.#parts;
+    const published = [robotService(robot), streams.service, health(table)];
+    for (const service of [...published, ...own(guard !== undefined), ...reflection(table)]) {
       table.add(service);
     }
     if (guard) table.add(guard.service);

@@ -457,11 +457,12 @@ function answerAndEnd(socket: Socket, answer: string): void {
 const TLS_HANDSHAKE = 0x16;
 
 function peerOf(socket: Socket): Peer {
-  const { remoteAddress, remotePort, localAddress } = socket;
+  const { remoteAddress, remotePort, localAddress, localPort } = socket;
   return {
     kind: "grpc",
     remoteAddress,
     remotePort,
+    localPort,
     localAddress,
     certificateNames: certificateNames(socket),
   };
