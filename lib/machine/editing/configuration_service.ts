@@ -14,7 +14,7 @@ import { type CallContext, isOnThisMachine, type Service, service } from "../../
 import { machineSchema } from "../config/config.ts";
 import type { ConfigEditor, PlacedProblem } from "./editor.ts";
 
-const TEXT_CHARS_MAX = 4 * 1024 * 1024;
+const TEXT_CHARS_MAX = 2 * 1024 * 1024;
 
 export interface ConfigurationServiceParts {
   readonly editor: ConfigEditor;
@@ -41,7 +41,9 @@ export function configurationService(parts: ConfigurationServiceParts, guarded: 
       managedBy,
     }),
     getSchema: () => ({ json: JSON.stringify(machineSchema(registry)) }),
-    checkConfiguration: async ({ text }) => {
+    checkConfiguration: async ({ text }, ctx) => {
+      // Reading a large text takes time that other callers need.
+      await mayChange(ctx);
       const { problems, isUsable } = await editor.check(checkedText(text));
       return { problems: problems.map(problemMessage), isUsable };
     },
