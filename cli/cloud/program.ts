@@ -15,6 +15,7 @@ import { CLOUD_FLAGS, type CloudWorld } from "./desk.ts";
 import { INIT } from "./init.ts";
 import { KEY_COMMANDS } from "./keys.ts";
 import { LOG_COMMANDS } from "./logs.ts";
+import { HOSTS_COMMANDS } from "./hosts.ts";
 import { MACHINE_COMMANDS } from "./machines.ts";
 import { MAP_COMMANDS } from "./maps.ts";
 import { ORGANIZATION_COMMANDS } from "./organizations.ts";
@@ -33,6 +34,7 @@ const PROGRAM: CommandProgram<CloudWorld> = {
     INIT,
     ...ORGANIZATION_COMMANDS,
     ...MACHINE_COMMANDS,
+    ...HOSTS_COMMANDS,
     ...KEY_COMMANDS,
     ...CONFIGURATION_COMMANDS,
     ...LOG_COMMANDS,
@@ -47,6 +49,7 @@ const PROGRAM: CommandProgram<CloudWorld> = {
     ["SVC_CLOUD_KEYS", "the folder of the control plane's own keys, as --keys"],
     ["SVC_CLOUD_LIMITS", "the file with limits for callers, as --limits"],
     ["SVC_CLOUD_PUBLIC_URL", "the address that people and machines use, as --public-url"],
+    ["SVC_CLOUD_MACHINE_DOMAIN", "the domain of the machines' names, as --machine-domain"],
     ["SVC_CLOUD_METRICS_KEY_FILE", "the file with the key for /metrics, as --metrics-key-file"],
     ["SVC_CLOUD_TRAINING", "the trainers, as --training"],
     ["NO_COLOR", "turns colours in logs off, with any value"],

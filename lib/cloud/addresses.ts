@@ -8,6 +8,7 @@
 
 import { SvcError } from "../base/error.ts";
 import type { Peer } from "../wire/service.ts";
+import { notedSetting, noteSetting } from "./store/settings.ts";
 import type { Sql, Store } from "./store/store.ts";
 
 const HOST = /^(?:[a-z0-9](?:[a-z0-9._-]{0,252}[a-z0-9])?|\[[0-9a-f:.]{2,45}\])$/;
@@ -96,20 +97,12 @@ export function checkedAddress(text: string): string {
 
 /** Stores the address of this control plane for commands. */
 export async function noteAddress(store: Store, address: string): Promise<void> {
-  await store.transaction((sql) =>
-    sql.query(
-      `INSERT INTO settings (name, value) VALUES (?, ?)
-       ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
-      NOTE,
-      address,
-    )
-  );
+  await store.transaction((sql) => noteSetting(sql, NOTE, address));
 }
 
 /** The address last stored for the control plane of this database. */
 export async function notedAddress(sql: Sql): Promise<string | undefined> {
-  const [row] = await sql.query<{ value: string }>("SELECT value FROM settings WHERE name = ?", NOTE);
-  return row?.value;
+  return await notedSetting(sql, NOTE);
 }
 
 /** A text as one word of a shell. */

@@ -106,6 +106,8 @@ export interface CloudOptions {
   readonly organizations?: OrganizationMakers;
   /** Its public addresses; by default those of this computer. */
   readonly addresses?: Addresses;
+  /** The domain of the machines' names, if it is not the default one. */
+  readonly machineDomain?: string;
   /** Limits for callers; by default the usual ones. */
   readonly limits?: Limits;
   /** The key for the metrics; without one nobody sees them. */

@@ -41,6 +41,8 @@ export interface CloudContext {
   readonly organizations?: OrganizationMakers;
   /** The public addresses of this control plane. */
   readonly addresses: Addresses;
+  /** The domain of the machines' names, if it is not the default one. */
+  readonly machineDomain?: string;
   /** Makes certificates of machines valid for localhost, too. */
   readonly localhostCertificates?: boolean;
 }

@@ -14,7 +14,7 @@ import { followTlsFiles, readTlsFiles, type TlsPaths } from "../wire/port/tls_fi
 import type { Authority, Certificate } from "./store/authority.ts";
 
 /** Interval of the check for a new certificate of the authority: a new location waits as long for its names. */
-const LOOK_MS = 20_000;
+const LOOK_MS = 60_000;
 
 export interface PortCertificateParts {
   /** From these files, or for the present `names` from the authority. */

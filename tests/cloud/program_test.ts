@@ -3,7 +3,7 @@
  */
 
 import { connect as connectTls } from "node:tls";
-import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { AppService } from "../../proto/gen/app_pb.ts";
 import { RobotService } from "../../proto/gen/robot_config_pb.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
@@ -54,6 +54,21 @@ storeTest("commands see the results of earlier commands", async ({ flags }) => {
     Error,
     `there is no part "${partId}"`,
   );
+});
+
+storeTest("hosts prints what leads the machines' names to svc-cloud", async ({ flags }) => {
+  const { locationId }: Example = JSON.parse(await svcCloud("init", ...flags, "--json"));
+  const name = `example-machine-main.${locationId}.svc.internal`;
+  const four = await svcCloud("hosts", ...flags, "--address", "192.0.2.7");
+  assertStringIncludes(four, `\n192.0.2.7 ${name}\n`);
+  assertStringIncludes(four, `address=/svc.internal/192.0.2.7\n`);
+  assertStringIncludes(four, `*.${locationId}.svc.internal. A 192.0.2.7\n`);
+  assertStringIncludes(four, "svc-cloud serves on 8090");
+  const six = await svcCloud("hosts", ...flags, "--address", "2001:db8::7");
+  assertStringIncludes(six, `*.${locationId}.svc.internal. AAAA 2001:db8::7\n`);
+  await assertRejects(() => svcCloud("hosts", ...flags, "--address", "cloud"), Error, 'found "cloud"');
+  const refused = () => svcCloud("serve", ...flags, "--listen", "localhost:0", "--machine-domain", "a..b");
+  await assertRejects(refused, Error, 'found the domain "a..b", wanted a DNS name');
 });
 
 storeTest("a configuration of another runtime is saved with warnings", async ({ flags }) => {

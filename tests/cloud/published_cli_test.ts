@@ -9,7 +9,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { AppService, Visibility } from "../../proto/gen/app_pb.ts";
 import { RobotService } from "../../proto/gen/robot_config_pb.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
-import { DataService } from "../../proto/gen/data_pb.ts";
+import { DataService, TagsFilterType } from "../../proto/gen/data_pb.ts";
 import { DatasetService } from "../../proto/gen/dataset_pb.ts";
 import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { packed } from "../../lib/base/files/archive.ts";
@@ -217,7 +217,10 @@ storeTest(
         assertEquals([one.name, one.id, one.organizationId], ["apples", datasetId, organizationId]);
       }
       // dataset export and data export binary filter: pages until one is empty, then each file.
-      for (const filter of [{ datasetId }, { organizationIds: [organizationId] }, {}]) {
+      // Without --tags it asks for any of no tags, which is no condition.
+      const untagged = { type: TagsFilterType.MATCH_BY_OR, tags: [] };
+      const filters = [{ datasetId }, { organizationIds: [organizationId] }, {}, { tagsFilter: untagged }];
+      for (const filter of filters) {
         const ids: string[] = [];
         for (let last = "";;) {
           const page = await data.binaryDataByFilter({

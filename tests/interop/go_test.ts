@@ -4,13 +4,15 @@
  * the published command line exchanges it for.
  */
 
-import { assertEquals, assertGreater, assertStringIncludes } from "@std/assert";
-import { needingTest } from "../support/needing.ts";
+import { assertEquals, assertGreater, assertMatch, assertStringIncludes } from "@std/assert";
+import { both, needingTest } from "../support/needing.ts";
 import { selfSigned } from "../support/echo.ts";
 import { startServer, writeConfig } from "../support/server.ts";
 import { until } from "../support/until.ts";
 import { withManagedMachine } from "../cloud/managed.ts";
-import { goDialProgram, run } from "./programs.ts";
+import { goDialProgram, ownNames, run } from "./programs.ts";
+import { svcCloud } from "../cloud/program.ts";
+import { loopbackMulticast } from "../support/multicast.ts";
 
 interface Seen {
   readonly resources: string[] | null;
@@ -121,6 +123,35 @@ needingTest(
         "this needs an API key that opens the machine",
       );
     }),
+);
+
+needingTest(
+  "the published command line finds a machine by its name: by multicast DNS, and by svc-cloud hosts",
+  await both(Promise.resolve(program), both(loopbackMulticast(), ownNames())),
+  async ([dial, [, withNames]]) => {
+    const domain = ["--machine-domain", "robots.example"];
+    const network = { bind_address: "0.0.0.0:0", no_tls: true };
+    await withManagedMachine({ components, network }, async (managed) => {
+      const { example: { ownerKey }, fqdn, cloud, flags, server, folder } = managed;
+      assertMatch(fqdn, /^[a-z0-9-]+\.[a-z0-9]+\.robots\.example$/);
+      const { host, port } = new URL(cloud.url);
+      const key = ["-by-name", host, "-key-id", ownerKey.id, "-key", ownerKey.key];
+      const near = await until(async () => {
+        const seen = await seenBy(dial, ["-host", fqdn, ...key]);
+        return seen.refused === "" && seen;
+      }, { found: () => server.output() });
+      judge(near);
+      // Its own port as its published programs dial it, 443, a test cannot have.
+      const hosts = `${folder}/hosts`;
+      const printed = await svcCloud("hosts", "--address", "127.0.0.1", ...flags.slice(0, 2));
+      assertStringIncludes(printed, `127.0.0.1 ${fqdn}\n`);
+      await Deno.writeTextFile(hosts, `127.0.0.1 localhost\n${printed}`);
+      const [program, ...args] = withNames(hosts, [dial, "-host", `${fqdn}:${port}`, ...key]);
+      const far = await seenBy(program, args);
+      judge(far);
+      assertEquals(far.overWebRTC, true);
+    }, domain);
+  },
 );
 
 needingTest(

@@ -22,7 +22,7 @@ import type { SignalingOptions } from "../../../lib/cloud/signaling/signaling.ts
 import type { FileStore } from "../../../lib/cloud/store/files.ts";
 import { Secrets } from "../../../lib/cloud/store/secrets.ts";
 import type { Store } from "../../../lib/cloud/store/store.ts";
-import { machineNames } from "../../../lib/cloud/fleet/hosts.ts";
+import { checkedDomain, MACHINE_DOMAIN, machineNames, noteDomain } from "../../../lib/cloud/fleet/hosts.ts";
 import { PortCertificate } from "../../../lib/cloud/port_certificate.ts";
 import type { Route } from "../../../lib/wire/port/routes.ts";
 import { connectionLimit } from "../../../lib/wire/port/guests.ts";
@@ -67,6 +67,16 @@ const FLAGS = [
     env: "SVC_CLOUD_PUBLIC_URL",
     help: "The address that people and machines use, for installers, links and the output of commands; the " +
       "main address first. By default svc-cloud trusts only this computer's own addresses.",
+  },
+  {
+    name: "machine-domain",
+    type: "string",
+    default: MACHINE_DOMAIN,
+    value: "DOMAIN",
+    env: "SVC_CLOUD_MACHINE_DOMAIN",
+    help:
+      "The domain of the machines' names, <part>.<location>.DOMAIN. Published programs dial a machine by its name " +
+      "alone: choose a domain of yours whose wildcard leads to svc-cloud; svc-cloud hosts prints the records.",
   },
   {
     name: "organizations",
@@ -178,7 +188,7 @@ interface Parts {
 }
 
 async function serve({ host }: CloudWorld, _: readonly string[], given: Options): Promise<void> {
-  const options = located(given, host);
+  const options = { ...located(given, host), machineDomain: checkedDomain(given.machineDomain) };
   const organizations = organizationMakers(options.organizations);
   const clock = new SystemClock();
   using open = openLogs("svc-cloud", options.logFile, host, clock);
@@ -220,6 +230,7 @@ async function serveParts(parts: Parts, stopped: Promise<string>): Promise<void>
     const forget = certificate?.keep(port);
     const url = addresses.main ?? port.url.replace(/(?<=:\/\/)(0\.0\.0\.0|\[::\])(?=:)/, host.hostname());
     await noteAddress(store, url);
+    await noteDomain(store, options.machineDomain);
     if (options.demo) {
       const tell = (text: string) => logger.info(text);
       const around = { store, files, host, validate: validator(), data: options.data, clock };
@@ -229,6 +240,9 @@ async function serveParts(parts: Parts, stopped: Promise<string>): Promise<void>
       if (example) host.write(describeExample(example));
     }
     logger.info("serving", { url: port.url });
+    logger.info(
+      "published programs dial machines by name: `svc-cloud hosts` prints what leads the names here",
+    );
     logger.info(`stopping: ${await stopped}`);
     await forget?.();
     await port.close(SHUTDOWN_MS);
@@ -276,6 +290,7 @@ async function openParts(
     limits: await limitsOf(options.limits, host),
     metricsKey: await metricsKeyOf(options, host),
     localhostCertificates: options.localhostCertificates,
+    machineDomain: options.machineDomain,
     installers: await installers(host),
     training,
     inference,
@@ -333,7 +348,7 @@ async function metricsKeyOf(
 
 /** The source of its own certificate; `undefined` if it serves without TLS. */
 function certificateOf(
-  { options: { tls, tlsCert, tlsKey, listen }, addresses, store, host, clock, logger }: Parts,
+  { options: { tls, tlsCert, tlsKey, listen, machineDomain }, addresses, store, host, clock, logger }: Parts,
   { authority }: Cloud,
 ): PortCertificate | undefined {
   const parts = { host, clock, logger };
@@ -344,7 +359,7 @@ function certificateOf(
   const listening = addressOf("--listen", listen).host;
   const all = new Set([...addresses.hosts, listening, host.hostname(), "localhost", "127.0.0.1"]);
   const own = [...all].filter((one) => one !== "0.0.0.0" && one !== "::");
-  const names = async () => [...own, ...await machineNames(store)];
+  const names = async () => [...own, ...await machineNames(store, machineDomain)];
   return new PortCertificate({ ...parts, from: { authority, names } });
 }
 

@@ -6,21 +6,20 @@ import type { ExternalAuthService } from "../../../proto/gen/auth_pb.ts";
 import { SvcError } from "../../base/error.ts";
 import type { ServiceImpl } from "../../wire/service.ts";
 import type { CloudContext } from "../context.ts";
-import { partFor, partNames } from "../fleet/hosts.ts";
+import { everyName, partFor, withoutPort } from "../fleet/hosts.ts";
 import { Keys } from "./keys.ts";
 import type { MachineTokens } from "./machine_tokens.ts";
 
 export function externalAuthHandlers(cloud: CloudContext, tokens: MachineTokens) {
   return {
     async authenticateTo({ entity: host }, ctx) {
-      const part = await partFor(cloud, ctx, host, "operator");
+      const part = await partFor(cloud, ctx, withoutPort(host), "operator");
       const { entity = "" } = ctx;
       const generation = await new Keys(cloud.store).generation(entity);
       if (generation === undefined) {
         throw new SvcError("permission_denied", "the secret of a part opens no machines, wanted an API key");
       }
-      const { fqdn, localFqdn } = partNames(part);
-      return { accessToken: tokens.issue(entity, generation, [fqdn, localFqdn]) };
+      return { accessToken: tokens.issue(entity, generation, everyName(part, cloud.machineDomain)) };
     },
   } satisfies ServiceImpl<typeof ExternalAuthService>;
 }

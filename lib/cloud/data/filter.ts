@@ -182,10 +182,8 @@ function wantedTags(filter: TagsFilter | undefined): "any" | "none" | readonly s
       return "any";
     case TagsFilterType.UNTAGGED:
       return "none";
-    case TagsFilterType.MATCH_BY_OR:
-      if (filter.tags.length > 0) return filter.tags;
-      throw new SvcError("invalid_argument", "the filter matches tags and names none, wanted one or more");
     default:
+      // The published command line without --tags sends MATCH_BY_OR with none.
       return filter!.tags;
   }
 }

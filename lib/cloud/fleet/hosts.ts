@@ -7,18 +7,57 @@ import type { CallContext } from "../../wire/service.ts";
 import type { Closeness } from "../access/access.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import { Fleet, type Part } from "./fleet.ts";
-import type { Sql } from "../store/store.ts";
+import { notedSetting, noteSetting } from "../store/settings.ts";
+import type { Sql, Store } from "../store/store.ts";
 
-/** The domain of all machine names; it does not exist in public DNS. */
-const DOMAIN = "svc.internal";
+/** The domain of all machine names by default; it does not exist in public DNS. */
+export const MACHINE_DOMAIN = "svc.internal";
+const DOMAIN_CHARS_MAX = 120;
+/** Where commands find the domain. */
+const NOTE = "machine domain";
 const HOST_CHARS_MAX = 253;
 /** Locations in one certificate: each TLS handshake carries all its names. */
 const CERTIFIED_LOCATIONS_MAX = 200;
 
 /** The host names of a part. */
-export function partNames({ name, locationId }: Pick<Part, "name" | "locationId">) {
+export function partNames({ name, locationId }: Pick<Part, "name" | "locationId">, domain = MACHINE_DOMAIN) {
   const word = name.toLowerCase().replace(/[^a-z0-9-]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 63) || "part";
-  return { fqdn: `${word}.${locationId}.${DOMAIN}`, localFqdn: `${word}.${locationId}.local.${DOMAIN}` };
+  return { fqdn: `${word}.${locationId}.${domain}`, localFqdn: `${word}.${locationId}.local.${domain}` };
+}
+
+/** Every name by which programs may call a part: those from before the operator chose a domain stay valid. */
+export function everyName(part: Pick<Part, "name" | "locationId">, domain = MACHINE_DOMAIN): string[] {
+  const names = [domain, MACHINE_DOMAIN].flatMap((one) => Object.values(partNames(part, one)));
+  return [...new Set(names)];
+}
+
+/** The name in `rover-main.abc.svc.internal:8090`: programs may send the address that they dial. */
+export function withoutPort(host: string): string {
+  return host.replace(/:\d+$/, "");
+}
+
+/** A domain for machine names, in lower case. Throws `invalid_argument`. */
+export function checkedDomain(text: string): string {
+  const domain = text.toLowerCase().replace(/\.$/, "");
+  const label = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+  if (domain.length <= DOMAIN_CHARS_MAX && domain.split(".").every((word) => label.test(word))) return domain;
+  throw new SvcError(
+    "invalid_argument",
+    `found the domain ${
+      JSON.stringify(text)
+    }, wanted a DNS name of at most ${DOMAIN_CHARS_MAX} characters, such ` +
+      "as robots.example.com",
+  );
+}
+
+/** Stores the domain of the machines for commands. */
+export async function noteDomain(store: Store, domain: string): Promise<void> {
+  await store.transaction((sql) => noteSetting(sql, NOTE, domain));
+}
+
+/** The domain last stored for the control plane of this database. */
+export async function notedDomain(sql: Sql): Promise<string> {
+  return await notedSetting(sql, NOTE) ?? MACHINE_DOMAIN;
 }
 
 /**
@@ -26,22 +65,20 @@ export function partNames({ name, locationId }: Pick<Part, "name" | "locationId"
  * organizations share the control plane: everybody who connects sees a certificate, and ids of one organization are
  * none of another's business.
  */
-export async function machineNames(sql: Sql): Promise<string[]> {
+export async function machineNames(sql: Sql, domain = MACHINE_DOMAIN): Promise<string[]> {
   if ((await sql.query("SELECT id FROM organizations LIMIT 2")).length > 1) return [];
   const oldest = "SELECT id FROM locations ORDER BY created_ms, id LIMIT ?";
   const found = await sql.query<{ id: string }>(oldest, CERTIFIED_LOCATIONS_MAX);
-  return found.map(({ id }) => `*.${id}.${DOMAIN}`);
+  return found.map(({ id }) => `*.${id}.${domain}`);
 }
 
 /** The parts of a host name: none, or several if people gave them names with the same spelling. */
-async function partsOf(sql: Sql, host: string): Promise<Part[]> {
+async function partsOf({ store: sql, machineDomain }: CloudContext, host: string): Promise<Part[]> {
   if (host.length > HOST_CHARS_MAX) return [];
   const [, locationId] = host.split(".");
   if (!locationId || locationId.includes("\0")) return [];
-  return (await new Fleet(sql).partsIn([locationId])).filter((part) => {
-    const { fqdn, localFqdn } = partNames(part);
-    return host === fqdn || host === localFqdn;
-  });
+  const all = await new Fleet(sql).partsIn([locationId]);
+  return all.filter((part) => everyName(part, machineDomain).includes(host));
 }
 
 /**
@@ -49,13 +86,14 @@ async function partsOf(sql: Sql, host: string): Promise<Part[]> {
  * caller without the role and for a missing part; records the attempt.
  */
 export async function partFor(
-  { store, access, audit }: CloudContext,
+  cloud: CloudContext,
   ctx: CallContext,
   host: string,
   need: Closeness,
 ): Promise<Part> {
+  const { access, audit } = cloud;
   if (host === "") throw new SvcError("invalid_argument", "found no host, wanted the name of a machine");
-  const parts = await partsOf(store, host);
+  const parts = await partsOf(cloud, host);
   const refused = new SvcError("permission_denied", `this needs an API key that opens the machine "${host}"`);
   if (parts.length === 0) throw refused;
   for (const { id } of parts) {

@@ -70,7 +70,7 @@ function readHandlers(cloud: CloudContext) {
       const changes = await configs.history(id, { ...query, limit: limit + 1 });
       const page = changes.slice(0, limit);
       const nextPageToken = changes.length > limit ? String(page[page.length - 1].revision) : "";
-      return { history: page.map((change) => historyMessage(part, change, show)), nextPageToken };
+      return { history: page.map((change) => historyMessage(cloud, part, change, show)), nextPageToken };
     },
   } satisfies ServiceImpl<typeof AppService>;
 }
@@ -176,7 +176,7 @@ async function partMessage(
   const config = show(real);
   const seenMs = cloud.presence.seenMs(part.id, part.seenMs);
   return {
-    ...plainPart(part, part.name, config),
+    ...plainPart(cloud, part, part.name, config),
     secret: made?.secret ?? "",
     secrets: show === asItIs
       ? (await new SharedSecrets(cloud.store).of("part", part.id)).map((one) => secretMessage(one, made))
@@ -188,9 +188,9 @@ async function partMessage(
   };
 }
 
-function plainPart(part: Part, name: string, robotConfig: JsonObject) {
+function plainPart({ machineDomain }: CloudContext, part: Part, name: string, robotConfig: JsonObject) {
   const { id, machineId: robot, locationId, main, createdMs } = part;
-  const { fqdn, localFqdn } = partNames(part);
+  const { fqdn, localFqdn } = partNames(part, machineDomain);
   return {
     id,
     name,
@@ -205,13 +205,18 @@ function plainPart(part: Part, name: string, robotConfig: JsonObject) {
   };
 }
 
-function historyMessage(part: Part, { atMs, who, oldName, old: real }: PartChange, show: ConfigView) {
+function historyMessage(
+  cloud: CloudContext,
+  part: Part,
+  { atMs, who, oldName, old: real }: PartChange,
+  show: ConfigView,
+) {
   const old = show(real);
   return {
     part: part.id,
     robot: part.machineId,
     when: toTimestamp(atMs),
-    old: { ...plainPart(part, oldName, old), robotConfigJson: JSON.stringify(old) },
+    old: { ...plainPart(cloud, part, oldName, old), robotConfigJson: JSON.stringify(old) },
     editedBy: editorOf(who),
   };
 }

@@ -66,7 +66,7 @@ export function robotHandlers(
       return await messages.of(part);
     },
     async certificate({ id }) {
-      const { fqdn, localFqdn } = partNames(await fleet.part(id));
+      const { fqdn, localFqdn } = partNames(await fleet.part(id), cloud.machineDomain);
       const { certificate, privateKey } = await authority.ofPart(id, [
         fqdn,
         localFqdn,
@@ -220,7 +220,7 @@ export class ConfigMessages {
         auth: message.auth?.handlers.length ? message.auth : withOwn(message.auth, access),
         cloud: {
           id,
-          ...partNames(part),
+          ...partNames(part, this.cloud.machineDomain),
           primaryOrgId: organizationId,
           locationId,
           machineId,

@@ -18,7 +18,7 @@ import { Keys } from "../access/keys.ts";
 import { type Limits, overLimit } from "../access/limits.ts";
 import type { CloudContext } from "../context.ts";
 import { Fleet } from "../fleet/fleet.ts";
-import { partFor } from "../fleet/hosts.ts";
+import { partFor, withoutPort } from "../fleet/hosts.ts";
 import { type TurnOptions, turnServers } from "./ice_servers.ts";
 import { type Calls, SharedQueue } from "./shared_queue.ts";
 
@@ -61,11 +61,6 @@ export function cloudSignaling(cloud: CloudContext, options: SignalingOptions = 
 
 function queueLimits({ callsPerMachine }: Limits): Partial<CallQueueLimits> {
   return { callsOfHost: callsPerMachine, callsOfCaller: Math.ceil(callsPerMachine / 2) };
-}
-
-/** The name of a machine, without the port that a caller adds when it dials the name at the control plane. */
-function withoutPort(name: string): string {
-  return name.replace(/:\d+$/, "");
 }
 
 function iceServers(

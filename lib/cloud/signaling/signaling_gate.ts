@@ -8,6 +8,7 @@
 import { SignalingService } from "../../../proto/gen/signaling_pb.ts";
 import type { Auth, KeySource } from "../../wire/auth.ts";
 import type { CallContext } from "../../wire/service.ts";
+import { withoutPort } from "../fleet/hosts.ts";
 import { HOST } from "../../wire/signaling/service.ts";
 import { credentialsType, EXTERNAL, unauthenticated } from "../../wire/tokens.ts";
 import type { MachineTokens } from "../access/machine_tokens.ts";
@@ -31,7 +32,7 @@ export function signalingGuard({ guard, tokens, keys }: SignalingGateParts): Gua
         `a token of a machine is valid for one ${HOST}, found ${others.length + +(host !== undefined)}`,
       );
     }
-    const { entity, generation } = tokens.read(token, host);
+    const { entity, generation } = tokens.read(token, withoutPort(host));
     if (!await keys.isCurrent(entity, generation)) {
       throw unauthenticated("unauthenticated: the key of this token has been replaced or no longer exists");
     }

@@ -55,8 +55,9 @@ Deno.test("Diagnostics: the FTDC capture contains process, resource and call met
   await clock.advance(1_500);
   await diagnostics.close();
   await diagnostics.close();
-  assertEquals(files.paths, ["/svc/diagnostics.data/part-1/000001-2023-11-14T22-13-22.500Z.jsonl.gz"]);
-  const { metrics } = decodeCapture(await files.readFile(files.paths[0]));
+  const capture = "/svc/diagnostics.data/part-1/000001-2023-11-14T22-13-22.500Z";
+  assertEquals(files.paths.toSorted(), [`${capture}.ftdc`, `${capture}.jsonl.gz`]);
+  const { metrics } = decodeCapture(await files.readFile(`${capture}.jsonl.gz`));
   assertEquals(Object.fromEntries(metrics), {
     "loop.lag_max_us": [0, 0],
     "process.resident_bytes": [1000, 1000],

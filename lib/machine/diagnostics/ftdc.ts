@@ -5,11 +5,13 @@
  * the files are intact except for the last seconds.
  */
 
-import type { AppendFile, LogFiles } from "../../base/files/files.ts";
+import type { LogFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { messageOf } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
+import { CaptureFiles } from "./capture_files.ts";
 import { encodeBlock, type MetricSample } from "./ftdc_format.ts";
+import { PublishedCapture } from "./published_ftdc.ts";
 
 /** The present metrics of a part of the program: whole numbers by name, such as `process.cpu_total_us`. */
 export type MetricSource = () => { readonly [metric: string]: number };
@@ -33,6 +35,8 @@ const FTDC_LIMITS: FtdcLimits = {
 const LAG_PROBE_MS = 500;
 
 const CAPTURE_SUFFIX = ".jsonl.gz";
+/** The same samples for the published command line. */
+const PUBLISHED_SUFFIX = ".ftdc";
 
 export interface FtdcParts {
   readonly folder: string;
@@ -47,6 +51,8 @@ export class Ftdc {
   readonly #parts: FtdcParts;
   readonly #limits: FtdcLimits;
   readonly #files: CaptureFiles;
+  readonly #publishedFiles: CaptureFiles;
+  readonly #published = new PublishedCapture();
   readonly #told = new Set<string>();
   #samples: MetricSample[] = [];
   #lagMs = 0;
@@ -56,7 +62,9 @@ export class Ftdc {
   private constructor(parts: FtdcParts, names: readonly string[]) {
     this.#parts = parts;
     this.#limits = { ...FTDC_LIMITS, ...parts.limits };
-    this.#files = new CaptureFiles(parts, this.#limits, names);
+    const files = { ...parts, ...this.#limits };
+    this.#files = new CaptureFiles({ ...files, suffix: CAPTURE_SUFFIX }, names);
+    this.#publishedFiles = new CaptureFiles({ ...files, logger: undefined, suffix: PUBLISHED_SUFFIX }, names);
     this.#sampleDueMs = parts.clock.monotonicMs() + this.#limits.sampleMs;
     this.#probe();
   }
@@ -64,7 +72,7 @@ export class Ftdc {
   /** Starts capturing. Never rejects. */
   static async start(parts: FtdcParts): Promise<Ftdc> {
     const names = await parts.host.readFolder(parts.folder).catch(() => []);
-    return new Ftdc(parts, names.filter((name) => name.endsWith(CAPTURE_SUFFIX)));
+    return new Ftdc(parts, names);
   }
 
   /** Writes the open block, and ends. Idempotent. */
@@ -72,6 +80,7 @@ export class Ftdc {
     this.#callOff();
     this.#flush();
     this.#files.close();
+    this.#publishedFiles.close();
   }
 
   #probe(): void {
@@ -110,74 +119,28 @@ export class Ftdc {
     const samples = this.#samples;
     this.#samples = [];
     this.#files.write(encodeBlock(samples));
+    for (const sample of samples) this.#publish(sample);
+  }
+
+  /** The same for the published command line. A reading relies on those before it in its file. */
+  #publish(sample: MetricSample): void {
+    const files = this.#publishedFiles;
+    const startFile = () => {
+      files.close();
+      this.#published.startFile();
+    };
+    if (!files.isOpen || this.#published.needsFile(sample)) startFile();
+    let document = this.#published.encode(sample);
+    if (!files.fits(document)) {
+      startFile();
+      document = this.#published.encode(sample);
+    }
+    files.write(document);
   }
 
   #tellOnce(problem: string): void {
     if (this.#told.has(problem)) return;
     this.#told.add(problem);
     this.#parts.logger.warn(problem);
-  }
-}
-
-/** The files of a folder: the newest one grows until it is full, the oldest ones are removed. */
-class CaptureFiles {
-  #file: AppendFile | undefined;
-  #fileBytes = 0;
-  #failing = false;
-  readonly #names: string[];
-
-  /** `names`: the files of the folder, oldest first. */
-  constructor(
-    private readonly parts: FtdcParts,
-    private readonly limits: FtdcLimits,
-    names: readonly string[],
-  ) {
-    this.#names = [...names];
-  }
-
-  /** Appends a block, or reports once why it cannot; never throws. */
-  write(block: Uint8Array): void {
-    const { logger, folder } = this.parts;
-    if (this.#fileBytes + block.length > this.limits.fileBytes) this.close();
-    const fresh = this.#file === undefined ? this.#nextName() : undefined;
-    try {
-      this.#file ??= this.parts.host.openAppend(`${folder}/${fresh}`);
-      this.#file.append(block);
-    } catch (error) {
-      // A partial write is a torn block, so the next block starts a new file.
-      this.close();
-      // A disk that stays full for days must not push out the good files.
-      if (fresh !== undefined) this.#remove(fresh);
-      if (!this.#failing) logger.error(`diagnostics are not captured: ${messageOf(error)}`);
-      this.#failing = true;
-      return;
-    }
-    if (this.#failing) logger.info(`diagnostics are captured again in "${folder}"`);
-    this.#failing = false;
-    this.#fileBytes += block.length;
-    if (fresh !== undefined) this.#names.push(fresh);
-    while (this.#names.length > this.limits.files) this.#remove(this.#names.shift()!);
-  }
-
-  close(): void {
-    this.#file?.close();
-    this.#file = undefined;
-    this.#fileBytes = 0;
-  }
-
-  /** Names start with a number, because the system's time may jump. */
-  #nextName(): string {
-    const last = Number.parseInt(this.#names.at(-1) ?? "0");
-    const time = new Date(this.parts.clock.nowMs()).toISOString().replaceAll(":", "-");
-    return `${String((last || 0) + 1).padStart(6, "0")}-${time}${CAPTURE_SUFFIX}`;
-  }
-
-  /** A file that cannot be removed stays. */
-  #remove(name: string): void {
-    try {
-      this.parts.host.removeFile(`${this.parts.folder}/${name}`);
-    } catch (error) {
-      this.parts.logger.debug(`cannot remove an old capture: ${messageOf(error)}`);
-    }
   }
 }

@@ -37,11 +37,20 @@ async function start(
   return { clock, ftdc, records };
 }
 
+/** The paths of the captures in the own format, and in the published one. */
+function ours(files: FakeFiles): string[] {
+  return files.paths.filter((path) => path.endsWith(".jsonl.gz"));
+}
+
+function published(files: FakeFiles): string[] {
+  return files.paths.filter((path) => path.endsWith(".ftdc"));
+}
+
 /** The file names, and the samples of all files together. */
 async function captured(files: FakeFiles) {
-  const names = files.paths.map((path) => path.slice(FOLDER.length + 1));
+  const names = ours(files).map((path) => path.slice(FOLDER.length + 1));
   const captures = await Promise.all(
-    files.paths.map(async (path) => decodeCapture(await files.readFile(path))),
+    ours(files).map(async (path) => decodeCapture(await files.readFile(path))),
   );
   return { names, captures, samples: captures.reduce((sum, { timesMs }) => sum + timesMs.length, 0) };
 }
@@ -88,7 +97,7 @@ Deno.test("Ftdc: starts a new file when the current file is full, and keeps only
   for (let path = 0; path < 40; path++) {
     await clock.advance(5_000);
     for (const path of files.paths) assertEquals((await files.fileSize(path))! <= limits.fileBytes, true);
-    assertEquals(files.paths.length <= limits.files, true);
+    assertEquals([ours, published].every((which) => which(files).length <= limits.files), true);
   }
   ftdc.close();
   const { names, captures } = await captured(files);
@@ -97,7 +106,7 @@ Deno.test("Ftdc: starts a new file when the current file is full, and keeps only
   const again = await start(files, { limits });
   await again.clock.advance(5_000);
   again.ftdc.close();
-  const next = files.paths.map((path) => Number.parseInt(path.slice(FOLDER.length + 1)));
+  const next = ours(files).map((path) => Number.parseInt(path.slice(FOLDER.length + 1)));
   const last = Number.parseInt(names[2]);
   assertEquals(next, [last - 1, last, last + 1]);
 });
@@ -107,7 +116,7 @@ Deno.test("Ftdc: logs a full disk once, continues afterwards, and keeps the capt
   const files = new FakeFiles(() => full ? { kind: "error", share: 0.5 } : undefined);
   const { clock, ftdc, records } = await start(files, { limits: { files: 2 } });
   await clock.advance(10_000);
-  const good = files.paths;
+  const good = ours(files);
   full = true;
   await clock.advance(50_000);
   assertEquals(records.map(({ level }) => level), ["error"]);
@@ -140,11 +149,29 @@ Deno.test("Ftdc: after a kill at any write, the earlier blocks are readable", as
       const { captures, samples } = await captured(survivors);
       const torn = captures.reduce((sum, { damaged }) => sum + damaged, 0);
       assertEquals(
-        [torn <= 1, samples >= 4, survivors.paths.length <= 2],
+        [torn <= 1, samples >= 4, [ours, published].every((which) => which(survivors).length <= 2)],
         [true, true, true],
         `${at} ${share}`,
       );
     }
+  }
+});
+
+Deno.test("Ftdc: the published captures start anew when they are full or the clock was set", async () => {
+  const files = new FakeFiles();
+  let count = 0;
+  const limits = { fileBytes: 400, files: 50 };
+  const { clock, ftdc } = await start(files, { sources: [() => ({ "a.count": count++ })], limits });
+  await clock.advance(60_000);
+  const full = published(files);
+  assertEquals(full.length > 1, true);
+  clock.setOn(-3_600_000);
+  await clock.advance(10_000);
+  ftdc.close();
+  assertEquals(published(files).length > full.length, true);
+  for (const path of published(files)) {
+    const bytes = await files.readFile(path);
+    assertEquals([bytes[0], bytes.length <= limits.fileBytes], [1, true], "each begins with a schema");
   }
 });
 

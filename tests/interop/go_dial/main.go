@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"time"
 
@@ -39,6 +40,7 @@ func main() {
 	part := flag.String("part", "", "play the commands of the published command line for this part, too")
 	port := flag.Uint("port", 0, "a port that the machine lets callers reach")
 	plain := flag.Bool("plain", false, "dial as client.New(ctx, host, logger) does; with a key, as it does with one")
+	byName := flag.String("by-name", "", "dial the host as the published command line does, with this server for its key")
 	direct := flag.Bool("direct", false, "with -plain: without WebRTC")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
@@ -53,7 +55,10 @@ func main() {
 	if *plain {
 		chosen = plainOptions(*direct, *keyID, *key)
 	}
-	found, err := dial(ctx, *host, chosen, *plain, also)
+	if *byName != "" {
+		chosen = byNameOptions(*byName, *host, !*downgrade, *keyID, *key)
+	}
+	found, err := dial(ctx, *host, chosen, *plain || *byName != "", also)
 	if err != nil {
 		found.Refused = err.Error()
 	}
@@ -95,6 +100,23 @@ func options(host, signaling string, insecure, external bool, keyID, key string)
 		}
 	}
 	return append(all, rpc.WithWebRTCOptions(webrtc))
+}
+
+// byNameOptions are those of the published command line: the name alone, by multicast DNS and at its signaling server.
+func byNameOptions(server, host string, insecure bool, keyID, key string) []rpc.DialOption {
+	name := host
+	if bare, _, err := net.SplitHostPort(host); err == nil {
+		name = bare
+	}
+	all := []rpc.DialOption{
+		rpc.WithExternalAuth(server, name),
+		rpc.WithEntityCredentials(keyID, rpc.Credentials{Type: "api-key", Payload: key}),
+		rpc.WithAllowInsecureWithCredentialsDowngrade(),
+	}
+	if insecure {
+		return append(all, rpc.WithInsecure(), rpc.WithExternalAuthInsecure())
+	}
+	return all
 }
 
 // plainOptions are those that the published runtime's client adds of itself: TLS where the port has it, else none.
