@@ -10,6 +10,7 @@
 #   SVC_ROOT_URL   the control plane; by default the control plane that served this script
 #   SVC_AGENT_URL  the address of an svc-agent executable, in place of the release
 #   SVC_VERSION    the version to install; by default stable
+#   SVC_SUMS       a file SHA256SUMS of the project with SHA256SUMS.sig beside it: the agent must be in it
 #   SVC_UNSIGNED=1 installs without the keys of releases, if the control plane has none
 #   FORCE=1 (-f)   replaces credentials that exist
 #   --aix-install  has no effect; installers of svc-server take this option
@@ -17,6 +18,8 @@ set -eu
 
 served_from='@ROOT_URL@'
 root=${SVC_ROOT_URL:-$served_from}
+# The public half of the project's key, which signs SHA256SUMS.
+project_key='huKUPMLuDP/3KAkKfA3tYA1FGPJNiKZt3vKSsO+JRSc='
 credentials=/etc/svc.json
 keys=/opt/svc/etc/release_keys.json
 force=${FORCE:-}
@@ -118,6 +121,7 @@ fetch_agent() {
     found=$(sha256sum "$folder/svc-agent" | cut -d ' ' -f 1)
     [ "$wanted" = "$found" ] || fail "the download is damaged: its SHA-256 is $found, wanted ${wanted:-a SHA-256 in $release.sig}"
   fi
+  check_sums
   chmod 755 "$folder/svc-agent"
   said=$("$folder/svc-agent" --version 2>/dev/null) && code=0 || code=$?
   # 126: there, and not to be run.
@@ -126,6 +130,23 @@ fetch_agent() {
     svc-agent*) ;;
     *) fail "the download is not an svc-agent that runs on this system" ;;
   esac
+}
+
+# With SVC_SUMS only a program of the project is taken, whatever the control plane serves.
+check_sums() {
+  [ -n "${SVC_SUMS:-}" ] || return 0
+  [ -r "$SVC_SUMS" ] && [ -r "$SVC_SUMS.sig" ] || fail "SVC_SUMS: there is no $SVC_SUMS, or no $SVC_SUMS.sig"
+  command -v openssl >/dev/null 2>&1 || fail "SVC_SUMS: the program openssl is missing"
+  # The bytes before the 32 bytes of a public key, in base64.
+  {
+    echo '-----BEGIN PUBLIC KEY-----'
+    { printf '\060\052\060\005\006\003\053\145\160\003\041\000' && printf %s "$project_key" | openssl base64 -d -A; } | openssl base64
+    echo '-----END PUBLIC KEY-----'
+  } >"$folder/project.pem"
+  openssl pkeyutl -verify -pubin -inkey "$folder/project.pem" -rawin -in "$SVC_SUMS" -sigfile "$SVC_SUMS.sig" \
+    >/dev/null 2>&1 || fail "SVC_SUMS: the project's key has not signed $SVC_SUMS (this needs openssl 3)"
+  found=$(sha256sum "$folder/svc-agent" | cut -d ' ' -f 1)
+  grep -q "^$found  svc-agent\$" "$SVC_SUMS" || fail "SVC_SUMS: $SVC_SUMS has no svc-agent with SHA-256 $found"
 }
 
 # From now on the agent accepts only releases signed with the keys of this control plane, or with their successors.

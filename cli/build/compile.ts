@@ -9,6 +9,10 @@
 
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { begin, EXIT, failed, type Terminal, unexpected } from "../program.ts";
+import type { Provenance } from "../../lib/base/release/sums.ts";
+import { UsageError } from "../flags.ts";
+import { REVISION_FILE, VERSION } from "../version.ts";
+import { makeSignKey, readSignKey, sha256Of, writeSums } from "./sums.ts";
 import { choose, compile, EXECUTABLES, PINNED_DENO, ROOT, TARGETS } from "./compiler.ts";
 
 const PROGRAM = {
@@ -19,8 +23,29 @@ const PROGRAM = {
   flags: [
     { name: "target", type: "string", default: "", value: "NAME", help: names("target", TARGETS) },
     { name: "program", type: "string", default: "", value: "NAME", help: names("program", EXECUTABLES) },
+    {
+      name: "sign-key",
+      type: "string",
+      default: "",
+      value: "FILE",
+      help:
+        "Sign SHA256SUMS with this private key of the project (PEM, Ed25519), which lies outside of the tree.",
+    },
+    {
+      name: "new-sign-key",
+      type: "string",
+      default: "",
+      value: "FILE",
+      help: "Make such a key, print its public half, and exit.",
+    },
   ],
 } as const;
+
+interface Wanted {
+  readonly target: string;
+  readonly program: string;
+  readonly signKey: string;
+}
 
 function names(what: string, rows: readonly { name: string }[]): string {
   return `Only this ${what}: ${rows.map((row) => row.name).join(", ")}.`;
@@ -34,16 +59,25 @@ export async function main(args: readonly string[], terminal: Terminal): Promise
     return EXIT.usage;
   }
   try {
-    await compileAll(begun.values.target, begun.values.program, terminal);
+    const { newSignKey, ...wanted } = begun.values;
+    if (newSignKey !== "") terminal.write(`${await makeSignKey(newSignKey, ROOT)}\n`);
+    else await compileAll(wanted, terminal);
     return 0;
   } catch (thrown) {
     return failed(PROGRAM.name, thrown, terminal);
   }
 }
 
-async function compileAll(targetName: string, programName: string, terminal: Terminal): Promise<void> {
+async function compileAll(
+  { target: targetName, program: programName, signKey }: Wanted,
+  terminal: Terminal,
+): Promise<void> {
   const targets = choose("target", TARGETS, targetName);
   const programs = choose("program", EXECUTABLES, programName);
+  if (signKey !== "" && programName !== "") {
+    throw new UsageError("--sign-key: found --program, wanted all programs, which are then of one revision");
+  }
+  const privateKeyPem = signKey === "" ? undefined : await readSignKey(signKey, ROOT);
   const version = Deno.version.deno;
   if (version !== PINNED_DENO) {
     throw new Error(`Cannot compile with Deno ${version}: run npx --yes deno@${PINNED_DENO} task compile`);
@@ -54,20 +88,21 @@ async function compileAll(targetName: string, programName: string, terminal: Ter
       const { bytes } = await compile({ deno: Deno.execPath(), version }, program, target, folder);
       terminal.write(`${folder}/${program.name}${target.suffix}  ${(bytes / 1e6).toFixed(1)} MB\n`);
     }
-    await writeSums(`${ROOT}${folder}`, EXECUTABLES.map((program) => program.name + target.suffix));
+    const provenance = await provenanceOf(version);
+    if (privateKeyPem !== undefined && provenance.revision.endsWith("-dirty")) {
+      throw new Error(
+        "Cannot sign: the tree has changes, wanted a revision that others can build; commit first",
+      );
+    }
+    const files = EXECUTABLES.map((program) => program.name + target.suffix);
+    await writeSums(`${ROOT}${folder}`, files, provenance, privateKeyPem);
   }
 }
 
-/** Writes `SHA256SUMS` for the existing files among `files`, in the form that `sha256sum -c` reads. */
-async function writeSums(folder: string, files: readonly string[]): Promise<void> {
-  let sums = "";
-  for (const file of files) {
-    const bytes = await Deno.readFile(`${folder}/${file}`).catch(() => undefined);
-    if (bytes === undefined) continue;
-    const sum = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
-    sums += `${sum.toHex()}  ${file}\n`;
-  }
-  await Deno.writeTextFile(`${folder}/SHA256SUMS`, sums);
+async function provenanceOf(deno: string): Promise<Provenance> {
+  const revision = (await Deno.readTextFile(`${ROOT}${REVISION_FILE}`)).trim();
+  const lockSha256 = await sha256Of(await Deno.readFile(`${ROOT}deno.lock`));
+  return { version: VERSION, revision, deno, lockSha256 };
 }
 
 if (import.meta.main) Deno.exit(await main(Deno.args, new DenoHost()));

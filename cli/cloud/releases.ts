@@ -2,6 +2,10 @@
  * Commands on the programs that agents install, and on the keys that sign them.
  */
 
+import { basename, dirname, join } from "node:path";
+import { SvcError } from "../../lib/base/error.ts";
+import { pinnedKey } from "../../lib/base/release/signature.ts";
+import { PROJECT_KEY, SUMS_FILE, SUMS_SIGNATURE_FILE, verifiedSums } from "../../lib/base/release/sums.ts";
 import { ReleaseKeys } from "../../lib/cloud/packages/release_keys.ts";
 import {
   CHANNELS,
@@ -14,7 +18,15 @@ import {
 import { keepFile } from "../../lib/cloud/store/file_refs.ts";
 import { Secrets } from "../../lib/cloud/store/secrets.ts";
 import { table } from "../table.ts";
-import { type CloudCommand, cloudCommand, contentOf, removeContents, timeOf, unknown } from "./desk.ts";
+import {
+  type CloudCommand,
+  cloudCommand,
+  contentOf,
+  type Desk,
+  removeContents,
+  timeOf,
+  unknown,
+} from "./desk.ts";
 
 /** Length of a program's beginning that suffices to recognize its type. */
 const HEAD_BYTES = 64;
@@ -33,8 +45,22 @@ export const RELEASE_COMMANDS: readonly CloudCommand[] = [
         help: RELEASE_PLATFORMS.join(", "),
       },
       { name: "channel", type: "string", default: "none", value: "CHANNEL", help: CHANNELS.join(", ") },
+      {
+        name: "require-signature",
+        type: "bool",
+        default: false,
+        help:
+          "Refuse the file unless SHA256SUMS beside it has its SHA-256, and SHA256SUMS.sig is its signature.",
+      },
+      {
+        name: "signature-key",
+        type: "string",
+        default: PROJECT_KEY,
+        value: "KEY",
+        help: "The public key of that signature, in base64, if not the project's.",
+      },
     ],
-    async (desk, [name, version, file], { platform, channel }) => {
+    async (desk, [name, version, file], { platform, channel, requireSignature, signatureKey }) => {
       requireOneOf("NAME", name, PROGRAMS);
       requireOneOf("--platform", platform, RELEASE_PLATFORMS);
       requireOneOf("--channel", channel, CHANNELS);
@@ -43,9 +69,14 @@ export const RELEASE_COMMANDS: readonly CloudCommand[] = [
         checkProgram(piece.subarray(0, HEAD_BYTES), platform, file);
         break;
       }
+      const signed = requireSignature ? await signedSumOf(desk, file, signatureKey) : undefined;
       const files = await desk.files();
       const on = { kind: "release", id: `${name} ${version} ${platform}` } as const;
       const made = await keepFile(desk.store, files, content, RELEASE_BYTES_MAX, async (stored) => {
+        if (signed !== undefined && signed !== stored.sha256) {
+          const problem = `found SHA-256 ${stored.sha256}, wanted the signed ${signed}`;
+          throw new SvcError("permission_denied", `${file}: ${problem}`);
+        }
         await desk.change(
           "release publish",
           on,
@@ -122,6 +153,15 @@ export const RELEASE_COMMANDS: readonly CloudCommand[] = [
     },
   ),
 ];
+
+/** The SHA-256 that the signed sums beside a file have for it. */
+async function signedSumOf({ host }: Desk, file: string, key: string): Promise<string> {
+  const [sums, sig] = [SUMS_FILE, SUMS_SIGNATURE_FILE].map((name) => join(dirname(file), name));
+  const [text, signature] = [await host.readTextFile(sums), await host.readFile(sig)];
+  const found = verifiedSums(text, signature, pinnedKey(key).public_key).get(basename(file));
+  if (found !== undefined) return found;
+  throw new SvcError("permission_denied", `${sums} is signed, and has no line for ${basename(file)}`);
+}
 
 function requireOneOf(what: string, found: string, wanted: readonly string[]): void {
   if (!wanted.includes(found)) throw unknown(what, found, wanted);

@@ -2,6 +2,8 @@
  * Releases and packages, from the command line to the machine that runs them.
  */
 
+import { ROOT } from "../../cli/build/compiler.ts";
+import { makeSignKey, readSignKey, writeSums } from "../../cli/build/sums.ts";
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { packed } from "../../lib/base/files/archive.ts";
 import { startServer } from "../support/server.ts";
@@ -59,6 +61,18 @@ storeTest(
     await publish("1.1.0");
     await assertRejects(() => publish("1.2.0", "--platform", "linux/arm64"), Error, "Linux on amd64");
     await assertRejects(() => publish("1.2.0", "--platform", "windows/amd64"), Error, "windows/amd64");
+    // Only what a key has signed, if that is asked for.
+    const signed = (...more: string[]) => publish("1.2.0", "--require-signature", ...more);
+    await assertRejects(() => signed(), Error, "SHA256SUMS");
+    const key = await makeSignKey(`${folder}/key.pem`, ROOT);
+    const provenance = { version: "1.2.0", revision: "", deno: "2.9.6", lockSha256: "" };
+    await writeSums(folder, ["svc-server"], provenance, await readSignKey(`${folder}/key.pem`, ROOT));
+    await assertRejects(() => signed(), Error, "is not signed by the key");
+    await signed("--signature-key", key);
+    await run("release", "delete", "svc-server", "1.2.0");
+    await Deno.writeFile(program, new Uint8Array([...ELF, 0]));
+    await assertRejects(() => signed("--signature-key", key), Error, "wanted the signed");
+    await Deno.writeFile(program, ELF);
     await run("release", "channel", "svc-server", "1.1.0", "dev");
     const listed: { version: string; channel: string }[] = await json("release", "list");
     assertEquals(listed.map((one) => [one.version, one.channel]), [["1.0.0", "stable"], ["1.1.0", "dev"]]);

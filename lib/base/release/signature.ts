@@ -183,8 +183,7 @@ function isSigned(
   signature: string,
   publicKey: string,
 ): boolean {
-  const der = Buffer.concat([PUBLIC_KEY_HEAD, Buffer.from(publicKey, "base64")]);
-  const key = createPublicKey({ key: der, format: "der", type: "spki" });
+  const key = createPublicKey({ key: publicKeyFrom(publicKey), format: "der", type: "spki" });
   return verify(null, bytesOf(format, value), key, Buffer.from(signature, "base64"));
 }
 
@@ -193,7 +192,13 @@ function bytesOf(format: string, value: { [key: string]: Json }): Uint8Array {
   return Buffer.from(`${format}\n${canonicalJson(value)}`);
 }
 
-function publicKeyOf(privateKeyPem: string): string {
+/** A key of 32 bytes in base64 in the form that crypto libraries read (DER). */
+export function publicKeyFrom(base64: string): Buffer {
+  return Buffer.concat([PUBLIC_KEY_HEAD, Buffer.from(base64, "base64")]);
+}
+
+/** The public half of a private key (PEM): 32 bytes in base64. */
+export function publicKeyOf(privateKeyPem: string): string {
   const der = createPublicKey(createPrivateKey(privateKeyPem)).export({
     format: "der",
     type: "spki",
