@@ -63,7 +63,9 @@ import {
   type ShutdownStage,
 } from "./serve/shutdown.ts";
 import { Streams } from "./streams/streams.ts";
+import { LogFeed } from "./page/log_feed.ts";
 import { pageRoutes, type PageSource } from "./page/page.ts";
+import { pageService } from "./page/page_service.ts";
 import type { Route } from "../wire/port/routes.ts";
 import { staticRoutes } from "../wire/port/static_files.ts";
 import { Tables, type TablesParts } from "./serve/tables.ts";
@@ -183,7 +185,10 @@ async function start(
   const diagnostics = new Diagnostics(options.diagnostics, { machine, sources, ...parts });
   const { interceptors: outermost } = diagnostics;
   const streams = new Streams({ machine, clock, logger: logs.logger("rdk.streams") });
-  const own = configurationServices(origin, options, parts);
+  const feed = options.page && logFeed(parts);
+  const forPage = feed ? [pageService({ machine, feed })] : [];
+  const configuring = configurationServices(origin, options, parts);
+  const own: TablesParts["own"] = (guarded) => [...forPage, ...configuring?.(guarded) ?? []];
   const tables = new Tables({ machine, operations, sessions, streams, host, clock, logger, outermost, own });
   const jobs = new Jobs({ machine, channel: memoryChannel(tables.resources()), clock, logs });
   const restarts = restartsOf(machine, origin, options, parts);
@@ -220,7 +225,16 @@ async function start(
     started();
   });
   const watch = watchNetwork(options, ready, origin, parts);
-  const stages = stagesOf({ ...running, announcement, reconfiguration, releases, restarts, watch, origin });
+  const stages = stagesOf({
+    ...running,
+    announcement,
+    feed,
+    reconfiguration,
+    releases,
+    restarts,
+    watch,
+    origin,
+  });
   return {
     get url() {
       return port.url;
@@ -254,6 +268,13 @@ async function pagesOf(
     ...page ? pageRoutes(page) : [],
     ...staticFolder === undefined ? [] : await staticRoutes(staticFolder, host),
   ]);
+}
+
+/** The log as the page follows it. */
+function logFeed({ clock, logs }: RuntimeParts): LogFeed {
+  const feed = new LogFeed(clock);
+  logs.addSink(feed.sink);
+  return feed;
 }
 
 /** The parts that a configuration changes. */
@@ -314,6 +335,7 @@ function stagesOf(
     jobs,
     port,
     announcement,
+    feed,
     reconfiguration,
     releases,
     restarts,
@@ -323,6 +345,7 @@ function stagesOf(
     & Running
     & {
       readonly announcement: Closable | undefined;
+      readonly feed: Closable | undefined;
       readonly reconfiguration: Reconfiguration;
       readonly releases: Closable;
       readonly restarts: Closable;
@@ -332,6 +355,7 @@ function stagesOf(
 ): ShutdownStage[] {
   return [
     { name: "the announcement", close: async () => await announcement?.close() },
+    { name: "the log's followers", close: async () => await feed?.close() },
     { name: "the port", close: () => port.close(DRAIN_MS) },
     { name: "videos", close: () => streams.close() },
     { name: "the watch over packages", close: () => releases.close() },

@@ -45,6 +45,8 @@ const EXEMPT_SERVICES: ReadonlySet<string> = new Set([
   "proto.rpc.webrtc.v1.SignalingService",
   "grpc.reflection.v1.ServerReflection",
   "grpc.reflection.v1alpha.ServerReflection",
+  // The page only looks, and a look at the log lasts.
+  "svc.page.v1.MachinePageService",
 ]);
 const EXEMPT_PATH = "/viam.robot.v1.RobotService/StreamStatus";
 

@@ -1,0 +1,61 @@
+/** MachinePageService: what the page of the machine needs beside the published services. */
+
+import { MachinePageService } from "../../../proto/gen/machine_page_pb.ts";
+import { toTimestamp } from "../../api/shared/time.ts";
+import { SvcError } from "../../base/error.ts";
+import { type DescFile, FileDescriptorProtoSchema, toBinary } from "../../wire/proto.ts";
+import { type Service, service } from "../../wire/service.ts";
+import type { Machine } from "../graph/machine.ts";
+import type { LogBatch, LogFeed } from "./log_feed.ts";
+
+/** Of an API's name in an error. */
+const API_CHARS_MAX = 100;
+
+export interface PageServiceParts {
+  readonly machine: Pick<Machine, "nodes" | "apis">;
+  readonly feed: LogFeed;
+}
+
+export function pageService({ machine, feed }: PageServiceParts): Service {
+  return service(MachinePageService, {
+    followLogs: ({ backlog }, { signal }) => {
+      if (!feed.hasPlace) {
+        throw new SvcError("resource_exhausted", "too many callers follow the log; close another page");
+      }
+      return messagesOf(feed.follow(backlog, signal));
+    },
+    getGraph: () => ({
+      nodes: [...machine.nodes].map(({ name, config, holds }) => ({
+        id: name.full,
+        model: config.model,
+        dependsOn: [...holds],
+      })),
+    }),
+    describeApi: ({ api: wanted }) => {
+      const api = machine.apis.find(({ name }) => name === wanted);
+      if (!api) throw new SvcError("not_found", `this machine has no API ${wanted.slice(0, API_CHARS_MAX)}`);
+      const files = filesOf(api.desc.file).map(({ proto }) => toBinary(FileDescriptorProtoSchema, proto));
+      return { service: api.desc.typeName, files };
+    },
+  });
+}
+
+/** A file after all that it imports. */
+function filesOf(file: DescFile, found = new Set<DescFile>()): DescFile[] {
+  for (const dependency of file.dependencies) if (!found.has(dependency)) filesOf(dependency, found);
+  found.add(file);
+  return [...found];
+}
+
+async function* messagesOf(batches: AsyncIterable<LogBatch>) {
+  for await (const { records, leftOut } of batches) {
+    yield {
+      records: records.map(({ timeMs, caller = "", ...record }) => ({
+        ...record,
+        caller,
+        time: toTimestamp(timeMs),
+      })),
+      leftOut: BigInt(leftOut),
+    };
+  }
+}

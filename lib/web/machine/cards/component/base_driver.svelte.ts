@@ -1,0 +1,134 @@
+/**
+ * Turns keys, a pad and a gamepad into the power of a base. A release stops it, also the loss of the focus, of the
+ * window, or of the gamepad.
+ */
+
+/** The power is sent again so often while something is held, so that a base with a timeout keeps moving. */
+const REPEAT_MS = 200;
+const GAMEPAD_DEAD = 0.12;
+
+const DIRECTIONS: Readonly<Record<string, string>> = {
+  arrowup: "w",
+  arrowleft: "a",
+  arrowdown: "s",
+  arrowright: "d",
+  w: "w",
+  a: "a",
+  s: "s",
+  d: "d",
+};
+
+export interface DriverParts {
+  /** The share of full power, 0 to 1. */
+  readonly power: () => number;
+  readonly drive: (linear: number, angular: number) => Promise<unknown>;
+  readonly stop: () => Promise<unknown>;
+}
+
+export class Driver {
+  /** Where it is driven: -1 to 1, forward and to the left. */
+  linear = $state(0);
+  angular = $state(0);
+  gamepad = $state("");
+  usesGamepad = $state(false);
+  #held = $state.raw<ReadonlySet<string>>(new Set());
+  #driving = false;
+  #sending = false;
+  #timer: ReturnType<typeof setInterval> | undefined;
+
+  constructor(private readonly parts: DriverParts) {}
+
+  /** Follows the window and the gamepads; returns the end of it. */
+  start(): () => void {
+    const stop = () => this.release();
+    const seek = () => this.gamepad = navigator.getGamepads().find((one) => one !== null)?.id ?? "";
+    const hidden = () => document.visibilityState === "hidden" && stop();
+    addEventListener("blur", stop);
+    document.addEventListener("visibilitychange", hidden);
+    addEventListener("gamepadconnected", seek);
+    addEventListener("gamepaddisconnected", seek);
+    seek();
+    this.#timer = setInterval(() => this.#tick(), REPEAT_MS);
+    return () => {
+      clearInterval(this.#timer);
+      removeEventListener("blur", stop);
+      document.removeEventListener("visibilitychange", hidden);
+      removeEventListener("gamepadconnected", seek);
+      removeEventListener("gamepaddisconnected", seek);
+      this.release();
+    };
+  }
+
+  holds(key: string): boolean {
+    return this.#held.has(key);
+  }
+
+  toggleGamepad(): void {
+    this.usesGamepad = !this.usesGamepad;
+    if (!this.usesGamepad) this.release();
+  }
+
+  key(event: KeyboardEvent, down: boolean): void {
+    const direction = DIRECTIONS[event.key.toLowerCase()];
+    if (!direction || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    if (event.repeat) return;
+    const held = new Set(this.#held);
+    if (down) held.add(direction);
+    else held.delete(direction);
+    this.#held = held;
+    const sign = (plus: string, minus: string) => Number(held.has(plus)) - Number(held.has(minus));
+    this.#steer(sign("w", "s"), sign("a", "d"));
+  }
+
+  pointer(event: PointerEvent): void {
+    const pad = event.currentTarget as HTMLElement;
+    if (event.type === "pointerdown") pad.setPointerCapture(event.pointerId);
+    if (event.buttons === 0) return;
+    const { left, top, width, height } = pad.getBoundingClientRect();
+    const share = (value: number) => Math.min(1, Math.max(-1, value));
+    this.#steer(share(1 - 2 * (event.clientY - top) / height), share(1 - 2 * (event.clientX - left) / width));
+  }
+
+  /** Stops the base if it is driven, or in any case. */
+  release(always = false): void {
+    this.#held = new Set();
+    this.linear = 0;
+    this.angular = 0;
+    if (!this.#driving && !always) return;
+    this.#driving = false;
+    void this.parts.stop();
+  }
+
+  #steer(linear: number, angular: number): void {
+    if (linear === 0 && angular === 0) return this.release();
+    this.linear = linear;
+    this.angular = angular;
+    this.#driving = true;
+    void this.#send();
+  }
+
+  #tick(): void {
+    if (this.usesGamepad) {
+      const pad = navigator.getGamepads().find((one) => one !== null);
+      const axis = (at: number) => Math.abs(pad?.axes[at] ?? 0) < GAMEPAD_DEAD ? 0 : pad!.axes[at];
+      if (!pad) return this.release();
+      if (axis(0) !== 0 || axis(1) !== 0 || this.#driving) return this.#steer(-axis(1), -axis(0));
+    }
+    if (this.#driving) void this.#send();
+  }
+
+  /** One call at a time: what is held by then is sent by the next tick. */
+  async #send(): Promise<void> {
+    if (this.#sending) return;
+    this.#sending = true;
+    const power = this.parts.power();
+    try {
+      await this.parts.drive(this.linear * power, this.angular * power);
+    } finally {
+      this.#sending = false;
+    }
+    // Released meanwhile: the stop may have arrived before this power.
+    if (!this.#driving) void this.parts.stop();
+  }
+}
