@@ -185,10 +185,7 @@ async function start(
   const diagnostics = new Diagnostics(options.diagnostics, { machine, sources, ...parts });
   const { interceptors: outermost } = diagnostics;
   const streams = new Streams({ machine, clock, logger: logs.logger("rdk.streams") });
-  const feed = options.page && logFeed(parts);
-  const forPage = feed ? [pageService({ machine, feed })] : [];
-  const configuring = configurationServices(origin, options, parts);
-  const own: TablesParts["own"] = (guarded) => [...forPage, ...configuring?.(guarded) ?? []];
+  const { own, page } = pagePartsOf(machine, origin, options, parts);
   const tables = new Tables({ machine, operations, sessions, streams, host, clock, logger, outermost, own });
   const jobs = new Jobs({ machine, channel: memoryChannel(tables.resources()), clock, logs });
   const restarts = restartsOf(machine, origin, options, parts);
@@ -213,7 +210,7 @@ async function start(
     clock,
     logger,
   });
-  const running = { machine, packages, sessions, streams, diagnostics, jobs, port };
+  const running = { machine, packages, sessions, streams, diagnostics, jobs, port, page };
   const steps = stepsOf(running, activities, options, parts);
   const reconfiguration = reconfigurationOf(reading, first, steps, options, parts);
   internal.push(reconfiguration, port);
@@ -225,16 +222,7 @@ async function start(
     started();
   });
   const watch = watchNetwork(options, ready, origin, parts);
-  const stages = stagesOf({
-    ...running,
-    announcement,
-    feed,
-    reconfiguration,
-    releases,
-    restarts,
-    watch,
-    origin,
-  });
+  const stages = stagesOf({ ...running, announcement, reconfiguration, releases, restarts, watch, origin });
   return {
     get url() {
       return port.url;
@@ -248,10 +236,9 @@ async function start(
 /** The service of the configuration file, for programs with a page. */
 function configurationServices(
   { client }: Origin,
-  { configPath: path, page, untrusted = false }: RuntimeOptions,
+  { configPath: path, untrusted = false }: RuntimeOptions,
   { registry, host, clock }: RuntimeParts,
-): TablesParts["own"] {
-  if (!page) return () => [];
+): NonNullable<TablesParts["own"]> {
   const editor = new ConfigEditor({ path, registry, host, clock });
   const shared = { editor, registry, host, untrusted, managedBy: client?.address };
   return (guarded) => [configurationService(shared, guarded)];
@@ -270,11 +257,17 @@ async function pagesOf(
   ]);
 }
 
-/** The log as the page follows it. */
-function logFeed({ clock, logs }: RuntimeParts): LogFeed {
-  const feed = new LogFeed(clock);
-  logs.addSink(feed.sink);
-  return feed;
+/** The services that only the page calls, if there is one, and what must end before the port. */
+function pagePartsOf(machine: Machine, origin: Origin, options: RuntimeOptions, parts: RuntimeParts): {
+  readonly own: TablesParts["own"];
+  readonly page?: Closable;
+} {
+  if (!options.page) return { own: () => [] };
+  const feed = new LogFeed(parts.clock);
+  parts.logs.addSink(feed.sink);
+  const service = pageService({ machine, feed });
+  const configuring = configurationServices(origin, options, parts);
+  return { own: (guarded) => [service, ...configuring(guarded)], page: feed };
 }
 
 /** The parts that a configuration changes. */
@@ -286,6 +279,7 @@ interface Running {
   readonly diagnostics: Diagnostics;
   readonly jobs: Jobs;
   readonly port: MachinePort;
+  readonly page: Closable | undefined;
 }
 
 /** The effect of a new configuration on each part, step by step. */
@@ -334,8 +328,8 @@ function stagesOf(
     diagnostics,
     jobs,
     port,
+    page,
     announcement,
-    feed,
     reconfiguration,
     releases,
     restarts,
@@ -345,7 +339,6 @@ function stagesOf(
     & Running
     & {
       readonly announcement: Closable | undefined;
-      readonly feed: Closable | undefined;
       readonly reconfiguration: Reconfiguration;
       readonly releases: Closable;
       readonly restarts: Closable;
@@ -355,7 +348,7 @@ function stagesOf(
 ): ShutdownStage[] {
   return [
     { name: "the announcement", close: async () => await announcement?.close() },
-    { name: "the log's followers", close: async () => await feed?.close() },
+    { name: "the page", close: async () => await page?.close() },
     { name: "the port", close: () => port.close(DRAIN_MS) },
     { name: "videos", close: () => streams.close() },
     { name: "the watch over packages", close: () => releases.close() },
