@@ -12,7 +12,7 @@ import { begin, EXIT, failed, type Terminal, unexpected } from "../program.ts";
 import type { Provenance } from "../../lib/base/release/sums.ts";
 import { UsageError } from "../flags.ts";
 import { REVISION_FILE, VERSION } from "../version.ts";
-import { makeSignKey, readSignKey, sha256Of, writeSums } from "./sums.ts";
+import { bytesSum, makeSignKey, readSignKey, writeSums } from "./sums.ts";
 import { choose, compile, EXECUTABLES, PINNED_DENO, ROOT, TARGETS } from "./compiler.ts";
 
 const PROGRAM = {
@@ -101,7 +101,7 @@ async function compileAll(
 
 async function provenanceOf(deno: string): Promise<Provenance> {
   const revision = (await Deno.readTextFile(`${ROOT}${REVISION_FILE}`)).trim();
-  const lockSha256 = await sha256Of(await Deno.readFile(`${ROOT}deno.lock`));
+  const lockSha256 = await bytesSum(await Deno.readFile(`${ROOT}deno.lock`));
   return { version: VERSION, revision, deno, lockSha256 };
 }
 

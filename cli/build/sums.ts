@@ -41,7 +41,7 @@ export async function writeSums(
   const sums: { file: string; sha256: string }[] = [];
   for (const file of files) {
     const bytes = await Deno.readFile(`${folder}/${file}`).catch(() => undefined);
-    if (bytes) sums.push({ file, sha256: await sha256Of(bytes) });
+    if (bytes) sums.push({ file, sha256: await bytesSum(bytes) });
   }
   const text = sumsText(provenance, sums);
   await Deno.writeTextFile(`${folder}/${SUMS_FILE}`, text);
@@ -50,7 +50,7 @@ export async function writeSums(
   else await Deno.remove(signature).catch(() => {});
 }
 
-export async function sha256Of(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
+export async function bytesSum(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
   return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
 }
 

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows
 import { SvcError } from "../../lib/base/error.ts";
 import { PROJECT_KEY, verifiedSums } from "../../lib/base/release/sums.ts";
 import { ROOT } from "./compiler.ts";
-import { makeSignKey, readSignKey, sha256Of, writeSums } from "./sums.ts";
+import { bytesSum, makeSignKey, readSignKey, writeSums } from "./sums.ts";
 
 const PROVENANCE = { version: "1.2.3", revision: "abc", deno: "2.9.6", lockSha256: "0".repeat(64) };
 
@@ -23,7 +23,7 @@ Deno.test("SHA256SUMS has provenance, and only its key's signature makes it coun
   withBuild(async (folder, key) => {
     const text = await Deno.readTextFile(`${folder}/SHA256SUMS`);
     const signature = await Deno.readFile(`${folder}/SHA256SUMS.sig`);
-    const sum = await sha256Of(new TextEncoder().encode("program"));
+    const sum = await bytesSum(new TextEncoder().encode("program"));
     assertEquals([...verifiedSums(text, signature, key)], [["svc-server", sum]]);
     for (const fact of ["# version 1.2.3", "# revision abc", "# deno 2.9.6", "# deno.lock 000"]) {
       assertStringIncludes(text, fact);
@@ -80,7 +80,7 @@ Deno.test({
       assertEquals(await outcome(), "taken\n");
       await Deno.writeTextFile(`${folder}/svc-agent`, "another agent");
       assertStringIncludes(await outcome(), "has no svc-agent with SHA-256");
-      const sum = await sha256Of(new TextEncoder().encode("another agent"));
+      const sum = await bytesSum(new TextEncoder().encode("another agent"));
       await Deno.writeTextFile(`${folder}/SHA256SUMS`, `${sum}  svc-agent\n`);
       assertStringIncludes(await outcome(), "has not signed");
       assertStringIncludes(await outcome(`${folder}/none`), "there is no");
