@@ -74,6 +74,7 @@ import { RULES } from "./access/rules.ts";
 import { idIn, SharedSecrets } from "./access/shared_secrets.ts";
 import type { Secrets } from "./store/secrets.ts";
 import type { Store } from "./store/store.ts";
+import { forgetTagLists } from "./store/tag_lists.ts";
 import { inferenceHandlers, type InferenceOptions } from "./sandbox/inference_service.ts";
 import { trainingHandlers } from "./training/training_service.ts";
 import { type TrainingOptions, TrainingRunner } from "./training/runner.ts";
@@ -345,6 +346,7 @@ function sweepOf(
     await audit.forgetOld();
     await trainings?.forgetOld();
     await mappings?.forgetOld();
+    await forgetTagLists(store);
     const nowMs = clock.nowMs();
     if (nowMs - orphansMs < ORPHANS_MS) return;
     orphansMs = nowMs;

@@ -148,6 +148,8 @@ const ENCLOSING: { readonly [K in Exclude<Kind, "key">]: string } = {
 
 /** How long a call may continue after its key, or the role that it needs, was revoked. */
 const RECHECK_MS = 5_000;
+/** Resources of a call that are looked up before it is known whether the caller has any role. */
+const REFS_TOGETHER = 8;
 /** Callers whose organization is remembered. */
 const GROUPS_KNOWN_MAX = 10_000;
 const REFUSALS: readonly Code[] = ["unauthenticated", "permission_denied"];
@@ -183,11 +185,16 @@ export class Access {
         // Only after the request has arrived: the key may have lost its roles meanwhile.
         const check = () => this.#forCaller(ctx, admit);
         const admit = async () => {
+          // They travel to the database together.
+          const scopes = refs.slice(0, REFS_TOGETHER).map((ref) => this.#scopes(ref));
+          for (const one of scopes) one.catch(() => {});
           const { grants, asGuest, ofJob, group } = await this.#callerOf(ctx.entity);
           this.#remember(ctx.entity!, group);
           if (ofJob && !rule.forJobs) throw new SvcError("permission_denied", JOBS_READ);
           const held = isForGuests(rule) ? [...grants, ...asGuest] : grants;
-          for (const ref of refs) await this.#require(held, rule.need as Role, ref);
+          for (const [at, ref] of refs.entries()) {
+            await this.#require(held, rule.need as Role, ref, scopes[at]);
+          }
         };
         try {
           await check();
@@ -294,8 +301,13 @@ export class Access {
     }
   }
 
-  async #require(grants: readonly Held[], need: Closeness, ref: Ref): Promise<void> {
-    for (const scope of await this.#scopes(ref)) {
+  async #require(
+    grants: readonly Held[],
+    need: Closeness,
+    ref: Ref,
+    scopes = this.#scopes(ref),
+  ): Promise<void> {
+    for (const scope of await scopes) {
       if (grants.some((grant) => isEnough(grant, need, scope))) continue;
       throw new SvcError(
         "permission_denied",

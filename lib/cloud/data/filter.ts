@@ -81,8 +81,8 @@ export function tabularConditions(
   if (tags === "any") return found.only("d.tags <> '[]'");
   if (tags === "none") return found.only("d.tags = '[]'");
   if (tags.length === 0) return found;
-  const each = few(tags).map(() => contains("d.tags")).join(" OR ");
-  return found.only(`(${each})`, ...tags.map((tag) => JSON.stringify(tag)));
+  const lists = `SELECT t.list FROM reading_tags t WHERE t.tag IN (${places(few(tags))})`;
+  return found.only(`d.tag_list IN (${lists})`, ...tags);
 }
 
 /** A component type in both spellings: `rdk:component:camera` and `camera`. */
@@ -98,8 +98,9 @@ export function onlyType(found: Conditions, type: string): Conditions {
   return found.is("o.component_type", [type, short]);
 }
 
-/** Limit of each list in a filter. */
+/** Limits of each list in a filter. */
 const VALUES_MAX = 1_000;
+const LETTERS_MAX = 256 * 1024;
 
 /** Largest time in microseconds that both databases return unchanged: the year 2255. */
 const MICROS_MAX = Number.MAX_SAFE_INTEGER;
@@ -120,10 +121,17 @@ export function keptMicros(what: string, time: { seconds: bigint; nanos: number 
 }
 
 /** A statement has a limited number of values. */
-function few<T>(values: readonly T[]): readonly T[] {
-  if (values.length <= VALUES_MAX) return values;
-  const found = `found a filter with a list of ${values.length} values`;
-  throw new SvcError("invalid_argument", `${found}, wanted at most ${VALUES_MAX}`);
+function few(values: readonly string[]): readonly string[] {
+  if (values.length > VALUES_MAX) {
+    const found = `found a filter with a list of ${values.length} values`;
+    throw new SvcError("invalid_argument", `${found}, wanted at most ${VALUES_MAX}`);
+  }
+  const letters = values.reduce((sum, { length }) => sum + length, 0);
+  if (letters > LETTERS_MAX) {
+    const found = `found a filter with a list of ${letters} letters`;
+    throw new SvcError("invalid_argument", `${found}, wanted at most ${LETTERS_MAX}`);
+  }
+  return values;
 }
 
 function originConditions(filter: OriginFilter, reach: readonly Held[]): Conditions {

@@ -14,6 +14,7 @@ import { Conditions, onlyType, toMicros } from "./filter.ts";
 import { type DataOrigin, inOrder, noteOrigin, ORIGIN_COLUMNS } from "./origins.ts";
 import { payloadBytes, payloadIn } from "./payload.ts";
 import type { Sql } from "../store/store.ts";
+import { noteTagList } from "../store/tag_lists.ts";
 
 /** One reading; times in microseconds. */
 export interface TabularReading {
@@ -106,6 +107,7 @@ export class TabularData {
   ): Promise<string> {
     const originId = await noteOrigin(this.sql, origin);
     const tagsJson = JSON.stringify([...new Set(tags)].sort());
+    const tagList = await noteTagList(this.sql, tagsJson);
     const rows = readings.map(({ capturedUs, receivedUs, payload }, index) => {
       const bytes = payloadBytes(payload);
       if (bytes.length > READING_BYTES_MAX) {
@@ -115,13 +117,13 @@ export class TabularData {
       // Programs in Go and Python send the members of a reading in a new order each time.
       const known = payloadBytes(sortedJson(payload));
       const id = createHash("sha256").update(known).digest("hex").slice(0, 32);
-      return [originId, capturedUs, id, receivedUs, nowMs, tagsJson, bytes];
+      return [originId, capturedUs, id, receivedUs, nowMs, tagsJson, tagList, bytes];
     });
     for (let at = 0; at < rows.length; at += ROWS_MAX) {
       const some = rows.slice(at, at + ROWS_MAX);
       await this.sql.query(
-        `INSERT INTO tabular_data (origin_id, captured_us, entry_id, received_us, stored_ms, tags, payload)
-         VALUES ${some.map(() => "(?, ?, ?, ?, ?, ?, ?)").join(", ")} ON CONFLICT DO NOTHING`,
+        `INSERT INTO tabular_data (origin_id, captured_us, entry_id, received_us, stored_ms, tags, tag_list, payload)
+         VALUES ${some.map(() => "(?, ?, ?, ?, ?, ?, ?, ?)").join(", ")} ON CONFLICT DO NOTHING`,
         ...some.flat(),
       );
     }

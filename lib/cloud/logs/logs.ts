@@ -66,24 +66,26 @@ export class LogStore {
     const bytes = rows.reduce((sum, row) => sum + (row[row.length - 1] as Uint8Array).length, 0);
     requireWithin(this.limits, "logBytesPerCall", bytes);
     await this.store.transaction(async (sql) => {
-      await this.#count(sql, partId, rows.length, bytes, nowMs);
       // Holding this row until the end keeps the entries of a part in order.
-      const [{ number: last }] = await sql.query<{ number: number }>(
+      const head = sql.query(
         `INSERT INTO log_heads (part_id, number) VALUES (?, ?)
-         ON CONFLICT (part_id) DO UPDATE SET number = log_heads.number + excluded.number RETURNING number`,
+         ON CONFLICT (part_id) DO UPDATE SET number = log_heads.number + excluded.number`,
         partId,
         rows.length,
       );
+      const stored: Promise<unknown>[] = [];
+      const number = "(SELECT number FROM log_heads WHERE part_id = ?) - CAST(? AS BIGINT)";
       for (let at = 0; at < rows.length; at += ROWS_MAX) {
         const some = rows.slice(at, at + ROWS_MAX);
-        const values = some.flatMap((row, index) => [partId, last - rows.length + 1 + at + index, ...row]);
-        await sql.query(
-          `INSERT INTO logs (part_id, number, entry_id, received_ms, written_ms, level, logger, words, entry)
-           VALUES ${some.map(() => "(?, ?, ?, ?, ?, ?, ?, ?, ?)").join(", ")}
-           ON CONFLICT (part_id, entry_id) DO NOTHING`,
-          ...values,
-        );
+        const values = some.flatMap((row, index) => [partId, partId, rows.length - 1 - at - index, ...row]);
+        const add = `INSERT INTO logs
+             (part_id, number, entry_id, received_ms, written_ms, level, logger, words, entry)
+           VALUES ${some.map(() => `(?, ${number}, ?, ?, ?, ?, ?, ?, ?)`).join(", ")}
+           ON CONFLICT (part_id, entry_id) DO NOTHING`;
+        stored.push(sql.query(add, ...values));
       }
+      // They travel to the database together: nobody waits for one before the next.
+      await Promise.all([head, ...stored, this.#count(sql, partId, rows.length, bytes, nowMs)]);
     });
     for (const wake of this.#waiting.get(partId) ?? []) wake();
   }

@@ -14,11 +14,12 @@ export interface StoreCaller {
   readonly signal?: AbortSignal;
 }
 
-/** Reads of one group that run at once, and the limits of those that wait. */
+/** Slow reads of one group that run at once. */
+export const SLOW_READS_MAX = 2;
+/** Limits of the reads that wait. */
 export const FAIR_READS = {
-  turnsOfGroupMax: 2,
-  waitingMax: 20_000,
-  waitingOfGroupMax: 2_000,
+  waitingMax: 50_000,
+  waitingOfGroupMax: 10_000,
   what: "queries of the database",
 };
 

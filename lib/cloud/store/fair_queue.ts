@@ -15,8 +15,10 @@ export interface FairLimits {
   /** Limits of the waiting callers, of one group and of all. */
   readonly waitingMax: number;
   readonly waitingOfGroupMax: number;
-  /** For people: `inferences`. */
+  /** For people: `queries`. */
   readonly what: string;
+  /** Whether a group has no turns for now, for another reason. */
+  readonly isBlocked?: (group: string) => boolean;
 }
 
 export interface StatementLimits extends FairLimits {
@@ -46,7 +48,8 @@ interface Place<T> {
 /** A turn of a group; call `leave` once at its end. */
 export interface FairTurn<T> {
   readonly item: T;
-  leave(): void;
+  /** By default it used the time since it began. */
+  leave(usedMs?: number): void;
 }
 
 /** Items that wait for a turn, and the groups that have one. */
@@ -87,11 +90,12 @@ export class FairQueue<T> {
 
   /** The next item, whose group has a turn from now on; `undefined` if nobody waits that may have one. */
   next(): FairTurn<T> | undefined {
-    const { turnsOfGroupMax = 1 } = this.limits;
+    const { turnsOfGroupMax = 1, isBlocked } = this.limits;
     let best: string | undefined;
     let bestMs = Infinity;
     for (const [group, places] of this.#waiting) {
       if (group !== OWN_GROUP && (this.#inside.get(group) ?? 0) >= turnsOfGroupMax) continue;
+      if (isBlocked?.(group)) continue;
       const ms = this.#lately(group);
       const isEarlier = ms === bestMs && places[0].number < this.#waiting.get(best!)![0].number;
       if (ms < bestMs || isEarlier) [best, bestMs] = [group, ms];
@@ -117,17 +121,17 @@ export class FairQueue<T> {
     if (places.length === 0 && this.#waiting.get(group) === places) this.#waiting.delete(group);
   }
 
-  #enter(group: string): () => void {
+  #enter(group: string): (usedMs?: number) => void {
     const beganMs = this.clock.monotonicMs();
     this.#inside.set(group, (this.#inside.get(group) ?? 0) + 1);
     let left = false;
-    return () => {
+    return (usedMs = this.clock.monotonicMs() - beganMs) => {
       if (left) return;
       left = true;
       const rest = this.#inside.get(group)! - 1;
       if (rest > 0) this.#inside.set(group, rest);
       else this.#inside.delete(group);
-      this.#note(group, this.clock.monotonicMs() - beganMs);
+      this.#note(group, usedMs);
     };
   }
 

@@ -4,6 +4,12 @@
  * Step n leads from version n - 1 to n. Steps are only ever added: one that has been released is not changed.
  */
 
+import type { Sql } from "./store.ts";
+import { moveReadingTags } from "./tag_lists.ts";
+
+/** The present readings are given their lists of tags before it. */
+const READING_TAGS = [`DROP INDEX tabular_data_unlisted`];
+
 export const MIGRATIONS: readonly (readonly string[])[] = [
   [
     // The control plane's own secrets: signing keys and the like.
@@ -488,4 +494,18 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
   ],
   // Logs are answered in the order of their times.
   [`CREATE INDEX logs_by_time ON logs (part_id, written_ms, number)`],
+  // A filter by tags looks at an index, not at the tags of each reading.
+  [
+    `CREATE TABLE reading_tags (tag TEXT NOT NULL, list TEXT NOT NULL, PRIMARY KEY (tag, list))`,
+    `CREATE INDEX reading_tags_by_list ON reading_tags (list)`,
+    `ALTER TABLE tabular_data ADD COLUMN tag_list TEXT`,
+    `CREATE INDEX tabular_data_by_tags ON tabular_data (tag_list) WHERE tag_list IS NOT NULL`,
+    `CREATE INDEX tabular_data_unlisted ON tabular_data (origin_id) WHERE tag_list IS NULL AND tags <> '[]'`,
+  ],
+  READING_TAGS,
 ];
+
+/** What runs before the statements of a step, a piece in each transaction, until it returns true. */
+export const MOVES: ReadonlyMap<readonly string[], (sql: Sql) => Promise<boolean>> = new Map([
+  [READING_TAGS, moveReadingTags],
+]);

@@ -13,6 +13,8 @@ import { type Notices, type NoticeTopic, PieceReader, piecesOf } from "./notices
 import type { Sql, SqlValue, Store } from "./store.ts";
 
 const CONNECTIONS_MAX = 10;
+/** Connections that one group occupies at once. */
+const CONNECTIONS_OF_GROUP_MAX = 4;
 const CONNECT_SECONDS = 10;
 /** Tries of a transaction; the pauses between them grow up to the given one. */
 const ATTEMPTS_MAX = 30;
@@ -31,7 +33,11 @@ export class PostgresStore implements Store {
   #closing: Promise<void> | undefined;
 
   constructor(url: string, private readonly clock: Clock) {
-    this.#turns = new StatementTurns({ ...FAIR_READS, turnsMax: CONNECTIONS_MAX }, clock);
+    this.#turns = new StatementTurns({
+      ...FAIR_READS,
+      turnsMax: CONNECTIONS_MAX,
+      turnsOfGroupMax: CONNECTIONS_OF_GROUP_MAX,
+    }, clock);
     try {
       this.#client = postgres(url, {
         max: CONNECTIONS_MAX,

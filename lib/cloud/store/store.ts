@@ -15,7 +15,7 @@
 
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
-import { MIGRATIONS } from "./migrations.ts";
+import { MIGRATIONS, MOVES } from "./migrations.ts";
 import type { Notices } from "./notices.ts";
 import { PostgresStore } from "./postgres.ts";
 import type { StoreCaller } from "./callers.ts";
@@ -77,7 +77,7 @@ export function connect({ sqlite, url }: StorePlace, clock: Clock): Store {
 }
 
 /**
- * Migrates the tables to `version`, each step in a transaction of its own. Throws if they are newer than this program.
+ * Migrates the tables to `version`, each step in a transaction of its own, and long ones in several. Throws if they are newer than this program.
  */
 export async function migrate(store: Store, version = MIGRATIONS.length): Promise<void> {
   for (;;) {
@@ -92,6 +92,8 @@ export async function migrate(store: Store, version = MIGRATIONS.length): Promis
         );
       }
       if (found >= version) return true;
+      const move = MOVES.get(MIGRATIONS[found]);
+      if (move && !await move(sql)) return false;
       for (const statement of MIGRATIONS[found]) await sql.query(statement);
       await sql.query("DELETE FROM schema_version");
       await sql.query("INSERT INTO schema_version (version) VALUES (?)", found + 1);

@@ -27,6 +27,13 @@ const OPENING_MS = 60_000;
 /** Lines of its standard error that an error shows. */
 const LAST_LINES = 3;
 
+/** Another statement has ended the process before this one began. */
+export class Interrupted extends SvcError {
+  constructor(why: SvcError) {
+    super(why.code, why.message);
+  }
+}
+
 export class SqliteProcess {
   readonly #process: PipedProcess;
   /** In the order of their answers; the first one is running. */
@@ -86,7 +93,7 @@ export class SqliteProcess {
   }
 
   #ask(request: SqliteRequest, text: string, deadlineMs: number): Promise<unknown[]> {
-    if (this.#ended) return Promise.reject(this.#ended);
+    if (this.#ended) return Promise.reject(new Interrupted(this.#ended));
     const { promise, resolve, reject } = Promise.withResolvers<unknown[]>();
     try {
       this.#unsent.push(frameOf(request));
@@ -169,13 +176,15 @@ export class SqliteProcess {
     }
   }
 
-  /** The running statement, and those that wait behind it, get the reason. */
+  /** The running statement gets the reason; those that wait behind it were only interrupted. */
   #end(why: SvcError): void {
     if (this.#ended) return;
     this.#ended = why;
     this.#late?.();
     this.#process.signal("SIGKILL", { group: true });
-    for (const { reject } of this.#asked.splice(0)) reject(why);
+    const [first, ...behind] = this.#asked.splice(0);
+    first?.reject(why);
+    for (const { reject } of behind) reject(new Interrupted(why));
   }
 }
 

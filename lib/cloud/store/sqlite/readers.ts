@@ -1,46 +1,66 @@
 /**
- * The processes that read from an SQLite file: a few, each with one statement at a time, in turns that are fair among
- * callers.
+ * The processes that read from an SQLite file: a few, to which statements travel in batches, in turns that are fair
+ * among callers.
  *
- * Owns the number of the processes: one more starts when a statement has waited for a while, and surplus ones end when
- * nobody needed them for longer.
+ * A process answers one statement after another, and most take microseconds: so one process serves everybody until a
+ * statement is slow. Then the statements behind it go to another process, and a group with slow statements in some
+ * processes gets no further one: the others stay free for everybody else.
  */
 
 import type { Clock } from "../../../base/clock.ts";
 import { SvcError } from "../../../base/error.ts";
-import { FAIR_READS, STATEMENT_MS, type StoreCallers } from "../callers.ts";
+import { FAIR_READS, SLOW_READS_MAX, STATEMENT_MS, type StoreCallers } from "../callers.ts";
+import { FairQueue, type FairTurn, OWN_GROUP } from "../fair_queue.ts";
 import type { SqlValue } from "../store.ts";
-import { FairQueue, type FairTurn } from "../fair_queue.ts";
-import type { SqliteProcess } from "./process.ts";
+import { Interrupted, type SqliteProcess } from "./process.ts";
 
 /** More than two groups at once can occupy. */
 const READERS_MAX = 6;
-/** A statement that has waited this long gets another process. */
-const GROW_MS = 50;
+/** Statements that travel to a process before it has answered the first one. */
+const BATCH_MAX = 64;
+/** A statement is slow after this time. */
+const SLOW_MS = 100;
 /** Processes that were not needed for this time end. */
 const SHRINK_MS = 60_000;
 /** A statement that has waited longer is given up. */
 const WAITING_MAX_MS = 60_000;
+/** How often a statement begins again because another one ended its process. */
+const RUNS_MAX = 5;
 
 interface Reading {
+  readonly group: string;
   readonly signal?: AbortSignal;
   readonly sinceMs: number;
-  readonly run: (reader: SqliteProcess) => Promise<unknown>;
+  readonly statement: readonly [text: string, ...values: SqlValue[]];
   readonly resolve: (rows: unknown) => void;
   readonly reject: (error: unknown) => void;
+  runs: number;
+  /** The processes that have it, and whether it waits for one. */
+  held: number;
+  waits: boolean;
+  settled: boolean;
+}
+
+/** A process with the statements that it has been given, the running one first. */
+class Reader {
+  readonly given: FairTurn<Reading>[] = [];
+  isSlow = false;
+  /** When its first statement began. */
+  begunMs = 0;
+  stopWatch: (() => void) | undefined;
+
+  constructor(readonly process: SqliteProcess) {}
 }
 
 export class SqliteReaders {
   readonly #queue: FairQueue<Reading>;
-  readonly #idle: SqliteProcess[] = [];
-  readonly #busy = new Set<SqliteProcess>();
-  /** Turns so far, by which a growth sees that nothing went on. */
-  #turns = 0;
+  #readers: Reader[] = [];
+  /** Slow statements under way, by group. */
+  readonly #slow = new Map<string, number>();
   /** Processes that nobody needed since the last look. */
   #spare = Infinity;
   /** Processes that end. */
   readonly #leaving = new Set<Promise<void>>();
-  #stopGrowing: (() => void) | undefined;
   #stopShrinking: (() => void) | undefined;
   #closed = false;
 
@@ -49,16 +69,19 @@ export class SqliteReaders {
     private readonly callers: StoreCallers,
     private readonly clock: Clock,
   ) {
-    this.#queue = new FairQueue(FAIR_READS, clock);
+    const isBlocked = (group: string) =>
+      group !== OWN_GROUP && (this.#slow.get(group) ?? 0) >= SLOW_READS_MAX;
+    this.#queue = new FairQueue({ ...FAIR_READS, turnsOfGroupMax: BATCH_MAX, isBlocked }, clock);
   }
 
   query<R>(text: string, values: readonly SqlValue[]): Promise<R[]> {
     if (this.#closed) return Promise.reject(closed());
     const { group, signal } = this.callers.current;
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    const run = (reader: SqliteProcess) => reader.query<R>(STATEMENT_MS, text, ...values);
+    const asked = { group, signal, sinceMs: this.clock.monotonicMs(), statement: [text, ...values] as const };
     try {
-      this.#queue.add(group, { signal, sinceMs: this.clock.monotonicMs(), run, resolve, reject });
+      const fresh = { resolve, reject, runs: 0, held: 0, waits: true, settled: false };
+      this.#queue.add(group, { ...asked, ...fresh });
     } catch (error) {
       return Promise.reject(error);
     }
@@ -68,82 +91,131 @@ export class SqliteReaders {
 
   async close(): Promise<void> {
     this.#closed = true;
-    this.#stopGrowing?.();
     this.#stopShrinking?.();
     for (const { reject } of this.#queue.drain()) reject(closed());
-    // Nobody needs the answer of a statement that still runs.
-    for (const reader of this.#busy) reader.interrupt(closed());
-    await Promise.all([...this.#idle, ...this.#busy].map((reader) => reader.close()));
+    // Nobody needs the answers of statements that still run.
+    for (const { process, given, stopWatch } of this.#readers) {
+      stopWatch?.();
+      if (given.length > 0) process.interrupt(closed());
+    }
+    await Promise.all(this.#readers.map(({ process }) => process.close()));
     await Promise.all(this.#leaving);
   }
 
   #next(): void {
     while (this.#queue.size > 0) {
-      while (this.#idle.at(-1)?.ended) this.#idle.pop();
-      if (this.#idle.length === 0) {
-        if (this.#busy.size === 0) this.#idle.push(this.start());
-        else return this.#growLater();
-      }
-      const turn = this.#queue.next();
+      const reader = this.#free();
+      const turn = reader && this.#queue.next();
       if (!turn) return;
-      this.#turns++;
-      void this.#read(turn);
+      void this.#read(reader, turn);
     }
   }
 
-  async #read({ item, leave }: FairTurn<Reading>): Promise<void> {
+  /** The process with the fewest statements; `undefined` if all are slow or full. */
+  #free(): Reader | undefined {
+    this.#readers = this.#readers.filter(({ process }) => !process.ended);
+    let best: Reader | undefined;
+    for (const one of this.#readers) {
+      if (!one.isSlow && (!best || one.given.length < best.given.length)) best = one;
+    }
+    if (!best && this.#readers.length < READERS_MAX) this.#readers.push(best = new Reader(this.start()));
+    return best && best.given.length < BATCH_MAX ? best : undefined;
+  }
+
+  async #read(reader: Reader, turn: FairTurn<Reading>): Promise<void> {
+    const { item, leave } = turn;
+    item.waits = false;
     const givenUp = this.#givenUp(item);
     if (givenUp !== undefined) {
-      leave();
-      return item.reject(givenUp);
+      leave(0);
+      return this.#settle(item, () => item.reject(givenUp));
     }
-    const reader = this.#idle.pop()!;
-    this.#spare = Math.min(this.#spare, this.#idle.length);
-    this.#busy.add(reader);
+    item.runs++;
+    item.held++;
+    reader.given.push(turn);
+    this.#spare = Math.min(this.#spare, this.#readers.filter(({ given }) => given.length === 0).length);
+    if (reader.given.length === 1) this.#watch(reader);
     try {
-      item.resolve(await item.run(reader));
+      const rows = await reader.process.query(STATEMENT_MS, ...item.statement);
+      this.#settle(item, () => item.resolve(rows));
     } catch (error) {
-      item.reject(error);
+      const isOver = !(error instanceof Interrupted) || this.#closed || item.runs >= RUNS_MAX;
+      if (isOver) this.#settle(item, () => item.reject(error));
+      else if (item.held === 1) this.#again(item);
     } finally {
-      this.#busy.delete(reader);
-      leave();
-      if (!reader.ended) this.#idle.push(reader);
-      if (!this.#closed) this.#next();
-      this.#shrinkLater();
+      item.held--;
+      this.#answered(reader, turn);
     }
   }
 
-  #givenUp({ signal, sinceMs }: Reading): unknown {
+  #settle(item: Reading, tell: () => void): void {
+    if (item.settled) return;
+    item.settled = true;
+    tell();
+  }
+
+  #again(item: Reading): void {
+    if (item.settled || item.waits || item.runs >= RUNS_MAX) return;
+    item.waits = true;
+    try {
+      this.#queue.add(item.group, item);
+    } catch (error) {
+      this.#settle(item, () => item.reject(error));
+    }
+  }
+
+  #answered(reader: Reader, turn: FairTurn<Reading>): void {
+    const wasFirst = reader.given[0] === turn;
+    reader.given.splice(reader.given.indexOf(turn), 1);
+    turn.leave(wasFirst ? this.clock.monotonicMs() - reader.begunMs : 0);
+    if (wasFirst) this.#watch(reader, turn.item.group);
+    if (this.#closed) return;
+    this.#next();
+    this.#shrinkLater();
+  }
+
+  /** Watches the first statement of a process, whose former one was of the group `ended`. */
+  #watch(reader: Reader, ended?: string): void {
+    reader.stopWatch?.();
+    reader.stopWatch = undefined;
+    if (reader.isSlow && ended !== undefined) this.#slow.set(ended, this.#slow.get(ended)! - 1);
+    if (ended !== undefined && this.#slow.get(ended) === 0) this.#slow.delete(ended);
+    reader.isSlow = false;
+    reader.begunMs = this.clock.monotonicMs();
+    if (reader.given.length === 0 || this.#closed) return;
+    reader.stopWatch = this.clock.after(SLOW_MS, () => this.#isSlow(reader));
+  }
+
+  /** The statements behind a slow one go to another process; whichever answers first counts. */
+  #isSlow(reader: Reader): void {
+    if (!reader.process.isOpen) return this.#watch(reader);
+    reader.isSlow = true;
+    const [{ item: { group } }, ...behind] = reader.given;
+    this.#slow.set(group, (this.#slow.get(group) ?? 0) + 1);
+    for (const { item } of behind) this.#again(item);
+    this.#next();
+  }
+
+  #givenUp({ signal, sinceMs, settled }: Reading): unknown {
     if (signal?.aborted) return signal.reason;
     const waitedMs = this.clock.monotonicMs() - sinceMs;
-    if (waitedMs < WAITING_MAX_MS) return undefined;
+    if (waitedMs < WAITING_MAX_MS && !settled) return undefined;
     const why = `database: the statement waited ${
       Math.round(waitedMs / 1000)
     } s for its turn: try again later`;
     return new SvcError("unavailable", why);
   }
 
-  #growLater(): void {
-    if (this.#stopGrowing || this.#busy.size >= READERS_MAX) return;
-    const before = this.#turns;
-    this.#stopGrowing = this.clock.after(GROW_MS, () => {
-      this.#stopGrowing = undefined;
-      if (this.#queue.size === 0) return;
-      const isStarting = [...this.#busy].some((reader) => !reader.isOpen);
-      const isStuck = this.#turns === before && this.#idle.length === 0;
-      if (isStuck && !isStarting) this.#idle.push(this.start());
-      this.#next();
-    });
-  }
-
   #shrinkLater(): void {
-    if (this.#closed || this.#stopShrinking || this.#idle.length + this.#busy.size < 2) return;
-    this.#spare = this.#idle.length;
+    if (this.#closed || this.#stopShrinking || this.#readers.length < 2) return;
+    this.#spare = this.#readers.length;
     this.#stopShrinking = this.clock.after(SHRINK_MS, () => {
       this.#stopShrinking = undefined;
-      const surplus = Math.min(this.#spare, this.#idle.length - (this.#busy.size > 0 ? 0 : 1));
-      for (const reader of surplus > 0 ? this.#idle.splice(-surplus) : []) {
-        const leaving = reader.close().finally(() => this.#leaving.delete(leaving));
+      const idle = this.#readers.filter(({ given }) => given.length === 0);
+      const surplus = Math.min(this.#spare, idle.length, this.#readers.length - 1);
+      for (const reader of idle.slice(0, surplus)) {
+        this.#readers.splice(this.#readers.indexOf(reader), 1);
+        const leaving = reader.process.close().finally(() => this.#leaving.delete(leaving));
         this.#leaving.add(leaving);
       }
       this.#shrinkLater();

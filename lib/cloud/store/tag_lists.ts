@@ -1,0 +1,77 @@
+/**
+ * The tags of readings, by which a filter finds them through an index.
+ *
+ * Readings of one upload have the same tags, so a list of tags is stored once (`reading_tags`) and each reading names
+ * its list. A list without readings is forgotten.
+ */
+
+import { createHash } from "node:crypto";
+import type { Sql, Store } from "./store.ts";
+
+/** Readings of a database before this table that are given their list in one transaction. */
+const MOVE_AT_ONCE = 2_000;
+const FORGET_AT_ONCE = 500;
+
+/** The name of a list of tags, given as JSON; `null` for a list without tags. */
+function tagListOf(json: string): string | null {
+  return json === "[]" ? null : createHash("sha256").update(json).digest("hex").slice(0, 32);
+}
+
+/** Stores a list of tags, given as JSON; returns its name. */
+export async function noteTagList(sql: Sql, json: string): Promise<string | null> {
+  const list = tagListOf(json);
+  if (list === null) return null;
+  const known = await sql.query("SELECT list FROM reading_tags WHERE list = ? LIMIT 1", list);
+  if (known.length > 0) return list;
+  const tags = [...new Set(JSON.parse(json) as string[])];
+  await sql.query(
+    `INSERT INTO reading_tags (tag, list) VALUES ${
+      tags.map(() => "(?, ?)").join(", ")
+    } ON CONFLICT DO NOTHING`,
+    ...tags.flatMap((tag) => [tag, list]),
+  );
+  return list;
+}
+
+/** Gives some of the readings without a list theirs. Returns whether all have one. */
+export async function moveReadingTags(sql: Sql): Promise<boolean> {
+  const rows = await sql.query<{ origin: string; capturedUs: number; entry: string; tags: string }>(
+    `SELECT origin_id AS origin, captured_us AS "capturedUs", entry_id AS entry, tags FROM tabular_data
+     WHERE tag_list IS NULL AND tags <> '[]' LIMIT ?`,
+    MOVE_AT_ONCE,
+  );
+  for (const [tags, same] of Map.groupBy(rows, ({ tags }) => tags)) {
+    const list = await noteTagList(sql, tags);
+    for (const { origin, capturedUs, entry } of same) {
+      await sql.query(
+        "UPDATE tabular_data SET tag_list = ? WHERE origin_id = ? AND captured_us = ? AND entry_id = ?",
+        list,
+        origin,
+        capturedUs,
+        entry,
+      );
+    }
+  }
+  return rows.length < MOVE_AT_ONCE;
+}
+
+/** Forgets lists that no reading has, some at a time. */
+export async function forgetTagLists(store: Store): Promise<void> {
+  for (let after = "";;) {
+    const lists = await store.query<{ list: string }>(
+      "SELECT DISTINCT list FROM reading_tags WHERE list > ? ORDER BY list LIMIT ?",
+      after,
+      FORGET_AT_ONCE,
+    );
+    if (lists.length === 0) return;
+    const names = lists.map(({ list }) => list);
+    await store.transaction((sql) =>
+      sql.query(
+        `DELETE FROM reading_tags WHERE list IN (${names.map(() => "?").join(", ")})
+           AND NOT EXISTS (SELECT 1 FROM tabular_data d WHERE d.tag_list = reading_tags.list)`,
+        ...names,
+      )
+    );
+    after = names[names.length - 1];
+  }
+}
