@@ -4,9 +4,12 @@ import type { AnyModel } from "../lib/resource/registry.ts";
 import { FakeArm } from "./arm/fake.ts";
 import { SimulatedArm } from "./arm/simulated.ts";
 import { WrapperArm } from "./arm/wrapper_arm.ts";
+import { FakeAudioIn } from "./audio_in/fake.ts";
+import { FakeAudioOut } from "./audio_out/fake.ts";
 import { FakeBase } from "./base/fake.ts";
 import { SensorControlledBase } from "./base/sensor_controlled.ts";
 import { WheeledBase } from "./base/wheeled.ts";
+import { BuiltinBaseRemoteControl } from "./base_remote_control/builtin.ts";
 import { FakeBoard } from "./board/fake.ts";
 import { LinuxBoard } from "./board/linux.ts";
 import { FakeButton } from "./button/fake.ts";
@@ -18,6 +21,7 @@ import { ReplayLidar } from "./camera/lidar/replay.ts";
 import { RpLidar } from "./camera/lidar/rplidar.ts";
 import { BuiltinDataManager } from "./data_manager/builtin.ts";
 import { WebcamCamera } from "./camera/webcam.ts";
+import { FakeDiscovery } from "./discovery/fake.ts";
 import { LinuxDiscoveryModel } from "./discovery/linux.ts";
 import { WebcamDiscoveryModel } from "./discovery/webcam.ts";
 import { FakeEncoder } from "./encoder/fake.ts";
@@ -55,18 +59,23 @@ import { GpioServo } from "./servo/gpio.ts";
 import { FakeSlam } from "./slam/fake.ts";
 import { MapperSlam } from "./slam/mapper.ts";
 import { FakeSwitch } from "./switch/fake.ts";
+import { FakeVideo } from "./video/fake.ts";
 import { ColorDetectorVision } from "./vision/color_detector.ts";
 import { FakeVision } from "./vision/fake.ts";
 import { MlModelVision } from "./vision/mlmodel.ts";
 import { ObstaclesDepthVision } from "./vision/obstacles_depth.ts";
+import { FakeWorldStateStore } from "./world_state_store/fake.ts";
 
 export const MODELS: readonly AnyModel[] = [
   FakeArm,
   SimulatedArm,
   WrapperArm,
+  FakeAudioIn,
+  FakeAudioOut,
   FakeBase,
   SensorControlledBase,
   WheeledBase,
+  BuiltinBaseRemoteControl,
   FakeBoard,
   LinuxBoard,
   FakeButton,
@@ -77,6 +86,7 @@ export const MODELS: readonly AnyModel[] = [
   ReplayLidar,
   RpLidar,
   WebcamCamera,
+  FakeDiscovery,
   LinuxDiscoveryModel,
   WebcamDiscoveryModel,
   BuiltinDataManager,
@@ -115,8 +125,10 @@ export const MODELS: readonly AnyModel[] = [
   FakeSlam,
   MapperSlam,
   FakeSwitch,
+  FakeVideo,
   ColorDetectorVision,
   FakeVision,
   MlModelVision,
   ObstaclesDepthVision,
+  FakeWorldStateStore,
 ];

@@ -71,6 +71,8 @@ class Simulated extends JointArm {
         Math.max(0, ...goal.map((to, index) => this.#seconds(index, Math.abs(to - from[index]))));
       this.#movement = { from, to: goal, startMs: this.clock.monotonicMs(), durationMs };
       await this.clock.sleep(durationMs, signal);
+      // A timer may be a little early.
+      this.#movement = { from: goal, to: goal, startMs: 0, durationMs: 0 };
     }, call?.signal);
     if (!arrived) throw new SvcError("aborted", `${this.name} stopped before reaching its target`);
   }

@@ -7,7 +7,10 @@
 
 import type { AnyApi } from "../resource/registry.ts";
 import { ArmApi } from "./arm.ts";
+import { AudioInApi } from "./audio_in.ts";
+import { AudioOutApi } from "./audio_out.ts";
 import { BaseApi } from "./base.ts";
+import { BaseRemoteControlApi } from "./base_remote_control.ts";
 import { BoardApi } from "./board.ts";
 import { ButtonApi } from "./button.ts";
 import { CameraApi } from "./camera.ts";
@@ -30,11 +33,16 @@ import { ServoApi } from "./servo.ts";
 import { ShellApi } from "./shell.ts";
 import { SlamApi } from "./slam.ts";
 import { SwitchApi } from "./switch.ts";
+import { VideoApi } from "./video.ts";
 import { VisionApi } from "./vision.ts";
+import { WorldStateStoreApi } from "./world_state_store.ts";
 
 export const APIS: readonly AnyApi[] = [
   ArmApi,
+  AudioInApi,
+  AudioOutApi,
   BaseApi,
+  BaseRemoteControlApi,
   BoardApi,
   ButtonApi,
   CameraApi,
@@ -56,6 +64,8 @@ export const APIS: readonly AnyApi[] = [
   ShellApi,
   SlamApi,
   SwitchApi,
+  VideoApi,
   VisionApi,
+  WorldStateStoreApi,
   ...PUBLISHED,
 ];

@@ -41,6 +41,8 @@ export {
 } from "../resource/resource.ts";
 
 export { type Arm, ArmApi } from "../api/arm.ts";
+export { type AudioChunk, type AudioIn, AudioInApi, type AudioRequest } from "../api/audio_in.ts";
+export { type AudioOut, AudioOutApi } from "../api/audio_out.ts";
 export { type Base, BaseApi } from "../api/base.ts";
 export { type Board, BoardApi } from "../api/board.ts";
 export { type Button, ButtonApi } from "../api/button.ts";
@@ -61,7 +63,14 @@ export { type Sensor, SensorApi } from "../api/sensor.ts";
 export { type Servo, ServoApi } from "../api/servo.ts";
 export { type Slam, SlamApi } from "../api/slam.ts";
 export { type Switch, SwitchApi } from "../api/switch.ts";
+export { type Video, VideoApi, type VideoPart, type VideoSpan } from "../api/video.ts";
 export { type Vision, VisionApi } from "../api/vision.ts";
+export {
+  type TransformChange,
+  type WorldStateStore,
+  WorldStateStoreApi,
+  type WorldTransform,
+} from "../api/world_state_store.ts";
 
 export { encodePng, type PngImage } from "../geometry/image/png.ts";
 

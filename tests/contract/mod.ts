@@ -3,7 +3,10 @@
  */
 
 import { contract as arm } from "./arm.ts";
+import { contract as audioIn } from "./audio_in.ts";
+import { contract as audioOut } from "./audio_out.ts";
 import { contract as base } from "./base.ts";
+import { contract as baseRemoteControl } from "./base_remote_control.ts";
 import { contract as board } from "./board.ts";
 import { contract as button } from "./button.ts";
 import { contract as camera } from "./camera.ts";
@@ -26,12 +29,17 @@ import { contract as servo } from "./servo.ts";
 import { contract as shell } from "./shell.ts";
 import { contract as slam } from "./slam.ts";
 import { contract as switches } from "./switch.ts";
+import { contract as video } from "./video.ts";
 import { contract as vision } from "./vision.ts";
+import { contract as worldStateStore } from "./world_state_store.ts";
 
 // deno-lint-ignore no-explicit-any
 export const CONTRACTS: readonly Contract<any>[] = [
   arm,
+  audioIn,
+  audioOut,
   base,
+  baseRemoteControl,
   board,
   button,
   camera,
@@ -53,5 +61,7 @@ export const CONTRACTS: readonly Contract<any>[] = [
   shell,
   slam,
   switches,
+  video,
   vision,
+  worldStateStore,
 ];

@@ -1,0 +1,246 @@
+/**
+ * Drives a base by an input controller: a stick, the arrows, four buttons, two triggers, or two sticks as for a drone.
+ *
+ * The newest wish counts: while the base is busy with a command, events only change what comes next. The base stops when
+ * the controller connects or disconnects, when its events end, and when the service closes.
+ */
+
+import { type Base, BaseApi } from "../../lib/api/base.ts";
+import { BaseRemoteControlApi } from "../../lib/api/base_remote_control.ts";
+import { type InputController, InputControllerApi, type InputEvent } from "../../lib/api/input_controller.ts";
+import { type Clock, Waker } from "../../lib/base/clock.ts";
+import { chainOf } from "../../lib/base/error.ts";
+import type { Logger } from "../../lib/base/log/log.ts";
+import { type Infer, number, object, text } from "../../lib/base/schema/schema.ts";
+import { ORIGIN, type Vec3 } from "../../lib/geometry/pose.ts";
+import type { ResourceName } from "../../lib/resource/name.ts";
+import { model } from "../../lib/resource/registry.ts";
+import { BaseResource } from "../../lib/resource/resource.ts";
+
+const LISTEN_AGAIN_MS = 1_000;
+const COMMAND_AGAIN_MS = 100;
+/** Smaller changes of the wish are no news. */
+const SIMILAR = 0.05;
+/** A stick this close to its middle rests. */
+const DEAD_ZONE = 0.27;
+const TRIGGER_STEP = 0.05;
+
+/** Fractions of the largest velocity, or of full power. */
+export interface Throttle {
+  readonly linear: Vec3;
+  readonly angular: Vec3;
+}
+
+const REST: Throttle = { linear: ORIGIN, angular: ORIGIN };
+
+interface Mode {
+  readonly controls: readonly string[];
+  readonly events: readonly string[];
+  /** The wish after an event; `state` has the latest value of each control. */
+  readonly wish: (event: InputEvent, before: Throttle, state: ReadonlyMap<string, number>) => Throttle;
+}
+
+const AXIS = ["PositionChangeAbs"];
+
+const MODES: { readonly [mode: string]: Mode } = {
+  arrowControl: {
+    controls: ["AbsoluteHat0X", "AbsoluteHat0Y"],
+    events: AXIS,
+    wish: (_event, _before, state) =>
+      planar(0 - (state.get("AbsoluteHat0Y") ?? 0), 0 - (state.get("AbsoluteHat0X") ?? 0)),
+  },
+  joystickControl: {
+    controls: ["AbsoluteX", "AbsoluteY"],
+    events: AXIS,
+    wish: (_event, _before, state) =>
+      planar(throttle(-(state.get("AbsoluteY") ?? 0)), throttle(-(state.get("AbsoluteX") ?? 0))),
+  },
+  triggerSpeedControl: {
+    controls: ["AbsoluteX", "AbsoluteZ", "AbsoluteRZ"],
+    events: AXIS,
+    wish: ({ control, value }, { linear, angular }) => {
+      if (control === "AbsoluteX") return planar(linear.y, value);
+      const step = control === "AbsoluteZ" ? -TRIGGER_STEP : TRIGGER_STEP;
+      return planar(Math.max(-1, Math.min(linear.y + step, 1)), angular.z);
+    },
+  },
+  buttonControl: {
+    controls: ["ButtonNorth", "ButtonSouth", "ButtonEast", "ButtonWest"],
+    events: ["ButtonPress", "ButtonRelease"],
+    wish: (_event, _before, state) => {
+      const pressed = (button: string) => (state.get(button) ?? 0) > 0 ? 1 : 0;
+      return planar(
+        pressed("ButtonNorth") - pressed("ButtonSouth"),
+        pressed("ButtonWest") - pressed("ButtonEast"),
+      );
+    },
+  },
+  droneControl: {
+    controls: ["AbsoluteX", "AbsoluteY", "AbsoluteRX", "AbsoluteRY"],
+    events: AXIS,
+    wish: (_event, _before, state) => {
+      const at = (control: string) => state.get(control) ?? 0;
+      return {
+        linear: {
+          x: throttle(at("AbsoluteRX")),
+          y: throttle(-at("AbsoluteRY")),
+          z: throttle(-at("AbsoluteY")),
+        },
+        angular: { ...ORIGIN, z: throttle(-at("AbsoluteX")) },
+      };
+    },
+  },
+};
+
+const attributes = object({
+  base: text("the base to drive").required().names("base"),
+  inputController: text("the controller that drives").required().names("input_controller"),
+  controlMode: text(`${Object.keys(MODES).join(", ")}; any other word means arrowControl`).default(
+    "arrowControl",
+  ),
+  maxAngularDegPerSec: number("with both limits, the base holds velocities; without, powers", { min: 0 })
+    .default(0),
+  maxLinearMmPerSec: number("the same for driving", { min: 0 }).default(0),
+}).required();
+
+type Settings = NonNullable<Infer<typeof attributes>>;
+
+export const BuiltinBaseRemoteControl = model({
+  api: BaseRemoteControlApi,
+  name: "rdk:builtin:builtin",
+  doc: "Drives a base by an input controller.",
+  attributes,
+  construct: ({ name, attributes, dependencies, clock, logger }) => {
+    const mode = Object.hasOwn(MODES, attributes.controlMode) ? attributes.controlMode : "arrowControl";
+    if (mode !== attributes.controlMode) {
+      logger.warn(`control_mode "${attributes.controlMode}" is not known: ${mode} is used`);
+    }
+    const base = dependencies.get(BaseApi, attributes.base);
+    const controller = dependencies.get(InputControllerApi, attributes.inputController);
+    return new BaseRemoteControl(name, { base, controller, mode: MODES[mode] }, attributes, {
+      clock,
+      logger,
+    });
+  },
+});
+
+class BaseRemoteControl extends BaseResource {
+  readonly #closing = new AbortController();
+  readonly #state = new Map<string, number>();
+  readonly #waker: Waker;
+  readonly #running: Promise<unknown>;
+  #wish = REST;
+  /** The last command of the base. */
+  #told = REST;
+  /** The base must stop, whatever it does. */
+  #halts = false;
+
+  constructor(
+    name: ResourceName,
+    private readonly parts: {
+      readonly base: Base;
+      readonly controller: InputController;
+      readonly mode: Mode;
+    },
+    private readonly settings: Settings,
+    private readonly tools: { readonly clock: Clock; readonly logger: Logger },
+  ) {
+    super(name);
+    this.#waker = new Waker(tools.clock);
+    this.#running = Promise.all([this.#listen(), this.#drive()]);
+  }
+
+  override async close(): Promise<void> {
+    if (this.#closing.signal.aborted) return await void this.#running;
+    this.#closing.abort();
+    this.#waker.wake();
+    await this.#running;
+    await this.parts.base.stop();
+  }
+
+  async #listen(): Promise<void> {
+    const { signal } = this.#closing;
+    const { controller, mode } = this.parts;
+    const filters = mode.controls.map((control) => ({
+      control,
+      events: [...mode.events, "Connect", "Disconnect"],
+    }));
+    while (!signal.aborted) {
+      try {
+        for await (const event of controller.streamEvents(filters, { signal })) this.#happened(event);
+        if (!signal.aborted) {
+          this.tools.logger.warn(`${controller.name} gives no more events, the base stops`);
+        }
+      } catch (error) {
+        if (signal.aborted) return;
+        this.tools.logger.warn(`${controller.name} gives no events, the base stops: ${chainOf(error)}`);
+      }
+      if (signal.aborted) return;
+      this.#halt();
+      await this.tools.clock.sleep(LISTEN_AGAIN_MS, signal).catch(() => {});
+    }
+  }
+
+  #happened(event: InputEvent): void {
+    if (event.event === "Connect" || event.event === "Disconnect") return this.#halt();
+    this.#state.set(event.control, event.value);
+    const wish = this.parts.mode.wish(event, this.#wish, this.#state);
+    const isNews = !isSimilar(wish, this.#told);
+    this.#wish = wish;
+    if (isNews) this.#waker.wake();
+  }
+
+  #halt(): void {
+    this.#state.clear();
+    this.#wish = REST;
+    this.#halts = true;
+    this.#waker.wake();
+  }
+
+  async #drive(): Promise<void> {
+    const { signal } = this.#closing;
+    while (!signal.aborted) {
+      await this.#waker.sleep();
+      while (!signal.aborted && (this.#halts || this.#told !== this.#wish)) {
+        const wish = this.#wish, halts = this.#halts;
+        this.#halts = false;
+        try {
+          await (halts ? this.parts.base.stop() : this.#command(wish, signal));
+          this.#told = halts ? REST : wish;
+        } catch (error) {
+          if (signal.aborted) return;
+          this.#halts ||= halts;
+          this.tools.logger.error(`cannot drive ${this.parts.base.name}: ${chainOf(error)}`);
+          await this.tools.clock.sleep(COMMAND_AGAIN_MS, signal).catch(() => {});
+        }
+      }
+    }
+  }
+
+  async #command({ linear, angular }: Throttle, signal: AbortSignal): Promise<void> {
+    const { maxLinearMmPerSec: mmPerSec, maxAngularDegPerSec: degPerSec } = this.settings;
+    if (mmPerSec > 0 && degPerSec > 0) {
+      await this.parts.base.setVelocity(scaled(linear, mmPerSec), scaled(angular, degPerSec), { signal });
+    } else await this.parts.base.setPower(linear, angular, { signal });
+  }
+}
+
+function planar(forward: number, left: number): Throttle {
+  return { linear: { ...ORIGIN, y: forward }, angular: { ...ORIGIN, z: left } };
+}
+
+/** A stick's position in tenths, without its dead zone. */
+function throttle(position: number): number {
+  if (!(Math.abs(position) > DEAD_ZONE)) return 0;
+  return Math.sign(position) * Math.ceil(Math.abs(position) * 10) / 10;
+}
+
+function scaled({ x, y, z }: Vec3, factor: number): Vec3 {
+  return { x: x * factor, y: y * factor, z: z * factor };
+}
+
+function isSimilar(one: Throttle, other: Throttle): boolean {
+  return (["linear", "angular"] as const).every((kind) =>
+    (["x", "y", "z"] as const).every((axis) => Math.abs(one[kind][axis] - other[kind][axis]) <= SIMILAR)
+  );
+}

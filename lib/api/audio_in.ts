@@ -1,0 +1,100 @@
+/** Audio input: a microphone, whose sound comes as a stream of chunks. */
+
+import { AudioInService } from "../../proto/gen/audio_in_pb.ts";
+import type { Channel } from "../wire/channel.ts";
+import { service } from "../wire/service.ts";
+import type { ResourceName } from "../resource/name.ts";
+import type { Api } from "../resource/registry.ts";
+import type { Call, Component } from "../resource/resource.ts";
+import {
+  type AudioFormat,
+  type AudioProperties,
+  fromAudioMessage,
+  fromAudioProperties,
+  toAudioProperties,
+} from "./shared/audio.ts";
+import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts";
+
+export interface AudioRequest {
+  /** `pcm16`, `mp3`, … as published; empty for the microphone's own. */
+  readonly codec: string;
+  /** 0 or less: until the caller leaves. */
+  readonly durationSeconds: number;
+  /** The end of the last chunk that the caller has, since the Unix epoch; 0 for sound from now on. */
+  readonly previousNs: bigint;
+}
+
+export interface AudioChunk {
+  readonly data: Uint8Array;
+  readonly format?: AudioFormat;
+  /** Since the Unix epoch. */
+  readonly startNs: bigint;
+  readonly endNs: bigint;
+  readonly sequence: number;
+}
+
+export interface AudioIn extends Component {
+  /** The sound as it happens, until its duration is over or the call's signal aborts. */
+  getAudio(request: AudioRequest, call?: Call): AsyncIterable<AudioChunk>;
+  getProperties(call?: Call): Promise<AudioProperties>;
+}
+
+class AudioInClient extends ComponentClient<typeof AudioInService> implements AudioIn {
+  async *getAudio(
+    { codec, durationSeconds, previousNs }: AudioRequest,
+    call?: Call,
+  ): AsyncGenerator<AudioChunk> {
+    const request = {
+      ...this.request(call),
+      codec,
+      durationSeconds,
+      previousTimestampNanoseconds: previousNs,
+    };
+    for await (const { audio } of this.rpc.getAudio(request, call)) {
+      if (!audio) continue;
+      yield {
+        data: audio.audioData,
+        format: fromAudioMessage(audio.audioInfo),
+        startNs: audio.startTimestampNanoseconds,
+        endNs: audio.endTimestampNanoseconds,
+        sequence: audio.sequence,
+      };
+    }
+  }
+
+  async getProperties(call?: Call): Promise<AudioProperties> {
+    return fromAudioProperties(await this.rpc.getProperties(this.request(call), call));
+  }
+}
+
+export const AudioInApi: Api<AudioIn> = {
+  name: "rdk:component:audio_in",
+  desc: AudioInService,
+  namedBy: ["name"],
+  monitored: "none",
+  joints: "none",
+  captured: "none",
+  client: (name: ResourceName, channel: Channel) => new AudioInClient(name, channel, AudioInService),
+  serve: (find) =>
+    service(AudioInService, {
+      ...componentHandlers(find),
+      getAudio: async function* (request, ctx) {
+        const { codec, durationSeconds, requestId, previousTimestampNanoseconds: previousNs } = request;
+        const wanted = { codec, durationSeconds, previousNs };
+        for await (const chunk of find(request.name).getAudio(wanted, callOf(request, ctx))) {
+          yield {
+            requestId,
+            audio: {
+              audioData: chunk.data,
+              audioInfo: chunk.format,
+              startTimestampNanoseconds: chunk.startNs,
+              endTimestampNanoseconds: chunk.endNs,
+              sequence: chunk.sequence,
+            },
+          };
+        }
+      },
+      getProperties: async (request, ctx) =>
+        toAudioProperties(await find(request.name).getProperties(callOf(request, ctx))),
+    }),
+};

@@ -1,0 +1,75 @@
+/** Video service: stored or live video of a time span, as a stream of parts of a file. */
+
+import { VideoService } from "../../proto/gen/video_pb.ts";
+import type { Channel } from "../wire/channel.ts";
+import { service } from "../wire/service.ts";
+import type { ResourceName } from "../resource/name.ts";
+import type { Api } from "../resource/registry.ts";
+import type { Call, Resource } from "../resource/resource.ts";
+import { callOf, ResourceClient, resourceHandlers } from "./shared/resource.ts";
+import { toMs, toTimestamp } from "./shared/time.ts";
+
+export interface VideoSpan {
+  /** Since the Unix epoch; absent means the beginning, or the present. */
+  readonly startMs?: number;
+  readonly endMs?: number;
+  /** `h264`, … and `mp4`, … as published; empty for the service's own. */
+  readonly codec: string;
+  readonly container: string;
+  /** Of the caller's choice. */
+  readonly requestId: string;
+}
+
+export interface VideoPart {
+  readonly data: Uint8Array;
+  readonly container: string;
+}
+
+export interface Video extends Resource {
+  getVideo(request: VideoSpan, call?: Call): AsyncIterable<VideoPart>;
+}
+
+class VideoClient extends ResourceClient<typeof VideoService> implements Video {
+  async *getVideo(request: VideoSpan, call?: Call): AsyncGenerator<VideoPart> {
+    const { startMs, endMs, codec, container, requestId } = request;
+    const message = {
+      ...this.request(call),
+      startTimestamp: startMs === undefined ? undefined : toTimestamp(startMs),
+      endTimestamp: endMs === undefined ? undefined : toTimestamp(endMs),
+      videoCodec: codec,
+      videoContainer: container,
+      requestId,
+    };
+    for await (const { videoData, videoContainer } of this.rpc.getVideo(message, call)) {
+      yield { data: videoData, container: videoContainer };
+    }
+  }
+}
+
+export const VideoApi: Api<Video> = {
+  name: "rdk:service:video",
+  desc: VideoService,
+  namedBy: ["name"],
+  monitored: "none",
+  joints: "none",
+  captured: "none",
+  client: (name: ResourceName, channel: Channel) => new VideoClient(name, channel, VideoService),
+  serve: (find) =>
+    service(VideoService, {
+      ...resourceHandlers(find),
+      getVideo: async function* (request, ctx) {
+        const { startTimestamp, endTimestamp, videoCodec: codec, videoContainer: container, requestId } =
+          request;
+        const wanted = {
+          startMs: startTimestamp && toMs(startTimestamp),
+          endMs: endTimestamp && toMs(endTimestamp),
+          codec,
+          container,
+          requestId,
+        };
+        for await (const part of find(request.name).getVideo(wanted, callOf(request, ctx))) {
+          yield { requestId, videoData: part.data, videoContainer: part.container };
+        }
+      },
+    }),
+};

@@ -1,0 +1,93 @@
+/**
+ * World state store: shapes and places that a machine knows besides its frame system, each with an id, and their
+ * changes.
+ */
+
+import type { TransformSchema } from "../../proto/gen/common_pb.ts";
+import { TransformChangeType, WorldStateStoreService } from "../../proto/gen/world_state_store_pb.ts";
+import { SvcError } from "../base/error.ts";
+import type { Channel } from "../wire/channel.ts";
+import type { MessageInitShape } from "../wire/proto.ts";
+import { service } from "../wire/service.ts";
+import type { ResourceName } from "../resource/name.ts";
+import type { Api } from "../resource/registry.ts";
+import type { Call, Resource } from "../resource/resource.ts";
+import { callOf, ResourceClient, resourceHandlers } from "./shared/resource.ts";
+
+/** A place with a shape, in the published form; its `uuid` is its id. */
+export type WorldTransform = MessageInitShape<typeof TransformSchema>;
+
+export interface TransformChange {
+  readonly type: "added" | "removed" | "updated";
+  /** Of a removed one the id, of an updated one the id and what has changed. */
+  readonly transform: WorldTransform;
+  /** Paths of what has changed: `poseInObserverFrame.pose.theta`. */
+  readonly updatedFields: readonly string[];
+}
+
+export interface WorldStateStore extends Resource {
+  listUuids(call?: Call): Promise<readonly Uint8Array[]>;
+  /** @throws not_found for an unknown id */
+  getTransform(uuid: Uint8Array, call?: Call): Promise<WorldTransform>;
+  /** The changes from now on, until the call's signal aborts. */
+  streamTransformChanges(call?: Call): AsyncIterable<TransformChange>;
+}
+
+const TYPES: Record<TransformChange["type"], TransformChangeType> = {
+  added: TransformChangeType.ADDED,
+  removed: TransformChangeType.REMOVED,
+  updated: TransformChangeType.UPDATED,
+};
+
+class WorldStateStoreClient extends ResourceClient<typeof WorldStateStoreService> implements WorldStateStore {
+  async listUuids(call?: Call): Promise<readonly Uint8Array[]> {
+    return (await this.rpc.listUUIDs(this.request(call), call)).uuids;
+  }
+
+  async getTransform(uuid: Uint8Array, call?: Call): Promise<WorldTransform> {
+    const { transform } = await this.rpc.getTransform({ ...this.request(call), uuid }, call);
+    if (transform) return transform;
+    throw new SvcError("not_found", `${this.name} has no such transform`);
+  }
+
+  async *streamTransformChanges(call?: Call): AsyncGenerator<TransformChange> {
+    for await (const change of this.rpc.streamTransformChanges(this.request(call), call)) {
+      const type = (Object.keys(TYPES) as TransformChange["type"][]).find((one) =>
+        TYPES[one] === change.changeType
+      );
+      if (!type || !change.transform) continue;
+      yield { type, transform: change.transform, updatedFields: change.updatedFields?.paths ?? [] };
+    }
+  }
+}
+
+export const WorldStateStoreApi: Api<WorldStateStore> = {
+  name: "rdk:service:world_state_store",
+  desc: WorldStateStoreService,
+  namedBy: ["name"],
+  monitored: "none",
+  joints: "none",
+  captured: "none",
+  client: (name: ResourceName, channel: Channel) =>
+    new WorldStateStoreClient(name, channel, WorldStateStoreService),
+  serve: (find) =>
+    service(WorldStateStoreService, {
+      ...resourceHandlers(find),
+      listUUIDs: async (request, ctx) => ({
+        uuids: [...await find(request.name).listUuids(callOf(request, ctx))],
+      }),
+      getTransform: async (request, ctx) => ({
+        transform: await find(request.name).getTransform(request.uuid, callOf(request, ctx)),
+      }),
+      streamTransformChanges: async function* (request, ctx) {
+        for await (const change of find(request.name).streamTransformChanges(callOf(request, ctx))) {
+          const paths = [...change.updatedFields];
+          yield {
+            changeType: TYPES[change.type],
+            transform: change.transform,
+            updatedFields: paths.length > 0 ? { paths } : undefined,
+          };
+        }
+      },
+    }),
+};
