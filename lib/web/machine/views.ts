@@ -21,6 +21,11 @@ export interface ViewProps {
 export const VIEWS: readonly PageView[] = [
   { path: "control", title: "Control", load: () => import("./views/control/control.svelte") },
   { path: "resources", title: "Resources", load: () => import("./views/resources/resources.svelte") },
+  {
+    path: "configuration",
+    title: "Configuration",
+    load: () => import("./views/configuration/configuration.svelte"),
+  },
   { path: "logs", title: "Logs", load: () => import("./views/logs/logs.svelte") },
   { path: "activity", title: "Activity", load: () => import("./views/activity/activity.svelte") },
 ];

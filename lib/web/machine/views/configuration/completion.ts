@@ -1,0 +1,89 @@
+/** Completion of settings and values by the machine's schema, with what they mean. */
+
+import {
+  type Completion,
+  type CompletionContext,
+  type CompletionResult,
+  snippet,
+} from "@codemirror/autocomplete";
+import { placeAt, valueOf } from "./document.ts";
+import {
+  emptyValue,
+  type Json,
+  type Schema,
+  schemasAt,
+  type Setting,
+  settingsAt,
+  valuesAt,
+} from "./schema.ts";
+
+export function completionBy(schema: Schema): (context: CompletionContext) => CompletionResult | null {
+  return ({ state, pos, explicit }) => {
+    const place = placeAt(state, pos);
+    if (!place || place.from === pos && !explicit && place.kind === "key") return null;
+
+    const document = valueOf(state);
+    const { path, from, to } = place;
+    if (place.kind === "key") {
+      const hasColon = /^\s*:/.test(state.sliceDoc(to, to + 20));
+      const free = settingsAt(schema, document, path).filter(({ name }) => !place.present.includes(name));
+      return {
+        from,
+        to: Math.max(to, pos),
+        options: free.map((one) => keyOption(one, hasColon)),
+        filter: true,
+      };
+    }
+    const values = [...valuesAt(schema, document, path), ...names(document, path)];
+    const options = values.map((value): Completion => ({ label: JSON.stringify(value), type: "constant" }));
+    return options.length > 0 ? { from, to: Math.max(to, pos), options } : null;
+  };
+}
+
+function keyOption({ name, schema, isRequired }: Setting, hasColon: boolean): Completion {
+  const label = JSON.stringify(name);
+  const value = emptyValue(schema);
+  const written = {
+    object: "{ ${} }",
+    array: "[${}]",
+    text: '"${}"',
+    other: "${" + JSON.stringify(value) + "}",
+  };
+  const kind = Array.isArray(value)
+    ? "array"
+    : value === ""
+    ? "text"
+    : typeof value === "object"
+    ? "object"
+    : "other";
+  return {
+    label,
+    detail: isRequired ? "required" : undefined,
+    info: schema.description,
+    type: "property",
+    boost: isRequired ? 1 : 0,
+    apply: hasColon ? label : snippet(`${label}: ${written[kind]}`),
+  };
+}
+
+/** Names of resources, where the schema knows only a text. */
+function names(document: Json | undefined, path: readonly (string | number)[]): string[] {
+  const inDependencies = path.at(-2) === "depends_on";
+  const inAttributes = path.includes("attributes");
+  if (!inDependencies && !inAttributes || typeof document !== "object" || document === null) return [];
+  const { components = [], services = [] } = document as Readonly<Record<string, readonly Json[]>>;
+  return [...components, ...services].flatMap((one) => {
+    const { name } = (one ?? {}) as { readonly name?: Json };
+    return typeof name === "string" ? [name] : [];
+  });
+}
+
+/** The explanation of the setting at a path. */
+export function explanationAt(
+  schema: Schema,
+  document: Json | undefined,
+  path: readonly (string | number)[],
+): string {
+  const found = schemasAt(schema, document, path).map(({ description }) => description).filter(Boolean);
+  return [...new Set(found)].join(" ");
+}
