@@ -7,12 +7,16 @@
  * pages, tables, exit codes, and where logs go.
  */
 
+import type { Right } from "../lib/base/native/permissions.ts";
 import { type Flag, leadingFlags } from "./flags.ts";
 import type { Terminal } from "./program.ts";
 
 /** The outside of a command, in any program. */
 export interface World {
-  readonly host: Terminal;
+  readonly host: Terminal & {
+    /** Gives up the rights of this process except these. */
+    giveUpRights?(kept: readonly Right[]): void;
+  };
 }
 
 export interface Command<W extends World> {
@@ -65,6 +69,8 @@ export interface CommandProgram<W extends World> {
   readonly exits?: readonly Pair[];
   /** A program with a manual has the commands `completion` and `man`. */
   readonly manual?: Manual;
+  /** The rights that a command needs, by its words; all of them if it is `undefined`. */
+  rightsOf?(words: string): readonly Right[] | undefined;
   /** The exit code for an error; without it 2 for a `UsageError`, else 1. */
   readonly exitCodeOf?: (error: unknown) => number;
   /** The candidates for a blank. `values` has the values of the shared flags. */

@@ -39,6 +39,8 @@ export async function runCommand<W extends World>(
     fail(wrong);
     return EXIT.usage;
   }
+  const rights = program.rightsOf?.(command.words);
+  if (rights) world.host.giveUpRights?.(rights);
   try {
     return await command.run(world, begun.rest, begun.values as never) ?? EXIT.ok;
   } catch (error) {

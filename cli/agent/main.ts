@@ -20,6 +20,6 @@ export async function main(args: readonly string[], host: DenoHost, pace?: Agent
 }
 
 if (import.meta.main) {
-  const host = new DenoHost();
+  const host = new DenoHost(true);
   Deno.exit(await ended("svc-agent", host, () => main(Deno.args, host)));
 }

@@ -4,6 +4,7 @@
  * Owns its command line. Exit codes: 0 done, 1 failed, 2 the command line is wrong.
  */
 
+import type { Right } from "../../lib/base/native/permissions.ts";
 import { resolve } from "node:path";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
@@ -125,11 +126,18 @@ const COMMANDS: readonly Command<World>[] = [
   }),
 ];
 
+/** Those of the commands that only ask the running agent; on Windows they ask the system, too. */
+function rightsOf(words: string): readonly Right[] | undefined {
+  const asks = ["status", "rollback", "version"].includes(words) && Deno.build.os !== "windows";
+  return asks ? ["read", "write", "net", "env", "sys"] : undefined;
+}
+
 const PROGRAM: CommandProgram<World> = {
   name: "svc-agent",
   summary: "Installs, runs, watches and updates svc-server on this machine.",
   flags: FLAGS,
   commands: COMMANDS,
+  rightsOf,
   exits: [
     ["0", "success; the agent was told to stop"],
     ["1", "failed; standard error has the reason"],

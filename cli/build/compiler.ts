@@ -229,7 +229,17 @@ export async function compile(
   const outside = Object.fromEntries(Object.entries(imports).filter(([name]) => isOutside(name)));
   await configure(work, outside);
   const path = `${output}/${name}${target.suffix}`;
-  const args = ["compile", "--allow-all", "--no-check", "--config", config, NO_CODE_CACHE, ...runtime];
+  // A right that a process has given up is refused; nobody at the terminal is asked for it.
+  const args = [
+    "compile",
+    "--allow-all",
+    "--no-prompt",
+    "--no-check",
+    "--config",
+    config,
+    NO_CODE_CACHE,
+    ...runtime,
+  ];
   args.push("--target", target.triple, "--output", path, ...await exclusions(compiler, imports, target));
   const make = async (carrier?: Carrier) => {
     const included = [...files, ...carrier?.extents ?? packed].map((file) => `${folder}/${file}`);

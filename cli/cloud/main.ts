@@ -28,6 +28,6 @@ export async function main(args: readonly string[], host: DenoHost): Promise<num
 }
 
 if (import.meta.main) {
-  const host = new DenoHost();
+  const host = new DenoHost(true);
   Deno.exit(await ended("svc-cloud", host, () => main(Deno.args, host)));
 }

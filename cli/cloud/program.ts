@@ -10,7 +10,7 @@ import type { CommandProgram } from "../command.ts";
 import { runCommand } from "../dispatch.ts";
 import { cloudCandidates } from "./candidates.ts";
 import { CONFIGURATION_COMMANDS } from "./configurations.ts";
-import { CONTENT_WORKER, contentWorker } from "./serve/content.ts";
+import { CONTENT_RIGHTS, CONTENT_WORKER, contentWorker } from "./serve/content.ts";
 import { CLOUD_FLAGS, type CloudWorld } from "./desk.ts";
 import { INIT } from "./init.ts";
 import { KEY_COMMANDS } from "./keys.ts";
@@ -29,6 +29,8 @@ const PROGRAM: CommandProgram<CloudWorld> = {
   summary:
     "Serves a control plane for machines, agents and training jobs, so that all of them work without anybody else's cloud.",
   flags: CLOUD_FLAGS,
+  // Commands start SQLite as a process of its own, and load no native code.
+  rightsOf: (words) => words === SERVE.words ? undefined : ["read", "write", "net", "env", "sys", "run"],
   commands: [
     SERVE,
     INIT,
@@ -85,6 +87,9 @@ const PROGRAM: CommandProgram<CloudWorld> = {
 
 /** Runs the program; returns its exit code. */
 export async function run(args: readonly string[], host: DenoHost): Promise<number> {
-  if (args[0] === CONTENT_WORKER) return await contentWorker();
+  if (args[0] === CONTENT_WORKER) {
+    host.giveUpRights(CONTENT_RIGHTS);
+    return await contentWorker();
+  }
   return await runCommand(PROGRAM, args, { host });
 }

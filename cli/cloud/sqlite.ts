@@ -5,6 +5,7 @@
  */
 
 import { fileURLToPath } from "node:url";
+import { keepOnly } from "../../lib/base/native/permissions.ts";
 import type { PipedProcess, PipeHost } from "../../lib/base/process.ts";
 import { serveSqlite } from "../../lib/cloud/store/sqlite/worker.ts";
 
@@ -24,6 +25,7 @@ function startSqlite(host: PipeHost): PipedProcess {
 
 /** Works until standard input ends or svc-cloud closes the database. */
 export function workOnSqlite(): number {
+  keepOnly(["read", "write", "env", "sys"]);
   serveSqlite({
     read: (into) => Deno.stdin.readSync(into),
     write: (bytes) => {

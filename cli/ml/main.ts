@@ -24,6 +24,6 @@ export async function main(
 }
 
 if (import.meta.main) {
-  const host = new DenoHost();
+  const host = new DenoHost(true);
   Deno.exit(await ended("svc-ml", host, () => main(Deno.args, host)));
 }

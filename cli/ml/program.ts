@@ -7,6 +7,7 @@
 
 import { type Clock, SystemClock } from "../../lib/base/clock.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
+import type { Right } from "../../lib/base/native/permissions.ts";
 import type { CommandProgram } from "../command.ts";
 import { runCommand } from "../dispatch.ts";
 import { ACCOUNT_COMMANDS } from "./account.ts";
@@ -37,8 +38,13 @@ const PROGRAM: CommandProgram<MlWorld> = {
   exits: EXITS,
   manual: MANUAL,
   exitCodeOf,
+  // Scripts run as programs of their own; no command loads native code.
+  rightsOf: (words) => words.startsWith("script") ? [...RIGHTS_AT_HOME, "run"] : RIGHTS_AT_HOME,
   candidates: mlCandidates,
 };
+
+/** Files, the control plane and the terminal. */
+const RIGHTS_AT_HOME: readonly Right[] = ["read", "write", "net", "env", "sys"];
 
 /** Width of a terminal that does not report one. */
 const USUAL_COLUMNS = 80;

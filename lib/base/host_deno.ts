@@ -8,6 +8,7 @@ import { escaped } from "./escape.ts";
 import { SystemFiles } from "./files/system_files.ts";
 import { type Device, type Host, type LoopbackEnds, OutputError, type Pulses } from "./host.ts";
 import { checkLoopback } from "./native/loopback.ts";
+import { keepOnly, type Right } from "./native/permissions.ts";
 import { PulseThread } from "./native/pulses.ts";
 import type {
   FoundProcess,
@@ -21,6 +22,15 @@ import { figuresOf, findMarked, listensMarked, pipe, spawn } from "./process_den
 export class DenoHost extends SystemFiles implements Host {
   /** Found before the first listener, with which Deno itself begins to listen. */
   #outlivesTerminal?: boolean;
+
+  /** `isProgram`: this process runs nothing but one program, which may give up rights of the process. */
+  constructor(private readonly isProgram = false) {
+    super();
+  }
+
+  giveUpRights(kept: readonly Right[]): void {
+    if (this.isProgram) keepOnly(kept);
+  }
 
   env(name: string): string | undefined {
     return Deno.env.get(name);

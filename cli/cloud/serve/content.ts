@@ -5,6 +5,7 @@
 import { fileURLToPath } from "node:url";
 import type { Clock } from "../../../lib/base/clock.ts";
 import type { Host } from "../../../lib/base/host.ts";
+import type { Right } from "../../../lib/base/native/permissions.ts";
 import type { Logger } from "../../../lib/base/log/log.ts";
 import { type ContentOptions, MEMORY_BYTES_MIN } from "../../../lib/cloud/sandbox/content/process.ts";
 import { serveContent } from "../../../lib/cloud/sandbox/content/worker.ts";
@@ -14,6 +15,12 @@ import { type Flag, UsageError, type Values } from "../../flags.ts";
 
 /** An internal command; help does not list it. */
 export const CONTENT_WORKER = "content-worker";
+
+/**
+ * The rights of a content worker: it unpacks and loads native code, and has neither the network nor other programs,
+ * also where no sandbox takes them from it.
+ */
+export const CONTENT_RIGHTS: readonly Right[] = ["read", "write", "env", "ffi", "sys"];
 
 const MIB = 1024 ** 2;
 
@@ -33,6 +40,14 @@ export const INFERENCE_FLAGS = [
     value: "N",
     help: "Time limit of a model for one answer.",
   },
+  {
+    name: "uploads-without-sandbox",
+    type: "bool",
+    default: false,
+    help:
+      "Open uploaded models, pictures and maps without a sandbox, where there is none: a fault in a decoder would let " +
+      "everybody who can upload one read what this user can read.",
+  },
 ] as const satisfies readonly Flag[];
 
 /** The isolation of content processes; `sandbox` is this computer's, or the reason why there is none. */
@@ -49,16 +64,28 @@ export function openInference(
   if (values.inferenceSeconds < 1) {
     throw new UsageError(`--inference-seconds: found ${values.inferenceSeconds}, wanted 1 or more`);
   }
-  if (typeof sandbox === "string") {
+  const isOpen = values.uploadsWithoutSandbox;
+  if (typeof sandbox !== "string") logger.info(`models and pictures are opened in ${sandbox.description}`);
+  else if (isOpen) {
     logger.warn(
       `models and pictures are opened in separate processes, but without a sandbox: ${sandbox}. A bug in a ` +
         "decoder would let an attacker read everything that this user can read",
     );
-  } else logger.info(`models and pictures are opened in ${sandbox.description}`);
+  } else {
+    logger.warn(
+      `uploaded models, pictures and maps are not opened, because there is no sandbox: ${sandbox}. ` +
+        "--uploads-without-sandbox would open them",
+    );
+  }
+  const refusal = typeof sandbox === "string" && !isOpen
+    ? `this control plane opens no models, pictures or maps, because it has no sandbox for them (${sandbox}); its ` +
+      "operator may allow it (svc-cloud serve --uploads-without-sandbox)"
+    : undefined;
   const content = contentOptions({
     host,
     clock,
     memoryBytes,
+    refusal,
     sandbox: typeof sandbox === "string" ? NO_SANDBOX : sandbox,
   });
   return { content, timeMs: values.inferenceSeconds * 1000 };
@@ -66,7 +93,7 @@ export function openInference(
 
 /** The command line that starts this program as a content worker. */
 export function contentOptions(
-  parts: Pick<ContentOptions, "host" | "clock" | "memoryBytes" | "sandbox">,
+  parts: Pick<ContentOptions, "host" | "clock" | "memoryBytes" | "sandbox" | "refusal">,
 ): ContentOptions {
   const command = Deno.execPath();
   const env: Record<string, string> = { NO_COLOR: "1" };

@@ -32,7 +32,12 @@ export interface ContentOptions {
   };
   /** Limits of one process. */
   readonly memoryBytes: number;
+  /** Why models, pictures and maps are not opened; queries, which only this program reads, are answered. */
+  readonly refusal?: string;
 }
+
+/** The requests that open people's files. */
+const OPENING: readonly ContentRequest["ask"][] = ["inference", "picture", "map", "scan"];
 
 /** Memory that the process itself needs, included in its limit. */
 export const MEMORY_BYTES_MIN = 768 * 1024 ** 2;
@@ -63,6 +68,7 @@ export class ContentProcess {
   readonly #last: string[] = [];
   readonly #hearing: Promise<void>;
   readonly #ended: Promise<SvcError>;
+  readonly #refusal: string | undefined;
   /** Whether it accepts another request. */
   answers = true;
 
@@ -70,8 +76,9 @@ export class ContentProcess {
     private readonly process: PipedProcess,
     private readonly cell: Cell,
     private readonly folder: string | undefined,
-    { clock, memoryBytes, host }: ContentOptions,
+    { clock, memoryBytes, host, refusal }: ContentOptions,
   ) {
+    this.#refusal = refusal;
     this.#files = host;
     this.#reader = new ContentFrameReader(process.output);
     this.#hearing = this.#hear();
@@ -109,6 +116,9 @@ export class ContentProcess {
     answerBytesMax = TENSORS_BYTES_MAX,
   ): Promise<ContentAnswer> {
     signal.throwIfAborted();
+    if (this.#refusal !== undefined && OPENING.includes(request.ask)) {
+      throw new SvcError("failed_precondition", this.#refusal);
+    }
     // An answer may precede the end of sending, and also follows a failed send.
     this.#send(request, body).catch(() => {});
     const answer = this.#answer(answerBytesMax);
