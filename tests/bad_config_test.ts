@@ -86,7 +86,7 @@ Deno.test("configuration: all problems are reported together", async () => {
     "debug",
     "components.0",
     "components.1.model",
-    "components.1.frame",
     "modules.0.name",
+    "components.1.frame",
   ]);
 });

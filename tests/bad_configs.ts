@@ -65,7 +65,12 @@ export const FILES: readonly Case[] = [
   ["an array", [], "refused", 'f.json: found an empty array, wanted an object such as {"components": []}'],
   ["a text", '"x"', "refused", 'f.json: found "x", wanted an object such as {"components": []}'],
   ["null", "null", "refused", 'f.json: found null, wanted an object such as {"components": []}'],
-  ["two documents", "{}\n{}", "refused", 'f.json:2:1: found "{", wanted the end of the file'],
+  [
+    "two documents",
+    "{}\n{}",
+    "warned",
+    'f.json: warning: 2:1: found "{", wanted the end of the file; this and what follows is ignored',
+  ],
   [
     "cut off",
     '{"components": [',
@@ -116,10 +121,15 @@ export const FILES: readonly Case[] = [
     "Latin-1",
     new Uint8Array([0x7b, 0x0a, 0x22, 0xe9, 0x22, 0x7d]),
     "refused",
-    "f.json: found bytes that are not UTF-8 text in line 2, wanted UTF-8",
+    'f.json:2:4: found "}", wanted ":" after the key',
   ],
   ["byte order mark", "\uFEFF{}", "fine", ""],
-  ["open comment", '{} /* "', "refused", 'f.json:1:4: found a comment without its closing "*/"'],
+  [
+    "open comment",
+    '{} /* "',
+    "warned",
+    'f.json: warning: 1:4: found a comment without its closing "*/"; this and what follows is ignored',
+  ],
   ["deep arrays", () => "[".repeat(1e6), "refused", "f.json:1:101: nested deeper than 100 levels"],
   ["deep objects", () => '{"a":'.repeat(1e6), "refused", "f.json:1:501: nested deeper than 100 levels"],
   [
@@ -586,15 +596,15 @@ export const RESOURCES: readonly Case[] = [
   [
     "frame of unknown orientation",
     with1({ frame: { parent: "world", orientation: { type: "euler" } } }),
-    "unhealthy",
-    'f.json: components.0.frame.orientation.type: found "euler", wanted one of "", "ov_degrees", "ov_radians", ' +
-    '"euler_angles", "axis_angles", "quaternion"; did you mean "euler_angles"?',
+    "warned",
+    'f.json: components.0.frame.orientation.type: warning: found "euler", wanted one of "", "ov_degrees", "ov_radians", ' +
+    '"euler_angles", "axis_angles", "quaternion"; did you mean "euler_angles"? (the frame is ignored)',
   ],
   [
     "frame with a translation in words",
     with1({ frame: { parent: "world", translation: { x: "far" } } }),
-    "unhealthy",
-    'f.json: components.0.frame.translation.x: found "far", wanted a number',
+    "warned",
+    'f.json: components.0.frame.translation.x: warning: found "far", wanted a number (the frame is ignored)',
   ],
   [
     "log level of a resource",

@@ -53,7 +53,9 @@ const FIRST_PICTURE_MS = 5_000;
 const RECONNECT_MS = 1_000;
 
 const attributes = object({
-  videoPath: text("the device: /dev/v4l/by-id/…, /dev/video0 or video0; absent means the first camera found")
+  videoPath: text(
+    "the device: /dev/video0, video0, a link in /dev/v4l/by-id or by-path, or its bare name; absent means the first camera found",
+  )
     .default(""),
   widthPx: integer("width of the picture in pixels; 0 takes a width near 640", { min: 0, max: 16_384 })
     .default(0),
@@ -243,7 +245,7 @@ class Webcam extends BaseComponent implements Camera {
    */
   async #open(): Promise<Connection> {
     const { videoPath } = this.#settings;
-    const paths = videoPath ? [fullPath(videoPath)] : await videoPaths(this.#host);
+    const paths = videoPath ? [await fullPath(videoPath, this.#host)] : await videoPaths(this.#host);
     const refusals: string[] = [];
     for (const path of paths) {
       let device: VideoDevice | undefined;
@@ -290,6 +292,15 @@ class Webcam extends BaseComponent implements Camera {
   }
 }
 
-function fullPath(path: string): string {
-  return path.includes("/") ? path : `/dev/${path}`;
+/** Folders of links to cameras that keep their names. */
+const LINKS = ["/dev/v4l/by-id", "/dev/v4l/by-path"];
+
+/** The path of a device; a bare name is one in /dev or a link to one. */
+async function fullPath(path: string, host: ReadFolders): Promise<string> {
+  if (path.includes("/")) return path;
+  for (const folder of LINKS) {
+    const names = await host.readFolder(folder).catch((): string[] => []);
+    if (names.includes(path)) return `${folder}/${path}`;
+  }
+  return `/dev/${path}`;
 }

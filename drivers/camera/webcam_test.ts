@@ -170,6 +170,13 @@ Deno.test("webcam: size, format and rate are used if available, or replaced or r
   await assertRejects(() => open({ video_path: "/dev/video9" }), SvcError, "No such file or directory");
   videos.plug("/dev/video1", new FakeVideo(clock, { metadata: true }));
   await assertRejects(() => open({ video_path: "/dev/video1" }), SvcError, "it gives no pictures");
+  for (const folder of ["by-id", "by-path"]) {
+    videos.plug(`/dev/v4l/${folder}/usb-cam-${folder}-index0`, new FakeVideo(clock, { formats }));
+    const webcam = await open({ video_path: `usb-cam-${folder}-index0`, width_px: 320 });
+    assertEquals((await webcam.getProperties()).frameRate !== undefined, true);
+    await ended(webcam.close(), clock);
+  }
+  await assertRejects(() => open({ video_path: "usb-none" }), SvcError, "cannot use /dev/usb-none");
   assertEquals(videos.open, 0);
   assertEquals(problemsOf(WebcamCamera, { width_px: -1, format: "PNG" }), [
     "width_px: found -1, wanted an integer from 0 to 16384",

@@ -26,12 +26,14 @@ import { IDENTITY_POSE } from "../../lib/geometry/pose.ts";
 import { Operation } from "../../lib/resource/operation.ts";
 import { type Construction, model } from "../../lib/resource/registry.ts";
 import { BaseResource, type Call, unsupported } from "../../lib/resource/resource.ts";
+import { jointRangesRow, rangedModels } from "./joint_ranges.ts";
 import { taskOf } from "./task.ts";
 
 const attributes = object({
   collisionBufferMm: number("distance in millimetres that an arm keeps from obstacles", { min: 0 }).default(
     0,
   ),
+  inputRangeOverride: jointRangesRow.default({}),
 }).required();
 
 type Attributes = Infer<typeof attributes>;
@@ -61,12 +63,13 @@ class Builtin extends BaseResource implements Motion {
 
   /** False if a newer movement took over. */
   move(movement: Movement, call: Call = {}): Promise<boolean> {
-    const { dependencies, attributes: { collisionBufferMm }, clock } = this.from;
+    const { dependencies, attributes: { collisionBufferMm, inputRangeOverride }, clock } = this.from;
     return this.#operation.run(async (signal) => {
       this.#arm = undefined;
       const scene = await dependencies.frames.scene(movement.worldState.transforms, { signal });
-      const { arm, reach, line } = taskOf(scene, movement, collisionBufferMm);
-      const planned = { ...reach, pause: pauses(clock, signal) };
+      const models = rangedModels(scene.system, inputRangeOverride);
+      const { arm, part, reach, line } = taskOf(scene, movement, collisionBufferMm);
+      const planned = { ...reach, model: models.get(part) ?? reach.model, pause: pauses(clock, signal) };
       const way = line ? await straightWay(planned, line) : await freeWay(planned);
       signal.throwIfAborted();
       this.#arm = dependencies.lookUp(ArmApi, arm.short);

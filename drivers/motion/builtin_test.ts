@@ -270,3 +270,56 @@ Deno.test("motion: an arm that cannot read its joints fails every move", () =>
       "unavailable: reading the joints of rdk:component:arm/a: no answer",
     );
   }));
+
+/** The service with ranges for joints, in radians. */
+function ranged(input_range_override: JsonObject): readonly JsonObject[] {
+  return [{ api: MotionApi.name, attributes: { input_range_override } }];
+}
+
+Deno.test("motion: input_range_override keeps joints in their ranges, named by number or by name", async () => {
+  const start = [0, -100, 100, -90, -90, 0];
+  const limit = (180 / Math.PI) * 0.2;
+  for (const joint of ["0", "shoulder_pan_joint"]) {
+    const services = ranged({ a: { [joint]: { min: -0.2, max: 0.2 } } });
+    await withCell(
+      async ({ motion, arm, place }) => {
+        await arm.moveToJointPositions(start);
+        // To the side, where only the first joint leads directly.
+        const beside = await place();
+        const away = { ...beside, x: beside.y - 100, y: Math.abs(beside.x) };
+        for (const goal of [away, { ...away, y: -away.y }, { ...beside, z: beside.z - 20 }]) {
+          await motion.move(to(goal)).catch((error) =>
+            assertEquals(SvcError.from(error).code, "failed_precondition")
+          );
+          const [first] = await arm.getJointPositions();
+          assert(Math.abs(first) <= limit + 1e-6, `${joint}: ${first}`);
+        }
+      },
+      [],
+      services,
+    );
+  }
+});
+
+Deno.test("motion: an unknown arm or joint in input_range_override is an error of the call", async () => {
+  const range = { min: -0.2, max: 0.2 };
+  const cases: [JsonObject, RegExp][] = [
+    [{ b: { 0: range } }, /^unknown: input_range_override: there is no frame "b"$/],
+    [
+      { a: { 6: range } },
+      /^unknown: input_range_override: a has no joint "6", wanted a number from 0 to 5 or one of/,
+    ],
+    [{ a: { elbow: range } }, /a has no joint "elbow"/],
+    [{ table: { 0: range } }, /table has no joints/],
+  ];
+  for (const [ranges, expected] of cases) {
+    await withCell(
+      async ({ motion, place }) => {
+        const told = await refusal(motion.move(to(await place())));
+        assert(expected.test(told), told);
+      },
+      [],
+      ranged(ranges),
+    );
+  }
+});

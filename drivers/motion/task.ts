@@ -29,6 +29,8 @@ import type { ResourceName } from "../../lib/resource/name.ts";
 
 export interface MotionTask {
   readonly arm: ResourceName;
+  /** Its name in the frame system. */
+  readonly part: string;
   readonly reach: Omit<Reach, "pause">;
   /** Set if the end has to move in a straight line. */
   readonly line?: LineTolerance;
@@ -67,6 +69,7 @@ export function taskOf(scene: Scene, movement: Movement, bufferMm: number): Moti
   });
   return {
     arm: scene.movers.get(arm.name)!,
+    part: arm.name,
     reach: {
       model,
       start,

@@ -45,7 +45,7 @@ export function checkPosition(positionRevolutions: number): void {
 /** The attributes that limit a motor's power while it turns, as fractions of full power. */
 export const POWER_LIMITS = {
   minPowerPct: number("lower limit of the power while the motor turns", { min: 0, max: 1 }).default(0),
-  maxPowerPct: number("upper limit of the power", { min: 0.06, max: 1 }).default(1),
+  maxPowerPct: number("upper limit of the power", { min: 0.06, max: 1 }).zeroCounts().default(1),
 };
 
 export interface PowerLimits {

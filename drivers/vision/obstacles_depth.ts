@@ -35,10 +35,11 @@ const MM_PER_M = 1e3;
  * for which 0 makes no sense it means the default, as it does for the published model.
  */
 const attributes = object({
-  minPointsInPlane: integer("points that a flat surface must have to be the ground", { min: 0 }).default(500),
+  minPointsInPlane: integer("points that a flat surface must have to be the ground", { min: 0, exact: true })
+    .default(500),
   minPointsInSegment: integer(
     "points that an object must have; noisy cameras want hundreds; 0 reports every cluster",
-    { min: 0 },
+    { min: 0, exact: true },
   ).default(10),
   maxDistFromPlaneMm: number("distance in millimetres above and below the ground that counts as ground", {
     above: 0,
@@ -48,17 +49,16 @@ const attributes = object({
     {
       min: 0,
       max: 180,
+      exact: true,
     },
   ).default(30),
   clusteringRadius: integer(
     "how near points must be to belong together: small values split objects, large values merge them",
-    { min: 1 },
+    { min: 1, exact: true },
   ).zeroIsAbsent().default(1),
   clusteringStrictness: integer(
     "large values give many small objects, small values give fewer and larger objects",
-    {
-      min: 1,
-    },
+    { min: 1, exact: true },
   ).zeroIsAbsent().default(5),
   cameraName: text("camera for requests that name none").names("camera"),
 }).required();

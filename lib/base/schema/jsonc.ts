@@ -5,7 +5,7 @@
  * substitutes shell-style variables if it is given any: inside texts, and as whole values such as numbers.
  */
 
-import { SvcError } from "../error.ts";
+import { messageOf, SvcError } from "../error.ts";
 import type { Json, JsonObject, Problem } from "./schema.ts";
 import { suggest } from "./suggest.ts";
 
@@ -22,6 +22,11 @@ export interface JsoncOptions {
   readonly file: string;
   /** The value of a variable. Without this function, `$` is an ordinary character. */
   readonly variable?: (name: string) => string | undefined;
+  /**
+   * Reads what the published runtime reads: ignores what stands behind the value, and takes bytes that are no UTF-8 as
+   * "\ufffd". Both are warnings.
+   */
+  readonly tolerant?: boolean;
   /** Receives warnings: duplicate keys, unset variables. */
   readonly problems?: Problem[];
   /** Receives where each value stands, by its path as in problems: `components.0.name`; `""` for the whole. */
@@ -49,10 +54,10 @@ export function placeInText(message: string, file: string, text: string): number
 
 /** Reads UTF-8 text. Throws `invalid_argument` with `<file>:<line>:<column>: found …, wanted …`. */
 export function parseJsonc(bytes: Uint8Array, options: JsoncOptions): Json {
-  return new Reader(decodeText(bytes, options.file), options).document();
+  return new Reader(decodeText(bytes, options), options).document();
 }
 
-function decodeText(bytes: Uint8Array, file: string): string {
+function decodeText(bytes: Uint8Array, { file, tolerant, problems }: JsoncOptions): string {
   const refuse = (message: string) => new SvcError("invalid_argument", `${file}: ${message}`);
   const [a, b, c, d] = bytes;
   const marked = (a === 0xff && b === 0xfe) || (a === 0xfe && b === 0xff);
@@ -64,7 +69,10 @@ function decodeText(bytes: Uint8Array, file: string): string {
   try {
     return decoder.decode(bytes);
   } catch {
-    throw refuse(`found bytes that are not UTF-8 text in line ${badLine(bytes)}, wanted UTF-8`);
+    const found = `found bytes that are not UTF-8 text in line ${badLine(bytes)}`;
+    if (!tolerant) throw refuse(`${found}, wanted UTF-8`);
+    problems?.push({ severity: "warning", path: "", message: `${found}, read as "\ufffd"; wanted UTF-8` });
+    return new TextDecoder().decode(bytes);
   }
 }
 
@@ -108,8 +116,13 @@ class Reader {
       throw new SvcError("invalid_argument", `${this.options.file}: the file is empty, wanted JSON`);
     }
     const value = this.#value();
-    this.#skip();
-    if (this.#at < this.source.length) throw this.#found("the end of the file");
+    try {
+      this.#skip();
+      if (this.#at < this.source.length) throw this.#found("the end of the file");
+    } catch (error) {
+      if (!this.options.tolerant) throw error;
+      this.#warn(`${messageOf(error).slice(this.options.file.length + 1)}; this and what follows is ignored`);
+    }
     return value;
   }
 

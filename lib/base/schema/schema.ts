@@ -34,10 +34,18 @@ export class Place {
     readonly path: string = "",
     readonly problems: Problem[] = [],
     readonly named: NamedResource[] = [],
+    /** Whether zero values mean the default, as in the attributes that the published runtime decodes. */
+    readonly zeroIsDefault = false,
   ) {}
 
   at(key: string | number): Place {
-    return new Place(this.path === "" ? String(key) : `${this.path}.${key}`, this.problems, this.named);
+    const path = this.path === "" ? String(key) : `${this.path}.${key}`;
+    return new Place(path, this.problems, this.named, this.zeroIsDefault);
+  }
+
+  /** The same place, for attributes of a model. */
+  get ofAttributes(): Place {
+    return new Place(this.path, this.problems, this.named, true);
   }
 
   error(message: string): undefined {
@@ -74,6 +82,8 @@ interface Spec {
   readonly aliases?: readonly string[];
   /** A value that counts as absent. */
   readonly nothing?: "" | 0;
+  /** The zero value of its kind, unless it is a value as good as any: it counts as absent in attributes. */
+  readonly zero?: "" | 0;
 }
 
 /**
@@ -112,6 +122,11 @@ export class Row<T> {
   /** 0 counts as absent although the range may exclude it, as it does for the published runtime. */
   zeroIsAbsent(): Row<T> {
     return new Row({ ...this.spec, nothing: 0 });
+  }
+
+  /** Its zero value is a value, in attributes too, and an error if the range excludes it. */
+  zeroCounts(): Row<T> {
+    return new Row({ ...this.spec, zero: undefined });
   }
 
   /** The published name if it is not the snake_case form of the property. */
@@ -159,8 +174,9 @@ export class Row<T> {
    * without one, `undefined`.
    */
   decode(value: unknown, at: Place): T {
-    const { required, absent, wanted, read, nothing } = this.spec;
-    const written = value !== undefined && value !== null && value !== nothing;
+    const { required, absent, wanted, read, nothing, zero } = this.spec;
+    const isZero = at.zeroIsDefault && value === zero && !(required && value === 0);
+    const written = value !== undefined && value !== null && value !== nothing && !isZero;
     if (!written && required) at.error(`missing required field, wanted ${wanted}`);
     return (written ? read(value, at) : undefined) as T ?? absent?.(at) as T;
   }
@@ -183,10 +199,11 @@ export type Shape = { readonly [property: string]: Row<any> };
 
 export function text(doc = "", { pattern, wanted = "a string" }: { pattern?: RegExp; wanted?: string } = {}) {
   const json: JsonObject = pattern ? { type: "string", pattern: pattern.source } : { type: "string" };
-  return row<string>(doc, json, wanted, (value, at) => {
+  const read = (value: unknown, at: Place) => {
     if (typeof value !== "string" || (pattern && !pattern.test(value))) return at.wanted(wanted, value);
     return value;
-  });
+  };
+  return new Row<string | undefined>({ doc, json, wanted, read, zero: "" });
 }
 
 export function bool(doc = "") {
@@ -199,6 +216,8 @@ interface Range {
   min?: number;
   max?: number;
   above?: number;
+  /** Refuses a fraction where an integer is wanted, in place of taking the whole part. */
+  exact?: boolean;
 }
 
 export function number(doc = "", range: Range = {}) {
@@ -212,13 +231,15 @@ export function integer(doc = "", range: Range = {}) {
 /** One of a few words, in any letter case. */
 export function choice<const W extends string>(doc: string, words: readonly W[]) {
   const wanted = words.length === 1 ? `"${words[0]}"` : `one of ${words.map((w) => `"${w}"`).join(", ")}`;
-  return row<W>(doc, { type: "string", enum: [...words] }, wanted, (value, at) => {
+  const json = { type: "string", enum: [...words] };
+  const read = (value: unknown, at: Place) => {
     const same = (word: W) => typeof value === "string" && word.toLowerCase() === value.toLowerCase();
     const found = words.find(same);
     if (found !== undefined) return found;
     const likely = typeof value === "string" ? suggest(value, words) : undefined;
     return at.wanted(likely ? `${wanted}; did you mean "${likely}"?` : wanted, value);
-  });
+  };
+  return new Row<W | undefined>({ doc, json, wanted, read, zero: "" });
 }
 
 /** A duration in Go's syntax (`1m30s`, `500ms`), decoded to milliseconds; an empty text counts as absent. */
@@ -245,7 +266,7 @@ export function anyObject(doc = "") {
 
 export function list<T>(item: Row<T>, doc = "") {
   const wanted = "an array";
-  const present = item.required();
+  const present = item.required().zeroCounts();
   return row<readonly NonNullable<T>[]>(
     doc,
     { type: "array", items: item.jsonSchema() },
@@ -261,7 +282,7 @@ export function list<T>(item: Row<T>, doc = "") {
 /** An object whose keys the user chooses. */
 export function mapOf<T>(item: Row<T>, doc = "") {
   const json = { type: "object", additionalProperties: item.jsonSchema() };
-  const present = item.required();
+  const present = item.required().zeroCounts();
   return row<{ readonly [key: string]: NonNullable<T> }>(doc, json, "an object", (value, at) => {
     if (!isObject(value)) return at.wanted("an object", value);
     const entries = Object.entries(value).map(([key, one]) => [key, present.decode(one, at.at(key))]);
@@ -283,7 +304,7 @@ export function object<S extends Shape>(shape: S, doc = "") {
   const json: JsonObject = { type: "object", properties };
   const single = required.filter((keys) => keys.length === 1).map(([key]) => key);
   const either = required.filter((keys) => keys.length > 1)
-    .map((keys) => ({ anyOf: keys.map((key) => ({ required: [key] })) }));
+    .map((keys) => ({ anyOf: keys.map((key) => ({ properties: { [key]: {} }, required: [key] })) }));
   if (single.length > 0) json.required = single;
   if (either.length > 0) json.allOf = either;
   return row<{ readonly [K in keyof S]: Infer<S[K]> }>(doc, json, "an object", (value, at) => {
@@ -297,6 +318,31 @@ export function object<S extends Shape>(shape: S, doc = "") {
     }
     return decoded as { readonly [K in keyof S]: Infer<S[K]> };
   });
+}
+
+/** The same setting, of which a mistake costs only its value: errors are warnings that end with `lost`. */
+export function orNothing<T>(row: Row<T>, lost: string): Row<T | undefined> {
+  return new Row<T | undefined>({
+    ...row.spec,
+    read: (value, at) => {
+      const own = new Place(at.path, [], at.named, at.zeroIsDefault);
+      const decoded = row.spec.read(value, own);
+      for (const problem of own.problems) {
+        if (problem.severity === "warning") at.problems.push(problem);
+        else at.problems.push({ ...problem, severity: "warning", message: `${problem.message} (${lost})` });
+      }
+      return own.failed ? undefined : decoded;
+    },
+  });
+}
+
+/** The same object with its keys as the row spells them. */
+export function respelled(value: unknown, { spec: { json } }: Row<unknown>): JsonObject {
+  if (!isObject(value)) return {};
+  const known = Object.keys(json.properties as JsonObject);
+  const meant = new Map([...spellings(value, known, new Place())].map(([key, written]) => [written, key]));
+  const entries = Object.entries(value as JsonObject);
+  return Object.fromEntries(entries.map(([key, one]) => [meant.get(key) ?? key, one]));
 }
 
 const UNITS_MS: { readonly [unit: string]: number } = {
@@ -400,7 +446,7 @@ function reportUnknown(unknown: readonly string[], known: readonly string[], at:
   if (more > 0) at.warn(`${more} more unknown keys, ignored`);
 }
 
-function numeric(doc: string, type: "number" | "integer", noun: string, { min, max, above }: Range) {
+function numeric(doc: string, type: "number" | "integer", noun: string, { min, max, above, exact }: Range) {
   const json: JsonObject = { type };
   if (min !== undefined) json.minimum = min;
   if (max !== undefined) json.maximum = max;
@@ -415,13 +461,19 @@ function numeric(doc: string, type: "number" | "integer", noun: string, { min, m
     above !== undefined ? `greater than ${above}` : "",
   ].filter((part) => part !== "");
   const wanted = [noun, ...limits].join(" ");
-  return row<number>(doc, json, wanted, (value, at) => {
-    const fits = typeof value === "number" && Number.isFinite(value) &&
-      (type === "number" || Number.isSafeInteger(value)) &&
-      (min === undefined || value >= min) && (max === undefined || value <= max) &&
-      (above === undefined || value > above);
-    return fits ? value as number : at.wanted(wanted, value);
-  });
+  const fits = (value: number) =>
+    (type === "number" ? Number.isFinite(value) : Number.isSafeInteger(value)) &&
+    (min === undefined || value >= min) && (max === undefined || value <= max) &&
+    (above === undefined || value > above);
+  const read = (value: unknown, at: Place) => {
+    if (typeof value !== "number") return at.wanted(wanted, value);
+    const taken = type === "integer" && !exact ? Math.trunc(value) + 0 : value;
+    if (!fits(taken)) return at.wanted(wanted, value);
+    // As the published runtime takes it.
+    if (taken !== value) at.warn(`found ${value}, taken as ${taken}: wanted ${wanted}`);
+    return taken;
+  };
+  return new Row<number | undefined>({ doc, json, wanted, read, zero: fits(0) ? undefined : 0 });
 }
 
 function isJson(value: unknown): value is Json {

@@ -15,8 +15,10 @@ import {
   mapOf,
   number,
   object,
+  orNothing,
   parseDurationMs,
   Place,
+  respelled,
   type Row,
   show,
   snake,
@@ -127,7 +129,8 @@ const WRONG: readonly [row: Row<unknown>, value: unknown, problem: string][] = [
   [number("", { min: 0, max: 1 }), 2, ": found 2, wanted a number from 0 to 1"],
   [number("", { min: 0 }), -1, ": found -1, wanted a number of at least 0"],
   [number("", { max: 0 }), 1, ": found 1, wanted a number of at most 0"],
-  [integer(), 1.5, ": found 1.5, wanted an integer"],
+  [integer("", { exact: true }), 1.5, ": found 1.5, wanted an integer"],
+  [integer("", { min: 1 }), 0.5, ": found 0.5, wanted an integer of at least 1"],
   [integer(), 2 ** 60, ": found 1152921504606847000, wanted an integer"],
   [choice("", ["on", "off"]), "of", ': found "of", wanted one of "on", "off"; did you mean "off"?'],
   [choice("", ["on"]), 3, ': found 3, wanted "on"'],
@@ -142,6 +145,74 @@ const WRONG: readonly [row: Row<unknown>, value: unknown, problem: string][] = [
 
 Deno.test("schema: each problem contains the found and the wanted value", () => {
   for (const [row, value, problem] of WRONG) assertEquals(problemsOf(row, value), [problem]);
+});
+
+Deno.test("integer: takes the whole part of a fraction, with a warning", () => {
+  const cases: [number, number][] = [[800.5, 800], [100.999, 100], [-1.5, -1], [-0.5, 0], [1e3, 1000]];
+  for (const [written, taken] of cases) {
+    const { value, problems } = decode(integer(), written);
+    assertEquals([value, problems.length], [taken, taken === written ? 0 : 1]);
+  }
+  assertEquals(problemsOf(integer("", { max: 10 }), 10.5), [
+    "warning : found 10.5, taken as 10: wanted an integer of at most 10",
+  ]);
+});
+
+Deno.test("in attributes, the zero value of a kind is the default unless it is as good as any other", () => {
+  const row = object({
+    format: choice("", ["yuyv", "mjpeg"]).default("mjpeg"),
+    model: text().default("ur5e"),
+    word: text("", { pattern: /^a$/ }),
+    rate: number("", { above: 0 }).default(5),
+    count: integer("", { min: 2 }).default(7),
+    level: number("", { min: 0 }).default(9),
+    power: number("", { min: 0.06, max: 1 }).zeroCounts().default(1),
+    names: list(text()).default(["x"]),
+  });
+  const zeros = { format: "", model: "", word: "", rate: 0, count: 0, level: 0, names: [""] };
+  const at = new Place().ofAttributes;
+  assertEquals(row.decode(zeros, at), {
+    format: "mjpeg",
+    model: "ur5e",
+    word: undefined,
+    rate: 5,
+    count: 7,
+    level: 0,
+    power: 1,
+    names: [""],
+  });
+  assertEquals(at.problems, []);
+  const outside = decode(row, { format: "", rate: 0, power: 0 });
+  assertEquals(outside.problems.map((problem) => problem.split(":")[0]), ["format", "rate", "power"]);
+  const required = object({ pin: text().required(), width: integer("", { min: 1 }).required() });
+  const strict = new Place("attributes").ofAttributes;
+  required.decode({ pin: "", width: 0 }, strict);
+  row.decode({ power: 0 }, strict);
+  assertEquals(strict.problems.map(({ path, message }) => `${path}: ${message}`), [
+    "attributes.pin: missing required field, wanted a string",
+    "attributes.width: found 0, wanted an integer of at least 1",
+    "attributes.power: found 0, wanted a number from 0.06 to 1",
+  ]);
+});
+
+Deno.test("orNothing: a mistake costs the value, with a warning", () => {
+  const row = object({
+    frame: orNothing(object({ x: number().required() }), "the frame is ignored"),
+    n: number(),
+  });
+  const { value, problems } = decode(row, { frame: { x: "far" }, n: 1 });
+  assertEquals(value, { frame: undefined, n: 1 });
+  assertEquals(problems, [
+    'warning frame.x: found "far", wanted a number (the frame is ignored)',
+  ]);
+  assertEquals(decode(row, { frame: { x: 1 } }).value, { frame: { x: 1 }, n: undefined });
+});
+
+Deno.test("respelled: gives keys the row's letter case, and leaves others alone", () => {
+  const row = object({ maxRpm: number(), name: text() });
+  assertEquals(respelled({ MAX_RPM: 1, Name: "a", other: 2 }, row), { max_rpm: 1, name: "a", other: 2 });
+  assertEquals(respelled({ NAME: "a", name: "b" }, row), { NAME: "a", name: "b" });
+  assertEquals(respelled("text", row), {});
 });
 
 Deno.test("with: converts and checks decoded values and defaults, and skips invalid values", () => {

@@ -112,7 +112,7 @@ Deno.test("takes the configuration from the control plane, with the credentials 
       api: "rdk:component:generic",
       namespace: "rdk",
       type: "generic",
-      model: "fake",
+      model: "rdk:builtin:fake",
     }],
     cloud: {
       ...LOCAL.cloud,

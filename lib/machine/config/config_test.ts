@@ -249,7 +249,7 @@ Deno.test("decodeConfig: reports every problem of a resource, without consequenc
     ],
   });
   assertEquals(lines.map((line) => line.split(":")[0]), [
-    "error components.0.frame",
+    "warning components.0.frame",
     "error components.0.depends_on",
     "error components.0.attributes.max_rpm",
     "error components.1.attributes.note",

@@ -29,7 +29,7 @@ export interface ParseOptions {
 /** Parses a configuration. Throws `invalid_argument` with `<file>:<line>:<column>: found …, wanted …`. */
 export function parseConfig(bytes: Uint8Array, { file, env, problems, spans }: ParseOptions): JsonObject {
   checkSize(bytes.length, file);
-  const json = parseJsonc(bytes, { file, variable: env, problems, spans });
+  const json = parseJsonc(bytes, { file, variable: env, problems, spans, tolerant: true });
   if (isObject(json)) return json as JsonObject;
   throw new SvcError(
     "invalid_argument",

@@ -17,8 +17,10 @@ import {
   list,
   type NamedResource,
   object,
+  orNothing,
   Place,
   type Problem,
+  respelled,
   Row,
   text,
 } from "../../base/schema/schema.ts";
@@ -90,7 +92,7 @@ export const resourceRow = object({
   namespace: text("old form of the API: its first word").emptyIsAbsent(),
   type: text("old form of the API: its last word").emptyIsAbsent(),
   model: modelRow,
-  frame: frameRow,
+  frame: orNothing(frameRow, "the frame is ignored"),
   dependsOn: list(dependencyRow, "resources to be built first").default([]),
   logConfiguration: logConfigurationRow,
   attributes: anyObject("settings of the model").default({}),
@@ -111,8 +113,9 @@ export function decodeResources(
   for (const [index, raw] of entries.entries()) {
     const place = new Place(`${section}.${index}`);
     const entry = resourceRow.required().decode(raw, place);
-    const name = entry && nameOf(entry, raw as JsonObject, section, place);
-    if (name) resources.push(resourceOf(name, entry, raw as JsonObject, context, place));
+    const keyed = respelled(raw, resourceRow);
+    const name = entry && nameOf(entry, keyed, section, place);
+    if (name) resources.push(resourceOf(name, entry, keyed, context, place));
     else leaveOut(place.problems);
     for (const problem of place.problems) at.problems.push(problem);
   }
@@ -211,7 +214,7 @@ function resourceOf(
     dependsOn: entry.dependsOn,
     // A resource with an error is not built: the error is its reason, not its dependencies.
     implicit: at.failed ? [] : at.named,
-    frame: isObject(raw.frame) ? raw.frame as JsonObject : undefined,
+    frame: entry.frame && isObject(raw.frame) ? raw.frame as JsonObject : undefined,
     logLevel: entry.logConfiguration?.level,
     serviceConfigs: entry.serviceConfigs,
     problems: at.problems,
@@ -240,7 +243,9 @@ function attributesOf(
   const filled = fillPlaceholders(attributes, placeholders, filling);
   for (const problem of filling.problems) at.problems.push(problem);
   const whole = (absent(raw, "attributes") || isObject(raw.attributes)) && !filling.failed;
-  const decoded = whole && typeof model === "object" ? model.attributes.decode(filled, at) : undefined;
+  const decoded = whole && typeof model === "object"
+    ? model.attributes.decode(filled, at.ofAttributes)
+    : undefined;
   return { attributes: filled, decoded };
 }
 

@@ -16,6 +16,7 @@ import {
   list,
   mapOf,
   object,
+  orNothing,
   type Place,
   Row,
   text,
@@ -318,7 +319,7 @@ export const serviceConfigRow = object({
 export const remoteRow = object({
   name: nameRow("name of the remote; its resources are called <name>:<resource>").required(),
   address: text("host:port of the machine").required(),
-  frame: frameRow,
+  frame: orNothing(frameRow, "the frame is ignored"),
   auth: object({
     credentials: object({ type: text("kind of credentials").required(), payload: secret("the credentials") }),
     entity: text("owner of the credentials"),
@@ -331,10 +332,9 @@ export const remoteRow = object({
   prefix: text("prefix for the names of its resources").default(""),
   serviceConfigs: list(serviceConfigRow).default([]),
 }, "another machine whose resources are part of this one").with((remote, at) => {
-  if (remote.frame && !remote.frame.parent) {
-    return at.at("frame.parent").error("missing required field, wanted a frame");
-  }
-  return remote;
+  if (!remote.frame || remote.frame.parent) return remote;
+  at.at("frame.parent").warn("missing required field, wanted a frame (the frame is ignored)");
+  return { ...remote, frame: undefined };
 });
 
 export const packageRow = object({
@@ -346,12 +346,13 @@ export const packageRow = object({
 
 export const jobRow = object({
   name: nameRow("name of the job", LONG_NAME_MAX).required(),
-  schedule: text('a duration ("5m"), a cron line of 5 or more fields, or "continuous"').required().with(
-    (when, at) => {
-      if (parseSchedule(when)) return when;
-      return at.wanted('a duration such as "5m", a cron line of 5 or more fields, or "continuous"', when);
-    },
-  ),
+  schedule: text('a duration ("5m"), a cron line of 5 or more fields, "@daily" and the like, or "continuous"')
+    .required().with(
+      (when, at) => {
+        if (parseSchedule(when)) return when;
+        return at.wanted('a duration such as "5m", a cron line of 5 or more fields, or "continuous"', when);
+      },
+    ),
   resource: text("name of the resource to call").required(),
   method: text("method to call").required(),
   command: anyObject("argument of DoCommand").default({}),
