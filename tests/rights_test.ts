@@ -48,7 +48,7 @@ const CASES: readonly (readonly [who: string, module: string, call: string, righ
   ["a command of svc-cloud", "cli/cloud/main.ts", 'program.main(["org", "list"], host)', [
     ...["read", "write", "net", "env", "run", "sys"],
   ]],
-  ["a command of svc-ml", "cli/ml/main.ts", 'program.main(["profiles"], host)', USUAL],
+  ["a command of svc-ml", "cli/ml/main.ts", 'program.main(["profiles"], host)', [...USUAL, "run"]],
   ["svc-agent status", "cli/agent/main.ts", 'program.main(["status"], host)', USUAL],
   ["svc-agent rollback", "cli/agent/main.ts", 'program.main(["rollback"], host)', USUAL],
   ["a program of other programs' tests", "cli/ml/main.ts", "1", ALL],

@@ -7,7 +7,6 @@
 
 import { type Clock, SystemClock } from "../../lib/base/clock.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import type { Right } from "../../lib/base/native/permissions.ts";
 import type { CommandProgram } from "../command.ts";
 import { runCommand } from "../dispatch.ts";
 import { ACCOUNT_COMMANDS } from "./account.ts";
@@ -38,13 +37,10 @@ const PROGRAM: CommandProgram<MlWorld> = {
   exits: EXITS,
   manual: MANUAL,
   exitCodeOf,
-  // Scripts run as programs of their own; no command loads native code.
-  rightsOf: (words) => words.startsWith("script") ? [...RIGHTS_AT_HOME, "run"] : RIGHTS_AT_HOME,
+  // `--embedded` starts svc-cloud, and scripts are programs of their own; no command loads native code.
+  rightsOf: () => ["read", "write", "net", "env", "sys", "run"],
   candidates: mlCandidates,
 };
-
-/** Files, the control plane and the terminal. */
-const RIGHTS_AT_HOME: readonly Right[] = ["read", "write", "net", "env", "sys"];
 
 /** Width of a terminal that does not report one. */
 const USUAL_COLUMNS = 80;

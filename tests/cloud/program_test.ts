@@ -265,7 +265,7 @@ Deno.test({
     try {
       const versions = (await Deno.readTextFile(tried)).split("\n").filter((line) => line === "--version");
       assertEquals(versions.length, 1);
-      assertMatch(cloud.output(), /models and pictures are opened .* without a sandbox/);
+      assertMatch(cloud.output(), /models, pictures and maps are not opened, because there is no sandbox/);
       assertMatch(cloud.output(), /training scripts are refused without a sandbox/);
     } finally {
       await cloud.stop();
