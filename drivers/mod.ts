@@ -14,6 +14,8 @@ import { FakeBoard } from "./board/fake.ts";
 import { LinuxBoard } from "./board/linux.ts";
 import { FakeButton } from "./button/fake.ts";
 import { FakeCamera } from "./camera/fake.ts";
+import { FfmpegCamera } from "./camera/ffmpeg/ffmpeg.ts";
+import { TransformCamera } from "./camera/transform/transform.ts";
 import { FakeLidar } from "./camera/lidar/fake.ts";
 import { ImageFileCamera } from "./camera/image_file.ts";
 import { ReplayCamera } from "./camera/replay.ts";
@@ -81,6 +83,8 @@ export const MODELS: readonly AnyModel[] = [
   FakeButton,
   FakeCamera,
   FakeLidar,
+  FfmpegCamera,
+  TransformCamera,
   ImageFileCamera,
   ReplayCamera,
   ReplayLidar,

@@ -41,7 +41,7 @@ const PATIENCE = 5;
 const MOVEMENT_MS_MIN = 10_000;
 /** The last part of a movement is slower, in proportion to what is left, down to a share of the speed. */
 const SLOW_SHARE = 0.1, SLOW_MM_MAX = 100;
-const SLOW_TURN_SHARE = 0.15, SLOW_DEG_MAX = 30;
+const SLOW_DEG_MAX = 30;
 const SLOWEST = 0.1;
 /** A turn ends this close to its goal. */
 const NEAR_DEG = 1;
@@ -202,20 +202,17 @@ class SensorControlled extends BaseComponent implements Base {
     this.#requireTuned();
     if (angleDeg === 0 || speedDegPerSec === 0) return await this.stop();
     const { base, heading } = this.parts;
-    if (!heading) {
+    if (!heading && !this.#control) {
       this.tools.logger.debug(`has no sensor of its heading: ${base.name} turns without feedback`);
       return void await this.#run((signal) => base.spin(angleDeg, speedDegPerSec, { signal }), call);
     }
     await this.#run(async (signal) => {
       const speed = Math.abs(speedDegPerSec), direction = Math.sign(angleDeg * speedDegPerSec);
-      const goalDeg = Math.abs(angleDeg), slowDeg = Math.min(goalDeg * SLOW_TURN_SHARE, SLOW_DEG_MAX);
-      let before = await heading(signal), turnedDeg = 0;
+      const goalDeg = Math.abs(angleDeg), slowDeg = Math.min(goalDeg * SLOW_SHARE, SLOW_DEG_MAX);
+      const turned = await this.#turnMeter(signal);
       this.#control?.reset();
       await this.#until(1000 * goalDeg / speed, "Spin", signal, async () => {
-        const now = await heading(signal);
-        turnedDeg += direction * wrapped(now - before);
-        before = now;
-        const leftDeg = goalDeg - turnedDeg;
+        const leftDeg = goalDeg - direction * await turned();
         if (leftDeg <= Math.min(NEAR_DEG, goalDeg * SLOWEST)) return true;
         const angular = direction * speed * Math.max(Math.min(leftDeg / slowDeg, 1), SLOWEST);
         await this.#turn(angular, signal);
@@ -320,6 +317,29 @@ class SensorControlled extends BaseComponent implements Base {
       travelledMm += direction * linear * (nowMs - beforeMs);
       beforeMs = nowMs;
       return travelledMm;
+    };
+  }
+
+  /** Degrees to the left since now, by the heading or, without one, by the velocity. */
+  async #turnMeter(signal: AbortSignal): Promise<() => Promise<number>> {
+    const { heading, velocities } = this.parts;
+    let turnedDeg = 0;
+    if (heading) {
+      let before = await heading(signal);
+      return async () => {
+        const now = await heading(signal);
+        turnedDeg += wrapped(now - before);
+        before = now;
+        return turnedDeg;
+      };
+    }
+    let beforeMs = this.tools.clock.monotonicMs();
+    return async () => {
+      const { angular } = await measured(velocities!, signal);
+      const nowMs = this.tools.clock.monotonicMs();
+      turnedDeg += angular * (nowMs - beforeMs) / 1000;
+      beforeMs = nowMs;
+      return turnedDeg;
     };
   }
 

@@ -220,6 +220,14 @@ Deno.test("sensor-controlled: Spin ends at the angle, also beyond a full turn an
   }
 });
 
+Deno.test("sensor-controlled: Spin goes by the angular velocity if there is no heading", async () => {
+  const { clock, base, controlled } = await bench(GAINS, [VELOCITIES]);
+  await passing(clock, 60_000, controlled.spin(-90, 30));
+  base.update();
+  assertAlmostEquals(base.yawDeg, -90, 5);
+  await controlled.close();
+});
+
 Deno.test("sensor-controlled: without control parameters or a heading the base moves by itself", async () => {
   const { base, controlled } = await bench([], [VELOCITIES]);
   await controlled.moveStraight(500, 100);

@@ -111,7 +111,11 @@ export const EXIT_UNKNOWN = -1;
 export const LINE_CHARS_MAX = 16 * 1024;
 
 /** Asks a process and its group to end, and kills what is left of them after `graceMs`. */
-export async function endProcess(process: RunningProcess, clock: Clock, graceMs: number): Promise<Exit> {
+export async function endProcess(
+  process: Pick<RunningProcess, "signal" | "exited">,
+  clock: Clock,
+  graceMs: number,
+): Promise<Exit> {
   process.signal("SIGTERM", { group: true });
   const cancel = clock.after(graceMs, () => process.signal("SIGKILL", { group: true }));
   try {

@@ -7,7 +7,7 @@
 
 import type { Devices, Environment, Platform, PulseHost } from "../base/host.ts";
 import type { Files } from "../base/files/files.ts";
-import type { SpawnHost } from "../base/process.ts";
+import type { PipeHost, SpawnHost } from "../base/process.ts";
 import type { Clock } from "../base/clock.ts";
 import { assert, SvcError } from "../base/error.ts";
 import type { Logger } from "../base/log/log.ts";
@@ -16,6 +16,7 @@ import { suggest } from "../base/schema/suggest.ts";
 import type { Channel } from "../wire/channel.ts";
 import type { DescService } from "../wire/proto.ts";
 import type { Service } from "../wire/service.ts";
+import { elsewhereReason } from "./elsewhere.ts";
 import type { Facets } from "./facets.ts";
 import type { FrameView } from "./frame_view.ts";
 import { ResourceName } from "./name.ts";
@@ -44,7 +45,7 @@ export interface Api<R extends Resource = Resource> extends Facets<R> {
 export type AnyApi = Api<any>;
 
 /** The parts of the host that a driver may use. */
-export interface ModelHost extends Files, Devices, PulseHost, Environment, Platform, SpawnHost {}
+export interface ModelHost extends Files, Devices, PulseHost, Environment, Platform, SpawnHost, PipeHost {}
 
 /** The inputs from which a driver is built. */
 export interface Construction<A> {
@@ -261,6 +262,8 @@ export class Registry {
   }
 
   #hint(api: string, name: string): string {
+    const reason = elsewhereReason(api, name);
+    if (reason !== undefined) return reason;
     const known = this.models.filter((model) => model.api.name === api).map((model) => model.name);
     const likely = nearest(name, known);
     if (likely) return `did you mean ${likely}?`;

@@ -4,6 +4,8 @@
 
 import type { Clock } from "../../lib/base/clock.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
+import type { PipedProcess, ProcessCommand } from "../../lib/base/process.ts";
+import { FakeFfmpeg } from "./fake_ffmpeg.ts";
 import { FakeGamepad, FakeGamepads } from "./fake_gamepad.ts";
 import { FakeI2c, FakePins } from "./fake_pins.ts";
 import { FakeRpLidar } from "./fake_rplidar.ts";
@@ -58,6 +60,14 @@ export class HostWithDevices extends DenoHost {
     if (path.startsWith("/dev/input/")) return this.gamepads.openDevice(path);
     // The lidar is behind a pseudo-terminal, which has another path in each run.
     return super.openDevice(path === LIDAR_PATH ? this.#lidar.path : path);
+  }
+
+  /** There is an ffmpeg, which gives one picture. */
+  override pipe(command: ProcessCommand): PipedProcess {
+    if (command.command !== "ffmpeg") return super.pipe(command);
+    const process = new FakeFfmpeg(command);
+    process.output.push(FakeFfmpeg.picture());
+    return process;
   }
 
   override openPulses() {

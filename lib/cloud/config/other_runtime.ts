@@ -3,10 +3,8 @@
  */
 
 import type { Problem } from "../../base/schema/schema.ts";
+import { MICROCONTROLLER_MODELS } from "../../resource/elsewhere.ts";
 import { isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
-
-/** Models that the published microcontroller runtime has and svc-server never will. */
-const MICROCONTROLLER_MODELS = ["esp32", "esp32-camera", "free-heap", "wifi-rssi"];
 
 /** Whether a configuration with its fragments is one of the published microcontroller runtime. */
 export function isForMicrocontroller(config: JsonObject): boolean {
