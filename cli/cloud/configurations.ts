@@ -7,9 +7,10 @@ import { jsonDiff } from "../../lib/base/schema/json_secrets.ts";
 import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
 import { isObject, type JsonObject } from "../../lib/base/schema/schema.ts";
 import { personActing } from "../../lib/cloud/context.ts";
+import { tryAgain } from "../../lib/cloud/config/fragments.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
-import { savePartConfig } from "../../lib/cloud/fleet/part_service.ts";
+import { checkForOperator, savePartConfig } from "../../lib/cloud/fleet/part_saving.ts";
 import type { Sql } from "../../lib/cloud/store/store.ts";
 import { type CloudCommand, cloudCommand, type Desk, timeOf } from "./desk.ts";
 import { atLeastOne, UsageError } from "../flags.ts";
@@ -99,12 +100,14 @@ async function saveConfig(
   { part: id, force }: { readonly part: string; readonly force: boolean },
   config: (sql: Sql) => Promise<JsonObject>,
 ): Promise<void> {
-  const { revision, warnings } = await desk.change(action, { kind: "part", id }, async (sql, nowMs) => {
-    const part = await new Fleet(sql).part(id);
-    const who = personActing(desk.host.env("USER") || "unknown", action).who;
-    const json = await config(sql);
-    const warnings = await savePartConfig(desk, sql, part, { json, who, nowMs, force });
-    return { ...await new PartConfigs(sql).get(id), warnings };
+  const who = personActing(desk.host.env("USER") || "unknown", action).who;
+  const { revision, warnings } = await tryAgain(async () => {
+    const text = JSON.stringify(await config(desk.store));
+    const checked = await checkForOperator(desk, await new Fleet(desk.store).part(id), text, force);
+    return await desk.change(action, { kind: "part", id }, async (sql, nowMs) => {
+      await savePartConfig(sql, await new Fleet(sql).part(id), checked, who, nowMs);
+      return { ...await new PartConfigs(sql).get(id), warnings: checked.warnings };
+    });
   });
   for (const { path, message } of warnings) {
     desk.host.writeError(`svc-cloud ${action}: warning: ${path}: ${message}\n`);

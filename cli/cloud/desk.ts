@@ -6,30 +6,26 @@
  */
 
 import { resolve } from "node:path";
-import { settingsProblems } from "../../lib/agent/settings/settings.ts";
-import { APIS } from "../../lib/api/mod.ts";
 import { type Clock, SystemClock } from "../../lib/base/clock.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import type { ReadFiles } from "../../lib/base/files/files.ts";
 import type { Host } from "../../lib/base/host.ts";
 import type { PipeHost } from "../../lib/base/process.ts";
 import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
-import { isObject } from "../../lib/base/schema/schema.ts";
 import { Audit, type Subject } from "../../lib/cloud/access/audit.ts";
 import { defaultLimits, type Limits, parseLimits } from "../../lib/cloud/access/limits.ts";
-import { personActing, type Validate } from "../../lib/cloud/context.ts";
+import { ConfigThreads, ownThread } from "../../lib/cloud/config/config_threads.ts";
+import { personActing } from "../../lib/cloud/context.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { releaseFile } from "../../lib/cloud/store/file_refs.ts";
 import { FileStore } from "../../lib/cloud/store/files.ts";
 import type { SecretsParts } from "../../lib/cloud/store/secrets.ts";
 import { openStore, type Sql, type Store, type StorePlace } from "../../lib/cloud/store/store.ts";
-import { decodeConfig } from "../../lib/machine/config/config.ts";
-import { Registry } from "../../lib/resource/registry.ts";
-import { MODELS } from "../../drivers/mod.ts";
 import type { Command as AnyCommand } from "../command.ts";
 import { type Flag, UsageError, type Values } from "../flags.ts";
 import { printResult } from "../table.ts";
 import { sqliteIn } from "./sqlite.ts";
+import { validator } from "./checks/validator.ts";
 
 /** The outside of the program. */
 export interface CloudWorld {
@@ -47,7 +43,7 @@ export interface Desk {
   readonly secrets: SecretsParts;
   readonly clock: Clock;
   readonly host: Host;
-  readonly validate: Validate;
+  readonly configs: ConfigThreads;
   /** Prints a result: the value with --json, else the lines. */
   print(value: unknown, lines: readonly string[]): void;
   /** Runs a change and records its author in the audit log. */
@@ -155,10 +151,15 @@ function deskOf(store: Store, place: DeskPlace, json: boolean, host: Host): Desk
     secrets: secretsOf(place, store, host),
     clock,
     host,
-    validate: validator(),
+    configs: ownConfigs(clock),
     print: (value, lines) => printResult(host, json, value, lines),
     change: (action, on, work) => new Audit(store, clock).change(personActing(user, action), on, work),
   };
+}
+
+/** Checks configurations on the command's own thread. */
+export function ownConfigs(clock: Clock): ConfigThreads {
+  return new ConfigThreads(ownThread(validator()), defaultLimits(), clock);
 }
 
 /** The data folder as an absolute path, because child processes run in other folders. */
@@ -226,15 +227,6 @@ export function secretsOf({ data, keys }: DeskPlace, store: Store, host: Host): 
 /** The uploaded files, beside the database. Control planes that share a database share this folder too. */
 export function filesIn(data: string, host: Host, clock: Clock): Promise<FileStore> {
   return FileStore.open(host, `${data}/files`, { olderThanMs: clock.nowMs() - UNFINISHED_MS });
-}
-
-/** Validates a configuration by the rules of the machine and its agent. Their environment is unknown here. */
-export function validator(): Validate {
-  const registry = new Registry(APIS, MODELS);
-  return (json) => [
-    ...decodeConfig(json, registry, { env: () => "" }).problems,
-    ...settingsProblems(isObject(json) ? json.agent : undefined),
-  ];
 }
 
 export async function chosenOrganization(store: Store, wanted: string) {

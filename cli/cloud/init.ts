@@ -15,7 +15,7 @@ import {
   filesIn,
   JSON_FLAG,
   located,
-  validator,
+  ownConfigs,
   withStore,
 } from "./desk.ts";
 
@@ -73,7 +73,7 @@ async function init(
       store,
       host,
       files: await filesIn(data, host, clock),
-      validate: validator(),
+      configs: ownConfigs(clock),
       data,
       clock,
     };

@@ -52,7 +52,9 @@ import { Audit } from "./access/audit.ts";
 import { Authority } from "./store/authority.ts";
 import { agentHandlers } from "./fleet/agent_service.ts";
 import { registryHandlers } from "./packages/registry_service.ts";
-import { actorOf, type CloudContext, type OrganizationMakers, type Validate } from "./context.ts";
+import { ConfigMessages } from "./config/config_messages.ts";
+import { ConfigThreads, type CreateConfigThread } from "./config/config_threads.ts";
+import { actorOf, type CloudContext, type OrganizationMakers } from "./context.ts";
 import { Downloads, type Identify } from "./packages/downloads.ts";
 import { DataLinks } from "./data/links.ts";
 import { releaseOrphans } from "./store/file_refs.ts";
@@ -69,7 +71,7 @@ import { LogStore } from "./logs/logs.ts";
 import { tellOperator } from "./operator.ts";
 import { changeHandlers } from "./fleet/change_service.ts";
 import { PartChanges } from "./fleet/part_changes.ts";
-import { ConfigMessages, robotHandlers } from "./fleet/robot_service.ts";
+import { robotHandlers } from "./fleet/robot_service.ts";
 import { RULES } from "./access/rules.ts";
 import { idIn, SharedSecrets } from "./access/shared_secrets.ts";
 import type { Secrets } from "./store/secrets.ts";
@@ -102,7 +104,8 @@ export interface CloudOptions {
   readonly files: FileStore;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly validate: Validate;
+  /** Makes a thread that checks and resolves configurations. */
+  readonly createConfigThread: CreateConfigThread;
   /** Who may create organizations by a call; `operator`, the default, allows nobody. */
   readonly organizations?: OrganizationMakers;
   /** Its public addresses; by default those of this computer. */
@@ -141,13 +144,12 @@ export function openCloud(options: CloudOptions): Cloud {
   const access = new Access(store, RULES);
   const audit = new Audit(store, clock);
   const presence = new Presence(store, clock, logger);
+  const configs = new ConfigThreads(options.createConfigThread, limits, clock);
   const context: CloudContext = {
     ...options,
     access,
     addresses: options.addresses ?? new Addresses(),
-    audit,
-    presence,
-    limits,
+    ...{ audit, configs, presence, limits },
     usage: new Usage(store, limits, clock),
   };
   const shown = keySource(new Keys(store), context);
@@ -201,6 +203,7 @@ export function openCloud(options: CloudOptions): Cloud {
       await trainings?.close();
       await mappings?.close();
       await sweep.close();
+      configs.close();
       await presence.close();
     },
   };
@@ -239,7 +242,7 @@ function servicesOf(context: CloudContext, parts: Handled): Service[] {
     service(ExternalAuthService, externalAuthHandlers(context, machineTokens)),
     service(RobotService, robotHandlers(context, authority, logs, messages)),
     service(ChangeService, changeHandlers(changes)),
-    service(AgentDeviceService, agentHandlers(context, downloads, logs)),
+    service(AgentDeviceService, agentHandlers(context, downloads, logs, messages)),
     service(DataService, { ...dataHandlers(context, links), ...queryHandlers(context, inference?.content) }),
     service(DataSyncService, dataSyncHandlers(context)),
     service(DatasetService, datasetHandlers(context)),

@@ -11,6 +11,7 @@ import type { CallContext } from "../wire/service.ts";
 import type { Access } from "./access/access.ts";
 import type { Addresses } from "./addresses.ts";
 import type { Actor, Audit } from "./access/audit.ts";
+import type { ConfigThreads } from "./config/config_threads.ts";
 import type { FileStore } from "./store/files.ts";
 import type { Limits } from "./access/limits.ts";
 import type { Presence } from "./fleet/presence.ts";
@@ -36,7 +37,8 @@ export interface CloudContext {
   readonly limits: Limits;
   readonly usage: Usage;
   readonly secrets: Secrets;
-  readonly validate: Validate;
+  /** Checks and resolves configurations. */
+  readonly configs: ConfigThreads;
   /** `operator`, the default, allows nobody. */
   readonly organizations?: OrganizationMakers;
   /** The public addresses of this control plane. */

@@ -13,8 +13,8 @@ import { keepFile } from "./store/file_refs.ts";
 import type { FileStore } from "./store/files.ts";
 import { Fleet } from "./fleet/fleet.ts";
 import { Keys, newKeySecret } from "./access/keys.ts";
-import { savePartConfig } from "./fleet/part_service.ts";
-import type { Validate } from "./context.ts";
+import { checkForOperator, savePartConfig } from "./fleet/part_saving.ts";
+import type { ConfigThreads } from "./config/config_threads.ts";
 import type { Store } from "./store/store.ts";
 import { MIME } from "../geometry/image/image.ts";
 import { exampleImages, pngOf } from "../learn/example_scene.ts";
@@ -51,7 +51,7 @@ interface ExampleParts {
   readonly store: Store;
   readonly files: FileStore;
   readonly host: WriteFiles;
-  readonly validate: Validate;
+  readonly configs: ConfigThreads;
   /** The folder of the example. */
   readonly data: string;
   readonly clock: Clock;
@@ -81,15 +81,16 @@ export async function makeExample(
     const machine = await createMachine(sql, own, locationId, "example-machine", nowMs);
     const made = { organizationId, locationId, machine, ownerKey };
     if (!withData) return { ...made, datasetId: undefined };
-    const part = await fleet.part(machine.partId);
-    const config = machineConfig(organizationId, pictures);
-    await savePartConfig(parts, sql, part, { json: config, who: "svc-cloud", nowMs });
     const datasetId = await new Datasets(sql).create(organizationId, EXAMPLE_DATASET, "images", nowMs);
     return { ...made, datasetId };
   });
   if (!made) return undefined;
   const { machine: { id: machineId, partId, key }, ...example } = made;
   if (example.datasetId !== undefined) {
+    const part = await new Fleet(store).part(partId);
+    const text = JSON.stringify(machineConfig(example.organizationId, pictures));
+    const checked = await checkForOperator(parts, part, text);
+    await store.transaction((sql) => savePartConfig(sql, part, checked, "svc-cloud", nowMs));
     tell(`creating an example: ${EXAMPLE_IMAGES} training pictures, which takes some seconds`);
     await fillDataset(parts, partId, example.datasetId, tell);
     await writePictures(parts.host, pictures);

@@ -8,6 +8,7 @@ import { RULES } from "../../lib/cloud/access/rules.ts";
 import { TrainingJobs } from "../../lib/cloud/training/training.ts";
 import { codeOf, somethingIn } from "./rule_calls.ts";
 import { newJob } from "./training_world.ts";
+import { locationsAbove } from "../../lib/cloud/fleet/fleet.ts";
 import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest } from "./stores.ts";
 import { pause } from "../support/until.ts";
@@ -168,6 +169,35 @@ storeTest(
       assertEquals(await failing(room.getLocation({ locationId: location })), "permission_denied");
       const circle = all.updateLocation({ locationId: location, parentLocationId: locationId });
       assertEquals(await failing(circle), "invalid_argument");
+      let deepest = locationId;
+      for (let level = 3; level <= 11; level++) {
+        const made = all.createLocation({
+          organizationId,
+          name: `level ${level}`,
+          parentLocationId: deepest,
+        });
+        if (level > 10) assertEquals(await failing(made), "invalid_argument");
+        else deepest = (await made).location!.id;
+      }
+      const top = (await all.createLocation({ organizationId, name: "top" })).location!.id;
+      const below = all.updateLocation({ locationId: location, parentLocationId: top });
+      assertEquals(await failing(below), "invalid_argument");
+      // An older database may have nested more; one query finds them all.
+      await store.transaction(async (sql) => {
+        const text =
+          "INSERT INTO locations (id, organization_id, parent_id, name, created_ms) VALUES (?, ?, ?, ?, 0)";
+        for (let level = 0; level < 300; level++) {
+          await sql.query(
+            text,
+            `deep-${level}`,
+            organizationId,
+            level === 0 ? location : `deep-${level - 1}`,
+            `${level}`,
+          );
+        }
+      });
+      assertEquals((await locationsAbove(store, "deep-299")).length, 301);
+      assertEquals((await hall.getLocation({ locationId: "deep-299" })).location?.id, "deep-299");
 
       // As the published Python library documents it: an empty name stays, an empty parent is the top level.
       await room.updateLocation({ locationId, name: "den" });

@@ -7,6 +7,7 @@ import { SystemClock } from "../../lib/base/clock.ts";
 import { Audit } from "../../lib/cloud/access/audit.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
 import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
+import { configText } from "../../lib/cloud/config/resolution.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import type { NewKey } from "../../lib/cloud/access/keys.ts";
 import { client } from "../../lib/wire/channel.ts";
@@ -123,7 +124,7 @@ storeTest(
       await audit.change(
         actor,
         { kind: "part", id: part },
-        (sql, nowMs) => new PartConfigs(sql).set(part, { debug: true }, "cli:somebody", nowMs),
+        (sql, nowMs) => new PartConfigs(sql).set(part, configText({ debug: true }), "cli:somebody", nowMs),
       );
       assertEquals(await mine.next(), ["config"]);
       await audit.change(actor, { kind: "part", id: part }, (sql) => new Fleet(sql).orderRestart(part));

@@ -14,6 +14,7 @@ import { Crc32c } from "../../lib/cloud_client/crc32c.ts";
 import { FileStore } from "../../lib/cloud/store/files.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
 import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
+import { configText } from "../../lib/cloud/config/resolution.ts";
 import { ReleaseKeys } from "../../lib/cloud/packages/release_keys.ts";
 import { Releases } from "../../lib/cloud/packages/releases.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
@@ -204,7 +205,12 @@ storeTest(
         });
       const choose = (version_control: Record<string, string>, more = {}) =>
         store.transaction((sql) =>
-          new PartConfigs(sql).set(world.part, { agent: { version_control, ...more } }, "test", NOW)
+          new PartConfigs(sql).set(
+            world.part,
+            configText({ agent: { version_control, ...more } }),
+            "test",
+            NOW,
+          )
         );
       const first = await ask();
       assertEquals([first.viamServerUpdateInfo?.version, first.agentUpdateInfo], ["1.0.0", undefined]);

@@ -50,7 +50,7 @@ storeTest(
 
 storeTest("data that hid other data before is repaired", async (database) => {
   const store = database.connect();
-  const step = MIGRATIONS.findIndex((texts) => texts.some((text) => text.includes(`${LAST}`)));
+  const step = MIGRATIONS.findIndex((texts) => texts.some((text) => String(text).includes(`${LAST}`)));
   await migrate(store, step);
   await store.transaction(async (sql) => {
     await sql.query("INSERT INTO organizations (id, name, created_ms) VALUES ('o', 'o', 0)");

@@ -60,33 +60,66 @@ storeTest(
 );
 
 storeTest(
-  "fragments stay private: calls that ask for others say so, and a list of public ones is empty",
+  "a fragment's visibility decides who lists it, reads it and puts it into a machine",
   (database) =>
     withCloud(database, async (served) => {
-      const { owner, id, world: { organization: organizationId } } = await withFragment(served);
+      const { owner, id, world } = await withFragment(served);
       const { PRIVATE, PUBLIC, PUBLIC_UNLISTED } = FragmentVisibility;
-      const refused = async (call: Promise<unknown>, code: string, message: string) => {
-        const error = await assertRejects(() => call, SvcError, message);
-        assertEquals(error.code, code);
-      };
-      for (const visibility of [PUBLIC, PUBLIC_UNLISTED]) {
-        const create = owner.createFragment({ organizationId, name: "open", visibility });
-        await refused(create, "unimplemented", "nothing is changed");
-        await refused(owner.updateFragment({ id, name: "open", visibility }), "unimplemented", "private");
-      }
-      await refused(owner.updateFragment({ id, name: "open", public: true }), "unimplemented", "private");
-      await owner.updateFragment({ id, name: "shut", public: false, visibility: PRIVATE });
-      const names = async (fragmentVisibility: FragmentVisibility[]) =>
-        (await owner.listFragments({ organizationId, fragmentVisibility })).fragments.map(({ name }) => name);
-      assertEquals(await names([]), ["shut"]);
-      assertEquals(await names([PUBLIC, PRIVATE]), ["shut"]);
-      assertEquals(await names([PUBLIC]), []);
+      const other = await newWorld(served.store);
+      const stranger = await served.app(other.owner);
+      const listed = async (fragmentVisibility: FragmentVisibility[]) =>
+        (await stranger.listFragments({ organizationId: other.organization, fragmentVisibility })).fragments
+          .map((one) => one.id);
+      const read = () => codeOf(stranger.getFragment({ id }));
+      const use = () =>
+        codeOf(stranger.updateRobotPart({ id: other.part, robotConfig: { fragments: [id] } }));
+      assertEquals([await listed([PUBLIC]), await read(), await use()], [
+        [],
+        "permission_denied",
+        "invalid_argument",
+      ]);
+      await owner.updateFragment({ id, visibility: PUBLIC_UNLISTED });
+      assertEquals([await listed([PUBLIC]), await read(), await use()], [[], "ok", "ok"]);
+      const { fragment } = await owner.updateFragment({ id, public: true });
+      assertEquals([fragment?.visibility, fragment?.onlyUsedByOwner, fragment?.organizationCount], [
+        PUBLIC,
+        false,
+        1,
+      ]);
+      assertEquals([await listed([PUBLIC]), await listed([]), await listed([PRIVATE])], [[id], [], []]);
+      const machine = await served.robot(other.owner);
+      const bound = async () => (await machine.config({ id: other.part })).config?.network?.bindAddress;
+      assertEquals(await bound(), "localhost:1");
+      // Nobody else decides about it: neither its content nor its history.
+      for (
+        const call of [
+          () => stranger.updateFragment({ id, name: "mine" }),
+          () => stranger.getFragmentHistory({ id }),
+          () => stranger.deleteFragment({ id }),
+        ]
+      ) assertEquals(await codeOf(call()), "permission_denied");
 
-      const second = (await owner.createFragment({ organizationId, name: "second" })).fragment!.id;
-      const taken = 'there is a fragment "shut" in this organization already';
-      await refused(owner.createFragment({ organizationId, name: "shut" }), "already_exists", taken);
-      await refused(owner.updateFragment({ id: second, name: "shut" }), "already_exists", taken);
-      await refused(owner.getFragmentHistory({ id, pageLimit: -1n }), "invalid_argument", "page limit -1");
+      const secret: JsonObject = { components: [{ name: "a", attributes: { password: "sesame" } }] };
+      const shown = await assertRejects(
+        () => owner.updateFragment({ id, config: secret }),
+        SvcError,
+        "secrets",
+      );
+      assertEquals(shown.code, "invalid_argument");
+      const variable: JsonObject = { attributes: { password: { $variable: { name: "password" } } } };
+      await owner.updateFragment({ id, config: { ...network("localhost:1"), note: variable } });
+      await owner.updateFragment({ id, visibility: PRIVATE });
+      assertEquals(await bound(), undefined);
+      const second = await owner.createFragment({ organizationId: world.organization, name: "second" });
+      const taken = 'there is a fragment "shared" in this organization already';
+      await assertRejects(
+        () => owner.updateFragment({ id: second.fragment!.id, name: "shared" }),
+        SvcError,
+        taken,
+      );
+      assertEquals(await codeOf(owner.getFragmentHistory({ id, pageLimit: -1n })), "invalid_argument");
+      // A stranger's use does not keep it.
+      assertEquals(await codeOf(owner.deleteFragment({ id })), "ok");
     }),
 );
 
@@ -216,7 +249,7 @@ storeTest(
         });
       assertEquals((await asked("5")).fragments.length, 1);
       assertEquals(await codeOf(asked("5", "6")), "resource_exhausted");
-    }, { limits: { ...defaultLimits(), revisionsPerFragment: 2, fragmentLettersPerOrganization: 3_000 } }),
+    }, { limits: { ...defaultLimits(), revisionsPerFragment: 2, lettersPerConfiguration: 3_000 } }),
 );
 
 async function withFragment(served: ServedCloud) {

@@ -172,7 +172,9 @@ storeTest(
   "the migration assigns each old key to its organization, and to none if that is unclear",
   async (database) => {
     const store = database.connect();
-    const owned = MIGRATIONS.findIndex((step) => step.some((text) => text.includes("api_keys ADD COLUMN")));
+    const owned = MIGRATIONS.findIndex((step) =>
+      step.some((text) => String(text).includes("api_keys ADD COLUMN"))
+    );
     await migrate(store, owned);
     const secret = await newKeySecret();
     await store.transaction(async (sql) => {

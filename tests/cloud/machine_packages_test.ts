@@ -14,6 +14,7 @@ import { keepFile } from "../../lib/cloud/store/file_refs.ts";
 import { FileStore } from "../../lib/cloud/store/files.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
 import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
+import { configText } from "../../lib/cloud/config/resolution.ts";
 import { MachinePackages } from "../../lib/machine/packages/packages.ts";
 import { packageFolder } from "../../lib/machine/config/placeholder.ts";
 import type { PackageConfig } from "../../lib/machine/config/settings.ts";
@@ -247,7 +248,12 @@ storeTest(
       await withBench(database, served, async ({ publish, config, world, client }) => {
         const set = (version: string) =>
           served.store.transaction((sql) =>
-            new PartConfigs(sql).set(world.part, { packages: [{ ...config(version) }] }, "test", Date.now())
+            new PartConfigs(sql).set(
+              world.part,
+              configText({ packages: [{ ...config(version) }] }),
+              "test",
+              Date.now(),
+            )
           );
         const seen = async () => {
           const { packages, revision } = await client.config();

@@ -18,6 +18,8 @@ import { type Example, serveCloud, svcCloud, svcCloudSaid } from "./program.ts";
 import { sqliteTest, storeTest } from "./stores.ts";
 import { newWorld, withCloud } from "./world.ts";
 import { SystemFiles } from "../../lib/base/files/system_files.ts";
+import { defaultLimits } from "../../lib/cloud/access/limits.ts";
+import { ConfigThreads, ownThread } from "../../lib/cloud/config/config_threads.ts";
 
 storeTest("commands see the results of earlier commands", async ({ flags }) => {
   const json = async (...args: string[]) => JSON.parse(await svcCloud(...args, ...flags, "--json"));
@@ -287,7 +289,7 @@ sqliteTest(
       store,
       files,
       host: new SystemFiles(),
-      validate: () => [],
+      configs: new ConfigThreads(ownThread(() => []), defaultLimits(), new SystemClock()),
       data: folder,
       clock: new SystemClock(),
     };

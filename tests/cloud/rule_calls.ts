@@ -11,6 +11,7 @@ import { Datasets } from "../../lib/cloud/data/datasets.ts";
 import { Sequences } from "../../lib/cloud/data/sequences.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { Fragments } from "../../lib/cloud/config/fragments.ts";
+import { configText } from "../../lib/cloud/config/resolution.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
 import type { Sql } from "../../lib/cloud/store/store.ts";
 import { MappingSessions, type NewSession } from "../../lib/cloud/mapping/sessions.ts";
@@ -36,7 +37,7 @@ export async function somethingIn({ store }: ServedCloud, { organization, owner 
   });
   const key = (await newKey(store, "operator", "organization", organization)).id;
   const fragment = await store.transaction((sql) =>
-    new Fragments(sql).create(organization, world.part, {}, 0)
+    new Fragments(sql).create(organization, world.part, configText({}), 0)
   );
   const training_job = await store.transaction(async (sql) => {
     const jobs = new TrainingJobs(sql);

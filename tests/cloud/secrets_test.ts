@@ -101,7 +101,7 @@ storeTest(
   "keys of machines are encrypted, each for its part, and those of an older version are gone",
   async (database) => {
     const store = database.connect();
-    const sealing = MIGRATIONS.findIndex((step) => step.some((text) => text.includes("sealed_key")));
+    const sealing = MIGRATIONS.findIndex((step) => step.some((text) => String(text).includes("sealed_key")));
     await migrate(store, sealing);
     const { part } = await newWorld(store);
     const plain = "-----BEGIN PRIVATE KEY-----\nof an older version";

@@ -12,6 +12,7 @@ import { contentOptions } from "../../cli/cloud/serve/content.ts";
 import type { ContentOptions } from "../../lib/cloud/sandbox/content/process.ts";
 import { NO_SANDBOX } from "../../lib/cloud/sandbox/sandbox.ts";
 import { type Cloud, openCloud } from "../../lib/cloud/cloud.ts";
+import { type CreateConfigThread, ownThread } from "../../lib/cloud/config/config_threads.ts";
 import type { OrganizationMakers, Validate } from "../../lib/cloud/context.ts";
 import type { Executors } from "../../lib/cloud/executors/executor.ts";
 import { FileStore } from "../../lib/cloud/store/files.ts";
@@ -66,6 +67,8 @@ export interface WorldOptions {
   readonly inferenceMs?: number;
   readonly clock?: Clock;
   readonly validate?: Validate;
+  /** By default checks run with `validate` on the test's own thread. */
+  readonly createConfigThread?: CreateConfigThread;
   readonly training?: Executors;
   readonly organizations?: OrganizationMakers;
   readonly localhostCertificates?: boolean;
@@ -81,7 +84,7 @@ export async function withCloud(
   options: WorldOptions = {},
 ): Promise<void> {
   const { clock = new SystemClock(), validate = () => [], training, port: at = 0 } = options;
-  const { organizations, localhostCertificates, limits, inferenceMs = 30_000 } = options;
+  const { createConfigThread, organizations, localhostCertificates, limits, inferenceMs = 30_000 } = options;
   const store = await database.open();
   const real = new SystemClock();
   const files = await FileStore.open(new SystemFiles(), `${database.folder}/files`, { olderThanMs: 0 });
@@ -97,7 +100,7 @@ export async function withCloud(
     files,
     clock,
     logger,
-    validate,
+    createConfigThread: createConfigThread ?? ownThread(validate),
     organizations,
     inference: { content: CONTENT, timeMs: inferenceMs },
     mapping: { content: CONTENT },

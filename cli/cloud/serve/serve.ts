@@ -39,10 +39,11 @@ import {
   LIMITS_FLAG,
   limitsOf,
   located,
+  ownConfigs,
   secretsOf,
-  validator,
   withStore,
 } from "../desk.ts";
+import { createConfigThread } from "../checks/thread.ts";
 import { describeExample, LISTEN } from "../init.ts";
 import { openTraining, TRAINING_FLAGS } from "./training.ts";
 
@@ -233,7 +234,7 @@ async function serveParts(parts: Parts, stopped: Promise<string>): Promise<void>
     await noteDomain(store, options.machineDomain);
     if (options.demo) {
       const tell = (text: string) => logger.info(text);
-      const around = { store, files, host, validate: validator(), data: options.data, clock };
+      const around = { store, files, host, configs: ownConfigs(clock), data: options.data, clock };
       const example = await makeExample(around, url, { withData: true, tell });
       // The example's location has names of its own.
       await certificate?.refresh(port);
@@ -286,7 +287,7 @@ async function openParts(
     logger,
     addresses,
     organizations,
-    validate: validator(),
+    createConfigThread,
     limits: await limitsOf(options.limits, host),
     metricsKey: await metricsKeyOf(options, host),
     localhostCertificates: options.localhostCertificates,

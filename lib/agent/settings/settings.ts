@@ -21,7 +21,6 @@ import {
   type Shape,
   snake,
 } from "../../base/schema/schema.ts";
-import { suggest } from "../../base/schema/suggest.ts";
 import {
   type AdditionalNetwork,
   additionalNetworkRow,
@@ -140,7 +139,7 @@ function goodSection(values: JsonObject, last: JsonObject, rows: Rows, at: Place
     // The published rule: an empty value counts as not set. False and empty entries of a list are values.
     if (saysNothing(value) || (names.has(known.name) && key !== known.name)) continue;
     names.add(known.name);
-    const probe = new Place(at.at(key).path);
+    const probe = at.apart(at.at(key).path);
     known.row.decode(value, probe);
     at.problems.push(...probe.problems);
     if (!probe.failed) good[known.name] = value;
@@ -172,7 +171,7 @@ function* namesOf(shape: Shape): Generator<[string, { name: string; row: Row<unk
 }
 
 function warnUnknown(key: string, known: readonly string[], at: Place): void {
-  const likely = suggest(key, known);
+  const likely = at.suggestions.of(key, known);
   at.at(key).warn(`unknown key, ignored${likely ? `; did you mean "${likely}"?` : ""}`);
 }
 

@@ -8,7 +8,7 @@
  * The room owns how JSON that people write is read, checked, corrected and compared.
  */
 
-import { suggest } from "./suggest.ts";
+import { Suggestions } from "./suggest.ts";
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 export type JsonObject = { [key: string]: Json };
@@ -36,16 +36,22 @@ export class Place {
     readonly named: NamedResource[] = [],
     /** Whether zero values mean the default, as in the attributes that the published runtime decodes. */
     readonly zeroIsDefault = false,
+    readonly suggestions: Suggestions = new Suggestions(),
   ) {}
 
   at(key: string | number): Place {
     const path = this.path === "" ? String(key) : `${this.path}.${key}`;
-    return new Place(path, this.problems, this.named, this.zeroIsDefault);
+    return new Place(path, this.problems, this.named, this.zeroIsDefault, this.suggestions);
   }
 
   /** The same place, for attributes of a model. */
   get ofAttributes(): Place {
-    return new Place(this.path, this.problems, this.named, true);
+    return new Place(this.path, this.problems, this.named, true, this.suggestions);
+  }
+
+  /** A place of the same document with problems of its own. */
+  apart(path: string): Place {
+    return new Place(path, [], [], this.zeroIsDefault, this.suggestions);
   }
 
   error(message: string): undefined {
@@ -236,7 +242,7 @@ export function choice<const W extends string>(doc: string, words: readonly W[])
     const same = (word: W) => typeof value === "string" && word.toLowerCase() === value.toLowerCase();
     const found = words.find(same);
     if (found !== undefined) return found;
-    const likely = typeof value === "string" ? suggest(value, words) : undefined;
+    const likely = typeof value === "string" ? at.suggestions.of(value, words) : undefined;
     return at.wanted(likely ? `${wanted}; did you mean "${likely}"?` : wanted, value);
   };
   return new Row<W | undefined>({ doc, json, wanted, read, zero: "" });
@@ -439,7 +445,7 @@ const UNKNOWN_KEYS_MAX = 10;
 
 function reportUnknown(unknown: readonly string[], known: readonly string[], at: Place): void {
   for (const key of unknown.slice(0, UNKNOWN_KEYS_MAX)) {
-    const likely = suggest(key, known);
+    const likely = at.suggestions.of(key, known);
     at.at(key).warn(`unknown key, ignored${likely ? `; did you mean "${likely}"?` : ""}`);
   }
   const more = unknown.length - UNKNOWN_KEYS_MAX;

@@ -8,6 +8,9 @@
 /** Longer words are not compared: nobody needs the suggestion, and it costs quadratic time. */
 const LONGEST_WORD = 100;
 
+const SUGGESTIONS_MAX = 50;
+const CANDIDATES_MAX = 1_000;
+
 /** A shorter word is not treated as the start of another one. */
 const SHORTEST_BEGINNING = 3;
 
@@ -52,4 +55,15 @@ function editDistance(a: string, b: string): number {
     last = row;
   }
   return last[b.length];
+}
+
+/** Suggestions for one document, which a person reads: only the first problems get one, so that all are fast. */
+export class Suggestions {
+  #left = SUGGESTIONS_MAX;
+
+  of(word: string, candidates: Iterable<string>): string | undefined {
+    if (this.#left === 0) return undefined;
+    this.#left--;
+    return suggest(word, Iterator.from(candidates).take(CANDIDATES_MAX));
+  }
 }

@@ -50,6 +50,18 @@ export const limitsRow = object({
   ),
   tagsPerFragment: amount("tags of a fragment", 100),
   fragmentLettersPerOrganization: amount("characters in all fragments of an organization together", 16 * MI),
+  fragmentsPerConfiguration: amount(
+    "fragments in a configuration, fragments in fragments included, each as often as it is included",
+    200,
+  ),
+  valuesPerConfiguration: amount(
+    "values in a configuration with its fragments; a fragment in a fragment counts at each level",
+    200_000,
+  ),
+  lettersPerConfiguration: amount(
+    "characters in a configuration with its fragments; a fragment in a fragment counts at each level",
+    4 * MI,
+  ),
   registryItemsPerOrganization: amount("registry items of an organization", 5_000),
   registryLettersPerOrganization: amount(
     "characters of descriptions, documentation and metadata of an organization's packages together",
@@ -126,7 +138,7 @@ export function requireWithin(limits: Limits, name: LimitName, found: number): v
   if (found > limits[name]) throw overLimit(limits, name, `found ${found}`);
 }
 
-export function overLimit(limits: Limits, name: LimitName, found: string): SvcError {
+export function overLimit<N extends LimitName>(limits: Pick<Limits, N>, name: N, found: string): SvcError {
   return new SvcError(
     "resource_exhausted",
     `limit ${published(name)}: ${found}, wanted at most ${

@@ -101,7 +101,8 @@ export const RULES: readonly Rule[] = [
   rule(app.tailRobotPartLogs, "operator", ["part", "id"]),
 
   rule(app.listFragments, "operator", ["organization", "organizationId"]),
-  rule(app.getFragment, "operator", ["fragment", "id"]),
+  // The fragment's visibility decides.
+  rule(app.getFragment, "anybody"),
   rule(app.createFragment, "owner", ["organization", "organizationId"]),
   rule(app.updateFragment, "owner", ["fragment", "id"]),
   rule(app.deleteFragment, "owner", ["fragment", "id"]),

@@ -3,26 +3,19 @@
  */
 
 import { AuthenticationType } from "../../../proto/gen/app_pb.ts";
-import { messageOf, SvcError } from "../../base/error.ts";
+import { SvcError } from "../../base/error.ts";
 import { starred } from "../../base/schema/json_secrets.ts";
-import { isObject, type JsonObject } from "../../base/schema/schema.ts";
+import type { JsonObject, Problem } from "../../base/schema/schema.ts";
 import type { CallContext } from "../../wire/service.ts";
 import type { Ref } from "../access/access.ts";
 import { type CloudContext, isPerson } from "../context.ts";
+import { places } from "../store/store.ts";
 
-/** A configuration's text if it exists, with its numbers and order as written. */
-export function configOf(text: string | undefined, message: JsonObject | undefined): JsonObject | undefined {
-  if (!text) return message;
-  try {
-    const json = JSON.parse(text);
-    if (isObject(json)) return json as JsonObject;
-  } catch (cause) {
-    throw new SvcError("invalid_argument", `the configuration is not JSON: ${messageOf(cause)}`, { cause });
-  }
-  throw new SvcError(
-    "invalid_argument",
-    'the configuration is no object, wanted one such as {"components": []}',
-  );
+const PROBLEMS_SHOWN = 50;
+
+/** The text of a configuration: as given, with its numbers and order, or made of the message. */
+export function textOf(text: string | undefined, message: JsonObject | undefined): string | undefined {
+  return text || (message && JSON.stringify(message));
 }
 
 /** A caller's view of configurations. */
@@ -38,6 +31,35 @@ export async function viewOf(
   need: "owner" | "insider" = "insider",
 ): Promise<ConfigView> {
   return await access.may(entity, need, on) ? asItIs : starred;
+}
+
+/** Whether a caller owns all of these fragments, and so sees their secrets. */
+export async function ownsFragments(
+  { store, access }: CloudContext,
+  entity: string | undefined,
+  ids: readonly string[],
+): Promise<boolean> {
+  if (ids.length === 0) return true;
+  const owners = await store.query<{ id: string }>(
+    `SELECT DISTINCT organization_id AS id FROM fragments WHERE id IN (${places(ids)})`,
+    ...ids,
+  );
+  for (const { id } of owners) {
+    if (!await access.may(entity, "owner", { kind: "organization", id })) return false;
+  }
+  return true;
+}
+
+/** Throws `invalid_argument` with the errors among the problems. */
+export function requireNoErrors(problems: readonly Problem[]): void {
+  const errors = problems.filter(({ severity }) => severity === "error");
+  if (errors.length === 0) return;
+  const lines = errors.slice(0, PROBLEMS_SHOWN).map(({ path, message }) =>
+    path ? `${path}: ${message}` : message
+  );
+  const more = errors.length > lines.length ? [`and ${errors.length - lines.length} more problems`] : [];
+  const listed = [...lines, ...more].join("; ");
+  throw new SvcError("invalid_argument", `the configuration is not saved: ${listed}`);
 }
 
 /** The author of a change for messages; unknown for changes of an older version. */

@@ -6,23 +6,34 @@ import type { AdditionalFragment, AppService, FragmentSchema } from "../../../pr
 import { FragmentVisibility } from "../../../proto/gen/app_pb.ts";
 import { toMs, toTimestamp } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
-import type { JsonObject } from "../../base/schema/schema.ts";
+import { starred } from "../../base/schema/json_secrets.ts";
 import type { MessageInitShape } from "../../wire/proto.ts";
-import type { ServiceImpl } from "../../wire/service.ts";
+import type { CallContext, ServiceImpl } from "../../wire/service.ts";
 import type { Ref } from "../access/access.ts";
-import { type Limits, requireWithin } from "../access/limits.ts";
+import { requireWithin } from "../access/limits.ts";
 import { requireRoom } from "../access/room.ts";
 import { actorOf, type CloudContext, pageStart } from "../context.ts";
-import type { Sql } from "../store/store.ts";
-import { asItIs, configOf, type ConfigView, editorOf, viewOf } from "./config_view.ts";
+import { asItIs, type ConfigView, editorOf, requireNoErrors, textOf, viewOf } from "./config_view.ts";
+import type { FragmentStamps } from "./config_threads.ts";
 import { Fleet } from "../fleet/fleet.ts";
-import { type Fragment, type FragmentChange, Fragments } from "./fragments.ts";
-import { PartConfigs } from "./part_config.ts";
+import {
+  type Fragment,
+  FRAGMENT_VISIBILITIES,
+  type FragmentAudience,
+  type FragmentChange,
+  type FragmentCounts,
+  Fragments,
+  type FragmentUse,
+  tryAgain,
+} from "./fragments.ts";
+import { type ConfigText, configText, type FragmentVersion } from "./resolution.ts";
 
 /** Default and largest number of changes on a page. */
 const [HISTORY_PAGE, HISTORY_PAGE_MAX] = [10, 100];
 /** Limit for the texts on a page, unless a single change exceeds it. */
 const HISTORY_LETTERS = 16 * 1024 ** 2;
+/** Public fragments of other organizations in one answer, and their characters. */
+const [PUBLIC_MAX, PUBLIC_LETTERS] = [1_000, 4 * 1024 ** 2];
 
 export function fragmentHandlers(cloud: CloudContext) {
   return { ...readHandlers(cloud), ...useHandlers(cloud), ...writeHandlers(cloud), ...tagHandlers(cloud) };
@@ -33,19 +44,22 @@ const onFragment = (id: string): Ref => ({ kind: "fragment", id });
 function readHandlers(cloud: CloudContext) {
   const fragments = new Fragments(cloud.store);
   return {
-    async listFragments({ organizationId, fragmentVisibility: wanted }, ctx) {
-      const show = await viewOf(cloud, ctx, { kind: "organization", id: organizationId });
-      // All are private. Whoever names no visibility gets them all the same: there is nothing else to list.
-      if (wanted.length > 0 && !wanted.includes(FragmentVisibility.PRIVATE)) return { fragments: [] };
-      return { fragments: await messages(cloud, await fragments.list(organizationId), show) };
+    async listFragments({ organizationId, fragmentVisibility: wanted, showPublic }, ctx) {
+      const own = await fragments.list(organizationId);
+      const isWanted = ({ visibility }: Fragment) =>
+        wanted.length === 0 || wanted.includes(VISIBILITY[visibility]);
+      const others = showPublic || wanted.includes(FragmentVisibility.PUBLIC)
+        ? await fragments.published(organizationId, PUBLIC_MAX, PUBLIC_LETTERS)
+        : [];
+      return { fragments: await messages(cloud, [...own.filter(isWanted), ...others], ctx) };
     },
     async getFragment({ id, version = "" }, ctx) {
-      const show = await viewOf(cloud, ctx, onFragment(id));
+      await requireSeen(cloud, await fragments.get(id), ctx);
       const found = await fragments.at(id, version);
       if (!found) throw new SvcError("not_found", `there is no version "${version}" of fragment "${id}"`);
       const [revisions, tags] = [await fragments.revisions(id), await fragments.tags(id)];
       return {
-        fragment: await message(cloud, found, show),
+        fragment: (await messages(cloud, [found], ctx))[0],
         revisions: revisions.map(({ revision, atMs }) => ({
           revision: String(revision),
           createdAt: toTimestamp(atMs),
@@ -75,43 +89,58 @@ function readHandlers(cloud: CloudContext) {
 function useHandlers(cloud: CloudContext) {
   const { store, limits } = cloud;
   const fragments = new Fragments(store);
-  const answer = async (list: readonly Fragment[], show: ConfigView) => ({
-    fragments: await messages(cloud, list, show),
-    resolvedFragments: list.map(({ id: fragmentId, config, revision }) => ({
-      fragmentId,
-      resolvedConfig: show(config),
-      revision: String(revision),
-    })),
-  });
+  const answer = async (list: readonly Fragment[], view: (one: Fragment) => Promise<ConfigView>) => {
+    const views = await Promise.all(list.map(view));
+    const counts = await fragments.counts(list.map(({ id }) => id));
+    const shown = list.map((one, index) => ({ ...one, config: views[index](one.config) }));
+    return {
+      fragments: shown.map((one) => fragmentMessage(one, counts.get(one.id))),
+      resolvedFragments: shown.map(({ id: fragmentId, config: resolvedConfig, revision }) => ({
+        fragmentId,
+        resolvedConfig,
+        revision: String(revision),
+      })),
+    };
+  };
   return {
     async listMachineFragments({ machineId, additionalFragmentIds, additionalFragments }, ctx) {
-      const on: Ref = { kind: "machine", id: machineId };
-      const more = [...additionalFragmentIds, ...additionalFragments.map(importOf)];
-      requireWithin(limits, "fragmentsPerOrganization", more.length);
-      await requireLetters(fragments, limits, additionalFragments);
+      const asked = [
+        ...additionalFragmentIds.map((id) => ({ id, version: "" })),
+        ...additionalFragments.map(versionOf),
+      ];
+      requireWithin(limits, "fragmentsPerOrganization", asked.length);
+      const more = await seenAmong(cloud, asked, ctx);
+      const list = await fragmentsUsedBy(cloud, machineId, more);
       // A machine sees only the fragments that it runs.
-      const show = await viewOf(cloud, ctx, on, more.length > 0 ? "owner" : "insider");
-      return await answer(await fragmentsUsedBy(store, machineId, more), show);
+      const isMachine = await cloud.access.may(ctx.entity, "machine", { kind: "machine", id: machineId });
+      const ofOwner = viewer(cloud, ctx);
+      return await answer(list, isMachine && asked.length === 0 ? () => Promise.resolve(asItIs) : ofOwner);
     },
     /** Those nested in the requested one, or in others added to it. */
     async listNestedFragments({ fragmentId = "", additionalFragments }, ctx) {
       requireWithin(limits, "fragmentsPerOrganization", additionalFragments.length);
-      await requireLetters(fragments, limits, additionalFragments);
       const first = fragmentId || additionalFragments[0].fragmentId;
       const { organizationId } = await fragments.get(first);
-      const show = await viewOf(cloud, ctx, onFragment(first));
-      const asked = [...(fragmentId ? [fragmentId] : []), ...additionalFragments.map(importOf)];
-      const found = (await fragments.resolve({ fragments: asked }, organizationId)).fragments;
-      return await answer(unique(found.filter(({ id }) => id !== fragmentId)), show);
+      const asked = [
+        ...(fragmentId ? [{ id: fragmentId, version: "" }] : []),
+        ...additionalFragments.map(versionOf),
+      ];
+      const found = await foundIn(cloud, organizationId, asked);
+      return await answer(found.filter(({ id }) => id !== fragmentId), viewer(cloud, ctx));
     },
     async getFragmentUsage({ fragmentId }) {
+      const { organizationId } = await fragments.get(fragmentId);
       const versions = Map.groupBy(await fragments.uses(fragmentId), ({ version }) => version);
+      const machinesIn = (uses: readonly FragmentUse[]) =>
+        new Set(uses.map(({ machineId }) => machineId)).size;
       return {
-        versionUsages: [...versions].map(([version, uses]) => {
-          const machines = new Set(uses.map(({ machineId }) => machineId)).size;
-          // A fragment belongs to its organization.
-          return { fragmentId, version, machines, machinesInCurrentOrg: machines, organizations: 1 };
-        }),
+        versionUsages: [...versions].map(([version, uses]) => ({
+          fragmentId,
+          version,
+          machines: machinesIn(uses),
+          machinesInCurrentOrg: machinesIn(uses.filter((one) => one.organizationId === organizationId)),
+          organizations: new Set(uses.map((one) => one.organizationId)).size,
+        })),
       };
     },
   } satisfies ServiceImpl<typeof AppService>;
@@ -121,34 +150,49 @@ function writeHandlers(cloud: CloudContext) {
   const { store, audit, limits } = cloud;
   const fragments = new Fragments(store);
   return {
-    async createFragment({ organizationId, name, config = {}, visibility }, ctx) {
-      requirePrivate(visibility);
+    async createFragment({ organizationId, name, config = {}, visibility: asked }, ctx) {
+      const visibility = visibilityOf(asked) ?? "private";
       const actor = actorOf(ctx);
       const on: Ref = { kind: "organization", id: organizationId };
-      const id = await audit.change(actor, on, async (sql, nowMs) => {
-        const id = await new Fragments(sql).create(organizationId, name, config, nowMs, actor.who);
-        await requireRoom(sql, limits, "fragmentsPerOrganization", organizationId);
-        await requireRoom(sql, limits, "fragmentLettersPerOrganization", organizationId);
-        return id;
+      const id = await tryAgain(async () => {
+        const checked = await checkFragment(cloud, { organizationId, visibility }, JSON.stringify(config));
+        return await audit.change(actor, on, async (sql, nowMs) => {
+          const own = new Fragments(sql);
+          await own.requireStamps(checked.stamps);
+          const id = await own.create(organizationId, name, checked, nowMs, { who: actor.who, visibility });
+          await requireRoom(sql, limits, "fragmentsPerOrganization", organizationId);
+          await requireRoom(sql, limits, "fragmentLettersPerOrganization", organizationId);
+          return id;
+        });
       });
-      return { fragment: await message(cloud, await fragments.get(id), asItIs) };
+      return { fragment: fragmentMessage(await fragments.get(id)) };
     },
     async updateFragment(request, ctx) {
       const { id, name, config, fragmentConfigJson, lastKnownUpdate } = request;
-      requirePrivate(request.public ? FragmentVisibility.PUBLIC : request.visibility);
-      const json = configOf(fragmentConfigJson, config);
+      const asked = visibilityOf(request.visibility) ??
+        (request.public === undefined ? undefined : PUBLIC[`${request.public}`]);
+      const text = textOf(fragmentConfigJson, config);
       const actor = actorOf(ctx);
-      await audit.change(actor, onFragment(id), async (sql, nowMs) => {
-        const own = new Fragments(sql);
-        const old = await own.get(id);
-        if (lastKnownUpdate && old.updatedMs > toMs(lastKnownUpdate)) {
-          throw new SvcError("aborted", `fragment "${old.name}" was changed after you last read it`);
-        }
-        await own.update(id, name || old.name, json ?? old.config, nowMs, actor.who);
-        await own.keepNewest(id, limits.revisionsPerFragment);
-        await requireRoom(sql, limits, "fragmentLettersPerOrganization", old.organizationId);
+      await tryAgain(async () => {
+        const old = await fragments.get(id);
+        const visibility = asked ?? old.visibility;
+        // What was there before may be renamed and hidden as it is.
+        const checked = text === undefined && (visibility === old.visibility || visibility === "private")
+          ? { ...configText(old.config), stamps: new Map<string, number>() }
+          : await checkFragment(cloud, { ...old, visibility }, text ?? JSON.stringify(old.config), id);
+        await audit.change(actor, onFragment(id), async (sql, nowMs) => {
+          const own = new Fragments(sql);
+          const now = await own.get(id);
+          if (lastKnownUpdate && now.updatedMs > toMs(lastKnownUpdate)) {
+            throw new SvcError("aborted", `fragment "${now.name}" was changed after you last read it`);
+          }
+          await own.requireStamps(new Map([...checked.stamps, [id, old.stamp]]));
+          await own.update(id, name || old.name, checked, nowMs, { who: actor.who, visibility });
+          await own.keepNewest(id, limits.revisionsPerFragment);
+          await requireRoom(sql, limits, "fragmentLettersPerOrganization", old.organizationId);
+        });
       });
-      return { fragment: await message(cloud, await fragments.get(id), asItIs) };
+      return { fragment: (await messages(cloud, [await fragments.get(id)], ctx))[0] };
     },
     async deleteFragment({ id }, ctx) {
       await audit.change(actorOf(ctx), onFragment(id), (sql) => new Fragments(sql).delete(id));
@@ -157,17 +201,42 @@ function writeHandlers(cloud: CloudContext) {
   } satisfies ServiceImpl<typeof AppService>;
 }
 
-/** Throws `unimplemented` for a fragment that others should see: it would seem to be so. */
-function requirePrivate(visibility: FragmentVisibility | undefined): void {
-  const isPrivate = [undefined, FragmentVisibility.UNSPECIFIED, FragmentVisibility.PRIVATE].includes(
-    visibility,
-  );
-  if (isPrivate) return;
-  const kept = "this control plane keeps fragments private to their organization";
-  throw new SvcError(
-    "unimplemented",
-    `found visibility ${FragmentVisibility[visibility!]}: ${kept}; nothing is changed`,
-  );
+const VISIBILITY: { readonly [V in FragmentAudience]: FragmentVisibility } = {
+  private: FragmentVisibility.PRIVATE,
+  public: FragmentVisibility.PUBLIC,
+  public_unlisted: FragmentVisibility.PUBLIC_UNLISTED,
+};
+
+/** The older way to say it. */
+const PUBLIC: { readonly [isPublic: string]: FragmentAudience } = { true: "public", false: "private" };
+
+function visibilityOf(asked: FragmentVisibility | undefined): FragmentAudience | undefined {
+  return FRAGMENT_VISIBILITIES.find((one) => VISIBILITY[one] === asked);
+}
+
+/**
+ * Checks the content of a fragment as far as it concerns fragments: those that it names exist, none is in itself, and
+ * they stay within the limits. Throws `invalid_argument` with every problem.
+ */
+async function checkFragment(
+  { store, configs }: CloudContext,
+  { organizationId, visibility }: Pick<Fragment, "organizationId" | "visibility">,
+  text: string,
+  within?: string,
+): Promise<ConfigText & { readonly stamps: FragmentStamps }> {
+  const stamps = new Map<string, number>();
+  const done = await configs.run(store, organizationId, { kind: "fragment", text, within }, stamps);
+  requireNoErrors(done.problems);
+  if (visibility !== "private" && done.secret) {
+    const instead = 'put {"$variable": {"name": "…"}} in place of each password, key and token';
+    throw new SvcError(
+      "invalid_argument",
+      `the fragment holds secrets, which everybody could read in a public one: ${instead}; nothing is changed`,
+    );
+  }
+  // Its own stamp is compared with the revision that was read.
+  if (within) stamps.delete(within);
+  return { text: done.text, imports: done.imports, stamps };
 }
 
 function tagHandlers({ store, audit, limits }: CloudContext) {
@@ -187,59 +256,97 @@ function tagHandlers({ store, audit, limits }: CloudContext) {
   } satisfies ServiceImpl<typeof AppService>;
 }
 
-/** No limit counts old versions: an answer has at most as many as an organization may have fragments. */
-async function requireLetters(
-  fragments: Fragments,
-  limits: Limits,
-  asked: readonly AdditionalFragment[],
-): Promise<void> {
-  let letters = 0;
-  for (const { fragmentId, version = "" } of asked) {
-    letters += JSON.stringify((await fragments.at(fragmentId, version))?.config ?? "").length;
-    requireWithin(limits, "fragmentLettersPerOrganization", letters);
-  }
+function versionOf({ fragmentId: id, version = "" }: AdditionalFragment): FragmentVersion {
+  return { id, version };
 }
 
-/** A fragment of a request, in the form of a configuration's entry. */
-function importOf({ fragmentId: id, version = "" }: AdditionalFragment): JsonObject {
-  return { id, version };
+/** Throws `permission_denied`, and records it, for a fragment that the caller may not see. */
+async function requireSeen(
+  cloud: CloudContext,
+  { id, visibility }: Fragment,
+  ctx: CallContext,
+): Promise<void> {
+  const ref = onFragment(id);
+  if (visibility !== "private" || await cloud.access.may(ctx.entity, "operator", ref)) return;
+  await cloud.audit.refused(actorOf(ctx), [ref]);
+  throw new SvcError("permission_denied", `this needs an API key that is operator of fragment "${id}"`);
+}
+
+/** Those of the fragments that the caller may see. */
+async function seenAmong(
+  { store, access }: CloudContext,
+  asked: readonly FragmentVersion[],
+  { entity }: CallContext,
+): Promise<FragmentVersion[]> {
+  const fragments = await new Fragments(store).owners([...new Set(asked.map(({ id }) => id))]);
+  const may = new Map<string, boolean>();
+  const seen = new Set<string>();
+  for (const { id, organizationId, visibility } of fragments) {
+    if (!may.has(organizationId)) {
+      may.set(
+        organizationId,
+        await access.may(entity, "operator", { kind: "organization", id: organizationId }),
+      );
+    }
+    if (visibility !== "private" || may.get(organizationId)) seen.add(id);
+  }
+  return asked.filter(({ id }) => seen.has(id));
+}
+
+/** Owners of a fragment see its secrets. */
+function viewer({ access }: CloudContext, { entity }: CallContext): (one: Fragment) => Promise<ConfigView> {
+  const owns = new Map<string, Promise<boolean>>();
+  return async ({ organizationId: id }) => {
+    const isOwner = owns.getOrInsertComputed(
+      id,
+      () => access.may(entity, "owner", { kind: "organization", id }),
+    );
+    return await isOwner ? asItIs : starred;
+  };
 }
 
 /** The fragments of a machine's parts, as if each part had `more` too. */
 async function fragmentsUsedBy(
-  store: Sql,
+  cloud: CloudContext,
   machineId: string,
-  more: readonly (string | JsonObject)[],
+  more: readonly FragmentVersion[],
 ): Promise<Fragment[]> {
   const used: Fragment[] = [];
-  for (const { id, organizationId } of await new Fleet(store).parts(machineId)) {
-    const { config } = await new PartConfigs(store).get(id);
-    const own = Array.isArray(config.fragments) ? config.fragments : [];
-    const all = { ...config, fragments: [...own, ...more] };
-    used.push(...(await new Fragments(store).resolve(all, organizationId)).fragments);
+  for (const { id, organizationId } of await new Fleet(cloud.store).parts(machineId)) {
+    const own = await new Fragments(cloud.store).usesOfPart(id);
+    used.push(...await foundIn(cloud, organizationId, [...own, ...more]));
   }
-  return unique(used);
+  return [...new Map(used.map((one) => [`${one.id} ${one.revision}`, one])).values()];
 }
 
-/** Each revision once. */
-function unique(fragments: readonly Fragment[]): Fragment[] {
-  return [...new Map(fragments.map((one) => [`${one.id} ${one.revision}`, one])).values()];
+/** The fragments that an organization gets with these, nested ones included. */
+async function foundIn(
+  { store, configs }: CloudContext,
+  organizationId: string,
+  asked: readonly FragmentVersion[],
+): Promise<Fragment[]> {
+  if (asked.length === 0) return [];
+  const text = JSON.stringify({ fragments: asked });
+  const { used } = await configs.run(store, organizationId, { kind: "find", text });
+  return await new Fragments(store).many(used);
 }
 
-function messages(cloud: CloudContext, list: readonly Fragment[], show: ConfigView) {
-  return Promise.all(list.map((one) => message(cloud, one, show)));
-}
-
-async function message({ store }: CloudContext, fragment: Fragment, show: ConfigView) {
-  const users = await new Fragments(store).users(fragment.id);
-  return fragmentMessage({ ...fragment, config: show(fragment.config) }, users.length);
+async function messages(cloud: CloudContext, list: readonly Fragment[], ctx: CallContext) {
+  const [view, counts] = [
+    viewer(cloud, ctx),
+    await new Fragments(cloud.store).counts(list.map(({ id }) => id)),
+  ];
+  return await Promise.all(list.map(async (one) => {
+    const show = await view(one);
+    return fragmentMessage({ ...one, config: show(one.config) }, counts.get(one.id));
+  }));
 }
 
 function fragmentMessage(
   fragment: Fragment,
-  robotPartCount: number,
+  { parts, organizations, others }: FragmentCounts = { parts: 0, organizations: 0, others: 0 },
 ): MessageInitShape<typeof FragmentSchema> {
-  const { id, name, config, organizationId, createdMs, updatedMs, revision } = fragment;
+  const { id, name, config, organizationId, createdMs, updatedMs, revision, visibility } = fragment;
   return {
     id,
     name,
@@ -249,9 +356,11 @@ function fragmentMessage(
     createdOn: toTimestamp(createdMs),
     lastUpdated: toTimestamp(updatedMs),
     revision: String(revision),
-    robotPartCount,
-    onlyUsedByOwner: true,
-    visibility: FragmentVisibility.PRIVATE,
+    robotPartCount: parts,
+    organizationCount: organizations,
+    onlyUsedByOwner: others === 0,
+    public: visibility === "public",
+    visibility: VISIBILITY[visibility],
   };
 }
 
@@ -261,7 +370,7 @@ function historyMessage(now: Fragment, change: FragmentChange, show: ConfigView)
   return {
     fragment: now.id,
     editedOn: toTimestamp(atMs),
-    old: fragmentMessage(before, 0),
+    old: fragmentMessage(before),
     editedBy: editorOf(who),
     revision: String(revision),
     config: show(config),

@@ -2,16 +2,18 @@
  * Fragments: pieces of configuration that many parts share.
  *
  * A configuration lists them under `fragments`, by id or as `{"id", "variables"}`, and changes them under
- * `fragment_mods`. Resolving produces one configuration: lists are joined, for anything else the outer value wins.
- * `version` in an entry pins a revision or a tag; without it the newest one counts. Entries that cannot be resolved
- * are reported and left out, so that one bad fragment does not take a machine's others along.
+ * `fragment_mods`; `resolution.ts` produces one configuration. `version` in an entry pins a revision or a tag; without
+ * it the newest one counts.
+ *
+ * Owns the fragments, their revisions and tags, and the record of who uses which fragment.
  */
 
 import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { checkedName } from "../fleet/names.ts";
-import { isObject, type Json, type JsonObject, Place, type Problem } from "../../base/schema/schema.ts";
+import type { JsonObject } from "../../base/schema/schema.ts";
 import { places, type Sql, type SqlValue } from "../store/store.ts";
+import type { ConfigText, FragmentText, FragmentVersion } from "./resolution.ts";
 
 export interface Fragment {
   readonly id: string;
@@ -23,6 +25,7 @@ export interface Fragment {
   readonly updatedMs: number;
   /** Differs after each change of the fragment or its tags. */
   readonly stamp: number;
+  readonly visibility: FragmentAudience;
 }
 
 /** A revision and its predecessor: the two sides of a change. */
@@ -44,29 +47,54 @@ export interface Tag {
 export interface FragmentUse {
   readonly partId: string;
   readonly machineId: string;
+  readonly organizationId: string;
   readonly version: string;
 }
 
-/** A configuration with its fragments filled in. */
-export interface Resolved {
-  readonly config: JsonObject;
-  readonly problems: readonly Problem[];
-  /** Every fragment in it, nested ones included. */
-  readonly fragments: readonly Fragment[];
+export interface FragmentCounts {
+  readonly parts: number;
+  readonly organizations: number;
+  /** Organizations other than the owner. */
+  readonly others: number;
 }
 
-/** Limit of fragments nested in fragments. */
-const DEPTH_MAX = 5;
+/** Who may use a fragment: its organization, everybody who finds it in lists, or everybody with its id. */
+export const FRAGMENT_VISIBILITIES = ["private", "public", "public_unlisted"] as const;
+export type FragmentAudience = typeof FRAGMENT_VISIBILITIES[number];
+
+/** Fragments in one query. */
+const TEXTS_A_QUERY = 100;
 const COLUMNS = `SELECT id, organization_id AS "organizationId", name, config, revision,
-  created_ms AS "createdMs", updated_ms AS "updatedMs", stamp FROM fragments`;
+  created_ms AS "createdMs", updated_ms AS "updatedMs", stamp, visibility FROM fragments`;
 /** Each revision `r` beside its predecessor `b`: newest first, below a revision, up to a count. */
 const NEWEST_CHANGES = `FROM fragment_revisions r
        JOIN fragment_revisions b ON b.fragment_id = r.fragment_id AND b.revision = r.revision - 1
        WHERE r.fragment_id = ? AND r.revision < ? ORDER BY r.revision DESC LIMIT ?`;
 const NUMBER = /^[1-9]\d{0,14}$/;
 const TAG = /^(?!\d+$)[\w.-]{1,60}$/;
+const ID = /^[\w-]{1,64}$/;
 
 type Row = Omit<Fragment, "config"> & { config: string };
+
+/** What was checked is no longer what is there: checking again helps. */
+export class ChangedMeanwhile extends SvcError {
+  constructor(message: string) {
+    super("aborted", message);
+  }
+}
+
+const TRIES_MAX = 3;
+
+/** Runs `work` again if it throws `ChangedMeanwhile`. */
+export async function tryAgain<T>(work: () => Promise<T>): Promise<T> {
+  for (let tries = 1;; tries++) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof ChangedMeanwhile) || tries === TRIES_MAX) throw error;
+    }
+  }
+}
 
 export class Fragments {
   constructor(private readonly sql: Sql) {}
@@ -74,6 +102,20 @@ export class Fragments {
   async list(organizationId: string): Promise<Fragment[]> {
     return (await this.sql.query<Row>(`${COLUMNS} WHERE organization_id = ? ORDER BY name`, organizationId))
       .map(parsed);
+  }
+
+  /** Public fragments of other organizations, the oldest first, at most `limit` with `lettersMax` together. */
+  async published(organizationId: string, limit: number, lettersMax: number): Promise<Fragment[]> {
+    const where = "WHERE visibility = 'public' AND organization_id <> ? ORDER BY created_ms, id LIMIT ?";
+    const sizes = await this.sql.query<{ letters: number }>(
+      `SELECT LENGTH(config) AS letters FROM fragments ${where}`,
+      organizationId,
+      limit,
+    );
+    let left = lettersMax;
+    const over = sizes.findIndex(({ letters }) => (left -= Number(letters)) < 0);
+    const fitting = over < 0 ? limit : over;
+    return (await this.sql.query<Row>(`${COLUMNS} ${where}`, organizationId, fitting)).map(parsed);
   }
 
   async find(id: string): Promise<Fragment | undefined> {
@@ -107,37 +149,49 @@ export class Fragments {
   async create(
     organizationId: string,
     name: string,
-    config: JsonObject,
+    { text, imports }: ConfigText,
     nowMs: number,
-    who = "",
+    { who = "", visibility = "private" }: { readonly who?: string; readonly visibility?: FragmentAudience } =
+      {},
   ): Promise<string> {
     const id = randomUUID();
     await this.#named(
       name,
-      `INSERT INTO fragments (id, organization_id, name, config, revision, created_ms, updated_ms)
-       VALUES (?, ?, ?, ?, 1, ?, ?)`,
+      `INSERT INTO fragments (id, organization_id, name, config, revision, created_ms, updated_ms, visibility)
+       VALUES (?, ?, ?, ?, 1, ?, ?, ?)`,
       id,
       organizationId,
       checkedName(name),
-      JSON.stringify(config),
+      text,
       nowMs,
       nowMs,
+      visibility,
     );
     await this.#keep(id, who);
+    await this.#setUses(id, imports);
     return id;
   }
 
-  async update(id: string, name: string, config: JsonObject, nowMs: number, who = ""): Promise<void> {
+  async update(
+    id: string,
+    name: string,
+    { text, imports }: ConfigText,
+    nowMs: number,
+    { who = "", visibility }: { readonly who?: string; readonly visibility?: FragmentAudience } = {},
+  ): Promise<void> {
     await this.#named(
       name,
-      `UPDATE fragments SET name = ?, config = ?, revision = revision + 1, stamp = stamp + 1, updated_ms = ?
+      `UPDATE fragments SET name = ?, config = ?, revision = revision + 1, stamp = stamp + 1, updated_ms = ?,
+         visibility = COALESCE(CAST(? AS TEXT), visibility)
        WHERE id = ?`,
       checkedName(name),
-      JSON.stringify(config),
+      text,
       nowMs,
+      visibility ?? null,
       id,
     );
     await this.#keep(id, who);
+    await this.#setUses(id, imports);
   }
 
   async #named(name: string, text: string, ...values: SqlValue[]): Promise<void> {
@@ -159,9 +213,18 @@ export class Fragments {
     );
   }
 
-  /** Deletes the oldest revisions beyond the given number, except those with a tag and those that parts name. */
+  /**
+   * Deletes the oldest revisions beyond the given number, except those with a tag and those that parts or fragments
+   * name.
+   */
   async keepNewest(id: string, count: number): Promise<void> {
-    const named = (await this.uses(id)).map(({ version }) => version).filter((one) => NUMBER.test(one));
+    const rows = await this.sql.query<{ version: string }>(
+      `SELECT version FROM part_fragments WHERE fragment_id = ?
+       UNION SELECT version FROM fragment_fragments WHERE used_id = ?`,
+      id,
+      id,
+    );
+    const named = rows.map(({ version }) => version).filter((one) => NUMBER.test(one));
     await this.sql.query(
       `DELETE FROM fragment_revisions WHERE fragment_id = ?
          AND revision <= (SELECT revision FROM fragments WHERE id = ?) - ?
@@ -210,7 +273,10 @@ export class Fragments {
 
   /** Throws `failed_precondition` for a tag that parts name. */
   async untag(id: string, tag: string): Promise<void> {
-    const uses = (await this.uses(id)).filter(({ version }) => version === tag);
+    const { organizationId } = await this.get(id);
+    const uses = (await this.uses(id)).filter((one) =>
+      one.version === tag && one.organizationId === organizationId
+    );
     if (uses.length > 0) {
       throw new SvcError(
         "failed_precondition",
@@ -256,59 +322,225 @@ export class Fragments {
     return rows.map((row) => ({ ...row, config: JSON.parse(row.config), old: JSON.parse(row.old) }));
   }
 
-  /** Deletes a fragment that no part's own configuration names. */
+  /** Deletes a fragment that no part and no other fragment of its organization names: others cannot keep it. */
   async delete(id: string): Promise<void> {
-    const parts = await this.users(id);
-    if (parts.length > 0) {
-      throw new SvcError(
-        "failed_precondition",
-        `fragment "${id}" is used by ${parts.length} parts, wanted none`,
-      );
+    const { organizationId } = await this.get(id);
+    const own = (one: { readonly organizationId: string }) => one.organizationId === organizationId;
+    const parts = new Set((await this.uses(id)).filter(own).map(({ partId }) => partId));
+    const fragments = (await this.usingFragments(id)).filter(own);
+    if (parts.size > 0 || fragments.length > 0) {
+      const found = `${parts.size} parts and ${fragments.length} fragments`;
+      throw new SvcError("failed_precondition", `fragment "${id}" is used by ${found}, wanted none`);
     }
     await this.sql.query("DELETE FROM fragments WHERE id = ?", id);
   }
 
-  /** The ids of the parts whose own configuration names a fragment. */
-  async users(id: string): Promise<string[]> {
-    return [...new Set((await this.uses(id)).map(({ partId }) => partId))];
+  /** Records the fragments that a part's own configuration names. */
+  async setUsesOfPart(partId: string, used: readonly FragmentVersion[]): Promise<void> {
+    await this.sql.query("DELETE FROM part_fragments WHERE part_id = ?", partId);
+    for (const { id, version } of used) {
+      await this.sql.query(
+        "INSERT INTO part_fragments (part_id, fragment_id, version) VALUES (?, ?, ?)",
+        partId,
+        id,
+        version,
+      );
+    }
   }
 
-  async uses(id: string): Promise<FragmentUse[]> {
-    const rows = await this.sql.query<{ id: string; machineId: string; config: string }>(
-      `SELECT id, machine_id AS "machineId", config FROM parts WHERE config LIKE ?`,
-      `%${id}%`,
+  /** The fragments that a part's own configuration names. */
+  usesOfPart(partId: string): Promise<FragmentVersion[]> {
+    return this.sql.query(
+      "SELECT fragment_id AS id, version FROM part_fragments WHERE part_id = ? ORDER BY fragment_id, version",
+      partId,
     );
-    return rows.flatMap(({ id: partId, machineId, config }) =>
-      importsOf(JSON.parse(config), new Place()).filter((one) => one.id === id)
-        .map(({ version }) => ({ partId, machineId, version }))
+  }
+
+  /** Records the fragments that the newest revision of a fragment names. */
+  async #setUses(id: string, used: readonly FragmentVersion[]): Promise<void> {
+    await this.sql.query("DELETE FROM fragment_fragments WHERE fragment_id = ?", id);
+    for (const one of used) {
+      await this.sql.query(
+        "INSERT INTO fragment_fragments (fragment_id, used_id, version) VALUES (?, ?, ?)",
+        id,
+        one.id,
+        one.version,
+      );
+    }
+  }
+
+  /** The parts whose own configuration names a fragment. */
+  uses(id: string): Promise<FragmentUse[]> {
+    return this.sql.query(
+      `SELECT u.part_id AS "partId", p.machine_id AS "machineId", l.organization_id AS "organizationId", u.version
+       FROM part_fragments u JOIN parts p ON p.id = u.part_id JOIN machines m ON m.id = p.machine_id
+       JOIN locations l ON l.id = m.location_id WHERE u.fragment_id = ? ORDER BY u.part_id, u.version`,
+      id,
     );
+  }
+
+  /** The fragments whose newest revision names a fragment. */
+  usingFragments(id: string): Promise<{ readonly id: string; readonly organizationId: string }[]> {
+    return this.sql.query(
+      `SELECT DISTINCT u.fragment_id AS id, f.organization_id AS "organizationId"
+       FROM fragment_fragments u JOIN fragments f ON f.id = u.fragment_id WHERE u.used_id = ? ORDER BY 1`,
+      id,
+    );
+  }
+
+  /** By fragment, how many parts name it, of how many organizations, and of how many that do not own it. */
+  async counts(ids: readonly string[]): Promise<ReadonlyMap<string, FragmentCounts>> {
+    if (ids.length === 0) return new Map();
+    const rows = await this.sql.query<FragmentCounts & { id: string }>(
+      `SELECT f.id, COUNT(DISTINCT u.part_id) AS parts, COUNT(DISTINCT l.organization_id) AS organizations,
+         COUNT(DISTINCT CASE WHEN l.organization_id <> f.organization_id THEN l.organization_id END) AS others
+       FROM fragments f JOIN part_fragments u ON u.fragment_id = f.id JOIN parts p ON p.id = u.part_id
+       JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id
+       WHERE f.id IN (${places(ids)}) GROUP BY f.id`,
+      ...ids,
+    );
+    return new Map(rows.map(({ id, parts, organizations, others }) => [id, {
+      parts: Number(parts),
+      organizations: Number(organizations),
+      others: Number(others),
+    }]));
   }
 
   /** The ids of the machines at these locations that have a part whose own configuration names one of the fragments. */
   async machinesUsing(ids: ReadonlySet<string>, locationIds: readonly string[]): Promise<Set<string>> {
-    const machines = new Set<string>();
-    if (ids.size === 0 || locationIds.length === 0) return machines;
-    const rows = await this.sql.query<{ machineId: string; config: string }>(
-      `SELECT p.machine_id AS "machineId", p.config FROM parts p JOIN machines m ON m.id = p.machine_id
-       WHERE m.location_id IN (${places(locationIds)}) AND p.config LIKE '%"fragments"%'`,
+    if (ids.size === 0 || locationIds.length === 0) return new Set();
+    const rows = await this.sql.query<{ machineId: string }>(
+      `SELECT DISTINCT m.id AS "machineId" FROM part_fragments u JOIN parts p ON p.id = u.part_id
+       JOIN machines m ON m.id = p.machine_id
+       WHERE u.fragment_id IN (${places([...ids])}) AND m.location_id IN (${places(locationIds)})`,
+      ...ids,
       ...locationIds,
     );
-    for (const { machineId, config } of rows) {
-      if (importsOf(JSON.parse(config), new Place()).some(({ id }) => ids.has(id))) machines.add(machineId);
-    }
-    return machines;
+    return new Set(rows.map(({ machineId }) => machineId));
   }
 
-  /** Fills in the fragments of one organization; fragments of another count as missing. */
-  async resolve(config: JsonObject, organizationId: string): Promise<Resolved> {
-    const fragments: Fragment[] = [];
-    const at = new Place();
-    const find = async (id: string, version: string) => {
-      const found = await this.at(id, version);
-      return found?.organizationId === organizationId ? found : undefined;
-    };
-    const resolved = await fill(config, at, [], find, fragments);
-    return { config: resolved, problems: at.problems, fragments };
+  /** Fragments at exact revisions, in any order. */
+  async many(used: readonly { readonly id: string; readonly revision: number }[]): Promise<Fragment[]> {
+    const found: Fragment[] = [];
+    for (let start = 0; start < used.length; start += TEXTS_A_QUERY) {
+      const some = used.slice(start, start + TEXTS_A_QUERY);
+      const rows = await this.sql.query<Row>(
+        `SELECT f.id, f.organization_id AS "organizationId", r.name, r.config, r.revision,
+           f.created_ms AS "createdMs", r.at_ms AS "updatedMs", f.stamp, f.visibility
+         FROM fragment_revisions r JOIN fragments f ON f.id = r.fragment_id
+         WHERE ${some.map(() => "(r.fragment_id = ? AND r.revision = ?)").join(" OR ")}`,
+        ...some.flatMap(({ id, revision }) => [id, revision]),
+      );
+      found.push(...rows.map(parsed));
+    }
+    return found;
+  }
+
+  /** Throws `aborted` if one of the fragments has changed since its stamp was noted. */
+  async requireStamps(stamps: ReadonlyMap<string, number>): Promise<void> {
+    if (await this.hasStamps(stamps)) return;
+    throw new ChangedMeanwhile("a fragment in it was changed meanwhile: try again");
+  }
+
+  async hasStamps(stamps: ReadonlyMap<string, number>): Promise<boolean> {
+    if (stamps.size === 0) return true;
+    const rows = await this.sql.query<{ id: string; stamp: number }>(
+      `SELECT id, stamp FROM fragments WHERE id IN (${places([...stamps])})`,
+      ...stamps.keys(),
+    );
+    return rows.length === stamps.size && rows.every(({ id, stamp }) => stamps.get(id) === stamp);
+  }
+
+  /** The texts of fragments that an organization may use, at most `lettersMax` together; the others without text. */
+  async texts(
+    wanted: readonly FragmentVersion[],
+    organizationId: string,
+    lettersMax: number,
+  ): Promise<{ readonly found: FragmentText[]; readonly stamps: readonly { id: string; stamp: number }[] }> {
+    const asked = wanted.filter(({ id, version }) => ID.test(id) && isVersion(version));
+    const stamps: { id: string; stamp: number }[] = [];
+    const found: FragmentText[] = [];
+    for (let start = 0; start < asked.length; start += TEXTS_A_QUERY) {
+      const some = asked.slice(start, start + TEXTS_A_QUERY);
+      const rows = await this.owners(some.map(({ id }) => id));
+      stamps.push(...rows);
+      const usable = new Map(
+        rows.filter((row) => row.organizationId === organizationId || row.visibility !== "private")
+          .map((row) => [row.id, row]),
+      );
+      const pinned = await this.#pinned(some.filter(({ id }) => usable.has(id)), usable);
+      const left = lettersMax - found.reduce((sum, { letters }) => sum + letters, 0);
+      found.push(
+        ...(await this.#textsOf(pinned, left)).map((one) => ({
+          ...one,
+          own: usable.get(one.id)!.organizationId === organizationId,
+        })),
+      );
+    }
+    return { found, stamps };
+  }
+
+  /** The owners and visibilities of fragments. */
+  async owners(ids: readonly string[]) {
+    if (ids.length === 0) return [];
+    return await this.sql.query<
+      { id: string; organizationId: string; revision: number; stamp: number; visibility: string }
+    >(
+      `SELECT id, organization_id AS "organizationId", revision, stamp, visibility FROM fragments
+       WHERE id IN (${places(ids)})`,
+      ...ids,
+    );
+  }
+
+  /** The revision of each version that exists. */
+  async #pinned(
+    wanted: readonly FragmentVersion[],
+    newest: ReadonlyMap<string, { readonly revision: number }>,
+  ): Promise<(FragmentVersion & { readonly revision: number })[]> {
+    const tagged = wanted.filter(({ version }) => version !== "" && !NUMBER.test(version)).map(({ id }) =>
+      id
+    );
+    const tags = tagged.length === 0 ? [] : await this.sql.query<Tag & { id: string }>(
+      `SELECT fragment_id AS id, tag, revision FROM fragment_tags WHERE fragment_id IN (${places(tagged)})`,
+      ...tagged,
+    );
+    const revisions = new Map(tags.map(({ id, tag, revision }) => [`${id} ${tag}`, revision]));
+    return wanted.flatMap((one) => {
+      const { id, version } = one;
+      const revision = version === ""
+        ? newest.get(id)!.revision
+        : NUMBER.test(version)
+        ? Number(version)
+        : revisions.get(`${id} ${version}`);
+      return revision === undefined ? [] : [{ ...one, revision }];
+    });
+  }
+
+  async #textsOf(
+    pinned: readonly (FragmentVersion & { readonly revision: number })[],
+    lettersMax: number,
+  ): Promise<Omit<FragmentText, "own">[]> {
+    if (pinned.length === 0) return [];
+    const pairs = pinned.flatMap(({ id, revision }) => [id, revision]);
+    const where = `FROM fragment_revisions WHERE ${
+      pinned.map(() => "(fragment_id = ? AND revision = ?)").join(" OR ")
+    }`;
+    const sizes = await this.sql.query<{ id: string; revision: number; letters: number }>(
+      `SELECT fragment_id AS id, revision, LENGTH(config) AS letters ${where}`,
+      ...pairs,
+    );
+    const letters = new Map(sizes.map((one) => [`${one.id} ${one.revision}`, Number(one.letters)]));
+    const sum = [...letters.values()].reduce((sum, one) => sum + one, 0);
+    const rows = sum > lettersMax ? [] : await this.sql.query<{ id: string; revision: number; text: string }>(
+      `SELECT fragment_id AS id, revision, config AS text ${where}`,
+      ...pairs,
+    );
+    const texts = new Map(rows.map(({ id, revision, text }) => [`${id} ${revision}`, text]));
+    return pinned.flatMap((one) => {
+      const key = `${one.id} ${one.revision}`;
+      const size = letters.get(key);
+      return size === undefined ? [] : [{ ...one, letters: size, text: texts.get(key) }];
+    });
   }
 }
 
@@ -316,131 +548,7 @@ function parsed({ config, ...row }: Row): Fragment {
   return { ...row, config: JSON.parse(config) };
 }
 
-interface Import {
-  readonly id: string;
-  /** A revision or a tag; empty for the newest. */
-  readonly version: string;
-  readonly variables: JsonObject;
-}
-
-function importsOf({ fragments }: JsonObject, at: Place): Import[] {
-  if (fragments === undefined || fragments === null) return [];
-  if (!Array.isArray(fragments)) return at.wanted("a list of fragments", fragments) ?? [];
-  return fragments.flatMap((one, index): Import[] => {
-    if (typeof one === "string") return [{ id: one, version: "", variables: {} }];
-    if (isObject(one) && typeof one.id === "string") {
-      const { id, version, variables } = one as JsonObject;
-      return [{
-        id: id as string,
-        version: typeof version === "string" || typeof version === "number" ? String(version) : "",
-        variables: isObject(variables) ? variables as JsonObject : {},
-      }];
-    }
-    return at.at(index).wanted('the id of a fragment or {"id": …}', one) ?? [];
-  });
-}
-
-async function fill(
-  config: JsonObject,
-  at: Place,
-  within: readonly string[],
-  find: (id: string, version: string) => Promise<Fragment | undefined>,
-  used: Fragment[],
-): Promise<JsonObject> {
-  const { fragments: _, fragment_mods: mods, ...own } = config;
-  let merged: JsonObject = own;
-  for (const { id, version, variables } of importsOf(config, at.at("fragments"))) {
-    const place = at.at("fragments").at(id);
-    if (within.includes(id)) place.error("is in itself");
-    else if (within.length >= DEPTH_MAX) place.error(`is more than ${DEPTH_MAX} fragments deep`);
-    else {
-      const fragment = await find(id, version);
-      if (!fragment) {
-        const which = version === "" ? "there is no such fragment" : `there is no version "${version}" of it`;
-        place.error(`${which} in this organization`);
-        continue;
-      }
-      used.push(fragment);
-      const inner = await fill(fragment.config, place, [...within, id], find, used);
-      const filled = withVariables(inner, variables, place) as JsonObject;
-      merged = merge(merged, modified(filled, id, mods, at.at("fragment_mods")));
-    }
-  }
-  return merged;
-}
-
-/** Joins lists; of anything else the outer value wins. */
-function merge(outer: JsonObject, inner: JsonObject): JsonObject {
-  const merged: JsonObject = { ...inner, ...outer };
-  for (const [key, value] of Object.entries(inner)) {
-    const own = outer[key];
-    if (Array.isArray(value) && Array.isArray(own)) merged[key] = [...own, ...value];
-  }
-  return merged;
-}
-
-/** Replaces `{"$variable": {"name", "default_value"}}`. */
-function withVariables(value: Json, variables: JsonObject, at: Place): Json {
-  if (Array.isArray(value)) return value.map((one) => withVariables(one, variables, at));
-  if (!isObject(value)) return value;
-  const { $variable: variable } = value as JsonObject;
-  if (isObject(variable)) {
-    const { name, default_value: fallback } = variable as JsonObject;
-    const found = Object.hasOwn(variables, String(name)) ? variables[String(name)] : fallback;
-    if (found === undefined) at.error(`variable "${name}" has no value`);
-    return found ?? null;
-  }
-  return Object.fromEntries(
-    Object.entries(value as JsonObject).map(([key, one]) => [key, withVariables(one, variables, at)]),
-  );
-}
-
-/** Applies `[{"fragment_id", "mods": [{"$set": {path: value}}, {"$unset": {path: ""}}]}]`. */
-function modified(config: JsonObject, id: string, mods: Json | undefined, at: Place): JsonObject {
-  if (!Array.isArray(mods)) return config;
-  const copy = structuredClone(config);
-  for (const [index, one] of mods.entries()) {
-    if (!isObject(one) || one.fragment_id !== id || !Array.isArray(one.mods)) continue;
-    for (const mod of one.mods as Json[]) {
-      const { $set: set, $unset: unset } = isObject(mod) ? mod as JsonObject : {} as JsonObject;
-      const place = at.at(index);
-      for (const [path, value] of Object.entries(isObject(set) ? set as JsonObject : {})) {
-        change(copy, path, place, (holder, key) => holder[key] = value);
-      }
-      for (const path of Object.keys(isObject(unset) ? unset : {})) {
-        change(copy, path, place, (holder, key) => delete holder[key]);
-      }
-    }
-  }
-  return copy;
-}
-
-/** Finds the object with the last member of a path such as `components.motor1.attributes.max_rpm`. */
-function change(
-  config: JsonObject,
-  path: string,
-  at: Place,
-  act: (holder: JsonObject, key: string) => void,
-): void {
-  const keys = path.split(".");
-  if (keys.includes("__proto__")) return at.error(`${path}: "__proto__" is not a setting`);
-  let holder: Json = config;
-  for (const key of keys.slice(0, -1)) {
-    if (Array.isArray(holder)) {
-      const found: Json | undefined = holder.find((one) => isObject(one) && one.name === key);
-      if (found === undefined) return at.error(`${path}: there is nothing named "${key}" in the fragment`);
-      holder = found;
-    } else {
-      const object = holder as JsonObject;
-      if (typeof object[key] !== "object" || object[key] === null) object[key] = {};
-      holder = object[key];
-    }
-  }
-  const last = keys[keys.length - 1];
-  if (!Array.isArray(holder)) return act(holder as JsonObject, last);
-  const index = holder.findIndex((one) => isObject(one) && one.name === last);
-  if (index < 0) return at.error(`${path}: there is nothing named "${last}" in the fragment`);
-  const entries: JsonObject = Object.fromEntries(holder.map((one, at) => [String(at), one]));
-  act(entries, String(index));
-  holder.splice(0, holder.length, ...Object.values(entries));
+/** Whether a version may be one: empty, a revision, or a tag. */
+function isVersion(version: string): boolean {
+  return version === "" || NUMBER.test(version) || TAG.test(version);
 }

@@ -10,6 +10,8 @@
 import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import type { Sql } from "../store/store.ts";
+import { Fragments } from "./fragments.ts";
+import type { ConfigText } from "./resolution.ts";
 
 export interface PartConfig {
   readonly config: JsonObject;
@@ -35,8 +37,6 @@ export interface HistoryQuery {
   readonly untilMs?: number;
 }
 
-const CONFIG_CHARS_MAX = 8 * 1024 * 1024;
-
 export class PartConfigs {
   constructor(private readonly sql: Sql) {}
 
@@ -49,15 +49,24 @@ export class PartConfigs {
     return { ...row, config: JSON.parse(row.config) };
   }
 
-  /** Makes `config` the next revision; an equal one makes none. Throws `aborted` if it was changed after `knownMs`. */
-  async set(partId: string, config: JsonObject, who: string, nowMs: number, knownMs?: number): Promise<void> {
-    const text = JSON.stringify(config);
-    if (text.length > CONFIG_CHARS_MAX) {
-      throw new SvcError(
-        "invalid_argument",
-        `the configuration has ${text.length} characters, wanted at most ${CONFIG_CHARS_MAX}`,
-      );
-    }
+  /** The configuration as it is stored. */
+  async textOf(partId: string): Promise<{ readonly text: string; readonly revision: number }> {
+    const [row] = await this.sql.query<{ text: string; revision: number }>(
+      "SELECT config AS text, revision FROM parts WHERE id = ?",
+      partId,
+    );
+    if (!row) throw new SvcError("not_found", `there is no part "${partId}"`);
+    return row;
+  }
+
+  /** Makes a configuration the next revision; an equal one makes none. Throws `aborted` if it was changed after `knownMs`. */
+  async set(
+    partId: string,
+    { text, imports }: ConfigText,
+    who: string,
+    nowMs: number,
+    knownMs?: number,
+  ): Promise<void> {
     const [old] = await this.sql.query<{ name: string; config: string; revision: number; updatedMs: number }>(
       `SELECT name, config, revision, config_ms AS "updatedMs" FROM parts WHERE id = ?`,
       partId,
@@ -87,6 +96,7 @@ export class PartConfigs {
       old.revision + 1,
       partId,
     );
+    await new Fragments(this.sql).setUsesOfPart(partId, imports);
   }
 
   /** Deletes the oldest changes beyond the given number. */

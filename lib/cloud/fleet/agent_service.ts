@@ -22,9 +22,8 @@ import { isUrl, versionOf } from "./agent_versions.ts";
 import type { CloudContext } from "../context.ts";
 import type { Downloads } from "../packages/downloads.ts";
 import { Fleet } from "./fleet.ts";
-import { Fragments } from "../config/fragments.ts";
+import type { ConfigMessages } from "../config/config_messages.ts";
 import type { LogStore } from "../logs/logs.ts";
-import { PartConfigs } from "../config/part_config.ts";
 import { type ReleasedProgram, releaseFileName, Releases } from "../packages/releases.ts";
 import { places, type Sql, type Store } from "../store/store.ts";
 
@@ -49,21 +48,24 @@ const SAVE_MS = 60_000;
 const KEPT_MAX = 10_000;
 const PROCESSORS: { readonly [name: string]: string } = { x86_64: "amd64", aarch64: "arm64" };
 
-export function agentHandlers(cloud: CloudContext, downloads: Downloads, logs: LogStore) {
+export function agentHandlers(
+  cloud: CloudContext,
+  downloads: Downloads,
+  logs: LogStore,
+  messages: ConfigMessages,
+) {
   const { store, clock, presence } = cloud;
   const reports = new Reports(store);
   const complaints = new Complaints(logs);
   return {
-    async deviceAgentConfig(request, { peer }) {
+    async deviceAgentConfig(request, { peer, entity }) {
       const { id } = request;
       const nowMs = clock.nowMs();
       presence.saw(id);
       const report = reportOf(request);
       await reports.save(id, report, nowMs);
       const part = await new Fleet(store).part(id);
-      const { config } = await new PartConfigs(store).get(id);
-      const resolved = await new Fragments(store).resolve(config, part.organizationId);
-      const agent = section(resolved.config.agent) ?? {};
+      const agent = section(await messages.agentFor(part, entity)) ?? {};
       const problems: string[] = [];
       const update = async (name: ReleasedProgram) => {
         try {

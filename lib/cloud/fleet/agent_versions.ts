@@ -6,7 +6,6 @@
 import { messageOf, SvcError } from "../../base/error.ts";
 import { isObject, type Json, type JsonObject, Place, type Problem } from "../../base/schema/schema.ts";
 import { parseRange } from "../../base/semver.ts";
-import { suggest } from "../../base/schema/suggest.ts";
 import { PROGRAMS, type ReleasedProgram, Releases } from "../packages/releases.ts";
 import type { Sql } from "../store/store.ts";
 
@@ -15,6 +14,7 @@ const CHOSEN_BY: { readonly [P in ReleasedProgram]: readonly string[] } = {
   "svc-agent": ["agent", "svc-agent", "viam-agent"],
   "svc-server": ["svc-server", "viam-server"],
 };
+const UNKNOWN_SHOWN = 10;
 /** They select a channel's current content, which may be nothing yet. */
 const WORDS = ["stable", "dev"];
 const URLS = ["http:", "https:", "file:"];
@@ -46,8 +46,9 @@ export async function versionProblems(sql: Sql, config: Json, platform: string):
     return problems;
   }
   const known = Object.values(CHOSEN_BY).flat();
-  for (const key of Object.keys(agent.version_control).filter((one) => !known.includes(one))) {
-    const likely = suggest(key, known);
+  const unknown = Object.keys(agent.version_control).filter((one) => !known.includes(one));
+  for (const key of unknown.slice(0, UNKNOWN_SHOWN)) {
+    const likely = at.suggestions.of(key, known);
     at.at(key).warn(`unknown key, ignored${likely ? `; did you mean "${likely}"?` : ""}`);
   }
   for (const name of PROGRAMS) {

@@ -49,6 +49,9 @@ export interface Part extends Named {
 
 const LOCATION_ID = { letters: "abcdefghijklmnopqrstuvwxyz0123456789", length: 10 };
 
+/** Locations inside each other. */
+const LOCATION_LEVELS_MAX = 10;
+
 /** Things that keep an organization from being deleted, and their tables. */
 const KEEPS_ORGANIZATION = {
   locations: "locations",
@@ -169,6 +172,13 @@ export class Fleet {
       throw new SvcError(
         "invalid_argument",
         `location ${parentId} belongs to another organization than ${id}`,
+      );
+    }
+    const levels = above.length + await levelsBelow(this.sql, id);
+    if (levels > LOCATION_LEVELS_MAX) {
+      throw new SvcError(
+        "invalid_argument",
+        `location ${id} in ${parentId} makes ${levels} levels of locations, wanted at most ${LOCATION_LEVELS_MAX}`,
       );
     }
     await this.sql.query("UPDATE locations SET parent_id = ? WHERE id = ?", parentId, id);
@@ -335,16 +345,29 @@ export class Fleet {
   }
 }
 
-/** A location and those around it, from the inside out. */
+/** A location and those around it. One query, however deep an older database nests them. */
 export async function locationsAbove(sql: Sql, id: string): Promise<string[]> {
-  const ids: string[] = [];
-  for (let at: string | null = id; at !== null && !ids.includes(at);) {
-    ids.push(at);
-    const [row]: { parent: string | null }[] = await sql.query(
-      "SELECT parent_id AS parent FROM locations WHERE id = ?",
-      at,
-    );
-    at = row?.parent ?? null;
-  }
-  return ids;
+  const rows = await sql.query<{ id: string }>(
+    `WITH RECURSIVE above (id) AS (
+       SELECT CAST(? AS TEXT)
+       UNION SELECT l.parent_id FROM locations l JOIN above a ON l.id = a.id WHERE l.parent_id IS NOT NULL
+     )
+     SELECT id FROM above`,
+    id,
+  );
+  return rows.map(({ id }) => id);
+}
+
+/** How many locations are inside each other in a location, itself included. */
+async function levelsBelow(sql: Sql, id: string): Promise<number> {
+  const [{ levels }] = await sql.query<{ levels: number }>(
+    `WITH RECURSIVE below (id, level) AS (
+       SELECT CAST(? AS TEXT), 1
+       UNION SELECT l.id, b.level + 1 FROM locations l JOIN below b ON l.parent_id = b.id WHERE b.level <= ?
+     )
+     SELECT MAX(level) AS levels FROM below`,
+    id,
+    LOCATION_LEVELS_MAX,
+  );
+  return Number(levels);
 }

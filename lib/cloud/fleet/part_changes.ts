@@ -11,7 +11,7 @@ import { nextTurn, Waker } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { CloudContext } from "../context.ts";
 import { Fleet, type Part } from "./fleet.ts";
-import type { ConfigMessages } from "./robot_service.ts";
+import type { ConfigMessages } from "../config/config_messages.ts";
 
 /** The kinds of news. */
 export interface PartNews {
@@ -147,10 +147,10 @@ export class PartChanges {
     }
   }
 
-  /** Equal as long as the configuration's text is. */
+  /** Equal as long as the configuration is. */
   async #read(partId: string): Promise<unknown> {
     const part = await new Fleet(this.cloud.store).part(partId);
-    return await this.messages.of(part);
+    return await this.messages.identity(part);
   }
 
   #enter({ id: partId, organizationId }: Part): Follower {

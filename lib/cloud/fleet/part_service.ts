@@ -1,34 +1,28 @@
 /**
  * AppService, parts: configuration, history, restarts. Thin, as `fleet_service.ts`.
- *
- * Saving checks a configuration with all its fragments, and refuses one with an error, with every problem in it.
  */
 
 import type { AppService, RobotPartSchema } from "../../../proto/gen/app_pb.ts";
 import { toMs, toTimestamp } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
-import type { JsonObject, Problem } from "../../base/schema/schema.ts";
+import type { JsonObject } from "../../base/schema/schema.ts";
 import type { MessageInitShape } from "../../wire/proto.ts";
 import type { ServiceImpl } from "../../wire/service.ts";
-import { agentReports } from "./agent_service.ts";
-import { versionProblems } from "./agent_versions.ts";
 import { onlineMessage } from "./fleet_service.ts";
 import { type NewSharedSecret, newSharedSecret, SharedSecrets } from "../access/shared_secrets.ts";
 import { actorOf, boundMs, type CloudContext, pageStart } from "../context.ts";
 import { secretMessage } from "./location_service.ts";
 import { Fleet, type Part } from "./fleet.ts";
-import { asItIs, configOf, type ConfigView, editorOf, viewOf } from "../config/config_view.ts";
-import { Fragments } from "../config/fragments.ts";
-import { asWarnings, isForMicrocontroller } from "../config/other_runtime.ts";
+import { asItIs, type ConfigView, editorOf, textOf, viewOf } from "../config/config_view.ts";
+import { tryAgain } from "../config/fragments.ts";
 import { type PartChange, PartConfigs } from "../config/part_config.ts";
 import { partNames } from "./hosts.ts";
+import { checkPartConfig, savePartConfig } from "./part_saving.ts";
 import { requireRoom } from "../access/room.ts";
-import type { Sql } from "../store/store.ts";
 
 const HISTORY_PAGE = 100;
 /** Limit for the configurations on a page, unless a single one exceeds it. */
 const HISTORY_LETTERS = 16 * 1024 ** 2;
-const PROBLEMS_SHOWN = 50;
 
 type PartMessage = MessageInitShape<typeof RobotPartSchema>;
 
@@ -80,16 +74,21 @@ function writeHandlers(cloud: CloudContext) {
   const fleet = new Fleet(store);
   return {
     async updateRobotPart({ id, name, robotConfig, robotConfigJson, lastKnownUpdate }, ctx) {
-      const json = configOf(robotConfigJson, robotConfig);
+      const text = textOf(robotConfigJson, robotConfig);
       const actor = actorOf(ctx);
-      await audit.change(actor, { kind: "part", id }, async (sql, nowMs) => {
-        const part = await new Fleet(sql).part(id);
-        if (json) {
-          const knownMs = lastKnownUpdate && toMs(lastKnownUpdate);
-          await savePartConfig(cloud, sql, part, { json, who: actor.who, nowMs, knownMs });
-          await new PartConfigs(sql).keepNewest(id, cloud.limits.revisionsPerPart);
-        }
-        if (name !== "" && name !== part.name) await new Fleet(sql).renamePart(id, name);
+      const knownMs = lastKnownUpdate && toMs(lastKnownUpdate);
+      await tryAgain(async () => {
+        const checked = text === undefined
+          ? undefined
+          : await checkPartConfig(cloud, await fleet.part(id), text, ctx);
+        await audit.change(actor, { kind: "part", id }, async (sql, nowMs) => {
+          const part = await new Fleet(sql).part(id);
+          if (checked) {
+            await savePartConfig(sql, part, checked, actor.who, nowMs, knownMs);
+            await new PartConfigs(sql).keepNewest(id, cloud.limits.revisionsPerPart);
+          }
+          if (name !== "" && name !== part.name) await new Fleet(sql).renamePart(id, name);
+        });
       });
       return { part: await partMessage(cloud, await fleet.part(id), asItIs) };
     },
@@ -118,51 +117,6 @@ function writeHandlers(cloud: CloudContext) {
       return {};
     },
   } satisfies ServiceImpl<typeof AppService>;
-}
-
-/** A change of a part's configuration. */
-export interface PartEdit {
-  readonly json: JsonObject;
-  readonly who: string;
-  readonly nowMs: number;
-  /** The time of the last change that its author knows. */
-  readonly knownMs?: number;
-  /** Saves it with its problems: another runtime than svc-server is to run it. */
-  readonly force?: boolean;
-}
-
-/**
- * Checks and saves a configuration; returns the warnings. Throws `invalid_argument` with every problem in it. What
- * svc-server cannot run is a warning in a configuration of the published microcontroller runtime.
- */
-export async function savePartConfig(
-  { validate }: Pick<CloudContext, "validate">,
-  sql: Sql,
-  { id, organizationId }: Part,
-  { json, who, nowMs, knownMs, force = false }: PartEdit,
-): Promise<readonly Problem[]> {
-  const { config, problems } = await new Fragments(sql).resolve(json, organizationId);
-  const platform = (await agentReports(sql, [id])).get(id)?.platform ?? "";
-  const judged = validate(config);
-  const all = [
-    ...problems,
-    ...force || isForMicrocontroller(config) ? asWarnings(judged) : judged,
-    ...await versionProblems(sql, config, platform),
-  ];
-  const errors = all.filter(({ severity }) => severity === "error");
-  if (errors.length > 0) {
-    throw new SvcError("invalid_argument", `the configuration is not saved: ${listed(errors)}`);
-  }
-  await new PartConfigs(sql).set(id, json, who, nowMs, knownMs);
-  return all;
-}
-
-function listed(problems: readonly Problem[]): string {
-  const lines = problems.slice(0, PROBLEMS_SHOWN).map(({ path, message }) =>
-    path ? `${path}: ${message}` : message
-  );
-  const more = problems.length > lines.length ? [`and ${problems.length - lines.length} more problems`] : [];
-  return [...lines, ...more].join("; ");
 }
 
 /** A secret's text is known only when it has just been `made`. */

@@ -4,13 +4,17 @@
  * Step n leads from version n - 1 to n. Steps are only ever added: one that has been released is not changed.
  */
 
+import { recordFragmentUses } from "./steps/fragment_uses.ts";
 import type { Sql } from "./store.ts";
 import { moveReadingTags } from "./tag_lists.ts";
+
+/** A statement, or work that SQL alone cannot do. */
+export type MigrationStep = string | ((sql: Sql) => Promise<void>);
 
 /** The present readings are given their lists of tags before it. */
 const READING_TAGS = [`DROP INDEX tabular_data_unlisted`];
 
-export const MIGRATIONS: readonly (readonly string[])[] = [
+export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
   [
     // The control plane's own secrets: signing keys and the like.
     `CREATE TABLE secrets (name TEXT PRIMARY KEY, value TEXT NOT NULL)`,
@@ -503,9 +507,29 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
     `CREATE INDEX tabular_data_unlisted ON tabular_data (origin_id) WHERE tag_list IS NULL AND tags <> '[]'`,
   ],
   READING_TAGS,
+  // Who uses which fragment, and who may use it.
+  [
+    `ALTER TABLE fragments ADD COLUMN visibility TEXT NOT NULL DEFAULT 'private'`,
+    `CREATE INDEX fragments_by_visibility ON fragments (visibility)`,
+    `CREATE TABLE part_fragments (
+      part_id TEXT NOT NULL REFERENCES parts (id) ON DELETE CASCADE,
+      fragment_id TEXT NOT NULL,
+      version TEXT NOT NULL,
+      PRIMARY KEY (part_id, fragment_id, version)
+    )`,
+    `CREATE INDEX part_fragments_by_fragment ON part_fragments (fragment_id)`,
+    `CREATE TABLE fragment_fragments (
+      fragment_id TEXT NOT NULL REFERENCES fragments (id) ON DELETE CASCADE,
+      used_id TEXT NOT NULL,
+      version TEXT NOT NULL,
+      PRIMARY KEY (fragment_id, used_id, version)
+    )`,
+    `CREATE INDEX fragment_fragments_by_used ON fragment_fragments (used_id)`,
+    recordFragmentUses,
+  ],
 ];
 
 /** What runs before the statements of a step, a piece in each transaction, until it returns true. */
-export const MOVES: ReadonlyMap<readonly string[], (sql: Sql) => Promise<boolean>> = new Map([
+export const MOVES: ReadonlyMap<readonly MigrationStep[], (sql: Sql) => Promise<boolean>> = new Map([
   [READING_TAGS, moveReadingTags],
 ]);

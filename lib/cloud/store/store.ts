@@ -94,7 +94,10 @@ export async function migrate(store: Store, version = MIGRATIONS.length): Promis
       if (found >= version) return true;
       const move = MOVES.get(MIGRATIONS[found]);
       if (move && !await move(sql)) return false;
-      for (const statement of MIGRATIONS[found]) await sql.query(statement);
+      for (const step of MIGRATIONS[found]) {
+        if (typeof step === "string") await sql.query(step);
+        else await step(sql);
+      }
       await sql.query("DELETE FROM schema_version");
       await sql.query("INSERT INTO schema_version (version) VALUES (?)", found + 1);
       return false;

@@ -29,7 +29,13 @@ import {
 } from "../../base/schema/schema.ts";
 import type { ResourceName } from "../../resource/name.ts";
 import type { AnyModel, Registry } from "../../resource/registry.ts";
-import { fillPlaceholders, homeFolder, packageFolder, type PlaceholderSource } from "./placeholder.ts";
+import {
+  fillPlaceholders,
+  homeFolder,
+  NamedPackages,
+  packageFolder,
+  type PlaceholderSource,
+} from "./placeholder.ts";
 import {
   decodeResources,
   leaveOut,
@@ -163,7 +169,7 @@ export function decodeConfig(
   const fatal = at.failed;
   if (!fatal) warnIfOpen(file, at.at("network").at("bind_address"));
   const packageConfigs = decodeEntries("packages", file.packages, packageRow, at);
-  const placeholders: PlaceholderSource = { env, packages: packageConfigs, folderOf: packages };
+  const placeholders = { env, packages: new NamedPackages(packageConfigs), folderOf: packages };
   const context = { registry, placeholders };
   const components = decodeResources("components", file.components, context, at);
   const services = decodeResources("services", file.services, context, at);
@@ -228,7 +234,7 @@ function decodeEntries<T>(
   const names = new Map<unknown, string>();
   const decoded: NonNullable<T>[] = [];
   for (const [index, entry] of entries.entries()) {
-    const place = new Place(`${section}.${index}`);
+    const place = at.apart(`${section}.${index}`);
     const one = row.required().decode(entry, place) as NonNullable<T> | undefined;
     const filled = one && step(one, place);
     const name = (one as { name?: string } | undefined)?.name;
@@ -269,7 +275,7 @@ function decodeModules(
 
 /** Bad patterns and levels do not affect how the machine runs, so they are warnings. */
 function logRules(entries: readonly Json[], at: Place): LogRule[] {
-  const place = new Place();
+  const place = at.apart("");
   const rules = decodeEntries("log", entries, logRow, place, (rule, rulePlace) => {
     try {
       logPattern(rule.pattern);

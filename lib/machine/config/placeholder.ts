@@ -7,7 +7,6 @@
  */
 
 import { isObject, type Json, type JsonObject, type Place } from "../../base/schema/schema.ts";
-import { suggest } from "../../base/schema/suggest.ts";
 import type { PackageConfig } from "./settings.ts";
 
 export { homeFolder } from "../../base/files/home.ts";
@@ -15,9 +14,26 @@ export { homeFolder } from "../../base/files/home.ts";
 /** The sources of values. */
 export interface PlaceholderSource {
   readonly env: (name: string) => string | undefined;
-  readonly packages: readonly PackageConfig[];
+  readonly packages: NamedPackages;
   /** The folder of a package. */
   readonly folderOf: (one: PackageConfig) => string;
+}
+
+/** The configured packages by name, in their order. */
+export class NamedPackages {
+  readonly #byName: ReadonlyMap<string, readonly PackageConfig[]>;
+
+  constructor(packages: readonly PackageConfig[]) {
+    this.#byName = Map.groupBy(packages, ({ name }) => name);
+  }
+
+  get names(): Iterable<string> {
+    return this.#byName.keys();
+  }
+
+  of(name: string): readonly PackageConfig[] {
+    return this.#byName.get(name) ?? [];
+  }
 }
 
 /** The published place of a package under the program's home folder. */
@@ -67,13 +83,13 @@ function packageNamed(
   const [, type = "ml_model", name] = /^(?:([^.]*)\.)?(.*)$/.exec(words)!;
   const written = `\${packages.${words}}`;
   if (!/^[\w:/-]+$/.test(name)) return at.error(`${written}: "${name}" cannot be the name of a package`);
-  const found = packages.find((one) => one.name === name && one.type === type);
+  const found = packages.of(name).find((one) => one.type === type);
   if (found) return folderOf(found);
-  const other = packages.find((one) => one.name === name);
+  const [other] = packages.of(name);
   if (other) {
     return at.error(`${written}: package "${name}" is of another type, wanted ${placeholderFor(other)}`);
   }
-  const likely = suggest(name, packages.map((one) => one.name));
+  const likely = at.suggestions.of(name, packages.names);
   const hint = likely === undefined ? "" : `; did you mean "${likely}"?`;
   return at.error(`${written}: no package named "${name}" is configured${hint}`);
 }

@@ -111,7 +111,7 @@ export function decodeResources(
 ): ResourceConfig[] {
   const resources: ResourceConfig[] = [];
   for (const [index, raw] of entries.entries()) {
-    const place = new Place(`${section}.${index}`);
+    const place = at.apart(`${section}.${index}`);
     const entry = resourceRow.required().decode(raw, place);
     const keyed = respelled(raw, resourceRow);
     const name = entry && nameOf(entry, keyed, section, place);
@@ -225,7 +225,7 @@ function resourceOf(
 /** A problem with a service's settings does not affect the resource itself. */
 function checkServiceConfigs(configs: readonly ServiceConfig[], registry: Registry, at: Place): void {
   for (const [index, { type, attributes }] of configs.entries()) {
-    const place = new Place(`${at.path}.service_configs.${index}.attributes`);
+    const place = at.apart(`${at.path}.service_configs.${index}.attributes`);
     registry.api(type)?.serviceConfig?.decode(attributes, place);
     for (const problem of place.problems) at.problems.push({ ...problem, severity: "warning" });
   }
@@ -239,7 +239,7 @@ function attributesOf(
   placeholders: PlaceholderSource,
   at: Place,
 ): Pick<ResourceConfig, "attributes" | "decoded"> {
-  const filling = new Place(at.path);
+  const filling = at.apart(at.path);
   const filled = fillPlaceholders(attributes, placeholders, filling);
   for (const problem of filling.problems) at.problems.push(problem);
   const whole = (absent(raw, "attributes") || isObject(raw.attributes)) && !filling.failed;

@@ -1,0 +1,209 @@
+/**
+ * Threads that work on configurations, beside the control plane's own thread: whatever a caller has written, nobody
+ * else waits for it.
+ *
+ * A job has a deadline; a thread that exceeds it is ended and replaced. Organizations take turns (`CallerTurns`), so an
+ * organization with expensive configurations delays itself alone.
+ */
+
+import { CallerTurns } from "../../base/async/turns.ts";
+import type { Clock } from "../../base/clock.ts";
+import { SvcError } from "../../base/error.ts";
+import { type Limits, overLimit } from "../access/limits.ts";
+import type { Validate } from "../context.ts";
+import type { Sql } from "../store/store.ts";
+import {
+  type ConfigAnswer,
+  type ConfigJob,
+  type ConfigRequest,
+  type ConfigResult,
+  type ConfigScope,
+  serveConfigJobs,
+  workOn,
+} from "./config_jobs.ts";
+import { Fragments } from "./fragments.ts";
+
+/** A thread: it answers each request, and a job possibly by wanting texts first. */
+export interface ConfigThread {
+  post(request: ConfigRequest): void;
+  /** Receives the answers; an error is the end of the thread. */
+  onAnswer: (answer: ConfigAnswer | Error) => void;
+  end(): void;
+}
+
+export type CreateConfigThread = () => ConfigThread;
+
+/** The stamp of each fragment that a job has read, by id. */
+export type FragmentStamps = ReadonlyMap<string, number>;
+
+/** Shorter configurations without fragments are worked on at once. */
+const SHORT_LETTERS = 32 * 1024;
+/** Time to work on one job; waits for the database are not counted. */
+const JOB_MS = 10_000;
+/** Time of a thread to load its program. */
+const START_MS = 60_000;
+/** One thread is free for others while an organization checks something large. */
+const TURNS = {
+  turnsMax: 2,
+  turnsOfGroupMax: 1,
+  // A control plane that starts gets the polls of all machines at once.
+  waiting: [20_000, 12_000, 12_000],
+  what: "checks of configurations",
+} as const;
+
+export class ConfigThreads {
+  readonly #turns: CallerTurns;
+  readonly #idle: ConfigThread[] = [];
+  readonly #closing = new AbortController();
+
+  constructor(
+    private readonly createThread: CreateConfigThread,
+    private readonly limits: Limits,
+    private readonly clock: Clock,
+    private readonly jobMs = JOB_MS,
+  ) {
+    this.#turns = new CallerTurns(TURNS, clock);
+  }
+
+  /**
+   * Does a job with the fragments that an organization may use. Throws `resource_exhausted` for a configuration over a
+   * limit, and `deadline_exceeded` for one that takes too long. Notes the stamps of fragments in `stamps`.
+   */
+  async run(
+    sql: Sql,
+    organizationId: string,
+    given: Omit<ConfigJob, "limits">,
+    stamps = new Map<string, number>(),
+  ): Promise<ConfigResult> {
+    const { limits } = this;
+    if (given.text.length > limits.lettersPerConfiguration) {
+      throw unusable(overLimit(limits, "lettersPerConfiguration", `found ${given.text.length}`));
+    }
+    const job = { ...given, limits };
+    if (isQuick(job)) {
+      return await workOn(job, () => Promise.resolve([]), () => []).catch((error) => {
+        throw unusable(error);
+      });
+    }
+    const leave = await this.#turns.enter([organizationId, memberOf(job)], this.#closing.signal);
+    const thread = this.#idle.pop() ?? await this.#start().catch((error) => {
+      leave();
+      throw error;
+    });
+    let isUsable = false;
+    try {
+      const fragments = new Fragments(sql);
+      let request: ConfigRequest = { job };
+      for (let leftMs = this.jobMs;;) {
+        const beganMs = this.clock.monotonicMs();
+        const answer = await this.#ask(thread, request, Math.max(leftMs, 0));
+        leftMs -= this.clock.monotonicMs() - beganMs;
+        isUsable = true;
+        if ("done" in answer) return answer.done;
+        if ("code" in answer) throw new UnusableConfig(answer.code, answer.message);
+        if ("ready" in answer) throw new SvcError("internal", "a thread for configurations started again");
+        isUsable = false;
+        const texts = await fragments.texts(answer.wanted, organizationId, answer.lettersMax);
+        for (const { id, stamp } of texts.stamps) stamps.set(id, stamp);
+        request = { texts: texts.found };
+      }
+    } finally {
+      if (isUsable && !this.#closing.signal.aborted) this.#idle.push(thread);
+      else thread.end();
+      leave();
+    }
+  }
+
+  close(): void {
+    this.#closing.abort(new SvcError("unavailable", "the control plane is stopping"));
+    for (const thread of this.#idle.splice(0)) thread.end();
+  }
+
+  async #start(): Promise<ConfigThread> {
+    const thread = this.createThread();
+    try {
+      const slow = new SvcError("unavailable", `a thread for configurations did not start in ${START_MS} ms`);
+      await this.#answer(thread, START_MS, slow);
+      return thread;
+    } catch (error) {
+      thread.end();
+      throw error;
+    }
+  }
+
+  #ask(thread: ConfigThread, request: ConfigRequest, withinMs: number): Promise<ConfigAnswer> {
+    const found = `the configuration takes more than ${this.jobMs} ms to check, with its fragments`;
+    const slow = new UnusableConfig("deadline_exceeded", `${found}: make it smaller or simpler`);
+    const answer = this.#answer(thread, withinMs, slow);
+    thread.post(request);
+    return answer;
+  }
+
+  async #answer(thread: ConfigThread, withinMs: number, slow: SvcError): Promise<ConfigAnswer> {
+    const { promise, resolve, reject } = Promise.withResolvers<ConfigAnswer>();
+    thread.onAnswer = (answer) => answer instanceof Error ? reject(answer) : resolve(answer);
+    const { signal } = this.#closing;
+    const stop = () => reject(signal.reason);
+    signal.addEventListener("abort", stop, { once: true });
+    const callOff = this.clock.after(withinMs, () => reject(slow));
+    try {
+      return await promise;
+    } finally {
+      callOff();
+      signal.removeEventListener("abort", stop);
+      thread.onAnswer = () => {};
+    }
+  }
+}
+
+/** A person's change does not wait for the polls of all machines. */
+function memberOf({ kind }: ConfigJob): string {
+  return kind === "fill" ? "machines" : "people";
+}
+
+/** The configuration is at fault, not the control plane. */
+export class UnusableConfig extends SvcError {}
+
+function unusable(thrown: unknown): UnusableConfig {
+  const { code, message } = SvcError.from(thrown);
+  return new UnusableConfig(code, message);
+}
+
+/** Whether a job is a machine's poll for a short configuration without fragments. */
+function isQuick({ kind, text }: ConfigJob): boolean {
+  // An escape might spell the word in another way.
+  return kind === "fill" && text.length <= SHORT_LETTERS && !text.includes('"fragments"') &&
+    !text.includes("\\");
+}
+
+/** Does the work on the caller's own thread: for commands, which keep nobody else waiting. */
+export function ownThread(validate: Validate): CreateConfigThread {
+  return () => {
+    const thread: ConfigThread = {
+      post: (data) => queueMicrotask(() => scope.onmessage?.({ data })),
+      onAnswer: () => {},
+      end: () => scope.onmessage = null,
+    };
+    const scope: ConfigScope = {
+      onmessage: null,
+      postMessage: (answer) => queueMicrotask(() => thread.onAnswer(answer)),
+    };
+    serveConfigJobs(scope, validate);
+    return thread;
+  };
+}
+
+/** A worker that runs `serveConfigJobs`. */
+export function workerThread(worker: Worker): ConfigThread {
+  const thread: ConfigThread = {
+    post: (request) => worker.postMessage(request),
+    onAnswer: () => {},
+    end: () => worker.terminate(),
+  };
+  worker.onmessage = ({ data }: MessageEvent<ConfigAnswer>) => thread.onAnswer(data);
+  worker.onerror = (event) => {
+    event.preventDefault();
+    thread.onAnswer(new SvcError("internal", `a thread for configurations failed: ${event.message}`));
+  };
+  return thread;
+}

@@ -1,0 +1,168 @@
+/**
+ * Changes to the content of fragments: `[{"fragment_id", "mods": [{"$set": {path: value}}, {"$unset": {path: ""}}]}]`.
+ *
+ * A path such as `components.motor1.attributes.max_rpm` names entries of lists by their `name`. Lists are changed in
+ * place, and each list is searched once, so that many changes cost no more than their number.
+ */
+
+import { isObject, type Json, type JsonObject, type Place } from "../../base/schema/schema.ts";
+import { clipped, LEVELS_MAX, type ResolutionBudget } from "./resolution_budget.ts";
+
+/** One change: of the value at a path, or its removal. */
+export interface FragmentMod {
+  readonly path: string;
+  readonly keys: readonly string[];
+  /** `undefined` removes. */
+  readonly value: Json | undefined;
+  readonly at: Place;
+}
+
+/** The changes to each fragment, by its id, in their order. */
+export function changesOf(mods: Json | undefined, at: Place): ReadonlyMap<string, readonly FragmentMod[]> {
+  const changes = new Map<string, FragmentMod[]>();
+  if (!Array.isArray(mods)) return changes;
+  for (const [index, one] of mods.entries()) {
+    if (!isObject(one) || typeof one.fragment_id !== "string" || !Array.isArray(one.mods)) continue;
+    const list = changes.getOrInsertComputed(one.fragment_id, () => []);
+    const place = at.at(index);
+    for (const mod of one.mods as Json[]) {
+      const { $set: set, $unset: unset } = isObject(mod) ? mod as JsonObject : {} as JsonObject;
+      for (const [path, value] of Object.entries(isObject(set) ? set as JsonObject : {})) {
+        addChange(list, path, value, place);
+      }
+      for (const path of Object.keys(isObject(unset) ? unset : {})) {
+        addChange(list, path, undefined, place);
+      }
+    }
+  }
+  return changes;
+}
+
+function addChange(list: FragmentMod[], path: string, value: Json | undefined, at: Place): void {
+  const keys = path.split(".", LEVELS_MAX + 1);
+  const shown = clipped(path);
+  if (keys.length > LEVELS_MAX) {
+    return at.error(`${shown}: a path of more than ${LEVELS_MAX} words, wanted at most ${LEVELS_MAX}`);
+  }
+  if (keys.includes("__proto__")) return at.error(`${shown}: "__proto__" is not a setting`);
+  list.push({ path: shown, keys, value, at });
+}
+
+/** Where a value is: in an object or a list, with the index of a list's entries. */
+type Holder = JsonObject | NamedEntries;
+
+/** Applies changes to a configuration in place. */
+export class FragmentChanges {
+  readonly #lists = new Map<Json[], NamedEntries>();
+
+  constructor(private readonly config: JsonObject, private readonly budget: ResolutionBudget) {}
+
+  apply(mods: readonly FragmentMod[]): void {
+    for (const mod of mods) {
+      this.budget.spend(mod.keys.length);
+      this.#apply(mod);
+    }
+    for (const list of this.#lists.values()) list.close();
+  }
+
+  #apply({ path, keys, value, at }: FragmentMod): void {
+    const last = keys[keys.length - 1];
+    const copy = value === undefined ? undefined : this.budget.copy(value);
+    let holder: Holder = this.config;
+    /** The list whose entry the holder is. */
+    let entry: { readonly list: NamedEntries; readonly index: number } | undefined;
+    for (const key of keys.slice(0, -1)) {
+      const step = this.#enter(holder, key);
+      if (!step) return at.error(`${path}: there is nothing named "${clipped(key)}" in the fragment`);
+      ({ holder, entry } = step);
+    }
+    if (holder instanceof NamedEntries) {
+      if (!holder.put(last, copy)) {
+        at.error(`${path}: there is nothing named "${clipped(last)}" in the fragment`);
+      }
+      return;
+    }
+    const before = holder.name;
+    if (copy === undefined) delete holder[last];
+    else holder[last] = copy;
+    if (last === "name") entry?.list.renamed(entry.index, before, copy);
+  }
+
+  /** The value of a key as a holder; makes an object if there is none. */
+  #enter(holder: Holder, key: string) {
+    if (holder instanceof NamedEntries) {
+      const index = holder.find(key);
+      const found = index === undefined ? undefined : holder.list[index];
+      if (index === undefined || !isObject(found)) return undefined;
+      return { holder: found as JsonObject, entry: { list: holder, index } };
+    }
+    const own = Object.hasOwn(holder, key) ? holder[key] : undefined;
+    if (Array.isArray(own)) {
+      const list = this.#lists.getOrInsertComputed(own, () => new NamedEntries(own));
+      return { holder: list, entry: undefined };
+    }
+    const inner: JsonObject = isObject(own) ? own as JsonObject : {};
+    holder[key] = inner;
+    return { holder: inner, entry: undefined };
+  }
+}
+
+/** A list whose entries are found by name: of several with one name, the first. */
+class NamedEntries {
+  /** The entries of each name, from the first on. */
+  readonly #places = new Map<string, number[]>();
+  readonly #removed = new Set<number>();
+
+  constructor(readonly list: Json[]) {
+    for (const [index, one] of list.entries()) this.#note(index, nameOf(one));
+  }
+
+  find(name: string): number | undefined {
+    return this.#places.get(name)?.[0];
+  }
+
+  /** Replaces an entry, or removes it; false if there is none. */
+  put(name: string, value: Json | undefined): boolean {
+    const index = this.find(name);
+    if (index === undefined) return false;
+    this.#forget(index, name);
+    if (value === undefined) {
+      this.#removed.add(index);
+      return true;
+    }
+    this.list[index] = value;
+    this.#note(index, nameOf(value));
+    return true;
+  }
+
+  renamed(index: number, before: Json | undefined, now: Json | undefined): void {
+    if (typeof before === "string") this.#forget(index, before);
+    this.#note(index, typeof now === "string" ? now : undefined);
+  }
+
+  /** Closes the gaps of removed entries. */
+  close(): void {
+    if (this.#removed.size === 0) return;
+    let kept = 0;
+    for (const [index, one] of this.list.entries()) if (!this.#removed.has(index)) this.list[kept++] = one;
+    this.list.length = kept;
+  }
+
+  #note(index: number, name: string | undefined): void {
+    if (name === undefined) return;
+    const places = this.#places.getOrInsertComputed(name, () => []);
+    let at = places.length;
+    while (at > 0 && places[at - 1] > index) at--;
+    places.splice(at, 0, index);
+  }
+
+  #forget(index: number, name: string): void {
+    const places = this.#places.get(name);
+    const at = places?.indexOf(index) ?? -1;
+    if (at >= 0) places!.splice(at, 1);
+  }
+}
+
+function nameOf(value: Json): string | undefined {
+  return isObject(value) && typeof value.name === "string" ? value.name : undefined;
+}

@@ -1,0 +1,334 @@
+/**
+ * Resolving: a configuration and the fragments that it names become one configuration.
+ *
+ * Lists are joined; of anything else the outer value wins. Entries that cannot be resolved are reported and left out,
+ * so that one bad fragment does not take a machine's others along.
+ *
+ * The work is bounded before it is done. Each fragment is read once; each inclusion copies its content once per level,
+ * and every copied value counts towards one budget. A configuration over the budget is refused as a whole.
+ */
+
+import { starred } from "../../base/schema/json_secrets.ts";
+import { isObject, type Json, type JsonObject, Place, type Problem } from "../../base/schema/schema.ts";
+import { overLimit } from "../access/limits.ts";
+import { changesOf, FragmentChanges } from "./fragment_mods.ts";
+import { clipped, requireFragments, ResolutionBudget, type ResolutionLimits } from "./resolution_budget.ts";
+
+/** A fragment at a version: a revision or a tag; empty for the newest. */
+export interface FragmentVersion {
+  readonly id: string;
+  readonly version: string;
+}
+
+/** The text of a fragment that the configuration's organization may use. */
+export interface FragmentText extends FragmentVersion {
+  readonly revision: number;
+  /** Whether it belongs to the organization itself. */
+  readonly own: boolean;
+  readonly letters: number;
+  /** Absent if it has more letters than were asked for. */
+  readonly text?: string;
+}
+
+/** A configuration in its stored form. */
+export interface ConfigText {
+  readonly text: string;
+  /** The fragments that it names itself. */
+  readonly imports: readonly FragmentVersion[];
+}
+
+/** Finds fragments, without the texts that exceed `lettersMax` together. A missing one is absent from the answer. */
+export type FindFragments = (
+  wanted: readonly FragmentVersion[],
+  lettersMax: number,
+) => Promise<readonly FragmentText[]>;
+
+/** A fragment that a configuration names itself. */
+export interface FragmentImport extends FragmentVersion {
+  /** Whether it, or a fragment in it, holds a secret. */
+  readonly secret: boolean;
+}
+
+export interface Resolution {
+  /** With its fragments filled in. */
+  readonly config: JsonObject;
+  readonly problems: readonly Problem[];
+  /** Every fragment in it, nested ones included, each revision once. */
+  readonly used: readonly { readonly id: string; readonly revision: number }[];
+  readonly imports: readonly FragmentImport[];
+  /** Whether the configuration itself holds a secret. */
+  readonly secret: boolean;
+}
+
+export interface ResolutionOptions {
+  readonly limits: ResolutionLimits;
+  /** The fragment whose content the configuration is. */
+  readonly within?: string;
+  /** Puts stars in place of the secrets of all fragments. */
+  readonly masked?: boolean;
+  /** Only finds the fragments, and fills none in. */
+  readonly findOnly?: boolean;
+}
+
+/** Limit of fragments nested in fragments. */
+const NESTED_MAX = 5;
+const PROBLEMS_MAX = 1_000;
+
+/** Throws `resource_exhausted` if the configuration exceeds a limit. */
+export async function resolve(
+  config: JsonObject,
+  find: FindFragments,
+  { limits, within, masked = false, findOnly = false }: ResolutionOptions,
+): Promise<Resolution> {
+  const budget = new ResolutionBudget(limits);
+  budget.count(config);
+  const found = await gather(config, find, limits);
+  if (masked) { for (const one of found.values()) one.config = maskedFragment(one.config); }
+  const used = [...new Map([...found.values()].map((one) => [`${one.id} ${one.revision}`, one])).values()];
+  const at = new BoundedPlace();
+  const resolved = findOnly ? {} : new Filling(found, budget, within ? [within] : []).fill(config, at);
+  // A change may have put any value anywhere.
+  new ResolutionBudget(limits).count(resolved);
+  return {
+    config: resolved,
+    problems: at.problems,
+    used: used.map(({ id, revision }) => ({ id, revision })),
+    imports: namedBy(config).map((one) => ({ ...one, secret: hidesIn(one, found) })),
+    secret: hasSecrets(config),
+  };
+}
+
+/** The stored form of a configuration. */
+export function configText(config: JsonObject): ConfigText {
+  return { text: JSON.stringify(config), imports: namedBy(config) };
+}
+
+export interface FragmentEntry extends FragmentVersion {
+  readonly variables: JsonObject;
+}
+
+/** The fragments that a configuration names itself; reports entries that name none. */
+export function importsOf({ fragments }: JsonObject, at: Place = new BoundedPlace()): FragmentEntry[] {
+  if (fragments === undefined || fragments === null) return [];
+  if (!Array.isArray(fragments)) return at.wanted("a list of fragments", fragments) ?? [];
+  return fragments.flatMap((one, index): FragmentEntry[] => {
+    if (typeof one === "string") return [{ id: one, version: "", variables: {} }];
+    if (isObject(one) && typeof one.id === "string") {
+      const { id, version, variables } = one as JsonObject;
+      return [{
+        id: id as string,
+        version: typeof version === "string" || typeof version === "number" ? String(version) : "",
+        variables: isObject(variables) ? variables as JsonObject : {},
+      }];
+    }
+    return at.at(index).wanted('the id of a fragment or {"id": …}', one) ?? [];
+  });
+}
+
+interface Found extends FragmentText {
+  config: JsonObject;
+  readonly names: readonly FragmentVersion[];
+  readonly secret: boolean;
+}
+
+type FoundFragments = ReadonlyMap<string, Found>;
+
+function keyOf({ id, version }: FragmentVersion): string {
+  return JSON.stringify([id, version]);
+}
+
+/** The fragments that a configuration names itself, each version once. */
+function namedBy(config: JsonObject): FragmentVersion[] {
+  const named = importsOf(config).map(({ id, version }) => ({ id, version }));
+  return [...new Map(named.map((one) => [keyOf(one), one])).values()];
+}
+
+/** Every fragment that may be reached from a configuration, level by level, each version once. */
+async function gather(
+  config: JsonObject,
+  find: FindFragments,
+  limits: ResolutionLimits,
+): Promise<FoundFragments> {
+  const found = new Map<string, Found>();
+  const asked = new Set<string>();
+  let letters = 0;
+  let level = [namedBy(config)];
+  for (let nested = 0; nested <= NESTED_MAX && level.length > 0; nested++) {
+    const wanted = new Map<string, FragmentVersion>();
+    for (const one of level) {
+      for (const named of one) {
+        const key = keyOf(named);
+        if (asked.has(key)) continue;
+        asked.add(key);
+        wanted.set(key, named);
+        requireFragments(limits, asked.size);
+      }
+    }
+    if (wanted.size === 0) break;
+    const texts = await find([...wanted.values()], limits.lettersPerConfiguration - letters);
+    level = texts.map((one) => {
+      letters += one.letters;
+      if (one.text === undefined || letters > limits.lettersPerConfiguration) {
+        throw overLimit(limits, "lettersPerConfiguration", `its fragments have ${letters} together`);
+      }
+      const parsed = JSON.parse(one.text) as JsonObject;
+      new ResolutionBudget(limits).count(parsed);
+      const names = namedBy(parsed);
+      found.set(keyOf(one), { ...one, text: undefined, config: parsed, names, secret: hasSecrets(parsed) });
+      return names;
+    });
+  }
+  return found;
+}
+
+/** A fragment with stars for its secrets. Variables stay: their values come from those who use the fragment. */
+function maskedFragment(config: JsonObject): JsonObject {
+  return withVariableNames(config, starred(config)) as JsonObject;
+}
+
+function withVariableNames(value: Json, masked: Json): Json {
+  if (Array.isArray(value)) return value.map((one, at) => withVariableNames(one, (masked as Json[])[at]));
+  if (!isObject(value)) return masked;
+  const [own, stars] = [value as JsonObject, masked as JsonObject];
+  if (isObject(own.$variable)) {
+    const { default_value: fallback } = stars.$variable as JsonObject;
+    return {
+      $variable: fallback === undefined ? own.$variable : { ...own.$variable, default_value: fallback },
+    };
+  }
+  return Object.fromEntries(
+    Object.entries(own).map(([key, one]) => [key, withVariableNames(one, stars[key])]),
+  );
+}
+
+function hasSecrets(config: JsonObject): boolean {
+  return JSON.stringify(maskedFragment(config)) !== JSON.stringify(config);
+}
+
+/** Whether a fragment or one that it reaches has secrets. */
+function hidesIn(named: FragmentVersion, found: FoundFragments): boolean {
+  const seen = new Set<string>();
+  const left = [named];
+  for (let next = left.pop(); next; next = left.pop()) {
+    const one = found.get(keyOf(next));
+    if (!one || seen.has(keyOf(next))) continue;
+    if (one.secret) return true;
+    seen.add(keyOf(next));
+    for (const inner of one.names) left.push(inner);
+  }
+  return false;
+}
+
+/** A place with a limited list of problems. */
+class BoundedPlace extends Place {
+  override at(key: string | number): Place {
+    return new BoundedPlace(clippedPath(this.path, key), this.problems);
+  }
+
+  override error(message: string): undefined {
+    if (this.problems.length < PROBLEMS_MAX) super.error(message);
+    return undefined;
+  }
+}
+
+function clippedPath(path: string, key: string | number): string {
+  const word = clipped(String(key));
+  return path === "" ? word : `${path}.${word}`;
+}
+
+class Filling {
+  /** `root`: the fragments around the outermost configuration, which has been counted. */
+  constructor(
+    private readonly found: FoundFragments,
+    private readonly budget: ResolutionBudget,
+    private readonly root: readonly string[],
+  ) {}
+
+  /** `within`: the fragments around `config`. */
+  fill(config: JsonObject, at: Place, within = this.root): JsonObject {
+    const { fragments = null, fragment_mods: mods = null, ...own } = config;
+    if (within !== this.root) {
+      // They are read again at each inclusion.
+      this.budget.count(fragments);
+      this.budget.count(mods);
+    }
+    const merged = new Merged(own);
+    const place = at.at("fragments");
+    const changes = changesOf(mods, at.at("fragment_mods"));
+    const earlier = new Set<string>();
+    for (const entry of importsOf(config, place)) {
+      this.budget.include();
+      const inner = this.#filled(entry, place.at(entry.id), within, earlier);
+      if (!inner) continue;
+      const own = changes.get(entry.id);
+      if (own) new FragmentChanges(inner, this.budget).apply(own);
+      merged.add(inner);
+    }
+    return merged.config;
+  }
+
+  #filled(
+    { id, version, variables }: FragmentEntry,
+    at: Place,
+    within: readonly string[],
+    earlier: Set<string>,
+  ): JsonObject | undefined {
+    if (within.includes(id)) return at.error("is in itself");
+    if (within.length >= NESTED_MAX) return at.error(`is more than ${NESTED_MAX} fragments deep`);
+    const same = JSON.stringify([id, version, variables]);
+    if (earlier.has(same)) {
+      return at.error("is listed twice here with the same variables: remove one of the entries");
+    }
+    earlier.add(same);
+    const fragment = this.found.get(keyOf({ id, version }));
+    if (!fragment) {
+      const which = version === ""
+        ? "there is no such fragment"
+        : `there is no version "${clipped(version)}" of it`;
+      return at.error(`${which} that this organization may use`);
+    }
+    if (fragment.secret && !fragment.own) {
+      return at.error("it holds secrets, and belongs to another organization");
+    }
+    const inner = this.fill(fragment.config, at, [...within, id]);
+    return this.#withVariables(inner, variables, at);
+  }
+
+  /** A copy with `{"$variable": {"name", "default_value"}}` replaced. */
+  #withVariables(config: JsonObject, variables: JsonObject, at: Place): JsonObject {
+    const copied = this.budget.copy(config, ({ $variable: variable }) => {
+      if (!isObject(variable)) return undefined;
+      const { name, default_value: fallback } = variable as JsonObject;
+      const word = typeof name === "string" ? name : "";
+      const found = Object.hasOwn(variables, word) ? variables[word] : fallback;
+      if (found === undefined) at.error(`variable "${clipped(word)}" has no value`);
+      return found ?? null;
+    });
+    return isObject(copied) ? copied as JsonObject : {};
+  }
+}
+
+/** Joins configurations from the outermost one on: lists grow, of anything else the first value stays. */
+class Merged {
+  readonly config: JsonObject;
+  /** Lists that belong to `config` alone. */
+  readonly #grown = new Map<string, Json[]>();
+
+  constructor(outermost: JsonObject) {
+    this.config = { ...outermost };
+  }
+
+  add(inner: JsonObject): void {
+    for (const [key, value] of Object.entries(inner)) {
+      if (!Object.hasOwn(this.config, key)) {
+        this.config[key] = value;
+        continue;
+      }
+      const own = this.config[key];
+      if (!Array.isArray(value) || !Array.isArray(own)) continue;
+      const list = this.#grown.getOrInsertComputed(key, () => [...own]);
+      for (const one of value) list.push(one);
+      this.config[key] = list;
+    }
+  }
+}

@@ -1,0 +1,127 @@
+/**
+ * Saving a part's configuration: it is checked with all its fragments, and one with an error is refused, with every
+ * problem in it.
+ *
+ * The check runs in a thread of its own and outside of transactions. The transaction that saves makes sure that what
+ * was checked is still there.
+ *
+ * Only a caller with a role on a fragment adds it to a configuration, and only an owner adds one with secrets: the
+ * machine gets them, and so does whoever has its key.
+ */
+
+import { SvcError } from "../../base/error.ts";
+import type { JsonObject, Problem } from "../../base/schema/schema.ts";
+import type { CallContext } from "../../wire/service.ts";
+import { actorOf, type CloudContext } from "../context.ts";
+import type { Sql, Store } from "../store/store.ts";
+import type { ConfigJob } from "../config/config_jobs.ts";
+import type { ConfigThreads, FragmentStamps } from "../config/config_threads.ts";
+import { ownsFragments, requireNoErrors } from "../config/config_view.ts";
+import { ChangedMeanwhile, Fragments } from "../config/fragments.ts";
+import { PartConfigs } from "../config/part_config.ts";
+import type { ConfigText, FragmentImport } from "../config/resolution.ts";
+import { agentReports } from "./agent_service.ts";
+import { versionProblems } from "./agent_versions.ts";
+import type { Part } from "./fleet.ts";
+
+/** A configuration without errors. */
+export interface CheckedConfig extends ConfigText {
+  readonly organizationId: string;
+  readonly warnings: readonly Problem[];
+  readonly stamps: FragmentStamps;
+}
+
+/**
+ * Checks a configuration for the operator of this control plane, who may use every fragment. `forced` saves it with
+ * what svc-server cannot run, because another runtime is to run it.
+ */
+export async function checkForOperator(
+  { configs, store }: { readonly configs: ConfigThreads; readonly store: Store },
+  part: Part,
+  text: string,
+  forced = false,
+): Promise<CheckedConfig> {
+  const { checked, problems } = await check({ configs, store }, part, text, { forced });
+  requireNoErrors(problems);
+  return checked;
+}
+
+/** Checks a configuration for a caller. Throws `invalid_argument` with every problem in it. */
+export async function checkPartConfig(
+  cloud: CloudContext,
+  part: Part,
+  text: string,
+  ctx: CallContext,
+): Promise<CheckedConfig> {
+  const { checked, problems, used } = await check(cloud, part, text);
+  await requireImports(cloud, part, checked.imports, ctx);
+  const isGood = problems.every(({ severity }) => severity !== "error");
+  if (!isGood && !await ownsFragments(cloud, ctx.entity, used)) {
+    // Problems quote settings.
+    requireNoErrors((await check(cloud, part, text, { masked: true })).problems);
+    throw new SvcError(
+      "invalid_argument",
+      "the configuration is not saved: it has problems that only an owner of its fragments may see",
+    );
+  }
+  requireNoErrors(problems);
+  return checked;
+}
+
+/** Saves a checked configuration as the next revision. */
+export async function savePartConfig(
+  sql: Sql,
+  { id, organizationId }: Part,
+  checked: CheckedConfig,
+  who: string,
+  nowMs: number,
+  knownMs?: number,
+): Promise<void> {
+  if (organizationId !== checked.organizationId) {
+    throw new ChangedMeanwhile(`part "${id}" was moved to another organization meanwhile: try again`);
+  }
+  await new Fragments(sql).requireStamps(checked.stamps);
+  await new PartConfigs(sql).set(id, checked, who, nowMs, knownMs);
+}
+
+async function check(
+  { configs, store }: { readonly configs: ConfigThreads; readonly store: Store },
+  { id, organizationId }: Part,
+  text: string,
+  how: Pick<ConfigJob, "masked" | "forced"> = {},
+) {
+  const stamps = new Map<string, number>();
+  const done = await configs.run(store, organizationId, { kind: "check", text, ...how }, stamps);
+  const platform = (await agentReports(store, [id])).get(id)?.platform ?? "";
+  const agent: JsonObject = done.agent === undefined ? {} : { agent: done.agent };
+  const problems = [...done.problems, ...await versionProblems(store, agent, platform)];
+  const warnings = problems.filter(({ severity }) => severity === "warning");
+  const checked = { text: done.text, imports: done.imports, organizationId, stamps, warnings };
+  return { checked, problems, used: done.used.map(({ id }) => id) };
+}
+
+/** Throws `permission_denied`, and records it, if the caller adds a fragment without the role that this needs. */
+async function requireImports(
+  { store, access, audit }: CloudContext,
+  { id: partId, organizationId }: Part,
+  imports: readonly FragmentImport[],
+  ctx: CallContext,
+): Promise<void> {
+  const fragments = new Fragments(store);
+  const there = new Set((await fragments.usesOfPart(partId)).map(({ id, version }) => `${id} ${version}`));
+  for (const { id, version, secret } of imports) {
+    if (there.has(`${id} ${version}`)) continue;
+    const found = await fragments.find(id);
+    // The check reports a fragment that the organization may not use.
+    if (found?.organizationId !== organizationId) continue;
+    if (!secret && found.visibility !== "private") continue;
+    const ref = { kind: "fragment", id } as const;
+    if (await access.may(ctx.entity, secret ? "owner" : "operator", ref)) continue;
+    await audit.refused(actorOf(ctx), [ref]);
+    const needed = secret ? "owner of the fragment, because it holds secrets" : "operator of the fragment";
+    throw new SvcError(
+      "permission_denied",
+      `to add fragment "${id}" to a configuration needs an API key that is ${needed}; nothing is changed`,
+    );
+  }
+}
