@@ -72,9 +72,9 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
     "Removes a machine, its parts and their history.",
     [],
     async ({ change, print }, [id]) => {
-      await change("machine delete", { kind: "machine", id }, async (sql) => {
+      await change("machine delete", { kind: "machine", id }, async (sql, nowMs) => {
         await new Fleet(sql).machine(id);
-        await new Fleet(sql).deleteMachine(id);
+        await new Fleet(sql).deleteMachine(id, nowMs);
       });
       print({ id }, []);
     },

@@ -60,7 +60,7 @@ export const limitsRow = object({
   ),
   lettersPerConfiguration: amount(
     "characters in a configuration with its fragments; a fragment in a fragment counts at each level",
-    4 * MI,
+    8 * MI,
   ),
   registryItemsPerOrganization: amount("registry items of an organization", 5_000),
   registryLettersPerOrganization: amount(

@@ -9,7 +9,7 @@
 
 import { randomInt, randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
-import { checkedName } from "./names.ts";
+import { checkedName, HostWords } from "./names.ts";
 import { places, type Sql, type SqlValue } from "../store/store.ts";
 
 interface Named {
@@ -40,6 +40,8 @@ export interface Part extends Named {
   readonly machineName: string;
   readonly locationId: string;
   readonly organizationId: string;
+  /** The first label of its host names. */
+  readonly hostWord: string;
   /** 1 for the main part. */
   readonly main: number;
   readonly seenMs: number | null;
@@ -74,8 +76,9 @@ const MACHINES = `SELECT m.id, m.name, m.created_ms AS "createdMs", m.location_i
   FROM machines m`;
 const PARTS = `SELECT p.id, p.name, p.created_ms AS "createdMs", p.machine_id AS "machineId", p.main,
     p.seen_ms AS "seenMs", p.info, m.name AS "machineName", m.location_id AS "locationId",
-    l.organization_id AS "organizationId"
-  FROM parts p JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id`;
+    l.organization_id AS "organizationId", COALESCE(h.word, p.id) AS "hostWord"
+  FROM parts p JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id
+    LEFT JOIN part_hosts h ON h.part_id = p.id AND h.released_ms IS NULL`;
 
 export class Fleet {
   constructor(private readonly sql: Sql) {}
@@ -193,6 +196,7 @@ export class Fleet {
         `location "${name}" has ${machines} machines and ${inside.length} locations, wanted an empty one`,
       );
     }
+    await this.sql.query("DELETE FROM part_hosts WHERE location_id = ?", id);
     await this.sql.query("DELETE FROM locations WHERE id = ?", id);
     await this.#forget("location", id);
   }
@@ -226,12 +230,19 @@ export class Fleet {
     return { id, partId: await this.createPart(id, `${name}-main`, nowMs) };
   }
 
-  async updateMachine(id: string, name: string, locationId: string): Promise<void> {
+  /** Renames and moves a machine. Its parts get host names in the new location. */
+  async updateMachine(id: string, name: string, locationId: string, nowMs: number): Promise<void> {
+    const before = await this.machine(id);
     const text = "UPDATE machines SET name = ?, location_id = ? WHERE id = ?";
     await this.#named("machine", name, text, checkedName(name), locationId, id);
+    if (locationId === before.locationId) return;
+    for (const part of await this.parts(id)) {
+      await new HostWords(this.sql).claim(part.id, locationId, part.name, nowMs);
+    }
   }
 
-  async deleteMachine(id: string): Promise<void> {
+  async deleteMachine(id: string, nowMs: number): Promise<void> {
+    for (const part of await this.parts(id)) await new HostWords(this.sql).release(part.id, nowMs);
     await this.sql.query("DELETE FROM parts WHERE machine_id = ?", id);
     await this.sql.query("DELETE FROM machines WHERE id = ?", id);
     await this.#forget("machine", id);
@@ -270,14 +281,28 @@ export class Fleet {
   /** Creates a part; the first one of a machine is its main part. */
   async createPart(machineId: string, name: string, nowMs: number): Promise<string> {
     const id = randomUUID();
+    const { locationId } = await this.machine(machineId);
     const main = (await this.parts(machineId)).length === 0 ? 1 : 0;
     const text = "INSERT INTO parts (id, machine_id, name, main, created_ms) VALUES (?, ?, ?, ?, ?)";
     await this.#named("part", name, text, id, machineId, checkedName(name), main, nowMs);
+    await new HostWords(this.sql).claim(id, locationId, name, nowMs);
     return id;
   }
 
-  async renamePart(id: string, name: string): Promise<void> {
+  async renamePart(id: string, name: string, nowMs: number): Promise<void> {
     await this.#named("part", name, "UPDATE parts SET name = ? WHERE id = ?", checkedName(name), id);
+    const { locationId } = await this.part(id);
+    await new HostWords(this.sql).claim(id, locationId, name, nowMs);
+  }
+
+  /** The part that holds a host word. */
+  async partAtHost(locationId: string, word: string): Promise<Part | undefined> {
+    const [part] = await this.sql.query<Part>(
+      `${PARTS} WHERE h.location_id = ? AND h.word = ?`,
+      locationId,
+      word,
+    );
+    return part;
   }
 
   /** Orders one restart of a part's program. */
@@ -303,7 +328,7 @@ export class Fleet {
     await this.sql.query(text, id, machineId);
   }
 
-  async deletePart(id: string): Promise<void> {
+  async deletePart(id: string, nowMs: number): Promise<void> {
     const { name, main } = await this.part(id);
     if (main) {
       throw new SvcError(
@@ -311,6 +336,7 @@ export class Fleet {
         `part "${name}" is the machine's main one, which stays with it`,
       );
     }
+    await new HostWords(this.sql).release(id, nowMs);
     await this.sql.query("DELETE FROM parts WHERE id = ?", id);
   }
 

@@ -188,10 +188,10 @@ function machineHandlers(cloud: CloudContext) {
       return { id };
     },
     async updateRobot({ id, name, location }, ctx) {
-      await audit.change(actorOf(ctx), { kind: "machine", id }, async (sql) => {
+      await audit.change(actorOf(ctx), { kind: "machine", id }, async (sql, nowMs) => {
         const machine = await new Fleet(sql).machine(id);
         const there = location || machine.locationId;
-        await new Fleet(sql).updateMachine(id, name || machine.name, there);
+        await new Fleet(sql).updateMachine(id, name || machine.name, there, nowMs);
         if (there === machine.locationId) return;
         const { organizationId } = await new Fleet(sql).location(there);
         await requireRoom(sql, limits, "machinesPerOrganization", organizationId);
@@ -200,7 +200,11 @@ function machineHandlers(cloud: CloudContext) {
       return { robot: await robotMessage(id) };
     },
     async deleteRobot({ id }, ctx) {
-      await audit.change(actorOf(ctx), { kind: "machine", id }, (sql) => new Fleet(sql).deleteMachine(id));
+      await audit.change(
+        actorOf(ctx),
+        { kind: "machine", id },
+        (sql, nowMs) => new Fleet(sql).deleteMachine(id, nowMs),
+      );
       return {};
     },
   } satisfies ServiceImpl<typeof AppService>;
@@ -223,7 +227,11 @@ function machinePartHandlers(cloud: CloudContext) {
       return { partId };
     },
     async deleteRobotPart({ partId: id }, ctx) {
-      await audit.change(actorOf(ctx), { kind: "part", id }, (sql) => new Fleet(sql).deletePart(id));
+      await audit.change(
+        actorOf(ctx),
+        { kind: "part", id },
+        (sql, nowMs) => new Fleet(sql).deletePart(id, nowMs),
+      );
       return {};
     },
     async markPartAsMain({ partId: id }, ctx) {

@@ -20,13 +20,12 @@ const HOST_CHARS_MAX = 253;
 const CERTIFIED_LOCATIONS_MAX = 200;
 
 /** The host names of a part. */
-export function partNames({ name, locationId }: Pick<Part, "name" | "locationId">, domain = MACHINE_DOMAIN) {
-  const word = name.toLowerCase().replace(/[^a-z0-9-]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 63) || "part";
-  return { fqdn: `${word}.${locationId}.${domain}`, localFqdn: `${word}.${locationId}.local.${domain}` };
+export function partNames({ hostWord, locationId }: Pick<Part, "hostWord" | "locationId">, domain = MACHINE_DOMAIN) {
+  return { fqdn: `${hostWord}.${locationId}.${domain}`, localFqdn: `${hostWord}.${locationId}.local.${domain}` };
 }
 
 /** Every name by which programs may call a part: those from before the operator chose a domain stay valid. */
-export function everyName(part: Pick<Part, "name" | "locationId">, domain = MACHINE_DOMAIN): string[] {
+export function everyName(part: Pick<Part, "hostWord" | "locationId">, domain = MACHINE_DOMAIN): string[] {
   const names = [domain, MACHINE_DOMAIN].flatMap((one) => Object.values(partNames(part, one)));
   return [...new Set(names)];
 }
@@ -72,13 +71,12 @@ export async function machineNames(sql: Sql, domain = MACHINE_DOMAIN): Promise<s
   return found.map(({ id }) => `*.${id}.${domain}`);
 }
 
-/** The parts of a host name: none, or several if people gave them names with the same spelling. */
-async function partsOf({ store: sql, machineDomain }: CloudContext, host: string): Promise<Part[]> {
-  if (host.length > HOST_CHARS_MAX) return [];
-  const [, locationId] = host.split(".");
-  if (!locationId || locationId.includes("\0")) return [];
-  const all = await new Fleet(sql).partsIn([locationId]);
-  return all.filter((part) => everyName(part, machineDomain).includes(host));
+/** The part with a host name. */
+async function partAt({ store, machineDomain }: CloudContext, host: string): Promise<Part | undefined> {
+  if (host.length > HOST_CHARS_MAX || host.includes("\0")) return undefined;
+  const [word, locationId = ""] = host.split(".");
+  const part = await new Fleet(store).partAtHost(locationId, word);
+  return part && everyName(part, machineDomain).includes(host) ? part : undefined;
 }
 
 /**
@@ -93,15 +91,11 @@ export async function partFor(
 ): Promise<Part> {
   const { access, audit } = cloud;
   if (host === "") throw new SvcError("invalid_argument", "found no host, wanted the name of a machine");
-  const parts = await partsOf(cloud, host);
+  const part = await partAt(cloud, host);
   const refused = new SvcError("permission_denied", `this needs an API key that opens the machine "${host}"`);
-  if (parts.length === 0) throw refused;
-  for (const { id } of parts) {
-    if (await access.may(ctx.entity, need, { kind: "part", id })) continue;
-    await audit.refused(actorOf(ctx), [{ kind: "part", id }]);
-    throw refused;
-  }
-  if (parts.length === 1) return parts[0];
-  const names = parts.map(({ name, machineName }) => `"${name}" of ${machineName}`).join(" and ");
-  throw new SvcError("failed_precondition", `${names} have the name ${host}: rename one of them`);
+  if (!part) throw refused;
+  const ref = { kind: "part", id: part.id } as const;
+  if (await access.may(ctx.entity, need, ref)) return part;
+  await audit.refused(actorOf(ctx), [ref]);
+  throw refused;
 }

@@ -25,7 +25,7 @@ import { versionProblems } from "./agent_versions.ts";
 import type { Part } from "./fleet.ts";
 
 /** A configuration without errors. */
-export interface CheckedConfig extends ConfigText {
+export interface CheckedPartConfig extends ConfigText {
   readonly organizationId: string;
   readonly warnings: readonly Problem[];
   readonly stamps: FragmentStamps;
@@ -40,7 +40,7 @@ export async function checkForOperator(
   part: Part,
   text: string,
   forced = false,
-): Promise<CheckedConfig> {
+): Promise<CheckedPartConfig> {
   const { checked, problems } = await check({ configs, store }, part, text, { forced });
   requireNoErrors(problems);
   return checked;
@@ -52,7 +52,7 @@ export async function checkPartConfig(
   part: Part,
   text: string,
   ctx: CallContext,
-): Promise<CheckedConfig> {
+): Promise<CheckedPartConfig> {
   const { checked, problems, used } = await check(cloud, part, text);
   await requireImports(cloud, part, checked.imports, ctx);
   const isGood = problems.every(({ severity }) => severity !== "error");
@@ -72,7 +72,7 @@ export async function checkPartConfig(
 export async function savePartConfig(
   sql: Sql,
   { id, organizationId }: Part,
-  checked: CheckedConfig,
+  checked: CheckedPartConfig,
   who: string,
   nowMs: number,
   knownMs?: number,

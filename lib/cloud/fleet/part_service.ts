@@ -17,6 +17,7 @@ import { asItIs, type ConfigView, editorOf, textOf, viewOf } from "../config/con
 import { tryAgain } from "../config/fragments.ts";
 import { type PartChange, PartConfigs } from "../config/part_config.ts";
 import { partNames } from "./hosts.ts";
+import { hostWordOf } from "./names.ts";
 import { checkPartConfig, savePartConfig } from "./part_saving.ts";
 import { requireRoom } from "../access/room.ts";
 
@@ -46,7 +47,9 @@ function readHandlers(cloud: CloudContext) {
       return { part, configJson: part.robotConfigJson };
     },
     async getRobotPartByNameAndLocation({ name, locationId }, ctx) {
-      const found = (await fleet.partsIn([locationId])).find((part) => part.name === name);
+      const named = (await fleet.partsIn([locationId])).filter((part) => part.name === name);
+      // Of several machines with parts of this name, the one that had it first.
+      const found = named.find(({ id, hostWord }) => hostWord === hostWordOf(name, id)) ?? named[0];
       if (!found) throw new SvcError("not_found", `there is no part "${name}" in location ${locationId}`);
       const show = await viewOf(cloud, ctx, { kind: "part", id: found.id });
       return { part: await partMessage(cloud, found, show) };
@@ -87,7 +90,7 @@ function writeHandlers(cloud: CloudContext) {
             await savePartConfig(sql, part, checked, actor.who, nowMs, knownMs);
             await new PartConfigs(sql).keepNewest(id, cloud.limits.revisionsPerPart);
           }
-          if (name !== "" && name !== part.name) await new Fleet(sql).renamePart(id, name);
+          if (name !== "" && name !== part.name) await new Fleet(sql).renamePart(id, name, nowMs);
         });
       });
       return { part: await partMessage(cloud, await fleet.part(id), asItIs) };

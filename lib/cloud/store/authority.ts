@@ -34,7 +34,7 @@ export interface Certificate {
 const ALGORITHM = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 const DAY_MS = 24 * 3600 * 1000;
 const AUTHORITY_DAYS = 3650;
-const CERTIFICATE_DAYS = 90;
+export const CERTIFICATE_DAYS = 90;
 const RENEW_DAYS = 60;
 /** Allows for slow clocks of machines. */
 const EARLIER_MS = DAY_MS;

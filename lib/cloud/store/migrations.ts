@@ -5,6 +5,7 @@
  */
 
 import { recordFragmentUses } from "./steps/fragment_uses.ts";
+import { chooseHostWords } from "./steps/host_words.ts";
 import type { Sql } from "./store.ts";
 import { moveReadingTags } from "./tag_lists.ts";
 
@@ -526,6 +527,19 @@ export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
     )`,
     `CREATE INDEX fragment_fragments_by_used ON fragment_fragments (used_id)`,
     recordFragmentUses,
+  ],
+  // The first label of each part's host names, unique in its location.
+  [
+    `CREATE TABLE part_hosts (
+      location_id TEXT NOT NULL,
+      word TEXT NOT NULL,
+      -- A released word outlives its part as long as a certificate may name it.
+      part_id TEXT NOT NULL,
+      released_ms BIGINT,
+      PRIMARY KEY (location_id, word)
+    )`,
+    `CREATE INDEX part_hosts_by_part ON part_hosts (part_id)`,
+    chooseHostWords,
   ],
 ];
 

@@ -2,6 +2,8 @@
  * A migration step: records which part and which fragment names which fragment, which only the configurations said.
  *
  * The step reads configurations as the program did when the step was written, and is not changed later.
+ *
+ * The room owns the steps of migrations that SQL alone cannot do.
  */
 
 import type { Sql } from "../store.ts";
