@@ -20,8 +20,14 @@ const HOST_CHARS_MAX = 253;
 const CERTIFIED_LOCATIONS_MAX = 200;
 
 /** The host names of a part. */
-export function partNames({ hostWord, locationId }: Pick<Part, "hostWord" | "locationId">, domain = MACHINE_DOMAIN) {
-  return { fqdn: `${hostWord}.${locationId}.${domain}`, localFqdn: `${hostWord}.${locationId}.local.${domain}` };
+export function partNames(
+  { hostWord, locationId }: Pick<Part, "hostWord" | "locationId">,
+  domain = MACHINE_DOMAIN,
+) {
+  return {
+    fqdn: `${hostWord}.${locationId}.${domain}`,
+    localFqdn: `${hostWord}.${locationId}.local.${domain}`,
+  };
 }
 
 /** Every name by which programs may call a part: those from before the operator chose a domain stay valid. */
