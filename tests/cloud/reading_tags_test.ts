@@ -76,7 +76,9 @@ storeTest("a filter has at most 1,000 tags and 262,144 letters", async () => {
 
 storeTest("tags of readings of an earlier version move to the index, in steps", async (database) => {
   const store = database.connect();
-  const step = MIGRATIONS.findIndex((texts) => texts.some((text) => String(text).includes("TABLE reading_tags")));
+  const step = MIGRATIONS.findIndex((texts) =>
+    texts.some((text) => String(text).includes("TABLE reading_tags"))
+  );
   await migrate(store, step);
   await newOrganization(store);
   await store.transaction(async (sql) => {
