@@ -6,11 +6,11 @@
  */
 
 import { BSONError, deserialize, Double, serialize } from "bson";
-import { Aggregator } from "mingo";
 import { messageOf, SvcError } from "../../../base/error.ts";
 import { SOURCE_COLUMNS } from "../../data/origins.ts";
 import { payloadIn } from "../../data/payload.ts";
 import type { ReadingBatch } from "../../data/tabular_data.ts";
+import { aggregate } from "./aggregation.ts";
 import { pipelineOfSql, type PipelineStage } from "./sql.ts";
 import { DOCUMENTS_BYTES_MAX, DOCUMENTS_MAX } from "./worker.ts";
 
@@ -58,10 +58,8 @@ const STAGES = [
   "$sort",
   "$sortByCount",
 ];
-/** Operators whose arguments are programs. */
+/** Operators whose arguments are programs, refused by name. */
 const PROGRAMS = ["$accumulator", "$function", "$where"];
-/** The library itself makes functions for `$setWindowFields`; those of a pipeline are refused by name. */
-const OPTIONS = { scriptEnabled: true };
 
 const STAGES_MAX = 100;
 /** More texts of a condition, or longer ones, do not narrow anything: the answer has a limited head. */
@@ -166,7 +164,7 @@ export class Pipeline {
   #run(stages: readonly PipelineStage[], documents: Document[]): Document[] {
     if (stages.length === 0) return documents;
     try {
-      return new Aggregator([...stages], OPTIONS).run(documents);
+      return aggregate(stages, documents);
     } catch (error) {
       throw new SvcError("invalid_argument", `cannot run the query: ${messageOf(error)}`);
     }

@@ -1,3 +1,4 @@
+import { aggregate } from "./aggregation.ts";
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { Binary, deserialize, Double, Long, ObjectId, serialize } from "bson";
 import { SvcError } from "../../../base/error.ts";
@@ -178,4 +179,33 @@ Deno.test("Pipeline refuses an answer of more than 32 MiB or 100,000 documents",
   const many = [{ $set: { x: { $range: [0, 20_001] } } }, { $unwind: "$x" }, { $project: { _id: 0, x: 1 } }];
   const words = "the answer has 100005 documents, wanted at most 100000";
   assertStringIncludes(assertThrows(() => answer(many), SvcError).message, words);
+});
+
+Deno.test("a NaN counts as a number in sums, means and deviations, and other values do not count", () => {
+  const documents = [
+    { g: 1, v: NaN },
+    { g: 1, v: 2 },
+    { g: 2, v: 3 },
+    { g: 2, v: "x" },
+    { g: 2, v: 5 },
+    { g: 3, v: null },
+  ];
+  const v = "$v";
+  const group = {
+    _id: "$g",
+    sum: { $sum: v },
+    mean: { $avg: v },
+    spread: { $stdDevPop: v },
+    of: { $stdDevSamp: v },
+  };
+  assertEquals(aggregate([{ $group: group }, { $sort: { _id: 1 } }], documents), [
+    { _id: 1, sum: NaN, mean: NaN, spread: NaN, of: NaN },
+    { _id: 2, sum: 8, mean: 4, spread: 1, of: Math.SQRT2 },
+    { _id: 3, sum: 0, mean: null, spread: null, of: null },
+  ]);
+  const project = { _id: 0, sum: { $sum: ["$v", 1] }, mean: { $avg: ["$v", 1] } };
+  assertEquals(aggregate([{ $project: project }], documents.slice(0, 2)), [{ sum: NaN, mean: NaN }, {
+    sum: 3,
+    mean: 1.5,
+  }]);
 });
