@@ -10,6 +10,8 @@ const USES: Readonly<Record<string, string>> = {
   "lib/machine/graph/maintenance.ts lib/api/sensor.ts": "the maintenance window is a reading of a sensor",
   "lib/machine/streams/camera_video.ts lib/api/camera.ts": "a stream is a camera's pictures as video",
   "lib/machine/streams/streams.ts lib/api/camera.ts": "a stream is a camera's pictures as video",
+  "lib/machine/runtime.ts lib/api/data_manager.ts":
+    "the data manager's settings say which folders may be uploaded",
   "lib/cloud/sandbox/content/worker.ts lib/api/ml_model.ts": "runs models of the registry for GetInference",
   "lib/cloud/sandbox/inference_service.ts lib/api/ml_model.ts": "answers GetInference with their tensors",
 };

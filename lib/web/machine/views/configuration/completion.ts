@@ -9,9 +9,9 @@ import {
 import { placeAt, valueOf } from "./document.ts";
 import {
   emptyValue,
-  type Json,
   type Schema,
   schemasAt,
+  type SchemaValue,
   type Setting,
   settingsAt,
   valuesAt,
@@ -67,13 +67,13 @@ function keyOption({ name, schema, isRequired }: Setting, hasColon: boolean): Co
 }
 
 /** Names of resources, where the schema knows only a text. */
-function names(document: Json | undefined, path: readonly (string | number)[]): string[] {
+function names(document: SchemaValue | undefined, path: readonly (string | number)[]): string[] {
   const inDependencies = path.at(-2) === "depends_on";
   const inAttributes = path.includes("attributes");
   if (!inDependencies && !inAttributes || typeof document !== "object" || document === null) return [];
-  const { components = [], services = [] } = document as Readonly<Record<string, readonly Json[]>>;
+  const { components = [], services = [] } = document as Readonly<Record<string, readonly SchemaValue[]>>;
   return [...components, ...services].flatMap((one) => {
-    const { name } = (one ?? {}) as { readonly name?: Json };
+    const { name } = (one ?? {}) as { readonly name?: SchemaValue };
     return typeof name === "string" ? [name] : [];
   });
 }
@@ -81,7 +81,7 @@ function names(document: Json | undefined, path: readonly (string | number)[]): 
 /** The explanation of the setting at a path. */
 export function explanationAt(
   schema: Schema,
-  document: Json | undefined,
+  document: SchemaValue | undefined,
   path: readonly (string | number)[],
 ): string {
   const found = schemasAt(schema, document, path).map(({ description }) => description).filter(Boolean);

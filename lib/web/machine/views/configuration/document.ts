@@ -4,10 +4,10 @@ import { syntaxTree } from "@codemirror/language";
 import type { EditorState } from "@codemirror/state";
 import type { SyntaxNode, Tree } from "@lezer/common";
 import { jsonc } from "@shopify/lang-jsonc";
-import type { Json, Path } from "./schema.ts";
+import type { Path, SchemaValue } from "./schema.ts";
 
 /** What stands at a place: a key or a value of the object or list at `path`. */
-export interface Place {
+export interface TextPlace {
   readonly path: Path;
   /** `key`: the name of a member; `value`: the value of the member `path` leads to. */
   readonly kind: "key" | "value";
@@ -18,7 +18,7 @@ export interface Place {
   readonly present: readonly string[];
 }
 
-export function placeAt(state: EditorState, at: number): Place | undefined {
+export function placeAt(state: EditorState, at: number): TextPlace | undefined {
   let node: SyntaxNode = syntaxTree(state).resolveInner(at, -1);
   const text = (one: SyntaxNode) => state.sliceDoc(one.from, one.to);
   const [from, to] = ["String", "PropertyName", "Number", "True", "False", "Null"].includes(node.name)
@@ -47,7 +47,7 @@ export function placeAt(state: EditorState, at: number): Place | undefined {
 }
 
 /** The value of the document; what cannot be read is left out. */
-export function valueOf(state: EditorState): Json | undefined {
+export function valueOf(state: EditorState): SchemaValue | undefined {
   const top = childrenOf(syntaxTree(state).topNode).find(({ name }) => isValue(name));
   return top ? read(top, (node) => state.sliceDoc(node.from, node.to)) : undefined;
 }
@@ -73,7 +73,7 @@ export function spanOf(source: string, tree: Tree, path: Path): { from: number; 
   return node && { from: node.from, to: node.to };
 }
 
-function read(node: SyntaxNode, text: (node: SyntaxNode) => string): Json | undefined {
+function read(node: SyntaxNode, text: (node: SyntaxNode) => string): SchemaValue | undefined {
   switch (node.name) {
     case "Object": {
       const members = childrenOf(node).filter(({ name }) => name === "Property").flatMap((property) => {

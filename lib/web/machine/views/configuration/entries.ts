@@ -2,30 +2,35 @@
 
 import { DiscoveryClient, type RobotClient } from "@viamrobotics/sdk";
 import { spanOf, treeOf } from "./document.ts";
-import { type Json, type Schema, type Setting, settingsAt, typesOf, valuesAt } from "./schema.ts";
+import { type Schema, type SchemaValue, type Setting, settingsAt, typesOf, valuesAt } from "./schema.ts";
 
-export type Section = "components" | "services";
+export type EntrySection = "components" | "services";
 
 export interface Entry {
   readonly name: string;
   readonly api: string;
   readonly model: string;
-  readonly attributes?: Json;
+  readonly attributes?: SchemaValue;
 }
 
 /** The APIs of a section and the models of one, as the schema names them. */
-export function apisOf(schema: Schema, section: Section): readonly string[] {
+export function apisOf(schema: Schema, section: EntrySection): readonly string[] {
   return texts(valuesAt(schema, { [section]: [{}] }, [section, 0, "api"]));
 }
 
-export function modelsOf(schema: Schema, section: Section, api: string): readonly string[] {
+export function modelsOf(schema: Schema, section: EntrySection, api: string): readonly string[] {
   const found = texts(valuesAt(schema, { [section]: [{ api }] }, [section, 0, "model"]));
   // Each built-in model is there by its short name, too.
   const long = new Set(found.filter((name) => name.includes(":")).map((name) => name.split(":").at(-1)));
   return found.filter((name) => name.includes(":") || !long.has(name)).sort();
 }
 
-export function settingsOf(schema: Schema, section: Section, api: string, model: string): readonly Setting[] {
+export function settingsOf(
+  schema: Schema,
+  section: EntrySection,
+  api: string,
+  model: string,
+): readonly Setting[] {
   const found = settingsAt(schema, { [section]: [{ api, model, attributes: {} }] }, [
     section,
     0,
@@ -35,7 +40,7 @@ export function settingsOf(schema: Schema, section: Section, api: string, model:
 }
 
 /** What a person has typed into a field, as a value of the setting's type; throws what is wrong with it. */
-export function valueIn(typed: string, { name, schema }: Setting): Json {
+export function valueIn(typed: string, { name, schema }: Setting): SchemaValue {
   const types = typesOf(schema);
   if (types.includes("string") || types.length === 0 && !/^[[{"]|^(true|false|null|-?\d)/.test(typed)) {
     return typed;
@@ -48,7 +53,7 @@ export function valueIn(typed: string, { name, schema }: Setting): Json {
 }
 
 /** The text of a configuration with an entry more at the end of a section. */
-export function withEntry(text: string, section: Section, entry: Entry): string {
+export function withEntry(text: string, section: EntrySection, entry: Entry): string {
   const tree = treeOf(text);
   const written = JSON.stringify(entry, null, 2).replaceAll("\n", "\n    ");
   const list = spanOf(text, tree, [section]);
@@ -80,10 +85,10 @@ export async function discovered(
     name,
     api,
     model,
-    attributes: attributes?.toJson() as Json | undefined,
+    attributes: attributes?.toJson() as SchemaValue | undefined,
   }));
 }
 
-function texts(values: readonly Json[]): string[] {
+function texts(values: readonly SchemaValue[]): string[] {
   return values.filter((value): value is string => typeof value === "string");
 }

@@ -5,14 +5,16 @@
  * conditions compare members with constants.
  */
 
-export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
+export type SchemaValue = null | boolean | number | string | readonly SchemaValue[] | {
+  readonly [key: string]: SchemaValue;
+};
 
 export interface Schema {
   readonly type?: string | readonly string[];
   readonly description?: string;
-  readonly default?: Json;
-  readonly const?: Json;
-  readonly enum?: readonly Json[];
+  readonly default?: SchemaValue;
+  readonly const?: SchemaValue;
+  readonly enum?: readonly SchemaValue[];
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly required?: readonly string[];
   readonly items?: Schema;
@@ -29,7 +31,7 @@ export interface Schema {
 export type Path = readonly (string | number)[];
 
 /** All schemas that apply to the value at `path` of `document`. */
-export function schemasAt(schema: Schema, document: Json | undefined, path: Path): readonly Schema[] {
+export function schemasAt(schema: Schema, document: SchemaValue | undefined, path: Path): readonly Schema[] {
   let found: readonly Schema[] = [schema];
   let value = document;
   for (const part of path) {
@@ -40,14 +42,14 @@ export function schemasAt(schema: Schema, document: Json | undefined, path: Path
 }
 
 /** A schema with the parts that apply to this value. */
-function applying(schema: Schema, value: Json | undefined): readonly Schema[] {
+function applying(schema: Schema, value: SchemaValue | undefined): readonly Schema[] {
   const conditional = schema.if && schema.then && fits(schema.if, value) ? applying(schema.then, value) : [];
   const all = (schema.allOf ?? []).flatMap((one) => applying(one, value));
   const any = (schema.anyOf ?? []).flatMap((one) => applying(one, value));
   return [schema, ...conditional, ...all, ...any];
 }
 
-function fits(schema: Schema, value: Json | undefined): boolean {
+function fits(schema: Schema, value: SchemaValue | undefined): boolean {
   if (schema.const !== undefined) return value === schema.const;
   if (schema.enum !== undefined) return value !== undefined && schema.enum.includes(value);
   if ((schema.required ?? []).some((name) => valueAt(value, name) === undefined)) return false;
@@ -61,9 +63,9 @@ function memberOf(schema: Schema, part: string | number): readonly Schema[] {
   return typeof schema.additionalProperties === "object" ? [schema.additionalProperties] : [];
 }
 
-function valueAt(value: Json | undefined, part: string | number): Json | undefined {
+function valueAt(value: SchemaValue | undefined, part: string | number): SchemaValue | undefined {
   if (typeof value !== "object" || value === null) return undefined;
-  return (value as Readonly<Record<string, Json>>)[part];
+  return (value as Readonly<Record<string, SchemaValue>>)[part];
 }
 
 /** A setting that may stand in an object. */
@@ -73,7 +75,11 @@ export interface Setting {
   readonly isRequired: boolean;
 }
 
-export function settingsAt(schema: Schema, document: Json | undefined, path: Path): readonly Setting[] {
+export function settingsAt(
+  schema: Schema,
+  document: SchemaValue | undefined,
+  path: Path,
+): readonly Setting[] {
   const found = new Map<string, Setting>();
   const schemas = schemasAt(schema, document, path);
   const required = new Set(schemas.flatMap((one) => one.required ?? []));
@@ -87,7 +93,11 @@ export function settingsAt(schema: Schema, document: Json | undefined, path: Pat
 }
 
 /** The values that the schemas at a path name. */
-export function valuesAt(schema: Schema, document: Json | undefined, path: Path): readonly Json[] {
+export function valuesAt(
+  schema: Schema,
+  document: SchemaValue | undefined,
+  path: Path,
+): readonly SchemaValue[] {
   const values = schemasAt(schema, document, path).flatMap((one) => {
     if (one.enum) return one.enum;
     if (one.const !== undefined) return [one.const];
@@ -101,7 +111,7 @@ export function typesOf({ type }: Schema): readonly string[] {
 }
 
 /** An example of a value: the default, or an empty one of the type. */
-export function emptyValue(schema: Schema): Json {
+export function emptyValue(schema: Schema): SchemaValue {
   if (schema.default !== undefined) return schema.default;
   if (schema.enum?.[0] !== undefined) return schema.enum[0];
   const [type] = typesOf(schema);

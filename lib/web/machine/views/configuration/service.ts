@@ -77,7 +77,7 @@ export interface ConfigProblem {
   readonly to: number;
 }
 
-export interface ConfigVersion {
+export interface FileVersion {
   readonly id: string;
   readonly untilMs: bigint;
   readonly sizeBytes: number;
@@ -92,7 +92,7 @@ export interface ConfigCalls {
   applyConfiguration(
     request: { readonly text: string; readonly revision: string },
   ): Promise<{ readonly revision: string }>;
-  listVersions(request: object): Promise<{ readonly versions: readonly ConfigVersion[] }>;
+  listVersions(request: object): Promise<{ readonly versions: readonly FileVersion[] }>;
   getVersion(request: { readonly id: string }): Promise<{ readonly text: string }>;
   restoreVersion(
     request: { readonly id: string; readonly revision: string },

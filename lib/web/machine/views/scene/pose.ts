@@ -13,7 +13,7 @@ export interface WirePose {
   readonly theta: number;
 }
 
-export interface Placed {
+export interface MetricPose {
   readonly position: Vector3;
   readonly quaternion: Quaternion;
 }
@@ -25,7 +25,7 @@ const Y = new Vector3(0, 1, 0);
 const POLE = 1e-4;
 
 /** The vector says where the z axis points, theta how far the frame is turned about it. */
-export function placed(pose: WirePose | undefined): Placed {
+export function poseInMetres(pose: WirePose | undefined): MetricPose {
   const { x, y, z, oX, oY, oZ, theta } = pose ?? { x: 0, y: 0, z: 0, oX: 0, oY: 0, oZ: 1, theta: 0 };
   const length = Math.hypot(oX, oY, oZ) || 1;
   const up = Math.min(1, Math.max(-1, (oZ || (oX || oY ? 0 : 1)) / length));
