@@ -42,7 +42,8 @@ class Fake extends BaseComponent implements AudioIn {
     const signal = AbortSignal.any([this.#closing.signal, ...call?.signal ? [call.signal] : []]);
     const { sampleRateHz, numChannels } = this.format;
     const data = new Uint8Array(Math.trunc(sampleRateHz * CHUNK_MS / 1000) * SAMPLE_BYTES * numChannels);
-    const chunks = durationSeconds > 0 ? Math.ceil(durationSeconds * 1000 / CHUNK_MS) : Infinity;
+    // On the wire the duration is a number of 32 bits: 0.3 is a little more.
+    const chunks = durationSeconds > 0 ? Math.ceil(durationSeconds * 1000 / CHUNK_MS - 1e-5) : Infinity;
     let startNs = previousNs > 0n ? previousNs : BigInt(Math.trunc(this.clock.nowMs())) * NS_PER_MS;
     for (let sequence = 0; sequence < chunks; sequence++) {
       const endNs = startNs + BigInt(CHUNK_MS) * NS_PER_MS;

@@ -2,7 +2,8 @@
  * A stepper motor behind a driver chip with a step pin and a direction pin (A4988, DRV8825, L298N, …), on the pins of
  * any board. Each pulse on the step pin turns the motor by one step, so the driver knows its position by counting.
  *
- * A step is never early: if the computer is late, the motor turns more slowly rather than jump over steps.
+ * Slow steps are made one by one. A step is never early: if the computer is late, the motor turns more slowly rather than
+ * jump over steps. Fast steps are PWM pulses of the board, counted by their frequency and the time, as published.
  */
 
 import { type Board, BoardApi } from "../../lib/api/board.ts";
@@ -18,6 +19,9 @@ import { BaseComponent, type Call, unsupported } from "../../lib/resource/resour
 import { checkPosition, checkPower, checkRevolutions, checkRpm } from "./move.ts";
 
 const MS_PER_MINUTE = 60_000;
+/** Steps that follow each other faster are PWM pulses. */
+const SLOW_PERIOD_MS = 2;
+const LONG_MS = 3_600_000;
 /** Powers up to this count as off. */
 const OFF_POWER_PCT = 0.0001;
 /** A movement that is slower than this share of its speed is told. */
@@ -64,8 +68,9 @@ export const GpioStepperMotor = model({
 class GpioStepper extends BaseComponent implements Motor {
   readonly #operation = new Operation(() => this.#rest());
   readonly #shortestMs: number;
-  /** From the motor's zero. */
+  /** From the motor's zero, without those of the present pulses. */
   #steps = 0;
+  #pulses?: { readonly startMs: number; readonly stepsPerMs: number; readonly stepsMax: number };
   #powerPct = 0;
 
   constructor(
@@ -97,17 +102,14 @@ class GpioStepper extends BaseComponent implements Motor {
     checkRpm(rpm, Infinity, this.logger);
     checkRevolutions(revolutions);
     const steps = Math.trunc(Math.abs(revolutions) * this.settings.ticksPerRotation);
-    await this.#goBy(Math.sign(rpm * revolutions) * steps, rpm, call);
+    await this.#goBy(() => Math.sign(rpm * revolutions) * steps, rpm, call);
   }
 
   async goTo(rpm: number, positionRevolutions: number, call?: Call): Promise<void> {
     checkRpm(rpm, Infinity, this.logger);
     checkPosition(positionRevolutions);
-    await this.#goBy(
-      Math.round(positionRevolutions * this.settings.ticksPerRotation) - this.#steps,
-      rpm,
-      call,
-    );
+    const goal = Math.round(positionRevolutions * this.settings.ticksPerRotation);
+    await this.#goBy(() => goal - this.#steps, rpm, call);
   }
 
   async setRpm(rpm: number, call?: Call): Promise<void> {
@@ -122,7 +124,7 @@ class GpioStepper extends BaseComponent implements Motor {
   }
 
   getPosition(): Promise<number> {
-    return Promise.resolve(this.#steps / this.settings.ticksPerRotation);
+    return Promise.resolve((this.#steps + this.#pulsed()) / this.settings.ticksPerRotation);
   }
 
   getProperties(): Promise<MotorProperties> {
@@ -153,9 +155,11 @@ class GpioStepper extends BaseComponent implements Motor {
     return Math.max(periodMs, this.#shortestMs);
   }
 
-  async #goBy(steps: number, rpm: number, call?: Call): Promise<void> {
+  /** `stepsOf` is asked when the motor rests. */
+  async #goBy(stepsOf: () => number, rpm: number, call?: Call): Promise<void> {
     const periodMs = this.#periodMs(rpm);
     await this.#operation.run(async (signal) => {
+      const steps = stepsOf();
       if (steps === 0) return await this.#rest();
       const startMs = this.clock.monotonicMs();
       await this.#turn(steps, periodMs, Math.sign(steps), signal);
@@ -194,6 +198,7 @@ class GpioStepper extends BaseComponent implements Motor {
     await this.board.setGpio(dir, direction > 0);
     this.#powerPct = powerPct;
     begun();
+    if (periodMs < SLOW_PERIOD_MS) return await this.#pulse(steps, periodMs, signal);
     let dueMs = this.clock.monotonicMs();
     for (let left = Math.abs(steps); left > 0; left--) {
       await this.board.setGpio(step, true);
@@ -203,6 +208,35 @@ class GpioStepper extends BaseComponent implements Motor {
       dueMs = Math.max(dueMs + periodMs, nowMs);
       await this.clock.sleep(dueMs - nowMs, signal);
     }
+  }
+
+  async #pulse(steps: number, periodMs: number, signal: AbortSignal): Promise<void> {
+    const { step } = this.settings.pins;
+    const wantedHz = Math.max(1, Math.round(1000 / periodMs));
+    await this.board.setPwmFrequency(step, wantedHz);
+    await this.board.setPwm(step, 0.5);
+    const startMs = this.clock.monotonicMs();
+    try {
+      const hz = await this.board.getPwmFrequency(step).catch(() => 0) || wantedHz;
+      this.#pulses = { startMs, stepsPerMs: Math.sign(steps) * hz / 1000, stepsMax: Math.abs(steps) };
+      for (let leftMs = 1000 * Math.abs(steps) / hz; leftMs > 0; leftMs -= LONG_MS) {
+        await this.clock.sleep(Math.min(leftMs, LONG_MS), signal);
+      }
+      this.#steps += steps;
+      this.#pulses = undefined;
+    } finally {
+      await this.board.setPwm(step, 0);
+      this.#steps += this.#pulsed();
+      this.#pulses = undefined;
+    }
+  }
+
+  /** The steps of the present pulses until now. */
+  #pulsed(): number {
+    if (!this.#pulses) return 0;
+    const { startMs, stepsPerMs, stepsMax } = this.#pulses;
+    const steps = Math.round(stepsPerMs * (this.clock.monotonicMs() - startMs));
+    return Math.sign(steps) * Math.min(Math.abs(steps), stepsMax);
   }
 
   /** Without power the motor does not hold its place. */

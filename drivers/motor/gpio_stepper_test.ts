@@ -95,6 +95,31 @@ Deno.test("gpiostepper: no speed is faster than stepper_delay_usec, and a late c
   assert(late.logged.some(({ message }) => message.includes("instead of 60")));
 });
 
+Deno.test("gpiostepper: fast steps are PWM pulses, counted by their frequency and the time", async () => {
+  const { clock, board, motor } = await bench({ ticks_per_rotation: 3200 });
+  const moving = motor.goFor(-60, 2);
+  await clock.advance(1000);
+  assertEquals([await board.getPwmFrequency("11"), await board.getPwm("11"), await board.getGpio("13")], [
+    3200,
+    0.5,
+    false,
+  ]);
+  assertEquals(await motor.getPosition(), -1);
+  await clock.advance(1000);
+  await moving;
+  assertEquals([await motor.getPosition(), await board.getPwm("11"), await motor.isMoving()], [-2, 0, false]);
+  await motor.setRpm(120);
+  await clock.advance(250);
+  await motor.stop();
+  assertEquals([await motor.getPosition(), await board.getPwm("11"), clock.pending], [-1.5, 0, 0]);
+  await motor.setRpm(120);
+  await clock.advance(250);
+  const going = motor.goTo(60, 0);
+  await clock.advance(1000);
+  await going;
+  assertEquals(await motor.getPosition(), 0, "a command that takes over begins where the other ended");
+});
+
 Deno.test("gpiostepper: a board that fails stops the motor with its reason", async () => {
   const { clock, board, motor } = await bench();
   const moving = motor.goFor(60, 1);
