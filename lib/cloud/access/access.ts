@@ -115,6 +115,13 @@ interface Enclosing {
   readonly part?: string;
 }
 
+/** A column of `table`, if the machine still belongs to the organization there: roles on it do not open what it left. */
+function stillIn(table: string, column: string): string {
+  return `CASE WHEN ${table}.organization_id = (SELECT ml.organization_id FROM machines mm
+      JOIN locations ml ON ml.id = mm.location_id WHERE mm.id = ${table}.machine_id)
+    THEN ${table}.${column} END`;
+}
+
 const ENCLOSING: { readonly [K in Exclude<Kind, "key">]: string } = {
   organization: "SELECT id AS organization FROM organizations WHERE id = ?",
   location: `SELECT organization_id AS organization, id AS location, parent_id AS parent
@@ -131,15 +138,15 @@ const ENCLOSING: { readonly [K in Exclude<Kind, "key">]: string } = {
   fragment: "SELECT organization_id AS organization FROM fragments WHERE id = ?",
   // Data may outlive its location.
   data: `SELECT o.organization_id AS organization, o.location_id AS location, l.parent_id AS parent,
-      o.machine_id AS machine, o.part_id AS part
+      ${stillIn("o", "machine_id")} AS machine, ${stillIn("o", "part_id")} AS part
     FROM binary_data d JOIN data_origins o ON o.id = d.origin_id LEFT JOIN locations l ON l.id = o.location_id
     WHERE d.id = ?`,
   sequence: `SELECT s.organization_id AS organization, s.location_id AS location, l.parent_id AS parent,
-      s.machine_id AS machine, s.part_id AS part
+      ${stillIn("s", "machine_id")} AS machine, ${stillIn("s", "part_id")} AS part
     FROM sequences s LEFT JOIN locations l ON l.id = s.location_id WHERE s.id = ?`,
   mapping_session:
     `SELECT s.organization_id AS organization, s.location_id AS location, l.parent_id AS parent,
-      s.machine_id AS machine
+      ${stillIn("s", "machine_id")} AS machine
     FROM mapping_sessions s LEFT JOIN locations l ON l.id = s.location_id WHERE s.id = ?`,
   dataset: "SELECT organization_id AS organization FROM datasets WHERE id = ?",
   container: "SELECT organization_id AS organization FROM training_containers WHERE id = ?",

@@ -152,6 +152,21 @@ export class Keys {
     );
   }
 
+  /** Ends all roles on a machine itself, and the keys that have no other role, such as the machine's own. */
+  async endOn(machineId: string): Promise<void> {
+    const rows = await this.sql.query<{ id: string }>(
+      "DELETE FROM grants WHERE kind = 'machine' AND resource_id = ? RETURNING key_id AS id",
+      machineId,
+    );
+    for (const { id } of rows) {
+      await this.sql.query(
+        "DELETE FROM api_keys WHERE id = ? AND NOT EXISTS (SELECT 1 FROM grants WHERE key_id = ?)",
+        id,
+        id,
+      );
+    }
+  }
+
   async revoke(id: string, { role, kind, resourceId }: Grant): Promise<void> {
     const gone = await this.sql.query(
       "DELETE FROM grants WHERE key_id = ? AND role = ? AND kind = ? AND resource_id = ? RETURNING key_id",

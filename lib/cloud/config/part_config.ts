@@ -128,7 +128,9 @@ export class PartConfigs {
     const { limit, before = Number.MAX_SAFE_INTEGER, fromMs = 0, untilMs = Number.MAX_SAFE_INTEGER } = query;
     return this.sql.query<T>(
       `SELECT ${columns} FROM part_history
-       WHERE part_id = ? AND revision < ? AND at_ms >= ? AND at_ms <= ? ORDER BY revision DESC LIMIT ?`,
+       WHERE part_id = ? AND revision < ? AND at_ms >= ? AND at_ms <= ?
+         -- What its former organization wrote is not told to the present one.
+         AND at_ms > (SELECT moved_ms FROM parts WHERE id = part_id) ORDER BY revision DESC LIMIT ?`,
       partId,
       before,
       fromMs,

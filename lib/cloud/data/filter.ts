@@ -167,8 +167,11 @@ function within(reach: readonly Held[]): Conditions {
   const none = "CAST(NULL AS TEXT)";
   const list = (ids: readonly string[]) => ids.length > 0 ? places(ids) : none;
   return new Conditions().only(
-    `(o.organization_id IN (${list(organizations)}) OR o.machine_id IN (${list(machines)})
-      OR o.part_id IN (${list(parts)})
+    `(o.organization_id IN (${list(organizations)})
+      OR (o.machine_id IN (${list(machines)}) OR o.part_id IN (${list(parts)}))
+        -- What a machine captured before it was moved stays with its former organization.
+        AND o.organization_id = (SELECT ml.organization_id FROM machines mm
+          JOIN locations ml ON ml.id = mm.location_id WHERE mm.id = o.machine_id)
       OR o.location_id IN (
         WITH RECURSIVE inside (id) AS (
           SELECT id FROM locations WHERE id IN (${list(locations)})

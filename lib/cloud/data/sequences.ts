@@ -198,11 +198,13 @@ export class Sequences {
 const IN_DATASET = "s.id IN (SELECT sequence_id FROM dataset_sequences WHERE dataset_id = ?)";
 
 /** The captured data `d` of sources `o` in a sequence. */
-export function ofSequence(found: Conditions, { partId, resources, startUs, endUs }: Sequence): Conditions {
+export function ofSequence(found: Conditions, sequence: Sequence): Conditions {
+  const { organizationId, partId, resources, startUs, endUs } = sequence;
   const each = resources.map(({ methodName }) =>
     methodName === "" ? "o.component_name = ?" : "(o.component_name = ? AND o.method_name = ?)"
   );
   return found.only("o.part_id = ?", partId)
+    .only("o.organization_id = ?", organizationId)
     .only("d.captured_us >= ?", startUs)
     .only("d.captured_us <= ?", endUs)
     .only(

@@ -199,6 +199,11 @@ export class TabularData {
     const { partId, resourceName, resourceSubtype, methodName, parameters, fromMs, untilMs } = query;
     const origins = onlyType(new Conditions(), resourceSubtype)
       .only("o.part_id = ?", partId)
+      // What it captured before it was moved stays with its former organization.
+      .only(
+        `o.organization_id = (SELECT l.organization_id FROM machines m
+           JOIN locations l ON l.id = m.location_id WHERE m.id = o.machine_id)`,
+      )
       .only("o.component_name = ?", resourceName)
       .only("o.method_name = ?", methodName);
     if (parameters) origins.only("o.parameters = ?", inOrder(parameters));

@@ -20,6 +20,7 @@ import { Fragments } from "../config/fragments.ts";
 import { Shares } from "./sharing.ts";
 import { Fleet, type FleetMachine, type Organization, type Part } from "./fleet.ts";
 import { Keys } from "../access/keys.ts";
+import { moveMachine } from "./new_machine.ts";
 import { Packages } from "../packages/packages.ts";
 import type { Online } from "./presence.ts";
 import { requireRoom } from "../access/room.ts";
@@ -191,7 +192,7 @@ function machineHandlers(cloud: CloudContext) {
       await audit.change(actorOf(ctx), { kind: "machine", id }, async (sql, nowMs) => {
         const machine = await new Fleet(sql).machine(id);
         const there = location || machine.locationId;
-        await new Fleet(sql).updateMachine(id, name || machine.name, there, nowMs);
+        await moveMachine(sql, id, { name: name || machine.name, locationId: there }, nowMs);
         if (there === machine.locationId) return;
         const { organizationId } = await new Fleet(sql).location(there);
         await requireRoom(sql, limits, "machinesPerOrganization", organizationId);

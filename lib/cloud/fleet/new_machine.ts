@@ -1,5 +1,6 @@
 /**
- * A new machine for a person: its own key, and the content of its file.
+ * What begins and ends with the owner of a machine: a new machine for a person with its own key and the content of its
+ * file, and the move of a machine to another organization.
  */
 
 import type { JsonObject } from "../../base/schema/schema.ts";
@@ -18,6 +19,29 @@ export async function createMachine(
   const machine = await new Fleet(sql).createMachine(locationId, name, nowMs);
   const grant: Grant = { role: "operator", kind: "machine", resourceId: machine.id };
   return { ...machine, key: await new Keys(sql).create(secret, `machine ${name}`, [grant], nowMs) };
+}
+
+/**
+ * Renames and moves a machine. In another organization it begins anew: its keys, secrets, certificates and roles end,
+ * and what it has logged and captured stays with the former organization. Its names, configuration and metadata move.
+ */
+export async function moveMachine(
+  sql: Sql,
+  id: string,
+  to: { readonly name: string; readonly locationId: string },
+  nowMs: number,
+): Promise<void> {
+  const fleet = new Fleet(sql);
+  const before = await fleet.location((await fleet.machine(id)).locationId);
+  const after = await fleet.location(to.locationId);
+  await fleet.updateMachine(id, to.name, to.locationId, nowMs);
+  if (before.organizationId === after.organizationId) return;
+  await new Keys(sql).endOn(id);
+  const parts = "(SELECT id FROM parts WHERE machine_id = ?)";
+  await sql.query(`DELETE FROM shared_secrets WHERE part_id IN ${parts}`, id);
+  await sql.query(`DELETE FROM certificates WHERE part_id IN ${parts}`, id);
+  await sql.query(`DELETE FROM agents WHERE part_id IN ${parts}`, id);
+  await sql.query("UPDATE parts SET moved_ms = ?, restart = 0, info = '{}' WHERE machine_id = ?", nowMs, id);
 }
 
 /** The content of the machine's file. */

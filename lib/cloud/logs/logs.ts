@@ -111,13 +111,22 @@ export class LogStore {
    * Entries up to the limit and to the size of an answer; at least one, if there is one. Throws the reason of `signal`
    * if it aborts first.
    */
-  find(
+  async find(
     partId: string,
     { order, after, limit, ...filter }: LogQuery,
     signal?: AbortSignal,
   ): Promise<LogsFound> {
-    const sinceMs = this.clock.nowMs() - KEPT_MS;
-    return this.#search.page(partId, filter, { order, after, limit }, sinceMs, signal);
+    const sinceMs = await this.#sinceMs(partId);
+    return await this.#search.page(partId, filter, { order, after, limit }, sinceMs, signal);
+  }
+
+  /** Entries have not expired since then, and belong to the part's present organization. */
+  async #sinceMs(partId: string): Promise<number> {
+    const [part] = await this.store.query<{ movedMs: number }>(
+      `SELECT moved_ms AS "movedMs" FROM parts WHERE id = ?`,
+      partId,
+    );
+    return Math.max(this.clock.nowMs() - KEPT_MS, part && part.movedMs > 0 ? part.movedMs + 1 : 0);
   }
 
   /**
@@ -139,7 +148,7 @@ export class LogStore {
           after: { number: after, writtenMs: 0 },
           limit: FOLLOW_AT_ONCE,
         } as const;
-        const sinceMs = this.clock.nowMs() - KEPT_MS;
+        const sinceMs = await this.#sinceMs(partId);
         const { entries, more } = await this.#search.page(partId, filter, page, sinceMs, signal);
         if (entries.length > 0) yield entries.map(({ entry }) => entry);
         after = Math.max(more ? 0 : head, entries.at(-1)?.number ?? after);

@@ -541,6 +541,8 @@ export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
     `CREATE INDEX part_hosts_by_part ON part_hosts (part_id)`,
     chooseHostWords,
   ],
+  // When the part came from another organization: what was before stays there.
+  [`ALTER TABLE parts ADD COLUMN moved_ms BIGINT NOT NULL DEFAULT 0`],
 ];
 
 /** What runs before the statements of a step, a piece in each transaction, until it returns true. */
