@@ -51,7 +51,7 @@ async function run(program: CommandProgram<World>, line: string) {
 }
 
 Deno.test("global flags are accepted before, after and between a command's words", async () => {
-  const values = { place: "x", loud: true, version: false };
+  const values = { place: "x", loud: true, version: false, licenses: false };
   for (
     const line of [
       "--place x -l box open a",

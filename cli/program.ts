@@ -18,7 +18,7 @@ import {
   type Values,
   wrap,
 } from "./flags.ts";
-import { versionLine } from "./version.ts";
+import { licensesText, versionLine } from "./version.ts";
 
 export const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
 
@@ -71,6 +71,10 @@ export function begin<const T extends readonly Flag[]>(
     terminal.write(`${versionLine(name.split(" ", 1)[0])}\n`);
     return { exitCode: EXIT.ok };
   }
+  if ((values as { licenses: boolean }).licenses) {
+    terminal.write(licensesText(name.split(" ", 1)[0]));
+    return { exitCode: EXIT.ok };
+  }
   return { values: values as Values<T>, rest };
 }
 
@@ -105,9 +109,12 @@ export function unexpected(word: string): string {
 
 /** Answers a command line that is only `--version`, so that the program need not load its commands for it. */
 export function answersVersion(program: string, args: readonly string[], terminal: Output): boolean {
-  const asked = args.length === 1 && ["version", "--version", "-version", "-v"].includes(args[0]);
+  if (args.length !== 1) return false;
+  const asked = ["version", "--version", "-version", "-v"].includes(args[0]);
+  const licenses = ["--licenses", "-licenses"].includes(args[0]);
   if (asked) terminal.write(`${versionLine(program)}\n`);
-  return asked;
+  if (licenses) terminal.write(licensesText(program));
+  return asked || licenses;
 }
 
 /** The complete help text of a program. */
@@ -121,5 +128,11 @@ function tableOf({ flags }: Program<readonly Flag[]>): readonly Flag[] {
   return [
     ...flags,
     { name: "version", short: "v", type: "bool", default: false, help: "Print the version and exit." },
+    {
+      name: "licenses",
+      type: "bool",
+      default: false,
+      help: "Print the licenses of the third-party software in this program and exit.",
+    },
   ];
 }

@@ -12,6 +12,18 @@ export const VERSION: string = project.version;
 /** Where the build puts the git revision for the executables; relative to the root of the tree. */
 export const REVISION_FILE = "dist/revision.txt";
 
+/** Where the build puts the notices of third-party software; relative to the root of the tree. */
+export const NOTICES_FILE = "dist/THIRD_PARTY_NOTICES.txt";
+
+/** The notices of the third-party software in this program. */
+export function licensesText(program: string): string {
+  try {
+    return Deno.readTextFileSync(new URL(`../${NOTICES_FILE}`, import.meta.url));
+  } catch {
+    return `${program} runs from source; "deno task licenses" writes the notices of third-party software\n`;
+  }
+}
+
 /** Where the build puts the library for modules, which executables embed; relative to the root of the tree. */
 export const MODULE_PACKAGE = "dist/svc-module";
 

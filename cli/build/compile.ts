@@ -11,7 +11,8 @@ import { DenoHost } from "../../lib/base/host_deno.ts";
 import { begin, EXIT, failed, type Terminal, unexpected } from "../program.ts";
 import type { Provenance } from "../../lib/base/release/sums.ts";
 import { UsageError } from "../flags.ts";
-import { REVISION_FILE, VERSION } from "../version.ts";
+import { writeNotices } from "./notices.ts";
+import { NOTICES_FILE, REVISION_FILE, VERSION } from "../version.ts";
 import { bytesSum, makeSignKey, readSignKey, writeSums } from "./sums.ts";
 import { choose, compile, EXECUTABLES, PINNED_DENO, ROOT, TARGETS } from "./compiler.ts";
 
@@ -82,6 +83,7 @@ async function compileAll(
   if (version !== PINNED_DENO) {
     throw new Error(`Cannot compile with Deno ${version}: run npx --yes deno@${PINNED_DENO} task compile`);
   }
+  await writeNotices();
   for (const target of targets) {
     const folder = `dist/${target.name}`;
     for (const program of programs) {
@@ -94,7 +96,9 @@ async function compileAll(
         "Cannot sign: the tree has changes, wanted a revision that others can build; commit first",
       );
     }
-    const files = EXECUTABLES.map((program) => program.name + target.suffix);
+    const notices = NOTICES_FILE.slice(NOTICES_FILE.lastIndexOf("/") + 1);
+    await Deno.copyFile(`${ROOT}${NOTICES_FILE}`, `${ROOT}${folder}/${notices}`);
+    const files = [...EXECUTABLES.map((program) => program.name + target.suffix), notices];
     await writeSums(`${ROOT}${folder}`, files, provenance, privateKeyPem);
   }
 }

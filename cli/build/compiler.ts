@@ -11,7 +11,7 @@ import { SvcError } from "../../lib/base/error.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
 import { UsageError } from "../flags.ts";
 import { PAGE_NAME, PAGE_PATH } from "../page_path.ts";
-import { MODULE_PACKAGE, REVISION_FILE } from "../version.ts";
+import { MODULE_PACKAGE, NOTICES_FILE, REVISION_FILE } from "../version.ts";
 import { V8_FLAGS } from "../v8_flags.ts";
 import { EXTENT_SUFFIX, PACKED_FOLDER, PACKED_SUFFIX } from "../../lib/base/native/packed.ts";
 import { ONNX_PACKAGE } from "../../lib/learn/onnx/worker.ts";
@@ -132,6 +132,9 @@ export const EXECUTABLES: readonly Executable[] = [
  */
 const NO_CODE_CACHE = "--no-code-cache";
 
+/** The program that writes the notices, from the root of the tree. */
+const NOTICES = "cli/build/notices.ts";
+
 /** A program that does nothing, from the root of the tree. */
 const EMPTY = "cli/build/empty.ts";
 
@@ -200,6 +203,7 @@ export async function compile(
   version?: string,
 ): Promise<Compiled> {
   await recordRevision();
+  await requireNotices();
   if (modulePackage) await makeModulePackage();
   if (page) await buildPage();
   const reached = await Promise.all([entry, ...later].map((one) => reach(compiler, one)));
@@ -213,7 +217,7 @@ export async function compile(
   const carrier = packed.length > 0 && target.carries
     ? await carrierOf(compiler, name, target, packed)
     : undefined;
-  const files = [REVISION_FILE, "install"];
+  const files = [REVISION_FILE, NOTICES_FILE, "install"];
   const folder = `${work}/bundle`;
   const [start, ...others] = await bundle({
     // Always the running Deno: its bundles suit the runtime of an older one too.
@@ -281,6 +285,13 @@ async function recordRevision(): Promise<void> {
     .catch(() => ({ code: 1, output: "" }));
   await Deno.mkdir(`${ROOT}dist`, { recursive: true });
   await Deno.writeTextFile(`${ROOT}${REVISION_FILE}`, code === 0 ? output : "");
+}
+
+/** Writes the notices of third-party software unless they are there; `compile` writes them anew. */
+async function requireNotices(): Promise<void> {
+  if (await exists(`${ROOT}${NOTICES_FILE}`)) return;
+  const { code, errors } = await execute(Deno.execPath(), ["run", "-A", NOTICES]);
+  if (code !== 0) throw new SvcError("internal", `Cannot write ${NOTICES_FILE}:\n${errors.trimEnd()}`);
 }
 
 /** Path of the runtime from which Deno makes executables for `target`. */
@@ -388,7 +399,15 @@ const ONNX_GRAPHICS = ["DirectML.dll", "dxcompiler.dll", "dxil.dll"];
 const VIDEO_FORMS = ["asm.js", "asm.mjs", "thr.js", "thr.mjs", "thr.wasm", "wasm.js"];
 
 /** Packages that others need only to install themselves. */
-const INSTALLERS = ["adm-zip", "global-agent", "matcher", "nan", "semver", "serialize-error", "type-fest"];
+export const INSTALLERS = [
+  "adm-zip",
+  "global-agent",
+  "matcher",
+  "nan",
+  "semver",
+  "serialize-error",
+  "type-fest",
+];
 /** Parts of packages that no program reads: examples, sources, types. */
 const UNREAD: { readonly [name: string]: string } = {
   "@libav.js/variant-webm": "dist/libav.types.d.ts",

@@ -105,6 +105,8 @@ async function start(
   const [command, ...args] = [
     ...program,
     "serve",
+    // The models and pictures are the user's own.
+    "--uploads-without-sandbox",
     "--demo",
     "--data",
     folder,

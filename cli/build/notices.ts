@@ -1,0 +1,211 @@
+/**
+ * `deno task licenses`: writes the notices of the third-party software in the executables into `dist`.
+ *
+ * The npm packages come from the lock files, their texts from the downloaded packages; what is inside of native code and
+ * of WebAssembly is in the table below. Equal texts stand once. Every `compile` writes the notices anew and embeds them.
+ */
+
+import { DenoHost } from "../../lib/base/host_deno.ts";
+import { NOTICES_FILE } from "../version.ts";
+import { execute, exists, INSTALLERS, ROOT } from "./compiler.ts";
+
+interface Notice {
+  readonly name: string;
+  readonly version: string;
+  /** An SPDX expression. */
+  readonly license: string;
+  readonly source: string;
+  /** The text of its license; without it, the common text of `license` applies. */
+  readonly text?: string;
+  readonly remark?: string;
+}
+
+/** Software inside of embedded binaries, which has no npm package of its own, and of which package it is a part. */
+const INSIDE: readonly (Omit<Notice, "version"> & { readonly of: string })[] = [
+  {
+    name: "libdatachannel",
+    of: "node-datachannel",
+    license: "MPL-2.0",
+    source: "https://github.com/paullouisageneau/libdatachannel",
+    remark: "Unmodified. The source is available there under the same license.",
+  },
+  {
+    name: "libjuice",
+    of: "node-datachannel",
+    license: "MPL-2.0",
+    source: "https://github.com/paullouisageneau/libjuice",
+    remark: "Unmodified. The source is available there under the same license.",
+  },
+  {
+    name: "usrsctp",
+    of: "node-datachannel",
+    license: "BSD-3-Clause",
+    source: "https://github.com/sctplab/usrsctp",
+  },
+  {
+    name: "libsrtp",
+    of: "node-datachannel",
+    license: "BSD-3-Clause",
+    source: "https://github.com/cisco/libsrtp",
+  },
+  { name: "plog", of: "node-datachannel", license: "MIT", source: "https://github.com/SergiusTheBest/plog" },
+  {
+    name: "OpenSSL",
+    of: "node-datachannel",
+    license: "Apache-2.0",
+    source: "https://www.openssl.org/source/",
+  },
+  {
+    name: "libav.js",
+    of: "@libav.js/variant-webm",
+    license: "LGPL-2.1",
+    source: "https://github.com/Yahweasel/libav.js",
+    remark:
+      "Unmodified WebAssembly. Whoever builds svc-server from source may replace it by a build of their own.",
+  },
+  {
+    name: "FFmpeg",
+    of: "@libav.js/variant-webm",
+    license: "LGPL-2.1",
+    source: "https://ffmpeg.org/releases/",
+    remark: "A part of libav.js.",
+  },
+  {
+    name: "libvpx",
+    of: "@libav.js/variant-webm",
+    license: "BSD-3-Clause",
+    source: "https://chromium.googlesource.com/webm/libvpx",
+  },
+  {
+    name: "libopus",
+    of: "@libav.js/variant-webm",
+    license: "BSD-3-Clause",
+    source: "https://opus-codec.org",
+  },
+  {
+    name: "ONNX Runtime",
+    of: "onnxruntime-node",
+    license: "MIT",
+    source: "https://github.com/microsoft/onnxruntime",
+  },
+];
+
+/** The runtime in every executable. */
+const RUNTIME: readonly Notice[] = [
+  { name: "Deno", version: Deno.version.deno, license: "MIT", source: "https://github.com/denoland/deno" },
+  { name: "V8", version: Deno.version.v8, license: "BSD-3-Clause", source: "https://v8.dev" },
+];
+
+/** Licenses whose common text is in `licenses/`. */
+const COMMON = ["Apache-2.0", "BSD-3-Clause", "LGPL-2.1", "MIT", "MPL-2.0"];
+const LICENSE_NAME = /^(licen[cs]e|copying|notice)/i;
+/** Packages that no executable has: types, and addons of other systems. */
+const ABSENT = /^(@types\/|@node-datachannel\/(?!linux-x64-gnu$)|bare-|@esbuild\/)/;
+
+/** Writes the notices; returns their number. */
+export async function writeNotices(): Promise<number> {
+  const packages = [...await lockedPackages(), ...await pagePackages()];
+  const versions = new Map(packages.map(({ name, version }) => [name, version]));
+  const inside = INSIDE.map(({ of, ...one }) => ({
+    ...one,
+    version: `in ${of} ${versions.get(of) ?? ""}`.trim(),
+  }));
+  const all = [...RUNTIME, ...inside, ...packages];
+  await Deno.mkdir(`${ROOT}dist`, { recursive: true });
+  await Deno.writeTextFile(`${ROOT}${NOTICES_FILE}`, noticesText(all, await commonTexts()));
+  return all.length;
+}
+
+/** The whole file: a line for each piece of software, then each text with those that it is for. */
+export function noticesText(all: readonly Notice[], common: ReadonlyMap<string, string>): string {
+  const lines = ["Third-party software in these programs.", ""];
+  const texts = new Map<string, string[]>();
+  for (const { name, version, license, source, text, remark } of all) {
+    const title = `${name} ${version}`;
+    lines.push(`${title}: ${license}, ${source}`);
+    if (remark) lines.push(`    ${remark}`);
+    const own = text === undefined ? [] : [plain(text)];
+    const shared = COMMON.filter((one) => license.includes(one)).map((one) => common.get(one) ?? "");
+    for (const one of own.length > 0 ? own : shared) texts.set(one, [...texts.get(one) ?? [], title]);
+  }
+  for (const [text, titles] of texts) lines.push("", "-".repeat(80), titles.join(", "), "", text);
+  return `${lines.join("\n")}\n`;
+}
+
+/** Without characters that a terminal would interpret. */
+function plain(text: string): string {
+  // deno-lint-ignore no-control-regex
+  return text.replaceAll("\r\n", "\n").replaceAll("\t", "    ").replaceAll(/[\x00-\x09\x0b-\x1f\x7f]/g, "")
+    .trim();
+}
+
+async function commonTexts(): Promise<Map<string, string>> {
+  const read = async (name: string): Promise<[string, string]> => {
+    return [name, plain(await Deno.readTextFile(`${ROOT}cli/build/licenses/${name}.txt`))];
+  };
+  return new Map(await Promise.all(COMMON.map(read)));
+}
+
+/** The packages of the project's lock. */
+async function lockedPackages(): Promise<Notice[]> {
+  const { npm } = JSON.parse(await Deno.readTextFile(`${ROOT}deno.lock`)) as { npm: Record<string, unknown> };
+  const { output } = await execute(Deno.execPath(), ["info", "--json"]);
+  const { npmCache } = JSON.parse(output) as { npmCache: string };
+  const registries = (await Array.fromAsync(Deno.readDir(npmCache))).map(({ name }) => `${npmCache}/${name}`);
+  const keys = [...new Set(Object.keys(npm).map((key) => /^(@?[^@]+)@([^_]+)/.exec(key)![0]))].sort();
+  const found: Notice[] = [];
+  for (const key of keys) {
+    const [, name, version] = /^(@?[^@]+)@(.+)$/.exec(key)!;
+    if (ABSENT.test(name) || INSTALLERS.includes(name)) continue;
+    for (const registry of registries) {
+      const folder = `${registry}/${name}/${version}`;
+      if (await exists(`${folder}/package.json`)) found.push(await noticeIn(folder, name, version));
+    }
+  }
+  return found;
+}
+
+/** The packages of the machine's page, as far as they are installed. */
+async function pagePackages(): Promise<Notice[]> {
+  const folder = `${ROOT}lib/web`;
+  const lock = JSON.parse(await Deno.readTextFile(`${folder}/package-lock.json`)) as {
+    packages: Record<string, { version?: string; dev?: boolean; license?: string }>;
+  };
+  const found: Notice[] = [];
+  for (const [path, { version = "", dev, license }] of Object.entries(lock.packages)) {
+    const name = path.split("node_modules/").at(-1)!;
+    if (path === "" || dev || ABSENT.test(name)) continue;
+    const isThere = await exists(`${folder}/${path}/package.json`);
+    found.push(
+      isThere ? await noticeIn(`${folder}/${path}`, name, version) : {
+        name,
+        version,
+        license: license ?? "see the source",
+        source: `https://www.npmjs.com/package/${name}`,
+      },
+    );
+  }
+  return found;
+}
+
+async function noticeIn(folder: string, name: string, version: string): Promise<Notice> {
+  const { license, licenses, repository } = JSON.parse(await Deno.readTextFile(`${folder}/package.json`));
+  const texts: string[] = [];
+  for await (const { name: file, isFile } of Deno.readDir(folder)) {
+    if (isFile && LICENSE_NAME.test(file)) texts.push(await Deno.readTextFile(`${folder}/${file}`));
+  }
+  const named = license?.type ?? license ?? licenses?.[0]?.type;
+  const address = repository?.url ?? repository;
+  return {
+    name,
+    version,
+    license: typeof named === "string" ? named : "see its text",
+    source: typeof address === "string" ? address : `https://www.npmjs.com/package/${name}`,
+    ...texts.length > 0 && { text: texts.sort().join("\n\n") },
+  };
+}
+
+if (import.meta.main) {
+  const count = await writeNotices();
+  new DenoHost().write(`${NOTICES_FILE}: ${count} notices\n`);
+}

@@ -1,0 +1,45 @@
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { DenoHost } from "../../lib/base/host_deno.ts";
+import { main } from "../ml/main.ts";
+import { NOTICES_FILE } from "../version.ts";
+import { ROOT } from "./compiler.ts";
+import { noticesText, writeNotices } from "./notices.ts";
+
+const MIT = new Map([["MIT", "Permission is granted"]]);
+
+Deno.test("notices name each piece of software once, and each text once with all that it is for", () => {
+  const one = { version: "1", source: "https://x", license: "MIT" };
+  const text = noticesText([
+    { ...one, name: "a", text: "own text\r\n\tof a\x1b[31m" },
+    { ...one, name: "b" },
+    { ...one, name: "c", remark: "unmodified" },
+    { ...one, name: "d", license: "(MIT OR GPL-3.0)" },
+  ], MIT);
+  assertEquals(text.split("\n").filter((line) => line.startsWith("b 1")), [
+    "b 1: MIT, https://x",
+    "b 1, c 1, d 1",
+  ]);
+  assertStringIncludes(text, "    unmodified\n");
+  assertStringIncludes(text, "own text\n    of a[31m");
+  assertEquals(text.split("Permission is granted").length, 2);
+});
+
+Deno.test("the notices cover the native code, and every package has a license; --licenses prints them", async () => {
+  const count = await writeNotices();
+  const text = await Deno.readTextFile(`${ROOT}${NOTICES_FILE}`);
+  assert(count > 100);
+  for (
+    const name of ["libdatachannel", "libav.js", "ONNX Runtime", "Deno", "V8", "postgres", "node-datachannel"]
+  ) {
+    assert(new RegExp(`^${name} .*: .+, .+$`, "m").test(text), name);
+  }
+  for (const word of ["Mozilla Public License", "GNU LESSER GENERAL PUBLIC LICENSE", "MIT License"]) {
+    assertStringIncludes(text, word);
+  }
+  assert(!text.includes("see its text,"), "a package without a license");
+  const host = new DenoHost();
+  let printed = "";
+  host.write = (part) => void (printed += part);
+  assertEquals(await main(["--licenses"], host), 0);
+  assertEquals(printed, text);
+});
