@@ -91,6 +91,28 @@ Deno.test("mapper: closures in a corridor without doors do not shorten it", () =
   assertLess(worst(mapper, poses), 0.8);
 });
 
+/** Where a mapper takes a slow robot on a straight way in a building, and where it is. */
+function slowly(walls: readonly Wall[], way: readonly (readonly [number, number])[], speedMps: number) {
+  const poses = drive(way, speedMps * 0.2, 0.2);
+  const mapper = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
+  poses.forEach((pose, k) => {
+    const timeS = 1000 + 0.2 * k;
+    mapper.addOdometry({ timeS, pose });
+    const view = { beams: 360, fieldRad: 2 * Math.PI, noiseM: 0.01, seed: k };
+    mapper.addScan({ timeS, points: viewFrom(walls, pose, view) });
+    while (mapper.work());
+  });
+  const off = between2d(between2d(poses[0], poses.at(-1)!), mapper.pose()!);
+  return Math.hypot(off.x, off.y);
+}
+
+Deno.test("mapper: the pattern of the beams does not hold back a slow robot with right odometry", () => {
+  assertLess(slowly(rectangle(-5, -4, 5, 4), [[-3, -2], [0, -2]], 0.1), 0.05);
+  // A corridor whose ends no lidar sees, and a large court.
+  assertLess(slowly(rectangle(0, -1.2, 90, 1.2), [[40, 0], [43, 0]], 0.1), 0.05);
+  assertLess(slowly(rectangle(-14, -11, 12, 15), [[0, 0], [2, 1]], 0.05), 0.05);
+});
+
 const BACKWARDS = { x: 0, y: 0, yaw: Math.PI };
 const RESTARTED = { x: 3, y: 1, yaw: 1 };
 /** Odometry that the scans contradict, by pose and number of the scan. */

@@ -55,6 +55,8 @@ export interface RangeScan {
   readonly timeS: number;
   /** In the robot's frame, metres: x, y, z, x, y, z, … Points that are not finite are left out. */
   readonly points: Float32Array;
+  /** Where the lidar is in that frame; undefined: where the robot is. */
+  readonly origin?: { readonly x: number; readonly y: number };
   /** When each point was measured, in seconds relative to `timeS`; undefined: all at `timeS`. */
   readonly offsetsS?: Float32Array;
 }

@@ -135,7 +135,7 @@ function drive(
   return way.map(({ scan, pose }): "right" | "wrong" | "unknown" => {
     const timeS = offsetS + scan.timeS;
     robot.addOdometry({ timeS, pose: compose2d(moved, scan.odometry) });
-    robot.addScan({ timeS, points: pointsOf(scan.ranges, IDENTITY_2D) });
+    robot.addScan({ timeS, points: pointsOf(scan.ranges, scan.sensor), origin: scan.sensor?.lidar });
     for (let isWorking = true; isWorking;) {
       const began = performance.now();
       isWorking = robot.work();

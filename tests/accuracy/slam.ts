@@ -3,6 +3,9 @@
  * every recording of a folder that has `NAME.log.gz` or `NAME.clf.gz` beside `NAME.relations.gz`, all with the defaults
  * of the service's attributes.
  *
+ * `NAME.sensor.json` beside them says what the log does not: `{"lidar": {"x": 0.22, "y": 0, "yaw_deg": 0},
+ * "first_beam_deg": -90, "step_deg": 0.25}`, each key optional.
+ *
  * Each recording is played in a process of its own, so that its memory is its own. `--no-odometry` leaves odometry out,
  * `--every N` plays one scan in so many and follows odometry between them, `--repeat N` plays each recording N times in
  * a row, forwards and backwards in turn, and prints a line after each time. `--sparse` takes the recordings with a scan
@@ -93,7 +96,7 @@ function folderOf(path: string): URL {
 }
 
 function scoreOne(folder: URL, name: string): void {
-  const { log, relations } = sparse ? readSparse(folder, name) : readRecording(folder, name);
+  const { log, relations, sensor } = sparse ? readSparse(folder, name) : readRecording(folder, name);
   for (let round = 1; round <= times; round++) {
     const played = repeated(log, round);
     const mapper = new TimedMapper({ mode: "create", options: MAPPER_DEFAULTS });
@@ -102,6 +105,7 @@ function scoreOne(folder: URL, name: string): void {
     let before = began, peak = 0;
     const trajectory = replay(played, mapper, {
       withOdometry: !noOdometry,
+      sensor,
       every,
       onScan(done) {
         const now = performance.now();

@@ -65,7 +65,7 @@ async function readDamagedLog(bytes: Uint8Array): Promise<void> {
     fileSize: () => Promise.resolve(bytes.length),
   };
   const { scans } = await readLogFile(file, "damaged.clf");
-  for (const { ranges } of scans) pointsOf(ranges, IDENTITY_2D);
+  for (const { ranges, sensor } of scans) pointsOf(ranges, sensor);
 }
 
 /** Scans, odometry and IMU readings with times and numbers of any kind. */

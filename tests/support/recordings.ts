@@ -6,6 +6,7 @@
 import { gunzipSync } from "node:zlib";
 import { type CarmenLog, readCarmenLog } from "../../lib/slam/evaluation/carmen.ts";
 import { readRelations, type Relation } from "../../lib/slam/evaluation/relations.ts";
+import { readSensorFacts, type SensorFacts } from "../../lib/slam/evaluation/sensor.ts";
 import { between2d } from "../../lib/slam/pose2d.ts";
 
 export const RECORDINGS = new URL("../../../shared/data/slam/", import.meta.url);
@@ -14,6 +15,8 @@ export interface Recording {
   readonly name: string;
   readonly log: CarmenLog;
   readonly relations: readonly Relation[];
+  /** Of the file `NAME.sensor.json` beside the log, if there is one. */
+  readonly sensor?: SensorFacts;
 }
 
 const LOG_NAME = /^(.+)\.(?:log|clf)\.gz$/;
@@ -32,10 +35,12 @@ export function readRecording(folder: URL, name: string): Recording {
   const log = names.find((file) => LOG_NAME.exec(file)?.[1] === name);
   const relations = relationsFile(names, name);
   if (!log || !relations) throw new Error(`${folder.pathname} has no recording ${name} with relations`);
+  const facts = `${name}.sensor.json`;
   return {
     name,
     log: readCarmenLog(textOf(folder, log)),
     relations: readRelations(textOf(folder, relations)),
+    sensor: names.includes(facts) ? sensorIn(folder, facts) : undefined,
   };
 }
 
@@ -102,6 +107,15 @@ function fileNames(folder: URL): string[] {
     return [...Deno.readDirSync(folder)].map((entry) => entry.name);
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return [];
+    throw error;
+  }
+}
+
+function sensorIn(folder: URL, file: string): SensorFacts {
+  try {
+    return readSensorFacts(Deno.readTextFileSync(new URL(file, folder)));
+  } catch (error) {
+    if (error instanceof RangeError) error.message = `${folder.pathname}${file}: ${error.message}`;
     throw error;
   }
 }

@@ -15,6 +15,7 @@ import {
   type Spread,
   type TimedPose,
 } from "../../../lib/slam/evaluation/relations.ts";
+import { lidarPoseOf, readSensorFacts, type SensorFacts } from "../../../lib/slam/evaluation/sensor.ts";
 import { replay } from "../../../lib/slam/evaluation/replay.ts";
 import { type MapState, secondsOf } from "../../../lib/slam/map_state.ts";
 import { Mapper } from "../../../lib/slam/mapper.ts";
@@ -39,6 +40,21 @@ const RUN_FLAGS = [
     value: "FILE",
     help: "Score the trajectory by these relations.",
   },
+  {
+    name: "lidar-pose",
+    type: "string",
+    default: "",
+    value: "X,Y,YAW_DEG",
+    help: "The lidar on the robot, in metres and degrees, in place of what the log says.",
+  },
+  {
+    name: "sensor",
+    type: "string",
+    default: "",
+    value: "FILE",
+    help:
+      "A file with the lidar's place and the angles of its beams; the default is LOG's NAME.sensor.json, if there is one.",
+  },
   { name: "odometry", type: "bool", default: true, help: "Use the odometry of the recording." },
 ] as const satisfies readonly Flag[];
 
@@ -54,14 +70,25 @@ export const RUN: Command<SlamWorld> = {
     // A bad place fails now rather than after hours.
     if (values.map !== "") await requireFolderOf(values.map, host);
     const relations = values.relations === "" ? undefined : await relationsIn(host, values.relations);
+    const lidar = values.lidarPose === "" ? undefined : lidarPoseOf(values.lidarPose);
+    if (values.lidarPose !== "" && !lidar) {
+      throw new UsageError(`--lidar-pose: found "${values.lidarPose}", wanted X,Y,YAW_DEG such as 0.22,0,0`);
+    }
+    const facts = await sensorFactsOf(host, path, values.sensor);
     const log = await readLogFile(host, path);
     const firstS = log.scans[0]?.timeS;
-    if (firstS === undefined) throw new SvcError("invalid_argument", `the log "${path}" has no FLASER lines`);
+    if (firstS === undefined) {
+      throw new SvcError("invalid_argument", `the log "${path}" has no scans (FLASER, RLASER, ROBOTLASER1)`);
+    }
     const mapper = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
     const clock = new SystemClock();
     const began = clock.monotonicMs();
     const onScan = progress(host, clock);
-    const trajectory = replay(log, mapper, { withOdometry: values.odometry, onScan });
+    const trajectory = replay(log, mapper, {
+      withOdometry: values.odometry,
+      sensor: { ...facts, lidar: lidar ?? facts?.lidar },
+      onScan,
+    });
     const wallMs = clock.monotonicMs() - began;
     const map = mapper.state();
     if (values.map !== "") await host.writePieces(values.map, mapFile(map, MAPPER_DEFAULTS));
@@ -98,6 +125,18 @@ export const EVALUATE: Command<SlamWorld> = {
     printResult(host, json, score, facts(scoreFacts(score)));
   },
 };
+
+/** What a file says of the lidar: the given one, or the one beside the log; undefined without one. */
+async function sensorFactsOf(host: Host, log: string, given: string): Promise<SensorFacts | undefined> {
+  const path = given === "" ? `${log.replace(/(?:\.(?:log|clf))?(?:\.gz)?$/, "")}.sensor.json` : given;
+  if (given === "" && (await host.stat(path))?.kind !== "file") return undefined;
+  const text = await readText(host, path);
+  try {
+    return readSensorFacts(text);
+  } catch (cause) {
+    throw new SvcError("invalid_argument", `"${path}" cannot be read: ${messageOf(cause)}`, { cause });
+  }
+}
 
 async function relationsIn(host: Host, path: string): Promise<readonly Relation[]> {
   const text = await readText(host, path);

@@ -107,7 +107,7 @@ Deno.test("slam run maps a recording and scores it, and slam evaluate scores the
     assert(Math.abs(score.translationM.mean - made.score.translationM.mean) < 0.2);
     assertStringIncludes((await slam("evaluate", map, relations)).output, "over 1 m     0\n");
     assertStringIncludes(
-      (await slam("run", "tests/data/slam/office.clf", "--no-odometry")).output,
+      (await slam("run", "tests/data/slam/office.clf", "--no-odometry", "--lidar-pose", "0.1,0,0")).output,
       "scans          60\n",
     );
   });
@@ -119,7 +119,13 @@ Deno.test("slam run and slam evaluate refuse bad logs and relations with path an
     await Deno.writeTextFile(`${folder}/far.relations`, "1 2 0 0 0 0 0 0\n");
     await Deno.writeTextFile(`${folder}/bad.clf`, "FLASER 3 1 2\n");
     const refused: readonly [args: string[], wanted: string, code?: number][] = [
-      [["run", "deno.json"], 'the log "deno.json" has no FLASER lines'],
+      [["run", "deno.json"], 'the log "deno.json" has no scans (FLASER, RLASER, ROBOTLASER1)'],
+      [
+        ["run", "tests/data/slam/office.clf", "--lidar-pose", "1,2"],
+        '--lidar-pose: found "1,2", wanted X,Y,YAW_DEG',
+        2,
+      ],
+      [["run", "tests/data/slam/office.clf", "--sensor", "deno.json"], '"deno.json" cannot be read: '],
       [["run", `${folder}/bad.clf`], "line 1: FLASER of 3 ranges"],
       [["run", "tests/data/slam/office.clf", "--map", "map.pcd"], "wanted a .pbstream file", 2],
       [["run", "tests/data/slam/office.clf", "--map", `${folder}/none/m.pbstream`], "there is no folder"],

@@ -8,7 +8,6 @@ import type { ResourceName } from "../../../lib/resource/name.ts";
 import type { Call } from "../../../lib/resource/resource.ts";
 import { type CarmenScan, pointsOf } from "../../../lib/slam/evaluation/carmen.ts";
 import { readLogFile } from "../../../lib/slam/evaluation/log_file.ts";
-import { IDENTITY_2D } from "../../../lib/slam/pose2d.ts";
 import { Lidar } from "./lidar.ts";
 
 export class CarmenLidar extends Lidar {
@@ -21,8 +20,12 @@ export class CarmenLidar extends Lidar {
   /** Throws `invalid_argument` for a log without scans. */
   static async open(name: ResourceName, files: ReadFiles, path: string, clock: Clock): Promise<CarmenLidar> {
     const { scans } = await readLogFile(files, path);
-    if (scans.length === 0) throw new SvcError("invalid_argument", `the log "${path}" has no FLASER lines`);
-    return new CarmenLidar(name, clock, scans);
+    if (scans.length === 0) {
+      throw new SvcError("invalid_argument", `the log "${path}" has no scans (FLASER, RLASER, ROBOTLASER1)`);
+    }
+    // The scans of a second laser look another way, and this lidar has one place.
+    const yaw = scans[0].sensor?.lidar?.yaw;
+    return new CarmenLidar(name, clock, scans.filter(({ sensor }) => sensor?.lidar?.yaw === yaw));
   }
 
   protected override scan(call?: Call): Promise<Float32Array> {
@@ -39,7 +42,15 @@ export class CarmenLidar extends Lidar {
   }
 }
 
-function flat({ ranges }: CarmenScan): Float32Array {
-  const points = pointsOf(ranges, IDENTITY_2D);
-  return Float32Array.from({ length: 2 * ranges.length }, (_, n) => points[3 * (n >> 1) + n % 2]);
+/** The returns in the lidar's frame: its place on the robot is the frame system's. */
+function flat({ ranges, sensor }: CarmenScan): Float32Array {
+  const points = pointsOf(ranges, { ...sensor, lidar: undefined });
+  const out = new Float32Array(2 * ranges.length);
+  let to = 0;
+  for (let n = 0; n < points.length; n += 3) {
+    if (!Number.isFinite(points[n])) continue;
+    out[to++] = points[n];
+    out[to++] = points[n + 1];
+  }
+  return out.slice(0, to);
 }

@@ -81,5 +81,9 @@ Deno.test("a replay lidar returns the scans of a log with their times until the 
   assertEquals(times.length, 60);
   const error = await assertRejects(() => lidar.getPointCloud(), SvcError, "reached end of dataset");
   assertEquals(error.code, "out_of_range");
-  await assertRejects(() => construct(ReplayLidar, { log: "deno.json" }), SvcError, "has no FLASER lines");
+  await assertRejects(
+    () => construct(ReplayLidar, { log: "deno.json" }),
+    SvcError,
+    "has no scans (FLASER, RLASER, ROBOTLASER1)",
+  );
 });

@@ -1,18 +1,23 @@
 /**
- * Logs of robots in the text format of CARMEN: laser scans (`FLASER`) and wheel odometry (`ODOM`).
+ * Logs of robots in the text format of CARMEN: laser scans (`FLASER`, `RLASER`, `ROBOTLASER1`), wheel odometry (`ODOM`)
+ * and what they say of the laser (`PARAM`).
  *
  * The room owns what scores a mapper against recordings: their readers, the relations between poses, the measure.
  */
 
-import type { Pose2d } from "../pose2d.ts";
+import { between2d, IDENTITY_2D, type Pose2d, wrapAngle } from "../pose2d.ts";
+import type { SensorFacts } from "./sensor.ts";
 
 export interface CarmenScan {
   readonly timeS: number;
+  /** Infinite without a return; 0 for a beam that measured nothing. */
   readonly ranges: Float32Array;
   /** The laser's pose in the log's frame: odometry, or the result of another program. */
   readonly laser: Pose2d;
   /** Odometry at the time of the scan. */
   readonly odometry: Pose2d;
+  /** The laser on the robot, and the angles of its beams, where the log says them. */
+  readonly sensor?: SensorFacts;
 }
 
 export interface CarmenOdometry {
@@ -27,20 +32,40 @@ export interface CarmenLog {
 
 const BEAMS_MAX = 10_000;
 const LINE_CHARS_MAX = 200_000;
-const FLASER_FIELDS_AFTER = 9;
+/** Fields of `FLASER` after the ranges; the last two, a host and a time, may be missing. */
+const FLASER_FIELDS_AFTER = 7;
+const DEGREE = Math.PI / 180;
+/** The poses of a laser and its robot that all scans agree on are those of one place on the robot. */
+const SAME_M = 0.003;
+const SAME_RAD = 0.003;
+/** So far from the robot's origin a laser may be. */
+const PLACE_MAX_M = 3;
+/** The robot must have turned this much: else a pose by another program would look the same. */
+const TURNED_RAD = 0.5;
 
 /** Reads a log; lines of other kinds are left out. */
 export function readCarmenLog(text: string): CarmenLog {
   const scans: CarmenScan[] = [];
   const odometry: CarmenOdometry[] = [];
+  const params = new Map<string, string>();
   let lineNumber = 0;
   for (const line of logLines(text)) {
     lineNumber++;
     const where = `line ${lineNumber}`;
-    if (line.startsWith("FLASER ")) scans.push(scanOf(fieldsOf(line, where), where));
+    const isRear = line.startsWith("RLASER ");
+    if (line.startsWith("FLASER ") || isRear) {
+      scans.push(plainScan(fieldsOf(line, where), where, sensorBy(params, isRear)));
+    }
+    if (line.startsWith("ROBOTLASER1 ") || line.startsWith("ROBOTLASER2 ")) {
+      scans.push(robotScan(fieldsOf(line, where), where));
+    }
     if (line.startsWith("ODOM ")) odometry.push(odometryOf(fieldsOf(line, where), where));
+    if (line.startsWith("PARAM ")) {
+      const [, key, value] = fieldsOf(line, where);
+      if (key !== undefined && value !== undefined) params.set(key, value);
+    }
   }
-  return { scans, odometry };
+  return { scans: withPlace(scans), odometry };
 }
 
 /** Lines one by one: a log has megabytes, and an array of its lines would double them. */
@@ -58,18 +83,96 @@ function fieldsOf(line: string, where: string): string[] {
   return line.split(/\s+/);
 }
 
-function scanOf(fields: readonly string[], where: string): CarmenScan {
-  const count = Number(fields[1]);
-  if (!Number.isInteger(count) || count < 1 || count > BEAMS_MAX) {
-    throw new RangeError(`${where}: FLASER of "${fields[1]}" ranges; want 1 to ${BEAMS_MAX}`);
+/** FLASER or RLASER: count, ranges, the laser's pose, odometry, time. */
+function plainScan(fields: readonly string[], where: string, sensor: SensorFacts | undefined): CarmenScan {
+  const [kind] = fields, count = countOf(fields[1], where, kind);
+  if (fields.length < 2 + count + FLASER_FIELDS_AFTER) {
+    throw new RangeError(`${where}: ${kind} of ${count} ranges has ${fields.length} fields only`);
   }
-  if (fields.length < 2 + count + FLASER_FIELDS_AFTER - 2) {
-    throw new RangeError(`${where}: FLASER of ${count} ranges has ${fields.length} fields only`);
-  }
-  const ranges = new Float32Array(count);
-  for (let beam = 0; beam < count; beam++) ranges[beam] = numberOf(fields[2 + beam], where);
+  const ranges = rangesIn(fields, 2, count, where);
   const after = fields.slice(2 + count, 2 + count + 7).map((one) => numberOf(one, where));
-  return { timeS: after[6], ranges, laser: poseOf(after, 0), odometry: poseOf(after, 3) };
+  return { timeS: after[6], ranges, laser: poseOf(after, 0), odometry: poseOf(after, 3), sensor };
+}
+
+/** What the parameters before a scan say of the front or the rear laser; undefined if nothing. */
+function sensorBy(params: ReadonlyMap<string, string>, isRear: boolean): SensorFacts | undefined {
+  const side = isRear ? "rear" : "front";
+  const given = (key: string) => {
+    const value = Number(params.get(key) ?? NaN);
+    return Number.isFinite(value) ? value : undefined;
+  };
+  const x = given(`robot_${side}laser_offset`), y = given(`robot_${side}laser_side_offset`);
+  const yaw = given(`robot_${side}laser_angular_offset`);
+  const stepDeg = given(`laser_${side}_laser_resolution`), viewDeg = given(`laser_${side}_laser_fov`);
+  const hasPlace = isRear || x !== undefined || y !== undefined || yaw !== undefined;
+  const ahead = (isRear ? -1 : 1) * (x ?? 0);
+  const lidar = hasPlace ? { x: ahead, y: y ?? 0, yaw: yaw ?? (isRear ? Math.PI : 0) } : undefined;
+  if (!lidar && stepDeg === undefined && viewDeg === undefined) return undefined;
+  return {
+    lidar,
+    stepRad: stepDeg === undefined || !(stepDeg > 0) ? undefined : stepDeg * DEGREE,
+    firstBeamRad: viewDeg === undefined ? undefined : -viewDeg / 2 * DEGREE,
+  };
+}
+
+/**
+ * ROBOTLASER1: type, first angle, view, step, greatest range, accuracy, mode, count, ranges, count of remissions,
+ * remissions, poses of laser and robot, velocities and distances, time.
+ */
+function robotScan(fields: readonly string[], where: string): CarmenScan {
+  const [kind] = fields;
+  const [firstBeamRad, , stepRad, maxRangeM] = [2, 3, 4, 5].map((at) => numberOf(fields[at], where));
+  const count = countOf(fields[8], where, kind), remissionsAt = 9 + count;
+  const remissions = Number(fields[remissionsAt]);
+  const posesAt = remissionsAt + 1 + remissions;
+  if (!Number.isInteger(remissions) || remissions < 0 || fields.length < posesAt + 12) {
+    throw new RangeError(`${where}: ${kind} of ${count} ranges has ${fields.length} fields only`);
+  }
+  const ranges = rangesIn(fields, 9, count, where)
+    .map((range) => maxRangeM > 0 && range >= maxRangeM ? Infinity : range);
+  const after = fields.slice(posesAt, posesAt + 12).map((one) => numberOf(one, where));
+  const laser = poseOf(after, 0), odometry = poseOf(after, 3);
+  const sensor = { firstBeamRad, stepRad: stepRad === 0 ? undefined : stepRad };
+  return { timeS: after[11], ranges, laser, odometry, sensor };
+}
+
+function countOf(field: string | undefined, where: string, kind: string): number {
+  const count = Number(field);
+  if (Number.isInteger(count) && count >= 1 && count <= BEAMS_MAX) return count;
+  throw new RangeError(`${where}: ${kind} of "${field}" ranges; want 1 to ${BEAMS_MAX}`);
+}
+
+/** `inf` and `nan` are no return. */
+function rangesIn(fields: readonly string[], from: number, count: number, where: string): Float32Array {
+  const ranges = new Float32Array(count);
+  for (let beam = 0; beam < count; beam++) {
+    const field = fields[from + beam];
+    ranges[beam] = /^[+-]?(?:inf|infinity|nan)$/i.test(field ?? "") ? Infinity : numberOf(field, where);
+  }
+  return ranges;
+}
+
+/**
+ * The laser's place on the robot where the log says no other: the poses of laser and robot have the same difference all
+ * along a way with turns.
+ */
+function withPlace(scans: CarmenScan[]): CarmenScan[] {
+  const open = scans.filter(({ sensor }) => !sensor?.lidar);
+  if (open.length < 2) return scans;
+  const place = between2d(open[0].odometry, open[0].laser);
+  const isNowhere = Math.hypot(place.x, place.y) < SAME_M && Math.abs(place.yaw) < SAME_RAD;
+  if (isNowhere || Math.hypot(place.x, place.y) > PLACE_MAX_M) return scans;
+  const isSame = open.every(({ odometry, laser }) => {
+    const off = between2d(place, between2d(odometry, laser));
+    return Math.hypot(off.x, off.y) < SAME_M && Math.abs(off.yaw) < SAME_RAD;
+  });
+  const turned = open.some(({ odometry }) =>
+    Math.abs(wrapAngle(odometry.yaw - open[0].odometry.yaw)) > TURNED_RAD
+  );
+  if (!isSame || !turned) return scans;
+  return scans.map((scan) =>
+    scan.sensor?.lidar ? scan : { ...scan, sensor: { ...scan.sensor, lidar: place } }
+  );
 }
 
 function odometryOf(fields: readonly string[], where: string): CarmenOdometry {
@@ -91,17 +194,23 @@ function numberOf(field: string | undefined, where: string): number {
 }
 
 /**
- * The end points of a scan in the robot's frame. Beams go counter-clockwise from 90 degrees to the right; 180 or 181
- * of them are a degree apart, 360 or 361 half a degree, others share 180 degrees. A beam without a return has a very
- * great range, which the mapper's greatest range sorts out. `offset` is the laser on the robot.
+ * The end points of a scan in the robot's frame. Unless `sensor` says otherwise, the laser is where the robot is, and
+ * beams go counter-clockwise: 541 or 1081 of them share 270 degrees; 180 or 181 are a degree apart, 360 or 361 half a
+ * degree, from 90 degrees to the right; others share 180 degrees. A beam with a range of 0 or without a return gives no
+ * numbers.
  */
-export function pointsOf(ranges: Float32Array, offset: Pose2d): Float32Array {
-  const step = beamStep(ranges.length);
+export function pointsOf(
+  ranges: Float32Array,
+  { lidar = IDENTITY_2D, firstBeamRad, stepRad }: SensorFacts = {},
+): Float32Array {
+  const step = stepRad ?? beamStep(ranges.length);
+  const first = firstBeamRad ?? firstBeam(ranges.length, step);
   const points = new Float32Array(3 * ranges.length);
   for (let beam = 0; beam < ranges.length; beam++) {
-    const angle = offset.yaw - Math.PI / 2 + beam * step;
-    points[3 * beam] = offset.x + ranges[beam] * Math.cos(angle);
-    points[3 * beam + 1] = offset.y + ranges[beam] * Math.sin(angle);
+    const angle = lidar.yaw + first + beam * step, range = ranges[beam] > 0 ? ranges[beam] : NaN;
+    points[3 * beam] = lidar.x + range * Math.cos(angle);
+    points[3 * beam + 1] = lidar.y + range * Math.sin(angle);
+    if (!Number.isFinite(range)) points.fill(NaN, 3 * beam, 3 * beam + 3);
   }
   return points;
 }
@@ -109,5 +218,12 @@ export function pointsOf(ranges: Float32Array, offset: Pose2d): Float32Array {
 function beamStep(beams: number): number {
   if (beams === 180 || beams === 181) return Math.PI / 180;
   if (beams === 360 || beams === 361) return Math.PI / 360;
+  if (beams === 541 || beams === 1081) return 1.5 * Math.PI / (beams - 1);
   return Math.PI / Math.max(1, beams - 1);
+}
+
+/** Scans of more than 180 degrees have ahead in their middle. */
+function firstBeam(beams: number, step: number): number {
+  const view = Math.abs(step) * (beams - 1);
+  return view <= Math.PI + Math.abs(step) / 2 ? -Math.sign(step) * Math.PI / 2 : -step * (beams - 1) / 2;
 }

@@ -3,14 +3,15 @@
  */
 
 import type { Mapper } from "../mapper.ts";
-import { between2d, compose2d, IDENTITY_2D, type Pose2d } from "../pose2d.ts";
+import { between2d, compose2d, type Pose2d } from "../pose2d.ts";
 import { type CarmenLog, type CarmenScan, pointsOf } from "./carmen.ts";
+import type { SensorFacts } from "./sensor.ts";
 import type { TimedPose } from "./relations.ts";
 
 export interface ReplayOptions {
   readonly withOdometry: boolean;
-  /** The laser's place on the robot. */
-  readonly laser?: Pose2d;
+  /** What counts of the lidar in place of what the log says. */
+  readonly sensor?: SensorFacts;
   /** Plays only every Nth scan; between them, the trajectory follows odometry. */
   readonly every?: number;
   /** Called after each scan and all the work that it caused. */
@@ -48,10 +49,24 @@ export function replay(log: CarmenLog, mapper: Mapper, options: ReplayOptions): 
   return placed.map(({ timeS, node, offset }) => ({ timeS, pose: compose2d(mapper.nodePose(node), offset) }));
 }
 
-function addScan(mapper: Mapper, { timeS, ranges }: CarmenScan, { laser }: ReplayOptions): boolean {
-  const isTaken = mapper.addScan({ timeS, points: pointsOf(ranges, laser ?? IDENTITY_2D) });
+function addScan(mapper: Mapper, scan: CarmenScan, options: ReplayOptions): boolean {
+  const sensor = sensorOf(scan, options.sensor);
+  const isTaken = mapper.addScan({
+    timeS: scan.timeS,
+    points: pointsOf(scan.ranges, sensor),
+    origin: sensor.lidar,
+  });
   while (mapper.work());
   return isTaken;
+}
+
+/** What the log says of the lidar, and `given` before it. */
+function sensorOf({ sensor }: CarmenScan, given: SensorFacts = {}): SensorFacts {
+  return {
+    lidar: given.lidar ?? sensor?.lidar,
+    firstBeamRad: given.firstBeamRad ?? sensor?.firstBeamRad,
+    stepRad: given.stepRad ?? sensor?.stepRad,
+  };
 }
 
 /**

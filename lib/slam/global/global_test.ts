@@ -139,7 +139,8 @@ Deno.test("SearchGrid: finds a scan metres and half a turn away, and rejects an 
   for (let k = 0; k < 20; k++) {
     const pose = { x: 0.3 * k, y: 0, yaw: 0 };
     const points = flat(viewFrom(RING, pose, { ...view, seed: k }));
-    inserter.insert(grid, pose.x, pose.y, placed(points, pose), new Float64Array(0));
+    const none = new Float64Array(0);
+    inserter.insert(grid, { origin: pose, returns: placed(points, pose), misses: none, surface: none });
   }
   grid.crop();
   const search = new SearchGrid(grid);

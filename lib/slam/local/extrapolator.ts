@@ -15,11 +15,15 @@ const ODOMETRY_KEPT = 1000;
  * machine two of them may come a millisecond apart, and would give a speed of many metres a second.
  */
 const ODOMETRY_BASE_S = 0.1;
-/** No robot moves farther between two readings than this, and this for each second between them. */
-const JUMP_M = 1;
-const JUMP_MPS = 10;
-const JUMP_RAD = 0.8;
-const JUMP_RPS = 15;
+/**
+ * No robot moves farther between two readings than this and, for each second between them, than so many times its
+ * greatest speed so far, or than at the least speed.
+ */
+const JUMP_M = 0.3;
+const JUMP_RAD = 0.3;
+const JUMP_FACTOR = 2;
+const JUMP_MPS = 2;
+const JUMP_RPS = 3;
 /** Shortest span for a velocity, with and without odometry. Over shorter spans the noise of matching dominates. */
 const VELOCITY_BASE_S = 0.15;
 const FREE_VELOCITY_BASE_S = 0.3;
@@ -46,6 +50,7 @@ export interface Alternatives {
 
 export class Extrapolator {
   readonly #gravity = new GravityTracker();
+  readonly #jumps = new OdometryJumps();
   #odometry: OdometryReading[] = [];
   #poses: TimedPose[] = [];
   /** The gyroscope's heading at the last pose. */
@@ -56,7 +61,7 @@ export class Extrapolator {
   /** After an impossible jump, earlier odometry no longer counts: its sensor has begun anew. */
   addOdometry(reading: OdometryReading): void {
     const last = this.#odometry.at(-1);
-    if (last && isJump(last, reading)) this.#odometry = [];
+    if (last && this.#jumps.isJump(last, reading)) this.#odometry = [];
     this.#odometry.push(reading);
     if (this.#odometry.length > ODOMETRY_KEPT) this.#odometry = this.#odometry.slice(-ODOMETRY_KEPT / 2);
   }
@@ -155,9 +160,25 @@ export class Extrapolator {
   }
 }
 
-function isJump(from: OdometryReading, to: OdometryReading): boolean {
-  const { x, y, yaw } = between2d(from.pose, to.pose), dt = to.timeS - from.timeS;
-  return Math.hypot(x, y) > JUMP_M + JUMP_MPS * dt || Math.abs(yaw) > JUMP_RAD + JUMP_RPS * dt;
+/** Tells the jumps of odometry from fast motion: two of them in a row are a fast robot. */
+class OdometryJumps {
+  #fastestMps = JUMP_MPS;
+  #fastestRps = JUMP_RPS;
+  #isAfterJump = false;
+
+  isJump(from: OdometryReading, to: OdometryReading): boolean {
+    const { x, y, yaw } = between2d(from.pose, to.pose), dt = to.timeS - from.timeS;
+    const movedM = Math.hypot(x, y), turned = Math.abs(yaw);
+    const isFar = movedM > JUMP_M + JUMP_FACTOR * this.#fastestMps * dt ||
+      turned > JUMP_RAD + JUMP_FACTOR * this.#fastestRps * dt;
+    const isJump = isFar && !this.#isAfterJump;
+    this.#isAfterJump = isJump;
+    if (isJump) return true;
+    const spanS = Math.max(dt, ODOMETRY_BASE_S);
+    this.#fastestMps = Math.max(this.#fastestMps, movedM / spanS);
+    this.#fastestRps = Math.max(this.#fastestRps, turned / spanS);
+    return false;
+  }
 }
 
 function along(a: TimedPose, b: TimedPose, timeS: number): Pose2d {

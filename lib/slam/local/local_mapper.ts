@@ -3,16 +3,18 @@
  */
 
 import type { ImuReading, MapperOptions, OdometryReading, RangeScan } from "../mapping.ts";
-import { between2d, compose2d, type Pose2d, wrapAngle } from "../pose2d.ts";
+import { between2d, compose2d, IDENTITY_2D, type Pose2d, wrapAngle } from "../pose2d.ts";
 import { CorrelativeMatcher, type CorrelativeWindow } from "./correlative.ts";
 import { Extrapolator } from "./extrapolator.ts";
 import { thinned, VoxelFilter } from "./filters.ts";
 import { LEVEL, type QuaternionTuple, rotatePoint } from "./gravity.ts";
+import { OdometryFusion } from "./fusion.ts";
 import { LaserOdometry, type Predictions } from "./laser_odometry.ts";
 import { OdometryTrust } from "./odometry_trust.ts";
 import { type Refinement, type RefinementWeights, ScanRefiner } from "./refinement.ts";
-import type { Barest } from "./scan_motion.ts";
+import { type Barest, ScanMotion } from "./scan_motion.ts";
 import { ActiveSubmaps, type Submap } from "./submaps.ts";
+import { SurfaceFilter } from "./surface.ts";
 
 const DEGREE = Math.PI / 180;
 const VOXEL_M = 0.025;
@@ -40,6 +42,8 @@ const SEARCH_GAIN = 0.01;
  */
 const GAIN_A_METRE = 0.3;
 const GAIN_LATE_A_METRE = 0.05;
+/** The same for each radian after that time: what a narrow view shows of a hedge fits in many places. */
+const GAIN_A_RADIAN = 0.6;
 /** Time after which the gain shrinks, because the robot may have gone far. */
 const GAIN_TIME_S = 1;
 /** A search that turns the robot farther counts only if the last scan confirms it: odometry may be right. */
@@ -48,6 +52,8 @@ const SURE_TURN_RAD = 3 * DEGREE;
 const SPARSE_S = 0.4;
 /** Gain in score that the pose by the last scan needs for each metre between it and the prediction. */
 const GAIN_BY_SCAN_A_METRE = 0.1;
+/** Points of a scan that tell what it says about the pose. */
+const SHAPE_POINTS = 360;
 const SEARCH_POINTS = 100;
 const SEARCH_STEP_RAD = 0.5 * DEGREE;
 /** A search without odometry covers more and is coarser. */
@@ -97,15 +103,20 @@ interface Found {
 interface UprightScan {
   readonly returns: Float64Array;
   readonly misses: Float64Array;
+  /** The returns before filtering. */
+  readonly all: Float64Array;
 }
 
 export class LocalMapper {
   readonly #extrapolator = new Extrapolator();
   readonly #filter = new VoxelFilter();
+  readonly #surface = new SurfaceFilter();
   readonly #correlative = new CorrelativeMatcher();
   readonly #refiner = new ScanRefiner();
   readonly #laser = new LaserOdometry();
   readonly #trust = new OdometryTrust();
+  readonly #fusion = new OdometryFusion();
+  readonly #shape = new ScanMotion();
   readonly #submaps: ActiveSubmaps;
   #lastInserted: { readonly timeS: number; readonly pose: Pose2d } | undefined;
   #usualScore = 0.5;
@@ -139,10 +150,10 @@ export class LocalMapper {
 
   /** Undefined if no point of the scan is in range, or its pose is not finite. */
   addScan(scan: RangeScan): LocalResult | undefined {
-    const { timeS } = scan;
+    const { timeS, origin = IDENTITY_2D } = scan;
     const prediction = this.#extrapolator.predict(timeS);
     const gravityAlignment = this.#extrapolator.gravityAlignment() ?? LEVEL;
-    const { returns, misses } = this.#upright(scan, prediction, gravityAlignment);
+    const { returns, misses, all } = this.#upright(scan, prediction, gravityAlignment);
     if (returns.length === 0) return undefined;
     const points = this.#filter.adaptive(returns, ADAPTIVE_EDGE_M, ADAPTIVE_POINTS);
     const { pose, score, barest } = this.#match(points, returns, prediction, timeS);
@@ -153,7 +164,12 @@ export class LocalMapper {
     if (!this.#hasMoved(timeS, pose)) return { timeS, pose, score, barest, insertion: undefined };
     this.#lastInserted = { timeS, pose };
     this.#laser.begin(returns, pose);
-    const submaps = this.#submaps.insert(pose, placed(returns, pose), placed(misses, pose));
+    const submaps = this.#submaps.insert(pose, {
+      returns: placed(returns, pose),
+      misses: placed(misses, pose),
+      surface: placed(this.#surface.between(all, origin), pose),
+      origin: compose2d(pose, { ...origin, yaw: 0 }),
+    });
     return { timeS, pose, score, barest, insertion: { submaps, gravityAlignment, points } };
   }
 
@@ -168,11 +184,24 @@ export class LocalMapper {
     if (!best || this.#isContradicted(scan, prediction, best, timeS)) {
       predictions = this.#laser.predictions(returns, last, prediction);
       best = this.#matchByScans(submap, points, predictions, dt);
-    }
+      this.#fusion.reset();
+    } else if (this.#trust.isContradicting) this.#fusion.reset();
+    else best = { ...best, pose: this.#fused(submap, returns, last, prediction, best.pose) };
     this.#laser.learn(last, prediction, best.pose);
     const off = best.score - this.#usualScore;
     this.#usualScore += (off < 0 && !hasOdometry ? SCORE_SHARE_DOWN : SCORE_SHARE) * off;
     return { ...best, barest: predictions?.barest };
+  }
+
+  /** The pose between the prediction by odometry and the match. */
+  #fused({ grid }: Submap, returns: Float64Array, last: Pose2d, prediction: Pose2d, matched: Pose2d): Pose2d {
+    const { x, y, yaw } = matched, cos = Math.cos(yaw), sin = Math.sin(yaw);
+    this.#shape.begin(thinned(returns, SHAPE_POINTS));
+    const known = this.#shape.informationOf(
+      yaw,
+      (px, py) => grid.isWall(x + cos * px - sin * py, y + sin * px + cos * py),
+    );
+    return this.#fusion.fuse(last, prediction, matched, known);
   }
 
   /** Whether odometry puts the robot where the scan says that it is not. */
@@ -184,7 +213,7 @@ export class LocalMapper {
     }
     const byScans = this.#laser.clearMotion(returns, [best.pose, prediction, last.pose]);
     if (byScans) this.#trust.compare(byOdometry, byScans);
-    return this.#trust.isDoubted;
+    return this.#trust.isDoubted || (byScans !== undefined && this.#trust.isContradicting);
   }
 
   /**
@@ -196,27 +225,26 @@ export class LocalMapper {
     const window = windowFor(dt), isSparse = dt > SPARSE_S;
     const turnMax = isSparse ? window.angularRad : Infinity;
     let best = this.#refined(submap, points, prediction, prediction);
+    const isNearer = (found: Found, least: number, gain: number) => {
+      const turn = turnBetween(found, best);
+      return turn <= turnMax && isBetter(found, best, least + (isSparse ? GAIN_A_RADIAN * turn : 0), gain);
+    };
     if (isSparse) {
       const start = this.#laser.poseFrom(returns, best.pose);
       const found = start && this.#refined(submap, points, start, start);
-      if (
-        found && isBetter(found, best, 0, GAIN_BY_SCAN_A_METRE) &&
-        turnBetween(found, best) <= turnMax
-      ) {
-        best = found;
-      }
+      if (found && isNearer(found, 0, GAIN_BY_SCAN_A_METRE)) best = found;
     }
     if (best.score >= this.#usualScore) return best;
     const { poses, isLate } = this.#extrapolator.alternatives(timeS);
     const gain = isLate ? GAIN_LATE_A_METRE : GAIN_A_METRE;
     for (const other of poses) {
       const found = this.#refined(submap, points, other, other);
-      if (isBetter(found, best, 0, gain) && turnBetween(found, best) <= turnMax) best = found;
+      if (isNearer(found, 0, gain)) best = found;
     }
     if (best.score >= this.#usualScore - SEARCH_DROP) return best;
     const start = this.#correlative.match(submap.grid, thinned(points, SEARCH_POINTS), best.pose, window);
     const found = this.#refined(submap, points, start, { x: best.pose.x, y: best.pose.y, yaw: start.yaw });
-    if (!isBetter(found, best, SEARCH_GAIN, gain)) return best;
+    if (!isNearer(found, SEARCH_GAIN, gain)) return best;
     const isSure = turnBetween(found, best) <= SURE_TURN_RAD ||
       this.#laser.confirms(returns, found.pose, best.pose);
     return isSure ? found : best;
@@ -271,18 +299,19 @@ export class LocalMapper {
 
   /** Moves each point to where it was seen from the pose at the scan's end, sorts by range, and filters. */
   #upright(scan: RangeScan, pose: Pose2d, alignment: QuaternionTuple): UprightScan {
-    const { timeS, points, offsetsS } = scan;
+    const { timeS, points, offsetsS, origin = IDENTITY_2D } = scan;
     const count = Math.floor(points.length / 3);
     const returns = new Float64Array(2 * count), misses = new Float64Array(2 * count);
     const { minRangeM, maxRangeM, missingDataRayLengthM } = this.options;
     let returned = 0, missed = 0;
     let offsetS = 0, seenFrom: Pose2d | undefined;
     for (let k = 0; k < count; k++) {
-      const range = Math.hypot(points[3 * k], points[3 * k + 1], points[3 * k + 2]);
+      const rx = points[3 * k] - origin.x, ry = points[3 * k + 1] - origin.y;
+      const range = Math.hypot(rx, ry, points[3 * k + 2]);
       if (!(range >= minRangeM && range < Infinity)) continue;
       const isMiss = range > maxRangeM;
       const share = isMiss ? missingDataRayLengthM / range : 1;
-      let x = share * points[3 * k], y = share * points[3 * k + 1], z = share * points[3 * k + 2];
+      let x = origin.x + share * rx, y = origin.y + share * ry, z = share * points[3 * k + 2];
       if (alignment !== LEVEL) [x, y, z] = rotatePoint(alignment, x, y, z);
       if (z < MIN_Z_M || z > MAX_Z_M) continue;
       if (offsetsS) {
@@ -299,6 +328,7 @@ export class LocalMapper {
     return {
       returns: this.#filter.filter(returns.subarray(0, 2 * returned), VOXEL_M),
       misses: this.#filter.filter(misses.subarray(0, 2 * missed), VOXEL_M),
+      all: returns.subarray(0, 2 * returned),
     };
   }
 }

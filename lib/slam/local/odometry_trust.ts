@@ -22,6 +22,7 @@ const DOUBT_MAX = 40;
 
 export class OdometryTrust {
   #doubt = 0;
+  #isContradicting = false;
   #scans = 0;
 
   /** Whether the next scan should be compared; `isPoor`: it does not fit where odometry puts it. */
@@ -33,7 +34,9 @@ export class OdometryTrust {
   compare(odometry: Pose2d, scans: Pose2d): void {
     const off = between2d(odometry, scans), offM = Math.hypot(off.x, off.y), offRad = Math.abs(off.yaw);
     const movedM = Math.hypot(scans.x, scans.y), turned = Math.abs(scans.yaw);
-    if (offM > ERROR_M + ERROR_SHARE * movedM || offRad > ERROR_RAD + ERROR_SHARE * turned) {
+    this.#isContradicting = offM > ERROR_M + ERROR_SHARE * movedM ||
+      offRad > ERROR_RAD + ERROR_SHARE * turned;
+    if (this.#isContradicting) {
       this.#doubt = Math.min(DOUBT_MAX, this.#doubt + CONTRADICTION);
     } else if (offM < movedM * AGREEING_SHARE && movedM > MOTION_M) this.#agrees();
     else if (offRad < turned * AGREEING_SHARE && turned > MOTION_RAD) this.#agrees();
@@ -41,6 +44,11 @@ export class OdometryTrust {
 
   #agrees(): void {
     this.#doubt = Math.max(0, this.#doubt - 1);
+  }
+
+  /** Whether the last comparison contradicted odometry. */
+  get isContradicting(): boolean {
+    return this.#isContradicting;
   }
 
   get isDoubted(): boolean {

@@ -203,6 +203,16 @@ export class ProbabilityGrid {
   }
 }
 
+/** A scan's rays in the frame of a grid: x, y, … */
+export interface RayEnds {
+  readonly origin: { readonly x: number; readonly y: number };
+  /** Their ends. */
+  readonly returns: Float64Array;
+  readonly misses: Float64Array;
+  /** Between returns: as occupied as they are, without rays. */
+  readonly surface: Float64Array;
+}
+
 /** Inserts scans: cells of returns become likelier to be occupied, those that a ray crosses less. */
 export class GridInserter {
   readonly #hits: Uint16Array;
@@ -215,15 +225,9 @@ export class GridInserter {
     this.#misses = updateTable(missProbability);
   }
 
-  /** `returns` and `misses` hold the ends of rays (x, y, …) from `originX`, `originY`, in the frame of the grid. */
-  insert(
-    grid: ProbabilityGrid,
-    originX: number,
-    originY: number,
-    returns: Float64Array,
-    misses: Float64Array,
-  ): void {
-    if (!growToHold(grid, originX, originY, returns, misses)) return;
+  insert(grid: ProbabilityGrid, ends: RayEnds): void {
+    const { returns, misses, surface, origin: { x: originX, y: originY } } = ends;
+    if (!growToHold(grid, ends)) return;
     const { cells, cellsX, maxX, maxY, resolution } = grid;
     this.#count = 0;
     let minI = Infinity, minJ = Infinity, maxI = -1, maxJ = -1;
@@ -236,10 +240,13 @@ export class GridInserter {
       return cellsX * j + i;
     };
     see(originX, originY);
-    for (let k = 0; k < returns.length; k += 2) {
-      const at = see(returns[k], returns[k + 1]);
-      this.#touch(cells, at, this.#hits);
-      grid.raise(at % cellsX, Math.floor(at / cellsX));
+    for (const hits of [returns, surface]) {
+      for (let k = 0; k < hits.length; k += 2) {
+        const at = see(hits[k], hits[k + 1]);
+        if (cells[at] & TOUCHED) continue;
+        this.#touch(cells, at, this.#hits);
+        grid.raise(at % cellsX, Math.floor(at / cellsX));
+      }
     }
     const fromI = (maxY - originY) / resolution, fromJ = (maxX - originX) / resolution;
     for (const ends of [returns, misses]) {
@@ -296,14 +303,8 @@ export class GridInserter {
 
 const PADDING = 1e-6;
 
-function growToHold(
-  grid: ProbabilityGrid,
-  originX: number,
-  originY: number,
-  returns: Float64Array,
-  misses: Float64Array,
-): boolean {
-  let minX = originX, minY = originY, maxX = originX, maxY = originY;
+function growToHold(grid: ProbabilityGrid, { origin, returns, misses }: RayEnds): boolean {
+  let minX = origin.x, minY = origin.y, maxX = origin.x, maxY = origin.y;
   for (const ends of [returns, misses]) {
     for (let k = 0; k < ends.length; k += 2) {
       const x = ends[k], y = ends[k + 1];

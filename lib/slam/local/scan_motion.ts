@@ -127,6 +127,22 @@ export class ScanMotion {
     return this.#barest();
   }
 
+  /**
+   * What those points of the set scan that count say about a pose with this heading: the upper triangle of the
+   * information about x, y and yaw.
+   */
+  informationOf(yaw: number, counts: (x: number, y: number) => boolean): Float64Array {
+    const p = this.#points, weight = 1 / NOISE_M ** 2, cos = Math.cos(yaw), sin = Math.sin(yaw);
+    this.#normal.fill(0);
+    for (let k = 0; k < 2 * this.#count; k += 2) {
+      const nx = this.#normals[k], ny = this.#normals[k + 1];
+      if ((nx === 0 && ny === 0) || !counts(p[k], p[k + 1])) continue;
+      const x = cos * p[k] - sin * p[k + 1], y = sin * p[k] + cos * p[k + 1];
+      this.#addLine(x, y, cos * nx - sin * ny, sin * nx + cos * ny, weight);
+    }
+    return this.#normal.slice(0, 6);
+  }
+
   /** The motion nearest to a guess that fits `points`. */
   match(points: Float64Array, guess: Pose2d): ScanMotionResult {
     const few = thinned(points, POINTS_MAX);

@@ -4,7 +4,7 @@
  */
 
 import type { Pose2d } from "../pose2d.ts";
-import { GridInserter, ProbabilityGrid } from "./probability_grid.ts";
+import { GridInserter, ProbabilityGrid, type RayEnds } from "./probability_grid.ts";
 
 const HIT_PROBABILITY = 0.55;
 const MISS_PROBABILITY = 0.49;
@@ -27,8 +27,8 @@ export class Submap {
     return this.#finished;
   }
 
-  insert(inserter: GridInserter, x: number, y: number, returns: Float64Array, misses: Float64Array): void {
-    inserter.insert(this.grid, x, y, returns, misses);
+  insert(inserter: GridInserter, ends: RayEnds): void {
+    inserter.insert(this.grid, ends);
     this.#scanCount++;
   }
 
@@ -59,8 +59,8 @@ export class ActiveSubmaps {
     this.#active = [];
   }
 
-  /** Inserts a scan from a pose, and returns the submaps that it is part of. `returns` and `misses`: x, y, … */
-  insert(pose: Pose2d, returns: Float64Array, misses: Float64Array): readonly Submap[] {
+  /** Inserts a scan from a pose, and returns the submaps that it is part of. */
+  insert(pose: Pose2d, ends: RayEnds): readonly Submap[] {
     const newest = this.#active.at(-1);
     if (!newest || newest.scanCount === this.scansPerSubmap) {
       if (this.#active.length === 2) this.#active.shift();
@@ -68,7 +68,7 @@ export class ActiveSubmaps {
       this.#active.push(new Submap({ x: pose.x, y: pose.y, yaw: 0 }, grid));
     }
     const into = [...this.#active];
-    for (const submap of into) submap.insert(this.#inserter, pose.x, pose.y, returns, misses);
+    for (const submap of into) submap.insert(this.#inserter, ends);
     if (into[0].scanCount >= 2 * this.scansPerSubmap) into[0].finish();
     return into;
   }

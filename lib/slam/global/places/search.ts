@@ -28,10 +28,9 @@ const SAME_M = 0.5;
 const SAME_RAD = 0.2;
 /** The minimum fit of an accepted place by the number of scans, and its lead over all other places. */
 const BELIEVED = [
-  { scans: 9, fit: 0.35, betterBy: 0.003 },
-  { scans: 6, fit: 0.5, betterBy: 0.015 },
-  { scans: 3, fit: 0.5, betterBy: 0.03 },
-  { scans: 1, fit: 0.5, betterBy: 0.05 },
+  { scans: 9, fit: 0.5, betterBy: 0.015 },
+  { scans: 6, fit: 0.5, betterBy: 0.03 },
+  { scans: 3, fit: 0.5, betterBy: 0.06 },
 ];
 /** The same by nodes for a place that is never corrected later: scans of a standing robot add no information. */
 const BELIEVED_FOR_GOOD = [
@@ -140,8 +139,9 @@ export class PlaceSearch {
     return true;
   }
 
-  /** The place to believe by now. */
+  /** The place to believe by now. While a search goes on, the places are those of an earlier node. */
   found(): FoundPlace | undefined {
+    if (this.#look) return undefined;
     const [best, second] = this.#places;
     const node = this.#placesOf;
     const least = this.isFinal

@@ -1,0 +1,217 @@
+/**
+ * Weighs odometry against the match of a scan, direction by direction: a Kalman filter of the robot's pose among the
+ * latest scans. In a direction in which the scan says nothing, as along a bare corridor, odometry counts alone. How much
+ * odometry is off is learned from how far the matches are from its predictions.
+ */
+
+import { between2d, type Pose2d, wrapAngle } from "../pose2d.ts";
+
+/** The upper triangle of a symmetric matrix over x, y and yaw: xx, xy, xt, yy, yt, tt. */
+export type Information = Float64Array;
+
+/** Variances of odometry: of translation for each metre, of rotation for each radian and each metre. */
+const TRANSLATION_VARIANCE_A_METRE = 0.05 ** 2;
+const ROTATION_VARIANCE_A_RADIAN = 0.08 ** 2;
+const ROTATION_VARIANCE_A_METRE = 0.008 ** 2;
+/** Their factors, which are learned. */
+const FACTOR_MIN = 0.05;
+const FACTOR_MAX = 200;
+const LEARNING = 0.05;
+/** The points of a scan do not err independently: together they say as much as this share of them. */
+const INDEPENDENT_SHARE = 0.7;
+/** A scan says something new after a motion like this; before, at least this share of it. */
+const NEW_M = 0.05;
+const NEW_RAD = Math.PI / 180;
+const NEW_SHARE_MIN = 0.1;
+/** Information of this many points or fewer about a direction is none. */
+const POINTS_NONE = 0.5;
+const POINT_VARIANCE = 0.03 ** 2;
+/** A match farther off than this many standard deviations is no matter of noise: odometry has failed. */
+const DEVIATIONS_MAX = 3.5;
+/** What a match must know of a direction to say how far odometry is off in it. */
+const KNOWN_M = 0.05;
+const KNOWN_RAD = 0.03;
+const OPEN = 1;
+const ALONG_SHARE = 0.6;
+const VARIANCE_MAX = [0.3 ** 2, 0.1 ** 2] as const;
+
+export class OdometryFusion {
+  /** The covariance of the pose. */
+  #covariance: Float64Array = new Float64Array(6);
+  #translationFactor = 1;
+  #rotationFactor = 1;
+
+  /** The pose is as certain as the last match, whatever was before. */
+  reset(): void {
+    this.#covariance.fill(0);
+  }
+
+  /** The pose by odometry from `last` and by a match that has `information`. */
+  fuse(last: Pose2d, predicted: Pose2d, matched: Pose2d, information: Information): Pose2d {
+    const moved = between2d(last, predicted);
+    const movedM = Math.hypot(moved.x, moved.y), turned = Math.abs(moved.yaw);
+    const before = this.#grown(last, predicted, movedM, turned);
+    const isNew = Math.max(NEW_SHARE_MIN, Math.min(1, movedM / NEW_M + turned / NEW_RAD));
+    const known = scaled(cut(information), INDEPENDENT_SHARE * isNew);
+    const off = [matched.x - predicted.x, matched.y - predicted.y, wrapAngle(matched.yaw - predicted.yaw)];
+    if (isNew >= 1) {
+      this.#learn(before, known, off, { x: predicted.x - last.x, y: predicted.y - last.y, yaw: moved.yaw });
+    }
+    const prior = widened(before, known, off);
+    // (1 + P H)^-1 P, and the share of the innovation: P' H.
+    const after = updated(prior, known);
+    const step = times(after, known, off);
+    this.#covariance = after;
+    return { x: predicted.x + step[0], y: predicted.y + step[1], yaw: wrapAngle(predicted.yaw + step[2]) };
+  }
+
+  /** The covariance after a motion by odometry. */
+  #grown(last: Pose2d, predicted: Pose2d, movedM: number, turned: number): Float64Array {
+    const [xx, xy, xt, yy, yt, tt] = this.#covariance;
+    const dx = predicted.x - last.x, dy = predicted.y - last.y;
+    const step = this.#translationFactor * TRANSLATION_VARIANCE_A_METRE * movedM;
+    const turn = this.#rotationFactor *
+      (ROTATION_VARIANCE_A_RADIAN * turned + ROTATION_VARIANCE_A_METRE * movedM);
+    const grown = Float64Array.of(
+      xx - 2 * dy * xt + dy * dy * tt + step,
+      xy + dx * xt - dy * yt - dx * dy * tt,
+      xt - dy * tt,
+      yy + 2 * dx * yt + dx * dx * tt + step,
+      yt + dx * tt,
+      tt + turn,
+    );
+    const most = Math.max(1, (grown[0] + grown[3]) / VARIANCE_MAX[0], grown[5] / VARIANCE_MAX[1]);
+    return scaled(grown, 1 / most);
+  }
+
+  /** Follows the squares of the innovations, compared with what they should be, in the directions that the match knows. */
+  #learn(before: Float64Array, known: Float64Array, off: readonly number[], moved: Pose2d): void {
+    const [xx, xy, xt, yy, yt, tt] = known;
+    // Rotation, with the translation left free.
+    const free = (xx + OPEN) * (yy + OPEN) - xy * xy;
+    const turn = tt - (xt * xt * (yy + OPEN) - 2 * xt * yt * xy + yt * yt * (xx + OPEN)) / free;
+    if (turn > 1 / KNOWN_RAD ** 2) {
+      this.#rotationFactor = learned(this.#rotationFactor, off[2] ** 2 / (before[5] + 1 / turn));
+    }
+    if (!(tt > 0)) return;
+    const a = xx - xt * xt / tt, b = xy - xt * yt / tt, c = yy - yt * yt / tt;
+    const most = 0.5 * Math.atan2(2 * b, a - c), movedM = Math.hypot(moved.x, moved.y);
+    for (const angle of [most, most + Math.PI / 2]) {
+      const x = Math.cos(angle), y = Math.sin(angle);
+      // Across its way the robot hardly moves, so that odometry can be right there only.
+      const isAlong = Math.abs(x * moved.x + y * moved.y) > ALONG_SHARE * movedM;
+      const sure = x * x * a + 2 * x * y * b + y * y * c;
+      if (!isAlong || !(sure > 1 / KNOWN_M ** 2)) continue;
+      const variance = x * x * before[0] + 2 * x * y * before[1] + y * y * before[3];
+      const square = (x * off[0] + y * off[1]) ** 2 / (variance + 1 / sure);
+      this.#translationFactor = learned(this.#translationFactor, square);
+    }
+  }
+}
+
+function learned(factor: number, square: number): number {
+  const grown = factor * Math.exp(LEARNING * Math.min(3, Math.log(Math.max(1e-3, square)) + 1));
+  return Math.min(FACTOR_MAX, Math.max(FACTOR_MIN, grown));
+}
+
+/** The information without that in translations about which hardly any point says something. */
+function cut(information: Information): Float64Array {
+  const [xx, xy, xt, yy, yt, tt] = information;
+  const out = Float64Array.from(information);
+  if (!(tt > 0)) return out.fill(0);
+  // The rotation is left free.
+  const a = xx - xt * xt / tt, b = xy - xt * yt / tt, c = yy - yt * yt / tt;
+  const along = 0.5 * Math.atan2(2 * b, a - c) + Math.PI / 2, x = Math.cos(along), y = Math.sin(along);
+  const least = x * x * a + 2 * x * y * b + y * y * c;
+  const wanted = Math.max(0, least - POINTS_NONE / POINT_VARIANCE);
+  const drop = least - wanted;
+  out[0] -= drop * x * x;
+  out[1] -= drop * x * y;
+  out[3] -= drop * y * y;
+  return out;
+}
+
+function scaled(matrix: Float64Array, factor: number): Float64Array {
+  return matrix.map((one) => one * factor);
+}
+
+/** The covariance, wider in the direction of an innovation that is not plausible. */
+function widened(before: Float64Array, known: Float64Array, off: readonly number[]): Float64Array {
+  // The part of the innovation that the match is sure of.
+  const sure = times(updated(Float64Array.of(1, 0, 0, 1, 0, 1), known), known, off);
+  const spread = inverse(
+    Float64Array.from(before, (one, k) => one + (k === 0 || k === 3 ? 1e-6 : k === 5 ? 1e-8 : 0)),
+  );
+  if (!spread) return before;
+  const square = quadratic(spread, sure), limit = DEVIATIONS_MAX ** 2;
+  if (!(square > limit)) return before;
+  const more = (square - limit) / limit;
+  const [x, y, t] = sure, share = Math.min(1, more);
+  return Float64Array.from(before, (one, k) => one + share * [x * x, x * y, x * t, y * y, y * t, t * t][k]);
+}
+
+function quadratic([xx, xy, xt, yy, yt, tt]: Float64Array, [x, y, t]: readonly number[]): number {
+  return xx * x * x + yy * y * y + tt * t * t + 2 * (xy * x * y + xt * x * t + yt * y * t);
+}
+
+/** The covariance after a measurement: (P^-1 + H)^-1 = (1 + P H)^-1 P, which needs no inverse of P. */
+function updated(P: Float64Array, H: Float64Array): Float64Array {
+  const p = whole(P), h = whole(H);
+  const m = [0, 1, 2].map((row) =>
+    [0, 1, 2].map((column) => {
+      let sum = row === column ? 1 : 0;
+      for (let k = 0; k < 3; k++) sum += p[row][k] * h[k][column];
+      return sum;
+    })
+  );
+  const inverted = inverse3(m);
+  const out = [0, 1, 2].map((row) =>
+    [0, 1, 2].map((column) => [0, 1, 2].reduce((sum, k) => sum + inverted[row][k] * p[k][column], 0))
+  );
+  return Float64Array.of(
+    out[0][0],
+    (out[0][1] + out[1][0]) / 2,
+    (out[0][2] + out[2][0]) / 2,
+    out[1][1],
+    (out[1][2] + out[2][1]) / 2,
+    out[2][2],
+  );
+}
+
+/** P H off. */
+function times(P: Float64Array, H: Float64Array, off: readonly number[]): number[] {
+  const p = whole(P), h = whole(H);
+  const pulled = h.map((row) => row[0] * off[0] + row[1] * off[1] + row[2] * off[2]);
+  return p.map((row) => row[0] * pulled[0] + row[1] * pulled[1] + row[2] * pulled[2]);
+}
+
+function whole([xx, xy, xt, yy, yt, tt]: Float64Array): number[][] {
+  return [[xx, xy, xt], [xy, yy, yt], [xt, yt, tt]];
+}
+
+function inverse3(m: readonly (readonly number[])[]): number[][] {
+  const [[a, b, c], [d, e, f], [g, h, i]] = m;
+  const A = e * i - f * h, B = f * g - d * i, C = d * h - e * g;
+  const scale = 1 / (a * A + b * B + c * C);
+  return [
+    [A * scale, (c * h - b * i) * scale, (b * f - c * e) * scale],
+    [B * scale, (a * i - c * g) * scale, (c * d - a * f) * scale],
+    [C * scale, (b * g - a * h) * scale, (a * e - b * d) * scale],
+  ];
+}
+
+/** Undefined unless the matrix is positive. */
+function inverse([xx, xy, xt, yy, yt, tt]: Float64Array): Float64Array | undefined {
+  const A = yy * tt - yt * yt, B = xt * yt - xy * tt, C = xy * yt - xt * yy;
+  const determinant = xx * A + xy * B + xt * C;
+  if (!(determinant > 1e-30 && xx > 0 && yy > 0 && tt > 0)) return undefined;
+  const s = 1 / determinant;
+  return Float64Array.of(
+    A * s,
+    B * s,
+    C * s,
+    (xx * tt - xt * xt) * s,
+    (xy * xt - xx * yt) * s,
+    (xx * yy - xy * xy) * s,
+  );
+}

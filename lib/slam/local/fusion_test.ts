@@ -1,0 +1,68 @@
+import { assertAlmostEquals, assertEquals, assertGreater, assertLess } from "@std/assert";
+import type { Pose2d } from "../pose2d.ts";
+import { OdometryFusion } from "./fusion.ts";
+import { SurfaceFilter } from "./surface.ts";
+
+const HERE = { x: 0, y: 0, yaw: 0 };
+/** What a hundred points on walls across, along, and both ways say. */
+const POINTS = 100 / 0.03 ** 2;
+const ALL_ROUND = Float64Array.of(POINTS, 0, 0, POINTS, 0, 9 * POINTS);
+const BARE_CORRIDOR = Float64Array.of(0, 0, 0, POINTS, 0, 9 * POINTS);
+
+/** Steps of 5 cm by odometry, each matched `off` from there; returns where the robot ends. */
+function driven(information: Float64Array, off: Pose2d, steps: number): Pose2d {
+  const fusion = new OdometryFusion();
+  let pose: Pose2d = HERE;
+  for (let step = 0; step < steps; step++) {
+    const predicted = { x: pose.x + 0.05, y: pose.y, yaw: pose.yaw };
+    const matched = { x: predicted.x + off.x, y: predicted.y + off.y, yaw: predicted.yaw + off.yaw };
+    pose = fusion.fuse(pose, predicted, matched, information);
+  }
+  return pose;
+}
+
+Deno.test("OdometryFusion: along a bare corridor odometry counts alone, whatever the match says", () => {
+  const { x, y } = driven(BARE_CORRIDOR, { x: -0.05, y: 0, yaw: 0 }, 100);
+  assertAlmostEquals(x, 5, 1e-6);
+  assertAlmostEquals(y, 0, 1e-6);
+});
+
+Deno.test("OdometryFusion: a match that knows all directions corrects odometry that slips", () => {
+  // A tenth of each step is slip.
+  const { x } = driven(ALL_ROUND, { x: -0.005, y: 0, yaw: 0 }, 100);
+  assertLess(x, 4.75);
+  assertGreater(x, 4.45);
+});
+
+Deno.test("OdometryFusion: a match far off is a failure of odometry, and taken over", () => {
+  const fusion = new OdometryFusion();
+  const { x, y } = fusion.fuse(HERE, { x: 0.05, y: 0, yaw: 0 }, { x: 0.5, y: 0.3, yaw: 0 }, ALL_ROUND);
+  assertAlmostEquals(x, 0.5, 0.03);
+  assertAlmostEquals(y, 0.3, 0.03);
+});
+
+Deno.test("OdometryFusion: a scan without any wall leaves the pose to odometry", () => {
+  assertEquals(driven(new Float64Array(6), { x: 1, y: 1, yaw: 1 }, 4), { x: 0.2, y: 0, yaw: 0 });
+});
+
+Deno.test("SurfaceFilter: draws a wall between neighbouring beams, but not across an edge or a gap", () => {
+  const filter = new SurfaceFilter();
+  /** Beams a degree apart that meet a wall at this range for each degree; none at 0. */
+  const pointsAt = (rangeM: (degree: number) => number) => {
+    const ends = Array.from({ length: 41 }, (_, k) => k - 20).flatMap((degree) => {
+      const range = rangeM(degree), angle = degree * Math.PI / 180;
+      return range === 0 ? [] : [range * Math.cos(angle), range * Math.sin(angle)];
+    });
+    return Float64Array.from(ends);
+  };
+  // A degree is 17 cm wide at ten metres: three points between each two beams.
+  assertEquals(filter.between(pointsAt(() => 10), HERE).length / 2, 40 * 3);
+  assertEquals(filter.between(pointsAt((degree) => degree < 0 ? 10 : 12), HERE).length / 2, 19 * 3 + 20 * 4);
+  assertEquals(filter.between(pointsAt((degree) => degree === 0 ? 0 : 10), HERE).length / 2, 38 * 3);
+  // Two metres away the beams leave no gap.
+  assertEquals(filter.between(pointsAt(() => 2), HERE).length, 0);
+  // The order of the points does not matter.
+  const points = pointsAt(() => 10), turned = new Float64Array(points.length);
+  for (let k = 0; k < points.length; k += 2) turned.set(points.subarray(k, k + 2), points.length - 2 - k);
+  assertEquals(filter.between(turned, HERE).length / 2, 40 * 3);
+});
