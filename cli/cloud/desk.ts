@@ -11,12 +11,14 @@ import { messageOf, SvcError } from "../../lib/base/error.ts";
 import type { ReadFiles } from "../../lib/base/files/files.ts";
 import type { Host } from "../../lib/base/host.ts";
 import type { PipeHost } from "../../lib/base/process.ts";
+import { type Logger, silentLogs } from "../../lib/base/log/log.ts";
 import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
 import { Audit, type Subject } from "../../lib/cloud/access/audit.ts";
 import { defaultLimits, type Limits, parseLimits } from "../../lib/cloud/access/limits.ts";
 import { ConfigThreads, ownThread } from "../../lib/cloud/config/config_threads.ts";
 import { personActing } from "../../lib/cloud/context.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { DiskSpace } from "../../lib/cloud/store/disk_space.ts";
 import { releaseFile } from "../../lib/cloud/store/file_refs.ts";
 import { FileStore } from "../../lib/cloud/store/files.ts";
 import type { SecretsParts } from "../../lib/cloud/store/secrets.ts";
@@ -225,8 +227,21 @@ export function secretsOf({ data, keys }: DeskPlace, store: Store, host: Host): 
 }
 
 /** The uploaded files, beside the database. Control planes that share a database share this folder too. */
-export function filesIn(data: string, host: Host, clock: Clock): Promise<FileStore> {
-  return FileStore.open(host, `${data}/files`, { olderThanMs: clock.nowMs() - UNFINISHED_MS });
+export function filesIn(
+  data: string,
+  host: Host,
+  clock: Clock,
+  { limits = defaultLimits(), logger = silentLogs(clock).logger("files") }: FilesOptions = {},
+): Promise<FileStore> {
+  const reserveBytes = limits.diskReserveBytes;
+  const space = new DiskSpace({ disk: host, folder: data, reserveBytes, clock, logger });
+  return FileStore.open(host, `${data}/files`, { olderThanMs: clock.nowMs() - UNFINISHED_MS, space });
+}
+
+interface FilesOptions {
+  readonly limits?: Limits;
+  /** Hears of a disk that fills up. */
+  readonly logger?: Logger;
 }
 
 export async function chosenOrganization(store: Store, wanted: string) {

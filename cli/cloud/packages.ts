@@ -3,6 +3,7 @@
  */
 
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
+import { silentLogs } from "../../lib/base/log/log.ts";
 import { Usage } from "../../lib/cloud/access/usage.ts";
 import { type Change, takePackage } from "../../lib/cloud/packages/package_service.ts";
 import { PACKAGE_KINDS, Packages, VISIBILITIES } from "../../lib/cloud/packages/packages.ts";
@@ -84,7 +85,12 @@ export const PACKAGE_COMMANDS: readonly CloudCommand[] = [
       const metadata: JsonObject = visibility === "" ? {} : { visibility };
       const info = { organizationId, name, version, type: kind, platform, metadata };
       const limits = await limitsOf(path, desk.host);
-      const usage = new Usage(desk.store, limits, desk.clock);
+      const usage = new Usage({
+        sql: desk.store,
+        limits,
+        clock: desk.clock,
+        logger: silentLogs(desk.clock).logger("usage"),
+      });
       const cloud = { store: desk.store, files: await desk.files(), usage, limits };
       const change: Change = (on, work) => desk.change("package upload", on, work);
       const added = await takePackage(cloud, change, info, await contentOf(desk, file));

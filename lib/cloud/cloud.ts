@@ -150,7 +150,7 @@ export function openCloud(options: CloudOptions): Cloud {
     access,
     addresses: options.addresses ?? new Addresses(),
     ...{ audit, configs, presence, limits },
-    usage: new Usage(store, limits, clock),
+    usage: new Usage({ sql: store, limits, clock, logger }),
   };
   const shown = keySource(new Keys(store), context);
   const signingKeys = signingKeysOf(secrets);
@@ -167,7 +167,7 @@ export function openCloud(options: CloudOptions): Cloud {
   ]);
   table.decline(UNSERVED);
   table.add(guard.service);
-  const logs = new LogStore(store, clock, limits);
+  const logs = new LogStore(store, clock, limits, context);
   const authority = new Authority(secrets, store, clock);
   const identify = identifier(shown, guard);
   const downloads = new Downloads(context, identify);

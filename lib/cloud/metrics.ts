@@ -13,6 +13,7 @@ import { fieldValue } from "../wire/port/exchange.ts";
 import { type Route, textAnswer } from "../wire/port/routes.ts";
 import { type Interceptor, pathOf } from "../wire/service.ts";
 import type { CloudContext } from "./context.ts";
+import type { DiskState } from "./store/disk_space.ts";
 import { Fleet } from "./fleet/fleet.ts";
 
 const TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -58,7 +59,7 @@ export class Metrics {
     };
   }
 
-  async #page({ store, presence }: CloudContext): Promise<string> {
+  async #page({ store, files, presence, usage }: CloudContext): Promise<string> {
     const seen = await new Fleet(store).seen();
     const online = seen.filter(({ id, seenMs }) => presence.state(presence.seenMs(id, seenMs)) === "online");
     const requests = [...this.#requests].map(([labels, value]) => ({ labels, value }));
@@ -68,9 +69,29 @@ export class Metrics {
       gauge("svc_cloud_parts", "Parts of machines.", seen.length),
       gauge("svc_cloud_parts_online", "Parts seen a moment ago.", online.length),
       gauge("svc_cloud_database_bytes", "Size of the database.", await store.bytes()),
+      ...diskFamilies(await files.diskState()),
+      nearlyFullFamily(usage.nearlyFull),
     ];
     return `${families.flat().join("\n")}\n# EOF\n`;
   }
+}
+
+function diskFamilies(disk: DiskState | undefined): string[][] {
+  if (!disk) return [];
+  return [
+    gauge("svc_cloud_disk_bytes", "Size of the disk with uploads and database.", disk.totalBytes),
+    gauge("svc_cloud_disk_free_bytes", "Free space of that disk.", disk.freeBytes),
+    gauge("svc_cloud_disk_reserve_bytes", "Space that uploads leave free.", disk.reserveBytes),
+    gauge("svc_cloud_disk_held_bytes", "Space held by uploads under way.", disk.heldBytes),
+  ];
+}
+
+/** A limit without a sample is nobody's problem. */
+function nearlyFullFamily(counts: ReadonlyMap<string, number>): string[] {
+  const name = "svc_cloud_limits_nearly_reached";
+  const lines = [...counts].map(([limit, count]) => `${name}{limit="${limit}"} ${count}`);
+  const help = "Organizations and machines that use more than 80 % of a limit.";
+  return [`# HELP ${name} ${help}`, `# TYPE ${name} gauge`, ...lines];
 }
 
 function isKey(key: string | undefined, given: string | undefined): boolean {

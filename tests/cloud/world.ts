@@ -15,10 +15,11 @@ import { type Cloud, openCloud } from "../../lib/cloud/cloud.ts";
 import { type CreateConfigThread, ownThread } from "../../lib/cloud/config/config_threads.ts";
 import type { OrganizationMakers, Validate } from "../../lib/cloud/context.ts";
 import type { Executors } from "../../lib/cloud/executors/executor.ts";
+import { DiskSpace } from "../../lib/cloud/store/disk_space.ts";
 import { FileStore } from "../../lib/cloud/store/files.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { type GrantKind, Keys, type NewKey, newKeySecret, type Role } from "../../lib/cloud/access/keys.ts";
-import type { Limits } from "../../lib/cloud/access/limits.ts";
+import { defaultLimits, type Limits } from "../../lib/cloud/access/limits.ts";
 import { Secrets } from "../../lib/cloud/store/secrets.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
 import { type Channel, client, type ServiceClient } from "../../lib/wire/channel.ts";
@@ -73,6 +74,8 @@ export interface WorldOptions {
   readonly organizations?: OrganizationMakers;
   readonly localhostCertificates?: boolean;
   readonly limits?: Limits;
+  /** Keeps a reserve of the disk free, as `serve` does. */
+  readonly keepsReserve?: boolean;
   /** Where an earlier one was. */
   readonly port?: number;
 }
@@ -87,8 +90,13 @@ export async function withCloud(
   const { createConfigThread, organizations, localhostCertificates, limits, inferenceMs = 30_000 } = options;
   const store = await database.open();
   const real = new SystemClock();
-  const files = await FileStore.open(new SystemFiles(), `${database.folder}/files`, { olderThanMs: 0 });
   const logger = silentLogs(real).logger("cloud");
+  const disk = new SystemFiles();
+  const reserveBytes = (limits ?? defaultLimits()).diskReserveBytes;
+  const space = options.keepsReserve
+    ? new DiskSpace({ disk, folder: database.folder, reserveBytes, clock: real, logger })
+    : undefined;
+  const files = await FileStore.open(disk, `${database.folder}/files`, { olderThanMs: 0, space });
   const folder = `${database.folder}/keys`;
   const secrets = await Secrets.open({ store, host: new DenoHost(), folder, clock, logger });
   const cloud = openCloud({

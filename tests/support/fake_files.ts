@@ -217,6 +217,11 @@ export class FakeFiles extends DurableFiles {
     return this.full ? 0 : 2 ** 40;
   }
 
+  async totalBytes(folder: string): Promise<number> {
+    await this.#begin("look for space in", folder);
+    return 2 ** 41;
+  }
+
   openAppend(path: string): AppendFile {
     this.#change("append to", path, false, (share) => {
       if (share === 1 && !this.disk.entries.has(path)) this.#record(path, new Map([[path, blank(0o640)]]));

@@ -23,6 +23,7 @@ import type { FileStore } from "../../../lib/cloud/store/files.ts";
 import { Secrets } from "../../../lib/cloud/store/secrets.ts";
 import type { Store } from "../../../lib/cloud/store/store.ts";
 import { checkedDomain, MACHINE_DOMAIN, machineNames, noteDomain } from "../../../lib/cloud/fleet/hosts.ts";
+import type { Limits } from "../../../lib/cloud/access/limits.ts";
 import { PortCertificate } from "../../../lib/cloud/port_certificate.ts";
 import type { Route } from "../../../lib/wire/port/routes.ts";
 import { connectionLimit } from "../../../lib/wire/port/guests.ts";
@@ -182,6 +183,7 @@ interface Parts {
   readonly addresses: Addresses;
   readonly store: Store;
   readonly files: FileStore;
+  readonly limits: Limits;
   readonly secrets: Secrets;
   readonly host: Host;
   readonly clock: Clock;
@@ -201,13 +203,15 @@ async function serve({ host }: CloudWorld, _: readonly string[], given: Options)
   try {
     await withStore(options, host, async (store) => {
       logger.info("svc-cloud", { version: VERSION });
-      const files = await filesIn(options.data, host, clock);
+      const limits = await limitsOf(options.limits, host);
+      const files = await filesIn(options.data, host, clock, { limits, logger });
       const addresses = new Addresses(options.publicUrl, host.hostname());
       const secrets = await Secrets.open({ ...secretsOf(options, store, host), logger });
       const over = new AbortController();
       const following = secrets.follow(over.signal);
       try {
-        const parts = { options, organizations, addresses, store, files, secrets, host, clock, logger };
+        const own = { store, files, secrets, limits };
+        const parts = { options, organizations, addresses, ...own, host, clock, logger };
         await serveParts(parts, stopped);
       } finally {
         over.abort();
@@ -270,7 +274,7 @@ async function openParts(
   parts: Parts,
   signaling: SignalingOptions,
 ): Promise<{ cloud: Cloud; routes: ReadonlyMap<string, Route> }> {
-  const { options, organizations, addresses, store, files, secrets, host, clock, logger } = parts;
+  const { options, organizations, addresses, store, files, secrets, limits, host, clock, logger } = parts;
   const around = { host, clock, logger };
   const sandbox = await openSandbox(host, clock, [options.data]);
   const inference = openInference(options, around, sandbox);
@@ -288,7 +292,7 @@ async function openParts(
     addresses,
     organizations,
     createConfigThread,
-    limits: await limitsOf(options.limits, host),
+    limits,
     metricsKey: await metricsKeyOf(options, host),
     localhostCertificates: options.localhostCertificates,
     machineDomain: options.machineDomain,

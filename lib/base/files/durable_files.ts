@@ -31,6 +31,7 @@ export abstract class DurableFiles implements Files {
   abstract entries(path: string): Promise<{ readonly name: string; readonly kind: FileKind }[]>;
   abstract realPath(path: string): Promise<string>;
   abstract freeBytes(folder: string): Promise<number>;
+  abstract totalBytes(folder: string): Promise<number>;
   abstract openAppend(path: string): AppendFile;
   abstract moveFile(from: string, to: string): void;
   abstract emptyFile(path: string): void;

@@ -122,8 +122,10 @@ export interface ReadFiles extends ReadFolders {
    * than one name.
    */
   openUnlinked(path: string): Promise<HeldFile>;
-  /** Free and total space of the disk with this folder. */
+  /** Free space of the disk with this folder. */
   freeBytes(folder: string): Promise<number>;
+  /** The size of the disk with this folder. */
+  totalBytes(folder: string): Promise<number>;
 }
 
 /** Synchronous operations, for callers that cannot wait: logs, and the files beside them. */

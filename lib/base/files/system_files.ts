@@ -73,6 +73,14 @@ export class SystemFiles extends DurableFiles {
     });
   }
 
+  totalBytes(folder: string): Promise<number> {
+    return attempt("look for the size of the disk with", folder, async () => {
+      const { statfs } = await import("node:fs/promises");
+      const { blocks, bsize } = await statfs(folder);
+      return blocks * bsize;
+    });
+  }
+
   openAppend(path: string): AppendFile {
     return attemptNow("append to", path, () => {
       checkName(path);

@@ -32,7 +32,23 @@ export const limitsRow = object({
   packagesPerOrganization: amount("versions of packages of an organization", 10_000),
   packageBytesPerOrganization: amount("bytes of packages of an organization", 500 * GB),
   dataBytesPerOrganization: amount("bytes of images and files of an organization", 2_000 * GB),
+  dataBytesPerMachine: amount("bytes of images and files of one machine", 500 * GB),
   readingsPerOrganization: amount("readings of sensors of an organization", 500_000_000),
+  readingBytesPerOrganization: amount("bytes of readings of sensors of an organization", 500 * GB),
+  logBytesPerOrganization: amount("bytes of kept log entries of an organization", 200 * GB),
+  logBytesPerPart: amount("bytes of kept log entries of one part of a machine", 20 * GB),
+  configBytesPerOrganization: amount(
+    "characters of configurations and fragments of an organization, with all revisions",
+    4 * GB,
+  ),
+  configBytesPerPart: amount(
+    "characters of a part's configuration, or of a fragment, with its revisions; the oldest are dropped beyond this number",
+    64 * MI,
+  ),
+  diskReserveBytes: amount(
+    "bytes of the disk that uploads leave free for the database, at most a quarter of the disk",
+    GB / 2,
+  ),
   locationsPerOrganization: amount("locations of an organization", 5_000),
   machinesPerOrganization: amount("machines of an organization", 10_000),
   partsPerMachine: amount("parts of a machine", 100),

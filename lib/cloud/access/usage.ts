@@ -1,28 +1,74 @@
 /**
- * How much of each limited quantity an organization uses.
+ * How much of each limited quantity an organization, or one machine of it, uses.
  *
  * A sum over everything of an organization would cost too much for every upload. So each sum is kept for ten minutes,
- * and uploads here are added to it meanwhile; uploads to other control planes on the same database count from the next
- * sum on. Before a refusal the sum is at most some seconds old, because things may have been removed.
+ * and uploads here are added to it meanwhile, those under way included; uploads to other control planes on the same
+ * database count from the next sum on. Before a refusal the sum is at most some seconds old, because things may have
+ * been removed.
  */
 
-import type { Clock } from "../../base/clock.ts";
-import { type LimitName, type Limits, overLimit } from "./limits.ts";
+import { type PoolHolder, SharedPool } from "../../base/async/shared_pool.ts";
+import { type Clock, race } from "../../base/clock.ts";
+import type { Logger } from "../../base/log/log.ts";
+import type { CloudContext } from "../context.ts";
+import { type LimitName, type Limits, overLimit, published } from "./limits.ts";
 import type { Sql } from "../store/store.ts";
 
 const PACKAGES = "packages p JOIN registry_items i ON i.id = p.item_id WHERE i.organization_id = ?";
 const DATA = "JOIN data_origins o ON o.id = d.origin_id WHERE o.organization_id = ?";
+const STORED = "SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) AS amount FROM stored_bytes WHERE kind =";
+/** Each sums by the id of an organization, or of the thing in its name. */
 const SUMS = {
   packagesPerOrganization: `SELECT COUNT(*) AS amount FROM ${PACKAGES}`,
   packageBytesPerOrganization: `SELECT CAST(COALESCE(SUM(p.bytes), 0) AS BIGINT) AS amount FROM ${PACKAGES}`,
   dataBytesPerOrganization:
     `SELECT CAST(COALESCE(SUM(d.bytes), 0) AS BIGINT) AS amount FROM binary_data d ${DATA}`,
+  dataBytesPerMachine: `SELECT CAST(COALESCE(SUM(d.bytes), 0) AS BIGINT) AS amount FROM binary_data d
+    JOIN data_origins o ON o.id = d.origin_id WHERE o.machine_id = ?`,
   readingsPerOrganization: `SELECT COUNT(*) AS amount FROM tabular_data d ${DATA}`,
+  readingBytesPerOrganization: `${STORED} 'readings' AND organization_id = ?`,
+  logBytesPerOrganization: `${STORED} 'logs' AND organization_id = ?`,
+  logBytesPerPart: `${STORED} 'logs' AND owner_id = ?`,
+  configBytesPerOrganization: `SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) AS amount FROM (
+      SELECT p.config_bytes AS bytes FROM parts p JOIN machines m ON m.id = p.machine_id
+        JOIN locations l ON l.id = m.location_id WHERE l.organization_id = ?
+      UNION ALL
+      SELECT config_bytes FROM fragments WHERE organization_id = ?) AS texts`,
 } satisfies { readonly [N in LimitName]?: string };
+
+export type QuotaName = keyof typeof SUMS;
+
+/** A quantity of an organization or a machine, by its id. */
+export type Quota = readonly [name: QuotaName, id: string];
+
+/** An upload under way, whose bytes count from their arrival on. */
+export interface OpenUpload {
+  /**
+   * The pieces of the content, each of which counts. Throws `resource_exhausted` past a limit, or when the upload gives
+   * way to another.
+   */
+  counted(content: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array>;
+  /** It is over: what has arrived counts if it is kept. */
+  end(isKept: boolean): void;
+}
+
+export interface UsageParts {
+  readonly sql: Sql;
+  readonly limits: Limits;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
 
 const KEPT_MS = 10 * 60_000;
 const FRESH_MS = 10_000;
 const KEPT_MAX = 10_000;
+/** Uploads at once: of all, of one organization, and of one key. */
+const UPLOAD_SHARES = [512, 128, 32];
+/** An upload without a byte for this long gives way to others. */
+const IDLE_MS = 60_000;
+/** A usage is warned about above the first share of its limit, and again after it was below the second. */
+const WARN_SHARE = 0.8;
+const CALM_SHARE = 0.75;
 
 interface Sum {
   amount: number;
@@ -31,28 +77,148 @@ interface Sum {
 
 export class Usage {
   readonly #sums = new Map<string, Sum>();
+  /** Of uploads under way. */
+  readonly #open = new Map<string, number>();
+  /** The quotas of which more than 80 % are used, by name and id. */
+  readonly #nearlyFull = new Set<string>();
+  readonly #uploads: SharedPool;
 
-  constructor(private readonly sql: Sql, private readonly limits: Limits, private readonly clock: Clock) {}
+  constructor(private readonly parts: UsageParts) {
+    const levels = ["this control plane", "one organization", "one key"];
+    const limits = { shares: UPLOAD_SHARES, levels, what: "uploads", idleMs: IDLE_MS };
+    this.#uploads = new SharedPool(limits, parts.clock);
+  }
+
+  /** How many organizations and machines use more than 80 % of a limit, by the name of the limit. */
+  get nearlyFull(): ReadonlyMap<string, number> {
+    const found = new Map<string, number>();
+    for (const key of this.#nearlyFull) {
+      const name = published(key.split(" ", 1)[0] as QuotaName);
+      found.set(name, (found.get(name) ?? 0) + 1);
+    }
+    return found;
+  }
 
   /** Adds to the usage; 0 only checks. Throws `resource_exhausted` past the limit. */
-  async take(organizationId: string, name: keyof typeof SUMS, more: number): Promise<void> {
-    const isTooMuch = ({ amount }: Sum) => amount + more > this.limits[name] || amount >= this.limits[name];
-    let sum = await this.#sum(organizationId, name, KEPT_MS);
-    if (isTooMuch(sum)) sum = await this.#sum(organizationId, name, FRESH_MS);
-    if (isTooMuch(sum)) throw overLimit(this.limits, name, `found ${sum.amount} and ${more} more`);
+  async take(id: string, name: QuotaName, more: number): Promise<void> {
+    const sum = await this.#checked(id, name, more);
     sum.amount += more;
   }
 
-  async #sum(organizationId: string, name: keyof typeof SUMS, oldMs: number): Promise<Sum> {
-    const key = `${name} ${organizationId}`;
-    const nowMs = this.clock.monotonicMs();
+  /**
+   * Begins an upload of an organization's key, which counts against these quotas. Throws `resource_exhausted` if one of
+   * them is used up, or too many uploads are under way.
+   */
+  async upload(organizationId: string, key: string, quotas: readonly Quota[]): Promise<OpenUpload> {
+    for (const [name, id] of quotas) await this.#checked(id, name, 0);
+    const over = new AbortController();
+    const place = this.#uploads.take([organizationId, key], (reason) => over.abort(reason));
+    let arrived = 0;
+    let isOver = false;
+    const add = (bytes: number) => {
+      arrived += bytes;
+      for (const [name, id] of quotas) this.#addOpen(`${name} ${id}`, bytes);
+    };
+    return {
+      counted: (content) =>
+        this.#counted(content, place, over.signal, async (bytes) => {
+          for (const [name, id] of quotas) await this.#checked(id, name, bytes);
+          add(bytes);
+        }),
+      end: (isKept) => {
+        if (isOver) return;
+        isOver = true;
+        place.release();
+        for (const [name, id] of quotas) {
+          const sum = this.#sums.get(`${name} ${id}`);
+          if (isKept && sum) sum.amount += arrived;
+        }
+        add(-arrived);
+      },
+    };
+  }
+
+  async *#counted(
+    content: AsyncIterable<Uint8Array>,
+    place: PoolHolder,
+    signal: AbortSignal,
+    add: (bytes: number) => Promise<void>,
+  ): AsyncGenerator<Uint8Array> {
+    const pieces = content[Symbol.asyncIterator]();
+    let isComplete = false;
+    try {
+      for (;;) {
+        const next = await race(Promise.resolve(pieces.next()), signal);
+        isComplete = next.done === true;
+        if (next.done) return;
+        place.used();
+        await add(next.value.length);
+        yield next.value;
+      }
+    } finally {
+      // Without waiting: a reader that hangs would keep its upload.
+      if (!isComplete) void Promise.resolve(pieces.return?.()).catch(() => {});
+    }
+  }
+
+  #addOpen(key: string, bytes: number): void {
+    const now = (this.#open.get(key) ?? 0) + bytes;
+    if (now > 0) this.#open.set(key, now);
+    else this.#open.delete(key);
+  }
+
+  /** The present sum, with room for `more` and all uploads under way. */
+  async #checked(id: string, name: QuotaName, more: number): Promise<Sum> {
+    const { limits } = this.parts;
+    const used = ({ amount }: Sum) => amount + (this.#open.get(`${name} ${id}`) ?? 0);
+    const isTooMuch = (sum: Sum) => used(sum) + more > limits[name] || used(sum) >= limits[name];
+    let sum = await this.#sum(id, name, KEPT_MS);
+    if (isTooMuch(sum)) sum = await this.#sum(id, name, FRESH_MS);
+    this.#warn(id, name, (used(sum) + more) / limits[name]);
+    if (isTooMuch(sum)) throw overLimit(limits, name, `found ${used(sum)} and ${more} more`);
+    return sum;
+  }
+
+  #warn(id: string, name: QuotaName, share: number): void {
+    const key = `${name} ${id}`;
+    if (share < CALM_SHARE) this.#nearlyFull.delete(key);
+    if (share < WARN_SHARE || this.#nearlyFull.has(key) || this.#nearlyFull.size >= KEPT_MAX) return;
+    this.#nearlyFull.add(key);
+    const limit = published(name);
+    this.parts.logger.warn(`more than 80 % of a limit are used: further uploads will be refused`, {
+      limit,
+      id,
+    });
+  }
+
+  async #sum(id: string, name: QuotaName, oldMs: number): Promise<Sum> {
+    const key = `${name} ${id}`;
+    const { sql, clock } = this.parts;
+    const nowMs = clock.monotonicMs();
     const kept = this.#sums.get(key);
     if (kept && nowMs - kept.atMs < oldMs) return kept;
-    const [{ amount }] = await this.sql.query<{ amount: number }>(SUMS[name], organizationId);
+    const text = SUMS[name];
+    const [{ amount }] = await sql.query<{ amount: number }>(
+      text,
+      ...Array(text.split("?").length - 1).fill(id),
+    );
     const sum = { amount, atMs: nowMs };
     this.#sums.delete(key);
     if (this.#sums.size >= KEPT_MAX) this.#sums.delete(this.#sums.keys().next().value!);
     this.#sums.set(key, sum);
     return sum;
   }
+}
+
+/**
+ * Before a text of this length is stored. Throws `resource_exhausted` if the revisions of an organization's configurations and fragments take too much, or the
+ * disk is full.
+ */
+export async function requireConfigQuota(
+  { usage, files }: Pick<CloudContext, "usage" | "files">,
+  organizationId: string,
+  letters: number,
+): Promise<void> {
+  await files.requireSpace("configuration", letters);
+  await usage.take(organizationId, "configBytesPerOrganization", letters);
 }

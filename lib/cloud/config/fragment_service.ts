@@ -12,6 +12,7 @@ import type { CallContext, ServiceImpl } from "../../wire/service.ts";
 import type { Ref } from "../access/access.ts";
 import { requireWithin } from "../access/limits.ts";
 import { requireRoom } from "../access/room.ts";
+import { requireConfigQuota } from "../access/usage.ts";
 import { actorOf, type CloudContext, pageStart } from "../context.ts";
 import { asItIs, type ConfigView, editorOf, requireNoErrors, textOf, viewOf } from "./config_view.ts";
 import type { FragmentStamps } from "./config_threads.ts";
@@ -154,6 +155,7 @@ function writeHandlers(cloud: CloudContext) {
       const visibility = visibilityOf(asked) ?? "private";
       const actor = actorOf(ctx);
       const on: Ref = { kind: "organization", id: organizationId };
+      await requireConfigQuota(cloud, organizationId, JSON.stringify(config).length);
       const id = await tryAgain(async () => {
         const checked = await checkFragment(cloud, { organizationId, visibility }, JSON.stringify(config));
         return await audit.change(actor, on, async (sql, nowMs) => {
@@ -175,6 +177,7 @@ function writeHandlers(cloud: CloudContext) {
       const actor = actorOf(ctx);
       await tryAgain(async () => {
         const old = await fragments.get(id);
+        if (text !== undefined) await requireConfigQuota(cloud, old.organizationId, text.length);
         const visibility = asked ?? old.visibility;
         // What was there before may be renamed and hidden as it is.
         const checked = text === undefined && (visibility === old.visibility || visibility === "private")
@@ -188,7 +191,7 @@ function writeHandlers(cloud: CloudContext) {
           }
           await own.requireStamps(new Map([...checked.stamps, [id, old.stamp]]));
           await own.update(id, name || old.name, checked, nowMs, { who: actor.who, visibility });
-          await own.keepNewest(id, limits.revisionsPerFragment);
+          await own.keepNewest(id, limits.revisionsPerFragment, limits.configBytesPerPart);
           await requireRoom(sql, limits, "fragmentLettersPerOrganization", old.organizationId);
         });
       });

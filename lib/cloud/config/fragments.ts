@@ -211,13 +211,24 @@ export class Fragments {
       who,
       id,
     );
+    await this.#measure(id);
+  }
+
+  /** Counts the characters of a fragment with its revisions. */
+  async #measure(id: string): Promise<void> {
+    await this.sql.query(
+      `UPDATE fragments SET config_bytes = LENGTH(config) +
+         (SELECT COALESCE(SUM(LENGTH(r.config)), 0) FROM fragment_revisions r WHERE r.fragment_id = fragments.id)
+       WHERE id = ?`,
+      id,
+    );
   }
 
   /**
-   * Deletes the oldest revisions beyond the given number, except those with a tag and those that parts or fragments
-   * name.
+   * Deletes the oldest revisions beyond the given number, and beyond a number of characters of all together, except
+   * those with a tag and those that parts or fragments name.
    */
-  async keepNewest(id: string, count: number): Promise<void> {
+  async keepNewest(id: string, count: number, lettersMax: number): Promise<void> {
     const rows = await this.sql.query<{ version: string }>(
       `SELECT version FROM part_fragments WHERE fragment_id = ?
        UNION SELECT version FROM fragment_fragments WHERE used_id = ?`,
@@ -225,6 +236,13 @@ export class Fragments {
       id,
     );
     const named = rows.map(({ version }) => version).filter((one) => NUMBER.test(one));
+    const sizes = await this.sql.query<{ letters: number }>(
+      `SELECT LENGTH(config) AS letters FROM fragment_revisions WHERE fragment_id = ? ORDER BY revision DESC LIMIT ?`,
+      id,
+      count,
+    );
+    let left = lettersMax;
+    const over = sizes.findIndex(({ letters }, index) => (left -= letters) < 0 && index > 0);
     await this.sql.query(
       `DELETE FROM fragment_revisions WHERE fragment_id = ?
          AND revision <= (SELECT revision FROM fragments WHERE id = ?) - ?
@@ -232,11 +250,12 @@ export class Fragments {
          AND revision NOT IN (${places([0, ...named])})`,
       id,
       id,
-      count,
+      over < 0 ? count : over,
       id,
       0,
       ...named.map(Number),
     );
+    await this.#measure(id);
   }
 
   /** The stored revisions, newest first. */

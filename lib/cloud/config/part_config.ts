@@ -97,16 +97,40 @@ export class PartConfigs {
       partId,
     );
     await new Fragments(this.sql).setUsesOfPart(partId, imports);
+    // The old text counts already. An unmeasured history is measured here.
+    await this.sql.query(
+      `UPDATE parts SET config_bytes = LENGTH(config) + COALESCE(config_bytes,
+         (SELECT COALESCE(SUM(LENGTH(h.old_config)), 0) FROM part_history h WHERE h.part_id = parts.id))
+       WHERE id = ?`,
+      partId,
+    );
   }
 
-  /** Deletes the oldest changes beyond the given number. */
-  async keepNewest(partId: string, count: number): Promise<void> {
-    await this.sql.query(
-      "DELETE FROM part_history WHERE part_id = ? AND revision <= (SELECT revision FROM parts WHERE id = ?) - ?",
+  /** Deletes the oldest changes beyond the given number, and beyond a number of characters with the newest text. */
+  async keepNewest(partId: string, count: number, lettersMax: number): Promise<void> {
+    const [row] = await this.sql.query<{ revision: number; letters: number }>(
+      `SELECT revision, COALESCE(config_bytes, 0) AS letters FROM parts WHERE id = ?`,
       partId,
-      partId,
-      count,
     );
+    if (!row) return;
+    let gone = await this.sql.query<{ letters: number }>(
+      `DELETE FROM part_history WHERE part_id = ? AND revision <= ? RETURNING LENGTH(old_config) AS letters`,
+      partId,
+      row.revision - count,
+    );
+    let left = row.letters;
+    for (;;) {
+      left -= gone.reduce((sum, { letters }) => sum + letters, 0);
+      if (left <= lettersMax) break;
+      gone = await this.sql.query<{ letters: number }>(
+        `DELETE FROM part_history WHERE part_id = ? AND revision =
+           (SELECT MIN(revision) FROM part_history WHERE part_id = ?) RETURNING LENGTH(old_config) AS letters`,
+        partId,
+        partId,
+      );
+      if (gone.length === 0) break;
+    }
+    await this.sql.query("UPDATE parts SET config_bytes = ? WHERE id = ?", left, partId);
   }
 
   /** How many of the requested changes fit into the given number of letters; at least one. */

@@ -20,9 +20,10 @@ import type { CloudContext } from "../context.ts";
 import { BinaryData, type BinaryUpload, checkedLabels } from "./binary_data.ts";
 import { keptMicros, toMicros } from "./filter.ts";
 import { dataOriginOf, plainText, type Source } from "./origins.ts";
-import { TabularData, type TabularReading } from "./tabular_data.ts";
+import { readingBytes, TabularData, type TabularReading } from "./tabular_data.ts";
 import { Datasets } from "./datasets.ts";
 import type { Label } from "../../cloud_client/dataset.ts";
+import type { Quota } from "../access/usage.ts";
 import { keepFile } from "../store/file_refs.ts";
 import { Fleet, type Part } from "../fleet/fleet.ts";
 import { extensionOf, isMimeType, mimeTypeOfExtension } from "../../cloud_client/mime_types.ts";
@@ -34,7 +35,7 @@ const READINGS_MAX = 10_000;
 export function dataSyncHandlers(cloud: CloudContext) {
   const fleet = new Fleet(cloud.store);
   return {
-    async dataCaptureUpload(request) {
+    async dataCaptureUpload(request, { entity }) {
       const part = await fleet.part(request.metadata!.partId);
       if (isTabular(request)) {
         const fileId = await addReadings(cloud, part, request.metadata!, request.sensorContents);
@@ -47,11 +48,11 @@ export function dataSyncHandlers(cloud: CloudContext) {
       }
       const content = data.case === "binary" ? data.value : new Uint8Array();
       const upload = uploadOf(part, request.metadata!, metadata);
-      const id = await addBinary(cloud, upload, pieces([content]));
+      const id = await addBinary(cloud, entity, upload, pieces([content]));
       return { fileId: id, binaryDataId: id };
     },
 
-    async fileUpload(requests) {
+    async fileUpload(requests, { entity }) {
       const packets = requests[Symbol.asyncIterator]();
       const first: { case?: string; value?: unknown } | undefined = (await packets.next()).value
         ?.uploadPacket;
@@ -63,11 +64,12 @@ export function dataSyncHandlers(cloud: CloudContext) {
           yield packet.value.data;
         }
       };
-      const id = await addBinary(cloud, uploadOf(await sourceOf(cloud, metadata), metadata), content());
+      const upload = uploadOf(await sourceOf(cloud, metadata), metadata);
+      const id = await addBinary(cloud, entity, upload, content());
       return { fileId: id, binaryDataId: id };
     },
 
-    async streamingDataCaptureUpload(requests) {
+    async streamingDataCaptureUpload(requests, { entity }) {
       const packets = requests[Symbol.asyncIterator]();
       const first = (await packets.next()).value?.uploadPacket;
       if (first?.case !== "metadata" || !first.value.uploadMetadata) throw noMetadata();
@@ -79,7 +81,7 @@ export function dataSyncHandlers(cloud: CloudContext) {
         }
       };
       const upload = uploadOf(await sourceOf(cloud, uploadMetadata), uploadMetadata, sensorMetadata);
-      const id = await addBinary(cloud, upload, content());
+      const id = await addBinary(cloud, entity, upload, content());
       return { fileId: id, binaryDataId: id };
     },
   } satisfies ServiceImpl<typeof DataSyncService>;
@@ -111,7 +113,7 @@ function isTabular({ metadata, sensorContents }: DataCaptureUploadRequest): bool
 }
 
 async function addReadings(
-  { store, clock, usage }: CloudContext,
+  { store, files, clock, usage }: CloudContext,
   part: Part,
   metadata: UploadMetadata,
   contents: readonly SensorData[],
@@ -129,25 +131,36 @@ async function addReadings(
   });
   const origin = dataOriginOf(part, metadata);
   const tags = checkedLabels("tag", metadata.tags, 0);
+  const bytes = readingBytes(readings);
+  await files.requireSpace("entries", bytes);
+  await usage.take(part.organizationId, "readingBytesPerOrganization", bytes);
   return await store.transaction((sql) => new TabularData(sql).add(origin, readings, tags, nowMs));
 }
 
 async function addBinary(
   { store, files, clock, usage }: CloudContext,
+  key = "",
   upload: BinaryUpload,
   content: AsyncIterable<Uint8Array>,
 ): Promise<string> {
-  const { organizationId } = upload.origin;
+  const { organizationId, machineId } = upload.origin;
   for (const id of upload.datasetIds) {
     // Those of other organizations stay hidden.
     if ((await new Datasets(store).get(id)).organizationId === organizationId) continue;
     throw new SvcError("not_found", `there is no dataset "${id}"`);
   }
-  await usage.take(organizationId, "dataBytesPerOrganization", 0);
-  return await keepFile(store, files, content, FILE_BYTES_MAX, async (file) => {
-    await usage.take(organizationId, "dataBytesPerOrganization", file.bytes);
-    return await store.transaction((sql) => new BinaryData(sql).add(upload, file, clock.nowMs()));
-  });
+  const quotas: Quota[] = [["dataBytesPerOrganization", organizationId]];
+  if (machineId !== "") quotas.push(["dataBytesPerMachine", machineId]);
+  const open = await usage.upload(organizationId, key, quotas);
+  try {
+    const id = await keepFile(store, files, open.counted(content), FILE_BYTES_MAX, (file) => {
+      return store.transaction((sql) => new BinaryData(sql).add(upload, file, clock.nowMs()));
+    });
+    open.end(true);
+    return id;
+  } finally {
+    open.end(false);
+  }
 }
 
 function uploadOf(part: Source, metadata: UploadMetadata, sensor?: SensorMetadata): BinaryUpload {

@@ -12,6 +12,7 @@ import type { JsonObject } from "../../wire/proto.ts";
 import { type BinaryPage, placeIn, placeOf } from "./binary_data.ts";
 import { Conditions, onlyType, toMicros } from "./filter.ts";
 import { type DataOrigin, inOrder, noteOrigin, ORIGIN_COLUMNS } from "./origins.ts";
+import { addStoredBytes, dropStoredBytes } from "../store/stored_bytes.ts";
 import { payloadBytes, payloadIn } from "./payload.ts";
 import type { Sql } from "../store/store.ts";
 import { noteTagList } from "../store/tag_lists.ts";
@@ -95,6 +96,11 @@ const PAGE_BYTES_MAX = 8 * 1024 ** 2;
 const READING_BYTES_MAX = 16 * 1024 ** 2;
 const BYTES = "LENGTH(d.payload)";
 
+/** What the payloads of readings take. */
+export function readingBytes(readings: readonly TabularReading[]): number {
+  return readings.reduce((sum, { payload }) => sum + payloadBytes(payload).length, 0);
+}
+
 export class TabularData {
   constructor(private readonly sql: Sql) {}
 
@@ -119,14 +125,18 @@ export class TabularData {
       const id = createHash("sha256").update(known).digest("hex").slice(0, 32);
       return [originId, capturedUs, id, receivedUs, nowMs, tagsJson, tagList, bytes];
     });
+    let stored = 0;
     for (let at = 0; at < rows.length; at += ROWS_MAX) {
       const some = rows.slice(at, at + ROWS_MAX);
-      await this.sql.query(
+      const added = await this.sql.query<{ bytes: number }>(
         `INSERT INTO tabular_data (origin_id, captured_us, entry_id, received_us, stored_ms, tags, tag_list, payload)
-         VALUES ${some.map(() => "(?, ?, ?, ?, ?, ?, ?, ?)").join(", ")} ON CONFLICT DO NOTHING`,
+         VALUES ${some.map(() => "(?, ?, ?, ?, ?, ?, ?, ?)").join(", ")} ON CONFLICT DO NOTHING
+         RETURNING LENGTH(payload) AS bytes`,
         ...some.flat(),
       );
+      stored += added.reduce((sum, { bytes }) => sum + bytes, 0);
     }
+    await addStoredBytes(this.sql, "readings", originId, origin.organizationId, stored);
     return originId;
   }
 
@@ -184,13 +194,14 @@ export class TabularData {
 
   /** Removes up to `limit` readings. Returns how many. */
   async remove(found: Conditions, limit: number): Promise<number> {
-    const rows = await this.sql.query(
+    const rows = await this.sql.query<{ ownerId: string; bytes: number }>(
       `DELETE FROM tabular_data WHERE (origin_id, captured_us, entry_id) IN (
          SELECT d.origin_id, d.captured_us, d.entry_id FROM ${FROM} WHERE ${found.text} LIMIT ?
-       ) RETURNING entry_id`,
+       ) RETURNING origin_id AS "ownerId", LENGTH(payload) AS bytes`,
       ...found.values,
       limit,
     );
+    await dropStoredBytes(this.sql, "readings", rows);
     return rows.length;
   }
 

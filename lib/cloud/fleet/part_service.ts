@@ -10,6 +10,7 @@ import type { MessageInitShape } from "../../wire/proto.ts";
 import type { ServiceImpl } from "../../wire/service.ts";
 import { onlineMessage } from "./fleet_service.ts";
 import { type NewSharedSecret, newSharedSecret, SharedSecrets } from "../access/shared_secrets.ts";
+import { requireConfigQuota } from "../access/usage.ts";
 import { actorOf, boundMs, type CloudContext, pageStart } from "../context.ts";
 import { secretMessage } from "./location_service.ts";
 import { Fleet, type Part } from "./fleet.ts";
@@ -80,6 +81,9 @@ function writeHandlers(cloud: CloudContext) {
       const text = textOf(robotConfigJson, robotConfig);
       const actor = actorOf(ctx);
       const knownMs = lastKnownUpdate && toMs(lastKnownUpdate);
+      if (text !== undefined) {
+        await requireConfigQuota(cloud, (await fleet.part(id)).organizationId, text.length);
+      }
       await tryAgain(async () => {
         const checked = text === undefined
           ? undefined
@@ -88,7 +92,7 @@ function writeHandlers(cloud: CloudContext) {
           const part = await new Fleet(sql).part(id);
           if (checked) {
             await savePartConfig(sql, part, checked, actor.who, nowMs, knownMs);
-            await new PartConfigs(sql).keepNewest(id, cloud.limits.revisionsPerPart);
+            await new PartConfigs(sql).keepNewest(id, limits.revisionsPerPart, limits.configBytesPerPart);
           }
           if (name !== "" && name !== part.name) await new Fleet(sql).renamePart(id, name, nowMs);
         });

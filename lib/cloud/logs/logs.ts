@@ -17,6 +17,9 @@ import { sortedJson } from "../../base/schema/schema.ts";
 import { toBinary } from "../../wire/proto.ts";
 import { fieldsText } from "../../cloud_client/log_message.ts";
 import { defaultLimits, type Limits, requireWithin } from "../access/limits.ts";
+import type { CloudContext } from "../context.ts";
+import { Fleet } from "../fleet/fleet.ts";
+import { addLogBytes, dropStoredBytes } from "../store/stored_bytes.ts";
 import type { Sql, SqlValue, Store } from "../store/store.ts";
 import {
   type LogFilter,
@@ -45,6 +48,9 @@ const FOLLOW_AT_ONCE = 500;
 const FIRST_MS = Date.parse("0001-01-01T00:00:00Z");
 const LAST_MS = Date.parse("9999-12-31T23:59:59.999Z");
 
+/** What limits the kept entries of all parts; a command on the host has none. */
+export type LogQuotas = Pick<CloudContext, "usage" | "files">;
+
 export class LogStore {
   /** Followers that wait for entries of a part. */
   readonly #waiting = new Map<string, Set<() => void>>();
@@ -54,6 +60,7 @@ export class LogStore {
     private readonly store: Store,
     private readonly clock: Clock,
     private readonly limits: Limits = defaultLimits(),
+    private readonly quotas?: LogQuotas,
   ) {
     this.#search = new LogSearch(store, clock);
   }
@@ -65,6 +72,9 @@ export class LogStore {
     const rows = rowsOf(entries, nowMs);
     const bytes = rows.reduce((sum, row) => sum + (row[row.length - 1] as Uint8Array).length, 0);
     requireWithin(this.limits, "logBytesPerCall", bytes);
+    const { organizationId } = await new Fleet(this.store).part(partId);
+    const words = rows.reduce((sum, row) => sum + String(row[row.length - 2]).length, 0);
+    await this.#requireQuota(partId, organizationId, bytes + words);
     await this.store.transaction(async (sql) => {
       // Holding this row until the end keeps the entries of a part in order.
       const head = sql.query(
@@ -85,9 +95,18 @@ export class LogStore {
         stored.push(sql.query(add, ...values));
       }
       // They travel to the database together: nobody waits for one before the next.
-      await Promise.all([head, ...stored, this.#count(sql, partId, rows.length, bytes, nowMs)]);
+      const counted = addLogBytes(sql, partId, organizationId, rows.length);
+      await Promise.all([head, ...stored, counted, this.#count(sql, partId, rows.length, bytes, nowMs)]);
     });
     for (const wake of this.#waiting.get(partId) ?? []) wake();
+  }
+
+  /** Throws `resource_exhausted` if the part or its organization keeps too many logs, or the disk is full. */
+  async #requireQuota(partId: string, organizationId: string, bytes: number): Promise<void> {
+    const { usage, files } = this.quotas ?? {};
+    await files?.requireSpace("entries", bytes);
+    await usage?.take(partId, "logBytesPerPart", bytes);
+    await usage?.take(organizationId, "logBytesPerOrganization", bytes);
   }
 
   /** Counts a part's logs of a day. Throws `resource_exhausted` past the limit. */
@@ -162,15 +181,17 @@ export class LogStore {
   /** Deletes entries older than 30 days. */
   async forgetOld(): Promise<void> {
     for (;;) {
-      const gone = await this.store.transaction((sql) =>
-        sql.query(
+      const gone = await this.store.transaction(async (sql) => {
+        const removed = await sql.query<{ ownerId: string; bytes: number }>(
           `DELETE FROM logs WHERE (part_id, number) IN (
              SELECT part_id, number FROM logs WHERE received_ms < ? LIMIT ?
-           ) RETURNING number`,
+           ) RETURNING part_id AS "ownerId", LENGTH(entry) + LENGTH(words) AS bytes`,
           this.clock.nowMs() - KEPT_MS,
           FORGET_AT_ONCE,
-        )
-      );
+        );
+        await dropStoredBytes(sql, "logs", removed);
+        return removed;
+      });
       if (gone.length < FORGET_AT_ONCE) return;
     }
   }

@@ -16,19 +16,26 @@ export async function requirePackageRoom({ usage }: Pick<PackageKeeper, "usage">
   await usage.take(organizationId, "packageBytesPerOrganization", 0);
 }
 
-/** Stores the content of a further version, which `use` refers to. Throws `resource_exhausted` past the limits. */
+/** Stores the content of a further version, uploaded by `key`, which `use` refers to. Throws `resource_exhausted` past the limits. */
 export async function keepPackage<T>(
   cloud: PackageKeeper,
   organizationId: string,
   contents: AsyncIterable<Uint8Array>,
   use: (file: StoredFile) => Promise<T>,
+  key = "",
 ): Promise<T> {
   const { store, files, usage } = cloud;
   // An early check spares the user a long upload.
   await requirePackageRoom(cloud, organizationId);
-  return await keepFile(store, files, contents, PACKAGE_BYTES_MAX, async (file) => {
-    await usage.take(organizationId, "packageBytesPerOrganization", file.bytes);
-    await usage.take(organizationId, "packagesPerOrganization", 1);
-    return await use(file);
-  });
+  const open = await usage.upload(organizationId, key, [["packageBytesPerOrganization", organizationId]]);
+  try {
+    const value = await keepFile(store, files, open.counted(contents), PACKAGE_BYTES_MAX, async (file) => {
+      await usage.take(organizationId, "packagesPerOrganization", 1);
+      return await use(file);
+    });
+    open.end(true);
+    return value;
+  } finally {
+    open.end(false);
+  }
 }

@@ -67,7 +67,7 @@ export function packageHandlers(cloud: CloudContext, downloads: Downloads) {
   return {
     async createPackage(requests, ctx) {
       const { info, contents } = await opened(requests);
-      const more = { listed: info.files, signal: ctx.signal };
+      const more = { listed: info.files, key: ctx.entity, signal: ctx.signal };
       return await takePackage(cloud, changeOf(cloud, ctx), newPackage(info), contents, more);
     },
     async getPackage({ id, version, type, platform, includeUrl }, ctx) {
@@ -114,7 +114,7 @@ export async function takePackage(
   change: Change,
   info: Omit<NewPackage, "file">,
   contents: AsyncIterable<Uint8Array>,
-  { listed = [], signal }: { readonly listed?: readonly ListedFile[]; readonly signal?: AbortSignal } = {},
+  { listed = [], key, signal }: PackageUpload = {},
 ): Promise<{ id: string; version: string }> {
   const { store, files, limits } = cloud;
   const { organizationId, name, version, type, platform } = info;
@@ -137,7 +137,7 @@ export async function takePackage(
       await requireRoom(sql, limits, "registryLettersPerOrganization", organizationId);
       return added;
     });
-  });
+  }, key);
 }
 
 export function kindOf(type: PackageType): PackageKind {
@@ -147,6 +147,14 @@ export function kindOf(type: PackageType): PackageKind {
     "invalid_argument",
     `found package type ${nameOf(type)}, wanted one of ${Object.keys(PACKAGE_TYPES).join(", ")}`,
   );
+}
+
+export interface PackageUpload {
+  /** The files that the description lists. */
+  readonly listed?: readonly ListedFile[];
+  /** The key that uploads it. */
+  readonly key?: string;
+  readonly signal?: AbortSignal;
 }
 
 interface ListedFile {

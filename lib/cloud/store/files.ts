@@ -15,6 +15,7 @@ import {
   type WriteFiles,
 } from "../../base/files/files.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
+import type { DiskHold, DiskSpace, DiskState, DiskUse } from "./disk_space.ts";
 
 /** A stored content that stays, whatever others do to a content with the same hash. */
 export interface Upload {
@@ -31,16 +32,27 @@ export interface StoredFile {
   readonly bytes: number;
 }
 
+export interface FileStoreOptions {
+  /** Unfinished files of before this time are removed. */
+  readonly olderThanMs: number;
+  /** Keeps a reserve of the disk free; by default files may fill the disk. */
+  readonly space?: DiskSpace;
+}
+
 type StoreFiles = ReadFiles & WriteFiles & LogFiles;
 
 export class FileStore {
-  private constructor(private readonly disk: StoreFiles, private readonly folder: string) {}
+  private constructor(
+    private readonly disk: StoreFiles,
+    private readonly folder: string,
+    private readonly space: DiskSpace | undefined,
+  ) {}
 
   /** Opens the folder, creates it if it is missing, and removes what an earlier process did not finish. */
   static async open(
     disk: StoreFiles,
     folder: string,
-    { olderThanMs }: { olderThanMs: number },
+    { olderThanMs, space }: FileStoreOptions,
   ): Promise<FileStore> {
     return await attempt(`open the folder ${folder}`, async () => {
       await disk.makeFolder(folder, { mode: 0o700 });
@@ -51,8 +63,18 @@ export class FileStore {
         const found = await disk.stat(path);
         if (found && found.modifiedMs < olderThanMs) await disk.remove(path);
       }
-      return new FileStore(disk, folder);
+      return new FileStore(disk, folder, space);
     });
+  }
+
+  /** Before `bytes` are stored in the database. Throws `resource_exhausted` if they would take its reserve. */
+  async requireSpace(use: DiskUse, bytes: number): Promise<void> {
+    await this.space?.require(use, bytes);
+  }
+
+  /** How full the disk is; `undefined` if nothing keeps a reserve. */
+  async diskState(): Promise<DiskState | undefined> {
+    return await this.space?.state();
   }
 
   /** Stores a content. Throws `resource_exhausted` for more than `bytesMax` bytes. */
@@ -67,8 +89,10 @@ export class FileStore {
     const temporary = join(this.folder, `${randomUUID()}${TEMPORARY}`);
     const drop = () => this.disk.remove(temporary);
     return await attempt(`write a file to ${this.folder}`, async () => {
+      // Before the first piece is read: the uploader learns at once that there is no space.
+      const hold = await this.space?.hold();
       try {
-        const file = await write(this.disk, temporary, content, bytesMax);
+        const file = await write(this.disk, temporary, held(content, hold), bytesMax);
         const path = this.#path(file.sha256);
         await this.disk.makeFolder(dirname(path));
         await this.#publish(temporary, path);
@@ -84,6 +108,8 @@ export class FileStore {
       } catch (error) {
         await drop();
         throw error;
+      } finally {
+        hold?.release();
       }
     });
   }
@@ -151,6 +177,17 @@ export class FileStore {
   #path(sha256: string): string {
     if (!/^[0-9a-f]{64}$/.test(sha256)) throw new SvcError("invalid_argument", `"${sha256}" is no SHA-256`);
     return join(this.folder, sha256.slice(0, 2), sha256);
+  }
+}
+
+/** The pieces of a content, each when there is space for it. */
+async function* held(
+  content: AsyncIterable<Uint8Array>,
+  hold: DiskHold | undefined,
+): AsyncGenerator<Uint8Array> {
+  for await (const chunk of content) {
+    await hold?.grow(chunk.length);
+    yield chunk;
   }
 }
 

@@ -543,6 +543,22 @@ export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
   ],
   // When the part came from another organization: what was before stays there.
   [`ALTER TABLE parts ADD COLUMN moved_ms BIGINT NOT NULL DEFAULT 0`],
+  ],
+  // What logs, readings and all revisions of configurations take, counted as they come and go. What was there before
+  // does not count; a configuration does from its next change on.
+  [
+    `CREATE TABLE stored_bytes (
+      -- 'logs' of a part, 'readings' of a source.
+      kind TEXT NOT NULL,
+      owner_id TEXT NOT NULL,
+      organization_id TEXT NOT NULL,
+      bytes BIGINT NOT NULL,
+      PRIMARY KEY (kind, owner_id)
+    )`,
+    `CREATE INDEX stored_bytes_by_organization ON stored_bytes (kind, organization_id, bytes)`,
+    `ALTER TABLE parts ADD COLUMN config_bytes BIGINT`,
+    `ALTER TABLE fragments ADD COLUMN config_bytes BIGINT`,
+  ],
 ];
 
 /** What runs before the statements of a step, a piece in each transaction, until it returns true. */

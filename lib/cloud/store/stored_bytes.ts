@@ -1,0 +1,62 @@
+/**
+ * What logs and readings take, counted in the transactions that add and remove them: a sum over them would take too
+ * long.
+ */
+
+import type { Sql } from "./store.ts";
+
+/** `logs` of a part; `readings` of a source. */
+export type StoredKind = "logs" | "readings";
+
+/** Adds to what a part or a source has stored. What a moved part has stored stays with its organization. */
+export async function addStoredBytes(
+  sql: Sql,
+  kind: StoredKind,
+  ownerId: string,
+  organizationId: string,
+  bytes: number,
+): Promise<void> {
+  await sql.query(
+    `INSERT INTO stored_bytes (kind, owner_id, organization_id, bytes) VALUES (?, ?, ?, ?)
+     ON CONFLICT (kind, owner_id) DO UPDATE SET bytes = stored_bytes.bytes + excluded.bytes`,
+    kind,
+    ownerId,
+    organizationId,
+    bytes,
+  );
+}
+
+/** The same for the newest entries of a part's log: those with the last `count` numbers that are there. */
+export async function addLogBytes(
+  sql: Sql,
+  partId: string,
+  organizationId: string,
+  count: number,
+): Promise<void> {
+  await sql.query(
+    `INSERT INTO stored_bytes (kind, owner_id, organization_id, bytes)
+       SELECT 'logs', CAST(? AS TEXT), CAST(? AS TEXT), CAST(COALESCE(SUM(LENGTH(entry) + LENGTH(words)), 0) AS BIGINT)
+       FROM logs WHERE part_id = ? AND number > (SELECT number FROM log_heads WHERE part_id = ?) - CAST(? AS BIGINT)
+     ON CONFLICT (kind, owner_id) DO UPDATE SET bytes = stored_bytes.bytes + excluded.bytes`,
+    partId,
+    organizationId,
+    partId,
+    partId,
+    count,
+  );
+}
+
+/** Subtracts what has been removed. */
+export async function dropStoredBytes(
+  sql: Sql,
+  kind: StoredKind,
+  removed: readonly { readonly ownerId: string; readonly bytes: number }[],
+): Promise<void> {
+  const sums = new Map<string, number>();
+  for (const { ownerId, bytes } of removed) sums.set(ownerId, (sums.get(ownerId) ?? 0) + bytes);
+  for (const [ownerId, bytes] of sums) {
+    const text = `UPDATE stored_bytes SET bytes = CASE WHEN bytes > ? THEN bytes - ? ELSE 0 END
+      WHERE kind = ? AND owner_id = ?`;
+    await sql.query(text, bytes, bytes, kind, ownerId);
+  }
+}
