@@ -9,7 +9,7 @@ import { TrainingJobs } from "../../lib/cloud/training/training.ts";
 import { codeOf, somethingIn } from "./rule_calls.ts";
 import { newJob } from "./training_world.ts";
 import { locationsAbove } from "../../lib/cloud/fleet/fleet.ts";
-import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
+import { newKey, newWorld, ownKey, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest } from "./stores.ts";
 import { pause } from "../support/until.ts";
 
@@ -44,7 +44,7 @@ storeTest(
         owner: await channel(mine.owner),
       };
       // Those who follow logs have something to hear of.
-      const talking = talk(await robot(mine.owner), mine.part);
+      const talking = talk(await robot(await ownKey(store, mine)), mine.part);
       try {
         for (const rule of RULES) {
           const found: Record<string, boolean> = {};

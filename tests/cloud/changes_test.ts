@@ -13,7 +13,7 @@ import type { NewKey } from "../../lib/cloud/access/keys.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { until } from "../support/until.ts";
 import { storeTest } from "./stores.ts";
-import { newKey, newWorld, type ServedCloud, withCloud } from "./world.ts";
+import { newKey, newWorld, ownKey, type ServedCloud, withCloud } from "./world.ts";
 
 /** The changes that a follower of a part receives. */
 async function follow({ channel }: ServedCloud, key: NewKey, id: string) {
@@ -52,7 +52,7 @@ storeTest(
       const other = await newWorld(store);
       const own = await newKey(store, "operator", "machine", world.machine);
       const mine = await follow(cloud, own, world.part);
-      const theirs = await follow(cloud, other.owner, other.part);
+      const theirs = await follow(cloud, await ownKey(store, other), other.part);
       const owner = await app(world.owner);
 
       await owner.updateRobotPart({ id: world.part, name: "rover-main", robotConfig: { debug: true } });
@@ -115,8 +115,8 @@ storeTest(
   "changes by other processes on the database are announced, too",
   (database) =>
     withCloud(database, async (cloud) => {
-      const { part, owner } = await newWorld(cloud.store);
-      const mine = await follow(cloud, owner, part);
+      const { machine, part } = await newWorld(cloud.store);
+      const mine = await follow(cloud, await ownKey(cloud.store, { machine }), part);
       // Another control plane, or a command beside this one.
       const others = await database.open();
       const actor = { who: "cli:somebody", action: "config set" };
@@ -163,17 +163,18 @@ storeTest(
       assertEquals(await refused(other.owner, world.part), "permission_denied");
       assertEquals(await refused(world.owner, "nobody"), "not_found");
 
+      const [own, theirs] = [await ownKey(store, world), await ownKey(store, other)];
       const [first, second] = [
-        await follow(cloud, world.owner, world.part),
-        await follow(cloud, world.owner, world.part),
+        await follow(cloud, own, world.part),
+        await follow(cloud, own, world.part),
       ];
-      const third = await follow(cloud, world.owner, world.part);
+      const third = await follow(cloud, own, world.part);
       // The oldest connection makes room for a returning machine, but not for other machines.
       assertEquals(await first.next(), ["resource_exhausted"]);
-      assertEquals(await refused(other.owner, other.part), "served");
+      assertEquals(await refused(theirs, other.part), "served");
       // The one that was served goes in its own time.
-      const more = await untilFollowed(cloud, other.owner, other.part);
-      assertEquals(await refused(other.owner, other.part), "served");
+      const more = await untilFollowed(cloud, theirs, other.part);
+      assertEquals(await refused(theirs, other.part), "served");
       assertEquals(await more.next(), ["resource_exhausted"], "it replaces the one of its own part");
       assertEquals([second.heard, third.heard], [[], []]);
       await Promise.all([first.end(), second.end(), third.end(), more.end()]);

@@ -8,6 +8,8 @@ import { OnlineState } from "../../proto/gen/app_pb.ts";
 import { MODELS } from "../../drivers/mod.ts";
 import { APIS } from "../../lib/api/mod.ts";
 import { FakeClock } from "../support/fake_clock.ts";
+import { AgentDeviceService } from "../../proto/gen/agent_pb.ts";
+import { client } from "../../lib/wire/channel.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { Fragments } from "../../lib/cloud/config/fragments.ts";
@@ -18,7 +20,7 @@ import { decodeConfig } from "../../lib/machine/config/config.ts";
 import type { NewKey } from "../../lib/cloud/access/keys.ts";
 import { svcCloud } from "./program.ts";
 import { storeTest } from "./stores.ts";
-import { newKey, newWorld, withCloud } from "./world.ts";
+import { newKey, newWorld, ownKey, withCloud } from "./world.ts";
 
 const registry = new Registry(APIS, MODELS);
 const validate = (json: unknown) => decodeConfig(json, registry, { env: () => "" }).problems;
@@ -239,8 +241,14 @@ storeTest(
   "NeedsRestart answers true once for each restart order",
   (database) =>
     withCloud(database, async ({ store, app, robot }) => {
-      const { owner, operator, part: id } = await newWorld(store);
-      const rover = await robot(operator);
+      const { owner, operator, machine, part: id } = await newWorld(store);
+      const rover = await robot(await ownKey(store, { machine }));
+      // Nobody else takes the machine's order, writes its log, or makes it look online.
+      for (const key of [owner, operator]) {
+        const person = await robot(key);
+        assertEquals((await failing(person.needsRestart({ id }))).code, "permission_denied");
+        assertEquals((await failing(person.log({ id, logs: [{ message: "m" }] }))).code, "permission_denied");
+      }
       assertEquals((await rover.needsRestart({ id })).mustRestart, false);
       await (await app(owner)).markPartForRestart({ partId: id });
       assertEquals((await rover.needsRestart({ id })).mustRestart, true);
@@ -276,10 +284,13 @@ storeTest("Certificate gives a part the same local certificate until it is 61 da
 
 storeTest("a machine is online while it polls, and offline 66 seconds after its last poll", (database) => {
   const clock = new FakeClock();
-  return withCloud(database, async ({ store, app, robot }) => {
+  return withCloud(database, async ({ store, app, channel, robot }) => {
     const { owner, part: id, machine, organization: organizationId } = await newWorld(store);
-    const [people, rover] = [await app(owner), await robot(owner)];
+    const [people, rover] = [await app(owner), await robot(await ownKey(store, { machine }))];
     const state = async () => (await people.getRobot({ id: machine })).robot!.onlineState;
+    await (await robot(owner)).config({ id, agentInfo: { host: "of a person" } });
+    const { deviceAgentConfig } = client(AgentDeviceService, await channel(owner));
+    await deviceAgentConfig({ id });
     assertEquals(await state(), OnlineState.AWAITING_SETUP);
     await rover.config({ id, agentInfo: { host: "pi", version: "1.2.3" } });
     assertEquals(await state(), OnlineState.ONLINE);

@@ -15,7 +15,7 @@ import { client } from "../../lib/wire/channel.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { type Needed, needingTest } from "../support/needing.ts";
 import { storeTest, type TestDatabase } from "./stores.ts";
-import { METRICS_KEY, newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
+import { METRICS_KEY, newWorld, ownKey, type ServedCloud, withCloud, type World } from "./world.ts";
 
 const MIB = 1024 ** 2;
 
@@ -24,7 +24,8 @@ async function failing(call: Promise<unknown>): Promise<SvcError> {
 }
 
 /** Uploads and readings of a world's machine. */
-async function machineOf({ channel, robot }: ServedCloud, world: World, key = world.owner) {
+async function machineOf({ store, channel, robot }: ServedCloud, world: World) {
+  const key = await ownKey(store, world);
   const { dataCaptureUpload } = client(DataSyncService, await channel(key));
   const { part: partId } = world;
   let number = 0;
@@ -35,6 +36,7 @@ async function machineOf({ channel, robot }: ServedCloud, world: World, key = wo
   };
   const logs = (await robot(key)).log;
   return {
+    key,
     upload: (bytes: number) => {
       const data = { case: "binary" as const, value: randomBytes(bytes) };
       const metadata = { partId, type: DataType.FILE, fileName: `f${number++}`, fileExtension: ".bin" };
@@ -101,8 +103,7 @@ needingTest(
       withCloud(database, async (cloud) => {
         const { store, app, channel, token, url } = cloud;
         const world = await newWorld(store);
-        const key = await newKey(store, "owner", "machine", world.machine);
-        const machine = await machineOf(cloud, world, key);
+        const machine = await machineOf(cloud, world);
         let refused: SvcError | undefined;
         for (let file = 0; file < 100 && !refused; file++) {
           await machine.upload(2 * MIB).catch((error) => refused = SvcError.from(error));
@@ -129,8 +130,8 @@ needingTest(
           name: "rover-main",
           robotConfigJson: '{"debug":true}',
         });
-        await people.deleteKey({ id: key.id });
-        assertEquals((await failing(token(key))).code, "unauthenticated");
+        await people.deleteKey({ id: machine.key.id });
+        assertEquals((await failing(token(machine.key))).code, "unauthenticated");
         const { deleteBinaryDataByFilter } = client(DataService, await channel(world.owner));
         const { deletedCount } = await deleteBinaryDataByFilter({
           filter: { organizationIds: [world.organization] },
@@ -164,7 +165,8 @@ storeTest(
       assertStringIncludes(await message(machine.read(600)), "limit reading_bytes_per_organization");
       await machine.log(1_000);
       assertStringIncludes(await message(machine.log(2_500)), "limit log_bytes_per_part");
-      for (const fill of Object.values(await machineOf(cloud, other))) await fill(300);
+      const { upload, read, log } = await machineOf(cloud, other);
+      for (const fill of [upload, read, log]) await fill(300);
 
       // The oldest revisions of a part give way to new ones; all together they end at the organization's limit.
       const people = await app(world.owner);

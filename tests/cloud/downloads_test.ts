@@ -19,7 +19,7 @@ import { ReleaseKeys } from "../../lib/cloud/packages/release_keys.ts";
 import { Releases } from "../../lib/cloud/packages/releases.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
 import { client } from "../../lib/wire/channel.ts";
-import { METRICS_KEY, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
+import { METRICS_KEY, newWorld, ownKey, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest, type TestDatabase } from "./stores.ts";
 import { SystemFiles } from "../../lib/base/files/system_files.ts";
 
@@ -324,7 +324,7 @@ storeTest(
     withCloud(database, async ({ store, app, robot, token, url }) => {
       const world = await newWorld(store);
       await (await app(world.owner)).listOrganizations({});
-      const machine = await robot(world.operator);
+      const machine = await robot(await ownKey(store, world));
       await machine.log({ id: world.part, logs: [{ message: "a" }, { message: "b" }] });
       await assertRejects(() => machine.config({ id: "nothing" }));
       const { id: key_id, key } = world.owner;

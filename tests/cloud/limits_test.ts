@@ -13,7 +13,7 @@ import { defaultLimits, limitsRow, published } from "../../lib/cloud/access/limi
 import { client } from "../../lib/wire/channel.ts";
 import type { Metadata } from "../../lib/wire/metadata.ts";
 import { storeTest } from "./stores.ts";
-import { newWorld, withCloud } from "./world.ts";
+import { newWorld, ownKey, withCloud } from "./world.ts";
 
 async function failing(call: Promise<unknown>): Promise<SvcError> {
   return await call.then(() => new SvcError("unknown", "it did not fail"), (error) => SvcError.from(error));
@@ -63,8 +63,8 @@ storeTest("a machine's logs are limited by call and by day", (database) => {
     logBytesPerCall: 5_000,
   };
   return withCloud(database, async ({ store, robot }) => {
-    const { owner, part: id } = await newWorld(store);
-    const rover = await robot(owner);
+    const { machine, part: id } = await newWorld(store);
+    const rover = await robot(await ownKey(store, { machine }));
     const lines = (count: number, message = "m") => rover.log({ id, logs: Array(count).fill({ message }) });
     const many = await failing(lines(11));
     assertEquals(many.code, "resource_exhausted");

@@ -13,7 +13,7 @@ import { SvcError } from "../../lib/base/error.ts";
 import { LogStore } from "../../lib/cloud/logs/logs.ts";
 import { svcCloud } from "./program.ts";
 import { sqliteTest, storeTest } from "./stores.ts";
-import { newWorld, withCloud } from "./world.ts";
+import { newWorld, ownKey, withCloud } from "./world.ts";
 import { until } from "../support/until.ts";
 
 const DAY_MS = 24 * 3600 * 1000;
@@ -43,8 +43,8 @@ storeTest(
   (database) => {
     const clock = new FakeClock(START_MS);
     return withCloud(database, async ({ store, app, robot }) => {
-      const { owner, part: id } = await newWorld(store);
-      const [people, rover] = [await app(owner), await robot(owner)];
+      const { owner, machine, part: id } = await newWorld(store);
+      const [people, rover] = [await app(owner), await robot(await ownKey(store, { machine }))];
       const caller = { Defined: true, File: "/src/arm.go", Line: 7 };
       await rover.log({ id, logs: [entry(1), { ...entry(2), caller }] });
       const { logs } = await people.getRobotPartLogs({ id, order: LogOrder.ASCENDING });
@@ -56,8 +56,8 @@ storeTest(
 storeTest("repeated entries are stored once, in order of arrival", (database) => {
   const clock = new FakeClock(START_MS);
   return withCloud(database, async ({ store, app, robot }) => {
-    const { owner, part: id } = await newWorld(store);
-    const [people, rover] = [await app(owner), await robot(owner)];
+    const { owner, machine, part: id } = await newWorld(store);
+    const [people, rover] = [await app(owner), await robot(await ownKey(store, { machine }))];
     await rover.log({ id, logs: entries(1, 3) });
     await rover.log({ id, logs: entries(1, 5) });
     await rover.log({ id, logs: [entry(6), entry(6)] });
@@ -72,8 +72,8 @@ storeTest("repeated entries are stored once, in order of arrival", (database) =>
 storeTest("GetRobotPartLogs pages through every entry once", (database) => {
   const clock = new FakeClock(START_MS);
   return withCloud(database, async ({ store, app, robot }) => {
-    const { owner, part: id } = await newWorld(store);
-    const [people, rover] = [await app(owner), await robot(owner)];
+    const { owner, machine, part: id } = await newWorld(store);
+    const [people, rover] = [await app(owner), await robot(await ownKey(store, { machine }))];
     await rover.log({ id, logs: entries(1, 1050) });
     const found: string[] = [];
     let pageToken = "";
@@ -92,8 +92,8 @@ storeTest("GetRobotPartLogs pages through every entry once", (database) => {
 storeTest("a page ends where an answer is full, and no number of entries makes it larger", (database) => {
   const clock = new FakeClock(START_MS);
   return withCloud(database, async ({ store, app, robot }) => {
-    const { owner, part: id } = await newWorld(store);
-    const [people, rover] = [await app(owner), await robot(owner)];
+    const { owner, machine, part: id } = await newWorld(store);
+    const [people, rover] = [await app(owner), await robot(await ownKey(store, { machine }))];
     await rover.log({ id, logs: entries(1, 150) });
     const most = async (limit: bigint) => (await people.getRobotPartLogs({ id, limit })).logs.length;
     assertEquals([await most(0n), await most(-1n), await most(-1000n), await most(7n)], [100, 100, 100, 7]);
@@ -117,8 +117,8 @@ storeTest(
   (database) => {
     const clock = new FakeClock(START_MS);
     return withCloud(database, async ({ store, app, robot }) => {
-      const { owner, part: id } = await newWorld(store);
-      const [people, rover] = [await app(owner), await robot(owner)];
+      const { owner, machine, part: id } = await newWorld(store);
+      const [people, rover] = [await app(owner), await robot(await ownKey(store, { machine }))];
       await rover.log({ id, logs: entries(1, 5_000) });
       const wanted = Array.from({ length: 50 }, (_, index) => String(100 * (index + 1)));
       const found = async (order: LogOrder) => {
@@ -153,8 +153,8 @@ storeTest(
 storeTest("GetRobotPartLogs searches by text without case, by level, logger and time", (database) => {
   const clock = new FakeClock(START_MS + 10);
   return withCloud(database, async ({ store, app, robot }) => {
-    const { owner, part: id } = await newWorld(store);
-    const [people, rover] = [await app(owner), await robot(owner)];
+    const { owner, machine, part: id } = await newWorld(store);
+    const [people, rover] = [await app(owner), await robot(await ownKey(store, { machine }))];
     await rover.log({
       id,
       logs: [
@@ -185,8 +185,8 @@ storeTest("GetRobotPartLogs searches by text without case, by level, logger and 
 storeTest("logs are in the order of their times, however they came, on all pages", (database) => {
   const clock = new FakeClock(START_MS + 10);
   return withCloud(database, async ({ store, app, robot }) => {
-    const { owner, part: id } = await newWorld(store);
-    const [people, rover] = [await app(owner), await robot(owner)];
+    const { owner, machine, part: id } = await newWorld(store);
+    const [people, rover] = [await app(owner), await robot(await ownKey(store, { machine }))];
     // The agent was offline; what it logged comes after the lines of the server.
     await rover.log({ id, logs: [entry(4), entry(6), entry(2)] });
     await rover.log({ id, logs: [entry(5), entry(1), entry(3), entry(3, { message: "message 3b" })] });
@@ -215,8 +215,8 @@ storeTest("logs are in the order of their times, however they came, on all pages
 storeTest("a range of logs is the time from its start on, until its end, or until now", (database) => {
   const clock = new FakeClock(START_MS + 20 * DAY_MS);
   return withCloud(database, async ({ store, app, robot }) => {
-    const { owner, part: id } = await newWorld(store);
-    const [people, rover] = [await app(owner), await robot(owner)];
+    const { owner, machine, part: id } = await newWorld(store);
+    const [people, rover] = [await app(owner), await robot(await ownKey(store, { machine }))];
     const days = (number: number) => toTimestamp(START_MS + number * DAY_MS);
     const logs = Array.from({ length: 20 }, (_, day) => entry(day, { time: days(day) }));
     await rover.log({ id, logs });
@@ -238,8 +238,8 @@ storeTest(
   (database) => {
     const clock = new FakeClock(START_MS + 200);
     return withCloud(database, async ({ store, app, robot }) => {
-      const { owner, part: id } = await newWorld(store);
-      const [people, rover] = [await app(owner), await robot(owner)];
+      const { owner, machine, part: id } = await newWorld(store);
+      const [people, rover] = [await app(owner), await robot(await ownKey(store, { machine }))];
       await rover.log({ id, logs: entries(1, 150) });
       for (const limit of [undefined, 0n, -1n, -5n]) {
         assertEquals((await people.getRobotPartLogs({ id, limit })).logs.length, 100);
@@ -283,8 +283,8 @@ storeTest(
   (database) => {
     const clock = new FakeClock(START_MS + 10);
     return withCloud(database, async ({ store, app, robot }) => {
-      const { owner, part: id } = await newWorld(store);
-      const [people, rover] = [await app(owner), await robot(owner)];
+      const { owner, machine, part: id } = await newWorld(store);
+      const [people, rover] = [await app(owner), await robot(await ownKey(store, { machine }))];
       const never = [2n ** 62n, -(2n ** 62n), 253402300800n].map((seconds) => ({ seconds, nanos: 0 }));
       await rover.log({ id, logs: [entry(1), ...never.map((time) => entry(2, { time })), entry(20)] });
       await rover.log({ id, logs: never.map((time) => entry(2, { time })) });
@@ -307,8 +307,8 @@ storeTest(
 storeTest("an entry that is sent again with its fields in another order is kept once", (database) => {
   const clock = new FakeClock(START_MS + 10);
   return withCloud(database, async ({ store, app, robot }) => {
-    const { owner, part: id } = await newWorld(store);
-    const [people, rover] = [await app(owner), await robot(owner)];
+    const { owner, machine, part: id } = await newWorld(store);
+    const [people, rover] = [await app(owner), await robot(await ownKey(store, { machine }))];
     await rover.log({ id, logs: [entry(1, { fields: [{ Key: "pin", Type: 15, String: "a7" }] })] });
     await rover.log({ id, logs: [entry(1, { fields: [{ String: "a7", Type: 15, Key: "pin" }] })] });
     assertEquals((await people.getRobotPartLogs({ id })).logs.length, 1);
@@ -318,9 +318,9 @@ storeTest("an entry that is sent again with its fields in another order is kept 
 storeTest("log entries expire after 30 days, first in answers and then in the database", (database) => {
   const clock = new FakeClock(START_MS);
   return withCloud(database, async ({ store, app, robot }) => {
-    const { owner, part: id } = await newWorld(store);
+    const { owner, machine, part: id } = await newWorld(store);
     // A token is good for some hours: each day has its own.
-    const [people, rover] = [() => app(owner), () => robot(owner)];
+    const [people, rover] = [() => app(owner), async () => robot(await ownKey(store, { machine }))];
     const count = async () => (await store.query<{ n: number }>("SELECT COUNT(*) AS n FROM logs"))[0].n;
     await (await rover()).log({ id, logs: entries(1, 3) });
     await clock.advance(29 * DAY_MS);
@@ -337,8 +337,8 @@ storeTest(
   "a follower gets new entries, also through another control plane",
   (database) =>
     withCloud(database, async ({ store, app, robot }) => {
-      const { owner, part: id } = await newWorld(store);
-      const [people, rover] = [await app(owner), await robot(owner)];
+      const { owner, machine, part: id } = await newWorld(store);
+      const [people, rover] = [await app(owner), await robot(await ownKey(store, { machine }))];
       await rover.log({ id, logs: entries(1, 2) });
       const heard: string[] = [];
       const stop = new AbortController();

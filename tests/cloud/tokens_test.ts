@@ -11,7 +11,7 @@ import { client } from "../../lib/wire/channel.ts";
 import { TOKEN_MS } from "../../lib/wire/tokens.ts";
 import { svcCloud } from "./program.ts";
 import { storeTest } from "./stores.ts";
-import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
+import { newKey, newWorld, ownKey, type ServedCloud, withCloud, type World } from "./world.ts";
 import { moving, until } from "../support/until.ts";
 
 /** Above the time for which a call may outlive its permission. */
@@ -58,13 +58,16 @@ storeTest(
 );
 
 /** Follows the logs of a part; `over` is how that ends. */
-async function follow({ channel, robot }: ServedCloud, { part, owner }: World, key: World["owner"]) {
+async function follow({ store, channel, robot }: ServedCloud, { part, machine }: World, key: World["owner"]) {
   const stop = new AbortController();
   const { tailRobotPartLogs } = client(AppService, await channel(key));
   const entries = tailRobotPartLogs({ id: part }, { signal: stop.signal })[Symbol.asyncIterator]();
   const first = entries.next();
   first.catch(() => {});
-  await (await robot(owner)).log({ id: part, logs: [{ message: "here", level: "info" }] });
+  await (await robot(await ownKey(store, { machine }))).log({
+    id: part,
+    logs: [{ message: "here", level: "info" }],
+  });
   const over = first.then(async () => {
     while (!(await entries.next()).done);
     return "ended";

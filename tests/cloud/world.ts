@@ -174,6 +174,11 @@ export async function newWorld(store: Store, nowMs = 1_700_000_000_000): Promise
   return { ...tree, owner: await on("owner"), operator: await on("operator") };
 }
 
+/** A machine's own key. */
+export function ownKey(store: Store, { machine }: Pick<World, "machine">): Promise<NewKey> {
+  return newKey(store, "operator", "machine", machine);
+}
+
 export async function newKey(store: Store, role: Role, kind: GrantKind, resourceId: string): Promise<NewKey> {
   const secret = await newKeySecret();
   return await store.transaction((sql) =>

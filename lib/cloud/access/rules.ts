@@ -175,13 +175,13 @@ export const RULES: readonly Rule[] = [
   rule(app.updateModule, "owner", ["package", "moduleId"]),
   rule(app.uploadModuleFile, "owner", ["package", "moduleFileInfo.moduleId"]),
 
-  // Calls of a machine, whose key may be a mere operator's. Nobody else gets its private key; its configuration may
-  // hold secrets.
+  // Calls of a machine, whose key may be a mere operator's. Nobody else gets its private key, takes its restart orders
+  // or writes its log. Its configuration may hold secrets: an owner may fetch it, and is not taken for the machine.
   rule(robot.config, "insider", ["part", "id"]),
   rule(robot.certificate, "machine", ["part", "id"]),
-  rule(robot.needsRestart, "operator", ["part", "id"]),
-  rule(ChangeService.method.follow, "operator", ["part", "id"]),
-  rule(robot.log, "operator", ["part", "id"]),
+  rule(robot.needsRestart, "machine", ["part", "id"]),
+  rule(ChangeService.method.follow, "machine", ["part", "id"]),
+  rule(robot.log, "machine", ["part", "id"]),
   rule(AgentDeviceService.method.deviceAgentConfig, "insider", ["part", "id"]),
 
   ...DATA_RULES,

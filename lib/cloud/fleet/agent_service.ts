@@ -54,16 +54,18 @@ export function agentHandlers(
   logs: LogStore,
   messages: ConfigMessages,
 ) {
-  const { store, clock, presence } = cloud;
+  const { store, clock, access, presence } = cloud;
   const reports = new Reports(store);
   const complaints = new Complaints(logs);
   return {
     async deviceAgentConfig(request, { peer, entity }) {
       const { id } = request;
       const nowMs = clock.nowMs();
-      presence.saw(id);
       const report = reportOf(request);
-      await reports.save(id, report, nowMs);
+      if (await access.may(entity, "machine", { kind: "part", id })) {
+        presence.saw(id);
+        await reports.save(id, report, nowMs);
+      }
       const part = await new Fleet(store).part(id);
       const agent = section(await messages.agentFor(part, entity)) ?? {};
       const problems: string[] = [];

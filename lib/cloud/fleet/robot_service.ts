@@ -22,11 +22,12 @@ export function robotHandlers(
   logs: LogStore,
   messages: ConfigMessages,
 ) {
-  const { store, presence, clock } = cloud;
+  const { store, access, presence, clock } = cloud;
   const fleet = new Fleet(store);
   return {
     async config({ id, agentInfo }, { entity }) {
       const part = await fleet.part(id);
+      if (!await access.may(entity, "machine", { kind: "part", id })) return await messages.of(part);
       const { host, os, ips, version, gitRevision, platform } = agentInfo ?? {};
       presence.saw(
         id,
