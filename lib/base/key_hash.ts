@@ -39,6 +39,15 @@ export async function isHashOf(hash: string | undefined, key: string): Promise<b
   return timingSafeEqual(found, Buffer.from(wanted, "base64url")) && hash !== undefined;
 }
 
+/**
+ * The bytes of a text in base64url, in the one form that `toString("base64url")` gives them: without padding, other
+ * characters, or bits beyond the last byte. `undefined` for any other text, so that no text has a second spelling.
+ */
+export function fromBase64url(text: string): Buffer | undefined {
+  const bytes = Buffer.from(text, "base64url");
+  return bytes.toString("base64url") === text ? bytes : undefined;
+}
+
 function digest(key: string, salt: Uint8Array, cost: typeof COST): Promise<Buffer> {
   return new Promise((resolve, reject) =>
     scrypt(key, salt, HASH_BYTES, cost, (error, hash) => error ? reject(error) : resolve(hash))

@@ -163,6 +163,11 @@ Deno.test("auth: calls with a missing, malformed or forged token are unauthentic
         bearer(`${head}.${claims}.${signature.slice(0, -8)}AAAAAAAA`),
         "unauthenticated: signature is invalid",
       ],
+      // One token has one spelling.
+      [bearer(`${accessToken}=`), "unauthenticated: signature is invalid"],
+      [bearer(`${head}.${claims}.${signature.slice(0, -1)}${neighbour(signature)}`), "signature is invalid"],
+      [bearer(`${head}=.${claims}.${signature}`), "unauthenticated: token is malformed"],
+      [bearer(`${head}.${claims.slice(0, 9)}.${claims.slice(9)}.${signature}`), "token is malformed"],
       [bearer(forged({})), "unauthenticated: signature is invalid"],
       [bearer(forged({}, { kid: "other" })), 'unauthenticated: this server knows no key with id "other"'],
       [bearer(forged({}, { alg: "none" })), 'unauthenticated: unexpected signing method "none"'],
@@ -325,3 +330,9 @@ Deno.test("auth: calls over memoryChannel need no token", async () => {
   const { table } = echoTable([guard.gate]);
   assertEquals((await client(EchoService, memoryChannel(table)).echo({ message: "home" })).message, "home");
 });
+
+/** Another last character of a text in base64url that stands for the same bytes. */
+function neighbour(text: string): string {
+  const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  return letters[letters.indexOf(text.at(-1)!) ^ 1];
+}

@@ -14,6 +14,7 @@ import { dirname } from "node:path";
 import type { ReadFiles, WatchFiles, WriteFiles } from "../base/files/files.ts";
 import type { Clock } from "../base/clock.ts";
 import { chainOf, messageOf, SvcError } from "../base/error.ts";
+import { fromBase64url } from "../base/key_hash.ts";
 import type { Logger } from "../base/log/log.ts";
 import { isObject } from "../base/schema/schema.ts";
 import { TOKEN_MS } from "./tokens.ts";
@@ -232,8 +233,8 @@ function textOf({ salt, keys }: Content): string {
 function contentOf(text: string): Content {
   const json = parsed(text);
   const { salt, keys } = isObject(json) ? json : {};
-  const bytes = Buffer.from(typeof salt === "string" ? salt : "", "base64url");
-  if (bytes.length !== SALT_BYTES) throw wrong(`salt: wanted ${SALT_BYTES} bytes in base64url`);
+  const bytes = fromBase64url(typeof salt === "string" ? salt : "");
+  if (bytes?.length !== SALT_BYTES) throw wrong(`salt: wanted ${SALT_BYTES} bytes in base64url`);
   if (!Array.isArray(keys) || keys.length < 1 || keys.length > KEYS_MAX) {
     throw wrong(`keys: wanted a list of 1 to ${KEYS_MAX} keys`);
   }
@@ -245,7 +246,11 @@ function keyOf(json: unknown, at: string): TokenKey {
   if (typeof madeMs !== "number" || !Number.isFinite(madeMs)) throw wrong(`${at}.made_ms: wanted a number`);
   let key: KeyObject;
   try {
-    key = createPrivateKey({ key: Buffer.from(String(text), "base64url"), type: "pkcs8", format: "der" });
+    key = createPrivateKey({
+      key: fromBase64url(String(text)) ?? Buffer.alloc(0),
+      type: "pkcs8",
+      format: "der",
+    });
   } catch (error) {
     throw wrong(`${at}.key: wanted a private key (PKCS #8 in base64url): ${messageOf(error)}`);
   }

@@ -17,6 +17,7 @@ import {
 } from "node:crypto";
 import type { Clock } from "../base/clock.ts";
 import { messageOf, SvcError } from "../base/error.ts";
+import { fromBase64url } from "../base/key_hash.ts";
 
 export const API_KEY = "api-key";
 export const ROBOT_SECRET = "robot-secret";
@@ -149,8 +150,8 @@ export class Tokens {
     if (!this.options.types.includes(type)) throw unknownType(type);
     const { key, alg, hash } = this.#verifier(type, header);
     if (header.alg !== alg) throw new Error(`unexpected signing method "${header.alg}"`);
-    const signature = Buffer.from(parts[2], "base64url");
-    if (!verify(hash, Buffer.from(`${parts[0]}.${parts[1]}`), key, signature)) {
+    const signature = fromBase64url(parts[2]);
+    if (!signature || !verify(hash, Buffer.from(`${parts[0]}.${parts[1]}`), key, signature)) {
       throw new Error("signature is invalid");
     }
     return { claims, key };
@@ -248,7 +249,7 @@ function encoded(value: unknown): string {
 
 function decoded(part: string): unknown {
   try {
-    const value = JSON.parse(Buffer.from(part, "base64url").toString());
+    const value = JSON.parse(fromBase64url(part)?.toString() ?? "");
     if (typeof value === "object" && value !== null) return value;
   } catch {
     // Falls through to the one complaint.

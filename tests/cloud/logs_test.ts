@@ -255,8 +255,8 @@ storeTest(
 storeTest("of a long entry the beginning is searched, also if all of it is stored", (database) => {
   const clock = new FakeClock(START_MS + 200);
   return withCloud(database, async ({ store, app, robot }) => {
-    const { owner, part: id } = await newWorld(store);
-    const [people, rover] = [await app(owner), await robot(owner)];
+    const { owner, machine, part: id } = await newWorld(store);
+    const [people, rover] = [await app(owner), await robot(await ownKey(store, { machine }))];
     const long = `Begin ${"x".repeat(1_000_000)} end`;
     await rover.log({
       id,
