@@ -21,7 +21,8 @@ import type { Store } from "../../lib/cloud/store/store.ts";
 import { decodeConfig } from "../../lib/machine/config/config.ts";
 import { Machine } from "../../lib/machine/graph/machine.ts";
 import { Registry } from "../../lib/resource/registry.ts";
-import { newWorld, withCloud, type World } from "./world.ts";
+import { newWorld, ownKey, withCloud, type World } from "./world.ts";
+import type { NewKey } from "../../lib/cloud/access/keys.ts";
 import { storeTest } from "./stores.ts";
 import { FakeHost } from "../support/fake_host.ts";
 import { moving, until } from "../support/until.ts";
@@ -41,7 +42,7 @@ storeTest(
     try {
       await withCloud(database, async ({ url }) => {
         port = Number(new URL(url).port);
-        rover = await startRover(world, port, clock);
+        rover = await startRover(world, await ownKey(store, world), port, clock);
         await until(() => arrived(store, 3), { meanwhile: moving(clock, SECOND_MS / 4) });
       }, { clock });
       const before = await counts(store);
@@ -75,7 +76,7 @@ storeTest(
 );
 
 /** A machine that logs when told to and captures a sensor every ten seconds. */
-async function startRover({ part, owner }: World, port: number, clock: FakeClock) {
+async function startRover({ part }: World, own: NewKey, port: number, clock: FakeClock) {
   const host = new FakeHost({ env: { SVC_HOME: "/home" }, hostname: "rover" });
   const registry = new Registry([SensorApi, DataManagerApi], [FakeSensor, BuiltinDataManager]);
   const { config, problems } = decodeConfig(CONFIG, registry, { env: () => undefined });
@@ -84,7 +85,7 @@ async function startRover({ part, owner }: World, port: number, clock: FakeClock
     const client = new CloudClient({
       address: `http://127.0.0.1:${port}`,
       partId: part,
-      credentials: { type: "api-key", entity: owner.id, payload: new Secret(owner.key) },
+      credentials: { type: "api-key", entity: own.id, payload: new Secret(own.key) },
       allowInsecureCredentials: true,
       agent: undefined,
       clock,

@@ -133,7 +133,7 @@ export async function newTenant(place: Place, name: string): Promise<Tenant> {
   try {
     const tree = { organization, location, machine: machine.id as string, part: machine.partId as string };
     await configure(channel, tree.part, secret);
-    await certify(place, machine.key, tree.part);
+    await serveAsMachine(place, machine.key, tree.part, secret);
     await note(channel, tree, secret);
     await client(AppService, channel).createLocationSecret({ locationId: location });
     await client(AppService, channel).createRobotPartSecret({ partId: tree.part });
@@ -199,7 +199,7 @@ function marked(name: string): string {
   return `${name}-${crypto.randomUUID().replaceAll("-", "").slice(0, 12)}`;
 }
 
-/** A configuration with a secret, saved twice for a history; a log entry; reports of agents. */
+/** A configuration with a secret, saved twice for a history. */
 async function configure(channel: Channel, id: string, mark: string): Promise<void> {
   const app = client(AppService, channel);
   for (const turn of ["first", "second"]) {
@@ -213,12 +213,6 @@ async function configure(channel: Channel, id: string, mark: string): Promise<vo
     const robotConfig: JsonObject = { components: [component] };
     await app.updateRobotPart({ id, name: `part of ${mark}`, robotConfig });
   }
-  const entry = { message: `log of ${mark}`, level: "info", loggerName: `logger of ${mark}` };
-  await client(RobotService, channel).log({ id, logs: [entry] });
-  const host = `host of ${mark}`;
-  await client(AgentDeviceService, channel).deviceAgentConfig({ id, hostInfo: { platform: host } }).catch(
-    () => {},
-  );
 }
 
 async function note(channel: Channel, tree: Tree, mark: string): Promise<void> {
@@ -230,11 +224,16 @@ async function note(channel: Channel, tree: Tree, mark: string): Promise<void> {
   await app.updateRobotPartMetadata({ id: tree.part, data });
 }
 
-/** A certificate is for the machine alone. */
-async function certify(place: Place, key: Credentials, id: string): Promise<void> {
+/** What only the machine itself may do: its certificate, a log entry, the report of its agent. */
+async function serveAsMachine(place: Place, key: Credentials, id: string, mark: string): Promise<void> {
   const channel = await connectAs(place, key);
   try {
-    await client(RobotService, channel).certificate({ id });
+    const robot = client(RobotService, channel);
+    await robot.certificate({ id });
+    const entry = { message: `log of ${mark}`, level: "info", loggerName: `logger of ${mark}` };
+    await robot.log({ id, logs: [entry] });
+    const hostInfo = { platform: `host of ${mark}` };
+    await client(AgentDeviceService, channel).deviceAgentConfig({ id, hostInfo }).catch(() => {});
   } finally {
     channel.close();
   }
