@@ -2,7 +2,7 @@
  * RobotService: the calls of machines. Configuration, certificate, restart orders and logs.
  */
 
-import type { RobotService } from "../../../proto/gen/robot_config_pb.ts";
+import type { AgentInfo, RobotService } from "../../../proto/gen/robot_config_pb.ts";
 import { toDuration } from "../../api/shared/time.ts";
 import type { ServiceImpl } from "../../wire/service.ts";
 import type { Authority } from "../store/authority.ts";
@@ -27,20 +27,9 @@ export function robotHandlers(
   return {
     async config({ id, agentInfo }, { entity }) {
       const part = await fleet.part(id);
-      if (!await access.may(entity, "machine", { kind: "part", id })) return await messages.of(part);
-      const { host, os, ips, version, gitRevision, platform } = agentInfo ?? {};
-      presence.saw(
-        id,
-        agentInfo &&
-          {
-            host: host!,
-            os: os!,
-            ips: ips!,
-            version: version!,
-            git_revision: gitRevision!,
-            platform: platform ?? "",
-          },
-      );
+      if (await access.may(entity, "machine", { kind: "part", id })) {
+        presence.saw(id, agentInfo && reportOf(agentInfo));
+      }
       return await messages.forCaller(part, entity);
     },
     async certificate({ id }) {
@@ -66,4 +55,8 @@ export function robotHandlers(
       return {};
     },
   } satisfies ServiceImpl<typeof RobotService>;
+}
+/** What a machine says of itself, as it is kept. */
+function reportOf({ host, os, ips, version, gitRevision, platform }: AgentInfo) {
+  return { host, os, ips, version, git_revision: gitRevision, platform: platform ?? "" };
 }
