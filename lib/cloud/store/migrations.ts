@@ -543,7 +543,6 @@ export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
   ],
   // When the part came from another organization: what was before stays there.
   [`ALTER TABLE parts ADD COLUMN moved_ms BIGINT NOT NULL DEFAULT 0`],
-  ],
   // What logs, readings and all revisions of configurations take, counted as they come and go. What was there before
   // does not count; a configuration does from its next change on.
   [
