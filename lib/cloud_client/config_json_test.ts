@@ -11,7 +11,13 @@ function through(json: JsonObject): JsonObject {
   return robotConfigJson(fromBinary(RobotConfigSchema, toBinary(RobotConfigSchema, message)));
 }
 
-const part = { name: "a", api: "rdk:component:motor", namespace: "rdk", type: "motor", model: "rdk:builtin:fake" };
+const part = {
+  name: "a",
+  api: "rdk:component:motor",
+  namespace: "rdk",
+  type: "motor",
+  model: "rdk:builtin:fake",
+};
 
 const SAME: Record<string, JsonObject> = {
   nothing: {},

@@ -95,6 +95,7 @@ async function withPinned(
       readonly fetched: (release: Partial<Release>) => Promise<string>;
       readonly signed: { version: string; signed_ms: number; size: number; word: Partial<ChannelStatement> };
       readonly device: { nowMs: number; upMs: number };
+      readonly bench: Bench;
       readonly withheld: () => Promise<string | undefined>;
     },
   ) => Promise<void>,
@@ -131,7 +132,7 @@ async function withPinned(
     };
     const keys = keysOf(base, clock);
     const withheld = () => download({ keys }).withheld({ ...release, wanted: "stable" }, never);
-    await test({ ...bench, fetched, signed, device, withheld });
+    await test({ ...bench, bench, fetched, signed, device, withheld });
   });
 }
 
@@ -491,7 +492,7 @@ Deno.test("Download: a channel's word expires; a clock that was never set does n
   }));
 
 Deno.test("Download: of the installed version, a channel's word is asked for every six hours", () =>
-  withPinned(async ({ signed, device, withheld, asked, base }) => {
+  withPinned(async ({ signed, device, withheld, asked, base, bench }) => {
     assertEquals(await withheld(), undefined);
     signed.word = { issued_ms: NOW_MS - 20 * DAY_MS };
     assertEquals(await withheld(), undefined, "as it was a moment ago");
@@ -499,6 +500,19 @@ Deno.test("Download: of the installed version, a channel's word is asked for eve
     assertMatch(await withheld() ?? "", /expired on 2026-05-19/);
     assertMatch(await withheld() ?? "", /expired on 2026-05-19/);
     assertEquals(asked, Array(2).fill("GET /releases/svc-server.channel"));
+    signed.word = {};
+    device.upMs += DAY_MS;
+    assertEquals(await withheld(), undefined);
+    // An outage says nothing until it has lasted for a week.
+    const { answer } = bench;
+    bench.answer = () => new Response(null, { status: 503 });
+    device.upMs += DAY_MS;
+    assertEquals(await withheld(), undefined);
+    device.upMs += 7 * DAY_MS;
+    assertMatch(await withheld() ?? "", /does not say that "stable" leads to this version: .* answers 503/);
+    bench.answer = answer;
+    device.upMs += DAY_MS;
+    assertEquals(await withheld(), undefined);
     await Deno.remove(`${base}/etc/release_keys.json`);
     assertEquals(await withheld(), undefined);
   }));

@@ -12,7 +12,7 @@ import { dirname } from "node:path";
 import type { ReadFiles, WriteFiles } from "../files/files.ts";
 import { chainOf, SvcError } from "../error.ts";
 import type { Clock } from "../clock.ts";
-import { staleness, verifyChannel } from "./channel.ts";
+import { staleness, VALID_MS, verifyChannel } from "./channel.ts";
 import { ReleaseHistory } from "./history.ts";
 import { KeyRing, pinnedKey, type ReleaseKey, type ReleaseStatement, verifyRelease } from "./signature.ts";
 import { isObject } from "../schema/schema.ts";
@@ -49,14 +49,22 @@ const KEYS_PATH = "/releases/keys.json";
 
 /** Interval of the checks that a channel still leads to what is installed. */
 const CONFIRM_MS = 6 * 3600_000;
+const AGAIN_MS = 10 * 60_000;
 const WORDS_MAX = 1_000;
+
+/** The last answer of `withheld`, and when the control plane last said something; monotonic times. */
+interface Word {
+  readonly problem: string | undefined;
+  readonly heardMs: number;
+  readonly nextMs: number;
+}
 
 export class AcceptedKeys {
   readonly #path: string;
   readonly #parts: AcceptedKeysParts;
   readonly #history: ReleaseHistory;
   /** The last answers of `withheld`. */
-  readonly #words = new Map<string, { readonly problem: string | undefined; readonly nextMs: number }>();
+  readonly #words = new Map<string, Word>();
 
   constructor(path: string, parts: AcceptedKeysParts) {
     this.#path = path;
@@ -101,8 +109,8 @@ export class AcceptedKeys {
 
   /**
    * Whether somebody may withhold newer versions than the installed one: why the control plane's word for its channel
-   * does not count, `undefined` if it does or cannot be had now. Asks once in `CONFIRM_MS`, and then gives the last
-   * answer.
+   * does not count, or has not come for as long as a word holds; `undefined` otherwise. Asks once in `CONFIRM_MS`, or
+   * `AGAIN_MS` after a failure, and gives the last answer in between.
    */
   async withheld(
     file: SignedFile & { readonly wanted: string },
@@ -114,9 +122,23 @@ export class AcceptedKeys {
     const nowMs = this.#parts.clock.monotonicMs();
     const last = this.#words.get(key);
     if (last && nowMs < last.nextMs) return last.problem;
-    const problem = await this.#confirm(ring, file, file, get).then(() => undefined, chainOf);
+    let [problem, heardMs, nextMs]: [string | undefined, number, number] = [
+      undefined,
+      nowMs,
+      nowMs + CONFIRM_MS,
+    ];
+    try {
+      await this.#confirm(ring, file, file, get);
+    } catch (error) {
+      problem = chainOf(error);
+      if (SvcError.from(error).code === "unavailable") {
+        [heardMs, nextMs] = [last?.heardMs ?? nowMs, nowMs + AGAIN_MS];
+        // An outage says nothing, unless it lasts.
+        if (nowMs - heardMs < VALID_MS) problem = last?.problem;
+      }
+    }
     if (this.#words.size >= WORDS_MAX) this.#words.clear();
-    this.#words.set(key, { problem, nextMs: nowMs + CONFIRM_MS });
+    this.#words.set(key, { problem, heardMs, nextMs });
     return problem;
   }
 
@@ -133,7 +155,7 @@ export class AcceptedKeys {
     url.searchParams.set("platform", platform);
     const sig = await get(url.href).catch((cause) => {
       const what = `the control plane does not say that "${wanted}" leads to this version: ${chainOf(cause)}`;
-      throw new SvcError("aborted", what, { cause });
+      throw new SvcError("unavailable", what, { cause });
     });
     const word = await this.#verified(ring, file, get, (keys) => verifyChannel(sig, keys));
     requireSame("word for the channel", [
