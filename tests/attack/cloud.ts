@@ -10,6 +10,9 @@ import { serveCloud } from "../cloud/program.ts";
 import { CHAINS, type ChainSetting } from "./cloud/chains.ts";
 import { type MatrixReport, playMatrix } from "./cloud/matrix.ts";
 import { newTenant } from "./cloud/tenant.ts";
+import { TENANT_CHAINS } from "./cloud/tenant_chains.ts";
+
+const ALL = [...CHAINS, ...TENANT_CHAINS];
 
 export interface CloudAttack {
   /** Plays only one in this many requests of the matrix; all by default. */
@@ -31,7 +34,7 @@ export async function playCloud({ oneIn = 1, seed = 1, say = () => {} }: CloudAt
       const place = { address: new URL(server.url).host, flags: ["--data", folder] };
       const leaks = await playChains({ place, url: server.url, folder }, say);
       const report = await playMatrix({ place, databaseFile: `${folder}/cloud.db`, oneIn, seed, say });
-      return { ...report, leaks: [...leaks, ...report.leaks], chains: CHAINS.length };
+      return { ...report, leaks: [...leaks, ...report.leaks], chains: ALL.length };
     } finally {
       await server.stop();
     }
@@ -50,7 +53,7 @@ async function playChains(
     await newTenant(served.place, "victim"),
     await newTenant(served.place, "attacker"),
   ];
-  for (const { name, play } of CHAINS) {
+  for (const { name, play } of ALL) {
     const found = await play({ ...served, victim, attacker });
     say(
       `${found.length === 0 ? "stopped" : "LEAK   "} ${name}${

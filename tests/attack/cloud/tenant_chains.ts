@@ -1,0 +1,216 @@
+/**
+ * Chains between tenants, and between people of one tenant: fragments that multiply, secrets of fragments, names of
+ * machines, and machines that change hands.
+ */
+
+import { X509Certificate } from "node:crypto";
+import { AppService } from "../../../proto/gen/app_pb.ts";
+import { ExternalAuthService } from "../../../proto/gen/auth_pb.ts";
+import { RobotService } from "../../../proto/gen/robot_config_pb.ts";
+import { SvcError } from "../../../lib/base/error.ts";
+import { type Channel, client } from "../../../lib/wire/channel.ts";
+import type { JsonObject } from "../../../lib/wire/proto.ts";
+import { svcCloud } from "../../cloud/program.ts";
+import type { Chain, ChainSetting } from "./chains.ts";
+import { connectAs, type Credentials, type Place } from "./tenant.ts";
+
+export const TENANT_CHAINS: readonly Chain[] = [
+  { name: "fragments that multiply, and variables that hold variables", play: multiplyFragments },
+  { name: "the owner of one machine reads the secrets of a fragment", play: readFragment },
+  { name: "a part is named like another's", play: takeName },
+  { name: "a machine in another organization is still open to its former one", play: keepMachine },
+];
+
+async function as<T>(place: Place, key: Credentials, run: (channel: Channel) => Promise<T>): Promise<T> {
+  const channel = await connectAs(place, key);
+  try {
+    return await run(channel);
+  } finally {
+    channel.close();
+  }
+}
+
+function outcome(call: Promise<unknown>): Promise<string> {
+  return call.then(() => "ok", (error) => SvcError.from(error).code);
+}
+
+async function multiplyFragments({ place, attacker, victim }: ChainSetting): Promise<string[]> {
+  return await as(place, attacker.owner, async (channel) => {
+    const app = client(AppService, channel);
+    const organizationId = attacker.ids.organization;
+    const found: string[] = [];
+    const towers = {
+      references: (id: string): JsonObject => ({
+        fragments: Array.from({ length: 40 }, (_, index) => ({ id, variables: { index } })),
+      }),
+      variables: (id: string): JsonObject => ({
+        fragments: [{ id, variables: { a: Array(80).fill({ $variable: { name: "a" } }) } }],
+      }),
+    };
+    for (const [name, above] of Object.entries(towers)) {
+      let config: JsonObject = { list: Array(40).fill({ $variable: { name: "a" } }) };
+      let refused = "";
+      for (let level = 0; level < 6 && refused === ""; level++) {
+        const make = app.createFragment({ organizationId, name: `${name} ${level}`, config });
+        const made = await make.catch((error) => {
+          refused = SvcError.from(error).code;
+          return undefined;
+        });
+        if (made) config = above(made.fragment!.id);
+      }
+      const robotConfig = refused === "" ? config : undefined;
+      const saved = robotConfig && await outcome(app.updateRobotPart({ id: attacker.ids.part, robotConfig }));
+      if (saved === "ok") found.push(`a tower of ${name} was saved`);
+    }
+    const others = await outcome(
+      as(
+        place,
+        victim.owner,
+        (channel) => client(AppService, channel).getOrganization({ organizationId: victim.ids.organization }),
+      ),
+    );
+    return others === "ok" ? found : [...found, `the victim was told: ${others}`];
+  });
+}
+
+/** Here the attacker belongs to the victim's own people, and owns one machine alone. */
+async function readFragment({ place, victim }: ChainSetting): Promise<string[]> {
+  const secret = `sesame-${victim.secret}`;
+  const { machine, part } = victim.neighbour;
+  const [fragmentId, thief] = await as(place, victim.owner, async (channel) => {
+    const app = client(AppService, channel);
+    const { fragment } = await app.createFragment({
+      organizationId: victim.ids.organization,
+      name: `safe of ${victim.secret}`,
+      config: {
+        components: [{
+          name: "a",
+          api: "rdk:component:generic",
+          model: "fake",
+          attributes: { password: secret },
+        }],
+      },
+    });
+    const authorization = {
+      authorizationType: "role",
+      authorizationId: "robot_owner",
+      resourceType: "robot",
+      resourceId: machine,
+    };
+    return [
+      fragment!.id,
+      await app.createKey({ name: `thief of ${victim.secret}`, authorizations: [authorization] }),
+    ];
+  });
+  return await as(place, thief, async (channel) => {
+    const app = client(AppService, channel);
+    const robotConfig = { fragments: [fragmentId] };
+    const found = [];
+    if (await outcome(app.updateRobotPart({ id: part, robotConfig })) === "ok") {
+      found.push("the fragment was added");
+    }
+    const looks = [
+      () => client(RobotService, channel).config({ id: part }),
+      () => app.listMachineFragments({ machineId: machine, additionalFragmentIds: [fragmentId] }),
+      () => app.getFragment({ id: fragmentId }),
+      () =>
+        app.updateRobotPart({
+          id: part,
+          robotConfig: { ...robotConfig, network: { bind_address: "nowhere" } },
+        }),
+    ];
+    for (const [index, look] of looks.entries()) {
+      const told = await look().then(
+        (answer) => JSON.stringify(answer, (_, one) => typeof one === "bigint" ? `${one}` : one),
+        (error) => String(error),
+      );
+      if (told.includes(secret)) found.push(`look ${index} showed it`);
+    }
+    return found;
+  });
+}
+
+async function takeName({ place, victim }: ChainSetting): Promise<string[]> {
+  const { part, machine, key } = victim.neighbour;
+  return await as(place, victim.owner, async (channel) => {
+    const app = client(AppService, channel);
+    const held = (await app.getRobotPart({ id: victim.ids.part })).part!;
+    const before = (await app.getRobot({ id: machine })).robot!;
+    await app.updateRobot({ id: machine, location: victim.ids.location });
+    await app.updateRobotPart({ id: part, name: held.name });
+    const found: string[] = [];
+    const taken = (await app.getRobotPart({ id: part })).part!;
+    if (taken.fqdn === held.fqdn) found.push("two parts have one name");
+    const { tlsCertificate } = await as(
+      place,
+      key,
+      (own) => client(RobotService, own).certificate({ id: part }),
+    );
+    const names = new X509Certificate(tlsCertificate.split("\n\n")[0]).subjectAltName ?? "";
+    if (names.includes(`DNS:${held.fqdn}`)) found.push(`a certificate for ${held.fqdn}`);
+    const opened = await as(
+      place,
+      key,
+      (own) => outcome(client(ExternalAuthService, own).authenticateTo({ entity: held.fqdn })),
+    );
+    if (opened === "ok") found.push("the other's name leads to the thief");
+    await app.updateRobot({ id: machine, location: before.location });
+    return found;
+  });
+}
+
+/** The attacker gives a machine away with the consent of both, and comes back with the keys from before. */
+async function keepMachine({ place, attacker, victim }: ChainSetting): Promise<string[]> {
+  const host = async (...words: string[]) => JSON.parse(await svcCloud(...words, "--json", ...place.flags));
+  const given = await host(
+    "machine",
+    "create",
+    "gift",
+    "--org",
+    attacker.ids.organization,
+    "--location",
+    attacker.ids.location,
+  );
+  const own = given.key as Credentials;
+  const mover = await host(
+    "key",
+    "create",
+    "--role",
+    "owner",
+    "--on",
+    `organization:${attacker.ids.organization}`,
+  );
+  const unmoved = await as(
+    place,
+    mover,
+    (channel) =>
+      outcome(client(AppService, channel).updateRobot({ id: given.id, location: victim.ids.location })),
+  );
+  if (unmoved === "ok") return ["a machine was moved into the victim's location"];
+  await host("key", "grant", mover.id, "--role", "owner", "--on", `organization:${victim.ids.organization}`);
+  return await as(place, own, async (held) => {
+    await as(
+      place,
+      mover,
+      (channel) => client(AppService, channel).updateRobot({ id: given.id, location: victim.ids.location }),
+    );
+    await as(place, victim.owner, (channel) =>
+      client(AppService, channel).updateRobotPart({
+        id: given.partId,
+        robotConfig: { note: { password: victim.secret } },
+      }));
+    const robot = client(RobotService, held);
+    const found: string[] = [];
+    for (
+      const [what, look] of Object.entries({
+        configuration: () => robot.config({ id: given.partId }),
+        "private key": () => robot.certificate({ id: given.partId }),
+      })
+    ) {
+      if (await outcome(look()) === "ok") found.push(`the former key got the ${what}`);
+    }
+    await host("key", "revoke", mover.id);
+    await as(place, victim.owner, (channel) => client(AppService, channel).deleteRobot({ id: given.id }));
+    return found;
+  });
+}
