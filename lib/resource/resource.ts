@@ -22,6 +22,11 @@ export interface Call {
    * readings of all others are of the time of the call.
    */
   readonly taken?: (timeMs: number) => void;
+  /**
+   * Told when each point of a point cloud was measured, in seconds relative to the time of the reading, by sensors that
+   * take time to sweep.
+   */
+  readonly swept?: (offsetsS: Float32Array) => void;
 }
 
 export interface Resource {

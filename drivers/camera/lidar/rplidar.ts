@@ -18,6 +18,8 @@ const STALLED_MS = 5_000;
 /** How long a request waits for the first turn. */
 const FIRST_TURN_MS = 5_000;
 const M_PER_MM = 1e-3;
+/** A turn takes from a twentieth of a second to half a second; the time follows the latest turns. */
+const TURN_MS = { least: 50, most: 500, first: 180, share: 0.1 } as const;
 
 const attributes = object({
   devicePath: text("the serial device").default("/dev/ttyUSB0"),
@@ -46,7 +48,8 @@ export const RpLidar = model({
 class RpLidarCamera extends Lidar {
   readonly #closing = new AbortController();
   #device?: RpLidarDevice;
-  #points?: Float32Array;
+  #newest?: MeasuredTurn;
+  #turnMs: number = TURN_MS.first;
   #arrived = Promise.withResolvers<void>();
   /** The reason for a missing turn. */
   #lost = "it has measured no turn yet";
@@ -63,8 +66,13 @@ class RpLidarCamera extends Lidar {
   }
 
   protected override async scan(call?: Call): Promise<Float32Array> {
-    if (this.#device && !this.#points) await this.#first(call?.signal);
-    if (this.#points) return this.#points;
+    if (this.#device && !this.#newest) await this.#first(call?.signal);
+    if (this.#newest) {
+      const { points, shares, endMs } = this.#newest;
+      const ageMs = Math.min(STALLED_MS, this.clock.monotonicMs() - endMs);
+      call?.swept?.(shares.map((share) => ((share - 1) * this.#turnMs - ageMs) / 1000));
+      return points;
+    }
     throw new SvcError("unavailable", `${this.name} has no scan: ${this.#lost}`);
   }
 
@@ -125,15 +133,23 @@ class RpLidarCamera extends Lidar {
   async #take(device: RpLidarDevice): Promise<void> {
     let lastMs = this.clock.monotonicMs();
     while (!this.#closing.signal.aborted) {
-      const turn = (await device.turns()).at(-1);
+      const turns = await device.turns(), turn = turns.at(-1);
       if (turn) {
-        this.#points = pointsOf(turn, this.from.attributes.minRangeMm);
+        const endMs = this.clock.monotonicMs();
+        this.#learnTurn((endMs - lastMs) / turns.length);
+        this.#newest = { ...pointsOf(turn, this.from.attributes.minRangeMm), endMs };
         this.#arrived.resolve();
-        lastMs = this.clock.monotonicMs();
+        lastMs = endMs;
       } else if (this.clock.monotonicMs() - lastMs > STALLED_MS) {
         throw new SvcError("unavailable", `no turn for ${STALLED_MS / 1000} s`);
       }
     }
+  }
+
+  /** Follows the time between the ends of two turns. */
+  #learnTurn(ms: number): void {
+    if (ms < TURN_MS.least || ms > TURN_MS.most) return;
+    this.#turnMs += TURN_MS.share * (ms - this.#turnMs);
   }
 
   async #reconnect(): Promise<void> {
@@ -145,22 +161,35 @@ class RpLidarCamera extends Lidar {
   #disconnect(why: string): void {
     this.#device?.close();
     this.#device = undefined;
-    this.#points = undefined;
+    this.#newest = undefined;
     this.#lost = why;
     this.#arrived.resolve();
     this.#arrived = Promise.withResolvers();
   }
 }
 
+interface TurnPoints {
+  /** x, y, … in metres. */
+  readonly points: Float32Array;
+  /** For each point, the share of the turn that had passed. */
+  readonly shares: Float32Array;
+}
+
+interface MeasuredTurn extends TurnPoints {
+  /** When its last measurement came. */
+  readonly endMs: number;
+}
+
 /** Angles of the lidar go clockwise; a range of 0 is no return. */
-function pointsOf({ angleDeg, rangeMm }: Turn, minRangeMm: number): Float32Array {
-  const points = new Float32Array(2 * angleDeg.length);
+function pointsOf({ angleDeg, rangeMm }: Turn, minRangeMm: number): TurnPoints {
+  const points = new Float32Array(2 * angleDeg.length), shares = new Float32Array(angleDeg.length);
   let to = 0;
   for (let n = 0; n < angleDeg.length; n++) {
     if (rangeMm[n] === 0 || rangeMm[n] < minRangeMm) continue;
     const angle = -angleDeg[n] * Math.PI / 180;
+    shares[to >> 1] = (n + 1) / angleDeg.length;
     points[to++] = rangeMm[n] * M_PER_MM * Math.cos(angle);
     points[to++] = rangeMm[n] * M_PER_MM * Math.sin(angle);
   }
-  return points.slice(0, to);
+  return { points: points.slice(0, to), shares: shares.slice(0, to >> 1) };
 }

@@ -89,14 +89,18 @@ export class LidarSensor {
   }
 
   async next(signal: AbortSignal): Promise<SensorReading<RangeScan>> {
+    let sweptS: Float32Array | undefined;
+    const swept = (offsetsS: Float32Array) => void (sweptS = offsetsS);
     const { value: file, timeMs, isReplayed } = await timed(this.clock, this.time, signal, (call) => {
-      return this.camera.getPointCloud(call);
+      return this.camera.getPointCloud({ ...call, swept });
     });
     const points = finitePoints(readPcd(file, { maxPoints: SCAN_POINTS_MAX }));
     if (points.length === 0) {
       throw new SvcError("unavailable", `${this.camera.name} gave a scan without points`);
     }
-    return { reading: { timeS: timeMs / 1000, points }, isReplayed };
+    // A cloud with points that are missing has lost the order of its times.
+    const offsetsS = sweptS && sweptS.length === points.length / 3 ? sweptS : undefined;
+    return { reading: { timeS: timeMs / 1000, points, ...(offsetsS ? { offsetsS } : {}) }, isReplayed };
   }
 }
 
