@@ -124,11 +124,16 @@ function headingOf(orientation?: MovementSensor, compass?: MovementSensor): Head
   if (orientation) {
     return async (signal) => {
       const vector = await orientation.getOrientation({ signal });
-      return eulerFromQuaternion(quaternionFromVector(vector)).yaw * 180 / Math.PI;
+      return finite(eulerFromQuaternion(quaternionFromVector(vector)).yaw * 180 / Math.PI, orientation);
     };
   }
-  if (compass) return async (signal) => 360 - await compass.getCompassHeading({ signal });
+  if (compass) return async (signal) => 360 - finite(await compass.getCompassHeading({ signal }), compass);
   return undefined;
+}
+
+function finite(headingDeg: number, sensor: MovementSensor): number {
+  if (Number.isFinite(headingDeg)) return headingDeg;
+  throw new SvcError("unavailable", `${sensor.name} gives the heading ${headingDeg}`);
 }
 
 /** Whether the gains of the control are there, and if not, why not. */

@@ -246,6 +246,12 @@ Deno.test("sensor-controlled: the base stops if the sensor is gone, and when the
   assertEquals([base.power.linear, clock.pending], [0, 0]);
   assert(logged.some(({ message }) => message.includes("the sensor is gone")));
   sensors[0].failing = false;
+  await controlled.setVelocity({ ...NONE, y: 300 }, NONE);
+  const turn = base.turn;
+  base.turn = NaN;
+  await clock.advance(1000);
+  assertEquals([base.power.linear, clock.pending], [0, 0]);
+  Object.assign(base, { turn, yawDeg: 0, eastM: 0, northM: 0 });
   const caller = new AbortController();
   const moving = controlled.moveStraight(100_000, 100, { signal: caller.signal });
   const rejected = assertRejects(() => moving, Error, "left");

@@ -7,6 +7,7 @@
 
 import type { Base } from "../../lib/api/base.ts";
 import type { MovementSensor } from "../../lib/api/movement_sensor.ts";
+import { SvcError } from "../../lib/base/error.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { ORIGIN } from "../../lib/geometry/pose.ts";
 
@@ -98,7 +99,10 @@ export async function measured(sensor: MovementSensor, signal: AbortSignal): Pro
     sensor.getLinearVelocity({ signal }),
     sensor.getAngularVelocity({ signal }),
   ]);
-  return { linear: linear.y, angular: angular.z };
+  if (Number.isFinite(linear.y) && Number.isFinite(angular.z)) {
+    return { linear: linear.y, angular: angular.z };
+  }
+  throw new SvcError("unavailable", `${sensor.name} measures ${linear.y} m/s and ${angular.z} degrees/s`);
 }
 
 async function setPower(base: Base, { linear, angular }: PlaneVelocity, signal: AbortSignal): Promise<void> {

@@ -110,7 +110,11 @@ export class Odometer {
 }
 
 async function positionsOf(motors: readonly Motor[], signal: AbortSignal): Promise<number[]> {
-  return await Promise.all(motors.map((motor) => motor.getPosition({ signal })));
+  return await Promise.all(motors.map(async (motor) => {
+    const position = await motor.getPosition({ signal });
+    if (Number.isFinite(position)) return position;
+    throw new SvcError("unavailable", `${motor.name} says that it is at ${position}`);
+  }));
 }
 
 class Odometry extends BaseMovementSensor {

@@ -98,9 +98,12 @@ Deno.test("wheeled-odometry: a motor that does not answer makes the sensor unava
   await clock.advance(500);
   const error = await assertRejects(() => sensor.getPosition(), SvcError, "the encoder is gone");
   assertEquals(error.code, "unavailable");
+  motors[0].getPosition = () => Promise.resolve(NaN);
+  await clock.advance(500);
+  await assertRejects(() => sensor.getPosition(), SvcError, "says that it is at NaN");
   motors[0].getPosition = answer;
   await clock.advance(500);
-  await sensor.getPosition();
+  assertEquals((await sensor.getPosition()).coordinate, { latitude: 0, longitude: 0 });
   await sensor.close();
 });
 

@@ -1,7 +1,7 @@
 /** JPEG files one after the other in a stream of bytes, as ffmpeg writes them to a pipe. */
 
 /** A longer file is no picture of a camera. */
-const JPEG_BYTES_MAX = 64 * 1024 * 1024;
+const JPEG_BYTES_MAX = 16 * 1024 * 1024;
 const START = [0xff, 0xd8, 0xff] as const;
 
 /**

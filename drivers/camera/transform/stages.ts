@@ -14,7 +14,6 @@ import {
 } from "../../../lib/base/schema/schema.ts";
 import { suggest } from "../../../lib/base/schema/suggest.ts";
 import { type ColorImage, type Decoded, encodeImage, MIME } from "../../../lib/geometry/image/image.ts";
-import { PIXELS_MAX } from "../../../lib/geometry/image/png.ts";
 import type { Dependencies } from "../../../lib/resource/registry.ts";
 import type { Call } from "../../../lib/resource/resource.ts";
 import { drawBox, drawText, type Ink, type PixelEdges } from "./drawing.ts";
@@ -27,6 +26,8 @@ const TITLE_PX = 30;
 /** A label of published training that means no class. */
 const UNKNOWN = "VIAM_UNKNOWN";
 const CLASSES_MAX = 100;
+/** Of a picture that is made larger. */
+const RESIZED_PIXELS_MAX = 2 ** 24;
 
 export type PictureStage = (
   content: Decoded,
@@ -45,9 +46,9 @@ const ROWS: { readonly [type: string]: Row<PictureStage | undefined> } = {
     widthPx: integer("new width", { min: 1 }).required(),
     heightPx: integer("new height", { min: 1 }).required(),
   }).with(({ widthPx, heightPx }, at): PictureStage | undefined =>
-    widthPx * heightPx <= PIXELS_MAX
+    widthPx * heightPx <= RESIZED_PIXELS_MAX
       ? (content) => resized(content, widthPx, heightPx)
-      : at.error(`found ${widthPx} x ${heightPx} pixels, wanted at most ${PIXELS_MAX}`)
+      : at.error(`found ${widthPx} x ${heightPx} pixels, wanted at most ${RESIZED_PIXELS_MAX}`)
   ),
   crop: object({
     xMinPx: number("left edge, in pixels or as a share of the width", { min: 0 }).default(0),
