@@ -27,6 +27,7 @@ import {
   Place,
   show,
   text,
+  unserved,
 } from "../../lib/base/schema/schema.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { type Construction, model } from "../../lib/resource/registry.ts";
@@ -52,6 +53,9 @@ function countOrZero(doc: string, min: number) {
     return count < min ? at.wanted(`0 or an integer of at least ${min}`, count) : count;
   });
 }
+
+const OWN_LIMIT =
+  "the waiting data has a limit of its own, maximum_capture_dir_bytes, and gives way on a full disk";
 
 const attributes = object({
   captureDir: text(
@@ -91,6 +95,12 @@ const attributes = object({
       min: KIB,
     },
   ).default(5 * KIB ** 3),
+  maximumNumSyncThreads: unserved("data is sent by one upload after the other"),
+  diskUsageDeletionThreshold: unserved(OWN_LIMIT),
+  captureDirDeletionThreshold: unserved(OWN_LIMIT),
+  captureControlSensor: unserved(
+    "a sensor does not switch the capture; capture_disabled does, and selective_syncer_name switches sending",
+  ),
   deleteEveryNthWhenDiskFull: countOrZero("when the data exceeds its limit, every Nth file is removed", 1)
     .default(1),
 }).required();

@@ -19,7 +19,7 @@ import {
 } from "../../lib/api/motion.ts";
 import type { Clock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { type Infer, number, object } from "../../lib/base/schema/schema.ts";
+import { type Infer, number, object, unserved } from "../../lib/base/schema/schema.ts";
 import { type FramePart, type PoseInFrame, WORLD } from "../../lib/geometry/frame_system.ts";
 import { freeWay, straightWay } from "../../lib/geometry/joint_path.ts";
 import { IDENTITY_POSE } from "../../lib/geometry/pose.ts";
@@ -29,11 +29,22 @@ import { BaseResource, type Call, unsupported } from "../../lib/resource/resourc
 import { jointRangesRow, rangedModels } from "./joint_ranges.ts";
 import { taskOf } from "./task.ts";
 
+const NO_PLAN_FILES = "plans are not written to files; an error of a plan is the answer of its call";
+const NO_TELEOP = "there are no commands for teleoperation";
+
 const attributes = object({
   collisionBufferMm: number("distance in millimetres that an arm keeps from obstacles", { min: 0 }).default(
     0,
   ),
   inputRangeOverride: jointRangesRow.default({}),
+  logFilePath: unserved("its lines are in the machine's log, which the option -log-file writes to a file"),
+  numThreads: unserved("a plan is made in one thread"),
+  planFilePath: unserved(NO_PLAN_FILES),
+  planDirectoryIncludeTraceId: unserved(NO_PLAN_FILES).key("plan_directory_include_trace_id"),
+  logPlannerErrors: unserved(NO_PLAN_FILES),
+  logSlowPlanThresholdMs: unserved(NO_PLAN_FILES),
+  teleopInterpolateOverride: unserved(NO_TELEOP),
+  teleopSmoothAlpha: unserved(NO_TELEOP),
 }).required();
 
 type Attributes = Infer<typeof attributes>;

@@ -19,12 +19,17 @@ const attributes = object({
   pin: text("PWM pin that is wired to the servo's signal").required(),
   minAngleDeg: number("smallest angle", { min: 0 }).default(0),
   maxAngleDeg: number("largest angle", { above: 0, max: 360 }).default(180),
-  startingPositionDegs: number("angle to go to at start; without it the servo stays as it is", { min: 0 }),
+  startingPositionDeg: number("angle to go to at start; without it the servo stays as it is", { min: 0 })
+    .aka("starting_position_degs"),
+  pwmResolution: integer(
+    "steps in a period that the board's PWM has: the pulse is rounded to one; absent, it is not rounded",
+    { min: 0 },
+  ),
   frequencyHz: integer("pulses a second", { min: 1, max: 450 }).default(50),
   minWidthUs: integer("length of the pulse at min_angle_deg, in microseconds", { min: 1 }).default(500),
   maxWidthUs: integer("length of the pulse at max_angle_deg, in microseconds", { min: 1 }).default(2500),
 }).required().with((settings, at) => {
-  const { minAngleDeg, maxAngleDeg, startingPositionDegs, frequencyHz, minWidthUs, maxWidthUs } = settings;
+  const { minAngleDeg, maxAngleDeg, startingPositionDeg, frequencyHz, minWidthUs, maxWidthUs } = settings;
   if (minAngleDeg >= maxAngleDeg) {
     return at.at("min_angle_deg").wanted("less than max_angle_deg", minAngleDeg);
   }
@@ -34,9 +39,9 @@ const attributes = object({
     const period = `the ${periodUs.toFixed(0)} µs between two pulses`;
     return at.at("max_width_us").wanted(`less than ${period}`, maxWidthUs);
   }
-  const start = startingPositionDegs ?? minAngleDeg;
+  const start = startingPositionDeg ?? minAngleDeg;
   if (start < minAngleDeg || start > maxAngleDeg) {
-    return at.at("starting_position_degs").wanted(`${minAngleDeg} to ${maxAngleDeg}`, start);
+    return at.at("starting_position_deg").wanted(`${minAngleDeg} to ${maxAngleDeg}`, start);
   }
   return settings;
 });
@@ -51,8 +56,8 @@ export const GpioServo = model({
   pwm: ({ pin, frequencyHz }) => [{ pin, frequencyHz }],
   construct: async ({ name, attributes, dependencies }) => {
     const servo = new Gpio(name, dependencies.get(BoardApi, attributes.board), attributes);
-    const { startingPositionDegs } = attributes;
-    if (startingPositionDegs !== undefined) await servo.move(startingPositionDegs);
+    const { startingPositionDeg } = attributes;
+    if (startingPositionDeg !== undefined) await servo.move(startingPositionDeg);
     return servo;
   },
 });
@@ -67,7 +72,8 @@ class Gpio extends BaseComponent implements Servo {
 
   /** Moves to the end of the range if the angle is beyond it, as published. */
   async move(angleDeg: number, call?: Call): Promise<void> {
-    const { pin, minAngleDeg, maxAngleDeg, frequencyHz, minWidthUs, maxWidthUs } = this.settings;
+    const { pin, minAngleDeg, maxAngleDeg, frequencyHz, minWidthUs, maxWidthUs, pwmResolution } =
+      this.settings;
     if (!Number.isFinite(angleDeg)) {
       const wanted = `wanted ${minAngleDeg} to ${maxAngleDeg} degrees`;
       throw new SvcError("invalid_argument", `${this.name} cannot move to ${angleDeg}: ${wanted}`);
@@ -76,7 +82,9 @@ class Gpio extends BaseComponent implements Servo {
     const share = (nearestDeg - minAngleDeg) / (maxAngleDeg - minAngleDeg);
     const widthUs = minWidthUs + share * (maxWidthUs - minWidthUs);
     await this.board.setPwmFrequency(pin, frequencyHz, call);
-    await this.board.setPwm(pin, widthUs * frequencyHz / US_PER_SECOND, call);
+    const duty = widthUs * frequencyHz / US_PER_SECOND;
+    const rounded = pwmResolution ? Math.round(duty * pwmResolution) / pwmResolution : duty;
+    await this.board.setPwm(pin, rounded, call);
     this.#angleDeg = nearestDeg;
   }
 

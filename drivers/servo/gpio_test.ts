@@ -45,5 +45,16 @@ Deno.test("gpio servo: attributes set its range, pulse widths and starting posit
     problemsOf(GpioServo, { board: "b", pin: "1", ...attributes })[0].split(":")[0];
   assertEquals(path({ frequency_hz: 450 }), "max_width_us");
   assertEquals(path({ min_angle_deg: 180 }), "min_angle_deg");
-  assertEquals(path({ starting_position_degs: 200 }), "starting_position_degs");
+  assertEquals(path({ starting_position_degs: 200 }), "starting_position_deg");
+  for (const key of ["starting_position_deg", "starting_position_degs"]) {
+    assertAlmostEquals(await (await bench({ ...ends, [key]: 135 })).widthUs(), 2000, 1e-6);
+  }
+});
+
+Deno.test("gpio servo: pwm_resolution rounds the pulse to a step of the board's PWM", async () => {
+  for (const [pwm_resolution, us] of [[4096, 1499.0234375], [100, 1600], [0, 1500], [65535, 1500]]) {
+    const { servo, widthUs } = await bench({ pwm_resolution });
+    await servo.move(90);
+    assertAlmostEquals(await widthUs(), us, 0.2, String(pwm_resolution));
+  }
 });

@@ -4,6 +4,7 @@
  */
 
 import { assertEquals } from "@std/assert";
+import { type JsonObject, NOT_SERVED } from "../../lib/base/schema/schema.ts";
 import { MODELS } from "../../drivers/mod.ts";
 import { APIS } from "../../lib/api/mod.ts";
 import { machineSchema } from "../../lib/machine/config/config.ts";
@@ -45,6 +46,27 @@ Deno.test("the table in docs/models.md equals the registry's models", async () =
   await compare("../../docs/models.md", `${head}${begin}${modelTable()}${tail}`);
 });
 
+Deno.test("the table in docs/models.md names the published attributes that are not served", async () => {
+  const [begin, end] = ["<!-- unserved -->\n", "<!-- /unserved -->"];
+  const page = await Deno.readTextFile(new URL("../../docs/models.md", import.meta.url));
+  const [head, rest] = page.split(begin);
+  const tail = rest.slice(rest.indexOf(end));
+  await compare("../../docs/models.md", `${head}${begin}${unservedTable()}${tail}`);
+});
+
+Deno.test("every attribute of the published built-in models is served, or named as not served", async () => {
+  const url = new URL("published_attributes.json", import.meta.url);
+  const published: Record<string, string[]> = JSON.parse(await Deno.readTextFile(url));
+  const unknown = Object.entries(published).flatMap(([model, keys]) => {
+    const [api, name] = model.split("/");
+    const { properties = {} } = registry.model(api, `rdk:builtin:${name}`).attributes.jsonSchema();
+    return keys.filter((key) => !Object.hasOwn(properties as JsonObject, key)).map((key) =>
+      `${model}: ${key}`
+    );
+  });
+  assertEquals(unknown, []);
+});
+
 Deno.test("each model's description is a single sentence", () => {
   assertEquals(
     registry.models.filter(({ doc }) => !/^[A-Z].*[^.]\.$/.test(doc) || /\. /.test(doc)).map((
@@ -66,6 +88,21 @@ function modelTable(): string {
   // The formatter would pad each cell to the longest one: every new model would change every line.
   const [start, end] = ["<!-- deno-fmt-ignore-start -->", "<!-- deno-fmt-ignore-end -->"];
   return `\n${start}\n\n${header}${registry.models.map(row).join("")}\n${end}\n\n`;
+}
+
+/** A row per published attribute without effect: model, attribute, reason. */
+function unservedTable(): string {
+  const rows = registry.models.flatMap(({ api, name, attributes }) => {
+    const { properties = {} } = attributes.jsonSchema() as { properties?: Record<string, JsonObject> };
+    return Object.entries(properties).flatMap(([key, { description }]) => {
+      if (typeof description !== "string" || !description.startsWith(NOT_SERVED)) return [];
+      const [type, bare] = [api.name.split(":")[2], name.replace("rdk:builtin:", "")];
+      return `| \`${type}\` | \`${bare}\` | \`${key}\` | ${description.slice(NOT_SERVED.length)} |\n`;
+    });
+  });
+  const header = "| API | model | attribute | why |\n| --- | --- | --- | --- |\n";
+  const [start, end] = ["<!-- deno-fmt-ignore-start -->", "<!-- deno-fmt-ignore-end -->"];
+  return `\n${start}\n\n${header}${rows.join("")}\n${end}\n\n`;
 }
 
 async function compare(file: string, text: string): Promise<void> {

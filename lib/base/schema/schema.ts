@@ -270,6 +270,19 @@ export function anyObject(doc = "") {
   });
 }
 
+/** The begin of the description of a published setting without effect. */
+export const NOT_SERVED = "not served: ";
+
+/** A setting of the published runtime that has no effect here. A machine that sets it gets `why` as a warning. */
+export function unserved(why: string): Row<undefined> {
+  const json: JsonObject = { deprecated: true };
+  const read = (value: unknown, at: Place): undefined => {
+    // Its zero value asks for nothing.
+    if (value !== "" && value !== 0 && value !== false) at.warn(`${NOT_SERVED}${why}`);
+  };
+  return new Row<undefined>({ doc: `${NOT_SERVED}${why}`, json, wanted: "a value", read });
+}
+
 export function list<T>(item: Row<T>, doc = "") {
   const wanted = "an array";
   const present = item.required().zeroCounts();

@@ -23,6 +23,7 @@ import {
   show,
   snake,
   text,
+  unserved,
 } from "./schema.ts";
 
 /** Decodes and returns the value with the problems as lines. */
@@ -208,6 +209,16 @@ Deno.test("orNothing: a mistake costs the value, with a warning", () => {
   assertEquals(decode(row, { frame: { x: 1 } }).value, { frame: { x: 1 }, n: undefined });
 });
 
+Deno.test("unserved: a published setting without effect is known, and a warning unless it asks for nothing", () => {
+  const row = object({ logFilePath: unserved("there is no such file") });
+  assertEquals(decode(row, { log_file_path: "x" }).problems, [
+    "warning log_file_path: not served: there is no such file",
+  ]);
+  for (const nothing of ["", 0, false, null]) {
+    assertEquals(decode(row, { log_file_path: nothing }).problems, []);
+  }
+});
+
 Deno.test("respelled: gives keys the row's letter case, and leaves others alone", () => {
   const row = object({ maxRpm: number(), name: text() });
   assertEquals(respelled({ MAX_RPM: 1, Name: "a", other: 2 }, row), { max_rpm: 1, name: "a", other: 2 });
@@ -305,7 +316,12 @@ Deno.test("jsonSchema: describes the values that the row accepts", () => {
     required: ["max_rpm"],
   });
   const either = object({ name: text().required().aka("label") }).jsonSchema();
-  assertEquals(either.allOf, [{ anyOf: [{ required: ["name"] }, { required: ["label"] }] }]);
+  assertEquals(either.allOf, [{
+    anyOf: [
+      { properties: { name: {} }, required: ["name"] },
+      { properties: { label: {} }, required: ["label"] },
+    ],
+  }]);
   const converted = text().with((value) => value.length).default(3).jsonSchema();
   assertEquals(converted, { type: "string" });
 });
