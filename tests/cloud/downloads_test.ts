@@ -7,6 +7,11 @@ import { AgentDeviceService } from "../../proto/gen/agent_pb.ts";
 import { PackageService, PackageType } from "../../proto/gen/packages_pb.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { Download } from "../../lib/agent/update/download.ts";
+import { releaseOf } from "../../lib/agent/update/release.ts";
+import { silentLogs } from "../../lib/base/log/log.ts";
+import { AcceptedKeys } from "../../lib/base/release/accepted_keys.ts";
 import { VALID_MS, verifyChannel } from "../../lib/base/release/channel.ts";
 import { KeyRing, pinnedKey, type ReleaseKey } from "../../lib/base/release/signature.ts";
 import { agentReports } from "../../lib/cloud/fleet/agent_service.ts";
@@ -195,7 +200,7 @@ storeTest(
         await publish(database, store, "svc-server", version, channel);
       }
       await publish(database, store, "svc-agent", "2.0.0", "stable", "linux/arm64");
-      const agent = client(AgentDeviceService, await served.channel(world.owner));
+      const agent = client(AgentDeviceService, await served.channel(await ownKey(store, world)));
       const ask = (platform = "linux/amd64") =>
         agent.deviceAgentConfig({
           id: world.part,
@@ -236,6 +241,14 @@ storeTest(
       ]);
       assertEquals((await word("dev")).version, "1.1.0-rc1");
       assertEquals((await get(`${info.url}.channel`)).status, 400);
+      await withPinnedDevice(ring[0], async (download) => {
+        const never = new AbortController().signal;
+        const build = await download.fetch(releaseOf("svc-server", info)!, () => {}, never);
+        assertEquals([build.version, build.sha256], ["1.0.0", info.sha256.toHex()]);
+        // A false control plane that calls the last release the newest one has no word for it.
+        const old = { ...releaseOf("svc-server", info)!, wanted: "dev" };
+        await assertRejects(() => download.fetch(old, () => {}, never), SvcError, '"dev" leads to 1.1.0-rc1');
+      });
       const newest = await get(`${served.url}/releases/svc-server/stable/linux-amd64`);
       const broken = await get(`${served.url}/releases/svc-server/%/linux-amd64`);
       assertEquals([broken.status, broken.text.includes("wanted %25")], [400, true]);
@@ -350,3 +363,22 @@ storeTest(
       assert(text.endsWith("# EOF\n"));
     }),
 );
+
+/** The downloads of a device with this key pinned. */
+async function withPinnedDevice(
+  { public_key }: ReleaseKey,
+  work: (download: Download) => Promise<void>,
+): Promise<void> {
+  const base = await Deno.makeTempDir({ prefix: "svc-" });
+  try {
+    await Deno.mkdir(`${base}/etc`);
+    await Deno.writeTextFile(`${base}/etc/release_keys.json`, JSON.stringify([public_key]));
+    const [clock, files] = [new SystemClock(), new SystemFiles()];
+    const historyPath = `${base}/state/accepted.json`;
+    const keys = new AcceptedKeys(`${base}/etc/release_keys.json`, { files, clock, historyPath });
+    const logger = silentLogs(clock).logger("download");
+    await work(new Download({ base, files, clock, logger, keys, platform: "linux/amd64" }));
+  } finally {
+    await Deno.remove(base, { recursive: true });
+  }
+}
