@@ -2,8 +2,8 @@
  * The addresses that this control plane gives for itself in scripts, links and credentials.
  *
  * It gives the operator's configured addresses if there are any. Otherwise a caller gets back only an address that is
- * known to be this computer: loopback, its own name, or the address of the connection. Any other Host header is the
- * caller's invention, and an installer would run it as root.
+ * known to be this computer: loopback, its own name, or the address of the connection, with the connection's port. Any
+ * other Host header is the caller's invention, and an installer would run it as root.
  */
 
 import { SvcError } from "../base/error.ts";
@@ -46,7 +46,7 @@ export class Addresses {
   ownFor(peer: Peer): string {
     const asked = askedBy(peer);
     if (this.main !== undefined) return this.#sameHost(asked) ?? this.main;
-    if (asked && this.#isThisComputer(asked.hostname, peer)) return asked.origin;
+    if (asked && isPortOf(asked, peer) && this.#isThisComputer(asked.hostname, peer)) return asked.origin;
     throw new SvcError(
       "failed_precondition",
       "this control plane does not know the requested address as its own: start svc-cloud serve with " +
@@ -79,6 +79,12 @@ export class Addresses {
     const address = localAddress?.replace(/^::ffff:/, "").replace(/%.*$/, "");
     return address !== undefined && (host === address || host === `[${address}]`);
   }
+}
+
+/** Whether an address has the port of the connection: another port may be another user's program. */
+function isPortOf({ port, protocol }: URL, { localPort }: Peer): boolean {
+  const asked = Number(port || (protocol === "https:" ? 443 : 80));
+  return localPort === undefined || asked === localPort;
 }
 
 /** A public URL as it is written into scripts. Throws `invalid_argument`. */

@@ -44,6 +44,12 @@ Deno.test("Addresses.ownFor: without a public address accepts only this computer
     "http://192.0.2.7",
   ];
   for (const origin of own) assertEquals(addresses.ownFor(from(origin)), origin);
+  // Another port of this computer may be another user's program.
+  const at = (origin: string) => ({ ...from(origin), localPort: 8090 });
+  assertEquals(addresses.ownFor(at("http://localhost:8090")), "http://localhost:8090");
+  for (const origin of ["http://localhost:8091", "http://192.0.2.7", "https://tower"]) {
+    assertThrows(() => addresses.ownFor(at(origin)), SvcError, "--public-url");
+  }
   assertEquals(addresses.ownFor(from("http://192.0.2.7:1", "::ffff:192.0.2.7")), "http://192.0.2.7:1");
   const strange = [
     "http://evil.example",

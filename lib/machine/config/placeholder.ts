@@ -6,6 +6,7 @@
  * warning: it may be meant for another program.
  */
 
+import { createHash } from "node:crypto";
 import { isObject, type Json, type JsonObject, type Place } from "../../base/schema/schema.ts";
 import type { PackageConfig } from "./settings.ts";
 
@@ -36,10 +37,36 @@ export class NamedPackages {
   }
 }
 
-/** The published place of a package under the program's home folder. */
+/**
+ * The place of a package under the program's home folder: the published name, with a hash where other ids or versions
+ * could have the same name.
+ */
 export function packageFolder(home: string, { type, package: id, version }: PackageConfig): string {
   const name = `${id.replaceAll(/[/\\]/g, "-")}-${version.replaceAll(/[./\\]/g, "_")}`;
-  return `${home}/packages/data/${type}/${name}`;
+  const isPlain = PLAIN_IDS.some((one) => one.test(id)) && PLAIN_VERSION.test(version);
+  return `${home}/packages/data/${type}/${isPlain ? name : `${name}~${hashOfPackage(id, version)}`}`;
+}
+
+/** The version in the name of a package's folder. */
+export function versionInFolder(folder: string, config: PackageConfig): string {
+  const name = folder.slice(folder.lastIndexOf("/") + 1);
+  const prefix = `${config.package.replaceAll(/[/\\]/g, "-")}-`;
+  const text = name.slice(prefix.length).replace(/~[0-9a-f]{12}$/, "");
+  const all = [text.replaceAll("_", "."), text];
+  return all.find((version) => packageFolder("", { ...config, version }).endsWith(`/${name}`)) ?? all[0];
+}
+
+/** Ids and versions whose published names are unambiguous. */
+const PLAIN_IDS = [
+  /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\/[\w.-]+$/,
+  /^(?![0-9a-f]{8}\/)[\w.]+\/[\w.-]+$/,
+  /^[\w.]+:[\w.-]+$/,
+  /^[\w.]+$/,
+];
+const PLAIN_VERSION = /^[^-_/\\~]*$/;
+
+function hashOfPackage(id: string, version: string): string {
+  return createHash("sha256").update(`${id}\n${version}`).digest("hex").slice(0, 12);
 }
 
 /** The value with the placeholders of all its texts replaced. */

@@ -24,7 +24,7 @@ import { type Clock, deadline } from "../../base/clock.ts";
 import { chainOf, type Code, messageOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { CloudClient } from "../../cloud_client/client.ts";
-import { packageFolder } from "../config/placeholder.ts";
+import { packageFolder, versionInFolder } from "../config/placeholder.ts";
 import { fileNameFrom } from "../../base/files/names.ts";
 import type { PackageConfig } from "../config/settings.ts";
 import { findArchive, isMoving, type RegistryArchive } from "./registry_folder.ts";
@@ -307,7 +307,7 @@ export class MachinePackages {
     const isThere = await host.stat(wanted) !== undefined;
     if (isThere && !isMoving(config.version)) return;
     const linked = await this.#linkAt(wanted);
-    if (linked !== undefined && isThere) this.#versions.set(wanted, this.#versionIn(linked, config));
+    if (linked !== undefined && isThere) this.#versions.set(wanted, versionInFolder(linked, config));
     if (!client && isThere) return;
     if (!client) {
       throw new SvcError(
@@ -347,12 +347,6 @@ export class MachinePackages {
   #refuse(wanted: string, version: string, error: unknown): never {
     if (!PASSING.includes(SvcError.from(error).code)) this.#refused.set(wanted, version);
     throw error;
-  }
-
-  /** The version in the name of a link's target. */
-  #versionIn(linked: string, config: PackageConfig): string {
-    const before = basename(this.#folderOf({ ...config, version: "" }));
-    return linked.slice(before.length).replaceAll("_", ".");
   }
 
   /** The control plane's answer for a configuration. Throws its error, or `data_loss` for an invalid answer. */

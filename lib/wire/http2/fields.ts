@@ -60,7 +60,20 @@ export function problemOf(fields: HeaderFields, section: Section): string | unde
     if (name === "te" && value !== "trailers") return `te with "${value}", only trailers may be`;
     if (name === "content-length" && !LENGTH.test(value)) return `a content-length of "${value}"`;
   }
-  return missing(fields, section, seen);
+  return missing(fields, section, seen) ?? (section === "request" ? hostProblem(fields) : undefined);
+}
+
+/** A request names one host: a proxy in front may have read the other one. */
+function hostProblem(fields: HeaderFields): string | undefined {
+  let authority: string | undefined, host: string | undefined;
+  for (const [name, value] of fields) {
+    if (name === ":authority") authority = value.toLowerCase();
+    if (name !== "host") continue;
+    if (host !== undefined) return "two host fields";
+    host = value.toLowerCase();
+  }
+  const differs = host !== undefined && authority !== undefined && host !== authority;
+  return differs ? "a host that differs from :authority" : undefined;
 }
 
 function missing(fields: HeaderFields, section: Section, seen: number): string | undefined {

@@ -33,6 +33,8 @@ Deno.test("HTTP/2: a server resets malformed requests without calling a handler"
     [...POST, ["transfer-encoding", "chunked"]],
     [...POST, ["te", "gzip"]],
     [...POST, ["content-length", "-1"]],
+    [...POST, ["host", "b"]],
+    [...POST, ["host", "a"], ["host", "a"]],
     ...[0, 1, 2].map((at) => POST.filter((_, i) => i !== at)),
     POST.map(([name, value]) => [name, name === ":path" ? "" : value] as const),
     [[":method", "CONNECT"], [":path", "/"], [":scheme", "http"]],

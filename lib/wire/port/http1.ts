@@ -128,6 +128,12 @@ class Http1Connection {
     if (this.#requests.size >= MAX_WAITING_REQUESTS) {
       return this.#cut(`made ${MAX_WAITING_REQUESTS} requests without waiting for their answers`);
     }
+    if (hostsIn(message.rawHeaders) > 1) {
+      // A proxy in front may have read the other one.
+      response.writeHead(400, { "content-type": "text/plain; charset=utf-8", connection: "close" });
+      response.end("found several Host fields, wanted one\n", () => this.socket.destroy());
+      return;
+    }
     this.#coming.add(message);
     for (const over of ["end", "close"]) message.once(over, () => this.#coming.delete(message));
     const watch = this.#watchBody(message);
@@ -292,6 +298,10 @@ class HttpResponse implements WebResponse {
   abort(): void {
     this.response.destroy();
   }
+}
+
+function hostsIn(raw: readonly string[]): number {
+  return raw.filter((name, at) => at % 2 === 0 && name.toLowerCase() === "host").length;
 }
 
 function originOf(scheme: string, host: string | undefined): string | undefined {

@@ -156,6 +156,8 @@ Deno.test("port: malformed or hostile first bytes end only their own connection"
       assert(goaway || !parts[0].toString().startsWith(PREFACE), `${what}: no GOAWAY`);
     }
     assertMatch(await exchange(port, "GET\r\nnonsense\r\n\r\n"), /^HTTP\/1.1 400 [^]*not a request of HTTP/);
+    const twice = "GET / HTTP/1.1\r\nHost: a\r\nhOsT: b\r\n\r\n";
+    assertMatch(await exchange(port, twice), /^HTTP\/1.1 400 [^]*several Host fields/);
     const large = `GET / HTTP/1.1\r\nHost: a\r\nx: ${"y".repeat(200_000)}\r\n\r\n`;
     assertMatch(await exchange(port, large), /^HTTP\/1.1 431 |^$/);
     const upgrade = "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, close\r\nUpgrade: h2c\r\n\r\n";
