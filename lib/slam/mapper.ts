@@ -186,6 +186,10 @@ export class Mapper implements Mapping {
     return this.#last && isKnown ? this.#toMap(this.#last.pose) : undefined;
   }
 
+  odometryDoubt(): string | undefined {
+    return this.#local.odometryDoubt;
+  }
+
   /** The last scan as seen from the last node: it moves with that node when the map is optimised. */
   lastScan(): { readonly node: number; readonly offset: Pose2d } | undefined {
     const node = this.#nodes.at(-1);

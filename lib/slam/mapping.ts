@@ -82,6 +82,8 @@ export interface Mapping {
   addImu(reading: ImuReading): boolean;
   /** The robot in the map at the last reading; undefined before the first scan, and until it is found in a given map. */
   pose(): Pose2d | undefined;
+  /** Why odometry does not count at present, because many scans contradict it; undefined if it counts. */
+  odometryDoubt(): string | undefined;
   /**
    * Does one piece of the work that may wait (loop closures, optimisation), some milliseconds long; false if there
    * is none. A caller that works offline calls it after each scan until it returns false, so that the same readings

@@ -83,7 +83,14 @@ export const RUN: Command<SlamWorld> = {
     const mapper = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
     const clock = new SystemClock();
     const began = clock.monotonicMs();
-    const onScan = progress(host, clock);
+    const tell = progress(host, clock);
+    let isDoubted = false;
+    const onScan = (done: number, total: number) => {
+      tell(done, total);
+      const reason = mapper.odometryDoubt();
+      if (reason !== undefined && !isDoubted) host.writeError(`odometry does not count for now: ${reason}\n`);
+      isDoubted = reason !== undefined;
+    };
     const trajectory = replay(log, mapper, {
       withOdometry: values.odometry,
       sensor: { ...facts, lidar: lidar ?? facts?.lidar },

@@ -41,6 +41,8 @@ export interface EngineEvents {
   failed(error: SvcError): void;
   /** The mapper has left out a scan, for another reason than the scan before. */
   leftOut(reason: string): void;
+  /** The mapper follows the scans alone from now on. */
+  odometryDoubted(reason: string): void;
 }
 
 export interface Engine {
@@ -63,7 +65,13 @@ export type Question =
   | { readonly id: number; readonly kind: "pointCloud" | "internalState" | "finish" };
 
 export type Answer =
-  | { readonly id: number; readonly pose?: Pose2d; readonly bytes?: Uint8Array; readonly leftOut?: string }
+  | {
+    readonly id: number;
+    readonly pose?: Pose2d;
+    readonly bytes?: Uint8Array;
+    readonly leftOut?: string;
+    readonly odometryDoubt?: string;
+  }
   | { readonly id: number; readonly code: Code; readonly message: string };
 
 type Waiting = PromiseWithResolvers<{ readonly pose?: Pose2d; readonly bytes?: Uint8Array }>;
@@ -81,6 +89,9 @@ export class ThreadEngine implements Engine {
   private constructor(events: EngineEvents) {
     this.#worker.onmessage = ({ data }: MessageEvent<Answer>) => {
       if ("leftOut" in data && data.leftOut !== undefined) events.leftOut(data.leftOut);
+      if ("odometryDoubt" in data && data.odometryDoubt !== undefined) {
+        events.odometryDoubted(data.odometryDoubt);
+      }
       const waiting = this.#waiting.get(data.id);
       this.#waiting.delete(data.id);
       if ("code" in data) waiting?.reject(new SvcError(data.code, data.message));

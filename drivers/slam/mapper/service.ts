@@ -75,6 +75,7 @@ export async function openMapper(parts: Parts, startEngine: StartEngine = startT
   const events: EngineEvents = {
     failed: (error) => logger.error(chainOf(error)),
     leftOut: (reason) => logger.warn(`leaving out scans: ${reason}`),
+    odometryDoubted: (reason) => logger.warn(`odometry does not count for now: ${reason}`),
   };
   const engine = await startEngine(start, events).catch((error) => {
     if (existingMap === "") throw error;

@@ -28,6 +28,7 @@ interface Result {
   readonly pose?: Pose2d;
   readonly bytes?: Uint8Array<ArrayBuffer>;
   readonly leftOut?: string;
+  readonly odometryDoubt?: string;
 }
 
 class MapperThread {
@@ -37,6 +38,7 @@ class MapperThread {
   #cloud?: Uint8Array<ArrayBuffer>;
   #isWorking = false;
   #lastScanS = -Infinity;
+  #isDoubted = false;
   /** Why the last scan was left out. */
   #leftOut?: string;
 
@@ -48,7 +50,7 @@ class MapperThread {
       const leftOut = this.#add(mapping, question.reading);
       if (this.#start.isOffline && question.reading.kind === "scan") { while (mapping.work()); }
       else this.#workLater(mapping);
-      return { pose: mapping.pose(), leftOut };
+      return { pose: mapping.pose(), leftOut, odometryDoubt: this.#newDoubt(mapping) };
     }
     if (question.kind === "finish") {
       mapping.finish();
@@ -72,6 +74,13 @@ class MapperThread {
       this.#workLater(mapping);
     }
     return {};
+  }
+
+  /** Why odometry does not count, told once when that begins. */
+  #newDoubt(mapping: Mapping): string | undefined {
+    const reason = mapping.odometryDoubt(), isNew = reason !== undefined && !this.#isDoubted;
+    this.#isDoubted = reason !== undefined;
+    return isNew ? reason : undefined;
   }
 
   /** Adds a reading; returns why a scan is left out, if the scan before was not left out for the same reason. */

@@ -134,6 +134,11 @@ export class LocalMapper {
     this.#extrapolator.addImu(reading);
   }
 
+  /** Why odometry does not count at present; undefined if it does. */
+  get odometryDoubt(): string | undefined {
+    return this.#trust.reason;
+  }
+
   /** Ends the active submaps, because the robot may have been moved. The next scan begins new ones. */
   restart(): void {
     this.#submaps.end();
@@ -185,8 +190,7 @@ export class LocalMapper {
       predictions = this.#laser.predictions(returns, last, prediction);
       best = this.#matchByScans(submap, points, predictions, dt);
       this.#fusion.reset();
-    } else if (this.#trust.isContradicting) this.#fusion.reset();
-    else best = { ...best, pose: this.#fused(submap, returns, last, prediction, best.pose) };
+    } else best = { ...best, pose: this.#fused(submap, returns, last, prediction, best.pose) };
     this.#laser.learn(last, prediction, best.pose);
     const off = best.score - this.#usualScore;
     this.#usualScore += (off < 0 && !hasOdometry ? SCORE_SHARE_DOWN : SCORE_SHARE) * off;

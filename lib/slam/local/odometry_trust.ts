@@ -13,6 +13,8 @@ const ERROR_SHARE = 0.25;
 const AGREEING_SHARE = 0.4;
 const MOTION_M = 0.05;
 const MOTION_RAD = 0.03;
+/** A turn of at least this tells whether the scans turn the other way. */
+const MIRRORED_RAD = 0.1;
 /** One in so many scans is compared. While there is doubt, all are. */
 const COMPARED_EVERY = 4;
 /** The doubt that each contradiction adds, the least that counts, and the most. An agreement takes 1 away. */
@@ -22,6 +24,8 @@ const DOUBT_MAX = 40;
 
 export class OdometryTrust {
   #doubt = 0;
+  /** How often each kind of contradiction was seen since odometry was last right. */
+  #seen = { mirrored: 0, turn: 0, way: 0 };
   #isContradicting = false;
   #scans = 0;
 
@@ -38,12 +42,16 @@ export class OdometryTrust {
       offRad > ERROR_RAD + ERROR_SHARE * turned;
     if (this.#isContradicting) {
       this.#doubt = Math.min(DOUBT_MAX, this.#doubt + CONTRADICTION);
+      const isTurn = offRad > ERROR_RAD + ERROR_SHARE * turned;
+      const isMirrored = turned > MIRRORED_RAD && Math.abs(scans.yaw + odometry.yaw) < ERROR_SHARE * turned;
+      this.#seen[isMirrored ? "mirrored" : isTurn ? "turn" : "way"]++;
     } else if (offM < movedM * AGREEING_SHARE && movedM > MOTION_M) this.#agrees();
     else if (offRad < turned * AGREEING_SHARE && turned > MOTION_RAD) this.#agrees();
   }
 
   #agrees(): void {
     this.#doubt = Math.max(0, this.#doubt - 1);
+    if (this.#doubt === 0) this.#seen = { mirrored: 0, turn: 0, way: 0 };
   }
 
   /** Whether the last comparison contradicted odometry. */
@@ -53,5 +61,18 @@ export class OdometryTrust {
 
   get isDoubted(): boolean {
     return this.#doubt >= DOUBTED;
+  }
+
+  /** Why odometry is doubted; undefined if it is not. */
+  get reason(): string | undefined {
+    if (!this.isDoubted) return undefined;
+    const { mirrored, turn, way } = this.#seen, all = mirrored + turn + way;
+    if (mirrored > turn && mirrored >= way) {
+      return `in ${mirrored} of ${all} comparisons the scans turned the other way than odometry: the lidar may hang ` +
+        "upside down, or the movement sensor may, and the map is mirrored then";
+    }
+    return turn > way
+      ? `in ${turn} of ${all} comparisons its turns contradict those of the scans`
+      : `in ${way} of ${all} comparisons its ways contradict those of the scans`;
   }
 }
