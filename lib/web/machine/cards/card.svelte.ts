@@ -61,6 +61,7 @@ export class CardResource<C extends object> {
   readonly #frame: CardFrame;
   readonly #link: PageLink;
   readonly #clientOf: ClientClass<C>;
+  readonly #name = $derived.by(() => this.#frame.props().name);
   readonly client = $derived.by(() => this.#client());
 
   constructor(clientOf: ClientClass<C>, frame: CardFrame, link: PageLink) {
@@ -71,7 +72,7 @@ export class CardResource<C extends object> {
 
   #client(): C | undefined {
     const { client } = this.#link;
-    return client && new this.#clientOf(client, this.#frame.props().name);
+    return client && new this.#clientOf(client, this.#name);
   }
 
   /** Makes a call for the person; shows its problem in the card, and returns `undefined` then. */

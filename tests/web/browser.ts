@@ -1,0 +1,99 @@
+/**
+ * A browser for the tests of pages, as a person uses it, and what it must never do: ask anybody but the machine, or
+ * report an error.
+ */
+
+import axe from "axe-core";
+import { type Browser, chromium, type Page } from "playwright-core";
+import { buildPage } from "../../cli/build/page.ts";
+import { messageOf } from "../../lib/base/error.ts";
+import type { Needed } from "../support/needing.ts";
+
+const FLAGS = [
+  ...["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"],
+  ...["--disable-background-networking", "--disable-component-update", "--disable-sync"],
+];
+const PROGRAMS = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+/** Far above what a step takes on a busy computer. */
+const WAIT_MS = 8_000;
+
+/** The rules of WCAG 2.2 AA. */
+const WCAG = {
+  runOnly: { type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] },
+  resultTypes: ["violations"],
+};
+
+/** Chromium's path, with the page built for it. */
+export async function browserWithPage(): Promise<Needed<string>> {
+  const found = [];
+  for (const path of PROGRAMS) if (await Deno.stat(path).catch(() => undefined)) found.push(path);
+  if (found.length === 0) return { missing: "there is no Chromium here" };
+  try {
+    await buildPage();
+  } catch (error) {
+    return { missing: `the page cannot be built here: ${messageOf(error).split("\n", 1)[0]}` };
+  }
+  return { found: found[0] };
+}
+
+export function launch(executablePath: string): Promise<Browser> {
+  return chromium.launch({ executablePath, headless: true, args: FLAGS });
+}
+
+export interface WatchedPage {
+  readonly page: Page;
+  /** Requests that went to anybody but `origin`. */
+  readonly foreign: string[];
+  /** Errors that the page reported, violations of its policy included. */
+  readonly errors: string[];
+}
+
+export interface PageLook {
+  readonly width?: number;
+  readonly height?: number;
+  readonly dark?: boolean;
+}
+
+/** A fresh page with storage of its own. */
+export async function openPage(
+  browser: Browser,
+  origin: string,
+  { width = 1400, height = 900, dark = false }: PageLook = {},
+): Promise<WatchedPage> {
+  const context = await browser.newContext({
+    viewport: { width, height },
+    colorScheme: dark ? "dark" : "light",
+    reducedMotion: "reduce",
+  });
+  const page = await context.newPage();
+  page.setDefaultTimeout(WAIT_MS);
+  const foreign: string[] = [];
+  const errors: string[] = [];
+  page.on("request", (request) => {
+    const url = request.url();
+    if (!url.startsWith(`${origin}/`) && !url.startsWith("blob:") && !url.startsWith("data:")) {
+      foreign.push(url);
+    }
+  });
+  page.on("pageerror", (error) => errors.push(error.message));
+  page.on("console", (message) => {
+    // A machine that restarts refuses connections, and the client library tells of calls on a closed connection. The
+    // page shows both itself.
+    const isConnection =
+      /ERR_CONNECTION|ERR_EMPTY_RESPONSE|ERR_INCOMPLETE|Failed to load resource|^error writing /
+        .test(message.text());
+    if (message.type() === "error" && !isConnection) errors.push(message.text());
+  });
+  return { page, foreign, errors };
+}
+
+/** The violations of WCAG 2.2 AA on the page as it is, one a line. */
+export async function violations(page: Page): Promise<string[]> {
+  await page.evaluate(axe.source);
+  const found: axe.AxeResults = await page.evaluate(`axe.run(document, ${JSON.stringify(WCAG)})`);
+  return found.violations.flatMap(({ id, nodes }) =>
+    nodes.map(({ html, failureSummary = "" }) =>
+      `${id}: ${html.slice(0, 160)} ${failureSummary.replaceAll(/\s+/g, " ").slice(0, 200)}`
+    )
+  );
+}

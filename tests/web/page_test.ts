@@ -1,0 +1,291 @@
+/** The machine's page in a real browser, against a machine that has every published API. */
+
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import type { Browser, Locator, Page } from "playwright-core";
+import { APIS } from "../../lib/api/mod.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
+import { needingTest } from "../support/needing.ts";
+import { until } from "../support/until.ts";
+import { browserWithPage, launch, openPage, violations, type WatchedPage } from "./browser.ts";
+import { everyApi, HOSTILE_TEXT, type PageMachine, startPageMachine } from "./page_machine.ts";
+
+const ROOT = new URL("../../", import.meta.url);
+const demo: JsonObject = JSON.parse(await Deno.readTextFile(new URL("examples/demo.json", ROOT)));
+
+Deno.test("every published API has a card", async () => {
+  const missing: string[] = [];
+  for (const { name } of APIS) {
+    const [, kind, type] = name.split(":");
+    const file = new URL(`lib/web/machine/cards/${kind}/${type}.svelte`, ROOT);
+    if (!await Deno.stat(file).catch(() => undefined)) missing.push(name);
+  }
+  assertEquals(missing, []);
+});
+
+/** The card of a resource, opened if it is not. */
+async function cardOf(page: Page, name: string): Promise<Locator> {
+  const card = page.locator(`article[data-name="${name}"]`);
+  if (await card.count() === 0) {
+    await page.locator("aside button.entry", { has: page.getByText(name, { exact: true }) }).first().click();
+  }
+  await card.scrollIntoViewIfNeeded();
+  return card;
+}
+
+async function closeCards(page: Page): Promise<void> {
+  const closing = page.locator("article").getByRole("button", { name: /^Close / });
+  while (await closing.count() > 0) await closing.first().click();
+}
+
+interface Shared {
+  readonly machine: PageMachine;
+  readonly browser: Browser;
+  readonly watched: WatchedPage;
+}
+
+type Step = readonly [name: string, run: (shared: Shared) => Promise<void>];
+
+const STEPS: readonly Step[] = [
+  ["it connects over WebRTC and lists every resource", async ({ machine, watched: { page } }) => {
+    await page.goto(machine.url);
+    await page.getByRole("button", { name: "Connection: WebRTC" }).waitFor();
+    await page.locator("article").first().waitFor();
+    const count = await page.locator("aside button.entry").count();
+    assertEquals(count, [...machine.runtime.machine.nodes].length);
+    await page.getByTestId("rtt").waitFor();
+  }],
+  ["each API opens a card without a problem", async ({ machine, watched: { page } }) => {
+    for (const { name, state } of machine.runtime.machine.nodes) {
+      await closeCards(page);
+      const card = await cardOf(page, name.short);
+      if (state === "ready") await card.locator(".body > *").first().waitFor();
+      assertEquals(await card.locator("[role=alert]").allTextContents(), [], name.full);
+    }
+  }],
+  ["a motor turns, its encoder counts, and STOP stops everything", async ({ machine, watched: { page } }) => {
+    await closeCards(page);
+    const card = await cardOf(page, "motor1");
+    await card.getByLabel("Turns").fill("500");
+    await card.getByRole("button", { name: "Go for" }).click();
+    await card.getByText("moving", { exact: true }).waitFor();
+    await card.getByRole("button", { name: "Code", exact: true }).click();
+    assertMatch(await card.locator("pre").innerText(), /motor1\.go_for\(rpm=60, revolutions=500\)/);
+    await card.getByRole("button", { name: "TypeScript" }).click();
+    assertMatch(await card.locator("pre").innerText(), /motor1\.goFor\(60, 500\)/);
+    await card.getByRole("button", { name: "Go", exact: true }).click();
+    assertMatch(await card.locator("pre").innerText(), /motor1\.GoFor\(ctx, 60, 500, nil\)/);
+    await page.getByRole("button", { name: "STOP" }).click();
+    await card.getByText("at rest", { exact: true }).waitFor();
+    const motor = machine.runtime.machine.find("rdk:component:motor", "motor1") as unknown as {
+      isMoving(): Promise<boolean>;
+    };
+    assertEquals(await motor.isMoving(), false);
+  }],
+  ["a base is driven by keys, and a release stops it", async ({ machine, watched: { page } }) => {
+    await closeCards(page);
+    const card = await cardOf(page, "base1");
+    const base = machine.runtime.machine.find("rdk:component:base", "base1") as unknown as {
+      isMoving(): Promise<boolean>;
+    };
+    await card.getByRole("application").focus();
+    await page.keyboard.down("w");
+    await until(() => base.isMoving());
+    await page.keyboard.up("w");
+    await until(async () => !await base.isMoving());
+    await page.keyboard.down("ArrowLeft");
+    await until(() => base.isMoving());
+    // The focus leaves while the key is held.
+    await page.getByRole("searchbox").focus();
+    await until(async () => !await base.isMoving());
+    await page.keyboard.up("ArrowLeft");
+  }],
+  ["an arm, a servo, a switch and a gripper do what their cards say", async ({ watched: { page } }) => {
+    await closeCards(page);
+    const arm = await cardOf(page, "arm1");
+    await arm.getByRole("button", { name: "Joint 1 plus" }).click();
+    await arm.locator(".joint .value", { hasText: "5.0°" }).first().waitFor();
+    const servo = await cardOf(page, "servo1");
+    await servo.getByRole("button", { name: "+10°" }).click();
+    await servo.locator(".value", { hasText: /^10/ }).first().waitFor();
+    const device = await cardOf(page, "switch1");
+    await device.getByRole("button", { name: "high" }).click();
+    await device.locator("button[aria-pressed=true]", { hasText: "high" }).waitFor();
+    const gripper = await cardOf(page, "gripper1");
+    await gripper.getByRole("button", { name: "Grab" }).click();
+    for (const card of [arm, servo, device, gripper]) {
+      assertEquals(await card.locator("[role=alert]").count(), 0);
+    }
+  }],
+  [
+    "a camera shows its pictures, coloured depth and points; vision draws boxes",
+    async ({ watched: { page } }) => {
+      await closeCards(page);
+      const camera = await cardOf(page, "camera1");
+      await camera.getByRole("button", { name: "Pictures" }).click();
+      await camera.locator("img").first().waitFor();
+      await camera.getByText("mm (blue)").waitFor();
+      await camera.getByRole("button", { name: "Points" }).click();
+      await camera.getByText(/[\d,.]+ points/).waitFor();
+      const vision = await cardOf(page, "vision1");
+      await vision.getByLabel("Picture with detections").waitFor();
+    },
+  ],
+  [
+    "DoCommand and every method of a module's own API work by their contract",
+    async ({ watched: { page } }) => {
+      await closeCards(page);
+      const generic = await cardOf(page, "generic1");
+      await generic.locator("textarea").fill('{"hello": "there"}');
+      await generic.getByRole("button", { name: "Send" }).click();
+      await generic.getByLabel("Answer").waitFor();
+      const gizmo = await cardOf(page, "gizmo1");
+      await gizmo.getByLabel("turns").fill("41");
+      await gizmo.getByRole("button", { name: "Call One" }).click();
+      assertStringIncludes(await gizmo.getByLabel("Answer").first().innerText(), '"turns": "42"');
+      await gizmo.locator("select").first().selectOption("Out");
+      await gizmo.getByLabel("turns").fill("1");
+      await gizmo.getByRole("button", { name: "Call Out" }).click();
+      await until(async () => await gizmo.getByLabel("Answer").count() === 2);
+      const board = await cardOf(page, "board1");
+      await board.getByRole("button", { name: "All methods" }).click();
+      await board.getByText("viam.component.board.v1.BoardService").waitFor();
+    },
+  ],
+  ["markup in names, readings and logs stays text", async ({ machine, watched: { page } }) => {
+    await closeCards(page);
+    const card = await cardOf(page, "hostile1");
+    await card.locator("td", { hasText: HOSTILE_TEXT }).waitFor();
+    machine.logs.logger("rdk.test").warn(HOSTILE_TEXT);
+    await page.getByRole("link", { name: "Logs" }).click();
+    await page.getByPlaceholder("Filter by text").fill("onerror");
+    await page.locator(".record", { hasText: HOSTILE_TEXT }).first().waitFor();
+    assertEquals(await page.locator("img[src=x]").count(), 0);
+    assert(!(await page.title()).includes("owned"));
+  }],
+  ["a flood of the log stays followed, and pauses", async ({ machine, watched: { page } }) => {
+    await page.getByPlaceholder("Filter by text").fill("flood");
+    for (let at = 0; at < 3000; at++) machine.logs.logger("rdk.flood").info(`flood ${at}`);
+    await page.locator(".record", { hasText: "flood 2999" }).waitFor();
+    assert(await page.locator(".record").count() < 200);
+    await page.getByRole("button", { name: "Pause" }).click();
+    machine.logs.logger("rdk.flood").info("flood while paused");
+    await page.getByRole("button", { name: /Paused \([1-9]/ }).waitFor();
+    await page.getByRole("button", { name: /Paused/ }).click();
+    await page.locator(".record", { hasText: "flood while paused" }).waitFor();
+  }],
+  ["the reason of an unhealthy resource and the graph are shown", async ({ watched: { page } }) => {
+    await page.getByRole("link", { name: "Resources" }).click();
+    const row = page.locator("tr", { hasText: "broken1" });
+    assertStringIncludes(await row.getByLabel("Reasons").innerText(), "missing");
+    await page.getByRole("link", { name: "Graph", exact: true }).click();
+    await page.locator(".node", { hasText: "motor1" }).first().waitFor();
+    assert(await page.locator(".graph path").count() > 2);
+  }],
+  ["a change of the configuration is seen", async ({ machine, watched: { page } }) => {
+    const config = everyApi(demo);
+    const added = { name: "added1", api: "rdk:component:motor", model: "fake", attributes: {} };
+    await machine.configure({ ...config, components: [...config.components as JsonObject[], added] });
+    await page.locator(".node", { hasText: "added1" }).waitFor();
+    await machine.configure(config);
+    await page.locator(".node", { hasText: "added1" }).waitFor({ state: "detached" });
+  }],
+  ["it finds the machine again after a restart", async ({ machine, watched: { page } }) => {
+    await page.getByRole("link", { name: "Control", exact: true }).click();
+    await machine.restart();
+    await page.getByRole("button", { name: /Connection: (WebRTC|Direct)/ }).waitFor();
+    const card = await cardOf(page, "sensor1");
+    await card.locator("td.value").first().waitFor();
+  }],
+  ["nothing has left the machine, and the page has reported no error", ({ watched: { foreign, errors } }) => {
+    assertEquals(foreign, []);
+    assertEquals(errors, []);
+    return Promise.resolve();
+  }],
+  [
+    "without WebRTC the page drives the machine directly, at 390 pixels, in the dark",
+    async ({ machine, browser }) => {
+      const { page, foreign, errors } = await openPage(browser, machine.url, {
+        width: 390,
+        height: 844,
+        dark: true,
+      });
+      await page.goto(
+        `${machine.url}/?way=direct#/control/${encodeURIComponent("rdk:component:switch/switch1")}`,
+      );
+      await page.getByRole("button", { name: "Connection: Direct" }).waitFor();
+      const card = page.locator('article[data-name="switch1"]');
+      await card.getByRole("button", { name: "low" }).click();
+      await card.locator("button[aria-pressed=true]", { hasText: "low" }).waitFor();
+      const wide = await page.evaluate("document.documentElement.scrollWidth");
+      assertEquals(wide, 390);
+      assertEquals([foreign, errors], [[], []]);
+      await page.context().close();
+    },
+  ],
+  ["no view violates WCAG 2.2 AA, light and dark", async ({ machine, browser }) => {
+    const found: string[] = [];
+    for (const dark of [false, true]) {
+      const { page } = await openPage(browser, machine.url, { dark });
+      await page.goto(machine.url);
+      await page.locator("article").first().waitFor();
+      for (const { name } of machine.runtime.machine.nodes) await cardOf(page, name.short);
+      for (const view of ["control", "resources", "resources/graph", "logs", "activity"]) {
+        await page.goto(`${machine.url}/#/${view}`);
+        await page.locator("main > *").first().waitFor();
+        found.push(...(await violations(page)).map((one) => `${view}${dark ? " (dark)" : ""}: ${one}`));
+      }
+      await page.context().close();
+    }
+    assertEquals(found, []);
+  }],
+];
+
+needingTest("the machine's page in Chromium", await browserWithPage(), async (chromium, t) => {
+  const machine = await startPageMachine(everyApi(demo));
+  const browser = await launch(chromium);
+  try {
+    const watched = await openPage(browser, machine.url);
+    for (const [name, run] of STEPS.filter(([n], i) => i === 0 || n.match(Deno.env.get("ONLY") ?? ""))) await t.step(name, () => run({ machine, browser, watched }));
+  } finally {
+    await browser.close();
+    await machine.close();
+  }
+});
+
+needingTest(
+  "a machine with keys shows nothing before a person has signed in",
+  await browserWithPage(),
+  async (chromium) => {
+    const keys = {
+      auth: { handlers: [{ type: "api-key", config: { "the-id": "the-key", keys: ["the-id"] } }] },
+    };
+    const machine = await startPageMachine({ ...demo, ...keys });
+    const browser = await launch(chromium);
+    try {
+      const { page, errors } = await openPage(browser, machine.url);
+      await page.goto(machine.url);
+      await page.getByRole("heading", { name: /Sign in/ }).waitFor();
+      assertEquals(await page.getByText("motor1").count(), 0);
+      assertEquals(await violations(page), []);
+      await page.getByLabel("Key id").fill("the-id");
+      await page.getByLabel("Key", { exact: true }).fill("wrong");
+      await page.getByRole("button", { name: "Sign in" }).click();
+      await page.getByRole("alert").waitFor();
+      await page.getByLabel("Key id").fill("the-id");
+      await page.getByLabel("Key", { exact: true }).fill("the-key");
+      await page.getByRole("button", { name: "Sign in" }).click();
+      await page.locator('article[data-name="motor1"]').waitFor();
+      // The key is kept for this tab alone.
+      assertEquals(await page.evaluate("localStorage.getItem('svc-api-key')"), null);
+      await page.reload();
+      await page.locator('article[data-name="motor1"]').waitFor();
+      await page.getByRole("button", { name: /^Connection/ }).click();
+      await page.getByRole("button", { name: "Sign out" }).click();
+      await page.getByRole("heading", { name: /Sign in/ }).waitFor();
+      assertEquals(errors, []);
+    } finally {
+      await browser.close();
+      await machine.close();
+    }
+  },
+);
