@@ -15,7 +15,7 @@ const FLAGS = [
 ];
 const PROGRAMS = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 /** Far above what a step takes on a busy computer. */
-const WAIT_MS = 8_000;
+const WAIT_MS = 30_000;
 
 /** The rules of WCAG 2.2 AA. */
 const WCAG = {
@@ -75,12 +75,13 @@ export async function openPage(
       foreign.push(url);
     }
   });
-  page.on("pageerror", (error) => errors.push(error.message));
+  // A video that a person closes before it arrives is no error, and the client library reports it as one.
+  page.on("pageerror", ({ message }) => /^Did not receive a stream/.test(message) || errors.push(message));
   page.on("console", (message) => {
     // A machine that restarts refuses connections, and the client library tells of calls on a closed connection. The
     // page shows both itself.
     const isConnection =
-      /ERR_CONNECTION|ERR_EMPTY_RESPONSE|ERR_INCOMPLETE|Failed to load resource|^error writing /
+      /ERR_CONNECTION|ERR_EMPTY_RESPONSE|ERR_INCOMPLETE|Failed to load resource|^error writing |^channel error/
         .test(message.text());
     if (message.type() === "error" && !isConnection) errors.push(message.text());
   });

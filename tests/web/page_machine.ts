@@ -180,7 +180,14 @@ export function everyApi(demo: JsonObject): JsonObject {
   return {
     components: [
       ...demo.components as JsonObject[],
-      component("base1", "base"),
+      component("left1", "motor"),
+      component("right1", "motor"),
+      other("base1", "rdk:component:base", "wheeled", {
+        left: ["left1"],
+        right: ["right1"],
+        width_mm: 300,
+        wheel_circumference_mm: 300,
+      }),
       component("button1", "button"),
       component("gantry1", "gantry", { length_mm: 500 }),
       component("generic1", "generic"),

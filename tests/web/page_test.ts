@@ -48,7 +48,7 @@ type Step = readonly [name: string, run: (shared: Shared) => Promise<void>];
 const STEPS: readonly Step[] = [
   ["it connects over WebRTC and lists every resource", async ({ machine, watched: { page } }) => {
     await page.goto(machine.url);
-    await page.getByRole("button", { name: "Connection: WebRTC" }).waitFor();
+    await page.getByRole("button", { name: /^Connection: WebRTC/ }).waitFor();
     await page.locator("article").first().waitFor();
     const count = await page.locator("aside button.entry").count();
     assertEquals(count, [...machine.runtime.machine.nodes].length);
@@ -74,7 +74,7 @@ const STEPS: readonly Step[] = [
     assertMatch(await card.locator("pre").innerText(), /motor1\.goFor\(60, 500\)/);
     await card.getByRole("button", { name: "Go", exact: true }).click();
     assertMatch(await card.locator("pre").innerText(), /motor1\.GoFor\(ctx, 60, 500, nil\)/);
-    await page.getByRole("button", { name: "STOP" }).click();
+    await page.getByRole("button", { name: "STOP", exact: true }).click();
     await card.getByText("at rest", { exact: true }).waitFor();
     const motor = machine.runtime.machine.find("rdk:component:motor", "motor1") as unknown as {
       isMoving(): Promise<boolean>;
@@ -127,7 +127,7 @@ const STEPS: readonly Step[] = [
       await camera.getByRole("button", { name: "Points" }).click();
       await camera.getByText(/[\d,.]+ points/).waitFor();
       const vision = await cardOf(page, "vision1");
-      await vision.getByLabel("Picture with detections").waitFor();
+      await vision.getByAltText("Picture with detections").waitFor();
     },
   ],
   [
@@ -212,7 +212,7 @@ const STEPS: readonly Step[] = [
       await page.goto(
         `${machine.url}/?way=direct#/control/${encodeURIComponent("rdk:component:switch/switch1")}`,
       );
-      await page.getByRole("button", { name: "Connection: Direct" }).waitFor();
+      await page.getByRole("button", { name: /^Connection: Direct/ }).waitFor();
       const card = page.locator('article[data-name="switch1"]');
       await card.getByRole("button", { name: "low" }).click();
       await card.locator("button[aria-pressed=true]", { hasText: "low" }).waitFor();
@@ -228,7 +228,9 @@ const STEPS: readonly Step[] = [
       const { page } = await openPage(browser, machine.url, { dark });
       await page.goto(machine.url);
       await page.locator("article").first().waitFor();
-      for (const { name } of machine.runtime.machine.nodes) await cardOf(page, name.short);
+      // The colours are the same for all cards; the rest is looked at once.
+      const names = [...machine.runtime.machine.nodes].map(({ name }) => name.short);
+      for (const name of dark ? names.slice(0, 3) : names) await cardOf(page, name);
       for (const view of ["control", "resources", "resources/graph", "logs", "activity"]) {
         await page.goto(`${machine.url}/#/${view}`);
         await page.locator("main > *").first().waitFor();
@@ -245,7 +247,7 @@ needingTest("the machine's page in Chromium", await browserWithPage(), async (ch
   const browser = await launch(chromium);
   try {
     const watched = await openPage(browser, machine.url);
-    for (const [name, run] of STEPS.filter(([n], i) => i === 0 || n.match(Deno.env.get("ONLY") ?? ""))) await t.step(name, () => run({ machine, browser, watched }));
+    for (const [name, run] of STEPS) await t.step(name, () => run({ machine, browser, watched }));
   } finally {
     await browser.close();
     await machine.close();

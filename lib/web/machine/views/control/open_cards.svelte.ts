@@ -22,8 +22,9 @@ export class OpenCards {
     if (!this.#chosen && this.#ids.length === 0) this.#ids = ids;
   }
 
+  /** A new card comes first, where it is seen. */
   open(id: string): void {
-    if (!this.has(id)) this.#keep([...this.#ids, id].slice(-MAX_OPEN));
+    if (!this.has(id)) this.#keep([id, ...this.#ids].slice(0, MAX_OPEN));
   }
 
   close(id: string): void {

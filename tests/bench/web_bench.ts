@@ -1,0 +1,85 @@
+/** How large the machine's page is, how soon it shows, and how smoothly it draws. */
+
+import { buildPage } from "../../cli/build/page.ts";
+import { PAGE_PATH } from "../../cli/page_path.ts";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
+import { PAGE_ENCODINGS, unpackAssets } from "../../lib/machine/page/archive.ts";
+import { residentBytes, startServer, writeConfig } from "../support/server.ts";
+import { browserWithPage, launch, openPage } from "../web/browser.ts";
+import { heading, row } from "./figures.ts";
+
+const ROOT = new URL("../../", import.meta.url);
+const LOADS = 5;
+const RESOURCES = 100;
+const FRAMES_MS = 5000;
+
+export async function web(): Promise<void> {
+  heading("the machine's page");
+  await buildPage();
+  const archive = await Deno.readFile(new URL(PAGE_PATH, ROOT));
+  const assets = [...unpackAssets(archive).values()];
+  for (const encoding of PAGE_ENCODINGS) {
+    const bytes = assets.reduce((sum, { contents }) => sum + contents[encoding].length, 0);
+    row(`all assets, ${encoding}`, `${(bytes / 1000).toFixed(0)} kB`);
+  }
+  row("embedded in executables", `${(archive.length / 1000).toFixed(0)} kB`);
+
+  const needed = await browserWithPage();
+  if ("missing" in needed) return row("in a browser", needed.missing);
+  const components = Array.from({ length: RESOURCES }, (_, at): JsonObject => {
+    return { name: `sensor${at}`, api: "rdk:component:sensor", model: "fake", attributes: {} };
+  });
+  const config = await writeConfig({ components });
+  const server = await startServer(config, { args: ["-disable-mdns"] });
+  const browser = await launch(needed.found);
+  try {
+    await server.wrote("machine is running");
+    const before = await residentBytes(server.pid);
+    const paints: number[] = [];
+    let loaded = 0;
+    for (let load = 0; load < LOADS; load++) {
+      const { page } = await openPage(browser, server.url);
+      await page.goto(server.url);
+      await page.locator("article").first().waitFor();
+      const [paint, bytes] = await page.evaluate(() => {
+        const sum = performance.getEntriesByType("resource").reduce((all, one) => {
+          const { encodedBodySize, name } = one as PerformanceEntry & { encodedBodySize: number };
+          return all + (name.includes("/assets/") ? encodedBodySize : 0);
+        }, 0);
+        return [performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? NaN, sum];
+      });
+      paints.push(paint);
+      loaded = bytes;
+      await page.context().close();
+    }
+    row("first paint, median", `${paints.sort((a, b) => a - b)[Math.floor(LOADS / 2)].toFixed(0)} ms`);
+    row("loaded for the first view", `${(loaded / 1000).toFixed(0)} kB`);
+
+    const { page } = await openPage(browser, server.url);
+    await page.goto(server.url);
+    await page.locator("article").first().waitFor();
+    const times: number[] = await page.evaluate(`new Promise((resolve) => {
+      const times = [];
+      let last = performance.now();
+      const end = last + ${FRAMES_MS};
+      const frame = (now) => {
+        times.push(now - last);
+        last = now;
+        now < end ? requestAnimationFrame(frame) : resolve(times.sort((a, b) => a - b));
+      };
+      requestAnimationFrame(frame);
+    })`);
+    row(
+      `frame time with ${RESOURCES} resources, p95`,
+      `${times[Math.floor(times.length * 0.95)].toFixed(1)} ms (software rendering)`,
+    );
+    row(
+      "memory of the server for an open page",
+      `${((await residentBytes(server.pid) - before) / 1e6).toFixed(1)} MB`,
+    );
+  } finally {
+    await browser.close();
+    await server.stop();
+    await Deno.remove(config);
+  }
+}

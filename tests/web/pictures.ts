@@ -1,0 +1,63 @@
+/**
+ * `deno task web:pictures [FOLDER]`: writes a picture of every view of the machine's page, light and dark, wide and
+ * narrow, into dist/web/pictures.
+ */
+
+import { browserWithPage, launch, openPage } from "./browser.ts";
+import { everyApi, startPageMachine } from "./page_machine.ts";
+
+const ROOT = new URL("../../", import.meta.url);
+const demo = JSON.parse(await Deno.readTextFile(new URL("examples/demo.json", ROOT)));
+const folder = Deno.args[0] ?? new URL("dist/web/pictures", ROOT).pathname;
+/** What a view takes to show live values. */
+const SETTLE_MS = 3000;
+
+const LOOKS = [
+  { name: "light", width: 1400, height: 900, dark: false },
+  { name: "dark", width: 1400, height: 900, dark: true },
+  { name: "narrow", width: 390, height: 844, dark: false },
+];
+const VIEWS: readonly (readonly [name: string, path: string])[] = [
+  ["control", ""],
+  ["resources", "#/resources"],
+  ["graph", "#/resources/graph"],
+  ["logs", "#/logs"],
+  ["activity", "#/activity"],
+];
+
+const needed = await browserWithPage();
+if ("missing" in needed) {
+  console.error(needed.missing);
+  Deno.exit(1);
+}
+await Deno.mkdir(folder, { recursive: true });
+const machine = await startPageMachine(demo);
+const browser = await launch(needed.found);
+try {
+  for (const look of LOOKS) {
+    const { page } = await openPage(browser, machine.url, look);
+    for (const [name, path] of VIEWS) {
+      await page.goto(`${machine.url}/${path}`);
+      await page.locator("main > *").first().waitFor();
+      await page.waitForTimeout(SETTLE_MS);
+      const file = `${folder}/${name}-${look.name}.png`;
+      await page.screenshot({ path: file });
+      console.log(file);
+    }
+    await page.context().close();
+  }
+  await machine.configure(everyApi(demo));
+  const { page } = await openPage(browser, machine.url);
+  await page.goto(machine.url);
+  await page.locator("article").first().waitFor();
+  for (const { name } of machine.runtime.machine.nodes) {
+    await page.goto(`${machine.url}/#/control/${encodeURIComponent(name.full)}`);
+    const card = page.locator(`article[data-name="${name.short}"]`);
+    await card.waitFor();
+    await page.waitForTimeout(SETTLE_MS / 3);
+    await card.screenshot({ path: `${folder}/card-${name.api.split(":").at(-1)}-${name.short}.png` });
+  }
+} finally {
+  await browser.close();
+  await machine.close();
+}
