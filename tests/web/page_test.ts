@@ -37,6 +37,13 @@ async function closeCards(page: Page): Promise<void> {
   while (await closing.count() > 0) await closing.first().click();
 }
 
+/** What the resource itself says, beside the page. */
+async function isMoving({ runtime: { machine } }: PageMachine, api: string, name: string): Promise<boolean> {
+  const found = machine.find(api, name);
+  assert("isMoving" in found && typeof found.isMoving === "function");
+  return await found.isMoving();
+}
+
 interface Shared {
   readonly machine: PageMachine;
   readonly browser: Browser;
@@ -76,27 +83,22 @@ const STEPS: readonly Step[] = [
     assertMatch(await card.locator("pre").innerText(), /motor1\.GoFor\(ctx, 60, 500, nil\)/);
     await page.getByRole("button", { name: "STOP", exact: true }).click();
     await card.getByText("at rest", { exact: true }).waitFor();
-    const motor = machine.runtime.machine.find("rdk:component:motor", "motor1") as unknown as {
-      isMoving(): Promise<boolean>;
-    };
-    assertEquals(await motor.isMoving(), false);
+    assertEquals(await isMoving(machine, "rdk:component:motor", "motor1"), false);
   }],
   ["a base is driven by keys, and a release stops it", async ({ machine, watched: { page } }) => {
     await closeCards(page);
     const card = await cardOf(page, "base1");
-    const base = machine.runtime.machine.find("rdk:component:base", "base1") as unknown as {
-      isMoving(): Promise<boolean>;
-    };
+    const moves = () => isMoving(machine, "rdk:component:base", "base1");
     await card.getByRole("application").focus();
     await page.keyboard.down("w");
-    await until(() => base.isMoving());
+    await until(moves);
     await page.keyboard.up("w");
-    await until(async () => !await base.isMoving());
+    await until(async () => !await moves());
     await page.keyboard.down("ArrowLeft");
-    await until(() => base.isMoving());
+    await until(moves);
     // The focus leaves while the key is held.
     await page.getByRole("searchbox").focus();
-    await until(async () => !await base.isMoving());
+    await until(async () => !await moves());
     await page.keyboard.up("ArrowLeft");
   }],
   ["an arm, a servo, a switch and a gripper do what their cards say", async ({ watched: { page } }) => {
