@@ -3,12 +3,8 @@
  * hostile.
  */
 
-import { AudioInService } from "../../proto/gen/audio_in_pb.ts";
-import { AudioOutService } from "../../proto/gen/audio_out_pb.ts";
 import { NavigationService } from "../../proto/gen/navigation_pb.ts";
 import { PoseTrackerService } from "../../proto/gen/pose_tracker_pb.ts";
-import { VideoService } from "../../proto/gen/video_pb.ts";
-import { WorldStateStoreService } from "../../proto/gen/world_state_store_pb.ts";
 import { APIS } from "../../lib/api/mod.ts";
 import { PUBLISHED } from "../../lib/api/published.ts";
 import { ForwardingResource } from "../../lib/api/shared/passthrough.ts";
@@ -25,7 +21,6 @@ import { MODELS } from "../../drivers/mod.ts";
 import { gizmo } from "../support/gizmo.ts";
 
 const clock = new SystemClock();
-const RATE_HZ = 16_000;
 
 export interface PageMachine {
   readonly url: string;
@@ -86,33 +81,8 @@ export async function startPageMachine(config: JsonObject): Promise<PageMachine>
 /** Models of the APIs that no built-in model implements. */
 function unimplemented() {
   const api = (name: string) => PUBLISHED.find((one) => one.name === name) as Api<ForwardingResource>;
-  const properties = { supportedCodecs: ["pcm16"], sampleRateHz: RATE_HZ, numChannels: 1 };
-  const audioInfo = { codec: "pcm16", sampleRateHz: RATE_HZ, numChannels: 1 };
   const pose = { x: 100, y: 50, z: 0, oX: 0, oY: 0, oZ: 1, theta: 45 };
-  const uuid = new Uint8Array(16).fill(7);
-  const played: number[] = [];
   const services = [
-    [
-      "rdk:component:audio_in",
-      service(AudioInService, {
-        getProperties: () => properties,
-        getAudio: async function* () {
-          for (let at = 0; at < 3; at++) {
-            yield { audio: { audioData: new Uint8Array(RATE_HZ / 10), audioInfo } };
-          }
-        },
-      }),
-    ],
-    [
-      "rdk:component:audio_out",
-      service(AudioOutService, {
-        getProperties: () => properties,
-        play: ({ audioData }) => {
-          played.push(audioData.length);
-          return {};
-        },
-      }),
-    ],
     [
       "rdk:component:pose_tracker",
       service(PoseTrackerService, {
@@ -122,23 +92,6 @@ function unimplemented() {
     [
       "rdk:service:navigation",
       service(NavigationService, { getMode: () => ({ mode: 1 }), setMode: () => ({}) }),
-    ],
-    [
-      "rdk:service:video",
-      service(VideoService, {
-        getVideo: async function* () {
-          yield { videoData: new Uint8Array(1000), videoContainer: "mp4" };
-        },
-      }),
-    ],
-    [
-      "rdk:service:world_state_store",
-      service(WorldStateStoreService, {
-        listUUIDs: () => ({ uuids: [uuid] }),
-        getTransform: () => ({
-          transform: { referenceFrame: "box", poseInObserverFrame: { referenceFrame: "world", pose }, uuid },
-        }),
-      }),
     ],
   ] as const;
   return services.map(([name, implementation]) => {
@@ -204,8 +157,8 @@ export function everyApi(demo: JsonObject): JsonObject {
         pins: { dir: "1", pwm: "2" },
         max_rpm: 1,
       }),
-      other("microphone1", "rdk:component:audio_in", "test:page:audio_in"),
-      other("speaker1", "rdk:component:audio_out", "test:page:audio_out"),
+      other("microphone1", "rdk:component:audio_in", "fake"),
+      other("speaker1", "rdk:component:audio_out", "fake"),
       other("tracker1", "rdk:component:pose_tracker", "test:page:pose_tracker"),
       other("gizmo1", "acme:component:gizmo", "acme:gizmo:fake"),
     ],
@@ -215,11 +168,15 @@ export function everyApi(demo: JsonObject): JsonObject {
       other("discovery1", "rdk:service:discovery", "linux"),
       other("service1", "rdk:service:generic", "fake"),
       other("model1", "rdk:service:mlmodel", "fake"),
+      other("remote1", "rdk:service:base_remote_control", "builtin", {
+        base: "base1",
+        input_controller: "pad1",
+      }),
       other("shell1", "rdk:service:shell", "builtin"),
       other("slam1", "rdk:service:slam", "fake"),
       other("navigation1", "rdk:service:navigation", "test:page:navigation"),
-      other("video1", "rdk:service:video", "test:page:video"),
-      other("world1", "rdk:service:world_state_store", "test:page:world_state_store"),
+      other("video1", "rdk:service:video", "fake"),
+      other("world1", "rdk:service:world_state_store", "fake"),
     ],
   };
 }
