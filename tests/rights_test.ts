@@ -45,13 +45,10 @@ const CASES: readonly (readonly [who: string, module: string, call: string, righ
     ...["read", "write", "env", "ffi", "sys"],
   ]],
   ["the process of SQLite", "cli/cloud/sqlite.ts", "program.workOnSqlite()", ["read", "write", "env", "sys"]],
-  ["a command of svc-cloud", "cli/cloud/main.ts", 'program.main(["org", "list"], host)', [
-    ...["read", "write", "net", "env", "run", "sys"],
-  ]],
-  ["a command of svc-ml", "cli/ml/main.ts", 'program.main(["profiles"], host)', [...USUAL, "run"]],
   ["svc-agent status", "cli/agent/main.ts", 'program.main(["status"], host)', USUAL],
   ["svc-agent rollback", "cli/agent/main.ts", 'program.main(["rollback"], host)', USUAL],
-  ["a program of other programs' tests", "cli/ml/main.ts", "1", ALL],
+  ["a command of svc-cloud", "cli/cloud/main.ts", 'program.main(["org", "list"], host)', ALL],
+  ["a command of svc-ml", "cli/ml/main.ts", 'program.main(["profiles"], host)', ALL],
 ];
 
 for (const [who, module, call, rights] of CASES) {

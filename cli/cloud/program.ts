@@ -29,8 +29,6 @@ const PROGRAM: CommandProgram<CloudWorld> = {
   summary:
     "Serves a control plane for machines, agents and training jobs, so that all of them work without anybody else's cloud.",
   flags: CLOUD_FLAGS,
-  // Commands start SQLite as a process of its own, and load no native code.
-  rightsOf: (words) => words === SERVE.words ? undefined : ["read", "write", "net", "env", "sys", "run"],
   commands: [
     SERVE,
     INIT,

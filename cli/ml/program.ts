@@ -37,8 +37,6 @@ const PROGRAM: CommandProgram<MlWorld> = {
   exits: EXITS,
   manual: MANUAL,
   exitCodeOf,
-  // `--embedded` starts svc-cloud, and scripts are programs of their own; no command loads native code.
-  rightsOf: () => ["read", "write", "net", "env", "sys", "run"],
   candidates: mlCandidates,
 };
 

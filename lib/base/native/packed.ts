@@ -80,8 +80,15 @@ async function* packedFiles(name: string) {
 
 /** The packed file in the executable, at the extent that `file` names. */
 async function carried(file: string): Promise<Uint8Array<ArrayBuffer>> {
-  // The running program's own file, also after an update has taken its name.
-  return await readExtent("/proc/self/exe", JSON.parse(await Deno.readTextFile(file)));
+  const extent: Extent = JSON.parse(await Deno.readTextFile(file));
+  try {
+    // The running program's own file, also after an update has taken its name.
+    return await readExtent("/proc/self/exe", extent);
+  } catch (error) {
+    // A process that has given up rights may not read there; it was started a moment ago.
+    if (error instanceof Deno.errors.NotCapable) return await readExtent(Deno.execPath(), extent);
+    throw error;
+  }
 }
 
 /** The bytes of an extent of a file. Throws `data_loss` if the file ends before. */
