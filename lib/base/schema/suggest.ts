@@ -8,8 +8,8 @@
 /** Longer words are not compared: nobody needs the suggestion, and it costs quadratic time. */
 const LONGEST_WORD = 100;
 
-const SUGGESTIONS_MAX = 50;
-const CANDIDATES_MAX = 1_000;
+const SUGGESTIONS_MAX = 10;
+const CANDIDATES_MAX = 500;
 
 /** A shorter word is not treated as the start of another one. */
 const SHORTEST_BEGINNING = 3;
