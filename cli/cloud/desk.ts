@@ -10,7 +10,7 @@ import { type Clock, SystemClock } from "../../lib/base/clock.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import type { ReadFiles } from "../../lib/base/files/files.ts";
 import type { Host } from "../../lib/base/host.ts";
-import type { PipeHost } from "../../lib/base/process.ts";
+import type { PipeHost, ProcessTable } from "../../lib/base/process.ts";
 import { type Logger, silentLogs } from "../../lib/base/log/log.ts";
 import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
 import { Audit, type Subject } from "../../lib/cloud/access/audit.ts";
@@ -215,7 +215,7 @@ async function makePrivate(path: string, host: Host): Promise<void> {
   });
 }
 
-export function databaseOf({ data, database }: DeskPlace, host: PipeHost): StorePlace {
+export function databaseOf({ data, database }: DeskPlace, host: PipeHost & ProcessTable): StorePlace {
   return { sqlite: sqliteIn(`${data}/cloud.db`, host), url: database };
 }
 

@@ -6,14 +6,18 @@
 
 import { fileURLToPath } from "node:url";
 import { keepOnly } from "../../lib/base/native/permissions.ts";
-import type { PipedProcess, PipeHost } from "../../lib/base/process.ts";
+import type { PipedProcess, PipeHost, ProcessTable } from "../../lib/base/process.ts";
 import { serveSqlite } from "../../lib/cloud/store/sqlite/worker.ts";
 
 const FROM_SOURCE = ["run", "-A", "--no-config", "--no-lock", "--no-check", "--no-remote", "--no-npm"];
 
 /** The database in this file. */
-export function sqliteIn(file: string, host: PipeHost) {
-  return { file, start: () => startSqlite(host) };
+export function sqliteIn(file: string, host: PipeHost & ProcessTable) {
+  const cpuMs = (pid: number) => {
+    const figures = host.figuresOf(pid);
+    return figures && figures.cpuUs / 1000;
+  };
+  return { file, start: () => startSqlite(host), cpuMs };
 }
 
 /** Starts this program as such a worker. */

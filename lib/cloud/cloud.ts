@@ -64,6 +64,7 @@ import { Keys } from "./access/keys.ts";
 import { defaultLimits, type Limits } from "./access/limits.ts";
 import { externalAuthHandlers } from "./access/external_auth_service.ts";
 import { MachineTokens } from "./access/machine_tokens.ts";
+import type { LoopDelay } from "./loop_delay.ts";
 import { Metrics } from "./metrics.ts";
 import { packageHandlers } from "./packages/package_service.ts";
 import { Presence } from "./fleet/presence.ts";
@@ -114,6 +115,8 @@ export interface CloudOptions {
   readonly machineDomain?: string;
   /** Limits for callers; by default the usual ones. */
   readonly limits?: Limits;
+  /** Measures this process; absent where several control planes share one. */
+  readonly loopDelay?: LoopDelay;
   /** The key for the metrics; without one nobody sees them. */
   readonly metricsKey?: string;
   /** Makes certificates of machines valid for localhost, too. */
@@ -192,7 +195,7 @@ export function openCloud(options: CloudOptions): Cloud {
         ["/", greeting] as const,
         ...links.routes,
         ...downloads.routes,
-        ["/metrics", metrics.route(context, options.metricsKey)] as const,
+        ["/metrics", metrics.route(context, options)] as const,
         ...installPages(context, identify, options.installers ?? new Map()),
       ].map(([path, route]) => [path, forItsAddress(store, route)]),
     ),

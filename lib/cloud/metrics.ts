@@ -15,6 +15,7 @@ import { type Interceptor, pathOf } from "../wire/service.ts";
 import type { CloudContext } from "./context.ts";
 import type { DiskState } from "./store/disk_space.ts";
 import { Fleet } from "./fleet/fleet.ts";
+import { DELAY_BOUNDS_MS, type DelayFigures, type LoopDelay, type TimeClasses } from "./loop_delay.ts";
 
 const TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const LOG = pathOf(RobotService.method.log);
@@ -41,8 +42,11 @@ export class Metrics {
     };
   };
 
-  /** `key`: the key that readers present; without one nobody may read. */
-  route(cloud: CloudContext, key: string | undefined): Route {
+  /** `metricsKey`: the key that readers present; without one nobody may read. */
+  route(
+    cloud: CloudContext,
+    { metricsKey: key, loopDelay }: { readonly metricsKey?: string; readonly loopDelay?: LoopDelay },
+  ): Route {
     return async ({ method, fields }) => {
       if (method !== "GET" && method !== "HEAD") return textAnswer(405, "/metrics answers GET");
       if (!isKey(key, fieldValue(fields, "authorization"))) {
@@ -52,14 +56,14 @@ export class Metrics {
         );
       }
       try {
-        return { status: 200, contentType: TYPE, body: await this.#page(cloud) };
+        return { status: 200, contentType: TYPE, body: await this.#page(cloud, loopDelay?.figures) };
       } catch (error) {
         return textAnswer(503, messageOf(error));
       }
     };
   }
 
-  async #page({ store, files, presence, usage }: CloudContext): Promise<string> {
+  async #page({ store, files, presence, usage }: CloudContext, delay?: DelayFigures): Promise<string> {
     const seen = await new Fleet(store).seen();
     const online = seen.filter(({ id, seenMs }) => presence.state(presence.seenMs(id, seenMs)) === "online");
     const requests = [...this.#requests].map(([labels, value]) => ({ labels, value }));
@@ -71,6 +75,7 @@ export class Metrics {
       gauge("svc_cloud_database_bytes", "Size of the database.", await store.bytes()),
       ...diskFamilies(await files.diskState()),
       nearlyFullFamily(usage.nearlyFull),
+      ...(delay ? delayFamilies(delay) : []),
     ];
     return `${families.flat().join("\n")}\n# EOF\n`;
   }
@@ -92,6 +97,31 @@ function nearlyFullFamily(counts: ReadonlyMap<string, number>): string[] {
   const lines = [...counts].map(([limit, count]) => `${name}{limit="${limit}"} ${count}`);
   const help = "Organizations and machines that use more than 80 % of a limit.";
   return [`# HELP ${name} ${help}`, `# TYPE ${name} gauge`, ...lines];
+}
+
+function delayFamilies({ delay, busy, longestMs }: DelayFigures): string[][] {
+  const busyHelp = "The same without the time in which the computer was busy with other processes.";
+  return [
+    histogram("svc_cloud_event_loop_delay_seconds", "How late timers were: callers waited as long.", delay),
+    histogram("svc_cloud_event_loop_busy_seconds", busyHelp, busy),
+    gauge("svc_cloud_event_loop_delay_longest_seconds", "The longest delay.", longestMs / 1000),
+  ];
+}
+
+function histogram(name: string, help: string, { counts, sumMs }: TimeClasses): string[] {
+  let count = 0;
+  const buckets = counts.map((some, at) => {
+    const bound = at < DELAY_BOUNDS_MS.length ? DELAY_BOUNDS_MS[at] / 1000 : "+Inf";
+    return `${name}_bucket{le="${bound}"} ${count += some}`;
+  });
+  const total = [`${name}_sum ${sumMs / 1000}`, `${name}_count ${count}`];
+  return [
+    `# HELP ${name} ${help}`,
+    `# TYPE ${name} histogram`,
+    `# UNIT ${name} seconds`,
+    ...buckets,
+    ...total,
+  ];
 }
 
 function isKey(key: string | undefined, given: string | undefined): boolean {

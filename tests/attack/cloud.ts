@@ -2,7 +2,8 @@
  * `deno task attack cloud`: a control plane with two tenants, one of which attacks the other's property.
  *
  * Starts svc-cloud in a process of its own on loopback, plays known chains of steps, then a matrix over every call of
- * the descriptors; prints the number of calls and every leak. Exits with 1 if there is a leak. `deno task attack cloud
+ * the descriptors; prints the number of calls, every leak and every chain or call during which svc-cloud answered
+ * nobody for more than 200 ms. Exits with 1 if there is one. `deno task attack cloud
  * SEED ONE_IN` plays one in this many requests of the matrix.
  */
 
@@ -10,6 +11,7 @@ import { serveCloud } from "../cloud/program.ts";
 import { CHAINS, type ChainSetting } from "./cloud/chains.ts";
 import { type MatrixReport, playMatrix } from "./cloud/matrix.ts";
 import { newTenant } from "./cloud/tenant.ts";
+import { LoopWatch } from "./cloud/loop_watch.ts";
 import { TENANT_CHAINS } from "./cloud/tenant_chains.ts";
 
 const ALL = [...CHAINS, ...TENANT_CHAINS];
@@ -32,9 +34,16 @@ export async function playCloud({ oneIn = 1, seed = 1, say = () => {} }: CloudAt
     const server = await serveCloud(["--data", folder]);
     try {
       const place = { address: new URL(server.url).host, flags: ["--data", folder] };
-      const leaks = await playChains({ place, url: server.url, folder }, say);
-      const report = await playMatrix({ place, databaseFile: `${folder}/cloud.db`, oneIn, seed, say });
-      return { ...report, leaks: [...leaks, ...report.leaks], chains: ALL.length };
+      const watch = new LoopWatch(server.url, folder);
+      await watch.look("start");
+      const { leaks, delays } = await playChains({ place, url: server.url, folder }, watch, say);
+      const report = await playMatrix({ place, databaseFile: `${folder}/cloud.db`, oneIn, seed, say, watch });
+      return {
+        ...report,
+        leaks: [...leaks, ...report.leaks],
+        delays: [...delays, ...report.delays],
+        chains: ALL.length,
+      };
     } finally {
       await server.stop();
     }
@@ -46,9 +55,11 @@ export async function playCloud({ oneIn = 1, seed = 1, say = () => {} }: CloudAt
 /** Plays each chain with the same two tenants: no chain destroys what the next one needs. */
 async function playChains(
   served: Pick<ChainSetting, "place" | "url" | "folder">,
+  watch: LoopWatch,
   say: (line: string) => void,
-): Promise<string[]> {
+): Promise<{ leaks: string[]; delays: string[] }> {
   const leaks: string[] = [];
+  const delays: string[] = [];
   const [victim, attacker] = [
     await newTenant(served.place, "victim"),
     await newTenant(served.place, "attacker"),
@@ -61,8 +72,11 @@ async function playChains(
       }`,
     );
     leaks.push(...found.map((one) => `${name}: ${one}`));
+    const late = await watch.look(name);
+    for (const one of late) say(`DELAY   ${one}`);
+    delays.push(...late);
   }
-  return leaks;
+  return { leaks, delays };
 }
 
 /** Prints the findings; returns the exit code. */
@@ -74,7 +88,7 @@ export async function attackCloud(words: readonly string[]): Promise<number> {
     `${report.methods} methods known, ${report.served} served, ${report.telling} of them show things to their owner`,
   );
   console.log(
-    `${report.chains} chains played, ${report.calls} calls tried, ${report.leaks.length} leaks found`,
+    `${report.chains} chains played, ${report.calls} calls tried, ${report.leaks.length} leaks and ${report.delays.length} delays found`,
   );
-  return report.leaks.length === 0 ? 0 : 1;
+  return report.leaks.length + report.delays.length === 0 ? 0 : 1;
 }

@@ -37,13 +37,14 @@ Deno.test(`svc-cloud keeps all acknowledged logs and configurations when killed 
       // A token of the first life is good in all.
       token ||= await tokenOf(cloud, example);
       const killed = { yet: false };
-      const before = known.messages.size;
+      const [before, changes] = [known.messages.size, known.configs.length];
       const writers = Array.from(
         { length: WRITERS },
         (_, writer) => write(cloud, token, example, `${life}.${writer}`, known, killed),
       );
       const change = configure(cloud, token, example, known, killed);
-      await until(() => known.messages.size - before >= LIFE_WRITES);
+      // Also a change of the configuration in each life: it takes longer than many logs.
+      await until(() => known.messages.size - before >= LIFE_WRITES && known.configs.length > changes);
       killed.yet = true;
       await cloud.stop("SIGKILL");
       await Promise.all([...writers, change]);

@@ -62,8 +62,14 @@ storeTest(
     assertEquals(await codeOf(packages.find("acme:fruit", "^3")), "not_found");
     assertEquals(await codeOf(packages.find("acme:vegetable", "latest")), "not_found");
     assertEquals(await codeOf(packages.find("fruit", "latest")), "invalid_argument");
-    assertEquals(await packages.has(organizationId, "fruit", "1.0.0", "ml_model"), true);
-    assertEquals(await packages.has(organizationId, "fruit", "1.0.0", "module"), false);
+    assertEquals(
+      await packages.has(organizationId, { name: "fruit", version: "1.0.0", kind: "ml_model" }),
+      true,
+    );
+    assertEquals(
+      await packages.has(organizationId, { name: "fruit", version: "1.0.0", kind: "module" }),
+      false,
+    );
   },
 );
 

@@ -145,6 +145,27 @@ limitsTest(
   },
 );
 
+limitsTest(
+  "SqliteStore: a batch that is interrupted fails alone; the others of its commit are kept, once",
+  async (bench) => {
+    const { store, clock } = bench;
+    const add = (name: string) => ({ text: "INSERT INTO names (name) VALUES (?)", values: [name] });
+    const begun = Promise.withResolvers<void>();
+    const stuck = store.transaction(async (sql) => {
+      await insert(sql, "b");
+      const endless = sql.query(ENDLESS);
+      begun.resolve();
+      await endless;
+    });
+    const batches = [store.batch([add("a"), add("c")]), store.batch([add("d")])];
+    await begun.promise;
+    clock.pass();
+    assertEquals(await codeOf(stuck), "deadline_exceeded");
+    assertEquals(await Promise.all(batches), [[], []]);
+    assertEquals(await names(store), ["a", "c", "d"]);
+  },
+);
+
 limitsTest("SqliteStore: one group never occupies every reader", async ({ store, processes }) => {
   const slow = Array.from(
     { length: 8 },

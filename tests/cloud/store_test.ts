@@ -80,6 +80,27 @@ storeTest("the store refuses to write outside of transactions", async ({ open })
   assertEquals(await names(store), []);
 });
 
+storeTest("a batch is atomic, and stops at the rows that it must not find", async ({ open }) => {
+  const store = await open();
+  const add = (name: string) => {
+    return { text: "INSERT INTO secrets (name, value) VALUES (?, 'x')", values: [name] };
+  };
+  const many = {
+    text: "SELECT COUNT(*) AS found FROM secrets HAVING COUNT(*) > ?",
+    values: [3],
+    stops: true,
+  };
+  const kept = [
+    store.batch([add("a"), add("b"), many]),
+    store.transaction((sql) => insert(sql, "c", "x")),
+  ];
+  assertEquals(await codeOf(store.batch([add("d"), add("d")])), "already_exists");
+  assertEquals((await Promise.all(kept)).map(({ length }) => length), [0, 0]);
+  const [stopped, ...others] = await store.batch([add("e"), add("f"), many]);
+  assertEquals([Number(stopped.found), others.length], [5, 0]);
+  assertEquals(await names(store), ["a", "b", "c"]);
+});
+
 storeTest("two processes on one database never lose an update", async ({ open }) => {
   const stores = [await open(), await open()];
   await stores[0].transaction((sql) => insert(sql, "counter", "0"));

@@ -371,7 +371,10 @@ storeTest(
         "",
       ]);
       assertStringIncludes(await refusal(api.cancelTrainingJob({ id: running })), "CANCELED");
-      assertEquals(await new Packages(store).has(world.organization, "pets", "1", "ml_model"), false);
+      assertEquals(
+        await new Packages(store).has(world.organization, { name: "pets", version: "1", kind: "ml_model" }),
+        false,
+      );
       // The one that was cancelled while it waited never starts.
       await submit("3");
       assertEquals((await executor.next()).job.modelVersion, "3");
@@ -391,7 +394,10 @@ storeTest(
       );
       work.finish();
       assertEquals((await reached(api, id, CANCELED, COMPLETED)).status, CANCELED);
-      assertEquals(await new Packages(store).has(world.organization, "pets", "1", "ml_model"), false);
+      assertEquals(
+        await new Packages(store).has(world.organization, { name: "pets", version: "1", kind: "ml_model" }),
+        false,
+      );
       await until(async () => await contentsIn(database) <= before);
       assert(
         await files.size((await new Packages(store).find(`${world.organization}:script`, "latest")).sha256),
@@ -410,7 +416,11 @@ storeTest(
         work.finish();
         const said = await canceling;
         const { status, syncedModelId } = await reached(api, id, CANCELED, COMPLETED);
-        const published = await new Packages(store).has(world.organization, "pets", `${round}`, "ml_model");
+        const published = await new Packages(store).has(world.organization, {
+          name: "pets",
+          version: `${round}`,
+          kind: "ml_model",
+        });
         const completed = status === COMPLETED;
         assertEquals([published, syncedModelId !== "", said === "ok"], [completed, completed, !completed]);
       }
@@ -568,7 +578,10 @@ storeTest(
         const { jobs } = await api.listTrainingJobs({ organizationId: world.organization });
         await reached(api, jobs[0].id, COMPLETED);
         assertEquals(jobs.slice(1).map(({ status }) => status), [CANCELED, FAILED]);
-        assertEquals(await new Packages(store).has(world.organization, "pets", "2", "ml_model"), false);
+        assertEquals(
+          await new Packages(store).has(world.organization, { name: "pets", version: "2", kind: "ml_model" }),
+          false,
+        );
       }, { clock: later, training: { managed: living } });
     }, new FakeExecutor(2)),
 );

@@ -10,6 +10,7 @@ import { type Clock, SystemClock } from "../../../lib/base/clock.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import type { Host } from "../../../lib/base/host.ts";
 import { Secret } from "../../../lib/base/secret.ts";
+import { LoopDelay } from "../../../lib/cloud/loop_delay.ts";
 import type { Logger } from "../../../lib/base/log/log.ts";
 import { giveBackFreed } from "../../../lib/base/native/freed_memory.ts";
 import { Addresses, noteAddress } from "../../../lib/cloud/addresses.ts";
@@ -228,7 +229,8 @@ async function serveParts(parts: Parts, stopped: Promise<string>): Promise<void>
   const { options, addresses, store, files, host, clock, logger } = parts;
   const turn = await turnOf(options, host);
   const stun = options.stun === "" ? undefined : await openStun(addressOf("--stun", options.stun), logger);
-  const { cloud, routes } = await openParts(parts, { turn, stunPort: stun?.port });
+  const loopDelay = new LoopDelay(clock, logger, () => host.usage().cpuUs / 1000);
+  const { cloud, routes } = await openParts(parts, { turn, stunPort: stun?.port }, loopDelay);
   try {
     const certificate = certificateOf(parts, cloud);
     const port = await openCloudPort(parts, cloud, routes, await certificate?.read());
@@ -253,6 +255,7 @@ async function serveParts(parts: Parts, stopped: Promise<string>): Promise<void>
     await port.close(SHUTDOWN_MS);
   } finally {
     stun?.close();
+    loopDelay.close();
     await cloud.close();
   }
 }
@@ -273,6 +276,7 @@ async function turnOf({ turn, turnSecretFile }: Options, host: Host): Promise<Tu
 async function openParts(
   parts: Parts,
   signaling: SignalingOptions,
+  loopDelay: LoopDelay,
 ): Promise<{ cloud: Cloud; routes: ReadonlyMap<string, Route> }> {
   const { options, organizations, addresses, store, files, secrets, limits, host, clock, logger } = parts;
   const around = { host, clock, logger };
@@ -294,6 +298,7 @@ async function openParts(
     createConfigThread,
     limits,
     metricsKey: await metricsKeyOf(options, host),
+    loopDelay,
     localhostCertificates: options.localhostCertificates,
     machineDomain: options.machineDomain,
     installers: await installers(host),

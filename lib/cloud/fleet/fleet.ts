@@ -344,7 +344,10 @@ export class Fleet {
   async saw(parts: ReadonlyMap<string, { atMs: number; info?: string }>): Promise<void> {
     const text = `UPDATE parts SET seen_ms = ?, info = COALESCE(?, info)
       WHERE id = ? AND (seen_ms IS NULL OR seen_ms < ?)`;
-    for (const [id, { atMs, info }] of parts) await this.sql.query(text, atMs, info ?? null, id, atMs);
+    // They travel to the database together.
+    await Promise.all(
+      [...parts].map(([id, { atMs, info }]) => this.sql.query(text, atMs, info ?? null, id, atMs)),
+    );
   }
 
   /** Removes the grants of keys on a deleted resource. */

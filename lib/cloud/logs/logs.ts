@@ -19,8 +19,8 @@ import { fieldsText } from "../../cloud_client/log_message.ts";
 import { defaultLimits, type Limits, requireWithin } from "../access/limits.ts";
 import type { CloudContext } from "../context.ts";
 import { Fleet } from "../fleet/fleet.ts";
-import { addLogBytes, dropStoredBytes } from "../store/stored_bytes.ts";
-import type { Sql, SqlValue, Store } from "../store/store.ts";
+import { addedLogBytes, dropStoredBytes } from "../store/stored_bytes.ts";
+import type { BatchStatement, SqlValue, Store } from "../store/store.ts";
 import {
   type LogFilter,
   LOGGER_LENGTH,
@@ -75,29 +75,21 @@ export class LogStore {
     const { organizationId } = await new Fleet(this.store).part(partId);
     const words = rows.reduce((sum, row) => sum + String(row[row.length - 2]).length, 0);
     await this.#requireQuota(partId, organizationId, bytes + words);
-    await this.store.transaction(async (sql) => {
+    const stopped = await this.store.batch([
+      ...this.#counted(partId, rows.length, bytes, nowMs),
       // Holding this row until the end keeps the entries of a part in order.
-      const head = sql.query(
-        `INSERT INTO log_heads (part_id, number) VALUES (?, ?)
-         ON CONFLICT (part_id) DO UPDATE SET number = log_heads.number + excluded.number`,
-        partId,
-        rows.length,
-      );
-      const stored: Promise<unknown>[] = [];
-      const number = "(SELECT number FROM log_heads WHERE part_id = ?) - CAST(? AS BIGINT)";
-      for (let at = 0; at < rows.length; at += ROWS_MAX) {
-        const some = rows.slice(at, at + ROWS_MAX);
-        const values = some.flatMap((row, index) => [partId, partId, rows.length - 1 - at - index, ...row]);
-        const add = `INSERT INTO logs
-             (part_id, number, entry_id, received_ms, written_ms, level, logger, words, entry)
-           VALUES ${some.map(() => `(?, ${number}, ?, ?, ?, ?, ?, ?, ?)`).join(", ")}
-           ON CONFLICT (part_id, entry_id) DO NOTHING`;
-        stored.push(sql.query(add, ...values));
-      }
-      // They travel to the database together: nobody waits for one before the next.
-      const counted = addLogBytes(sql, partId, organizationId, rows.length);
-      await Promise.all([head, ...stored, counted, this.#count(sql, partId, rows.length, bytes, nowMs)]);
-    });
+      {
+        text: `INSERT INTO log_heads (part_id, number) VALUES (?, ?)
+          ON CONFLICT (part_id) DO UPDATE SET number = log_heads.number + excluded.number`,
+        values: [partId, rows.length],
+      },
+      ...insertsOf(partId, rows),
+      addedLogBytes(partId, organizationId, rows.length),
+    ]);
+    for (const { lines, bytes } of stopped as readonly { lines: number; bytes: number }[]) {
+      requireWithin(this.limits, "logLinesPerMachineDay", lines);
+      requireWithin(this.limits, "logBytesPerMachineDay", bytes);
+    }
     for (const wake of this.#waiting.get(partId) ?? []) wake();
   }
 
@@ -109,21 +101,23 @@ export class LogStore {
     await usage?.take(organizationId, "logBytesPerOrganization", bytes);
   }
 
-  /** Counts a part's logs of a day. Throws `resource_exhausted` past the limit. */
-  async #count(sql: Sql, partId: string, lines: number, bytes: number, nowMs: number): Promise<void> {
-    const [today] = await sql.query<{ lines: number; bytes: number }>(
-      `INSERT INTO log_days (part_id, day, lines, bytes) VALUES (?, ?, ?, ?)
-       ON CONFLICT (part_id) DO UPDATE SET day = excluded.day,
-         lines = CASE WHEN log_days.day = excluded.day THEN log_days.lines ELSE 0 END + excluded.lines,
-         bytes = CASE WHEN log_days.day = excluded.day THEN log_days.bytes ELSE 0 END + excluded.bytes
-       RETURNING lines, bytes`,
-      partId,
-      Math.floor(nowMs / DAY_MS),
-      lines,
-      bytes,
-    );
-    requireWithin(this.limits, "logLinesPerMachineDay", today.lines);
-    requireWithin(this.limits, "logBytesPerMachineDay", today.bytes);
+  /** Counts a part's logs of a day; stops past the limit. */
+  #counted(partId: string, lines: number, bytes: number, nowMs: number): BatchStatement[] {
+    const { logLinesPerMachineDay, logBytesPerMachineDay } = this.limits;
+    return [
+      {
+        text: `INSERT INTO log_days (part_id, day, lines, bytes) VALUES (?, ?, ?, ?)
+          ON CONFLICT (part_id) DO UPDATE SET day = excluded.day,
+            lines = CASE WHEN log_days.day = excluded.day THEN log_days.lines ELSE 0 END + excluded.lines,
+            bytes = CASE WHEN log_days.day = excluded.day THEN log_days.bytes ELSE 0 END + excluded.bytes`,
+        values: [partId, Math.floor(nowMs / DAY_MS), lines, bytes],
+      },
+      {
+        text: "SELECT lines, bytes FROM log_days WHERE part_id = ? AND (lines > ? OR bytes > ?)",
+        values: [partId, logLinesPerMachineDay, logBytesPerMachineDay],
+        stops: true,
+      },
+    ];
   }
 
   /**
@@ -227,6 +221,23 @@ export class LogStore {
     }
     signal.throwIfAborted();
   }
+}
+
+/** Stores entries under the numbers up to the head of their part. */
+function insertsOf(partId: string, rows: readonly SqlValue[][]): BatchStatement[] {
+  const number = "(SELECT number FROM log_heads WHERE part_id = ?) - CAST(? AS BIGINT)";
+  const statements: BatchStatement[] = [];
+  for (let at = 0; at < rows.length; at += ROWS_MAX) {
+    const some = rows.slice(at, at + ROWS_MAX);
+    statements.push({
+      text:
+        `INSERT INTO logs (part_id, number, entry_id, received_ms, written_ms, level, logger, words, entry)
+        VALUES ${some.map(() => `(?, ${number}, ?, ?, ?, ?, ?, ?, ?)`).join(", ")}
+        ON CONFLICT (part_id, entry_id) DO NOTHING`,
+      values: some.flatMap((row, index) => [partId, partId, rows.length - 1 - at - index, ...row]),
+    });
+  }
+  return statements;
 }
 
 /** The columns of `logs` after the number. */

@@ -79,12 +79,12 @@ export function packageHandlers(cloud: CloudContext, downloads: Downloads) {
       return { package: message(one, ctx, includeUrl) };
     },
     async listPackages({ organizationId, name, version, type, includeUrl }, ctx) {
-      const all = await packages.list(organizationId);
-      const wanted = all.filter((one) =>
-        (!name || one.item.name === name) && (!version || one.version === version) &&
-        (!type || PACKAGE_TYPES[one.item.kind] === type)
-      );
-      return { packages: wanted.map((one) => message(one, ctx, includeUrl)) };
+      const found = await packages.list(organizationId, {
+        name: name || undefined,
+        version: version || undefined,
+        kind: type ? kindOf(type) : undefined,
+      });
+      return { packages: found.map((one) => message(one, ctx, includeUrl)) };
     },
     async deletePackage({ id, version }, ctx) {
       const gone = await audit.change(
@@ -197,13 +197,8 @@ function newPackage({ organizationId, name, version, type, platform, metadata }:
 
 async function refuseKnown(packages: Packages, info: Omit<NewPackage, "file">): Promise<void> {
   const { organizationId, name, version, type, platform } = info;
-  if (!await packages.has(organizationId, name, version, type)) return;
-  const all = await packages.list(organizationId);
-  const wanted = platform === "any" ? "" : platform;
-  const same = all.some((one) =>
-    one.item.name === name && one.version === version && one.platform === wanted
-  );
-  if (same) {
+  const same = { name, version, kind: type, platform: platform === "any" ? "" : platform };
+  if (await packages.has(organizationId, same)) {
     throw new SvcError(
       "already_exists",
       `there is version "${version}" of "${name}" already: versions do not change, take a new one`,

@@ -14,6 +14,7 @@ import type { JsonObject } from "../../base/schema/schema.ts";
 import { compareVersions, parseRange, parseVersion } from "../../base/semver.ts";
 import type { StoredFile } from "../store/files.ts";
 import type { Sql, SqlValue } from "../store/store.ts";
+import { packagesByItem } from "./item_pages.ts";
 
 export const PACKAGE_KINDS = ["archive", "ml_model", "module", "slam_map", "ml_training"] as const;
 export type PackageKind = typeof PACKAGE_KINDS[number];
@@ -81,9 +82,28 @@ const CHANNELS = ["latest", "stable", "dev"];
 const ITEM_COLUMNS = `i.id AS "itemId", i.organization_id AS "organizationId", o.namespace, i.name, i.kind,
   i.visibility, i.description, i.url, i.markdown, i.details, i.created_ms AS "itemMs", i.updated_ms AS "updatedMs"`;
 const ITEMS = `SELECT ${ITEM_COLUMNS} FROM registry_items i JOIN organizations o ON o.id = i.organization_id`;
-const PACKAGES = `SELECT ${ITEM_COLUMNS}, p.id, p.version, p.platform, p.sha256, p.bytes, p.metadata,
-  p.created_ms AS "createdMs" FROM packages p JOIN registry_items i ON i.id = p.item_id
-  JOIN organizations o ON o.id = i.organization_id`;
+const PACKAGES = packagesWith(ITEM_COLUMNS);
+/** Lists leave out the long texts of the items, which each package would repeat. */
+const LEAN_PACKAGES = packagesWith(
+  ITEM_COLUMNS.replace("i.description", "'' AS description").replace("i.markdown", "'' AS markdown")
+    .replace("i.details", "'{}' AS details"),
+);
+/** Packages in one answer. */
+const LISTED_MAX = 10_000;
+
+/** Selects packages of an organization; an absent member is no condition. */
+export interface PackageSelection {
+  readonly name?: string;
+  readonly version?: string;
+  readonly kind?: PackageKind;
+  readonly platform?: string;
+}
+
+function packagesWith(itemColumns: string): string {
+  return `SELECT ${itemColumns}, p.id, p.version, p.platform, p.sha256, p.bytes, p.metadata,
+    p.created_ms AS "createdMs" FROM packages p JOIN registry_items i ON i.id = p.item_id
+    JOIN organizations o ON o.id = i.organization_id`;
+}
 
 type ItemRow = Omit<Item, "id" | "details" | "createdMs"> & {
   readonly itemId: string;
@@ -164,19 +184,21 @@ export class Packages {
     throw new SvcError("not_found", `there is no package ${packageId}`);
   }
 
-  async has(organizationId: string, name: string, version: string, type: PackageKind): Promise<boolean> {
-    const which = "i.organization_id = ? AND i.name = ? AND p.version = ? AND i.kind = ?";
-    return (await this.#packages(which, organizationId, name, version, type)).length > 0;
+  async has(organizationId: string, wanted: PackageSelection): Promise<boolean> {
+    return (await this.#selected(organizationId, wanted, 1)).length > 0;
   }
 
-  /** The packages of an organization, newest last. */
-  list(organizationId: string): Promise<Package[]> {
-    return this.#packages("i.organization_id = ?", organizationId);
+  /** The packages of an organization, newest last. Throws `resource_exhausted` if they do not fit into an answer. */
+  async list(organizationId: string, wanted: PackageSelection = {}): Promise<Package[]> {
+    const found = await this.#selected(organizationId, wanted, LISTED_MAX + 1);
+    if (found.length <= LISTED_MAX) return found;
+    const hint = "wanted a name or a version, which selects fewer";
+    throw new SvcError("resource_exhausted", `found more than ${LISTED_MAX} packages: ${hint}`);
   }
 
   /** All contents of an item, newest last. */
-  versions({ id }: Item): Promise<Package[]> {
-    return this.#packages("i.id = ?", id);
+  async versions(item: Item): Promise<Package[]> {
+    return (await packagesByItem(this.sql, [item])).get(item.id) ?? [];
   }
 
   /** Removes a version for all platforms; returns its contents, for the caller to release. */
@@ -201,10 +223,6 @@ export class Packages {
     );
     if (found) return found;
     throw new SvcError("not_found", `there is no package "${id}"`);
-  }
-
-  async items(): Promise<Item[]> {
-    return (await this.sql.query<ItemRow>(`${ITEMS} ORDER BY i.name, i.id`)).map(itemOf);
   }
 
   async createItem(organizationId: string, name: string, kind: PackageKind, nowMs: number): Promise<Item> {
@@ -297,19 +315,26 @@ export class Packages {
     return row && itemOf(row);
   }
 
+  /** Without the texts of their items. */
+  async #selected(organizationId: string, wanted: PackageSelection, limit: number): Promise<Package[]> {
+    const columns = { "i.name": wanted.name, "p.version": wanted.version, "i.kind": wanted.kind };
+    const given = Object.entries({ ...columns, "p.platform": wanted.platform }).flatMap(([column, value]) =>
+      value === undefined ? [] : [[column, value] as const]
+    );
+    const rows = await this.sql.query<PackageRow>(
+      `${LEAN_PACKAGES} WHERE i.organization_id = ?${given.map(([column]) => ` AND ${column} = ?`).join("")}
+       ORDER BY i.name, p.created_ms, p.version, p.platform LIMIT ?`,
+      organizationId,
+      ...given.map(([, value]) => value),
+      limit,
+    );
+    return rows.map(packageOf);
+  }
+
   async #packages(where: string, ...values: SqlValue[]): Promise<Package[]> {
     const text = `${PACKAGES} WHERE ${where} ORDER BY i.name, p.created_ms, p.version, p.platform`;
     const rows = await this.sql.query<PackageRow>(text, ...values);
-    return rows.map(({ id, version, platform, sha256, bytes, metadata, createdMs, ...item }) => ({
-      id,
-      version,
-      platform,
-      sha256,
-      bytes,
-      createdMs,
-      item: itemOf(item),
-      metadata: JSON.parse(metadata),
-    }));
+    return rows.map(packageOf);
   }
 }
 
@@ -390,6 +415,13 @@ const SHOWN_MAX = 10;
 function shortened(words: readonly string[]): string {
   const shown = words.slice(-SHOWN_MAX).reverse().join(", ");
   return words.length > SHOWN_MAX ? `${shown} and ${words.length - SHOWN_MAX} more` : shown;
+}
+
+function packageOf(
+  { id, version, platform, sha256, bytes, metadata, createdMs, ...item }: PackageRow,
+): Package {
+  const parsed = { item: itemOf(item), metadata: JSON.parse(metadata) };
+  return { id, version, platform, sha256, bytes, createdMs, ...parsed };
 }
 
 function itemOf({ itemId, details, itemMs, ...rest }: ItemRow): Item {

@@ -7,6 +7,7 @@
 
 import {
   type AppService,
+  type ListRegistryItemsRequest,
   MLModelMetadataSchema,
   MLTrainingMetadataSchema,
   type ModuleFileInfo,
@@ -40,7 +41,16 @@ import { requireVisible } from "./downloads.ts";
 import { releaseFile } from "../store/file_refs.ts";
 import { requireRoom } from "../access/room.ts";
 import { changeOf, kindOf, PACKAGE_TYPES, takePackage } from "./package_service.ts";
-import { fits, type Item, type ItemChange, type Package, Packages, type Visibility } from "./packages.ts";
+import { type ItemQuery, listItems } from "./item_pages.ts";
+import {
+  type Item,
+  type ItemChange,
+  type Package,
+  PACKAGE_KINDS,
+  Packages,
+  VISIBILITIES,
+  type Visibility,
+} from "./packages.ts";
 import type { Sql } from "../store/store.ts";
 
 const WORDS: { readonly [K in Visibility]: VisibilityWord } = {
@@ -49,8 +59,6 @@ const WORDS: { readonly [K in Visibility]: VisibilityWord } = {
   public_unlisted: VisibilityWord.PUBLIC_UNLISTED,
 };
 const ITEMS_MAX = 1000;
-/** A page ends at this size of its texts. */
-const LETTERS_MAX = 16 * 1024 ** 2;
 
 export function registryHandlers(cloud: CloudContext) {
   return { ...itemHandlers(cloud), ...moduleHandlers(cloud), ...moduleLists(cloud) };
@@ -99,28 +107,10 @@ function itemHandlers(cloud: CloudContext) {
       return {};
     },
     async listRegistryItems(request, ctx) {
-      const mine = await cloud.access.organizationsOf(ctx.entity);
-      const shown = await itemsFor(packages, mine, request.organizationId);
-      const { types, visibilities, publicNamespaces, searchTerm, pageToken, platforms, statuses } = request;
-      const wanted = shown.filter((item) =>
-        (types.length === 0 || types.includes(PACKAGE_TYPES[item.kind])) &&
-        (visibilities.length === 0 || visibilities.includes(WORDS[item.visibility])) &&
-        (publicNamespaces.length === 0 || publicNamespaces.includes(item.namespace ?? "")) &&
-        (!searchTerm || matches(item, searchTerm)) && (!pageToken || publicId(item) > pageToken)
-      );
-      const ordered = wanted.sort((a, b) => publicId(a) < publicId(b) ? -1 : 1);
+      const query = queryOf(request, await cloud.access.organizationsOf(ctx.entity));
       const items = [];
-      let letters = 0;
-      for (const item of ordered) {
-        const versions = await packages.versions(item);
-        if (statuses.length > 0 && !statuses.includes(statusOf(versions))) continue;
-        if (
-          platforms.length > 0 &&
-          !versions.some((one) => platforms.some((wanted) => fits(one.platform, wanted)))
-        ) continue;
-        items.push(itemMessage(item, versions, request.includeMarkdownDocumentation));
-        letters += lettersOf(item, versions);
-        if (items.length === ITEMS_MAX || letters > LETTERS_MAX) break;
+      for await (const some of query ? listItems(store, query) : []) {
+        for (const { item, packages } of some) items.push(itemMessage(item, packages, query!.markdown));
       }
       return { items };
     },
@@ -187,18 +177,18 @@ function moduleLists(cloud: CloudContext) {
       return { module: moduleMessage(item, await packages.versions(item), markdown) };
     },
     async listModules({ organizationId, includeMarkdownDocumentation: markdown = false }, ctx) {
-      const mine = await cloud.access.organizationsOf(ctx.entity);
-      const shown = (await itemsFor(packages, mine, organizationId)).filter(({ kind }) => kind === "module");
-      // This request has no pages; ListRegistryItems lists what others have shared.
-      const own = (item: Item) => mine.includes(item.organizationId);
-      const ordered = [...shown.filter(own), ...shown.filter((item) => !own(item))];
       const modules = [];
-      let letters = 0;
-      for (const item of ordered.slice(0, cloud.limits.modulesPerAnswer)) {
-        const versions = await packages.versions(item);
-        letters += lettersOf(item, versions);
-        if (modules.length > 0 && letters > LETTERS_MAX) break;
-        modules.push(moduleMessage(item, versions, markdown));
+      // This request has no pages; ListRegistryItems lists what others have shared.
+      const pages = listItems(cloud.store, {
+        mine: await cloud.access.organizationsOf(ctx.entity),
+        organizationId,
+        kinds: ["module"],
+        markdown,
+        ownFirst: true,
+        limit: cloud.limits.modulesPerAnswer,
+      });
+      for await (const some of pages) {
+        for (const { item, packages } of some) modules.push(moduleMessage(item, packages, markdown));
       }
       return { modules };
     },
@@ -212,16 +202,29 @@ async function visible(cloud: CloudContext, id: string, { entity }: CallContext)
   return item;
 }
 
-/** The items that a caller may list: those of an organization, or the public ones and the caller's own. */
-async function itemsFor(
-  packages: Packages,
-  mine: readonly string[],
-  organizationId?: string,
-): Promise<Item[]> {
-  return (await packages.items()).filter((item) =>
-    (mine.includes(item.organizationId) || item.visibility === "public") &&
-    (!organizationId || item.organizationId === organizationId)
-  );
+/** The query of a request; `undefined` if it wants only what does not exist. */
+function queryOf(request: ListRegistryItemsRequest, mine: readonly string[]): ItemQuery | undefined {
+  const { types, visibilities, statuses } = request;
+  const isPublished = statuses.includes(RegistryItemStatus.PUBLISHED);
+  const isInDevelopment = statuses.includes(RegistryItemStatus.IN_DEVELOPMENT);
+  const kinds = PACKAGE_KINDS.filter((kind) => types.includes(PACKAGE_TYPES[kind]));
+  const wanted = VISIBILITIES.filter((one) => visibilities.includes(WORDS[one]));
+  if (types.length > 0 && kinds.length === 0) return undefined;
+  if (visibilities.length > 0 && wanted.length === 0) return undefined;
+  if (statuses.length > 0 && !isPublished && !isInDevelopment) return undefined;
+  return {
+    mine,
+    organizationId: request.organizationId,
+    kinds,
+    visibilities: wanted,
+    namespaces: request.publicNamespaces,
+    platforms: request.platforms,
+    isPublished: isPublished === isInDevelopment ? undefined : isPublished,
+    search: request.searchTerm,
+    after: request.pageToken,
+    markdown: request.includeMarkdownDocumentation ?? false,
+    limit: ITEMS_MAX,
+  };
 }
 
 /** Throws `invalid_argument` for another type than the item's. */
@@ -248,14 +251,6 @@ async function changeItem(
   });
 }
 
-/** Of everything that may be in a message. */
-function lettersOf({ description, markdown, details }: Item, versions: readonly Package[]): number {
-  const texts = [details, ...versions.map(({ metadata }) => metadata)].map((json) =>
-    JSON.stringify(json).length
-  );
-  return texts.reduce((sum, one) => sum + one, description.length + markdown.length);
-}
-
 function requireModule({ kind, name }: Item): void {
   if (kind !== "module") {
     throw new SvcError("invalid_argument", `"${name}" is of type ${kind}, wanted a module`);
@@ -264,14 +259,6 @@ function requireModule({ kind, name }: Item): void {
 
 function publicId({ namespace, organizationId, name }: Item): string {
   return `${namespace ?? organizationId}:${name}`;
-}
-
-function matches({ name, description }: Item, term: string): boolean {
-  return `${name}\n${description}`.toLowerCase().includes(term.toLowerCase());
-}
-
-function statusOf(versions: readonly Package[]): RegistryItemStatus {
-  return versions.length > 0 ? RegistryItemStatus.PUBLISHED : RegistryItemStatus.IN_DEVELOPMENT;
 }
 
 function visibilityOf(word: VisibilityWord): Visibility | undefined {

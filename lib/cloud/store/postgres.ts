@@ -10,7 +10,7 @@ import { type Code, messageOf, SvcError } from "../../base/error.ts";
 import { FAIR_READS, STATEMENT_MS, type StoreCaller, StoreCallers, TRANSACTION_MS } from "./callers.ts";
 import { StatementTurns } from "./fair_queue.ts";
 import { type Notices, type NoticeTopic, PieceReader, piecesOf } from "./notices.ts";
-import type { Sql, SqlValue, Store } from "./store.ts";
+import type { BatchStatement, Sql, SqlRow, SqlValue, Store } from "./store.ts";
 
 const CONNECTIONS_MAX = 10;
 /** Connections that one group occupies at once. */
@@ -69,6 +69,22 @@ export class PostgresStore implements Store {
 
   transaction<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
     return this.#attempt("isolation level serializable read write", work);
+  }
+
+  async batch(statements: readonly BatchStatement[]): Promise<readonly SqlRow[]> {
+    let stopped: readonly SqlRow[] = [];
+    const stop = new SvcError("failed_precondition", "the batch was stopped");
+    try {
+      await this.transaction(async (sql) => {
+        stopped = [];
+        const all = await Promise.all(statements.map(({ text, values }) => sql.query(text, ...values)));
+        stopped = all.find((rows, at) => statements[at].stops && rows.length > 0) ?? [];
+        if (stopped.length > 0) throw stop;
+      });
+    } catch (error) {
+      if (stopped.length === 0) throw error;
+    }
+    return stopped;
   }
 
   exclusive<T>(work: (sql: Sql) => Promise<T>): Promise<T> {

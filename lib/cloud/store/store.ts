@@ -19,8 +19,7 @@ import { MIGRATIONS, MOVES } from "./migrations.ts";
 import type { Notices } from "./notices.ts";
 import { PostgresStore } from "./postgres.ts";
 import type { StoreCaller } from "./callers.ts";
-import type { StartSqlite } from "./sqlite/process.ts";
-import { SqliteStore } from "./sqlite/sqlite.ts";
+import { type SqlitePlace, SqliteStore } from "./sqlite/sqlite.ts";
 
 export type SqlValue = string | number | null | Uint8Array;
 export type SqlRow = { readonly [column: string]: SqlValue };
@@ -28,6 +27,14 @@ export type SqlRow = { readonly [column: string]: SqlValue };
 /** Runs one statement and returns its rows. */
 export interface Sql {
   query<R = SqlRow>(text: string, ...values: SqlValue[]): Promise<R[]>;
+}
+
+/** A statement of a batch. */
+export interface BatchStatement {
+  readonly text: string;
+  readonly values: readonly SqlValue[];
+  /** If it returns rows, the batch is rolled back, and they are its result. */
+  readonly stops?: boolean;
 }
 
 /** Outside of transactions, each statement runs by itself and only reads. */
@@ -41,6 +48,11 @@ export interface Store extends Sql {
    * for nothing else; after a failed statement it must end.
    */
   transaction<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
+  /**
+   * Commits all of the statements or none, as a transaction that needs nothing in between: in one trip to the database,
+   * which it shares with others. Returns the rows that stopped it.
+   */
+  batch(statements: readonly BatchStatement[]): Promise<readonly SqlRow[]>;
   /** The same for changes of the tables themselves: no two of them run at once, not even in two processes. */
   exclusive<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
   /** Its size on disk. */
@@ -52,7 +64,7 @@ export interface Store extends Sql {
 
 export interface StorePlace {
   /** The file of an SQLite database, created if it is missing, and the processes that run its statements. */
-  readonly sqlite?: { readonly file: string; readonly start: StartSqlite };
+  readonly sqlite?: SqlitePlace;
   /** `postgres://user:password@host:port/database`; takes precedence over a file. */
   readonly url?: string;
 }
@@ -72,7 +84,7 @@ export async function openStore(place: StorePlace, clock: Clock): Promise<Store>
 /** Opens a database unchanged. */
 export function connect({ sqlite, url }: StorePlace, clock: Clock): Store {
   if (url) return new PostgresStore(url, clock);
-  if (sqlite) return new SqliteStore(sqlite.file, sqlite.start, clock);
+  if (sqlite) return new SqliteStore(sqlite, clock);
   throw new SvcError("invalid_argument", "found neither a file nor a URL of a database, wanted one of them");
 }
 

@@ -3,7 +3,7 @@
  * long.
  */
 
-import type { Sql } from "./store.ts";
+import type { BatchStatement, Sql } from "./store.ts";
 
 /** `logs` of a part; `readings` of a source. */
 export type StoredKind = "logs" | "readings";
@@ -27,23 +27,14 @@ export async function addStoredBytes(
 }
 
 /** The same for the newest entries of a part's log: those with the last `count` numbers that are there. */
-export async function addLogBytes(
-  sql: Sql,
-  partId: string,
-  organizationId: string,
-  count: number,
-): Promise<void> {
-  await sql.query(
-    `INSERT INTO stored_bytes (kind, owner_id, organization_id, bytes)
+export function addedLogBytes(partId: string, organizationId: string, count: number): BatchStatement {
+  return {
+    text: `INSERT INTO stored_bytes (kind, owner_id, organization_id, bytes)
        SELECT 'logs', CAST(? AS TEXT), CAST(? AS TEXT), CAST(COALESCE(SUM(LENGTH(entry) + LENGTH(words)), 0) AS BIGINT)
        FROM logs WHERE part_id = ? AND number > (SELECT number FROM log_heads WHERE part_id = ?) - CAST(? AS BIGINT)
      ON CONFLICT (kind, owner_id) DO UPDATE SET bytes = stored_bytes.bytes + excluded.bytes`,
-    partId,
-    organizationId,
-    partId,
-    partId,
-    count,
-  );
+    values: [partId, organizationId, partId, partId, count],
+  };
 }
 
 /** Subtracts what has been removed. */

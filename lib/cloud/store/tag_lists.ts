@@ -42,15 +42,12 @@ export async function moveReadingTags(sql: Sql): Promise<boolean> {
   );
   for (const [tags, same] of Map.groupBy(rows, ({ tags }) => tags)) {
     const list = await noteTagList(sql, tags);
-    for (const { origin, capturedUs, entry } of same) {
-      await sql.query(
-        "UPDATE tabular_data SET tag_list = ? WHERE origin_id = ? AND captured_us = ? AND entry_id = ?",
-        list,
-        origin,
-        capturedUs,
-        entry,
-      );
-    }
+    const text =
+      "UPDATE tabular_data SET tag_list = ? WHERE origin_id = ? AND captured_us = ? AND entry_id = ?";
+    // They travel to the database together.
+    await Promise.all(
+      same.map(({ origin, capturedUs, entry }) => sql.query(text, list, origin, capturedUs, entry)),
+    );
   }
   return rows.length < MOVE_AT_ONCE;
 }

@@ -218,7 +218,7 @@ class Submitter {
         `model_name: there is a ${item.kind} "${name}" already, wanted a name for a model`,
       );
     }
-    if (await packages.has(organizationId, name, version, "ml_model")) {
+    if (await packages.has(organizationId, { name, version, kind: "ml_model" })) {
       throw new SvcError(
         "already_exists",
         `model "${name}" has version "${version}" already, wanted a new model_version`,

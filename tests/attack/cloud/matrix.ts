@@ -7,6 +7,7 @@
  * victim's in the database that is changed, gone or new after the call.
  */
 
+import type { LoopWatch } from "./loop_watch.ts";
 import { sqliteIn } from "../../../cli/cloud/sqlite.ts";
 import { DenoHost } from "../../../lib/base/host_deno.ts";
 import { SystemClock } from "../../../lib/base/clock.ts";
@@ -28,6 +29,7 @@ export interface MatrixOptions {
   readonly oneIn: number;
   readonly seed: number;
   readonly say: (line: string) => void;
+  readonly watch: LoopWatch;
 }
 
 export interface MatrixReport {
@@ -38,6 +40,8 @@ export interface MatrixReport {
   /** Methods that told the victim's own owner something, so that a leak through them would have been seen. */
   readonly telling: number;
   readonly leaks: readonly string[];
+  /** Calls during which the event loop was busy for too long. */
+  readonly delays: readonly string[];
   /** Tables without a row of the victim's: nothing is known of what calls do to such rows. */
   readonly emptyTables: readonly string[];
 }
@@ -63,7 +67,7 @@ interface Attempt {
 }
 
 export async function playMatrix(options: MatrixOptions): Promise<MatrixReport> {
-  const { place, say } = options;
+  const { place, say, watch } = options;
   const methods = (await allServices()).flatMap((service) => service.methods);
   const victim = await newTenant(place, "victim");
   const store = connect({ sqlite: sqliteIn(options.databaseFile, new DenoHost()) }, new SystemClock());
@@ -72,6 +76,7 @@ export async function playMatrix(options: MatrixOptions): Promise<MatrixReport> 
   const owner = await connectAs(place, victim.owner);
   let attacker = await Attacker.come(place);
   const leaks = new Set<string>();
+  const delays: string[] = [];
   let [calls, served, telling] = [0, 0, 0];
   let empty: string[] = [];
   const random = randomFrom(options.seed);
@@ -94,6 +99,10 @@ export async function playMatrix(options: MatrixOptions): Promise<MatrixReport> 
         if (told.length === 0) return;
         leaks.add(`${attempt.who} was told ${told.join(", ")} by ${pathOf(method)} (${attempt.about})`);
       });
+      for (const late of await watch.look(pathOf(method))) {
+        say(`DELAY   ${late}`);
+        delays.push(late);
+      }
       const now = await rowsOf(store, texts);
       for (const change of changesOf(rows, now, texts)) leaks.add(`${pathOf(method)}: ${change}`);
       const written = now.filter((row) => !rows.includes(row));
@@ -109,7 +118,7 @@ export async function playMatrix(options: MatrixOptions): Promise<MatrixReport> 
     await store.close();
   }
   for (const leak of leaks) say(`LEAK ${leak}`);
-  return { methods: methods.length, served, calls, telling, leaks: [...leaks], emptyTables: empty };
+  return { methods: methods.length, served, calls, telling, leaks: [...leaks], delays, emptyTables: empty };
 }
 
 /** Whether a call shows the victim's owner what it must not show others. */

@@ -7,11 +7,12 @@
 
 import { deserialize, serialize } from "node:v8";
 import type { Code } from "../../../base/error.ts";
-import type { SqlValue } from "../store.ts";
+import type { BatchStatement, SqlValue } from "../store.ts";
 
 export type SqliteRequest =
   | { readonly open: string; readonly reads: boolean }
   | readonly [text: string, ...values: SqlValue[]]
+  | { readonly batch: readonly BatchStatement[] }
   | { readonly close: true };
 
 export interface SqliteAnswer {

@@ -8,7 +8,7 @@
 import type { Clock } from "../../../base/clock.ts";
 import { messageOf, SvcError } from "../../../base/error.ts";
 import type { PipedProcess } from "../../../base/process.ts";
-import type { SqlValue } from "../store.ts";
+import type { BatchStatement, SqlRow, SqlValue } from "../store.ts";
 import { concatenated, frameOf, type SqliteAnswer, SqliteFrames, type SqliteRequest } from "./frames.ts";
 
 /** Starts a process that works as `serveSqlite` does. */
@@ -79,6 +79,11 @@ export class SqliteProcess {
   /** Ends the process after the statements that were asked before. */
   close(): Promise<void> {
     return this.#closing ??= this.#close();
+  }
+
+  /** Runs the statements within the present transaction, all or none. Returns the rows that stopped it. */
+  batch(deadlineMs: number, batch: readonly BatchStatement[]): Promise<SqlRow[]> {
+    return this.#ask({ batch }, batch[0].text, deadlineMs) as Promise<SqlRow[]>;
   }
 
   /** Ends the process at once; what was asked before gets the reason. */

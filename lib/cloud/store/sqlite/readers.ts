@@ -12,14 +12,18 @@ import { SvcError } from "../../../base/error.ts";
 import { FAIR_READS, SLOW_READS_MAX, STATEMENT_MS, type StoreCallers } from "../callers.ts";
 import { FairQueue, type FairTurn, OWN_GROUP } from "../fair_queue.ts";
 import type { SqlValue } from "../store.ts";
+import type { SqlitePlace } from "./sqlite.ts";
 import { Interrupted, type SqliteProcess } from "./process.ts";
 
 /** More than two groups at once can occupy. */
 const READERS_MAX = 6;
 /** Statements that travel to a process before it has answered the first one. */
 const BATCH_MAX = 64;
-/** A statement is slow after this time. */
-const SLOW_MS = 100;
+/** How often a running statement is looked at, and how much a slow one computes between two looks. */
+const LOOK_MS = 50;
+const COMPUTED_MS = 25;
+/** A statement is slow after this time even if it only waits, for a disk or for the processor. */
+const SLOW_MS = 2_000;
 /** Processes that were not needed for this time end. */
 const SHRINK_MS = 60_000;
 /** A statement that has waited longer is given up. */
@@ -66,6 +70,7 @@ export class SqliteReaders {
 
   constructor(
     private readonly start: () => SqliteProcess,
+    private readonly cpuMs: SqlitePlace["cpuMs"],
     private readonly callers: StoreCallers,
     private readonly clock: Clock,
   ) {
@@ -183,12 +188,23 @@ export class SqliteReaders {
     reader.isSlow = false;
     reader.begunMs = this.clock.monotonicMs();
     if (reader.given.length === 0 || this.#closed) return;
-    reader.stopWatch = this.clock.after(SLOW_MS, () => this.#isSlow(reader));
+    this.#lookLater(reader);
+  }
+
+  /** A busy computer makes every statement late, so what counts is how much the process has computed. */
+  #lookLater(reader: Reader, knownMs?: number): void {
+    const { process } = reader;
+    reader.stopWatch = this.clock.after(LOOK_MS, () => {
+      const cpuMs = this.cpuMs?.(process.pid);
+      const computed = cpuMs === undefined || (knownMs !== undefined && cpuMs - knownMs >= COMPUTED_MS);
+      const isLate = this.clock.monotonicMs() - reader.begunMs >= SLOW_MS;
+      if (process.isOpen && (computed || isLate)) this.#isSlow(reader);
+      else this.#lookLater(reader, process.isOpen ? cpuMs : undefined);
+    });
   }
 
   /** The statements behind a slow one go to another process; whichever answers first counts. */
   #isSlow(reader: Reader): void {
-    if (!reader.process.isOpen) return this.#watch(reader);
     reader.isSlow = true;
     const [{ item: { group } }, ...behind] = reader.given;
     this.#slow.set(group, (this.#slow.get(group) ?? 0) + 1);

@@ -12,13 +12,20 @@ import type { Clock } from "../../../base/clock.ts";
 import { SvcError } from "../../../base/error.ts";
 import { type StoreCaller, StoreCallers } from "../callers.ts";
 import { type Notices, type NoticeTopic, OwnNotices } from "../notices.ts";
-import type { Sql, SqlValue, Store } from "../store.ts";
+import type { BatchStatement, Sql, SqlRow, SqlValue, Store } from "../store.ts";
 import { SqliteProcess, type StartSqlite } from "./process.ts";
 import { SqliteReaders } from "./readers.ts";
 import { CALL_LIMITS, SqliteWriter } from "./writer.ts";
 
 /** For changes of the tables themselves, and for rewriting the file: their time grows with the file. */
 const TABLES_MS = 3600_000;
+
+export interface SqlitePlace {
+  readonly file: string;
+  readonly start: StartSqlite;
+  /** The processor time of a process so far; `undefined` if the system does not tell. */
+  readonly cpuMs?: (pid: number) => number | undefined;
+}
 
 export class SqliteStore implements Store {
   readonly notices: Notices;
@@ -27,7 +34,7 @@ export class SqliteStore implements Store {
   readonly #readers: SqliteReaders;
   #closing: Promise<void> | undefined;
 
-  constructor(file: string, start: StartSqlite, clock: Clock) {
+  constructor({ file, start, cpuMs }: SqlitePlace, clock: Clock) {
     this.#writer = new SqliteWriter(
       () => new SqliteProcess(start, file, false, clock),
       this.#callers,
@@ -35,6 +42,7 @@ export class SqliteStore implements Store {
     );
     this.#readers = new SqliteReaders(
       () => new SqliteProcess(start, file, true, clock),
+      cpuMs,
       this.#callers,
       clock,
     );
@@ -51,6 +59,10 @@ export class SqliteStore implements Store {
 
   transaction<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
     return this.#writer.transaction(work, CALL_LIMITS);
+  }
+
+  batch(statements: readonly BatchStatement[]): Promise<readonly SqlRow[]> {
+    return this.#writer.batch(statements);
   }
 
   exclusive<T>(work: (sql: Sql) => Promise<T>): Promise<T> {

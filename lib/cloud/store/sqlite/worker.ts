@@ -7,7 +7,7 @@
 
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { type Code, messageOf, SvcError } from "../../../base/error.ts";
-import type { SqlRow, SqlValue } from "../store.ts";
+import type { BatchStatement, SqlRow, SqlValue } from "../store.ts";
 import { frameOf, type SqliteAnswer, SqliteFrames, type SqliteRequest } from "./frames.ts";
 
 /** The process's standard input and output. */
@@ -45,6 +45,9 @@ export function serveSqlite(pipe: WorkerPipe): void {
         if ("open" in request) {
           connection = new SqliteConnection(request);
           pipe.write(frameOf({}));
+        } else if ("batch" in request) {
+          const rows = connection!.batch(request.batch);
+          for (const page of pagesOf(rows)) pipe.write(frameOf(page));
         } else {
           const [text, ...values] = request;
           for (const page of connection!.pages(text, values)) pipe.write(frameOf(page));
@@ -80,22 +83,30 @@ class SqliteConnection {
     }
   }
 
-  /** Runs a statement and gives its rows; the last page is without `more`. */
-  *pages(text: string, values: readonly SqlValue[]): Generator<SqliteAnswer> {
+  /** Runs a statement. */
+  pages(text: string, values: readonly SqlValue[]): Generator<SqliteAnswer> {
     // Not `iterate`, which loses errors in Deno 2.9.6.
-    const rows = this.#run(text, values);
-    const columns = rows.length > 0 ? Object.keys(rows[0]) : [];
-    let page: SqlValue[][] = [];
-    let bytes = 0;
-    for (const row of rows) {
-      const ofRow = Object.values(row);
-      page.push(ofRow);
-      bytes += bytesOf(ofRow);
-      if (bytes < PAGE_BYTES || page.length === rows.length) continue;
-      yield { columns, rows: page, more: true };
-      [page, bytes] = [[], 0];
+    return pagesOf(this.#run(text, values));
+  }
+
+  /** Runs statements within the present transaction, all or none. Returns the rows that stopped it. */
+  batch(statements: readonly BatchStatement[]): SqlRow[] {
+    this.#run("SAVEPOINT batch");
+    try {
+      for (const { text, values, stops } of statements) {
+        const rows = this.#run(text, values);
+        if (!stops || rows.length === 0) continue;
+        this.#run("ROLLBACK TO batch");
+        this.#run("RELEASE batch");
+        return rows;
+      }
+      this.#run("RELEASE batch");
+      return [];
+    } catch (error) {
+      this.#run("ROLLBACK TO batch");
+      this.#run("RELEASE batch");
+      throw error;
     }
-    yield { columns, rows: page };
   }
 
   close(): void {
@@ -120,6 +131,22 @@ class SqliteConnection {
     }
     return statement;
   }
+}
+
+/** Pages of rows; the last one is without `more`. */
+function* pagesOf(rows: readonly SqlRow[]): Generator<SqliteAnswer> {
+  const columns = rows.length > 0 ? Object.keys(rows[0]) : [];
+  let page: SqlValue[][] = [];
+  let bytes = 0;
+  for (const row of rows) {
+    const ofRow = Object.values(row);
+    page.push(ofRow);
+    bytes += bytesOf(ofRow);
+    if (bytes < PAGE_BYTES || page.length === rows.length) continue;
+    yield { columns, rows: page, more: true };
+    [page, bytes] = [[], 0];
+  }
+  yield { columns, rows: page };
 }
 
 function bytesOf(values: readonly SqlValue[]): number {

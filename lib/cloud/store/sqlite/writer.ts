@@ -9,9 +9,9 @@
 import { type Clock, deadline, race } from "../../../base/clock.ts";
 import { SvcError } from "../../../base/error.ts";
 import { STATEMENT_MS, type StoreCallers, TRANSACTION_MS } from "../callers.ts";
-import type { Sql, SqlValue } from "../store.ts";
+import type { BatchStatement, Sql, SqlRow, SqlValue } from "../store.ts";
 import { FairQueue, type FairTurn } from "../fair_queue.ts";
-import type { SqliteProcess } from "./process.ts";
+import { Interrupted, type SqliteProcess } from "./process.ts";
 
 /** How long another process may lock the file, and how often to try again. */
 const BUSY_MS = 10_000;
@@ -26,7 +26,7 @@ const COMMIT_MS = 60_000;
 const RUNS_MAX = 5;
 
 const FAIR_WRITES = {
-  turnsOfGroupMax: 1,
+  turnsOfGroupMax: GROUP_MAX,
   waitingMax: 20_000,
   waitingOfGroupMax: 5_000,
   what: "changes of the database",
@@ -40,7 +40,8 @@ export interface TransactionLimits {
 export const CALL_LIMITS: TransactionLimits = { statementMs: STATEMENT_MS, transactionMs: TRANSACTION_MS };
 
 interface Waiting {
-  readonly work: (sql: Sql) => Promise<unknown>;
+  /** Talks with the database, or says all at once. */
+  readonly work: ((sql: Sql) => Promise<unknown>) | readonly BatchStatement[];
   readonly limits: TransactionLimits;
   readonly group: string;
   readonly resolve: (value: unknown) => void;
@@ -51,9 +52,11 @@ interface Waiting {
 /** A transaction that has run, and what its caller learns once the commit is on disk. */
 interface Attempted {
   readonly waiting: Waiting;
-  readonly tell: () => void;
+  tell: () => void;
   /** Its part of the commit is complete. */
-  readonly released?: Promise<unknown>;
+  released?: Promise<unknown>;
+  /** It ended the process. */
+  isCulprit?: boolean;
 }
 
 export class SqliteWriter {
@@ -61,6 +64,8 @@ export class SqliteWriter {
   /** Started when it is first needed. */
   #process: SqliteProcess | undefined;
   #pumping: Promise<void> | undefined;
+  /** When the last batch was answered. */
+  #answeredMs = 0;
   #closed = false;
 
   constructor(
@@ -72,6 +77,14 @@ export class SqliteWriter {
   }
 
   transaction<T>(work: (sql: Sql) => Promise<T>, limits: TransactionLimits): Promise<T> {
+    return this.#add(work, limits) as Promise<T>;
+  }
+
+  batch(statements: readonly BatchStatement[]): Promise<SqlRow[]> {
+    return this.#add(statements, CALL_LIMITS) as Promise<SqlRow[]>;
+  }
+
+  #add(work: Waiting["work"], limits: TransactionLimits): Promise<unknown> {
     if (this.#closed) return Promise.reject(new SvcError("unavailable", "the database is closed"));
     const { group } = this.callers.current;
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
@@ -81,7 +94,7 @@ export class SqliteWriter {
       return Promise.reject(error);
     }
     this.#pumping ??= this.#pump();
-    return promise as Promise<T>;
+    return promise;
   }
 
   /** Runs statements outside of transactions; transactions that come meanwhile wait. */
@@ -147,18 +160,26 @@ export class SqliteWriter {
   async #commit(attempted: Attempted[]): Promise<void> {
     const writer = await this.#begun();
     if (!writer) return;
+    let isCommitting = false;
     const untilMs = this.clock.monotonicMs() + GROUP_MS;
     try {
       while (attempted.length < GROUP_MAX && this.clock.monotonicMs() < untilMs) {
         const turn = this.#queue.next();
         if (!turn) break;
-        const one = await this.#attempt(writer, turn);
-        if (writer.ended) return this.#again(attempted.splice(0), one);
-        attempted.push(one);
+        const { work } = turn.item;
+        attempted.push(
+          typeof work === "function"
+            ? await this.#attempt(writer, turn, work)
+            : this.#send(writer, turn, work),
+        );
+        if (writer.ended) return await this.#again(attempted.splice(0));
       }
       for (const { released } of attempted) await released;
+      if (writer.ended) return await this.#again(attempted.splice(0));
+      isCommitting = true;
       await writer.query(COMMIT_MS, "COMMIT");
     } catch (error) {
+      if (writer.ended && !isCommitting) return await this.#again(attempted.splice(0));
       if (writer.ended) {
         const why =
           "the database ended during a commit, and whether it holds the change is unknown: look, and try again";
@@ -184,10 +205,14 @@ export class SqliteWriter {
     }
   }
 
-  /** The process has ended in the last transaction, `culprit`: the others begin again. */
-  #again(others: readonly Attempted[], culprit: Attempted): void {
-    culprit.tell();
-    for (const { waiting } of others) {
+  /** One of the transactions has ended the process: the others begin again. */
+  async #again(attempted: readonly Attempted[]): Promise<void> {
+    for (const { released } of attempted) await released?.catch(() => {});
+    for (const { waiting, isCulprit, tell } of attempted) {
+      if (isCulprit) {
+        tell();
+        continue;
+      }
       const { runs, group, reject } = waiting;
       const why = "the database was interrupted again and again by other changes: try again later";
       try {
@@ -213,8 +238,36 @@ export class SqliteWriter {
     }
   }
 
-  async #attempt(writer: SqliteProcess, { item: waiting, leave }: FairTurn<Waiting>): Promise<Attempted> {
-    const { work, limits: { statementMs, transactionMs }, resolve, reject } = waiting;
+  /** Sends a batch, and does not wait for its answer. */
+  #send(
+    writer: SqliteProcess,
+    { item: waiting, leave }: FairTurn<Waiting>,
+    statements: readonly BatchStatement[],
+  ): Attempted {
+    const { limits: { transactionMs }, resolve, reject } = waiting;
+    waiting.runs++;
+    const attempted: Attempted = { waiting, tell: () => {} };
+    const sentMs = this.clock.monotonicMs();
+    attempted.released = writer.batch(transactionMs, statements).then(
+      (rows) => attempted.tell = () => resolve(rows),
+      (error) => {
+        attempted.isCulprit = writer.ended !== undefined && !(error instanceof Interrupted);
+        attempted.tell = () => reject(error);
+      },
+    ).finally(() => {
+      const nowMs = this.clock.monotonicMs();
+      leave(nowMs - Math.max(sentMs, this.#answeredMs));
+      this.#answeredMs = nowMs;
+    });
+    return attempted;
+  }
+
+  async #attempt(
+    writer: SqliteProcess,
+    { item: waiting, leave }: FairTurn<Waiting>,
+    work: (sql: Sql) => Promise<unknown>,
+  ): Promise<Attempted> {
+    const { limits: { statementMs, transactionMs }, resolve, reject } = waiting;
     waiting.runs++;
     let failed: unknown;
     const sql: Sql = {
@@ -242,7 +295,8 @@ export class SqliteWriter {
     } catch (error) {
       failed ??= error;
       if (!writer.ended) await this.#undo(writer, waiting, error);
-      return { waiting, tell: () => reject(error) };
+      const isCulprit = writer.ended !== undefined && !(error instanceof Interrupted);
+      return { waiting, tell: () => reject(error), isCulprit };
     } finally {
       late.done();
       leave();

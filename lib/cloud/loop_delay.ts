@@ -1,0 +1,95 @@
+/**
+ * Measures how long the event loop of svc-cloud lets callers wait, because something computes in its only thread.
+ *
+ * A timer that is late tells of a delay. Delays above 100 ms are logged, once in an interval. A busy computer delays
+ * everything, too: the busy time is the part of a delay in which this process computed.
+ */
+
+import type { Clock } from "../base/clock.ts";
+import type { Logger } from "../base/log/log.ts";
+
+/** Interval of the measurements. */
+const TICK_MS = 20;
+const LOGGED_MS = 100;
+/** At most one line in this interval. */
+const LOG_EVERY_MS = 60_000;
+/** Upper bounds of the classes in the metrics. */
+export const DELAY_BOUNDS_MS = [10, 25, 50, 100, 200, 500, 1_000, 5_000] as const;
+
+/** Times by class: up to each bound, and beyond the last one. */
+export interface TimeClasses {
+  readonly counts: readonly number[];
+  readonly sumMs: number;
+}
+
+export interface DelayFigures {
+  readonly delay: TimeClasses;
+  readonly busy: TimeClasses;
+  /** The longest delay since the start. */
+  readonly longestMs: number;
+}
+
+export class LoopDelay {
+  readonly #delay = newClasses();
+  readonly #busy = newClasses();
+  #longestMs = 0;
+  /** Delays since the last line of the log. */
+  #unlogged = { count: 0, longestMs: 0 };
+  #loggedMs = -Infinity;
+  #cancel: () => void;
+
+  /** `cpuMs`: the processor time of this process so far. */
+  constructor(
+    private readonly clock: Clock,
+    private readonly logger: Pick<Logger, "warn">,
+    private readonly cpuMs: () => number,
+  ) {
+    this.#cancel = this.#later();
+  }
+
+  get figures(): DelayFigures {
+    return structuredClone({ delay: this.#delay, busy: this.#busy, longestMs: this.#longestMs });
+  }
+
+  close(): void {
+    this.#cancel();
+  }
+
+  #later(): () => void {
+    const [dueMs, cpuMs] = [this.clock.monotonicMs() + TICK_MS, this.cpuMs()];
+    return this.clock.after(TICK_MS, () => {
+      this.#cancel = this.#later();
+      const lateMs = Math.max(0, this.clock.monotonicMs() - dueMs);
+      this.#note(lateMs, Math.min(lateMs, this.cpuMs() - cpuMs));
+    });
+  }
+
+  #note(lateMs: number, busyMs: number): void {
+    addTime(this.#delay, lateMs);
+    addTime(this.#busy, busyMs);
+    this.#longestMs = Math.max(this.#longestMs, lateMs);
+    if (lateMs > LOGGED_MS) {
+      this.#unlogged.count++;
+      this.#unlogged.longestMs = Math.max(this.#unlogged.longestMs, lateMs);
+    }
+    const nowMs = this.clock.monotonicMs();
+    if (lateMs <= LOGGED_MS || nowMs - this.#loggedMs < LOG_EVERY_MS) return;
+    const { count, longestMs } = this.#unlogged;
+    this.#loggedMs = nowMs;
+    this.#unlogged = { count: 0, longestMs: 0 };
+    this.logger.warn("svc-cloud answered nobody for a while; see svc_cloud_event_loop_delay in /metrics", {
+      times: count,
+      longest_ms: Math.round(longestMs),
+    });
+  }
+}
+
+function newClasses(): { counts: number[]; sumMs: number } {
+  return { counts: [...DELAY_BOUNDS_MS, Infinity].map(() => 0), sumMs: 0 };
+}
+
+function addTime(classes: { counts: number[]; sumMs: number }, ms: number): void {
+  const found = DELAY_BOUNDS_MS.findIndex((bound) => ms <= bound);
+  classes.counts[found < 0 ? DELAY_BOUNDS_MS.length : found]++;
+  classes.sumMs += ms;
+}
