@@ -98,6 +98,8 @@ const RUNTIME: readonly Notice[] = [
 
 /** Licenses whose common text is in `licenses/`. */
 const COMMON = ["Apache-2.0", "BSD-3-Clause", "LGPL-2.1", "MIT", "MPL-2.0"];
+/** The license of a package that names none, and has its text. */
+const SEE_TEXT = "see its text";
 const LICENSE_NAME = /^(licen[cs]e|copying|notice)/i;
 /** Packages that no executable has: types, and addons of other systems. */
 const ABSENT = /^(@types\/|@node-datachannel\/(?!linux-x64-gnu$)|bare-|@esbuild\/)/;
@@ -199,7 +201,7 @@ async function noticeIn(folder: string, name: string, version: string): Promise<
   return {
     name,
     version,
-    license: typeof named === "string" ? named : "see its text",
+    license: typeof named === "string" ? named : texts.length > 0 && SEE_TEXT || "see the source",
     source: typeof address === "string" ? address : `https://www.npmjs.com/package/${name}`,
     ...texts.length > 0 && { text: texts.sort().join("\n\n") },
   };
