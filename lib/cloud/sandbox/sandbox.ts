@@ -22,6 +22,7 @@ import type { Clock } from "../../base/clock.ts";
 import { deadline } from "../../base/clock.ts";
 import { chainOf, messageOf, SvcError } from "../../base/error.ts";
 import type { ProcessCommand, RunningProcess, SpawnHost } from "../../base/process.ts";
+import { seccompFilter } from "./seccomp.ts";
 import { type UsageLimits, WatchedFolder, watchUsage } from "./sandbox_usage.ts";
 
 export interface Sandbox {
@@ -83,7 +84,6 @@ const SETTINGS = [
   "/etc/ld.so.conf.d",
   "/etc/localtime",
   "/etc/mime.types",
-  "/etc/pip.conf",
   "/etc/pki/tls/certs",
   "/etc/ssl/certs",
   "/etc/ssl/openssl.cnf",
@@ -137,9 +137,10 @@ export async function openSandbox(
     // Root of a container may be an ordinary user outside; confining it as itself is then enough.
     const really = root && /^\s*0\s+0\s+4294967295\s*$/.test(users);
     const variants = really ? AS_ROOT : root ? [...AS_ROOT, ...AS_USER] : AS_USER;
+    const filter = await writeFilter(host);
     const failures = new Set<string>();
     for (const variant of variants) {
-      const sandbox = new Bubblewrap(version, variant, secret, clock, host);
+      const sandbox = new Bubblewrap(version, { ...variant, filter }, secret, clock, host);
       const failure = await sandbox.trial(host);
       if (failure === undefined) return sandbox;
       failures.add(failure);
@@ -158,7 +159,7 @@ class Bubblewrap implements Sandbox {
 
   constructor(
     private readonly version: string,
-    private readonly variant: Variant,
+    private readonly variant: Variant & { filter: string },
     private readonly hidden: readonly string[],
     private readonly clock: Clock,
     private readonly files: ReadFiles & WriteFiles,
@@ -175,6 +176,9 @@ class Bubblewrap implements Sandbox {
 
   async cell(needs: CellNeeds): Promise<Cell> {
     const readable = await Promise.all((needs.readable ?? []).map((path) => this.files.realPath(path)));
+    // Something may tidy up temporary files.
+    const isThere = await this.files.fileSize(this.variant.filter) !== undefined;
+    if (!isThere) this.variant.filter = await writeFilter(this.files);
     const uid = this.#takeUid();
     try {
       if (this.variant.otherUser && needs.folder !== undefined) await give(this.files, needs.folder, uid);
@@ -225,21 +229,28 @@ class Bubblewrap implements Sandbox {
     uid: number,
     { command, args = [], env = {}, cwd }: SandboxedProgram,
   ): ProcessCommand {
-    const { otherUser, userNamespace } = this.variant;
+    const { otherUser, userNamespace, filter } = this.variant;
     const isolate = userNamespace &&
       ["--unshare-user", "--uid", `${uid}`, "--gid", `${uid}`, ...userNamespace];
     const home = needs.folder === undefined ? "/tmp" : FOLDER;
     const words = [
       // If memory runs out, the kernel ends this process first.
       ...["/usr/bin/choom", "-n", "1000", "--", "/usr/bin/nice", "-n", "10"],
-      ...["/usr/bin/bwrap", ...OWN, ...needs.network ? [] : ["--unshare-net"]],
+      // The innermost step takes the filter: the steps before make namespaces themselves.
+      ...["/bin/sh", "-c", `exec ${FILTER_FD}<"$0" && exec "$@"`, filter],
+      ...[
+        "/usr/bin/bwrap",
+        ...OWN,
+        ...otherUser && isolate ? [] : FILTERED,
+        ...needs.network ? [] : ["--unshare-net"],
+      ],
       ...this.#view(needs),
       ...["--chdir", "/"],
       ...["--setenv", "PATH", env.PATH ?? PATH],
       ...otherUser ? ["--cap-drop", "ALL", ...SWITCHES] : ["--cap-drop", "ALL", ...isolate!],
       "--",
       ...otherUser ? ["/usr/bin/setpriv", "--reuid", `${uid}`, "--regid", `${uid}`, ...BARE] : [],
-      ...otherUser && isolate ? ["/usr/bin/bwrap", ...isolate, ...UNCHANGED, "--"] : [],
+      ...otherUser && isolate ? ["/usr/bin/bwrap", ...isolate, ...FILTERED, ...UNCHANGED, "--"] : [],
       // Only the user inside may enter it.
       ...["/usr/bin/env", "-C", cwd ?? home],
       ...["/usr/bin/prlimit", ...limitWords(needs.limits), "--", command, ...args],
@@ -295,6 +306,9 @@ const OWN = [
   ...["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"],
   ...["--hostname", "sandbox", "--die-with-parent", "--new-session"],
 ];
+/** The file of the filter of system calls is open at this number. */
+const FILTER_FD = 9;
+const FILTERED = ["--seccomp", `${FILTER_FD}`];
 /** The capabilities that changing the user needs. */
 const SWITCHES = ["CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"].flatMap((name) => ["--cap-add", name]);
 const BARE = [
@@ -315,6 +329,13 @@ function limitWords({ memoryBytes, cpuSeconds, processes, openFiles, fileBytes }
     "--memlock=0",
     "--msgqueue=0",
   ];
+}
+
+/** Writes the filter of system calls to a file of its own, which is no secret; returns its path. */
+async function writeFilter(files: WriteFiles): Promise<string> {
+  const path = `${await files.temporaryFolder("svc-sandbox-")}/filter`;
+  await files.writeFile(path, seccompFilter(), { mode: 0o644 });
+  return path;
 }
 
 /** An empty read-only folder. */

@@ -26,6 +26,11 @@ stranger.spawn = ({ command, args = [], ...more }) => {
   const as = ["--reuid", `${STRANGER}`, "--regid", `${STRANGER}`, "--clear-groups"];
   return host.spawn({ ...more, command: "setpriv", args: [...as, command, ...args] });
 };
+stranger.temporaryFolder = async (prefix) => {
+  const folder = await host.temporaryFolder(prefix);
+  await Deno.chmod(folder, 0o755);
+  return folder;
+};
 const isRoot = Deno.build.os === "linux" && Deno.uid() === 0;
 const USERS = [
   { name: "own user", host, uid: undefined },
@@ -65,6 +70,28 @@ for (const user of USERS) {
       echo x >in && ls; ls /proc | grep -c '^[0-9]' | awk '{ print ($1 < 10) }'; echo "$KEY $PWD"
     `);
     assertEquals(out.split("\n"), ["3", "in", "1", "the key /job"]);
+  });
+
+  test("makes none of the system calls that lead out, and sees no settings of pip", async ({ alone }) => {
+    const { out } = await alone(`cat >try.py <<'END'
+import ctypes, errno, os, platform
+libc = ctypes.CDLL(None, use_errno=True)
+calls = {"x86_64": (250, 101, 321, 298, 165, 272, 246), "aarch64": (219, 117, 280, 241, 40, 97, 104)}
+def code(*call):
+    ctypes.set_errno(0)
+    return errno.errorcode.get(ctypes.get_errno(), "ok") if libc.syscall(*call) == -1 else "ok"
+# keyctl (a session keyring), ptrace, bpf, perf_event_open, mount, unshare, kexec_load
+print(*[code(number, 0, 0, 0, 0, 0) for number in calls[platform.machine()]])
+# io_uring_setup; clone in a user namespace
+print(code(425, 1, 0), code({"x86_64": 56, "aarch64": 220}[platform.machine()], 0x10000011, 0, 0, 0, 0))
+print(os.path.exists("/etc/pip.conf"), os.fork() >= 0 and "forks")
+END
+python3 try.py`);
+    assertEquals(out.split("\n").slice(0, 3), [
+      Array(7).fill("EPERM").join(" "),
+      "ENOSYS EPERM",
+      "False forks",
+    ]);
   });
 
   test("does not see a hidden folder inside a readable folder", async ({ alone, hidden }) => {
