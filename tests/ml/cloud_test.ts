@@ -8,6 +8,7 @@ import { exampleImages, pngOf } from "../../lib/learn/example_scene.ts";
 import type { Executor } from "../../lib/cloud/executors/executor.ts";
 import { EmbeddedExecutor } from "../../lib/cloud/executors/embedded.ts";
 import { client } from "../../lib/wire/channel.ts";
+import { encodePng } from "../../lib/geometry/image/png.ts";
 import { PNG } from "./fake_cloud.ts";
 import { svcMl } from "./program.ts";
 import { storeTest, type TestDatabase } from "../cloud/stores.ts";
@@ -44,11 +45,16 @@ async function withPlace(
 }
 
 /** A dataset of cats and dogs, by folder. */
+/** A picture that differs from those of other numbers. */
+function picture(number: number): Uint8Array {
+  return encodePng({ width: 4, height: 4, channels: 1, samples: new Uint8Array(16).fill(number) });
+}
+
 async function addDataset({ folder, ml }: Pick<Place, "folder" | "ml">): Promise<void> {
   for (let at = 0; at < 16; at++) {
     const label = at % 2 === 0 ? "cat" : "dog";
     await Deno.mkdir(`${folder}/photos/${label}`, { recursive: true });
-    await Deno.writeFile(`${folder}/photos/${label}/${at}.png`, Uint8Array.of(...PNG, at));
+    await Deno.writeFile(`${folder}/photos/${label}/${at}.png`, picture(at));
   }
   await ml("dataset", "create", "pets");
   assertEquals(await ml("dataset", "add", "pets", `${folder}/photos`), "16 images are in pets\n");
@@ -234,7 +240,7 @@ storeTest(
       await Deno.mkdir(`${folder}/set/labels`);
       await Deno.writeTextFile(`${folder}/set/data.yaml`, "names: [cat, dog]\n");
       for (let at = 0; at < 16; at++) {
-        await Deno.writeFile(`${folder}/set/images/${at}.png`, Uint8Array.of(...PNG, at));
+        await Deno.writeFile(`${folder}/set/images/${at}.png`, picture(at));
         await Deno.writeTextFile(`${folder}/set/labels/${at}.txt`, `${at % 2} 0.5 0.5 0.25 0.5\n`);
       }
       await ml("dataset", "create", "pets");
