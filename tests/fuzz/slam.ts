@@ -16,7 +16,6 @@ import { readLogFile } from "../../lib/slam/evaluation/log_file.ts";
 import { Mapper } from "../../lib/slam/mapper.ts";
 import { MAPPER_DEFAULTS } from "../../lib/slam/mapping.ts";
 import { mapFile, readMap } from "../../lib/slam/pbstream/map_file.ts";
-import { IDENTITY_2D } from "../../lib/slam/pose2d.ts";
 import { sampleMap } from "../support/map_states.ts";
 import { bytesIn, pieces } from "../support/pieces.ts";
 import { damaged, joined } from "./damage.ts";
