@@ -31,16 +31,17 @@ Deno.test(`svc-cloud keeps all acknowledged logs and configurations when killed 
   try {
     const example: Example = JSON.parse(await svcCloud("init", "--data", folder, "--json"));
     const known: Acknowledged = { messages: new Set(), configs: [] };
-    let token = "";
+    let [token, machineToken] = ["", ""];
     for (let life = 0; life < KILLS; life++) {
       const cloud = await serveCloud(["--data", folder]);
       // A token of the first life is good in all.
-      token ||= await tokenOf(cloud, example);
+      token ||= await tokenOf(cloud, example.ownerKey);
+      machineToken ||= await tokenOf(cloud, example.config.cloud.api_key);
       const killed = { yet: false };
       const [before, changes] = [known.messages.size, known.configs.length];
       const writers = Array.from(
         { length: WRITERS },
-        (_, writer) => write(cloud, token, example, `${life}.${writer}`, known, killed),
+        (_, writer) => write(cloud, machineToken, example, `${life}.${writer}`, known, killed),
       );
       const change = configure(cloud, token, example, known, killed);
       // Also a change of the configuration in each life: it takes longer than many logs.
@@ -137,7 +138,7 @@ function connect({ url }: CloudProcess, token?: string) {
   return connectGrpc(new URL(url).host, { clock: new SystemClock(), header });
 }
 
-async function tokenOf(cloud: CloudProcess, { ownerKey: { id, key } }: Example): Promise<string> {
+async function tokenOf(cloud: CloudProcess, { id, key }: Example["ownerKey"]): Promise<string> {
   const channel = connect(cloud);
   try {
     const { authenticate } = client(AuthService, channel);

@@ -141,6 +141,7 @@ export async function newTenant(place: Place, name: string): Promise<Tenant> {
     await host("key", "grant", owner.id, "--role", "owner", "--on", `organization:${guest}`);
     await client(AppService, channel).shareLocation({ locationId: location, organizationId: guest });
     const fragment = await addFragment(channel, organization, secret);
+    await configure(channel, tree.part, secret, [fragment]);
     const third = ["--name", `third of ${secret}`, "--on", `location:${location}`];
     const key = (await host("key", "create", ...third)).id;
     const packages = await addPackage(channel, organization, mark);
@@ -200,7 +201,12 @@ function marked(name: string): string {
 }
 
 /** A configuration with a secret, saved twice for a history. */
-async function configure(channel: Channel, id: string, mark: string): Promise<void> {
+async function configure(
+  channel: Channel,
+  id: string,
+  mark: string,
+  fragments: readonly string[] = [],
+): Promise<void> {
   const app = client(AppService, channel);
   for (const turn of ["first", "second"]) {
     const attributes = { password: `${turn} secret of ${mark}` };
@@ -210,7 +216,7 @@ async function configure(channel: Channel, id: string, mark: string): Promise<vo
       model: "fake",
       attributes,
     };
-    const robotConfig: JsonObject = { components: [component] };
+    const robotConfig: JsonObject = { components: [component], fragments: [...fragments] };
     await app.updateRobotPart({ id, name: `part of ${mark}`, robotConfig });
   }
 }
@@ -239,12 +245,18 @@ async function serveAsMachine(place: Place, key: Credentials, id: string, mark: 
   }
 }
 
+/** A fragment that uses another one. */
 async function addFragment(channel: Channel, organizationId: string, mark: string): Promise<string> {
   const app = client(AppService, channel);
+  const base = await app.createFragment({
+    organizationId,
+    name: `base of ${mark}`,
+    config: { note: `base of ${mark}` },
+  });
   const made = await app.createFragment({
     organizationId,
     name: `fragment of ${mark}`,
-    config: { note: mark },
+    config: { note: mark, fragments: [base.fragment!.id] },
   });
   await app.setFragmentTag({ fragmentId: made.fragment!.id, tag: "stable", revision: "1" });
   return made.fragment!.id;

@@ -56,7 +56,9 @@ export class CoreV1Api {
   listNamespacedPod(
     request: { namespace: string; labelSelector?: string },
   ): Promise<{ items: { metadata?: { name?: string }; status?: { phase?: string } }[] }>;
-  readNamespacedPodLog(request: Named & { sinceSeconds?: number; timestamps?: boolean }): Promise<string>;
+  readNamespacedPodLog(
+    request: Named & { sinceSeconds?: number; timestamps?: boolean; limitBytes?: number },
+  ): Promise<string>;
 }
 
 export class KubeConfig {

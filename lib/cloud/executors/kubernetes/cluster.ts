@@ -43,6 +43,8 @@ export interface Cluster {
 
 /** How long the cluster keeps jobs that nobody has removed. */
 const KEPT_SECONDS = 3600;
+/** Of one look at a pod's log; a script that writes more loses lines instead of taking our memory. */
+const LOG_BYTES_MAX = 1024 * 1024;
 /** The user of containers, which owns nothing in any image. */
 const NOBODY = 65_534;
 /** Time limit of a request to the cluster. */
@@ -103,7 +105,13 @@ class KubernetesCluster implements Cluster {
     const started = pods?.items.filter(({ status }) => status?.phase && status.phase !== "Pending") ?? [];
     const logs: ClusterLog[] = [];
     for (const { metadata } of started) {
-      const one = { name: metadata!.name!, namespace, sinceSeconds, timestamps: true };
+      const one = {
+        name: metadata!.name!,
+        namespace,
+        sinceSeconds,
+        timestamps: true,
+        limitBytes: LOG_BYTES_MAX,
+      };
       const text = await this.#attempt(
         `read what ${one.name} says`,
         () => this.core.readNamespacedPodLog(one),
