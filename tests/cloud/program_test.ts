@@ -136,17 +136,22 @@ storeTest(
     try {
       const [here, there] = channels.map((channel) => client(AppService, channel));
       await here.updateRobotPart({ id: example.partId, name: "", robotConfig: { debug: true } });
-      const { config } = await client(RobotService, channels[1]).config({ id: example.partId });
+      const own = example.config.cloud.api_key;
+      const header = Metadata.from([["authorization", `Bearer ${await tokenAt(one.url, own.id, own.key)}`]]);
+      const machine = connectGrpc(new URL(two.url).host, { clock, header });
+      channels.push(machine);
+      const { config } = await client(RobotService, machine).config({ id: example.partId });
       assertEquals([config?.debug, config?.revision], [true, "1"]);
       assertEquals((await there.getRobotPart({ id: example.partId })).part?.lastAccess !== undefined, true);
       assertEquals(await one.stop(), 0);
       const again = await serveCloud(flags);
-      channels.push(at(again.url));
-      const { part } = await client(AppService, channels[2]).getRobotPart({ id: example.partId });
+      const after = at(again.url);
+      channels.push(after);
+      const { part } = await client(AppService, after).getRobotPart({ id: example.partId });
       assertEquals(part?.id, example.partId);
       await svcCloud("key", "revoke", id, ...flags);
       const error = await assertRejects(
-        () => client(AppService, channels[2]).listOrganizations({}),
+        () => client(AppService, after).listOrganizations({}),
         SvcError,
       );
       assertEquals(error.code, "unauthenticated");

@@ -7,7 +7,6 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { AppService, Visibility } from "../../proto/gen/app_pb.ts";
-import { RobotService } from "../../proto/gen/robot_config_pb.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { DataService, TagsFilterType } from "../../proto/gen/data_pb.ts";
 import { DatasetService } from "../../proto/gen/dataset_pb.ts";
@@ -17,7 +16,7 @@ import { SystemClock } from "../../lib/base/clock.ts";
 import { type Channel, client } from "../../lib/wire/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/metadata.ts";
-import { newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
+import { newWorld, ownKey, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest } from "./stores.ts";
 
 /** Its page size for data. */
@@ -73,7 +72,7 @@ storeTest(
 storeTest(
   "viam machines part: list, fragments add, restart; machines logs and machines part logs",
   (database) =>
-    asCommandLine(database, async (channel, world) => {
+    asCommandLine(database, async (channel, world, served) => {
       const app = client(AppService, channel);
       const { parts: [part] } = await app.getRobotParts({ robotId: world.machine });
       // machines part fragments add: returns the complete configuration as read, with one more fragment.
@@ -84,7 +83,7 @@ storeTest(
       await app.updateRobotPart({ id: part.id, name: part.name, robotConfig });
       // machines part restart
       await app.markPartForRestart({ partId: part.id });
-      const robot = client(RobotService, channel);
+      const robot = await served.robot(await ownKey(served.store, world));
       assertEquals((await robot.needsRestart({ id: part.id })).mustRestart, true);
 
       const lines = Array.from({ length: 120 }, (_, at) => ({ message: `line ${at}`, level: "info" }));

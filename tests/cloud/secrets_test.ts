@@ -97,13 +97,28 @@ storeTest(
   },
 );
 
+/** A part as its tables were before hosts had names of their own. */
+async function oldPart(store: Store): Promise<string> {
+  await store.transaction(async (sql) => {
+    await sql.query("INSERT INTO organizations (id, name, created_ms) VALUES ('o', 'o', 0)");
+    await sql.query(
+      "INSERT INTO locations (id, organization_id, name, created_ms) VALUES ('l', 'o', 'l', 0)",
+    );
+    await sql.query("INSERT INTO machines (id, location_id, name, created_ms) VALUES ('m', 'l', 'rover', 0)");
+    await sql.query(
+      "INSERT INTO parts (id, machine_id, name, main, created_ms) VALUES ('p', 'm', 'main', 1, 0)",
+    );
+  });
+  return "p";
+}
+
 storeTest(
   "keys of machines are encrypted, each for its part, and those of an older version are gone",
   async (database) => {
     const store = database.connect();
     const sealing = MIGRATIONS.findIndex((step) => step.some((text) => String(text).includes("sealed_key")));
     await migrate(store, sealing);
-    const { part } = await newWorld(store);
+    const part = await oldPart(store);
     const plain = "-----BEGIN PRIVATE KEY-----\nof an older version";
     await store.transaction((sql) =>
       sql.query(

@@ -11,8 +11,8 @@ import type { PipedProcess } from "../../../base/process.ts";
 import type { BatchStatement, SqlRow, SqlValue } from "../store.ts";
 import { concatenated, frameOf, type SqliteAnswer, SqliteFrames, type SqliteRequest } from "./frames.ts";
 
-/** Starts a process that works as `serveSqlite` does. */
-export type StartSqlite = () => PipedProcess;
+/** Starts a process that works as `serveSqlite` does; only one that `rewrites` may rewrite the whole file. */
+export type StartSqlite = (rewrites?: boolean) => PipedProcess;
 
 interface Asked {
   readonly text: string;

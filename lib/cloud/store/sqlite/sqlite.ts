@@ -32,9 +32,11 @@ export class SqliteStore implements Store {
   readonly #callers = new StoreCallers();
   readonly #writer: SqliteWriter;
   readonly #readers: SqliteReaders;
+  readonly #rewriting: () => SqliteProcess;
   #closing: Promise<void> | undefined;
 
   constructor({ file, start, cpuMs }: SqlitePlace, clock: Clock) {
+    this.#rewriting = () => new SqliteProcess(() => start(true), file, false, clock);
     this.#writer = new SqliteWriter(
       () => new SqliteProcess(start, file, false, clock),
       this.#callers,
@@ -77,7 +79,7 @@ export class SqliteStore implements Store {
 
   /** Rewrites the whole file, and empties the write-ahead log. */
   async scrub(_table: string): Promise<void> {
-    await this.#writer.alone(TABLES_MS, async (sql) => void await sql.query("VACUUM"));
+    await this.#writer.alone(TABLES_MS, () => this.#rewrite());
     await this.#writer.alone(TABLES_MS, async (sql) => {
       const [{ busy }] = await sql.query<{ busy: number }>("PRAGMA wal_checkpoint(TRUNCATE)");
       if (busy !== 0) throw new SvcError("unavailable", "database: another process reads from it");
@@ -86,6 +88,15 @@ export class SqliteStore implements Store {
 
   close(): Promise<void> {
     return this.#closing ??= this.#close();
+  }
+
+  async #rewrite(): Promise<void> {
+    const process = this.#rewriting();
+    try {
+      await process.query(TABLES_MS, "VACUUM");
+    } finally {
+      await process.close();
+    }
   }
 
   async #close(): Promise<void> {
