@@ -36,8 +36,8 @@ export async function browserWithPage(): Promise<Needed<string>> {
   return { found: found[0] };
 }
 
-export function launch(executablePath: string): Promise<Browser> {
-  return chromium.launch({ executablePath, headless: true, args: FLAGS });
+export function launch(executablePath: string, more: readonly string[] = []): Promise<Browser> {
+  return chromium.launch({ executablePath, headless: true, args: [...FLAGS, ...more] });
 }
 
 export interface WatchedPage {

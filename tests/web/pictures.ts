@@ -19,8 +19,10 @@ const LOOKS = [
 ];
 const VIEWS: readonly (readonly [name: string, path: string])[] = [
   ["control", ""],
+  ["scene", "#/scene"],
   ["resources", "#/resources"],
   ["graph", "#/resources/graph"],
+  ["configuration", "#/configuration"],
   ["logs", "#/logs"],
   ["activity", "#/activity"],
 ];
@@ -32,7 +34,8 @@ if ("missing" in needed) {
 }
 await Deno.mkdir(folder, { recursive: true });
 const machine = await startPageMachine(demo);
-const browser = await launch(needed.found);
+// Without a graphics card, too.
+const browser = await launch(needed.found, ["--enable-unsafe-swiftshader"]);
 try {
   for (const look of LOOKS) {
     const { page } = await openPage(browser, machine.url, look);
