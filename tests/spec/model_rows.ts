@@ -79,7 +79,7 @@ export const MODELS: readonly Section[] = [
         { type: "number", default: 100 },
         "points within this distance of the ground plane, above and below, are part of the ground",
         [SEGMENTS + "points near the floor, above and below, belong to the floor", CHECKED],
-        { note: "differs: 0 is an error, because it would turn the ground into objects" },
+        { note: "above 0; 0 means the default, as published" },
       ),
       setting(
         "ground_angle_tolerance_degs",
@@ -103,7 +103,7 @@ export const MODELS: readonly Section[] = [
           SEGMENTS + "Segmenter: a larger clusteringRadius merges, a larger clusteringStrictness divides",
           CHECKED,
         ],
-        { note: "at least 1, because no neighbour is at distance 0 (published: 0 means the default)" },
+        { note: "at least 1; 0 means the default, as published" },
       ),
       setting(
         "clustering_strictness",
@@ -114,7 +114,7 @@ export const MODELS: readonly Section[] = [
           "tests/accuracy/depth_test.ts: a stricter clustering gives no fewer pieces, and a larger radius no more",
           CHECKED,
         ],
-        { note: "a whole number from 1 (published: any number, and 0 means the default)" },
+        { note: "a whole number from 1 (published: any number); 0 means the default, as published" },
       ),
       holds(
         "All attributes are optional, and the defaults work.",
