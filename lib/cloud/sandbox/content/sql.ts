@@ -77,9 +77,11 @@ function columnsOf({ columns: list, distinct }: SelectFromStatement) {
   }
   const isStar = (expr: Expr) => expr.type === "ref" && expr.name === "*";
   const columns: Column[] = [];
+  let unnamed = 0;
   for (const { expr, alias } of list ?? []) {
     if (isStar(expr)) continue;
-    const name = alias?.name ?? nameOf(expr, columns.length);
+    // As the published service calls expressions without a name: _1, _2…
+    const name = alias?.name ?? fieldName(expr) ?? `_${++unnamed}`;
     if (!/^[^$.][^.]*$/.test(name) || name === "__proto__") {
       throw badSql(`a column cannot be called "${name}"; give it another name with AS`);
     }
@@ -91,9 +93,9 @@ function columnsOf({ columns: list, distinct }: SelectFromStatement) {
   return { columns, takesAll: (list ?? []).some(({ expr }) => isStar(expr)) };
 }
 
-function nameOf(expr: Expr, index: number): string {
-  if (expr.type === "ref") return expr.name.split(".").at(-1)!;
-  return expr.type === "call" ? expr.function.name : `column${index + 1}`;
+/** The last part of a field's name; `undefined` for any other expression. */
+function fieldName(expr: Expr): string | undefined {
+  return expr.type === "ref" ? expr.name.split(".").at(-1)! : undefined;
 }
 
 /** The expression behind a column's name or number, or the expression itself. */

@@ -106,8 +106,16 @@ Deno.test("SQL groups, and filters and sorts the groups", () => {
     ],
   );
   assertEquals(answer("SELECT component_name, COUNT(*) FROM readings GROUP BY 1 ORDER BY 1 DESC LIMIT 1"), [
-    { component_name: "outdoors", count: 3 },
+    { component_name: "outdoors", _1: 3 },
   ]);
+  assertEquals(
+    answer(
+      "SELECT COUNT(*), component_name AS name, MAX(data.readings.celsius) FROM readings GROUP BY 2 LIMIT 1",
+    ),
+    [
+      { _1: 3, name: "indoors", _2: 25 },
+    ],
+  );
   assertEquals(value("SELECT COUNT(DISTINCT component_name) FROM readings"), 2);
   assertEquals(value("SELECT SUM(data.readings.celsius) FROM readings"), 73);
   assertEquals(answer("SELECT DISTINCT component_name FROM readings ORDER BY component_name DESC"), [
