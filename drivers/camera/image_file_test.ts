@@ -2,6 +2,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "../../lib/base/error.ts";
 import { decodeDepth } from "../../lib/geometry/image/depth.ts";
 import { encodeImage, imageSize, MIME, mimeTypeOf } from "../../lib/geometry/image/image.ts";
+import { withOrientation } from "../../tests/support/phone_photo.ts";
 import { jpegHeader } from "../../lib/geometry/image/jpeg.ts";
 import { readPcd, writePcd } from "../../lib/geometry/cloud/pcd.ts";
 import { createCloud } from "../../lib/geometry/cloud/point_cloud.ts";
@@ -52,10 +53,7 @@ Deno.test("image_file: a JPEG file is sent unchanged, and a replaced file is rea
 });
 
 Deno.test("image_file: a photograph that a phone took upright is sent upright", async () => {
-  const file = encodeImage(color(16, 8), MIME.jpeg);
-  const tiff = [0x4d, 0x4d, 0, 42, 0, 0, 0, 8, 0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, 6, 0, 0, 0, 0, 0, 0];
-  const exif = [0xff, 0xe1, 0, tiff.length + 8, ...new TextEncoder().encode("Exif\0\0"), ...tiff];
-  const photo = Uint8Array.from([...file.subarray(0, 2), ...exif, ...file.subarray(2)]);
+  const photo = withOrientation(encodeImage(color(16, 8), MIME.jpeg), 6);
   const camera = await construct(ImageFileCamera, { color_image_file_path: "c.jpg" }, {
     host: hostWith({ "c.jpg": photo }),
   });

@@ -4,6 +4,7 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { encodeJpeg } from "../../lib/geometry/image/jpeg.ts";
+import { withOrientation } from "../support/phone_photo.ts";
 import { PNG } from "./fake_cloud.ts";
 import { coco, IMAGES, importTest, INSTANCES, picture, thing, voc } from "./import_folder.ts";
 
@@ -147,10 +148,7 @@ importTest("YOLO: a stray JSON makes no folder ambiguous, and other images are n
 /** A photograph of 16 x 8 stored pixels that is upright as 8 x 16. */
 function phonePhoto(): Uint8Array {
   const rgba = new Uint8Array(16 * 8 * 4);
-  const file = encodeJpeg({ width: 16, height: 8, rgba });
-  const tiff = [0x4d, 0x4d, 0, 42, 0, 0, 0, 8, 0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, 6, 0, 0, 0, 0, 0, 0];
-  const exif = [0xff, 0xe1, 0, tiff.length + 8, ...new TextEncoder().encode("Exif\0\0"), ...tiff];
-  return Uint8Array.from([...file.subarray(0, 2), ...exif, ...file.subarray(2)]);
+  return withOrientation(encodeJpeg({ width: 16, height: 8, rgba }), 6);
 }
 
 importTest(

@@ -27,12 +27,7 @@ export function yoloFiles(folder: Folder): string[] {
   return [...usual, ...folder.named(LISTS), ...yaml.filter((name) => !usual.includes(name))];
 }
 
-/** The text of an image, divided into its objects. */
-interface LabelText {
-  readonly name: string;
-  readonly objects: readonly Line[];
-}
-
+/** An object in the text of an image. */
 interface Line {
   /** The file with the line's number. */
   readonly at: string;
@@ -45,7 +40,7 @@ export async function readYolo(folder: Folder, file: string): Promise<void> {
   const classes = await classesIn(folder, file);
   const labels = folder.named(/\.txt$/i).filter((name) => !LISTS.test(name));
   const used = new Set<string>();
-  const images: [image: string, text: LabelText | undefined, annotations: ImageAnnotations][] = [];
+  const images: [image: string, text: readonly Line[] | undefined, annotations: ImageAnnotations][] = [];
   for (const name of folder.imageNames()) {
     const text = folder.find(...textsOf(name));
     if (text !== undefined) used.add(text);
@@ -63,7 +58,7 @@ export async function readYolo(folder: Folder, file: string): Promise<void> {
 
   const keypoints = classes.keypointNumbers ?? guessedKeypoints(folder, file, images.map(([, text]) => text));
   for (const [image, text, annotations] of images) {
-    for (const line of text?.objects ?? []) {
+    for (const line of text ?? []) {
       if (annotations.fault !== undefined) break;
       const warning = annotate(line, classes.names, keypoints, annotations);
       if (annotations.fault !== undefined) annotations.fault = `${line.at}: ${annotations.fault}`;
@@ -106,7 +101,7 @@ async function readText(
   folder: Folder,
   name: string,
   annotations: ImageAnnotations,
-): Promise<LabelText | undefined> {
+): Promise<readonly Line[] | undefined> {
   let text: string;
   try {
     text = await folder.text(name, TEXT_BYTES_MAX);
@@ -124,7 +119,7 @@ async function readText(
       numbers: words.map(numberIn),
     });
   }
-  return { name, objects };
+  return objects;
 }
 
 /** `NaN` for words that are no number, and for those that programs write where they have none (`nan`, `inf`). */
@@ -139,11 +134,9 @@ function numberIn(word: string): number {
 function guessedKeypoints(
   folder: Folder,
   file: string,
-  texts: readonly (LabelText | undefined)[],
+  texts: readonly (readonly Line[] | undefined)[],
 ): number | undefined {
-  const long = texts.flatMap((text) => text?.objects ?? []).filter(({ numbers }) =>
-    numbers.length > BOX_NUMBERS + 1
-  );
+  const long = texts.flatMap((text) => text ?? []).filter(({ numbers }) => numbers.length > BOX_NUMBERS + 1);
   const [first] = long;
   if (!first) return undefined;
 

@@ -10,7 +10,7 @@
 
 import { SvcError } from "../../base/error.ts";
 import { decodeDepth, DEPTH_MIME_TYPE, type DepthMap, encodeDepth } from "./depth.ts";
-import { decodeJpeg, encodeJpeg, isJpeg, isTurned, jpegHeader } from "./jpeg.ts";
+import { beginsWith, decodeJpeg, encodeJpeg, isJpeg, isTurned, jpegHeader } from "./jpeg.ts";
 import { decodePng, encodePng, isPng, PIXELS_MAX, pngSize } from "./png.ts";
 
 /** Published names of the formats. */
@@ -129,14 +129,10 @@ export function mimeTypeOf(bytes: Uint8Array): string {
 function formatOf(bytes: Uint8Array): Format {
   if (isPng(bytes)) return "png";
   if (isJpeg(bytes)) return "jpeg";
-  if (begins(bytes, "RGBA")) return "rgba";
-  if (begins(bytes, "DEPTHMAP")) return "depth";
+  if (beginsWith(bytes, "RGBA")) return "rgba";
+  if (beginsWith(bytes, "DEPTHMAP")) return "depth";
   const found = bytes.length === 0 ? "no bytes" : `${bytes.length} bytes of something else`;
   throw bad("image", `found ${found}, wanted JPEG, PNG, ${MIME.rgba} or ${MIME.depth}`);
-}
-
-function begins(bytes: Uint8Array, mark: string): boolean {
-  return [...mark].every((letter, index) => bytes[index] === letter.charCodeAt(0));
 }
 
 /** A raw image's size, checked against the number of bytes. */

@@ -278,10 +278,10 @@ function hasLuma(bytes: Uint8Array): boolean {
   let components = "";
   for (const { marker, start, end } of segmentsOf(bytes)) {
     const content = bytes.subarray(start, end);
-    if (marker === MARKER.app14 && startsWith(content, "Adobe") && content.length >= 12) {
+    if (marker === MARKER.app14 && beginsWith(content, "Adobe") && content.length >= 12) {
       return content[11] !== 0;
     }
-    if (marker === MARKER.app0 && startsWith(content, "JFIF\0")) isJfif = true;
+    if (marker === MARKER.app0 && beginsWith(content, "JFIF\0")) isJfif = true;
     if (isFrame(marker)) components = String.fromCharCode(content[6], content[9], content[12]);
   }
   return isJfif || components !== "RGB";
@@ -289,18 +289,18 @@ function hasLuma(bytes: Uint8Array): boolean {
 
 /** The orientation in an EXIF segment; `undefined` if it has none or is no EXIF. Source: CIPA DC-008, 4.6.2. */
 function exifOrientation(segment: Uint8Array): Orientation | undefined {
-  if (!startsWith(segment, "Exif\0")) return undefined;
+  if (!beginsWith(segment, "Exif\0")) return undefined;
 
   return tiffOrientation(segment.subarray(6));
 }
 
-/** The same of a TIFF structure, as PNG's `eXIf` has it without a prefix. */
-export function tiffOrientation(tiff: Uint8Array): Orientation | undefined {
+/** The same of the TIFF structure in it. */
+function tiffOrientation(tiff: Uint8Array): Orientation | undefined {
   if (tiff.length < 8) return undefined;
 
   const view = new DataView(tiff.buffer, tiff.byteOffset, tiff.byteLength);
-  const isLittle = startsWith(tiff, "II");
-  if (!isLittle && !startsWith(tiff, "MM") || view.getUint16(2, isLittle) !== 42) return undefined;
+  const isLittle = beginsWith(tiff, "II");
+  if (!isLittle && !beginsWith(tiff, "MM") || view.getUint16(2, isLittle) !== 42) return undefined;
 
   const folder = view.getUint32(4, isLittle);
   if (folder + 2 > tiff.length) return undefined;
@@ -317,7 +317,8 @@ export function tiffOrientation(tiff: Uint8Array): Orientation | undefined {
   return undefined;
 }
 
-function startsWith(bytes: Uint8Array, mark: string): boolean {
+/** Whether bytes begin with these ASCII characters. */
+export function beginsWith(bytes: Uint8Array, mark: string): boolean {
   return [...mark].every((letter, index) => bytes[index] === letter.charCodeAt(0));
 }
 
