@@ -20,7 +20,9 @@ import { SvcError } from "../../lib/base/error.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { BinaryData } from "../../lib/cloud/data/binary_data.ts";
 import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
+import { CapturedData } from "../../lib/cloud/mapping/captured.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
+import type { StoredFile } from "../../lib/cloud/store/files.ts";
 import { readPcd, writePcd } from "../../lib/geometry/cloud/pcd.ts";
 import { createCloud } from "../../lib/geometry/cloud/point_cloud.ts";
 import { geoPointAt } from "../../lib/geometry/geo.ts";
@@ -47,6 +49,16 @@ const SENSORS = [
   { sourceComponentName: "lidar", type: "rdk:component:camera", dataFrequencyHz: "5" },
   { sourceComponentName: "wheels", type: "movement_sensor", dataFrequencyHz: "10" },
 ];
+
+/** Stores one captured value. */
+type Arrival = () => Promise<void>;
+
+/** In another order, the same at every run. */
+function shuffled<T>(values: readonly T[], seed: number): T[] {
+  const random = randomFrom(seed);
+  return values.map((value) => ({ value, at: random() })).sort((a, b) => a.at - b.at)
+    .map(({ value }) => value);
+}
 
 /** A robot in the hall, whose data come to the control plane as its machine would have synced them. */
 class Rover {
@@ -79,24 +91,28 @@ class Rover {
     return { x: x - STARTS.hall.x, y: y - STARTS.hall.y, yaw };
   }
 
-  /** Drives on for some seconds. */
-  async drive(seconds: number): Promise<void> {
+  /** Drives on for some seconds. Its data arrive in the order of capture, or as `order` puts them. */
+  async drive(seconds: number, order = (arrivals: Arrival[]) => arrivals): Promise<void> {
     const untilS = this.#atS + seconds;
     this.#robot.drive(this.#atS, { linearMps: 0.3, angularRps: 0.1 });
+    const arrivals: Arrival[] = [];
     for (let step = 1; this.#atS + step * ODOMETRY_S <= untilS + 1e-9; step++) {
       const atS = this.#atS + step * ODOMETRY_S;
-      await this.#odometry(atS);
-      if (step % Math.round(SCAN_S / ODOMETRY_S) === 0) await this.#scan(atS);
+      arrivals.push(...this.#odometry(atS));
+      if (step % Math.round(SCAN_S / ODOMETRY_S) === 0) arrivals.push(this.#scan(atS));
     }
+    for (const arrive of order(arrivals)) await arrive();
     this.#atS = untilS;
   }
 
-  async #odometry(atS: number): Promise<void> {
+  #odometry(atS: number): Arrival[] {
     const { x, y, yaw } = this.#robot.odometry(atS);
     const coordinate = { ...geoPointAt({ eastM: x, northM: y }) };
     const orientation = { o_x: 0, o_y: 0, o_z: 1, theta: yaw * 180 / Math.PI };
-    await this.readings(atS, "Position", { coordinate, altitude_m: 0 });
-    await this.readings(atS + 0.002, "Orientation", { orientation });
+    return [
+      () => this.readings(atS, "Position", { coordinate, altitude_m: 0 }),
+      () => this.readings(atS + 0.002, "Orientation", { orientation }),
+    ];
   }
 
   async readings(atS: number, methodName: string, payload: Record<string, unknown>): Promise<void> {
@@ -112,18 +128,24 @@ class Rover {
     });
   }
 
-  async #scan(atS: number): Promise<void> {
+  #scan(atS: number): Arrival {
     const lidar = { beams: 180, maxRangeM: 20, noiseM: 0.01 };
     const flat = scanAt(this.#robot.building, atS, this.#robot.truth(atS), lidar, this.#random);
     const column = (from: number) => flat.filter((_, index) => index % 2 === from);
     const [x, y] = [column(0), column(1)];
-    await this.file(atS, writePcd(createCloud({ x, y, z: new Float32Array(x.length) })));
+    return () => this.file(atS, writePcd(createCloud({ x, y, z: new Float32Array(x.length) })));
+  }
+
+  get startUs(): number {
+    return this.#microsAt(0);
   }
 
   async file(atS: number, bytes: Uint8Array): Promise<void> {
-    const { store, files } = this.cloud;
-    const file = await files.put(pieces(bytes));
-    await store.transaction((sql) =>
+    await this.stored(atS, await this.cloud.files.put(pieces(bytes)));
+  }
+
+  async stored(atS: number, file: StoredFile): Promise<void> {
+    await this.cloud.store.transaction((sql) =>
       new BinaryData(sql).add(
         {
           origin: this.#origin("camera", "lidar", "NextPointCloud"),
@@ -224,7 +246,7 @@ storeTest(
       const { x, y } = rover.pose;
       assertLess(Math.hypot(shown.pose!.x / 1000 - x, shown.pose!.y / 1000 - y), 0.2);
 
-      await rover.drive(4);
+      await rover.drive(4, (arrivals) => shuffled(arrivals, 3));
       await rover.file(8.1, new TextEncoder().encode("this is no scan"));
       await rover.readings(8.1, "Position", { coordinate: { latitude: "somewhere" } });
       await rover.readings(8.1, "Orientation", {});
@@ -239,7 +261,7 @@ storeTest(
       const state = files.get("internalState.pbstream")!;
       const { nodes } = await readMap(pieces(state));
 
-      // The same data give the same map, when they are all there already.
+      // The same data give the same map, when they are all there already and nothing arrives out of order.
       const interval = { startTime, endTime };
       const again = await mapping.start({ mapName: "hall-again", captureInterval: interval });
       assertEquals((await mapping.ended(again)).endStatus, EndStatus.SUCCESS);
@@ -260,6 +282,57 @@ storeTest(
       const { session } = await mapping.listMappingSessions({ organizationId: world.organization });
       assertEquals(session.map(({ mapName }) => mapName), ["hall", "hall-again", "hall"]);
     }),
+);
+
+storeTest(
+  "captured data come by their times and contents, in whatever order they arrived",
+  async (database) => {
+    const store = await database.open();
+    const files = undefined as never;
+    /** What a reader gets at the end, and whether one that looked meanwhile noticed the disorder. */
+    const taken = async (order: (arrivals: Arrival[]) => Arrival[], lookEvery = 1) => {
+      const world = await newWorld(store);
+      const rover = new Rover({ store, files }, world);
+      const scan = (atS: number, sha256: string): Arrival => () => rover.stored(atS, { sha256, bytes: 1 });
+      const arrivals = [0, 1, 2].flatMap((step): Arrival[] => [
+        () => rover.readings(step, "Orientation", { orientation: { o_x: 0, o_y: 0, o_z: 1, theta: step } }),
+        () => rover.readings(step, "Position", { coordinate: { latitude: 0, longitude: step / 1e6 } }),
+        scan(step, `a${step}`),
+        // Two values of one time.
+        scan(step, `b${step}`),
+      ]);
+      const source = {
+        organizationId: world.organization,
+        machineId: world.machine,
+        camera: "lidar",
+        movementSensor: "wheels",
+        fromUs: 0,
+      };
+      const untilUs = Date.now() * 1000;
+      const live = new CapturedData(store, source);
+      for (const [n, arrive] of order(arrivals).entries()) {
+        await arrive();
+        while ((n + 1) % lookEvery === 0 && await live.next(untilUs));
+      }
+      const later = new CapturedData(store, source), inputs: unknown[] = [];
+      for (let input; (input = await later.next(untilUs));) {
+        const { capturedUs, kind } = input;
+        inputs.push([kind, capturedUs - rover.startUs, kind === "scan" ? input.sha256 : ""]);
+      }
+      assertEquals(await later.cameOutOfOrder(untilUs), false);
+      return { inputs, isLiveWrong: await live.cameOutOfOrder(untilUs) };
+    };
+    const inOrder = await taken((arrivals) => arrivals, 4);
+    assertEquals(inOrder.isLiveWrong, false);
+    assertEquals(inOrder.inputs.length, 9);
+    for (const seed of [1, 2, 3]) {
+      const { inputs, isLiveWrong } = await taken((arrivals) => shuffled(arrivals, seed));
+      assertEquals([inputs, isLiveWrong], [inOrder.inputs, true]);
+    }
+    // Only the scan is before the movements of its time: each sensor's values by themselves are in order.
+    const swapped = await taken((all) => [all[2], all[0], all[1], all[3], ...all.slice(4)]);
+    assertEquals([swapped.inputs, swapped.isLiveWrong], [inOrder.inputs, true]);
+  },
 );
 
 storeTest("a mapping session continues after a restart of the control plane", async (database) => {

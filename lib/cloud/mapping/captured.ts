@@ -22,6 +22,8 @@ const LATE_US = 60_000_000;
 /** Largest difference between the times of the two quantities of a reading. */
 const PAIR_US = 50_000;
 const PAGE = 200;
+/** Values of one sensor and one time that are put in order by their content. */
+const SAME_TIME_MAX = 10_000;
 
 /** Published names of the captured methods. */
 const SCANS = ["NextPointCloud", "GetPointCloud"];
@@ -45,10 +47,14 @@ interface Item {
 
 type Source = Pick<MappingSession, "organizationId" | "machineId" | "camera" | "movementSensor" | "fromUs">;
 
-/** One method of one sensor, read page by page. */
+/**
+ * One method of one sensor, read page by page. Values of the same time come in the order of their contents: their ids
+ * are new at every upload.
+ */
 class Stream {
   readonly #waiting: Item[] = [];
   #last = "";
+  #isPageFull = false;
   taken = 0;
 
   constructor(
@@ -59,13 +65,27 @@ class Stream {
 
   /** The next item until that time. */
   async peek(untilUs: number): Promise<Item | undefined> {
-    if (this.#waiting.length === 0) {
-      this.#waiting.push(...await this.#page("oldest first", PAGE, untilUs));
-      const last = this.#waiting.at(-1);
-      if (last) this.#last = placeOf(last);
+    if (this.#waiting.length === 0) await this.#read(untilUs);
+    while (this.#isPageFull && this.#isOneTime && this.#waiting.length < SAME_TIME_MAX) {
+      await this.#read(untilUs);
     }
     const [next] = this.#waiting;
     return next && next.capturedUs <= untilUs ? next : undefined;
+  }
+
+  /** Whether all values that wait are of one time, so that the next page may have more of it. */
+  get #isOneTime(): boolean {
+    return this.#waiting[0]?.capturedUs === this.#waiting.at(-1)?.capturedUs;
+  }
+
+  async #read(untilUs: number): Promise<void> {
+    const page = await this.#page("oldest first", PAGE, untilUs);
+    this.#isPageFull = page.length === PAGE;
+    const last = page.at(-1);
+    if (!last) return;
+    this.#last = placeOf(last);
+    this.#waiting.push(...page);
+    this.#waiting.sort((a, b) => a.capturedUs - b.capturedUs || compared(contentOf(a), contentOf(b)));
   }
 
   take(): Item {
@@ -108,6 +128,9 @@ export class CapturedData {
   readonly #streams: readonly Stream[];
   readonly #pairs = new Map<Quantity, Item>();
   readonly #plane = new OdometryPlane();
+  #latest: Ranked | undefined;
+  /** Whether a value arrived after one that belongs behind it had been taken. */
+  #isDisordered = false;
 
   constructor(sql: Sql, source: Source) {
     const methods = source.movementSensor === "" ? [] : MOVEMENTS;
@@ -131,24 +154,27 @@ export class CapturedData {
   /** The next one until that time. */
   async next(untilUs: number): Promise<MapInput | undefined> {
     for (;;) {
-      let first: { readonly stream: Stream; readonly item: Item } | undefined;
+      let first: Ranked & { readonly stream: Stream } | undefined;
       // At equal times the movement comes first, because the scan's prediction uses it.
-      for (const stream of this.#streams.toReversed()) {
+      for (const [rank, stream] of this.#streams.toReversed().entries()) {
         const item = await stream.peek(untilUs);
-        if (item && (!first || item.capturedUs < first.item.capturedUs)) first = { stream, item };
+        if (item && (!first || item.capturedUs < first.item.capturedUs)) first = { stream, rank, item };
       }
       if (!first) return undefined;
       const { method } = first.stream;
       const item = first.stream.take();
+      if (this.#latest && !isBehind(first, this.#latest)) this.#isDisordered = true;
+      this.#latest = first;
       const captured = method === "scan" ? scanOf(item) : this.#paired(method, item);
       if (captured) return captured;
     }
   }
 
-  /** The number of values before that time that arrived too late. */
-  async missed(untilUs: number): Promise<number> {
-    const counts = await Promise.all(this.#streams.map(async (one) => await one.count(untilUs) - one.taken));
-    return counts.reduce((sum, count) => sum + Math.max(0, count), 0);
+  /** Whether values until that time arrived too late for their place in the order. */
+  async cameOutOfOrder(untilUs: number): Promise<boolean> {
+    if (this.#isDisordered) return true;
+    const missed = await Promise.all(this.#streams.map(async (one) => await one.count(untilUs) > one.taken));
+    return missed.includes(true);
   }
 
   /** The reading from this quantity and the other one of its kind; `undefined` while the other is missing. */
@@ -182,6 +208,27 @@ export class CapturedData {
       return { kind: "unusable", capturedUs, why: (error as Error).message };
     }
   }
+}
+
+interface Ranked {
+  readonly rank: number;
+  readonly item: Item;
+}
+
+/** Whether `a` belongs behind `b`, or is like it. */
+function isBehind(a: Ranked, b: Ranked): boolean {
+  if (a.item.capturedUs !== b.item.capturedUs) return a.item.capturedUs > b.item.capturedUs;
+  if (a.rank !== b.rank) return a.rank > b.rank;
+  return contentOf(a.item) >= contentOf(b.item);
+}
+
+function contentOf({ sha256, payload }: Item): string {
+  return sha256 ?? JSON.stringify(payload ?? null);
+}
+
+function compared(a: string, b: string): number {
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
 }
 
 function scanOf({ capturedUs, sha256, bytes }: Item): MapInput {

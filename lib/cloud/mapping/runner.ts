@@ -64,6 +64,8 @@ const PICTURE_BYTES_MAX = 1024 ** 3;
 const MOVEMENTS_MAX = 1_000;
 /** How many unusable things the log of a session names. */
 const TOLD_MAX = 20;
+/** How often a session makes its map anew because data arrived out of order; the last map is published anyway. */
+const PASSES_MAX = 4;
 const PICTURE_FILE = "map.pcd";
 
 interface Running {
@@ -204,9 +206,8 @@ export class MappingRunner {
   async #work(session: MappingSession, running: Running, signal: AbortSignal): Promise<void> {
     const { logger } = this.options;
     try {
-      const again = await this.#map(session, running, signal);
-      // Data that arrived too late take their place in the order now.
-      if (again) await this.#map(session, running, signal, true);
+      // Data that arrived too late take their place in the order in the next pass.
+      for (let pass = 1; await this.#map(session, running, signal, pass === PASSES_MAX); pass++);
     } catch (thrown) {
       if (signal.aborted) return;
       const error = SvcError.from(thrown);
@@ -225,7 +226,7 @@ export class MappingRunner {
     session: MappingSession,
     running: Running,
     signal: AbortSignal,
-    isFinal = false,
+    isFinal: boolean,
   ): Promise<boolean> {
     const { store, files, content, clock, logger } = this.options;
     const process = await MapProcess.begin(
@@ -255,7 +256,7 @@ export class MappingRunner {
         await making.moveOn();
         await this.#show(session.id, making);
         if (end.isOver) {
-          if (!isFinal && await data.missed(end.untilUs) > 0) return true;
+          if (!isFinal && await data.cameOutOfOrder(end.untilUs)) return true;
           await this.#publish(now, making, end.outcome);
           return false;
         }
