@@ -69,6 +69,11 @@ Deno.test({
   },
 });
 
+/** A complaint without the line and column of a path, which the table does not have. */
+function unplaced(errors: string): string {
+  return errors.replace(/(f\.json):\d+:\d+(: [a-z_]+[.:])/g, "$1$2");
+}
+
 Deno.test("svc-server exits with 1 and the message for every refused configuration", () =>
   withFolder(async (folder) => {
     const path = `${folder}/f.json`;
@@ -78,7 +83,7 @@ Deno.test("svc-server exits with 1 and the message for every refused configurati
       const { code, errors } = await run(path);
       assertEquals(code, 1, `${what}: ${errors}`);
       const printed = escaped(message);
-      assertStringIncludes(errors, printed.replace("f.json", path), what);
+      assertStringIncludes(unplaced(errors), printed.replace("f.json", path), what);
       assertEquals(errors.split(printed.slice("f.json".length)).length, 2, `${what}: told once`);
     }
   }));
@@ -131,7 +136,7 @@ Deno.test("the svc-server process exits with 1 and without a stack trace for a r
       await Deno.writeFile(path, bytesOf(content));
       const { code, errors } = await spawn(path);
       assertEquals(code, 1, errors);
-      assertStringIncludes(errors, message.replace("f.json", path));
+      assertStringIncludes(unplaced(errors), message.replace("f.json", path));
       assert(!/^\s+at /m.test(errors), errors);
     }
   }));

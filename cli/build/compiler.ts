@@ -93,6 +93,7 @@ export const EXECUTABLES: readonly Executable[] = [
       "cli/server/serve.ts",
       "cli/server/slam/program.ts",
       "cli/server/module/program.ts",
+      "cli/server/first/program.ts",
       "drivers/base/simulated.ts",
       "drivers/camera/lidar/carmen.ts",
       "drivers/camera/lidar/simulated.ts",

@@ -7,8 +7,10 @@
  * The room owns the command line of svc-server, and the choice of APIs, models and host.
  */
 
+import { escaped } from "../../lib/base/escape.ts";
 import type { Host } from "../../lib/base/host.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
+import { suggest } from "../../lib/base/schema/suggest.ts";
 import type { AnyModel } from "../../lib/resource/registry.ts";
 import type { Values } from "../flags.ts";
 import { begin, ended, EXIT, unexpected } from "../program.ts";
@@ -78,8 +80,11 @@ const PROGRAM = {
   style: "go",
   usage: "-config FILE [flags]",
   flags: FLAGS,
-  more: "\nCommands:\n  module  Creates modules; see svc-server module --help.\n" +
-    "  slam    Works on the maps of the SLAM service; see svc-server slam --help.\n",
+  more: "\nCommands (each with --help):\n  init    Writes a first configuration by questions.\n" +
+    "  check   Checks configuration files without running them.\n" +
+    "  doctor  Looks at this device and says what to do.\n" +
+    "  module  Creates modules.\n" +
+    "  slam    Works on the maps of the SLAM service.\n",
 } as const;
 
 export type Options = Values<typeof FLAGS>;
@@ -95,6 +100,12 @@ const SLAM = new URL("./slam/program.ts", import.meta.url).href;
 
 const MODULE = new URL("./module/program.ts", import.meta.url).href;
 
+const FIRST = new URL("./first/program.ts", import.meta.url).href;
+
+const FIRST_STEPS = ["init", "check", "doctor"];
+
+const COMMANDS = [...FIRST_STEPS, "module", "slam"];
+
 export async function main(
   args: readonly string[],
   host: Host,
@@ -108,11 +119,17 @@ export async function main(
     const { runModule }: typeof import("./module/program.ts") = await import(MODULE);
     return await runModule(args.slice(1), host);
   }
+  if (FIRST_STEPS.includes(args[0])) {
+    const { runFirstStep }: typeof import("./first/program.ts") = await import(FIRST);
+    return await runFirstStep(args, host);
+  }
   const begun = begin(PROGRAM, args, host);
   if (begun.exitCode !== undefined) return begun.exitCode;
   const { values: options, rest } = begun;
   if (rest.length > 0) {
-    host.writeError(`svc-server: ${unexpected(rest[0])}; see -help\n`);
+    const near = rest[0] === args[0] ? suggest(rest[0], COMMANDS) : undefined;
+    const wrong = near ? `unknown command "${escaped(rest[0])}"; did you mean ${near}?` : unexpected(rest[0]);
+    host.writeError(`svc-server: ${wrong}; see -help\n`);
     return EXIT.usage;
   }
   const { run }: typeof import("./serve.ts") = await import(SERVE);

@@ -27,6 +27,7 @@ import {
   Row,
   text,
 } from "../../base/schema/schema.ts";
+import type { LineColumn } from "../../base/schema/text_places.ts";
 import type { ResourceName } from "../../resource/name.ts";
 import type { AnyModel, Registry } from "../../resource/registry.ts";
 import {
@@ -310,14 +311,23 @@ function reportUnknownModels(resources: readonly ResourceConfig[], at: Place): v
 const PROBLEMS_SHOWN = 100;
 const PATH_SHOWN = 200;
 
-/** For people: `<file>: <path>: <message>`, one problem per line, errors first. */
-export function formatProblems(problems: readonly Problem[], file: string): string {
+/**
+ * For people: `<file>: <path>: <message>`, one problem per line, errors first. With `where` the place follows the file:
+ * `<file>:<line>:<column>`, which editors open.
+ */
+export function formatProblems(
+  problems: readonly Problem[],
+  file: string,
+  where: (path: string) => LineColumn | undefined = () => undefined,
+): string {
   const sorted = problems.toSorted((a, b) =>
     Number(a.severity === "warning") - Number(b.severity === "warning")
   );
   const lines = sorted.slice(0, PROBLEMS_SHOWN).map(({ severity, path, message }) => {
-    const where = path === "" ? [] : [path.slice(0, PATH_SHOWN)];
-    return [file, ...where, severity === "warning" ? `warning: ${message}` : message].join(": ");
+    const place = where(path);
+    const begun = place ? `${file}:${place.line}:${place.column}` : file;
+    const shown = path === "" ? [] : [path.slice(0, PATH_SHOWN)];
+    return [begun, ...shown, severity === "warning" ? `warning: ${message}` : message].join(": ");
   });
   if (sorted.length > PROBLEMS_SHOWN) {
     lines.push(`${file}: and ${sorted.length - PROBLEMS_SHOWN} more problems`);

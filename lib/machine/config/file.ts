@@ -12,6 +12,7 @@ import type { ReadFiles } from "../../base/files/files.ts";
 import { SvcError } from "../../base/error.ts";
 import { parseJsonc, type TextSpan } from "../../base/schema/jsonc.ts";
 import { isObject, type JsonObject, type Problem, show } from "../../base/schema/schema.ts";
+import { type LineColumn, spanAt, TextLines } from "../../base/schema/text_places.ts";
 
 /** Far more than any machine needs; a larger file is a mistake. */
 const CONFIG_BYTES_MAX = 16 * 1024 * 1024;
@@ -35,6 +36,27 @@ export function parseConfig(bytes: Uint8Array, { file, env, problems, spans }: P
     "invalid_argument",
     `${file}: found ${show(json)}, wanted an object such as {"components": []}`,
   );
+}
+
+/**
+ * Finds where each path stands in the text of a configuration that `parseConfig` accepts. Reads the text at the first
+ * question only: few configurations have problems.
+ */
+export function placesIn(
+  bytes: Uint8Array,
+  options: Pick<ParseOptions, "file" | "env">,
+): (path: string) => LineColumn | undefined {
+  const read = () => {
+    const spans = new Map<string, TextSpan>();
+    parseConfig(bytes, { ...options, spans });
+    return { spans, lines: new TextLines(new TextDecoder().decode(bytes)) };
+  };
+  let text: ReturnType<typeof read> | undefined;
+  return (path) => {
+    if (path === "") return undefined;
+    const { spans, lines } = text ??= read();
+    return lines.at(spanAt(path, spans).from);
+  };
 }
 
 /** Reads and parses a configuration file; an unreadable file is the host's error. */

@@ -86,14 +86,17 @@ export class ConfigReading {
     const { source: { name }, logger } = this.#parts;
     const problems = [...draft.problems, ...found];
     if (fatal) {
-      const text = formatProblems(problems, name).replaceAll("\n", "\n  ");
+      const text = formatProblems(problems, name, draft.where).replaceAll("\n", "\n  ");
       throw new SvcError("invalid_argument", `the configuration cannot be used:\n  ${text}`);
     }
     // The log reports a resource that cannot be built once, as its reason to be unhealthy.
     const doubtful = problems.filter((problem) => !isReason(problem, config));
-    const lines = doubtful.map((problem) => formatProblems([problem], name));
-    for (const line of lines) if (!this.#told.has(line)) logger.warn(line);
-    this.#told = new Set(lines);
+    // A line that moved in the file says nothing new.
+    const keyed = doubtful.map((problem) => ({ problem, key: formatProblems([problem], name) }));
+    for (const { problem, key } of keyed) {
+      if (!this.#told.has(key)) logger.warn(formatProblems([problem], name, draft.where));
+    }
+    this.#told = new Set(keyed.map(({ key }) => key));
     return { draft, config };
   }
 }

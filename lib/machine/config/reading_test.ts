@@ -29,8 +29,19 @@ Deno.test("ConfigReading: first decodes the file once and logs its warnings once
   await write('{"revision": "b"}');
   const { config, draft } = await reading.first();
   assertEquals([config.revision, draft.json.revision], ["a", "a"]);
-  assertEquals(told(), [`${PATH}: debg: warning: unknown key, ignored; did you mean "debug"?`]);
+  assertEquals(told(), [`${PATH}:1:27: debg: warning: unknown key, ignored; did you mean "debug"?`]);
   assertEquals(reading.candidate(draft).config.revision, "a");
+  assertEquals(told(), []);
+});
+
+Deno.test("ConfigReading: a warning that only moved in the file is not logged again", async () => {
+  const { reading, write, told } = await readingOf('{"debg": true}');
+  await reading.first();
+  assertEquals(told().length, 1);
+  await write('{\n  // above\n  "debg": true\n}');
+  const moved = await reading.source.first();
+  assertEquals(moved.where?.("debg"), { line: 3, column: 11 });
+  reading.candidate(moved);
   assertEquals(told(), []);
 });
 
@@ -39,8 +50,8 @@ Deno.test("ConfigReading: first rejects with every problem of an unusable file",
   const error = await assertRejects(() => reading.first(), SvcError);
   assertEquals(error.message.split("\n"), [
     "the configuration cannot be used:",
-    `  ${PATH}: network.bind_address: found "x", wanted host:port, for example "localhost:8080" or ":8080"`,
-    `  ${PATH}: debug: found 1, wanted true or false`,
+    `  ${PATH}:1:42: network.bind_address: found "x", wanted host:port, for example "localhost:8080" or ":8080"`,
+    `  ${PATH}:1:11: debug: found 1, wanted true or false`,
   ]);
   assertEquals(told(), []);
 });

@@ -6,6 +6,7 @@
 
 import type { SvcError } from "../../base/error.ts";
 import type { JsonObject, Problem } from "../../base/schema/schema.ts";
+import type { LineColumn } from "../../base/schema/text_places.ts";
 
 /** A configuration from its source, not decoded yet. */
 export interface ConfigDraft {
@@ -14,6 +15,8 @@ export interface ConfigDraft {
   readonly revision: string;
   /** Warnings about its form, such as duplicate keys. */
   readonly problems: readonly Problem[];
+  /** Where a path of the document stands in its text, for a source that has one. */
+  readonly where?: (path: string) => LineColumn | undefined;
 }
 
 export interface ConfigSource {

@@ -114,7 +114,8 @@ export function formatReport(findings: readonly Finding[]): string {
   return [...lines, "", "Result", ...conclusions(findings).map((line) => `  ${line}`), ""].join("\n");
 }
 
-function conclusions(findings: readonly Finding[]): string[] {
+/** What the findings mean, in sentences. */
+export function conclusions(findings: readonly Finding[]): string[] {
   const of = (wanted: Finding["group"]) => findings.filter(({ group }) => group === wanted);
   const works = (some: readonly Finding[]) => some.some(({ outcome }) => outcome === "ok");
   const failed = findings.filter(({ outcome }) => outcome === "failed").length;

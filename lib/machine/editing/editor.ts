@@ -16,6 +16,7 @@ import type { Clock } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import { placeInText, type TextSpan } from "../../base/schema/jsonc.ts";
 import type { Problem } from "../../base/schema/schema.ts";
+import { spanAt } from "../../base/schema/text_places.ts";
 import type { Registry } from "../../resource/registry.ts";
 import { parseConfig, readConfigBytes } from "../config/file.ts";
 import { type HiddenText, hideSecrets, restoreSecrets } from "./hidden_secrets.ts";
@@ -196,7 +197,7 @@ export class ConfigEditor {
     const { decoded: { problems, fatal } } = decodeDraft({ json, revision: "", problems: [] }, registry, env);
     const placed = [...found, ...problems].slice(0, PROBLEMS_MAX).map((problem) => ({
       ...problem,
-      ...spanOf(problem.path, spans),
+      ...spanAt(problem.path, spans),
     }));
     return { problems: placed, isUsable: !fatal };
   }
@@ -218,15 +219,6 @@ export class ConfigEditor {
     const done = this.#changing.then(work);
     this.#changing = done.catch(() => {});
     return done;
-  }
-}
-
-/** The span of a path, or of the innermost thing that is there. */
-function spanOf(path: string, spans: ReadonlyMap<string, TextSpan>): TextSpan {
-  for (let at = path;; at = at.slice(0, Math.max(0, at.lastIndexOf(".")))) {
-    const span = spans.get(at);
-    if (span && at !== "") return span;
-    if (at === "") return { from: 0, to: 0 };
   }
 }
 
