@@ -43,19 +43,28 @@ export interface Toll {
   readonly complaints: readonly string[];
 }
 
+/** An attacker's times. They begin with its first connection, which may be late where the computer is busy. */
+export interface Times {
+  /** It plays for this long at most. */
+  readonly lastingMs: number;
+  /** It plays for this long at least, and then until its fate is fulfilled. */
+  readonly enoughMs: number;
+  /** It waits for an answer that must come for this long. */
+  readonly patienceMs: number;
+}
+
 /** Between two tries to connect. */
 const AGAIN_MS = 10;
-const CONNECT_MS = 3_000;
-/** Until the first connection. */
-const FIRST_MS = 10_000;
+const CONNECT_MS = 10_000;
 
 export class Field {
   readonly #peers: Peer[] = [];
   readonly #over = new AbortController();
   readonly #begun = Promise.withResolvers<void>();
-  readonly #cut = Promise.withResolvers<void>();
+  readonly #fulfilled = Promise.withResolvers<void>();
   readonly #ended: Record<string, number> = {};
   readonly #complaints: string[] = [];
+  #fate: Fate = "any";
   #refused = 0;
   #connections = 0;
   #answers = 0;
@@ -63,16 +72,25 @@ export class Field {
   #sentBytes = 0;
 
   /** @param seed of everything that looks like chance */
-  constructor(readonly target: Target, readonly ms: number, readonly seed: number) {}
+  constructor(readonly target: Target, private readonly times: Times, readonly seed: number) {}
 
-  /**
-   * Plays `attack` until its time is over, or after `enoughMs` when a connection was cut off; closes everything. Its time
-   * begins with the first connection, which may be late where the computer is busy.
-   */
-  async run(attack: Attack, enoughMs: number): Promise<Toll> {
-    const begun = Promise.race([this.#begun.promise, this.sleep(FIRST_MS)]);
-    const enough = begun.then(() => this.sleep(enoughMs)).then(() => this.#cut.promise);
-    const ended = begun.then(() => this.sleep(this.ms));
+  /** The time that the attack lasts at most. */
+  get ms(): number {
+    return this.times.lastingMs;
+  }
+
+  /** How long to wait for an answer that must come. */
+  get patienceMs(): number {
+    return this.times.patienceMs;
+  }
+
+  /** Plays `attack` until its time is over or its fate is fulfilled; closes everything. */
+  async run(attack: Attack): Promise<Toll> {
+    const { lastingMs, enoughMs, patienceMs } = this.times;
+    this.#fate = attack.fate;
+    const begun = Promise.race([this.#begun.promise, this.sleep(patienceMs)]);
+    const enough = begun.then(() => this.sleep(enoughMs)).then(() => this.#fulfilled.promise);
+    const ended = begun.then(() => this.sleep(lastingMs));
     const over = Promise.race([ended, enough]).then(() => this.#over.abort());
     await Promise.race([attack.play(this), over]);
     // A play that ends by itself (its requests were answered) leaves at once.
@@ -167,7 +185,9 @@ export class Field {
     this.#begun.resolve();
     const peer = make(conn);
     this.#peers.push(peer);
-    void peer.over.then(() => peer.ended !== undefined && this.#cut.resolve());
+    void peer.over.then(() => {
+      if (this.#fate === "cut off" && peer.ended !== undefined) this.#fulfilled.resolve();
+    });
     return peer;
   }
 
@@ -181,5 +201,6 @@ export class Field {
     this.#answers += peer.answers;
     this.#sentBytes += peer.sentBytes;
     if (peer instanceof Http2Peer) this.#resets += peer.resets;
+    if (this.#fate === "answered" && this.#answers + this.#resets > 0) this.#fulfilled.resolve();
   }
 }

@@ -30,8 +30,6 @@ const CRUMBS = 4096;
 const BOMBS = 100;
 /** Messages that are never whole. */
 const HOARDED = 100;
-/** A request that is refused or answered is so within this. */
-const ANSWER_MS = 20_000;
 /** Time for two such requests; the play ends when they are answered. */
 const ANSWERS_SECONDS = 45;
 
@@ -158,7 +156,7 @@ async function answered(play: Field, body: Uint8Array, contentType?: string): Pr
     const { secure, token } = play.target;
     await peer.write(headers(stream, head(GET_GPIO, { secure, token, contentType })));
     void peer.body(stream, bytes, FRAME_BYTES);
-    const how = await Promise.race([ended, play.sleep(ANSWER_MS).then(() => "not answered")]);
+    const how = await Promise.race([ended, play.sleep(play.patienceMs).then(() => "not answered")]);
     if (how !== "answered" && how !== "reset") return play.complain(`${what} was ${how}`);
   }
 }
@@ -190,7 +188,7 @@ async function answeredWeb(play: Field, bodies: readonly Uint8Array[], contentTy
 
 /** Waits for this many answers, with a time limit. */
 async function heard(play: Field, peer: HttpPeer, answers: number): Promise<void> {
-  const until = performance.now() + ANSWER_MS;
+  const until = performance.now() + play.patienceMs;
   while (peer.answers < answers && peer.open && performance.now() < until && !play.over) await play.sleep(20);
 }
 

@@ -1,5 +1,5 @@
 /**
- * The process of everybody else: `others.ts CALL TARGET`. Calls the server every 100 ms, over a connection that
+ * The process of everybody else: `others.ts CALL PATIENCE_MS TARGET`. Calls the server every 100 ms, over a connection that
  * stays and over a new one in turns, and prints a line for each call, until its input ends; then it waits for the calls under way.
  */
 
@@ -23,17 +23,17 @@ export interface OtherCall {
 }
 
 const EVERY_MS = 100;
-const DEADLINE_MS = 10_000;
 
 if (import.meta.main) {
-  const [what, given] = Deno.args;
+  const [what, patienceMs, given] = Deno.args;
+  const timeoutMs = Number(patienceMs);
   const target: Target = JSON.parse(given);
   const staying = connect(target);
   const calls = new Set<Promise<void>>();
   let told = false;
   void Deno.stdin.read(new Uint8Array(1)).then(() => told = true);
   while (!told) {
-    for (const one of [call(what, staying, false), visit(what, target)]) {
+    for (const one of [call(what, staying, false, timeoutMs), visit(what, target, timeoutMs)]) {
       calls.add(one);
       void one.then(() => calls.delete(one));
     }
@@ -43,9 +43,9 @@ if (import.meta.main) {
   Deno.exit(0);
 }
 
-async function visit(what: string, target: Target): Promise<void> {
+async function visit(what: string, target: Target, timeoutMs: number): Promise<void> {
   const channel = connect(target);
-  await call(what, channel, true);
+  await call(what, channel, true, timeoutMs);
   channel.close();
 }
 
@@ -59,10 +59,10 @@ function connect({ host, port, secure, token }: Target): Channel {
   });
 }
 
-async function call(what: string, channel: Channel, newcomer: boolean): Promise<void> {
+async function call(what: string, channel: Channel, newcomer: boolean, timeoutMs: number): Promise<void> {
   const atMs = Date.now();
   const began = performance.now();
-  const timeout = { timeoutMs: DEADLINE_MS };
+  const timeout = { timeoutMs };
   let error: string | undefined;
   try {
     if (what === "camera") await client(CameraService, channel).getImages({ name: "camera1" }, timeout);

@@ -2,7 +2,7 @@
  * Plays one attack: a fresh server, other clients that call it before, during and after the attack, and the violations.
  */
 
-import type { Attack, Toll } from "./attack.ts";
+import type { Attack, Times, Toll } from "./attack.ts";
 import type { OtherCall } from "./others.ts";
 import type { Target } from "./peer.ts";
 import { residentBytes, type ServerProcess } from "../../support/server.ts";
@@ -17,6 +17,8 @@ export interface Length {
   readonly warmCalls: number;
   /** Memory that an attack may make a server take: on a busy computer, garbage is collected later. */
   readonly growthBytesMax: number;
+  /** How long an attacker waits to be cut off or answered, and others for an answer. */
+  readonly patienceMs: number;
   /** Whether how long the calls of others take counts: not where something else may hold up the computer. */
   readonly timed: boolean;
 }
@@ -27,6 +29,7 @@ export const FULL: Length = {
   afterMs: 2_000,
   warmCalls: 20,
   growthBytesMax: 100e6,
+  patienceMs: 10_000,
   timed: true,
 };
 export const SHORT: Length = {
@@ -35,6 +38,7 @@ export const SHORT: Length = {
   afterMs: 300,
   warmCalls: 4,
   growthBytesMax: 300e6,
+  patienceMs: 120_000,
   timed: false,
 };
 
@@ -64,14 +68,11 @@ export interface Result {
 /** The others' p99 may be this many times its value at rest, or this long. */
 const SLOWER_MAX = 10;
 const P99_MS_MAX = 50;
-const WARM_MS = 30_000;
 /** Others are looked at for this long, however soon the attack is over. */
 const DURING_MS_MIN = 1_000;
-/** Time within which an attacker must be disconnected. */
-const CUT_MS_MAX = 30_000;
 const SAMPLE_MS = 25;
-/** Time for an attacker's process to start and end, beyond the attack; it gives way to all others on this computer. */
-const ATTACKER_MS = 60_000;
+/** Time for an attacker's process to start and end, beyond the attack. */
+const ATTACKER_MS = 120_000;
 
 export function play(attack: Attack, length: Length, seed: number): Promise<Result> {
   return withVictim(attack.victim, (server, target) => observe(attack, length, seed, server, target));
@@ -85,7 +86,7 @@ async function observe(
   target: Target,
 ): Promise<Result> {
   if (attack.others === "camera") await drawCloud(target);
-  const others = new Others(attack.others ?? "board", target);
+  const others = new Others(attack.others ?? "board", length, target);
   try {
     await others.warm(length.warmCalls);
     const restMs = Date.now();
@@ -149,29 +150,38 @@ function problemsOf(found: Omit<Result, "problems">, attack: Attack, length: Len
   }
   if (toll.connections === 0) problems.push("the attacker got no connection at all");
   const cut = Object.values(toll.ended).reduce((sum, count) => sum + count, 0);
-  // A short attack does not wait for slow effects.
-  const waited = timed || attack.seconds === undefined;
-  if (attack.fate === "cut off" && cut === 0 && waited) problems.push("the attacker was not cut off");
+  if (attack.fate === "cut off" && cut === 0 && (timed || !isSlow(attack))) {
+    problems.push("the attacker was not cut off");
+  }
   if (attack.fate === "answered" && toll.answers + toll.resets === 0) {
     problems.push("the attacker's requests were not answered");
   }
   return problems;
 }
 
+/** Whether the server notices this attacker late. A short play does not wait for that. */
+function isSlow({ seconds, fate }: Attack): boolean {
+  return seconds !== undefined && fate === "cut off";
+}
+
 /** How long `attack` lasts at most. */
-function lastingMs({ seconds, fate }: Attack, { attackMs, timed }: Length): number {
-  if (timed || fate === "answered") return seconds === undefined ? attackMs : 1_000 * seconds;
-  // However busy the computer is, an attacker gets as far as to be cut off.
-  return fate === "cut off" && seconds === undefined ? CUT_MS_MAX : attackMs;
+function lastingMs(attack: Attack, { attackMs, patienceMs, timed }: Length): number {
+  if (timed) return attack.seconds === undefined ? attackMs : 1_000 * attack.seconds;
+  // However busy the computer is, an attacker gets as far as to be cut off or answered.
+  return attack.fate === "any" || isSlow(attack) ? attackMs : patienceMs;
 }
 
 /** Runs the attacker's process to its end. */
 async function attackOnce(attack: Attack, length: Length, seed: number, target: Target) {
   const ms = lastingMs(attack, length);
   const given: Target = { ...target, token: attack.token ? target.token : undefined };
-  const enoughMs = length.timed ? ms : length.attackMs;
-  const args = [attack.name, String(ms), String(enoughMs), String(seed), JSON.stringify(given)];
-  const child = run("attacker.ts", args);
+  const times: Times = {
+    lastingMs: ms,
+    enoughMs: length.timed ? ms : length.attackMs,
+    patienceMs: length.patienceMs,
+  };
+  const args = [attack.name, JSON.stringify(times), String(seed), JSON.stringify(given)];
+  const child = run("attacker.ts", args, length);
   const timer = setTimeout(() => child.kill("SIGKILL"), ms + ATTACKER_MS);
   const { stdout, stderr } = await child.output();
   clearTimeout(timer);
@@ -184,11 +194,12 @@ async function attackOnce(attack: Attack, length: Length, seed: number, target: 
   return { begunMs: begunMs as number, endedMs: endedMs as number, toll: toll as Toll };
 }
 
-/** A program of this folder. Attackers take any certificate, and give way to the server. */
-function run(file: "attacker.ts" | "others.ts", args: string[]): Deno.ChildProcess {
+/** A program of this folder. Attackers take any certificate, and give way to the server where calls are timed. */
+function run(file: "attacker.ts" | "others.ts", args: string[], { timed }: Length): Deno.ChildProcess {
   const path = new URL(file, import.meta.url).pathname;
   const attacks = file === "attacker.ts";
-  const [program, ...before] = attacks ? ["nice", "-n", "10", Deno.execPath()] : [Deno.execPath()];
+  const nice = attacks && timed;
+  const [program, ...before] = nice ? ["nice", "-n", "10", Deno.execPath()] : [Deno.execPath()];
   const trust = attacks ? ["--unsafely-ignore-certificate-errors"] : [];
   return new Deno.Command(program, {
     args: [...before, "run", "-A", "--no-check", "--quiet", ...trust, path, ...args],
@@ -205,14 +216,14 @@ class Others {
   readonly #reading: Promise<void>;
   #stopped = false;
 
-  constructor(call: string, target: Target) {
-    this.#child = run("others.ts", [call, JSON.stringify(target)]);
+  constructor(call: string, private readonly length: Length, target: Target) {
+    this.#child = run("others.ts", [call, String(length.patienceMs), JSON.stringify(target)], length);
     this.#reading = this.#read();
   }
 
   /** Resolves when enough calls have been answered that the server and the callers are warm. */
   async warm(calls: number): Promise<void> {
-    const until = performance.now() + WARM_MS;
+    const until = performance.now() + 3 * this.length.patienceMs;
     while (this.#calls.filter(({ error }) => error === undefined).length < calls) {
       if (performance.now() > until) throw new Error("others were not answered at rest");
       await pause(SAMPLE_MS);
