@@ -10,7 +10,8 @@ import { assert } from "@std/assert";
 import { messageOf } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { begin, EXIT, type Terminal, unexpected } from "../program.ts";
-import { CHECK_DENO, checkCompiler } from "./check_compiler.ts";
+import { checkCompiler } from "./check_compiler.ts";
+import { RECOVERED_DENO } from "./recovered_runtime.ts";
 import type { RunRequest } from "./check_run.ts";
 import {
   choose,
@@ -34,7 +35,8 @@ const EMPTY = { name: "empty", entry: "cli/build/empty.ts" };
 
 const PROGRAM = {
   name: "deno task compile:check",
-  summary: `Compiles the programs with Deno ${CHECK_DENO} and runs them without Deno, packages and network.`,
+  summary:
+    `Compiles the programs with Deno ${RECOVERED_DENO} and runs them without Deno, packages and network.`,
   style: "gnu",
   usage: "[flags]",
   flags: [{

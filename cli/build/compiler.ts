@@ -18,9 +18,10 @@ import { ONNX_PACKAGE } from "../../lib/learn/onnx/worker.ts";
 import { VIDEO_PACKAGE, VIDEO_WASM } from "../../lib/machine/streams/video_worker.ts";
 import { RTC_ADDON, RTC_PACKAGE } from "../../lib/wire/webrtc/addon.ts";
 import { bundle, isInlined } from "./bundle.ts";
-import { carries, onlyFileOf, writeCarrier } from "./carrier.ts";
+import { carries, writeCarrier } from "./carrier.ts";
 import { makeModulePackage } from "./module_package.ts";
 import { buildPage } from "./page.ts";
+import { onlyFileOf } from "./zip.ts";
 
 /** The Deno of the product. */
 export const PINNED_DENO = "2.9.6";
