@@ -4,6 +4,7 @@
  */
 
 import { assertEquals } from "@std/assert";
+import { CloudSLAMService } from "../../proto/gen/cloud_slam_pb.ts";
 import { DataService } from "../../proto/gen/data_pb.ts";
 import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { SvcError } from "../../lib/base/error.ts";
@@ -125,6 +126,41 @@ storeTest(
       for (const key of [to.owner, ownNow]) {
         assertEquals(await seenBy(served, key, from), [["image after"], '{"readings":{"text":"after"}}']);
       }
+    }),
+);
+
+storeTest(
+  "a machine in another organization is mapped there, and its session of the former one ends",
+  (database) =>
+    withCloud(database, async ({ store, app, channel }) => {
+      const [from, to] = [await newWorld(store), await newWorld(store)];
+      const { machine: robotId } = from;
+      const mappingOf = async ({ owner, organization: organizationId }: World) => {
+        const calls = client(CloudSLAMService, await channel(owner));
+        const sensors = [{ sourceComponentName: "lidar", type: "camera" }];
+        const request = { organizationId, robotId, mapName: "hall", sensors };
+        return { ...calls, start: () => calls.startMappingSession(request) };
+      };
+      const [formerly, now] = [await mappingOf(from), await mappingOf(to)];
+      const { sessionId } = await formerly.start();
+      assertEquals(await codeOf(formerly.start()), "already_exists");
+      await store.transaction((sql) =>
+        new Keys(sql).grant(from.owner.id, { role: "owner", kind: "location", resourceId: to.location })
+      );
+      await (await app(from.owner)).updateRobot({ id: robotId, name: "moved", location: to.location });
+
+      const activeId = async () => (await now.getActiveMappingSessionsForRobot({ robotId })).sessionId;
+      assertEquals(await activeId(), "");
+      const started = await now.start();
+      assertEquals(await activeId(), started.sessionId);
+      assertEquals(await codeOf(now.start()), "already_exists");
+      assertEquals(await codeOf(now.stopMappingSession({ sessionId })), "permission_denied");
+      // The former organization still sees its session, which waits for no further data.
+      await until(async () => {
+        const { sessionMetadata } = await formerly.getMappingSessionMetadataByID({ sessionId });
+        return sessionMetadata?.timeCloudRunJobEnded !== undefined;
+      }, { withinMs: 60_000 });
+      await now.stopMappingSession({ sessionId: started.sessionId });
     }),
 );
 

@@ -23,7 +23,8 @@ export async function createMachine(
 
 /**
  * Renames and moves a machine. In another organization it begins anew: its keys, secrets, certificates and roles end,
- * and what it has logged and captured stays with the former organization. Its names, configuration and metadata move.
+ * and what it has logged and captured stays with the former organization, which gets the map of a session that runs.
+ * Its names, configuration and metadata move.
  */
 export async function moveMachine(
   sql: Sql,
@@ -41,6 +42,14 @@ export async function moveMachine(
   await sql.query(`DELETE FROM shared_secrets WHERE part_id IN ${parts}`, id);
   await sql.query(`DELETE FROM certificates WHERE part_id IN ${parts}`, id);
   await sql.query(`DELETE FROM agents WHERE part_id IN ${parts}`, id);
+  // No more data come for it.
+  await sql.query(
+    `UPDATE mapping_sessions SET stopped_ms = COALESCE(stopped_ms, ?), until_us = COALESCE(until_us, ?)
+     WHERE machine_id = ? AND ended_ms IS NULL`,
+    nowMs,
+    nowMs * 1000,
+    id,
+  );
   await sql.query("UPDATE parts SET moved_ms = ?, restart = 0, info = '{}' WHERE machine_id = ?", nowMs, id);
 }
 

@@ -55,11 +55,10 @@ export function mappingHandlers(context: CloudContext, links: DataLinks, runner?
       return { sessionId };
     },
     async getActiveMappingSessionsForRobot({ robotId }) {
-      const active = await sessions.active(robotId);
       const { locationId } = await new Fleet(store).machine(robotId);
       const { organizationId } = await new Fleet(store).location(locationId);
-      // A session of the machine's former organization is none of the present one's business.
-      return { sessionId: active?.organizationId === organizationId ? active.id : "" };
+      const active = await sessions.active({ machineId: robotId, organizationId });
+      return { sessionId: active?.id ?? "" };
     },
     async getMappingSessionPointCloud({ sessionId }, { peer, signal }) {
       const askedMs = clock.nowMs();

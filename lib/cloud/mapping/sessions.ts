@@ -77,9 +77,9 @@ const LISTED_MAX = 1_000;
 export class MappingSessions {
   constructor(private readonly sql: Sql) {}
 
-  /** Throws `already_exists` if the machine has a session already. */
+  /** Throws `already_exists` if the machine has a session of this organization already. */
   async add(session: NewSession, nowMs: number): Promise<string> {
-    const active = await this.active(session.machineId);
+    const active = await this.active(session);
     if (active) {
       throw new SvcError(
         "already_exists",
@@ -126,9 +126,15 @@ export class MappingSessions {
     return { ...row, id, fileName: `${row.name}.pcd`, fileExt: ".pcd", mimeType: MIME.pcd };
   }
 
-  /** The session of a machine that has not ended. */
-  async active(machineId: string): Promise<MappingSession | undefined> {
-    const [row] = await this.sql.query<Row>(`${SESSIONS} WHERE machine_id = ? AND ${ACTIVE}`, machineId);
+  /** The session of a machine that has not ended; one of its former organization is none of the present one's. */
+  async active(
+    { machineId, organizationId }: Pick<MappingSession, "machineId" | "organizationId">,
+  ): Promise<MappingSession | undefined> {
+    const [row] = await this.sql.query<Row>(
+      `${SESSIONS} WHERE machine_id = ? AND organization_id = ? AND ${ACTIVE}`,
+      machineId,
+      organizationId,
+    );
     return row && sessionOf(row);
   }
 

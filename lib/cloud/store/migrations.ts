@@ -558,6 +558,12 @@ export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
     `ALTER TABLE parts ADD COLUMN config_bytes BIGINT`,
     `ALTER TABLE fragments ADD COLUMN config_bytes BIGINT`,
   ],
+  // A session of the organization that a machine came from does not keep the present one from mapping.
+  [
+    `DROP INDEX mapping_sessions_active`,
+    `CREATE UNIQUE INDEX mapping_sessions_active ON mapping_sessions (machine_id, organization_id)
+      WHERE ended_ms IS NULL`,
+  ],
 ];
 
 /** What runs before the statements of a step, a piece in each transaction, until it returns true. */
