@@ -19,6 +19,7 @@ export interface ApiServer {
 }
 
 const TOKEN = "test-token";
+const SECRETS = /^\/api\/v1\/namespaces\/default\/secrets(?:\/([^/]+))?$/;
 const JOBS = /^\/apis\/batch\/v1\/namespaces\/default\/jobs(?:\/([^/]+))?(\/status)?$/;
 const NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
 
@@ -55,8 +56,9 @@ async function callOf(
 
 /** The part of the API that we use, in memory. */
 export async function fakeApi(folder: string): Promise<ApiServer> {
-  type Stored = { metadata: { name: string }; spec: unknown; status: Record<string, unknown> };
+  type Stored = { metadata: { name: string; uid: string }; spec: unknown; status: Record<string, unknown> };
   const jobs = new Map<string, Stored>();
+  const secrets = new Map<string, Secret>();
   const failure = (code: number, reason: string, message: string) =>
     Response.json({ kind: "Status", apiVersion: "v1", status: "Failure", code, reason, message }, {
       status: code,
@@ -68,6 +70,17 @@ export async function fakeApi(folder: string): Promise<ApiServer> {
     }
     if (pathname === "/api/v1/namespaces/default/pods") {
       return Response.json({ kind: "PodList", apiVersion: "v1", metadata: {}, items: [] });
+    }
+    const secret = SECRETS.exec(pathname);
+    if (secret && request.method === "POST") {
+      const { metadata, stringData } = await request.json();
+      const data = Object.entries<string>(stringData).map(([name, value]) => [name, btoa(value)]);
+      secrets.set(metadata.name, { metadata, data: Object.fromEntries(data) });
+      return Response.json({ metadata }, { status: 201 });
+    }
+    if (secret) {
+      const found = secrets.get(secret[1]);
+      return found ? Response.json(found) : failure(404, "NotFound", `secrets "${secret[1]}" not found`);
     }
     const [matched, name] = JOBS.exec(pathname) ?? [];
     if (!matched) return failure(404, "NotFound", "the server could not find the requested resource");
@@ -88,12 +101,18 @@ export async function fakeApi(folder: string): Promise<ApiServer> {
       if (jobs.has(made.metadata.name)) {
         return failure(409, "AlreadyExists", `jobs.batch "${made.metadata.name}" already exists`);
       }
+      made.metadata.uid = crypto.randomUUID();
       jobs.set(made.metadata.name, { ...made, status: {} });
       return Response.json(made, { status: 201 });
     }
     if (!job) return failure(404, "NotFound", `jobs.batch "${name}" not found`);
     if (request.method === "PATCH") Object.assign(job.status, (await request.json()).status);
-    if (request.method === "DELETE") jobs.delete(name);
+    if (request.method === "DELETE") {
+      jobs.delete(name);
+      for (const [owned, { metadata: { ownerReferences } }] of secrets) {
+        if (ownerReferences.some(({ uid }) => uid === job.metadata.uid)) secrets.delete(owned);
+      }
+    }
     return Response.json(job);
   };
   const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => {} }, answer);
@@ -183,6 +202,15 @@ interface Found {
   readonly status: { readonly conditions?: unknown };
 }
 
+interface Secret {
+  readonly metadata: { readonly name: string; readonly ownerReferences: { uid: string }[] };
+  readonly data: { readonly [name: string]: string };
+}
+
+export async function secretsOf(api: ApiServer, name: string): Promise<Secret> {
+  return await api.call("GET", `/api/v1/namespaces/default/secrets/${name}`) as unknown as Secret;
+}
+
 export async function jobsOf(api: ApiServer): Promise<Found[]> {
   return (await api.call("GET", PATH)).items as Found[];
 }
@@ -193,10 +221,21 @@ export async function runJob(api: ApiServer): Promise<void> {
   const [{ command: [program, ...args], env }] = spec.template.spec.containers;
   const startTime = new Date().toISOString().replace(/\.\d+/, "");
   await api.call("PATCH", `${PATH}/${name}/status`, { status: { active: 1, startTime } });
+  const folder = await Deno.makeTempDir({ prefix: "svc-secrets-" });
+  // A pod waits until its volumes exist.
+  const { data } = await until(() => secretsOf(api, name).catch(() => undefined));
+  for (const [file, value] of Object.entries(data)) {
+    await Deno.writeTextFile(`${folder}/${file}`, atob(value));
+  }
   const { success, stderr } = await new Deno.Command(program, {
     args,
-    env: { ...Object.fromEntries(env.map(({ name, value }) => [name, value])), PIP_NO_INDEX: "1" },
+    env: {
+      ...Object.fromEntries(env.map(({ name, value }) => [name, value])),
+      SVC_TRAINING_SECRETS: folder,
+      PIP_NO_INDEX: "1",
+    },
   }).output();
+  await Deno.remove(folder, { recursive: true });
   if (!success) console.log(new TextDecoder().decode(stderr));
   const completionTime = new Date(Date.now() + 1000).toISOString().replace(/\.\d+/, "");
   const condition = (type: string) => ({ type, status: "True", reason: "Test", message: "as the test says" });

@@ -19,11 +19,12 @@ import {
   type ClusterState,
   manifestOf,
   openCluster,
+  secretOf,
 } from "../../lib/cloud/executors/kubernetes/cluster.ts";
 import { POD_FOLDER } from "../../lib/cloud/executors/kubernetes/pod_program.ts";
 import { openPort } from "../../lib/wire/port/port.ts";
 import { ServiceTable } from "../../lib/wire/service.ts";
-import { type ApiServer, fakeApi, jobsOf, REAL, realApi, runJob } from "./kubernetes_api.ts";
+import { type ApiServer, fakeApi, jobsOf, REAL, realApi, runJob, secretsOf } from "./kubernetes_api.ts";
 import { newJob, scriptArchive, stream } from "./training_world.ts";
 
 const clock = new SystemClock();
@@ -48,6 +49,7 @@ interface Bench {
   readonly work: Work;
   readonly lines: string[];
   readonly cancel: AbortController;
+  readonly url: string;
 }
 
 async function withExecutor(
@@ -96,10 +98,11 @@ async function withExecutor(
       environments: [ENVIRONMENT],
       capacity: 1,
       limits: SCRIPT_LIMITS,
+      cpus: 1,
       clock,
     };
     executor = new KubernetesExecutor({ cluster: await cluster(folder), ...options });
-    await run({ executor, work, lines, cancel });
+    await run({ executor, work, lines, cancel, url: port.url });
   } finally {
     await port.close(1_000);
     await Deno.remove(folder, { recursive: true });
@@ -107,7 +110,7 @@ async function withExecutor(
   }
 }
 
-const ONE = { deadlineSeconds: 1, memoryBytes: 1, diskBytes: 1 };
+const ONE = { deadlineSeconds: 1, memoryBytes: 1, diskBytes: 1, cpus: 1, secrets: {} };
 const UNSHUT = { sandbox: NO_SANDBOX, network: true, limits: SCRIPT_LIMITS };
 const SERVERS: { name: string; ignore: boolean; open: (folder: string) => Promise<ApiServer> }[] = [
   { name: "its API in memory", ignore: false, open: fakeApi },
@@ -126,8 +129,19 @@ for (const { name, ignore, open } of SERVERS) {
         await openCluster("default", clock, (api ??= await open(apiFolder)).kubeconfig);
       try {
         await test.step("the pod fetches its input and sends back the model", () =>
-          withExecutor(start, "a=b c", async ({ executor, work, lines }) => {
-            const [facts] = await Promise.all([executor.run(work), runJob(api!)]);
+          withExecutor(start, "a=b c", async ({ executor, work, lines, url }) => {
+            const running = executor.run(work);
+            const [{ metadata: { name }, ...job }] = await until(async () => {
+              const jobs = await jobsOf(api!);
+              return jobs.length > 0 ? jobs : undefined;
+            });
+            const { data } = await until(() => secretsOf(api!, name).catch(() => undefined));
+            assert(!JSON.stringify(job).includes(atob(data.token)), "the job shows its token");
+            for (const guess of ["", "Bearer ", "Bearer 00", atob(data.token)]) {
+              assertEquals(await statusOf(`${url}/training/v1/input`, guess), 401);
+            }
+            assertEquals(await statusOf(`${url}/training/v1/${atob(data.token)}/input`, ""), 401);
+            const [facts] = await Promise.all([running, runJob(api!)]);
             assertEquals(facts, { model_type: "object_detection", model_framework: "onnx" });
             const model = JSON.parse(await Deno.readTextFile(`${work.folder}/output/model.json`));
             assertEquals(model, { note: "a=b c", key: "the key", sizes: [3, 3] });
@@ -201,6 +215,7 @@ Deno.test("kubernetes: the pod's output is in the log once, and the executor wai
       environments: [ENVIRONMENT],
       capacity: 1,
       limits: SCRIPT_LIMITS,
+      cpus: 1,
       clock: fake,
     };
     const failing = assertRejects(() => new KubernetesExecutor(options).run(work), SvcError);
@@ -237,6 +252,7 @@ Deno.test("kubernetes: a job runs in the image of its container while the image 
       environments: [ENVIRONMENT],
       capacity: 1,
       limits: SCRIPT_LIMITS,
+      cpus: 1,
       clock,
     };
     const failure = async (allowed?: string[]) =>
@@ -253,17 +269,56 @@ Deno.test("kubernetes: a job runs in the image of its container while the image 
   });
 });
 
-Deno.test("kubernetes: a pod runs without privileges and with memory and disk limits", () => {
-  const job = { name: "a", image: "i", command: ["c"], env: {}, labels: {}, ...ONE, memoryBytes: 1024 };
-  const { template } = manifestOf(job).spec!;
-  const { automountServiceAccountToken, securityContext, containers: [container] } = template.spec;
-  assertEquals([automountServiceAccountToken, securityContext?.runAsNonRoot], [false, true]);
+Deno.test("kubernetes: a pod has no rights on its node and on the cluster, and every limit", () => {
+  const job = { name: "a", image: "i", command: ["c"], env: { HOME: "/tmp" }, labels: {}, ...ONE };
+  const secrets = { token: "sesame" };
+  const manifest = manifestOf({ ...job, memoryBytes: 1024, cpus: 3, secrets });
+  const { containers: [container], volumes, ...pod } = manifest.spec!.template.spec;
+  assertEquals(pod, {
+    restartPolicy: "Never",
+    automountServiceAccountToken: false,
+    enableServiceLinks: false,
+    hostUsers: false,
+    securityContext: {
+      runAsNonRoot: true,
+      runAsUser: 65_534,
+      runAsGroup: 65_534,
+      fsGroup: 65_534,
+      seccompProfile: { type: "RuntimeDefault" },
+    },
+  });
   assertEquals(container.securityContext, {
+    privileged: false,
     allowPrivilegeEscalation: false,
+    readOnlyRootFilesystem: true,
     capabilities: { drop: ["ALL"] },
   });
-  assertEquals(container.resources?.limits, { memory: "1024", "ephemeral-storage": "1" });
+  assertEquals(container.resources?.limits, { cpu: "3", memory: "1024", "ephemeral-storage": "1" });
+  // All that is mounted: an empty folder of limited size, and the secrets. Nothing of the node.
+  assertEquals(volumes, [
+    { name: "work", emptyDir: { sizeLimit: "1" } },
+    { name: "secrets", secret: { secretName: "a", defaultMode: 0o440 } },
+  ]);
+  assertEquals(container.volumeMounts?.map(({ mountPath }) => mountPath), [
+    "/tmp",
+    "/run/secrets/svc-training",
+  ]);
+  assert(POD_FOLDER.startsWith("/tmp/"));
+  assert(!JSON.stringify(manifest).includes("sesame"), "everybody who may look at jobs sees the secret");
+  // The cluster removes the secret with its job.
+  const { metadata, stringData } = secretOf({ ...job, secrets }, "7");
+  assertEquals([metadata?.ownerReferences, stringData], [
+    [{ apiVersion: "batch/v1", kind: "Job", name: "a", uid: "7" }],
+    secrets,
+  ]);
+  assertEquals(manifestOf({ ...job, hostUsers: true }).spec!.template.spec.hostUsers, true);
 });
+
+async function statusOf(url: string, authorization: string): Promise<number> {
+  const answer = await fetch(url, { headers: { authorization } });
+  await answer.body?.cancel();
+  return answer.status;
+}
 
 /** The real one removes a job a moment after it has said so. */
 async function noJobsLeft(api: ApiServer): Promise<void> {

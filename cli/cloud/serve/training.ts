@@ -129,6 +129,21 @@ export const TRAINING_FLAGS = [
     value: "N",
     help: "Limit of running jobs on the cluster.",
   },
+  {
+    name: "kubernetes-cpus",
+    type: "int",
+    default: 4,
+    value: "N",
+    help: "Processors that a job on the cluster may use at most.",
+  },
+  {
+    name: "kubernetes-host-users",
+    type: "bool",
+    default: false,
+    help:
+      "Let jobs on the cluster share the users of their node. By default they have a user namespace of their own " +
+      "(hostUsers: false), which nodes with an old container runtime or kernel refuse.",
+  },
 ] as const satisfies readonly Flag[];
 
 type TrainingValues = Values<typeof TRAINING_FLAGS>;
@@ -244,7 +259,16 @@ async function openKubernetes(
     throw new UsageError(`--kubernetes-registries: found "${one}", ${wanted}`);
   }
   const cluster = await openCluster(values.kubernetesNamespace, clock, values.kubeconfig || undefined);
-  const capacity = values.kubernetesCapacity;
-  const limits = limitsOf(values);
-  return new KubernetesExecutor({ host, cluster, url, environments, images, capacity, limits, clock });
+  return new KubernetesExecutor({
+    host,
+    cluster,
+    url,
+    environments,
+    images,
+    capacity: values.kubernetesCapacity,
+    limits: limitsOf(values),
+    cpus: atLeastOne(values.kubernetesCpus, "--kubernetes-cpus"),
+    hostUsers: values.kubernetesHostUsers,
+    clock,
+  });
 }

@@ -6,7 +6,7 @@
 export interface V1Job {
   apiVersion?: string;
   kind?: string;
-  metadata?: { name?: string; labels?: Record<string, string> };
+  metadata?: { name?: string; uid?: string; labels?: Record<string, string> };
   spec?: {
     backoffLimit?: number;
     activeDeadlineSeconds?: number;
@@ -17,10 +17,12 @@ export interface V1Job {
         restartPolicy?: string;
         automountServiceAccountToken?: boolean;
         enableServiceLinks?: boolean;
+        hostUsers?: boolean;
         securityContext?: {
           runAsNonRoot?: boolean;
           runAsUser?: number;
           runAsGroup?: number;
+          fsGroup?: number;
           seccompProfile?: { type: string };
         };
         containers: {
@@ -28,8 +30,19 @@ export interface V1Job {
           image: string;
           command: string[];
           env: { name: string; value: string }[];
-          resources?: { limits?: Record<string, string> };
-          securityContext?: { allowPrivilegeEscalation?: boolean; capabilities?: { drop?: string[] } };
+          resources?: { limits?: Record<string, string>; requests?: Record<string, string> };
+          securityContext?: {
+            privileged?: boolean;
+            allowPrivilegeEscalation?: boolean;
+            readOnlyRootFilesystem?: boolean;
+            capabilities?: { drop?: string[] };
+          };
+          volumeMounts?: { name: string; mountPath: string; readOnly?: boolean }[];
+        }[];
+        volumes?: {
+          name: string;
+          emptyDir?: { sizeLimit?: string };
+          secret?: { secretName: string; defaultMode?: number };
         }[];
       };
     };
@@ -39,6 +52,18 @@ export interface V1Job {
     succeeded?: number;
     conditions?: { type: string; status: string; reason?: string; message?: string }[];
   };
+}
+
+export interface V1Secret {
+  apiVersion?: string;
+  kind?: string;
+  metadata?: {
+    name?: string;
+    labels?: Record<string, string>;
+    ownerReferences?: { apiVersion: string; kind: string; name: string; uid: string }[];
+  };
+  immutable?: boolean;
+  stringData?: Record<string, string>;
 }
 
 interface Named {
@@ -53,6 +78,7 @@ export class BatchV1Api {
 }
 
 export class CoreV1Api {
+  createNamespacedSecret(request: { namespace: string; body: V1Secret }): Promise<unknown>;
   listNamespacedPod(
     request: { namespace: string; labelSelector?: string },
   ): Promise<{ items: { metadata?: { name?: string }; status?: { phase?: string } }[] }>;

@@ -3,4 +3,4 @@
  */
 
 // @ts-types="./client.d.ts"
-export { BatchV1Api, CoreV1Api, KubeConfig, type V1Job } from "@kubernetes/client-node";
+export { BatchV1Api, CoreV1Api, KubeConfig, type V1Job, type V1Secret } from "@kubernetes/client-node";

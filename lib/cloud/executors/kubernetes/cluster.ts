@@ -4,21 +4,33 @@
 
 import { type Clock, deadline, race } from "../../../base/clock.ts";
 import { messageOf, SvcError } from "../../../base/error.ts";
-import type { BatchV1Api, CoreV1Api, V1Job } from "./client.ts";
+import type { BatchV1Api, CoreV1Api, V1Job, V1Secret } from "./client.ts";
 
 export interface ClusterJob {
   /** Unique in the namespace: lower-case letters, digits and `-`. */
   readonly name: string;
   readonly image: string;
   readonly command: readonly string[];
+  /** Everybody who may look at jobs sees them. */
   readonly env: { readonly [name: string]: string };
+  /** The contents of files in `SECRETS_FOLDER`, by name. */
+  readonly secrets: { readonly [name: string]: string };
   readonly labels: { readonly [name: string]: string };
   /** The cluster ends it after this time. */
   readonly deadlineSeconds: number;
   readonly memoryBytes: number;
   /** Limit of what it writes. */
   readonly diskBytes: number;
+  /** Limit of its processors. */
+  readonly cpus: number;
+  /** Its users are users of the node, which some nodes require. */
+  readonly hostUsers?: boolean;
 }
+
+/** Where a job finds its secrets. */
+export const SECRETS_FOLDER = "/run/secrets/svc-training";
+/** The only folder of a job that it can write to. */
+const WRITABLE_FOLDER = "/tmp";
 
 export interface ClusterState {
   readonly phase: "waiting" | "running" | "succeeded" | "failed" | "gone";
@@ -47,6 +59,9 @@ const KEPT_SECONDS = 3600;
 const LOG_BYTES_MAX = 1024 * 1024;
 /** The user of containers, which owns nothing in any image. */
 const NOBODY = 65_534;
+const SECRET_MODE = 0o440;
+/** A job's own share of a busy node; it may use more up to its limit. */
+const CPU_REQUEST = "250m";
 /** Time limit of a request to the cluster. */
 const CALL_MS = 30_000;
 
@@ -80,10 +95,20 @@ class KubernetesCluster implements Cluster {
 
   async create(job: ClusterJob): Promise<void> {
     const { namespace } = this;
-    await this.#attempt(
+    const made = await this.#attempt(
       `make the job ${job.name}`,
       () => this.batch.createNamespacedJob({ namespace, body: manifestOf(job) }),
     );
+    // The pod waits for it. It belongs to the job, so the cluster removes it with the job.
+    try {
+      await this.#attempt(
+        `make the secret ${job.name}`,
+        () => this.core.createNamespacedSecret({ namespace, body: secretOf(job, made?.metadata?.uid ?? "") }),
+      );
+    } catch (error) {
+      await this.remove(job.name);
+      throw error;
+    }
   }
 
   async state(name: string): Promise<ClusterState> {
@@ -148,12 +173,11 @@ class KubernetesCluster implements Cluster {
 }
 
 /**
- * A job with a single try, in a container without rights on the cluster, on its node, or to more than its share. The
- * cluster's policies govern its network, because it must reach the control plane.
+ * A job with a single try, in a container without rights on the cluster, on its node, or to more than its share. It
+ * writes to one folder of its own. The cluster's policies govern its network, because it must reach the control plane.
  */
 export function manifestOf(job: ClusterJob): V1Job {
-  const { name, image, command, env, labels, deadlineSeconds, memoryBytes, diskBytes } = job;
-  const resources = { memory: `${memoryBytes}`, "ephemeral-storage": `${diskBytes}` };
+  const { name, image, command, env, labels, deadlineSeconds, memoryBytes, diskBytes, cpus } = job;
   return {
     apiVersion: "batch/v1",
     kind: "Job",
@@ -168,10 +192,12 @@ export function manifestOf(job: ClusterJob): V1Job {
           restartPolicy: "Never",
           automountServiceAccountToken: false,
           enableServiceLinks: false,
+          hostUsers: job.hostUsers ?? false,
           securityContext: {
             runAsNonRoot: true,
             runAsUser: NOBODY,
             runAsGroup: NOBODY,
+            fsGroup: NOBODY,
             seccompProfile: { type: "RuntimeDefault" },
           },
           containers: [{
@@ -179,12 +205,43 @@ export function manifestOf(job: ClusterJob): V1Job {
             image,
             command: [...command],
             env: Object.entries(env).map(([name, value]) => ({ name, value })),
-            resources: { limits: resources },
-            securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ["ALL"] } },
+            resources: {
+              limits: { cpu: `${cpus}`, memory: `${memoryBytes}`, "ephemeral-storage": `${diskBytes}` },
+              requests: { cpu: CPU_REQUEST },
+            },
+            securityContext: {
+              privileged: false,
+              allowPrivilegeEscalation: false,
+              readOnlyRootFilesystem: true,
+              capabilities: { drop: ["ALL"] },
+            },
+            volumeMounts: [
+              { name: "work", mountPath: WRITABLE_FOLDER },
+              { name: "secrets", mountPath: SECRETS_FOLDER, readOnly: true },
+            ],
           }],
+          volumes: [
+            { name: "work", emptyDir: { sizeLimit: `${diskBytes}` } },
+            { name: "secrets", secret: { secretName: name, defaultMode: SECRET_MODE } },
+          ],
         },
       },
     },
+  };
+}
+
+/** The secrets of the job with this id. */
+export function secretOf({ name, labels, secrets }: ClusterJob, uid: string): V1Secret {
+  return {
+    apiVersion: "v1",
+    kind: "Secret",
+    metadata: {
+      name,
+      labels: { ...labels },
+      ownerReferences: [{ apiVersion: "batch/v1", kind: "Job", name, uid }],
+    },
+    immutable: true,
+    stringData: { ...secrets },
   };
 }
 

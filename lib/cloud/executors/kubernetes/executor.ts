@@ -1,8 +1,8 @@
 /**
  * Custom training scripts on a Kubernetes cluster: a Job for each, in the requested container.
  *
- * The pod fetches the script and the images from here and sends the model back, at secret addresses that are valid as
- * long as its job runs. Cancelling removes the Job. The job's log contains the pod's output.
+ * The pod fetches the script and the images from here and sends the model back, with a token that is valid as long as
+ * its job runs. Cancelling removes the Job. The job's log contains the pod's output.
  *
  * The room owns training on a cluster: its client, its jobs, and the program that runs in their pods.
  */
@@ -14,14 +14,15 @@ import { type ArchiveFile, packed, unpacked, unpackInto } from "../../../base/fi
 import type { Clock } from "../../../base/clock.ts";
 import { messageOf, SvcError } from "../../../base/error.ts";
 import type { JsonObject } from "../../../base/schema/schema.ts";
+import { fieldValue } from "../../../wire/port/exchange.ts";
 import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../../../wire/port/routes.ts";
 import type { Executor, JobScript, ScriptEnvironment, Work } from "../executor.ts";
 import { datasetLine } from "../../../cloud_client/dataset.ts";
-import type { Cluster, ClusterState } from "./cluster.ts";
+import { type Cluster, type ClusterState, SECRETS_FOLDER } from "./cluster.ts";
 import { isAllowedImage } from "../../training/containers.ts";
 import { PACKAGE_BYTES_MAX } from "../../packages/packages.ts";
 import type { UsageLimits } from "../../sandbox/sandbox_usage.ts";
-import { POD_FOLDER, POD_PROGRAM } from "./pod_program.ts";
+import { POD_FOLDER, POD_PROGRAM, TOKEN_FILE } from "./pod_program.ts";
 
 const PATH = "/training/v1";
 const LOOK_MS = 2_000;
@@ -46,12 +47,16 @@ interface Options {
   readonly capacity: number;
   /** Limits of each pod. */
   readonly limits: Pick<UsageLimits, "memoryBytes" | "folderBytes">;
+  /** Processors of each pod. */
+  readonly cpus: number;
+  /** Pods' users are users of their nodes, for nodes that cannot map them. */
+  readonly hostUsers?: boolean;
   readonly clock: Clock;
 }
 
 export class KubernetesExecutor implements Executor {
   readonly reachesUs = true;
-  /** By the secret that its pod has. */
+  /** By the token of its pod. */
   readonly #working = new Map<string, Work & { uploaded: boolean }>();
 
   constructor(private readonly options: Options) {}
@@ -75,26 +80,25 @@ export class KubernetesExecutor implements Executor {
 
   async run(work: Work): Promise<JsonObject> {
     const { job } = work;
-    const { cluster, url, limits } = this.options;
+    const { cluster, url, limits, cpus, hostUsers } = this.options;
     const imageUri = this.#imageOf(job.script!);
-    const secret = randomBytes(32).toString("hex");
+    const token = randomBytes(32).toString("hex");
     const mine = { ...work, uploaded: false };
     const name = nameOf(job.id);
-    this.#working.set(secret, mine);
+    this.#working.set(token, mine);
     try {
       await cluster.create({
         name,
         image: imageUri,
         command: ["python3", "-c", POD_PROGRAM],
-        env: {
-          HOME: POD_FOLDER,
-          INPUT_URL: `${url}${PATH}/${secret}/input`,
-          OUTPUT_URL: `${url}${PATH}/${secret}/output`,
-        },
+        env: { HOME: POD_FOLDER, SVC_TRAINING_URL: `${url}${PATH}`, SVC_TRAINING_SECRETS: SECRETS_FOLDER },
+        secrets: { [TOKEN_FILE]: token },
         labels: { app: "svc-training", "svc-training-job": job.id },
         deadlineSeconds: DEADLINE_SECONDS,
         memoryBytes: limits.memoryBytes,
         diskBytes: limits.folderBytes,
+        cpus,
+        hostUsers,
       });
       work.log("info", `the cluster has it as job ${name}, in ${imageUri}`);
       await this.#follow(name, work);
@@ -102,7 +106,7 @@ export class KubernetesExecutor implements Executor {
         throw new SvcError("failed_precondition", "the job has ended without sending a model");
       }
     } finally {
-      this.#working.delete(secret);
+      this.#working.delete(token);
       await cluster.remove(name).catch((error) => work.log("warn", messageOf(error)));
     }
     return { model_type: job.modelType, model_framework: job.modelFramework };
@@ -157,10 +161,11 @@ export class KubernetesExecutor implements Executor {
     }
   }
 
-  async #answer({ path, method, body }: RouteRequest): Promise<RouteAnswer> {
-    const [secret, what] = path.slice(PATH.length + 1).split("/");
-    const work = this.#working.get(secret);
-    if (!work) return textAnswer(404, "there is no such job, or it has ended");
+  async #answer({ path, method, fields, body }: RouteRequest): Promise<RouteAnswer> {
+    const what = path.slice(PATH.length + 1);
+    const [, token = ""] = /^Bearer ([0-9a-f]+)$/.exec(fieldValue(fields, "authorization") ?? "") ?? [];
+    const work = this.#working.get(token);
+    if (!work) return textAnswer(401, "wanted the token of a job that has not ended");
     if (what === "input" && method === "GET") {
       return { status: 200, contentType: "application/gzip", body: packed(inputOf(work)) };
     }

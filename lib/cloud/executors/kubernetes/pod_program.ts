@@ -7,14 +7,22 @@
 
 /** Its working folder; the paths in the dataset's lines start with it. */
 export const POD_FOLDER = "/tmp/svc-training";
+/** The file of its secrets that opens the control plane's pages. */
+export const TOKEN_FILE = "token";
 
 export const POD_PROGRAM = `
 import json, os, shutil, subprocess, sys, tarfile, urllib.request
 
 folder = ${JSON.stringify(POD_FOLDER)}
 os.makedirs(folder, exist_ok=True)
+def call(what, **options):
+    with open(os.path.join(os.environ["SVC_TRAINING_SECRETS"], ${JSON.stringify(TOKEN_FILE)})) as file:
+        token = file.read()
+    request = urllib.request.Request(os.environ["SVC_TRAINING_URL"] + "/" + what, **options)
+    request.add_unredirected_header("Authorization", "Bearer " + token)
+    return urllib.request.urlopen(request, timeout=600)
 archive = os.path.join(folder, "input.tar.gz")
-with urllib.request.urlopen(os.environ["INPUT_URL"], timeout=600) as answer, open(archive, "wb") as file:
+with call("input") as answer, open(archive, "wb") as file:
     shutil.copyfileobj(answer, file)
 with tarfile.open(archive) as tar:
     tar.extractall(folder)
@@ -29,7 +37,7 @@ while not any(os.path.exists(os.path.join(source, name)) for name in ("setup.py"
     source = os.path.join(source, inside[0])
 output = os.path.join(folder, "output")
 os.makedirs(output, exist_ok=True)
-env = {name: value for name, value in os.environ.items() if name not in ("INPUT_URL", "OUTPUT_URL")}
+env = {name: value for name, value in os.environ.items() if not name.startswith("SVC_TRAINING_")}
 env.update(job["env"], PYTHONUNBUFFERED="1")
 place = os.path.join(folder, "environment")
 subprocess.check_call([sys.executable, "-m", "venv", "--system-site-packages", "--without-pip", place])
@@ -49,6 +57,5 @@ with tarfile.open(result, "w:gz") as tar:
     tar.add(output, arcname=".", filter=kept)
 with open(result, "rb") as file:
     headers = {"content-length": str(os.path.getsize(result)), "content-type": "application/gzip"}
-    request = urllib.request.Request(os.environ["OUTPUT_URL"], data=file, method="PUT", headers=headers)
-    urllib.request.urlopen(request, timeout=600).close()
+    call("output", data=file, method="PUT", headers=headers).close()
 `;
