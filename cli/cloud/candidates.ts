@@ -41,7 +41,7 @@ export async function cloudCandidates(
   if (!find) return [];
   const place = located(values, host);
   await requireFolder(place, host);
-  const store = connect(databaseOf(place, host), new SystemClock());
+  const store = connect(await databaseOf(place, host), new SystemClock());
   try {
     return await find(store);
   } finally {

@@ -22,6 +22,7 @@ import { DiskSpace } from "../../lib/cloud/store/disk_space.ts";
 import { releaseFile } from "../../lib/cloud/store/file_refs.ts";
 import { FileStore } from "../../lib/cloud/store/files.ts";
 import type { SecretsParts } from "../../lib/cloud/store/secrets.ts";
+import { rootCertificateFile } from "../../lib/cloud/store/postgres/address.ts";
 import { openStore, type Sql, type Store, type StorePlace } from "../../lib/cloud/store/store.ts";
 import type { Command as AnyCommand } from "../command.ts";
 import { type Flag, UsageError, type Values } from "../flags.ts";
@@ -68,7 +69,9 @@ export const CLOUD_FLAGS = [
     default: "",
     value: "URL",
     env: "SVC_CLOUD_DATABASE",
-    help: "A PostgreSQL database instead of the one in the folder: postgres://user:password@host/name",
+    help: "A PostgreSQL database instead of the one in the folder: " +
+      "postgres://user:password@host/name?sslmode=verify-full. Other users of this computer see a command line: put " +
+      "the password into the variable, or into PGPASSWORD.",
   },
   {
     name: "keys",
@@ -198,7 +201,7 @@ export async function withStore<T>(
   // The folder is private to its owner; in one that was there before, the database itself is.
   await host.makeFolder(place.data, { mode: 0o700 });
   if (place.database === "") await makePrivate(`${place.data}/cloud.db`, host);
-  const store = await openStore(databaseOf(place, host), new SystemClock());
+  const store = await openStore(await databaseOf(place, host), new SystemClock());
   try {
     return await run(store);
   } finally {
@@ -215,8 +218,13 @@ async function makePrivate(path: string, host: Host): Promise<void> {
   });
 }
 
-export function databaseOf({ data, database }: DeskPlace, host: PipeHost & ProcessTable): StorePlace {
-  return { sqlite: sqliteIn(`${data}/cloud.db`, host), url: database };
+export async function databaseOf(
+  { data, database }: DeskPlace,
+  host: PipeHost & ProcessTable & Pick<ReadFiles, "readTextFile">,
+): Promise<StorePlace> {
+  if (database === "") return { sqlite: sqliteIn(`${data}/cloud.db`, host) };
+  const file = rootCertificateFile(database);
+  return { url: database, rootCertificate: file && await host.readTextFile(file) };
 }
 
 /** The control plane's own keys; remarks about them go to standard error. */

@@ -208,7 +208,8 @@ interface Secret {
 }
 
 export async function secretsOf(api: ApiServer, name: string): Promise<Secret> {
-  return await api.call("GET", `/api/v1/namespaces/default/secrets/${name}`) as unknown as Secret;
+  const { metadata, data } = await api.call("GET", `/api/v1/namespaces/default/secrets/${name}`);
+  return { metadata: metadata as Secret["metadata"], data: data as Secret["data"] };
 }
 
 export async function jobsOf(api: ApiServer): Promise<Found[]> {

@@ -76,34 +76,55 @@ export function sqliteTest(name: string, run: (database: TestDatabase) => Promis
   Deno.test({ name, fn: () => withDatabase("sqlite", run) });
 }
 
-let server: { port: number; psql: string } | undefined;
+let server: { port: number; psql: string; folder: string } | undefined;
 
 /** The URL of a new, empty database. */
 function newPostgresDatabase(): string {
-  server ??= startPostgres();
   const name = `test_${crypto.randomUUID().replaceAll("-", "")}`;
-  const address = ["-h", "127.0.0.1", "-p", String(server.port), "-U", "svc"];
-  execute(server.psql, [...address, "-d", "postgres", "-q", "-c", `CREATE DATABASE ${name}`]);
-  return `postgres://svc@127.0.0.1:${server.port}/${name}`;
+  runPsql("postgres", `CREATE DATABASE ${name}`);
+  return `postgres://svc@127.0.0.1:${server!.port}/${name}`;
 }
 
-function startPostgres(): { port: number; psql: string } {
+/** Runs statements as the server's superuser, as people do with psql. */
+export function runPsql(database: string, statements: string): void {
+  server ??= startPostgres();
+  const address = ["-h", "127.0.0.1", "-p", String(server.port), "-U", "svc"];
+  // Each one by itself: CREATE DATABASE does not run in a transaction.
+  const commands = statements.split(";").filter((one) => one.trim() !== "").flatMap((one) => ["-c", one]);
+  execute(server.psql, [...address, "-d", database, "-q", "-v", "ON_ERROR_STOP=1", ...commands]);
+}
+
+/** Makes the test's server speak TLS from now on, with this certificate. */
+export function giveCertificate(certificate: string, key: string): void {
+  server ??= startPostgres();
+  const files = { "server.crt": certificate, "server.key": key };
+  for (const [name, text] of Object.entries(files)) {
+    const path = `${server.folder}/data/${name}`;
+    Deno.writeTextFileSync(path, text, { mode: 0o600 });
+    if (Deno.uid() === 0) Deno.chownSync(path, NOBODY.uid, NOBODY.gid);
+  }
+  runPsql("postgres", "ALTER SYSTEM SET ssl = on; SELECT pg_reload_conf()");
+}
+
+/** PostgreSQL does not run as root. */
+const NOBODY = { uid: 65_534, gid: 65_534 };
+
+function startPostgres(): NonNullable<typeof server> {
   const programs = postgresPrograms()!;
   const folder = Deno.makeTempDirSync({ prefix: "svc-postgres-" });
-  // PostgreSQL does not run as root.
-  const other = Deno.uid() === 0 ? { uid: 65_534, gid: 65_534 } : undefined;
+  const other = Deno.uid() === 0 ? NOBODY : undefined;
   if (other) Deno.chownSync(folder, other.uid, other.gid);
   execute(`${programs}/initdb`, ["-D", `${folder}/data`, "-A", "trust", "-U", "svc", "-N"], other);
   const port = freePort();
   const settings =
-    `-c listen_addresses=127.0.0.1 -p ${port} -k ${folder} -c fsync=off -c max_connections=200`;
+    `-c listen_addresses=127.0.0.1,127.0.0.2 -p ${port} -k ${folder} -c fsync=off -c max_connections=200`;
   const control = ["-D", `${folder}/data`, "-w", "-s"];
   execute(`${programs}/pg_ctl`, [...control, "-l", `${folder}/log`, "-o", settings, "start"], other);
   globalThis.addEventListener("unload", () => {
     execute(`${programs}/pg_ctl`, [...control, "-m", "immediate", "stop"], other);
     Deno.removeSync(folder, { recursive: true });
   });
-  return { port, psql: `${programs}/psql` };
+  return { port, psql: `${programs}/psql`, folder };
 }
 
 /** The folder of the newest installed server's programs. */

@@ -21,6 +21,7 @@ import { openSandbox } from "../../../lib/cloud/sandbox/sandbox.ts";
 import { checkedTurnUrl, openStun, type TurnOptions } from "../../../lib/cloud/signaling/ice_servers.ts";
 import type { SignalingOptions } from "../../../lib/cloud/signaling/signaling.ts";
 import type { FileStore } from "../../../lib/cloud/store/files.ts";
+import { databaseDangers } from "../../../lib/cloud/store/postgres/dangers.ts";
 import { Secrets } from "../../../lib/cloud/store/secrets.ts";
 import type { Store } from "../../../lib/cloud/store/store.ts";
 import { checkedDomain, MACHINE_DOMAIN, machineNames, noteDomain } from "../../../lib/cloud/fleet/hosts.ts";
@@ -204,6 +205,8 @@ async function serve({ host }: CloudWorld, _: readonly string[], given: Options)
   try {
     await withStore(options, host, async (store) => {
       logger.info("svc-cloud", { version: VERSION });
+      const dangers = options.database === "" ? [] : await databaseDangers(store);
+      for (const danger of dangers) logger.warn(`the database: ${danger}`);
       const limits = await limitsOf(options.limits, host);
       const files = await filesIn(options.data, host, clock, { limits, logger });
       const addresses = new Addresses(options.publicUrl, host.hostname());

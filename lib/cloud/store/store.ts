@@ -17,7 +17,7 @@ import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { MIGRATIONS, MOVES } from "./migrations.ts";
 import type { Notices } from "./notices.ts";
-import { PostgresStore } from "./postgres.ts";
+import { PostgresStore } from "./postgres/postgres.ts";
 import type { StoreCaller } from "./callers.ts";
 import { type SqlitePlace, SqliteStore } from "./sqlite/sqlite.ts";
 
@@ -67,6 +67,8 @@ export interface StorePlace {
   readonly sqlite?: SqlitePlace;
   /** `postgres://user:password@host:port/database`; takes precedence over a file. */
   readonly url?: string;
+  /** The certificates in the file that the URL names. */
+  readonly rootCertificate?: string;
 }
 
 /** Opens a database and migrates its tables. */
@@ -82,8 +84,8 @@ export async function openStore(place: StorePlace, clock: Clock): Promise<Store>
 }
 
 /** Opens a database unchanged. */
-export function connect({ sqlite, url }: StorePlace, clock: Clock): Store {
-  if (url) return new PostgresStore(url, clock);
+export function connect({ sqlite, url, rootCertificate }: StorePlace, clock: Clock): Store {
+  if (url) return new PostgresStore(url, clock, rootCertificate);
   if (sqlite) return new SqliteStore(sqlite, clock);
   throw new SvcError("invalid_argument", "found neither a file nor a URL of a database, wanted one of them");
 }

@@ -161,6 +161,7 @@ const CODES_OF: { readonly [code: number]: Code } = {
   5: "unavailable",
   7: "resource_exhausted",
   13: "resource_exhausted",
+  275: "invalid_argument",
   787: "failed_precondition",
   1299: "invalid_argument",
   1555: "already_exists",

@@ -2,15 +2,18 @@
  * The store in a database of PostgreSQL, which any number of control planes may share.
  *
  * Owns the connection pool. Transactions are serializable; a transaction that conflicts with others runs again.
+ *
+ * The room owns what only PostgreSQL has: its address and its proof of who it is, its errors, and its roles.
  */
 
 import postgres from "postgres";
-import type { Clock } from "../../base/clock.ts";
-import { type Code, messageOf, SvcError } from "../../base/error.ts";
-import { FAIR_READS, STATEMENT_MS, type StoreCaller, StoreCallers, TRANSACTION_MS } from "./callers.ts";
-import { StatementTurns } from "./fair_queue.ts";
-import { type Notices, type NoticeTopic, PieceReader, piecesOf } from "./notices.ts";
-import type { BatchStatement, Sql, SqlRow, SqlValue, Store } from "./store.ts";
+import type { Clock } from "../../../base/clock.ts";
+import { type Code, messageOf, SvcError } from "../../../base/error.ts";
+import { FAIR_READS, STATEMENT_MS, type StoreCaller, StoreCallers, TRANSACTION_MS } from "../callers.ts";
+import { StatementTurns } from "../fair_queue.ts";
+import { type Notices, type NoticeTopic, PieceReader, piecesOf } from "../notices.ts";
+import type { BatchStatement, Sql, SqlRow, SqlValue, Store } from "../store.ts";
+import { postgresAddress } from "./address.ts";
 
 const CONNECTIONS_MAX = 10;
 /** Connections that one group occupies at once. */
@@ -21,6 +24,8 @@ const ATTEMPTS_MAX = 30;
 const PAUSE_MAX_MS = 200;
 /** A fixed number, the same in every version: a process holds it while it changes tables. */
 const SCHEMA_LOCK = 77_341;
+/** How long a change of tables waits for another one, which may move many rows. */
+const EXCLUSIVE_WAIT_MS = 30 * 60_000;
 const INT8 = 20;
 
 type Client = ReturnType<typeof postgres>;
@@ -32,30 +37,31 @@ export class PostgresStore implements Store {
   readonly #turns: StatementTurns;
   #closing: Promise<void> | undefined;
 
-  constructor(url: string, private readonly clock: Clock) {
+  /** `rootCertificate`: the content of the file that the URL names. */
+  constructor(url: string, private readonly clock: Clock, rootCertificate?: string) {
     this.#turns = new StatementTurns({
       ...FAIR_READS,
       turnsMax: CONNECTIONS_MAX,
       turnsOfGroupMax: CONNECTIONS_OF_GROUP_MAX,
     }, clock);
-    try {
-      this.#client = postgres(url, {
-        max: CONNECTIONS_MAX,
-        connect_timeout: CONNECT_SECONDS,
-        onnotice: () => {},
-        connection: {
-          application_name: "svc-cloud",
-          synchronous_commit: "on",
-          default_transaction_read_only: true,
-          statement_timeout: STATEMENT_MS,
-          lock_timeout: STATEMENT_MS,
-          idle_in_transaction_session_timeout: TRANSACTION_MS,
-        },
-        types: { int8: { to: INT8, from: [INT8], parse: Number, serialize: String } },
-      }) as Client;
-    } catch (error) {
-      throw new SvcError("invalid_argument", `the URL of the database cannot be used: ${messageOf(error)}`);
-    }
+    const { targetSession, ...address } = postgresAddress(url, rootCertificate);
+    this.#client = postgres({
+      // The driver takes several hosts, which its type does not say.
+      ...address as Omit<typeof address, "host" | "port" | "ssl">,
+      target_session_attrs: targetSession as "read-write" | undefined,
+      max: CONNECTIONS_MAX,
+      connect_timeout: CONNECT_SECONDS,
+      onnotice: () => {},
+      connection: {
+        application_name: "svc-cloud",
+        synchronous_commit: "on",
+        default_transaction_read_only: true,
+        statement_timeout: STATEMENT_MS,
+        lock_timeout: STATEMENT_MS,
+        idle_in_transaction_session_timeout: TRANSACTION_MS,
+      },
+      types: { int8: { to: INT8, from: [INT8], parse: Number, serialize: String } },
+    }) as Client;
     this.notices = new PostgresNotices(this.#client);
   }
 
@@ -93,7 +99,10 @@ export class PostgresStore implements Store {
       for (const limit of ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"]) {
         await sql.query(`SET LOCAL ${limit} = 0`);
       }
+      // Any role on this database can hold the lock.
+      await sql.query(`SET LOCAL lock_timeout = ${EXCLUSIVE_WAIT_MS}`);
       await sql.query(`SELECT pg_advisory_xact_lock(${SCHEMA_LOCK})`);
+      await sql.query("SET LOCAL lock_timeout = 0");
       return await work(sql);
     });
   }
@@ -199,6 +208,7 @@ const CODES_OF: { readonly [state: string]: Code } = {
   "23505": "already_exists",
   "23503": "failed_precondition",
   "23502": "invalid_argument",
+  "23514": "invalid_argument",
   "40001": "aborted",
   "40P01": "aborted",
   "25P03": "deadline_exceeded",
@@ -224,6 +234,11 @@ function failure(text: string, error: unknown): unknown {
     return new SvcError("deadline_exceeded", `database: ${what}: ask for less (${shown(text)})`, {
       cause: error,
     });
+  }
+  // Data that no column holds, and limits of the database: what the caller gave cannot be stored or compared.
+  if (/^(22|54)[0-9A-Z]{3}$/.test(state) || state === "MAX_PARAMETERS_EXCEEDED") {
+    const what = `a value cannot be used: ${messageOf(error)}`;
+    return new SvcError("invalid_argument", `database: ${what} (${shown(text)})`, { cause: error });
   }
   // Other codes than five letters and digits come from the connection, not from the database.
   const code = CODES_OF[state] ?? (/^[0-9A-Z]{5}$/.test(state) ? "internal" : "unavailable");

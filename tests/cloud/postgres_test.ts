@@ -1,0 +1,205 @@
+/**
+ * PostgreSQL under attack: its URL, somebody who poses as its server, other roles on it, and the role of svc-cloud.
+ */
+
+import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { postgresAddress, rootCertificateFile } from "../../lib/cloud/store/postgres/address.ts";
+import { databaseDangers } from "../../lib/cloud/store/postgres/dangers.ts";
+import { connect, openStore, type Store } from "../../lib/cloud/store/store.ts";
+import { selfSigned } from "../support/echo.ts";
+import { giveCertificate, runPsql, sharedStoreTest, storeTest } from "./stores.ts";
+
+const clock = new SystemClock();
+
+Deno.test("postgres: the URL of a database says who proves what, and nothing about sessions", () => {
+  const { ssl, ...address } = postgresAddress(
+    "postgres://me:p%40ss@db.example.com/cloud?sslmode=verify-full",
+  );
+  assertEquals(address, {
+    host: ["db.example.com"],
+    port: [5432],
+    path: undefined,
+    database: "cloud",
+    user: "me",
+    password: "p@ss",
+    targetSession: undefined,
+  });
+  const full = {
+    rejectUnauthorized: true,
+    ca: undefined,
+    host: "db.example.com",
+    servername: "db.example.com",
+  };
+  assertEquals(ssl, full);
+  const local = ["postgres://me@127.0.0.1/x", "postgres://localhost:1/x", "postgresql://[::1]:5/x"];
+  for (const url of local) assertEquals(postgresAddress(url).ssl, false);
+  const socket = postgresAddress("postgres://me@/x?host=/run/postgresql");
+  assertEquals([socket.path, socket.ssl], ["/run/postgresql/.s.PGSQL.5432", false]);
+  const several = postgresAddress("postgres://a:1,b/x?sslmode=verify-ca&target_session_attrs=read-write");
+  assertEquals([several.host, several.port, several.targetSession], [["a", "b"], [1, 5432], "read-write"]);
+  assertEquals(
+    rootCertificateFile("postgres://a/x?sslmode=verify-ca&sslrootcert=/etc/ca.pem"),
+    "/etc/ca.pem",
+  );
+  const ca = { ca: "PEM", host: "a", servername: "a", rejectUnauthorized: true };
+  assertEquals(postgresAddress("postgres://a/x?sslmode=verify-full", "PEM").ssl, ca);
+
+  const refused: readonly (readonly [url: string, why: string])[] = [
+    ["mysql://a/x", "another form"],
+    ["postgres://db.example.com/x", "found no sslmode for a server elsewhere"],
+    ["postgres://127.0.0.1,db.example.com/x", "found no sslmode"],
+    ["postgres://a/x?sslmode=prefer", "found sslmode=prefer"],
+    ["postgres://a/x?sslmode=verify_full", "found sslmode=verify_full"],
+    ["postgres://a,b/x?sslmode=verify-full", "several hosts"],
+    ["postgres://127.0.0.1/x?options=-csearch_path%3Devil", "found the parameter options"],
+    ["postgres://127.0.0.1/x?search_path=evil", "found the parameter search_path"],
+    ["postgres://127.0.0.1/x?statement_timeout=0", "found the parameter statement_timeout"],
+    ["postgres://127.0.0.1/x?sslmode=disable&sslmode=verify-full", "sslmode twice"],
+    ["postgres://a/x?host=b", "the folder of the server's socket"],
+    ["postgres:///x", "names no host"],
+    ["postgres://127.0.0.1", "names no database"],
+    ["postgres://127.0.0.1:99999/x", "found the host"],
+    ["postgres://me:secret%00@127.0.0.1/x", "percent-encoded"],
+    ["postgres://me:secret%E0@127.0.0.1/x", "percent-encoded"],
+  ];
+  for (const [url, why] of refused) {
+    const error = assertThrows(() => postgresAddress(url), SvcError, why);
+    assertEquals([error.code, error.message.includes("secret")], ["invalid_argument", false], url);
+  }
+});
+
+sharedStoreTest("only the named server's certificate opens the connection", async ({ flags }) => {
+  const url = new URL(flags.at(-1)!);
+  const [own, stranger] = [await selfSigned(), await selfSigned()];
+  giveCertificate(own.certPem, own.keyPem);
+  const outcome = async (host: string, mode: string, rootCertificate?: string) => {
+    url.hostname = host;
+    url.search = `sslmode=${mode}`;
+    const store = connect({ url: url.href, rootCertificate }, clock);
+    try {
+      const text =
+        "SELECT CASE WHEN ssl THEN 1 ELSE 0 END AS used FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
+      return (await store.query<{ used: number }>(text))[0].used;
+    } catch (error) {
+      return SvcError.from(error).code;
+    } finally {
+      await store.close();
+    }
+  };
+  assertEquals(await outcome("127.0.0.1", "disable"), 0);
+  assertEquals(await outcome("127.0.0.1", "require"), 1);
+  assertEquals(await outcome("127.0.0.1", "verify-full", own.certPem), 1);
+  assertEquals(await outcome("127.0.0.1", "verify-full"), "unavailable");
+  assertEquals(await outcome("127.0.0.1", "verify-full", stranger.certPem), "unavailable");
+  assertEquals(await outcome("127.0.0.1", "verify-ca", stranger.certPem), "unavailable");
+  assertEquals(await outcome("127.0.0.1", "require", stranger.certPem), "unavailable");
+  // The certificate does not name this address.
+  assertEquals(await outcome("127.0.0.2", "verify-full", own.certPem), "unavailable");
+  assertEquals(await outcome("127.0.0.2", "verify-ca", own.certPem), 1);
+});
+
+Deno.test("postgres: who refuses TLS on the way gets neither name nor password", async () => {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const heard: number[] = [];
+  const posing = (async () => {
+    for await (const connection of listener) {
+      const bytes = new Uint8Array(4096);
+      await connection.read(bytes);
+      await connection.write(new TextEncoder().encode("N"));
+      const count = await connection.read(bytes).catch(() => 0) ?? 0;
+      heard.push(...bytes.subarray(0, count));
+      connection.close();
+    }
+  })();
+  const port = listener.addr.port;
+  const store = connect({ url: `postgres://me:sesame@127.0.0.1:${port}/x?sslmode=verify-full` }, clock);
+  try {
+    await assertRejects(() => store.query("SELECT 1"), SvcError);
+  } finally {
+    await store.close();
+  }
+  listener.close();
+  await posing;
+  // What came after the refusal is the beginning of TLS, whose first byte is 22.
+  assert(heard.length === 0 || heard[0] === 22, String(heard));
+  const text = new TextDecoder().decode(Uint8Array.from(heard));
+  for (const word of ["sesame", "user", "database"]) assert(!text.includes(word), text);
+});
+
+sharedStoreTest(
+  "a role that the documentation recommends is enough, and no other role gets in",
+  async ({ flags }) => {
+    const docs = await Deno.readTextFile(new URL("../../docs/cloud.md", import.meta.url));
+    const [, block] = /```sql\n(CREATE ROLE [\s\S]*?)```/.exec(docs) ?? [];
+    const name = `cloud_${crypto.randomUUID().slice(0, 8)}`;
+    const statements = block.replaceAll("svc_cloud", name).replaceAll(/--.*/g, "");
+    runPsql("postgres", `${statements}; CREATE ROLE ${name}_other LOGIN`);
+    const url = new URL(flags.at(-1)!);
+    const open = async (role: string, database: string, run: (store: Store) => Promise<void>) => {
+      const store = await openStore({ url: `postgres://${role}@${url.host}/${database}` }, clock);
+      try {
+        await run(store);
+      } finally {
+        await store.close();
+      }
+    };
+    await open(name, name, async (store) => {
+      assertEquals(await databaseDangers(store), []);
+      for (const text of ["CREATE ROLE evil", "CREATE DATABASE evil", "COPY secrets TO PROGRAM 'id'"]) {
+        await assertRejects(() => store.transaction((sql) => sql.query(text)), SvcError);
+      }
+    });
+    await assertRejects(
+      () => open(`${name}_other`, name, () => Promise.resolve()),
+      SvcError,
+      "permission denied",
+    );
+    // The superuser's own database, as it comes.
+    await open("svc", url.pathname.slice(1), async (store) => {
+      runPsql(url.pathname.slice(1), "GRANT CREATE ON SCHEMA public TO PUBLIC");
+      const [powers, schema, connections] = await databaseDangers(store);
+      assertStringIncludes(powers, "the role svc has SUPERUSER, CREATEROLE, CREATEDB");
+      assertStringIncludes(schema, 'REVOKE CREATE ON SCHEMA "public" FROM PUBLIC');
+      assertStringIncludes(connections, "REVOKE CONNECT ON DATABASE");
+    });
+  },
+);
+
+storeTest(
+  "values that no column holds are the caller's mistake, and change nothing",
+  async ({ open, kind }) => {
+    const store = await open();
+    const put = (text: string, value: string | number) =>
+      store.transaction((sql) =>
+        sql.query("INSERT INTO crafted (t, n) VALUES (?, ?) RETURNING t, n", text, value)
+      );
+    await store.transaction((sql) =>
+      sql.query(
+        "CREATE TABLE crafted (t TEXT NOT NULL PRIMARY KEY, n BIGINT NOT NULL CHECK (n < 1000000000000000000))",
+      )
+    );
+    const random = Array.from(
+      { length: 4_000 },
+      (_, index) => String.fromCodePoint(0x4e00 + index * 7 % 20_000),
+    );
+    const codes = await Promise.all([
+      put("a\0b", 1),
+      put("1e21", 1e21),
+      put("infinite", Infinity),
+      put("nothing", NaN),
+      // PostgreSQL's index takes 2704 bytes.
+      ...(kind === "postgres" ? [put(random.join(""), 1)] : []),
+    ].map((call) => call.then((rows) => JSON.stringify(rows), (error) => SvcError.from(error).code)));
+    assertEquals(
+      new Set(codes.filter((_, at) => at > 0 || kind === "postgres")),
+      new Set(["invalid_argument"]),
+    );
+    // Texts that would be statements, paths and half a character are texts.
+    for (const text of ["'; DROP TABLE crafted; --", "$1", "\\x00", "{a,b}", "\ud800x"]) {
+      const [row] = await put(text, 1) as { t: string }[];
+      assertEquals(row.t, text.toWellFormed());
+    }
+  },
+);
