@@ -86,6 +86,9 @@ export interface Extrinsics {
   readonly orientation: OrientationVector;
 }
 
+/** The extra argument of GetPointCloud that stands for `Call.withTimes`. */
+const WITH_TIMES = "with_times";
+
 class CameraClient extends ComponentClient<typeof CameraService> implements Camera {
   async getImages(sourceNames: readonly string[] = [], call?: Call): Promise<Images> {
     const request = { ...this.request(call), filterSourceNames: [...sourceNames] };
@@ -94,7 +97,9 @@ class CameraClient extends ComponentClient<typeof CameraService> implements Came
   }
 
   async getPointCloud(call?: Call): Promise<Uint8Array> {
-    return (await this.rpc.getPointCloud({ ...this.request(call), mimeType: MIME.pcd }, call)).pointCloud;
+    const extra = call?.withTimes ? { ...call.extra, [WITH_TIMES]: true } : call?.extra;
+    const request = { ...this.request({ ...call, extra }), mimeType: MIME.pcd };
+    return (await this.rpc.getPointCloud(request, call)).pointCloud;
   }
 
   async getProperties(call?: Call): Promise<CameraProperties> {
@@ -134,7 +139,7 @@ export const CameraApi: Api<Camera> = {
       return { files: [pictureFile(found)] };
     },
     NextPointCloud: async (camera, _, call) => ({
-      files: [{ content: await camera.getPointCloud(call), mimeType: MIME.pcd }],
+      files: [{ content: await camera.getPointCloud({ ...call, withTimes: true }), mimeType: MIME.pcd }],
     }),
   },
   client: (name: ResourceName, channel: Channel) => new CameraClient(name, channel, CameraService),
@@ -152,10 +157,11 @@ export const CameraApi: Api<Camera> = {
           responseMetadata: { capturedAt: toTimestamp(capturedAtMs) },
         };
       },
-      getPointCloud: async (request, ctx) => ({
-        mimeType: MIME.pcd,
-        pointCloud: await find(request.name).getPointCloud(callOf(request, ctx)),
-      }),
+      getPointCloud: async (request, ctx) => {
+        const withTimes = request.extra?.[WITH_TIMES] === true;
+        const pointCloud = await find(request.name).getPointCloud({ ...callOf(request, ctx), withTimes });
+        return { mimeType: MIME.pcd, pointCloud };
+      },
       getProperties: async (request, ctx) =>
         toPropertiesMessage(await find(request.name).getProperties({ signal: ctx.signal })),
     }),

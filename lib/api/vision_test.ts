@@ -62,6 +62,7 @@ const properties: CameraProperties = {
 class StillCamera extends BaseComponent implements Camera {
   wanted: readonly string[] | undefined;
   extra: unknown;
+  withTimes: boolean | undefined;
 
   getImages(sourceNames?: readonly string[], call?: Call): Promise<Images> {
     this.wanted = sourceNames;
@@ -69,7 +70,8 @@ class StillCamera extends BaseComponent implements Camera {
     return Promise.resolve(annotated);
   }
 
-  getPointCloud(): Promise<Uint8Array> {
+  getPointCloud(call?: Call): Promise<Uint8Array> {
+    this.withTimes = call?.withTimes;
     return Promise.resolve(Uint8Array.of(9, 8));
   }
 
@@ -162,6 +164,9 @@ Deno.test("camera: images with annotations and time survive the wire", async () 
   assertEquals(await client.getImages(["left"], { extra: { fast: true } }), annotated);
   assertEquals([camera.wanted, camera.extra], [["left"], { fast: true }]);
   assertEquals(await client.getPointCloud(), Uint8Array.of(9, 8));
+  assertEquals(camera.withTimes, false);
+  await client.getPointCloud({ withTimes: true });
+  assertEquals(camera.withTimes, true);
 });
 
 Deno.test("camera: full and minimal properties survive the wire", async () => {

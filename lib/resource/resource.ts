@@ -23,10 +23,10 @@ export interface Call {
    */
   readonly taken?: (timeMs: number) => void;
   /**
-   * Told when each point of a point cloud was measured, in seconds relative to the time of the reading, by sensors that
-   * take time to sweep.
+   * Whether a point cloud may have the field `time`, when each point was measured in seconds relative to the time of the
+   * reading. Sensors that take time to sweep add it only on request: published clients do not read such clouds.
    */
-  readonly swept?: (offsetsS: Float32Array) => void;
+  readonly withTimes?: boolean;
 }
 
 export interface Resource {

@@ -245,7 +245,7 @@ function missedInTheOffice(mapper: Mapper, { fromS, seed, people, standsS }: Off
       mapper.addImu({ timeS, linearAcceleration: robot.acceleration(timeS), angularVelocity });
       if (timeS < scanS) continue;
       scanS += 0.2;
-      const flat = scanAt(office, timeS, robot.truth(timeS), lidar, random);
+      const { points: flat } = scanAt(office, { timeS, at: robot.truth(timeS) }, lidar, random);
       const points = new Float32Array(1.5 * flat.length);
       for (let k = 0; k < flat.length / 2; k++) points.set(flat.subarray(2 * k, 2 * k + 2), 3 * k);
       mapper.addScan({ timeS, points });

@@ -130,8 +130,9 @@ class Rover {
 
   #scan(atS: number): Arrival {
     const lidar = { beams: 180, maxRangeM: 20, noiseM: 0.01 };
-    const flat = scanAt(this.#robot.building, atS, this.#robot.truth(atS), lidar, this.#random);
-    const column = (from: number) => flat.filter((_, index) => index % 2 === from);
+    const seen = { timeS: atS, at: this.#robot.truth(atS) };
+    const { points } = scanAt(this.#robot.building, seen, lidar, this.#random);
+    const column = (from: number) => points.filter((_, index) => index % 2 === from);
     const [x, y] = [column(0), column(1)];
     return () => this.file(atS, writePcd(createCloud({ x, y, z: new Float32Array(x.length) })));
   }

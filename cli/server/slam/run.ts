@@ -6,7 +6,7 @@ import { dirname } from "node:path";
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { messageOf, SvcError } from "../../../lib/base/error.ts";
 import type { Host } from "../../../lib/base/host.ts";
-import { readLogFile, readText } from "../../../lib/slam/evaluation/log_file.ts";
+import { readLogFile, readSensorFile, readText } from "../../../lib/slam/evaluation/log_file.ts";
 import {
   readRelations,
   type Relation,
@@ -15,7 +15,7 @@ import {
   type Spread,
   type TimedPose,
 } from "../../../lib/slam/evaluation/relations.ts";
-import { lidarPoseOf, readSensorFacts, type SensorFacts } from "../../../lib/slam/evaluation/sensor.ts";
+import { lidarPoseOf } from "../../../lib/slam/evaluation/sensor.ts";
 import { replay } from "../../../lib/slam/evaluation/replay.ts";
 import { type MapState, secondsOf } from "../../../lib/slam/map_state.ts";
 import { Mapper } from "../../../lib/slam/mapper.ts";
@@ -74,7 +74,7 @@ export const RUN: Command<SlamWorld> = {
     if (values.lidarPose !== "" && !lidar) {
       throw new UsageError(`--lidar-pose: found "${values.lidarPose}", wanted X,Y,YAW_DEG such as 0.22,0,0`);
     }
-    const facts = await sensorFactsOf(host, path, values.sensor);
+    const facts = await readSensorFile(host, path, values.sensor);
     const log = await readLogFile(host, path);
     const firstS = log.scans[0]?.timeS;
     if (firstS === undefined) {
@@ -132,18 +132,6 @@ export const EVALUATE: Command<SlamWorld> = {
     printResult(host, json, score, facts(scoreFacts(score)));
   },
 };
-
-/** What a file says of the lidar: the given one, or the one beside the log; undefined without one. */
-async function sensorFactsOf(host: Host, log: string, given: string): Promise<SensorFacts | undefined> {
-  const path = given === "" ? `${log.replace(/(?:\.(?:log|clf))?(?:\.gz)?$/, "")}.sensor.json` : given;
-  if (given === "" && (await host.stat(path))?.kind !== "file") return undefined;
-  const text = await readText(host, path);
-  try {
-    return readSensorFacts(text);
-  } catch (cause) {
-    throw new SvcError("invalid_argument", `"${path}" cannot be read: ${messageOf(cause)}`, { cause });
-  }
-}
 
 async function relationsIn(host: Host, path: string): Promise<readonly Relation[]> {
   const text = await readText(host, path);

@@ -7,13 +7,21 @@ import type { ReadFiles } from "../../../lib/base/files/files.ts";
 import type { ResourceName } from "../../../lib/resource/name.ts";
 import type { Call } from "../../../lib/resource/resource.ts";
 import { type CarmenScan, pointsOf } from "../../../lib/slam/evaluation/carmen.ts";
-import { readLogFile } from "../../../lib/slam/evaluation/log_file.ts";
-import { Lidar } from "./lidar.ts";
+import { readLogFile, readSensorFile } from "../../../lib/slam/evaluation/log_file.ts";
+import { sensorOf, sweepOf } from "../../../lib/slam/evaluation/replay.ts";
+import type { SensorFacts } from "../../../lib/slam/evaluation/sensor.ts";
+import { Lidar, type LidarTurn } from "./lidar.ts";
 
 export class CarmenLidar extends Lidar {
   #next = 0;
 
-  constructor(name: ResourceName, clock: Clock, private readonly scans: readonly CarmenScan[]) {
+  constructor(
+    name: ResourceName,
+    clock: Clock,
+    private readonly scans: readonly CarmenScan[],
+    /** What counts of the lidar in place of what the log says. */
+    private readonly facts?: SensorFacts,
+  ) {
     super(name, clock);
   }
 
@@ -25,32 +33,35 @@ export class CarmenLidar extends Lidar {
     }
     // The scans of a second laser look another way, and this lidar has one place.
     const yaw = scans[0].sensor?.lidar?.yaw;
-    return new CarmenLidar(name, clock, scans.filter(({ sensor }) => sensor?.lidar?.yaw === yaw));
+    const ofOne = scans.filter(({ sensor }) => sensor?.lidar?.yaw === yaw);
+    return new CarmenLidar(name, clock, ofOne, await readSensorFile(files, path));
   }
 
-  protected override scan(call?: Call): Promise<Float32Array> {
+  protected override scan(call?: Call): Promise<LidarTurn> {
     return Promise.try(() => {
       if (this.#next === this.scans.length) throw endOfData(`${this.name}: the log`);
       const scan = this.scans[this.#next++];
       call?.taken?.(scan.timeS * 1000);
-      return flat(scan);
+      return flat(scan, this.facts);
     });
   }
 
-  protected override shown(): Promise<Float32Array> {
-    return Promise.resolve(flat(this.scans[Math.max(0, this.#next - 1)]));
+  protected override shown(): Promise<LidarTurn> {
+    return Promise.resolve(flat(this.scans[Math.max(0, this.#next - 1)], this.facts));
   }
 }
 
 /** The returns in the lidar's frame: its place on the robot is the frame system's. */
-function flat({ ranges, sensor }: CarmenScan): Float32Array {
-  const points = pointsOf(ranges, { ...sensor, lidar: undefined });
-  const out = new Float32Array(2 * ranges.length);
+function flat({ ranges, sensor }: CarmenScan, facts?: SensorFacts): LidarTurn {
+  const { sweepS = 0, ...beams } = sensorOf({ sensor }, facts);
+  const points = pointsOf(ranges, { ...beams, lidar: undefined }), sweep = sweepOf(ranges.length, sweepS);
+  const out = new Float32Array(2 * ranges.length), offsetsS = new Float32Array(ranges.length);
   let to = 0;
-  for (let n = 0; n < points.length; n += 3) {
-    if (!Number.isFinite(points[n])) continue;
-    out[to++] = points[n];
-    out[to++] = points[n + 1];
+  for (let n = 0; n < ranges.length; n++) {
+    if (!Number.isFinite(points[3 * n])) continue;
+    offsetsS[to] = sweep[n];
+    out[2 * to] = points[3 * n];
+    out[2 * to++ + 1] = points[3 * n + 1];
   }
-  return out.slice(0, to);
+  return { points: out.slice(0, 2 * to), ...(sweepS > 0 ? { offsetsS: offsetsS.slice(0, to) } : {}) };
 }

@@ -16,6 +16,7 @@ const attributes = object({
   beams: integer("beams in a turn of 360 degrees", { min: 8, max: 4096 }).default(360),
   maxRangeM: number("the greatest range, in metres", { above: 0, max: 100 }).default(12),
   noiseM: number("standard deviation of a range, in metres", { min: 0, max: 1 }).default(0.01),
+  sweepS: number("how long a turn takes, in seconds", { min: 0, max: 1 }).default(0),
   seed: integer("another seed gives other noise", { min: 0 }).default(1),
 }).required();
 

@@ -50,6 +50,19 @@ Deno.test("a fake lidar and a fake movement sensor measure the drive of a fake b
   assertEquals(clock.pending, 0);
 });
 
+Deno.test("a fake lidar that takes time to sweep tells on request when it measured each point", async () => {
+  const clock = new FakeClock();
+  const base = await construct(FakeBase, IN_HALL, { name: "rover", clock });
+  const on = { dependencies: [base], clock };
+  const lidar = await construct(FakeLidar, { base: "rover", ...NOISELESS, beams: 8, sweep_s: 0.4 }, on);
+  assertEquals(readPcd(await lidar.getPointCloud()).time, undefined);
+  const { x, time } = readPcd(await lidar.getPointCloud({ withTimes: true }));
+  assertEquals([x.length, time!.length], [8, 8]);
+  for (const [n, one] of time!.entries()) assertAlmostEquals(one, 0.05 * (n - 7), 1e-6);
+  const quick = await construct(FakeLidar, { base: "rover", ...NOISELESS }, on);
+  assertEquals(readPcd(await quick.getPointCloud({ withTimes: true })).time, undefined);
+});
+
 Deno.test("a fake lidar refuses a base without a building, and its picture shows the scan", async () => {
   const plain = await construct(FakeBase, {}, { name: "plain" });
   const at = { dependencies: [plain] };

@@ -20,31 +20,39 @@ const BACKGROUND = [16, 20, 28] as const;
 const RETURN = [120, 220, 120] as const;
 const LIDAR = [240, 90, 70] as const;
 
+/** One turn of a lidar, in its frame. */
+export interface LidarTurn {
+  /** The returns in metres: x, y, x, y, … */
+  readonly points: Float32Array;
+  /** When each return was measured, in seconds relative to the time of the reading; undefined: all at that time. */
+  readonly offsetsS?: Float32Array;
+}
+
 export abstract class Lidar extends BaseComponent implements Camera {
   constructor(name: ResourceName, protected readonly clock: Clock, private readonly scansPerSecond?: number) {
     super(name);
   }
 
-  /** The returns of a turn in metres: x, y, x, y, … */
-  protected abstract scan(call?: Call): Promise<Float32Array>;
+  protected abstract scan(call?: Call): Promise<LidarTurn>;
 
   /** The turn that pictures show; a lidar that replays a recording does not go on for them. */
-  protected shown(call?: Call): Promise<Float32Array> {
+  protected shown(call?: Call): Promise<LidarTurn> {
     return this.scan(call);
   }
 
   async getPointCloud(call?: Call): Promise<Uint8Array> {
-    const points = await this.scan(call);
+    const { points, offsetsS } = await this.scan(call);
+    const time = call?.withTimes ? offsetsS : undefined;
     const count = points.length / 2;
     const [x, y] = [0, 1].map((offset) =>
       Float32Array.from({ length: count }, (_, n) => points[2 * n + offset])
     );
-    return writePcd(createCloud({ x, y, z: new Float32Array(count) }));
+    return writePcd(createCloud({ x, y, z: new Float32Array(count), time }));
   }
 
   async getImages(sourceNames: readonly string[] = [], call?: Call): Promise<Images> {
     const [sourceName] = chosenSources(this.name, ["scan"], sourceNames);
-    const image = encodeImage({ kind: "color", image: pictureOf(await this.shown(call)) }, MIME.png);
+    const image = encodeImage({ kind: "color", image: pictureOf((await this.shown(call)).points) }, MIME.png);
     return { images: [{ sourceName, mimeType: MIME.png, image }], capturedAtMs: this.clock.nowMs() };
   }
 

@@ -9,7 +9,7 @@ import { RpLidarPort as RpLidarDevice, type Turn } from "../../../lib/device/rpl
 import { type Infer, integer, number, object, text } from "../../../lib/base/schema/schema.ts";
 import { type Construction, model } from "../../../lib/resource/registry.ts";
 import type { Call } from "../../../lib/resource/resource.ts";
-import { Lidar } from "./lidar.ts";
+import { Lidar, type LidarTurn } from "./lidar.ts";
 
 const BAUD = 115_200;
 const RECONNECT_MS = 1_000;
@@ -65,13 +65,12 @@ class RpLidarCamera extends Lidar {
     this.#work = this.#keepUp();
   }
 
-  protected override async scan(call?: Call): Promise<Float32Array> {
+  protected override async scan(call?: Call): Promise<LidarTurn> {
     if (this.#device && !this.#newest) await this.#first(call?.signal);
     if (this.#newest) {
       const { points, shares, endMs } = this.#newest;
       const ageMs = Math.min(STALLED_MS, this.clock.monotonicMs() - endMs);
-      call?.swept?.(shares.map((share) => ((share - 1) * this.#turnMs - ageMs) / 1000));
-      return points;
+      return { points, offsetsS: shares.map((share) => ((share - 1) * this.#turnMs - ageMs) / 1000) };
     }
     throw new SvcError("unavailable", `${this.name} has no scan: ${this.#lost}`);
   }

@@ -43,11 +43,8 @@ Deno.test(
         assertAlmostEquals(y[right], -3, 1e-3);
         assert(logged.some(({ message }) => message.includes("model 24, firmware 1.29, health good")));
         assertEquals((await lidar.getImages()).images.length, 1);
-        let offsetsS = new Float32Array(0);
-        const cloud = readPcd(
-          await lidar.getPointCloud({ swept: (swept) => offsetsS = Float32Array.from(swept) }),
-        );
-        assertEquals(offsetsS.length, cloud.x.length);
+        assertEquals(readPcd(await lidar.getPointCloud()).time, undefined);
+        const offsetsS = readPcd(await lidar.getPointCloud({ withTimes: true })).time!;
         // The first point is about a turn older than the last, and all are of the past.
         assert(offsetsS.every((one, n) => one <= 0 && (n === 0 || one >= offsetsS[n - 1])));
         assert(offsetsS.at(-1)! - offsetsS[0] > 0.04, `${offsetsS.at(-1)! - offsetsS[0]}`);

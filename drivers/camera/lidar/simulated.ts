@@ -10,7 +10,7 @@ import {
   type SimulatedRobot,
   simulationOf,
 } from "../../../lib/slam/simulation/robot.ts";
-import { Lidar } from "./lidar.ts";
+import { Lidar, type LidarTurn } from "./lidar.ts";
 
 export class SimulatedLidar extends Lidar {
   readonly #robot: SimulatedRobot;
@@ -28,9 +28,10 @@ export class SimulatedLidar extends Lidar {
     this.#random = randomFrom(settings.seed);
   }
 
-  protected override scan(): Promise<Float32Array> {
+  protected override scan(): Promise<LidarTurn> {
     const timeS = this.clock.monotonicMs() / 1000;
     const { building } = this.#robot;
-    return Promise.resolve(scanAt(building, timeS, this.#robot.truth(timeS), this.settings, this.#random));
+    const at = this.#robot.truth(timeS), motion = this.#robot.motion(timeS);
+    return Promise.resolve(scanAt(building, { timeS, at, motion }, this.settings, this.#random));
   }
 }

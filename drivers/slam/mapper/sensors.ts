@@ -10,8 +10,6 @@ import type { MovementSensor } from "../../../lib/api/movement_sensor.ts";
 import type { GeoPoint } from "../../../lib/api/shared/readings.ts";
 import { type Clock, deadline, race } from "../../../lib/base/clock.ts";
 import { SvcError } from "../../../lib/base/error.ts";
-import { readPcd } from "../../../lib/geometry/cloud/pcd.ts";
-import { finitePoints } from "../../../lib/geometry/cloud/point_cloud.ts";
 import { planePointOf } from "../../../lib/geometry/geo.ts";
 import {
   eulerFromQuaternion,
@@ -20,12 +18,9 @@ import {
   type Vec3,
 } from "../../../lib/geometry/pose.ts";
 import type { Call } from "../../../lib/resource/resource.ts";
-import {
-  type ImuReading,
-  type OdometryReading,
-  type RangeScan,
-  SCAN_POINTS_MAX,
-} from "../../../lib/slam/mapping.ts";
+import type { LidarMount } from "./lidar_mount.ts";
+import type { ImuReading, OdometryReading, RangeScan } from "../../../lib/slam/mapping.ts";
+import { readScanCloud } from "../../../lib/slam/scan_cloud.ts";
 
 const READING_MS = 5_000;
 /** Largest difference between the times of the two quantities of a reading. */
@@ -72,6 +67,7 @@ export class LidarSensor {
     readonly camera: Camera,
     private readonly clock: Clock,
     private readonly time: ReadingTime,
+    private readonly mount?: LidarMount,
   ) {}
 
   /** Throws `failed_precondition` for a camera that gives no point clouds. */
@@ -89,18 +85,14 @@ export class LidarSensor {
   }
 
   async next(signal: AbortSignal): Promise<SensorReading<RangeScan>> {
-    let sweptS: Float32Array | undefined;
-    const swept = (offsetsS: Float32Array) => void (sweptS = offsetsS);
     const { value: file, timeMs, isReplayed } = await timed(this.clock, this.time, signal, (call) => {
-      return this.camera.getPointCloud({ ...call, swept });
+      return this.camera.getPointCloud({ ...call, withTimes: true });
     });
-    const points = finitePoints(readPcd(file, { maxPoints: SCAN_POINTS_MAX }));
-    if (points.length === 0) {
+    const scan = readScanCloud(file, await this.mount?.pose(signal));
+    if (scan.points.length === 0) {
       throw new SvcError("unavailable", `${this.camera.name} gave a scan without points`);
     }
-    // A cloud with points that are missing has lost the order of its times.
-    const offsetsS = sweptS && sweptS.length === points.length / 3 ? sweptS : undefined;
-    return { reading: { timeS: timeMs / 1000, points, ...(offsetsS ? { offsetsS } : {}) }, isReplayed };
+    return { reading: { timeS: timeMs / 1000, ...scan }, isReplayed };
   }
 }
 

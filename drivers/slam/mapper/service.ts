@@ -21,6 +21,7 @@ import { IDENTITY_2D, type Pose2d, worldPose } from "../../../lib/slam/pose2d.ts
 import { MapEdits } from "./edits.ts";
 import { type Engine, type EngineEvents, type EngineStart, ThreadEngine } from "./engine.ts";
 import { feedOffline, feedOnline } from "./feed.ts";
+import { LidarMount } from "./lidar_mount.ts";
 import { LidarSensor, MotionSensor, ReadingTime } from "./sensors.ts";
 import { type MappingKind, MODEL_NAME, optionsOf, type Settings } from "./settings.ts";
 
@@ -52,7 +53,9 @@ const startThread: StartEngine = (start, events) => ThreadEngine.start(start, ev
 export async function openMapper(parts: Parts, startEngine: StartEngine = startThread): Promise<Slam> {
   const { attributes: settings, dependencies, clock, signal, logger, host } = parts;
   const time = new ReadingTime(clock);
-  const lidar = new LidarSensor(dependencies.get(CameraApi, settings.camera.name), clock, time);
+  const camera = dependencies.get(CameraApi, settings.camera.name);
+  const mount = new LidarMount(camera.name, () => dependencies.frames, clock, logger);
+  const lidar = new LidarSensor(camera, clock, time, mount);
   const { movementSensor } = settings;
   const sensor = movementSensor && dependencies.get(MovementSensorApi, movementSensor.name);
   const motion = sensor && new MotionSensor(sensor, clock, time);

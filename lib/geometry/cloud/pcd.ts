@@ -2,8 +2,8 @@
  * PCD files: the point cloud format that robots exchange.
  *
  * Reads every encoding (ascii, binary, binary_compressed) with fields of any order, size and type, and takes
- * x, y, z, rgb or rgba, and label from them. Writes the form that published clients read: `x y z` as float32,
- * `rgb` as one integer 0x00RRGGBB. Numbers are little-endian, the byte order of every machine that runs this.
+ * x, y, z, rgb or rgba, label and time (seconds) from them. Writes the form that published clients read: `x y z` as
+ * float32, `rgb` as one integer 0x00RRGGBB; published clients do not read a cloud with times. Numbers are little-endian, the byte order of every machine that runs this.
  *
  * A header is only a claim: the reader allocates nothing before it has checked that the data is long enough.
  */
@@ -78,6 +78,8 @@ export function readPcd(file: Uint8Array, { maxPoints = MAX_POINTS } = {}): Poin
   });
   const colour = header.fields.find(({ name, size }) => (name === "rgb" || name === "rgba") && size === 4);
   const label = header.fields.find(({ name }) => name === "label");
+  // Integers of this name are other programs' clocks.
+  const time = header.fields.find(({ name, type }) => name === "time" && type.startsWith("F"));
   return createCloud({
     width: header.width,
     height: header.height,
@@ -86,20 +88,25 @@ export function readPcd(file: Uint8Array, { maxPoints = MAX_POINTS } = {}): Poin
     z,
     rgb: colour && column(colour, new Uint32Array(header.points)).map((word) => word & 0xffffff),
     label: label && column(label, new Uint32Array(header.points)),
+    time: time && column(time, new Float32Array(header.points)),
   });
 }
 
-/** A PCD file of the cloud: x y z, then rgb and label if the cloud has them. */
+/** A PCD file of the cloud: x y z, then rgb, label and time if the cloud has them. */
 export function writePcd(cloud: PointCloud, encoding: PcdEncoding = "binary"): Uint8Array<ArrayBuffer> {
-  const { x, y, z, rgb, label, width, height } = cloud;
-  const columns = [x, y, z, ...(rgb ? [rgb] : []), ...(label ? [label] : [])];
-  const names = ["x", "y", "z", ...(rgb ? ["rgb"] : []), ...(label ? ["label"] : [])];
-  const types = ["F", "F", "F", ...(rgb ? ["I"] : []), ...(label ? ["U"] : [])];
+  const { x, y, z, rgb, label, time, width, height } = cloud;
+  const written = [
+    ...[x, y, z].map((column, n) => ({ name: "xyz"[n], type: "F", column })),
+    ...(rgb ? [{ name: "rgb", type: "I", column: rgb }] : []),
+    ...(label ? [{ name: "label", type: "U", column: label }] : []),
+    ...(time ? [{ name: "time", type: "F", column: time }] : []),
+  ];
+  const columns = written.map(({ column }) => column);
   const header = [
     "VERSION .7",
-    `FIELDS ${names.join(" ")}`,
+    `FIELDS ${written.map(({ name }) => name).join(" ")}`,
     `SIZE ${columns.map(() => 4).join(" ")}`,
-    `TYPE ${types.join(" ")}`,
+    `TYPE ${written.map(({ type }) => type).join(" ")}`,
     `COUNT ${columns.map(() => 1).join(" ")}`,
     `WIDTH ${width}`,
     `HEIGHT ${height}`,

@@ -21,6 +21,8 @@ export interface PointCloud {
   /** 0x00RRGGBB. */
   readonly rgb?: Uint32Array;
   readonly label?: Uint32Array;
+  /** When each point was measured, in seconds relative to the time of the reading. */
+  readonly time?: Float32Array;
 }
 
 /** The smallest box along the axes around all existing points. */
@@ -32,11 +34,11 @@ export interface BoundingBox {
 
 /** A cloud of the given columns, which it keeps without copying; without a size it is a single row. */
 export function createCloud(columns: Omit<PointCloud, "width" | "height"> & Partial<PointCloud>): PointCloud {
-  const { x, y, z, rgb, label, width = x.length, height = 1 } = columns;
-  for (const column of [x, y, z, rgb, label]) {
+  const { x, y, z, rgb, label, time, width = x.length, height = 1 } = columns;
+  for (const column of [x, y, z, rgb, label, time]) {
     assert(!column || column.length === width * height, `a cloud of ${width} x ${height} has other columns`);
   }
-  return { width, height, x, y, z, rgb, label };
+  return { width, height, x, y, z, rgb, label, ...(time ? { time } : {}) };
 }
 
 /**
@@ -102,8 +104,15 @@ export function finitePoints({ x, y, z }: PointCloud): Float32Array {
 export function pick(cloud: PointCloud, indices: Uint32Array): PointCloud {
   const floats = (column: Float32Array) => Float32Array.from(indices, (index) => column[index]);
   const words = (column?: Uint32Array) => column && Uint32Array.from(indices, (index) => column[index]);
-  const { x, y, z, rgb, label } = cloud;
-  return createCloud({ x: floats(x), y: floats(y), z: floats(z), rgb: words(rgb), label: words(label) });
+  const { x, y, z, rgb, label, time } = cloud;
+  return createCloud({
+    x: floats(x),
+    y: floats(y),
+    z: floats(z),
+    rgb: words(rgb),
+    label: words(label),
+    time: time && floats(time),
+  });
 }
 
 function isThere({ x, y, z }: PointCloud, n: number): boolean {

@@ -6,6 +6,7 @@ import { gunzipSync } from "node:zlib";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { ReadFiles } from "../../base/files/files.ts";
 import { type CarmenLog, readCarmenLog } from "./carmen.ts";
+import { readSensorFacts, type SensorFacts } from "./sensor.ts";
 
 /** Limit of a text, compressed or not: a log of a day has a tenth of that. */
 const TEXT_BYTES_MAX = 1024 ** 3;
@@ -22,6 +23,27 @@ export async function readLogFile(
     throw new SvcError("invalid_argument", `the log "${path}" cannot be read: ${messageOf(error)}`, {
       cause: error,
     });
+  }
+}
+
+/** The file that says what a recording does not say of its lidar. */
+export function sensorFileOf(recording: string): string {
+  return `${recording.replace(/\.gz$/, "").replace(/\.(?:log|clf|bag|mcap|db3)$/, "")}.sensor.json`;
+}
+
+/** What the file beside a recording says of the lidar, or the file `given`; undefined without one. */
+export async function readSensorFile(
+  files: Pick<ReadFiles, "readFile" | "fileSize" | "stat">,
+  recording: string,
+  given = "",
+): Promise<SensorFacts | undefined> {
+  const path = given === "" ? sensorFileOf(recording) : given;
+  if (given === "" && (await files.stat(path))?.kind !== "file") return undefined;
+  const text = await readText(files, path);
+  try {
+    return readSensorFacts(text);
+  } catch (cause) {
+    throw new SvcError("invalid_argument", `"${path}" cannot be read: ${messageOf(cause)}`, { cause });
   }
 }
 

@@ -83,7 +83,12 @@ Deno.test("readCarmenLog: a laser with the same place all along a turning way is
 });
 
 Deno.test("readSensorFacts: every key is optional, and errors name the key", () => {
-  assertEquals(readSensorFacts("{}"), { lidar: undefined, firstBeamRad: undefined, stepRad: undefined });
+  assertEquals(readSensorFacts("{}"), {
+    lidar: undefined,
+    firstBeamRad: undefined,
+    stepRad: undefined,
+    sweepS: undefined,
+  });
   const { lidar, firstBeamRad, stepRad } = readSensorFacts(
     '{"lidar": {"x": 0.22, "yaw_deg": 180}, "first_beam_deg": -90, "step_deg": -0.5}',
   );

@@ -51,21 +51,29 @@ export function replay(log: CarmenLog, mapper: Mapper, options: ReplayOptions): 
 
 function addScan(mapper: Mapper, scan: CarmenScan, options: ReplayOptions): boolean {
   const sensor = sensorOf(scan, options.sensor);
+  const { sweepS = 0 } = sensor, beams = scan.ranges.length;
   const isTaken = mapper.addScan({
     timeS: scan.timeS,
     points: pointsOf(scan.ranges, sensor),
     origin: sensor.lidar,
+    ...(sweepS > 0 ? { offsetsS: sweepOf(beams, sweepS) } : {}),
   });
   while (mapper.work());
   return isTaken;
 }
 
+/** When each beam was measured, relative to the last. */
+export function sweepOf(beams: number, sweepS: number): Float32Array {
+  return Float32Array.from({ length: beams }, (_, beam) => beams > 1 ? sweepS * (beam / (beams - 1) - 1) : 0);
+}
+
 /** What the log says of the lidar, and `given` before it. */
-function sensorOf({ sensor }: CarmenScan, given: SensorFacts = {}): SensorFacts {
+export function sensorOf({ sensor }: Pick<CarmenScan, "sensor">, given: SensorFacts = {}): SensorFacts {
   return {
     lidar: given.lidar ?? sensor?.lidar,
     firstBeamRad: given.firstBeamRad ?? sensor?.firstBeamRad,
     stepRad: given.stepRad ?? sensor?.stepRad,
+    sweepS: given.sweepS ?? sensor?.sweepS,
   };
 }
 

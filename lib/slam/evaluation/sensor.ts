@@ -9,18 +9,21 @@ export interface SensorFacts {
   readonly firstBeamRad?: number;
   /** From one beam to the next; negative if they go clockwise, as those of a lidar that hangs upside down. */
   readonly stepRad?: number;
+  /** How long the lidar takes from its first to its last beam; the time of a scan is that of its last beam. */
+  readonly sweepS?: number;
 }
 
 const DEGREE = Math.PI / 180;
 const PLACE_MAX_M = 100;
 const ANGLE_MAX_DEG = 360;
+const SWEEP_MAX_S = 2;
 
 /**
- * Reads `{"lidar": {"x": 0.22, "y": 0, "yaw_deg": 0}, "first_beam_deg": -90, "step_deg": 0.25}`, each key optional. Throws
- * a `RangeError` that names the key.
+ * Reads `{"lidar": {"x": 0.22, "y": 0, "yaw_deg": 0}, "first_beam_deg": -90, "step_deg": 0.25, "sweep_s": 0.18}`, each key
+ * optional. Throws a `RangeError` that names the key.
  */
 export function readSensorFacts(text: string): SensorFacts {
-  const all = fieldsOf(parsed(text), "", ["lidar", "first_beam_deg", "step_deg"]);
+  const all = fieldsOf(parsed(text), "", ["lidar", "first_beam_deg", "step_deg", "sweep_s"]);
   const lidar = all.lidar === undefined ? undefined : fieldsOf(all.lidar, "lidar", ["x", "y", "yaw_deg"]);
   const stepDeg = numberAt(all.step_deg, "step_deg", ANGLE_MAX_DEG);
   if (stepDeg === 0) throw new RangeError("step_deg: found 0, wanted another angle");
@@ -33,6 +36,7 @@ export function readSensorFacts(text: string): SensorFacts {
     },
     firstBeamRad: firstDeg === undefined ? undefined : firstDeg * DEGREE,
     stepRad: stepDeg === undefined ? undefined : stepDeg * DEGREE,
+    sweepS: numberAt(all.sweep_s, "sweep_s", SWEEP_MAX_S, 0),
   };
 }
 
@@ -70,8 +74,8 @@ function fieldsOf(
   return value as { readonly [key: string]: unknown };
 }
 
-function numberAt(value: unknown, path: string, most: number): number | undefined {
+function numberAt(value: unknown, path: string, most: number, least = -most): number | undefined {
   if (value === undefined) return undefined;
-  if (typeof value === "number" && Math.abs(value) <= most) return value;
-  throw new RangeError(`${path}: found ${JSON.stringify(value)}, wanted a number from -${most} to ${most}`);
+  if (typeof value === "number" && value >= least && value <= most) return value;
+  throw new RangeError(`${path}: found ${JSON.stringify(value)}, wanted a number from ${least} to ${most}`);
 }

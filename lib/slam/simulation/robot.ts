@@ -140,30 +140,43 @@ export interface LidarSettings {
   readonly maxRangeM: number;
   /** The standard deviation of a range. */
   readonly noiseM: number;
+  /** How long a turn takes; undefined: none. */
+  readonly sweepS?: number;
+}
+
+/** Where a robot is, and how it got there in the latest moments. */
+export interface RobotMoment {
+  readonly timeS: number;
+  readonly at: Pose2d;
+  readonly motion?: RobotMotion;
 }
 
 /**
- * One turn of a lidar at a pose: x, y, x, y, … of the returns in the lidar's frame, x ahead. Beams go counter-clockwise
- * from behind; beams that meet nothing within the range give no point.
+ * One turn of a lidar that ends at a moment: x, y, x, y, … of the returns in the lidar's frame, x ahead, and when each
+ * was measured. Beams go counter-clockwise from behind; beams that meet nothing within the range give no point.
  */
 export function scanAt(
   building: Building,
-  timeS: number,
-  at: Pose2d,
-  { beams, maxRangeM, noiseM }: LidarSettings,
+  { timeS, at, motion = STANDING }: RobotMoment,
+  { beams, maxRangeM, noiseM, sweepS = 0 }: LidarSettings,
   random: () => number,
-): Float32Array {
+): { readonly points: Float32Array; readonly offsetsS?: Float32Array } {
   const obstacles = obstaclesAt(building, timeS);
-  const points = new Float32Array(2 * beams);
+  const points = new Float32Array(2 * beams), offsetsS = new Float32Array(beams);
   let to = 0;
   for (let beam = 0; beam < beams; beam++) {
     const angle = -Math.PI + 2 * Math.PI * beam / beams;
-    const range = rangeTo(obstacles, at.x, at.y, at.yaw + angle) + noiseM * normal(random);
+    const offsetS = sweepS * ((beam + 1) / beams - 1);
+    const from = offsetS === 0
+      ? at
+      : compose2d(at, arc(motion.linearMps * offsetS, motion.angularRps * offsetS));
+    const range = rangeTo(obstacles, from.x, from.y, from.yaw + angle) + noiseM * normal(random);
     if (!(range > 0 && range <= maxRangeM)) continue;
-    points[to++] = range * Math.cos(angle);
-    points[to++] = range * Math.sin(angle);
+    points[2 * to] = range * Math.cos(angle);
+    points[2 * to + 1] = range * Math.sin(angle);
+    offsetsS[to++] = offsetS;
   }
-  return points.slice(0, to);
+  return { points: points.slice(0, 2 * to), ...(sweepS > 0 ? { offsetsS: offsetsS.slice(0, to) } : {}) };
 }
 
 /** A number of the normal distribution (the method of Box and Muller). */

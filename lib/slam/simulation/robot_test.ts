@@ -76,7 +76,7 @@ Deno.test("SimulatedRobot: the same seed gives the same drive and scan", () => {
     const one = robot(0.2, seed);
     one.drive(0, { linearMps: 0.4, angularRps: 0.2 });
     const at = one.truth(5);
-    const scan = scanAt(HALL, 5, at, { beams: 36, maxRangeM: 6, noiseM: 0.01 }, randomFrom(seed));
+    const scan = scanAt(HALL, { timeS: 5, at }, { beams: 36, maxRangeM: 6, noiseM: 0.01 }, randomFrom(seed));
     return { at, scan };
   };
   assertEquals(drive(1), drive(1));
@@ -93,7 +93,8 @@ Deno.test("SimulatedRobot: the same seed gives the same drive and scan", () => {
 
 Deno.test("scanAt: returns points within range in the lidar's frame", () => {
   const settings = { beams: 4, maxRangeM: 4.5, noiseM: 0 };
-  const scan = scanAt(HALL, 0, { x: 0, y: 0, yaw: Math.PI / 2 }, settings, randomFrom(1));
+  const at = { x: 0, y: 0, yaw: Math.PI / 2 };
+  const { points } = scanAt(HALL, { timeS: 0, at }, settings, randomFrom(1));
   // Behind and ahead are the near walls; those at the sides are five metres away.
-  assertEquals(Array.from(scan, (one) => Math.round(one * 1000) / 1000 + 0), [-4, 0, 4, 0]);
+  assertEquals(Array.from(points, (one) => Math.round(one * 1000) / 1000 + 0), [-4, 0, 4, 0]);
 });

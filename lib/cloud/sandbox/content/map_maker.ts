@@ -6,17 +6,11 @@
 import { unpacked } from "../../../base/files/archive.ts";
 import { bytesOf, joinedBytes } from "../../../base/files/byte_reader.ts";
 import { SvcError } from "../../../base/error.ts";
-import { readPcd } from "../../../geometry/cloud/pcd.ts";
-import { finitePoints } from "../../../geometry/cloud/point_cloud.ts";
 import { mapCloud, paintMap } from "../../../slam/map_picture.ts";
 import { Mapper } from "../../../slam/mapper.ts";
-import {
-  type ImuReading,
-  type MapperOptions,
-  type OdometryReading,
-  SCAN_POINTS_MAX,
-} from "../../../slam/mapping.ts";
+import type { ImuReading, MapperOptions, OdometryReading } from "../../../slam/mapping.ts";
 import type { Pose2d } from "../../../slam/pose2d.ts";
+import { readScanCloud } from "../../../slam/scan_cloud.ts";
 import { mapFile, readMap } from "../../../slam/pbstream/map_file.ts";
 
 /** The name of the map in its package. */
@@ -41,9 +35,9 @@ export class MapMaker {
 
   /** Adds a scan. Throws `invalid_argument` for an invalid scan. */
   scan(timeS: number, file: Uint8Array): Pose2d | undefined {
-    const points = finitePoints(readPcd(file, { maxPoints: SCAN_POINTS_MAX }));
-    if (points.length === 0) throw new SvcError("invalid_argument", "the scan has no points");
-    if (!this.mapper.addScan({ timeS, points })) {
+    const scan = readScanCloud(file);
+    if (scan.points.length === 0) throw new SvcError("invalid_argument", "the scan has no points");
+    if (!this.mapper.addScan({ timeS, ...scan })) {
       throw new SvcError("invalid_argument", "the scan is not newer than the one before it");
     }
     while (this.mapper.work());
