@@ -317,7 +317,7 @@ async function checkInference(
       const packed = await new Deno.Command("tar", { args: ["-czf", model, "-C", dirname(ONNX_MODEL), "."] })
         .output();
       assert(packed.success, "tar cannot pack the model");
-      await sandbox.run(cloud, ["package", "upload", "colors", "1.0.0", model]);
+      await sandbox.run(cloud, ["package", "upload", "colors", "1.0.0", model, "--type", "ml_model"]);
       return await whileServing(
         sandbox.command(cloud, ["serve", "--listen", "127.0.0.1:0", "--uploads-without-sandbox"]),
         async (url) => {

@@ -19,7 +19,7 @@ import { HOSTS_COMMANDS } from "./hosts.ts";
 import { MACHINE_COMMANDS } from "./machines.ts";
 import { MAP_COMMANDS } from "./maps.ts";
 import { ORGANIZATION_COMMANDS } from "./organizations.ts";
-import { PACKAGE_COMMANDS } from "./packages.ts";
+import { PACKAGE_COMMANDS } from "./registry/packages.ts";
 import { RELEASE_COMMANDS } from "./releases.ts";
 import { SECRET_COMMANDS } from "./secrets.ts";
 import { SERVE } from "./serve/serve.ts";

@@ -35,18 +35,27 @@ storeTest(
     await writeArchive(archive, "labels.txt", "apple");
     await Deno.writeFile(program, ELF);
 
+    const model = ["--type", "ml_model"];
     await run("org", "namespace", "orchard");
     assertEquals(
-      await run("package", "upload", "fruit", "1.0.0", archive),
+      await run("package", "upload", "fruit", "1.0.0", archive, ...model),
       `${organizationId}/fruit 1.0.0\n`,
     );
     assertMatch(await run("package", "list"), /^orchard:fruit +ml_model +1\.0\.0 +any +private/);
-    await assertRejects(() => run("package", "upload", "fruit", "1.0.0", archive), Error, "already");
-    await assertRejects(() => run("package", "upload", "fruit", "1.1.0", program), Error, ".tar.gz");
+    await assertRejects(
+      () => run("package", "upload", "fruit", "1.0.0", archive, ...model),
+      Error,
+      "already",
+    );
+    await assertRejects(
+      () => run("package", "upload", "fruit", "1.1.0", program, ...model),
+      Error,
+      ".tar.gz",
+    );
     await assertRejects(
       () => run("package", "upload", "fruit", "1.1.0", `${folder}/none`),
       Error,
-      "there is no file",
+      "there is no file or folder",
     );
     await assertRejects(() => run("package", "upload", "x", "1", archive, "--type", "song"), Error, "--type");
     await run("package", "delete", "orchard:fruit", "1.0.0");
@@ -103,7 +112,16 @@ Deno.test("a machine fetches the newest version in a package's range, and change
   await Deno.writeTextFile(file, JSON.stringify({ cloud: own }));
   const publish = async (version: string) => {
     await writeArchive(`${folder}/${version}.tar.gz`, "about.json", version);
-    await svcCloud("package", "upload", "fruit", version, `${folder}/${version}.tar.gz`, ...data);
+    await svcCloud(
+      "package",
+      "upload",
+      "fruit",
+      version,
+      `${folder}/${version}.tar.gz`,
+      "--type",
+      "ml_model",
+      ...data,
+    );
   };
   await publish("1.0.0");
   const config = {

@@ -10,6 +10,7 @@ import { dirname, isAbsolute, join, normalize } from "node:path";
 import type { WholeEnvironment, WorkingFolder } from "../../base/host.ts";
 import { unpackInto } from "../../base/files/archive.ts";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
+import { headOf } from "../../base/files/head.ts";
 import { type Clock, deadline } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
@@ -129,12 +130,17 @@ export async function firstRun(
   }
 }
 
+/** The program of a module's package in `folder`. Throws, as it does on a machine, if it cannot run. */
+export async function packagedProgram(folder: string, name: string, host: ReadFiles): Promise<ModuleProgram> {
+  return await packaged(folder, undefined, { name }, host);
+}
+
 /** The program of an unpacked package: its `meta.json` precedes the configuration. */
 async function packaged(
   folder: string,
   configured: string | undefined,
-  { name }: ModuleConfig,
-  host: ProgramHost,
+  { name }: Pick<ModuleConfig, "name">,
+  host: ReadFiles,
 ): Promise<ModuleProgram> {
   const meta = await metaOf(folder, host);
   const entry = meta?.entrypoint ?? configured;
@@ -150,7 +156,7 @@ async function packaged(
   return { path, root: folder, ...await firstRunIn(folder, host) };
 }
 
-async function firstRunIn(folder: string, host: ProgramHost): Promise<Pick<ModuleProgram, "firstRun">> {
+async function firstRunIn(folder: string, host: ReadFiles): Promise<Pick<ModuleProgram, "firstRun">> {
   const script = (await metaOf(folder, host))?.firstRun;
   return script ? { firstRun: inside(folder, script) } : {};
 }
@@ -239,4 +245,18 @@ async function checkExecutable(path: string, name: string, host: ReadFiles): Pro
   if (facts.mode !== 0 && (facts.mode & 0o111) === 0) {
     throw new SvcError("permission_denied", `${attempt}: ${path} is not executable; run chmod +x on it`);
   }
+  if (facts.mode !== 0) await checkBeginning(path, attempt, host);
+}
+
+/** The beginnings of programs: ELF, and those of macOS for one or several processors; and of scripts. */
+const BEGINNINGS = ["\x7fELF", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe", "#!"];
+
+/** The system hands any other file to a shell, which reads a script in Python as its own commands. */
+async function checkBeginning(path: string, attempt: string, host: ReadFiles): Promise<void> {
+  const head = String.fromCharCode(...await headOf(host, path, 4));
+  if (BEGINNINGS.some((one) => head.startsWith(one))) return;
+  const interpreter = /\.[cm]?[jt]s$/.test(path) ? "node" : path.endsWith(".py") ? "python3" : "sh";
+  const found = `${path} is neither a program of this system nor a script that names its interpreter`;
+  const wanted = `wanted a first line such as #!/usr/bin/env ${interpreter}`;
+  throw new SvcError("failed_precondition", `${attempt}: ${found}, ${wanted}`);
 }

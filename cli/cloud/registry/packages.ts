@@ -1,0 +1,107 @@
+/**
+ * Commands on the packages of organizations: models, modules, scripts and other files for machines.
+ *
+ * The room owns the registry by command: what is uploaded, looked into, shown, updated and removed.
+ */
+
+import { Packages, VISIBILITIES } from "../../../lib/cloud/packages/packages.ts";
+import { UsageError } from "../../flags.ts";
+import { table } from "../../table.ts";
+import {
+  chosenOrganization,
+  type CloudCommand,
+  cloudCommand,
+  type Desk,
+  ORG,
+  removeContents,
+  timeOf,
+  unknown,
+} from "../desk.ts";
+import { UPLOAD, VISIBILITY } from "./upload.ts";
+
+export const PACKAGE_COMMANDS: readonly CloudCommand[] = [
+  cloudCommand(
+    "package list",
+    [],
+    "Lists the packages of an organization.",
+    [ORG],
+    async (desk, _, { org }) => {
+      const { id } = await chosenOrganization(desk.store, org);
+      const all = await new Packages(desk.store).list(id);
+      desk.print(
+        all.map(({ item, ...one }) => ({
+          ...one,
+          name: item.name,
+          type: item.kind,
+          visibility: item.visibility,
+        })),
+        table(all.map(({ item, version, platform, bytes, createdMs }) => [
+          `${item.namespace ?? id}:${item.name}`,
+          item.kind,
+          version,
+          platform || "any",
+          item.visibility,
+          `${bytes} bytes`,
+          timeOf(createdMs),
+        ])),
+      );
+    },
+  ),
+  UPLOAD,
+  cloudCommand(
+    "package delete",
+    ["ID", "[VERSION]"],
+    "Removes a version of a package, or with --all the whole item, whose name is free again: ID is <organization>:<name>.",
+    [ORG, { name: "all", type: "bool", default: false, help: "Remove the item with all its versions." }],
+    async (desk, [given, version], { org, all }) => {
+      if ((version === undefined) !== all) {
+        throw new UsageError("package delete takes either a VERSION or --all, which removes every version");
+      }
+      const id = await idOf(desk, given, org);
+      const on = { kind: "package", id } as const;
+      const gone = await desk.change("package delete", on, async (sql) => {
+        const packages = new Packages(sql);
+        return version === undefined
+          ? await packages.deleteItem(await packages.item(id))
+          : await packages.delete(id, version);
+      });
+      await removeContents(desk, gone);
+      desk.print({ id, ...(version === undefined ? { all } : { version }) }, []);
+    },
+  ),
+  cloudCommand(
+    "package update",
+    ["ID"],
+    "Changes what everybody sees of a package: who finds it, its description, its address.",
+    [
+      ORG,
+      { ...VISIBILITY, help: `Who can find it: ${VISIBILITIES.join(", ")}.` },
+      { name: "description", type: "string", default: "", help: "What it is, in a sentence." },
+      { name: "url", type: "string", default: "", value: "URL", help: "Where to read more." },
+    ],
+    async (desk, [given], { org, visibility, description, url }) => {
+      const who = VISIBILITIES.find((one) => one === visibility);
+      if (visibility !== "" && !who) throw unknown("--visibility", visibility, VISIBILITIES);
+      const change = {
+        ...(who ? { visibility: who } : {}),
+        ...(description && { description }),
+        ...(url && { url }),
+      };
+      if (Object.keys(change).length === 0) {
+        throw new UsageError("nothing to change: wanted --visibility, --description or --url");
+      }
+      const id = await idOf(desk, given, org);
+      await desk.change("package update", { kind: "package", id }, async (sql, nowMs) => {
+        const packages = new Packages(sql);
+        await packages.updateItem(await packages.item(id), change, nowMs);
+      });
+      desk.print({ id, ...change }, [`${id} is updated`]);
+    },
+  ),
+];
+
+/** A name alone is one of the chosen organization. */
+async function idOf(desk: Desk, given: string, org: string): Promise<string> {
+  if (/[:/]/.test(given)) return given;
+  return `${(await chosenOrganization(desk.store, org)).id}:${given}`;
+}

@@ -1,0 +1,157 @@
+/**
+ * The registry by command: uploads of folders and archives, what they are refused for, updates and removal.
+ */
+
+import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
+import { packed } from "../../lib/base/files/archive.ts";
+import { svcCloud, svcCloudSaid } from "./program.ts";
+
+const META = {
+  module_id: "acme:thermo",
+  visibility: "private",
+  description: "A thermometer.",
+  models: [{ api: "rdk:component:sensor", model: "acme:thermo:sensor" }],
+  entrypoint: "run.sh",
+};
+
+/** A program for Linux on 64-bit ARM. */
+const ARM = Uint8Array.from(
+  { length: 64 },
+  (_, at) => [0x7f, 0x45, 0x4c, 0x46][at] ?? (at === 18 ? 0xb7 : 0),
+);
+
+async function writeModule(folder: string, meta: unknown, program: string | Uint8Array, mode = 0o755) {
+  await Deno.mkdir(`${folder}/.git`, { recursive: true });
+  await Deno.writeTextFile(`${folder}/.git/config`, "a repository is no part of a package");
+  const text = typeof meta === "string" ? meta : JSON.stringify(meta);
+  await Deno.writeTextFile(`${folder}/meta.json`, text);
+  const bytes = typeof program === "string" ? new TextEncoder().encode(program) : program;
+  await Deno.writeFile(`${folder}/run.sh`, bytes, { mode });
+  await Deno.chmod(`${folder}/run.sh`, mode);
+}
+
+Deno.test({
+  name: "svc-cloud package: uploads, refusals, updates and removal by command",
+  ignore: Deno.build.os === "windows",
+  fn: async (t) => {
+    const folder = await Deno.makeTempDir({ prefix: "svc-upload-test-" });
+    const run = (...args: string[]) => svcCloud(...args, "--data", `${folder}/data`);
+    const json = async (...args: string[]) => JSON.parse(await run(...args, "--json"));
+    try {
+      await run("init");
+      const refuses = async (why: string | RegExp, ...args: string[]) => {
+        const { message } = await assertRejects(() => run("package", "upload", ...args), Error);
+        assertMatch(
+          message,
+          why instanceof RegExp ? why : new RegExp(why.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&")),
+        );
+      };
+      const good = `${folder}/good`;
+      await writeModule(good, META, "#!/bin/sh\n");
+
+      await t.step(
+        "a folder is packed; name and type come from meta.json, the namespace must be one's own",
+        async () => {
+          await refuses("has no public name yet: svc-cloud org namespace acme", "1.0.0", good);
+          await run("org", "namespace", "acme");
+          const { output, remarks } = await svcCloudSaid(
+            "package",
+            "upload",
+            "1.0.0",
+            good,
+            "--data",
+            `${folder}/data`,
+          );
+          assertMatch(output, /\/thermo 1\.0\.0\n$/);
+          assertStringIncludes(remarks, '"type":"registry","name":"thermo","module_id":"acme:thermo"');
+          const [item] = await json("package", "list");
+          assertEquals([item.name, item.type, item.version, item.platform], [
+            "thermo",
+            "module",
+            "1.0.0",
+            "",
+          ]);
+          await refuses('there is version "1.0.0"', "1.0.0", good);
+          await refuses('says "thermo"', "other", "1.0.1", good);
+          await refuses("describes a module", "1.0.1", good, "--type", "ml_model");
+          await refuses("wanted one such as 1.2.3", "newest", good);
+        },
+      );
+
+      await t.step("what no machine could run is refused, in the machine's words", async () => {
+        const bad: [RegExp, unknown, string | Uint8Array, number?][] = [
+          [/names no program, wanted "entrypoint"/, { ...META, entrypoint: "" }, "#!/bin/sh\n"],
+          [/there is no file .*main\.sh/, { ...META, entrypoint: "main.sh" }, "#!/bin/sh\n"],
+          [/leads out of the package/, { ...META, entrypoint: "../run.sh" }, "#!/bin/sh\n"],
+          [/is not executable; run chmod \+x/, META, "#!/bin/sh\n", 0o644],
+          [/neither a program .* wanted a first line such as #!/, META, "import asyncio\n"],
+          [/models\.0: wanted an object with api and model/, { ...META, models: ["x"] }, "#!/bin/sh\n"],
+          [/models\.0: wanted /, { ...META, models: [{ api: "sensor", model: "a:b:c" }] }, "#!/bin/sh\n"],
+          [/meta\.json: .*JSON/, "{ not JSON", "#!/bin/sh\n"],
+        ];
+        for (const [index, [why, meta, program, mode]] of bad.entries()) {
+          await writeModule(`${folder}/bad${index}`, meta, program, mode);
+          await refuses(why, "2.0.0", `${folder}/bad${index}`);
+        }
+        await writeModule(`${folder}/arm`, META, ARM);
+        await refuses(
+          "is a program for linux/arm64, wanted one for linux/amd64",
+          "2.0.0",
+          `${folder}/arm`,
+          "--platform",
+          "linux/amd64",
+        );
+        await run("package", "upload", "2.0.0", `${folder}/arm`);
+        const platforms = (await json("package", "list")).map((one: { platform: string }) => one.platform);
+        assertEquals(platforms, ["", "linux/arm64"]);
+      });
+
+      await t.step(
+        "an archive is looked into as a folder is; a model without meta.json wants its type",
+        async () => {
+          const archive = `${folder}/thermo.tar.gz`;
+          const files = Object.entries({ "meta.json": JSON.stringify(META), "run.sh": "echo no interpreter" })
+            .map(
+              ([path, text]) => {
+                const bytes = new TextEncoder().encode(text);
+                return { path, bytes: bytes.length, content: [bytes], executable: true };
+              },
+            );
+          await Deno.writeFile(
+            archive,
+            await new Blob(await Array.fromAsync(packed(files)) as BlobPart[]).bytes(),
+          );
+          await refuses(`${archive}/run.sh is neither a program`, "3.0.0", archive);
+          await Deno.mkdir(`${folder}/model`);
+          await Deno.writeTextFile(`${folder}/model/labels.txt`, "apple");
+          await refuses("--type: wanted one of archive", "fruit", "1.0.0", `${folder}/model`);
+          await refuses("NAME: wanted the package's name", "1.0.0", `${folder}/model`, "--type", "ml_model");
+          await refuses(
+            "wanted a .tar.gz or a folder",
+            "fruit",
+            "1.0.0",
+            `${folder}/model/labels.txt`,
+            "--type",
+            "ml_model",
+          );
+          await run("package", "upload", "fruit", "1.0.0", `${folder}/model`, "--type", "ml_model");
+        },
+      );
+
+      await t.step("an item is updated; a wrong one is removed and its name is free again", async () => {
+        await run("package", "update", "thermo", "--visibility", "public", "--description", "Warm or cold.");
+        const all = await json("package", "list");
+        assertEquals(all.filter((one: { name: string }) => one.name === "thermo")[0].visibility, "public");
+        await assertRejects(() => run("package", "update", "thermo"), Error, "nothing to change");
+        await assertRejects(() => run("package", "delete", "fruit"), Error, "--all");
+        await assertRejects(() => run("package", "delete", "fruit", "1.0.0", "--all"), Error, "either");
+        await run("package", "delete", "fruit", "--all");
+        await run("package", "upload", "fruit", "1.0.0", `${folder}/model`, "--type", "archive");
+        await run("package", "delete", "acme:thermo", "--all");
+        assertEquals((await json("package", "list")).map((one: { name: string }) => one.name), ["fruit"]);
+      });
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+});
