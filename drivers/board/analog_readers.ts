@@ -96,7 +96,7 @@ export class AnalogReader {
 
   #sample(): void {
     this.#cancel = this.clock.after(1000 / this.settings.samplesPerSec, () => {
-      this.channel.read().then((value) => this.#keep(value), (error) => {
+      void this.channel.read().then((value) => this.#keep(value), (error) => {
         [this.#next, this.#count, this.#failure] = [0, 0, error];
       }).finally(() => {
         if (!this.#isClosed) this.#sample();

@@ -121,7 +121,7 @@ Deno.test("Attempts: forgets the oldest of 20000 addresses to bound its memory",
 Deno.test("Attempts: checks at most keyChecksAtOnce keys at the same time and refuses a long queue", async () => {
   const { of, most, hold } = attempts({ ...LIMITS, keyChecksAtOnce: 3 });
   const { promise, resolve } = Promise.withResolvers<void>();
-  hold(promise);
+  void hold(promise);
   const all = Array.from({ length: 300 }, (_, index) => of(`known ${index}`, "right", `a${index}`));
   const refused = await Promise.race([...all.slice(280)]);
   assertEquals(refused, "resource_exhausted");
@@ -134,12 +134,12 @@ Deno.test("Attempts: checks at most keyChecksAtOnce keys at the same time and re
 Deno.test("Attempts: wrong keys for 300 ids of one organization delay no first login of another", async () => {
   const { of, checks, hold } = attempts();
   const { promise, resolve } = Promise.withResolvers<void>();
-  hold(promise);
+  void hold(promise);
   const flood = Array.from({ length: 300 }, (_, at) => of(`known ${at}@flooding`, "wrong", `a${at % 3}`));
   await settle();
   assertEquals(checks(), 4, "the first four are under way");
   const login = of("known@quiet", "right", "b");
-  hold(Promise.resolve());
+  void hold(Promise.resolve());
   await settle();
   resolve();
   assertEquals(await login, true);

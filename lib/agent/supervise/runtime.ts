@@ -361,7 +361,7 @@ export class RuntimeProcess {
         await this.#kill(child);
         return this.#gone();
       }
-      this.#tellErrors();
+      void this.#tellErrors();
       await this.#waker.sleep(this.#state.phase === "starting" ? STARTING_LOOK_MS : LOOK_MS);
     }
     if (this.#leaving && !exit) return;
@@ -412,7 +412,7 @@ export class RuntimeProcess {
   }
 
   #gone(): void {
-    this.#tellErrors();
+    void this.#tellErrors();
     this.#child = undefined;
     const ending = this.#ending;
     this.#ending = undefined;

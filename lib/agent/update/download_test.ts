@@ -251,7 +251,7 @@ Deno.test("Download: gives up on a silent server, and stops when it is aborted",
     const stalled = assertRejects(() => fetching, SvcError, "the server sent nothing");
     await begun.promise;
     let given = false;
-    fetching.catch(() => {}).finally(() => given = true);
+    void fetching.catch(() => {}).finally(() => given = true);
     // Received bytes may still be under way to the disk; the time limit begins anew after each.
     while (!given) await clock.advance(10_000);
     await stalled;
@@ -341,7 +341,7 @@ Deno.test("a signature without an end, and one that stops coming, are given up",
     const stalled = assertRejects(() => fetching, SvcError, "the server sent nothing for 60 s");
     await begun.promise;
     let given = false;
-    fetching.catch(() => {}).finally(() => given = true);
+    void fetching.catch(() => {}).finally(() => given = true);
     while (!given) await clock.advance(10_000);
     await stalled;
   }));

@@ -40,7 +40,7 @@ Deno.test({
       await pulse.end();
       const { switches } = pulses.lateness();
       await until(() => levels.length >= switches);
-      pulse.end();
+      await pulse.end();
       await pulses.close();
       await end();
       device.close();

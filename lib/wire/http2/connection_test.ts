@@ -21,7 +21,7 @@ Deno.test("HTTP/2: data waits for the window of its stream and of its connection
   await wire.settings([WINDOW, 10]);
   await wire.headers(1, GET, FLAG.endHeaders | FLAG.endStream);
   streams[0].headers(OK, false);
-  streams[0].send(Buffer.alloc(25));
+  void streams[0].send(Buffer.alloc(25));
   streams[0].end();
   await settle();
   const sizes = () => wire.take(TYPE.data).map(({ payload }) => payload.length);

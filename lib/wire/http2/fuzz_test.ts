@@ -96,7 +96,7 @@ for (const role of ["server", "client"] as const) {
           const answer = next(4);
           queueMicrotask(() => {
             if (answer < 2) stream.headers(OK, answer === 0);
-            else if (answer === 2) stream.send(new Uint8Array(50_000));
+            else if (answer === 2) void stream.send(new Uint8Array(50_000));
           });
           return notes.at(-1)!;
         },

@@ -231,7 +231,7 @@ Deno.test("gRPC-web: works over HTTP/2 as well", () =>
           closed: (error) => error ? reject(error) : resolve(got),
         },
       );
-      stream.send(request("ab"));
+      void stream.send(request("ab"));
       stream.end();
     });
     assertEquals(new Map(headers).get("content-type"), "application/grpc-web+proto");

@@ -62,7 +62,7 @@ export class Routes {
       body,
       signal: body.signal,
     };
-    (given ? Promise.resolve(given) : this.#answer(asked))
+    void (given ? Promise.resolve(given) : this.#answer(asked))
       .catch((error) => textAnswer(500, `cannot answer ${method} ${path}: ${messageOf(error)}`))
       .then((answer) => send(response, sendable(answer), asked))
       .finally(() => body.over());
@@ -177,7 +177,7 @@ async function sendBody(
   signal: AbortSignal,
 ): Promise<void> {
   if (typeof body === "string" || body instanceof Uint8Array) {
-    if (body.length > 0) response.send(Buffer.from(body));
+    if (body.length > 0) await response.send(Buffer.from(body));
     return;
   }
   for await (const chunk of body) {
