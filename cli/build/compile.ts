@@ -103,7 +103,8 @@ async function compileAll(
   }
 }
 
-async function provenanceOf(deno: string): Promise<Provenance> {
+/** What the executables in `dist/` were made from. */
+export async function provenanceOf(deno: string): Promise<Provenance> {
   const revision = (await Deno.readTextFile(`${ROOT}${REVISION_FILE}`)).trim();
   const lockSha256 = await bytesSum(await Deno.readFile(`${ROOT}deno.lock`));
   return { version: VERSION, revision, deno, lockSha256 };

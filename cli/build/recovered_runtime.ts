@@ -77,7 +77,7 @@ export async function recoverRuntime(target: string, path: string): Promise<void
     }
 
     await Deno.mkdir(dirname(path), { recursive: true });
-    await Deno.writeFile(`${path}.part`, zipOf(source.runtime, runtime));
+    await Deno.writeFile(`${path}.part`, zipOf([{ name: source.runtime, content: runtime, mode: 0o755 }]));
     await Deno.rename(`${path}.part`, path);
   } finally {
     await Deno.remove(folder, { recursive: true });

@@ -1,4 +1,4 @@
-/** ZIP archives of one file, which is how Deno's runtimes are published. */
+/** ZIP archives: Deno's runtimes are published in such with one file, and programs for Windows in such with a few. */
 
 import { crc32, deflateRawSync, inflateRawSync } from "node:zlib";
 import { SvcError } from "../../lib/base/error.ts";
@@ -12,9 +12,12 @@ const ENTRY_BYTES = 46;
 const END_BYTES = 22;
 const STORED = 0;
 const DEFLATED = 8;
-const MADE_BY_UNIX = 0x0314;
-/** A regular file with mode 0755, as ZIP keeps Unix's modes. */
-const EXECUTABLE_FILE = (0o100755 << 16) >>> 0;
+const VERSION_NEEDED = 20;
+const MADE_BY_UNIX = 3 << 8;
+const UTF8_NAMES = 1 << 11;
+const REGULAR_FILE = 0o100000;
+/** 1980-01-01, the first day that ZIP knows. */
+const FIRST_DAY = (1 << 5) | 1;
 
 /** The only file of an archive, which is how Deno's runtimes are published. Throws `data_loss`. */
 export function onlyFileOf(zip: Uint8Array<ArrayBuffer>): Uint8Array {
@@ -39,42 +42,77 @@ export function onlyFileOf(zip: Uint8Array<ArrayBuffer>): Uint8Array {
   throw broken(`method ${method}`);
 }
 
-/** An archive with one executable file. */
-export function zipOf(name: string, content: Uint8Array): Uint8Array {
+/** A file of an archive. */
+export interface ZippedFile {
+  readonly name: string;
+  readonly content: Uint8Array;
+  /** Unix's mode; 0644 by default. */
+  readonly mode?: number;
+}
+
+/** An archive of these files, in their order. The same files make the same archive. */
+export function zipOf(files: readonly ZippedFile[]): Uint8Array<ArrayBuffer> {
+  const parts: Uint8Array[] = [];
+  const entries: Uint8Array[] = [];
+  let offset = 0;
+  for (const file of files) {
+    const { local, entry } = recordsOf(file, offset);
+    parts.push(...local);
+    entries.push(entry);
+    offset += bytesOf(local);
+  }
+
+  const end = new Uint8Array(END_BYTES);
+  const view = new DataView(end.buffer);
+  view.setUint32(0, END, true);
+  view.setUint16(8, files.length, true);
+  view.setUint16(10, files.length, true);
+  view.setUint32(12, bytesOf(entries), true);
+  view.setUint32(16, offset, true);
+  return joined([...parts, ...entries, end]);
+}
+
+/** The header and content of a file that stands at `offset`, and its entry in the list. */
+function recordsOf({ name, content, mode = 0o644 }: ZippedFile, offset: number) {
   const nameBytes = new TextEncoder().encode(name);
   const packed = deflateRawSync(content);
-  const entry = LOCAL_BYTES + nameBytes.length + packed.length;
-  const end = entry + ENTRY_BYTES + nameBytes.length;
-  const zip = new Uint8Array(end + END_BYTES);
-  const view = new DataView(zip.buffer);
 
-  /** What the file's header and its entry both say, from the version needed to the length of the name. */
-  const describe = (at: number) => {
-    view.setUint16(at, 20, true);
-    view.setUint16(at + 4, DEFLATED, true);
-    // The first day that ZIP knows: the same content is the same archive.
-    view.setUint16(at + 8, 0x21, true);
-    view.setUint32(at + 10, crc32(content), true);
-    view.setUint32(at + 14, packed.length, true);
-    view.setUint32(at + 18, content.length, true);
-    view.setUint16(at + 22, nameBytes.length, true);
-  };
+  // What the file's header and its entry both say, from the version needed to the length of the name.
+  const common = new DataView(new ArrayBuffer(24));
+  common.setUint16(0, VERSION_NEEDED, true);
+  common.setUint16(2, UTF8_NAMES, true);
+  common.setUint16(4, DEFLATED, true);
+  common.setUint16(8, FIRST_DAY, true);
+  common.setUint32(10, crc32(content), true);
+  common.setUint32(14, packed.length, true);
+  common.setUint32(18, content.length, true);
+  common.setUint16(22, nameBytes.length, true);
 
-  view.setUint32(0, LOCAL, true);
-  describe(4);
-  zip.set(nameBytes, LOCAL_BYTES);
-  zip.set(packed, LOCAL_BYTES + nameBytes.length);
+  const header = new Uint8Array(LOCAL_BYTES);
+  new DataView(header.buffer).setUint32(0, LOCAL, true);
+  header.set(new Uint8Array(common.buffer), 4);
 
-  view.setUint32(entry, ENTRY, true);
-  view.setUint16(entry + 4, MADE_BY_UNIX, true);
-  describe(entry + 6);
-  view.setUint32(entry + 38, EXECUTABLE_FILE, true);
-  zip.set(nameBytes, entry + ENTRY_BYTES);
+  const entry = new Uint8Array(ENTRY_BYTES + nameBytes.length);
+  const view = new DataView(entry.buffer);
+  view.setUint32(0, ENTRY, true);
+  view.setUint16(4, MADE_BY_UNIX | VERSION_NEEDED, true);
+  entry.set(new Uint8Array(common.buffer), 6);
+  view.setUint32(38, ((REGULAR_FILE | mode) << 16) >>> 0, true);
+  view.setUint32(42, offset, true);
+  entry.set(nameBytes, ENTRY_BYTES);
+  return { local: [header, nameBytes, packed], entry };
+}
 
-  view.setUint32(end, END, true);
-  view.setUint16(end + 8, 1, true);
-  view.setUint16(end + 10, 1, true);
-  view.setUint32(end + 12, ENTRY_BYTES + nameBytes.length, true);
-  view.setUint32(end + 16, entry, true);
-  return zip;
+function bytesOf(parts: readonly Uint8Array[]): number {
+  return parts.reduce((sum, { length }) => sum + length, 0);
+}
+
+function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const all = new Uint8Array(bytesOf(parts));
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
 }

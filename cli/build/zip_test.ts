@@ -53,20 +53,24 @@ Deno.test("onlyFileOf() refuses a damaged archive or an archive of several files
   }
 });
 
-Deno.test("zipOf() makes an archive that onlyFileOf() and other programs read", async () => {
-  const archive = new Uint8Array(zipOf("denort", CONTENT));
-  assertEquals(new Uint8Array(onlyFileOf(archive)), CONTENT);
+Deno.test("zipOf() makes archives that onlyFileOf() and other programs read", async () => {
+  assertEquals(new Uint8Array(onlyFileOf(zipOf([{ name: "denort", content: CONTENT }]))), CONTENT);
 
   const path = await Deno.makeTempFile({ suffix: ".zip" });
   try {
-    await Deno.writeFile(path, archive);
-    // Python's reader checks both headers and the sum of the content.
+    const files = [
+      { name: "svc/run.exe", content: CONTENT, mode: 0o755 },
+      { name: "svc/größe.txt", content: new Uint8Array() },
+    ];
+    await Deno.writeFile(path, zipOf(files));
+    // Python's reader checks both headers and the sum of each file.
     const code = "import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); print(z.testzip(), " +
-      "[(i.filename, i.file_size, oct(i.external_attr >> 16)) for i in z.infolist()])";
+      "[(i.filename, i.file_size, oct(i.external_attr >> 16), i.date_time[:3]) for i in z.infolist()])";
     const { stdout } = await new Deno.Command("python3", { args: ["-c", code, path] }).output();
     assertEquals(
       new TextDecoder().decode(stdout).trim(),
-      `None [('denort', ${CONTENT.length}, '0o100755')]`,
+      `None [('svc/run.exe', ${CONTENT.length}, '0o100755', (1980, 1, 1)), ` +
+        "('svc/größe.txt', 0, '0o100644', (1980, 1, 1))]",
     );
   } finally {
     await Deno.remove(path);

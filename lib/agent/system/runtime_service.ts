@@ -28,7 +28,8 @@ const STOP_MORE_S = 30;
 
 const RUNTIME: SystemService = { name: SERVICE, stopMs: (STOP_S + STOP_MORE_S) * 1000 };
 
-export function runtimeUnit(configPath: string): Unit {
+/** The unit that runs the executable `program` with a configuration file. */
+export function runtimeUnit(configPath: string, program = PROGRAM): Unit {
   const text = `[Unit]
 Description=svc-server: runs the machine
 Wants=network-online.target
@@ -39,7 +40,7 @@ StartLimitIntervalSec=0
 Type=exec
 # Named, so that there is a HOME.
 User=root
-ExecStart=${commandLine([PROGRAM, "-config", configPath])}
+ExecStart=${commandLine([program, "-config", configPath])}
 Restart=always
 RestartSec=5
 # It ends what it has started itself; what is left then is ended with it.
