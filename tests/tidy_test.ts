@@ -105,7 +105,7 @@ Deno.test("there are no import cycles, except of types: each file can be read af
 
 Deno.test("every module is part of a program or a library: code for tests alone is in tests/support", () => {
   const programs = product.map(({ path }) => path).filter((path) =>
-    /^cli\/(\w+\/main|build\/\w+)\.ts$/.test(path)
+    /^cli\/(\w+\/main|build\/[\w/]+)\.ts$/.test(path)
   );
   const reached = reachedFrom([...programs, ...LIBRARIES], ({ imports, starts }) => [...imports, ...starts]);
   assertEquals(product.map(({ path }) => path).filter((path) => !reached.has(path)), []);

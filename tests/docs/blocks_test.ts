@@ -23,6 +23,7 @@ const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
   "npx --yes deno@2.9.6 task demo": "tests/interop/interop_test.ts",
   "npx --yes deno@2.9.6 task test": "tests/docs/blocks_test.ts",
   "npx --yes deno@2.9.6 task compile": "cli/build/check.ts",
+  "npx --yes deno@2.9.6 task distribute": "cli/build/distribution/distribution_test.ts",
   "svc-server -config machine.json": "tests/e2e/reload_test.ts",
   "svc-server init": "cli/server/first/first_test.ts",
   "svc-server check": "cli/server/first/first_test.ts",

@@ -3,7 +3,7 @@
 import { SvcError } from "../../../lib/base/error.ts";
 import { type Executable, execute, exists, ROOT, type Target } from "../compiler.ts";
 import { zipOf } from "../zip.ts";
-import { type Build, revisionTime } from "./build.ts";
+import { type DistributedBuild, revisionTime } from "./build.ts";
 
 const PROGRAM_MODE = 0o755;
 
@@ -11,7 +11,7 @@ const PROGRAM_MODE = 0o755;
 export async function makeArchive(
   { name }: Executable,
   target: Target,
-  { path, notices, version, folder }: Build,
+  { path, notices, version, folder }: DistributedBuild,
 ): Promise<string> {
   const title = `${name}-${version}-${target.name}`;
   const manual = await manualOf(name);

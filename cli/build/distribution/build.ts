@@ -2,7 +2,7 @@
 
 import { execute } from "../compiler.ts";
 
-export interface Build {
+export interface DistributedBuild {
   /** The executable. */
   readonly path: string;
   /** The notices of third-party software. */

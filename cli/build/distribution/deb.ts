@@ -9,7 +9,7 @@ import { runtimeUnit } from "../../../lib/agent/system/runtime_service.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import { type Executable, execute, ROOT, type Target } from "../compiler.ts";
 import { manualOf } from "./archive.ts";
-import { type Build, revisionTime } from "./build.ts";
+import { type DistributedBuild, revisionTime } from "./build.ts";
 
 /** Debian's names of processors. */
 const PROCESSORS: { readonly [target: string]: string } = { "linux-x64": "amd64", "linux-arm64": "arm64" };
@@ -43,7 +43,7 @@ export function isDebian(program: Executable, target: Target): boolean {
 export async function makeDeb(
   { name }: Executable,
   { name: target }: Target,
-  { path, notices, version, folder }: Build,
+  { path, notices, version, folder }: DistributedBuild,
 ): Promise<string> {
   const processor = PROCESSORS[target];
   const file = `${name}_${version}_${processor}.deb`;

@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { EXECUTABLES, execute, TARGETS } from "../compiler.ts";
 import { makeArchive } from "./archive.ts";
-import type { Build } from "./build.ts";
+import type { DistributedBuild } from "./build.ts";
 import { isDebian, makeDeb } from "./deb.ts";
 
 const [LINUX, , WINDOWS] = TARGETS;
@@ -9,7 +9,7 @@ const program = (name: string) => EXECUTABLES.find((one) => one.name === name)!;
 const hasDpkg = Deno.build.os === "linux" && (await execute("sh", ["-c", "command -v dpkg-deb"])).code === 0;
 
 /** A folder with a program that prints `version`, for packing. */
-async function withBuild(version: string, run: (build: Build) => Promise<void>): Promise<void> {
+async function withBuild(version: string, run: (build: DistributedBuild) => Promise<void>): Promise<void> {
   const folder = await Deno.makeTempDir();
   try {
     const path = `${folder}/program`;
