@@ -1,26 +1,35 @@
 /**
- * Runs the tests of the tree, or of the files and folders that the arguments name, in several processes of
- * `deno test` at once: most tests wait for a program, a socket or a disk, so one process leaves a computer idle.
+ * Checks format, rules and types of the tree, and runs its tests, or those of the files and folders that the arguments
+ * name, in several processes of `deno test` at once: most tests wait for a program, a socket or a disk, so one process
+ * leaves a computer idle.
  *
  * A process takes a batch of files. The output of a batch is printed when the batch has ended, so that the lines of
- * two batches never mix. The last line counts all tests: `ok | 2221 passed | 0 failed | 12 ignored (10m)`.
+ * two batches never mix. At the end come the files that took longest, and the output of each failed batch once more.
+ * The last line counts all tests: `ok | 2221 passed | 0 failed | 12 ignored (10m)`.
  */
 
 import { SystemClock } from "../lib/base/clock.ts";
+import { prepareForeignPrograms } from "./interop/programs.ts";
+import { LONGEST_FIRST } from "./longest.ts";
+import { POSTGRES_VARIABLE, postgresPrograms, startPostgres } from "./support/postgres.ts";
 import { sourceFiles } from "./support/sources.ts";
 
 const FOLDERS = ["cli/", "drivers/", "lib/", "proto/", "tests/"];
-/** Batches that take minutes; the other batches fill the time beside them. */
-const LONGEST_FIRST = [
-  "tests/attack/cloud_test.ts",
-  "tests/attack/wire_test.ts",
-  "tests/docs/sessions_test.ts",
-  "tests/interop/interop_test.ts",
-];
 /** Files in a batch of quick tests, where the start of a process would cost more than the tests. */
 const QUICK_FILES = 12;
-const BATCH_MS = 20 * 60_000;
+/** Processes per core: each waits for something most of the time. */
+const PER_CORE = 2;
+const BATCH_MS = 15 * 60_000;
+const LONGEST_SHOWN = 10;
 const ROOT = new URL("../", import.meta.url);
+
+const clock = new SystemClock();
+
+/** A command with the tests that it runs. */
+interface Batch {
+  readonly name: string;
+  readonly args: readonly string[];
+}
 
 /** The counts of a batch, from Deno's last line. */
 interface Counted {
@@ -29,76 +38,149 @@ interface Counted {
   ignored: number;
 }
 
-/** The files to run: a file of `tests/` alone, files beside the code together. */
-async function batches(wanted: readonly string[]): Promise<string[][]> {
-  const under = (path: string) => wanted.some((name) => path === name || path.startsWith(`${name}/`));
+interface Outcome extends Counted {
+  readonly name: string;
+  readonly text: string;
+  /** Seconds of each test file. */
+  readonly seconds: ReadonlyMap<string, number>;
+}
+
+/** The files to run: a file of `tests/` or a long one alone, other files beside the code together. */
+async function batchesOf(wanted: readonly string[]): Promise<Batch[]> {
+  const isWanted = (path: string) => wanted.some((name) => path === name || path.startsWith(`${name}/`));
   const files = (await sourceFiles(FOLDERS)).map(({ path }) => path)
-    .filter((path) => path.endsWith("_test.ts") && (wanted.length === 0 || under(path)));
-  const alone = files.filter((path) => path.startsWith("tests/"));
-  const quick = files.filter((path) => !path.startsWith("tests/"));
-  const made = alone.map((path) => [path]);
+    .filter((path) => path.endsWith("_test.ts") && (wanted.length === 0 || isWanted(path)));
+
+  const long = LONGEST_FIRST.filter((path) => files.includes(path));
+  const others = files.filter((path) => !long.includes(path));
+  const alone = others.filter((path) => path.startsWith("tests/"));
+  const quick = others.filter((path) => !path.startsWith("tests/"));
+  const made = [...long, ...alone].map((path) => [path]);
   for (let at = 0; at < quick.length; at += QUICK_FILES) made.push(quick.slice(at, at + QUICK_FILES));
-  const isLong = ([path]: string[]) => LONGEST_FIRST.includes(path);
-  return [...made.filter(isLong), ...made.filter((batch) => !isLong(batch))];
+  return made.map((paths) => ({ name: paths.join(" "), args: ["test", "-A", "--no-check", ...paths] }));
 }
 
 /** Runs a batch and prints its output. A process that ends badly without having counted a failure counts as one. */
-async function runBatch(files: string[]): Promise<Counted> {
+async function runBatch({ name, args }: Batch): Promise<Outcome> {
+  const startMs = clock.monotonicMs();
   const child = new Deno.Command(Deno.execPath(), {
-    args: ["test", "-A", "--no-check", ...files],
+    args: [...args],
     cwd: ROOT,
     stdin: "null",
     stdout: "piped",
     stderr: "piped",
   }).spawn();
   let late = false;
-  const cancel = new SystemClock().after(BATCH_MS, () => {
+  const cancel = clock.after(BATCH_MS, () => {
     late = true;
     child.kill("SIGKILL");
   });
   const { code, stdout, stderr } = await child.output();
   cancel();
-  const text = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
-  console.log(text.trimEnd());
-  if (late) console.log(`killed after ${BATCH_MS / 60_000} minutes: ${files.join(" ")}`);
+
+  let text = (new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr)).trimEnd();
+  if (late) text += `\nkilled after ${BATCH_MS / 60_000} minutes: ${name}`;
   const counted = countOf(text);
   if (code !== 0 && counted.failed === 0) {
-    console.log(`deno test ended with ${code} and counted no failure: ${files.join(" ")}`);
+    text += `\ndeno ended with ${code} and counted no failure: ${name}`;
     counted.failed = 1;
   }
-  return counted;
+  console.log(text);
+  const seconds = secondsOf(text);
+  // The tests of a file are not all of its time: its programs are fetched before.
+  if (seconds.size < 2) return { ...counted, name, text, seconds: new Map([[name, secondsSince(startMs)]]) };
+  return { ...counted, name, text, seconds };
+}
+
+function secondsSince(startMs: number): number {
+  return (clock.monotonicMs() - startMs) / 1000;
+}
+
+function plain(text: string): string[] {
+  // deno-lint-ignore no-control-regex
+  return text.replaceAll(/\x1b\[[0-9;]*m/g, "").split("\n");
 }
 
 /** The counts of the last line that `deno test` prints. */
 function countOf(text: string): Counted {
-  // deno-lint-ignore no-control-regex
-  const lines = text.replaceAll(/\x1b\[[0-9;]*m/g, "").split("\n");
-  const last = lines.findLast((line) => /^(ok|FAILED) \| \d+ passed/.test(line)) ?? "";
+  const last = plain(text).findLast((line) => /^(ok|FAILED) \| \d+ passed/.test(line)) ?? "";
   const count = (word: string) => Number(last.match(new RegExp(`(\\d+) ${word}`))?.[1] ?? 0);
   return { passed: count("passed"), failed: count("failed"), ignored: count("ignored") };
 }
 
-const start = performance.now();
-const queue = await batches(Deno.args.map((path) => path.replace(/^\.\//, "").replace(/\/$/, "")));
-if (queue.length === 0) {
-  console.error(`no tests under ${Deno.args.join(" ")}: name a folder or a file that ends in _test.ts`);
-  Deno.exit(2);
-}
-const total: Counted = { passed: 0, failed: 0, ignored: 0 };
-const failing: string[] = [];
-const work = async () => {
-  for (let batch = queue.shift(); batch; batch = queue.shift()) {
-    const counted = await runBatch(batch);
-    for (const word of ["passed", "failed", "ignored"] as const) total[word] += counted[word];
-    if (counted.failed > 0) failing.push(batch.join(" "));
+/** What the tests of each file took, by the lines of its tests: `name ... ok (1m2s)`. */
+function secondsOf(text: string): Map<string, number> {
+  const seconds = new Map<string, number>();
+  let file: string | undefined;
+  for (const line of plain(text)) {
+    const begun = /^running \d+ tests? from \.\/(\S+)$/.exec(line);
+    if (begun) {
+      file = begun[1];
+      seconds.set(file, 0);
+      continue;
+    }
+    const [, minutes = 0, own = 0] = /^\S.*\((?:(\d+)m)?(?:(\d+)s)?\)$/.exec(line) ?? [];
+    if (file && !/^(ok|FAILED) \|/.test(line)) {
+      seconds.set(file, seconds.get(file)! + Number(minutes) * 60 + Number(own));
+    }
   }
-};
-// One more than there are cores: each waits for something most of the time.
-await Promise.all(Array.from({ length: navigator.hardwareConcurrency + 1 }, work));
-const minutes = ((performance.now() - start) / 60_000).toFixed(1);
-for (const files of failing) console.log(`failed in: ${files}`);
-const verdict = total.failed === 0 ? "ok" : "FAILED";
-console.log(
-  `${verdict} | ${total.passed} passed | ${total.failed} failed | ${total.ignored} ignored (${minutes}m)`,
-);
-if (total.failed > 0) Deno.exit(1);
+  return seconds;
+}
+
+/** Runs the batches, some at once, in their order. */
+async function runAll(queue: Batch[]): Promise<Outcome[]> {
+  const outcomes: Outcome[] = [];
+  const work = async () => {
+    for (let batch = queue.shift(); batch; batch = queue.shift()) outcomes.push(await runBatch(batch));
+  };
+  await Promise.all(Array.from({ length: navigator.hardwareConcurrency * PER_CORE }, work));
+  return outcomes;
+}
+
+function printLongest(outcomes: readonly Outcome[]): void {
+  const files = outcomes.flatMap(({ seconds }) => [...seconds]).sort(([, one], [, other]) => other - one);
+  console.log("\nlongest:");
+  for (const [name, seconds] of files.slice(0, LONGEST_SHOWN)) {
+    console.log(`${seconds.toFixed(0).padStart(5)} s  ${name}`);
+  }
+}
+
+/** Shows what failed once more, where a reader of the log's end sees it. */
+function printFailed(failed: readonly Outcome[]): void {
+  for (const { name, text } of failed) console.log(`\n==== failed: ${name}\n${text}`);
+  if (failed.length > 0) console.log();
+  for (const { name } of failed) console.log(`failed in: ${name}`);
+}
+
+async function main(words: readonly string[]): Promise<number> {
+  const startMs = clock.monotonicMs();
+  const batches = await batchesOf(words.map((path) => path.replace(/^\.\//, "").replace(/\/$/, "")));
+  if (batches.length === 0) {
+    console.error(`no tests under ${words.join(" ")}: name a folder or a file that ends in _test.ts`);
+    return 2;
+  }
+  const checks = { name: "deno task check", args: ["task", "check"] };
+
+  const isWhole = words.length === 0;
+  // Tests that need one of these wait for it; those that need none begin meanwhile.
+  const preparing = isWhole ? prepareForeignPrograms() : undefined;
+  const postgres = isWhole && postgresPrograms() ? startPostgres() : undefined;
+  if (postgres) Deno.env.set(POSTGRES_VARIABLE, String(postgres.port));
+  const outcomes = await runAll([checks, ...batches]).finally(() => postgres?.stop());
+  await preparing;
+
+  const total = { passed: 0, failed: 0, ignored: 0 };
+  for (const one of outcomes) {
+    for (const word of ["passed", "failed", "ignored"] as const) total[word] += one[word];
+  }
+  printLongest(outcomes);
+  printFailed(outcomes.filter(({ failed }) => failed > 0));
+  const verdict = total.failed === 0 ? "ok" : "FAILED";
+  const minutes = (secondsSince(startMs) / 60).toFixed(1);
+  console.log(
+    `${verdict} | ${total.passed} passed | ${total.failed} failed | ${total.ignored} ignored (${minutes}m)`,
+  );
+  return total.failed === 0 ? 0 : 1;
+}
+
+if (import.meta.main) Deno.exit(await main(Deno.args));

@@ -9,9 +9,11 @@ import { postgresAddress, rootCertificateFile } from "../../lib/cloud/store/post
 import { databaseDangers } from "../../lib/cloud/store/postgres/dangers.ts";
 import { connect, openStore, type Store } from "../../lib/cloud/store/store.ts";
 import { selfSigned } from "../support/echo.ts";
-import { giveCertificate, runPsql, sharedStoreTest, storeTest } from "./stores.ts";
+import { giveCertificate, runPsql, useOwnPostgres } from "../support/postgres.ts";
+import { sharedStoreTest, storeTest } from "./stores.ts";
 
 const clock = new SystemClock();
+useOwnPostgres();
 
 Deno.test("postgres: the URL of a database says who proves what, and nothing about sessions", () => {
   const { ssl, ...address } = postgresAddress(

@@ -18,6 +18,12 @@ const PYTHON_SDK = "0.85.1";
 /** The last version that Go's tools take; later ones name themselves otherwise than they are published. */
 const H2SPEC = "v2.2.1+incompatible";
 
+/** Fetches what most tests of this kind need, so that none of them waits long for it. */
+export async function prepareForeignPrograms(): Promise<void> {
+  const wanted = [pythonProgram, nodeFolder, goDialProgram, h2specProgram, typeStrippingNode];
+  for (const prepare of wanted) await prepare().catch(() => {});
+}
+
 /** A folder with the tours and the packages they need, as npm installs them. */
 export function nodeFolder(): Promise<string> {
   return oneAtATime("node", installNode);
@@ -27,37 +33,26 @@ async function installNode(): Promise<string> {
   const folder = `${cacheFolder()}/svc-interop-node`;
   await Deno.mkdir(folder, { recursive: true });
   const { imports } = JSON.parse(await Deno.readTextFile(`${HERE}packages.json`));
-  const packages = Object.values<string>(imports).map((specifier) => specifier.replace("npm:", ""));
-  await succeed([
-    "npm",
-    "install",
-    "--silent",
-    "--ignore-scripts",
-    "--prefix",
-    folder,
-    ...packages,
-    ESBUILD,
-    PLAYWRIGHT,
-    ...POWERSHELL,
-  ]);
-  for (
-    const file of [
-      "tour.mjs",
-      "sdk_tour.mjs",
-      "browser_tour.mjs",
-      "browser_keys.mjs",
-      "browser_specs.mjs",
-      "sdk_specs.mjs",
-      "specs.mjs",
-      "grpc_js_server.mjs",
-      "grpc_js_client.mjs",
-      "portal_tour.mjs",
-      "powershell_errors.mjs",
-    ]
-  ) {
-    await Deno.copyFile(`${HERE}${file}`, `${folder}/${file}`);
+  const published = Object.values<string>(imports).map((specifier) => specifier.replace("npm:", ""));
+  const packages = [...published, ESBUILD, PLAYWRIGHT, ...POWERSHELL];
+
+  // npm itself takes seconds to find out that nothing is missing.
+  const [list, wanted] = [`${folder}/installed.txt`, packages.join("\n")];
+  if (await Deno.readTextFile(list).catch(() => "") !== wanted) {
+    await succeed(["npm", "install", "--silent", "--ignore-scripts", "--prefix", folder, ...packages]);
+    await Deno.writeTextFile(list, wanted);
+  }
+
+  for await (const { name } of Deno.readDir(HERE)) {
+    if (name.endsWith(".mjs")) await copyIfChanged(`${HERE}${name}`, `${folder}/${name}`);
   }
   return folder;
+}
+
+/** Another process may be reading the copy. */
+async function copyIfChanged(from: string, to: string): Promise<void> {
+  const text = await Deno.readTextFile(from);
+  if (await Deno.readTextFile(to).catch(() => undefined) !== text) await Deno.writeTextFile(to, text);
 }
 
 /** The first Node that runs TypeScript directly. */

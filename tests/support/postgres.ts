@@ -1,0 +1,126 @@
+/**
+ * A PostgreSQL server for tests, Debian's, in a folder of its own.
+ *
+ * A run of all tests starts one for all of its processes and names it in `SVC_TEST_POSTGRES`. A process without that
+ * variable starts its own when a test first needs it, and ends it at its own end.
+ */
+
+/** A server that was started here. */
+export interface PostgresServer {
+  readonly port: number;
+  readonly folder: string;
+  stop(): void;
+}
+
+/** Names the port of a server that already runs. */
+export const POSTGRES_VARIABLE = "SVC_TEST_POSTGRES";
+const CONNECTIONS_MAX = 400;
+/** PostgreSQL does not run as root. */
+const NOBODY = { uid: 65_534, gid: 65_534 };
+
+let own: PostgresServer | undefined;
+
+export interface PostgresDatabase {
+  readonly url: string;
+  /** Removes it, and the connections to it. */
+  drop(): void;
+}
+
+/** Creates an empty database. */
+export function createPostgresDatabase(): PostgresDatabase {
+  const name = `test_${crypto.randomUUID().replaceAll("-", "")}`;
+  runPsql("postgres", `CREATE DATABASE ${name}`);
+  return {
+    url: `postgres://svc@127.0.0.1:${serverPort()}/${name}`,
+    drop: () => runPsql("postgres", `DROP DATABASE ${name} WITH (FORCE)`),
+  };
+}
+
+/** Runs statements as the server's superuser, as people do with psql. */
+export function runPsql(database: string, statements: string): void {
+  const address = ["-h", "127.0.0.1", "-p", String(serverPort()), "-U", "svc", "-d", database];
+  // Each one by itself: CREATE DATABASE does not run in a transaction.
+  const commands = statements.split(";").filter((one) => one.trim() !== "").flatMap((one) => ["-c", one]);
+  execute(`${postgresPrograms()}/psql`, [...address, "-q", "-v", "ON_ERROR_STOP=1", ...commands]);
+}
+
+/** Keeps away from the other processes' server, for tests that change what belongs to a whole server. */
+export function useOwnPostgres(): void {
+  Deno.env.delete(POSTGRES_VARIABLE);
+}
+
+/** Makes the process's own server speak TLS from now on, with this certificate. */
+export function giveCertificate(certificate: string, key: string): void {
+  const { folder } = ownServer();
+  for (const [name, text] of Object.entries({ "server.crt": certificate, "server.key": key })) {
+    const path = `${folder}/data/${name}`;
+    Deno.writeTextFileSync(path, text, { mode: 0o600 });
+    if (Deno.uid() === 0) Deno.chownSync(path, NOBODY.uid, NOBODY.gid);
+  }
+  runPsql("postgres", "ALTER SYSTEM SET ssl = on; SELECT pg_reload_conf()");
+}
+
+function serverPort(): number {
+  return Number(Deno.env.get(POSTGRES_VARIABLE) ?? ownServer().port);
+}
+
+function ownServer(): PostgresServer {
+  if (own) return own;
+  const started = startPostgres();
+  globalThis.addEventListener("unload", () => started.stop());
+  return own = started;
+}
+
+export function startPostgres(): PostgresServer {
+  const programs = postgresPrograms()!;
+  const folder = Deno.makeTempDirSync({ prefix: "svc-postgres-" });
+  const other = Deno.uid() === 0 ? NOBODY : undefined;
+  if (other) Deno.chownSync(folder, other.uid, other.gid);
+  execute(`${programs}/initdb`, ["-D", `${folder}/data`, "-A", "trust", "-U", "svc", "-N"], other);
+  const port = freePort();
+  const settings = `-c listen_addresses=127.0.0.1,127.0.0.2 -p ${port} -k ${folder} -c fsync=off ` +
+    `-c max_connections=${CONNECTIONS_MAX}`;
+  const control = ["-D", `${folder}/data`, "-w", "-s"];
+  execute(`${programs}/pg_ctl`, [...control, "-l", `${folder}/log`, "-o", settings, "start"], other);
+  return {
+    port,
+    folder,
+    stop: () => {
+      execute(`${programs}/pg_ctl`, [...control, "-m", "immediate", "stop"], other);
+      Deno.removeSync(folder, { recursive: true });
+    },
+  };
+}
+
+/** The folder of the newest installed server's programs. */
+export function postgresPrograms(): string | undefined {
+  const root = "/usr/lib/postgresql";
+  try {
+    const versions = [...Deno.readDirSync(root)].map(({ name }) => name).sort((a, b) =>
+      Number(b) - Number(a)
+    );
+    return versions.map((version) => `${root}/${version}/bin`).find((folder) => {
+      return Deno.statSync(`${folder}/initdb`).isFile;
+    });
+  } catch {
+    return undefined;
+  }
+}
+
+function freePort(): number {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  return listener.addr.port;
+}
+
+function execute(program: string, args: string[], options: Deno.CommandOptions = {}): void {
+  // The server outlives pg_ctl, so it must not inherit our pipes.
+  const { success } = new Deno.Command(program, {
+    args,
+    cwd: "/",
+    stdin: "null",
+    stdout: "null",
+    stderr: "inherit",
+    ...options,
+  }).outputSync();
+  if (!success) throw new Error(`${program} ${args.join(" ")} failed`);
+}
