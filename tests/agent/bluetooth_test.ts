@@ -188,6 +188,67 @@ bluetoothTest("Bluetooth setup accepts a value in pieces at consecutive offsets"
   assertEquals(device.taken.map(({ network }) => network?.ssid), ["shop"]);
 });
 
+bluetoothTest("what a listener has heard on the radio is of no use to it", async (device, bluez) => {
+  device.view = { ...device.view, configured: true };
+  const heard = new Map<string, Uint8Array>();
+  const write = async (name: string, value: string) => {
+    const sealed = await bluez.sealed(PASSWORD, value);
+    heard.set(name, sealed);
+    await bluez.writeBytes(name, sealed);
+  };
+  for (const [name, value] of [["unlock_pairing", "true"], ["unlock_pairing", "false"]]) {
+    await write(name, value);
+  }
+  for (const [name, value] of [["ssid", "shop"], ["psk", "12345678"]]) await write(name, value);
+  // The password of the network as its name would be sent in the clear, and shown in errors.
+  const refused = (name: string, sealed: Uint8Array) =>
+    assertRejects(() => bluez.writeBytes(name, sealed), Error, "the value was written before");
+  await refused("ssid", heard.get("psk")!);
+  await refused("unlock_pairing", heard.get("unlock_pairing")!);
+  await write("exit_provisioning", "1");
+  assertEquals(device.taken.map(({ network }) => network?.ssid), ["shop"]);
+  // Later, when the device needs setup again: also under another offer of the service.
+  device.wanted = false;
+  await until(() => bluez.advertised === undefined);
+  device.wanted = true;
+  await until(() => bluez.advertised);
+  for (const [name, sealed] of heard) await refused(name, sealed);
+  assertEquals([device.taken.length, bluez.isVisible], [1, false]);
+});
+
+bluetoothTest(
+  "a phone that writes as often as it can leaves the others their share",
+  async (device, bluez) => {
+    device.view = { ...device.view, configured: true };
+    const garbage = new Uint8Array(256);
+    const from = (number: number) => ({ device: `/org/bluez/hci0/dev_${number}` });
+    const codes = async (count: number, phone: number) => {
+      const some = Array.from({ length: count }, () => bluez.writeBytes("psk", garbage, from(phone)));
+      return (await Promise.allSettled(some)).map((one) =>
+        one.status === "rejected" ? one.reason.message : ""
+      );
+    };
+    for (let turn = 0; turn < 10; turn++) await codes(10, 1);
+    assertStringIncludes((await codes(1, 1))[0], "too many values");
+    // Its pieces of a long value do not disturb another's.
+    const reliable = { type: "reliable" };
+    const sealed = await bluez.sealed(PASSWORD, "shop");
+    await bluez.writeBytes("ssid", sealed.subarray(0, 100), { ...reliable, ...from(2) });
+    await bluez.writeBytes("ssid", garbage.subarray(0, 50), { ...reliable, ...from(1) });
+    await bluez.writeBytes("ssid", sealed.subarray(100), { ...reliable, ...from(2), offset: 100 });
+    await bluez.writeBytes("exit_provisioning", await bluez.sealed(PASSWORD, "1"), from(2));
+    assertEquals(device.taken.map(({ network }) => network?.ssid), ["shop"]);
+    // Malformed values change nothing and end nothing.
+    for (const value of ["null", "[]", "{", '{"id":{},"key":[]}', '"\\ud800"', "{}".repeat(40)]) {
+      await bluez.write("api_key", PASSWORD, value);
+      await assertRejects(() => bluez.write("exit_provisioning", PASSWORD, "1"), Error);
+    }
+    assertEquals(device.taken.length, 1);
+    const shown = await Promise.all(READ.map(async (one) => String(await bluez.read(one))));
+    assert(!shown.join().includes("hotspot"), shown.join());
+  },
+);
+
 bluetoothTest("Bluetooth setup limits wrong passwords per minute", async (_, bluez) => {
   const sealed = await bluez.sealed("guess", "evil");
   const said: string[] = [];

@@ -96,18 +96,20 @@ export class Bluetooth {
 
   async #open(name: string, signal: AbortSignal): Promise<void> {
     const { clock, intake, logger, offer } = this.parts;
-    this.#letterbox ??= await Letterbox.make({
-      ...{ intake, clock, password: () => offer().password },
-      unlock: (open) => this.#pairing.unlock(open),
-    });
+    if (!this.#letterbox || this.#letterbox.isWorn) {
+      this.#letterbox = await Letterbox.make({
+        ...{ intake, clock, password: () => offer().password },
+        unlock: (open) => this.#pairing.unlock(open),
+      });
+    }
     const letterbox = this.#letterbox;
     letterbox.forget();
     const adapter = await this.#bluez.open({
       name,
       read: (one) => one === "pub_key" ? letterbox.publicKey : this.#values()[one],
-      write: async (one, sealed) => {
+      write: async (one, sealed, phone) => {
         try {
-          await letterbox.take(one, sealed);
+          await letterbox.take(one, sealed, phone);
         } catch (error) {
           // A phone that writes without a response reads the error here.
           intake.tell(`The value from Bluetooth was refused: ${messageOf(error)}.`);

@@ -15,7 +15,8 @@ export interface Offered {
   /** The name in a phone's list. */
   readonly name: string;
   readonly read: (name: Read) => Buffer;
-  readonly write: (name: Written, sealed: Uint8Array) => Promise<void>;
+  /** `phone` is BlueZ's name of it, empty if BlueZ gives none. */
+  readonly write: (name: Written, sealed: Uint8Array, phone: string) => Promise<void>;
 }
 
 const BLUEZ = "org.bluez";
@@ -30,14 +31,16 @@ const TREE = "/svc/provisioning";
 const SERVICE_PATH = `${TREE}/service`;
 const ADVERTISEMENT = "/svc/advertisement";
 const ADAPTERS_MAX = 16;
+/** Incomplete values; the oldest are dropped. */
+const PIECES_MAX = 64;
 
 type Objects = Record<string, Record<string, Record<string, unknown>>>;
 
 export class BlueZ {
   #adapter: string | undefined;
   #owner: unknown;
-  /** Limit of values that arrive in pieces. */
-  readonly #pieces = new Map<Written, Buffer>();
+  /** Values that arrive in pieces, by characteristic and phone. */
+  readonly #pieces = new Map<string, Buffer>();
 
   constructor(private readonly bus: Bus) {}
 
@@ -128,7 +131,7 @@ export class BlueZ {
             in: { value: "ay", options: "a{sv}" },
             run: async ({ value, options }) => {
               const whole = this.#whole(one, value, options);
-              if (whole) await write(one, whole).catch(refuse);
+              if (whole) await write(one, whole, optionsOf(options).phone).catch(refuse);
             },
           },
         },
@@ -148,15 +151,17 @@ export class BlueZ {
 
   /** The complete value, once it is there; a long one arrives in pieces. */
   #whole(name: Written, value: unknown, options: unknown): Uint8Array | undefined {
-    const { offset, type } = optionsOf(options);
-    const before = offset === 0 ? Buffer.alloc(0) : this.#pieces.get(name) ?? Buffer.alloc(0);
-    this.#pieces.delete(name);
+    const { offset, type, phone } = optionsOf(options);
+    const key = `${name} ${phone}`;
+    const before = offset === 0 ? Buffer.alloc(0) : this.#pieces.get(key) ?? Buffer.alloc(0);
+    this.#pieces.delete(key);
     if (offset !== before.length) throw new BusRefusal(`${BLUEZ}.Error.InvalidOffset`, "wrong offset");
     if (!(value instanceof Uint8Array) || before.length + value.length > SEALED_BYTES) return wrongLength();
     const whole = Buffer.concat([before, value]);
     if (whole.length === SEALED_BYTES) return whole;
     if (type !== "reliable") return wrongLength();
-    this.#pieces.set(name, whole);
+    if (this.#pieces.size >= PIECES_MAX) this.#pieces.delete(this.#pieces.keys().next().value!);
+    this.#pieces.set(key, whole);
     return undefined;
   }
 
@@ -202,9 +207,9 @@ function from(value: Buffer, options: unknown): Buffer {
   return value.subarray(offset);
 }
 
-function optionsOf(options: unknown): { offset: number; type: unknown } {
-  const { offset = 0, type } = (options ?? {}) as Record<string, unknown>;
-  return { offset: Number(offset), type };
+function optionsOf(options: unknown): { offset: number; type: unknown; phone: string } {
+  const { offset = 0, type, device = "" } = (options ?? {}) as Record<string, unknown>;
+  return { offset: Number(offset), type, phone: String(device) };
 }
 
 function wrongLength(): never {

@@ -2,8 +2,10 @@
  * The values that a phone hands in over Bluetooth, decrypted and checked.
  *
  * Each value is encrypted for the device's own key (RSA-OAEP, SHA-256, 2048 bits) and begins with the hotspot's
- * password and a colon. A value without the right password is refused and changes nothing. Values are processed in
- * order, with a limit per minute and of those waiting. No error contains a value.
+ * password and a colon. A value without the right password is refused and changes nothing. So is one that was written
+ * before: whoever listens to the radio has heard it, and could write it again later, or in another place. Values are
+ * processed in order, with limits per minute and of those waiting, of which each phone has a share. No error contains a
+ * value.
  */
 
 import { Buffer } from "node:buffer";
@@ -26,16 +28,26 @@ export interface LetterboxParts {
 const KEY_BITS = 2048;
 export const SEALED_BYTES = KEY_BITS / 8;
 const KEY = { name: "RSA-OAEP", hash: "SHA-256" } as const;
+/** A phone writes eight values at a time. Limits of all phones, and of one. */
 const WAITING_MAX = 32;
-/** A phone writes eight values at a time. */
-const VALUES_PER_MINUTE = 80;
+const WAITING_OF_PHONE_MAX = 10;
+const VALUES_PER_MINUTE = 800;
+const VALUES_OF_PHONE_PER_MINUTE = 80;
 const MINUTE_MS = 60_000;
+/** Accepted values that one key can have; then it is used up, and the next offer has a new one. */
+const ACCEPTED_MAX = 2_000;
+/** The values of a submission are read by people, who write few; past this a new key is due. */
+const ACCEPTED_MANY = 200;
 
 export class Letterbox {
   readonly #values = new Map<Written, Secret>();
   #last: Promise<unknown> = Promise.resolve();
-  #waiting = 0;
-  #taken: number[] = [];
+  /** The phones of the waiting values. */
+  #waiting: string[] = [];
+  /** The values of the last minute. */
+  #taken: { readonly phone: string; readonly ms: number }[] = [];
+  /** Hashes of the accepted values; a value with a wrong password has no effect when it comes again. */
+  readonly #accepted = new Set<string>();
 
   private constructor(
     private readonly parts: LetterboxParts,
@@ -51,18 +63,23 @@ export class Letterbox {
     return new Letterbox(parts, keys, Buffer.from(await crypto.subtle.exportKey("spki", keys.publicKey)));
   }
 
-  /** Takes a value; `exit_provisioning` submits all of them. Throws the problem. */
-  async take(name: Written, sealed: Uint8Array): Promise<void> {
-    if (this.#waiting >= WAITING_MAX || this.#isTooOften()) {
+  /** Whether a new key is due: the present one has opened many values. */
+  get isWorn(): boolean {
+    return this.#accepted.size >= ACCEPTED_MANY;
+  }
+
+  /** Takes a value of a phone; `exit_provisioning` submits all of them. Throws the problem. */
+  async take(name: Written, sealed: Uint8Array, phone: string): Promise<void> {
+    if (this.#isTooMuch(phone)) {
       throw new SvcError("resource_exhausted", "too many values in one minute; wait a little");
     }
-    this.#waiting++;
+    this.#waiting.push(phone);
     const taking = this.#last.then(() => this.#open(sealed)).then((value) => this.#keep(name, value));
     this.#last = taking.catch(() => {});
     try {
       await taking;
     } finally {
-      this.#waiting--;
+      this.#waiting.splice(this.#waiting.indexOf(phone), 1);
     }
   }
 
@@ -70,11 +87,14 @@ export class Letterbox {
     this.#values.clear();
   }
 
-  #isTooOften(): boolean {
+  #isTooMuch(phone: string): boolean {
     const nowMs = this.parts.clock.monotonicMs();
-    this.#taken = this.#taken.filter((ms) => nowMs - ms < MINUTE_MS);
-    if (this.#taken.length >= VALUES_PER_MINUTE) return true;
-    this.#taken.push(nowMs);
+    this.#taken = this.#taken.filter(({ ms }) => nowMs - ms < MINUTE_MS);
+    const waiting = this.#waiting.filter((one) => one === phone).length;
+    const taken = this.#taken.filter((one) => one.phone === phone).length;
+    if (this.#waiting.length >= WAITING_MAX || waiting >= WAITING_OF_PHONE_MAX) return true;
+    if (this.#taken.length >= VALUES_PER_MINUTE || taken >= VALUES_OF_PHONE_PER_MINUTE) return true;
+    this.#taken.push({ phone, ms: nowMs });
     return false;
   }
 
@@ -90,7 +110,19 @@ export class Letterbox {
     if (!timingSafeEqual(given, known)) {
       throw new SvcError("permission_denied", "the password of the device's hotspot is wrong");
     }
+    this.#accept(createHash("sha256").update(sealed).digest("base64"));
     return bytes.subarray(wanted.length).toString("utf8");
+  }
+
+  /** The encryption is random: nobody but a listener has the same bytes twice. */
+  #accept(hash: string): void {
+    if (this.#accepted.has(hash)) {
+      throw new SvcError("permission_denied", "the value was written before; encrypt it anew");
+    }
+    if (this.#accepted.size >= ACCEPTED_MAX) {
+      throw new SvcError("resource_exhausted", "this device's key is used up; connect again");
+    }
+    this.#accepted.add(hash);
   }
 
   #keep(name: Written, value: string): void {
