@@ -82,6 +82,8 @@ export interface Termination {
 export interface ProcessUsage {
   /** Memory of this process, and the CPU time it has used since its start. */
   usage(): { readonly residentBytes: number; readonly heapUsedBytes: number; readonly cpuUs: number };
+  /** The CPU time of the thread that runs this program's code, or of the whole process where that is unknown. */
+  mainThreadCpuUs(): number;
 }
 
 /** Memory shared with a device. */

@@ -2,7 +2,7 @@
  * Measures how long the event loop of svc-cloud lets callers wait, because something computes in its only thread.
  *
  * A timer that is late tells of a delay. Delays above 100 ms are logged, once in an interval. A busy computer delays
- * everything, too: the busy time is the part of a delay in which this process computed.
+ * everything, too: the busy time is the part of a delay in which the program's own thread computed.
  */
 
 import type { Clock } from "../base/clock.ts";
@@ -38,7 +38,7 @@ export class LoopDelay {
   #loggedMs = -Infinity;
   #cancel: () => void;
 
-  /** `cpuMs`: the processor time of this process so far. */
+  /** `cpuMs`: the processor time of the program's own thread so far. */
   constructor(
     private readonly clock: Clock,
     private readonly logger: Pick<Logger, "warn">,

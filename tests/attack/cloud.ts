@@ -9,17 +9,21 @@
 
 import { serveCloud } from "../cloud/program.ts";
 import { CHAINS, type ChainSetting } from "./cloud/chains.ts";
+import { FLOOD_CHAINS } from "./cloud/flood_chains.ts";
 import { type MatrixReport, playMatrix } from "./cloud/matrix.ts";
 import { newTenant } from "./cloud/tenant.ts";
 import { LoopWatch } from "./cloud/loop_watch.ts";
 import { TENANT_CHAINS } from "./cloud/tenant_chains.ts";
 
-const ALL = [...CHAINS, ...TENANT_CHAINS];
+const ALL = [...CHAINS, ...TENANT_CHAINS, ...FLOOD_CHAINS];
+const BUSY_MS_MAX = 200;
 
 export interface CloudAttack {
   /** Plays only one in this many requests of the matrix; all by default. */
   readonly oneIn?: number;
   readonly seed?: number;
+  /** The longest stretch in which svc-cloud may compute without a turn for others. */
+  readonly busyMsMax?: number;
   readonly say?: (line: string) => void;
 }
 
@@ -28,13 +32,15 @@ export interface CloudReport extends MatrixReport {
   readonly chains: number;
 }
 
-export async function playCloud({ oneIn = 1, seed = 1, say = () => {} }: CloudAttack): Promise<CloudReport> {
+export async function playCloud(
+  { oneIn = 1, seed = 1, busyMsMax = BUSY_MS_MAX, say = () => {} }: CloudAttack,
+): Promise<CloudReport> {
   const folder = await Deno.makeTempDir({ prefix: "svc-attack-" });
   try {
     const server = await serveCloud(["--data", folder]);
     try {
       const place = { address: new URL(server.url).host, flags: ["--data", folder] };
-      const watch = new LoopWatch(server.url, folder);
+      const watch = new LoopWatch(server.url, folder, busyMsMax);
       await watch.look("start");
       const { leaks, delays } = await playChains({ place, url: server.url, folder }, watch, say);
       const report = await playMatrix({ place, databaseFile: `${folder}/cloud.db`, oneIn, seed, say, watch });

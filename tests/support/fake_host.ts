@@ -85,6 +85,10 @@ export class FakeHost extends FakeFiles implements Host {
     return this.options.usage ?? { residentBytes: 1000, heapUsedBytes: 500, cpuUs: 70 };
   }
 
+  mainThreadCpuUs(): number {
+    return this.usage().cpuUs;
+  }
+
   override readFolder(path: string): Promise<string[]> {
     return (path.startsWith("/dev") && this.options.devices?.readFolder(path)) || super.readFolder(path);
   }

@@ -232,7 +232,7 @@ async function serveParts(parts: Parts, stopped: Promise<string>): Promise<void>
   const { options, addresses, store, files, host, clock, logger } = parts;
   const turn = await turnOf(options, host);
   const stun = options.stun === "" ? undefined : await openStun(addressOf("--stun", options.stun), logger);
-  const loopDelay = new LoopDelay(clock, logger, () => host.usage().cpuUs / 1000);
+  const loopDelay = new LoopDelay(clock, logger, () => host.mainThreadCpuUs() / 1000);
   const { cloud, routes } = await openParts(parts, { turn, stunPort: stun?.port }, loopDelay);
   try {
     const certificate = certificateOf(parts, cloud);

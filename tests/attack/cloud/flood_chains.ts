@@ -1,0 +1,223 @@
+/**
+ * Chains with which one weak key once kept svc-cloud from everybody: searches, filters and lists that take long, and
+ * shared places that one caller holds. While each is played, the victim's own calls must be answered.
+ */
+
+import { AppService } from "../../../proto/gen/app_pb.ts";
+import { DataService, TagsFilterType } from "../../../proto/gen/data_pb.ts";
+import { DataSyncService, DataType } from "../../../proto/gen/datasync_pb.ts";
+import { RobotService } from "../../../proto/gen/robot_config_pb.ts";
+import { SvcError } from "../../../lib/base/error.ts";
+import { type Channel, client } from "../../../lib/wire/channel.ts";
+import { until } from "../../support/until.ts";
+import type { Chain, ChainSetting } from "./chains.ts";
+import { connectAs, type Credentials, type Place } from "./tenant.ts";
+
+export const FLOOD_CHAINS: readonly Chain[] = [
+  { name: "a search of logs that takes long", play: searchLogs },
+  { name: "a filter of many tags over readings with many tags", play: filterTags },
+  { name: "many lists of the registry at once", play: listRegistry },
+  { name: "one key follows logs as often as it can", play: holdFollowers },
+  { name: "one key begins as many uploads as it can", play: holdUploads },
+];
+
+const LINES = 4;
+const LINE_LENGTH = 1_000_000;
+const PATTERN_LENGTH = 10_000;
+const READINGS = 4_000;
+const TAGS = 100;
+const FILTER_TAGS = 900;
+const ITEMS = 10;
+const DOCUMENTATION_LENGTH = 100_000;
+const LISTS = 100;
+/** More than one key's share. */
+const FOLLOWERS = 130;
+const UPLOADS = 40;
+const DEADLINE_MS = 120_000;
+/** Good ends of a slow question: an answer, or a word about what is too much of it. */
+const FAIR = ["ok", "invalid_argument", "resource_exhausted"];
+
+async function as<T>(place: Place, key: Credentials, run: (channel: Channel) => Promise<T>): Promise<T> {
+  const channel = await connectAs(place, key);
+  try {
+    return await run(channel);
+  } finally {
+    channel.close();
+  }
+}
+
+function codeOf(call: Promise<unknown>): Promise<string> {
+  return call.then(() => "ok", (error) => SvcError.from(error).code);
+}
+
+/** The findings of these questions, and of the victim, whose call is answered before them or among them. */
+async function besideVictim(
+  { place, victim }: ChainSetting,
+  questions: readonly Promise<string>[],
+): Promise<string[]> {
+  const honest = as(
+    place,
+    victim.owner,
+    (channel) =>
+      codeOf(client(AppService, channel).getOrganization({ organizationId: victim.ids.organization })),
+  );
+  const [other, ...answers] = await Promise.all([honest, ...questions]);
+  const found = answers.filter((answer) => !FAIR.includes(answer)).map((answer) => `it was told: ${answer}`);
+  return other === "ok" ? found : [...found, `the victim was told: ${other}`];
+}
+
+/** By the key of a machine alone. */
+function searchLogs(setting: ChainSetting): Promise<string[]> {
+  const { place, attacker } = setting;
+  const id = attacker.ids.part;
+  return as(place, attacker.machine, async (channel) => {
+    const robot = client(RobotService, channel);
+    for (let line = 0; line < LINES; line++) {
+      const entry = { message: `${line}${"a".repeat(LINE_LENGTH)}`, level: "info", loggerName: "flood" };
+      await robot.log({ id, logs: [entry] });
+    }
+    const app = client(AppService, channel);
+    const filters = [
+      "a".repeat(PATTERN_LENGTH),
+      "a".repeat(250) + "b",
+      "%a".repeat(120) + "%b",
+      "_".repeat(250),
+    ];
+    return await besideVictim(
+      setting,
+      filters.map((filter) => codeOf(app.getRobotPartLogs({ id, filter }, { timeoutMs: DEADLINE_MS }))),
+    );
+  });
+}
+
+function filterTags(setting: ChainSetting): Promise<string[]> {
+  const { place, attacker } = setting;
+  const partId = attacker.ids.part;
+  const numbered = (word: string, count: number) =>
+    Array.from({ length: count }, (_, index) => `${word} ${index}`);
+  return as(place, attacker.machine, async (channel) => {
+    await client(DataSyncService, channel).dataCaptureUpload({
+      metadata: {
+        partId,
+        componentType: "rdk:component:sensor",
+        componentName: "flood",
+        methodName: "Readings",
+        type: DataType.TABULAR_SENSOR,
+        tags: numbered("tag", TAGS),
+      },
+      sensorContents: Array.from({ length: READINGS }, (_, index) => ({
+        data: { case: "struct" as const, value: { readings: { index } } },
+      })),
+    });
+    const data = client(DataService, channel);
+    const questions = [TagsFilterType.MATCH_BY_OR, TagsFilterType.UNTAGGED].flatMap((type) => {
+      const tagsFilter = { type, tags: numbered("other", FILTER_TAGS) };
+      const filter = { partId, tagsFilter };
+      const dataRequest = { filter, limit: 10n };
+      return [
+        data.tabularDataByFilter({ dataRequest, countOnly: true }, { timeoutMs: DEADLINE_MS }),
+        data.tabularDataByFilter({ dataRequest }, { timeoutMs: DEADLINE_MS }),
+        data.binaryDataByFilter({ dataRequest }, { timeoutMs: DEADLINE_MS }),
+        data.tagsByFilter({ filter }, { timeoutMs: DEADLINE_MS }),
+      ];
+    });
+    return await besideVictim(setting, questions.map(codeOf));
+  });
+}
+
+async function listRegistry(setting: ChainSetting): Promise<string[]> {
+  const { place, attacker } = setting;
+  const organizationId = attacker.ids.organization;
+  await as(place, attacker.owner, async (channel) => {
+    const app = client(AppService, channel);
+    for (let item = 0; item < ITEMS; item++) {
+      const { moduleId } = await app.createModule({ organizationId, name: `flood-${item}` });
+      const markdownDescription = "m".repeat(DOCUMENTATION_LENGTH);
+      await codeOf(app.updateModule({ moduleId, markdownDescription, description: "flood", models: [] }));
+    }
+  });
+  return await as(place, attacker.machine, async (channel) => {
+    const app = client(AppService, channel);
+    const options = { timeoutMs: DEADLINE_MS };
+    const questions = Array.from({ length: LISTS }, (_, index) => {
+      const includeMarkdownDocumentation = true;
+      if (index % 2 === 0) return app.listModules({ includeMarkdownDocumentation }, options);
+      return app.listRegistryItems({ includeMarkdownDocumentation, searchTerm: "m" }, options);
+    });
+    return await besideVictim(setting, questions.map(codeOf));
+  });
+}
+
+function holdFollowers({ place, attacker, victim }: ChainSetting): Promise<string[]> {
+  return as(place, attacker.operator, async (channel) => {
+    const app = client(AppService, channel);
+    let refused = 0;
+    const held = Array.from({ length: FOLLOWERS }, async () => {
+      try {
+        for await (const _ of app.tailRobotPartLogs({ id: attacker.ids.part })) { /* follows */ }
+      } catch (error) {
+        if (SvcError.from(error).code === "resource_exhausted") refused++;
+      }
+    });
+    await until(() => refused > 0, { withinMs: DEADLINE_MS });
+    const heard = await as(place, victim.operator, (channel) => hearsLogs(place, channel, victim));
+    channel.close();
+    await Promise.all(held);
+    return heard ? [] : ["the victim cannot follow its own log"];
+  });
+}
+
+/** Whether a follower hears of a line that the machine logs. */
+async function hearsLogs(
+  place: Place,
+  channel: Channel,
+  { machine, ids }: ChainSetting["victim"],
+): Promise<boolean> {
+  let hasHeard = false;
+  const following = (async () => {
+    const tail = client(AppService, channel).tailRobotPartLogs({ id: ids.part });
+    for await (const _ of tail) {
+      hasHeard = true;
+      return;
+    }
+  })().catch(() => {});
+  await as(place, machine, (own) =>
+    until(async () => {
+      await client(RobotService, own).log({ id: ids.part, logs: [{ message: "heard?", level: "info" }] });
+      return hasHeard;
+    }, { withinMs: DEADLINE_MS })).catch(() => {});
+  channel.close();
+  await following;
+  return hasHeard;
+}
+
+function holdUploads({ place, attacker, victim }: ChainSetting): Promise<string[]> {
+  return as(place, attacker.machine, async (channel) => {
+    const sync = client(DataSyncService, channel);
+    const over = Promise.withResolvers<void>();
+    let refused = 0;
+    const held = Array.from({ length: UPLOADS }, () => {
+      const upload = sync.fileUpload(slowly(attacker.ids.part, over.promise), { timeoutMs: DEADLINE_MS });
+      return upload.catch((error) => {
+        if (SvcError.from(error).code === "resource_exhausted") refused++;
+      });
+    });
+    await until(() => refused > 0, { withinMs: DEADLINE_MS });
+    const code = await as(place, victim.machine, (own) => {
+      const upload = client(DataSyncService, own).fileUpload(slowly(victim.ids.part, Promise.resolve()));
+      return codeOf(upload);
+    });
+    over.resolve();
+    channel.close();
+    await Promise.all(held);
+    return code === "ok" ? [] : [`the victim cannot upload: ${code}`];
+  });
+}
+
+/** An upload whose end comes with `end`. */
+async function* slowly(partId: string, end: Promise<void>) {
+  const metadata = { partId, fileName: "flood.bin", fileExtension: ".bin", type: DataType.FILE };
+  yield { uploadPacket: { case: "metadata" as const, value: metadata } };
+  yield { uploadPacket: { case: "fileContents" as const, value: { data: new Uint8Array(10) } } };
+  await end;
+}
