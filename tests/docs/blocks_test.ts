@@ -62,9 +62,9 @@ Deno.test("every command in README and docs is run by a session or by a listed t
 });
 
 Deno.test("README and docs have blocks only in languages that tests run", () => {
-  // `ini` is coturn's: tests/net/play.ts.
+  // `ini` is coturn's: tests/net/play.ts. `sql` is PostgreSQL's: tests/cloud/postgres_test.ts.
   const others = ALL.filter(({ language }) =>
-    !["sh", "ts", "python", "json", "jsonc", "ini", ""].includes(language)
+    !["sh", "ts", "python", "json", "jsonc", "ini", "sql", ""].includes(language)
   );
   assertEquals(others.map(placeOf), []);
 });
