@@ -16,7 +16,7 @@ import { describeDevice } from "../../lib/agent/system/device.ts";
 import { Journald } from "../../lib/agent/system/journald.ts";
 import { LogForwarding } from "../../lib/agent/supervise/log_forwarding.ts";
 import { OsUpgrades } from "../../lib/agent/system/upgrades/upgrades.ts";
-import { rebootOf } from "../../lib/agent/supervise/offline.ts";
+import { OfflineReboots, type OfflineRebootsParts, rebootOf } from "../../lib/agent/supervise/offline.ts";
 import type { BinaryName } from "../../lib/agent/update/release.ts";
 import { RuntimeProbe } from "../../lib/agent/supervise/probe.ts";
 import { RUNTIME_MARK, RuntimeProcess, servingFile } from "../../lib/agent/supervise/runtime.ts";
@@ -29,6 +29,9 @@ import type { DenoHost } from "../../lib/base/host_deno.ts";
 import type { Logger, Logs } from "../../lib/base/log/log.ts";
 import type { LogQueue } from "../../lib/base/log/queue.ts";
 import { giveBackFreed } from "../../lib/base/native/freed_memory.ts";
+import { answersTcp } from "../../lib/wire/dial/reach.ts";
+import { firstHopOf } from "../../lib/wire/grpc/proxy.ts";
+import { NetworkCheck } from "../../lib/agent/supervise/network_check.ts";
 import { CloudClient } from "../../lib/cloud_client/client.ts";
 import { sendLogs } from "../../lib/cloud_client/log_sender.ts";
 import { type Networks, openNetworks } from "./networks.ts";
@@ -257,6 +260,10 @@ async function partsOf(
     server: updaterOf({ ...update, name: "svc-server", manages: true }),
   };
   const reboot = rebootOf({ os: host.platform().os, devMode: options.devMode }, commands, logger);
+  const check = new NetworkCheck({
+    ...{ host, commands, clock, answers: answersTcp, os: host.platform().os },
+    cloud: firstHopOf(credentials.appAddress, (name) => host.env(name)),
+  });
   return {
     options: {
       ...{ base, debug, version: VERSION, defaultsPath: defaults, ownFile: own },
@@ -265,7 +272,7 @@ async function partsOf(
       waitForUpdate: fastStart ? false : wait || undefined,
     },
     device: await describeDevice(host),
-    ...{ cloud, updaters, probe, host, clock: pace, logger, reboot },
+    ...{ cloud, updaters, probe, host, clock: pace, logger },
     // Unusable ones are no others: those in use may be good again.
     hasOthers: () =>
       readCredentials(host, options.config).then((now) => !isSame(now, credentials), () => false),
@@ -276,8 +283,12 @@ async function partsOf(
         errors: logs.logger("svc-server.StdErr"),
       }, settings),
     subsystems: subsystemsOf(workshop, queue, reboot),
-    isConnected: workshop.networks?.isConnected,
-    reboots: countIn(files, join(base, "state", "offline_reboots")),
+    offline: new OfflineReboots({
+      ...{ reboot, logger, clock: pace },
+      isConnected: workshop.networks?.isConnected,
+      evidence: (signal) => check.evidence(signal),
+      reboots: countIn(files, join(base, "state", "offline_reboots")),
+    }),
     alive: watchdog(host, commands, clock),
     configureLogs: (debugging, deduplicate) => void logs.configure([], debugging, deduplicate),
   };
@@ -287,7 +298,7 @@ async function partsOf(
 function subsystemsOf(
   { options, host, clock, logger, files, commands, networks, inquiries }: Workshop,
   queue: LogQueue,
-  reboot: AgentParts["reboot"],
+  reboot: OfflineRebootsParts["reboot"],
 ): Subsystem[] {
   if (!reboot || host.platform().os !== "linux") return [];
   const parts = { files, commands, logger };
@@ -307,7 +318,7 @@ function real(files: ReadFolders, path: string): Promise<string> {
 }
 
 /** A number in a file that survives a power loss; 0 if the file is missing. */
-function countIn(files: Files, path: string): AgentParts["reboots"] {
+function countIn(files: Files, path: string): OfflineRebootsParts["reboots"] {
   let known: number | undefined;
   const get = async () => {
     known ??= Number(await files.readTextFile(path).catch(() => "")) || 0;

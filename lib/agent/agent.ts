@@ -15,7 +15,7 @@ import type { Logger } from "../base/log/log.ts";
 import type { Json, JsonObject, Problem } from "../base/schema/schema.ts";
 import type { CloudClient } from "../cloud_client/client.ts";
 import type { MessageInitShape } from "../wire/proto.ts";
-import { rebootDue } from "./supervise/offline.ts";
+import type { OfflineReboots } from "./supervise/offline.ts";
 import type { DeviceFacts } from "./system/device.ts";
 import type { Probe } from "./supervise/probe.ts";
 import { type BinaryName, releaseOf } from "./update/release.ts";
@@ -58,12 +58,7 @@ export interface AgentParts {
   readonly runtime: (settings: RuntimeSettings, boots: Boots, changed: () => void) => RuntimeProcess;
   readonly probe: Probe;
   readonly subsystems: readonly Subsystem[];
-  /** Whether the device is connected as the network settings want it, if the agent manages its networks. */
-  readonly isConnected?: () => boolean;
-  /** `undefined`: the agent never reboots the device. */
-  readonly reboot?: (reason: string) => Promise<void>;
-  /** Reboots for being offline since the device was last online; survives them. */
-  readonly reboots: { get(): Promise<number>; set(count: number): Promise<void> };
+  readonly offline: OfflineReboots;
   /** Called periodically as a sign of life, for the watchdog. */
   readonly alive: () => void;
   /** Sets the log levels. */
@@ -117,8 +112,6 @@ export class Agent {
   readonly #unapplied = new Map<string, string>();
   readonly #told = new Set<string>();
   #lastOnlineMs: number | undefined;
-  /** When the cloud last answered that it does not serve this machine, or a network last connected the device. */
-  #reachableMs = -Infinity;
   #isRefused = false;
   #offlineWhy = "";
   #nextPollMs = 0;
@@ -182,6 +175,7 @@ export class Agent {
     } finally {
       signal.removeEventListener("abort", stop);
       await this.#livingOn(this.#applying);
+      await this.#parts.offline.close();
       for (const subsystem of this.#parts.subsystems) await subsystem.close();
     }
   }
@@ -238,7 +232,7 @@ export class Agent {
 
   /** One round of all the work. */
   async #tick(signal: AbortSignal): Promise<void> {
-    const { clock, alive, hasOthers, logger } = this.#parts;
+    const { clock, alive, hasOthers, logger, offline } = this.#parts;
     if (clock.monotonicMs() >= this.#nextPollMs) await this.#poll(ANSWER_MS, signal);
     if (this.#isRefused && await hasOthers() && await this.mayInterrupt()) {
       logger.info("the cloud refuses the credentials in use, and there are others now");
@@ -251,7 +245,9 @@ export class Agent {
     }
     await this.#update(signal);
     if (this.#replaced) return;
-    await this.#rebootIfOffline();
+    if (!this.#isOnline) {
+      await this.#livingOn(offline.pass(this.#settings.network.deviceRebootAfterOfflineMs, signal));
+    }
     await this.#clean();
     alive();
   }
@@ -308,8 +304,7 @@ export class Agent {
       this.#lastOnlineMs = clock.monotonicMs();
       this.#isOnline = true;
       this.#isRefused = false;
-      // A disk that refuses it must not keep the answer from being used.
-      await this.#parts.reboots.set(0).catch((error) => this.#cannotCount(error));
+      await this.#parts.offline.online();
       this.#versionProblems = answer.versionProblems.slice(0, VERSION_PROBLEMS_MAX)
         .map((problem) => problem.slice(0, PROBLEM_CHARS));
       await this.#decide(sectionsOf(answer));
@@ -317,7 +312,7 @@ export class Agent {
     } catch (error) {
       if (signal.aborted) return;
       this.#isRefused = REFUSALS.includes(SvcError.from(error).code);
-      if (this.#isRefused) this.#reachableMs = clock.monotonicMs();
+      if (this.#isRefused) this.#parts.offline.answered();
       this.#offlineWhy = chainOf(error);
       this.#once(
         `offline: ${this.#offlineWhy}`,
@@ -472,38 +467,6 @@ export class Agent {
       health: "failed",
       reason: `it did not reach the cloud within ${PROBATION_LIMIT_MS / 60_000} minutes`,
     };
-  }
-
-  async #rebootIfOffline(): Promise<void> {
-    const { clock, reboots, reboot, logger, isConnected } = this.#parts;
-    const { deviceRebootAfterOfflineMs: rebootAfterMs } = this.#settings.network;
-    // No reboot mends a cloud that is away, or one that refuses the machine.
-    if (isConnected?.()) this.#reachableMs = clock.monotonicMs();
-    if (this.#isOnline || rebootAfterMs === 0) return;
-    const forMs = clock.monotonicMs() - Math.max(this.#lastOnlineMs ?? this.#startedMs, this.#reachableMs);
-    const before = await reboots.get();
-    if (!rebootDue({ forMs, rebootAfterMs, reboots: before })) return;
-    if (!reboot) {
-      const why = "device_reboot_after_offline_minutes reboots nothing in dev mode";
-      return this.#once(why, () => logger.warn(why));
-    }
-    // Counted before it happens: a count that cannot be stored allows no reboot, or there might be no end of them.
-    try {
-      await reboots.set(before + 1);
-    } catch (error) {
-      return this.#cannotCount(error);
-    }
-    const minutes = Math.floor(forMs / 60_000);
-    logger.warn(
-      `offline for ${minutes} minutes, the device is rebooted (device_reboot_after_offline_minutes)`,
-    );
-    await reboot(`offline for ${minutes} minutes`)
-      .catch((error) => logger.error(`the device cannot be rebooted: ${chainOf(error)}`));
-  }
-
-  #cannotCount(error: unknown): void {
-    const why = `cannot count the reboots of an offline device, so it is not rebooted: ${chainOf(error)}`;
-    this.#once(why, () => this.#parts.logger.error(why));
   }
 
   async #clean(): Promise<void> {

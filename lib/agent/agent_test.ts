@@ -13,6 +13,7 @@ import { type LogRecord, Logs, memorySink } from "../base/log/log.ts";
 import type { JsonObject } from "../base/schema/schema.ts";
 import { create, type MessageInitShape } from "../wire/proto.ts";
 import { Agent, type AgentOptions } from "./agent.ts";
+import { OfflineReboots } from "./supervise/offline.ts";
 import { RuntimeProcess } from "./supervise/runtime.ts";
 import type { AgentSettings } from "./settings/settings.ts";
 import type { Now, UpdaterStatus } from "./update/updater.ts";
@@ -69,6 +70,8 @@ function scene({ devMode, ...options }: Partial<AgentOptions> & { devMode?: bool
     diskFull: false,
     hasOthers: false,
     isConnected: false,
+    /** The host that answers when the network is checked. */
+    answers: undefined as string | undefined,
     alive: 0,
     applied: [] as AgentSettings[],
     unable: undefined as SvcError | undefined,
@@ -132,18 +135,23 @@ function scene({ devMode, ...options }: Partial<AgentOptions> & { devMode?: bool
       },
       close: () => Promise.resolve(),
     }],
-    reboot: devMode ? undefined : (reason) => {
-      world.rebooted.push(reason);
-      return world.rebootFails ? Promise.reject(new Error("systemctl reboot failed")) : Promise.resolve();
-    },
-    isConnected: () => world.isConnected,
-    reboots: {
-      get: () => Promise.resolve(world.reboots),
-      set: (count) => {
-        if (world.diskFull && world.reboots !== count) return Promise.reject(new Error("the disk is full"));
-        return Promise.resolve(void (world.reboots = count));
+    offline: new OfflineReboots({
+      clock,
+      logger: logs.logger("svc-agent"),
+      reboot: devMode ? undefined : (reason) => {
+        world.rebooted.push(reason);
+        return world.rebootFails ? Promise.reject(new Error("systemctl reboot failed")) : Promise.resolve();
       },
-    },
+      isConnected: () => world.isConnected,
+      evidence: () => Promise.resolve(world.answers),
+      reboots: {
+        get: () => Promise.resolve(world.reboots),
+        set: (count) => {
+          if (world.diskFull && world.reboots !== count) return Promise.reject(new Error("the disk is full"));
+          return Promise.resolve(void (world.reboots = count));
+        },
+      },
+    }),
     alive: () => void world.alive++,
     configureLogs: () => {},
     host: files,
@@ -366,6 +374,24 @@ Deno.test("an outage of the cloud reboots no device that its network connects", 
   assertEquals(world.rebooted.length, 0);
   await clock.advance(2 * 60_000);
   assertEquals(world.rebooted.length, 1);
+  await end();
+});
+
+Deno.test("an outage of the cloud reboots no device whose network answers, with or without a network service", async () => {
+  const { begin, clock, world } = scene();
+  world.answer = sections({}, { device_reboot_after_offline_minutes: 5 });
+  const { end } = begin();
+  await clock.advance(10_000);
+  world.answer = new SvcError("unavailable", "cloud:443 answers 502");
+  world.answers = "192.168.1.1";
+  await clock.advance(2 * 60 * 60_000);
+  assertEquals(world.rebooted, []);
+  // The time counts from the last answer of the network, not from that of the cloud.
+  world.answers = undefined;
+  await clock.advance(4 * 60_000);
+  assertEquals(world.rebooted, []);
+  await clock.advance(2 * 60_000);
+  assertEquals(world.rebooted, ["offline for 5 minutes"]);
   await end();
 });
 

@@ -58,6 +58,7 @@ class AppChannel implements Channel {
       clock,
       tls: plain ? undefined : { ca },
       keepaliveMs: KEEPALIVE_MS,
+      proxied: true,
     });
     const { keyId: entity, key: payload } = options;
     this.#token = new CloudToken(this.#channel, { type: "api-key", entity, payload }, clock);

@@ -80,7 +80,10 @@ export class CloudClient {
     }
     const { clock } = options;
     this.#options = options;
-    this.#channel = connectGrpc(target, { clock, tls: plain ? undefined : {}, keepaliveMs: KEEPALIVE_MS });
+    this.#channel = connectGrpc(target, {
+      ...{ clock, tls: plain ? undefined : {}, keepaliveMs: KEEPALIVE_MS },
+      proxied: true,
+    });
     this.#robot = client(RobotService, this.#channel);
     this.#token = new CloudToken(this.#channel, options.credentials, clock);
   }

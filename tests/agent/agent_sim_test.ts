@@ -13,6 +13,7 @@ import { DeviceAgentConfigResponseSchema } from "../../proto/gen/agent_pb.ts";
 import { Agent } from "../../lib/agent/agent.ts";
 import { sha256Of } from "../../lib/agent/update/download.ts";
 import { fileNameOf } from "../../lib/agent/update/release.ts";
+import { OfflineReboots } from "../../lib/agent/supervise/offline.ts";
 import { RuntimeProcess } from "../../lib/agent/supervise/runtime.ts";
 import { UpdateRecord } from "../../lib/agent/update/record.ts";
 import { type Fetcher, Updater } from "../../lib/agent/update/updater.ts";
@@ -205,8 +206,11 @@ class Run {
         const { processes } = this;
         return runtime = new RuntimeProcess({ ...parts, processes, clock: this.#clock }, settings);
       },
-      reboot: () => Promise.resolve(),
-      reboots: { get: () => Promise.resolve(0), set: () => Promise.resolve() },
+      offline: new OfflineReboots({
+        ...{ clock: this.#clock, logger, evidence: () => Promise.resolve(undefined) },
+        reboot: () => Promise.resolve(),
+        reboots: { get: () => Promise.resolve(0), set: () => Promise.resolve() },
+      }),
       alive: () => {},
       configureLogs: () => {},
       random: this.#random,

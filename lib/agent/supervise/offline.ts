@@ -2,9 +2,12 @@
  * Decides whether a device that has been offline for long reboots (`device_reboot_after_offline_minutes`).
  *
  * Each reboot without success doubles the wait for the next one, so that a device that is never online does not reboot
- * for ever. Being online resets the wait. Times are monotonic.
+ * for ever. Being online resets the wait. A control plane that does not answer reboots nothing as long as anything else
+ * on the network answers: no reboot mends that. Times are monotonic.
  */
 
+import { type Clock, deadline } from "../../base/clock.ts";
+import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { Commands } from "../system/commands.ts";
 
@@ -42,4 +45,118 @@ export function rebootDue({ forMs, rebootAfterMs, reboots }: Offline): boolean {
 /** At least the configured time, even if that exceeds the limit. */
 function waitMs(rebootAfterMs: number, reboots: number): number {
   return Math.max(rebootAfterMs, Math.min(rebootAfterMs * 2 ** Math.min(reboots, 30), WAIT_MAX_MS));
+}
+
+export interface OfflineRebootsParts {
+  /** Whether the device is connected as the network settings want it, if the agent manages its networks. */
+  readonly isConnected?: () => boolean;
+  /** The host whose answer shows that the network works; `undefined` if nothing answers. */
+  readonly evidence: (signal: AbortSignal) => Promise<string | undefined>;
+  /** `undefined`: the agent never reboots the device. */
+  readonly reboot?: (reason: string) => Promise<void>;
+  /** Reboots for being offline since the device was last online; survives them. */
+  readonly reboots: { get(): Promise<number>; set(count: number): Promise<void> };
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** Interval of the checks of the network, and the limit of one. */
+const CHECK_MS = 30_000;
+const CHECK_LIMIT_MS = 15_000;
+
+/** Reboots the device when its network has not worked for the configured time. */
+export class OfflineReboots {
+  readonly #parts: OfflineRebootsParts;
+  /** When the control plane or the network last gave a sign of life, or the agent started. */
+  #reachableMs: number;
+  #nextCheckMs = 0;
+  #checking: Promise<void> | undefined;
+  #told = "";
+
+  constructor(parts: OfflineRebootsParts) {
+    this.#parts = parts;
+    this.#reachableMs = parts.clock.monotonicMs();
+  }
+
+  /** The control plane has answered, be it with a refusal. */
+  answered(): void {
+    this.#reachableMs = this.#parts.clock.monotonicMs();
+  }
+
+  /** The control plane serves this machine: the next reboot has the shortest wait again. */
+  async online(): Promise<void> {
+    this.answered();
+    this.#told = "";
+    // A disk that refuses it must not keep the answer from being used.
+    await this.#parts.reboots.set(0).catch((error) => this.#cannotCount(error));
+  }
+
+  /** One look at an offline device; reboots it if that is due. */
+  async pass(rebootAfterMs: number, signal: AbortSignal): Promise<void> {
+    const { clock, reboots, reboot, isConnected } = this.#parts;
+    if (isConnected?.()) this.answered();
+    if (rebootAfterMs === 0) return;
+    if (clock.monotonicMs() >= this.#nextCheckMs) void this.#check(signal);
+    const before = await reboots.get();
+    const isDue = () => {
+      const forMs = clock.monotonicMs() - this.#reachableMs;
+      return rebootDue({ forMs, rebootAfterMs, reboots: before });
+    };
+    if (!isDue()) return;
+    if (!reboot) return this.#once("device_reboot_after_offline_minutes reboots nothing in dev mode");
+    await this.#check(signal);
+    if (signal.aborted || !isDue()) return;
+    await this.#reboot(reboot, before);
+  }
+
+  /** Waits for the check under way. */
+  async close(): Promise<void> {
+    await this.#checking;
+  }
+
+  #check(signal: AbortSignal): Promise<void> {
+    return this.#checking ??= this.#look(signal).finally(() => this.#checking = undefined);
+  }
+
+  async #look(signal: AbortSignal): Promise<void> {
+    const { clock, evidence, logger } = this.#parts;
+    this.#nextCheckMs = clock.monotonicMs() + CHECK_MS;
+    const late = () => new SvcError("deadline_exceeded", "the check of the network takes too long");
+    const limit = deadline(clock, CHECK_LIMIT_MS, late, signal);
+    try {
+      const host = await evidence(limit.signal);
+      if (host === undefined) return;
+      this.answered();
+      logger.debug(`the control plane does not answer, but ${host} does: no reason to reboot`);
+    } catch (error) {
+      logger.debug(`cannot check the network: ${chainOf(error)}`);
+    } finally {
+      limit.done();
+    }
+  }
+
+  async #reboot(reboot: (reason: string) => Promise<void>, before: number): Promise<void> {
+    const { clock, reboots, logger } = this.#parts;
+    // Counted before it happens: a count that cannot be stored allows no reboot, or there might be no end of them.
+    try {
+      await reboots.set(before + 1);
+    } catch (error) {
+      return this.#cannotCount(error);
+    }
+    const minutes = Math.floor((clock.monotonicMs() - this.#reachableMs) / 60_000);
+    logger.warn(
+      `offline for ${minutes} minutes, the device is rebooted (device_reboot_after_offline_minutes)`,
+    );
+    await reboot(`offline for ${minutes} minutes`)
+      .catch((error) => logger.error(`the device cannot be rebooted: ${chainOf(error)}`));
+  }
+
+  #cannotCount(error: unknown): void {
+    this.#once(`cannot count the reboots of an offline device, so it is not rebooted: ${chainOf(error)}`);
+  }
+
+  #once(problem: string): void {
+    if (problem !== this.#told) this.#parts.logger.warn(problem);
+    this.#told = problem;
+  }
 }

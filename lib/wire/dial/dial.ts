@@ -131,7 +131,7 @@ async function throughSignaling(host: string, options: DialOptions): Promise<Dia
   if (!signaling) return undefined;
   const { dialWebRtc } = await import("../signaling/dialer.ts");
   const asked = new Metadata();
-  const channel = connect(signaling.address, { clock, tls: signaling.tls, header: asked });
+  const channel = connect(signaling.address, { clock, tls: signaling.tls, header: asked, proxied: true });
   try {
     if (credentials) await authenticate(channel, credentials, asked, signal);
     const dialed = await dialWebRtc({ signaling: channel, host, clock, signal, lost: () => lost?.() });

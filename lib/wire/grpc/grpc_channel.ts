@@ -6,10 +6,10 @@
  * calls wait, in order, and none fails; when the server closes a connection, waiting calls move to the next one.
  */
 
-import { connect as connectNet } from "node:net";
+import { connect as connectNet, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { connect as connectTls } from "node:tls";
-import { type Clock, race } from "../../base/clock.ts";
+import { type Clock, deadline, race } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { LoopbackEnds } from "../../base/host.ts";
 import type { CallOptions, Channel } from "../channel.ts";
@@ -22,6 +22,8 @@ import { Connection } from "../http2/connection.ts";
 import type { Metadata } from "../metadata.ts";
 import type { DescMethod } from "../proto.ts";
 import { pathOf } from "../service.ts";
+import { processEnv } from "../../base/native/environment.ts";
+import { connectThrough, proxyOf } from "./proxy.ts";
 
 /** Time limit for a server to accept a connection, and then to speak HTTP/2 on it. */
 const DIAL_TIMEOUT_MS = 20_000;
@@ -46,6 +48,8 @@ export interface GrpcOptions {
      */
     readonly downgraded?: () => void;
   };
+  /** Goes through the proxy that the environment names for this address, if it names one (`proxy.ts`). */
+  readonly proxied?: boolean;
   /** Sent with every call. */
   readonly header?: Metadata;
   /** Interval of pings to the server; a connection without an answer is dropped. */
@@ -276,12 +280,12 @@ async function dial(
     const ca = NOT_TRUSTED.test(messageOf(error)) ? tls?.alsoTrusted?.() : undefined;
     if (ca !== undefined) {
       return {
-        socket: await connectTo(target, address, { tls: { ...tls, ca }, clock }, signal),
+        socket: await connectTo(target, address, { ...options, tls: { ...tls, ca } }, signal),
         scheme: "https",
       };
     }
     if (!tls?.downgraded || !IN_THE_CLEAR.test(messageOf(error))) throw error;
-    const socket = await connectTo(target, address, { clock }, signal);
+    const socket = await connectTo(target, address, { ...options, tls: undefined }, signal);
     tls.downgraded();
     return { socket, scheme: "http" };
   }
@@ -290,14 +294,19 @@ async function dial(
 async function connectTo(
   target: Target,
   address: string,
-  { tls, clock, admit }: GrpcOptions,
+  { tls, clock, admit, proxied }: GrpcOptions,
   signal: AbortSignal,
 ): Promise<Duplex> {
   signal.throwIfAborted();
+  const tunnel = proxied ? await tunnelTo(target, address, tls !== undefined, clock, signal) : undefined;
+  if (tunnel && !tls) {
+    tunnel.setNoDelay(true);
+    return tunnel;
+  }
   const servername = tls?.serverName ?? (target.host && /[a-z]/i.test(target.host) ? target.host : undefined);
   const socket = tls
     ? connectTls({
-      ...target,
+      ...tunnel ? { socket: tunnel } : target,
       ALPNProtocols: ["h2"],
       ca: tls.ca,
       rejectUnauthorized: !tls.insecureSkipVerify,
@@ -338,6 +347,31 @@ async function connectTo(
     signal.removeEventListener("abort", onAbort);
     socket.removeListener("error", onError);
     socket.removeListener("close", onClose);
+  }
+}
+
+/** A connection through the environment's proxy; `undefined` if it names none for this address. */
+async function tunnelTo(
+  { host, port }: Target,
+  address: string,
+  secure: boolean,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<Socket | undefined> {
+  const target = host === undefined || port === undefined ? undefined : { host, port };
+  const proxy = target && proxyOf(target, secure, processEnv);
+  if (!proxy) return undefined;
+  const late = () =>
+    new SvcError("unavailable", `the proxy ${proxy.host} gives no answer for ${DIAL_TIMEOUT_MS / 1000} s`);
+  const limit = deadline(clock, DIAL_TIMEOUT_MS, late, signal);
+  try {
+    return await connectThrough(proxy, target, limit.signal);
+  } catch (cause) {
+    if (signal.aborted) throw signal.reason;
+    // No answer of a proxy is one of the server: nothing that it says changes credentials or settings.
+    throw new SvcError("unavailable", `cannot connect to ${address} through a proxy`, { cause });
+  } finally {
+    limit.done();
   }
 }
 

@@ -1,0 +1,150 @@
+/**
+ * Whether the device's network works although the control plane does not answer: any answer of another host shows it.
+ *
+ * Asks, at the same time, for the first answer of the control plane's host or the proxy before it (a connection or its
+ * refusal; what the host says then does not matter), of the name servers, of the gateways, and of neighbours on the
+ * local network. A host that drops every packet still answers for its hardware address, which the system's table of
+ * neighbours shows. It needs no network service, so it judges for devices without NetworkManager, in containers, and on
+ * Windows.
+ */
+
+import type { Clock } from "../../base/clock.ts";
+import type { ReadFiles } from "../../base/files/files.ts";
+import type { ReachTarget } from "../../wire/dial/reach.ts";
+import type { Commands } from "../system/commands.ts";
+
+export interface NetworkCheckParts {
+  /** The host to which the agent connects for the control plane: its own, or that of a proxy. */
+  readonly cloud: ReachTarget;
+  readonly os: string;
+  readonly host: Pick<ReadFiles, "readTextFile">;
+  readonly commands: Pick<Commands, "try">;
+  readonly clock: Clock;
+  /** Whether a host answers in time. */
+  readonly answers: (
+    target: ReachTarget,
+    clock: Clock,
+    timeoutMs: number,
+    signal: AbortSignal,
+  ) => Promise<boolean>;
+}
+
+const ANSWER_MS = 4_000;
+/** A name server's port, which a gateway often is; a refusal is an answer, too. */
+const NAME_PORT = 53;
+/** Limits of the hosts of each kind that it asks. */
+const HOSTS_MAX = 4;
+/** resolv.conf of the system, and the servers behind the local one of systemd. */
+const NAME_SERVER_FILES = ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"];
+const ROUTES = "/proc/net/route";
+const NEIGHBOURS = "/proc/net/arp";
+/** Flags of include/uapi/linux/if_arp.h and route.h. */
+const ARP_COMPLETE = 0x2;
+const ROUTE_GATEWAY = 0x2;
+
+export class NetworkCheck {
+  constructor(private readonly parts: NetworkCheckParts) {}
+
+  /** The host whose answer shows that the network works; `undefined` if none answers. Takes at most a few seconds. */
+  async evidence(signal: AbortSignal): Promise<string | undefined> {
+    const { cloud } = this.parts;
+    const [servers, gateways, before] = await Promise.all([
+      this.#nameServers(),
+      this.#gateways(signal),
+      this.#neighbours(signal),
+    ]);
+    const near = [...new Set([...gateways, ...before])].slice(0, 2 * HOSTS_MAX);
+    const targets = [
+      cloud,
+      ...[...new Set([...servers, ...near])].map((host) => ({ host, port: NAME_PORT })),
+    ];
+    const found = await this.#first(targets, signal);
+    if (found || signal.aborted) return found?.host;
+    // The connections have made the system ask for the hardware addresses anew.
+    const after = await this.#neighbours(signal);
+    return near.find((host) => after.includes(host));
+  }
+
+  async #first(targets: readonly ReachTarget[], signal: AbortSignal): Promise<ReachTarget | undefined> {
+    const { answers, clock } = this.parts;
+    const enough = new AbortController();
+    const both = AbortSignal.any([signal, enough.signal]);
+    const asked = targets.map(async (target) => {
+      if (await answers(target, clock, ANSWER_MS, both)) return target;
+      throw new Error("no answer");
+    });
+    try {
+      return await Promise.any(asked);
+    } catch {
+      return undefined;
+    } finally {
+      enough.abort();
+      await Promise.allSettled(asked);
+    }
+  }
+
+  async #nameServers(): Promise<readonly string[]> {
+    const texts = await Promise.all(NAME_SERVER_FILES.map((path) => this.#read(path)));
+    return nameServersOf(texts.join("\n"));
+  }
+
+  async #gateways(signal: AbortSignal): Promise<readonly string[]> {
+    const { os } = this.parts;
+    if (os === "linux") return gatewaysOf(await this.#read(ROUTES));
+    if (os === "windows") return windowsGatewaysOf(await this.#ask("route", ["print", "-4"], signal));
+    return [];
+  }
+
+  /** Those whose hardware address is known. */
+  async #neighbours(signal: AbortSignal): Promise<readonly string[]> {
+    const { os } = this.parts;
+    if (os === "linux") return neighboursOf(await this.#read(NEIGHBOURS));
+    if (os === "windows") return windowsNeighboursOf(await this.#ask("arp", ["-a"], signal));
+    return [];
+  }
+
+  #read(path: string): Promise<string> {
+    return this.parts.host.readTextFile(path).catch(() => "");
+  }
+
+  #ask(command: string, args: readonly string[], signal: AbortSignal): Promise<string> {
+    return this.parts.commands.try(command, args, { signal, timeoutMs: ANSWER_MS })
+      .then(({ output }) => output, () => "");
+  }
+}
+
+/** The name servers of resolv.conf(5) that are other hosts. */
+export function nameServersOf(text: string): string[] {
+  const found = [...text.matchAll(/^\s*nameserver\s+([\da-fA-F.:]+)/gm)].map(([, address]) => address);
+  return [...new Set(found)].filter((one) => !/^(127\.|::1$|0\.0\.0\.0$)/.test(one)).slice(0, HOSTS_MAX);
+}
+
+/** The gateways of default routes in Linux's table, whose numbers have the bytes of memory. */
+export function gatewaysOf(table: string): string[] {
+  const rows = table.split("\n").slice(1).map((line) => line.trim().split(/\s+/));
+  const found = rows
+    .filter(([, destination, , flags]) => destination === "00000000" && Number(`0x${flags}`) & ROUTE_GATEWAY)
+    .map(([, , gateway]) =>
+      (gateway.match(/../g) ?? []).map((byte) => parseInt(byte, 16)).reverse().join(".")
+    );
+  return [...new Set(found)].slice(0, HOSTS_MAX);
+}
+
+export function neighboursOf(table: string): string[] {
+  return table.split("\n").slice(1).map((line) => line.trim().split(/\s+/))
+    .filter(([, , flags]) => Number(flags) & ARP_COMPLETE)
+    .map(([address]) => address).slice(0, 2 * HOSTS_MAX);
+}
+
+/** The words of `route` and `arp` are in the language of the system; their numbers are not. */
+export function windowsGatewaysOf(table: string): string[] {
+  const found = table.matchAll(/^\s*0\.0\.0\.0\s+0\.0\.0\.0\s+(\d+\.\d+\.\d+\.\d+)\s/gm);
+  return [...new Set([...found].map(([, gateway]) => gateway))].slice(0, HOSTS_MAX);
+}
+
+/** Without the broadcast and multicast addresses, which stand for nobody. */
+export function windowsNeighboursOf(table: string): string[] {
+  const found = table.matchAll(/^\s*(\d+\.\d+\.\d+\.\d+)\s+((?:[\da-f]{2}-){5}[\da-f]{2})\s/gim);
+  return [...found].filter(([, , hardware]) => !/^(ff-ff|01-00-5e|00-00-00-00-00-00)/i.test(hardware))
+    .map(([, address]) => address).slice(0, 2 * HOSTS_MAX);
+}

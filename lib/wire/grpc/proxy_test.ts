@@ -1,0 +1,127 @@
+import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
+import { SvcError } from "../../base/error.ts";
+import { connectThrough, type Endpoint, firstHopOf, proxyOf } from "./proxy.ts";
+
+const CLOUD = { host: "cloud.example", port: 443 };
+
+function chosen(env: Record<string, string>, target: Endpoint = CLOUD, secure = true): string | undefined {
+  const found = proxyOf(target, secure, (name) => env[name]);
+  return found && `${found.kind} ${found.host}:${found.port} ${found.user}:${found.password.reveal()}`;
+}
+
+Deno.test("proxyOf: the variables in their order, in capitals and small letters", () => {
+  assertEquals(chosen({}), undefined);
+  assertEquals(chosen({ HTTPS_PROXY: "http://p:3128" }), "http p:3128 :");
+  assertEquals(chosen({ https_proxy: "p:3128", HTTPS_PROXY: "http://q" }), "http p:3128 :");
+  assertEquals(chosen({ HTTP_PROXY: "http://p" }), undefined);
+  assertEquals(chosen({ HTTP_PROXY: "http://p" }, CLOUD, false), "http p:80 :");
+  assertEquals(chosen({ ALL_PROXY: "socks5://u%40x:s%3A@p", SOCKS_PROXY: "s:1" }), "socks5 p:1080 u@x:s:");
+  assertEquals(chosen({ SOCKS_PROXY: "10.0.0.1:1081" }), "socks5 10.0.0.1:1081 :");
+  assertEquals(chosen({ all_proxy: "socks5h://[fd00::1]:9" }), "socks5 fd00::1:9 :");
+  assertEquals(chosen({ HTTPS_PROXY: " " }), undefined);
+});
+
+Deno.test("proxyOf: NO_PROXY names hosts, domains, addresses and networks; this computer needs no proxy", () => {
+  const direct = (list: string, host: string, port = 443) =>
+    chosen({ HTTPS_PROXY: "http://p", NO_PROXY: list }, { host, port }) === undefined;
+  for (const host of ["localhost", "127.0.0.5", "::1"]) assert(direct("", host), host);
+  for (
+    const [list, host] of [
+      ["cloud.example", "Cloud.Example"],
+      [".example", "cloud.example"],
+      ["example", "cloud.example"],
+      ["*.example", "cloud.example"],
+      ["a, b,cloud.example:443", "cloud.example"],
+      ["*", "anything"],
+      ["10.0.0.0/8", "10.9.8.7"],
+      ["192.168.1.7", "192.168.1.7"],
+      ["fd00::/16", "fd00::5"],
+      ["[fd00::5]:443", "fd00::5"],
+    ]
+  ) assert(direct(list, host), `${list} names ${host}`);
+  for (
+    const [list, host] of [
+      ["loud.example", "cloud.example"],
+      ["cloud.example:80", "cloud.example"],
+      ["10.0.0.0/8", "11.0.0.1"],
+      ["10.0.0.0/x", "10.0.0.1"],
+      ["", "cloud.example"],
+      [",, ,", "cloud.example"],
+    ]
+  ) assert(!direct(list, host), `${list} does not name ${host}`);
+});
+
+Deno.test("proxyOf: an unusable variable is named, without its password", () => {
+  for (
+    const value of [
+      "https://u:hunter2@p",
+      "http://u:hunter2@",
+      "ftp://u:hunter2@p",
+      "http://u:hunter2@p:99999",
+    ]
+  ) {
+    const error = assertThrows(() => chosen({ HTTPS_PROXY: value }), SvcError);
+    assertStringIncludes(error.message, "HTTPS_PROXY");
+    assert(!error.message.includes("hunter2"), error.message);
+    assertEquals(firstHopOf("https://cloud.example", () => value), { host: "cloud.example", port: 443 });
+  }
+});
+
+/** A proxy that answers by a script; returns the error of a connection through it. */
+async function refusedBy(
+  kind: "http" | "socks5",
+  answer: (asked: Uint8Array) => Uint8Array,
+): Promise<SvcError> {
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const serving = (async () => {
+    const connection = await listener.accept();
+    const bytes = new Uint8Array(1024);
+    try {
+      for (let count; (count = await connection.read(bytes)) !== null;) {
+        await connection.write(answer(bytes.subarray(0, count)));
+      }
+    } catch {
+      // The other side has gone.
+    }
+    connection.close();
+  })();
+  const env = { ALL_PROXY: `${kind}://user:hunter2@127.0.0.1:${listener.addr.port}` };
+  const proxy = proxyOf(CLOUD, true, (name) => env[name as "ALL_PROXY"])!;
+  try {
+    return await assertRejects(() => connectThrough(proxy, CLOUD, AbortSignal.timeout(20_000)), SvcError);
+  } finally {
+    await serving;
+    listener.close();
+  }
+}
+
+Deno.test("connectThrough: what a proxy answers is said, and is no answer of the cloud; a hostile one costs nothing", async () => {
+  const text = (words: string) => () => new TextEncoder().encode(words);
+  for (
+    const [kind, answer, wanted, code] of [
+      ["http", text("HTTP/1.1 407 Authenticate\r\n\r\n"), "refuses the user", "unauthenticated"],
+      ["http", text("HTTP/1.1 403 Forbidden\r\n\r\n"), "answers 403", "unavailable"],
+      ["http", text("SSH-2.0-dropbear\r\n\r\n"), "does not speak HTTP", "unavailable"],
+      ["http", text("x".repeat(1024 * 40)), "too long", "unavailable"],
+      ["socks5", text("HTTP/1.1 400 Bad\r\n\r\n"), "does not speak SOCKS5", "unavailable"],
+      ["socks5", () => new Uint8Array([5, 255]), "wants a user", "unauthenticated"],
+      [
+        "socks5",
+        (asked: Uint8Array) => new Uint8Array(asked[0] === 1 ? [1, 1] : [5, 2]),
+        "refuses",
+        "unauthenticated",
+      ],
+      [
+        "socks5",
+        (asked: Uint8Array) => new Uint8Array(asked[1] === 1 ? [5, 4, 0, 1, 0, 0, 0, 0, 0, 0] : [5, 0]),
+        "the host cannot be reached",
+        "unavailable",
+      ],
+    ] as const
+  ) {
+    const error = await refusedBy(kind, answer);
+    assertStringIncludes(error.message, wanted);
+    assertEquals(error.code, code);
+    assert(!error.message.includes("hunter2"));
+  }
+});
