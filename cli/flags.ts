@@ -32,6 +32,8 @@ interface Row<T extends string, D> {
   readonly value?: string;
   /** The environment variable that sets the flag if the command line does not. */
   readonly env?: string;
+  /** An unusable value in the environment is warned about and does not count: for a service that has to start. */
+  readonly unusableEnv?: "warn";
 }
 
 /** Durations are written in Go's syntax (`1m30s`); their default is in milliseconds. */
@@ -66,6 +68,8 @@ export interface Parsed<T extends readonly Flag[]> {
   /** Whether the command line asks for help. */
   readonly help: boolean;
   readonly problems: readonly FlagProblem[];
+  /** Values of the environment that do not count. */
+  readonly warnings: readonly FlagProblem[];
 }
 
 /** Parses `args`. `env` looks up environment variables; an empty one counts as not set. */
@@ -79,8 +83,8 @@ export function parseFlags<const T extends readonly Flag[]>(
   reader.readEnvironment(env);
   if (style === "go") reader.readGo();
   else reader.readGnu();
-  const { values, rest, help, problems } = reader;
-  return { values: Object.fromEntries(values) as Values<T>, rest, help, problems };
+  const { values, rest, help, problems, warnings } = reader;
+  return { values: Object.fromEntries(values) as Values<T>, rest, help, problems, warnings };
 }
 
 /**
@@ -99,6 +103,12 @@ export function describeProblem({ message, suggestion }: FlagProblem): string {
 const BOOLEANS = new Map<string, boolean>([
   ...["1", "t", "T", "true", "TRUE", "True"].map((word) => [word, true] as const),
   ...["0", "f", "F", "false", "FALSE", "False"].map((word) => [word, false] as const),
+]);
+
+/** Of the environment, where people write what other programs take. */
+const MORE_BOOLEANS = new Map<string, boolean>([
+  ...["yes", "y", "on", "enabled"].map((word) => [word, true] as const),
+  ...["no", "n", "off", "disabled"].map((word) => [word, false] as const),
 ]);
 
 const WANTED = {
@@ -151,6 +161,7 @@ class Reader {
   readonly values = new Map<string, Value>();
   readonly rest: string[] = [];
   readonly problems: FlagProblem[] = [];
+  readonly warnings: FlagProblem[] = [];
   help = false;
 
   readonly #table: readonly Flag[];
@@ -170,8 +181,21 @@ class Reader {
   readEnvironment(env: (name: string) => string | undefined): void {
     for (const flag of this.#table) {
       const text = flag.env === undefined ? undefined : env(flag.env);
-      if (text) this.#set(flag, text, `Environment variable ${flag.env}`);
+      if (text) this.#fromEnvironment(flag, text.trim());
     }
+  }
+
+  #fromEnvironment(flag: Flag, text: string): void {
+    const word = flag.type === "bool"
+      ? String(MORE_BOOLEANS.get(text.toLowerCase()) ?? text.toLowerCase())
+      : text;
+    const value = decode(flag, word);
+    if (value !== undefined) return void this.values.set(keyOf(flag), value);
+    const message = `Environment variable ${flag.env}: found ${JSON.stringify(text)}, wanted ${
+      wantedBy(flag)
+    }`;
+    if (flag.unusableEnv) this.warnings.push({ message: `${message}; it does not count` });
+    else this.problems.push({ message });
   }
 
   readGo(): void {

@@ -53,12 +53,13 @@ export function begin<const T extends readonly Flag[]>(
 ): Begun<T> {
   const { name, style } = program;
   const env = (variable: string) => terminal.env(variable);
-  const { values, rest, help, problems } = parseFlags(
+  const { values, rest, help, problems, warnings } = parseFlags(
     [...tableOf(program), ...program.unlisted ?? []],
     style,
     args,
     env,
   );
+  for (const warning of warnings) terminal.writeError(`${name}: ${describeProblem(warning)}\n`);
   if (problems.length > 0) {
     for (const problem of problems) terminal.writeError(`${name}: ${describeProblem(problem)}\n`);
     return { exitCode: EXIT.usage };

@@ -63,12 +63,18 @@ Deno.test("svc-agent --help lists the published options", async () => {
   assertEquals(published.filter((option) => !output.includes(option)), []);
 });
 
-Deno.test("svc-agent reports a bad value in its environment", async () => {
-  const { code, errors } = await run("svc-agent", [], { SVC_AGENT_DEBUG: "loud" });
-  assertEquals([code, errors], [
-    2,
-    'svc-agent: Environment variable SVC_AGENT_DEBUG: found "loud", wanted true or false\n',
-  ]);
+Deno.test("svc-agent starts with a bad value in its environment, and tells of it", async () => {
+  for (const [name, value] of [["DEBUG", "loud"], ["WAIT_FOR_UPDATE", "perhaps"], ["DEVMODE", "2"]]) {
+    const { code, errors } = await run("svc-agent", ["version", "--yes"], { [`SVC_AGENT_${name}`]: value });
+    const found = `found "${value}", wanted true or false; it does not count`;
+    assertEquals([code, errors], [
+      0,
+      `svc-agent version: Environment variable SVC_AGENT_${name}: ${found}\n`,
+    ]);
+  }
+  for (const value of ["yes", "ON", "No", " true ", "Disabled"]) {
+    assertEquals((await run("svc-agent", ["version", "--yes"], { SVC_AGENT_DEBUG: value })).errors, "");
+  }
 });
 
 Deno.test("an empty path in the place of a default one is no path, least of all the working folder", async () => {

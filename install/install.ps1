@@ -8,6 +8,8 @@ $ProgressPreference = "SilentlyContinue"
 
 $servedFrom = '@ROOT_URL@'
 $root = if ($env:SVC_ROOT_URL) { $env:SVC_ROOT_URL } else { $servedFrom }
+# The authority of the control plane that served this script, if it serves with its own certificate.
+$servedAuthority = '@AUTHORITY@'
 $folder = "$env:ProgramData\svc"
 $base = "$folder\agent"
 $credentials = "$folder\svc.json"
@@ -51,15 +53,29 @@ if ($env:SVC_API_KEY_ID -and $env:SVC_API_KEY -and $env:SVC_PART_ID) {
   Write-Host "$credentials does not exist yet: write the credentials to it"
 }
 
+$authorities = "$folder\svc-ca.pem"
+if ($env:SVC_CA_FILE) {
+  Copy-Item -Force $env:SVC_CA_FILE $authorities
+} elseif ($root -eq $servedFrom -and $servedAuthority -match 'BEGIN CERTIFICATE') {
+  [IO.File]::WriteAllText($authorities, $servedAuthority)
+}
+
 $version = if ($env:SVC_VERSION) { $env:SVC_VERSION } else { "stable" }
 $release = "$root/releases/svc-agent/$version/windows-amd64"
-$url = if ($env:SVC_AGENT_URL) { $env:SVC_AGENT_URL } else { $release }
 $file = "$base\cache\svc-agent-install.exe"
-Invoke-WebRequest -UseBasicParsing -Uri $url -OutFile $file
-if (-not $env:SVC_AGENT_URL) {
-  $signature = (Invoke-WebRequest -UseBasicParsing -Uri "$release.sig").Content | Out-String
-  $wanted = [regex]::Match($signature, '"sha256"[^0-9a-f]*([0-9a-f]{64})').Groups[1].Value
-  $found = (Get-FileHash -Algorithm SHA256 $file).Hash.ToLower()
+if ($env:SVC_AGENT_URL) {
+  Invoke-WebRequest -UseBasicParsing -Uri $env:SVC_AGENT_URL -OutFile $file
+} else {
+  # A release that is published meanwhile changes what a channel leads to, so the version of the signature is fetched.
+  for ($try = 1; $try -le 3; $try++) {
+    $signature = (Invoke-WebRequest -UseBasicParsing -Uri "$release.sig").Content | Out-String
+    $wanted = [regex]::Match($signature, '"sha256"[^0-9a-f]*([0-9a-f]{64})').Groups[1].Value
+    $signed = [regex]::Match($signature, '"version"[": ]*([0-9A-Za-z.+_-]+)').Groups[1].Value
+    $exact = if ($signed) { $signed } else { $version }
+    Invoke-WebRequest -UseBasicParsing -Uri "$root/releases/svc-agent/$exact/windows-amd64" -OutFile $file
+    $found = (Get-FileHash -Algorithm SHA256 $file).Hash.ToLower()
+    if ($found -eq $wanted) { break }
+  }
   if ($found -ne $wanted) { Fail "the download is damaged: its SHA-256 is $found, wanted $wanted" }
 }
 $keys = "$base\etc\release_keys.json"

@@ -11,13 +11,20 @@
 #   SVC_AGENT_URL  the address of an svc-agent executable, in place of the release
 #   SVC_VERSION    the version to install; by default stable
 #   SVC_SUMS       a file SHA256SUMS of the project with SHA256SUMS.sig beside it: the agent must be in it
+#   SVC_CA_FILE    a file of further authorities (PEM) whose certificates this device trusts, such as /ca.pem of svc-cloud;
+#                  by default the authority of the control plane that served this script over TLS, and a file of before
 #   SVC_UNSIGNED=1 installs without the keys of releases, if the control plane has none
 #   FORCE=1 (-f)   replaces credentials that exist
+# HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, SOCKS_PROXY and NO_PROXY count here, and go to /etc/default/svc-agent for the agent.
 #   --aix-install  has no effect; installers of svc-server take this option
 set -eu
 
 served_from='@ROOT_URL@'
 root=${SVC_ROOT_URL:-$served_from}
+# The authority of the control plane that served this script, if it serves with its own certificate.
+served_authority='@AUTHORITY@'
+authorities=/etc/svc-ca.pem
+environment=/etc/default/svc-agent
 # The public half of the project's key, which signs SHA256SUMS.
 project_key='huKUPMLuDP/3KAkKfA3tYA1FGPJNiKZt3vKSsO+JRSc='
 credentials=/etc/svc.json
@@ -54,9 +61,13 @@ main() {
   command -v sha256sum >/dev/null 2>&1 || fail "the program sha256sum is missing"
   folder=$(mktemp -d)
   trap 'rm -rf "$folder"' EXIT INT TERM
+  use_proxies
+  use_authorities
   fetch_credentials
   fetch_agent
   pin_keys
+  keep_authorities
+  keep_proxies
   "$folder/svc-agent" --install --config "$credentials"
   systemctl restart svc-agent
   echo "svc-agent runs; see: svc-agent status (in /opt/svc/bin), journalctl -u svc-agent -f"
@@ -68,9 +79,11 @@ get() {
   shift 2
   if command -v curl >/dev/null 2>&1; then
     write_headers 'header = "%s"\n' "$@"
+    [ ! -s "$folder/roots" ] || printf 'cacert = "%s"\n' "$folder/roots" >>"$folder/headers"
     curl --config "$folder/headers" -fsSL --retry 5 --retry-delay 2 -o "$file" "$url"
   elif command -v wget >/dev/null 2>&1; then
     write_headers 'header = %s\n' "$@"
+    [ ! -s "$folder/roots" ] || printf 'ca_certificate = %s\n' "$folder/roots" >>"$folder/headers"
     wget --config="$folder/headers" -q --tries=5 -O "$file" "$url"
   else
     fail "curl and wget are both missing; install one of them"
@@ -90,6 +103,63 @@ write_headers() {
     # shellcheck disable=SC2059
     printf "$form" "$header" >>"$folder/headers"
   done
+}
+
+# curl knows no SOCKS_PROXY.
+use_proxies() {
+  socks=${SOCKS_PROXY:-${socks_proxy:-}}
+  [ -z "$socks" ] || [ -n "${ALL_PROXY:-${all_proxy:-}}" ] || { ALL_PROXY=socks5h://${socks#*://} && export ALL_PROXY; }
+}
+
+# The certificates that this script trusts beside those of the system.
+use_authorities() {
+  given=${SVC_CA_FILE:-}
+  if [ -n "$given" ]; then
+    [ -r "$given" ] && grep -q 'BEGIN CERTIFICATE' "$given" || fail "SVC_CA_FILE: $given is no file of certificates in PEM"
+    cp "$given" "$folder/authorities"
+  elif [ "$root" = "$served_from" ] && case $served_authority in *'BEGIN CERTIFICATE'*) true ;; *) false ;; esac; then
+    printf '%s\n' "$served_authority" >"$folder/authorities"
+  elif [ -s "$authorities" ]; then
+    cp "$authorities" "$folder/authorities"
+  else
+    return 0
+  fi
+  : >"$folder/roots"
+  for bundle in "${SSL_CERT_FILE:-}" /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem; do
+    [ -n "$bundle" ] && [ -r "$bundle" ] || continue
+    cat "$bundle" >>"$folder/roots"
+    break
+  done
+  cat "$folder/authorities" >>"$folder/roots"
+}
+
+keep_authorities() {
+  [ -s "$folder/authorities" ] || return 0
+  cmp -s "$folder/authorities" "$authorities" 2>/dev/null && return 0
+  cp "$folder/authorities" "$authorities.new"
+  chmod 644 "$authorities.new"
+  mv -f "$authorities.new" "$authorities"
+  echo "the certificates in $authorities are trusted by svc-agent and svc-server"
+}
+
+# The service has another environment than this script.
+keep_proxies() {
+  [ ! -e "$environment" ] || return 0
+  lines=
+  for name in HTTPS_PROXY HTTP_PROXY ALL_PROXY SOCKS_PROXY NO_PROXY https_proxy http_proxy all_proxy socks_proxy no_proxy; do
+    [ "$name" != ALL_PROXY ] || [ -z "${socks:-}" ] || continue
+    eval "value=\${$name:-}"
+    [ -n "$value" ] || continue
+    case $value in *[!A-Za-z0-9_.:/@%,*+~=\[\]-]*) fail "$name contains a character that no address of a proxy has" ;; esac
+    lines="$lines$name=$value
+"
+  done
+  [ -n "$lines" ] || return 0
+  mkdir -p "${environment%/*}"
+  # A proxy's password may be in it.
+  (umask 077 && printf '%s' "$lines" >"$environment.new")
+  mv -f "$environment.new" "$environment"
+  echo "the proxies are in $environment"
 }
 
 fetch_credentials() {
@@ -113,13 +183,16 @@ fetch_credentials() {
 }
 
 fetch_agent() {
-  release="$root/releases/svc-agent/${SVC_VERSION:-stable}/$platform"
-  get "${SVC_AGENT_URL:-$release}" "$folder/svc-agent" || fail "cannot download svc-agent from ${SVC_AGENT_URL:-$release}"
-  if [ -z "${SVC_AGENT_URL:-}" ]; then
-    get "$release.sig" "$folder/signature" || fail "cannot download $release.sig"
-    wanted=$(sed -n 's/.*"sha256"[^0-9a-f]*\([0-9a-f]\{64\}\).*/\1/p' "$folder/signature" | head -n 1)
-    found=$(sha256sum "$folder/svc-agent" | cut -d ' ' -f 1)
-    [ "$wanted" = "$found" ] || fail "the download is damaged: its SHA-256 is $found, wanted ${wanted:-a SHA-256 in $release.sig}"
+  if [ -n "${SVC_AGENT_URL:-}" ]; then
+    get "$SVC_AGENT_URL" "$folder/svc-agent" || fail "cannot download svc-agent from $(shown "$SVC_AGENT_URL")"
+  else
+    release="$root/releases/svc-agent/${SVC_VERSION:-stable}/$platform"
+    # A release that is published meanwhile changes what a channel leads to, so the version of the signature is fetched.
+    tries=1
+    until fetch_release; do
+      [ $tries -lt 3 ] || fail "the download is damaged: its SHA-256 is $found, wanted ${wanted:-a SHA-256 in $release.sig}"
+      tries=$((tries + 1))
+    done
   fi
   check_sums
   chmod 755 "$folder/svc-agent"
@@ -130,6 +203,22 @@ fetch_agent() {
     svc-agent*) ;;
     *) fail "the download is not an svc-agent that runs on this system" ;;
   esac
+}
+
+# The program of the version that the signature names; fails if it is not the program that was signed.
+fetch_release() {
+  get "$release.sig" "$folder/signature" || fail "cannot download $release.sig"
+  wanted=$(sed -n 's/.*"sha256"[^0-9a-f]*\([0-9a-f]\{64\}\).*/\1/p' "$folder/signature" | head -n 1)
+  version=$(sed -n 's/.*"version"[": ]*\([0-9A-Za-z.+_-]*\).*/\1/p' "$folder/signature" | head -n 1)
+  from="$root/releases/svc-agent/${version:-${SVC_VERSION:-stable}}/$platform"
+  get "$from" "$folder/svc-agent" || fail "cannot download svc-agent from $from"
+  found=$(sha256sum "$folder/svc-agent" | cut -d ' ' -f 1)
+  [ "$wanted" = "$found" ]
+}
+
+# shown URL: without what may be secret in it
+shown() {
+  printf %s "$1" | sed 's,://[^/@]*@,://,; s/[?#].*//'
 }
 
 # With SVC_SUMS only a program of the project is taken, whatever the control plane serves.

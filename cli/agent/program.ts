@@ -46,6 +46,7 @@ const FLAGS = [
     type: "bool",
     default: false,
     env: "SVC_AGENT_DEBUG",
+    unusableEnv: "warn",
     help: "Debug logs of the agent itself, not of svc-server.",
   },
   {
@@ -54,6 +55,7 @@ const FLAGS = [
     type: "bool",
     default: false,
     env: "SVC_AGENT_WAIT_FOR_UPDATE",
+    unusableEnv: "warn",
     help: "Update versions before starting.",
   },
   {
@@ -61,6 +63,7 @@ const FLAGS = [
     type: "bool",
     default: false,
     env: "SVC_AGENT_FAST_START",
+    unusableEnv: "warn",
     help: "Start without waiting for network or updates, overriding all other settings.",
   },
   { name: "install", type: "bool", default: false, help: "Install the system service." },
@@ -69,6 +72,7 @@ const FLAGS = [
     type: "bool",
     default: false,
     env: "SVC_AGENT_DEVMODE",
+    unusableEnv: "warn",
     help: "Allow running as another user than root and not as a service.",
   },
   {
@@ -77,6 +81,7 @@ const FLAGS = [
     default: "",
     value: "FOLDER",
     env: "SVC_AGENT_DIR",
+    unusableEnv: "warn",
     help: "The agent's folder: /opt/svc, or svc-agent in the working folder in dev mode.",
   },
   { name: "json", type: "bool", default: false, help: "Print the status as JSON." },

@@ -5,7 +5,7 @@
 import { dirname, join } from "node:path";
 import { Agent, type AgentEnd, type AgentParts } from "../../lib/agent/agent.ts";
 import { type Commands, SystemCommands } from "../../lib/agent/system/commands.ts";
-import { type Controlled, openControl, socketOf } from "../../lib/agent/supervise/control.ts";
+import { type Control, type Controlled, openControl, socketOf } from "../../lib/agent/supervise/control.ts";
 import {
   isSame,
   type MachineCredentials,
@@ -13,6 +13,7 @@ import {
   writeCredentials,
 } from "../../lib/agent/settings/credentials.ts";
 import { describeDevice } from "../../lib/agent/system/device.ts";
+import { repairModes } from "../../lib/agent/system/modes.ts";
 import { Journald } from "../../lib/agent/system/journald.ts";
 import { LogForwarding } from "../../lib/agent/supervise/log_forwarding.ts";
 import { OsUpgrades } from "../../lib/agent/system/upgrades/upgrades.ts";
@@ -31,11 +32,12 @@ import type { LogQueue } from "../../lib/base/log/queue.ts";
 import { giveBackFreed } from "../../lib/base/native/freed_memory.ts";
 import { answersTcp } from "../../lib/wire/dial/reach.ts";
 import { firstHopOf } from "../../lib/wire/grpc/proxy.ts";
-import { NetworkCheck } from "../../lib/agent/supervise/network_check.ts";
+import { NetworkEvidence } from "../../lib/agent/supervise/network_evidence.ts";
 import { CloudClient } from "../../lib/cloud_client/client.ts";
 import { sendLogs } from "../../lib/cloud_client/log_sender.ts";
 import { type Networks, openNetworks } from "./networks.ts";
 import { runFolder, updaterOf } from "./updater.ts";
+import { authoritiesBeside, openWayOut } from "../../lib/base/way_out.ts";
 import { openLogs } from "../logs.ts";
 import type { AgentFlags } from "./program.ts";
 import { VERSION } from "../version.ts";
@@ -124,6 +126,10 @@ export async function runAgent(
   try {
     // First: a second agent must not touch what belongs to the one that works.
     control = await openInquiries(inquiries, options, host, clock, logger);
+    if (!options.devMode) await repairModes(host, options.dir, [options.config], logger);
+    const authorities = authoritiesBeside(dirname(options.config), host);
+    const bundle = join(options.dir, "state", "authorities.pem");
+    for (const problem of await openWayOut(host, { authorities, bundle })) logger.warn(problem);
     // The agent changes the system only as a service, on Linux.
     const managesNetworks = !options.devMode && host.platform().os === "linux";
     networks = managesNetworks
@@ -148,7 +154,7 @@ export async function runAgent(
 }
 
 /**
- * Opens the agent's socket. Throws `already_exists` if another agent works in this folder; an agent that cannot have a
+ * Opens the agent's socket. Throws `already_exists` if another agent works in this folder; an agent that can have no
  * socket, for instance on a full disk, works without one.
  */
 async function openInquiries(
@@ -157,16 +163,13 @@ async function openInquiries(
   host: DenoHost,
   clock: Clock,
   logger: Logger,
-): Promise<{ close(): Promise<void> } | undefined> {
-  try {
-    return await openControl(host, socketOf(dir, host.platform().os), inquiries, clock);
-  } catch (error) {
-    if (SvcError.from(error).code === "already_exists") throw error;
-    logger.warn(
-      `svc-agent status and svc-agent rollback do not work before the next start: ${chainOf(error)}`,
-    );
-    return undefined;
+): Promise<Control> {
+  const control = await openControl(host, socketOf(dir, host.platform().os), inquiries, clock);
+  if (control.problem) {
+    const lost = "svc-agent status and svc-agent rollback do not work before the next start";
+    logger.warn(`${lost}: ${chainOf(control.problem)}`);
   }
+  return control;
 }
 
 const ENDS: { readonly [E in AgentEnd]: string } = {
@@ -260,7 +263,7 @@ async function partsOf(
     server: updaterOf({ ...update, name: "svc-server", manages: true }),
   };
   const reboot = rebootOf({ os: host.platform().os, devMode: options.devMode }, commands, logger);
-  const check = new NetworkCheck({
+  const network = new NetworkEvidence({
     ...{ host, commands, clock, answers: answersTcp, os: host.platform().os },
     cloud: firstHopOf(credentials.appAddress, (name) => host.env(name)),
   });
@@ -286,7 +289,7 @@ async function partsOf(
     offline: new OfflineReboots({
       ...{ reboot, logger, clock: pace },
       isConnected: workshop.networks?.isConnected,
-      evidence: (signal) => check.evidence(signal),
+      evidence: (signal) => network.find(signal),
       reboots: countIn(files, join(base, "state", "offline_reboots")),
     }),
     alive: watchdog(host, commands, clock),

@@ -9,6 +9,7 @@ import { type Clock, SystemClock } from "../../lib/base/clock.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import type { CommandProgram } from "../command.ts";
 import { runCommand } from "../dispatch.ts";
+import { openOwnWayOut } from "../way_out.ts";
 import { ACCOUNT_COMMANDS } from "./account.ts";
 import { mlCandidates } from "./candidates.ts";
 import { exitCodeOf } from "./command.ts";
@@ -52,6 +53,7 @@ export async function run(
   host: DenoHost,
   given: Partial<MlWorld> = {},
 ): Promise<number> {
+  for (const problem of await openOwnWayOut(host)) host.writeError(`svc-ml: ${problem}\n`);
   return await runCommand(PROGRAM, args, { ...worldOf(host), ...given });
 }
 

@@ -18,6 +18,7 @@ import { Vp8Encoder } from "../../lib/machine/streams/video_encoder.ts";
 import { testWebRtc } from "../../lib/wire/signaling/self_check.ts";
 import { discover, networkCheck, printCapture, profiled } from "./diagnostics.ts";
 import { openLogs } from "../logs.ts";
+import { openOwnWayOut } from "../way_out.ts";
 import { serveMachine } from "../serving.ts";
 import { installServer } from "./install.ts";
 import { machinePage } from "./page.ts";
@@ -59,11 +60,12 @@ export async function run(
 
 function serve(options: Options, registry: Registry, host: Host): Promise<number> {
   const { debug, logFile } = options;
-  return serveMachine({ name: NAME, logFile, debug }, host, ({ stop, stopping, ...parts }) => {
+  return serveMachine({ name: NAME, logFile, debug }, host, async ({ stop, stopping, ...parts }) => {
+    for (const problem of await openOwnWayOut(host)) parts.logger.warn(problem);
     const { config: configPath, noTls, webrtc, revealSensitiveConfigDiffs: showConfigDiffs } = options;
     const { allowInsecureCreds: allowInsecureCredentials, disableMdns } = options;
     const { ftdc, webprofile: webProfile, outputTelemetry: telemetry } = options;
-    return startRuntime(
+    return await startRuntime(
       {
         configPath,
         debug,

@@ -101,6 +101,8 @@ export interface CloudOptions {
   readonly secrets: Secrets;
   /** Scripts that install agents, by their path. */
   readonly installers?: ReadonlyMap<string, string>;
+  /** Whether the certificate of the port is of the own authority, so that installers pin that. */
+  readonly pinsAuthority?: boolean;
   readonly store: Store;
   readonly files: FileStore;
   readonly clock: Clock;
@@ -196,7 +198,7 @@ export function openCloud(options: CloudOptions): Cloud {
         ...links.routes,
         ...downloads.routes,
         ["/metrics", metrics.route(context, options)] as const,
-        ...installPages(context, identify, options.installers ?? new Map()),
+        ...installPages(context, identify, { ...options, authority }),
       ].map(([path, route]) => [path, forItsAddress(store, route)]),
     ),
     authority,

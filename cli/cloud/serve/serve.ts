@@ -305,6 +305,7 @@ async function openParts(
     localhostCertificates: options.localhostCertificates,
     machineDomain: options.machineDomain,
     installers: await installers(host),
+    pinsAuthority: options.tls && options.tlsCert === "",
     training,
     inference,
     mapping: { content: inference.content },

@@ -11,8 +11,9 @@
 
 import { randomUUID } from "node:crypto";
 import { connect, createServer, type Server, type Socket } from "node:net";
-import { dirname, join } from "node:path";
-import type { LockFiles, ReadFiles, WriteFiles } from "../../base/files/files.ts";
+import { Buffer } from "node:buffer";
+import { basename, dirname, join } from "node:path";
+import type { LinkFiles, LockFiles, ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { chainOf, messageOf, SvcError } from "../../base/error.ts";
 import { isObject, type Json } from "../../base/schema/schema.ts";
@@ -28,7 +29,12 @@ export interface Controlled {
   stop(): void;
 }
 
-type ControlFiles = ReadFiles & WriteFiles & LockFiles;
+type ControlFiles = ReadFiles & WriteFiles & LockFiles & LinkFiles;
+/** The files that a question needs. */
+type AskFiles = ReadFiles & WriteFiles & LinkFiles;
+
+/** The system's limit of a socket's path, in bytes; the smallest of all systems. */
+const SOCKET_PATH_MAX = 103;
 
 const ANSWER_MS = 10_000;
 const PRESENT_MS = 3_000;
@@ -42,32 +48,58 @@ export function socketOf(base: string, os: string): string {
   return join(base, "state", os === "windows" ? `agent${PIPE_FILE}` : "agent.sock");
 }
 
+/** The agent's own side of the socket. */
+export interface Control {
+  /** Why nobody can ask, for instance on a full disk or on a file system without sockets; the lock holds all the same. */
+  readonly problem?: SvcError;
+  close(): Promise<void>;
+}
+
 /**
- * Opens the socket, beside which a locked file keeps other agents away. Throws `already_exists` if another agent works
- * in this folder, and another error if there can be no socket, for instance on a full disk.
+ * Opens the socket, beside which a locked file keeps other agents away, by whatever links and names they reach the
+ * folder. Throws `already_exists` if another agent works in this folder.
  */
 export async function openControl(
   files: ControlFiles,
   path: string,
   controlled: Controlled,
   clock: Clock,
-): Promise<{ close(): Promise<void> }> {
-  await files.makeFolder(dirname(path));
-  const unlock = await lockOf(files, path);
+): Promise<Control> {
+  let unlock = () => {};
   try {
-    const close = path.endsWith(PIPE_FILE)
-      ? await servePipe(files, path, controlled, clock)
-      : await serveSocket(files, path, controlled, clock);
+    await files.makeFolder(dirname(path));
+    const at = join(await files.realPath(dirname(path)), basename(path));
+    unlock = await lockOf(files, at);
+    const close = at.endsWith(PIPE_FILE)
+      ? await servePipe(files, at, controlled, clock)
+      : await serveSocket(files, at, controlled, clock);
     return {
       close: async () => {
         await close();
-        await files.remove(path);
+        await files.remove(at);
         unlock();
       },
     };
-  } catch (error) {
+  } catch (thrown) {
+    const problem = SvcError.from(thrown);
+    if (problem.code !== "already_exists") return { problem, close: () => Promise.resolve(unlock()) };
     unlock();
-    throw error;
+    throw problem;
+  }
+}
+
+/**
+ * Gives `work` a path of the socket that the system takes: of a longer one, a path through a link in a folder that
+ * nobody else can enter and that is gone afterwards.
+ */
+async function atShortPath<T>(files: AskFiles, path: string, work: (path: string) => Promise<T>): Promise<T> {
+  if (Buffer.byteLength(path) <= SOCKET_PATH_MAX || path.startsWith("\\\\")) return await work(path);
+  const folder = await files.temporaryFolder("svc-");
+  try {
+    await files.turnLink(join(folder, "d"), dirname(path));
+    return await work(join(folder, "d", basename(path)));
+  } finally {
+    await files.removeTree(folder);
   }
 }
 
@@ -92,7 +124,7 @@ async function serveSocket(
   if (await isAnswered(files, path, clock)) throw otherAgent(path, "it answers at");
   // A killed agent has left this socket behind.
   await files.remove(path);
-  const close = await serve(path, controlled, clock);
+  const close = await atShortPath(files, path, (short) => serve(short, controlled, clock));
   await files.setMode(path, 0o600);
   return close;
 }
@@ -132,13 +164,13 @@ async function serve(address: string, controlled: Controlled, clock: Clock): Pro
 }
 
 /** The status of the agent behind the socket. Throws `not_found` if no agent answers. */
-export async function askStatus(files: ReadFiles, path: string, clock: Clock): Promise<AgentStatus> {
+export async function askStatus(files: AskFiles, path: string, clock: Clock): Promise<AgentStatus> {
   return await ask(files, path, { do: "status" }, clock) as unknown as AgentStatus;
 }
 
 /** Tells the agent to return to the previous version. Throws `not_found` if no agent answers. */
 export async function askRollback(
-  files: ReadFiles,
+  files: AskFiles,
   path: string,
   name: BinaryName,
   clock: Clock,
@@ -147,18 +179,30 @@ export async function askRollback(
 }
 
 /** Tells the agent to end; it confirms before it ends. Throws `not_found` if no agent answers. */
-export async function askStop(files: ReadFiles, path: string, clock: Clock): Promise<void> {
+export async function askStop(files: AskFiles, path: string, clock: Clock): Promise<void> {
   await ask(files, path, { do: "stop" }, clock);
 }
 
 async function ask(
-  files: ReadFiles,
+  files: AskFiles,
   path: string,
   request: Json,
   clock: Clock,
   withinMs = ANSWER_MS,
 ): Promise<Json> {
-  const socket = connect(await addressOf(files, path));
+  return await atShortPath(files, await addressOf(files, path), async (address) => {
+    return await askAt(address, path, request, clock, withinMs);
+  });
+}
+
+async function askAt(
+  address: string,
+  path: string,
+  request: Json,
+  clock: Clock,
+  withinMs: number,
+): Promise<Json> {
+  const socket = connect(address);
   const tooLate = `the agent did not answer within ${withinMs / 1000} s at ${path}`;
   const late = deadline(clock, withinMs, () => new SvcError("deadline_exceeded", tooLate));
   try {
@@ -204,7 +248,7 @@ function unreachable(path: string, cause: Error): SvcError {
  * Whether an agent answers behind the socket. The children of a killed agent may have inherited its socket, which then
  * accepts connections and never answers.
  */
-async function isAnswered(files: ReadFiles, path: string, clock: Clock): Promise<boolean> {
+async function isAnswered(files: AskFiles, path: string, clock: Clock): Promise<boolean> {
   try {
     await ask(files, path, { do: "status" }, clock, PRESENT_MS);
     return true;

@@ -1,5 +1,5 @@
 import { createServer } from "node:net";
-import { assertEquals, assertMatch, assertNotEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertNotEquals, assertRejects } from "@std/assert";
 import { SystemClock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { askRollback, askStatus, askStop, openControl, socketOf } from "./control.ts";
@@ -92,4 +92,48 @@ Deno.test("openControl: on Windows the name of the pipe is new at each start, an
   // Where there are no pipes, these are sockets in the working folder.
   for (const pipe of pipes) await files.remove(pipe);
   await Deno.remove(base, { recursive: true });
+});
+
+const CONTROLLED = {
+  status: { version: "1.2.3" } as AgentStatus,
+  rollback: () => Promise.resolve(),
+  stop: () => {},
+};
+
+Deno.test({
+  name: "openControl: works at paths of any length, and holds one agent for each real folder",
+  ignore: Deno.build.os === "windows",
+  fn: async () => {
+    const base = await Deno.makeTempDir();
+    const long = `${base}/${"a long name ".repeat(8)}/${"ü".repeat(60)}`;
+    const path = socketOf(long, "linux");
+    const control = await openControl(files, path, CONTROLLED, clock);
+    assertEquals([control.problem, await askStatus(files, path, clock)], [undefined, CONTROLLED.status]);
+    await Deno.symlink(long, `${base}/link`);
+    const other = socketOf(`${base}/link`, "linux");
+    assertEquals(await askStatus(files, other, clock), CONTROLLED.status);
+    const second = await assertRejects(() => openControl(files, other, CONTROLLED, clock), SvcError);
+    assertEquals(second.code, "already_exists");
+    await control.close();
+    await (await openControl(files, other, CONTROLLED, clock)).close();
+    await Deno.remove(base, { recursive: true });
+  },
+});
+
+Deno.test({
+  name: "openControl: where no socket can be made, the lock still keeps other agents away",
+  ignore: Deno.build.os === "windows",
+  fn: async () => {
+    const base = await Deno.makeTempDir();
+    const path = socketOf(base, "linux");
+    // A folder that nobody can replace stands in the place of the socket.
+    await Deno.mkdir(`${path}/in the way`, { recursive: true });
+    const control = await openControl(files, path, CONTROLLED, clock);
+    assert(control.problem);
+    const second = await assertRejects(() => openControl(files, path, CONTROLLED, clock), SvcError);
+    assertEquals(second.code, "already_exists");
+    await control.close();
+    await (await openControl(files, path, CONTROLLED, clock)).close();
+    await Deno.remove(base, { recursive: true });
+  },
 });

@@ -17,6 +17,9 @@ const WATCHDOG_S = 180;
 /** Time that the system itself needs to stop the service. */
 const STOP_MORE_S = 30;
 
+/** The device's own variables for the service, such as proxies; it may be missing. */
+export const ENVIRONMENT_FILE = "/etc/default/svc-agent";
+
 export const AGENT: SystemService = { name: AGENT_SERVICE, stopMs: (STOP_S + STOP_MORE_S) * 1000 };
 
 export interface UnitOptions {
@@ -45,6 +48,8 @@ StartLimitIntervalSec=0
 Type=exec
 # Named, so that there is a HOME.
 User=root
+# Proxies, and other variables of the agent and of svc-server.
+EnvironmentFile=-${ENVIRONMENT_FILE}
 ExecStart=${commandLine(command)}
 Restart=always
 RestartSec=5

@@ -410,7 +410,8 @@ export async function sha256Of(files: ReadFiles, path: string): Promise<string> 
 const EARLIEST_MS = 1_735_689_600_000;
 
 function clockHint(message: string, nowMs: number): string {
-  if (!/not.?(yet.?)?valid|expired|certificate/i.test(message)) return "";
+  // Unknown authorities, wrong names and other faults of certificates have nothing to do with the time.
+  if (!/\bcert(ificate)?\b.*(not.?valid.?yet|not.?yet.?valid|expired)/i.test(message)) return "";
   const date = new Date(nowMs).toISOString().slice(0, 10);
   return nowMs < EARLIEST_MS
     ? `; the clock of this device says ${date}, which is wrong: the download repeats until the time is set`

@@ -14,6 +14,8 @@ import type { Identify } from "./downloads.ts";
 
 /** Placeholder in the scripts, as a quoted word, for the control plane's address. */
 const ROOT_MARK = "'@ROOT_URL@'";
+/** Placeholder for the authority (PEM) that the device is to trust. */
+const AUTHORITY_MARK = "'@AUTHORITY@'";
 const CONFIG_PATH = "/api/json1/config";
 const STATUS: { readonly [C in Code]?: number } = {
   unauthenticated: 401,
@@ -23,11 +25,19 @@ const STATUS: { readonly [C in Code]?: number } = {
   failed_precondition: 421,
 };
 
-/** `scripts`: their texts by the path they are served at. */
+export interface InstallOptions {
+  /** The scripts by the path they are served at. */
+  readonly installers?: ReadonlyMap<string, string>;
+  /** Whether the authority has signed the certificate of the port: whoever took the script from there pins it by this. */
+  readonly pinsAuthority?: boolean;
+  /** PEM. */
+  readonly authority: { readonly certificate: string };
+}
+
 export function installPages(
   cloud: CloudContext,
   identify: Identify,
-  scripts: ReadonlyMap<string, string>,
+  { installers = new Map(), pinsAuthority = false, authority }: InstallOptions,
 ): Map<string, Route> {
   const pages = new Map<string, Route>([[CONFIG_PATH, async ({ query, fields, peer }) => {
     try {
@@ -46,12 +56,14 @@ export function installPages(
       return failure(error);
     }
   }]]);
-  for (const [path, text] of scripts) {
+  for (const [path, text] of installers) {
     const quoted = path.endsWith(".ps1") ? powershellQuoted : shellQuoted;
     pages.set(path, ({ peer }) => {
       try {
         const root = quoted(cloud.addresses.ownFor(peer));
-        return page(200, "text/plain; charset=utf-8", text.replaceAll(ROOT_MARK, () => root));
+        const pem = quoted(pinsAuthority ? authority.certificate.trim() : "");
+        const script = text.replaceAll(ROOT_MARK, () => root).replaceAll(AUTHORITY_MARK, () => pem);
+        return page(200, "text/plain; charset=utf-8", script);
       } catch (error) {
         return failure(error);
       }

@@ -5,6 +5,7 @@
  * has a neutral one beside it.
  */
 
+import { allProxyOf } from "../../base/way_out.ts";
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import type { WholeEnvironment } from "../../base/host.ts";
@@ -59,7 +60,10 @@ export function commandOf(facts: LaunchFacts, { environment }: WholeEnvironment)
   const args = [address];
   if (logLevel !== undefined) args.push(`--log-level=${logLevel}`);
   if (config.tcpMode) args.push("--tcp-mode");
-  const own = Object.entries(environment()).filter(([name]) => !NOT_FOR_MODULES.test(name));
+  const all = environment();
+  const own = Object.entries(all).filter(([name, value]) => {
+    return !NOT_FOR_MODULES.test(name) && !(name === "ALL_PROXY" && value === allProxyOf((one) => all[one]));
+  });
   return {
     command: program.path,
     args,

@@ -11,13 +11,13 @@ import { connect, isIP, type Socket } from "node:net";
 import { SvcError } from "../../base/error.ts";
 import { Secret } from "../../base/secret.ts";
 
-export interface Endpoint {
+export interface HostPort {
   /** Without brackets. */
   readonly host: string;
   readonly port: number;
 }
 
-export interface Proxy extends Endpoint {
+export interface Proxy extends HostPort {
   readonly kind: "http" | "socks5";
   readonly user: string;
   readonly password: Secret;
@@ -29,7 +29,7 @@ const HEAD_BYTES_MAX = 16 * 1024;
 const DEFAULT_PORTS: Readonly<Record<string, number>> = { http: 80, socks5: 1080 };
 
 /** The proxy for an address; `undefined` for a direct connection. Throws `invalid_argument` for an unusable setting. */
-export function proxyOf(target: Endpoint, secure: boolean, env: Variables): Proxy | undefined {
+export function proxyOf(target: HostPort, secure: boolean, env: Variables): Proxy | undefined {
   if (isDirect(target, valueOf("NO_PROXY", env)?.[1] ?? "")) return undefined;
   for (const name of [secure ? "HTTPS_PROXY" : "HTTP_PROXY", "ALL_PROXY", "SOCKS_PROXY"]) {
     const found = valueOf(name, env);
@@ -39,7 +39,7 @@ export function proxyOf(target: Endpoint, secure: boolean, env: Variables): Prox
 }
 
 /** The host to which a program connects for an address `https://host:port`: the address's own, or the proxy. */
-export function firstHopOf(address: string, env: Variables): Endpoint {
+export function firstHopOf(address: string, env: Variables): HostPort {
   const url = new URL(/^\w+:\/\//.test(address) ? address : `https://${address}`);
   const secure = url.protocol !== "http:";
   const target = { host: bare(url.hostname), port: Number(url.port || (secure ? 443 : 80)) };
@@ -97,7 +97,7 @@ function bare(hostname: string): string {
 }
 
 /** Whether `NO_PROXY` names the host: its name, a domain of it, its address, a network, `*`, each also with a port. */
-function isDirect({ host, port }: Endpoint, list: string): boolean {
+function isDirect({ host, port }: HostPort, list: string): boolean {
   const name = host.toLowerCase().replace(/\.$/, "");
   if (name === "localhost" || name.endsWith(".localhost") || name === "::1" || /^127\./.test(name)) {
     return true;
@@ -139,7 +139,7 @@ function bitsOf(address: string): string | undefined {
  * A connection to `target` through the proxy. Throws `unavailable` if the proxy cannot be reached or refuses;
  * `unauthenticated` if it wants other credentials. The caller limits the time with the signal.
  */
-export async function connectThrough(proxy: Proxy, target: Endpoint, signal: AbortSignal): Promise<Socket> {
+export async function connectThrough(proxy: Proxy, target: HostPort, signal: AbortSignal): Promise<Socket> {
   const socket = connect({ host: proxy.host, port: proxy.port });
   const stop = () => socket.destroy();
   signal.addEventListener("abort", stop, { once: true });
@@ -223,7 +223,7 @@ class HeadReader {
   };
 }
 
-async function openTunnel(socket: Socket, reader: HeadReader, proxy: Proxy, target: Endpoint): Promise<void> {
+async function openTunnel(socket: Socket, reader: HeadReader, proxy: Proxy, target: HostPort): Promise<void> {
   const authority = `${target.host.includes(":") ? `[${target.host}]` : target.host}:${target.port}`;
   const { user, password } = proxy;
   const credentials = Buffer.from(`${user}:${password.reveal()}`).toString("base64");
@@ -241,9 +241,10 @@ async function openTunnel(socket: Socket, reader: HeadReader, proxy: Proxy, targ
   const [first] = head.toString("latin1").split("\r\n", 1);
   const status = Number(/^HTTP\/1\.\d (\d{3})/.exec(first)?.[1]);
   if (status >= 200 && status < 300) return;
-  if (status === 407) {
+  // Tinyproxy answers wrong credentials with 401.
+  if (status === 407 || (status === 401 && user !== "")) {
     const hint = user === "" ? "it wants a user and a password" : "it refuses the user or the password";
-    throw reader.failed(`${hint} (407)`, "unauthenticated");
+    throw reader.failed(`${hint} (${status})`, "unauthenticated");
   }
   const answer = Number.isNaN(status) ? "it does not speak HTTP" : `it answers ${status}`;
   throw reader.failed(`${answer}, asked for a connection to ${authority}`);
@@ -262,7 +263,7 @@ const SOCKS_ANSWERS: readonly string[] = [
   "it knows no such kind of address",
 ];
 
-async function openSocks(socket: Socket, reader: HeadReader, proxy: Proxy, target: Endpoint): Promise<void> {
+async function openSocks(socket: Socket, reader: HeadReader, proxy: Proxy, target: HostPort): Promise<void> {
   const [user, password] = [Buffer.from(proxy.user), Buffer.from(proxy.password.reveal())];
   await reader.connected();
   socket.write(Buffer.from(user.length === 0 ? [5, 1, 0] : [5, 2, 0, 2]));
@@ -289,7 +290,7 @@ async function openSocks(socket: Socket, reader: HeadReader, proxy: Proxy, targe
 }
 
 /** The name travels as it is: the proxy resolves it. */
-function socksAddressOf({ host, port }: Endpoint, reader: HeadReader): Buffer {
+function socksAddressOf({ host, port }: HostPort, reader: HeadReader): Buffer {
   const end = Buffer.from([port >> 8, port & 255]);
   if (isIP(host) === 4) return Buffer.concat([Buffer.from([1, ...host.split(".").map(Number)]), end]);
   if (isIP(host) === 6) {

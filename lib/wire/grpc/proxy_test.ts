@@ -1,10 +1,10 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { SvcError } from "../../base/error.ts";
-import { connectThrough, type Endpoint, firstHopOf, proxyOf } from "./proxy.ts";
+import { connectThrough, firstHopOf, type HostPort, proxyOf } from "./proxy.ts";
 
 const CLOUD = { host: "cloud.example", port: 443 };
 
-function chosen(env: Record<string, string>, target: Endpoint = CLOUD, secure = true): string | undefined {
+function chosen(env: Record<string, string>, target: HostPort = CLOUD, secure = true): string | undefined {
   const found = proxyOf(target, secure, (name) => env[name]);
   return found && `${found.kind} ${found.host}:${found.port} ${found.user}:${found.password.reveal()}`;
 }

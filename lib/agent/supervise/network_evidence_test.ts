@@ -6,10 +6,10 @@ import {
   gatewaysOf,
   nameServersOf,
   neighboursOf,
-  NetworkCheck,
+  NetworkEvidence,
   windowsGatewaysOf,
   windowsNeighboursOf,
-} from "./network_check.ts";
+} from "./network_evidence.ts";
 
 const ROUTES = `Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
 wlan0\t00000000\t0101A8C0\t0003\t0\t0\t600\t00000000\t0\t0\t0
@@ -50,7 +50,7 @@ async function evidenceOf(
     "arp -a": { output: windowsArp },
   });
   const asked: string[] = [];
-  const check = new NetworkCheck({
+  const check = new NetworkEvidence({
     ...{ os, host: files, commands, clock: new FakeClock() },
     cloud: { host: "cloud.example", port: 443 },
     answers: ({ host }) => {
@@ -58,12 +58,12 @@ async function evidenceOf(
       return Promise.resolve(answering.includes(host));
     },
   });
-  const found = await check.evidence(new AbortController().signal);
+  const found = await check.find(new AbortController().signal);
   assertEquals(asked[0], "cloud.example");
   return found;
 }
 
-Deno.test("NetworkCheck: any host that answers shows that the network works", async () => {
+Deno.test("NetworkEvidence: any host that answers shows that the network works", async () => {
   assertEquals(await evidenceOf({}), undefined);
   for (const host of ["cloud.example", "9.9.9.9", "192.168.1.1"]) {
     assertEquals(await evidenceOf({ answering: [host] }), host);
@@ -72,12 +72,12 @@ Deno.test("NetworkCheck: any host that answers shows that the network works", as
   assertEquals(await evidenceOf({ answering: ["127.0.0.53"] }), undefined);
 });
 
-Deno.test("NetworkCheck: a gateway that drops every packet is there if its hardware address is known", async () => {
+Deno.test("NetworkEvidence: a gateway that drops every packet is there if its hardware address is known", async () => {
   assertEquals(await evidenceOf({ arp: ARP }), "192.168.1.1");
   assertEquals(await evidenceOf({ arp: ARP.replace("0x2", "0x0") }), undefined);
 });
 
-Deno.test("NetworkCheck: Windows tells its gateways and neighbours by its programs, in any language", async () => {
+Deno.test("NetworkEvidence: Windows tells its gateways and neighbours by its programs, in any language", async () => {
   assertEquals(await evidenceOf({ os: "windows" }), undefined);
   assertEquals(await evidenceOf({ os: "windows", answering: ["192.168.7.1"] }), "192.168.7.1");
   assertEquals(await evidenceOf({ os: "windows", windowsArp: WINDOWS_ARP }), "192.168.7.1");

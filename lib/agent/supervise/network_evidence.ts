@@ -13,7 +13,7 @@ import type { ReadFiles } from "../../base/files/files.ts";
 import type { ReachTarget } from "../../wire/dial/reach.ts";
 import type { Commands } from "../system/commands.ts";
 
-export interface NetworkCheckParts {
+export interface NetworkEvidenceParts {
   /** The host to which the agent connects for the control plane: its own, or that of a proxy. */
   readonly cloud: ReachTarget;
   readonly os: string;
@@ -42,11 +42,11 @@ const NEIGHBOURS = "/proc/net/arp";
 const ARP_COMPLETE = 0x2;
 const ROUTE_GATEWAY = 0x2;
 
-export class NetworkCheck {
-  constructor(private readonly parts: NetworkCheckParts) {}
+export class NetworkEvidence {
+  constructor(private readonly parts: NetworkEvidenceParts) {}
 
   /** The host whose answer shows that the network works; `undefined` if none answers. Takes at most a few seconds. */
-  async evidence(signal: AbortSignal): Promise<string | undefined> {
+  async find(signal: AbortSignal): Promise<string | undefined> {
     const { cloud } = this.parts;
     const [servers, gateways, before] = await Promise.all([
       this.#nameServers(),

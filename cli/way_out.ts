@@ -1,0 +1,20 @@
+/**
+ * Opens a program's way to other hosts (`lib/base/way_out.ts`) with the usual places of its files.
+ */
+
+import { join } from "node:path";
+import { homeFolder } from "../lib/base/files/home.ts";
+import { authoritiesBeside, openWayOut, type WayOutHost } from "../lib/base/way_out.ts";
+
+/** The folder of the credentials of a device. */
+function deviceFolder(host: WayOutHost): string {
+  return host.platform().os === "windows" ? `${host.env("ProgramData") ?? "C:\\ProgramData"}\\svc` : "/etc";
+}
+
+/** For a program that keeps its files in the home folder of the programs. Returns the problems. */
+export function openOwnWayOut(host: WayOutHost): Promise<readonly string[]> {
+  return openWayOut(host, {
+    authorities: authoritiesBeside(deviceFolder(host), host),
+    bundle: join(homeFolder((name) => host.env(name)), "authorities.pem"),
+  });
+}

@@ -1,0 +1,65 @@
+/**
+ * The modes of the agent's files, restored at each start: an older version, a backup or a copied image may have left
+ * secrets open to everybody, or programs that do not start.
+ */
+
+import { join } from "node:path";
+import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
+import { chainOf } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+
+const SECRET = { file: 0o600, folder: 0o700 } as const;
+const PROGRAM_MODE = 0o755;
+/** Others may not write here; who reads is of no concern. */
+const OPEN = { file: 0o644, folder: 0o755 } as const;
+/** Below a folder of the agent; more than that is not the agent's. */
+const DEPTH_MAX = 4;
+const FILES_MAX = 10_000;
+
+type ModeFiles = Pick<ReadFiles, "entries" | "stat"> & Pick<WriteFiles, "setMode">;
+
+/** Sets the modes that differ, below the agent's folder and of the given secret files. Never throws. */
+export async function repairModes(
+  files: ModeFiles,
+  base: string,
+  secretFiles: readonly string[],
+  logger: Logger,
+): Promise<void> {
+  const repaired: string[] = [];
+  let left = FILES_MAX;
+  const set = async (path: string, mode: number) => {
+    const found = await files.stat(path, { links: true });
+    if (!found || found.kind === "link" || (found.mode & 0o777) === mode) return;
+    await files.setMode(path, mode);
+    repaired.push(path);
+  };
+  const below = async (folder: string, modes: typeof SECRET | typeof OPEN, depth = 0) => {
+    if ((await files.stat(folder, { links: true }))?.kind !== "folder") return;
+    await set(folder, modes.folder);
+    for (const { name, kind } of await files.entries(folder)) {
+      if (left-- <= 0) return;
+      const path = join(folder, name);
+      if (kind === "folder" && depth < DEPTH_MAX) await below(path, modes, depth + 1);
+      else if (kind === "file") await set(path, modes.file);
+    }
+  };
+  const programs = async (folder: string) => {
+    if ((await files.stat(folder, { links: true }))?.kind !== "folder") return;
+    await set(folder, OPEN.folder);
+    for (const { name, kind } of await files.entries(folder)) {
+      if (kind === "file" && !name.endsWith(".tmp")) await set(join(folder, name), PROGRAM_MODE);
+    }
+  };
+  const works = [
+    ...secretFiles.map((path) => () => set(path, SECRET.file)),
+    () => set(base, OPEN.folder),
+    () => below(join(base, "state"), SECRET),
+    () => below(join(base, "etc"), OPEN),
+    () => programs(join(base, "bin")),
+    () => programs(join(base, "cache")),
+  ];
+  for (const work of works) {
+    await work().catch((error) => logger.warn(`cannot restore the modes of files: ${chainOf(error)}`));
+  }
+  if (repaired.length > 0) logger.warn("restored the modes of files", { files: repaired.slice(0, 20) });
+}
