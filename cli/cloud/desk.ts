@@ -20,7 +20,8 @@ import { personActing } from "../../lib/cloud/context.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { DiskSpace } from "../../lib/cloud/store/disk_space.ts";
 import { releaseFile } from "../../lib/cloud/store/file_refs.ts";
-import { FileStore } from "../../lib/cloud/store/files.ts";
+import type { FileStore } from "../../lib/cloud/store/files.ts";
+import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
 import type { SecretsParts } from "../../lib/cloud/store/secrets.ts";
 import { rootCertificateFile } from "../../lib/cloud/store/postgres/address.ts";
 import { openStore, type Sql, type Store, type StorePlace } from "../../lib/cloud/store/store.ts";
@@ -243,7 +244,7 @@ export function filesIn(
 ): Promise<FileStore> {
   const reserveBytes = limits.diskReserveBytes;
   const space = new DiskSpace({ disk: host, folder: data, reserveBytes, clock, logger });
-  return FileStore.open(host, `${data}/files`, { olderThanMs: clock.nowMs() - UNFINISHED_MS, space });
+  return FolderFiles.open(host, `${data}/files`, { olderThanMs: clock.nowMs() - UNFINISHED_MS, space });
 }
 
 interface FilesOptions {

@@ -16,7 +16,7 @@ import { VALID_MS, verifyChannel } from "../../lib/base/release/channel.ts";
 import { KeyRing, pinnedKey, type ReleaseKey } from "../../lib/base/release/signature.ts";
 import { agentReports } from "../../lib/cloud/fleet/agent_service.ts";
 import { Crc32c } from "../../lib/cloud_client/crc32c.ts";
-import { FileStore } from "../../lib/cloud/store/files.ts";
+import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
 import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
 import { configText } from "../../lib/cloud/config/resolution.ts";
@@ -32,7 +32,7 @@ const BYTES = Uint8Array.from({ length: 100_000 }, (_, i) => (i * 7) % 251);
 const NOW = 1_700_000_000_000;
 
 async function kept(database: TestDatabase, bytes = BYTES) {
-  const files = await FileStore.open(new SystemFiles(), `${database.folder}/files`, { olderThanMs: 0 });
+  const files = await FolderFiles.open(new SystemFiles(), `${database.folder}/files`, { olderThanMs: 0 });
   return await files.put((async function* () {
     yield bytes;
   })());

@@ -11,7 +11,7 @@ import { type LogRecord, Logs } from "../../lib/base/log/log.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import { CloudClient } from "../../lib/cloud_client/client.ts";
 import { keepFile } from "../../lib/cloud/store/file_refs.ts";
-import { FileStore } from "../../lib/cloud/store/files.ts";
+import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
 import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
 import { configText } from "../../lib/cloud/config/resolution.ts";
@@ -42,7 +42,7 @@ async function withBench(
   const clock = new SystemClock();
   const world = await newWorld(served.store);
   const home = `${database.folder}/home`;
-  const files = await FileStore.open(new SystemFiles(), `${database.folder}/files`, { olderThanMs: 0 });
+  const files = await FolderFiles.open(new SystemFiles(), `${database.folder}/files`, { olderThanMs: 0 });
   const { id: entity, key } = await newKey(served.store, "operator", "machine", world.machine);
   const client = new CloudClient({
     address: served.url,

@@ -5,7 +5,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "../../lib/base/error.ts";
 import { CONTENT_TABLES, keepFile, releaseFile, releaseOrphans } from "../../lib/cloud/store/file_refs.ts";
-import { FileStore } from "../../lib/cloud/store/files.ts";
+import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
 import { type NewPackage, Packages } from "../../lib/cloud/packages/packages.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
 import { newWorld } from "./world.ts";
@@ -107,7 +107,7 @@ storeTest("a public namespace is set once and belongs to one organization", asyn
 storeTest("a stored content is deleted with the last package that refers to it", async (database) => {
   const store = await database.open();
   const { organization: organizationId } = await newWorld(store);
-  const files = await FileStore.open(new SystemFiles(), `${database.folder}/files`, { olderThanMs: 0 });
+  const files = await FolderFiles.open(new SystemFiles(), `${database.folder}/files`, { olderThanMs: 0 });
   const content = async function* () {
     yield new TextEncoder().encode("abc");
   };
@@ -144,7 +144,7 @@ storeTest("a stored content is deleted with the last package that refers to it",
 storeTest("leftovers of a killed upload are removed once they are old", async (database) => {
   const store = await database.open();
   const { organization: organizationId } = await newWorld(store);
-  const files = await FileStore.open(new SystemFiles(), `${database.folder}/files`, { olderThanMs: 0 });
+  const files = await FolderFiles.open(new SystemFiles(), `${database.folder}/files`, { olderThanMs: 0 });
   const text = async function* (value: string) {
     yield new TextEncoder().encode(value);
   };

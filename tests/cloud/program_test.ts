@@ -10,7 +10,7 @@ import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { makeExample } from "../../lib/cloud/example.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { FileStore } from "../../lib/cloud/store/files.ts";
+import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { connectGrpc, type GrpcOptions } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/metadata.ts";
@@ -287,7 +287,7 @@ sqliteTest(
     const store = await open();
     const pictures = async () =>
       Number((await store.query<{ n: number }>("SELECT COUNT(*) AS n FROM binary_data"))[0].n);
-    const files = await FileStore.open(new SystemFiles(), `${folder}/files`, { olderThanMs: 0 });
+    const files = await FolderFiles.open(new SystemFiles(), `${folder}/files`, { olderThanMs: 0 });
     const told: string[] = [];
     const counts: Promise<number>[] = [];
     const parts = {

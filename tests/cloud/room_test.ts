@@ -13,7 +13,7 @@ import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { BinaryData } from "../../lib/cloud/data/binary_data.ts";
 import { Conditions } from "../../lib/cloud/data/filter.ts";
-import { FileStore } from "../../lib/cloud/store/files.ts";
+import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
 import { defaultLimits, type LimitName, type Limits, published } from "../../lib/cloud/access/limits.ts";
 import { RULES } from "../../lib/cloud/access/rules.ts";
 import { client } from "../../lib/wire/channel.ts";
@@ -405,7 +405,7 @@ sqliteTest(
 storeTest("BinaryData.tags stops at the maximum number of tags of an answer", async (database) => {
   const store = await database.open();
   const world = await newWorld(store);
-  const files = await FileStore.open(new SystemFiles(), `${database.folder}/files`, { olderThanMs: 0 });
+  const files = await FolderFiles.open(new SystemFiles(), `${database.folder}/files`, { olderThanMs: 0 });
   const images = ["a", "b", "c"].map((tag) => ({ bytes: new TextEncoder().encode(tag), tags: [tag] }));
   await newDataset(store, files, world, images);
   assertEquals(await new BinaryData(store).tags(new Conditions(), 2), ["a", "b"]);

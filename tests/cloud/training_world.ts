@@ -13,7 +13,8 @@ import { BinaryData, type BinaryUpload } from "../../lib/cloud/data/binary_data.
 import { Datasets, type DatasetType } from "../../lib/cloud/data/datasets.ts";
 import type { Executor, Work } from "../../lib/cloud/executors/executor.ts";
 import { SCRIPT_LIMITS, ScriptExecutor } from "../../lib/cloud/executors/script.ts";
-import { FileStore, type StoredFile } from "../../lib/cloud/store/files.ts";
+import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
+import type { FileStore, StoredFile } from "../../lib/cloud/store/files.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
 import { openSandbox } from "../../lib/cloud/sandbox/sandbox.ts";
 import { openStore, type Store } from "../../lib/cloud/store/store.ts";
@@ -138,7 +139,7 @@ export async function prepareScript(
     new SystemClock(),
   );
   try {
-    const files = await FileStore.open(new SystemFiles(), `${folder}/files`, { olderThanMs: 0 });
+    const files = await FolderFiles.open(new SystemFiles(), `${folder}/files`, { olderThanMs: 0 });
     const place = { organization, location: locationId, machine: machineId, part: partId };
     const dataset = await newDataset(store, files, { ...place, owner, operator: owner }, catsAndDogs(2));
     return [dataset, await newScript(store, files, organization, archive)];

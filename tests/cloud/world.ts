@@ -16,7 +16,8 @@ import { type CreateConfigThread, ownThread } from "../../lib/cloud/config/confi
 import type { OrganizationMakers, Validate } from "../../lib/cloud/context.ts";
 import type { Executors } from "../../lib/cloud/executors/executor.ts";
 import { DiskSpace } from "../../lib/cloud/store/disk_space.ts";
-import { FileStore } from "../../lib/cloud/store/files.ts";
+import type { FileStore } from "../../lib/cloud/store/files.ts";
+import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { type GrantKind, Keys, type NewKey, newKeySecret, type Role } from "../../lib/cloud/access/keys.ts";
 import { defaultLimits, type Limits } from "../../lib/cloud/access/limits.ts";
@@ -96,7 +97,7 @@ export async function withCloud(
   const space = options.keepsReserve
     ? new DiskSpace({ disk, folder: database.folder, reserveBytes, clock: real, logger })
     : undefined;
-  const files = await FileStore.open(disk, `${database.folder}/files`, { olderThanMs: 0, space });
+  const files = await FolderFiles.open(disk, `${database.folder}/files`, { olderThanMs: 0, space });
   const folder = `${database.folder}/keys`;
   const secrets = await Secrets.open({ store, host: new DenoHost(), folder, clock, logger });
   const cloud = openCloud({

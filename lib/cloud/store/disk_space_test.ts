@@ -4,7 +4,7 @@ import { SvcError } from "../../base/error.ts";
 import { SystemFiles } from "../../base/files/system_files.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import { DiskSpace } from "./disk_space.ts";
-import { FileStore } from "./files.ts";
+import { FolderFiles } from "./folder_files.ts";
 
 const MIB = 1024 ** 2;
 
@@ -93,7 +93,7 @@ Deno.test("FileStore: an upload that would take the reserve leaves nothing, and 
   const { space, free } = spaceOf(26);
   const disk = new SystemFiles();
   const folder = await disk.temporaryFolder("svc-space-");
-  const files = await FileStore.open(disk, folder, { olderThanMs: 0, space });
+  const files = await FolderFiles.open(disk, folder, { olderThanMs: 0, space });
   const content = async function* () {
     for (let piece = 0; piece < 8; piece++) {
       yield new Uint8Array(MIB);

@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { FakeFiles } from "../../../tests/support/fake_files.ts";
 import { SvcError } from "../../base/error.ts";
-import { FileStore } from "./files.ts";
+import { FolderFiles } from "./folder_files.ts";
 import { SystemFiles } from "../../base/files/system_files.ts";
 
 async function withFolder(run: (folder: string) => Promise<void>): Promise<void> {
@@ -25,9 +25,9 @@ async function textOf(content: AsyncIterable<Uint8Array>): Promise<string> {
 
 const ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
-Deno.test("FileStore: reads a file by its hash, whole or from an offset", () =>
+Deno.test("FolderFiles: reads a file by its hash, whole or from an offset", () =>
   withFolder(async (folder) => {
-    const files = await FileStore.open(new SystemFiles(), folder, { olderThanMs: 0 });
+    const files = await FolderFiles.open(new SystemFiles(), folder, { olderThanMs: 0 });
     assertEquals(await files.put(chunks("a", "bc")), { sha256: ABC, bytes: 3 });
     assertEquals(await files.put(chunks("abc")), { sha256: ABC, bytes: 3 });
     assertEquals(await textOf(files.read(ABC)), "abc");
@@ -37,9 +37,9 @@ Deno.test("FileStore: reads a file by its hash, whole or from an offset", () =>
     assertEquals((await assertRejects(() => files.size(ABC), SvcError)).code, "not_found");
   }));
 
-Deno.test("FileStore.put: an oversized or broken stream leaves no file", () =>
+Deno.test("FolderFiles.put: an oversized or broken stream leaves no file", () =>
   withFolder(async (folder) => {
-    const files = await FileStore.open(new SystemFiles(), folder, { olderThanMs: 0 });
+    const files = await FolderFiles.open(new SystemFiles(), folder, { olderThanMs: 0 });
     const error = await assertRejects(() => files.put(chunks("abc", "def"), 5), SvcError);
     assertEquals(error.code, "resource_exhausted");
     await assertRejects(() =>
@@ -51,9 +51,9 @@ Deno.test("FileStore.put: an oversized or broken stream leaves no file", () =>
     assertEquals([...Deno.readDirSync(folder)], []);
   }));
 
-Deno.test("FileStore.put: the error for a full disk shows no path of the control plane", async () => {
+Deno.test("FolderFiles.put: the error for a full disk shows no path of the control plane", async () => {
   const disk = new FakeFiles();
-  const files = await FileStore.open(disk, "/data/files", { olderThanMs: 0 });
+  const files = await FolderFiles.open(disk, "/data/files", { olderThanMs: 0 });
   disk.full = true;
   const { code, message, cause } = await assertRejects(() => files.put(chunks("abc")), SvcError);
   assertEquals([code, message], ["resource_exhausted", "the disk of the control plane is full"]);
@@ -61,11 +61,11 @@ Deno.test("FileStore.put: the error for a full disk shows no path of the control
   assertStringIncludes(String(cause), "/data/files");
 });
 
-Deno.test("FileStore.open: removes old temporary files and keeps recent ones", () =>
+Deno.test("FolderFiles.open: removes old temporary files and keeps recent ones", () =>
   withFolder(async (folder) => {
     await Deno.writeTextFile(`${folder}/old.tmp`, "half");
     await Deno.utime(`${folder}/old.tmp`, 1000, 1000);
     await Deno.writeTextFile(`${folder}/new.tmp`, "half");
-    await FileStore.open(new SystemFiles(), folder, { olderThanMs: 2_000_000 });
+    await FolderFiles.open(new SystemFiles(), folder, { olderThanMs: 2_000_000 });
     assertEquals([...Deno.readDirSync(folder)].map(({ name }) => name), ["new.tmp"]);
   }));
