@@ -34,6 +34,7 @@ const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
   "svc-cloud map": "tests/cloud/mapping_test.ts",
   "svc-ml submit --embedded --model-type object-detection --follow": "tests/accuracy/demo.ts",
   "curl -fsSL http://CLOUD:8090/install.sh": "tests/cloud/install_test.ts",
+  "curl -fsSL --cacert ca.pem https://CLOUD:8090/install.sh": "tests/agent/way_out_test.ts",
   "deno run -A examples/obstacles.ts": "tests/contract/contract_test.ts",
   "deno task accuracy:depth": "tests/accuracy/depth.ts",
 };

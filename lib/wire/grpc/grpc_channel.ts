@@ -271,7 +271,7 @@ async function dial(
   options: GrpcOptions,
   signal: AbortSignal,
 ): Promise<{ socket: Duplex; scheme: Scheme }> {
-  const { tls, clock } = options;
+  const { tls } = options;
   const target = parseAddress(address, tls !== undefined);
   try {
     const socket = await connectTo(target, address, options, signal);
