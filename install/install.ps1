@@ -2,7 +2,7 @@
 #
 #   $env:SVC_API_KEY_ID="…"; $env:SVC_API_KEY="…"; $env:SVC_PART_ID="…"; irm http://CLOUD/install.ps1 | iex
 #
-# SVC_ROOT_URL, SVC_AGENT_URL, SVC_VERSION, SVC_UNSIGNED and FORCE work as in install.sh.
+# SVC_ROOT_URL, SVC_AGENT_URL, SVC_VERSION, SVC_SUMS, SVC_UNSIGNED and FORCE work as in install.sh.
 $ErrorActionPreference = "Stop"
 $ProgressPreference = "SilentlyContinue"
 
@@ -17,7 +17,118 @@ $credentials = "$folder\svc.json"
 $system = "*S-1-5-18"
 $administrators = "*S-1-5-32-544"
 
+# The public half of the project's key, which signs SHA256SUMS.
+$projectKey = 'huKUPMLuDP/3KAkKfA3tYA1FGPJNiKZt3vKSsO+JRSc='
+
 function Fail($message) { throw "install.ps1: $message" }
+
+# Ed25519 (RFC 8032), which neither Windows nor .NET has. It handles public values only, so its time may depend on them.
+$ed25519 = @'
+using System;
+using System.Numerics;
+using System.Security.Cryptography;
+
+public static class SvcEd25519
+{
+    static readonly BigInteger P = BigInteger.Pow(2, 255) - 19;
+    static readonly BigInteger Order = BigInteger.Pow(2, 252) + BigInteger.Parse("27742317777372353535851937790883648493");
+    static readonly BigInteger D = Mod(-121665 * Inverse(121666));
+    static readonly BigInteger RootOfMinusOne = BigInteger.ModPow(2, (P - 1) / 4, P);
+    static readonly BigInteger[] Base = Point(Mod(4 * Inverse(5)), false);
+
+    /// Whether the key has signed the message.
+    public static bool Verify(byte[] key, byte[] message, byte[] signature)
+    {
+        if (key.Length != 32 || signature.Length != 64) return false;
+        BigInteger[] a = Decode(key, 0), r = Decode(signature, 0);
+        BigInteger s = Number(signature, 32, 32);
+        if (a == null || r == null || s >= Order) return false;
+        byte[] hashed = new byte[64 + message.Length];
+        Array.Copy(signature, 0, hashed, 0, 32);
+        Array.Copy(key, 0, hashed, 32, 32);
+        Array.Copy(message, 0, hashed, 64, message.Length);
+        byte[] hash;
+        using (SHA512 sha = SHA512.Create()) { hash = sha.ComputeHash(hashed); }
+        BigInteger[] left = Times(s, Base), right = Add(r, Times(Number(hash, 0, 64) % Order, a));
+        return Mod(left[0] * right[2] - right[0] * left[2]).IsZero && Mod(left[1] * right[2] - right[1] * left[2]).IsZero;
+    }
+
+    static BigInteger Mod(BigInteger value)
+    {
+        BigInteger rest = value % P;
+        return rest.Sign < 0 ? rest + P : rest;
+    }
+
+    static BigInteger Inverse(BigInteger value) { return BigInteger.ModPow(Mod(value), P - 2, P); }
+
+    /// Little-endian, without a sign.
+    static BigInteger Number(byte[] bytes, int from, int count)
+    {
+        byte[] copy = new byte[count + 1];
+        Array.Copy(bytes, from, copy, 0, count);
+        return new BigInteger(copy);
+    }
+
+    static BigInteger[] Decode(byte[] bytes, int from)
+    {
+        BigInteger y = Number(bytes, from, 32);
+        bool isOdd = (bytes[from + 31] & 128) != 0;
+        if (isOdd) y -= BigInteger.Pow(2, 255);
+        return y >= P ? null : Point(y, isOdd);
+    }
+
+    /// The point of the curve with this y, and an even or odd x; null if there is none.
+    static BigInteger[] Point(BigInteger y, bool isOdd)
+    {
+        BigInteger square = Mod((y * y - 1) * Inverse(D * y * y + 1));
+        BigInteger x = BigInteger.ModPow(square, (P + 3) / 8, P);
+        if (!Mod(x * x - square).IsZero) x = Mod(x * RootOfMinusOne);
+        if (!Mod(x * x - square).IsZero || x.IsZero && isOdd) return null;
+        if (x.IsEven == isOdd) x = P - x;
+        return new BigInteger[] { x, y, 1, Mod(x * y) };
+    }
+
+    /// In extended coordinates: x/z, y/z, z, xy/z.
+    static BigInteger[] Add(BigInteger[] p, BigInteger[] q)
+    {
+        BigInteger a = Mod((p[1] - p[0]) * (q[1] - q[0])), b = Mod((p[1] + p[0]) * (q[1] + q[0]));
+        BigInteger c = Mod(2 * D * p[3] * q[3]), d = Mod(2 * p[2] * q[2]);
+        BigInteger e = b - a, f = d - c, g = d + c, h = b + a;
+        return new BigInteger[] { Mod(e * f), Mod(g * h), Mod(f * g), Mod(e * h) };
+    }
+
+    static BigInteger[] Times(BigInteger count, BigInteger[] point)
+    {
+        BigInteger[] sum = new BigInteger[] { 0, 1, 1, 0 };
+        for (; !count.IsZero; count >>= 1)
+        {
+            if (!count.IsEven) sum = Add(sum, point);
+            point = Add(point, point);
+        }
+        return sum;
+    }
+}
+'@
+
+# With SVC_SUMS only a program of the project is taken, whatever the control plane serves.
+function Test-Sums($agent) {
+  $sums = $env:SVC_SUMS
+  if (-not ((Test-Path -LiteralPath $sums) -and (Test-Path -LiteralPath "$sums.sig"))) {
+    Fail "SVC_SUMS: there is no $sums, or no $sums.sig"
+  }
+  # Newer PowerShells give the compiler all assemblies of .NET.
+  $assemblies = if ($PSVersionTable.PSVersion.Major -lt 6) { @{ ReferencedAssemblies = "System.Numerics" } } else { @{} }
+  if (-not ("SvcEd25519" -as [type])) { Add-Type -TypeDefinition $ed25519 @assemblies }
+  # Read once: the file may change.
+  $bytes = [IO.File]::ReadAllBytes((Resolve-Path -LiteralPath $sums).ProviderPath)
+  $signature = [IO.File]::ReadAllBytes((Resolve-Path -LiteralPath "$sums.sig").ProviderPath)
+  if (-not [SvcEd25519]::Verify([Convert]::FromBase64String($projectKey), $bytes, $signature)) {
+    Fail "SVC_SUMS: the project's key has not signed $sums"
+  }
+  $found = (Get-FileHash -Algorithm SHA256 -LiteralPath $agent).Hash.ToLower()
+  $lines = [Text.Encoding]::UTF8.GetString($bytes) -split "`n"
+  if ($lines -cnotcontains "$found  svc-agent.exe") { Fail "SVC_SUMS: $sums has no svc-agent.exe with SHA-256 $found" }
+}
 
 if ($root -notmatch '^https?://') { Fail "the address of the control plane is missing; set SVC_ROOT_URL" }
 $identity = New-Object Security.Principal.WindowsPrincipal([Security.Principal.WindowsIdentity]::GetCurrent())
@@ -78,6 +189,7 @@ if ($env:SVC_AGENT_URL) {
   }
   if ($found -ne $wanted) { Fail "the download is damaged: its SHA-256 is $found, wanted $wanted" }
 }
+if ($env:SVC_SUMS) { Test-Sums $file }
 $keys = "$base\etc\release_keys.json"
 if (-not (Test-Path $keys)) {
   # From now on the agent accepts only releases signed with the keys of this control plane, or with their successors.

@@ -1,3 +1,5 @@
+import { Buffer } from "node:buffer";
+import { createPublicKey, generateKeyPairSync, sign, verify } from "node:crypto";
 import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { SvcError } from "../../lib/base/error.ts";
 import { PROJECT_KEY, verifiedSums } from "../../lib/base/release/sums.ts";
@@ -52,8 +54,8 @@ Deno.test("a key of the project lies outside of the tree, is its owner's alone, 
     }
   }));
 
-Deno.test("README.md and install.sh have the key that release publish checks by default", async () => {
-  for (const file of ["README.md", "install/install.sh"]) {
+Deno.test("README.md and the installers have the key that release publish checks by default", async () => {
+  for (const file of ["README.md", "install/install.sh", "install/install.ps1"]) {
     assertStringIncludes(await Deno.readTextFile(`${ROOT}${file}`), PROJECT_KEY);
   }
 });
@@ -87,3 +89,117 @@ Deno.test({
       assert((await outcome("")).includes("taken"), "without SVC_SUMS nothing is checked");
     }),
 });
+
+/** Reads lines of key, message and signature in hexadecimal digits; answers each. */
+const HARNESS = `
+public static class Harness
+{
+    static byte[] Bytes(string text)
+    {
+        byte[] bytes = new byte[text.Length / 2];
+        for (int at = 0; at < bytes.Length; at++) bytes[at] = System.Convert.ToByte(text.Substring(at * 2, 2), 16);
+        return bytes;
+    }
+
+    public static void Main()
+    {
+        for (string line; (line = System.Console.ReadLine()) != null;)
+        {
+            string[] words = line.Split(' ');
+            System.Console.WriteLine(SvcEd25519.Verify(Bytes(words[0]), Bytes(words[1]), Bytes(words[2])) ? "yes" : "no");
+        }
+    }
+}
+`;
+const mono = await new Deno.Command("mcs", { args: ["--version"] }).output().then(
+  ({ success }) => success,
+  () => false,
+);
+
+Deno.test({
+  name: `install.ps1 knows the project's signatures${
+    mono ? "" : " (needs mono-mcs, which is not installed here)"
+  }`,
+  ignore: !mono,
+  fn: async () => {
+    const script = await Deno.readTextFile(`${ROOT}install/install.ps1`);
+    const [, source] = /\$ed25519 = @'\n([\s\S]*?)\n'@\n/.exec(script) ?? [];
+    const cases: (readonly [key: Uint8Array, message: Uint8Array, signature: Uint8Array])[] = [];
+    for (let number = 0; number < 8; number++) {
+      const { publicKey, privateKey } = generateKeyPairSync("ed25519");
+      const key = new Uint8Array(publicKey.export({ format: "der", type: "spki" })).slice(-32);
+      const message = new TextEncoder().encode("a line of the sums\n".repeat(number * 40));
+      const signature = new Uint8Array(sign(null, message, privateKey));
+      cases.push([key, message, signature]);
+      const changed = (bytes: Uint8Array, at: number) =>
+        bytes.map((byte, index) => index === at ? byte ^ 4 : byte);
+      if (message.length > 0) cases.push([key, changed(message, number), signature]);
+      for (const at of [0, 31, 32, 63]) cases.push([key, message, changed(signature, at)]);
+      cases.push([changed(key, number), message, signature]);
+      cases.push([key, message, signature.slice(1)], [key, message, new Uint8Array(64)]);
+      cases.push([key, message, withOrder(signature)]);
+    }
+    // The neutral element as key and R, with S = 0, would sign everything.
+    const neutral = Uint8Array.from({ length: 32 }, (_, at) => at === 0 ? 1 : 0);
+    cases.push([neutral, new Uint8Array(3), Uint8Array.from([...neutral, ...new Uint8Array(32)])]);
+    const folder = await Deno.makeTempDir({ prefix: "svc-mono-" });
+    try {
+      await Deno.writeTextFile(`${folder}/check.cs`, source + HARNESS);
+      const args = ["-r:System.Numerics", "-langversion:5", `-out:${folder}/check.exe`, `${folder}/check.cs`];
+      const compiled = await new Deno.Command("mcs", { args }).output();
+      assert(compiled.success, new TextDecoder().decode(compiled.stderr));
+      const lines = cases.map((one) => `${one.map((bytes) => bytes.toHex()).join(" ")}\n`).join("");
+      const child = new Deno.Command("mono", {
+        args: [`${folder}/check.exe`],
+        stdin: "piped",
+        stdout: "piped",
+      })
+        .spawn();
+      const writer = child.stdin.getWriter();
+      await writer.write(new TextEncoder().encode(lines));
+      await writer.close();
+      const { stdout } = await child.output();
+      const wanted = cases.map((one) => isSigned(...one) ? "yes" : "no");
+      assertEquals(wanted.filter((one) => one === "yes").length >= 8, true);
+      assertEquals(new TextDecoder().decode(stdout).trim().split(/\r?\n/), wanted);
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+});
+
+Deno.test("install.ps1 checks SVC_SUMS as install.sh does, before it runs the agent", async () => {
+  const script = await Deno.readTextFile(`${ROOT}install/install.ps1`);
+  const [check, run] = [
+    script.indexOf("if ($env:SVC_SUMS) { Test-Sums $file }"),
+    script.indexOf("& $file --install"),
+  ];
+  assert(check > 0 && check < run, `${check} ${run}`);
+  for (
+    const why of [
+      "there is no $sums, or no $sums.sig",
+      "has not signed $sums",
+      "has no svc-agent.exe with SHA-256",
+    ]
+  ) {
+    assertStringIncludes(script, why);
+  }
+});
+
+function isSigned(key: Uint8Array, message: Uint8Array, signature: Uint8Array): boolean {
+  const spki = Uint8Array.from([...Uint8Array.fromHex("302a300506032b6570032100"), ...key]);
+  try {
+    const publicKey = createPublicKey({ key: Buffer.from(spki), format: "der", type: "spki" });
+    return signature.length === 64 && verify(null, message, publicKey, signature);
+  } catch {
+    return false;
+  }
+}
+
+/** The same signature with another S, which strict checks refuse. */
+function withOrder(signature: Uint8Array): Uint8Array {
+  let s = 2n ** 252n + 27742317777372353535851937790883648493n;
+  for (let at = 0; at < 32; at++) s += BigInt(signature[32 + at]) << BigInt(8 * at);
+  const bytes = Array.from({ length: 32 }, (_, at) => Number(s >> BigInt(8 * at) & 255n));
+  return Uint8Array.from([...signature.slice(0, 32), ...bytes]);
+}

@@ -14,8 +14,8 @@ export const SUMS_FILE = "SHA256SUMS";
 export const SUMS_SIGNATURE_FILE = `${SUMS_FILE}.sig`;
 
 /**
- * The public half of the project's key, in base64; the private half is not in the tree. README.md and install.sh have
- * it, too.
+ * The public half of the project's key, in base64; the private half is not in the tree. README.md and the
+ * installers have it, too.
  */
 export const PROJECT_KEY = "huKUPMLuDP/3KAkKfA3tYA1FGPJNiKZt3vKSsO+JRSc=";
 
