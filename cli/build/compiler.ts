@@ -102,6 +102,7 @@ export const EXECUTABLES: readonly Executable[] = [
       "drivers/movement_sensor/simulated.ts",
       "drivers/slam/mapper/service.ts",
       "drivers/slam/mapper/worker.ts",
+      "lib/slam/bags/bag_file.ts",
     ],
     runtime: [V8_FLAGS],
     modulePackage: true,

@@ -15,7 +15,9 @@ import {
   type Spread,
   type TimedPose,
 } from "../../../lib/slam/evaluation/relations.ts";
-import { lidarPoseOf } from "../../../lib/slam/evaluation/sensor.ts";
+import { lidarPoseOf, type SensorFacts } from "../../../lib/slam/evaluation/sensor.ts";
+import type { CarmenLog } from "../../../lib/slam/evaluation/carmen.ts";
+import { MirrorCheck } from "../../../lib/slam/mirror_check.ts";
 import { replay } from "../../../lib/slam/evaluation/replay.ts";
 import { type MapState, secondsOf } from "../../../lib/slam/map_state.ts";
 import { Mapper } from "../../../lib/slam/mapper.ts";
@@ -45,7 +47,7 @@ const RUN_FLAGS = [
     type: "string",
     default: "",
     value: "X,Y,YAW_DEG",
-    help: "The lidar on the robot, in metres and degrees, in place of what the log says.",
+    help: "The lidar on the robot, in metres and degrees, in place of what the recording says.",
   },
   {
     name: "sensor",
@@ -53,37 +55,57 @@ const RUN_FLAGS = [
     default: "",
     value: "FILE",
     help:
-      "A file with the lidar's place and the angles of its beams; the default is LOG's NAME.sensor.json, if there is one.",
+      "A file that says what the recording does not say of its lidar; the default is NAME.sensor.json beside it, if there is one.",
+  },
+  {
+    name: "upside-down",
+    type: "bool",
+    default: false,
+    help: "The lidar hangs upside down, and the recording does not say so.",
+  },
+  {
+    name: "topic",
+    type: "string",
+    default: "",
+    value: "TOPIC",
+    help: "The scans of a ROS bag; the default is the topic with the most scans.",
+  },
+  {
+    name: "odometry-topic",
+    type: "string",
+    default: "",
+    value: "TOPIC",
+    help: "The odometry of a ROS bag; the default is the topic with the most, else the transforms from odom.",
   },
   { name: "odometry", type: "bool", default: true, help: "Use the odometry of the recording." },
 ] as const satisfies readonly Flag[];
+type RunValues = Values<typeof RUN_FLAGS>;
+
+/** By an address worked out as it runs: it loads the libraries for recordings of ROS. */
+const BAGS = new URL("../../../lib/slam/bags/bag_file.ts", import.meta.url).href;
+const BAG = /\.(?:bag|mcap|db3)$/;
 
 export const RUN: Command<SlamWorld> = {
   words: "run",
-  takes: ["LOG"],
-  summary: "Builds a map from a recording in the text format of CARMEN (.log, .clf, also .gz).",
+  takes: ["RECORDING"],
+  summary:
+    "Builds a map from a recording: a log of CARMEN (.log, .clf, also .gz), a ROS bag (.bag, .mcap, .db3), or the " +
+    "folder of a rosbag2.",
   flags: RUN_FLAGS,
-  run: async ({ host }, [path], values: Values<typeof RUN_FLAGS> & { json: boolean }) => {
+  run: async ({ host }, [path], values: RunValues & { json: boolean }) => {
     if (values.map !== "" && !values.map.endsWith(".pbstream")) {
       throw new UsageError(`--map: found "${values.map}", wanted a .pbstream file`);
     }
     // A bad place fails now rather than after hours.
     if (values.map !== "") await requireFolderOf(values.map, host);
     const relations = values.relations === "" ? undefined : await relationsIn(host, values.relations);
-    const lidar = values.lidarPose === "" ? undefined : lidarPoseOf(values.lidarPose);
-    if (values.lidarPose !== "" && !lidar) {
-      throw new UsageError(`--lidar-pose: found "${values.lidarPose}", wanted X,Y,YAW_DEG such as 0.22,0,0`);
-    }
-    const facts = await readSensorFile(host, path, values.sensor);
-    const log = await readLogFile(host, path);
-    const firstS = log.scans[0]?.timeS;
-    if (firstS === undefined) {
-      throw new SvcError("invalid_argument", `the log "${path}" has no scans (FLASER, RLASER, ROBOTLASER1)`);
-    }
+    const sensor = await sensorOfRun(host, path, values);
+    const { log, hasOdometry, notes } = await recordingAt(host, path, values);
+    for (const note of notes) host.writeError(`${note}\n`);
     const mapper = new Mapper({ mode: "create", options: MAPPER_DEFAULTS });
     const clock = new SystemClock();
     const began = clock.monotonicMs();
-    const tell = progress(host, clock);
+    const tell = progress(host, clock), mirrors = new MirrorCheck();
     let isDoubted = false;
     const onScan = (done: number, total: number) => {
       tell(done, total);
@@ -91,23 +113,61 @@ export const RUN: Command<SlamWorld> = {
       if (reason !== undefined && !isDoubted) host.writeError(`odometry does not count for now: ${reason}\n`);
       isDoubted = reason !== undefined;
     };
-    const trajectory = replay(log, mapper, {
-      withOdometry: values.odometry,
-      sensor: { ...facts, lidar: lidar ?? facts?.lidar },
-      onScan,
-    });
+    const withOdometry = values.odometry && hasOdometry;
+    const trajectory = replay(log, mapper, { withOdometry, sensor, mirrors, onScan });
     const wallMs = clock.monotonicMs() - began;
+    const isMirrored = mirrors.isMirrored === true;
+    if (isMirrored) host.writeError(`${MIRRORED}\n`);
     const map = mapper.state();
     if (values.map !== "") await host.writePieces(values.map, mapFile(map, MAPPER_DEFAULTS));
     const result = {
       ...countsOf(log.scans.length, map),
-      recordedS: log.scans[log.scans.length - 1].timeS - firstS,
+      isMirrored,
+      recordedS: log.scans[log.scans.length - 1].timeS - log.scans[0].timeS,
       wallS: wallMs / 1000,
       ...(relations ? { score: scoreRelations(trajectory, relations) } : {}),
     };
     printResult(host, values.json, result, linesOf(result, values.map));
   },
 };
+
+const MIRRORED =
+  "the map is probably mirrored: the scans turn the other way than odometry says. If the lidar hangs upside " +
+  "down, give --upside-down";
+
+interface Recorded {
+  readonly log: CarmenLog;
+  readonly hasOdometry: boolean;
+  readonly notes: readonly string[];
+}
+
+/** The recording, which has scans. */
+async function recordingAt(host: Host, path: string, values: RunValues): Promise<Recorded> {
+  const isBag = BAG.test(path) || (await host.stat(path))?.kind === "folder";
+  if (!isBag && (values.topic !== "" || values.odometryTopic !== "")) {
+    throw new UsageError(
+      `--topic and --odometry-topic: "${path}" is no recording of ROS (.bag, .mcap, .db3, or a folder)`,
+    );
+  }
+  if (isBag) {
+    const { readBag }: typeof import("../../../lib/slam/bags/bag_file.ts") = await import(BAGS);
+    const { topic, odometryTopic } = values;
+    return await readBag(host, path, { scan: topic || undefined, odometry: odometryTopic || undefined });
+  }
+  const log = await readLogFile(host, path);
+  if (log.scans.length > 0) return { log, hasOdometry: true, notes: [] };
+  throw new SvcError("invalid_argument", `the log "${path}" has no scans (FLASER, RLASER, ROBOTLASER1)`);
+}
+
+/** What the flags and the file of the lidar say. */
+async function sensorOfRun(host: Host, path: string, values: RunValues): Promise<SensorFacts> {
+  const lidar = values.lidarPose === "" ? undefined : lidarPoseOf(values.lidarPose);
+  if (values.lidarPose !== "" && !lidar) {
+    throw new UsageError(`--lidar-pose: found "${values.lidarPose}", wanted X,Y,YAW_DEG such as 0.22,0,0`);
+  }
+  const facts = await readSensorFile(host, path, values.sensor);
+  return { ...facts, lidar: lidar ?? facts?.lidar, isUpsideDown: values.upsideDown || facts?.isUpsideDown };
+}
 
 export const EVALUATE: Command<SlamWorld> = {
   words: "evaluate",

@@ -113,6 +113,26 @@ Deno.test("slam run maps a recording and scores it, and slam evaluate scores the
   });
 });
 
+Deno.test("slam run maps a recording of ROS, and says what it assumes and what looks wrong", async () => {
+  const { code, output, errors } = await slam("run", "tests/data/slam/turn", "--json");
+  assertEquals([code, JSON.parse(output).scans, JSON.parse(output).isMirrored], [0, 59, false], errors);
+  assertStringIncludes(errors, "the lidar laser hangs upside down, as its transform says");
+  const facts = await Deno.makeTempFile({ suffix: ".json" });
+  await Deno.writeTextFile(facts, '{"upside_down": false}');
+  const mirrored = await slam("run", "tests/data/slam/turn", "--sensor", facts, "--json");
+  await Deno.remove(facts);
+  assertEquals(JSON.parse(mirrored.output).isMirrored, true);
+  assertStringIncludes(mirrored.errors, "the map is probably mirrored");
+  const wrong = await slam("run", "tests/data/slam/office.clf", "--topic", "/scan");
+  assertEquals(wrong.code, 2);
+  assertStringIncludes(wrong.errors, "is no recording of ROS");
+  const none = await slam("run", "tests/data/slam/turn_bz2.bag", "--topic", "/none");
+  assertEquals(none.code, 1);
+  assertStringIncludes(none.errors, "has no scans on the topic /none");
+  assertEquals((await slam("run", "tests/data/none.mcap")).code, 1);
+  assertStringIncludes((await slam("run", "tests/data")).errors, "has 0 recordings");
+});
+
 Deno.test("slam run and slam evaluate refuse bad logs and relations with path and line", async () => {
   await withMap(async (path, folder) => {
     await Deno.writeTextFile(`${folder}/bad.relations`, "1 2 three\n");

@@ -13,6 +13,7 @@ import type { Logger } from "../../../lib/base/log/log.ts";
 import type { RangeScan } from "../../../lib/slam/mapping.ts";
 import type { Pose2d } from "../../../lib/slam/pose2d.ts";
 import type { Engine, Reading } from "./engine.ts";
+import type { MirrorWatch } from "./mirror_watch.ts";
 import {
   type LidarSensor,
   type MotionSensor,
@@ -35,6 +36,7 @@ export interface FeedParts {
   readonly engine: Engine;
   readonly lidar: LidarSensor;
   readonly motion?: MotionSensor;
+  readonly mirrors: MirrorWatch;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Called with the robot's pose after each reading. */
@@ -43,7 +45,7 @@ export interface FeedParts {
 
 /** Runs until the signal aborts. */
 export async function feedOnline(
-  { engine, lidar, motion, clock, logger, moved }: FeedParts,
+  { engine, lidar, motion, mirrors, clock, logger, moved }: FeedParts,
   rates: { readonly lidarHz: number; readonly motionHz: number },
   signal: AbortSignal,
 ): Promise<void> {
@@ -61,11 +63,13 @@ export async function feedOnline(
   };
   const scans = forever(periodMs(rates.lidarHz), clock, logger, signal, async () => {
     const { reading, isReplayed } = await lidar.next(signal);
+    mirrors.scan(reading);
     await give("scan", [{ kind: "scan", scan: reading }], isReplayed);
     return isReplayed;
   });
   const movements = motion && forever(periodMs(rates.motionHz), clock, logger, signal, async () => {
     const { reading, isReplayed } = await motion.next(signal);
+    mirrors.move(reading);
     await give("movement", readingsOf(reading), isReplayed);
     return isReplayed;
   });
@@ -102,7 +106,7 @@ async function forever(
 
 /** Runs to the end of a recording, or until the signal aborts. Throws if a sensor keeps failing. */
 export async function feedOffline(
-  { engine, lidar, motion, clock, logger, moved }: FeedParts,
+  { engine, lidar, motion, mirrors, clock, logger, moved }: FeedParts,
   signal: AbortSignal,
 ): Promise<void> {
   const next = <T>(read: () => Promise<SensorReading<T>>) => tried(read, clock, logger, signal);
@@ -117,9 +121,11 @@ export async function feedOffline(
     signal.throwIfAborted();
     // At equal times the movement comes first, because the scan's prediction uses it.
     if (movement && movementTimeS(movement) <= scan.timeS) {
+      mirrors.move(movement);
       await add(readingsOf(movement));
       movement = await nextMovement();
     } else {
+      mirrors.scan(scan);
       await add([{ kind: "scan", scan }]);
       scan = await next(() => lidar.next(signal));
     }

@@ -22,6 +22,7 @@ import { MapEdits } from "./edits.ts";
 import { type Engine, type EngineEvents, type EngineStart, ThreadEngine } from "./engine.ts";
 import { feedOffline, feedOnline } from "./feed.ts";
 import { LidarMount } from "./lidar_mount.ts";
+import { MirrorWatch } from "./mirror_watch.ts";
 import { LidarSensor, MotionSensor, ReadingTime } from "./sensors.ts";
 import { type MappingKind, MODEL_NAME, optionsOf, type Settings } from "./settings.ts";
 
@@ -256,7 +257,8 @@ class MapperService extends MapperBase implements Slam {
   async #feed(lidar: LidarSensor, motion: MotionSensor | undefined): Promise<void> {
     const { attributes: settings, clock, logger } = this.parts;
     const moved = (pose: Pose2d | undefined) => void (this.#pose = pose ?? this.#pose);
-    const parts = { engine: this.engine, lidar, motion, clock, logger, moved };
+    const mirrors = new MirrorWatch(settings.camera.name, logger);
+    const parts = { engine: this.engine, lidar, motion, mirrors, clock, logger, moved };
     const { signal } = this.#stop;
     try {
       if (settings.isOnline) {

@@ -201,13 +201,14 @@ function numberOf(field: string | undefined, where: string): number {
  */
 export function pointsOf(
   ranges: Float32Array,
-  { lidar = IDENTITY_2D, firstBeamRad, stepRad }: SensorFacts = {},
+  { lidar = IDENTITY_2D, firstBeamRad, stepRad, isUpsideDown = false }: SensorFacts = {},
 ): Float32Array {
   const step = stepRad ?? beamStep(ranges.length);
   const first = firstBeamRad ?? firstBeam(ranges.length, step);
   const points = new Float32Array(3 * ranges.length);
   for (let beam = 0; beam < ranges.length; beam++) {
-    const angle = lidar.yaw + first + beam * step, range = ranges[beam] > 0 ? ranges[beam] : NaN;
+    const seen = first + beam * step, angle = lidar.yaw + (isUpsideDown ? -seen : seen);
+    const range = ranges[beam] > 0 ? ranges[beam] : NaN;
     points[3 * beam] = lidar.x + range * Math.cos(angle);
     points[3 * beam + 1] = lidar.y + range * Math.sin(angle);
     if (!Number.isFinite(range)) points.fill(NaN, 3 * beam, 3 * beam + 3);

@@ -88,6 +88,7 @@ Deno.test("readSensorFacts: every key is optional, and errors name the key", () 
     firstBeamRad: undefined,
     stepRad: undefined,
     sweepS: undefined,
+    isUpsideDown: undefined,
   });
   const { lidar, firstBeamRad, stepRad } = readSensorFacts(
     '{"lidar": {"x": 0.22, "yaw_deg": 180}, "first_beam_deg": -90, "step_deg": -0.5}',
@@ -101,6 +102,8 @@ Deno.test("readSensorFacts: every key is optional, and errors name the key", () 
     'lidar.x: found "far", wanted a number',
   );
   assertThrows(() => readSensorFacts('{"lidar": {"z": 1}}'), RangeError, "lidar.z: an unknown key");
+  assertThrows(() => readSensorFacts('{"upside_down": 1}'), RangeError, "upside_down: found 1");
+  assertThrows(() => readSensorFacts('{"sweep_s": -1}'), RangeError, "sweep_s: found -1");
   assertThrows(() => readSensorFacts('{"step_deg": 0}'), RangeError, "step_deg: found 0");
   assertThrows(() => readSensorFacts("[]"), RangeError, "the file: wanted an object");
   assertEquals(lidarPoseOf("0.2, -0.1,90"), { x: 0.2, y: -0.1, yaw: Math.PI / 2 });
@@ -113,6 +116,10 @@ Deno.test("pointsOf: beams go from right to left", () => {
   assertAlmostEquals(points[1], -2, 1e-6);
   assertAlmostEquals(points[3 * 90], 2.5, 1e-6);
   assertAlmostEquals(points[3 * 180 + 1], 2, 1e-6);
+  const hanging = pointsOf(Float32Array.of(2, 2), { firstBeamRad: -1, stepRad: 0.5, isUpsideDown: true });
+  assertAlmostEquals(hanging[0], 2 * Math.cos(1), 1e-6);
+  assertAlmostEquals(hanging[1], 2 * Math.sin(1), 1e-6);
+  assertAlmostEquals(hanging[4], 2 * Math.sin(0.5), 1e-6);
 });
 
 const names = recordingNames(RECORDINGS);

@@ -3,6 +3,7 @@
  */
 
 import type { Mapper } from "../mapper.ts";
+import type { MirrorCheck } from "../mirror_check.ts";
 import { between2d, compose2d, type Pose2d } from "../pose2d.ts";
 import { type CarmenLog, type CarmenScan, pointsOf } from "./carmen.ts";
 import type { SensorFacts } from "./sensor.ts";
@@ -14,6 +15,8 @@ export interface ReplayOptions {
   readonly sensor?: SensorFacts;
   /** Plays only every Nth scan; between them, the trajectory follows odometry. */
   readonly every?: number;
+  /** Told of each scan and the odometry of its time. */
+  readonly mirrors?: MirrorCheck;
   /** Called after each scan and all the work that it caused. */
   readonly onScan?: (done: number, total: number) => void;
 }
@@ -52,12 +55,14 @@ export function replay(log: CarmenLog, mapper: Mapper, options: ReplayOptions): 
 function addScan(mapper: Mapper, scan: CarmenScan, options: ReplayOptions): boolean {
   const sensor = sensorOf(scan, options.sensor);
   const { sweepS = 0 } = sensor, beams = scan.ranges.length;
-  const isTaken = mapper.addScan({
+  const seen = {
     timeS: scan.timeS,
     points: pointsOf(scan.ranges, sensor),
     origin: sensor.lidar,
     ...(sweepS > 0 ? { offsetsS: sweepOf(beams, sweepS) } : {}),
-  });
+  };
+  if (options.withOdometry) options.mirrors?.add(seen, scan.odometry.yaw);
+  const isTaken = mapper.addScan(seen);
   while (mapper.work());
   return isTaken;
 }
@@ -74,6 +79,7 @@ export function sensorOf({ sensor }: Pick<CarmenScan, "sensor">, given: SensorFa
     firstBeamRad: given.firstBeamRad ?? sensor?.firstBeamRad,
     stepRad: given.stepRad ?? sensor?.stepRad,
     sweepS: given.sweepS ?? sensor?.sweepS,
+    isUpsideDown: given.isUpsideDown ?? sensor?.isUpsideDown,
   };
 }
 

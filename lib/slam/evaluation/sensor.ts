@@ -11,6 +11,8 @@ export interface SensorFacts {
   readonly stepRad?: number;
   /** How long the lidar takes from its first to its last beam; the time of a scan is that of its last beam. */
   readonly sweepS?: number;
+  /** Its beams go clockwise where the log counts them counter-clockwise: the lidar hangs upside down. */
+  readonly isUpsideDown?: boolean;
 }
 
 const DEGREE = Math.PI / 180;
@@ -19,14 +21,18 @@ const ANGLE_MAX_DEG = 360;
 const SWEEP_MAX_S = 2;
 
 /**
- * Reads `{"lidar": {"x": 0.22, "y": 0, "yaw_deg": 0}, "first_beam_deg": -90, "step_deg": 0.25, "sweep_s": 0.18}`, each key
- * optional. Throws a `RangeError` that names the key.
+ * Reads `{"lidar": {"x": 0.22, "y": 0, "yaw_deg": 0}, "first_beam_deg": -90, "step_deg": 0.25, "sweep_s": 0.18,
+ * "upside_down": true}`, each key optional. Throws a `RangeError` that names the key.
  */
 export function readSensorFacts(text: string): SensorFacts {
-  const all = fieldsOf(parsed(text), "", ["lidar", "first_beam_deg", "step_deg", "sweep_s"]);
+  const all = fieldsOf(parsed(text), "", ["lidar", "first_beam_deg", "step_deg", "sweep_s", "upside_down"]);
   const lidar = all.lidar === undefined ? undefined : fieldsOf(all.lidar, "lidar", ["x", "y", "yaw_deg"]);
   const stepDeg = numberAt(all.step_deg, "step_deg", ANGLE_MAX_DEG);
   if (stepDeg === 0) throw new RangeError("step_deg: found 0, wanted another angle");
+  const { upside_down: isUpsideDown } = all;
+  if (isUpsideDown !== undefined && typeof isUpsideDown !== "boolean") {
+    throw new RangeError(`upside_down: found ${JSON.stringify(isUpsideDown)}, wanted true or false`);
+  }
   const firstDeg = numberAt(all.first_beam_deg, "first_beam_deg", ANGLE_MAX_DEG);
   return {
     lidar: lidar && {
@@ -37,6 +43,7 @@ export function readSensorFacts(text: string): SensorFacts {
     firstBeamRad: firstDeg === undefined ? undefined : firstDeg * DEGREE,
     stepRad: stepDeg === undefined ? undefined : stepDeg * DEGREE,
     sweepS: numberAt(all.sweep_s, "sweep_s", SWEEP_MAX_S, 0),
+    isUpsideDown,
   };
 }
 

@@ -1,0 +1,91 @@
+/**
+ * Notices a lidar whose scans are mirrored: it hangs upside down, or its beams go the other way than somebody thinks. Its
+ * map looks right and is the mirror image of the building. Scans alone do not show it, but the robot's turns do: the
+ * world turns the wrong way.
+ */
+
+import type { RangeScan } from "./mapping.ts";
+import { wrapAngle } from "./pose2d.ts";
+
+const BINS = 360;
+const BIN_RAD = 2 * Math.PI / BINS;
+/** Beams may be so many directions apart. */
+const BESIDE_MAX = 3;
+/** Two scans are compared if the robot turned so much between them, in so little time. */
+const TURN_RAD = { least: 0.08, most: 1 } as const;
+const APART_MAX_S = 2;
+/** Directions that both scans must show. */
+const COMPARED_MIN = 60;
+const DIFFERENCE_MAX_M = 1;
+/** One way of turning explains the scan if its differences are this share of those of the other. */
+const CLEAR_SHARE = 0.6;
+/** The verdict needs so many clear turns, and this share of them. */
+const VOTES_MIN = 12;
+const VOTES_SHARE = 0.85;
+
+interface SeenAround {
+  readonly timeS: number;
+  readonly yaw: number;
+  readonly ranges: Float32Array;
+}
+
+export class MirrorCheck {
+  #last: SeenAround | undefined;
+  #votes = { right: 0, wrong: 0 };
+
+  /** Adds a scan and the robot's heading at its time, as wheels or a gyroscope say it. */
+  add({ timeS, points, origin }: RangeScan, yaw: number): void {
+    const last = this.#last, turn = last ? wrapAngle(yaw - last.yaw) : 0;
+    const isApart = !last || !(timeS - last.timeS <= APART_MAX_S && timeS > last.timeS);
+    if (!isApart && Math.abs(turn) < TURN_RAD.least) return;
+    const seen = { timeS, yaw, ranges: rangesAround(points, origin) };
+    this.#last = seen;
+    if (isApart || Math.abs(turn) > TURN_RAD.most) return;
+    const right = difference(seen.ranges, last!.ranges, turn),
+      wrong = difference(seen.ranges, last!.ranges, -turn);
+    if (right < CLEAR_SHARE * wrong) this.#votes.right++;
+    else if (wrong < CLEAR_SHARE * right) this.#votes.wrong++;
+  }
+
+  /** Whether the scans turn the other way than the robot says; undefined while too few turns are clear. */
+  get isMirrored(): boolean | undefined {
+    const { right, wrong } = this.#votes, all = right + wrong;
+    if (all < VOTES_MIN) return undefined;
+    if (wrong >= VOTES_SHARE * all) return true;
+    return right >= VOTES_SHARE * all ? false : undefined;
+  }
+}
+
+/** The nearest range in each direction, or of the beam beside it; infinite without one. */
+function rangesAround(points: Float32Array, origin = { x: 0, y: 0 }): Float32Array {
+  const ranges = new Float32Array(BINS).fill(Infinity);
+  for (let n = 0; n + 2 < points.length; n += 3) {
+    const x = points[n] - origin.x, y = points[n + 1] - origin.y, range = Math.hypot(x, y);
+    if (!Number.isFinite(range)) continue;
+    const bin = binOf(Math.atan2(y, x));
+    ranges[bin] = Math.min(ranges[bin], range);
+  }
+  return ranges.map((range, bin) => {
+    for (let beside = 1; beside <= BESIDE_MAX && range === Infinity; beside++) {
+      range = Math.min(ranges[(bin + beside) % BINS], ranges[(bin - beside + BINS) % BINS]);
+    }
+    return range;
+  });
+}
+
+/** How much a scan differs from an earlier one after the robot has turned; infinite if too little is comparable. */
+function difference(now: Float32Array, before: Float32Array, turn: number): number {
+  const shift = Math.round(turn / BIN_RAD);
+  let sum = 0, compared = 0;
+  for (let bin = 0; bin < BINS; bin++) {
+    const off = Math.abs(now[bin] - before[(bin + shift + BINS) % BINS]);
+    if (!Number.isFinite(off)) continue;
+    sum += Math.min(off, DIFFERENCE_MAX_M);
+    compared++;
+  }
+  return compared >= COMPARED_MIN ? sum / compared : Infinity;
+}
+
+function binOf(angle: number): number {
+  return (Math.floor(angle / BIN_RAD) % BINS + BINS) % BINS;
+}
