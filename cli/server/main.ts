@@ -69,6 +69,13 @@ const FLAGS = [
     false,
     "Install this executable as a service of the system, with the file of -config or /etc/svc.json.",
   ),
+  flag(
+    "hot",
+    "string",
+    "",
+    "Start local modules again when a file in this folder changes, while one writes them.",
+    "FOLDER",
+  ),
   flag("shareddir", "string", "", "Location of static web assets, served at /static/.", "FOLDER"),
 ] as const;
 

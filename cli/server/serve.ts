@@ -5,6 +5,7 @@
  * otherwise it serves until a signal or a call stops it.
  */
 
+import { resolve } from "node:path";
 import { APIS } from "../../lib/api/mod.ts";
 import type { Host } from "../../lib/base/host.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
@@ -76,6 +77,7 @@ function serve(options: Options, registry: Registry, host: Host): Promise<number
         untrusted: options.untrustedEnv,
         showConfigDiffs,
         staticFolder: options.shareddir || undefined,
+        hotFolder: options.hot && resolve(host.cwd(), options.hot),
         page: machinePage(host),
         diagnostics: { ftdc, webProfile, telemetry },
         network: systemNetwork(host),

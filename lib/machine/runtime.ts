@@ -62,6 +62,7 @@ import {
   SHUTDOWN_TIMEOUT_VARIABLES,
   type ShutdownStage,
 } from "./serve/shutdown.ts";
+import { HotReload } from "./modules/hot_reload.ts";
 import { Streams } from "./streams/streams.ts";
 import { LogFeed } from "./page/log_feed.ts";
 import { pageRoutes, type PageSource } from "./page/page.ts";
@@ -86,6 +87,8 @@ export interface RuntimeOptions {
   readonly showConfigDiffs: boolean;
   /** The folder with static web assets. */
   readonly staticFolder?: string;
+  /** A folder with the sources of local modules, which start again when a file in it changes. */
+  readonly hotFolder?: string;
   /** The machine's own page, if the program has one. */
   readonly page?: PageSource;
   readonly diagnostics: DiagnosticsOptions;
@@ -221,7 +224,7 @@ async function start(
     logger.info("machine is running", summary(machine));
     started();
   });
-  const watch = watchNetwork(options, ready, origin, parts);
+  const watch = together(watchNetwork(options, ready, origin, parts), hotReloadOf(machine, options, parts));
   const stages = stagesOf({ ...running, announcement, reconfiguration, releases, restarts, watch, origin });
   return {
     get url() {
@@ -358,7 +361,7 @@ function stagesOf(
     { name: "sessions", close: () => sessions.close() },
     { name: "orders to restart", close: () => restarts.close() },
     { name: "resources", close: () => machine.close(), remaining: () => remaining(machine) },
-    { name: "the check of the network", close: () => watch.close() },
+    { name: "the looks at the network and at files", close: () => watch.close() },
     { name: "diagnostics", close: () => diagnostics.close() },
     { name: "the control plane", close: () => origin.disconnect() },
   ];
@@ -437,6 +440,27 @@ function watchNetwork(
       return told;
     },
   };
+}
+
+function together(...all: readonly (Closable | undefined)[]): Closable {
+  return { close: async () => void await Promise.all(all.map((one) => one?.close())) };
+}
+
+function hotReloadOf(
+  machine: Machine,
+  { hotFolder: folder }: RuntimeOptions,
+  { host, clock, logs }: RuntimeParts,
+): HotReload | undefined {
+  if (!folder) return undefined;
+  const { signal } = new AbortController();
+  return new HotReload({
+    folder,
+    files: host,
+    programs: () => machine.modules?.localPrograms ?? [],
+    restart: async (name) => await machine.restartModule((one) => one.name === name, signal),
+    clock,
+    logger: logs.logger("rdk.hot-reload"),
+  });
 }
 
 /**

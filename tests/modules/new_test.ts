@@ -3,18 +3,19 @@
  * installed beside them.
  */
 
-import { relative } from "node:path";
+import { dirname, relative } from "node:path";
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { checkCompiler } from "../../cli/build/check_compiler.ts";
 import { TARGETS } from "../../cli/build/compiler.ts";
 import { makeModulePackage } from "../../cli/build/module_package.ts";
 import { main } from "../../cli/server/main.ts";
+import { runModule } from "../../cli/server/module/program.ts";
 import { MODULE_PACKAGE } from "../../cli/version.ts";
 import { SensorApi } from "../../lib/api/sensor.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
 import { blockWith } from "../docs/pages.ts";
-import { run, typeStrippingNode } from "../interop/programs.ts";
+import { pythonProgram, run, typeStrippingNode } from "../interop/programs.ts";
 import { type Needed, needingTest } from "../support/needing.ts";
 import { until } from "../support/until.ts";
 import { ROOT, withModules } from "./sdk_bench.ts";
@@ -178,7 +179,7 @@ Deno.test("the library's types find errors in a module, and no others", async ()
   try {
     const { code } = await moduleCommand("new", "thermo", "--folder", `${folder}/thermo`);
     assertEquals(code, 0);
-    const main = `${folder}/thermo/main.ts`;
+    const main = `${folder}/thermo/model.ts`;
     const check = () => run([Deno.execPath(), "check", "--no-config", "--no-lock", main]);
     const good = await check();
     assertEquals(good.code, 0, good.stderr);
@@ -191,6 +192,106 @@ Deno.test("the library's types find errors in a module, and no others", async ()
     await Deno.writeTextFile(main, page.replace('"svc-module"', '"./svc-module/mod.js"'));
     const shown = await check();
     assertEquals(shown.code, 0, shown.stderr);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+needingTest(
+  "a new module in Python answers, and starts again with -hot when a file is saved, also after a crash",
+  await pythonProgram(),
+  async (python) => {
+    const folder = await Deno.makeTempDir({ prefix: "svc-new-" });
+    try {
+      const made = `${folder}/thermo`;
+      const args = ["new", "thermo", "--language", "python", "--namespace", "acme", "--folder", made];
+      assertEquals((await moduleCommand(...args)).code, 0);
+      const tests = await run(["env", "-C", made, python, "-W", "ignore", "-m", "unittest"]);
+      assertEquals(tests.code, 0, tests.stderr);
+      const { components } = JSON.parse(await Deno.readTextFile(`${made}/machine.json`));
+      const env = { PATH: `${dirname(python)}:${Deno.env.get("PATH")}` };
+      const modules = [{ name: "thermo", executable_path: `${made}/run.sh`, env }];
+      const text = await Deno.readTextFile(`${made}/model.py`);
+      await withModules({}, { modules, components }, async ({ channel, ready, server }) => {
+        await ready();
+        const sensor = SensorApi.client(ResourceName.of(SensorApi.name, "sensor1"), channel);
+        assertEquals(await sensor.getReadings(), { reading: 21.5 });
+        await Deno.writeTextFile(`${made}/model.py`, "this is no Python\n");
+        await server.wrote('module "thermo" starts again: model.py changed');
+        await server.wrote("SyntaxError");
+        await Deno.writeTextFile(`${made}/model.py`, text.replace("self.reading}", "self.reading + 1}"));
+        const reads = () => sensor.getReadings().catch(() => ({}));
+        await until(async () => (await reads() as { reading?: number }).reading === 22.5);
+      }, ["-hot", made]);
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+);
+
+Deno.test("svc-server module new writes a stub of every method, in each language, or names the types that it knows", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "svc-new-" });
+  try {
+    for (const api of ["motor", "camera", "rdk:service:slam", "arm", "mlmodel", "generic"]) {
+      for (const language of ["typescript", "javascript", "python"]) {
+        const made = `${folder}/${api.split(":").at(-1)}-${language}`;
+        const { code, host } = await moduleCommand(
+          "new",
+          "x",
+          "--api",
+          api,
+          "--language",
+          language,
+          "--folder",
+          made,
+        );
+        assertEquals([code, host.errors], [0, ""]);
+      }
+    }
+    const typed = ["motor", "slam", "generic"].flatMap((kind) =>
+      ["main.ts", "model_test.ts"].map((file) => `${folder}/${kind}-typescript/${file}`)
+    );
+    const checked = await run([Deno.execPath(), "check", "--no-config", "--no-lock", ...typed]);
+    assertEquals(checked.code, 0, checked.stderr);
+    for (const test of ["camera-javascript/model_test.js"]) {
+      const { code, stdout } = await run([
+        Deno.execPath(),
+        "test",
+        "--no-config",
+        "--no-lock",
+        `${folder}/${test}`,
+      ]);
+      assertEquals(code, 0, stdout);
+    }
+    for (const method of ["setPower", "goFor", "stop", "isMoving"]) {
+      assertStringIncludes(
+        await Deno.readTextFile(`${folder}/motor-javascript/model.js`),
+        `${method}: async (`,
+      );
+    }
+    const refused = await moduleCommand("new", "x", "--api", "motr", "--folder", `${folder}/no`);
+    assertStringIncludes(refused.host.errors, "did you mean Motor?");
+    const built = await run([`${folder}/motor-python/build.sh`]);
+    assertEquals(built.code, 0, built.stderr);
+    const { stdout } = await run(["tar", "-tzf", `${folder}/motor-python/module.tar.gz`]);
+    for (const file of ["meta.json", "run.sh", "setup.sh", "model.py"]) assertStringIncludes(stdout, file);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("svc-server module new without a name asks, until the answers fit", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "svc-new-" });
+  const host = new Host();
+  const answers = ["1x", "heater", "pyton", "python", "Acme!", "acme", "motor", "heat-er"];
+  try {
+    const code = await runModule(["new", "--folder", `${folder}/made`], host, () => answers.shift());
+    assertEquals([code, answers], [0, []], host.errors);
+    const meta = JSON.parse(await Deno.readTextFile(`${folder}/made/meta.json`));
+    assertEquals([meta.module_id, meta.models], ["acme:heater", [
+      { api: "rdk:component:motor", model: "acme:heater:heat-er" },
+    ]]);
+    assertEquals(await runModule(["new"], host, () => undefined), 1);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }

@@ -42,6 +42,7 @@ export async function withModules(
   modules: Readonly<Record<string, readonly string[]>>,
   config: JsonObject,
   use: (machine: ModuleMachine) => Promise<void>,
+  args: string[] = [],
 ): Promise<void> {
   const folder = await Deno.makeTempDir({ prefix: "svc-sdk-" });
   const programs = await Promise.all(
@@ -56,7 +57,7 @@ export async function withModules(
     return Deno.writeTextFile(path, JSON.stringify(whole));
   };
   await write(config);
-  const server = await startServer(path, { env: { SVC_HOME: folder } });
+  const server = await startServer(path, { args, env: { SVC_HOME: folder } });
   const channel = connectGrpc(new URL(server.url).host, { clock: new SystemClock() });
   const robot = client(RobotService, channel);
   const sick = async () => {

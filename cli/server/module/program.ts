@@ -11,11 +11,14 @@ import type { Host } from "../../../lib/base/host.ts";
 import type { CommandProgram, World as AnyWorld } from "../../command.ts";
 import { runCommand } from "../../dispatch.ts";
 import type { Flag } from "../../flags.ts";
+import { terminalQuestions } from "../first/questions.ts";
 import { NEW } from "./new.ts";
 
 /** The outside of the program. */
 export interface ModuleWorld extends AnyWorld {
   readonly host: Host;
+  /** Asks a question and returns the answer; `undefined` at the end of the input. */
+  readonly ask: (question: string) => string | undefined;
 }
 
 const COMMON: readonly Flag[] = [
@@ -35,6 +38,10 @@ const PROGRAM: CommandProgram<ModuleWorld> = {
 };
 
 /** Runs the command in `args`, the words after `module`; returns the exit code. */
-export async function runModule(args: readonly string[], host: Host): Promise<number> {
-  return await runCommand(PROGRAM, args, { host });
+export async function runModule(
+  args: readonly string[],
+  host: Host,
+  ask: ModuleWorld["ask"] = terminalQuestions(host),
+): Promise<number> {
+  return await runCommand(PROGRAM, args, { host, ask });
 }

@@ -112,6 +112,13 @@ export class Modules {
     );
   }
 
+  /** The programs of local modules, as configured. */
+  get localPrograms(): { readonly name: string; readonly program: string }[] {
+    return [...this.#modules.values()].flatMap(({ name, wanted: { config } }) =>
+      config.type === "local" && config.executablePath ? [{ name, program: config.executablePath }] : []
+    );
+  }
+
   /** Resource use of each module's process, for diagnostics. */
   get figures(): { readonly [metric: string]: number } {
     const figures: { [metric: string]: number } = {};
