@@ -123,6 +123,25 @@ async function run(
   return channel;
 }
 
+async function childrenOf(pid: number): Promise<number[]> {
+  const text = await Deno.readTextFile(`/proc/${pid}/task/${pid}/children`);
+  return text.trim().split(" ").filter(Boolean).map(Number);
+}
+
+/** The processor time of a process so far, and of each of its children. */
+async function cpuSecondsOf(pid: number): Promise<readonly [number, number[]]> {
+  const secondsOf = async (one: number) => {
+    const ticks = (await Deno.readTextFile(`/proc/${one}/stat`)).split(") ")[1].split(" ");
+    return (Number(ticks[11]) + Number(ticks[12])) / 100;
+  };
+  return [await secondsOf(pid), await Promise.all((await childrenOf(pid)).map(secondsOf))];
+}
+
+async function residentMib(pid: number): Promise<number> {
+  const kib = /VmRSS:\s*(\d+)/.exec(await Deno.readTextFile(`/proc/${pid}/status`))?.[1];
+  return Math.round(Number(kib) / 1024);
+}
+
 const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
 const { machines: all, key } = await makeMachines(folder);
 const sizeOf = async () =>
@@ -133,20 +152,16 @@ const sizeOf = async () =>
 const before = await sizeOf();
 const cloud = await serveCloud(["--data", folder]);
 const over = new AbortController();
+const startedCpu = await cpuSecondsOf(cloud.pid);
 const started = performance.now();
 const running = all.map((machine) => run(new URL(cloud.url).host, machine, key, over.signal));
 await Promise.race([clock.sleep(seconds * 1000), Promise.all(running)]);
 over.abort();
 for (const channel of await Promise.all(running)) channel.close();
 const elapsed = (performance.now() - started) / 1000;
-const memory = /VmRSS:\s*(\d+)/.exec(await Deno.readTextFile(`/proc/${cloud.pid}/status`))?.[1];
-const secondsOf = async (pid: number) => {
-  const ticks = (await Deno.readTextFile(`/proc/${pid}/stat`)).split(") ")[1].split(" ");
-  return (Number(ticks[11]) + Number(ticks[12])) / 100;
-};
-const children = (await Deno.readTextFile(`/proc/${cloud.pid}/task/${cloud.pid}/children`)).trim().split(" ");
-const cpuSeconds = (await Promise.all([cloud.pid, ...children.map(Number)].filter(Boolean).map(secondsOf)))
-  .reduce((sum, one) => sum + one, 0);
+const [ownCpu, processes] = await cpuSecondsOf(cloud.pid);
+const cpuSeconds = processes.reduce((sum, one) => sum + one, ownCpu) - startedCpu[0];
+const memory = await Promise.all([cloud.pid, ...await childrenOf(cloud.pid)].map(residentMib));
 await cloud.stop();
 
 const at = (sorted: number[], share: number) =>
@@ -168,8 +183,16 @@ console.log(
   } failed`,
 );
 for (const [failure, count] of failures) console.log(`  ${count} times ${failure}`);
-console.log(`processor ${cpuSeconds.toFixed(1)} s, ${(cpuSeconds / calls * 1000).toFixed(2)} ms a request`);
-console.log(`memory of svc-cloud ${(Number(memory) / 1024).toFixed(0)} MiB`);
+const share = (seconds: number) => `${(seconds / calls * 1000).toFixed(2)} ms`;
+console.log(
+  `processor ${cpuSeconds.toFixed(1)} s since its start, ${share(cpuSeconds)} a request: ` +
+    `${share(ownCpu - startedCpu[0])} of svc-cloud, ${
+      processes.map(share).join(" and ") || "0 ms"
+    } of its processes`,
+);
+console.log(
+  `memory of svc-cloud ${memory[0]} MiB, of its processes ${memory.slice(1).join(" and ") || 0} MiB`,
+);
 const grown = await sizeOf() - before;
 console.log(
   `database grew ${(grown / 1e6).toFixed(1)} MB for ${entries} log entries (${
