@@ -190,7 +190,7 @@ class DenoPipedProcess implements PipedProcess {
       detached: grouped,
     }).spawn();
     this.pid = child.pid;
-    this.output = child.stdout;
+    this.output = bytesOf(child.stdout);
     this.stderr = linesOf(child.stderr);
     this.#input = child.stdin.getWriter();
     // A write to a pipe that nobody reads reports the error itself.
@@ -222,6 +222,24 @@ class DenoPipedProcess implements PipedProcess {
     } catch (error) {
       if (!(error instanceof Deno.errors.NotFound)) throw failure("signal", this.pid, error);
     }
+  }
+}
+
+const READ_BYTES = 64 * 1024;
+
+/** The bytes of a stream. Reads into one buffer: the runtime would make a new one of that size for every few bytes. */
+async function* bytesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const reader = stream.getReader({ mode: "byob" });
+  let buffer = new Uint8Array(READ_BYTES);
+  try {
+    for (;;) {
+      const { value, done } = await reader.read(buffer);
+      if (done) return;
+      yield value.slice();
+      buffer = new Uint8Array(value.buffer);
+    }
+  } finally {
+    await reader.cancel().catch(() => {});
   }
 }
 

@@ -93,6 +93,9 @@ import { Usage } from "./access/usage.ts";
 const AUDIENCE = ["svc-cloud"];
 /** Length limit of an id in a request. */
 const KEY_ID_CHARS_MAX = 64;
+/** How long, and of how many keys, it is remembered that they were valid: so long a caller that shows one is known. */
+const SEEN_KEY_MS = 30_000;
+const SEEN_KEYS_MAX = 20_000;
 const SWEEP_MS = 3600 * 1000;
 /** Interval of the search for unreferenced contents, and their minimum age. */
 const ORPHANS_MS = 24 * SWEEP_MS;
@@ -295,7 +298,29 @@ function keySource(keys: Keys, context: CloudContext): KeySource {
   return {
     check: (id, key, { remoteAddress }) =>
       attempts.check({ type: API_KEY, id, key, address: addressOf(remoteAddress) }),
-    isCurrent: async (id, generation) => await keys.generation(id) === generation,
+    ...remembering(async (id, generation) => await keys.generation(id) === generation, context.clock),
+  };
+}
+
+/** Remembers for a moment which generations were valid. */
+function remembering(
+  isCurrent: KeySource["isCurrent"],
+  clock: Clock,
+): Required<Pick<KeySource, "isCurrent" | "wasCurrent">> {
+  const seen = new Map<string, number>();
+  return {
+    isCurrent: async (id, generation) => {
+      const key = `${id} ${generation}`;
+      const isNow = await isCurrent(id, generation);
+      seen.delete(key);
+      if (isNow) seen.set(key, clock.monotonicMs());
+      if (seen.size > SEEN_KEYS_MAX) seen.delete(seen.keys().next().value!);
+      return isNow;
+    },
+    wasCurrent: (id, generation) => {
+      const atMs = seen.get(`${id} ${generation}`);
+      return atMs !== undefined && clock.monotonicMs() - atMs < SEEN_KEY_MS;
+    },
   };
 }
 
@@ -312,7 +337,7 @@ function robotSecrets(context: CloudContext): KeySource {
       const id = `${partId} ${idIn(key)}`;
       return attempts.check({ type: ROBOT_SECRET, id, key, address: addressOf(remoteAddress) });
     },
-    isCurrent: (partId, generation) => secrets.isCurrent(partId, generation),
+    ...remembering((partId, generation) => secrets.isCurrent(partId, generation), context.clock),
   };
 }
 

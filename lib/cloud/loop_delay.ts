@@ -55,12 +55,14 @@ export class LoopDelay {
     this.#cancel();
   }
 
-  #later(): () => void {
-    const [dueMs, cpuMs] = [this.clock.monotonicMs() + TICK_MS, this.cpuMs()];
+  #later(cpuMs = this.cpuMs()): () => void {
+    const dueMs = this.clock.monotonicMs() + TICK_MS;
     return this.clock.after(TICK_MS, () => {
-      this.#cancel = this.#later();
+      // One look at the processor time a tick: it is a call to the system.
+      const nowCpuMs = this.cpuMs();
       const lateMs = Math.max(0, this.clock.monotonicMs() - dueMs);
-      this.#note(lateMs, Math.min(lateMs, this.cpuMs() - cpuMs));
+      this.#cancel = this.#later(nowCpuMs);
+      this.#note(lateMs, Math.min(lateMs, nowCpuMs - cpuMs));
     });
   }
 

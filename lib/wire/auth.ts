@@ -42,6 +42,11 @@ export interface KeySource {
   check(id: string, key: string, peer: Peer): Promise<string | undefined>;
   /** Whether a generation is valid now. */
   isCurrent(id: string, generation: string): Promise<boolean>;
+  /**
+   * Whether a generation was valid a moment ago, without a look at the store. If a source has this, the gate lets such
+   * a call in at once, and the server calls `recheck` before it serves the call.
+   */
+  wasCurrent?(id: string, generation: string): boolean;
 }
 
 /** The settings that decide who may call. */
@@ -85,11 +90,14 @@ export interface AuthOptions extends AuthSettings {
 
 type Awaitable<T> = T | Promise<T>;
 
+/** When a token is checked: as its call enters, after that (its age counts no more), or without a call. */
+type Moment = "entering" | "begun" | "presented";
+
 export interface Auth {
   readonly service: Service;
   /** Refuses calls without a valid token, and stores the token's entity in the context. */
   readonly gate: Gate;
-  /** Checks a call in progress: throws if it would be refused now for another reason than its token's age. */
+  /** Checks a call that the gate let in: throws if it would be refused now for another reason than its token's age. */
   recheck(ctx: CallContext): Awaitable<void>;
   /** The entity of a token. Throws `unauthenticated`. */
   entityOf(token: string): Awaitable<string>;
@@ -155,7 +163,7 @@ class Guard implements Auth {
 
   readonly gate: Gate = {
     authenticate: (ctx) => {
-      const checked = this.#check(ctx, true);
+      const checked = this.#check(ctx, "entering");
       const begun = () => {
         this.#calls.add(ctx);
         return () => void this.#calls.delete(ctx);
@@ -165,20 +173,20 @@ class Guard implements Auth {
   };
 
   recheck(ctx: CallContext): Awaitable<void> {
-    return this.#check(ctx, false);
+    return this.#check(ctx, "begun");
   }
 
   entityOf(token: string): Awaitable<string> {
-    return this.#entityOf(token, true);
+    return this.#entityOf(token, "presented");
   }
 
   change(settings: AuthSettings): void {
     this.#settings = settings;
     [this.#credentials, this.#tokens] = this.#adopted(settings);
     for (const ctx of this.#calls) {
-      refusing(() => this.#check(ctx, false), (error) => ctx.cancel(error));
+      refusing(() => this.#check(ctx, "begun"), (error) => ctx.cancel(error));
     }
-    for (const { peer, leave } of this.#stays) refusing(() => this.#entityOfPeer(peer, false), leave);
+    for (const { peer, leave } of this.#stays) refusing(() => this.#entityOfPeer(peer, "begun"), leave);
   }
 
   stay(peer: Peer, leave: (reason: SvcError) => void): () => void {
@@ -213,23 +221,23 @@ class Guard implements Auth {
     return this.#tokens.issue(entity, given.type, generation);
   }
 
-  #check(ctx: CallContext, timely: boolean): Awaitable<void> {
+  #check(ctx: CallContext, moment: Moment): Awaitable<void> {
     if (ctx.peer.kind === "memory") return;
     const known = this.#knownByCertificate(ctx.peer);
     if (known !== undefined) return void (ctx.entity = known);
     if (ctx.path === AUTHENTICATE) return;
     const entity = ctx.peer.kind === "webrtc"
-      ? this.#entityOfPeer(ctx.peer, timely)
-      : this.#entityOf(tokenOf(ctx), timely);
+      ? this.#entityOfPeer(ctx.peer, moment)
+      : this.#entityOf(tokenOf(ctx), moment);
     if (entity instanceof Promise) return entity.then((found) => void (ctx.entity = found));
     ctx.entity = entity;
   }
 
   /** Whose peer over WebRTC it is: it has shown its token to signaling, or another signaling vouches for it. */
-  #entityOfPeer(peer: Peer, timely: boolean): Awaitable<string> {
+  #entityOfPeer(peer: Peer, moment: Moment): Awaitable<string> {
     const known = this.#knownByCertificate(peer);
     if (known !== undefined) return known;
-    if (peer.token) return this.#entityOf(peer.token.reveal(), timely);
+    if (peer.token) return this.#entityOf(peer.token.reveal(), moment);
     if (peer.entity === undefined) throw unauthenticated("authentication required");
     if (!this.#credentials.lists(peer.entity, peer.generation)) {
       throw unauthenticated(
@@ -243,10 +251,10 @@ class Guard implements Auth {
     return certificateNames?.find((name) => this.#settings.certificateNames?.includes(name));
   }
 
-  #entityOf(token: string, timely: boolean): Awaitable<string> {
+  #entityOf(token: string, moment: Moment): Awaitable<string> {
     const claims = this.#tokens.read(token);
-    if (timely) this.#tokens.checkTime(claims);
-    const good = this.#credentials.isCurrent(claims);
+    if (moment !== "begun") this.#tokens.checkTime(claims);
+    const good = this.#credentials.isCurrent(claims, moment === "entering");
     const entity = (good: boolean) => {
       if (good) return claims.sub!;
       throw unauthenticated("unauthenticated: the key of this token has been replaced or no longer exists");
@@ -329,13 +337,18 @@ class Credentials {
     return await isListed(this.#listed, id, key) ? this.#generations.get(id) : undefined;
   }
 
-  /** Whether the credentials behind a token are still valid. */
-  isCurrent({ sub = "", rpc_creds_type: type, svc_gen: generation }: Claims): boolean | Promise<boolean> {
+  /** Whether the credentials behind a token are still valid, or for a call that enters: were a moment ago. */
+  isCurrent(
+    { sub = "", rpc_creds_type: type, svc_gen: generation }: Claims,
+    isEntering: boolean,
+  ): Awaitable<boolean> {
     if (type === EXTERNAL) return generation === undefined || this.#isOfListed(sub, generation);
     if (generation === undefined) return false;
     if (type === LOCATION_SECRET) return this.#secrets.has(generation);
     const source = type === ROBOT_SECRET ? this.settings.handlers.robotSecrets : this.#keys;
-    if (source) return source.isCurrent(sub, generation);
+    if (source) {
+      return isEntering && source.wasCurrent?.(sub, generation) || source.isCurrent(sub, generation);
+    }
     return this.#generations.get(sub) === generation;
   }
 

@@ -337,7 +337,7 @@ storeTest(
   "a follower gets new entries, also through another control plane",
   (database) =>
     withCloud(database, async ({ store, app, robot }) => {
-      const { owner, machine, part: id } = await newWorld(store);
+      const { owner, machine, part: id, organization: organizationId } = await newWorld(store);
       const [people, rover] = [await app(owner), await robot(await ownKey(store, { machine }))];
       await rover.log({ id, logs: entries(1, 2) });
       const heard: string[] = [];
@@ -350,7 +350,7 @@ storeTest(
           heard.push(...messages(logs));
           if (heard.at(-1) === "24") {
             await elsewhere.add(
-              id,
+              { id, organizationId },
               entries(30, 31).map((one) => create(LogEntrySchema, one)),
               Date.now(),
             );
@@ -375,7 +375,7 @@ sqliteTest(
   "logs prints the fields that it searches, and refuses invalid levels and numbers",
   async (database) => {
     const store = await database.open();
-    const { part } = await newWorld(store);
+    const { part, organization: organizationId } = await newWorld(store);
     const nowMs = Date.now();
     const fields: JsonObject[] = [{ Key: "pin", Type: 15, String: "a7" }, {
       Key: "tries",
@@ -384,7 +384,7 @@ sqliteTest(
     }];
     const logs = [entry(1, { message: "stalled", level: "warn", fields }), entry(2)];
     await new LogStore(store, new SystemClock()).add(
-      part,
+      { id: part, organizationId },
       logs.map((one) => create(LogEntrySchema, one)),
       nowMs,
     );

@@ -142,7 +142,7 @@ storeTest(
       const { store } = served;
       const [host, guest] = [await newWorld(store), await newWorld(store)];
       const part = await new Fleet(store).part(host.part);
-      const known = async () => (await new Keys(store).hashesFor(part)).map(({ id }) => id).sort();
+      const known = async () => (await new Keys(store).hashesFor(part.id)).map(({ id }) => id).sort();
       const own = [host.owner.id, host.operator.id].sort();
       assertEquals(await known(), own);
       await sharing(served, host, guest);

@@ -43,6 +43,8 @@ interface LimitsBench {
   readonly clock: HandClock;
   /** Every process so far. */
   readonly processes: PipedProcess[];
+  /** Messages to the processes so far. */
+  readonly trips: () => number;
 }
 
 function limitsTest(name: string, run: (bench: LimitsBench) => Promise<void>): void {
@@ -51,15 +53,21 @@ function limitsTest(name: string, run: (bench: LimitsBench) => Promise<void>): v
     const clock = new HandClock();
     const processes: PipedProcess[] = [];
     const { file, start } = sqliteIn(`${folder}/cloud.db`, new DenoHost());
+    let trips = 0;
     const counted = () => {
       const process = start();
+      const write = process.write.bind(process);
+      process.write = (bytes) => {
+        trips++;
+        return write(bytes);
+      };
       processes.push(process);
       return process;
     };
     const store = connect({ sqlite: { file, start: counted } }, clock);
     try {
       await store.transaction((sql) => sql.query("CREATE TABLE names (name TEXT PRIMARY KEY)"));
-      await run({ store, clock, processes });
+      await run({ store, clock, processes, trips: () => trips });
     } finally {
       await store.close();
       await Deno.remove(folder, { recursive: true });
@@ -166,6 +174,54 @@ limitsTest(
   },
 );
 
+limitsTest(
+  "SqliteStore: what a call asks at once is one trip, and each statement has its own outcome",
+  async (bench) => {
+    const { store, processes, trips } = bench;
+    await store.transaction((sql) => insert(sql, "a"));
+    const long =
+      "WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 9000) SELECT * FROM c";
+    const ask = () => {
+      const all = ["SELECT name FROM names", "SELECT wrong", long, "SELECT 1 AS one WHERE 1 = 2"];
+      return store.forCaller(
+        { group: "one" },
+        () => Promise.allSettled(all.map((text) => store.query(text))),
+      );
+    };
+    await ask();
+    const before = trips();
+    const [found, wrong, rows, none] = await ask();
+    assertEquals([trips() - before, processes.length], [1, 2], "one message to the only reader");
+    assertEquals(found, { status: "fulfilled", value: [{ name: "a" }] });
+    assertEquals(wrong.status, "rejected");
+    assert(rows.status === "fulfilled" && rows.value.length === 9000);
+    assertEquals(none, { status: "fulfilled", value: [] });
+
+    const others = await Promise.all(
+      ["x", "y"].map((group) => store.forCaller({ group }, () => Promise.all([names(store), names(store)]))),
+    );
+    assertEquals(others, [[["a"], ["a"]], [["a"], ["a"]]]);
+  },
+);
+
+limitsTest(
+  "SqliteStore: a slow statement delays the others of its call, and takes none with it",
+  async (bench) => {
+    const { store, clock } = bench;
+    const [endless, others] = store.forCaller(
+      { group: "one" },
+      () => [store.query(ENDLESS), Promise.all([names(store), names(store)])] as const,
+    );
+    endless.catch(() => {});
+    await until(() => clock.pending === 1);
+    clock.pass();
+    assertEquals(await others, [[], []]);
+    await until(() => clock.pending === 1);
+    clock.pass();
+    assertEquals(await codeOf(endless), "deadline_exceeded");
+  },
+);
+
 limitsTest("SqliteStore: one group never occupies every reader", async ({ store, processes }) => {
   const slow = Array.from(
     { length: 8 },
@@ -186,14 +242,12 @@ limitsTest("SqliteStore: one group never occupies every reader", async ({ store,
 limitsTest("SqliteStore: a caller that has gone gives up what waits, and still cleans up", async (bench) => {
   const { store, clock } = bench;
   const gone = new AbortController();
-  const [waiting, late] = store.forCaller({ group: "slow", signal: gone.signal }, () => {
-    const all = [ENDLESS, ENDLESS, "SELECT 1"].map((text) => store.query(text));
-    for (const one of all) one.catch(() => {});
-    const late = async () => {
-      await new Promise((resolve) => gone.signal.addEventListener("abort", resolve));
-      return await names(store);
-    };
-    return [all, late()] as const;
+  const ask = <T>(work: () => Promise<T>) => store.forCaller({ group: "slow", signal: gone.signal }, work);
+  const waiting = [ENDLESS, ENDLESS, "SELECT 1"].map((text) => ask(() => store.query(text)));
+  for (const one of waiting) one.catch(() => {});
+  const late = ask(async () => {
+    await new Promise((resolve) => gone.signal.addEventListener("abort", resolve));
+    return await names(store);
   });
   await until(() => clock.pending === 2);
   gone.abort(new SvcError("canceled", "gone"));

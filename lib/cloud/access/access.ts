@@ -88,6 +88,14 @@ export function rule<M extends DescMethod & { input: DescMessage }>(
 /** A role of the caller: through its key, or as the part whose secret it has presented. */
 export type Held = Omit<Grant, "kind"> & { readonly kind: GrantKind | "part" };
 
+/** What the admission of a call found. */
+export interface Admission {
+  /** Of the first resource that the call names. */
+  readonly organizationId: string;
+  /** Whether the caller's roles on every resource of the call satisfy `need`. */
+  has(need: Closeness): boolean;
+}
+
 interface Caller {
   /** Whose share of the database's time its calls take. */
   readonly group: string;
@@ -167,6 +175,7 @@ export class Access {
   readonly #rules: ReadonlyMap<string, Rule>;
   /** Of callers that were admitted lately; another one is its own group until then. */
   readonly #groups = new Map<string, string>();
+  readonly #admissions = new WeakMap<CallContext, Admission>();
 
   constructor(private readonly sql: Pick<Store, "query" | "forCaller">, rules: readonly Rule[]) {
     this.#rules = new Map(rules.map((rule) => [rule.path, rule]));
@@ -174,8 +183,8 @@ export class Access {
 
   /**
    * Admits the calls that the rules allow: `guard` identifies the caller by the header, then the rule is checked
-   * against the request. Reports refusals to `refused`. Checks a long call again every few seconds, and ends it once
-   * its key or role is gone.
+   * against the request, and the key with it, in one trip to the database. Reports refusals to `refused`. Checks a
+   * long call again every few seconds, and ends it once its key or role is gone.
    */
   gate(
     guard: Pick<Auth, "gate" | "recheck">,
@@ -193,15 +202,22 @@ export class Access {
         const check = () => this.#forCaller(ctx, admit);
         const admit = async () => {
           // They travel to the database together.
-          const scopes = refs.slice(0, REFS_TOGETHER).map((ref) => this.#scopes(ref));
-          for (const one of scopes) one.catch(() => {});
-          const { grants, asGuest, ofJob, group } = await this.#callerOf(ctx.entity);
+          const looked = refs.slice(0, REFS_TOGETHER).map((ref) => this.#scopes(ref));
+          const asked = this.#callerOf(ctx.entity);
+          for (const one of [asked, ...looked]) one.catch(() => {});
+          await guard.recheck(ctx);
+          const { grants, asGuest, ofJob, group } = await asked;
           this.#remember(ctx.entity!, group);
           if (ofJob && !rule.forJobs) throw new SvcError("permission_denied", JOBS_READ);
           const held = isForGuests(rule) ? [...grants, ...asGuest] : grants;
+          const found: Scope[] = [];
           for (const [at, ref] of refs.entries()) {
-            await this.#require(held, rule.need as Role, ref, scopes[at]);
+            const scopes = await (looked[at] ?? this.#scopes(ref));
+            requireRole(held, rule.need as Role, ref, scopes);
+            if (at < REFS_TOGETHER) found.push(...scopes);
           }
+          if (found.length === 0 || refs.length > REFS_TOGETHER) return;
+          this.#admissions.set(ctx, admissionOf([...grants, ...asGuest], found));
         };
         try {
           await check();
@@ -209,12 +225,16 @@ export class Access {
           if ((error as SvcError).code === "permission_denied") await refused(ctx, refs);
           throw error;
         }
-        return watched(ctx, clock, async () => {
-          await guard.recheck(ctx);
-          await check();
-        });
+        return watched(ctx, clock, check);
       },
     };
+  }
+
+  /** What the admission of a call, whose rule names resources, has just found: saves another look. */
+  admissionOf(ctx: CallContext): Admission {
+    const found = this.#admissions.get(ctx);
+    if (found) return found;
+    throw new SvcError("internal", `${ctx.path} was not admitted by a rule that names a few resources`);
   }
 
   #forCaller<T>({ entity, peer, signal }: CallContext, work: () => T): T {
@@ -300,26 +320,11 @@ export class Access {
     const { grants: own, asGuest } = await this.#callerOf(keyId);
     const grants = [...own, ...asGuest];
     try {
-      await this.#require(grants, need, ref);
+      requireRole(grants, need, ref, await this.#scopes(ref));
       return true;
     } catch (error) {
       if (["permission_denied", "not_found"].includes((error as SvcError).code)) return false;
       throw error;
-    }
-  }
-
-  async #require(
-    grants: readonly Held[],
-    need: Closeness,
-    ref: Ref,
-    scopes = this.#scopes(ref),
-  ): Promise<void> {
-    for (const scope of await scopes) {
-      if (grants.some((grant) => isEnough(grant, need, scope))) continue;
-      throw new SvcError(
-        "permission_denied",
-        `this needs an API key that is ${NEEDED[need]} ${wordsOf(ref.kind)} "${ref.id}"`,
-      );
     }
   }
 
@@ -353,6 +358,22 @@ export class Access {
     const opened = rows.flatMap(({ kind, on }) => kind ? [this.#scopes({ kind, id: on })] : []);
     const own = (await Promise.all(opened)).flat().filter((scope) => scope.organization === organization);
     return own.length > 0 ? own : [{ organization, locations: [] }];
+  }
+}
+
+function admissionOf(grants: readonly Held[], scopes: readonly Scope[]): Admission {
+  const has = (need: Closeness) =>
+    scopes.every((scope) => grants.some((grant) => isEnough(grant, need, scope)));
+  return { organizationId: scopes[0].organization, has };
+}
+
+function requireRole(grants: readonly Held[], need: Closeness, ref: Ref, scopes: readonly Scope[]): void {
+  for (const scope of scopes) {
+    if (grants.some((grant) => isEnough(grant, need, scope))) continue;
+    throw new SvcError(
+      "permission_denied",
+      `this needs an API key that is ${NEEDED[need]} ${wordsOf(ref.kind)} "${ref.id}"`,
+    );
   }
 }
 

@@ -55,13 +55,6 @@ const KEY_BYTES = 24;
 const KEYS = `SELECT k.id, k.name, k.created_ms AS "createdMs", k.organization_id AS "organizationId"
   FROM api_keys k`;
 
-/** A machine and its containers. */
-export interface MachinePlace {
-  readonly machineId: string;
-  readonly locationId: string;
-  readonly organizationId: string;
-}
-
 export interface KeyHash {
   readonly id: string;
   readonly hash: string;
@@ -207,25 +200,30 @@ export class Keys {
   }
 
   /**
-   * The hashes of every key that may use a machine, guests of its location included, keys of training scripts
-   * excluded.
+   * The hashes of every key that may use the machine of a part, guests of its location included, keys of training
+   * scripts excluded.
    */
-  async hashesFor({ machineId, locationId, organizationId }: MachinePlace): Promise<KeyHash[]> {
+  async hashesFor(partId: string): Promise<KeyHash[]> {
+    // SQLite joins by CROSS JOIN in this order, and otherwise looks at the keys of all organizations.
     return await this.sql.query<KeyHash>(
-      `WITH RECURSIVE above (id) AS (
-         SELECT id FROM locations WHERE id = ?
+      `WITH RECURSIVE place (machine, location, organization) AS (
+         SELECT m.id, l.id, l.organization_id FROM parts p JOIN machines m ON m.id = p.machine_id
+           JOIN locations l ON l.id = m.location_id WHERE p.id = ?
+       ), above (id) AS (
+         SELECT location FROM place
          UNION SELECT l.parent_id FROM locations l JOIN above a ON l.id = a.id WHERE l.parent_id IS NOT NULL
+       ), opened (kind, id) AS (
+         SELECT 'machine', machine FROM place
+         UNION ALL SELECT 'location', id FROM above
+         UNION ALL SELECT 'organization', organization FROM place
+         UNION ALL SELECT 'organization', s.organization_id FROM above a CROSS JOIN location_shares s
+           WHERE s.location_id = a.id
        )
-       SELECT DISTINCT k.id, k.hash FROM grants g JOIN api_keys k ON k.id = g.key_id
-       WHERE ((g.kind = 'machine' AND g.resource_id = ?)
-         OR (g.kind = 'location' AND g.resource_id IN (SELECT id FROM above))
-         OR (g.kind = 'organization' AND (g.resource_id = ? OR g.resource_id IN (
-           SELECT organization_id FROM location_shares WHERE location_id IN (SELECT id FROM above)))))
-       AND NOT EXISTS (SELECT 1 FROM training_jobs j WHERE j.key_id = k.id)
+       SELECT DISTINCT k.id, k.hash FROM opened o CROSS JOIN grants g CROSS JOIN api_keys k
+       WHERE g.kind = o.kind AND g.resource_id = o.id AND k.id = g.key_id
+         AND NOT EXISTS (SELECT 1 FROM training_jobs j WHERE j.key_id = k.id)
        ORDER BY k.id`,
-      locationId,
-      machineId,
-      organizationId,
+      partId,
     );
   }
 

@@ -52,6 +52,16 @@ export class SharedSecrets {
     );
   }
 
+  /** Those of the location in which a part is. */
+  ofLocationWith(partId: string): Promise<SharedSecret[]> {
+    return this.sql.query(
+      `SELECT s.id, s.hash, s.created_ms AS "createdMs" FROM shared_secrets s
+         JOIN machines m ON m.location_id = s.location_id JOIN parts p ON p.machine_id = m.id
+       WHERE p.id = ? ORDER BY s.created_ms, s.id`,
+      partId,
+    );
+  }
+
   async delete(owner: SecretOwner, ownerId: string, id: string): Promise<void> {
     const text = `DELETE FROM shared_secrets WHERE ${COLUMNS[owner]} = ? AND id = ? RETURNING id`;
     if ((await this.sql.query(text, ownerId, id)).length > 0) return;

@@ -4,7 +4,7 @@
  * Also decides who may call a machine: by default the API keys with a role on it, unless its configuration names
  * others. The machine gets the hashes of the keys.
  *
- * A poll without news costs three short queries: a message is kept as long as none of its sources has changed, and so
+ * A poll without news costs one trip to the database: a message is kept as long as none of its sources has changed, and so
  * is the failure of a configuration that cannot be resolved.
  */
 
@@ -22,7 +22,7 @@ import { type KeyHash, Keys } from "../access/keys.ts";
 import type { MachineTokens } from "../access/machine_tokens.ts";
 import { type SharedSecret, SharedSecrets } from "../access/shared_secrets.ts";
 import type { CloudContext } from "../context.ts";
-import type { Part } from "../fleet/fleet.ts";
+import { Fleet, type Part } from "../fleet/fleet.ts";
 import { partNames } from "../fleet/hosts.ts";
 import { Packages } from "../packages/packages.ts";
 import type { ConfigResult } from "./config_jobs.ts";
@@ -54,7 +54,8 @@ function withOwn(
 
 /** A message and its sources. */
 interface Kept {
-  /** Every source of the message except fragments. */
+  readonly organizationId: string;
+  /** Every source of the message except fragments and packages. */
   readonly stamp: string;
   readonly fragments: FragmentStamps;
   /** Packages whose version is not exact, and the version chosen. */
@@ -78,8 +79,15 @@ interface Floating {
   readonly version: string | undefined;
 }
 
+/** Who gets a message, and whether it is the machine itself. */
+export interface ConfigCaller {
+  readonly entity: string | undefined;
+  readonly isMachine: boolean;
+}
+
 /** Everything that a message is made of besides the configuration. */
 interface Sources {
+  readonly part: Part;
   readonly stamp: string;
   readonly access: Parameters<typeof withOwn>[1];
   readonly secrets: readonly SharedSecret[];
@@ -94,83 +102,80 @@ export class ConfigMessages {
   constructor(private readonly cloud: CloudContext, private readonly machineTokens: MachineTokens) {}
 
   /** Equal as long as the configuration is; an unusable one counts too. */
-  async identity(part: Part): Promise<unknown> {
-    const { outcome } = await this.#current(part);
+  async identity(partId: string): Promise<unknown> {
+    const { outcome } = await this.#current(partId);
     return "error" in outcome ? outcome.error : outcome.response;
   }
 
   /** Throws `failed_precondition` for a configuration that cannot be resolved. */
-  async forCaller(part: Part, entity: string | undefined): Promise<ConfigResponse> {
-    return (await this.#outcomeFor(part, entity)).response;
+  async forCaller(partId: string, caller: ConfigCaller): Promise<ConfigResponse> {
+    return (await this.#outcomeFor(partId, caller)).response;
   }
 
   /** The settings of a part's agent. */
-  async agentFor(part: Part, entity: string | undefined): Promise<Json | undefined> {
-    return (await this.#outcomeFor(part, entity)).agent;
+  async agentFor(partId: string, caller: ConfigCaller): Promise<Json | undefined> {
+    return (await this.#outcomeFor(partId, caller)).agent;
   }
 
   /** The machine itself and owners of its fragments see everything; others see stars for secrets of fragments. */
-  async #outcomeFor(part: Part, entity: string | undefined): Promise<Outcome> {
-    const { outcome } = await this.#current(part);
+  async #outcomeFor(partId: string, { entity, isMachine }: ConfigCaller): Promise<Outcome> {
+    const { outcome } = await this.#current(partId);
     if ("error" in outcome) throw outcome.error;
     const { used } = outcome;
-    if (used.length === 0 || await this.cloud.access.may(entity, "machine", { kind: "part", id: part.id })) {
-      return outcome;
-    }
-    if (await ownsFragments(this.cloud, entity, used)) return outcome;
-    const masked = await this.#make(part, await this.#sources(part), true);
+    if (isMachine || used.length === 0 || await ownsFragments(this.cloud, entity, used)) return outcome;
+    const masked = await this.#make(await this.#sources(partId), true);
     if ("error" in masked.outcome) throw masked.outcome.error;
     return masked.outcome;
   }
 
-  async #current(part: Part): Promise<Kept> {
-    const { id } = part;
-    const sources = await this.#sources(part);
-    const isCurrent = async (kept: Kept) =>
-      kept.stamp === sources.stamp && await this.#isCurrent(kept, part.organizationId);
-    const kept = this.#kept.get(id);
-    if (kept && await isCurrent(kept)) return kept;
-    const key = `${id} ${sources.stamp}`;
+  async #current(partId: string): Promise<Kept> {
+    const kept = this.#kept.get(partId);
+    // They travel to the database together.
+    const [sources, isAsItWas] = await Promise.all([
+      this.#sources(partId),
+      kept !== undefined && this.#isCurrent(kept),
+    ]);
+    const { stamp } = sources;
+    if (kept && isAsItWas && kept.stamp === stamp) return kept;
+    const key = `${partId} ${stamp}`;
     const joined = await this.#making.get(key);
-    if (joined && await isCurrent(joined)) return joined;
-    const making = this.#make(part, sources);
+    if (joined?.stamp === stamp && await this.#isCurrent(joined)) return joined;
+    const making = this.#make(sources);
     this.#making.set(key, making);
     try {
       const made = await making;
       if (this.#kept.size >= KEPT_MAX) this.#kept.delete(this.#kept.keys().next().value!);
-      this.#kept.set(id, made);
+      this.#kept.set(partId, made);
       return made;
     } finally {
       if (this.#making.get(key) === making) this.#making.delete(key);
     }
   }
 
-  async #sources(part: Part): Promise<Sources> {
-    const { id, machineId, locationId, organizationId } = part;
+  async #sources(partId: string): Promise<Sources> {
     const { store } = this.cloud;
-    const [{ revision }] = await store.query<{ revision: number }>(
-      "SELECT revision FROM parts WHERE id = ?",
-      id,
-    );
-    const keys = await new Keys(store).hashesFor(part);
-    const secrets = await new SharedSecrets(store).of("location", locationId);
+    const [part, keys, secrets] = await Promise.all([
+      new Fleet(store).part(partId),
+      new Keys(store).hashesFor(partId),
+      new SharedSecrets(store).ofLocationWith(partId),
+    ]);
     const { jwks } = this.machineTokens;
-    const kids = jwks.map(({ kid }) => kid);
-    const names = partNames(part, this.cloud.machineDomain);
+    const { revision, machineId, locationId, organizationId } = part;
     const stamp = JSON.stringify([
       revision,
-      names,
+      partNames(part, this.cloud.machineDomain),
       machineId,
       locationId,
       organizationId,
       keys,
       secrets,
-      kids,
+      jwks.map(({ kid }) => kid),
     ]);
-    return { stamp, access: [handlerOf(keys), jwks], secrets };
+    return { part, stamp, access: [handlerOf(keys), jwks], secrets };
   }
 
-  async #isCurrent({ fragments, packages, outcome }: Kept, organizationId: string): Promise<boolean> {
+  /** Whether the sources are as they were that its stamp does not cover. */
+  async #isCurrent({ fragments, packages, outcome, organizationId }: Kept): Promise<boolean> {
     if ("error" in outcome && this.cloud.clock.nowMs() >= outcome.untilMs) return false;
     for (const { id, wanted, version } of packages) {
       if (await this.#versionOf(id, wanted, organizationId) !== version) return false;
@@ -189,9 +194,9 @@ export class ConfigMessages {
     }
   }
 
-  async #make(part: Part, sources: Sources, masked = false): Promise<Kept> {
+  async #make(sources: Sources, masked = false): Promise<Kept> {
     const { store, logger, configs, clock } = this.cloud;
-    const { id, organizationId } = part;
+    const { id, organizationId } = sources.part;
     const { text, revision } = await new PartConfigs(store).textOf(id);
     const stamps = new Map<string, number>();
     const { stamp } = sources;
@@ -204,17 +209,18 @@ export class ConfigMessages {
       logger.warn(told);
       const failure = new SvcError("failed_precondition", told, { cause: thrown });
       const outcome = { error: failure, untilMs: clock.nowMs() + FAILURE_MS };
-      return { stamp, fragments: stamps, packages: [], outcome };
+      return { organizationId, stamp, fragments: stamps, packages: [], outcome };
     }
     for (const { path, message } of resolved.problems) {
       logger.warn(`configuration of part ${id}: ${path}: ${message}`);
     }
-    const { packages, response } = await this.#message(part, sources, resolved, revision);
+    const { packages, response } = await this.#message(sources, resolved, revision);
     const used = resolved.used.map(({ id }) => id);
-    return { stamp, fragments: stamps, packages, outcome: { response, agent: resolved.agent, used } };
+    const outcome = { response, agent: resolved.agent, used };
+    return { organizationId, stamp, fragments: stamps, packages, outcome };
   }
 
-  async #message(part: Part, { access, secrets }: Sources, resolved: ConfigResult, revision: number) {
+  async #message({ part, access, secrets }: Sources, resolved: ConfigResult, revision: number) {
     const { id, locationId, machineId, organizationId } = part;
     const message = robotConfigMessage(resolved.config ?? {});
     const packages: Floating[] = [];

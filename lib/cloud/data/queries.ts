@@ -13,7 +13,8 @@ import {
   withContent,
 } from "../sandbox/content/process.ts";
 import { DOCUMENTS_BYTES_MAX, DOCUMENTS_MAX, type ReadingFacts } from "../sandbox/content/worker.ts";
-import { CallerTurns, type TurnCaller } from "../../base/async/turns.ts";
+import type { TurnCaller } from "../../base/async/fair_queue.ts";
+import { CallerTurns } from "../../base/async/turns.ts";
 import type { Sql } from "../store/store.ts";
 import { Conditions, toMicros } from "./filter.ts";
 import { SOURCE_COLUMNS } from "./origins.ts";

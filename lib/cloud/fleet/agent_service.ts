@@ -21,9 +21,8 @@ import { type Peer, type ServiceImpl } from "../../wire/service.ts";
 import { isUrl, versionOf } from "./agent_versions.ts";
 import type { CloudContext } from "../context.ts";
 import type { Downloads } from "../packages/downloads.ts";
-import { Fleet } from "./fleet.ts";
 import type { ConfigMessages } from "../config/config_messages.ts";
-import type { LogStore } from "../logs/logs.ts";
+import type { LoggingPart, LogStore } from "../logs/logs.ts";
 import { type ReleasedProgram, releaseFileName, Releases } from "../packages/releases.ts";
 import { places, type Sql, type Store } from "../store/store.ts";
 
@@ -58,16 +57,18 @@ export function agentHandlers(
   const reports = new Reports(store);
   const complaints = new Complaints(logs);
   return {
-    async deviceAgentConfig(request, { peer, entity }) {
+    async deviceAgentConfig(request, ctx) {
+      const { peer, entity } = ctx;
       const { id } = request;
+      const admission = access.admissionOf(ctx);
+      const isMachine = admission.has("machine");
       const nowMs = clock.nowMs();
       const report = reportOf(request);
-      if (await access.may(entity, "machine", { kind: "part", id })) {
+      if (isMachine) {
         presence.saw(id);
         await reports.save(id, report, nowMs);
       }
-      const part = await new Fleet(store).part(id);
-      const agent = section(await messages.agentFor(part, entity)) ?? {};
+      const agent = section(await messages.agentFor(id, { entity, isMachine })) ?? {};
       const problems: string[] = [];
       const update = async (name: ReleasedProgram) => {
         try {
@@ -79,7 +80,7 @@ export function agentHandlers(
       };
       const agentUpdateInfo = await update("svc-agent");
       const viamServerUpdateInfo = await update("svc-server");
-      await complaints.tell(id, problems, nowMs);
+      await complaints.tell({ id, organizationId: admission.organizationId }, problems, nowMs);
       return {
         checkInterval: toDuration(CHECK_MS),
         agentUpdateInfo,
@@ -194,9 +195,9 @@ class Complaints {
 
   constructor(private readonly logs: LogStore) {}
 
-  async tell(partId: string, problems: readonly string[], nowMs: number): Promise<void> {
+  async tell(part: LoggingPart, problems: readonly string[], nowMs: number): Promise<void> {
     const all = problems.join("\n");
-    if ((this.#told.get(partId) ?? "") === all) return;
+    if ((this.#told.get(part.id) ?? "") === all) return;
     const entries = problems.map((message) =>
       create(LogEntrySchema, {
         host: "svc-cloud",
@@ -206,8 +207,8 @@ class Complaints {
         message,
       })
     );
-    if (entries.length > 0) await this.logs.add(partId, entries, nowMs);
-    keep(this.#told, partId, all);
+    if (entries.length > 0) await this.logs.add(part, entries, nowMs);
+    keep(this.#told, part.id, all);
   }
 }
 

@@ -40,6 +40,8 @@ export interface Part extends Named {
   readonly machineName: string;
   readonly locationId: string;
   readonly organizationId: string;
+  /** Of its configuration. */
+  readonly revision: number;
   /** The first label of its host names. */
   readonly hostWord: string;
   /** 1 for the main part. */
@@ -75,7 +77,7 @@ const MACHINES = `SELECT m.id, m.name, m.created_ms AS "createdMs", m.location_i
     (SELECT MAX(p.seen_ms) FROM parts p WHERE p.machine_id = m.id) AS "seenMs"
   FROM machines m`;
 const PARTS = `SELECT p.id, p.name, p.created_ms AS "createdMs", p.machine_id AS "machineId", p.main,
-    p.seen_ms AS "seenMs", p.info, m.name AS "machineName", m.location_id AS "locationId",
+    p.revision, p.seen_ms AS "seenMs", p.info, m.name AS "machineName", m.location_id AS "locationId",
     l.organization_id AS "organizationId", COALESCE(h.word, p.id) AS "hostWord"
   FROM parts p JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id
     LEFT JOIN part_hosts h ON h.part_id = p.id AND h.released_ms IS NULL`;

@@ -61,7 +61,7 @@ export class PartChanges {
     signal.addEventListener("abort", stop, { once: true });
     try {
       // The follower fetches the current state; news starts after it.
-      follower.told = await this.#read(partId);
+      follower.told = await this.messages.identity(partId);
       yield { config: false, restart: false };
       while (!signal.aborted && !this.#closed) {
         if (follower.ended) throw follower.ended;
@@ -123,7 +123,7 @@ export class PartChanges {
     const followers = [...this.#followers.get(partId) ?? []];
     if (followers.length === 0) return;
     try {
-      const now = await this.#read(partId);
+      const now = await this.messages.identity(partId);
       const restart = await new Fleet(this.cloud.store).restartOrdered(partId);
       for (const follower of followers) {
         // Before the first look there was nothing to announce.
@@ -145,12 +145,6 @@ export class PartChanges {
         follower.waker.wake();
       }
     }
-  }
-
-  /** Equal as long as the configuration is. */
-  async #read(partId: string): Promise<unknown> {
-    const part = await new Fleet(this.cloud.store).part(partId);
-    return await this.messages.identity(part);
   }
 
   #enter({ id: partId, organizationId }: Part): Follower {

@@ -12,7 +12,7 @@ import type { Logger } from "../../base/log/log.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { Fleet } from "./fleet.ts";
 import type { Store } from "../store/store.ts";
-import { OWN_GROUP } from "../store/fair_queue.ts";
+import { OWN_GROUP } from "../store/callers.ts";
 
 /** A part polls every 10 s by default; after three missed polls it is offline. */
 const ONLINE_MS = 35_000;

@@ -25,12 +25,10 @@ export function robotHandlers(
   const { store, access, presence, clock } = cloud;
   const fleet = new Fleet(store);
   return {
-    async config({ id, agentInfo }, { entity }) {
-      const part = await fleet.part(id);
-      if (await access.may(entity, "machine", { kind: "part", id })) {
-        presence.saw(id, agentInfo && reportOf(agentInfo));
-      }
-      return await messages.forCaller(part, entity);
+    async config({ id, agentInfo }, ctx) {
+      const isMachine = access.admissionOf(ctx).has("machine");
+      if (isMachine) presence.saw(id, agentInfo && reportOf(agentInfo));
+      return await messages.forCaller(id, { entity: ctx.entity, isMachine });
     },
     async certificate({ id }) {
       const { fqdn, localFqdn } = partNames(await fleet.part(id), cloud.machineDomain);
@@ -49,9 +47,10 @@ export function robotHandlers(
         await store.transaction((sql) => new Fleet(sql).takeRestart(id));
       return { id, mustRestart, restartCheckInterval: toDuration(RESTART_CHECK_MS) };
     },
-    async log({ id, logs: entries }) {
+    async log({ id, logs: entries }, ctx) {
       presence.saw(id);
-      await logs.add(id, entries, clock.nowMs());
+      const { organizationId } = access.admissionOf(ctx);
+      await logs.add({ id, organizationId }, entries, clock.nowMs());
       return {};
     },
   } satisfies ServiceImpl<typeof RobotService>;

@@ -6,11 +6,11 @@
  */
 
 import { type LogEntry, LogEntrySchema } from "../../../proto/gen/common_pb.ts";
+import { CallerTurns } from "../../base/async/turns.ts";
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { fromBinary } from "../../wire/proto.ts";
 import { places, type SqlValue, type Store } from "../store/store.ts";
-import { StatementTurns } from "../store/fair_queue.ts";
 
 /** The conditions on entries. */
 export interface LogFilter {
@@ -64,7 +64,12 @@ export const SEARCHED_LENGTH = 16 * 1024;
 export const LOGGER_LENGTH = 1024;
 const LEVELS_MAX = 100;
 /** Searches at once; those in the logs of one machine wait for each other. */
-const TURNS = { turnsMax: 4, waitingMax: 10_000, waitingOfGroupMax: 1_000, what: "log searches" };
+const TURNS = {
+  turnsMax: 4,
+  turnsOfGroupMax: 1,
+  waiting: [10_000, 1_000, 1_000],
+  what: "log searches",
+} as const;
 
 interface Sized extends LogPlace {
   readonly bytes: number;
@@ -93,10 +98,10 @@ class Conditions {
 }
 
 export class LogSearch {
-  readonly #turns: StatementTurns;
+  readonly #turns: CallerTurns;
 
   constructor(private readonly store: Store, private readonly clock: Clock) {
-    this.#turns = new StatementTurns(TURNS, clock);
+    this.#turns = new CallerTurns(TURNS, clock);
   }
 
   /**
@@ -120,7 +125,7 @@ export class LogSearch {
     for (let at = after;;) {
       signal?.throwIfAborted();
       const rest = at ? chosen.and(sorting.after(at)) : chosen;
-      const leave = isSearch ? await this.#turns.enter(partId, signal) : undefined;
+      const leave = isSearch ? await this.#turns.enter([partId], signal) : undefined;
       const begunMs = this.clock.monotonicMs();
       let end: LogPlace | undefined;
       try {

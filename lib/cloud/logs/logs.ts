@@ -18,7 +18,6 @@ import { toBinary } from "../../wire/proto.ts";
 import { fieldsText } from "../../cloud_client/log_message.ts";
 import { defaultLimits, type Limits, requireWithin } from "../access/limits.ts";
 import type { CloudContext } from "../context.ts";
-import { Fleet } from "../fleet/fleet.ts";
 import { addedLogBytes, dropStoredBytes } from "../store/stored_bytes.ts";
 import type { BatchStatement, SqlValue, Store } from "../store/store.ts";
 import {
@@ -51,6 +50,12 @@ const LAST_MS = Date.parse("9999-12-31T23:59:59.999Z");
 /** What limits the kept entries of all parts; a command on the host has none. */
 export type LogQuotas = Pick<CloudContext, "usage" | "files">;
 
+/** A part and its organization, to which its entries count. */
+export interface LoggingPart {
+  readonly id: string;
+  readonly organizationId: string;
+}
+
 export class LogStore {
   /** Followers that wait for entries of a part. */
   readonly #waiting = new Map<string, Set<() => void>>();
@@ -66,13 +71,13 @@ export class LogStore {
   }
 
   /** Stores entries; when it resolves they are on disk. */
-  async add(partId: string, entries: readonly LogEntry[], nowMs: number): Promise<void> {
+  async add(part: LoggingPart, entries: readonly LogEntry[], nowMs: number): Promise<void> {
+    const { id: partId, organizationId } = part;
     if (entries.length === 0) return;
     requireWithin(this.limits, "logLinesPerCall", entries.length);
     const rows = rowsOf(entries, nowMs);
     const bytes = rows.reduce((sum, row) => sum + (row[row.length - 1] as Uint8Array).length, 0);
     requireWithin(this.limits, "logBytesPerCall", bytes);
-    const { organizationId } = await new Fleet(this.store).part(partId);
     const words = rows.reduce((sum, row) => sum + String(row[row.length - 2]).length, 0);
     await this.#requireQuota(partId, organizationId, bytes + words);
     const stopped = await this.store.batch([

@@ -5,7 +5,6 @@
  */
 
 import { AsyncLocalStorage } from "node:async_hooks";
-import { OWN_GROUP } from "./fair_queue.ts";
 
 export interface StoreCaller {
   /** Shares the time of the database with everything else of this group: an organization, or a key without one. */
@@ -14,6 +13,9 @@ export interface StoreCaller {
   readonly signal?: AbortSignal;
 }
 
+/** The group of svc-cloud's own work, which has neither a limit of its turns nor of its time. */
+export const OWN_GROUP = "";
+
 /** Slow reads of one group that run at once. */
 export const SLOW_READS_MAX = 2;
 /** Limits of the reads that wait. */
@@ -21,6 +23,7 @@ export const FAIR_READS = {
   waitingMax: 50_000,
   waitingOfGroupMax: 10_000,
   what: "queries of the database",
+  ownGroup: OWN_GROUP,
 };
 
 /** How long a statement of a call may take; it is interrupted after that. */
@@ -40,6 +43,11 @@ export class StoreCallers {
   get current(): StoreCaller {
     const { group, signal } = this.#storage.getStore() ?? OWN;
     return { group, signal: signal?.aborted ? undefined : signal };
+  }
+
+  /** The same for every statement of one call; `undefined` for svc-cloud itself. */
+  get call(): StoreCaller | undefined {
+    return this.#storage.getStore();
   }
 
   run<T>(caller: StoreCaller, work: () => T): T {

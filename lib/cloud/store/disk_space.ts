@@ -50,6 +50,8 @@ const DATABASE_COPIES = 4;
 const STEP_BYTES = 4 * 1024 ** 2;
 /** How long one look at the disk is good for. */
 const LOOK_MS = 1_000;
+/** The same for the size of the disk. */
+const SIZE_MS = 60_000;
 /** A disk is warned about above the first share of its space, and again after it was below the second. */
 const WARN_SHARE = 0.8;
 const CALM_SHARE = 0.75;
@@ -62,6 +64,8 @@ interface Look {
 
 export class DiskSpace {
   #look: Look | undefined;
+  /** When the size of the disk was looked at. */
+  #sizeMs = -Infinity;
   /** Written since the last look. */
   #writtenBytes = 0;
   #heldBytes = 0;
@@ -151,7 +155,11 @@ export class DiskSpace {
   async #lookNow(): Promise<Look> {
     const { disk, folder, clock } = this.parts;
     try {
-      const [freeBytes, totalBytes] = await Promise.all([disk.freeBytes(folder), disk.totalBytes(folder)]);
+      const freeBytes = await disk.freeBytes(folder);
+      // A disk grows seldom, and each look is a call to the system.
+      const isOld = clock.monotonicMs() - this.#sizeMs >= SIZE_MS;
+      const totalBytes = this.#look && !isOld ? this.#look.totalBytes : await disk.totalBytes(folder);
+      if (isOld) this.#sizeMs = clock.monotonicMs();
       this.#look = { freeBytes, totalBytes, atMs: clock.monotonicMs() };
       this.#writtenBytes = 0;
       this.#warn(this.#look);

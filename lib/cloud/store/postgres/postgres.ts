@@ -7,10 +7,10 @@
  */
 
 import postgres from "postgres";
+import { CallerTurns } from "../../../base/async/turns.ts";
 import type { Clock } from "../../../base/clock.ts";
 import { type Code, messageOf, SvcError } from "../../../base/error.ts";
 import { FAIR_READS, STATEMENT_MS, type StoreCaller, StoreCallers, TRANSACTION_MS } from "../callers.ts";
-import { StatementTurns } from "../fair_queue.ts";
 import { type Notices, type NoticeTopic, PieceReader, piecesOf } from "../notices.ts";
 import type { BatchStatement, Sql, SqlRow, SqlValue, Store } from "../store.ts";
 import { postgresAddress } from "./address.ts";
@@ -34,15 +34,17 @@ export class PostgresStore implements Store {
   readonly notices: Notices;
   readonly #client: Client;
   readonly #callers = new StoreCallers();
-  readonly #turns: StatementTurns;
+  readonly #turns: CallerTurns;
   #closing: Promise<void> | undefined;
 
   /** `rootCertificate`: the content of the file that the URL names. */
   constructor(url: string, private readonly clock: Clock, rootCertificate?: string) {
-    this.#turns = new StatementTurns({
-      ...FAIR_READS,
+    const { waitingMax, waitingOfGroupMax, what, ownGroup } = FAIR_READS;
+    this.#turns = new CallerTurns({
       turnsMax: CONNECTIONS_MAX,
       turnsOfGroupMax: CONNECTIONS_OF_GROUP_MAX,
+      waiting: [waitingMax, waitingOfGroupMax, waitingOfGroupMax],
+      ...{ what, ownGroup },
     }, clock);
     const { targetSession, ...address } = postgresAddress(url, rootCertificate);
     this.#client = postgres({
@@ -129,7 +131,7 @@ export class PostgresStore implements Store {
   /** A connection is taken in turns that are fair among callers. */
   async #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const { group, signal } = this.#callers.current;
-    const leave = await this.#turns.enter(group, signal);
+    const leave = await this.#turns.enter([group], signal);
     try {
       return await work();
     } finally {

@@ -2,24 +2,38 @@
  * The protocol between svc-cloud and the processes that run SQLite for it.
  *
  * A frame is the length of its content (4 bytes, little-endian) and the content, a value in V8's own format: both sides
- * are the same program. Requests are answered in their order, each with any number of pages of rows and one end.
+ * are the same program. Requests are answered in their order, each with any number of pages of rows and one end. The
+ * statements of a request are answered together, because each message costs more than most statements.
  */
 
 import { deserialize, serialize } from "node:v8";
 import type { Code } from "../../../base/error.ts";
 import type { BatchStatement, SqlValue } from "../store.ts";
 
+export type StatementRequest = readonly [text: string, ...values: SqlValue[]];
+
 export type SqliteRequest =
   | { readonly open: string; readonly reads: boolean }
-  | readonly [text: string, ...values: SqlValue[]]
+  /** Each by itself, whatever becomes of the others. */
+  | { readonly statements: readonly StatementRequest[] }
   | { readonly batch: readonly BatchStatement[] }
   | { readonly close: true };
 
-export interface SqliteAnswer {
-  /** Rows of a statement, each with a value per column. */
+/** Rows of the request's statement with this number, each with a value per column; or its failure. */
+export interface StatementAnswer {
+  readonly at: number;
   readonly columns?: readonly string[];
   readonly rows?: readonly (readonly SqlValue[])[];
-  readonly failed?: { readonly code: Code; readonly message: string };
+  readonly failed?: StatementFailure;
+}
+
+export interface StatementFailure {
+  readonly code: Code;
+  readonly message: string;
+}
+
+export interface SqliteAnswer {
+  readonly answers: readonly StatementAnswer[];
   /** More answers to the same request follow. */
   readonly more?: boolean;
 }

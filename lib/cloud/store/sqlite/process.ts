@@ -9,16 +9,26 @@ import type { Clock } from "../../../base/clock.ts";
 import { messageOf, SvcError } from "../../../base/error.ts";
 import type { PipedProcess } from "../../../base/process.ts";
 import type { BatchStatement, SqlRow, SqlValue } from "../store.ts";
-import { concatenated, frameOf, type SqliteAnswer, SqliteFrames, type SqliteRequest } from "./frames.ts";
+import {
+  concatenated,
+  frameOf,
+  type SqliteAnswer,
+  SqliteFrames,
+  type SqliteRequest,
+  type StatementRequest,
+} from "./frames.ts";
 
 /** Starts a process that works as `serveSqlite` does; only one that `rewrites` may rewrite the whole file. */
 export type StartSqlite = (rewrites?: boolean) => PipedProcess;
 
+/** The rows of a statement, or its failure. */
+export type StatementOutcome = { readonly rows: unknown[]; failed?: SvcError };
+
 interface Asked {
   readonly text: string;
   readonly deadlineMs: number;
-  readonly rows: unknown[];
-  readonly resolve: (rows: unknown[]) => void;
+  readonly outcomes: StatementOutcome[];
+  readonly resolve: (outcomes: StatementOutcome[]) => void;
   readonly reject: (error: unknown) => void;
 }
 
@@ -56,7 +66,7 @@ export class SqliteProcess {
   ) {
     this.#process = start();
     this.#over = this.#watch();
-    this.#ask({ open: file, reads }, "open", OPENING_MS).then(
+    this.#ask({ open: file, reads }, "open", OPENING_MS).then(rowsOf).then(
       () => this.isOpen = true,
       (error) => this.#end(SvcError.from(error)),
     );
@@ -72,8 +82,15 @@ export class SqliteProcess {
   }
 
   /** Runs a statement after those that were asked before. */
-  query<R>(deadlineMs: number, text: string, ...values: SqlValue[]): Promise<R[]> {
-    return this.#ask([text, ...values], text, deadlineMs) as Promise<R[]>;
+  async query<R>(deadlineMs: number, text: string, ...values: SqlValue[]): Promise<R[]> {
+    return rowsOf(await this.statements(deadlineMs, [[text, ...values]])) as R[];
+  }
+
+  /** Runs several in one trip; together they have the deadline. Rejects if none of them has an outcome. */
+  statements(deadlineMs: number, statements: readonly StatementRequest[]): Promise<StatementOutcome[]> {
+    const [[first]] = statements;
+    const text = statements.length > 1 ? `${statements.length} statements, the first ${first}` : first;
+    return this.#ask({ statements }, text, deadlineMs, statements.length);
   }
 
   /** Ends the process after the statements that were asked before. */
@@ -82,8 +99,8 @@ export class SqliteProcess {
   }
 
   /** Runs the statements within the present transaction, all or none. Returns the rows that stopped it. */
-  batch(deadlineMs: number, batch: readonly BatchStatement[]): Promise<SqlRow[]> {
-    return this.#ask({ batch }, batch[0].text, deadlineMs) as Promise<SqlRow[]>;
+  async batch(deadlineMs: number, batch: readonly BatchStatement[]): Promise<SqlRow[]> {
+    return rowsOf(await this.#ask({ batch }, batch[0].text, deadlineMs)) as SqlRow[];
   }
 
   /** Ends the process at once; what was asked before gets the reason. */
@@ -97,16 +114,17 @@ export class SqliteProcess {
     await this.#over;
   }
 
-  #ask(request: SqliteRequest, text: string, deadlineMs: number): Promise<unknown[]> {
+  #ask(request: SqliteRequest, text: string, deadlineMs: number, count = 1): Promise<StatementOutcome[]> {
     if (this.#ended) return Promise.reject(new Interrupted(this.#ended));
-    const { promise, resolve, reject } = Promise.withResolvers<unknown[]>();
+    const { promise, resolve, reject } = Promise.withResolvers<StatementOutcome[]>();
     try {
       this.#unsent.push(frameOf(request));
     } catch (error) {
       const why = `database: a value cannot be stored: ${messageOf(error)}`;
       return Promise.reject(new SvcError("invalid_argument", why));
     }
-    this.#asked.push({ text, deadlineMs, rows: [], resolve, reject });
+    const outcomes = Array.from({ length: count }, () => ({ rows: [] }));
+    this.#asked.push({ text, deadlineMs, outcomes, resolve, reject });
     if (this.#asked.length === 1) this.#startDeadline();
     if (!this.#sending) {
       this.#sending = true;
@@ -133,20 +151,23 @@ export class SqliteProcess {
     });
   }
 
-  #take({ columns = [], rows = [], failed, more }: SqliteAnswer): void {
-    const first = this.#asked[0];
-    for (const row of rows) {
-      const named: { [column: string]: SqlValue } = {};
-      for (let at = 0; at < columns.length; at++) named[columns[at]] = row[at];
-      first.rows.push(named);
+  #take({ answers, more }: SqliteAnswer): void {
+    const [{ outcomes, resolve }] = this.#asked;
+    for (const { at, columns = [], rows = [], failed } of answers) {
+      const outcome = outcomes[at];
+      if (failed) outcome.failed = new SvcError(failed.code, failed.message);
+      for (const row of rows) {
+        const named: { [column: string]: SqlValue } = {};
+        for (let at = 0; at < columns.length; at++) named[columns[at]] = row[at];
+        outcome.rows.push(named);
+      }
     }
     if (more) return;
     this.#asked.shift();
     this.#late?.();
     this.#late = undefined;
     if (this.#asked.length > 0) this.#startDeadline();
-    if (failed) first.reject(new SvcError(failed.code, failed.message));
-    else first.resolve(first.rows);
+    resolve(outcomes);
   }
 
   async #watch(): Promise<void> {
@@ -191,6 +212,11 @@ export class SqliteProcess {
     first?.reject(why);
     for (const { reject } of behind) reject(new Interrupted(why));
   }
+}
+
+function rowsOf([{ rows, failed }]: readonly StatementOutcome[]): unknown[] {
+  if (failed) throw failed;
+  return rows;
 }
 
 function shown(text: string): string {

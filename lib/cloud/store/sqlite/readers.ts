@@ -7,17 +7,27 @@
  * processes gets no further one: the others stay free for everybody else.
  */
 
+import { FairQueue, type FairTurn } from "../../../base/async/fair_queue.ts";
 import type { Clock } from "../../../base/clock.ts";
 import { SvcError } from "../../../base/error.ts";
-import { FAIR_READS, SLOW_READS_MAX, STATEMENT_MS, type StoreCallers } from "../callers.ts";
-import { FairQueue, type FairTurn, OWN_GROUP } from "../fair_queue.ts";
+import {
+  FAIR_READS,
+  OWN_GROUP,
+  SLOW_READS_MAX,
+  STATEMENT_MS,
+  type StoreCaller,
+  type StoreCallers,
+} from "../callers.ts";
 import type { SqlValue } from "../store.ts";
 import type { SqlitePlace } from "./sqlite.ts";
-import { Interrupted, type SqliteProcess } from "./process.ts";
+import type { StatementRequest } from "./frames.ts";
+import { Interrupted, type SqliteProcess, type StatementOutcome } from "./process.ts";
 
 /** More than two groups at once can occupy. */
 const READERS_MAX = 6;
-/** Statements that travel to a process before it has answered the first one. */
+/** Statements of a call that travel together. */
+const TOGETHER_MAX = 16;
+/** Readings that travel to a process before it has answered the first one. */
 const BATCH_MAX = 64;
 /** How often a running statement is looked at, and how much a slow one computes between two looks. */
 const LOOK_MS = 50;
@@ -31,13 +41,19 @@ const WAITING_MAX_MS = 60_000;
 /** How often a statement begins again because another one ended its process. */
 const RUNS_MAX = 5;
 
+/** A statement and its caller. */
+interface Query {
+  readonly statement: StatementRequest;
+  readonly resolve: (rows: unknown) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** The statements that one call asked in the same turn: they travel together. */
 interface Reading {
   readonly group: string;
   readonly signal?: AbortSignal;
   readonly sinceMs: number;
-  readonly statement: readonly [text: string, ...values: SqlValue[]];
-  readonly resolve: (rows: unknown) => void;
-  readonly reject: (error: unknown) => void;
+  readonly queries: Query[];
   runs: number;
   /** The processes that have it, and whether it waits for one. */
   held: number;
@@ -59,6 +75,9 @@ class Reader {
 export class SqliteReaders {
   readonly #queue: FairQueue<Reading>;
   #readers: Reader[] = [];
+  /** What calls have asked in this turn. */
+  readonly #gathered = new Map<StoreCaller, Reading>();
+  #isNextDue = false;
   /** Slow statements under way, by group. */
   readonly #slow = new Map<string, number>();
   /** Processes that nobody needed since the last look. */
@@ -81,23 +100,58 @@ export class SqliteReaders {
 
   query<R>(text: string, values: readonly SqlValue[]): Promise<R[]> {
     if (this.#closed) return Promise.reject(closed());
-    const { group, signal } = this.callers.current;
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    const asked = { group, signal, sinceMs: this.clock.monotonicMs(), statement: [text, ...values] as const };
     try {
-      const fresh = { resolve, reject, runs: 0, held: 0, waits: true, settled: false };
-      this.#queue.add(group, { ...asked, ...fresh });
+      this.#gather({ statement: [text, ...values], resolve, reject });
     } catch (error) {
       return Promise.reject(error);
     }
-    this.#next();
+    if (!this.#isNextDue) {
+      this.#isNextDue = true;
+      queueMicrotask(() => {
+        this.#isNextDue = false;
+        this.#gathered.clear();
+        this.#next();
+      });
+    }
     return promise as Promise<R[]>;
+  }
+
+  /** Lets a statement wait with others of the same call, or by itself. */
+  #gather(query: Query): void {
+    const { call } = this.callers;
+    const others = call && this.#gathered.get(call);
+    if (others?.waits && others.queries.length < TOGETHER_MAX) return void others.queries.push(query);
+    const { group, signal } = this.callers.current;
+    const reading = this.#add({ group, signal, sinceMs: this.clock.monotonicMs() }, query);
+    if (call) this.#gathered.set(call, reading);
+  }
+
+  #add(from: Pick<Reading, "group" | "signal" | "sinceMs">, query: Query): Reading {
+    const { group, signal, sinceMs } = from;
+    const fresh = { runs: 0, held: 0, waits: true, settled: false };
+    const reading: Reading = { group, signal, sinceMs, queries: [query], ...fresh };
+    this.#queue.add([group], reading);
+    return reading;
+  }
+
+  /** One of the statements took too long or ended its process: each of them runs by itself. */
+  #separate(item: Reading): void {
+    if (item.settled || this.#closed) return;
+    item.settled = true;
+    for (const query of item.queries) {
+      try {
+        this.#add(item, query);
+      } catch (error) {
+        query.reject(error);
+      }
+    }
   }
 
   async close(): Promise<void> {
     this.#closed = true;
     this.#stopShrinking?.();
-    for (const { reject } of this.#queue.drain()) reject(closed());
+    for (const reading of this.#queue.drain()) this.#refuse(reading, closed());
     // Nobody needs the answers of statements that still run.
     for (const { process, given, stopWatch } of this.#readers) {
       stopWatch?.();
@@ -133,7 +187,7 @@ export class SqliteReaders {
     const givenUp = this.#givenUp(item);
     if (givenUp !== undefined) {
       leave(0);
-      return this.#settle(item, () => item.reject(givenUp));
+      return this.#refuse(item, givenUp);
     }
     item.runs++;
     item.held++;
@@ -141,11 +195,12 @@ export class SqliteReaders {
     this.#spare = Math.min(this.#spare, this.#readers.filter(({ given }) => given.length === 0).length);
     if (reader.given.length === 1) this.#watch(reader);
     try {
-      const rows = await reader.process.query(STATEMENT_MS, ...item.statement);
-      this.#settle(item, () => item.resolve(rows));
+      const statements = item.queries.map(({ statement }) => statement);
+      this.#settle(item, await reader.process.statements(STATEMENT_MS, statements));
     } catch (error) {
+      if (item.queries.length > 1 && !(error instanceof Interrupted)) this.#separate(item);
       const isOver = !(error instanceof Interrupted) || this.#closed || item.runs >= RUNS_MAX;
-      if (isOver) this.#settle(item, () => item.reject(error));
+      if (isOver) this.#refuse(item, error);
       else if (item.held === 1) this.#again(item);
     } finally {
       item.held--;
@@ -153,19 +208,29 @@ export class SqliteReaders {
     }
   }
 
-  #settle(item: Reading, tell: () => void): void {
+  #settle(item: Reading, outcomes: readonly StatementOutcome[]): void {
     if (item.settled) return;
     item.settled = true;
-    tell();
+    for (const [at, { resolve, reject }] of item.queries.entries()) {
+      const { rows, failed } = outcomes[at];
+      if (failed) reject(failed);
+      else resolve(rows);
+    }
+  }
+
+  #refuse(item: Reading, error: unknown): void {
+    if (item.settled) return;
+    item.settled = true;
+    for (const { reject } of item.queries) reject(error);
   }
 
   #again(item: Reading): void {
     if (item.settled || item.waits || item.runs >= RUNS_MAX) return;
     item.waits = true;
     try {
-      this.#queue.add(item.group, item);
+      this.#queue.add([item.group], item);
     } catch (error) {
-      this.#settle(item, () => item.reject(error));
+      this.#refuse(item, error);
     }
   }
 

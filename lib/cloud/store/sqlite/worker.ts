@@ -8,7 +8,13 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { type Code, messageOf, SvcError } from "../../../base/error.ts";
 import type { BatchStatement, SqlRow, SqlValue } from "../store.ts";
-import { frameOf, type SqliteAnswer, SqliteFrames, type SqliteRequest } from "./frames.ts";
+import {
+  frameOf,
+  type SqliteAnswer,
+  SqliteFrames,
+  type SqliteRequest,
+  type StatementAnswer,
+} from "./frames.ts";
 
 /** The process's standard input and output. */
 export interface WorkerPipe {
@@ -33,32 +39,52 @@ const VALUE_BYTES = 8;
 export function serveSqlite(pipe: WorkerPipe): void {
   const frames = new SqliteFrames<SqliteRequest>();
   const buffer = new Uint8Array(READ_BYTES);
+  const send = (answer: SqliteAnswer) => pipe.write(frameOf(answer));
   let connection: SqliteConnection | undefined;
 
   for (let count = pipe.read(buffer); count !== null; count = pipe.read(buffer)) {
     for (const request of frames.add(buffer.slice(0, count))) {
       if ("close" in request) {
         connection?.close();
-        return pipe.write(frameOf({}));
+        return send({ answers: [] });
       }
-      try {
-        if ("open" in request) {
+      if ("statements" in request) {
+        const all = request.statements.map(([text, ...values]) => () => connection!.run(text, values));
+        sendAnswers(send, all);
+      } else if ("batch" in request) {
+        sendAnswers(send, [() => connection!.batch(request.batch)]);
+      } else {
+        sendAnswers(send, [() => {
           connection = new SqliteConnection(request);
-          pipe.write(frameOf({}));
-        } else if ("batch" in request) {
-          const rows = connection!.batch(request.batch);
-          for (const page of pagesOf(rows)) pipe.write(frameOf(page));
-        } else {
-          const [text, ...values] = request;
-          for (const page of connection!.pages(text, values)) pipe.write(frameOf(page));
-        }
-      } catch (error) {
-        const { code, message } = SvcError.from(error);
-        pipe.write(frameOf({ failed: { code, message } }));
+          return [];
+        }]);
       }
     }
   }
   connection?.close();
+}
+
+/** Runs the statements of a request, and sends their rows in pages. */
+function sendAnswers(send: (answer: SqliteAnswer) => void, all: readonly (() => SqlRow[])[]): void {
+  let answers: StatementAnswer[] = [];
+  let bytes = 0;
+  const take = (answer: StatementAnswer) => {
+    if (bytes >= PAGE_BYTES) {
+      send({ answers, more: true });
+      [answers, bytes] = [[], 0];
+    }
+    answers.push(answer);
+    for (const row of answer.rows ?? []) bytes += bytesOf(row);
+  };
+  for (const [at, run] of all.entries()) {
+    try {
+      for (const page of pagesOf(run())) take({ at, ...page });
+    } catch (error) {
+      const { code, message } = SvcError.from(error);
+      take({ at, failed: { code, message } });
+    }
+  }
+  send({ answers });
 }
 
 class SqliteConnection {
@@ -69,13 +95,13 @@ class SqliteConnection {
     try {
       this.#database = new DatabaseSync(file);
       // Deno's option for it is younger than some of the supported versions.
-      this.#run(`PRAGMA busy_timeout = ${OPENING_MS}`);
-      this.#run("PRAGMA journal_mode = WAL");
-      this.#run("PRAGMA synchronous = FULL");
-      this.#run("PRAGMA foreign_keys = ON");
-      this.#run(`PRAGMA hard_heap_limit = ${HEAP_BYTES_MAX}`);
+      this.run(`PRAGMA busy_timeout = ${OPENING_MS}`);
+      this.run("PRAGMA journal_mode = WAL");
+      this.run("PRAGMA synchronous = FULL");
+      this.run("PRAGMA foreign_keys = ON");
+      this.run(`PRAGMA hard_heap_limit = ${HEAP_BYTES_MAX}`);
       // A writer waits in the process of svc-cloud, where it can be given up.
-      this.#run(reads ? "PRAGMA query_only = ON" : "PRAGMA busy_timeout = 0");
+      this.run(reads ? "PRAGMA query_only = ON" : "PRAGMA busy_timeout = 0");
     } catch (error) {
       throw new SvcError("unavailable", `cannot open the database ${file}: ${messageOf(error)}`, {
         cause: error,
@@ -84,27 +110,35 @@ class SqliteConnection {
   }
 
   /** Runs a statement. */
-  pages(text: string, values: readonly SqlValue[]): Generator<SqliteAnswer> {
-    // Not `iterate`, which loses errors in Deno 2.9.6.
-    return pagesOf(this.#run(text, values));
+  run(text: string, values: readonly SqlValue[] = []): SqlRow[] {
+    try {
+      // Neither by `exec`, whose errors have no code, nor by `iterate`, which loses errors in Deno 2.9.6.
+      return this.#prepare(text).all(...values) as SqlRow[];
+    } catch (error) {
+      throw failure(text, error);
+    }
   }
 
   /** Runs statements within the present transaction, all or none. Returns the rows that stopped it. */
   batch(statements: readonly BatchStatement[]): SqlRow[] {
-    this.#run("SAVEPOINT batch");
+    if (!this.#database.isTransaction) {
+      // Without one the savepoint would begin, and its end commit, a transaction of its own.
+      throw new SvcError("unavailable", "database: the transaction of this batch was rolled back: try again");
+    }
+    this.run("SAVEPOINT batch");
     try {
       for (const { text, values, stops } of statements) {
-        const rows = this.#run(text, values);
+        const rows = this.run(text, values);
         if (!stops || rows.length === 0) continue;
-        this.#run("ROLLBACK TO batch");
-        this.#run("RELEASE batch");
+        this.run("ROLLBACK TO batch");
+        this.run("RELEASE batch");
         return rows;
       }
-      this.#run("RELEASE batch");
+      this.run("RELEASE batch");
       return [];
     } catch (error) {
-      this.#run("ROLLBACK TO batch");
-      this.#run("RELEASE batch");
+      this.run("ROLLBACK TO batch");
+      this.run("RELEASE batch");
       throw error;
     }
   }
@@ -112,15 +146,6 @@ class SqliteConnection {
   close(): void {
     this.#statements.clear();
     this.#database.close();
-  }
-
-  #run(text: string, values: readonly SqlValue[] = []): SqlRow[] {
-    try {
-      // Not by `exec`, whose errors have no code.
-      return this.#prepare(text).all(...values) as SqlRow[];
-    } catch (error) {
-      throw failure(text, error);
-    }
   }
 
   #prepare(text: string): StatementSync {
@@ -133,20 +158,20 @@ class SqliteConnection {
   }
 }
 
-/** Pages of rows; the last one is without `more`. */
-function* pagesOf(rows: readonly SqlRow[]): Generator<SqliteAnswer> {
-  const columns = rows.length > 0 ? Object.keys(rows[0]) : [];
-  let page: SqlValue[][] = [];
+/** Pages of a statement's rows; at least one. */
+function* pagesOf(all: readonly SqlRow[]): Generator<Pick<StatementAnswer, "columns" | "rows">> {
+  const columns = all.length > 0 ? Object.keys(all[0]) : [];
+  let rows: SqlValue[][] = [];
   let bytes = 0;
-  for (const row of rows) {
+  for (const row of all) {
     const ofRow = Object.values(row);
-    page.push(ofRow);
+    rows.push(ofRow);
     bytes += bytesOf(ofRow);
-    if (bytes < PAGE_BYTES || page.length === rows.length) continue;
-    yield { columns, rows: page, more: true };
-    [page, bytes] = [[], 0];
+    if (bytes < PAGE_BYTES) continue;
+    yield { columns, rows };
+    [rows, bytes] = [[], 0];
   }
-  yield { columns, rows: page };
+  yield { columns, rows };
 }
 
 function bytesOf(values: readonly SqlValue[]): number {

@@ -6,11 +6,11 @@
  * again on a new process: half a commit is never on disk.
  */
 
+import { FairQueue, type FairTurn } from "../../../base/async/fair_queue.ts";
 import { type Clock, deadline, race } from "../../../base/clock.ts";
 import { SvcError } from "../../../base/error.ts";
-import { STATEMENT_MS, type StoreCallers, TRANSACTION_MS } from "../callers.ts";
+import { OWN_GROUP, STATEMENT_MS, type StoreCallers, TRANSACTION_MS } from "../callers.ts";
 import type { BatchStatement, Sql, SqlRow, SqlValue } from "../store.ts";
-import { FairQueue, type FairTurn } from "../fair_queue.ts";
 import { Interrupted, type SqliteProcess } from "./process.ts";
 
 /** How long another process may lock the file, and how often to try again. */
@@ -30,6 +30,7 @@ const FAIR_WRITES = {
   waitingMax: 20_000,
   waitingOfGroupMax: 5_000,
   what: "changes of the database",
+  ownGroup: OWN_GROUP,
 };
 
 export interface TransactionLimits {
@@ -89,7 +90,7 @@ export class SqliteWriter {
     const { group } = this.callers.current;
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     try {
-      this.#queue.add(group, { work, limits, group, resolve, reject, runs: 0 });
+      this.#queue.add([group], { work, limits, group, resolve, reject, runs: 0 });
     } catch (error) {
       return Promise.reject(error);
     }
@@ -174,12 +175,16 @@ export class SqliteWriter {
         );
         if (writer.ended) return await this.#again(attempted.splice(0));
       }
-      for (const { released } of attempted) await released;
+      // A batch that fails undoes itself, so the commit need not wait for the answers of batches: it travels with them.
+      const isAwaited = attempted.some(({ waiting: { work } }) => typeof work === "function");
+      if (isAwaited) { for (const { released } of attempted) await released; }
       if (writer.ended) return await this.#again(attempted.splice(0));
       isCommitting = true;
       await writer.query(COMMIT_MS, "COMMIT");
+      for (const { released } of attempted) await released;
     } catch (error) {
-      if (writer.ended && !isCommitting) return await this.#again(attempted.splice(0));
+      const hasCommitBegun = isCommitting && !(error instanceof Interrupted);
+      if (writer.ended && !hasCommitBegun) return await this.#again(attempted.splice(0));
       if (writer.ended) {
         const why =
           "the database ended during a commit, and whether it holds the change is unknown: look, and try again";
@@ -217,7 +222,7 @@ export class SqliteWriter {
       const why = "the database was interrupted again and again by other changes: try again later";
       try {
         if (runs >= RUNS_MAX) throw new SvcError("unavailable", why);
-        this.#queue.add(group, waiting);
+        this.#queue.add([group], waiting);
       } catch (error) {
         reject(error);
       }
