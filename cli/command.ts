@@ -69,8 +69,8 @@ export interface CommandProgram<W extends World> {
   readonly exits?: readonly Pair[];
   /** A program with a manual has the commands `completion` and `man`. */
   readonly manual?: Manual;
-  /** The rights that a command needs, by its words; all of them if it is `undefined`. */
-  rightsOf?(words: string): readonly Right[] | undefined;
+  /** The rights that a command needs, with the values of its flags; all of them if it is `undefined`. */
+  rightsOf?(command: Command<W>, values: { readonly [flag: string]: unknown }): readonly Right[] | undefined;
   /** The exit code for an error; without it 2 for a `UsageError`, else 1. */
   readonly exitCodeOf?: (error: unknown) => number;
   /** The candidates for a blank. `values` has the values of the shared flags. */
@@ -98,4 +98,21 @@ export function calledIn<W extends World>(
 /** The number of its words. */
 export function lengthOf({ words }: Pick<Command<World>, "words">): number {
   return words === "" ? 0 : words.split(" ").length;
+}
+
+/** The rights of a command that starts no programs and loads no native code. */
+export const USUAL_RIGHTS: readonly Right[] = ["read", "write", "net", "env", "sys"];
+
+const PATHS = /FILE|FOLDER|PATH/;
+
+/**
+ * Whether a command opens files that its caller names. Such a file may be `/dev/stdin` or `/dev/fd/63`, which the
+ * runtime opens only for a process with all rights.
+ */
+export function opensNamedFiles(
+  { takes, flags }: Pick<Command<World>, "takes" | "flags">,
+  shared: readonly unknown[],
+): boolean {
+  const named = [...takes, ...flags.map(({ value = "" }: { readonly value?: string }) => value)];
+  return named.some((one) => PATHS.test(one)) || shared.some((one) => /^\/(dev|proc)\//.test(String(one)));
 }

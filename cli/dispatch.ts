@@ -39,7 +39,7 @@ export async function runCommand<W extends World>(
     fail(wrong);
     return EXIT.usage;
   }
-  const rights = program.rightsOf?.(command.words);
+  const rights = program.rightsOf?.(command, begun.values);
   if (rights) world.host.giveUpRights?.(rights);
   try {
     return await command.run(world, begun.rest, begun.values as never) ?? EXIT.ok;

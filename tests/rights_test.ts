@@ -47,8 +47,15 @@ const CASES: readonly (readonly [who: string, module: string, call: string, righ
   ["the process of SQLite", "cli/cloud/sqlite.ts", "program.workOnSqlite()", ["read", "write", "env", "sys"]],
   ["svc-agent status", "cli/agent/main.ts", 'program.main(["status"], host)', USUAL],
   ["svc-agent rollback", "cli/agent/main.ts", 'program.main(["rollback"], host)', USUAL],
-  ["a command of svc-cloud", "cli/cloud/main.ts", 'program.main(["org", "list"], host)', ALL],
-  ["a command of svc-ml", "cli/ml/main.ts", 'program.main(["profiles"], host)', ALL],
+  ["a command of svc-cloud on SQLite", "cli/cloud/main.ts", 'program.main(["org", "list"], host)', ALL],
+  [
+    "a command of svc-cloud on PostgreSQL",
+    "cli/cloud/main.ts",
+    'program.main(["org", "list", "--database", "postgres://127.0.0.1:1/none"], host)',
+    USUAL,
+  ],
+  ["a command of svc-ml", "cli/ml/main.ts", 'program.main(["profiles"], host)', USUAL],
+  ["a command of svc-ml on files", "cli/ml/main.ts", 'program.main(["infer", "/none"], host)', ALL],
 ];
 
 for (const [who, module, call, rights] of CASES) {

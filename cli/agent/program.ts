@@ -14,7 +14,7 @@ import type { BinaryName } from "../../lib/agent/update/release.ts";
 import { install, runService, uninstall } from "./install.ts";
 import { type AgentPace, runAgent } from "./run.ts";
 import { statusLines } from "./status.ts";
-import type { Command, CommandProgram } from "../command.ts";
+import { type Command, type CommandProgram, USUAL_RIGHTS } from "../command.ts";
 import { runCommand } from "../dispatch.ts";
 import type { Flag, Values } from "../flags.ts";
 import { EXIT } from "../program.ts";
@@ -132,9 +132,9 @@ const COMMANDS: readonly Command<World>[] = [
 ];
 
 /** Those of the commands that only ask the running agent; on Windows they ask the system, too. */
-function rightsOf(words: string): readonly Right[] | undefined {
+function rightsOf({ words }: Command<World>): readonly Right[] | undefined {
   const asks = ["status", "rollback", "version"].includes(words) && Deno.build.os !== "windows";
-  return asks ? ["read", "write", "net", "env", "sys"] : undefined;
+  return asks ? USUAL_RIGHTS : undefined;
 }
 
 const PROGRAM: CommandProgram<World> = {

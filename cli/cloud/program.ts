@@ -6,7 +6,7 @@
  */
 
 import type { DenoHost } from "../../lib/base/host_deno.ts";
-import type { CommandProgram } from "../command.ts";
+import { type CommandProgram, opensNamedFiles, USUAL_RIGHTS } from "../command.ts";
 import { runCommand } from "../dispatch.ts";
 import { cloudCandidates } from "./candidates.ts";
 import { CONFIGURATION_COMMANDS } from "./configurations.ts";
@@ -79,6 +79,11 @@ const PROGRAM: CommandProgram<CloudWorld> = {
       ["svc-cloud logs $part --level error --follow", "See what goes wrong on it."],
       ["source <(svc-cloud completion bash)", "Complete command lines in this shell."],
     ],
+  },
+  // Statements of SQLite run in programs of their own; PostgreSQL's do not.
+  rightsOf: (command, { database, keys }) => {
+    const isOther = ["serve", "init"].includes(command.words) || opensNamedFiles(command, [keys]);
+    return database === "" || isOther ? undefined : USUAL_RIGHTS;
   },
   candidates: cloudCandidates,
 };

@@ -7,7 +7,7 @@
 
 import { type Clock, SystemClock } from "../../lib/base/clock.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import type { CommandProgram } from "../command.ts";
+import { type CommandProgram, opensNamedFiles, USUAL_RIGHTS } from "../command.ts";
 import { runCommand } from "../dispatch.ts";
 import { openOwnWayOut } from "../way_out.ts";
 import { ACCOUNT_COMMANDS } from "./account.ts";
@@ -38,6 +38,9 @@ const PROGRAM: CommandProgram<MlWorld> = {
   exits: EXITS,
   manual: MANUAL,
   exitCodeOf,
+  // Only a training in this program starts another one.
+  rightsOf: (command, { caFile }) =>
+    command.words === "submit" || opensNamedFiles(command, [caFile]) ? undefined : USUAL_RIGHTS,
   candidates: mlCandidates,
 };
 
