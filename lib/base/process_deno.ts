@@ -4,6 +4,7 @@
 
 import { type Code, messageOf, SvcError } from "./error.ts";
 import type { Clock } from "./clock.ts";
+import { keepDescriptors } from "./native/descriptors.ts";
 import { holdProcess, type Job } from "./native/jobs.ts";
 import {
   type Exit,
@@ -343,6 +344,7 @@ function environmentOf(pid: number): Record<string, string> | undefined {
 
 function started<T>({ command }: ProcessCommand, run: () => T): T {
   try {
+    keepDescriptors();
     return run();
   } catch (error) {
     throw failure("run", command, error);

@@ -5,6 +5,7 @@ import { SvcError } from "./error.ts";
 import { FakeProcesses } from "../../tests/support/fake_processes.ts";
 import { DenoHost } from "./host_deno.ts";
 import { endProcess, EXIT_UNKNOWN, LINE_CHARS_MAX, linesOf, type RunningProcess } from "./process.ts";
+import { C_LIBRARY } from "./native/reader_worker.ts";
 import { until } from "../../tests/support/until.ts";
 
 const host = new DenoHost();
@@ -232,5 +233,35 @@ Deno.test({
     }
     assertEquals(host.figuresOf(alone.pid), undefined);
     assert(host.figuresOf(Deno.pid)!.cpuUs > 0);
+  },
+});
+
+Deno.test({
+  name: "spawn, pipe: a program inherits no descriptor that a native library has opened",
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    const library = Deno.dlopen(C_LIBRARY, {
+      dup: { parameters: ["i32"], result: "i32" },
+      close: { parameters: ["i32"], result: "i32" },
+    });
+    const { dup, close } = library.symbols;
+    const opened = [dup(2), dup(2)];
+    try {
+      const command = { command: "sh", args: ["-c", "cd /proc/self/fd && echo *"] };
+      const inherited = (text: string) =>
+        text.trim().split(" ").filter((one) => opened.includes(Number(one)));
+      const { out } = await finished(host.spawn({ ...command, leash: true }));
+      assertEquals(inherited(out.join(" ")), []);
+      const piped = host.pipe(command);
+      const texts = piped.output[Symbol.asyncIterator]();
+      const { value } = await texts.next();
+      assertEquals(inherited(new TextDecoder().decode(value)), []);
+      while (!(await texts.next()).done);
+      await all(piped.stderr);
+      await piped.exited;
+    } finally {
+      for (const one of opened) close(one);
+      library.close();
+    }
   },
 });

@@ -19,8 +19,12 @@ import type { ModuleProgram } from "./program.ts";
 /** The longest path of a Unix socket that every system supports. */
 const SOCKET_PATH_MAX = 103;
 
-/** The supervisor of svc-server marks svc-server's own process with these variables; modules must not inherit them. */
-const NOT_FOR_MODULES = /^SVC_(AGENT_RUNTIME|SERVING_FILE)/;
+/**
+ * Modules do not inherit the variables by which the supervisor marks svc-server's own process, the device's own key,
+ * and the sockets and credentials that systemd gives to svc-server alone.
+ */
+const NOT_FOR_MODULES =
+  /^(SVC_(AGENT_RUNTIME|SERVING_FILE|API_KEY)|NOTIFY_SOCKET$|WATCHDOG_(PID|USEC)$|LISTEN_(PID|FDS)|CREDENTIALS_DIRECTORY$)/;
 
 /** The machine's identity at its control plane. */
 export interface MachineIdentity {

@@ -10,6 +10,10 @@ Deno.test("commandOf: a module's entry overrides the protocol's variables, which
     MODULE_WORD: "from the agent",
     SVC_AGENT_RUNTIME: "/opt/agent",
     SVC_SERVING_FILE: "/f",
+    SVC_API_KEY: "the device's",
+    NOTIFY_SOCKET: "/run/systemd/notify",
+    LISTEN_FDNAMES: "door",
+    CREDENTIALS_DIRECTORY: "/run/credentials/svc",
   };
   const entry = { name: "m", type: "registry", module_id: "acme:m", env: { VIAM_MODULE_DATA: "/elsewhere" } };
   const command = commandOf({
