@@ -24,7 +24,7 @@ const SOCKET_PATH_MAX = 103;
  * and the sockets and credentials that systemd gives to svc-server alone.
  */
 const NOT_FOR_MODULES =
-  /^(SVC_(AGENT_RUNTIME|SERVING_FILE|API_KEY)|NOTIFY_SOCKET$|WATCHDOG_(PID|USEC)$|LISTEN_(PID|FDS)|CREDENTIALS_DIRECTORY$)/;
+  /^(SVC_(AGENT_RUNTIME|SERVING_FILE|API_KEY)|NOTIFY_SOCKET$|WATCHDOG_(PID|USEC)$|LISTEN_(PID|FDS|FDNAMES)$|CREDENTIALS_DIRECTORY$)/;
 
 /** The machine's identity at its control plane. */
 export interface MachineIdentity {
