@@ -8,6 +8,7 @@
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { begin, type Terminal } from "../program.ts";
+import { bytesSum } from "./sums.ts";
 import { MODULE_PACKAGE, VERSION } from "../version.ts";
 
 const ROOT = new URL("../../", import.meta.url);
@@ -62,10 +63,53 @@ export async function main(args: readonly string[], terminal: Terminal): Promise
   }
 }
 
-/** Builds the package from scratch. */
+/** Builds the package, if its sources have changed since it was built. */
 export async function makeModulePackage(): Promise<void> {
-  const work = new URL(`${WORK}/`, ROOT), made = new URL(`${MODULE_PACKAGE}/`, ROOT);
-  await Deno.mkdir(work, { recursive: true });
+  await Deno.mkdir(new URL(`${WORK}/`, ROOT), { recursive: true });
+  await whileLocked(new URL(`${WORK}/.lock`, ROOT), async () => {
+    const work = new URL(`${WORK}/`, ROOT), stamp = new URL(`${WORK}/.stamp`, ROOT);
+    await copySources(work);
+    const sum = await packageSum(work);
+    if (await Deno.readTextFile(stamp).catch(() => undefined) === sum && await isMade()) return;
+    await Deno.remove(stamp).catch(() => {});
+    await buildModulePackage(work);
+    await Deno.writeTextFile(stamp, sum);
+  });
+}
+
+/** Runs `work` while no other process holds the lock of this file. */
+export async function whileLocked<T>(path: URL | string, work: () => Promise<T>): Promise<T> {
+  using file = await Deno.open(path, { write: true, create: true });
+  await file.lock(true);
+  return await work();
+}
+
+async function isMade(): Promise<boolean> {
+  const files = ["mod.js", "mod.d.ts", "package.json", "LICENSE"].map((name) =>
+    new URL(`${MODULE_PACKAGE}/${name}`, ROOT)
+  );
+  const there = files.map((file) => Deno.stat(file).then(() => true, () => false));
+  return (await Promise.all(there)).every((one) => one);
+}
+
+/** The checksum of all that decides what the package becomes. */
+async function packageSum(work: URL): Promise<string> {
+  const paths = ["deno.json", "LICENSE", "cli/build/module_package.ts"].map((name) => new URL(name, ROOT));
+  for (const folder of ["lib/", "proto/"]) await filesBelow(new URL(folder, work), paths);
+  paths.sort((one, other) => one.href < other.href ? -1 : 1);
+  const texts = await Promise.all(paths.map((path) => Deno.readFile(path)));
+  return await bytesSum(new Uint8Array(await new Blob(texts).arrayBuffer()));
+}
+
+async function filesBelow(folder: URL, found: URL[]): Promise<void> {
+  for await (const { name, isDirectory } of Deno.readDir(folder)) {
+    if (isDirectory) await filesBelow(new URL(`${name}/`, folder), found);
+    else found.push(new URL(name, folder));
+  }
+}
+
+async function buildModulePackage(work: URL): Promise<void> {
+  const made = new URL(`${MODULE_PACKAGE}/`, ROOT);
   const [code, types] = await Promise.all([bundled(), bundledTypes(work)]);
   await Deno.mkdir(made, { recursive: true });
   const files: Record<string, string> = {
@@ -95,9 +139,8 @@ async function bundled(): Promise<string> {
   return await Deno.readTextFile(new URL(file, ROOT));
 }
 
-/** The tool expects npm's layout of packages, so it gets a copy of the sources beside a node_modules. */
+/** The tool expects npm's layout of packages, so the copy of the sources gets a node_modules beside it. */
 async function bundledTypes(work: URL): Promise<string> {
-  await copySources(work);
   const { imports } = JSON.parse(await Deno.readTextFile(new URL("deno.json", ROOT)));
   const used = ["@bufbuild/protobuf", "@xmldom/xmldom", "jpeg-js"].map((name) =>
     imports[name].replace("npm:", "")
@@ -153,6 +196,7 @@ async function copySources(work: URL): Promise<void> {
 async function copyFolder(from: URL, to: URL): Promise<void> {
   await Deno.mkdir(to, { recursive: true });
   for await (const { name, isDirectory } of Deno.readDir(from)) {
+    if (name === "node_modules") continue;
     if (isDirectory) await copyFolder(new URL(`${name}/`, from), new URL(`${name}/`, to));
     else if (name.endsWith(".ts") && !name.endsWith("_test.ts")) {
       await Deno.copyFile(new URL(name, from), new URL(name, to));

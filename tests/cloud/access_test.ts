@@ -14,6 +14,9 @@ import { storeTest } from "./stores.ts";
 import { pause } from "../support/until.ts";
 
 const REFUSALS = ["unauthenticated", "permission_denied", "unimplemented"];
+/** Calls after which everything is there as before, perhaps with something new beside it. */
+const HARMLESS =
+  /^(Add|Binary|BoundingBoxLabels|Check|Create|Export|Get|List|New|Search|Sequences|Tabular|Tags)/;
 
 storeTest(
   "every served call has an access rule, and every access rule has a served call",
@@ -43,32 +46,33 @@ storeTest(
         operator: await channel(mine.operator),
         owner: await channel(mine.owner),
       };
-      // Those who follow logs have something to hear of.
-      const talking = talk(await robot(await ownKey(store, mine)), mine.part);
-      try {
-        for (const rule of RULES) {
-          const found: Record<string, boolean> = {};
-          const codes: string[] = [];
-          const something = await somethingIn(served, mine);
+      const rover = await robot(await ownKey(store, mine));
+      let something = await somethingIn(served, mine);
+      for (const rule of RULES) {
+        const streams = rule.method.methodKind === "server_streaming";
+        // Those who follow logs have something to hear of.
+        const talking = streams ? talk(rover, mine.part) : undefined;
+        const about = streams ? { ...something, part: mine.part } : something;
+        const found: Record<string, boolean> = {};
+        const codes: string[] = [];
+        try {
           for (const [who, connection] of Object.entries(channels)) {
-            const about = rule.method.methodKind === "server_streaming"
-              ? { ...something, part: mine.part }
-              : something;
             const code = await codeOf(connection, rule, about);
             codes.push(`${who}: ${code}`);
             found[who] = !REFUSALS.includes(code);
           }
-          const { need } = rule;
-          const wanted = {
-            nobody: need === "nobody",
-            stranger: need === "nobody" || need === "anybody",
-            operator: !["owner", "machine", "insider"].includes(need),
-            owner: need !== "machine",
-          };
-          assertEquals(found, wanted, `${rule.path} (${codes.join(", ")})`);
+        } finally {
+          await talking?.stop();
         }
-      } finally {
-        await talking.stop();
+        const { need } = rule;
+        const wanted = {
+          nobody: need === "nobody",
+          stranger: need === "nobody" || need === "anybody",
+          operator: !["owner", "machine", "insider"].includes(need),
+          owner: need !== "machine",
+        };
+        assertEquals(found, wanted, `${rule.path} (${codes.join(", ")})`);
+        if (!HARMLESS.test(rule.method.name)) something = await somethingIn(served, mine);
       }
     }, { organizations: "anybody" }),
 );

@@ -24,7 +24,7 @@ import { newKey, newWorld, type ServedCloud, type World } from "./world.ts";
 
 const DEADLINE_MS = 60_000;
 
-/** Names of things to call about; new ones for each rule, whose call may remove them. */
+/** Names of new things to call about. */
 export async function somethingIn({ store }: ServedCloud, { organization, owner }: World) {
   const world = await newWorld(store);
   await store.transaction(async (sql) => {
