@@ -21,9 +21,13 @@ const ERRORS = ["error", "dpanic", "panic", "fatal"];
 /** Limits of followers of logs: of all, of the parts of one organization, and of one key. */
 const FOLLOWER_SHARES = [4_000, 1_000, 100];
 
-export function logHandlers(logs: LogStore, { store, clock }: Pick<CloudContext, "store" | "clock">) {
+export function logHandlers(
+  logs: Pick<LogStore, "find" | "follow">,
+  { store, clock }: Pick<CloudContext, "store" | "clock">,
+  shares: readonly number[] = FOLLOWER_SHARES,
+) {
   const levels = ["this control plane", "one organization", "one key"];
-  const followers = new SharedPool({ shares: FOLLOWER_SHARES, levels, what: "followers of logs" }, clock);
+  const followers = new SharedPool({ shares, levels, what: "followers of logs" }, clock);
   return {
     async getRobotPartLogs(request, ctx) {
       const { id, filter, levels, errorsOnly, source, limit, order, pageToken } = request;
