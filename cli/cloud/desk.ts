@@ -11,23 +11,21 @@ import { messageOf, SvcError } from "../../lib/base/error.ts";
 import type { ReadFiles } from "../../lib/base/files/files.ts";
 import type { Host } from "../../lib/base/host.ts";
 import type { PipeHost, ProcessTable } from "../../lib/base/process.ts";
-import { type Logger, silentLogs } from "../../lib/base/log/log.ts";
 import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
 import { Audit, type Subject } from "../../lib/cloud/access/audit.ts";
 import { defaultLimits, type Limits, parseLimits } from "../../lib/cloud/access/limits.ts";
 import { ConfigThreads, ownThread } from "../../lib/cloud/config/config_threads.ts";
 import { personActing } from "../../lib/cloud/context.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
-import { DiskSpace } from "../../lib/cloud/store/disk_space.ts";
 import { releaseFile } from "../../lib/cloud/store/file_refs.ts";
 import type { FileStore } from "../../lib/cloud/store/files.ts";
-import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
 import type { SecretsParts } from "../../lib/cloud/store/secrets.ts";
 import { rootCertificateFile } from "../../lib/cloud/store/postgres/address.ts";
 import { openStore, type Sql, type Store, type StorePlace } from "../../lib/cloud/store/store.ts";
 import type { Command as AnyCommand } from "../command.ts";
 import { type Flag, UsageError, type Values } from "../flags.ts";
 import { printResult } from "../table.ts";
+import { openContents } from "./contents/place.ts";
 import { sqliteIn } from "./sqlite.ts";
 import { validator } from "./checks/validator.ts";
 
@@ -41,6 +39,8 @@ export type CloudCommand = AnyCommand<CloudWorld>;
 /** The context of a command. */
 export interface Desk {
   readonly store: Store;
+  /** The data folder. */
+  readonly folder: string;
   /** The uploaded files. */
   readonly files: () => Promise<FileStore>;
   /** The control plane's own keys. */
@@ -84,12 +84,19 @@ export const CLOUD_FLAGS = [
       "The folder of the control plane's own keys; left out, keys in the data folder. Control planes on one database " +
       "have the same keys.",
   },
+  {
+    name: "files",
+    type: "string",
+    default: "",
+    value: "PLACE",
+    env: "SVC_CLOUD_FILES",
+    help:
+      "Where uploaded files are: a folder, or s3://BUCKET/PREFIX?endpoint=URL (docs/cloud.md); left out, the folder " +
+      "files in the data folder. Control planes on one database have the same.",
+  },
 ] as const satisfies readonly Flag[];
 
 export type DeskPlace = Values<typeof CLOUD_FLAGS>;
-
-/** Age after which an unfinished upload counts as abandoned by a dead process. */
-const UNFINISHED_MS = 24 * 3600 * 1000;
 
 export const JSON_FLAG = {
   name: "json",
@@ -153,7 +160,8 @@ function deskOf(store: Store, place: DeskPlace, json: boolean, host: Host): Desk
   const user = host.env("USER") || host.env("USERNAME") || "unknown";
   return {
     store,
-    files: () => filesIn(place.data, host, clock),
+    folder: place.data,
+    files: () => openContents(place, host, clock),
     secrets: secretsOf(place, store, host),
     clock,
     host,
@@ -233,24 +241,6 @@ export function secretsOf({ data, keys }: DeskPlace, store: Store, host: Host): 
   const tell = (text: string) => host.writeError(`svc-cloud: ${text}\n`);
   const logger = { info: tell, warn: tell, error: tell };
   return { store, host, folder: keys || `${data}/keys`, clock: new SystemClock(), logger };
-}
-
-/** The uploaded files, beside the database. Control planes that share a database share this folder too. */
-export function filesIn(
-  data: string,
-  host: Host,
-  clock: Clock,
-  { limits = defaultLimits(), logger = silentLogs(clock).logger("files") }: FilesOptions = {},
-): Promise<FileStore> {
-  const reserveBytes = limits.diskReserveBytes;
-  const space = new DiskSpace({ disk: host, folder: data, reserveBytes, clock, logger });
-  return FolderFiles.open(host, `${data}/files`, { olderThanMs: clock.nowMs() - UNFINISHED_MS, space });
-}
-
-interface FilesOptions {
-  readonly limits?: Limits;
-  /** Hears of a disk that fills up. */
-  readonly logger?: Logger;
 }
 
 export async function chosenOrganization(store: Store, wanted: string) {

@@ -8,11 +8,11 @@ import { checkedAddress, noteAddress, notedAddress } from "../../lib/cloud/addre
 import { EXAMPLE_DATASET, EXAMPLE_IMAGES, type ExampleIds, makeExample } from "../../lib/cloud/example.ts";
 import { EXAMPLE_LABELS } from "../../lib/learn/example_scene.ts";
 import type { Flag, Values } from "../flags.ts";
+import { openContents } from "./contents/place.ts";
 import {
   type CloudCommand,
   type CloudWorld,
   type DeskPlace,
-  filesIn,
   JSON_FLAG,
   located,
   ownConfigs,
@@ -72,7 +72,7 @@ async function init(
     const parts = {
       store,
       host,
-      files: await filesIn(data, host, clock),
+      files: await openContents({ data, files: given.files }, host, clock),
       configs: ownConfigs(clock),
       data,
       clock,

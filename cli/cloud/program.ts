@@ -14,6 +14,7 @@ import { CONTENT_RIGHTS, CONTENT_WORKER, contentWorker } from "./serve/content.t
 import { CLOUD_FLAGS, type CloudWorld } from "./desk.ts";
 import { INIT } from "./init.ts";
 import { KEY_COMMANDS } from "./keys.ts";
+import { CONTENT_COMMANDS } from "./contents/move.ts";
 import { LOG_COMMANDS } from "./logs.ts";
 import { HOSTS_COMMANDS } from "./hosts.ts";
 import { MACHINE_COMMANDS } from "./machines.ts";
@@ -40,6 +41,7 @@ const PROGRAM: CommandProgram<CloudWorld> = {
     ...LOG_COMMANDS,
     ...PACKAGE_COMMANDS,
     ...MAP_COMMANDS,
+    ...CONTENT_COMMANDS,
     ...RELEASE_COMMANDS,
     ...SECRET_COMMANDS,
   ],
@@ -47,6 +49,7 @@ const PROGRAM: CommandProgram<CloudWorld> = {
     ["SVC_CLOUD_DATA", "the data folder, as --data"],
     ["SVC_CLOUD_DATABASE", "a PostgreSQL database, as --database"],
     ["SVC_CLOUD_KEYS", "the folder of the control plane's own keys, as --keys"],
+    ["SVC_CLOUD_FILES", "where uploaded files are, as --files"],
     ["SVC_CLOUD_LIMITS", "the file with limits for callers, as --limits"],
     ["SVC_CLOUD_PUBLIC_URL", "the address that people and machines use, as --public-url"],
     ["SVC_CLOUD_MACHINE_DOMAIN", "the domain of the machines' names, as --machine-domain"],

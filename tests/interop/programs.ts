@@ -11,6 +11,8 @@ import type { Needed } from "../support/needing.ts";
 
 const HERE = new URL("./", import.meta.url).pathname;
 const ESBUILD = "esbuild@0.28.2";
+/** Keeps objects in a folder, and checks signatures; it has no list of unfinished uploads. */
+const S3_SERVER = "s3rver@3.7.1";
 const PLAYWRIGHT = "playwright-core@1.64.1";
 const POWERSHELL = ["web-tree-sitter@0.26.4", "tree-sitter-powershell@0.26.4"];
 const NODE = "22.18.0";
@@ -34,7 +36,7 @@ async function installNode(): Promise<string> {
   await Deno.mkdir(folder, { recursive: true });
   const { imports } = JSON.parse(await Deno.readTextFile(`${HERE}packages.json`));
   const published = Object.values<string>(imports).map((specifier) => specifier.replace("npm:", ""));
-  const packages = [...published, ESBUILD, PLAYWRIGHT, ...POWERSHELL];
+  const packages = [...published, ESBUILD, PLAYWRIGHT, S3_SERVER, ...POWERSHELL];
 
   // npm itself takes seconds to find out that nothing is missing.
   const [list, wanted] = [`${folder}/installed.txt`, packages.join("\n")];

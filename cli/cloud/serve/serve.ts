@@ -21,6 +21,7 @@ import { openSandbox } from "../../../lib/cloud/sandbox/sandbox.ts";
 import { checkedTurnUrl, openStun, type TurnOptions } from "../../../lib/cloud/signaling/ice_servers.ts";
 import type { SignalingOptions } from "../../../lib/cloud/signaling/signaling.ts";
 import type { FileStore } from "../../../lib/cloud/store/files.ts";
+import { openContents } from "../contents/place.ts";
 import { databaseDangers } from "../../../lib/cloud/store/postgres/dangers.ts";
 import { Secrets } from "../../../lib/cloud/store/secrets.ts";
 import type { Store } from "../../../lib/cloud/store/store.ts";
@@ -38,7 +39,6 @@ import {
   type CloudCommand,
   type CloudWorld,
   type DeskPlace,
-  filesIn,
   LIMITS_FLAG,
   limitsOf,
   located,
@@ -208,7 +208,7 @@ async function serve({ host }: CloudWorld, _: readonly string[], given: Options)
       const dangers = options.database === "" ? [] : await databaseDangers(store);
       for (const danger of dangers) logger.warn(`the database: ${danger}`);
       const limits = await limitsOf(options.limits, host);
-      const files = await filesIn(options.data, host, clock, { limits, logger });
+      const files = await openContents(options, host, clock, { limits, logger });
       const addresses = new Addresses(options.publicUrl, host.hostname());
       const secrets = await Secrets.open({ ...secretsOf(options, store, host), logger });
       const over = new AbortController();

@@ -56,3 +56,8 @@ export interface FileStore {
 export function requireSha256(text: string): void {
   if (!/^[0-9a-f]{64}$/.test(text)) throw new SvcError("invalid_argument", `"${text}" is no SHA-256`);
 }
+
+/** Throws `data_loss` unless a content has the sum that names it. */
+export function requireSameSum(found: string, wanted: string): void {
+  if (found !== wanted) throw new SvcError("data_loss", `the file ${wanted} is damaged: its sum is ${found}`);
+}

@@ -1,0 +1,58 @@
+/**
+ * Where the contents of a control plane are: a folder, or an S3-compatible store.
+ *
+ * The room owns the choice of that place, and the command that moves contents from one to another.
+ */
+
+import { resolve } from "node:path";
+import type { Clock } from "../../../lib/base/clock.ts";
+import type { Host } from "../../../lib/base/host.ts";
+import { type Logger, silentLogs } from "../../../lib/base/log/log.ts";
+import { defaultLimits, type Limits } from "../../../lib/cloud/access/limits.ts";
+import { DiskSpace } from "../../../lib/cloud/store/disk_space.ts";
+import type { FileStore } from "../../../lib/cloud/store/files.ts";
+import { FolderFiles } from "../../../lib/cloud/store/folder_files.ts";
+import { findS3Credentials, isS3Address, parseS3Address } from "../../../lib/cloud/store/s3/s3_address.ts";
+import { S3Client } from "../../../lib/cloud/store/s3/s3_client.ts";
+import { S3Files } from "../../../lib/cloud/store/s3/s3_files.ts";
+
+/** Age after which an unfinished upload counts as abandoned by a dead process. */
+const UNFINISHED_MS = 24 * 3600 * 1000;
+
+export interface ContentsPlace {
+  /** The data folder. */
+  readonly data: string;
+  /** A folder or an address; empty: the folder `files` of the data folder. */
+  readonly files: string;
+}
+
+export interface ContentsOptions {
+  readonly limits?: Limits;
+  /** Hears of a disk that fills up. */
+  readonly logger?: Logger;
+}
+
+/** Opens the contents. Control planes that share a database share them, too. */
+export async function openContents(
+  { data, files }: ContentsPlace,
+  host: Host,
+  clock: Clock,
+  { limits = defaultLimits(), logger = silentLogs(clock).logger("files") }: ContentsOptions = {},
+): Promise<FileStore> {
+  const olderThanMs = clock.nowMs() - UNFINISHED_MS;
+  const reserveBytes = limits.diskReserveBytes;
+  const spaceIn = (folder: string) => new DiskSpace({ disk: host, folder, reserveBytes, clock, logger });
+  if (!isS3Address(files)) {
+    const folder = files === "" ? `${data}/files` : resolve(host.cwd(), files);
+    return await FolderFiles.open(host, folder, {
+      olderThanMs,
+      space: spaceIn(files === "" ? data : folder),
+    });
+  }
+
+  const env = (name: string) => host.env(name) || undefined;
+  const address = parseS3Address(files, env);
+  const credentials = await findS3Credentials(env, host);
+  const client = new S3Client({ address, credentials, clock });
+  return await S3Files.open(client, { prefix: address.prefix, olderThanMs, space: spaceIn(data) });
+}

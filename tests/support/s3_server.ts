@@ -1,0 +1,50 @@
+/** An S3-compatible store of somebody else's on loopback, in a process of Node's. */
+
+import { nodeFolder } from "../interop/programs.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { parseS3Address } from "../../lib/cloud/store/s3/s3_address.ts";
+import { S3Client } from "../../lib/cloud/store/s3/s3_client.ts";
+
+export interface S3Server {
+  /** With the prefix `machines/one`. */
+  readonly address: string;
+  /** What names its credentials. */
+  readonly env: Readonly<Record<string, string>>;
+  client(): S3Client;
+}
+
+const BUCKET = "svc-contents";
+const KEY = "S3RVER";
+
+export async function withS3(run: (server: S3Server) => Promise<void>): Promise<void> {
+  const programs = await nodeFolder();
+  const folder = await Deno.makeTempDir({ prefix: "svc-s3-" });
+  const child = new Deno.Command("node", {
+    args: ["s3_server.mjs", folder, BUCKET],
+    cwd: programs,
+    stdin: "null",
+    stdout: "piped",
+    stderr: "inherit",
+  }).spawn();
+  const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
+  try {
+    const { value } = await reader.read();
+    if (!value) throw new Error("the S3 server did not start");
+    const address = `s3://${BUCKET}/machines/one?endpoint=http://127.0.0.1:${value.trim()}`;
+    await run({
+      address,
+      env: { AWS_ACCESS_KEY_ID: KEY, AWS_SECRET_ACCESS_KEY: KEY },
+      client: () =>
+        new S3Client({
+          address: parseS3Address(address, () => undefined),
+          credentials: { accessKeyId: KEY, secretAccessKey: KEY },
+          clock: new SystemClock(),
+        }),
+    });
+  } finally {
+    child.kill("SIGKILL");
+    await reader.cancel();
+    await child.status;
+    await Deno.remove(folder, { recursive: true });
+  }
+}
