@@ -222,18 +222,27 @@ async function fetchRest(desk: TrainingDesk, account: Account, url: string, part
   const have = await desk.host.fileSize(partial) ?? 0;
   const headers: Record<string, string> = have > 0 ? { range: `bytes=${have}-` } : {};
   // The key is for the control plane alone; elsewhere the link itself authorizes.
-  if (new URL(url).origin === new URL(account.baseUrl).origin) {
-    Object.assign(headers, { key_id: account.keyId, key: account.key.reveal() });
-  }
+  const isOwn = new URL(url).origin === new URL(account.baseUrl).origin;
+  if (isOwn) Object.assign(headers, { key_id: account.keyId, key: account.key.reveal() });
   const http = account.ca === undefined ? undefined : Deno.createHttpClient({ caCerts: [account.ca] });
   const silent = new AbortController();
   let watch = desk.clock.after(SILENCE_MS, () => silent.abort(tooSilent()));
   try {
     const signal = AbortSignal.any([desk.signal, silent.signal]);
-    const init = { headers, signal, ...http ? { client: http } : {} };
+    // A redirection would take the key along.
+    const redirect = isOwn ? "manual" as const : "follow" as const;
+    const init = { headers, signal, redirect, ...http ? { client: http } : {} };
     const response = await fetch(url, init).catch((cause) => {
       throw unreachable(url, cause);
     });
+    const elsewhere = isOwn && response.status >= 300 && response.status < 400 &&
+      response.headers.get("location");
+    if (elsewhere) {
+      await response.body?.cancel();
+      const target = new URL(elsewhere, url);
+      if (target.origin === new URL(url).origin) throw refused(url, response.status);
+      return await fetchRest(desk, account, target.href, partial);
+    }
     // The partial file is complete, or too long.
     if (response.status === 416) return await response.body?.cancel();
     if (!response.ok || !response.body) {

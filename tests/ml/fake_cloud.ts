@@ -62,6 +62,8 @@ export class FakeCloud {
   readonly datasets: { id: string; name: string }[] = [];
   readonly images = new Map<string, FakeImage>();
   readonly packages: { info: PackageInfo; content: Uint8Array; checksum: string }[] = [];
+  /** Where downloads are sent instead. */
+  downloadsAt?: string;
   /** Requests for the content of packages: their ranges. */
   readonly downloads: (string | undefined)[] = [];
   /** Bytes after which a download breaks off, once each. */
@@ -349,6 +351,10 @@ function contentOf(cloud: FakeCloud, path: string, range: string | undefined): R
   const { content } = cloud.packages[Number(path.slice("/files/".length))];
   const from = range === undefined ? 0 : Number(/^bytes=(\d+)-$/.exec(range)![1]);
   cloud.downloads.push(range);
+  if (cloud.downloadsAt !== undefined) {
+    const fields = [["location", cloud.downloadsAt]] as const;
+    return { status: 307, contentType: "text/plain", body: "", fields };
+  }
   if (from >= content.length) return { status: 416, contentType: "text/plain", body: "" };
   const end = cloud.breaks.shift() ?? content.length;
   async function* body() {

@@ -194,6 +194,27 @@ Deno.test("models download resumes, and keeps only a complete file", () =>
     })
   ));
 
+Deno.test("a download that leads elsewhere does not take the key along", () =>
+  withFakeCloud((cloud) =>
+    inFolder(async (folder) => {
+      const content = await modelArchive();
+      addModel(cloud, content);
+      const heard: (string | null)[] = [];
+      await using other = Deno.serve(
+        { hostname: "127.0.0.1", port: 0, onListen: () => {} },
+        ({ headers }) => {
+          heard.push(headers.get("key"), headers.get("key_id"), headers.get("authorization"));
+          return new Response(Uint8Array.from(content));
+        },
+      );
+      cloud.downloadsAt = `http://127.0.0.1:${other.addr.port}/store`;
+      const args = ["models", "download", "shapes", "-d", folder];
+      const { code, errors } = await svcMl(args, { env: envOf(cloud) });
+      assertEquals([code, heard], [0, [null, null, null]], errors);
+      assertEquals(await Deno.readFile(`${folder}/shapes-v1.tar.gz`), content);
+    })
+  ));
+
 Deno.test("a download with wrong content is discarded", () =>
   withFakeCloud((cloud) =>
     inFolder(async (folder) => {

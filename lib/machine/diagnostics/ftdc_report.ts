@@ -112,8 +112,10 @@ function iso(ms: number): string {
   return new Date(ms).toISOString();
 }
 
+/** A text as a cell of CSV. Spreadsheets run a cell that begins like a formula; an apostrophe makes it a text. */
 function quoted(cell: string): string {
-  return /[",\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;
+  const text = /^[=+\-@\t\r]/.test(cell) ? `'${cell}` : cell;
+  return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
 const WIDTH = 900;

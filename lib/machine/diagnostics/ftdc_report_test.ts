@@ -55,6 +55,13 @@ Deno.test("formatCapture: CSV has a header, and empty fields for missing values"
   );
 });
 
+Deno.test("formatCapture: no name of a metric is a formula of a spreadsheet", () => {
+  for (const name of ["=1+1", '=HYPERLINK("http://a","b")', "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"]) {
+    const [header] = formatCapture(capture({ [name]: [1] }), "csv", "").split("\n");
+    assertEquals(/^time,"?'/.test(header), true, header);
+  }
+});
+
 Deno.test("formatCapture: the SVG plot has a panel per metric and breaks its line at missing values", () => {
   const svg = formatCapture(
     capture({ "loop.<lag>": [1, 2, undefined, 5, 4], "loop.flat": [7, 7, 7, 7, 7] }),
