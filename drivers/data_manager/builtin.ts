@@ -43,6 +43,9 @@ const KIB = 1024;
 const SHOULD_SYNC = "should_sync";
 const SENSOR_MS = 5_000;
 
+/** Captures that the status lists. */
+const CAPTURES_TOLD_MAX = 200;
+
 /** Shortest interval between two rounds of sending. */
 const INTERVAL_MIN_MINS = 0.001;
 
@@ -206,6 +209,7 @@ class Builtin extends BaseResource implements DataManager {
     const failing = [...this.#collectors].filter(([, one]) => one.failure !== undefined);
     return Promise.resolve({
       capturing: this.#collectors.size,
+      captures: [...this.#collectors.values()].slice(0, CAPTURES_TOLD_MAX).map(({ status }) => status),
       waiting_files: waiting,
       waiting_bytes: bytes,
       refused_files: refused,

@@ -49,6 +49,7 @@ export class Collector {
   readonly #working: Promise<void>;
   #lastMs = 0;
   #failure: string | undefined;
+  #captured = 0;
 
   /** Throws `invalid_argument` if the resource has no such method. */
   constructor(private readonly parts: CollectorParts) {
@@ -68,6 +69,19 @@ export class Collector {
 
   get failure(): string | undefined {
     return this.#failure;
+  }
+
+  /** For the status of the data manager. */
+  get status(): JsonObject {
+    const { resource, settings: { method, intervalMs } } = this.parts;
+    return {
+      resource: resource.name.full,
+      method,
+      frequency_hz: 1000 / intervalMs,
+      captured: this.#captured,
+      last_captured: this.#lastMs === 0 ? null : new Date(this.#lastMs).toISOString(),
+      error: this.#failure ?? null,
+    };
   }
 
   async close(): Promise<void> {
@@ -112,7 +126,9 @@ export class Collector {
       const receivedMs = clock.nowMs();
       if ("reading" in taken) {
         const reading = { timeMs: this.#time(atMs), receivedMs, payload: taken.reading };
-        return await spool.addReading(this.#source, reading, collectedBytes);
+        await spool.addReading(this.#source, reading, collectedBytes);
+        this.#captured++;
+        return;
       }
       for (const file of taken.files) {
         const timeMs = this.#time(atMs);
@@ -124,6 +140,7 @@ export class Collector {
           fileName: "",
           ...file,
         });
+        this.#captured++;
       }
     } finally {
       done();

@@ -33,7 +33,7 @@ import { uploadPath } from "../cloud_client/path_upload.ts";
 import { type CloudClient, isNeighbour, signalingServerAt } from "../cloud_client/client.ts";
 import { SignalingSource } from "../cloud_client/signaling_source.ts";
 import { sendLogs } from "../cloud_client/log_sender.ts";
-import { Diagnostics, type DiagnosticsOptions } from "./diagnostics/diagnostics.ts";
+import { Diagnostics, type DiagnosticsOptions, ownerOf } from "./diagnostics/diagnostics.ts";
 import { envDurationMs } from "./config/env_duration.ts";
 import { Jobs } from "./serve/jobs.ts";
 import { Machine } from "./graph/machine.ts";
@@ -64,9 +64,11 @@ import {
 } from "./serve/shutdown.ts";
 import { HotReload } from "./modules/hot_reload.ts";
 import { Streams } from "./streams/streams.ts";
+import { Boards } from "./page/boards.ts";
 import { LogFeed } from "./page/log_feed.ts";
 import { pageRoutes, type PageSource } from "./page/page.ts";
 import { pageService } from "./page/page_service.ts";
+import { SharedCheck } from "./page/shared_check.ts";
 import type { Route } from "../wire/port/routes.ts";
 import { staticRoutes } from "../wire/port/static_files.ts";
 import { Tables, type TablesParts } from "./serve/tables.ts";
@@ -188,7 +190,8 @@ async function start(
   const diagnostics = new Diagnostics(options.diagnostics, { machine, sources, ...parts });
   const { interceptors: outermost } = diagnostics;
   const streams = new Streams({ machine, clock, logger: logs.logger("rdk.streams") });
-  const { own, page } = pagePartsOf(machine, origin, options, parts);
+  const seen = { machine, history: diagnostics.history, owner: ownerOf(first.config.cloud) };
+  const { own, page } = pagePartsOf(seen, origin, options, parts);
   const tables = new Tables({ machine, operations, sessions, streams, host, clock, logger, outermost, own });
   const jobs = new Jobs({ machine, channel: memoryChannel(tables.resources()), clock, logs });
   const restarts = restartsOf(machine, origin, options, parts);
@@ -261,16 +264,32 @@ async function pagesOf(
 }
 
 /** The services that only the page calls, if there is one, and what must end before the port. */
-function pagePartsOf(machine: Machine, origin: Origin, options: RuntimeOptions, parts: RuntimeParts): {
-  readonly own: TablesParts["own"];
-  readonly page?: Closable;
-} {
+function pagePartsOf(
+  { machine, history, owner }: {
+    readonly machine: Machine;
+    readonly history: Diagnostics["history"];
+    /** The name of what the page keeps. */
+    readonly owner: string;
+  },
+  origin: Origin,
+  options: RuntimeOptions,
+  parts: RuntimeParts,
+): { readonly own: TablesParts["own"]; readonly page?: Closable } {
   if (!options.page) return { own: () => [] };
-  const feed = new LogFeed(parts.clock);
-  parts.logs.addSink(feed.sink);
-  const service = pageService({ machine, feed });
+  const { clock, host, logs } = parts;
+  const { network } = options;
+
+  const feed = new LogFeed(clock);
+  logs.addSink(feed.sink);
+  const check = new SharedCheck(clock, network && { network, appAddress: origin.client?.address });
+  const boards = new Boards(`${homeFolder((name) => host.env(name))}/boards/${owner}.json`, host);
+  const service = pageService({ machine, feed, boards, check, history, clock });
   const configuring = configurationServices(origin, options, parts);
-  return { own: (guarded) => [service, ...configuring(guarded)], page: feed };
+  const close = async () => {
+    await feed.close();
+    await check.close();
+  };
+  return { own: (guarded) => [service, ...configuring(guarded)], page: { close } };
 }
 
 /** The parts that a configuration changes. */

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file machine_page.proto.
  */
 export const file_machine_page: GenFile = /*@__PURE__*/
-  fileDesc("ChJtYWNoaW5lX3BhZ2UucHJvdG8SC3N2Yy5wYWdlLnYxIiQKEUZvbGxvd0xvZ3NSZXF1ZXN0Eg8KB2JhY2tsb2cYASABKA0i5AEKEkZvbGxvd0xvZ3NSZXNwb25zZRI3CgdyZWNvcmRzGAEgAygLMiYuc3ZjLnBhZ2UudjEuRm9sbG93TG9nc1Jlc3BvbnNlLlJlY29yZBIQCghsZWZ0X291dBgCIAEoBBqCAQoGUmVjb3JkEigKBHRpbWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBWxldmVsGAIgASgJEg4KBmxvZ2dlchgDIAEoCRIPCgdtZXNzYWdlGAQgASgJEg4KBmZpZWxkcxgFIAEoCRIOCgZjYWxsZXIYBiABKAkiEQoPR2V0R3JhcGhSZXF1ZXN0InwKEEdldEdyYXBoUmVzcG9uc2USMQoFbm9kZXMYASADKAsyIi5zdmMucGFnZS52MS5HZXRHcmFwaFJlc3BvbnNlLk5vZGUaNQoETm9kZRIKCgJpZBgBIAEoCRINCgVtb2RlbBgCIAEoCRISCgpkZXBlbmRzX29uGAMgAygJIiEKEkRlc2NyaWJlQXBpUmVxdWVzdBILCgNhcGkYASABKAkiNQoTRGVzY3JpYmVBcGlSZXNwb25zZRIPCgdzZXJ2aWNlGAEgASgJEg0KBWZpbGVzGAIgAygMMoACChJNYWNoaW5lUGFnZVNlcnZpY2USTwoKRm9sbG93TG9ncxIeLnN2Yy5wYWdlLnYxLkZvbGxvd0xvZ3NSZXF1ZXN0Gh8uc3ZjLnBhZ2UudjEuRm9sbG93TG9nc1Jlc3BvbnNlMAESRwoIR2V0R3JhcGgSHC5zdmMucGFnZS52MS5HZXRHcmFwaFJlcXVlc3QaHS5zdmMucGFnZS52MS5HZXRHcmFwaFJlc3BvbnNlElAKC0Rlc2NyaWJlQXBpEh8uc3ZjLnBhZ2UudjEuRGVzY3JpYmVBcGlSZXF1ZXN0GiAuc3ZjLnBhZ2UudjEuRGVzY3JpYmVBcGlSZXNwb25zZWIGcHJvdG8z", [file_google_protobuf_timestamp]);
+  fileDesc("ChJtYWNoaW5lX3BhZ2UucHJvdG8SC3N2Yy5wYWdlLnYxIiQKEUZvbGxvd0xvZ3NSZXF1ZXN0Eg8KB2JhY2tsb2cYASABKA0i5AEKEkZvbGxvd0xvZ3NSZXNwb25zZRI3CgdyZWNvcmRzGAEgAygLMiYuc3ZjLnBhZ2UudjEuRm9sbG93TG9nc1Jlc3BvbnNlLlJlY29yZBIQCghsZWZ0X291dBgCIAEoBBqCAQoGUmVjb3JkEigKBHRpbWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBWxldmVsGAIgASgJEg4KBmxvZ2dlchgDIAEoCRIPCgdtZXNzYWdlGAQgASgJEg4KBmZpZWxkcxgFIAEoCRIOCgZjYWxsZXIYBiABKAkiEQoPR2V0R3JhcGhSZXF1ZXN0InwKEEdldEdyYXBoUmVzcG9uc2USMQoFbm9kZXMYASADKAsyIi5zdmMucGFnZS52MS5HZXRHcmFwaFJlc3BvbnNlLk5vZGUaNQoETm9kZRIKCgJpZBgBIAEoCRINCgVtb2RlbBgCIAEoCRISCgpkZXBlbmRzX29uGAMgAygJIiEKEkRlc2NyaWJlQXBpUmVxdWVzdBILCgNhcGkYASABKAkiNQoTRGVzY3JpYmVBcGlSZXNwb25zZRIPCgdzZXJ2aWNlGAEgASgJEg0KBWZpbGVzGAIgAygMIiUKEUdldE1ldHJpY3NSZXF1ZXN0EhAKCGFmdGVyX21zGAEgASgBIr4CChJHZXRNZXRyaWNzUmVzcG9uc2USDQoFbmFtZXMYASADKAkSNwoHc2FtcGxlcxgCIAMoCzImLnN2Yy5wYWdlLnYxLkdldE1ldHJpY3NSZXNwb25zZS5TYW1wbGUSNwoHbWV0aG9kcxgDIAMoCzImLnN2Yy5wYWdlLnYxLkdldE1ldHJpY3NSZXNwb25zZS5NZXRob2QSEgoKb2ZmX3JlYXNvbhgEIAEoCRIOCgZub3dfbXMYBSABKAEaKQoGU2FtcGxlEg8KB3RpbWVfbXMYASABKAESDgoGdmFsdWVzGAIgAygBGlgKBk1ldGhvZBIMCgRuYW1lGAEgASgJEhMKC2VuZGVkX3RvdGFsGAIgASgBEhQKDGZhaWxlZF90b3RhbBgDIAEoARIVCg10aW1lX3RvdGFsX3VzGAQgASgBIhUKE0NoZWNrTmV0d29ya1JlcXVlc3QiyAEKFENoZWNrTmV0d29ya1Jlc3BvbnNlEjsKCGZpbmRpbmdzGAEgAygLMikuc3ZjLnBhZ2UudjEuQ2hlY2tOZXR3b3JrUmVzcG9uc2UuRmluZGluZxITCgtjb25jbHVzaW9ucxgCIAMoCRISCgpjaGVja2VkX21zGAMgASgBGkoKB0ZpbmRpbmcSDQoFZ3JvdXAYASABKAkSDwoHc3ViamVjdBgCIAEoCRIPCgdvdXRjb21lGAMgASgJEg4KBmRldGFpbBgEIAEoCSIoCglCb2FyZENhcmQSCgoCaWQYASABKAkSDwoHaXNfd2lkZRgCIAEoCCI8CgVCb2FyZBIMCgRuYW1lGAEgASgJEiUKBWNhcmRzGAIgAygLMhYuc3ZjLnBhZ2UudjEuQm9hcmRDYXJkIhIKEEdldEJvYXJkc1JlcXVlc3QiNwoRR2V0Qm9hcmRzUmVzcG9uc2USIgoGYm9hcmRzGAEgAygLMhIuc3ZjLnBhZ2UudjEuQm9hcmQiSQoPU2V0Qm9hcmRSZXF1ZXN0EiEKBWJvYXJkGAEgASgLMhIuc3ZjLnBhZ2UudjEuQm9hcmQSEwoLZm9ybWVyX25hbWUYAiABKAkiEgoQU2V0Qm9hcmRSZXNwb25zZSIiChJEZWxldGVCb2FyZFJlcXVlc3QSDAoEbmFtZRgBIAEoCSIVChNEZWxldGVCb2FyZFJlc3BvbnNlMosFChJNYWNoaW5lUGFnZVNlcnZpY2USTwoKRm9sbG93TG9ncxIeLnN2Yy5wYWdlLnYxLkZvbGxvd0xvZ3NSZXF1ZXN0Gh8uc3ZjLnBhZ2UudjEuRm9sbG93TG9nc1Jlc3BvbnNlMAESRwoIR2V0R3JhcGgSHC5zdmMucGFnZS52MS5HZXRHcmFwaFJlcXVlc3QaHS5zdmMucGFnZS52MS5HZXRHcmFwaFJlc3BvbnNlElAKC0Rlc2NyaWJlQXBpEh8uc3ZjLnBhZ2UudjEuRGVzY3JpYmVBcGlSZXF1ZXN0GiAuc3ZjLnBhZ2UudjEuRGVzY3JpYmVBcGlSZXNwb25zZRJNCgpHZXRNZXRyaWNzEh4uc3ZjLnBhZ2UudjEuR2V0TWV0cmljc1JlcXVlc3QaHy5zdmMucGFnZS52MS5HZXRNZXRyaWNzUmVzcG9uc2USUwoMQ2hlY2tOZXR3b3JrEiAuc3ZjLnBhZ2UudjEuQ2hlY2tOZXR3b3JrUmVxdWVzdBohLnN2Yy5wYWdlLnYxLkNoZWNrTmV0d29ya1Jlc3BvbnNlEkoKCUdldEJvYXJkcxIdLnN2Yy5wYWdlLnYxLkdldEJvYXJkc1JlcXVlc3QaHi5zdmMucGFnZS52MS5HZXRCb2FyZHNSZXNwb25zZRJHCghTZXRCb2FyZBIcLnN2Yy5wYWdlLnYxLlNldEJvYXJkUmVxdWVzdBodLnN2Yy5wYWdlLnYxLlNldEJvYXJkUmVzcG9uc2USUAoLRGVsZXRlQm9hcmQSHy5zdmMucGFnZS52MS5EZWxldGVCb2FyZFJlcXVlc3QaIC5zdmMucGFnZS52MS5EZWxldGVCb2FyZFJlc3BvbnNlYgZwcm90bzM", [file_google_protobuf_timestamp]);
 
 /**
  * @generated from message svc.page.v1.FollowLogsRequest
@@ -214,6 +214,353 @@ export const DescribeApiResponseSchema: GenMessage<DescribeApiResponse> = /*@__P
   messageDesc(file_machine_page, 5);
 
 /**
+ * @generated from message svc.page.v1.GetMetricsRequest
+ */
+export type GetMetricsRequest = Message<"svc.page.v1.GetMetricsRequest"> & {
+  /**
+   * Only samples after this time: milliseconds since 1970.
+   *
+   * @generated from field: double after_ms = 1;
+   */
+  afterMs: number;
+};
+
+/**
+ * Describes the message svc.page.v1.GetMetricsRequest.
+ * Use `create(GetMetricsRequestSchema)` to create a new message.
+ */
+export const GetMetricsRequestSchema: GenMessage<GetMetricsRequest> = /*@__PURE__*/
+  messageDesc(file_machine_page, 6);
+
+/**
+ * @generated from message svc.page.v1.GetMetricsResponse
+ */
+export type GetMetricsResponse = Message<"svc.page.v1.GetMetricsResponse"> & {
+  /**
+   * @generated from field: repeated string names = 1;
+   */
+  names: string[];
+
+  /**
+   * The oldest first.
+   *
+   * @generated from field: repeated svc.page.v1.GetMetricsResponse.Sample samples = 2;
+   */
+  samples: GetMetricsResponse_Sample[];
+
+  /**
+   * Since the program began, the ones with the most time first.
+   *
+   * @generated from field: repeated svc.page.v1.GetMetricsResponse.Method methods = 3;
+   */
+  methods: GetMetricsResponse_Method[];
+
+  /**
+   * Why there are no samples; empty if there are.
+   *
+   * @generated from field: string off_reason = 4;
+   */
+  offReason: string;
+
+  /**
+   * The machine's clock.
+   *
+   * @generated from field: double now_ms = 5;
+   */
+  nowMs: number;
+};
+
+/**
+ * Describes the message svc.page.v1.GetMetricsResponse.
+ * Use `create(GetMetricsResponseSchema)` to create a new message.
+ */
+export const GetMetricsResponseSchema: GenMessage<GetMetricsResponse> = /*@__PURE__*/
+  messageDesc(file_machine_page, 7);
+
+/**
+ * @generated from message svc.page.v1.GetMetricsResponse.Sample
+ */
+export type GetMetricsResponse_Sample = Message<"svc.page.v1.GetMetricsResponse.Sample"> & {
+  /**
+   * @generated from field: double time_ms = 1;
+   */
+  timeMs: number;
+
+  /**
+   * In the order of the names; NaN where the sample has none.
+   *
+   * @generated from field: repeated double values = 2;
+   */
+  values: number[];
+};
+
+/**
+ * Describes the message svc.page.v1.GetMetricsResponse.Sample.
+ * Use `create(GetMetricsResponse_SampleSchema)` to create a new message.
+ */
+export const GetMetricsResponse_SampleSchema: GenMessage<GetMetricsResponse_Sample> = /*@__PURE__*/
+  messageDesc(file_machine_page, 7, 0);
+
+/**
+ * @generated from message svc.page.v1.GetMetricsResponse.Method
+ */
+export type GetMetricsResponse_Method = Message<"svc.page.v1.GetMetricsResponse.Method"> & {
+  /**
+   * viam.robot.v1.RobotService/GetMachineStatus
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * @generated from field: double ended_total = 2;
+   */
+  endedTotal: number;
+
+  /**
+   * @generated from field: double failed_total = 3;
+   */
+  failedTotal: number;
+
+  /**
+   * @generated from field: double time_total_us = 4;
+   */
+  timeTotalUs: number;
+};
+
+/**
+ * Describes the message svc.page.v1.GetMetricsResponse.Method.
+ * Use `create(GetMetricsResponse_MethodSchema)` to create a new message.
+ */
+export const GetMetricsResponse_MethodSchema: GenMessage<GetMetricsResponse_Method> = /*@__PURE__*/
+  messageDesc(file_machine_page, 7, 1);
+
+/**
+ * @generated from message svc.page.v1.CheckNetworkRequest
+ */
+export type CheckNetworkRequest = Message<"svc.page.v1.CheckNetworkRequest"> & {
+};
+
+/**
+ * Describes the message svc.page.v1.CheckNetworkRequest.
+ * Use `create(CheckNetworkRequestSchema)` to create a new message.
+ */
+export const CheckNetworkRequestSchema: GenMessage<CheckNetworkRequest> = /*@__PURE__*/
+  messageDesc(file_machine_page, 8);
+
+/**
+ * @generated from message svc.page.v1.CheckNetworkResponse
+ */
+export type CheckNetworkResponse = Message<"svc.page.v1.CheckNetworkResponse"> & {
+  /**
+   * @generated from field: repeated svc.page.v1.CheckNetworkResponse.Finding findings = 1;
+   */
+  findings: CheckNetworkResponse_Finding[];
+
+  /**
+   * For people, a sentence each.
+   *
+   * @generated from field: repeated string conclusions = 2;
+   */
+  conclusions: string[];
+
+  /**
+   * When the check ended: milliseconds since 1970.
+   *
+   * @generated from field: double checked_ms = 3;
+   */
+  checkedMs: number;
+};
+
+/**
+ * Describes the message svc.page.v1.CheckNetworkResponse.
+ * Use `create(CheckNetworkResponseSchema)` to create a new message.
+ */
+export const CheckNetworkResponseSchema: GenMessage<CheckNetworkResponse> = /*@__PURE__*/
+  messageDesc(file_machine_page, 9);
+
+/**
+ * @generated from message svc.page.v1.CheckNetworkResponse.Finding
+ */
+export type CheckNetworkResponse_Finding = Message<"svc.page.v1.CheckNetworkResponse.Finding"> & {
+  /**
+   * DNS, UDP, TCP or Packet loss.
+   *
+   * @generated from field: string group = 1;
+   */
+  group: string;
+
+  /**
+   * @generated from field: string subject = 2;
+   */
+  subject: string;
+
+  /**
+   * ok, failed or not checked.
+   *
+   * @generated from field: string outcome = 3;
+   */
+  outcome: string;
+
+  /**
+   * @generated from field: string detail = 4;
+   */
+  detail: string;
+};
+
+/**
+ * Describes the message svc.page.v1.CheckNetworkResponse.Finding.
+ * Use `create(CheckNetworkResponse_FindingSchema)` to create a new message.
+ */
+export const CheckNetworkResponse_FindingSchema: GenMessage<CheckNetworkResponse_Finding> = /*@__PURE__*/
+  messageDesc(file_machine_page, 9, 0);
+
+/**
+ * @generated from message svc.page.v1.BoardCard
+ */
+export type BoardCard = Message<"svc.page.v1.BoardCard"> & {
+  /**
+   * rdk:component:motor/motor1
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * Two columns.
+   *
+   * @generated from field: bool is_wide = 2;
+   */
+  isWide: boolean;
+};
+
+/**
+ * Describes the message svc.page.v1.BoardCard.
+ * Use `create(BoardCardSchema)` to create a new message.
+ */
+export const BoardCardSchema: GenMessage<BoardCard> = /*@__PURE__*/
+  messageDesc(file_machine_page, 10);
+
+/**
+ * @generated from message svc.page.v1.Board
+ */
+export type Board = Message<"svc.page.v1.Board"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * @generated from field: repeated svc.page.v1.BoardCard cards = 2;
+   */
+  cards: BoardCard[];
+};
+
+/**
+ * Describes the message svc.page.v1.Board.
+ * Use `create(BoardSchema)` to create a new message.
+ */
+export const BoardSchema: GenMessage<Board> = /*@__PURE__*/
+  messageDesc(file_machine_page, 11);
+
+/**
+ * @generated from message svc.page.v1.GetBoardsRequest
+ */
+export type GetBoardsRequest = Message<"svc.page.v1.GetBoardsRequest"> & {
+};
+
+/**
+ * Describes the message svc.page.v1.GetBoardsRequest.
+ * Use `create(GetBoardsRequestSchema)` to create a new message.
+ */
+export const GetBoardsRequestSchema: GenMessage<GetBoardsRequest> = /*@__PURE__*/
+  messageDesc(file_machine_page, 12);
+
+/**
+ * @generated from message svc.page.v1.GetBoardsResponse
+ */
+export type GetBoardsResponse = Message<"svc.page.v1.GetBoardsResponse"> & {
+  /**
+   * @generated from field: repeated svc.page.v1.Board boards = 1;
+   */
+  boards: Board[];
+};
+
+/**
+ * Describes the message svc.page.v1.GetBoardsResponse.
+ * Use `create(GetBoardsResponseSchema)` to create a new message.
+ */
+export const GetBoardsResponseSchema: GenMessage<GetBoardsResponse> = /*@__PURE__*/
+  messageDesc(file_machine_page, 13);
+
+/**
+ * @generated from message svc.page.v1.SetBoardRequest
+ */
+export type SetBoardRequest = Message<"svc.page.v1.SetBoardRequest"> & {
+  /**
+   * @generated from field: svc.page.v1.Board board = 1;
+   */
+  board?: Board | undefined;
+
+  /**
+   * The name that the board had before, if this one is new.
+   *
+   * @generated from field: string former_name = 2;
+   */
+  formerName: string;
+};
+
+/**
+ * Describes the message svc.page.v1.SetBoardRequest.
+ * Use `create(SetBoardRequestSchema)` to create a new message.
+ */
+export const SetBoardRequestSchema: GenMessage<SetBoardRequest> = /*@__PURE__*/
+  messageDesc(file_machine_page, 14);
+
+/**
+ * @generated from message svc.page.v1.SetBoardResponse
+ */
+export type SetBoardResponse = Message<"svc.page.v1.SetBoardResponse"> & {
+};
+
+/**
+ * Describes the message svc.page.v1.SetBoardResponse.
+ * Use `create(SetBoardResponseSchema)` to create a new message.
+ */
+export const SetBoardResponseSchema: GenMessage<SetBoardResponse> = /*@__PURE__*/
+  messageDesc(file_machine_page, 15);
+
+/**
+ * @generated from message svc.page.v1.DeleteBoardRequest
+ */
+export type DeleteBoardRequest = Message<"svc.page.v1.DeleteBoardRequest"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+};
+
+/**
+ * Describes the message svc.page.v1.DeleteBoardRequest.
+ * Use `create(DeleteBoardRequestSchema)` to create a new message.
+ */
+export const DeleteBoardRequestSchema: GenMessage<DeleteBoardRequest> = /*@__PURE__*/
+  messageDesc(file_machine_page, 16);
+
+/**
+ * @generated from message svc.page.v1.DeleteBoardResponse
+ */
+export type DeleteBoardResponse = Message<"svc.page.v1.DeleteBoardResponse"> & {
+};
+
+/**
+ * Describes the message svc.page.v1.DeleteBoardResponse.
+ * Use `create(DeleteBoardResponseSchema)` to create a new message.
+ */
+export const DeleteBoardResponseSchema: GenMessage<DeleteBoardResponse> = /*@__PURE__*/
+  messageDesc(file_machine_page, 17);
+
+/**
  * @generated from service svc.page.v1.MachinePageService
  */
 export const MachinePageService: GenService<{
@@ -246,6 +593,54 @@ export const MachinePageService: GenService<{
     methodKind: "unary";
     input: typeof DescribeApiRequestSchema;
     output: typeof DescribeApiResponseSchema;
+  },
+  /**
+   * The samples of the program's own metrics, and the calls by method.
+   *
+   * @generated from rpc svc.page.v1.MachinePageService.GetMetrics
+   */
+  getMetrics: {
+    methodKind: "unary";
+    input: typeof GetMetricsRequestSchema;
+    output: typeof GetMetricsResponseSchema;
+  },
+  /**
+   * Which outside services the machine reaches. Takes up to half a minute; callers at the same time share one check.
+   *
+   * @generated from rpc svc.page.v1.MachinePageService.CheckNetwork
+   */
+  checkNetwork: {
+    methodKind: "unary";
+    input: typeof CheckNetworkRequestSchema;
+    output: typeof CheckNetworkResponseSchema;
+  },
+  /**
+   * The boards: named arrangements of cards, kept on the machine for everybody who uses its page.
+   *
+   * @generated from rpc svc.page.v1.MachinePageService.GetBoards
+   */
+  getBoards: {
+    methodKind: "unary";
+    input: typeof GetBoardsRequestSchema;
+    output: typeof GetBoardsResponseSchema;
+  },
+  /**
+   * Adds a board, or replaces the board of the same name.
+   *
+   * @generated from rpc svc.page.v1.MachinePageService.SetBoard
+   */
+  setBoard: {
+    methodKind: "unary";
+    input: typeof SetBoardRequestSchema;
+    output: typeof SetBoardResponseSchema;
+  },
+  /**
+   * @generated from rpc svc.page.v1.MachinePageService.DeleteBoard
+   */
+  deleteBoard: {
+    methodKind: "unary";
+    input: typeof DeleteBoardRequestSchema;
+    output: typeof DeleteBoardResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_machine_page, 0, "svc.page.v1.MachinePageService");

@@ -19,6 +19,7 @@ import { LogLimit } from "../serve/log_limit.ts";
 import type { MachineConfig } from "../config/config.ts";
 import { Ftdc, type MetricSource } from "./ftdc.ts";
 import type { BuildState, Machine } from "../graph/machine.ts";
+import { MetricHistory } from "./metric_history.ts";
 import { homeFolder } from "../config/placeholder.ts";
 import { receivedSpans } from "./received_spans.ts";
 import { startTelemetry, type Telemetry, type TelemetryOptions } from "./telemetry.ts";
@@ -56,6 +57,8 @@ export class Diagnostics {
   readonly interceptors: readonly Interceptor[];
   /** HTTP pages of the port. */
   readonly routes: ReadonlyMap<string, Route>;
+  /** The last samples; absent if nothing is captured. */
+  readonly history: MetricHistory | undefined;
   readonly #options: DiagnosticsOptions;
   readonly #parts: DiagnosticsParts;
   readonly #calls: CallStats;
@@ -73,6 +76,7 @@ export class Diagnostics {
     this.#parts = parts;
     this.#calls = new CallStats(parts.clock);
     this.#spanLimit = new LogLimit(parts.clock);
+    this.history = options.ftdc ? new MetricHistory() : undefined;
     this.interceptors = [
       (ctx, request) => this.#telemetry?.interceptor(ctx, request),
       ...(options.ftdc ? [this.#calls.interceptor] : []),
@@ -100,6 +104,7 @@ export class Diagnostics {
       host,
       clock,
       logger: logs.logger("rdk.ftdc"),
+      sampled: (sample) => this.history?.add(sample),
     });
   }
 
@@ -171,8 +176,8 @@ function captureFolder(env: (name: string) => string | undefined, { cloud }: Mac
   return `${homeFolder(env)}/diagnostics.data/${ownerOf(cloud)}`;
 }
 
-/** The name of a capture folder: the machine part. */
-function ownerOf(cloud: MachineConfig["cloud"]): string {
+/** The name of a folder or file of what this program keeps for its machine: the machine part. */
+export function ownerOf(cloud: MachineConfig["cloud"]): string {
   return cloud?.id ?? "local-config";
 }
 

@@ -44,6 +44,8 @@ export interface FtdcParts {
   readonly host: LogFiles;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Called with each sample. */
+  readonly sampled?: (sample: MetricSample) => void;
   readonly limits?: Partial<FtdcLimits>;
 }
 
@@ -110,7 +112,9 @@ export class Ftdc {
         this.#tellOnce(`cannot take a sample: ${messageOf(error)}`);
       }
     }
-    this.#samples.push({ timeMs: this.#parts.clock.nowMs(), values });
+    const sample = { timeMs: this.#parts.clock.nowMs(), values };
+    this.#samples.push(sample);
+    this.#parts.sampled?.(sample);
     if (this.#samples.length >= this.#limits.blockSamples) this.#flush();
   }
 

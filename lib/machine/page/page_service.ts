@@ -2,11 +2,15 @@
 
 import { MachinePageService } from "../../../proto/gen/machine_page_pb.ts";
 import { toTimestamp } from "../../api/shared/time.ts";
+import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { type DescFile, FileDescriptorProtoSchema, toBinary } from "../../wire/proto.ts";
 import { type Service, service } from "../../wire/service.ts";
+import type { MetricHistory } from "../diagnostics/metric_history.ts";
 import type { Machine } from "../graph/machine.ts";
+import type { Boards } from "./boards.ts";
 import type { LogBatch, LogFeed } from "./log_feed.ts";
+import type { SharedCheck } from "./shared_check.ts";
 
 /** Of an API's name in an error. */
 const API_CHARS_MAX = 100;
@@ -14,9 +18,14 @@ const API_CHARS_MAX = 100;
 export interface PageServiceParts {
   readonly machine: Pick<Machine, "nodes" | "apis">;
   readonly feed: LogFeed;
+  readonly boards: Boards;
+  readonly check: SharedCheck;
+  /** Absent if the program captures no metrics. */
+  readonly history: MetricHistory | undefined;
+  readonly clock: Clock;
 }
 
-export function pageService({ machine, feed }: PageServiceParts): Service {
+export function pageService({ machine, feed, boards, check, history, clock }: PageServiceParts): Service {
   return service(MachinePageService, {
     followLogs: ({ backlog }, { signal }) => {
       if (!feed.hasPlace) {
@@ -37,7 +46,43 @@ export function pageService({ machine, feed }: PageServiceParts): Service {
       const files = filesOf(api.desc.file).map(({ proto }) => toBinary(FileDescriptorProtoSchema, proto));
       return { service: api.desc.typeName, files };
     },
+    getMetrics: ({ afterMs }) => ({
+      ...history ? metricsMessage(history, afterMs) : { offReason: "svc-server runs with -ftdc=false" },
+      nowMs: clock.nowMs(),
+    }),
+    checkNetwork: async () => {
+      const { findings, ...rest } = await check.findings();
+      const shown = findings.map(({ group, subject, outcome, detail }) => ({ group, subject, outcome, detail }));
+      return { ...rest, conclusions: [...rest.conclusions], findings: shown };
+    },
+    getBoards: async () => ({
+      boards: (await boards.list()).map(({ name, cards }) => ({ name, cards: [...cards] })),
+    }),
+    setBoard: async ({ board, formerName }) => {
+      if (!board) throw new SvcError("invalid_argument", "there is no board in the request");
+      const { name, cards } = board;
+      await boards.set({ name, cards }, formerName);
+      return {};
+    },
+    deleteBoard: async ({ name }) => {
+      await boards.delete(name);
+      return {};
+    },
   });
+}
+
+/** The samples as columns: their names are sent once. */
+function metricsMessage(history: MetricHistory, afterMs: number) {
+  const samples = history.since(afterMs);
+  const names = [...new Set(samples.flatMap(({ values }) => Object.keys(values)))];
+  return {
+    names,
+    samples: samples.map(({ timeMs, values }) => ({
+      timeMs,
+      values: names.map((name) => values[name] ?? NaN),
+    })),
+    methods: history.methods(),
+  };
 }
 
 /** A file after all that it imports. */

@@ -9,6 +9,8 @@ export interface PageView {
   /** Of its address. */
   readonly path: string;
   readonly title: string;
+  /** Fills the screen, without the tabs, and has none itself. */
+  readonly fills?: boolean;
   readonly load: () => Promise<{ readonly default: Component<ViewProps> }>;
 }
 
@@ -29,4 +31,11 @@ export const VIEWS: readonly PageView[] = [
   },
   { path: "logs", title: "Logs", load: () => import("./views/logs/logs.svelte") },
   { path: "activity", title: "Activity", load: () => import("./views/activity/activity.svelte") },
+  {
+    path: "diagnostics",
+    title: "Diagnostics",
+    load: () => import("./views/diagnostics/diagnostics.svelte"),
+  },
+  { path: "connect", title: "Connect", load: () => import("./views/connect/connect.svelte") },
+  { path: "screen", title: "Board", fills: true, load: () => import("./views/screen/screen.svelte") },
 ];

@@ -1,9 +1,9 @@
-/** DoCommand of any API: every published service has the method, with the same messages. */
+/** DoCommand and GetStatus of any API: every published service has them, with the same messages. */
 
 import type { CallOptions } from "@connectrpc/connect";
 import { commonApi, type RobotClient } from "@viamrobotics/sdk";
-import type { MessageType, PartialMessage } from "@bufbuild/protobuf";
-import { wireService } from "../link/wire.ts";
+import { type MessageType, type PartialMessage, Struct } from "@bufbuild/protobuf";
+import { wireMessage, wireService } from "../link/wire.ts";
 
 interface DoCommand {
   doCommand(
@@ -32,4 +32,19 @@ export function commandService(client: RobotClient, api: string): DoCommand {
   const answer = commonApi.DoCommandResponse as unknown as MessageType;
   const service = wireService(serviceName(api), { DoCommand: [request, answer] });
   return client.createServiceClient(service) as unknown as DoCommand;
+}
+
+const StatusRequest = wireMessage("viam.common.v1.GetStatusRequest", { name: [1, "string"] });
+const StatusAnswer = wireMessage("viam.common.v1.GetStatusResponse", {
+  result: [1, Struct as unknown as MessageType],
+});
+
+interface GetStatus {
+  getStatus(request: { readonly name: string }): Promise<{ readonly result?: Struct }>;
+}
+
+/** What a resource tells of itself. */
+export function statusService(client: RobotClient, api: string): GetStatus {
+  const service = wireService(serviceName(api), { GetStatus: [StatusRequest, StatusAnswer] });
+  return client.createServiceClient(service) as unknown as GetStatus;
 }

@@ -13,16 +13,25 @@ export const CODE_LANGUAGES: readonly { readonly id: Language; readonly title: s
   { id: "go", title: "Go" },
 ];
 
-export interface CodeRequest {
+/** How a program reaches the machine. */
+export interface CodeConnection {
+  /** `http://robot.local:8080` */
+  readonly address: string;
+  /** Whether the machine asks for a key. */
+  readonly guarded: boolean;
+  /** A key to write into the program; without one there are words in its place. */
+  readonly key?: { readonly id: string; readonly key: string };
+}
+
+/** The words in place of a key. */
+export const KEY_WORDS = { id: "<key id>", key: "<key>" } as const;
+
+export interface CodeRequest extends CodeConnection {
   /** `rdk:component:motor` */
   readonly api: string;
   readonly name: string;
   readonly method: string;
   readonly args: Readonly<Record<string, unknown>>;
-  /** `http://robot.local:8080` */
-  readonly address: string;
-  /** Whether the machine asks for a key. */
-  readonly guarded: boolean;
 }
 
 /** Names of types that do not follow from the name of the API. */
@@ -53,19 +62,7 @@ export function codeFor(language: Language, request: CodeRequest): string {
   return writers[language](request);
 }
 
-/** A program that connects and lists the resources. */
-export function connectCode(
-  language: Language,
-  { address, guarded }: Pick<CodeRequest, "address" | "guarded">,
-): string {
-  if (language === "python") return pythonProgram(["print(machine.resource_names)"], address, guarded, []);
-  if (language === "typescript") {
-    return typescriptProgram(["console.log(await machine.resourceNames());"], address, guarded, []);
-  }
-  return goProgram(["fmt.Println(machine.ResourceNames())"], address, guarded, ['"fmt"']);
-}
-
-function pythonCode({ api, name, method, args, address, guarded }: CodeRequest): string {
+function pythonCode({ api, name, method, args, ...connection }: CodeRequest): string {
   const [, kind, type] = api.split(":");
   const [module, className] = PYTHON[api] ?? [`viam.${kind}s.${type}`, pascal(type)];
   const given = Object.entries(args).filter(([, value]) => value !== undefined)
@@ -76,24 +73,23 @@ function pythonCode({ api, name, method, args, address, guarded }: CodeRequest):
       `${variable} = ${className}.from_robot(machine, ${JSON.stringify(name)})`,
       `print(await ${variable}.${snake(method)}(${given.join(", ")}))`,
     ],
-    address,
-    guarded,
+    connection,
     [`from ${module} import ${className}`],
   );
 }
 
-function pythonProgram(
+export function pythonProgram(
   lines: readonly string[],
-  address: string,
-  guarded: boolean,
+  { address, guarded, key = KEY_WORDS }: CodeConnection,
   imports: readonly string[],
 ): string {
   const { host } = new URL(address);
   const options = guarded
     ? [
       "    options = RobotClient.Options.with_api_key(",
-      '        api_key="<key>", api_key_id="<key id>"',
+      `        api_key=${JSON.stringify(key.key)}, api_key_id=${JSON.stringify(key.id)}`,
       "    )",
+      ...address.startsWith("https") ? [] : ["    options.dial_options.insecure = True"],
     ]
     : [
       "    options = RobotClient.Options(",
@@ -121,7 +117,7 @@ function pythonProgram(
   ].join("\n");
 }
 
-function typescriptCode({ api, name, method, args, address, guarded }: CodeRequest): string {
+function typescriptCode({ api, name, method, args, ...connection }: CodeRequest): string {
   const [, , type] = api.split(":");
   const className = CLIENTS[api] ?? `${pascal(type)}Client`;
   const given = Object.values(args).map(typescriptValue);
@@ -132,19 +128,18 @@ function typescriptCode({ api, name, method, args, address, guarded }: CodeReque
       `const ${variable} = new ${className}(machine, ${JSON.stringify(name)});`,
       `console.log(await ${variable}.${method}(${given.join(", ")}));`,
     ],
-    address,
-    guarded,
+    connection,
     [className],
   );
 }
 
-function typescriptProgram(
+export function typescriptProgram(
   lines: readonly string[],
-  address: string,
-  guarded: boolean,
+  { address, guarded, key = KEY_WORDS }: CodeConnection,
   imports: readonly string[],
 ): string {
-  const credentials = '  credentials: { type: "api-key", authEntity: "<key id>", payload: "<key>" },';
+  const [id, payload] = [key.id, key.key].map((one) => JSON.stringify(one));
+  const credentials = `  credentials: { type: "api-key", authEntity: ${id}, payload: ${payload} },`;
   return [
     `import { ${["createRobotClient", ...imports].join(", ")} } from "@viamrobotics/sdk";`,
     "",
@@ -159,7 +154,7 @@ function typescriptProgram(
   ].join("\n");
 }
 
-function goCode({ api, name, method, args, address, guarded }: CodeRequest): string {
+function goCode({ api, name, method, args, ...connection }: CodeRequest): string {
   const [, kind, type] = api.split(":");
   const pkg = GO[api] ?? type.replaceAll("_", "");
   const given = Object.values(args).filter((value) => value !== undefined).map(goValue);
@@ -175,22 +170,21 @@ function goCode({ api, name, method, args, address, guarded }: CodeRequest): str
       "}",
       `fmt.Println(${variable}.${pascal(snake(method))}(${all.join(", ")}))`,
     ],
-    address,
-    guarded,
+    connection,
     ['"fmt"', path],
   );
 }
 
-function goProgram(
+export function goProgram(
   lines: readonly string[],
-  address: string,
-  guarded: boolean,
+  { address, guarded, key = KEY_WORDS }: CodeConnection,
   imports: readonly string[],
 ): string {
   const { host, protocol } = new URL(address);
   const insecure = protocol === "http:" ? "rpc.WithInsecure(), " : "";
+  const [id, payload] = [key.id, key.key].map((one) => JSON.stringify(one));
   const credentials =
-    'rpc.WithEntityCredentials("<key id>", rpc.Credentials{Type: rpc.CredentialsTypeAPIKey, Payload: "<key>"})';
+    `rpc.WithEntityCredentials(${id}, rpc.Credentials{Type: rpc.CredentialsTypeAPIKey, Payload: ${payload}})`;
   const dial = guarded ? `${insecure}${credentials}` : insecure.replace(/, $/, "");
   const all = ['"context"', ...imports, '"go.viam.com/rdk/logging"', '"go.viam.com/rdk/robot/client"'];
   const packages = [...new Set(all), ...dial === "" ? [] : ['"go.viam.com/utils/rpc"']].sort((a, b) => {

@@ -19,6 +19,28 @@ const GraphNode = wireMessage("svc.page.v1.GetGraphResponse.Node", {
   depends_on: [3, "string", "repeated"],
 });
 
+const MetricSampleMessage = wireMessage("svc.page.v1.GetMetricsResponse.Sample", {
+  time_ms: [1, "double"],
+  values: [2, "double", "repeated"],
+});
+const MethodMessage = wireMessage("svc.page.v1.GetMetricsResponse.Method", {
+  name: [1, "string"],
+  ended_total: [2, "double"],
+  failed_total: [3, "double"],
+  time_total_us: [4, "double"],
+});
+const FindingMessage = wireMessage("svc.page.v1.CheckNetworkResponse.Finding", {
+  group: [1, "string"],
+  subject: [2, "string"],
+  outcome: [3, "string"],
+  detail: [4, "string"],
+});
+const BoardCardMessage = wireMessage("svc.page.v1.BoardCard", { id: [1, "string"], is_wide: [2, "bool"] });
+const BoardMessage = wireMessage("svc.page.v1.Board", {
+  name: [1, "string"],
+  cards: [2, BoardCardMessage, "repeated"],
+});
+
 const PageService = wireService("svc.page.v1.MachinePageService", {
   FollowLogs: [
     wireMessage("svc.page.v1.FollowLogsRequest", { backlog: [1, "uint32"] }),
@@ -39,6 +61,36 @@ const PageService = wireService("svc.page.v1.MachinePageService", {
       files: [2, "bytes", "repeated"],
     }),
   ],
+  GetMetrics: [
+    wireMessage("svc.page.v1.GetMetricsRequest", { after_ms: [1, "double"] }),
+    wireMessage("svc.page.v1.GetMetricsResponse", {
+      names: [1, "string", "repeated"],
+      samples: [2, MetricSampleMessage, "repeated"],
+      methods: [3, MethodMessage, "repeated"],
+      off_reason: [4, "string"],
+      now_ms: [5, "double"],
+    }),
+  ],
+  CheckNetwork: [
+    wireMessage("svc.page.v1.CheckNetworkRequest", {}),
+    wireMessage("svc.page.v1.CheckNetworkResponse", {
+      findings: [1, FindingMessage, "repeated"],
+      conclusions: [2, "string", "repeated"],
+      checked_ms: [3, "double"],
+    }),
+  ],
+  GetBoards: [
+    wireMessage("svc.page.v1.GetBoardsRequest", {}),
+    wireMessage("svc.page.v1.GetBoardsResponse", { boards: [1, BoardMessage, "repeated"] }),
+  ],
+  SetBoard: [
+    wireMessage("svc.page.v1.SetBoardRequest", { board: [1, BoardMessage], former_name: [2, "string"] }),
+    wireMessage("svc.page.v1.SetBoardResponse", {}),
+  ],
+  DeleteBoard: [
+    wireMessage("svc.page.v1.DeleteBoardRequest", { name: [1, "string"] }),
+    wireMessage("svc.page.v1.DeleteBoardResponse", {}),
+  ],
 });
 
 export interface PageLogRecord {
@@ -56,6 +108,41 @@ export interface PageGraphNode {
   readonly dependsOn: readonly string[];
 }
 
+/** The calls of one method since the program began. */
+export interface MethodTotals {
+  readonly name: string;
+  readonly endedTotal: number;
+  readonly failedTotal: number;
+  readonly timeTotalUs: number;
+}
+
+export interface PageMetrics {
+  readonly names: readonly string[];
+  /** Values in the order of the names; NaN for none. */
+  readonly samples: readonly { readonly timeMs: number; readonly values: readonly number[] }[];
+  readonly methods: readonly MethodTotals[];
+  /** Why there are no samples; empty if there are. */
+  readonly offReason: string;
+  readonly nowMs: number;
+}
+
+export interface NetworkFindings {
+  readonly findings: readonly {
+    readonly group: string;
+    readonly subject: string;
+    readonly outcome: string;
+    readonly detail: string;
+  }[];
+  readonly conclusions: readonly string[];
+  readonly checkedMs: number;
+}
+
+/** A named arrangement of cards, kept on the machine. */
+export interface PageBoard {
+  readonly name: string;
+  readonly cards: readonly { readonly id: string; readonly isWide: boolean }[];
+}
+
 export interface PageServiceClient {
   followLogs(
     request: { readonly backlog: number },
@@ -65,6 +152,11 @@ export interface PageServiceClient {
   describeApi(
     request: { readonly api: string },
   ): Promise<{ readonly service: string; readonly files: readonly Uint8Array[] }>;
+  getMetrics(request: { readonly afterMs: number }): Promise<PageMetrics>;
+  checkNetwork(request: object, options?: CallOptions): Promise<NetworkFindings>;
+  getBoards(request: object): Promise<{ readonly boards: readonly PageBoard[] }>;
+  setBoard(request: { readonly board: PageBoard; readonly formerName: string }): Promise<object>;
+  deleteBoard(request: { readonly name: string }): Promise<object>;
 }
 
 export function pageServiceOf(client: RobotClient): PageServiceClient {

@@ -27,14 +27,17 @@ export class TimeSeries {
   }
 
   /** Takes the values of all names now; other names than before begin anew. */
-  push(values: Readonly<Record<string, number | undefined>>, names: readonly string[] = this.#names): void {
+  push(
+    values: Readonly<Record<string, number | undefined>>,
+    names: readonly string[] = this.#names,
+    timeMs = Date.now(),
+  ): void {
     if (names !== this.#names && names.join("\n") !== this.#names.join("\n")) {
       this.#names = names;
       this.#times = [];
       this.#columns = names.map(() => []);
     }
-    const nowMs = Date.now();
-    this.#times.push(nowMs / 1000);
+    this.#times.push(timeMs / 1000);
     for (const [at, name] of this.#names.entries()) {
       const value = values[name];
       this.#columns[at].push(value !== undefined && Number.isFinite(value) ? value : null);
@@ -43,6 +46,7 @@ export class TimeSeries {
       this.#times.shift();
       for (const column of this.#columns) column.shift();
     }
+    const nowMs = Date.now();
     if (nowMs - this.#drawnMs >= DRAW_MS) {
       this.#drawnMs = nowMs;
       this.version++;

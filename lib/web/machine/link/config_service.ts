@@ -6,8 +6,8 @@
  */
 
 import { RobotClient } from "@viamrobotics/sdk";
-import type { PageLink } from "../../link/page_link.svelte.ts";
-import { wireMessage, wireService } from "../../link/wire.ts";
+import type { PageLink } from "./page_link.svelte.ts";
+import { wireMessage, wireService } from "./wire.ts";
 
 const Empty = (name: string) => wireMessage(`svc.machine.v1.${name}Request`, {});
 const Changed = wireMessage("svc.machine.v1.ApplyConfigurationResponse", { revision: [1, "string"] });
@@ -109,6 +109,26 @@ export async function connectConfig(
   const direct = new RobotClient(link.address, undefined, undefined, { noReconnect: true });
   await direct.connect({ dialTimeout: 5000 });
   return { calls: callsOf(direct), close: () => void direct.disconnect().catch(() => {}) };
+}
+
+/** The settings of a component in the machine's file; `undefined` if the file does not tell. */
+export async function configuredAttributes(
+  client: RobotClient,
+  name: string,
+): Promise<Readonly<Record<string, unknown>> | undefined> {
+  try {
+    const { text } = await callsOf(client).getConfiguration({});
+    const { components = [] } = JSON.parse(text) as {
+      readonly components?: readonly {
+        readonly name?: string;
+        readonly attributes?: Record<string, unknown>;
+      }[];
+    };
+    return components.find((one) => one.name === name)?.attributes;
+  } catch {
+    // It has comments, or another program keeps it.
+    return undefined;
+  }
 }
 
 function callsOf(client: RobotClient): ConfigCalls {

@@ -13,9 +13,9 @@ import {
   type RobotClient,
   WorldStateStoreClient,
 } from "@viamrobotics/sdk";
-import { useLink } from "../../link/page_link.svelte.ts";
-import { poll } from "../../link/poll.svelte.ts";
-import { useStatus } from "../../link/machine_status.svelte.ts";
+import { useLink } from "../link/page_link.svelte.ts";
+import { poll } from "../link/poll.svelte.ts";
+import { useStatus } from "../link/machine_status.svelte.ts";
 import type { WirePose } from "./pose.ts";
 
 const FRAMES_EVERY_MS = 5000;
@@ -43,6 +43,8 @@ export interface SceneCloud {
   readonly camera: string;
   readonly pose: WirePose;
   readonly pcd: Uint8Array;
+  /** In place of the points' own. */
+  readonly colour?: string;
 }
 
 interface KnownFrame {
@@ -146,17 +148,21 @@ async function knownFrames(client: RobotClient): Promise<KnownFrame[]> {
 
 /** The pose of a frame in the world; of one that the machine does not know, `other`. */
 async function poseOf(client: RobotClient, frame: string, other: WirePose = ORIGIN): Promise<WirePose> {
-  const request = {
-    source: { referenceFrame: frame, pose: ORIGIN },
-    destination: WORLD,
-    supplementalTransforms: [],
-  };
   try {
-    const { pose } = await client.robotService.transformPose(request);
-    return { ...ORIGIN, ...pose?.pose };
+    return await poseInWorld(client, frame, ORIGIN);
   } catch {
     return other;
   }
+}
+
+/** A pose in a frame as it is in the world. Rejects if the machine does not know the frame. */
+export async function poseInWorld(client: RobotClient, frame: string, pose: WirePose): Promise<WirePose> {
+  const answer = await client.robotService.transformPose({
+    source: { referenceFrame: frame, pose },
+    destination: WORLD,
+    supplementalTransforms: [],
+  });
+  return { ...ORIGIN, ...answer.pose?.pose };
 }
 
 /** `undefined` for a resource that tells none. */

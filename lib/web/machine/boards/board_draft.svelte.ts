@@ -1,0 +1,58 @@
+/** A board while a person arranges it; nothing of it is kept before the person says so. */
+
+import type { PageBoard } from "../link/page_service.ts";
+
+const CARDS_MAX = 40;
+
+export class BoardDraft {
+  board = $state.raw<PageBoard>();
+  #name = $state<string>();
+
+  begin(board: PageBoard): void {
+    this.#name = board.name;
+    this.board = board;
+  }
+
+  end(): void {
+    this.#name = undefined;
+    this.board = undefined;
+  }
+
+  /** Whether this is the draft of the board of a name. */
+  isOf(name: string | undefined): boolean {
+    return name !== undefined && this.#name === name;
+  }
+
+  /** Adds the card at the end, or takes it away. */
+  toggle(id: string): void {
+    this.#change((cards) => {
+      const left = cards.filter((one) => one.id !== id);
+      if (left.length < cards.length || cards.length >= CARDS_MAX) return left;
+      return [...cards, { id, isWide: false }];
+    });
+  }
+
+  widen(id: string): void {
+    this.#change((cards) => cards.map((one) => one.id === id ? { ...one, isWide: !one.isWide } : one));
+  }
+
+  /** Puts the card so many places later, or earlier. */
+  move(id: string, by: number): void {
+    this.#change((cards) => {
+      const from = cards.findIndex((one) => one.id === id);
+      const to = Math.min(cards.length - 1, Math.max(0, from + by));
+      return from < 0 ? cards : cards.toSpliced(from, 1).toSpliced(to, 0, cards[from]);
+    });
+  }
+
+  /** Puts the card where another stands. */
+  moveTo(id: string, other: string): void {
+    const cards = this.board?.cards ?? [];
+    const place = (wanted: string) => cards.findIndex((one) => one.id === wanted);
+    if (place(other) >= 0) this.move(id, place(other) - place(id));
+  }
+
+  #change(next: (cards: PageBoard["cards"]) => PageBoard["cards"]): void {
+    if (this.board) this.board = { ...this.board, cards: next(this.board.cards) };
+  }
+}
