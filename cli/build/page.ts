@@ -1,6 +1,6 @@
 /**
  * `deno task web:build`: builds the machine's page from `lib/web` into one file in `dist/web`, if it is missing or its
- * sources have changed.
+ * sources have changed. With `--check` (`deno task web:lint`) it checks the types of changed sources.
  *
  * npm installs the locked packages into `lib/web/node_modules`, without their scripts; Vite bundles. With
  * `--if-possible` a failure is a warning: svc-server works without the page.
@@ -21,6 +21,8 @@ const INSTALLED = `${PACKAGES}.svc-installed`;
 const MADE = "dist/.build/web/";
 /** The checksum of the sources of the built page. */
 const STAMP = "dist/web/sources.sha256";
+/** The checksum of the sources whose types were right. */
+const CHECKED = "dist/web/checked.sha256";
 const LOCK = "dist/web/.lock";
 /** Digits of a content's checksum that identify it. */
 const SUM_DIGITS = 20;
@@ -32,6 +34,12 @@ const PROGRAM = {
   usage: "[flags]",
   flags: [
     { name: "if-possible", type: "bool", default: false, help: "Only warn if the page cannot be built." },
+    {
+      name: "check",
+      type: "bool",
+      default: false,
+      help: "Check the types of its sources, and build nothing.",
+    },
   ],
 } as const;
 
@@ -49,7 +57,8 @@ export async function main(args: readonly string[], terminal: Terminal): Promise
   const begun = begin(PROGRAM, args, terminal);
   if (begun.exitCode !== undefined) return begun.exitCode;
   try {
-    if (await buildPage()) terminal.write(`${PAGE_PATH}\n`);
+    if (begun.values.check) await checkPage();
+    else if (await buildPage()) terminal.write(`${PAGE_PATH}\n`);
     return 0;
   } catch (thrown) {
     if (begun.values.ifPossible) {
@@ -82,6 +91,19 @@ export async function buildPage(): Promise<boolean> {
   await Deno.rename(at(`${PAGE_PATH}.new`), at(PAGE_PATH));
   await Deno.writeTextFile(at(STAMP), wanted);
   return true;
+}
+
+/** Checks the types of the sources, unless these very sources have been checked. Throws `unavailable` with the problems. */
+async function checkPage(): Promise<void> {
+  const wanted = await sourcesSum();
+  if (await Deno.readTextFile(at(CHECKED)).catch(() => undefined) === wanted) return;
+  await Deno.mkdir(at("dist/web"), { recursive: true });
+  using lock = await Deno.open(at(LOCK), { write: true, create: true });
+  await lock.lock(true);
+  await installPagePackages();
+  const svelteCheck = "node_modules/svelte-check/bin/svelte-check";
+  await npmProgram("check the types of the page", "node", [svelteCheck, "--fail-on-warnings"]);
+  await Deno.writeTextFile(at(CHECKED), wanted);
 }
 
 /** Installs the packages of the lock file, unless they are there. */

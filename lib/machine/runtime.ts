@@ -64,7 +64,7 @@ import {
 } from "./serve/shutdown.ts";
 import { HotReload } from "./modules/hot_reload.ts";
 import { Streams } from "./streams/streams.ts";
-import { Boards } from "./page/boards.ts";
+import { DashboardStore } from "./page/dashboards.ts";
 import { LogFeed } from "./page/log_feed.ts";
 import { pageRoutes, type PageSource } from "./page/page.ts";
 import { pageService } from "./page/page_service.ts";
@@ -190,8 +190,7 @@ async function start(
   const diagnostics = new Diagnostics(options.diagnostics, { machine, sources, ...parts });
   const { interceptors: outermost } = diagnostics;
   const streams = new Streams({ machine, clock, logger: logs.logger("rdk.streams") });
-  const seen = { machine, history: diagnostics.history, owner: ownerOf(first.config.cloud) };
-  const { own, page } = pagePartsOf(seen, origin, options, parts);
+  const { own, page } = pagePartsOf(machine, diagnostics, first.config, origin, { ...options, ...parts });
   const tables = new Tables({ machine, operations, sessions, streams, host, clock, logger, outermost, own });
   const jobs = new Jobs({ machine, channel: memoryChannel(tables.resources()), clock, logs });
   const restarts = restartsOf(machine, origin, options, parts);
@@ -265,26 +264,22 @@ async function pagesOf(
 
 /** The services that only the page calls, if there is one, and what must end before the port. */
 function pagePartsOf(
-  { machine, history, owner }: {
-    readonly machine: Machine;
-    readonly history: Diagnostics["history"];
-    /** The name of what the page keeps. */
-    readonly owner: string;
-  },
+  machine: Machine,
+  { history }: Diagnostics,
+  { cloud }: MachineConfig,
   origin: Origin,
-  options: RuntimeOptions,
-  parts: RuntimeParts,
+  parts: RuntimeOptions & RuntimeParts,
 ): { readonly own: TablesParts["own"]; readonly page?: Closable } {
-  if (!options.page) return { own: () => [] };
-  const { clock, host, logs } = parts;
-  const { network } = options;
+  if (!parts.page) return { own: () => [] };
+  const { clock, host, logs, network } = parts;
 
   const feed = new LogFeed(clock);
   logs.addSink(feed.sink);
   const check = new SharedCheck(clock, network && { network, appAddress: origin.client?.address });
-  const boards = new Boards(`${homeFolder((name) => host.env(name))}/boards/${owner}.json`, host);
-  const service = pageService({ machine, feed, boards, check, history, clock });
-  const configuring = configurationServices(origin, options, parts);
+  const dashboardPath = `${homeFolder((name) => host.env(name))}/dashboards/${ownerOf(cloud)}.json`;
+  const dashboards = new DashboardStore(dashboardPath, host);
+  const service = pageService({ machine, feed, dashboards, check, history, clock });
+  const configuring = configurationServices(origin, parts, parts);
   const close = async () => {
     await feed.close();
     await check.close();

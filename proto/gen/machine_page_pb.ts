@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file machine_page.proto.
  */
 export const file_machine_page: GenFile = /*@__PURE__*/
-  fileDesc("ChJtYWNoaW5lX3BhZ2UucHJvdG8SC3N2Yy5wYWdlLnYxIiQKEUZvbGxvd0xvZ3NSZXF1ZXN0Eg8KB2JhY2tsb2cYASABKA0i5AEKEkZvbGxvd0xvZ3NSZXNwb25zZRI3CgdyZWNvcmRzGAEgAygLMiYuc3ZjLnBhZ2UudjEuRm9sbG93TG9nc1Jlc3BvbnNlLlJlY29yZBIQCghsZWZ0X291dBgCIAEoBBqCAQoGUmVjb3JkEigKBHRpbWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBWxldmVsGAIgASgJEg4KBmxvZ2dlchgDIAEoCRIPCgdtZXNzYWdlGAQgASgJEg4KBmZpZWxkcxgFIAEoCRIOCgZjYWxsZXIYBiABKAkiEQoPR2V0R3JhcGhSZXF1ZXN0InwKEEdldEdyYXBoUmVzcG9uc2USMQoFbm9kZXMYASADKAsyIi5zdmMucGFnZS52MS5HZXRHcmFwaFJlc3BvbnNlLk5vZGUaNQoETm9kZRIKCgJpZBgBIAEoCRINCgVtb2RlbBgCIAEoCRISCgpkZXBlbmRzX29uGAMgAygJIiEKEkRlc2NyaWJlQXBpUmVxdWVzdBILCgNhcGkYASABKAkiNQoTRGVzY3JpYmVBcGlSZXNwb25zZRIPCgdzZXJ2aWNlGAEgASgJEg0KBWZpbGVzGAIgAygMIiUKEUdldE1ldHJpY3NSZXF1ZXN0EhAKCGFmdGVyX21zGAEgASgBIr4CChJHZXRNZXRyaWNzUmVzcG9uc2USDQoFbmFtZXMYASADKAkSNwoHc2FtcGxlcxgCIAMoCzImLnN2Yy5wYWdlLnYxLkdldE1ldHJpY3NSZXNwb25zZS5TYW1wbGUSNwoHbWV0aG9kcxgDIAMoCzImLnN2Yy5wYWdlLnYxLkdldE1ldHJpY3NSZXNwb25zZS5NZXRob2QSEgoKb2ZmX3JlYXNvbhgEIAEoCRIOCgZub3dfbXMYBSABKAEaKQoGU2FtcGxlEg8KB3RpbWVfbXMYASABKAESDgoGdmFsdWVzGAIgAygBGlgKBk1ldGhvZBIMCgRuYW1lGAEgASgJEhMKC2VuZGVkX3RvdGFsGAIgASgBEhQKDGZhaWxlZF90b3RhbBgDIAEoARIVCg10aW1lX3RvdGFsX3VzGAQgASgBIhUKE0NoZWNrTmV0d29ya1JlcXVlc3QiyAEKFENoZWNrTmV0d29ya1Jlc3BvbnNlEjsKCGZpbmRpbmdzGAEgAygLMikuc3ZjLnBhZ2UudjEuQ2hlY2tOZXR3b3JrUmVzcG9uc2UuRmluZGluZxITCgtjb25jbHVzaW9ucxgCIAMoCRISCgpjaGVja2VkX21zGAMgASgBGkoKB0ZpbmRpbmcSDQoFZ3JvdXAYASABKAkSDwoHc3ViamVjdBgCIAEoCRIPCgdvdXRjb21lGAMgASgJEg4KBmRldGFpbBgEIAEoCSIoCglCb2FyZENhcmQSCgoCaWQYASABKAkSDwoHaXNfd2lkZRgCIAEoCCI8CgVCb2FyZBIMCgRuYW1lGAEgASgJEiUKBWNhcmRzGAIgAygLMhYuc3ZjLnBhZ2UudjEuQm9hcmRDYXJkIhIKEEdldEJvYXJkc1JlcXVlc3QiNwoRR2V0Qm9hcmRzUmVzcG9uc2USIgoGYm9hcmRzGAEgAygLMhIuc3ZjLnBhZ2UudjEuQm9hcmQiSQoPU2V0Qm9hcmRSZXF1ZXN0EiEKBWJvYXJkGAEgASgLMhIuc3ZjLnBhZ2UudjEuQm9hcmQSEwoLZm9ybWVyX25hbWUYAiABKAkiEgoQU2V0Qm9hcmRSZXNwb25zZSIiChJEZWxldGVCb2FyZFJlcXVlc3QSDAoEbmFtZRgBIAEoCSIVChNEZWxldGVCb2FyZFJlc3BvbnNlMosFChJNYWNoaW5lUGFnZVNlcnZpY2USTwoKRm9sbG93TG9ncxIeLnN2Yy5wYWdlLnYxLkZvbGxvd0xvZ3NSZXF1ZXN0Gh8uc3ZjLnBhZ2UudjEuRm9sbG93TG9nc1Jlc3BvbnNlMAESRwoIR2V0R3JhcGgSHC5zdmMucGFnZS52MS5HZXRHcmFwaFJlcXVlc3QaHS5zdmMucGFnZS52MS5HZXRHcmFwaFJlc3BvbnNlElAKC0Rlc2NyaWJlQXBpEh8uc3ZjLnBhZ2UudjEuRGVzY3JpYmVBcGlSZXF1ZXN0GiAuc3ZjLnBhZ2UudjEuRGVzY3JpYmVBcGlSZXNwb25zZRJNCgpHZXRNZXRyaWNzEh4uc3ZjLnBhZ2UudjEuR2V0TWV0cmljc1JlcXVlc3QaHy5zdmMucGFnZS52MS5HZXRNZXRyaWNzUmVzcG9uc2USUwoMQ2hlY2tOZXR3b3JrEiAuc3ZjLnBhZ2UudjEuQ2hlY2tOZXR3b3JrUmVxdWVzdBohLnN2Yy5wYWdlLnYxLkNoZWNrTmV0d29ya1Jlc3BvbnNlEkoKCUdldEJvYXJkcxIdLnN2Yy5wYWdlLnYxLkdldEJvYXJkc1JlcXVlc3QaHi5zdmMucGFnZS52MS5HZXRCb2FyZHNSZXNwb25zZRJHCghTZXRCb2FyZBIcLnN2Yy5wYWdlLnYxLlNldEJvYXJkUmVxdWVzdBodLnN2Yy5wYWdlLnYxLlNldEJvYXJkUmVzcG9uc2USUAoLRGVsZXRlQm9hcmQSHy5zdmMucGFnZS52MS5EZWxldGVCb2FyZFJlcXVlc3QaIC5zdmMucGFnZS52MS5EZWxldGVCb2FyZFJlc3BvbnNlYgZwcm90bzM", [file_google_protobuf_timestamp]);
+  fileDesc("ChJtYWNoaW5lX3BhZ2UucHJvdG8SC3N2Yy5wYWdlLnYxIiQKEUZvbGxvd0xvZ3NSZXF1ZXN0Eg8KB2JhY2tsb2cYASABKA0i5AEKEkZvbGxvd0xvZ3NSZXNwb25zZRI3CgdyZWNvcmRzGAEgAygLMiYuc3ZjLnBhZ2UudjEuRm9sbG93TG9nc1Jlc3BvbnNlLlJlY29yZBIQCghsZWZ0X291dBgCIAEoBBqCAQoGUmVjb3JkEigKBHRpbWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBWxldmVsGAIgASgJEg4KBmxvZ2dlchgDIAEoCRIPCgdtZXNzYWdlGAQgASgJEg4KBmZpZWxkcxgFIAEoCRIOCgZjYWxsZXIYBiABKAkiEQoPR2V0R3JhcGhSZXF1ZXN0InwKEEdldEdyYXBoUmVzcG9uc2USMQoFbm9kZXMYASADKAsyIi5zdmMucGFnZS52MS5HZXRHcmFwaFJlc3BvbnNlLk5vZGUaNQoETm9kZRIKCgJpZBgBIAEoCRINCgVtb2RlbBgCIAEoCRISCgpkZXBlbmRzX29uGAMgAygJIiEKEkRlc2NyaWJlQXBpUmVxdWVzdBILCgNhcGkYASABKAkiNQoTRGVzY3JpYmVBcGlSZXNwb25zZRIPCgdzZXJ2aWNlGAEgASgJEg0KBWZpbGVzGAIgAygMIiUKEUdldE1ldHJpY3NSZXF1ZXN0EhAKCGFmdGVyX21zGAEgASgBIr4CChJHZXRNZXRyaWNzUmVzcG9uc2USDQoFbmFtZXMYASADKAkSNwoHc2FtcGxlcxgCIAMoCzImLnN2Yy5wYWdlLnYxLkdldE1ldHJpY3NSZXNwb25zZS5TYW1wbGUSNwoHbWV0aG9kcxgDIAMoCzImLnN2Yy5wYWdlLnYxLkdldE1ldHJpY3NSZXNwb25zZS5NZXRob2QSEgoKb2ZmX3JlYXNvbhgEIAEoCRIOCgZub3dfbXMYBSABKAEaKQoGU2FtcGxlEg8KB3RpbWVfbXMYASABKAESDgoGdmFsdWVzGAIgAygBGlgKBk1ldGhvZBIMCgRuYW1lGAEgASgJEhMKC2VuZGVkX3RvdGFsGAIgASgBEhQKDGZhaWxlZF90b3RhbBgDIAEoARIVCg10aW1lX3RvdGFsX3VzGAQgASgBIhUKE0NoZWNrTmV0d29ya1JlcXVlc3QiyAEKFENoZWNrTmV0d29ya1Jlc3BvbnNlEjsKCGZpbmRpbmdzGAEgAygLMikuc3ZjLnBhZ2UudjEuQ2hlY2tOZXR3b3JrUmVzcG9uc2UuRmluZGluZxITCgtjb25jbHVzaW9ucxgCIAMoCRISCgpjaGVja2VkX21zGAMgASgBGkoKB0ZpbmRpbmcSDQoFZ3JvdXAYASABKAkSDwoHc3ViamVjdBgCIAEoCRIPCgdvdXRjb21lGAMgASgJEg4KBmRldGFpbBgEIAEoCSIsCg1EYXNoYm9hcmRDYXJkEgoKAmlkGAEgASgJEg8KB2lzX3dpZGUYAiABKAgiRAoJRGFzaGJvYXJkEgwKBG5hbWUYASABKAkSKQoFY2FyZHMYAiADKAsyGi5zdmMucGFnZS52MS5EYXNoYm9hcmRDYXJkIhYKFEdldERhc2hib2FyZHNSZXF1ZXN0IkMKFUdldERhc2hib2FyZHNSZXNwb25zZRIqCgpkYXNoYm9hcmRzGAEgAygLMhYuc3ZjLnBhZ2UudjEuRGFzaGJvYXJkIlUKE1NldERhc2hib2FyZFJlcXVlc3QSKQoJZGFzaGJvYXJkGAEgASgLMhYuc3ZjLnBhZ2UudjEuRGFzaGJvYXJkEhMKC2Zvcm1lcl9uYW1lGAIgASgJIhYKFFNldERhc2hib2FyZFJlc3BvbnNlIiYKFkRlbGV0ZURhc2hib2FyZFJlcXVlc3QSDAoEbmFtZRgBIAEoCSIZChdEZWxldGVEYXNoYm9hcmRSZXNwb25zZTKvBQoSTWFjaGluZVBhZ2VTZXJ2aWNlEk8KCkZvbGxvd0xvZ3MSHi5zdmMucGFnZS52MS5Gb2xsb3dMb2dzUmVxdWVzdBofLnN2Yy5wYWdlLnYxLkZvbGxvd0xvZ3NSZXNwb25zZTABEkcKCEdldEdyYXBoEhwuc3ZjLnBhZ2UudjEuR2V0R3JhcGhSZXF1ZXN0Gh0uc3ZjLnBhZ2UudjEuR2V0R3JhcGhSZXNwb25zZRJQCgtEZXNjcmliZUFwaRIfLnN2Yy5wYWdlLnYxLkRlc2NyaWJlQXBpUmVxdWVzdBogLnN2Yy5wYWdlLnYxLkRlc2NyaWJlQXBpUmVzcG9uc2USTQoKR2V0TWV0cmljcxIeLnN2Yy5wYWdlLnYxLkdldE1ldHJpY3NSZXF1ZXN0Gh8uc3ZjLnBhZ2UudjEuR2V0TWV0cmljc1Jlc3BvbnNlElMKDENoZWNrTmV0d29yaxIgLnN2Yy5wYWdlLnYxLkNoZWNrTmV0d29ya1JlcXVlc3QaIS5zdmMucGFnZS52MS5DaGVja05ldHdvcmtSZXNwb25zZRJWCg1HZXREYXNoYm9hcmRzEiEuc3ZjLnBhZ2UudjEuR2V0RGFzaGJvYXJkc1JlcXVlc3QaIi5zdmMucGFnZS52MS5HZXREYXNoYm9hcmRzUmVzcG9uc2USUwoMU2V0RGFzaGJvYXJkEiAuc3ZjLnBhZ2UudjEuU2V0RGFzaGJvYXJkUmVxdWVzdBohLnN2Yy5wYWdlLnYxLlNldERhc2hib2FyZFJlc3BvbnNlElwKD0RlbGV0ZURhc2hib2FyZBIjLnN2Yy5wYWdlLnYxLkRlbGV0ZURhc2hib2FyZFJlcXVlc3QaJC5zdmMucGFnZS52MS5EZWxldGVEYXNoYm9hcmRSZXNwb25zZWIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
  * @generated from message svc.page.v1.FollowLogsRequest
@@ -416,9 +416,9 @@ export const CheckNetworkResponse_FindingSchema: GenMessage<CheckNetworkResponse
   messageDesc(file_machine_page, 9, 0);
 
 /**
- * @generated from message svc.page.v1.BoardCard
+ * @generated from message svc.page.v1.DashboardCard
  */
-export type BoardCard = Message<"svc.page.v1.BoardCard"> & {
+export type DashboardCard = Message<"svc.page.v1.DashboardCard"> & {
   /**
    * rdk:component:motor/motor1
    *
@@ -435,75 +435,75 @@ export type BoardCard = Message<"svc.page.v1.BoardCard"> & {
 };
 
 /**
- * Describes the message svc.page.v1.BoardCard.
- * Use `create(BoardCardSchema)` to create a new message.
+ * Describes the message svc.page.v1.DashboardCard.
+ * Use `create(DashboardCardSchema)` to create a new message.
  */
-export const BoardCardSchema: GenMessage<BoardCard> = /*@__PURE__*/
+export const DashboardCardSchema: GenMessage<DashboardCard> = /*@__PURE__*/
   messageDesc(file_machine_page, 10);
 
 /**
- * @generated from message svc.page.v1.Board
+ * @generated from message svc.page.v1.Dashboard
  */
-export type Board = Message<"svc.page.v1.Board"> & {
+export type Dashboard = Message<"svc.page.v1.Dashboard"> & {
   /**
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * @generated from field: repeated svc.page.v1.BoardCard cards = 2;
+   * @generated from field: repeated svc.page.v1.DashboardCard cards = 2;
    */
-  cards: BoardCard[];
+  cards: DashboardCard[];
 };
 
 /**
- * Describes the message svc.page.v1.Board.
- * Use `create(BoardSchema)` to create a new message.
+ * Describes the message svc.page.v1.Dashboard.
+ * Use `create(DashboardSchema)` to create a new message.
  */
-export const BoardSchema: GenMessage<Board> = /*@__PURE__*/
+export const DashboardSchema: GenMessage<Dashboard> = /*@__PURE__*/
   messageDesc(file_machine_page, 11);
 
 /**
- * @generated from message svc.page.v1.GetBoardsRequest
+ * @generated from message svc.page.v1.GetDashboardsRequest
  */
-export type GetBoardsRequest = Message<"svc.page.v1.GetBoardsRequest"> & {
+export type GetDashboardsRequest = Message<"svc.page.v1.GetDashboardsRequest"> & {
 };
 
 /**
- * Describes the message svc.page.v1.GetBoardsRequest.
- * Use `create(GetBoardsRequestSchema)` to create a new message.
+ * Describes the message svc.page.v1.GetDashboardsRequest.
+ * Use `create(GetDashboardsRequestSchema)` to create a new message.
  */
-export const GetBoardsRequestSchema: GenMessage<GetBoardsRequest> = /*@__PURE__*/
+export const GetDashboardsRequestSchema: GenMessage<GetDashboardsRequest> = /*@__PURE__*/
   messageDesc(file_machine_page, 12);
 
 /**
- * @generated from message svc.page.v1.GetBoardsResponse
+ * @generated from message svc.page.v1.GetDashboardsResponse
  */
-export type GetBoardsResponse = Message<"svc.page.v1.GetBoardsResponse"> & {
+export type GetDashboardsResponse = Message<"svc.page.v1.GetDashboardsResponse"> & {
   /**
-   * @generated from field: repeated svc.page.v1.Board boards = 1;
+   * @generated from field: repeated svc.page.v1.Dashboard dashboards = 1;
    */
-  boards: Board[];
+  dashboards: Dashboard[];
 };
 
 /**
- * Describes the message svc.page.v1.GetBoardsResponse.
- * Use `create(GetBoardsResponseSchema)` to create a new message.
+ * Describes the message svc.page.v1.GetDashboardsResponse.
+ * Use `create(GetDashboardsResponseSchema)` to create a new message.
  */
-export const GetBoardsResponseSchema: GenMessage<GetBoardsResponse> = /*@__PURE__*/
+export const GetDashboardsResponseSchema: GenMessage<GetDashboardsResponse> = /*@__PURE__*/
   messageDesc(file_machine_page, 13);
 
 /**
- * @generated from message svc.page.v1.SetBoardRequest
+ * @generated from message svc.page.v1.SetDashboardRequest
  */
-export type SetBoardRequest = Message<"svc.page.v1.SetBoardRequest"> & {
+export type SetDashboardRequest = Message<"svc.page.v1.SetDashboardRequest"> & {
   /**
-   * @generated from field: svc.page.v1.Board board = 1;
+   * @generated from field: svc.page.v1.Dashboard dashboard = 1;
    */
-  board?: Board | undefined;
+  dashboard?: Dashboard | undefined;
 
   /**
-   * The name that the board had before, if this one is new.
+   * The name that the dashboard had before, if this one is new.
    *
    * @generated from field: string former_name = 2;
    */
@@ -511,29 +511,29 @@ export type SetBoardRequest = Message<"svc.page.v1.SetBoardRequest"> & {
 };
 
 /**
- * Describes the message svc.page.v1.SetBoardRequest.
- * Use `create(SetBoardRequestSchema)` to create a new message.
+ * Describes the message svc.page.v1.SetDashboardRequest.
+ * Use `create(SetDashboardRequestSchema)` to create a new message.
  */
-export const SetBoardRequestSchema: GenMessage<SetBoardRequest> = /*@__PURE__*/
+export const SetDashboardRequestSchema: GenMessage<SetDashboardRequest> = /*@__PURE__*/
   messageDesc(file_machine_page, 14);
 
 /**
- * @generated from message svc.page.v1.SetBoardResponse
+ * @generated from message svc.page.v1.SetDashboardResponse
  */
-export type SetBoardResponse = Message<"svc.page.v1.SetBoardResponse"> & {
+export type SetDashboardResponse = Message<"svc.page.v1.SetDashboardResponse"> & {
 };
 
 /**
- * Describes the message svc.page.v1.SetBoardResponse.
- * Use `create(SetBoardResponseSchema)` to create a new message.
+ * Describes the message svc.page.v1.SetDashboardResponse.
+ * Use `create(SetDashboardResponseSchema)` to create a new message.
  */
-export const SetBoardResponseSchema: GenMessage<SetBoardResponse> = /*@__PURE__*/
+export const SetDashboardResponseSchema: GenMessage<SetDashboardResponse> = /*@__PURE__*/
   messageDesc(file_machine_page, 15);
 
 /**
- * @generated from message svc.page.v1.DeleteBoardRequest
+ * @generated from message svc.page.v1.DeleteDashboardRequest
  */
-export type DeleteBoardRequest = Message<"svc.page.v1.DeleteBoardRequest"> & {
+export type DeleteDashboardRequest = Message<"svc.page.v1.DeleteDashboardRequest"> & {
   /**
    * @generated from field: string name = 1;
    */
@@ -541,23 +541,23 @@ export type DeleteBoardRequest = Message<"svc.page.v1.DeleteBoardRequest"> & {
 };
 
 /**
- * Describes the message svc.page.v1.DeleteBoardRequest.
- * Use `create(DeleteBoardRequestSchema)` to create a new message.
+ * Describes the message svc.page.v1.DeleteDashboardRequest.
+ * Use `create(DeleteDashboardRequestSchema)` to create a new message.
  */
-export const DeleteBoardRequestSchema: GenMessage<DeleteBoardRequest> = /*@__PURE__*/
+export const DeleteDashboardRequestSchema: GenMessage<DeleteDashboardRequest> = /*@__PURE__*/
   messageDesc(file_machine_page, 16);
 
 /**
- * @generated from message svc.page.v1.DeleteBoardResponse
+ * @generated from message svc.page.v1.DeleteDashboardResponse
  */
-export type DeleteBoardResponse = Message<"svc.page.v1.DeleteBoardResponse"> & {
+export type DeleteDashboardResponse = Message<"svc.page.v1.DeleteDashboardResponse"> & {
 };
 
 /**
- * Describes the message svc.page.v1.DeleteBoardResponse.
- * Use `create(DeleteBoardResponseSchema)` to create a new message.
+ * Describes the message svc.page.v1.DeleteDashboardResponse.
+ * Use `create(DeleteDashboardResponseSchema)` to create a new message.
  */
-export const DeleteBoardResponseSchema: GenMessage<DeleteBoardResponse> = /*@__PURE__*/
+export const DeleteDashboardResponseSchema: GenMessage<DeleteDashboardResponse> = /*@__PURE__*/
   messageDesc(file_machine_page, 17);
 
 /**
@@ -615,32 +615,32 @@ export const MachinePageService: GenService<{
     output: typeof CheckNetworkResponseSchema;
   },
   /**
-   * The boards: named arrangements of cards, kept on the machine for everybody who uses its page.
+   * The dashboards: named arrangements of cards, kept on the machine for everybody who uses its page.
    *
-   * @generated from rpc svc.page.v1.MachinePageService.GetBoards
+   * @generated from rpc svc.page.v1.MachinePageService.GetDashboards
    */
-  getBoards: {
+  getDashboards: {
     methodKind: "unary";
-    input: typeof GetBoardsRequestSchema;
-    output: typeof GetBoardsResponseSchema;
+    input: typeof GetDashboardsRequestSchema;
+    output: typeof GetDashboardsResponseSchema;
   },
   /**
-   * Adds a board, or replaces the board of the same name.
+   * Adds a dashboard, or replaces the dashboard of the same name.
    *
-   * @generated from rpc svc.page.v1.MachinePageService.SetBoard
+   * @generated from rpc svc.page.v1.MachinePageService.SetDashboard
    */
-  setBoard: {
+  setDashboard: {
     methodKind: "unary";
-    input: typeof SetBoardRequestSchema;
-    output: typeof SetBoardResponseSchema;
+    input: typeof SetDashboardRequestSchema;
+    output: typeof SetDashboardResponseSchema;
   },
   /**
-   * @generated from rpc svc.page.v1.MachinePageService.DeleteBoard
+   * @generated from rpc svc.page.v1.MachinePageService.DeleteDashboard
    */
-  deleteBoard: {
+  deleteDashboard: {
     methodKind: "unary";
-    input: typeof DeleteBoardRequestSchema;
-    output: typeof DeleteBoardResponseSchema;
+    input: typeof DeleteDashboardRequestSchema;
+    output: typeof DeleteDashboardResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_machine_page, 0, "svc.page.v1.MachinePageService");

@@ -52,13 +52,15 @@ export interface PageLook {
   readonly width?: number;
   readonly height?: number;
   readonly dark?: boolean;
+  /** Without the cards that open by themselves. */
+  readonly bare?: boolean;
 }
 
 /** A fresh page with storage of its own. */
 export async function openPage(
   browser: Browser,
   origin: string,
-  { width = 1400, height = 900, dark = false }: PageLook = {},
+  { width = 1400, height = 900, dark = false, bare = false }: PageLook = {},
 ): Promise<WatchedPage> {
   const context = await browser.newContext({
     viewport: { width, height },
@@ -67,6 +69,7 @@ export async function openPage(
   });
   const page = await context.newPage();
   page.setDefaultTimeout(WAIT_MS);
+  if (bare) await page.addInitScript(`sessionStorage["svc-open-cards"] ??= "[]"`);
   const foreign: string[] = [];
   const errors: string[] = [];
   page.on("request", (request) => {
@@ -78,10 +81,10 @@ export async function openPage(
   // A video that a person closes before it arrives is no error, and the client library reports it as one.
   page.on("pageerror", ({ message }) => /^Did not receive a stream/.test(message) || errors.push(message));
   page.on("console", (message) => {
-    // A machine that restarts refuses connections, and the client library tells of calls on a closed connection. The
-    // page shows both itself.
+    // A machine that restarts refuses connections, and the client library tells of calls on a closed connection and of
+    // connections that it gives up. The page shows all of these itself.
     const isConnection =
-      /ERR_CONNECTION|ERR_EMPTY_RESPONSE|ERR_INCOMPLETE|Failed to load resource|^error writing |^channel error/
+      /ERR_CONNECTION|ERR_EMPTY_RESPONSE|ERR_INCOMPLETE|Failed to load resource|^error writing |^channel error|signalingState is 'closed'|timed out/
         .test(message.text());
     if (message.type() === "error" && !isConnection) errors.push(message.text());
   });
@@ -90,7 +93,7 @@ export async function openPage(
 
 /** The violations of WCAG 2.2 AA on the page as it is, one a line. */
 export async function violations(page: Page): Promise<string[]> {
-  await page.evaluate(axe.source);
+  if (!await page.evaluate("'axe' in window")) await page.evaluate(axe.source);
   const found: axe.AxeResults = await page.evaluate(`axe.run(document, ${JSON.stringify(WCAG)})`);
   return found.violations.flatMap(({ id, nodes }) =>
     nodes.map(({ html, failureSummary = "" }) =>

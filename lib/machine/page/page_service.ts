@@ -8,7 +8,7 @@ import { type DescFile, FileDescriptorProtoSchema, toBinary } from "../../wire/p
 import { type Service, service } from "../../wire/service.ts";
 import type { MetricHistory } from "../diagnostics/metric_history.ts";
 import type { Machine } from "../graph/machine.ts";
-import type { Boards } from "./boards.ts";
+import type { DashboardStore } from "./dashboards.ts";
 import type { LogBatch, LogFeed } from "./log_feed.ts";
 import type { SharedCheck } from "./shared_check.ts";
 
@@ -18,14 +18,14 @@ const API_CHARS_MAX = 100;
 export interface PageServiceParts {
   readonly machine: Pick<Machine, "nodes" | "apis">;
   readonly feed: LogFeed;
-  readonly boards: Boards;
+  readonly dashboards: DashboardStore;
   readonly check: SharedCheck;
   /** Absent if the program captures no metrics. */
   readonly history: MetricHistory | undefined;
   readonly clock: Clock;
 }
 
-export function pageService({ machine, feed, boards, check, history, clock }: PageServiceParts): Service {
+export function pageService({ machine, feed, dashboards, check, history, clock }: PageServiceParts): Service {
   return service(MachinePageService, {
     followLogs: ({ backlog }, { signal }) => {
       if (!feed.hasPlace) {
@@ -52,20 +52,25 @@ export function pageService({ machine, feed, boards, check, history, clock }: Pa
     }),
     checkNetwork: async () => {
       const { findings, ...rest } = await check.findings();
-      const shown = findings.map(({ group, subject, outcome, detail }) => ({ group, subject, outcome, detail }));
+      const shown = findings.map(({ group, subject, outcome, detail }) => ({
+        group,
+        subject,
+        outcome,
+        detail,
+      }));
       return { ...rest, conclusions: [...rest.conclusions], findings: shown };
     },
-    getBoards: async () => ({
-      boards: (await boards.list()).map(({ name, cards }) => ({ name, cards: [...cards] })),
+    getDashboards: async () => ({
+      dashboards: (await dashboards.list()).map(({ name, cards }) => ({ name, cards: [...cards] })),
     }),
-    setBoard: async ({ board, formerName }) => {
-      if (!board) throw new SvcError("invalid_argument", "there is no board in the request");
-      const { name, cards } = board;
-      await boards.set({ name, cards }, formerName);
+    setDashboard: async ({ dashboard, formerName }) => {
+      if (!dashboard) throw new SvcError("invalid_argument", "there is no dashboard in the request");
+      const { name, cards } = dashboard;
+      await dashboards.set({ name, cards }, formerName);
       return {};
     },
-    deleteBoard: async ({ name }) => {
-      await boards.delete(name);
+    deleteDashboard: async ({ name }) => {
+      await dashboards.delete(name);
       return {};
     },
   });

@@ -2,7 +2,12 @@
 
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
-import { checkNetwork, conclusions, type Finding, type NetworkCheckParts } from "../diagnostics/network_check.ts";
+import {
+  checkNetwork,
+  conclusions,
+  type Finding,
+  type NetworkCheckParts,
+} from "../diagnostics/network_check.ts";
 
 /** A check asks other people's servers, so callers within this time get the same findings. */
 const FRESH_MS = 10_000;

@@ -37,5 +37,5 @@ export const VIEWS: readonly PageView[] = [
     load: () => import("./views/diagnostics/diagnostics.svelte"),
   },
   { path: "connect", title: "Connect", load: () => import("./views/connect/connect.svelte") },
-  { path: "screen", title: "Board", fills: true, load: () => import("./views/screen/screen.svelte") },
+  { path: "screen", title: "Dashboard", fills: true, load: () => import("./views/screen/screen.svelte") },
 ];

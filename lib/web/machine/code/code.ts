@@ -84,26 +84,26 @@ export function pythonProgram(
   imports: readonly string[],
 ): string {
   const { host } = new URL(address);
-  const options = guarded
-    ? [
-      "    options = RobotClient.Options.with_api_key(",
-      `        api_key=${JSON.stringify(key.key)}, api_key_id=${JSON.stringify(key.id)}`,
-      "    )",
-      ...address.startsWith("https") ? [] : ["    options.dial_options.insecure = True"],
-    ]
-    : [
-      "    options = RobotClient.Options(",
-      `        dial_options=DialOptions(insecure=${
-        address.startsWith("https") ? "False" : "True"
-      }, disable_webrtc=True)`,
-      "    )",
-    ];
+  const flags = [
+    ...address.startsWith("https") ? [] : ["insecure=True"],
+    ...guarded ? [] : ["disable_webrtc=True"],
+  ];
+  const [id, payload] = [key.id, key.key].map((one) => JSON.stringify(one));
+  // The library's own helper for keys takes only identifiers that are UUIDs.
+  const credentials = [`auth_entity=${id},`, `credentials=Credentials(type="api-key", payload=${payload}),`];
+  const dial = [...flags.map((flag) => `${flag},`), ...guarded ? credentials : []];
+  const options = [
+    "    dial_options = DialOptions(",
+    ...dial.map((line) => `        ${line}`),
+    "    )",
+    "    options = RobotClient.Options(dial_options=dial_options)",
+  ];
   return [
     "import asyncio",
     "",
     ...imports,
     "from viam.robot.client import RobotClient",
-    ...guarded ? [] : ["from viam.rpc.dial import DialOptions"],
+    `from viam.rpc.dial import ${guarded ? "Credentials, " : ""}DialOptions`,
     "",
     "",
     "async def main():",

@@ -35,10 +35,13 @@ const FindingMessage = wireMessage("svc.page.v1.CheckNetworkResponse.Finding", {
   outcome: [3, "string"],
   detail: [4, "string"],
 });
-const BoardCardMessage = wireMessage("svc.page.v1.BoardCard", { id: [1, "string"], is_wide: [2, "bool"] });
-const BoardMessage = wireMessage("svc.page.v1.Board", {
+const DashboardCardMessage = wireMessage("svc.page.v1.DashboardCard", {
+  id: [1, "string"],
+  is_wide: [2, "bool"],
+});
+const DashboardMessage = wireMessage("svc.page.v1.Dashboard", {
   name: [1, "string"],
-  cards: [2, BoardCardMessage, "repeated"],
+  cards: [2, DashboardCardMessage, "repeated"],
 });
 
 const PageService = wireService("svc.page.v1.MachinePageService", {
@@ -79,17 +82,22 @@ const PageService = wireService("svc.page.v1.MachinePageService", {
       checked_ms: [3, "double"],
     }),
   ],
-  GetBoards: [
-    wireMessage("svc.page.v1.GetBoardsRequest", {}),
-    wireMessage("svc.page.v1.GetBoardsResponse", { boards: [1, BoardMessage, "repeated"] }),
+  GetDashboards: [
+    wireMessage("svc.page.v1.GetDashboardsRequest", {}),
+    wireMessage("svc.page.v1.GetDashboardsResponse", {
+      dashboards: [1, DashboardMessage, "repeated"],
+    }),
   ],
-  SetBoard: [
-    wireMessage("svc.page.v1.SetBoardRequest", { board: [1, BoardMessage], former_name: [2, "string"] }),
-    wireMessage("svc.page.v1.SetBoardResponse", {}),
+  SetDashboard: [
+    wireMessage("svc.page.v1.SetDashboardRequest", {
+      dashboard: [1, DashboardMessage],
+      former_name: [2, "string"],
+    }),
+    wireMessage("svc.page.v1.SetDashboardResponse", {}),
   ],
-  DeleteBoard: [
-    wireMessage("svc.page.v1.DeleteBoardRequest", { name: [1, "string"] }),
-    wireMessage("svc.page.v1.DeleteBoardResponse", {}),
+  DeleteDashboard: [
+    wireMessage("svc.page.v1.DeleteDashboardRequest", { name: [1, "string"] }),
+    wireMessage("svc.page.v1.DeleteDashboardResponse", {}),
   ],
 });
 
@@ -138,7 +146,7 @@ export interface NetworkFindings {
 }
 
 /** A named arrangement of cards, kept on the machine. */
-export interface PageBoard {
+export interface PageDashboard {
   readonly name: string;
   readonly cards: readonly { readonly id: string; readonly isWide: boolean }[];
 }
@@ -154,9 +162,11 @@ export interface PageServiceClient {
   ): Promise<{ readonly service: string; readonly files: readonly Uint8Array[] }>;
   getMetrics(request: { readonly afterMs: number }): Promise<PageMetrics>;
   checkNetwork(request: object, options?: CallOptions): Promise<NetworkFindings>;
-  getBoards(request: object): Promise<{ readonly boards: readonly PageBoard[] }>;
-  setBoard(request: { readonly board: PageBoard; readonly formerName: string }): Promise<object>;
-  deleteBoard(request: { readonly name: string }): Promise<object>;
+  getDashboards(request: object): Promise<{ readonly dashboards: readonly PageDashboard[] }>;
+  setDashboard(
+    request: { readonly dashboard: PageDashboard; readonly formerName: string },
+  ): Promise<object>;
+  deleteDashboard(request: { readonly name: string }): Promise<object>;
 }
 
 export function pageServiceOf(client: RobotClient): PageServiceClient {

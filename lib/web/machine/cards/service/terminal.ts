@@ -1,9 +1,9 @@
 /**
  * A terminal on the page. xterm.js enters here.
  *
- * The policy of the page lets in no style but its own files, and xterm.js writes elements and attributes of style. So it
- * gets a document whose elements put the same rules into the style sheets of the page and the styles of elements, which
- * scripts may change.
+ * The policy of the page lets in no style but its own files, and xterm.js makes elements and attributes of style. The
+ * same rules go into style sheets of the document and into the styles of the elements, which scripts may change. Its
+ * option for another document does not reach all places that make elements.
  */
 
 import { FitAddon } from "@xterm/addon-fit";
@@ -33,9 +33,7 @@ export interface TerminalEvents {
 }
 
 export function createTerminal(place: HTMLElement, label: string, events: TerminalEvents): PageTerminal {
-  const sheets = new Set<CSSStyleSheet>();
   const terminal = new Terminal({
-    documentOverride: styledDocument(sheets),
     fontFamily: getComputedStyle(document.documentElement).getPropertyValue("--mono"),
     fontSize: 12,
     scrollback: SCROLLBACK_LINES,
@@ -44,7 +42,8 @@ export function createTerminal(place: HTMLElement, label: string, events: Termin
   });
   const fit = new FitAddon();
   terminal.loadAddon(fit);
-  terminal.open(place);
+  takeStyleAttributes();
+  const sheets = withSheets(() => terminal.open(place));
   terminal.textarea?.setAttribute("aria-label", label);
   leaveByEscape(terminal);
   fit.fit();
@@ -78,39 +77,37 @@ function leaveByEscape(terminal: Terminal): void {
   });
 }
 
-/** The document, but for elements of style and attributes of style. */
-function styledDocument(sheets: Set<CSSStyleSheet>): Document {
-  return new Proxy(document, {
-    get(target, key) {
-      if (key === "createElement") {
-        return (name: string) => name === "style" ? styleElement(sheets) : withStyleAttribute(target, name);
-      }
-      const value = Reflect.get(target, key, target);
-      return typeof value === "function" ? value.bind(target) : value;
-    },
-  });
+/** Does the work while each new element of style is a sheet of the document; returns these sheets. */
+function withSheets(work: () => void): ReadonlySet<CSSStyleSheet> {
+  const sheets = new Set<CSSStyleSheet>();
+  const create = document.createElement.bind(document);
+  const own = { value: (name: string) => name === "style" ? sheetElement(create, sheets) : create(name) };
+  Object.defineProperty(document, "createElement", { ...own, configurable: true });
+  try {
+    work();
+  } finally {
+    Reflect.deleteProperty(document, "createElement");
+  }
+  return sheets;
 }
 
 /** An element whose text is a sheet of the document. */
-function styleElement(sheets: Set<CSSStyleSheet>): HTMLElement {
+function sheetElement(create: (name: string) => HTMLElement, sheets: Set<CSSStyleSheet>): HTMLElement {
   const sheet = new CSSStyleSheet();
   sheets.add(sheet);
   document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
-  const element = document.createElement("span");
+  const element = create("span");
   element.hidden = true;
-  Object.defineProperty(element, "textContent", {
-    get: () => "",
-    set: (text: string) => sheet.replaceSync(text),
-  });
+  const replace = (text: string) => sheet.replaceSync(text);
+  Object.defineProperty(element, "textContent", { get: () => "", set: replace });
   return element;
 }
 
-function withStyleAttribute(target: Document, name: string): HTMLElement {
-  const element = target.createElement(name);
-  const set = element.setAttribute.bind(element);
-  element.setAttribute = (key, value) => {
-    if (key === "style") element.style.cssText = value;
-    else set(key, value);
+/** An attribute of style of a span changes the span's style: the same, as scripts may do it. */
+function takeStyleAttributes(): void {
+  const { setAttribute } = Element.prototype;
+  HTMLSpanElement.prototype.setAttribute = function (name: string, value: string): void {
+    if (name === "style") this.style.cssText = value;
+    else setAttribute.call(this, name, value);
   };
-  return element;
 }

@@ -2,36 +2,27 @@
 
 import { assert, assertEquals } from "@std/assert";
 import type { Page } from "playwright-core";
-import type { JsonObject } from "../../lib/base/schema/schema.ts";
-import { needingTest } from "../support/needing.ts";
 import { until } from "../support/until.ts";
-import { browserWithPage, launch, openPage, violations } from "./browser.ts";
-import { type PageMachine, startPageMachine } from "./page_machine.ts";
-
-const ROOT = new URL("../../", import.meta.url);
-const demo: JsonObject = JSON.parse(await Deno.readTextFile(new URL("examples/demo.json", ROOT)));
-
-interface Shared {
-  readonly machine: PageMachine;
-  readonly page: Page;
-}
+import { violations } from "./browser.ts";
+import type { PageMachine } from "./page_machine.ts";
+import type { PageStep } from "./page_steps.ts";
 
 const editor = (page: Page) => page.getByRole("textbox", { name: "Configuration" });
 const button = (page: Page, name: string | RegExp) => page.getByRole("button", { name });
 const nodeOf = ({ runtime }: PageMachine, name: string) =>
   [...runtime.machine.nodes].find((node) => node.name.short === name);
 
-const STEPS: readonly (readonly [name: string, run: (shared: Shared) => Promise<void>])[] = [
+export const CONFIGURATION_STEPS: readonly PageStep[] = [
   [
     "the running configuration is shown, and nothing can be applied before a change",
-    async ({ machine, page }) => {
+    async ({ machine, watched: { page } }) => {
       await page.goto(`${machine.url}/#/configuration`);
       await editor(page).getByText("encoder-a").first().waitFor();
       assert(await button(page, "Apply").isDisabled());
       assertEquals(await violations(page), []);
     },
   ],
-  ["a mistake in the grammar is shown at its place and cannot be applied", async ({ page }) => {
+  ["a mistake in the grammar is shown at its place and cannot be applied", async ({ watched: { page } }) => {
     await editor(page).click();
     await page.keyboard.press("Control+End");
     await page.keyboard.type("}");
@@ -41,7 +32,7 @@ const STEPS: readonly (readonly [name: string, run: (shared: Shared) => Promise<
   }],
   [
     "a form adds a motor, its problem has a path, and applying it makes it unhealthy",
-    async ({ machine, page }) => {
+    async ({ machine, watched: { page } }) => {
       await button(page, "Add…").click();
       await page.getByLabel("API").selectOption("rdk:component:motor");
       await page.getByLabel("Model").selectOption("rdk:builtin:gpio");
@@ -57,7 +48,7 @@ const STEPS: readonly (readonly [name: string, run: (shared: Shared) => Promise<
       await until(() => nodeOf(machine, "motor2")?.state === "unhealthy");
     },
   ],
-  ["a former version comes back", async ({ machine, page }) => {
+  ["a former version comes back", async ({ machine, watched: { page } }) => {
     await button(page, /^Versions/).click();
     await button(page, /^until/).first().click();
     await page.getByRole("textbox", { name: "Differences of this version" }).getByText("motor2").waitFor();
@@ -66,27 +57,10 @@ const STEPS: readonly (readonly [name: string, run: (shared: Shared) => Promise<
     await page.getByText("The former version is back").waitFor();
     await until(() => nodeOf(machine, "motor2") === undefined);
   }],
-  ["the scene lists the frames, with the pose of the chosen one", async ({ machine, page }) => {
+  ["the scene lists the frames, with the pose of the chosen one", async ({ machine, watched: { page } }) => {
     await page.goto(`${machine.url}/#/scene`);
     await button(page, /^arm1/).click();
     await page.getByRole("heading", { name: "arm1 in the world" }).waitFor();
     assertEquals(await violations(page), []);
   }],
 ];
-
-needingTest(
-  "configuration and scene: seen, changed, compared and restored in a browser",
-  await browserWithPage(),
-  async (path, t) => {
-    const machine = await startPageMachine(demo);
-    const browser = await launch(path);
-    try {
-      const { page, foreign, errors } = await openPage(browser, machine.url);
-      for (const [name, run] of STEPS) await t.step(name, () => run({ machine, page }));
-      assertEquals([foreign, errors], [[], []]);
-    } finally {
-      await browser.close();
-      await machine.close();
-    }
-  },
-);

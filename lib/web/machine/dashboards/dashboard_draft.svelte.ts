@@ -1,24 +1,24 @@
-/** A board while a person arranges it; nothing of it is kept before the person says so. */
+/** A dashboard while a person arranges it; nothing of it is kept before the person says so. */
 
-import type { PageBoard } from "../link/page_service.ts";
+import type { PageDashboard } from "../link/page_service.ts";
 
 const CARDS_MAX = 40;
 
-export class BoardDraft {
-  board = $state.raw<PageBoard>();
+export class DashboardDraft {
+  dashboard = $state.raw<PageDashboard>();
   #name = $state<string>();
 
-  begin(board: PageBoard): void {
-    this.#name = board.name;
-    this.board = board;
+  begin(dashboard: PageDashboard): void {
+    this.#name = dashboard.name;
+    this.dashboard = dashboard;
   }
 
   end(): void {
     this.#name = undefined;
-    this.board = undefined;
+    this.dashboard = undefined;
   }
 
-  /** Whether this is the draft of the board of a name. */
+  /** Whether this is the draft of the dashboard of a name. */
   isOf(name: string | undefined): boolean {
     return name !== undefined && this.#name === name;
   }
@@ -47,12 +47,12 @@ export class BoardDraft {
 
   /** Puts the card where another stands. */
   moveTo(id: string, other: string): void {
-    const cards = this.board?.cards ?? [];
+    const cards = this.dashboard?.cards ?? [];
     const place = (wanted: string) => cards.findIndex((one) => one.id === wanted);
     if (place(other) >= 0) this.move(id, place(other) - place(id));
   }
 
-  #change(next: (cards: PageBoard["cards"]) => PageBoard["cards"]): void {
-    if (this.board) this.board = { ...this.board, cards: next(this.board.cards) };
+  #change(next: (cards: PageDashboard["cards"]) => PageDashboard["cards"]): void {
+    if (this.dashboard) this.dashboard = { ...this.dashboard, cards: next(this.dashboard.cards) };
   }
 }

@@ -1,8 +1,8 @@
 /**
- * The boards of the machine's page: named arrangements of cards, kept on the machine for everybody who uses its page.
+ * The dashboards of the machine's page: named arrangements of cards, kept on the machine for everybody who uses its page.
  *
- * Owns their file, `<home>/boards/<machine part>.json`. A board names resources and starts nothing, so whoever may call
- * the machine may change it. The number and the size of boards are bounded, and so are the changes that wait.
+ * Owns their file, `<home>/dashboards/<machine part>.json`. A dashboard names resources and starts nothing, so whoever may call
+ * the machine may change it. The number and the size of dashboards are bounded, and so are the changes that wait.
  */
 
 import { dirname } from "node:path";
@@ -10,18 +10,18 @@ import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import { isObject } from "../../base/schema/schema.ts";
 
-export interface BoardCard {
+export interface DashboardCard {
   /** `rdk:component:motor/motor1` */
   readonly id: string;
   readonly isWide: boolean;
 }
 
-export interface Board {
+export interface Dashboard {
   readonly name: string;
-  readonly cards: readonly BoardCard[];
+  readonly cards: readonly DashboardCard[];
 }
 
-const BOARDS_MAX = 32;
+const DASHBOARDS_MAX = 32;
 const CARDS_MAX = 40;
 const NAME_CHARS_MAX = 60;
 const ID_CHARS_MAX = 300;
@@ -29,7 +29,7 @@ const FILE_BYTES_MAX = 1_000_000;
 /** Changes that wait for the disk. */
 const WAITING_MAX = 16;
 
-export class Boards {
+export class DashboardStore {
   /** One change after another. */
   #changing: Promise<unknown> = Promise.resolve();
   #waiting = 0;
@@ -37,33 +37,36 @@ export class Boards {
   constructor(private readonly path: string, private readonly host: ReadFiles & WriteFiles) {}
 
   /** In the order in which they were added. */
-  async list(): Promise<readonly Board[]> {
+  async list(): Promise<readonly Dashboard[]> {
     const { host, path } = this;
     const bytes = await host.fileSize(path);
     if (bytes === undefined) return [];
     try {
       if (bytes > FILE_BYTES_MAX) throw new SvcError("data_loss", `it has ${bytes} bytes`);
-      return boardsOf(JSON.parse(await host.readTextFile(path)));
+      return dashboardsOf(JSON.parse(await host.readTextFile(path)));
     } catch (error) {
       throw new SvcError(
         "failed_precondition",
-        `cannot read the boards in ${path}; mend the file or remove it: ${chainOf(error)}`,
+        `cannot read the dashboards in ${path}; mend the file or remove it: ${chainOf(error)}`,
       );
     }
   }
 
-  /** Adds the board, or replaces the one of its name; `formerName` is replaced where it stands. */
-  set(board: Board, formerName = ""): Promise<void> {
-    const checked = checkedBoard(board);
+  /** Adds the dashboard, or replaces the one of its name; `formerName` is replaced where it stands. */
+  set(dashboard: Dashboard, formerName = ""): Promise<void> {
+    const checked = checkedDashboard(dashboard);
     return this.#change((present) => {
-      const isNamed = ({ name }: Board) => name === checked.name;
+      const isNamed = ({ name }: Dashboard) => name === checked.name;
       if (formerName && formerName !== checked.name && present.some(isNamed)) {
-        throw new SvcError("already_exists", `there is another board "${checked.name}"`);
+        throw new SvcError("already_exists", `there is another dashboard "${checked.name}"`);
       }
       const at = present.findIndex(({ name }) => name === (formerName || checked.name));
       if (at >= 0) return present.with(at, checked);
-      if (present.length >= BOARDS_MAX) {
-        throw new SvcError("resource_exhausted", `there are ${BOARDS_MAX} boards already: delete one first`);
+      if (present.length >= DASHBOARDS_MAX) {
+        throw new SvcError(
+          "resource_exhausted",
+          `there are ${DASHBOARDS_MAX} dashboards already: delete one first`,
+        );
       }
       return [...present, checked];
     });
@@ -74,19 +77,19 @@ export class Boards {
     return this.#change((present) => {
       const left = present.filter(({ name }) => name !== wanted);
       if (left.length < present.length) return left;
-      throw new SvcError("not_found", `there is no board "${wanted.slice(0, NAME_CHARS_MAX)}"`);
+      throw new SvcError("not_found", `there is no dashboard "${wanted.slice(0, NAME_CHARS_MAX)}"`);
     });
   }
 
-  async #change(next: (present: readonly Board[]) => readonly Board[]): Promise<void> {
+  async #change(next: (present: readonly Dashboard[]) => readonly Dashboard[]): Promise<void> {
     if (this.#waiting >= WAITING_MAX) {
-      throw new SvcError("resource_exhausted", "too many changes of boards are under way");
+      throw new SvcError("resource_exhausted", "too many changes of dashboards are under way");
     }
     this.#waiting++;
     const change = this.#changing.then(async () => {
       const present = await this.list();
       const wanted = next(present);
-      const text = (boards: readonly Board[]) => `${JSON.stringify({ boards }, null, 2)}\n`;
+      const text = (dashboards: readonly Dashboard[]) => `${JSON.stringify({ dashboards }, null, 2)}\n`;
       if (text(wanted) === text(present)) return;
       await this.host.makeFolder(dirname(this.path));
       await this.host.writeFile(this.path, text(wanted));
@@ -96,17 +99,17 @@ export class Boards {
   }
 }
 
-function boardsOf(read: unknown): Board[] {
-  const found = isObject(read) ? read.boards : undefined;
-  if (!Array.isArray(found)) throw new SvcError("data_loss", 'wanted an object with a list "boards"');
-  return found.slice(0, BOARDS_MAX).map((one) => checkedBoard(one));
+function dashboardsOf(read: unknown): Dashboard[] {
+  const found = isObject(read) ? read.dashboards : undefined;
+  if (!Array.isArray(found)) throw new SvcError("data_loss", 'wanted an object with a list "dashboards"');
+  return found.slice(0, DASHBOARDS_MAX).map((one) => checkedDashboard(one));
 }
 
-/** Only what belongs to a board. Throws `invalid_argument`. */
-function checkedBoard(board: unknown): Board {
-  const wrong = (what: string) => new SvcError("invalid_argument", `a board is unusable: ${what}`);
-  if (!isObject(board)) throw wrong("it is no object");
-  const { name, cards } = board as { name?: unknown; cards?: unknown };
+/** Only what belongs to a dashboard. Throws `invalid_argument`. */
+function checkedDashboard(dashboard: unknown): Dashboard {
+  const wrong = (what: string) => new SvcError("invalid_argument", `a dashboard is unusable: ${what}`);
+  if (!isObject(dashboard)) throw wrong("it is no object");
+  const { name, cards } = dashboard as { name?: unknown; cards?: unknown };
   const isName = typeof name === "string" && name.trim() === name && !/\p{Cc}/u.test(name);
   if (!isName || name.length === 0 || name.length > NAME_CHARS_MAX) {
     throw wrong(
@@ -115,7 +118,7 @@ function checkedBoard(board: unknown): Board {
   }
   if (!Array.isArray(cards)) throw wrong(`"${name}" has no list of cards`);
   if (cards.length > CARDS_MAX) throw wrong(`"${name}" has ${cards.length} cards, the most are ${CARDS_MAX}`);
-  const checked = cards.map((card: unknown): BoardCard => {
+  const checked = cards.map((card: unknown): DashboardCard => {
     const { id, isWide } = isObject(card) ? card as { id?: unknown; isWide?: unknown } : {};
     if (typeof id !== "string" || id === "" || id.length > ID_CHARS_MAX) {
       throw wrong(`a card of "${name}" has no usable id`);

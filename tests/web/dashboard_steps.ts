@@ -1,0 +1,89 @@
+/** Dashboards: kept on the machine, arranged, exported, imported, alone on the screen. */
+
+import { assert, assertEquals } from "@std/assert";
+import { cardOf, closeCards, type PageStep } from "./page_steps.ts";
+import { violations } from "./browser.ts";
+
+/** The names of the cards on the screen, in the order of the keyboard. */
+const CARDS = "article[data-name]";
+
+export const DASHBOARD_STEPS: readonly PageStep[] = [
+  [
+    "the open cards become a dashboard, which every page of the machine has",
+    async ({ machine, browser, watched }) => {
+      const { page } = watched;
+      await page.goto(`${machine.url}/#/control`);
+      await closeCards(page);
+      for (const name of ["servo1", "switch1", "motor1"]) await cardOf(page, name);
+      await page.getByRole("button", { name: "Save as dashboard" }).click();
+      await page.getByLabel("Name of the new dashboard").fill("Drive <b>");
+      await page.getByRole("button", { name: "Save", exact: true }).click();
+      await page.getByRole("link", { name: "Drive <b>", exact: true }).and(page.locator("[aria-current]"))
+        .waitFor();
+      const context = await browser.newContext();
+      const other = await context.newPage();
+      await other.goto(`${machine.url}/#/screen/${encodeURIComponent("Drive <b>")}`);
+      await other.locator(CARDS).nth(2).waitFor();
+      assertEquals(await other.getByRole("navigation", { name: "Views" }).count(), 0);
+      assert(await other.getByRole("button", { name: "STOP", exact: true }).isVisible());
+      await context.close();
+    },
+  ],
+  [
+    "cards of a dashboard are moved, widened, added and taken away, and kept on demand",
+    async ({ watched: { page } }) => {
+      const names = () =>
+        page.locator(CARDS).evaluateAll((all) => all.map((one) => one.getAttribute("data-name")));
+      assertEquals(await names(), ["motor1", "switch1", "servo1"]);
+      await page.getByRole("button", { name: "Arrange" }).click();
+      await page.getByRole("button", { name: "Move motor1 later" }).click();
+      await page.getByRole("button", { name: "Make servo1 wide" }).click();
+      await page.getByRole("button", { name: "Take switch1 away" }).click();
+      await page.locator("aside button.entry", { hasText: "sensor1" }).first().click();
+      assertEquals(await violations(page), []);
+      assertEquals(await names(), ["motor1", "servo1", "sensor1"]);
+      await page.getByRole("button", { name: "Keep" }).click();
+      await page.getByRole("button", { name: "Arrange" }).waitFor();
+      await page.reload();
+      await page.locator(CARDS).nth(2).waitFor();
+      assertEquals(await names(), ["motor1", "servo1", "sensor1"]);
+    },
+  ],
+  ["a dashboard is renamed, exported, deleted and imported again", async ({ watched: { page } }) => {
+    const more = page.getByRole("button", { name: "More about dashboards" });
+    await more.click();
+    await page.getByRole("button", { name: "Rename…" }).click();
+    await page.getByLabel("New name").fill("Drive");
+    await page.getByRole("button", { name: "Rename", exact: true }).click();
+    await page.getByRole("link", { name: "Drive", exact: true }).waitFor();
+    await more.click();
+    const [download] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("button", { name: "Export as a file" }).click(),
+    ]);
+    assertEquals(download.suggestedFilename(), "Drive.dashboard.json");
+    const path = await download.path();
+    const text = await Deno.readTextFile(path);
+    assertEquals(JSON.parse(text).dashboards[0].cards[1], { id: "rdk:component:servo/servo1", isWide: true });
+
+    await more.click();
+    await page.getByRole("button", { name: "Delete", exact: true }).click();
+    await page.getByRole("button", { name: "Delete for everybody?" }).click();
+    await page.getByRole("link", { name: "Drive", exact: true }).waitFor({ state: "detached" });
+
+    await more.click();
+    const folder = await Deno.makeTempDir({ prefix: "svc-dashboards-" });
+    const give = async (content: string) => {
+      await Deno.writeTextFile(`${folder}/dashboards.json`, content);
+      await page.locator("input[type=file][accept*=json]").setInputFiles(`${folder}/dashboards.json`);
+    };
+    await give('{"dashboards": 3}');
+    await page.getByRole("alert").getByText("this is no file of dashboards").waitFor();
+    await more.click();
+    await give(text);
+    await Deno.remove(folder, { recursive: true });
+    await page.getByRole("link", { name: "Drive", exact: true }).and(page.locator("[aria-current]"))
+      .waitFor();
+    await page.locator(CARDS).nth(2).waitFor();
+  }],
+];
