@@ -5,19 +5,11 @@ import type { Page } from "playwright-core";
 import { openPage, violations } from "./browser.ts";
 import type { PageStep } from "./page_steps.ts";
 
+/** Other steps look at the configuration, the scene and dashboards, wide and light. */
+const WIDE_VIEWS = ["resources", "resources/graph", "logs", "activity", "diagnostics", "connect"];
 /** With a dashboard of this name. */
-const VIEWS = [
-  ...[
-    "control",
-    "control/dashboard/Drive",
-    "screen/Drive",
-    "scene",
-    "resources",
-    "resources/graph",
-    "configuration",
-  ],
-  ...["logs", "activity", "diagnostics", "connect"],
-];
+const DASHBOARDS = ["control/dashboard/Drive", "screen/Drive"];
+const NARROW_VIEWS = ["control", ...DASHBOARDS, "scene", "configuration", ...WIDE_VIEWS];
 /** Far more than stops on any way of this tour. */
 const STOPS_MAX = 80;
 
@@ -83,10 +75,10 @@ export const ACCESS_STEPS: readonly PageStep[] = [
     for (const dark of [false, true]) {
       const size = dark ? { width: 390, height: 844 } : {};
       const { page } = await openPage(browser, machine.url, { ...size, dark, bare: true });
-      for (const view of VIEWS) {
+      for (const view of dark ? NARROW_VIEWS : WIDE_VIEWS) {
         await page.goto(`${machine.url}/#/${view}`);
         await page.locator("main > *").first().waitFor();
-        if (view.includes("Drive")) await page.locator("article").first().waitFor();
+        if (DASHBOARDS.includes(view)) await page.locator("article").first().waitFor();
         await look(page, `${view}${dark ? " (narrow and dark)" : ""}`);
       }
       await page.context().close();

@@ -2,7 +2,7 @@
 
 const STORED = "svc-open-cards";
 /** More open cards than a person looks at would ask the machine for nothing. */
-const MAX_OPEN = 40;
+const MAX_OPEN = 100;
 
 export class OpenCards {
   #ids = $state.raw<readonly string[]>(stored() ?? []);
