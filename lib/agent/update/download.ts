@@ -42,6 +42,8 @@ const JSON_MAX_BYTES = 1024 * 1024;
 const STALL_MS = 60_000;
 /** Interval of the checks of free space and of the progress lines. */
 const LOOK_BYTES = 16 * 1024 ** 2;
+/** A server that wants more is asked again all the same. */
+const RETRY_AFTER_MAX_MS = 24 * 3600_000;
 const NOTE_SUFFIX = ".json";
 const PART_SUFFIX = ".part";
 
@@ -56,6 +58,7 @@ interface Note {
   readonly url: string;
   readonly key: string;
   readonly etag?: string;
+  readonly modified?: string;
 }
 
 export class Download implements Fetcher {
@@ -159,34 +162,45 @@ export class Download implements Fetcher {
   ): Promise<void> {
     const { files, logger } = this.#parts;
     const note = await this.#note(part);
-    const have = note?.url === release.url && note.key === release.key && note.etag !== undefined
-      ? (await files.findFile(part))?.sizeBytes ?? 0
-      : 0;
-    const resumed: Record<string, string> = have > 0
-      ? { range: `bytes=${have}-`, "if-range": note!.etag! }
-      : {};
+    const isSame = note?.url === release.url && note.key === release.key;
+    const validator = isSame ? validatorOf(note, promise.sha256 !== undefined) : undefined;
+    const have = validator === undefined ? 0 : (await files.findFile(part))?.sizeBytes ?? 0;
+    const resumed: Record<string, string> = have > 0 ? { range: `bytes=${have}-`, ...validator } : {};
     let answer = await this.#ask(release.url, { headers: resumed }, signal);
-    if (answer.status === 416) {
+    const isOther = answer.status === 206 && note !== undefined && !isSameContent(note, answer);
+    if (answer.status === 416 || isOther || (answer.status === 206 && encodingOf(answer) !== "")) {
       await answer.body?.cancel();
       answer = await this.#ask(release.url, {}, signal);
     }
     const from = answer.status === 206 && rangeStart(answer) === have ? have : 0;
     if (!(answer.status === 200 || (answer.status === 206 && from > 0))) {
       await answer.body?.cancel();
-      throw refusalOf(release, answer.status);
+      throw refusalOf(release, answer, this.#parts.clock.nowMs());
+    }
+    const encoding = encodingOf(answer);
+    if (!isDecoded(encoding)) {
+      await answer.body?.cancel();
+      throw new SvcError(
+        "unavailable",
+        `the server sends the file compressed (${encoding}), wanted it as it is`,
+      );
     }
     if (from > 0) logger.info(`${release.version}: resuming after ${from} bytes`);
     const length = Number(answer.headers.get("content-length") ?? NaN);
-    const totalBytes = Number.isFinite(length) ? from + length : undefined;
-    const etag = answer.headers.get("etag") ?? undefined;
-    // A weak entity tag stands for the same meaning, not the same bytes.
+    // The length is that of the compressed bytes, and a position in those means nothing here.
+    const totalBytes = encoding === "" && Number.isFinite(length) ? from + length : undefined;
     await this.#mark(part, {
       url: release.url,
       key: release.key,
-      etag: etag?.startsWith("W/") ? undefined : etag,
+      ...encoding === "" ? validatorsIn(answer) : {},
     });
     const body = answer.body ?? new ReadableStream({ start: (stream) => stream.close() });
-    await this.#store(part, { from, totalBytes, promise }, this.#alive(body, signal), progress);
+    await this.#store(
+      part,
+      { from, totalBytes, promise },
+      decoded(this.#alive(body, signal), encoding),
+      progress,
+    );
   }
 
   async #copy(
@@ -238,6 +252,7 @@ export class Download implements Fetcher {
       await file.sync();
     } finally {
       file.close();
+      progress({ doneBytes, totalBytes });
     }
     if (totalBytes !== undefined && doneBytes !== totalBytes) {
       throw new SvcError("unavailable", `the connection ended after ${doneBytes} of ${totalBytes} bytes`);
@@ -268,8 +283,10 @@ export class Download implements Fetcher {
       await files.remove(part).catch(() => {});
       await files.remove(`${part}${NOTE_SUFFIX}`).catch(() => {});
     }
+    const { retryMs } = error;
     return new SvcError(error.code, `${url}: ${chainOf(error)}${clockHint(chainOf(error), clock.nowMs())}`, {
       cause: error,
+      retryMs,
     });
   }
 
@@ -338,7 +355,10 @@ export class Download implements Fetcher {
   }
 
   /** The body's pieces; throws when the server stalls. */
-  async *#alive(body: ReadableStream<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  async *#alive(
+    body: ReadableStream<Uint8Array<ArrayBuffer>>,
+    signal: AbortSignal,
+  ): AsyncGenerator<Uint8Array<ArrayBuffer>> {
     const reader = body.getReader();
     try {
       for (;;) {
@@ -347,7 +367,7 @@ export class Download implements Fetcher {
         const limit = deadline(this.#parts.clock, STALL_MS, late, signal);
         const stop = () => void reader.cancel(limit.signal.reason).catch(() => {});
         limit.signal.addEventListener("abort", stop, { once: true });
-        let read: ReadableStreamReadResult<Uint8Array>;
+        let read: ReadableStreamReadResult<Uint8Array<ArrayBuffer>>;
         try {
           read = await reader.read();
           if (limit.signal.aborted) throw limit.signal.reason;
@@ -418,9 +438,70 @@ function clockHint(message: string, nowMs: number): string {
     : `; is ${date}, as the clock of this device says, right?`;
 }
 
-function refusalOf({ version }: Release, status: number): SvcError {
+function refusalOf({ version }: Release, { status, headers }: Response, nowMs: number): SvcError {
   const code = status === 404 || status === 410 ? "not_found" : "unavailable";
-  return new SvcError(code, `the server answers ${status} to the download of ${version}, wanted 200`);
+  const retryMs = retryAfterMs(headers.get("retry-after"), nowMs);
+  const until = retryMs === undefined
+    ? ""
+    : `, and wants to be asked again in ${Math.ceil(retryMs / 1000)} s`;
+  const problem = `the server answers ${status} to the download of ${version}, wanted 200${until}`;
+  return new SvcError(code, problem, { retryMs });
+}
+
+/** `Retry-After`, a number of seconds or a date, as a time from now. */
+function retryAfterMs(text: string | null, nowMs: number): number | undefined {
+  if (text === null) return undefined;
+  const ms = /^\s*\d+\s*$/.test(text) ? Number(text) * 1000 : Date.parse(text) - nowMs;
+  return Number.isFinite(ms) && ms > 0 ? Math.min(ms, RETRY_AFTER_MAX_MS) : undefined;
+}
+
+/** Encodings that this program undoes, for a server that compresses although nobody asked for it. */
+const DECODED = ["", "gzip", "deflate"] as const;
+
+function isDecoded(encoding: string): encoding is typeof DECODED[number] {
+  return (DECODED as readonly string[]).includes(encoding);
+}
+
+/** The pieces without their compression. */
+async function* decoded(
+  pieces: AsyncIterable<Uint8Array<ArrayBuffer>>,
+  encoding: typeof DECODED[number],
+): AsyncGenerator<Uint8Array> {
+  if (encoding === "") return yield* pieces;
+  try {
+    yield* ReadableStream.from(pieces).pipeThrough(new DecompressionStream(encoding));
+  } catch (cause) {
+    if (cause instanceof SvcError) throw cause;
+    throw new SvcError("unavailable", `what the server sends as ${encoding} is none`, { cause });
+  }
+}
+
+/** The encoding of a body; empty if it is sent as it is. */
+function encodingOf({ headers }: Response): string {
+  const encoding = headers.get("content-encoding")?.trim().toLowerCase() ?? "";
+  return encoding === "identity" ? "" : encoding;
+}
+
+function validatorsIn({ headers }: Response): Pick<Note, "etag" | "modified"> {
+  return { etag: headers.get("etag") ?? undefined, modified: headers.get("last-modified") ?? undefined };
+}
+
+/**
+ * The condition for the rest of a file; `undefined` if the rest may be of another one. If the sum is known, it decides
+ * in the end: a weak tag, a date, or nothing suffices then.
+ */
+function validatorOf({ etag, modified }: Note, knowsSum: boolean): Record<string, string> | undefined {
+  if (etag !== undefined && !etag.startsWith("W/")) return { "if-range": etag };
+  if (!knowsSum) return undefined;
+  // A weak tag may not stand in this condition; the answer's own tag is compared instead.
+  return etag === undefined && modified !== undefined ? { "if-range": modified } : {};
+}
+
+/** Whether an answer with a part of a file is of the same content, as far as it says. */
+function isSameContent(note: Note, answer: Response): boolean {
+  const now = validatorsIn(answer);
+  return ([["etag", now.etag], ["modified", now.modified]] as const)
+    .every(([name, value]) => value === undefined || note[name] === undefined || value === note[name]);
 }
 
 function rangeStart(answer: Response): number | undefined {

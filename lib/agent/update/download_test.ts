@@ -516,3 +516,83 @@ Deno.test("Download: of the installed version, a channel's word is asked for eve
     await Deno.remove(`${base}/etc/release_keys.json`);
     assertEquals(await withheld(), undefined);
   }));
+
+/** A server with one validator, which sends ranges without asking whether the file is the same. */
+function servedWith(fields: Record<string, string>, bytes = BYTES) {
+  return (request: Request): Response => {
+    const from = Number(/bytes=(\d+)-/.exec(request.headers.get("range") ?? "")?.[1] ?? 0);
+    const range = { "content-range": `bytes ${from}-${bytes.length - 1}/${bytes.length}` };
+    const headers = { ...fields, "content-length": String(bytes.length - from), ...(from > 0 ? range : {}) };
+    return new Response(bytes.slice(from), { status: from > 0 ? 206 : 200, headers });
+  };
+}
+
+Deno.test("Download: resumes by a date, a weak tag or nothing if the sum is known, and by a strong tag alone if not", () =>
+  withServer(async (bench) => {
+    const DATE = { "last-modified": "Tue, 02 Jun 2026 10:00:00 GMT" };
+    for (
+      const [fields, now, known, resumes] of [
+        [DATE, DATE, true, true],
+        [{ etag: 'W/"1"' }, { etag: 'W/"1"' }, true, true],
+        [{}, {}, true, true],
+        [DATE, DATE, false, false],
+        [{ etag: 'W/"1"' }, { etag: 'W/"1"' }, false, false],
+        // The server tells with its answer that the file is another one by now.
+        [{ etag: 'W/"1"' }, { etag: 'W/"2"' }, true, false],
+        [DATE, { "last-modified": "Tue, 02 Jun 2026 11:00:00 GMT" }, true, false],
+      ] as const
+    ) {
+      const release = { ...bench.release, ...(known ? {} : { sha256: undefined, custom: true }) };
+      bench.answer = servedWith(fields);
+      await assertRejects(() => bench.download({ fetch: breaking }).fetch(release, () => {}, never));
+      bench.asked.length = 0;
+      bench.answer = servedWith(now);
+      const build = await bench.download().fetch(release, () => {}, never);
+      assertEquals(build.sha256, SUM);
+      const whole = bench.asked.filter((line) => !line.includes("bytes=")).length;
+      assertEquals(whole === 0, resumes, JSON.stringify([fields, now, known, bench.asked]));
+      await Deno.remove(`${bench.base}/cache/${build.file}`);
+    }
+  }));
+
+Deno.test("Download: a compressed answer is decoded, and named if it cannot be", () =>
+  withServer(async (bench) => {
+    const packed = async (format: "gzip" | "deflate") => {
+      const stream = new Blob([BYTES]).stream().pipeThrough(new CompressionStream(format));
+      return new Uint8Array(await new Response(stream).arrayBuffer());
+    };
+    const gzip = await packed("gzip");
+    const sent = (bytes: Uint8Array<ArrayBuffer>, encoding: string) => () =>
+      new Response(bytes, {
+        headers: { "content-encoding": encoding, "content-length": String(bytes.length), etag: '"x"' },
+      });
+    bench.answer = sent(gzip, "gzip");
+    const build = await bench.download().fetch(bench.release, () => {}, never);
+    assertEquals([build.sha256, build.sizeBytes], [SUM, BYTES.length]);
+    await Deno.remove(`${bench.base}/cache/${build.file}`);
+    for (const encoding of ["zstd", "compress", "gzip, zstd"]) {
+      bench.answer = sent(BYTES, encoding);
+      const error = await assertRejects(
+        () => bench.download().fetch(bench.release, () => {}, never),
+        SvcError,
+      );
+      assertEquals(error.code, "unavailable");
+      assertMatch(error.message, new RegExp(`compressed \\(${encoding}\\)`));
+    }
+  }));
+
+Deno.test("Download: Retry-After comes with the error, as seconds or a date, within a limit", () =>
+  withServer(async (bench) => {
+    const clock = new FakeClock();
+    const asked = async (value: string, status = 503) => {
+      bench.answer = () => new Response(null, { status, headers: { "retry-after": value } });
+      const attempt = () => bench.download({ clock }).fetch(bench.release, () => {}, never);
+      return (await assertRejects(attempt, SvcError)).retryMs;
+    };
+    assertEquals(await asked("120"), 120_000);
+    assertEquals(await asked("30", 429), 30_000);
+    const date = new Date(Math.ceil(clock.nowMs() / 1000) * 1000 + 60_000);
+    assertEquals(await asked(date.toUTCString()), date.getTime() - clock.nowMs());
+    assertEquals(await asked("99999999999"), 24 * 3600_000);
+    for (const value of ["soon", "-5", "0", "1e3x"]) assertEquals(await asked(value), undefined, value);
+  }));

@@ -73,7 +73,7 @@ const SUM_LENGTH = 12;
 
 /** The name of a file in `cache`. It contains the sum, so that files of the same name are equal. */
 export function fileNameOf(name: BinaryName, version: string, sha256: string): string {
-  const shown = version.startsWith(CUSTOM) ? "custom" : version.replaceAll(/[^\w.+-]/g, "_");
+  const shown = isCustomVersion(version) ? "custom" : version.replaceAll(/[^\w.+-]/g, "_");
   return `${name}-${shown.slice(0, VERSION_LENGTH_MAX)}-${sha256.slice(0, SUM_LENGTH)}`;
 }
 
@@ -114,9 +114,36 @@ export function notAProgram(
   return fits ? undefined : `found a program for another processor, ${wanted}`;
 }
 
-/** Whether a file begins like a web page, which a Wi-Fi's sign-in or a proxy gives in place of any download. */
-export function isWebPage(head: Uint8Array): boolean {
-  return beginningOf(head).startsWith("<");
+/** Whether a version stands for whatever is at a URL. */
+export function isCustomVersion(version: string): boolean {
+  return version.startsWith(CUSTOM);
+}
+
+export const WEB_PAGE = "a web page";
+
+/** First bytes of compressed files and archives. */
+const PACKED: readonly (readonly [kind: string, ...bytes: number[]])[] = [
+  ["a gzip file", 0x1f, 0x8b],
+  ["an xz file", 0xfd, 0x37, 0x7a, 0x58, 0x5a],
+  ["a zip file", 0x50, 0x4b, 0x03, 0x04],
+  ["a bzip2 file", 0x42, 0x5a, 0x68],
+  ["a zstd file", 0x28, 0xb5, 0x2f, 0xfd],
+];
+
+/**
+ * What a server gives in place of a download for a while, by its beginning: nothing, a web page (the sign-in of a
+ * Wi-Fi, a proxy's error), JSON, another text, or something compressed. `undefined` for everything else.
+ */
+export function answerInPlace(head: Uint8Array): string | undefined {
+  if (head.length === 0) return "an empty file";
+  const packed = PACKED.find(([, ...bytes]) => bytes.every((byte, at) => head[at] === byte));
+  if (packed) return packed[0];
+  const text = beginningOf(head);
+  if (text.startsWith("#!")) return undefined;
+  if (text.startsWith("<")) return WEB_PAGE;
+  if (/^[{[]/.test(text)) return "JSON";
+  // deno-lint-ignore no-control-regex
+  return /[\x00-\x08\x0e-\x1f\x7f\ufffd]/.test(text) ? undefined : "a text";
 }
 
 function beginningOf(head: Uint8Array): string {
@@ -124,9 +151,9 @@ function beginningOf(head: Uint8Array): string {
 }
 
 function kindOf(head: Uint8Array): string {
-  if (head.length === 0) return "an empty file";
+  const inPlace = answerInPlace(head);
+  if (inPlace !== undefined) return inPlace;
   const text = beginningOf(head);
-  if (isWebPage(head)) return "a web page";
   if (text.startsWith("#!")) return "a script";
   if (text.startsWith("\x7felf")) return "a program for Linux";
   if (text.startsWith("mz")) return "a program for Windows";

@@ -10,7 +10,15 @@ import { type Clock, deadline, race } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { endProcess, type RunningProcess, type SpawnHost } from "../../base/process.ts";
 import { sha256Of } from "./download.ts";
-import { binaryNameIn, HEAD_BYTES, isWebPage, notAProgram, notTheProgram } from "./release.ts";
+import {
+  answerInPlace,
+  binaryNameIn,
+  HEAD_BYTES,
+  isCustomVersion,
+  notAProgram,
+  notTheProgram,
+  WEB_PAGE,
+} from "./release.ts";
 import type { BinaryName } from "./release.ts";
 import type { Build } from "./state.ts";
 import type { Checker } from "./updater.ts";
@@ -31,8 +39,8 @@ const OUTPUT_CHARS_MAX = 4096;
 export class ReleaseCheck implements Checker {
   constructor(private readonly parts: ReleaseCheckParts) {}
 
-  /** Throws `data_loss` for a damaged file or a web page in its place, `failed_precondition` for a wrong file. */
-  async check(path: string, { sha256, sizeBytes }: Build, signal: AbortSignal): Promise<void> {
+  /** Throws `data_loss` for a damaged file or another answer in its place, `failed_precondition` for a wrong file. */
+  async check(path: string, { version, sha256, sizeBytes }: Build, signal: AbortSignal): Promise<void> {
     const { files, name, platform } = this.parts;
     const found = await files.findFile(path);
     const sum = found && await sha256Of(files, path);
@@ -41,8 +49,12 @@ export class ReleaseCheck implements Checker {
       throw new SvcError("data_loss", `${path}: read back ${found?.sizeBytes ?? 0} bytes, wanted ${wanted}`);
     }
     const head = await headOf(files, path, HEAD_BYTES);
-    // The next attempt may be past the sign-in, so it is no reason to give the release up.
-    if (isWebPage(head)) throw new SvcError("data_loss", `${path}: found a web page, wanted a program`);
+    // Whatever is at a URL may be right at the next attempt, past the sign-in of a Wi-Fi or a server's fault, so it is
+    // no reason to give the URL up. The bytes of a release are those that the cloud names.
+    const inPlace = answerInPlace(head);
+    if (inPlace !== undefined && (isCustomVersion(version) || inPlace === WEB_PAGE)) {
+      throw new SvcError("data_loss", `${path}: found ${inPlace}, wanted a program; it is asked for again`);
+    }
     const wrong = notAProgram(head, platform) ??
       notTheProgram(name, binaryNameIn(await this.#version(path, signal)));
     if (wrong) throw new SvcError("failed_precondition", `${path}: ${wrong}`);

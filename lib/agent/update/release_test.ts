@@ -5,7 +5,15 @@ import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { FakeProcesses } from "../../../tests/support/fake_processes.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import { sha256Of } from "./download.ts";
-import { type BinaryName, binaryNameIn, fileNameOf, notAProgram, releaseOf, versionIn } from "./release.ts";
+import {
+  answerInPlace,
+  type BinaryName,
+  binaryNameIn,
+  fileNameOf,
+  notAProgram,
+  releaseOf,
+  versionIn,
+} from "./release.ts";
 import { ReleaseCheck } from "./release_check.ts";
 import { SystemFiles } from "../../base/files/system_files.ts";
 
@@ -155,4 +163,22 @@ Deno.test("ReleaseCheck: accepts an intact program that runs and has the wanted 
     /it calls itself "svc-server", wanted "svc-agent"/,
   );
   assertMatch(await checked({ name: "svc-server" }), /it calls itself "svc-agent", wanted "svc-server"/);
+});
+
+Deno.test("what a server gives in place of a download for a while is recognized; programs and scripts are not", () => {
+  const text = (words: string) => new TextEncoder().encode(words);
+  for (
+    const [head, wanted] of [
+      [text(""), "an empty file"],
+      [text('{"error": "not yet"}'), "JSON"],
+      [text("\n[1, 2]"), "JSON"],
+      [text("Service Unavailable"), "a text"],
+      [text("<html>"), "a web page"],
+      [Uint8Array.of(0x1f, 0x8b, 8, 0), "a gzip file"],
+      [text("PK\x03\x04..."), "a zip file"],
+      [text("#!/bin/sh\n"), undefined],
+      [text("\x7fELF\x02\x01\x01\x00"), undefined],
+      [text("MZ\x90\x00\x03"), undefined],
+    ] as const
+  ) assertEquals(answerInPlace(head), wanted);
 });

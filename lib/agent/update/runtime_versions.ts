@@ -63,8 +63,6 @@ export class RuntimeVersions implements Boots {
     // The runtime is asked only if a restart is wanted, and outside the lock, so that the answer delays no start.
     const wanted = asked.stale || updater.status().trial !== undefined;
     const status = wanted && !isIdle(asked) ? await probe.restartStatus(signal) : undefined;
-    // The same holds for a server that does not answer.
-    await updater.refresh(signal);
     await this.alone(async () => {
       const { state } = runtime;
       const idle = isIdle(state);

@@ -105,6 +105,10 @@ export interface UpdaterStatus {
 const STEPS_MAX = 20;
 const RETRY_FIRST_MS = 5_000;
 const RETRY_MAX_MS = 3600_000;
+/** A download that brings less has made no progress. */
+const PROGRESS_BYTES = 16 * 1024;
+/** A partial file that nobody has written to for this long belongs to no download under way. */
+const LEFTOVER_MS = 10 * 60_000;
 /** Interval of the checks whether a custom URL has new content. */
 const STAMP_MS = 120_000;
 
@@ -119,6 +123,9 @@ export class Updater {
   #now: Now = { health: "starting", maySwitch: false, mayUpdate: false };
   #work?: Promise<void>;
   #stopWork?: AbortController;
+  /** Ends a download, but no check. */
+  #stopFetch?: AbortController;
+  #looking?: Promise<void>;
   #failures = 0;
   #nextTryMs = 0;
   #problem?: string;
@@ -145,6 +152,7 @@ export class Updater {
     const { key, wanted } = this.#release ?? {};
     // Naming the very version may allow what the channel did not.
     if (release?.key !== key || release?.wanted !== wanted) this.#retryNow();
+    if (release?.key !== key) this.#stopFetch?.abort(new SvcError("canceled", "another version is wanted"));
     this.#release = release;
   }
 
@@ -176,6 +184,7 @@ export class Updater {
   async pass(now: Now, signal: AbortSignal): Promise<{ restart: boolean; began?: Promise<void> }> {
     this.#now = now;
     if (this.#work) return { restart: false };
+    if (!now.atStart) void this.refresh(signal);
     try {
       for (let steps = 0; steps < STEPS_MAX && !signal.aborted; steps++) {
         const step = plan(this.#slot, await this.#look(now, signal));
@@ -188,8 +197,13 @@ export class Updater {
           if (told !== step.why) this.#parts.logger.info(`${this.#parts.name}: ${step.why}`);
           return { restart: true };
         }
-        if (step.do === "write") await this.#write(step.why, step.ops);
-        else {
+        if (step.do === "write") {
+          const { good } = this.#slot;
+          await this.#write(step.why, step.ops);
+          if (this.#slot.good?.file !== good?.file && this.#slot.trial === undefined) {
+            await this.#removeUnused();
+          }
+        } else {
           if (now.atStart || this.#parts.clock.monotonicMs() < this.#nextTryMs) break;
           return { restart: false, began: this.#begin(step, signal) };
         }
@@ -204,12 +218,16 @@ export class Updater {
   }
 
   /**
-   * Asks for the present content of a custom URL, if that is due. The next pass then waits for no network, and may be
-   * one that a start of the program waits for.
+   * Asks for the present content of a custom URL, if that is due; passes wait for no server and use the last answer.
+   * Nobody needs to wait for it.
    */
   async refresh(signal: AbortSignal): Promise<void> {
     if (this.#work) return;
-    await this.#target(signal);
+    return await (this.#looking ??= this.#lookAtServer(signal).finally(() => this.#looking = undefined));
+  }
+
+  async #lookAtServer(signal: AbortSignal): Promise<void> {
+    await this.#lookAtUrl(signal);
     const { fetcher, logger, name } = this.#parts;
     const installed = this.#release?.key === this.#slot.good?.key ? this.#release : undefined;
     const withheld = installed && await fetcher.withheld(installed, signal).catch(() => undefined);
@@ -219,6 +237,7 @@ export class Updater {
 
   /** Resolves when no download and no check is running. */
   async idle(): Promise<void> {
+    await this.#looking;
     await this.#work;
   }
 
@@ -283,8 +302,12 @@ export class Updater {
 
   /** Removes unused versions and the leftovers of writes; returns the names of the removed files. */
   async clean(keepMs: number): Promise<string[]> {
-    const { record, files, name, fetcher, logger } = this.#parts;
     if (this.#work) return [];
+    return [...await this.#removeUnused(), ...await this.#parts.fetcher.clean(keepMs)];
+  }
+
+  async #removeUnused(): Promise<string[]> {
+    const { record, files, name, logger } = this.#parts;
     const used = inUse(this.#slot, await record.links(), this.#now.running);
     const removed: string[] = [];
     const folder = record.pathOf("");
@@ -298,7 +321,7 @@ export class Updater {
         logger.warn(`${name}: ${chainOf(error)}`);
       }
     }
-    return [...removed, ...await fetcher.clean(keepMs)];
+    return removed;
   }
 
   /** Outside its own folder, a program only fetches. */
@@ -320,7 +343,7 @@ export class Updater {
       if (found?.sizeBytes === build.sizeBytes) whole.add(build.file);
     }
     return {
-      target: await this.#target(signal, now.atStart),
+      target: this.#target(now.atStart),
       links,
       files: whole,
       counted: counts.count !== undefined || counts.passing !== undefined,
@@ -335,21 +358,26 @@ export class Updater {
     };
   }
 
-  /** The wanted release; for a custom URL, its present content. */
-  async #target(signal: AbortSignal, atStart = false): Promise<Release | undefined> {
+  /** The wanted release; for a custom URL, its content as last seen. `undefined` while that is not known at all. */
+  #target(atStart = false): Release | undefined {
     const release = this.#release;
     if (!release?.custom || release.sha256 !== undefined) return release;
+    const seen = this.#stamp?.url === release.url ? this.#stamp : undefined;
+    const mark = seen ? seen.mark : this.#knownMark(release);
+    if (!seen && mark === undefined && !atStart) return undefined;
+    return { ...release, key: keyOf(release.version, mark) };
+  }
+
+  /** Asks for the present content of a custom URL. */
+  async #lookAtUrl(signal: AbortSignal): Promise<void> {
+    const release = this.#release;
+    if (!release?.custom || release.sha256 !== undefined) return;
     const { clock, fetcher } = this.#parts;
-    if (atStart) {
-      const known = this.#stamp?.url === release.url ? this.#stamp.mark : this.#knownMark(release);
-      return { ...release, key: keyOf(release.version, known) };
-    }
-    if (this.#stamp?.url !== release.url || clock.monotonicMs() >= this.#stamp.nextMs) {
-      const mark = await fetcher.stamp(release, signal).catch(() => undefined);
-      const last = this.#stamp?.url === release.url ? this.#stamp.mark : this.#knownMark(release);
-      this.#stamp = { url: release.url, mark: later(mark, last), nextMs: clock.monotonicMs() + STAMP_MS };
-    }
-    return { ...release, key: keyOf(release.version, this.#stamp.mark) };
+    if (this.#stamp?.url === release.url && clock.monotonicMs() < this.#stamp.nextMs) return;
+    const mark = await fetcher.stamp(release, signal).catch(() => undefined);
+    if (signal.aborted || this.#release?.url !== release.url) return;
+    const last = this.#stamp?.url === release.url ? this.#stamp.mark : this.#knownMark(release);
+    this.#stamp = { url: release.url, mark: later(mark, last), nextMs: clock.monotonicMs() + STAMP_MS };
   }
 
   /** The mark of the last content taken from this URL; without an answer it counts as the present one. */
@@ -374,26 +402,43 @@ export class Updater {
   /** Begins a download or a check in the background. */
   #begin(step: UpdateStep & { do: "fetch" | "check" }, signal: AbortSignal): Promise<void> {
     this.#stopWork = new AbortController();
+    this.#stopFetch = step.do === "fetch" ? this.#stopWork : undefined;
     const both = AbortSignal.any([signal, this.#stopWork.signal]);
     const work = step.do === "fetch" ? this.#fetch(both) : this.#check(step.build, both);
     return this.#work = work.catch((error) => this.#failed(`cannot record the ${step.do}`, error))
       .finally(() => {
         this.#work = undefined;
+        this.#stopFetch = undefined;
         this.#progress = undefined;
       });
   }
 
   async #fetch(signal: AbortSignal): Promise<void> {
     const { fetcher, logger, name } = this.#parts;
-    const release = (await this.#target(signal))!;
+    const release = this.#target()!;
     logger.info(`${name}: getting ${release.version} from ${release.url}`);
+    let beganBytes: number | undefined;
+    const fetchNow = () =>
+      fetcher.fetch(release, (progress) => {
+        beganBytes ??= progress.doneBytes;
+        this.#progress = progress;
+      }, signal);
     let build: Build;
     try {
-      build = await fetcher.fetch(release, (progress) => this.#progress = progress, signal);
+      await this.#removeUnused();
+      build = await fetchNow().catch(async (error) => {
+        if (SvcError.from(error).code !== "resource_exhausted") throw error;
+        // What is left of other downloads goes before anything is refused for space.
+        if ((await fetcher.clean(LEFTOVER_MS)).length === 0) throw error;
+        return await fetchNow();
+      });
     } catch (error) {
+      // On a bad line every attempt ends early; as long as each brings more, none has to wait for long.
+      if ((this.#progress?.doneBytes ?? 0) - (beganBytes ?? 0) >= PROGRESS_BYTES) this.#failures = 0;
       return await this.#refuseOrRetry(`cannot get ${release.version}`, release, error, signal);
     }
-    this.#retryNow();
+    this.#nextTryMs = 0;
+    this.#problem = undefined;
     await this.#write(`${release.version} is downloaded`, [{
       op: "save",
       slot: downloaded(this.#slot, build),
@@ -428,8 +473,9 @@ export class Updater {
 
   #failed(what: string, error: unknown): void {
     const { clock, logger, name, random = Math.random } = this.#parts;
-    const delayMs = Math.min(RETRY_MAX_MS, RETRY_FIRST_MS * 2 ** Math.min(this.#failures++, 20)) *
-      (0.8 + 0.4 * random());
+    const backoffMs = Math.min(RETRY_MAX_MS, RETRY_FIRST_MS * 2 ** Math.min(this.#failures++, 20));
+    // What the server wants counts only if it is longer.
+    const delayMs = Math.max(backoffMs * (0.8 + 0.4 * random()), SvcError.from(error).retryMs ?? 0);
     this.#nextTryMs = clock.monotonicMs() + delayMs;
     this.#problem = `${what}: ${chainOf(error)}`;
     logger.warn(`${name}: ${this.#problem}; the next attempt is in ${Math.round(delayMs / 1000)} s`);

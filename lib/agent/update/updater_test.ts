@@ -7,6 +7,7 @@ import { fileNameOf, keyOf, type Release } from "./release.ts";
 import { UpdateRecord } from "./record.ts";
 import type { Build } from "./state.ts";
 import { type Fetcher, type Now, ownFile, Updater } from "./updater.ts";
+import { race } from "../../base/clock.ts";
 import { SystemFiles } from "../../base/files/system_files.ts";
 
 const NAME = "svc-server";
@@ -29,8 +30,11 @@ class Bench {
     const record = new UpdateRecord({ name: NAME, base: this.base, run: `${this.base}/run`, files, sumOf });
     const fetcher: Fetcher = {
       withheld: () => Promise.resolve(undefined),
-      fetch: async ({ version, key }) => {
+      fetch: async ({ version, key }, progress, signal) => {
         this.fetched++;
+        progress({ doneBytes: 1000 });
+        progress({ doneBytes: 1000 + this.broughtBytes });
+        if (this.hangs) await race(new Promise(() => {}), signal);
         if (this.failure?.fetch) throw this.failure.fetch;
         return { ...await this.put(this.sameBytes ? "same" : version), version, key };
       },
@@ -52,6 +56,10 @@ class Bench {
     await this.updater.open();
   }
   stamp?: string;
+  /** What each attempt brings. */
+  broughtBytes = 0;
+  /** The server of downloads accepts connections and sends nothing. */
+  hangs = false;
   /** Every release has these. */
   sameBytes = false;
   /** Who is asked over the network never answers. */
@@ -360,12 +368,90 @@ Deno.test("Updater.clean: keeps every file that is in use", () =>
     const two = await bench.install("2.0.0");
     const old = await bench.put("0.9.0");
     await Deno.writeTextFile(`${bench.base}/cache/svc-agent-1.0.0-0`, "not ours");
+    assertEquals(await bench.updater.clean(0), [old.file]);
+    await bench.put("0.9.0");
     bench.updater.aim(wish("3.0.0"));
     await bench.settle({ ...well(two.file), maySwitch: false });
     const trial = bench.updater.status().trial!.build;
-    assertEquals(await bench.updater.clean(0), [old.file]);
+    // Before a download, so that it finds the space.
+    assertEquals(await bench.updater.clean(0), []);
     const left = (await Array.fromAsync(Deno.readDir(`${bench.base}/cache`))).map(({ name }) => name).sort();
     assertEquals(left, ["part", "svc-agent-1.0.0-0", one.file, two.file, trial.file]);
+  }));
+
+Deno.test("Updater: what a committed version has replaced goes at once", () =>
+  withBench(async (bench) => {
+    const one = await bench.install("1.0.0");
+    const cached = async () =>
+      (await Array.fromAsync(Deno.readDir(`${bench.base}/cache`))).map(({ name }) => name).filter((name) =>
+        name.startsWith(NAME)
+      ).sort();
+    for (const [version, before] of [["2.0.0", one.file], ["3.0.0"], ["4.0.0"]]) {
+      const from = before ?? bench.updater.status().good!.file;
+      bench.updater.aim(wish(version));
+      await bench.settle(well(from));
+      await bench.settle(well((await bench.updater.boot())!.file));
+      const { good, previous } = bench.updater.status();
+      assertEquals(await cached(), [good!.file, previous!.file].sort());
+    }
+  }));
+
+Deno.test("Updater: another wish, or none, ends the download of the old one at once", () =>
+  withBench(async (bench) => {
+    const { file } = await bench.install("1.0.0");
+    bench.hangs = true;
+    bench.updater.aim(wish("2.0.0"));
+    const { began } = await bench.updater.pass(well(file), never);
+    bench.updater.aim(wish("3.0.0"));
+    await began;
+    const second = await bench.updater.pass(well(file), never);
+    bench.updater.aim(undefined);
+    await second.began;
+    assertEquals([bench.fetched, (await bench.updater.pass(well(file), never)).began], [2, undefined]);
+    bench.hangs = false;
+    bench.updater.aim(wish("3.0.0"));
+    await bench.settle({ ...well(file), maySwitch: false });
+    assertEquals(bench.updater.status().trial?.build.version, "3.0.0");
+    assertEquals(bench.records.filter(({ level }) => level === "error").length, 0);
+  }));
+
+Deno.test("Updater: a server that says nothing of a URL holds up no pass", () =>
+  withBench(async (bench) => {
+    const { file } = await bench.install("1.0.0");
+    bench.away = true;
+    bench.updater.aim(wish("customURL+http://x/y", { custom: true }));
+    for (const _ of [1, 2, 3]) assertEquals(await bench.updater.pass(well(file), never), { restart: false });
+    assertEquals(bench.fetched, 0);
+  }));
+
+Deno.test("Updater: an attempt with progress makes the next pause short; Retry-After makes it longer", () =>
+  withBench(async (bench) => {
+    const { file } = await bench.install("1.0.0");
+    const pauses = async (count: number) => {
+      const found: number[] = [];
+      for (let n = 0; n < count; n++) {
+        const { fetched } = bench;
+        let pausedMs = 0;
+        for (;;) {
+          await (await bench.updater.pass(well(file), never)).began;
+          if (bench.fetched > fetched) break;
+          await bench.clock.advance(1000);
+          pausedMs += 1000;
+        }
+        found.push(pausedMs / 1000);
+      }
+      return found;
+    };
+    bench.failure = { fetch: new SvcError("unavailable", "the connection broke") };
+    bench.updater.aim(wish("2.0.0"));
+    assertEquals(await pauses(4), [0, 5, 10, 20]);
+    bench.broughtBytes = 100_000;
+    assertEquals(await pauses(3), [40, 5, 5]);
+    bench.broughtBytes = 0;
+    bench.failure = { fetch: new SvcError("unavailable", "503", { retryMs: 90_000 }) };
+    assertEquals(await pauses(3), [5, 90, 90]);
+    bench.failure = { fetch: new SvcError("unavailable", "503", { retryMs: 1 }) };
+    assertEquals(await pauses(2), [90, 80]);
   }));
 
 Deno.test("UpdateRecord: a broken record falls back to its copy, then to the disk, with a log line", () =>
