@@ -33,7 +33,7 @@ import { giveBackFreed } from "../../lib/base/native/freed_memory.ts";
 import { answersTcp } from "../../lib/wire/dial/reach.ts";
 import { firstHopOf } from "../../lib/wire/grpc/proxy.ts";
 import { NetworkEvidence } from "../../lib/agent/supervise/network_evidence.ts";
-import { CloudClient } from "../../lib/cloud_client/client.ts";
+import { CloudClient, parseCloudAddress } from "../../lib/cloud_client/client.ts";
 import { sendLogs } from "../../lib/cloud_client/log_sender.ts";
 import { type Networks, openNetworks } from "./networks.ts";
 import { runFolder, updaterOf } from "./updater.ts";
@@ -212,7 +212,7 @@ async function work(
 ): Promise<AgentEnd> {
   const { options: { dir }, host, clock, logs, inquiries } = workshop;
   const { appAddress: address, id: partId, login } = credentials;
-  const plain = address.startsWith("http:");
+  const { plain } = parseCloudAddress(address);
   const cloud = new CloudClient({
     ...{ address, partId, clock, credentials: login },
     // A file that only its owner can write may choose an address without TLS.

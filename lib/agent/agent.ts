@@ -12,6 +12,7 @@ import type { ReadFiles, WriteFiles } from "../base/files/files.ts";
 import { type Clock, deadline, race, Waker } from "../base/clock.ts";
 import { chainOf, SvcError } from "../base/error.ts";
 import type { Logger } from "../base/log/log.ts";
+import { shownUrlsIn } from "../base/log/shown_url.ts";
 import type { Json, JsonObject, Problem } from "../base/schema/schema.ts";
 import type { CloudClient } from "../cloud_client/client.ts";
 import type { MessageInitShape } from "../wire/proto.ts";
@@ -306,14 +307,14 @@ export class Agent {
       this.#isRefused = false;
       await this.#parts.offline.online();
       this.#versionProblems = answer.versionProblems.slice(0, VERSION_PROBLEMS_MAX)
-        .map((problem) => problem.slice(0, PROBLEM_CHARS));
+        .map((problem) => shownUrlsIn(problem.slice(0, PROBLEM_CHARS)));
       await this.#decide(sectionsOf(answer));
       this.#aim(answer);
     } catch (error) {
       if (signal.aborted) return;
       this.#isRefused = REFUSALS.includes(SvcError.from(error).code);
       if (this.#isRefused) this.#parts.offline.answered();
-      this.#offlineWhy = chainOf(error);
+      this.#offlineWhy = shownUrlsIn(chainOf(error));
       this.#once(
         `offline: ${this.#offlineWhy}`,
         () => logger.warn(`the cloud does not answer: ${this.#offlineWhy}`),

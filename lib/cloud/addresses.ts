@@ -7,12 +7,12 @@
  */
 
 import { SvcError } from "../base/error.ts";
+import { shownUrl } from "../base/log/shown_url.ts";
 import type { Peer } from "../wire/service.ts";
 import { notedSetting, noteSetting } from "./store/settings.ts";
 import type { Sql, Store } from "./store/store.ts";
 
 const HOST = /^(?:[a-z0-9](?:[a-z0-9._-]{0,252}[a-z0-9])?|\[[0-9a-f:.]{2,45}\])$/;
-const PATH = /^(?:\/[A-Za-z0-9._~-]+)*$/;
 const URL_CHARS_MAX = 512;
 const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
 
@@ -62,10 +62,12 @@ export class Addresses {
     const asked = askedBy(peer);
     if (this.main !== undefined) return this.#sameHost(asked) ?? this.main;
     if (peer.origin === undefined) return "http://localhost";
-    if (asked) return asked.origin;
+    if (asked && !isUpstream(asked, peer)) return asked.origin;
+    // A proxy that hands on the name of its own upstream, or none, is the usual cause.
     throw new SvcError(
-      "invalid_argument",
-      "the Host header is not a host and port, wanted for example cloud.example:8090",
+      "failed_precondition",
+      "the Host header is not an address at which a device reaches this control plane: start svc-cloud serve " +
+        "with --public-url and the address that devices use",
     );
   }
 
@@ -81,6 +83,17 @@ export class Addresses {
   }
 }
 
+/**
+ * Whether an address is the name that a proxy has for this server among its own settings: no name of a host, or a
+ * single word with another port than that of the connection.
+ */
+function isUpstream(asked: URL, peer: Peer): boolean {
+  const { hostname } = asked;
+  if (hostname.includes("_") || hostname === "undefined") return true;
+  const isWord = !/[.:]/.test(hostname) && hostname !== "localhost";
+  return isWord && asked.port === "" && !isPortOf(asked, peer);
+}
+
 /** Whether an address has the port of the connection: another port may be another user's program. */
 function isPortOf({ port, protocol }: URL, { localPort }: Peer): boolean {
   const asked = Number(port || (protocol === "https:" ? 443 : 80));
@@ -89,15 +102,14 @@ function isPortOf({ port, protocol }: URL, { localPort }: Peer): boolean {
 
 /** A public URL as it is written into scripts. Throws `invalid_argument`. */
 export function checkedAddress(text: string): string {
-  const url = wellFormed(text);
-  const path = url?.pathname.replace(/\/+$/, "") ?? "";
-  if (url && PATH.test(path)) return `${url.origin}${path}`;
+  const url = wellFormed(text.trim().replace(/\/+$/, ""));
+  if (url?.pathname === "/") return url.origin;
   throw new SvcError(
     "invalid_argument",
     `--public-url: found ${
-      JSON.stringify(text)
-    }, wanted http:// or https:// with a host, and a port and path of ` +
-      "letters, digits and -._~ if need be, such as https://cloud.example.com",
+      JSON.stringify(shownUrl(text))
+    }, wanted http:// or https:// with a host, and a port if need be, such as ` +
+      "https://cloud.example.com; gRPC has no room for a path, so a proxy has to forward a host or port of its own",
   );
 }
 

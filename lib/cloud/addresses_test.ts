@@ -78,17 +78,39 @@ Deno.test("Addresses.linkFor: returns the caller's own address if it is valid", 
   assertEquals(addresses.linkFor(from("http://cloud.lan:8090")), "http://cloud.lan:8090");
   for (const origin of HOSTILE) {
     const error = assertThrows(() => addresses.linkFor(from(origin)), SvcError);
-    assertEquals(error.code, "invalid_argument", origin);
+    assertEquals(error.code, "failed_precondition", origin);
   }
 });
 
 Deno.test("checkedAddress: accepts a plain public address and refuses others with --public-url", () => {
   const good = {
     "https://Cloud.Example.com/": "https://cloud.example.com",
-    "http://h:1/a/b": "http://h:1/a/b",
+    "HTTPS://cloud.example.com///": "https://cloud.example.com",
+    "  http://h:1 ": "http://h:1",
   };
   for (const [given, wanted] of Object.entries(good)) assertEquals(checkedAddress(given), wanted);
-  for (const text of HOSTILE) assertThrows(() => checkedAddress(text), SvcError, "--public-url");
+  for (const text of [...HOSTILE, "http://h:1/a/b", "https://cloud.example.com/svc", "cloud.example.com"]) {
+    assertThrows(() => checkedAddress(text), SvcError, "--public-url");
+  }
+  const error = assertThrows(() => checkedAddress("https://user:hunter2@cloud.example.com"), SvcError);
+  assertEquals(error.message.includes("hunter2"), false);
+});
+
+Deno.test("Addresses.linkFor: no name that only a proxy knows, and no missing name, gets into a link", () => {
+  const addresses = new Addresses();
+  const at = (origin: string) => ({ ...from(origin), localPort: 8090 });
+  for (
+    const origin of ["http://undefined", "http://svc_cloud", "http://backend", "http://svc_cloud:8090", ""]
+  ) {
+    const error = assertThrows(() => addresses.linkFor(at(origin)), SvcError, "--public-url");
+    assertEquals(error.code, "failed_precondition");
+    assertEquals(new Addresses(["https://c.example"]).linkFor(at(origin)), "https://c.example");
+  }
+  for (
+    const origin of ["http://tower:8090", "http://tower:9000", "https://cloud.lan", "http://localhost:9000"]
+  ) {
+    assertEquals(addresses.linkFor(at(origin)), origin);
+  }
 });
 
 Deno.test("shellQuoted: sh reads any quoted text as a single word", async () => {

@@ -26,6 +26,7 @@ import { type GetPackageRequestSchema, type Package, PackageService } from "../.
 import { toMs } from "../api/shared/time.ts";
 import type { Clock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
+import { shownUrl } from "../base/log/shown_url.ts";
 import { type CallOptions, type Channel, client, type ServiceClient } from "../wire/channel.ts";
 import type { SignalingServer } from "../wire/dial/dial.ts";
 import { connectGrpc } from "../wire/grpc/grpc_channel.ts";
@@ -225,11 +226,15 @@ export function isNeighbour(name: string, fqdn = ""): boolean {
 
 /** `host:port` of the address of a control plane, and whether it is one without TLS. */
 export function parseCloudAddress(address: string): { target: string; plain: boolean } {
-  const [, scheme = "https", host, port] =
-    /^(?:(\w+):\/\/)?(\[[^\]/\s]+\]|[^:[\]/?#@\s]+)(?::(\d{1,5}))?\/?$/.exec(address) ?? [];
+  const [, named = "https", host, port] =
+    /^(?:(\w+):\/\/)?(\[[^\]/\s]+\]|[^:[\]/?#@\s]+)(?::(\d{1,5}))?\/*$/.exec(address.trim()) ?? [];
+  const scheme = named.toLowerCase();
   if (host === undefined || !["http", "https"].includes(scheme) || Number(port ?? 0) > PORT_MAX) {
     const wanted = "https://host:port";
-    throw new SvcError("invalid_argument", `"${address}" is no address of a control plane, wanted ${wanted}`);
+    throw new SvcError(
+      "invalid_argument",
+      `"${shownUrl(address)}" is no address of a control plane, wanted ${wanted}`,
+    );
   }
   return { target: `${host}:${port ?? (scheme === "http" ? "80" : "443")}`, plain: scheme === "http" };
 }

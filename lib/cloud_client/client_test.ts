@@ -96,7 +96,7 @@ Deno.test("credentials do not travel in the clear unless that is allowed", () =>
   }
   const bad = [
     "not a host",
-    " https://app",
+    "https://a pp",
     "https://app:65536",
     "https://app:",
     "::1",

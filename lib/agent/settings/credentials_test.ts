@@ -26,8 +26,8 @@ Deno.test("parseCredentials: errors name the file and key, and show no secret", 
     ['{"cloud": {"app_address": " ", "id": "p", "secret": "sesame"}}', "a text that is not empty"],
     // The agent could not even start with these.
     [
-      '{"cloud": {"app_address": "https://app ", "id": "p", "secret": "sesame"}}',
-      'cloud.app_address: found "https://app ", wanted an address such as "https://host:port"',
+      '{"cloud": {"app_address": "https://a pp", "id": "p", "secret": "sesame"}}',
+      'cloud.app_address: found "https://a pp", wanted an address such as "https://host:port"',
     ],
     ['{"cloud": {"app_address": "ftp://a", "id": "p", "secret": "sesame"}}', "cloud.app_address"],
     ['{"cloud": {"app_address": "https://a:70000", "id": "p", "secret": "sesame"}}', "cloud.app_address"],

@@ -16,6 +16,11 @@ export interface CommandOptions {
   readonly timeoutMs?: number;
   readonly env?: { readonly [name: string]: string };
   readonly signal?: AbortSignal;
+  /**
+   * A file for the output of a program that must never be killed, such as a package manager: at the end of the time
+   * or of the agent it goes on by itself.
+   */
+  readonly outlives?: string;
 }
 
 export interface Commands {
@@ -25,6 +30,10 @@ export interface Commands {
   run(command: string, args: readonly string[], options?: CommandOptions): Promise<string>;
 }
 
+/** Arguments: the file, then the program. The end of the output goes to the agent, if there still is one. */
+const OUTLIVING =
+  'command -v "$1" >/dev/null || exit 127; "$@" >"$0" 2>&1 </dev/null; code=$?; tail -c 4000 "$0"; exit $code';
+const NO_PROGRAM = 127;
 const TIMEOUT_MS = 60_000;
 const GRACE_MS = 5_000;
 const OUTPUT_CHARS = 64 * 1024;
@@ -35,20 +44,29 @@ export class SystemCommands implements Commands {
   constructor(private readonly processes: ProcessHost, private readonly clock: Clock) {}
 
   async try(command: string, args: readonly string[], options: CommandOptions = {}): Promise<Outcome> {
-    const { timeoutMs = TIMEOUT_MS, env, signal } = options;
+    const { timeoutMs = TIMEOUT_MS, env, signal, outlives } = options;
     signal?.throwIfAborted();
     // English output on every system, and no questions.
     const environment = { LC_ALL: "C", DEBIAN_FRONTEND: "noninteractive", ...env };
-    const process = this.processes.spawn({ command, args, env: environment, ownGroup: true });
+    // A program that writes to a closed pipe dies, so one that outlives the agent writes to a file, and shows its end.
+    const whole = outlives === undefined
+      ? { command, args }
+      : { command: "sh", args: ["-c", OUTLIVING, outlives, command, ...args] };
+    const process = this.processes.spawn({ ...whole, env: environment, ownGroup: true });
     let output = "";
     const read = async (lines: AsyncIterable<string>) => {
       for await (const line of lines) output = `${output}${line}\n`.slice(-OUTPUT_CHARS);
     };
     const reading = Promise.all([read(process.stdout), read(process.stderr)]);
     let late: SvcError | undefined;
+    const left = Promise.withResolvers<never>();
+    left.promise.catch(() => {});
     const end = (error: SvcError) => {
       late ??= error;
-      void endProcess(process, this.clock, GRACE_MS);
+      if (outlives === undefined) return void endProcess(process, this.clock, GRACE_MS);
+      process.exited.catch(() => {});
+      reading.catch(() => {});
+      left.reject(new SvcError(error.code, `${error.message}; it goes on by itself, see ${outlives}`));
     };
     const shown = [command, ...args].join(" ");
     const timer = this.clock.after(
@@ -58,8 +76,11 @@ export class SystemCommands implements Commands {
     const aborted = () => end(SvcError.from(signal?.reason));
     signal?.addEventListener("abort", aborted, { once: true });
     try {
-      const { code } = await process.exited;
-      await reading;
+      const { code } = await Promise.race([process.exited, left.promise]);
+      await Promise.race([reading, left.promise]);
+      if (outlives !== undefined && code === NO_PROGRAM) {
+        throw new SvcError("not_found", `there is no ${command}`);
+      }
       if (late) throw late;
       return { code, output: output.trim() };
     } finally {

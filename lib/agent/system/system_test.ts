@@ -1,11 +1,15 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
-import { SvcError } from "../../base/error.ts";
+import { chainOf, SvcError } from "../../base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { FakeCommands } from "../../../tests/support/fake_commands.ts";
 import { Journald } from "./journald.ts";
-import { patternsOf } from "./upgrades/apt.ts";
+import { hasNewerKernel, patternsOf, usesReplaced } from "./upgrades/apt.ts";
+import { SystemCommands } from "./commands.ts";
+import { DenoHost } from "../../base/host_deno.ts";
+import { SystemClock } from "../../base/clock.ts";
+import { until } from "../../../tests/support/until.ts";
 import { familyOf } from "./upgrades/upgrader.ts";
 import { OsUpgrades } from "./upgrades/upgrades.ts";
 import { decideSettings } from "../settings/settings.ts";
@@ -235,8 +239,11 @@ Deno.test("OsUpgrades: managed upgrades wait for the runtime, repeat, and reboot
     assertEquals(made(), 0);
     world.allowed = true;
     answers["apt-get update"] = { code: 100, output: "no network" };
-    await upgrades.apply(settings, signal);
-    await upgrades.apply(settings, signal);
+    // The failure stays in the status until an attempt succeeds.
+    for (const _ of [1, 2]) {
+      const error = await assertRejects(() => upgrades.apply(settings, signal), SvcError, "in 5 minutes");
+      assertStringIncludes(chainOf(error), "apt-get update failed with exit code 100: no network");
+    }
     assertEquals(made(), 0);
     answers["apt-get update"] = {};
     await clock.advance(5 * 60_000);
@@ -331,3 +338,84 @@ Deno.test("OsUpgrades: an unsupported system is an error and runs no command", (
     await upgrades.apply(settingsOf({}), signal);
     assertEquals(parts.commands.ran, []);
   }));
+
+Deno.test("a reboot is needed for a newer kernel of the running kind, and for replaced libraries of the first process", () => {
+  for (
+    const [running, names, wanted] of [
+      ["6.1.0-18-amd64", ["vmlinuz-6.1.0-18-amd64", "initrd.img-6.1.0-25-amd64"], false],
+      ["6.1.0-18-amd64", ["vmlinuz-6.1.0-18-amd64", "vmlinuz-6.1.0-25-amd64"], true],
+      ["6.1.0-25-amd64", ["vmlinuz-6.1.0-9-amd64"], false],
+      ["6.1.0-18-amd64", ["vmlinuz-6.5.0-1-cloud-amd64"], false],
+      ["6.6.31+rpt-rpi-v8", ["vmlinuz-6.6.51+rpt-rpi-2712"], false],
+      ["6.6.31+rpt-rpi-v8", ["vmlinuz-6.6.51+rpt-rpi-v8"], true],
+      ["6.6.31", ["vmlinuz", "vmlinuz-"], false],
+      ["", ["vmlinuz-6.1.0-25-amd64"], false],
+    ] as const
+  ) assertEquals(hasNewerKernel(running, names), wanted, `${running} ${names}`);
+  const maps = "7f00-7f01 r-xp 00000000 08:01 12 ";
+  assertEquals(usesReplaced(`${maps}/usr/lib/x86_64-linux-gnu/libc.so.6 (deleted)\n`), true);
+  assertEquals(usesReplaced(`${maps}/lib/systemd/libsystemd-shared-252.so (deleted)\n`), true);
+  assertEquals(
+    usesReplaced(`${maps}/usr/lib/x86_64-linux-gnu/libc.so.6\n${maps}/memfd:x (deleted)\n`),
+    false,
+  );
+});
+
+Deno.test("OsUpgrades: older systems of Fedora's family are upgraded by yum", () =>
+  withSystem(async ({ parts, clock, write, read }) => {
+    await write("/etc/os-release", 'ID="amzn"\nID_LIKE="centos rhel fedora"\n');
+    await write("/usr/bin/yum", "");
+    const more = { clock, mayInterrupt: () => Promise.resolve(true), reboot: () => Promise.resolve() };
+    const upgrades = new OsUpgrades({ ...parts, ...more });
+    const { ran } = parts.commands;
+    await upgrades.apply(settingsOf({ os_auto_upgrade_type: "managed-security" }), signal);
+    assertEquals(ran.splice(0), ["yum update -y --security", "needs-restarting -r"]);
+    await upgrades.apply(settingsOf({ os_auto_upgrade_type: "all" }), signal);
+    assertEquals(ran.splice(0), ["yum install -y yum-cron", "systemctl enable --now yum-cron.service"]);
+    assertStringIncludes((await read("/etc/yum/yum-cron.conf"))!, "apply_updates = yes");
+    await upgrades.apply(settingsOf({ os_auto_upgrade_type: "disable" }), signal);
+    assertStringIncludes((await read("/etc/yum/yum-cron.conf"))!, "apply_updates = no");
+    // With dnf beside it, dnf it is.
+    await write("/usr/bin/dnf", "");
+    ran.length = 0;
+    await new OsUpgrades({ ...parts, ...more })
+      .apply(settingsOf({ os_auto_upgrade_type: "managed-all" }), signal);
+    assertEquals(ran.some((line) => line.startsWith("dnf upgrade")), true);
+  }));
+
+Deno.test({
+  name:
+    "SystemCommands: a package manager outlives the end of the agent and of its time, and its output is kept",
+  ignore: Deno.build.os === "windows",
+  fn: async () => {
+    const folder = await Deno.makeTempDir();
+    const commands = new SystemCommands(new DenoHost(), new SystemClock());
+    const outlives = `${folder}/log`;
+    const waiting =
+      `echo begun; while [ ! -e ${folder}/go ]; do sleep 0.05; done; echo done; : >${folder}/end`;
+    const there = (name: string) => Deno.stat(`${folder}/${name}`).then(() => true, () => false);
+    for (const how of ["abort", "time"]) {
+      const stop = new AbortController();
+      const options = { signal: stop.signal, outlives, ...(how === "time" ? { timeoutMs: 200 } : {}) };
+      const running = commands.run("sh", ["-c", waiting], options);
+      if (how === "abort") {
+        await until(() => there("log"));
+        stop.abort(new SvcError("canceled", "the agent stops"));
+      }
+      await assertRejects(() => running, SvcError, "goes on by itself");
+      await Deno.writeTextFile(`${folder}/go`, "");
+      await until(() => there("end"));
+      for (const name of ["go", "end"]) await Deno.remove(`${folder}/${name}`);
+    }
+    await until(async () => (await Deno.readTextFile(outlives)).includes("done"));
+    assertEquals(await commands.run("sh", ["-c", "echo fine"], { outlives }), "fine");
+    await assertRejects(
+      () => commands.run("sh", ["-c", "echo bad >&2; exit 3"], { outlives }),
+      SvcError,
+      "code 3: bad",
+    );
+    const error = await assertRejects(() => commands.run("no-such-program", [], { outlives }), SvcError);
+    assertEquals(error.code, "not_found");
+    await Deno.remove(folder, { recursive: true });
+  },
+});

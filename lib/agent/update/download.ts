@@ -15,6 +15,7 @@ import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import { type Clock, deadline } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
+import { shownUrlsIn } from "../../base/log/shown_url.ts";
 import { fileNameOf, type Release } from "./release.ts";
 import type { AcceptedKeys } from "../../base/release/accepted_keys.ts";
 import type { Build } from "./state.ts";
@@ -55,7 +56,8 @@ interface Promised {
 
 /** The source of a partial file. */
 interface Note {
-  readonly url: string;
+  /** SHA-256 of the address, which may have a password. */
+  readonly source: string;
   readonly key: string;
   readonly etag?: string;
   readonly modified?: string;
@@ -162,7 +164,7 @@ export class Download implements Fetcher {
   ): Promise<void> {
     const { files, logger } = this.#parts;
     const note = await this.#note(part);
-    const isSame = note?.url === release.url && note.key === release.key;
+    const isSame = note?.source === sumOf(release.url) && note.key === release.key;
     const validator = isSame ? validatorOf(note, promise.sha256 !== undefined) : undefined;
     const have = validator === undefined ? 0 : (await files.findFile(part))?.sizeBytes ?? 0;
     const resumed: Record<string, string> = have > 0 ? { range: `bytes=${have}-`, ...validator } : {};
@@ -190,7 +192,7 @@ export class Download implements Fetcher {
     // The length is that of the compressed bytes, and a position in those means nothing here.
     const totalBytes = encoding === "" && Number.isFinite(length) ? from + length : undefined;
     await this.#mark(part, {
-      url: release.url,
+      source: sumOf(release.url),
       key: release.key,
       ...encoding === "" ? validatorsIn(answer) : {},
     });
@@ -284,10 +286,9 @@ export class Download implements Fetcher {
       await files.remove(`${part}${NOTE_SUFFIX}`).catch(() => {});
     }
     const { retryMs } = error;
-    return new SvcError(error.code, `${url}: ${chainOf(error)}${clockHint(chainOf(error), clock.nowMs())}`, {
-      cause: error,
-      retryMs,
-    });
+    const problem = `${url}: ${chainOf(error)}${clockHint(chainOf(error), clock.nowMs())}`;
+    // Without the cause, whose text may have the address with its password.
+    return new SvcError(error.code, shownUrlsIn(problem), { retryMs });
   }
 
   async #mustFit(moreBytes: number): Promise<void> {
@@ -510,7 +511,11 @@ function rangeStart(answer: Response): number | undefined {
 }
 
 function partName(url: string): string {
-  return createHash("sha256").update(url).digest("hex").slice(0, 16);
+  return sumOf(url).slice(0, 16);
+}
+
+function sumOf(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
 }
 
 function megabytes(bytes: number): number {

@@ -5,6 +5,7 @@
 import type { UpdateInfo } from "../../../proto/gen/agent_pb.ts";
 import { PackageFormat } from "../../../proto/gen/agent_pb.ts";
 import { SvcError } from "../../base/error.ts";
+import { shownUrl } from "../../base/log/shown_url.ts";
 import type { Wish } from "./state.ts";
 
 const BINARIES = ["svc-agent", "svc-server"] as const;
@@ -49,7 +50,7 @@ export function releaseOf(
     new SvcError("invalid_argument", `the cloud wants ${name} with ${found}, wanted ${wanted}`);
   if (version.trim() === "") throw refuse("an empty version", "one such as 1.2.3");
   if (!URL.canParse(url) || !SCHEMES.includes(new URL(url).protocol)) {
-    throw refuse(`the address "${url}"`, "one that begins with https://, http:// or file://");
+    throw refuse(`the address "${shownUrl(url)}"`, "one that begins with https://, http:// or file://");
   }
   if (sha256.length !== 0 && sha256.length !== 32) throw refuse(`${sha256.length} bytes of SHA-256`, "32");
   if (format === PackageFormat.XZ || format === PackageFormat.XZ_EXECUTABLE) {
@@ -57,7 +58,8 @@ export function releaseOf(
   }
   const sum = sha256.length === 0 ? undefined : sha256.toHex();
   const custom = version === CUSTOM;
-  const named = custom ? `${CUSTOM}+${url}` : version;
+  // The name goes into logs, reports and files.
+  const named = custom ? `${CUSTOM}+${shownUrl(url)}` : version;
   const release = { name, version: named, url, sha256: sum, custom, key: keyOf(named, sum) };
   if (custom || pinned) return { ...release, pinned: true };
   return { ...release, pinned: false, wanted: wanted || DEFAULT_CHANNEL };

@@ -11,6 +11,7 @@
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
+import { shownUrl } from "../../base/log/shown_url.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { basename } from "node:path";
 import { type BinaryName, fileNameOf, keyOf, type Release } from "./release.ts";
@@ -416,7 +417,7 @@ export class Updater {
   async #fetch(signal: AbortSignal): Promise<void> {
     const { fetcher, logger, name } = this.#parts;
     const release = this.#target()!;
-    logger.info(`${name}: getting ${release.version} from ${release.url}`);
+    logger.info(`${name}: getting ${release.version} from ${shownUrl(release.url)}`);
     let beganBytes: number | undefined;
     const fetchNow = () =>
       fetcher.fetch(release, (progress) => {

@@ -8,6 +8,7 @@
  * The room owns logging, from the call to the line on a terminal or in a file.
  */
 
+import { shownUrlsIn } from "./shown_url.ts";
 import type { Clock } from "../clock.ts";
 import { messageOf } from "../error.ts";
 import { Deduplicator } from "./dedup.ts";
@@ -79,6 +80,17 @@ function isExpression(text: string): boolean {
   }
 }
 
+/** Addresses in fields are shown as in messages. */
+function shownFields(fields: Fields): Fields {
+  const isAddress = (value: unknown) => typeof value === "string" && value.includes("://");
+  if (!Object.values(fields).some(isAddress)) return fields;
+  return Object.fromEntries(
+    Object.entries(fields).map((
+      [name, value],
+    ) => [name, typeof value === "string" ? shownUrlsIn(value) : value]),
+  );
+}
+
 export class Logs {
   readonly #loggers = new Map<string, Logger>();
   readonly #deduplicator: Deduplicator;
@@ -144,7 +156,11 @@ export class Logs {
   write(level: Level, logger: string, message: string, fields: Fields, caller?: string): void {
     if (this.sinks.length === 0) return;
     const place = caller === undefined ? undefined : { caller };
-    const record = { timeMs: this.clock.nowMs(), level, logger, ...place, message, fields };
+    const record = {
+      ...{ timeMs: this.clock.nowMs(), level, logger, ...place },
+      message: shownUrlsIn(message),
+      fields: shownFields(fields),
+    };
     // Names from other processes have no logger here, and need none.
     if (this.#loggers.get(logger)?.deduplicated ?? this.#deduplicates(logger)) {
       this.#deduplicator.write(record);

@@ -12,6 +12,7 @@
  * The room owns the packages of a machine: the wanted packages, their sources and their folders.
  */
 
+import { shownUrlsIn } from "../../base/log/shown_url.ts";
 import { createHash, randomUUID } from "node:crypto";
 import { basename, dirname, join } from "node:path";
 import { type Package, PackageType } from "../../../proto/gen/packages_pb.ts";
@@ -247,10 +248,10 @@ export class MachinePackages {
         this.#tell(config, { state: "ready" });
       } catch (error) {
         if (signal.aborted) return failures;
-        this.#tell(config, { state: "failed", error: chainOf(error) });
+        this.#tell(config, { state: "failed", error: shownUrlsIn(chainOf(error)) });
         const { name, package: id, version } = config;
         const told = `package "${name}" (${id} ${version})`;
-        failures.push(new SvcError(SvcError.from(error).code, `${told}: ${chainOf(error)}`));
+        failures.push(new SvcError(SvcError.from(error).code, `${told}: ${shownUrlsIn(chainOf(error))}`));
       }
     }
     const all = failures.map(({ message }) => message).join("\n");

@@ -67,7 +67,9 @@ export function acceptGrpc(
     // Calls on one connection nearly always have the same origin.
     if (request.scheme !== scheme || request.authority !== authority) {
       ({ scheme, authority } = request);
-      peer = { ...connected, origin: `${scheme}://${authority}` };
+      const host = authority ?? fields.find(([name]) => name === "host")?.[1];
+      // Empty: the caller names no host, and a link for it can name none.
+      peer = { ...connected, origin: host === undefined ? "" : `${scheme}://${host}` };
     }
     if (!isGrpc(request.contentType)) {
       return others?.(stream, fields, peer) ?? refuseHttp(stream, "415");

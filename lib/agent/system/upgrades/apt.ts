@@ -9,6 +9,7 @@ import { SvcError } from "../../../base/error.ts";
 import {
   INSTALL_MS,
   type SystemUpgrades,
+  UPGRADE_LOG,
   type UpgradeKind,
   type UpgradeParts,
   WHOLE_MS,
@@ -41,7 +42,7 @@ export class AptUpgrades implements SystemUpgrades {
 
   async upgrade(kind: UpgradeKind, signal: AbortSignal): Promise<void> {
     const { commands } = this.parts;
-    const options = { signal, timeoutMs: WHOLE_MS };
+    const options = { signal, timeoutMs: WHOLE_MS, outlives: UPGRADE_LOG };
     await commands.run("apt-get", ["update"], options);
     // After an interrupted upgrade, by a power loss for instance, apt-get refuses every other one.
     await commands.run("dpkg", ["--force-confdef", "--force-confold", "--configure", "-a"], options);
@@ -51,13 +52,18 @@ export class AptUpgrades implements SystemUpgrades {
       await commands.run("unattended-upgrade", [], options);
     } else {
       const keep = ["-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"];
-      await commands.run("apt-get", ["upgrade", "-y", ...keep], options);
+      await commands.run("apt-get", ["upgrade", "-y", "--with-new-pkgs", ...keep], options);
     }
   }
 
   async needsReboot(): Promise<boolean> {
     const { files, root = "" } = this.parts;
-    return await files.findFile(`${root}/var/run/reboot-required`) !== undefined;
+    if (await files.findFile(`${root}/var/run/reboot-required`)) return true;
+    // Only Ubuntu and some packages leave that file.
+    const read = (path: string) => files.readTextFile(`${root}${path}`).catch(() => "");
+    const running = (await read("/proc/sys/kernel/osrelease")).trim();
+    const installed = await files.readFolder(`${root}/boot`).catch(() => []);
+    return hasNewerKernel(running, installed) || usesReplaced(await read("/proc/1/maps"));
   }
 
   #writeIfOther(path: string, text: string): Promise<boolean> {
@@ -70,9 +76,28 @@ async function requireUnattended(commands: Commands, signal: AbortSignal): Promi
   const { code } = await commands.try("unattended-upgrade", ["--help"], { signal })
     .catch(() => ({ code: -1 }));
   if (code === 0) return;
-  const options = { signal, timeoutMs: INSTALL_MS };
+  const options = { signal, timeoutMs: INSTALL_MS, outlives: UPGRADE_LOG };
   await commands.run("apt-get", ["update"], options);
   await commands.run("apt-get", ["install", "-y", "unattended-upgrades"], options);
+}
+
+/** Whether a kernel of the running one's kind, such as `amd64` or `rpi-v8`, is installed that is newer. */
+export function hasNewerKernel(running: string, namesInBoot: readonly string[]): boolean {
+  const kindOf = (release: string) => /-([a-z][\w-]*)$/i.exec(release)?.[1] ?? "";
+  const numbersOf = (release: string) => (release.match(/\d+/g) ?? []).map(Number);
+  const kind = kindOf(running);
+  return running !== "" && namesInBoot.some((name) => {
+    const release = /^vmlinuz-(\d.*)$/.exec(name)?.[1];
+    if (release === undefined || kindOf(release) !== kind) return false;
+    const [mine, other] = [numbersOf(running), numbersOf(release)];
+    const at = other.findIndex((number, at) => number !== (mine[at] ?? -1));
+    return at >= 0 && other[at] > (mine[at] ?? -1);
+  });
+}
+
+/** Whether the first process works with a library that an upgrade has replaced: only a reboot ends that. */
+export function usesReplaced(maps: string): boolean {
+  return /\s\/(usr\/)?lib\S*\.so\S* \(deleted\)$/m.test(maps);
 }
 
 function automatic(on: boolean): string {

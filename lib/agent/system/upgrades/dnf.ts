@@ -6,6 +6,7 @@ import { writeIfOther } from "../drop_in.ts";
 import {
   INSTALL_MS,
   type SystemUpgrades,
+  UPGRADE_LOG,
   type UpgradeKind,
   type UpgradeParts,
   WHOLE_MS,
@@ -46,7 +47,8 @@ export class DnfUpgrades implements SystemUpgrades {
 
   async upgrade(kind: UpgradeKind, signal: AbortSignal): Promise<void> {
     const only = kind === "security" ? ["--security"] : [];
-    await this.parts.commands.run("dnf", ["upgrade", "-y", ...only], { signal, timeoutMs: WHOLE_MS });
+    const options = { signal, timeoutMs: WHOLE_MS, outlives: UPGRADE_LOG };
+    await this.parts.commands.run("dnf", ["upgrade", "-y", ...only], options);
   }
 
   /** `needs-restarting -r` exits with 1 if a reboot is needed. Without that plugin the answer is no. */
@@ -61,7 +63,7 @@ export class DnfUpgrades implements SystemUpgrades {
   async #install(signal: AbortSignal): Promise<string> {
     const { commands } = this.parts;
     const [first, second] = PACKAGES.map((name) => ["install", "-y", name]);
-    const options = { signal, timeoutMs: INSTALL_MS };
+    const options = { signal, timeoutMs: INSTALL_MS, outlives: UPGRADE_LOG };
     const { code } = await commands.try("dnf", first, options);
     if (code !== 0) await commands.run("dnf", second, options);
     return await this.#timer(signal) ?? TIMERS[0];

@@ -22,6 +22,8 @@ export interface SystemUpgrades {
   needsReboot(signal: AbortSignal): Promise<boolean>;
 }
 
+/** The output of the last command of a package manager, none of which is ever killed. */
+export const UPGRADE_LOG = "/var/log/svc-agent-upgrade.log";
 export const INSTALL_MS = 10 * 60_000;
 /** Limit of a complete upgrade. */
 export const WHOLE_MS = 30 * 60_000;

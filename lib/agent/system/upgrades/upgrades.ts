@@ -7,10 +7,11 @@
  */
 
 import type { Clock } from "../../../base/clock.ts";
-import { chainOf, SvcError } from "../../../base/error.ts";
+import { SvcError } from "../../../base/error.ts";
 import type { SystemParts } from "../journald.ts";
 import { AptUpgrades } from "./apt.ts";
 import { DnfUpgrades } from "./dnf.ts";
+import { YumUpgrades } from "./yum.ts";
 import { familyOf, osReleaseValue, type SystemUpgrades, type UpgradeKind } from "./upgrader.ts";
 import type { AgentSettings } from "../../settings/settings.ts";
 import type { Subsystem } from "../../settings/subsystem.ts";
@@ -26,6 +27,12 @@ export interface OsUpgradeParts extends SystemParts {
   readonly reboot: (reason: string) => Promise<void>;
 }
 
+/** Whether this is an older system of the family, without dnf. */
+async function hasYumAlone({ files, root = "" }: Pick<SystemParts, "files" | "root">): Promise<boolean> {
+  const [dnf, yum] = ["dnf", "yum"].map((name) => files.stat(`${root}/usr/bin/${name}`));
+  return await dnf === undefined && await yum !== undefined;
+}
+
 export class OsUpgrades implements Subsystem {
   readonly name = "upgrades of the system";
   readonly #parts: OsUpgradeParts;
@@ -33,6 +40,8 @@ export class OsUpgrades implements Subsystem {
   #system?: SystemUpgrades;
   #nextMs = 0;
   #rebootNeeded = false;
+  /** Why the last attempt failed, until another one succeeds. */
+  #failure: SvcError | undefined;
 
   constructor(parts: OsUpgradeParts) {
     this.#parts = parts;
@@ -40,7 +49,10 @@ export class OsUpgrades implements Subsystem {
 
   async apply({ advanced, system }: AgentSettings, signal: AbortSignal): Promise<void> {
     const { osAutoUpgradeType: type, osManagedUpgradeIntervalHours } = system;
-    if (advanced.disableSystemConfiguration || type === "") return void (this.#applied = "");
+    if (advanced.disableSystemConfiguration || type === "") {
+      this.#failure = undefined;
+      return void (this.#applied = "");
+    }
     if (type !== this.#applied) {
       this.#system = await this.#find(type);
       if (type === "disable" || type.startsWith("managed-")) await this.#turnOff(this.#system, signal);
@@ -71,7 +83,7 @@ export class OsUpgrades implements Subsystem {
       case "debian":
         return new AptUpgrades(this.#parts);
       case "fedora":
-        return new DnfUpgrades(this.#parts);
+        return await hasYumAlone(this.#parts) ? new YumUpgrades(this.#parts) : new DnfUpgrades(this.#parts);
     }
     const id = osReleaseValue(release, "ID");
     const found = id === "" ? `no ID in ${RELEASE}` : `"${id}"`;
@@ -100,19 +112,25 @@ export class OsUpgrades implements Subsystem {
     signal: AbortSignal,
   ): Promise<void> {
     const { clock, logger, mayInterrupt, reboot } = this.#parts;
-    if (clock.monotonicMs() < this.#nextMs && !this.#rebootNeeded) return;
-    if (!await mayInterrupt()) return;
+    const isDue = clock.monotonicMs() >= this.#nextMs || this.#rebootNeeded;
+    if (!isDue || !await mayInterrupt()) {
+      if (this.#failure) throw this.#failure;
+      return;
+    }
     if (this.#rebootNeeded) return await reboot("upgrades of the system need it");
     this.#nextMs = clock.monotonicMs() + RETRY_MS;
     try {
       await system.upgrade(kind, signal);
+      this.#failure = undefined;
       this.#nextMs = clock.monotonicMs() + everyMs;
       this.#rebootNeeded = await system.needsReboot(signal);
       logger.info("the system is upgraded", { kind, reboot: this.#rebootNeeded });
     } catch (error) {
-      logger.error(
-        `cannot upgrade the system, the next attempt is in ${RETRY_MS / 60_000} minutes: ${chainOf(error)}`,
-      );
+      const again = `cannot upgrade the system, the next attempt is in ${RETRY_MS / 60_000} minutes`;
+      this.#failure = new SvcError(SvcError.from(error).code, again, { cause: error });
+      if (signal.aborted) return;
+      // The agent logs it, and shows it in its status until an attempt succeeds.
+      throw this.#failure;
     }
   }
 }
