@@ -65,6 +65,7 @@ import { defaultLimits, type Limits } from "./access/limits.ts";
 import { externalAuthHandlers } from "./access/external_auth_service.ts";
 import { MachineTokens } from "./access/machine_tokens.ts";
 import type { LoopDelay } from "./loop_delay.ts";
+import { healthPages } from "./health_pages.ts";
 import { Metrics } from "./metrics.ts";
 import { packageHandlers } from "./packages/package_service.ts";
 import { Presence } from "./fleet/presence.ts";
@@ -200,7 +201,7 @@ export function openCloud(options: CloudOptions): Cloud {
         ["/", greeting] as const,
         ...links.routes,
         ...downloads.routes,
-        ["/metrics", metrics.route(context, options)] as const,
+        ...operatorPages(context, metrics, options),
         ...installPages(context, identify, { ...options, authority }),
       ].map(([path, route]) => [path, forItsAddress(store, route)]),
     ),
@@ -215,6 +216,15 @@ export function openCloud(options: CloudOptions): Cloud {
       await presence.close();
     },
   };
+}
+
+/** What supervises the program reads these. */
+function operatorPages(
+  context: CloudContext,
+  metrics: Metrics,
+  options: CloudOptions,
+): ReadonlyMap<string, Route> {
+  return new Map([...healthPages(context), ["/metrics", metrics.route(context, options)]]);
 }
 
 interface Handled {

@@ -34,6 +34,8 @@ const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
   "svc-cloud package upload 0.1.0 module.tar.gz": "tests/cloud/package_upload_test.ts",
   "svc-cloud package list": "tests/cloud/package_upload_test.ts",
   "svc-server slam": "cli/server/slam/slam_test.ts",
+  "sudo ./svc-cloud serve": "cli/cloud/serve/install_test.ts",
+  "sudo -u svc-cloud": "tests/cloud/program_test.ts",
   "svc-cloud serve --demo": "tests/docs/sessions_test.ts",
   "svc-cloud map": "tests/cloud/mapping_test.ts",
   "svc-ml submit --embedded --model-type object-detection --follow": "tests/accuracy/demo.ts",
@@ -69,7 +71,9 @@ Deno.test("every command in README and docs is run by a session or by a listed t
 Deno.test("README and docs have blocks only in languages that tests run", () => {
   // `ini` is coturn's: tests/net/play.ts. `sql` is PostgreSQL's: tests/cloud/postgres_test.ts.
   const others = ALL.filter(({ language }) =>
-    !["sh", "ts", "python", "json", "jsonc", "ini", "sql", ""].includes(language)
+    !["sh", "ts", "python", "json", "jsonc", "ini", "sql", "nginx", "caddy", "dockerfile", ""].includes(
+      language,
+    )
   );
   assertEquals(others.map(placeOf), []);
 });

@@ -7,7 +7,7 @@
 import { randomBytes } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { type Clock, SystemClock } from "../../../lib/base/clock.ts";
-import { SvcError } from "../../../lib/base/error.ts";
+import { messageOf, SvcError } from "../../../lib/base/error.ts";
 import type { Host } from "../../../lib/base/host.ts";
 import { Secret } from "../../../lib/base/secret.ts";
 import { LoopDelay } from "../../../lib/cloud/loop_delay.ts";
@@ -28,6 +28,7 @@ import type { Store } from "../../../lib/cloud/store/store.ts";
 import { checkedDomain, MACHINE_DOMAIN, machineNames, noteDomain } from "../../../lib/cloud/fleet/hosts.ts";
 import type { Limits } from "../../../lib/cloud/access/limits.ts";
 import { PortCertificate } from "../../../lib/cloud/port_certificate.ts";
+import { TrustedProxies } from "../../../lib/wire/proxies.ts";
 import type { Route } from "../../../lib/wire/port/routes.ts";
 import { connectionLimit } from "../../../lib/wire/port/guests.ts";
 import { openPort, type Port, type TlsFiles } from "../../../lib/wire/port/port.ts";
@@ -46,6 +47,7 @@ import {
   secretsOf,
   withStore,
 } from "../desk.ts";
+import { installCloud } from "./install.ts";
 import { createConfigThread } from "../checks/thread.ts";
 import { describeExample, LISTEN } from "../init.ts";
 import { openTraining, TRAINING_FLAGS } from "./training.ts";
@@ -109,6 +111,16 @@ const FLAGS = [
       "svc-cloud creates it if it is missing.",
   },
   {
+    name: "trusted-proxy",
+    type: "list",
+    default: [],
+    value: "ADDRESS",
+    env: "SVC_CLOUD_TRUSTED_PROXY",
+    help:
+      "A reverse proxy in front, by its address or network (127.0.0.1, 10.0.0.0/8): its X-Forwarded-For says who calls, " +
+      "for limits, audit and logs.",
+  },
+  {
     name: "localhost-certificates",
     type: "bool",
     default: false,
@@ -166,6 +178,12 @@ const FLAGS = [
   ...TRAINING_FLAGS,
   ...INFERENCE_FLAGS,
   { name: "debug", type: "bool", default: false, help: "Write debug-level logs." },
+  {
+    name: "install",
+    type: "bool",
+    default: false,
+    help: "Install this executable as a systemd service that serves with these flags, and start it.",
+  },
 ] as const satisfies readonly Flag[];
 
 type Options = Values<typeof FLAGS> & DeskPlace;
@@ -193,6 +211,8 @@ interface Parts {
 }
 
 async function serve({ host }: CloudWorld, _: readonly string[], given: Options): Promise<void> {
+  proxiesOf(given.trustedProxy);
+  if (given.install) return await installCloud(Deno.args, host);
   const options = { ...located(given, host), machineDomain: checkedDomain(given.machineDomain) };
   const organizations = organizationMakers(options.organizations);
   const clock = new SystemClock();
@@ -327,6 +347,7 @@ async function openCloudPort(
   });
   return await openPort({
     table: cloud.table,
+    proxies: proxiesOf(options.trustedProxy),
     bind: addressOf("--listen", options.listen),
     tls,
     http: { routes: new Map([...cloud.routes, ...routes, ["/ca.pem", pem]]) },
@@ -334,6 +355,16 @@ async function openCloudPort(
     logger,
     connections: await connectionLimit(host),
   });
+}
+
+function proxiesOf(addresses: readonly string[]): TrustedProxies | undefined {
+  if (addresses.length === 0) return undefined;
+  try {
+    // A variable of the environment has one text.
+    return new TrustedProxies(addresses.flatMap((one) => one.split(",")).map((one) => one.trim()));
+  } catch (error) {
+    throw new UsageError(`--trusted-proxy: ${messageOf(error)}`);
+  }
 }
 
 function organizationMakers(found: string): OrganizationMakers {

@@ -27,6 +27,7 @@ import { MAX_STREAMS } from "../http2/connection.ts";
 import type { Stream, StreamListener } from "../http2/stream.ts";
 import { admit, MessageReader } from "./message_reader.ts";
 import { Metadata } from "../metadata.ts";
+import type { TrustedProxies } from "../proxies.ts";
 import {
   canceledByCaller,
   type Peer,
@@ -56,9 +57,9 @@ export function acceptGrpc(
   table: ServiceTable,
   connected: Peer,
   allowance: Allowance,
-  others?: OtherStreams,
-  guest?: Pick<Guest, "began" | "ended">,
+  { others, guest, proxies }: AroundCalls = {},
 ) {
+  const isProxy = proxies?.has(connected.remoteAddress);
   let running = 0, peer = connected, scheme: string | undefined, authority: string | undefined;
   const ended = () => void running--;
   return (stream: Stream, fields: HeaderFields | undefined): StreamListener => {
@@ -71,16 +72,27 @@ export function acceptGrpc(
       // Empty: the caller names no host, and a link for it can name none.
       peer = { ...connected, origin: host === undefined ? "" : `${scheme}://${host}` };
     }
+    // A proxy's connection carries the calls of many.
+    const caller = isProxy ? proxies!.callerOf(peer, fields) : peer;
     if (!isGrpc(request.contentType)) {
-      return others?.(stream, fields, peer) ?? refuseHttp(stream, "415");
+      return others?.(stream, fields, caller) ?? refuseHttp(stream, "415");
     }
     if (request.method !== "POST") return refuseHttp(stream, "405");
     if (running >= MAX_STREAMS) return refuse(stream, "too many calls on one connection");
-    const call = new ServerCall(stream, fields, request, peer, allowance, new CallMark(guest));
+    const call = new ServerCall(stream, fields, request, caller, allowance, new CallMark(guest));
     running++;
     void table.handle(call, new Reply(stream, call.path)).then(ended);
     return call;
   };
+}
+
+/** What surrounds the calls of a connection. */
+export interface AroundCalls {
+  /** Takes the streams that are no calls. */
+  readonly others?: OtherStreams;
+  readonly guest?: Pick<Guest, "began" | "ended">;
+  /** Say who calls through them. */
+  readonly proxies?: TrustedProxies;
 }
 
 /** The transport's part of a request's header. */

@@ -22,6 +22,7 @@ import type { WebBody, WebRequest, WebResponse } from "./exchange.ts";
 import type { WebServer } from "./web_server.ts";
 import { type Guest, PROGRESS_BYTES } from "./guests.ts";
 import type { HeaderFields } from "../http2/hpack.ts";
+import type { TrustedProxies } from "../proxies.ts";
 import type { Peer } from "../service.ts";
 
 /** Request bytes that wait for their reader. */
@@ -53,6 +54,8 @@ export interface Http1Parts {
   readonly clock: Clock;
   readonly web: WebServer;
   readonly scheme: string;
+  /** Say who calls through them. */
+  readonly proxies?: TrustedProxies;
   readonly debug: (message: string) => void;
   /** Whether the port is closing. */
   readonly closing: () => boolean;
@@ -139,11 +142,13 @@ class Http1Connection {
     const watch = this.#watchBody(message);
     const stall = () => this.#cutAfter(UNREAD_MS, "read nothing of its answer");
     let unread = 0;
+    const fields = pairs(message.rawHeaders);
+    const direct = { ...client.peer, origin: originOf(this.parts.scheme, message.headers.host) };
     const request: WebRequest = {
       method: message.method ?? "",
       target: message.url ?? "",
-      fields: pairs(message.rawHeaders),
-      peer: { ...client.peer, origin: originOf(this.parts.scheme, message.headers.host) },
+      fields,
+      peer: this.parts.proxies?.callerOf(direct, fields) ?? direct,
       allowance: client.allowance,
       guest: client.guest,
       taken(bytes) {

@@ -31,6 +31,7 @@ import { H2 } from "../http2/frame.ts";
 import type { Stream, StreamListener } from "../http2/stream.ts";
 import { type ListenAddress, Listener } from "./listener.ts";
 import { loopbackEnds } from "./loopback.ts";
+import type { TrustedProxies } from "../proxies.ts";
 import type { Peer, ServiceTable } from "../service.ts";
 
 /** A client that has not shown its protocol within this time is disconnected. */
@@ -77,6 +78,8 @@ interface Serving {
   readonly byteLimits?: Partial<ByteLimits>;
   /** Limit of connections, if not `connectionLimit`. */
   readonly connections?: number;
+  /** Reverse proxies that say who calls through them. */
+  readonly proxies?: TrustedProxies;
   /** Decides about each connection before anything is read from it: throws to refuse. */
   readonly admit?: (ends: LoopbackEnds) => Promise<void>;
 }
@@ -153,6 +156,7 @@ class OpenPort implements Port {
       clock,
       web: this.#web,
       scheme: this.#scheme,
+      proxies: serving.proxies,
       debug: (message) => this.#debug(message),
       closing: () => this.#closing !== undefined,
       changed: () => this.#changed(),
@@ -264,7 +268,10 @@ class OpenPort implements Port {
       this.#debug(`${client} said nothing for ${SILENCE_MS / 1000} s and is cut off`);
       socket.destroy();
     });
-    const guest = this.#guests.admit(socket.remoteAddress, () => {
+    // The connections of a proxy are those of many callers, as those of programs on this computer are.
+    const { proxies } = this.serving;
+    const address = proxies?.has(socket.remoteAddress) ? undefined : socket.remoteAddress;
+    const guest = this.#guests.admit(address, () => {
       this.#debug(`${client} makes room for a new connection`);
       visit.farewell();
       socket.destroy();
@@ -369,7 +376,11 @@ class OpenPort implements Port {
     socket.once("close", () => allowance.end());
     const others = (stream: Stream, fields: HeaderFields, peer: Peer) =>
       this.#webStream(stream, fields, peer, allowance, guest);
-    const calls = acceptGrpc(this.serving.table, peerOf(socket), allowance, others, guest);
+    const calls = acceptGrpc(this.serving.table, peerOf(socket), allowance, {
+      others,
+      guest,
+      proxies: this.serving.proxies,
+    });
     const connection: Connection = new Connection(socket, {
       role: "server",
       clock: this.serving.clock,

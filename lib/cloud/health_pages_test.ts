@@ -1,0 +1,42 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { FakeClock } from "../../tests/support/fake_clock.ts";
+import { silentLogs } from "../base/log/log.ts";
+import { healthPages } from "./health_pages.ts";
+
+function pagesOf(query: () => Promise<unknown>, freeBytes = 100) {
+  const clock = new FakeClock();
+  const store = { query };
+  const files = {
+    diskState: () => Promise.resolve({ freeBytes, reserveBytes: 10, totalBytes: 1, heldBytes: 0 }),
+  };
+  const parts = { store, files, clock, logger: silentLogs(clock).logger("cloud") };
+  const pages = healthPages(parts as unknown as Parameters<typeof healthPages>[0]);
+  const ask = async (path: string, method = "GET") => {
+    const { status, body } = await pages.get(path)!({ method } as never);
+    return `${status} ${body}`.trim();
+  };
+  return { ask, clock };
+}
+
+Deno.test("health pages: ready while the database answers and the disk has room", async () => {
+  let asked = 0;
+  const { ask, clock } = pagesOf(() => Promise.resolve([{ one: ++asked }]));
+  assertEquals([await ask("/healthz"), await ask("/readyz")], ["200 ok", "200 ok"]);
+  await ask("/readyz");
+  assertEquals(asked, 1, "an answer holds for a second");
+  await clock.advance(1_000);
+  await ask("/readyz");
+  assertEquals(asked, 2);
+  assertStringIncludes(await ask("/readyz", "POST"), "405");
+  assertEquals(await pagesOf(() => Promise.resolve([{}]), 10).ask("/readyz"), "503 the disk is full");
+});
+
+Deno.test("health pages: a database that fails, or never answers, is not ready; the program is well all the same", async () => {
+  const failing = pagesOf(() => Promise.reject(new Error("secret detail")));
+  assertEquals(await failing.ask("/readyz"), "503 the database does not answer");
+  const hanging = pagesOf(() => new Promise(() => {}));
+  const asked = hanging.ask("/readyz");
+  await hanging.clock.advance(3_000);
+  assertEquals(await asked, "503 the database does not answer");
+  assertEquals(await hanging.ask("/healthz"), "200 ok");
+});

@@ -1,0 +1,82 @@
+/**
+ * Reverse proxies that are trusted to say who calls through them.
+ *
+ * A proxy in front makes every caller come from the proxy's address. For connections from a trusted one, the field
+ * `X-Forwarded-For` names the caller: its last address that is not itself a trusted proxy's, because anybody may write the
+ * addresses before it. `X-Forwarded-Proto` says whether the caller used TLS. Fields of other callers count for nothing.
+ */
+
+import { BlockList, isIP } from "node:net";
+import { SvcError } from "../base/error.ts";
+import type { Peer } from "./service.ts";
+
+/** Longer chains are nobody's. */
+const HOPS_MAX = 32;
+
+/** Header fields, as both HTTP versions deliver them. */
+type Fields = readonly (readonly [name: string, value: string])[];
+
+export class TrustedProxies {
+  readonly #blocks = new BlockList();
+
+  /** `addresses`: `127.0.0.1`, `10.0.0.0/8`, `fd00::/8`. Throws `invalid_argument` for anything else. */
+  constructor(addresses: readonly string[]) {
+    for (const one of addresses) this.#add(one);
+  }
+
+  has(address: string | undefined): boolean {
+    const plain = unmapped(address ?? "");
+    const version = isIP(plain);
+    return version !== 0 && this.#blocks.check(plain, version === 6 ? "ipv6" : "ipv4");
+  }
+
+  /** The caller behind `peer`, as a trusted proxy names it; `peer` itself if that is no proxy or names nobody. */
+  callerOf(peer: Peer, fields: Fields): Peer {
+    if (!this.has(peer.remoteAddress)) return peer;
+    const remoteAddress = this.#lastStranger(valuesOf(fields, "x-forwarded-for")) ?? peer.remoteAddress;
+    const [scheme] = valuesOf(fields, "x-forwarded-proto").slice(-1);
+    const secured = peer.origin !== undefined && (scheme === "https" || scheme === "http");
+    const origin = secured ? peer.origin.replace(/^https?:/, `${scheme}:`) : peer.origin;
+    // The port is the proxy's, and says nothing about the caller.
+    const isOther = remoteAddress !== peer.remoteAddress;
+    return { ...peer, remoteAddress, origin, ...(isOther ? { remotePort: undefined } : {}) };
+  }
+
+  #lastStranger(chain: readonly string[]): string | undefined {
+    let last: string | undefined;
+    for (const written of chain.slice(-HOPS_MAX).toReversed()) {
+      const address = unmapped(
+        written.replace(/^\[(.*)\](?::\d+)?$/, "$1").replace(/^(\d+(?:\.\d+){3}):\d+$/, "$1"),
+      );
+      if (isIP(address) === 0) return last;
+      last = address;
+      if (!this.has(address)) return address;
+    }
+    return last;
+  }
+
+  #add(written: string): void {
+    const [address, prefix, ...more] = written.split("/");
+    const version = isIP(address);
+    const bits = version === 6 ? 128 : 32;
+    const wanted = "an address such as 127.0.0.1, or a network such as 10.0.0.0/8";
+    const isPrefix = prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= bits);
+    if (version === 0 || !isPrefix || more.length > 0) {
+      throw new SvcError("invalid_argument", `found "${written}", wanted ${wanted}`);
+    }
+    this.#blocks.addSubnet(
+      address,
+      prefix === undefined ? bits : Number(prefix),
+      version === 6 ? "ipv6" : "ipv4",
+    );
+  }
+}
+
+function unmapped(address: string): string {
+  return address.trim().replace(/^::ffff:(?=\d+\.)/i, "");
+}
+
+function valuesOf(fields: Fields, name: string): string[] {
+  return fields.filter(([key]) => key.toLowerCase() === name)
+    .flatMap(([, value]) => value.split(",")).map((value) => value.trim()).filter(Boolean);
+}
