@@ -9,7 +9,7 @@ import { randomFrom } from "../../geometry/random.ts";
 import { SvcError } from "../error.ts";
 import { parseJsonc } from "./jsonc.ts";
 
-const SEED = 1 + Math.floor(Math.random() * 1e9);
+const SEED = Number(Deno.env.get("SVC_TEST_SEED") ?? 1);
 const TEXTS = 20_000;
 
 const SCALARS = [

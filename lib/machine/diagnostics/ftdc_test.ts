@@ -2,6 +2,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { FakeFiles } from "../../../tests/support/fake_files.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
+import { randomFrom } from "../../geometry/random.ts";
 import { Ftdc, type FtdcLimits, type MetricSource } from "./ftdc.ts";
 import { decodeCapture } from "./ftdc_format.ts";
 
@@ -91,7 +92,8 @@ Deno.test("Ftdc: measures the delay of a blocked event loop, and does not invent
 
 Deno.test("Ftdc: starts a new file when the current file is full, and keeps only the newest files", async () => {
   const files = new FakeFiles();
-  const noise: MetricSource = () => ({ a: Math.random() * 1e15, b: Math.random() * 1e15 });
+  const random = randomFrom(1);
+  const noise: MetricSource = () => ({ a: random() * 1e15, b: random() * 1e15 });
   const limits = { blockSamples: 5, fileBytes: 700, files: 3 };
   const { clock, ftdc } = await start(files, { sources: [noise], limits });
   for (let path = 0; path < 40; path++) {
