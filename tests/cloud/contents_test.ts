@@ -8,7 +8,7 @@ import { SvcError } from "../../lib/base/error.ts";
 import { SystemFiles } from "../../lib/base/files/system_files.ts";
 import type { FileStore } from "../../lib/cloud/store/files.ts";
 import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
-import { parseS3Address } from "../../lib/cloud/store/s3/s3_address.ts";
+import { findS3Credentials, parseS3Address } from "../../lib/cloud/store/s3/s3_address.ts";
 import { S3Client } from "../../lib/cloud/store/s3/s3_client.ts";
 import { S3Files } from "../../lib/cloud/store/s3/s3_files.ts";
 import { withS3 } from "../support/s3_server.ts";
@@ -197,6 +197,35 @@ Deno.test("an object store keeps the promises of contents, survives breaks, and 
       }
     });
   }));
+
+/** An empty prefix of another store, such as one that `versitygw` serves; its credentials come from the environment. */
+const OTHER_STORE = Deno.env.get("SVC_TEST_S3");
+
+Deno.test({
+  name:
+    "the object store that SVC_TEST_S3 names keeps the promises, lists pages, and forgets unfinished uploads",
+  ignore: OTHER_STORE === undefined,
+  fn: async () => {
+    const address = parseS3Address(OTHER_STORE!, (name) => Deno.env.get(name));
+    const credentials = await findS3Credentials((name) => Deno.env.get(name), new SystemFiles());
+    const client = new S3Client({ address, credentials, clock: new SystemClock() });
+    const { prefix } = address;
+    const files = await S3Files.open(client, { prefix, olderThanMs: 0 });
+    await checkPromises(files);
+
+    const many = Array.from({ length: 1_203 }, (_, at) => at.toString(16).padStart(64, "0"));
+    for (const sha256 of many) await client.put(`${prefix}contents/${sha256}`, new Uint8Array(1));
+    assertEquals(await listed(files), many);
+    for (const sha256 of many) await files.remove(sha256);
+
+    const uploads = () => Array.fromAsync(client.uploads(prefix));
+    const key = `${prefix}uploads/unfinished`;
+    await client.putPart(key, await client.beginUpload(key), 1, new Uint8Array(6_000_000));
+    assertEquals((await uploads()).length, 1);
+    await S3Files.open(client, { prefix, olderThanMs: Date.now() + LATER_MS });
+    assertEquals(await uploads(), []);
+  },
+});
 
 function clientOf(address: string, fetcher?: typeof fetch): S3Client {
   return new S3Client({
