@@ -33,7 +33,7 @@ import { FakeMovementSensor } from "../movement_sensor/fake.ts";
 import { MergedMovementSensor } from "../movement_sensor/merged.ts";
 import { ReplayOdometry } from "../movement_sensor/replay.ts";
 import { MapperSlam } from "./mapper.ts";
-import type { Engine, EngineStart, Reading } from "./mapper/engine.ts";
+import type { Engine, EngineEvents, EngineStart, Reading } from "./mapper/engine.ts";
 import { openMapper } from "./mapper/service.ts";
 import { attributes, optionsOf, type Settings } from "./mapper/settings.ts";
 
@@ -111,6 +111,7 @@ interface Bench {
   readonly clock: FakeClock;
   readonly host: FakeHost;
   readonly starts: EngineStart[];
+  readonly events: EngineEvents[];
   readonly logged: LogRecord[];
 }
 
@@ -124,7 +125,7 @@ async function withSlam(
   } = {},
 ): Promise<void> {
   const [clock, host, engine] = [new FakeClock(), new FakeHost({ files }), new KeptReadings()];
-  const [starts, logged]: [EngineStart[], LogRecord[]] = [[], []];
+  const [starts, events, logged]: [EngineStart[], EngineEvents[], LogRecord[]] = [[], [], []];
   const base = await construct(FakeBase, { building: "hall" }, { name: "base", clock });
   const on = { dependencies: [base], clock };
   const lidar = await construct(FakeLidar, { base: "base", beams: 36 }, { ...on, name: "lidar" });
@@ -132,12 +133,17 @@ async function withSlam(
   // The model with another engine.
   const model: Model<Slam, Settings> = {
     ...MapperSlam,
-    construct: (parts) => openMapper(parts, (start) => Promise.resolve((starts.push(start), engine))),
+    construct: (parts) =>
+      openMapper(parts, (start, heard) => {
+        starts.push(start);
+        events.push(heard);
+        return Promise.resolve(engine);
+      }),
   } as Model<Slam, Settings>;
   const dependencies = [lidar, imu, base, ...others];
   const slam = await construct(model, { ...BASE, ...more }, { dependencies, clock, host, logged });
   try {
-    await work({ slam, engine, clock, host, starts, logged });
+    await work({ slam, engine, clock, host, starts, events, logged });
   } finally {
     await slam.close();
     assertEquals(clock.pending, 0);
@@ -371,18 +377,30 @@ Deno.test("mapper: a missing camera, a camera without PCD and an unfit movement 
 
 Deno.test("mapper online: reads lidar and sensor at their rates; the robot is at the origin until it is localized", async () => {
   const more = { camera: { name: "lidar", data_frequency_hz: 10 }, movement_sensor: { name: "imu" } };
-  await withSlam(more, async ({ slam, engine, clock }) => {
+  await withSlam(more, async ({ slam, engine, clock, logged, events }) => {
     engine.poseAfter = 5;
     const origin = { x: 0, y: 0, z: 0, oX: 0, oY: 0, oZ: 1, theta: 0 };
     await clock.advance(350);
     assertEquals(engine.of("scan"), 4);
     assertEquals([await slam.getPosition(), await slam.getStatus()], [
-      origin,
-      { localized: false, job_done: false },
+      { ...origin, extra: { place: "not localized", confidence: 0 } },
+      { localized: false, place: "not localized", confidence: 0, job_done: false },
     ]);
     await clock.advance(650);
     assertEquals([engine.of("scan"), engine.of("imu"), engine.of("odometry")], [11, 21, 21]);
-    assertEquals(await slam.getPosition(), { ...origin, x: 11_000, y: -2000, theta: 90 });
+    const { extra, ...pose } = await slam.getPosition();
+    assertEquals(pose, { ...origin, x: 11_000, y: -2000, theta: 90 });
+    assertEquals(extra, { place: "not localized", confidence: 0 });
+    for (const place of ["localized", "lost", "localized"] as const) {
+      events.at(-1)!.localized({ place, confidence: place === "lost" ? 0 : 0.8 });
+      assertEquals((await slam.getPosition()).extra, { place, confidence: place === "lost" ? 0 : 0.8 });
+      assertEquals((await slam.getStatus()).place, place);
+    }
+    const told = logged.map(({ message }) => message).filter((one) => /lost|found/.test(one));
+    assertEquals(told, [
+      "lost: the map contradicts the scans; the last known pose stands",
+      "the robot has been found on the map again",
+    ]);
     const scan = engine.readings.findLast((one) => one.kind === "scan")!;
     assertAlmostEquals(scan.scan.timeS, clock.nowMs() / 1000, 1e-3);
     assert(scan.scan.points.length >= 3 * 30);

@@ -1,6 +1,7 @@
 /** SLAM: the machine's pose on a map, and the map itself. */
 
 import { MappingMode, SensorType, SLAMService } from "../../proto/gen/slam_pb.ts";
+import type { JsonObject } from "../base/schema/schema.ts";
 import type { Channel } from "../wire/channel.ts";
 import { service } from "../wire/service.ts";
 import { MIME } from "../geometry/image/image.ts";
@@ -14,7 +15,7 @@ import { capturedPose } from "./shared/capture.ts";
 
 export interface Slam extends Resource {
   /** Pose of the machine on the map. */
-  getPosition(call?: Call): Promise<Pose>;
+  getPosition(call?: Call): Promise<SlamPosition>;
   /**
    * Parts of one PCD file, in metres; `edited` asks for the map as corrected by a person, if there is one.
    */
@@ -23,6 +24,9 @@ export interface Slam extends Resource {
   getInternalState(call?: Call): AsyncIterable<Uint8Array>;
   getProperties(call?: Call): Promise<SlamProperties>;
 }
+
+/** `extra`: what else is known of the place, such as `place` and `confidence`. */
+export type SlamPosition = Pose & { readonly extra?: JsonObject };
 
 export interface SlamProperties {
   readonly cloudSlam: boolean;
@@ -49,8 +53,9 @@ const SENSOR_TYPES: { readonly [T in SensorTypeName]: SensorType } = {
 };
 
 class SlamClient extends ResourceClient<typeof SLAMService> implements Slam {
-  async getPosition(call?: Call): Promise<Pose> {
-    return fromPoseMessage((await this.rpc.getPosition({ name: this.name.far }, call)).pose);
+  async getPosition(call?: Call): Promise<SlamPosition> {
+    const { pose, extra } = await this.rpc.getPosition({ name: this.name.far }, call);
+    return { ...fromPoseMessage(pose), ...(extra ? { extra: extra as JsonObject } : {}) };
   }
 
   async *getPointCloudMap({ edited }: { edited?: boolean } = {}, call?: Call): AsyncIterable<Uint8Array> {
@@ -92,9 +97,10 @@ export const SlamApi: Api<Slam> = {
   serve: (find) =>
     service(SLAMService, {
       ...resourceHandlers(find),
-      getPosition: async (request, ctx) => ({
-        pose: await find(request.name).getPosition({ signal: ctx.signal }),
-      }),
+      getPosition: async (request, ctx) => {
+        const { extra, ...pose } = await find(request.name).getPosition({ signal: ctx.signal });
+        return { pose, extra };
+      },
       getPointCloudMap: async function* ({ name, returnEditedMap: edited }, { signal }) {
         for await (const part of find(name).getPointCloudMap({ edited }, { signal })) {
           yield { pointCloudPcdChunk: part };

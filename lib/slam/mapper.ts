@@ -9,7 +9,14 @@ import {
   ticksOf,
   type TrajectoryState,
 } from "./map_state.ts";
-import type { ImuReading, MapperStart, Mapping, OdometryReading, RangeScan } from "./mapping.ts";
+import type {
+  ImuReading,
+  Localization,
+  MapperStart,
+  Mapping,
+  OdometryReading,
+  RangeScan,
+} from "./mapping.ts";
 import { Drift } from "./global/drift.ts";
 import { loadMap } from "./global/map/loading.ts";
 import { LoopSearch } from "./global/loop_search.ts";
@@ -184,6 +191,17 @@ export class Mapper implements Mapping {
   pose(): Pose2d | undefined {
     const isKnown = this.#unplaced === undefined || this.#isDoubted;
     return this.#last && isKnown ? this.#toMap(this.#last.pose) : undefined;
+  }
+
+  localization(): Localization {
+    if (!this.#last) return { place: "not localized", confidence: 0 };
+    if (this.#unplaced !== undefined) {
+      return { place: this.#isDoubted ? "lost" : "not localized", confidence: 0 };
+    }
+    const fit = this.start.mode === "localize"
+      ? this.#usualFit
+      : shareOf(this.#usualScore ?? this.#last.score);
+    return { place: "localized", confidence: Math.max(0, Math.min(1, fit)) };
   }
 
   odometryDoubt(): string | undefined {
@@ -549,6 +567,11 @@ export class Mapper implements Mapping {
     );
     return landmarks ? { ...state, landmarks } : state;
   }
+}
+
+/** A score of local SLAM, 0.1 to 0.9, as a share. */
+function shareOf(score: number): number {
+  return (score - 0.1) / 0.8;
 }
 
 /** With so few points that say anything of a direction, a pose is uncertain in it. */

@@ -364,6 +364,7 @@ Deno.test("mapper: localizes on a finished map, adds only a few submaps, and nev
   const map = mapped(poses, poses).state();
   const robot = new Mapper({ mode: "localize", options: MAPPER_DEFAULTS, map });
   assertEquals(robot.pose(), undefined);
+  assertEquals(robot.localization(), { place: "not localized", confidence: 0 });
   const way = poses.slice(100, 140);
   way.forEach((pose, k) => {
     robot.addOdometry({ timeS: 9000 + 0.2 * k, pose });
@@ -372,6 +373,9 @@ Deno.test("mapper: localizes on a finished map, adds only a few submaps, and nev
   });
   const found = robot.pose();
   assert(found);
+  const { place, confidence } = robot.localization();
+  assertEquals(place, "localized");
+  assert(confidence > 0.5 && confidence <= 1);
   const off = between2d(between2d(poses[0], way.at(-1)!), found);
   assertLess(Math.hypot(off.x, off.y), 0.3);
   const { submaps } = robot.state();
@@ -387,12 +391,14 @@ Deno.test("mapper: a robot that is carried away finds itself again", () => {
   const map = mapped(poses, poses).state();
   const robot = new Mapper({ mode: "localize", options: MAPPER_DEFAULTS, map });
   let timeS = 9000;
+  const places = new Set<string>();
   const offAfter = (way: readonly Pose2d[], odometry: readonly Pose2d[]) => {
     way.forEach((pose, k) => {
       timeS += 0.2;
       robot.addOdometry({ timeS, pose: odometry[k] });
       robot.addScan({ timeS, points: viewFrom(RING, pose, { ...VIEW, seed: 6000 + k }) });
       while (robot.work());
+      places.add(robot.localization().place);
     });
     const off = between2d(
       between2d(poses[0], way.at(-1)!),
@@ -404,7 +410,10 @@ Deno.test("mapper: a robot that is carried away finds itself again", () => {
   assertLess(offAfter(before, before), 0.3);
   // The wheels did not turn meanwhile.
   const shift = compose2d(before.at(-1)!, inverse2d(after[0]));
+  places.clear();
   assertLess(offAfter(after, after.map((pose) => compose2d(shift, pose))), 0.3);
+  assertEquals(places, new Set(["localized", "lost"]), "it says that it is lost until it is found");
+  assertEquals(robot.localization().place, "localized");
 });
 
 Deno.test("mapper: localize mode follows a robot that leaves the map", () => {

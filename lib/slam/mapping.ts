@@ -72,6 +72,14 @@ export interface ImuReading {
   readonly angularVelocity: readonly [number, number, number];
 }
 
+/** What is known of the robot's place on the map. */
+export interface Localization {
+  /** `lost`: the map contradicts the scans, and the pose is the last known one. */
+  readonly place: "localized" | "not localized" | "lost";
+  /** How well the scans fit the map at the place, from 0 to 1; 0 unless the robot is localized. */
+  readonly confidence: number;
+}
+
 /**
  * Readings are added in the order of their times; of equal times, odometry and IMU before the scan. A reading that
  * is older than the last of its kind is left out (`false`).
@@ -82,6 +90,7 @@ export interface Mapping {
   addImu(reading: ImuReading): boolean;
   /** The robot in the map at the last reading; undefined before the first scan, and until it is found in a given map. */
   pose(): Pose2d | undefined;
+  localization(): Localization;
   /** Why odometry does not count at present, because many scans contradict it; undefined if it counts. */
   odometryDoubt(): string | undefined;
   /**

@@ -8,6 +8,7 @@
 import { type Code, SvcError } from "../../../lib/base/error.ts";
 import type {
   ImuReading,
+  Localization,
   MapperMode,
   MapperOptions,
   OdometryReading,
@@ -43,6 +44,8 @@ export interface EngineEvents {
   leftOut(reason: string): void;
   /** The mapper follows the scans alone from now on. */
   odometryDoubted(reason: string): void;
+  /** More or less is known of the robot's place than before. */
+  localized(localization: Localization): void;
 }
 
 export interface Engine {
@@ -71,6 +74,7 @@ export type Answer =
     readonly bytes?: Uint8Array;
     readonly leftOut?: string;
     readonly odometryDoubt?: string;
+    readonly localization?: Localization;
   }
   | { readonly id: number; readonly code: Code; readonly message: string };
 
@@ -92,6 +96,7 @@ export class ThreadEngine implements Engine {
       if ("odometryDoubt" in data && data.odometryDoubt !== undefined) {
         events.odometryDoubted(data.odometryDoubt);
       }
+      if ("localization" in data && data.localization) events.localized(data.localization);
       const waiting = this.#waiting.get(data.id);
       this.#waiting.delete(data.id);
       if ("code" in data) waiting?.reject(new SvcError(data.code, data.message));

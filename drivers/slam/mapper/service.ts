@@ -7,7 +7,7 @@
 import { dirname, join } from "node:path";
 import { CameraApi } from "../../../lib/api/camera.ts";
 import { MovementSensorApi } from "../../../lib/api/movement_sensor.ts";
-import type { MappingModeName, Slam, SlamProperties } from "../../../lib/api/slam.ts";
+import type { MappingModeName, Slam, SlamPosition, SlamProperties } from "../../../lib/api/slam.ts";
 import { captureRow, DataManagerApi } from "../../../lib/api/data_manager.ts";
 import { deadline, race } from "../../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../../lib/base/error.ts";
@@ -76,9 +76,17 @@ export async function openMapper(parts: Parts, startEngine: StartEngine = startT
     isOffline: !isOnline,
     optimizeOnStart: params.optimizeOnStart && existingMap !== "",
   };
+  const known = { place: "not localized", confidence: 0 };
   const events: EngineEvents = {
     failed: (error) => logger.error(chainOf(error)),
     leftOut: (reason) => logger.warn(`leaving out scans: ${reason}`),
+    localized: (localization) => {
+      const { place } = known;
+      Object.assign(known, localization);
+      if (known.place === "lost") {
+        logger.warn("lost: the map contradicts the scans; the last known pose stands");
+      } else if (place === "lost") logger.info("the robot has been found on the map again");
+    },
     odometryDoubted: (reason) => logger.warn(`odometry does not count for now: ${reason}`),
   };
   const engine = await startEngine(start, events).catch((error) => {
@@ -88,7 +96,7 @@ export async function openMapper(parts: Parts, startEngine: StartEngine = startT
       cause: error,
     });
   });
-  return new MapperService(parts, engine, lidar, motion);
+  return new MapperService(parts, engine, { lidar, motion }, known);
 }
 
 /** The control plane makes its map of captured data only. */
@@ -187,8 +195,9 @@ class MapperService extends MapperBase implements Slam {
   constructor(
     parts: Parts,
     private readonly engine: Engine,
-    lidar: LidarSensor,
-    motion: MotionSensor | undefined,
+    { lidar, motion }: { readonly lidar: LidarSensor; readonly motion?: MotionSensor },
+    /** What the engine knows of the robot's place by now. */
+    private readonly known: { readonly place: string; readonly confidence: number },
   ) {
     super(parts);
     this.#edits = new MapEdits(parts.host, cloudRulesOf(parts));
@@ -197,10 +206,10 @@ class MapperService extends MapperBase implements Slam {
   }
 
   /** The pose of the robot; the origin of the map until the robot is located. */
-  getPosition(): Promise<Pose> {
+  getPosition(): Promise<SlamPosition> {
     return Promise.try(() => {
       this.#open();
-      return worldPose(this.#pose ?? IDENTITY_2D);
+      return { ...worldPose(this.#pose ?? IDENTITY_2D), extra: { ...this.known } };
     });
   }
 
@@ -226,7 +235,8 @@ class MapperService extends MapperBase implements Slam {
   }
 
   override getStatus(): Promise<JsonObject> {
-    return Promise.resolve({ localized: this.#pose !== undefined, job_done: this.#isJobDone });
+    const { known } = this;
+    return Promise.resolve({ localized: this.#pose !== undefined, ...known, job_done: this.#isJobDone });
   }
 
   override close(): Promise<void> {

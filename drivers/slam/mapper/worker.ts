@@ -7,7 +7,7 @@ import { assert, SvcError } from "../../../lib/base/error.ts";
 import { joinedBytes } from "../../../lib/base/files/byte_reader.ts";
 import { mapCloud, paintMap } from "../../../lib/slam/map_picture.ts";
 import { Mapper } from "../../../lib/slam/mapper.ts";
-import type { Mapping } from "../../../lib/slam/mapping.ts";
+import type { Localization, Mapping } from "../../../lib/slam/mapping.ts";
 import type { Pose2d } from "../../../lib/slam/pose2d.ts";
 import { mapFile, readMap } from "../../../lib/slam/pbstream/map_file.ts";
 import { type Answer, type EngineStart, MAPPER_WORKER, type Question, type Reading } from "./engine.ts";
@@ -29,6 +29,7 @@ interface Result {
   readonly bytes?: Uint8Array<ArrayBuffer>;
   readonly leftOut?: string;
   readonly odometryDoubt?: string;
+  readonly localization?: Localization;
 }
 
 class MapperThread {
@@ -39,6 +40,7 @@ class MapperThread {
   #isWorking = false;
   #lastScanS = -Infinity;
   #isDoubted = false;
+  #localization?: Localization;
   /** Why the last scan was left out. */
   #leftOut?: string;
 
@@ -50,11 +52,16 @@ class MapperThread {
       const leftOut = this.#add(mapping, question.reading);
       if (this.#start.isOffline && question.reading.kind === "scan") { while (mapping.work()); }
       else this.#workLater(mapping);
-      return { pose: mapping.pose(), leftOut, odometryDoubt: this.#newDoubt(mapping) };
+      return {
+        pose: mapping.pose(),
+        leftOut,
+        odometryDoubt: this.#newDoubt(mapping),
+        ...this.#localizationOf(mapping),
+      };
     }
     if (question.kind === "finish") {
       mapping.finish();
-      return { pose: mapping.pose() };
+      return { pose: mapping.pose(), ...this.#localizationOf(mapping) };
     }
     if (question.kind === "pointCloud") return { bytes: (this.#cloud ?? cloudOf(mapping)).slice() };
     return { bytes: joinedBytes(await Array.fromAsync(mapFile(mapping.state(), this.#start.options))) };
@@ -74,6 +81,14 @@ class MapperThread {
       this.#workLater(mapping);
     }
     return {};
+  }
+
+  /** What is known of the robot's place, if that has changed. */
+  #localizationOf(mapping: Mapping): { readonly localization?: Localization } {
+    const { place, confidence } = mapping.localization(), before = this.#localization;
+    const rounded = Math.round(100 * confidence) / 100;
+    if (before?.place === place && before.confidence === rounded) return {};
+    return { localization: this.#localization = { place, confidence: rounded } };
   }
 
   /** Why odometry does not count, told once when that begins. */
