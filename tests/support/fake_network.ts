@@ -25,6 +25,8 @@ export class FakeNetwork implements NetworkPort {
   /** Without it there is no router and no hotspot, either. */
   hasWifi = true;
   readonly routers = new Map<string, FakeRouter>();
+  /** Names of routers that no scan finds: they answer only who asks for them by name. */
+  readonly hidden = new Set<string>();
   /** The internet by cable, as long as no pushed profile breaks it. */
   wired = false;
   /** Marks of profiles that break the cable. */
@@ -75,7 +77,11 @@ export class FakeNetwork implements NetworkPort {
       connectedTo: this.joined,
       internet: this.leadsOut || (!this.checksInternet && (this.routesOn || this.joined !== undefined)),
       checksInternet: this.checksInternet,
-      inRange: [...this.routers.keys()].sort().map((ssid) => ({ ssid, security: "WPA2", signal: 50 })),
+      inRange: [...this.routers.keys()].filter((ssid) => !this.hidden.has(ssid)).sort().map((ssid) => ({
+        ssid,
+        security: "WPA2",
+        signal: 50,
+      })),
       profiles: [...this.profiles.values()],
     });
   }
@@ -102,6 +108,7 @@ export class FakeNetwork implements NetworkPort {
       ssid: bytes && new TextDecoder().decode(bytes),
       priority: Number(value("connection", "autoconnect-priority")),
       isHotspot: value("802-11-wireless", "mode") === "ap",
+      isHidden: value("802-11-wireless", "hidden") === true,
       device: String(value("connection", "interface-name") ?? ""),
       autoconnect: value("connection", "autoconnect") !== false,
     };
@@ -175,7 +182,8 @@ export class FakeNetwork implements NetworkPort {
   }
 
   /** Whether its router is in range and accepts its password. */
-  #lets({ ssid, wanted }: Kept): boolean {
+  #lets({ ssid, isHidden, wanted }: Kept): boolean {
+    if (ssid !== undefined && this.hidden.has(ssid) && !isHidden) return false;
     const psk = wanted.settings["802-11-wireless-security"]?.psk?.[1] ?? "";
     return ssid !== undefined && this.routers.get(ssid)?.password === psk;
   }

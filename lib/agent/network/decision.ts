@@ -30,6 +30,8 @@ export interface KnownNetwork {
   /** Whether a user chose it during setup. */
   readonly isChosen: boolean;
   readonly inRange: boolean;
+  /** A network that shows no name is tried although no scan finds it. */
+  readonly isHidden?: boolean;
   /** Time of the last try; `undefined` once it has come back into range after that. */
   readonly triedMs?: number;
 }
@@ -189,7 +191,9 @@ function whyClose(
   if (state.asked) return openMs >= rules.retryAfterMs ? `nobody used it for ${minutes(openMs)}` : undefined;
   if (connected && configured) return "the device is online";
   // A network tried before the hotspot opened is due again when the hotspot has been open for its time.
-  if (configured && candidates(seen, rules).some(({ triedMs }) => triedMs === undefined)) {
+  if (
+    configured && candidates(seen, rules).some(({ inRange, triedMs }) => inRange && triedMs === undefined)
+  ) {
     return "a known network is in range";
   }
   if (openMs >= rules.retryAfterMs) return `networks are tried again after ${minutes(openMs)}`;
@@ -197,13 +201,13 @@ function whyClose(
 }
 
 /**
- * The networks to try, in order: those in range that were not tried since they came into range, or not for as long as
+ * The networks to try, in order: those in range, or hidden, that were not tried since they came into range, or not for as long as
  * the hotspot stays open. Only the first network, unless the rules want the internet.
  */
 export function candidates({ networks, nowMs }: Observed, rules: ProvisioningRules): readonly KnownNetwork[] {
   const only = firstNetwork(networks);
   return byPriority(networks).filter((network) =>
-    network.inRange && (rules.needsInternet || network === only) &&
+    (network.inRange || network.isHidden) && (rules.needsInternet || network === only) &&
     (network.triedMs === undefined || nowMs - network.triedMs >= rules.retryAfterMs)
   );
 }

@@ -3,6 +3,8 @@
 import type { SeenNetwork } from "../portal/intake.ts";
 import type { WifiInRange } from "./network_port.ts";
 
+/** Tries of networks that no scan finds are remembered for longer than any time until the next try. */
+const TRIED_MS = 24 * 3600_000;
 /** A network unseen for this long is out of range; when it returns, it is tried again. */
 const UNSEEN_MS = 60_000;
 
@@ -15,19 +17,23 @@ interface Remembered {
 
 export class InRange {
   readonly #networks = new Map<string, Remembered>();
-  /** Errors are kept longer than networks in range: some chips see no others during the hotspot. */
+  /** The last tries of networks that no scan finds: hidden ones, and those of chips that see none during the hotspot. */
   readonly #hidden = new Map<string, number>();
   lastTried = "";
 
   see(networks: readonly WifiInRange[], nowMs: number): void {
     for (const network of networks) {
       const before = this.#networks.get(network.ssid);
-      this.#networks.set(network.ssid, { error: "", ...before, network, seenMs: nowMs });
+      const triedMs = this.#hidden.get(network.ssid);
+      this.#hidden.delete(network.ssid);
+      // Tried long ago, it has come into range since then.
+      const tried = triedMs !== undefined && nowMs - triedMs < UNSEEN_MS ? { triedMs } : {};
+      this.#networks.set(network.ssid, { error: "", ...tried, ...before, network, seenMs: nowMs });
     }
     for (const [ssid, { seenMs }] of this.#networks) {
       if (nowMs - seenMs >= UNSEEN_MS) this.#networks.delete(ssid);
     }
-    for (const [ssid, triedMs] of this.#hidden) if (nowMs - triedMs >= UNSEEN_MS) this.#hidden.delete(ssid);
+    for (const [ssid, triedMs] of this.#hidden) if (nowMs - triedMs >= TRIED_MS) this.#hidden.delete(ssid);
   }
 
   of(ssid: string): { readonly inRange: boolean; readonly triedMs?: number } {

@@ -226,6 +226,7 @@ export class NetworkManager implements NetworkPort {
       ssid: nameOf(wifi.ssid),
       priority: numberOf(connection["autoconnect-priority"]),
       isHotspot: wifi.mode === "ap",
+      isHidden: wifi.hidden === true,
       device: textOf(connection["interface-name"]),
       autoconnect: connection.autoconnect !== false,
     };

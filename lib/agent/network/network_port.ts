@@ -21,6 +21,8 @@ export interface NetworkProfile {
   readonly ssid?: string;
   readonly priority: number;
   readonly isHotspot: boolean;
+  /** Whether the network is asked for by its name, because it does not show it. */
+  readonly isHidden?: boolean;
   /** The name of the only device that it is for; empty: any. */
   readonly device: string;
   /** Whether the service connects to it by itself. */

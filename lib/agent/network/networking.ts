@@ -308,7 +308,9 @@ export class Networking implements Subsystem {
     }
     if (!network) return;
     const roaming = this.#rules().needsInternet;
-    const profile = chosenProfile(network.ssid, network.psk, view.wifiDevice!, roaming);
+    // Out of range or without a visible name: in both cases only a question for the name finds it.
+    const isUnseen = !view.inRange.some(({ ssid }) => ssid === network.ssid);
+    const profile = chosenProfile(network.ssid, network.psk, view.wifiDevice!, roaming, isUnseen);
     try {
       await port.put(profile, view.profiles, signal);
     } catch (error) {
@@ -534,8 +536,8 @@ function firstOf(view: NetworkView): WifiProfile | undefined {
   return profileOf(networks, firstNetwork(networks.map(placeOf))?.ssid);
 }
 
-function placeOf({ name, ssid, priority }: WifiProfile) {
-  return { ssid, priority, isChosen: name.startsWith(CHOSEN) };
+function placeOf({ name, ssid, priority, isHidden = false }: WifiProfile) {
+  return { ssid, priority, isHidden, isChosen: name.startsWith(CHOSEN) };
 }
 
 /** The profile of a network: of several the chosen one, then the one with the highest priority. */

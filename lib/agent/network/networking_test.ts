@@ -187,6 +187,35 @@ Deno.test("Networking: a wrong password reopens the hotspot with the reason, and
   await device.end();
 });
 
+Deno.test("Networking: joins a hidden network, and one that was out of range when somebody chose it", async () => {
+  for (const [name, isHidden] of [["quiet", true], ["later", false], [" blanks ", true]] as const) {
+    const device = new Device();
+    device.configured = true;
+    device.network.routers.set("shop", { password: "12345678" });
+    await device.minutes(1);
+    if (isHidden) device.network.hidden.add(name);
+    device.intake.network(name, "87654321");
+    device.intake.done();
+    await device.minutes(1);
+    // It is not there yet: the hotspot is back, and stays until the next try is due.
+    assertEquals([device.network.joined, device.network.hotspot], [undefined, "svc-setup-rover"], name);
+    await device.minutes(7);
+    assertEquals(device.network.hotspot, "svc-setup-rover");
+    device.network.routers.set(name, { password: "87654321" });
+    await device.minutes(4);
+    assertEquals([device.network.joined, device.serving], [name, 0]);
+    // After an outage of its router as well.
+    device.network.routers.delete(name);
+    device.network.active = undefined;
+    await device.minutes(4);
+    assertEquals(device.network.hotspot, "svc-setup-rover");
+    device.network.routers.set(name, { password: "87654321" });
+    await device.minutes(12);
+    assertEquals(device.network.joined, name);
+    await device.end();
+  }
+});
+
 Deno.test("a network that the service does not take is told to the person who has chosen it", async () => {
   const device = new Device();
   device.configured = true;

@@ -67,13 +67,19 @@ export function additionalProfile(
   });
 }
 
-/** The profile of a network that a user chose. */
-export function chosenProfile(ssid: string, psk: Secret, device: string, roaming: boolean): ProfileWanted {
+/** The profile of a network that a user chose; one that shows no name (`hidden`) is asked for by it. */
+export function chosenProfile(
+  ssid: string,
+  psk: Secret,
+  device: string,
+  roaming: boolean,
+  hidden = false,
+): ProfileWanted {
   const name = `${CHOSEN}${ssid}`;
   const priority = roaming ? CHOSEN_PRIORITY.roaming : CHOSEN_PRIORITY.only;
   return wanted(name, {
     connection: connectionOf(`${ssid}@${device}`, name, WIRELESS, device, true, priority),
-    ...wifiSections(ssid, psk, "infrastructure"),
+    ...wifiSections(ssid, psk, "infrastructure", hidden),
     ipv4: { method: "auto" },
   });
 }
@@ -132,7 +138,7 @@ const TYPES: { readonly [section: string]: { readonly [key: string]: string } } 
     ...{ id: "s", uuid: "s", type: "s", autoconnect: "b", "autoconnect-priority": "i" },
     "interface-name": "s",
   },
-  [WIRELESS]: { mode: "s", ssid: "ay" },
+  [WIRELESS]: { mode: "s", ssid: "ay", hidden: "b" },
   [`${WIRELESS}-security`]: { "key-mgmt": "s", psk: "s", proto: "as", pairwise: "as" },
   [BLUETOOTH]: { type: "s", bdaddr: "ay" },
   ipv4: {
@@ -160,10 +166,15 @@ function connectionOf(
   };
 }
 
-function wifiSections(ssid: string, psk: Secret | undefined, mode: "ap" | "infrastructure"): Sections {
+function wifiSections(
+  ssid: string,
+  psk: Secret | undefined,
+  mode: "ap" | "infrastructure",
+  hidden = false,
+): Sections {
   const key = psk?.reveal() ?? "";
   return {
-    [WIRELESS]: { mode, ssid: Buffer.from(ssid) },
+    [WIRELESS]: { mode, ssid: Buffer.from(ssid), ...hidden ? { hidden } : {} },
     ...key === "" ? {} : {
       [`${WIRELESS}-security`]: {
         "key-mgmt": "wpa-psk",

@@ -133,7 +133,7 @@ class Portal {
   #handIn(form: URLSearchParams): void {
     const { intake } = this.parts;
     const { online, configured } = intake.device();
-    const ssid = form.get("other")?.trim() || form.get("ssid") || "";
+    const ssid = nameIn(form, intake.device().networks.map((one) => one.ssid));
     if (!online) intake.network(ssid, form.get("password") ?? "");
     if (!configured) intake.credentials(form.get("viamconfig") ?? "");
     intake.done();
@@ -144,6 +144,16 @@ class Portal {
     const [given, own] = [Buffer.from(token), Buffer.from(this.#token)];
     return given.length === own.length && timingSafeEqual(given, own);
   }
+}
+
+/**
+ * The name of the network in a form. A name may begin or end with a blank; a typed one loses its blanks only if a
+ * network in range has the name without them.
+ */
+function nameIn(form: URLSearchParams, inRange: readonly string[]): string {
+  const typed = form.get("other") ?? "";
+  if (typed.trim() === "") return form.get("ssid") ?? "";
+  return !inRange.includes(typed) && inRange.includes(typed.trim()) ? typed.trim() : typed;
 }
 
 /** The fields of a form; `undefined` if it is too long. */

@@ -188,7 +188,7 @@ export class Updater {
     if (!now.atStart) void this.refresh(signal);
     try {
       for (let steps = 0; steps < STEPS_MAX && !signal.aborted; steps++) {
-        const step = plan(this.#slot, await this.#look(now, signal));
+        const step = plan(this.#slot, await this.#look(now));
         if (!this.#mayTake(step)) break;
         const told = this.#waiting;
         this.#waiting = step.do === "wait" || step.do === "restart" ? step.why : undefined;
@@ -278,7 +278,7 @@ export class Updater {
   async goBack(reason: string): Promise<void> {
     // Whoever asks for it waits for no network.
     const now = { ...this.#now, atStart: true };
-    const ops = goBack(this.#slot, await this.#look(now, new AbortController().signal), reason);
+    const ops = goBack(this.#slot, await this.#look(now), reason);
     if (!ops) {
       const { name } = this.#parts;
       const found = this.#slot.good ? `only ${this.#slot.good.version} is there` : "none is installed";
@@ -332,7 +332,7 @@ export class Updater {
     return false;
   }
 
-  async #look(now: Now, signal: AbortSignal): Promise<Seen> {
+  async #look(now: Now): Promise<Seen> {
     const { record, files, clock } = this.#parts;
     const links = await record.links();
     const counts = await record.counts();
