@@ -31,12 +31,17 @@ import {
 import { toDuration, toMs } from "./shared/time.ts";
 import { capturedPose } from "./shared/capture.ts";
 
+/** A chain of joints that places its end. */
 export interface Arm extends Actuator {
+  /** The pose of the end in the frame of the arm's base: mm and degrees. */
   getEndPosition(call?: Call): Promise<Pose>;
   /** @throws failed_precondition when the arm cannot reach the pose */
+  /** Moves the end to a pose in the frame of the arm's base. Resolves when it is there. */
   moveToPosition(to: Pose, call?: Call): Promise<void>;
+  /** Degrees of revolving joints, mm of sliding ones, from the base on. */
   getJointPositions(call?: Call): Promise<readonly number[]>;
   /** @throws invalid_argument when a joint cannot reach its position */
+  /** Moves each joint: degrees or mm, from the base on. Resolves when they are there. */
   moveToJointPositions(positions: readonly number[], call?: Call): Promise<void>;
   /** Moves to each of the positions in turn. */
   moveThroughJointPositions(
@@ -52,12 +57,15 @@ export interface Arm extends Actuator {
     batches: AsyncIterable<readonly TrajectoryPoint[]>,
     call?: Call,
   ): AsyncIterable<void>;
+  /** The model of the chain, as SVA (JSON) or URDF, with meshes by their paths. */
   getKinematics(call?: Call): Promise<Kinematics>;
   /** Meshes of the links, by name; empty if the model has none. */
   get3dModels(call?: Call): Promise<{ readonly [name: string]: Mesh }>;
+  /** What this arm can do. */
   getProperties(call?: Call): Promise<ArmProperties>;
   /** Lets people move the arm by hand for `enabledForS` seconds; 0 means until the next call. */
   setManualMode(manualMode: boolean, enabledForS: number, call?: Call): Promise<void>;
+  /** Whether people move the arm by hand. */
   getManualMode(call?: Call): Promise<boolean>;
 }
 
@@ -167,6 +175,7 @@ class ArmClient extends ComponentClient<typeof ArmService> implements Arm {
   }
 }
 
+/** The API `rdk:component:arm`. */
 export const ArmApi: Api<Arm> = {
   name: "rdk:component:arm",
   desc: ArmService,

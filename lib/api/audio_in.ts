@@ -15,6 +15,7 @@ import {
 } from "./shared/audio.ts";
 import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts";
 
+/** What to record. */
 export interface AudioRequest {
   /** `pcm16`, `mp3`, … as published; empty for the microphone's own. */
   readonly codec: string;
@@ -24,18 +25,25 @@ export interface AudioRequest {
   readonly previousNs: bigint;
 }
 
+/** A piece of a recording. */
 export interface AudioChunk {
+  /** Samples or frames in the codec that was asked for. */
   readonly data: Uint8Array;
+  /** Codec, rate in Hz and number of channels of `data`. */
   readonly format?: AudioFormat;
   /** Since the Unix epoch. */
   readonly startNs: bigint;
+  /** When the piece ends, in nanoseconds since 1970. */
   readonly endNs: bigint;
+  /** Counts the pieces of a recording, from 0. */
   readonly sequence: number;
 }
 
+/** A microphone or another source of sound. */
 export interface AudioIn extends Component {
   /** The sound as it happens, until its duration is over or the call's signal aborts. */
   getAudio(request: AudioRequest, call?: Call): AsyncIterable<AudioChunk>;
+  /** Codecs, rate in Hz and channels. */
   getProperties(call?: Call): Promise<AudioProperties>;
 }
 
@@ -67,6 +75,7 @@ class AudioInClient extends ComponentClient<typeof AudioInService> implements Au
   }
 }
 
+/** The API `rdk:component:audio_in`. */
 export const AudioInApi: Api<AudioIn> = {
   name: "rdk:component:audio_in",
   desc: AudioInService,

@@ -16,6 +16,7 @@ import {
 } from "./shared/audio.ts";
 import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts";
 
+/** A loudspeaker or another sink of sound. */
 export interface AudioOut extends Component {
   /** Resolves when the sound has been played. Without a format, the data itself tells it. */
   play(data: Uint8Array, format: AudioFormat | undefined, call?: Call): Promise<void>;
@@ -25,6 +26,7 @@ export interface AudioOut extends Component {
     format: AudioFormat | undefined,
     call?: Call,
   ): Promise<void>;
+  /** Codecs, rate in Hz and channels. */
   getProperties(call?: Call): Promise<AudioProperties>;
 }
 
@@ -53,6 +55,7 @@ class AudioOutClient extends ComponentClient<typeof AudioOutService> implements 
   }
 }
 
+/** The API `rdk:component:audio_out`. */
 export const AudioOutApi: Api<AudioOut> = {
   name: "rdk:component:audio_out",
   desc: AudioOutService,

@@ -12,6 +12,7 @@ import type { Api } from "../resource/registry.ts";
 import type { Actuator, Call } from "../resource/resource.ts";
 import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts";
 
+/** A platform that drives. */
 export interface Base extends Actuator {
   /**
    * Drives the given distance at the given speed; resolves when done or when another command interrupts it.
@@ -24,6 +25,7 @@ export interface Base extends Actuator {
   setPower(linear: Vec3, angular: Vec3, call?: Call): Promise<void>;
   /** Drives at a velocity (mm/s and degrees/s) until the next command. */
   setVelocity(linearMmPerSec: Vec3, angularDegPerSec: Vec3, call?: Call): Promise<void>;
+  /** Width, turning radius and wheel circumference, in mm or m as their names say. */
   getProperties(call?: Call): Promise<BaseProperties>;
 }
 
@@ -71,6 +73,7 @@ class BaseClient extends ComponentClient<typeof BaseService> implements Base {
   }
 }
 
+/** The API `rdk:component:base`. */
 export const BaseApi: Api<Base> = {
   name: "rdk:component:base",
   desc: BaseService,

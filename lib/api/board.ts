@@ -13,15 +13,23 @@ import type { Call, Component } from "../resource/resource.ts";
 import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts";
 import { nameParameter } from "./shared/capture.ts";
 
+/** A computer's or microcontroller's pins. Throws `not_found` or `invalid_argument` for an unknown pin. */
 export interface Board extends Component {
+  /** Makes the pin an output with this level. */
   setGpio(pin: string, high: boolean, call?: Call): Promise<void>;
+  /** Whether the pin is high. */
   getGpio(pin: string, call?: Call): Promise<boolean>;
   /** The configured duty cycle, 0 to 1. */
   getPwm(pin: string, call?: Call): Promise<number>;
+  /** `dutyCyclePct` is 0 to 1. */
   setPwm(pin: string, dutyCyclePct: number, call?: Call): Promise<void>;
+  /** In Hz. */
   getPwmFrequency(pin: string, call?: Call): Promise<number>;
+  /** In Hz; 0 is the board's default. */
   setPwmFrequency(pin: string, frequencyHz: number, call?: Call): Promise<void>;
+  /** The value of an analog reader, with its range and step. */
   readAnalog(analog: string, call?: Call): Promise<AnalogReading>;
+  /** Sets an analog output, in the writer's own steps. */
   writeAnalog(analog: string, value: number, call?: Call): Promise<void>;
   /** Number of triggers of the interrupt so far. */
   getDigitalInterruptValue(interrupt: string, call?: Call): Promise<number>;
@@ -144,6 +152,7 @@ class BoardClient extends ComponentClient<typeof BoardService> implements Board 
   }
 }
 
+/** The API `rdk:component:board`. */
 export const BoardApi: Api<Board> = {
   name: "rdk:component:board",
   desc: BoardService,

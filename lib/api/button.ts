@@ -8,7 +8,9 @@ import type { Api } from "../resource/registry.ts";
 import type { Call, Component } from "../resource/resource.ts";
 import { callOf, ComponentClient, resourceHandlers } from "./shared/resource.ts";
 
+/** A button that programs push. */
 export interface Button extends Component {
+  /** Resolves when it has been pushed. */
   push(call?: Call): Promise<void>;
 }
 
@@ -18,6 +20,7 @@ class ButtonClient extends ComponentClient<typeof ButtonService> implements Butt
   }
 }
 
+/** The API `rdk:component:button`. */
 export const ButtonApi: Api<Button> = {
   name: "rdk:component:button",
   desc: ButtonService,

@@ -26,6 +26,7 @@ import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts
 import { toMs, toTimestamp } from "./shared/time.ts";
 import { pictureFile } from "./shared/capture.ts";
 
+/** A source of images, point clouds, or both. */
 export interface Camera extends Component {
   /**
    * The pictures of the named sources, or of all sources if the list is empty. Throws for an unknown source.
@@ -33,6 +34,7 @@ export interface Camera extends Component {
   getImages(sourceNames?: readonly string[], call?: Call): Promise<Images>;
   /** A PCD file, in metres. */
   getPointCloud(call?: Call): Promise<Uint8Array>;
+  /** Whether it has point clouds, its MIME types, and the parameters of its lens. */
   getProperties(call?: Call): Promise<CameraProperties>;
 }
 
@@ -42,10 +44,15 @@ export interface Images {
   readonly capturedAtMs: number;
 }
 
+/** An image of one of the camera's sources. */
 export interface NamedImage {
+  /** Such as `color` or `depth`. */
   readonly sourceName: string;
+  /** Of `image`, such as `image/jpeg` or `image/vnd.viam.dep`. */
   readonly mimeType: string;
+  /** The encoded image. */
   readonly image: Uint8Array;
+  /** Boxes and labels that the source knows. */
   readonly annotations?: Annotations;
 }
 
@@ -121,6 +128,7 @@ class CameraClient extends ComponentClient<typeof CameraService> implements Came
   }
 }
 
+/** The API `rdk:component:camera`. */
 export const CameraApi: Api<Camera> = {
   name: "rdk:component:camera",
   desc: CameraService,

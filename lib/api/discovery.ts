@@ -17,7 +17,9 @@ import type { Api } from "../resource/registry.ts";
 import type { Call, Resource } from "../resource/resource.ts";
 import { callOf, ResourceClient, resourceHandlers } from "./shared/resource.ts";
 
+/** Finds resources that could be configured. */
 export interface Discovery extends Resource {
+  /** The configurations of what is there now. */
   discoverResources(call?: Call): Promise<readonly Discovered[]>;
 }
 
@@ -42,6 +44,7 @@ class DiscoveryClient extends ResourceClient<typeof DiscoveryService> implements
   }
 }
 
+/** The API `rdk:service:discovery`. */
 export const DiscoveryApi: Api<Discovery> = {
   name: "rdk:service:discovery",
   desc: DiscoveryService,

@@ -13,11 +13,13 @@ import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts
 
 export type PositionType = "ticks" | "degrees";
 
+/** Measures the turns of a shaft. */
 export interface Encoder extends Component {
   /** The position in the requested unit, or in the encoder's own by default; rejects an unsupported unit. */
   getPosition(type?: PositionType, call?: Call): Promise<EncoderPosition>;
   /** Makes the present position 0. */
   resetPosition(call?: Call): Promise<void>;
+  /** Whether it gives ticks, degrees, or both. */
   getProperties(call?: Call): Promise<EncoderProperties>;
 }
 
@@ -78,6 +80,7 @@ class EncoderClient extends ComponentClient<typeof EncoderService> implements En
   }
 }
 
+/** The API `rdk:component:encoder`. */
 export const EncoderApi: Api<Encoder> = {
   name: "rdk:component:encoder",
   desc: EncoderService,

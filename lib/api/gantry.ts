@@ -11,6 +11,7 @@ import type { Actuator, Call } from "../resource/resource.ts";
 import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts";
 import { fromKinematicsMessage, type Kinematics, kinematicsHandlers } from "./shared/kinematics.ts";
 
+/** Linear axes. */
 export interface Gantry extends Actuator {
   /** Position on each axis, in millimetres. */
   getPosition(call?: Call): Promise<readonly number[]>;
@@ -27,6 +28,7 @@ export interface Gantry extends Actuator {
   home(call?: Call): Promise<boolean>;
   /** Length of each axis, in millimetres. */
   getLengths(call?: Call): Promise<readonly number[]>;
+  /** The model of the axes, as SVA (JSON) or URDF. */
   getKinematics(call?: Call): Promise<Kinematics>;
 }
 
@@ -69,6 +71,7 @@ class GantryClient extends ComponentClient<typeof GantryService> implements Gant
   }
 }
 
+/** The API `rdk:component:gantry`. */
 export const GantryApi: Api<Gantry> = {
   name: "rdk:component:gantry",
   desc: GantryService,

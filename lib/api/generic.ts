@@ -10,6 +10,7 @@ import { ComponentClient, componentHandlers } from "./shared/resource.ts";
 
 class GenericClient extends ComponentClient<typeof GenericService> {}
 
+/** The API `rdk:component:generic`: commands of its own only. */
 export const GenericApi: Api<Component> = {
   name: "rdk:component:generic",
   desc: GenericService,

@@ -10,6 +10,7 @@ import { ResourceClient, resourceHandlers } from "./shared/resource.ts";
 
 class GenericServiceClient extends ResourceClient<typeof GenericService> {}
 
+/** The API `rdk:service:generic`: commands of its own only. */
 export const GenericServiceApi: Api<Resource> = {
   name: "rdk:service:generic",
   desc: GenericService,

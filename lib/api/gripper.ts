@@ -10,13 +10,19 @@ import type { Actuator, Call } from "../resource/resource.ts";
 import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts";
 import { fromKinematicsMessage, type Kinematics, kinematicsHandlers } from "./shared/kinematics.ts";
 
+/** Grabs and releases. */
 export interface Gripper extends Actuator {
+  /** Resolves when it is open. */
   open(call?: Call): Promise<void>;
   /** Closes the gripper; resolves to whether it caught something. */
   grab(call?: Call): Promise<boolean>;
+  /** Whether something is held, as far as the gripper knows. */
   isHoldingSomething(call?: Call): Promise<HoldingStatus>;
+  /** Positions of its joints: degrees or mm. */
   getCurrentInputs(call?: Call): Promise<readonly number[]>;
+  /** Moves its joints: degrees or mm. */
   goToInputs(values: readonly number[], call?: Call): Promise<void>;
+  /** The model of its joints, as SVA (JSON) or URDF. */
   getKinematics(call?: Call): Promise<Kinematics>;
 }
 
@@ -61,6 +67,7 @@ class GripperClient extends ComponentClient<typeof GripperService> implements Gr
   }
 }
 
+/** The API `rdk:component:gripper`. */
 export const GripperApi: Api<Gripper> = {
   name: "rdk:component:gripper",
   desc: GripperService,

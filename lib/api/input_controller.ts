@@ -28,6 +28,7 @@ export interface EventFilter {
   readonly events: readonly string[];
 }
 
+/** Buttons and axes that people move. */
 export interface InputController extends Component {
   /** Names of the controls. */
   getControls(call?: Call): Promise<readonly string[]>;
@@ -75,6 +76,7 @@ function fromEventMessage({ time, event, control, value }: EventMessage): InputE
   return { timeMs: toMs(time), event, control, value };
 }
 
+/** The API `rdk:component:input_controller`. */
 export const InputControllerApi: Api<InputController> = {
   name: "rdk:component:input_controller",
   desc: InputControllerService,

@@ -21,8 +21,11 @@ import type { Api } from "../resource/registry.ts";
 import { type Call, type Resource, unsupported } from "../resource/resource.ts";
 import { callOf, ResourceClient, resourceHandlers } from "./shared/resource.ts";
 
+/** A model that computes tensors from tensors. */
 export interface MlModel extends Resource {
+  /** Shapes and types are those of `getMetadata`. Throws `invalid_argument` for others. */
   infer(inputs: Tensors, call?: Call): Promise<Tensors>;
+  /** Names, types and shapes of inputs and outputs; -1 is a length that may vary. */
   getMetadata(call?: Call): Promise<MlMetadata>;
 }
 
@@ -89,6 +92,7 @@ class MlModelClient extends ResourceClient<typeof MLModelService> implements MlM
   }
 }
 
+/** The API `rdk:service:mlmodel`. */
 export const MlModelApi: Api<MlModel> = {
   name: "rdk:service:mlmodel",
   desc: MLModelService,

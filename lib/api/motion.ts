@@ -38,6 +38,7 @@ import {
 import type { GeoPoint } from "./shared/readings.ts";
 import { toMs, toTimestamp } from "./shared/time.ts";
 
+/** Plans motions of components through the machine's frames, and carries them out. */
 export interface Motion extends Resource {
   /**
    * Moves a component's frame to a pose. Resolves to whether it arrived.
@@ -60,6 +61,7 @@ export interface Motion extends Resource {
   stopPlan(componentName: string, call?: Call): Promise<void>;
   /** The plans of movements on a map or the globe, the newest first. */
   listPlanStatuses(onlyActive: boolean, call?: Call): Promise<readonly PlanStatusOf[]>;
+  /** A plan with its states, and the plans that it replaced. */
   getPlan(which: PlanQuery, call?: Call): Promise<PlanHistory>;
 }
 
@@ -234,6 +236,7 @@ class MotionClient extends ResourceClient<typeof MotionService> implements Motio
   }
 }
 
+/** The API `rdk:service:motion`. */
 export const MotionApi: Api<Motion> = {
   name: "rdk:service:motion",
   desc: MotionService,

@@ -11,6 +11,7 @@ import type { Api } from "../resource/registry.ts";
 import type { Actuator, Call } from "../resource/resource.ts";
 import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts";
 
+/** Turns a shaft. */
 export interface Motor extends Actuator {
   /** Turns at a fraction of full power until the next command. */
   setPower(powerPct: number, call?: Call): Promise<void>;
@@ -24,6 +25,7 @@ export interface Motor extends Actuator {
   resetZeroPosition(offset: number, call?: Call): Promise<void>;
   /** Revolutions from the zero position. */
   getPosition(call?: Call): Promise<number>;
+  /** Whether it knows its position. */
   getProperties(call?: Call): Promise<MotorProperties>;
   /** Whether the motor is on, and its power; the sign is the direction. */
   isPowered(call?: Call): Promise<{ isOn: boolean; powerPct: number }>;
@@ -77,6 +79,7 @@ class MotorClient extends ComponentClient<typeof MotorService> implements Motor 
   }
 }
 
+/** The API `rdk:component:motor`. */
 export const MotorApi: Api<Motor> = {
   name: "rdk:component:motor",
   desc: MotorService,

@@ -25,7 +25,9 @@ import {
 import { capturedReadings, type Sensor, sensorHandlers } from "./sensor.ts";
 import { capturedOrientation, capturedVector } from "./shared/capture.ts";
 
+/** Measures place and motion. Throws `unimplemented` for what `getProperties` denies. */
 export interface MovementSensor extends Sensor {
+  /** Degrees of latitude and longitude (WGS 84), and metres above the sea. */
   getPosition(call?: Call): Promise<{ coordinate: GeoPoint; altitudeM: number }>;
   /** Metres per second. */
   getLinearVelocity(call?: Call): Promise<Vec3>;
@@ -37,7 +39,9 @@ export interface MovementSensor extends Sensor {
   getCompassHeading(call?: Call): Promise<number>;
   /** Theta in degrees. */
   getOrientation(call?: Call): Promise<OrientationVector>;
+  /** What it measures. */
   getProperties(call?: Call): Promise<MovementSensorProperties>;
+  /** How good the fix is. */
   getAccuracy(call?: Call): Promise<Accuracy>;
 }
 
@@ -199,6 +203,7 @@ function vectorOf(message: Vec3 | undefined): Vec3 {
   return { x, y, z };
 }
 
+/** The API `rdk:component:movement_sensor`. */
 export const MovementSensorApi: Api<MovementSensor> = {
   name: "rdk:component:movement_sensor",
   desc: MovementSensorService,

@@ -10,9 +10,11 @@ import { callOf, ComponentClient } from "./shared/resource.ts";
 import { fromReadingsMessage, type Readings } from "./shared/readings.ts";
 import { capturedReadings, type Sensor, sensorHandlers } from "./sensor.ts";
 
+/** Measures electricity. */
 export interface PowerSensor extends Sensor {
   /** `isAc`: alternating current. */
   getVoltage(call?: Call): Promise<{ volts: number; isAc: boolean }>;
+  /** Amperes, and whether the current alternates. */
   getCurrent(call?: Call): Promise<{ amperes: number; isAc: boolean }>;
   /** Watts. */
   getPower(call?: Call): Promise<number>;
@@ -38,6 +40,7 @@ class PowerSensorClient extends ComponentClient<typeof PowerSensorService> imple
   }
 }
 
+/** The API `rdk:component:power_sensor`. */
 export const PowerSensorApi: Api<PowerSensor> = {
   name: "rdk:component:power_sensor",
   desc: PowerSensorService,

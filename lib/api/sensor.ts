@@ -11,7 +11,9 @@ import type { Call, Component } from "../resource/resource.ts";
 import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts";
 import { fromReadingsMessage, type Readings, toReadingsMessage } from "./shared/readings.ts";
 
+/** Measures anything. */
 export interface Sensor extends Component {
+  /** Values by name. */
   getReadings(call?: Call): Promise<Readings>;
 }
 
@@ -35,6 +37,7 @@ export const capturedReadings: CaptureMethods<Sensor> = {
   Readings: async (sensor, _, call) => ({ reading: { readings: await sensor.getReadings(call) } }),
 };
 
+/** The API `rdk:component:sensor`. */
 export const SensorApi: Api<Sensor> = {
   name: "rdk:component:sensor",
   desc: SensorService,

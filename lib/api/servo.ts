@@ -8,6 +8,7 @@ import type { Api } from "../resource/registry.ts";
 import type { Actuator, Call } from "../resource/resource.ts";
 import { callOf, ComponentClient, componentHandlers } from "./shared/resource.ts";
 
+/** Turns to an angle and holds it. */
 export interface Servo extends Actuator {
   /** Turns to an angle: a whole number from 0. */
   move(angleDeg: number, call?: Call): Promise<void>;
@@ -33,6 +34,7 @@ class ServoClient extends ComponentClient<typeof ServoService> implements Servo 
   }
 }
 
+/** The API `rdk:component:servo`. */
 export const ServoApi: Api<Servo> = {
   name: "rdk:component:servo",
   desc: ServoService,

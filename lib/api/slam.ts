@@ -13,6 +13,7 @@ import { ResourceClient, resourceHandlers } from "./shared/resource.ts";
 import { fromPoseMessage } from "./shared/geometry.ts";
 import { capturedPose } from "./shared/capture.ts";
 
+/** A map, and the robot's place on it. */
 export interface Slam extends Resource {
   /** Pose of the machine on the map. */
   getPosition(call?: Call): Promise<SlamPosition>;
@@ -22,6 +23,7 @@ export interface Slam extends Resource {
   getPointCloudMap(options?: { readonly edited?: boolean }, call?: Call): AsyncIterable<Uint8Array>;
   /** Parts of one file in the format that the properties name. */
   getInternalState(call?: Call): AsyncIterable<Uint8Array>;
+  /** Where it computes, and whether it makes, updates or only uses a map. */
   getProperties(call?: Call): Promise<SlamProperties>;
 }
 
@@ -79,6 +81,7 @@ class SlamClient extends ResourceClient<typeof SLAMService> implements Slam {
   }
 }
 
+/** The API `rdk:service:slam`. */
 export const SlamApi: Api<Slam> = {
   name: "rdk:service:slam",
   desc: SLAMService,

@@ -8,9 +8,12 @@ import type { Api } from "../resource/registry.ts";
 import type { Call, Component } from "../resource/resource.ts";
 import { callOf, ComponentClient, resourceHandlers } from "./shared/resource.ts";
 
+/** Has a number of positions. */
 export interface Switch extends Component {
   /** @throws invalid_argument when there is no such position */
+  /** Positions count from 0. Throws `invalid_argument` for one that it does not have. */
   setPosition(position: number, call?: Call): Promise<void>;
+  /** The position, from 0. */
   getPosition(call?: Call): Promise<number>;
   /** `labels` has one label for each position, or is empty. */
   getNumberOfPositions(call?: Call): Promise<{ count: number; labels: readonly string[] }>;
@@ -31,6 +34,7 @@ class SwitchClient extends ComponentClient<typeof SwitchService> implements Swit
   }
 }
 
+/** The API `rdk:component:switch`. */
 export const SwitchApi: Api<Switch> = {
   name: "rdk:component:switch",
   desc: SwitchService,

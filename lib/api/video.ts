@@ -9,23 +9,31 @@ import type { Call, Resource } from "../resource/resource.ts";
 import { callOf, ResourceClient, resourceHandlers } from "./shared/resource.ts";
 import { toMs, toTimestamp } from "./shared/time.ts";
 
+/** A span of a recorded video. */
 export interface VideoSpan {
   /** Since the Unix epoch; absent means the beginning, or the present. */
   readonly startMs?: number;
+  /** Its end in milliseconds since 1970; by default now. */
   readonly endMs?: number;
   /** `h264`, … and `mp4`, … as published; empty for the service's own. */
   readonly codec: string;
+  /** Such as `mp4`. */
   readonly container: string;
   /** Of the caller's choice. */
   readonly requestId: string;
 }
 
+/** A piece of a video file. */
 export interface VideoPart {
+  /** Bytes of the file. */
   readonly data: Uint8Array;
+  /** Such as `mp4`. */
   readonly container: string;
 }
 
+/** Keeps recorded videos. */
 export interface Video extends Resource {
+  /** The pieces of one file, in order. */
   getVideo(request: VideoSpan, call?: Call): AsyncIterable<VideoPart>;
 }
 
@@ -46,6 +54,7 @@ class VideoClient extends ResourceClient<typeof VideoService> implements Video {
   }
 }
 
+/** The API `rdk:service:video`. */
 export const VideoApi: Api<Video> = {
   name: "rdk:service:video",
   desc: VideoService,

@@ -38,14 +38,21 @@ import {
 } from "./shared/geometry.ts";
 import { nameParameter, pictureFile } from "./shared/capture.ts";
 
+/** Finds things in images and point clouds. Throws `unimplemented` for what `getProperties` denies. */
 export interface Vision extends Resource {
+  /** Boxes in pixels, with class and confidence (0 to 1). */
   getDetections(image: EncodedImage, call?: Call): Promise<Detection[]>;
+  /** The same of the camera's next image. */
   getDetectionsFromCamera(camera: string, call?: Call): Promise<Detection[]>;
   /** The `count` likeliest classes, the likeliest first; 0 means all. */
   getClassifications(image: EncodedImage, count: number, call?: Call): Promise<Classification[]>;
+  /** At most `count` classes of the camera's next image, the surest first. */
   getClassificationsFromCamera(camera: string, count: number, call?: Call): Promise<Classification[]>;
+  /** Objects of the camera's next point cloud, each with its points in mm and its box. */
   getObjectPointClouds(camera: string, call?: Call): Promise<PointCloudObject[]>;
+  /** Boxes in space, in mm. */
   getDetections3D(camera: string, call?: Call): Promise<Detection3D[]>;
+  /** What it finds. */
   getProperties(call?: Call): Promise<VisionProperties>;
   /** Several answers about one picture; answers that the model cannot give stay empty. */
   captureAllFromCamera(camera: string, wanted: Wanted, call?: Call): Promise<Capture>;
@@ -195,6 +202,7 @@ class VisionClient extends ResourceClient<typeof VisionService> implements Visio
   }
 }
 
+/** The API `rdk:service:vision`. */
 export const VisionApi: Api<Vision> = {
   name: "rdk:service:vision",
   desc: VisionService,

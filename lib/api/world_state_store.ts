@@ -17,7 +17,9 @@ import { callOf, ResourceClient, resourceHandlers } from "./shared/resource.ts";
 /** A place with a shape, in the published form; its `uuid` is its id. */
 export type WorldTransform = MessageInitShape<typeof TransformSchema>;
 
+/** A change of a transform. */
 export interface TransformChange {
+  /** What became of it. */
   readonly type: "added" | "removed" | "updated";
   /** Of a removed one the id, of an updated one the id and what has changed. */
   readonly transform: WorldTransform;
@@ -25,9 +27,12 @@ export interface TransformChange {
   readonly updatedFields: readonly string[];
 }
 
+/** Things in the world around the machine, as transforms. */
 export interface WorldStateStore extends Resource {
+  /** Ids of all transforms. */
   listUuids(call?: Call): Promise<readonly Uint8Array[]>;
   /** @throws not_found for an unknown id */
+  /** Throws `not_found`. */
   getTransform(uuid: Uint8Array, call?: Call): Promise<WorldTransform>;
   /** The changes from now on, until the call's signal aborts. */
   streamTransformChanges(call?: Call): AsyncIterable<TransformChange>;
@@ -61,6 +66,7 @@ class WorldStateStoreClient extends ResourceClient<typeof WorldStateStoreService
   }
 }
 
+/** The API `rdk:service:world_state_store`. */
 export const WorldStateStoreApi: Api<WorldStateStore> = {
   name: "rdk:service:world_state_store",
   desc: WorldStateStoreService,

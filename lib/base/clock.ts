@@ -7,6 +7,7 @@
 
 import { clearImmediate, setImmediate } from "node:timers";
 
+/** Time, and waiting. */
 export interface Clock {
   /** Milliseconds since the Unix epoch; jumps when somebody sets the system's time. */
   nowMs(): number;

@@ -28,16 +28,20 @@ export const CODES = {
   unauthenticated: 16,
 } as const;
 
+/** A gRPC status name, such as `not_found`. */
 export type Code = keyof typeof CODES;
 
 const NAMES = Object.fromEntries(Object.entries(CODES).map(([name, number]) => [number, name as Code]));
 
+/** An error with the code that callers on any side see. Source: gRPC status codes. */
 export class SvcError extends Error {
+  /** Equal for every `SvcError`. */
   override readonly name = "SvcError";
 
   /** When a retry makes sense, if known. */
   readonly retryMs?: number;
 
+  /** `message` says what was wrong, where, and what to do. */
   constructor(readonly code: Code, message: string, options?: { cause?: unknown; retryMs?: number }) {
     super(message, options);
     this.retryMs = options?.retryMs;

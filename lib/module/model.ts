@@ -12,12 +12,15 @@ import { BaseComponent, BaseResource, type Resource } from "../resource/resource
 
 /** The inputs from which a resource is built. */
 export interface ModuleConstruction<A> {
+  /** Name of the resource to construct. */
   readonly name: ResourceName;
+  /** The decoded attributes of its configuration. */
   readonly attributes: A;
   /** The machine's resources that its configuration names; calls go through the machine. */
   readonly dependencies: Dependencies;
   /** Writes to the log of the machine. */
   readonly logger: Logger;
+  /** Time: tests replace it. */
   readonly clock: Clock;
   /** Aborts when the machine no longer waits for the resource. */
   readonly signal: AbortSignal;
@@ -31,6 +34,7 @@ export type Made<R extends Resource> = Omit<R, Usual> & Partial<Pick<R, Usual & 
 
 /** A model of a module. */
 export interface ModuleModel<R extends Resource = Resource, A = unknown> {
+  /** The API that the model serves. */
   readonly api: Api<R>;
   /** `acme:weather:thermometer`: namespace, family, name. */
   readonly name: string;
@@ -38,6 +42,7 @@ export interface ModuleModel<R extends Resource = Resource, A = unknown> {
   readonly doc?: string;
   /** The rows of the attributes; settings that name resources (`.names()`) become dependencies. */
   readonly attributes: Row<A>;
+  /** Makes the resource. A thrown error is the reason for which the machine shows it as unhealthy. */
   construct(from: ModuleConstruction<NonNullable<A>>): Made<R> | Promise<Made<R>>;
 }
 

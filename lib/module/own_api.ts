@@ -26,6 +26,7 @@ export type OwnResource = Resource & {
 
 type OwnMethod = (request: OwnMessage, ctx: CallContext) => OwnMessage;
 
+/** What an API of your own consists of. */
 export interface OwnApiParts {
   /** `acme:component:counter` */
   readonly name: string;

@@ -26,6 +26,7 @@ import { ModuleResources } from "./resources.ts";
 const DRAIN_MS = 2_000;
 const END_MS = 8_000;
 
+/** Settings of a module that runs. */
 export interface ModuleOptions {
   /** The path of a socket, or `host:port`. By default the program's first argument. */
   readonly address?: string;
@@ -37,6 +38,7 @@ export interface ModuleOptions {
   readonly apis?: readonly AnyApi[];
 }
 
+/** A module that serves its machine. */
 export interface RunningModule {
   /** Closes every resource, then the port. Idempotent. */
   close(): Promise<void>;

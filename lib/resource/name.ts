@@ -59,6 +59,7 @@ export class ResourceName {
     this.full = `${api}/${short}`;
   }
 
+  /** A name of parts that are known to be good; `far` differs from `short` for a remote's resource. */
   static of(api: string, short: string, far?: string): ResourceName {
     return new ResourceName(api, short, far);
   }
@@ -68,10 +69,12 @@ export class ResourceName {
     return this.short.slice(this.short.indexOf(":") + 1);
   }
 
+  /** Whether the resource is on another machine. */
   get isRemote(): boolean {
     return this.short.includes(":");
   }
 
+  /** Reads `rdk:component:motor/left` or `rdk:component:motor/far:left`. Throws `invalid_argument`. */
   static parse(full: string): ResourceName {
     const slash = full.indexOf("/");
     const short = full.slice(slash + 1);
@@ -86,6 +89,7 @@ export class ResourceName {
     return new ResourceName(full.slice(0, slash), short);
   }
 
+  /** The full name, as `parse` reads it. */
   toString(): string {
     return this.full;
   }

@@ -8,6 +8,7 @@
 
 import { joined, SvcError } from "../base/error.ts";
 
+/** The one motion of a component that runs: a new one ends the one before. */
 export class Operation {
   readonly #takenOver = new SvcError("canceled", "a newer command took over");
   #current?: AbortController;
@@ -16,6 +17,7 @@ export class Operation {
   /** `halt` brings the device to rest; it must not go through this operation. */
   constructor(private readonly halt: () => Promise<void>) {}
 
+  /** Whether a motion runs. */
   get running(): boolean {
     return this.#current !== undefined;
   }

@@ -27,6 +27,7 @@ import type { Uplink } from "./uplink.ts";
 export interface Api<R extends Resource = Resource> extends Facets<R> {
   /** `rdk:component:motor` */
   readonly name: string;
+  /** The gRPC service of the API. */
   readonly desc: DescService;
   /** The API's service over the machine's resources; `find` throws for an unknown name. */
   serve(find: (name: string) => R): Service;
@@ -141,6 +142,7 @@ export interface View {
 
 /** The resources that one resource may use. */
 export class Dependencies {
+  /** Those of `owner`. */
   constructor(
     private readonly owner: ResourceName,
     private readonly resources: readonly Resource[],
@@ -159,6 +161,7 @@ export class Dependencies {
     );
   }
 
+  /** The dependency with this API and name; `undefined` if there is none. */
   find<R extends Resource>(api: Api<R>, name: string): R | undefined {
     const ofApi = this.resources.filter((one) => one.name.api === api.name);
     const exact = ofApi.find((one) => one.name.short === name || one.name.full === name);

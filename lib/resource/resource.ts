@@ -29,7 +29,9 @@ export interface Call {
   readonly withTimes?: boolean;
 }
 
+/** A component or service of a machine. */
 export interface Resource {
+  /** Its API and name. */
   readonly name: ResourceName;
   /** A model's own command; `unimplemented` if the model has none. */
   doCommand(command: JsonObject, call?: Call): Promise<JsonObject>;
@@ -41,6 +43,7 @@ export interface Resource {
   close(): Promise<void>;
 }
 
+/** A resource that stands for hardware: it may have geometries. */
 export interface Component extends Resource {
   /** The shapes that the component occupies, in its own frame. */
   getGeometries(call?: Call): Promise<Geometry[]>;
@@ -48,7 +51,9 @@ export interface Component extends Resource {
 
 /** A component that moves; StopAll and a lost session stop it. */
 export interface Actuator extends Component {
+  /** Ends every motion now. Resolves when the order has been given. */
   stop(call?: Call): Promise<void>;
+  /** Whether it moves because of an order. */
   isMoving(call?: Call): Promise<boolean>;
 }
 
@@ -57,7 +62,9 @@ export function isActuator(resource: Resource): resource is Actuator {
   return typeof stop === "function" && typeof isMoving === "function";
 }
 
+/** What most resources share: no commands, nothing to close. */
 export abstract class BaseResource implements Resource {
+  /** `name` is its API and name. */
   constructor(readonly name: ResourceName) {}
 
   doCommand(_command: JsonObject, _call?: Call): Promise<JsonObject> {
@@ -73,6 +80,7 @@ export abstract class BaseResource implements Resource {
   }
 }
 
+/** What most components share: no geometries. */
 export abstract class BaseComponent extends BaseResource implements Component {
   getGeometries(_call?: Call): Promise<Geometry[]> {
     return Promise.resolve([]);

@@ -116,6 +116,7 @@ export interface Service {
   readonly handlers: { readonly [localName: string]: AnyHandler | undefined };
 }
 
+/** A gRPC service with its handlers. */
 export function service<S extends DescService>(desc: S, handlers: ServiceImpl<S>): Service {
   return { desc, handlers: handlers as Service["handlers"] };
 }

@@ -58,8 +58,10 @@ interface CommonRpc {
 
 /** A resource behind a channel. */
 export abstract class ResourceClient<S extends DescService> implements Resource {
+  /** The calls of the API. */
   protected readonly rpc: ServiceClient<S>;
 
+  /** A resource behind `channel` that serves `desc`. */
   constructor(readonly name: ResourceName, protected readonly channel: Channel, desc: S) {
     this.rpc = client(desc, channel);
   }
@@ -83,6 +85,7 @@ export abstract class ResourceClient<S extends DescService> implements Resource 
     return Promise.resolve();
   }
 
+  /** The calls that every API has. */
   protected get common(): CommonRpc {
     return this.rpc as unknown as CommonRpc;
   }

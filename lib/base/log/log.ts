@@ -199,30 +199,37 @@ export class Logs {
   }
 }
 
+/** Writes entries under one name. Levels are per name, and may change at any time. */
 export class Logger {
   /** The lowest level to log, as an index of `LEVELS`; set by `Logs`. */
   threshold: number = LEVELS.info;
   /** Whether repeated lines are held back; set by `Logs`. */
   deduplicated = true;
 
+  /** Made by `Logs.logger` or `child`. */
   constructor(readonly name: string, private readonly logs: Logs, readonly aliases: readonly string[] = []) {}
 
+  /** A logger whose name is this one's, a dot, and `name`. */
   child(name: string): Logger {
     return this.logs.logger(`${this.name}.${name}`);
   }
 
+  /** For who looks for a fault. `fields` may be a function, called only if the entry is written. */
   debug(message: string, fields: LazyFields = NO_FIELDS): void {
     if (this.threshold <= LEVELS.debug) this.#write("debug", message, fields);
   }
 
+  /** What happens in the ordinary course. `fields` may be a function. */
   info(message: string, fields: LazyFields = NO_FIELDS): void {
     if (this.threshold <= LEVELS.info) this.#write("info", message, fields);
   }
 
+  /** What deserves a look. `fields` may be a function. */
   warn(message: string, fields: LazyFields = NO_FIELDS): void {
     if (this.threshold <= LEVELS.warn) this.#write("warn", message, fields);
   }
 
+  /** What does not work. `fields` may be a function. */
   error(message: string, fields: LazyFields = NO_FIELDS): void {
     if (this.threshold <= LEVELS.error) this.#write("error", message, fields);
   }

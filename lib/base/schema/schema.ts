@@ -10,7 +10,9 @@
 
 import { Suggestions } from "./suggest.ts";
 
+/** Any JSON value. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+/** A JSON object. */
 export type JsonObject = { [key: string]: Json };
 
 /** A problem or a warning at a path of a document: `components.0.attributes.pins`. */
@@ -203,6 +205,7 @@ export type Infer<R> = R extends Row<infer T> ? T : never;
 // deno-lint-ignore no-explicit-any
 export type Shape = { readonly [property: string]: Row<any> };
 
+/** A row for a text. `pattern` limits it, and `wanted` says in errors what is expected. */
 export function text(doc = "", { pattern, wanted = "a string" }: { pattern?: RegExp; wanted?: string } = {}) {
   const json: JsonObject = pattern ? { type: "string", pattern: pattern.source } : { type: "string" };
   const read = (value: unknown, at: Place) => {
@@ -212,6 +215,7 @@ export function text(doc = "", { pattern, wanted = "a string" }: { pattern?: Reg
   return new Row<string | undefined>({ doc, json, wanted, read, zero: "" });
 }
 
+/** A row for `true` or `false`. */
 export function bool(doc = "") {
   return row<boolean>(doc, { type: "boolean" }, "true or false", (value, at) => {
     return typeof value === "boolean" ? value : at.wanted("true or false", value);
@@ -226,10 +230,12 @@ interface Range {
   exact?: boolean;
 }
 
+/** A row for a number within `range`. */
 export function number(doc = "", range: Range = {}) {
   return numeric(doc, "number", "a number", range);
 }
 
+/** A row for an integer within `range`; a fraction is taken as its whole part, with a warning. */
 export function integer(doc = "", range: Range = {}) {
   return numeric(doc, "integer", "an integer", range);
 }
@@ -283,6 +289,7 @@ export function unserved(why: string): Row<undefined> {
   return new Row<undefined>({ doc: `${NOT_SERVED}${why}`, json, wanted: "a value", read });
 }
 
+/** A row for a list whose entries are each read by `item`. */
 export function list<T>(item: Row<T>, doc = "") {
   const wanted = "an array";
   const present = item.required().zeroCounts();

@@ -14,8 +14,11 @@ export const PIXELS_MAX = 50_000_000;
 
 /** Samples row by row, `channels` for each pixel: grey, grey and alpha, RGB, or RGBA. */
 export interface PngImage {
+  /** In pixels. */
   readonly width: number;
+  /** In pixels. */
   readonly height: number;
+  /** 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA. */
   readonly channels: 1 | 2 | 3 | 4;
   /** 8-bit or 16-bit samples. */
   readonly samples: Uint8Array | Uint16Array;
@@ -83,6 +86,7 @@ export function decodePng(bytes: Uint8Array): PngImage {
   return { width, height, ...coloured(samples as Uint8Array, palette, alpha) };
 }
 
+/** Writes a PNG file. Source: PNG 1.2. */
 export function encodePng({ width, height, channels, samples }: PngImage): Uint8Array {
   const bytes = samples.BYTES_PER_ELEMENT;
   const rowBytes = width * channels * bytes;
