@@ -24,7 +24,7 @@ import type { Closure, MapNode, MapSubmap } from "./global/map/parts.ts";
 import { stateOf } from "./global/map/saving.ts";
 import { type FoundPlace, PlaceSearch } from "./global/places/search.ts";
 import { type BareDirection, type GraphEdge, PoseGraph, type Robustness } from "./global/pose_graph.ts";
-import { outdated } from "./global/trimming.ts";
+import { outdated, withoutOldReadings } from "./global/trimming.ts";
 import { type Insertion, LocalMapper, type LocalResult } from "./local/local_mapper.ts";
 import type { Barest } from "./local/scan_motion.ts";
 import type { Submap } from "./local/submaps.ts";
@@ -530,10 +530,11 @@ export class Mapper implements Mapping {
   #remove(submaps: readonly MapSubmap[]): void {
     if (submaps.length === 0) return;
     const gone = new Set(submaps);
-    const isGone = (node: MapNode) => node.submaps.length > 0 && node.submaps.every((one) => gone.has(one));
-    const nodes = new Set(submaps.flatMap((submap) => submap.nodes).filter(isGone));
-    if (this.#previous) nodes.delete(this.#previous);
     this.#submaps = this.#submaps.filter((one) => !gone.has(one));
+    // The submaps of a node may go one after the other, also in different sessions.
+    const left = new Set(this.#submaps);
+    const nodes = new Set(this.#nodes.filter((node) => !node.submaps.some((one) => left.has(one))));
+    if (this.#previous) nodes.delete(this.#previous);
     this.#nodes = this.#nodes.filter((one) => !nodes.has(one));
     this.#waiting = this.#waiting.filter((one) => !nodes.has(one));
     this.#closures = this.#closures.filter(({ submap, node }) => !gone.has(submap) && !nodes.has(node));
@@ -554,7 +555,9 @@ export class Mapper implements Mapping {
       imu: [...this.#imu.kept],
       submapsKept: this.start.mode === "localize" ? this.#submapsKept : undefined,
     };
-    const trajectories = [...this.#loaded, own];
+    const isUpdated = this.start.mode === "update";
+    const loaded = isUpdated ? withoutOldReadings(this.#loaded, this.#nodes) : this.#loaded;
+    const trajectories = [...loaded, own];
     const { landmarks } = this.start.map ?? {};
     const state = stateOf(
       trajectories,

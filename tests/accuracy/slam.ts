@@ -13,6 +13,9 @@
  *
  * `--worlds [N]` scores N generated worlds instead (500 unless told otherwise), from the seed `--seed` on: for each, how
  * far from the truth the mapper, odometry alone and scans alone end. The worst ten are drawn into the folder `--drawings`.
+ *
+ * `--lifelong [N]` lets a robot update the map of one building for N sessions (100 unless told otherwise), while furniture
+ * moves, and prints the size and the error of the map after each.
  */
 
 import { describeFlags, describeProblem, parseFlags } from "../../cli/flags.ts";
@@ -20,6 +23,7 @@ import { Mapper } from "../../lib/slam/mapper.ts";
 import { MAPPER_DEFAULTS } from "../../lib/slam/mapping.ts";
 import { repeated, replay } from "../../lib/slam/evaluation/replay.ts";
 import { scoreRelations, type Spread } from "../../lib/slam/evaluation/relations.ts";
+import { scoreLifelong } from "./lifelong.ts";
 import { scoreWorlds } from "./worlds/worlds.ts";
 import { readRecording, readSparse, recordingNames, RECORDINGS, sparseNames } from "../support/recordings.ts";
 
@@ -36,6 +40,7 @@ class TimedMapper extends Mapper {
 }
 
 const WORLDS = 500;
+const SESSIONS = 100;
 
 const FLAGS = [
   { name: "no-odometry", type: "bool", default: false, help: "Leave odometry out." },
@@ -43,6 +48,7 @@ const FLAGS = [
   { name: "repeat", type: "int", default: 1, help: "Play each recording so often." },
   { name: "sparse", type: "bool", default: false, help: "Take the recordings with a scan a metre." },
   { name: "worlds", type: "bool", default: false, help: "Score generated worlds: [N]." },
+  { name: "lifelong", type: "bool", default: false, help: "Update one map for many sessions: [N]." },
   { name: "seed", type: "int", default: 0, help: "The seed of the first world." },
   {
     name: "drawings",
@@ -58,7 +64,9 @@ const { noOdometry, every, repeat: times, sparse } = values;
 const worlds = Math.floor(Number(rest[0] ?? WORLDS));
 const problem = problems.map(describeProblem)[0] ??
   (every < 1 || times < 1 ? "--every and --repeat want a number above 0" : undefined) ??
-  (values.worlds && !(worlds >= 1) ? `--worlds wants a number above 0, got "${rest[0]}"` : undefined);
+  ((values.worlds || values.lifelong) && !(worlds >= 1)
+    ? `--worlds and --lifelong want a number above 0, got "${rest[0]}"`
+    : undefined);
 if (help || problem !== undefined) {
   console.error(
     `accuracy:slam [OPTIONS] [FOLDER...]${problem ? `: ${problem}` : `\n${describeFlags(FLAGS, "gnu")}`}`,
@@ -66,7 +74,8 @@ if (help || problem !== undefined) {
   Deno.exit(help ? 0 : 2);
 }
 
-if (values.worlds) await scoreWorlds(worlds, values.seed, values.drawings);
+if (values.lifelong) await scoreLifelong(Math.floor(Number(rest[0] ?? SESSIONS)), values.seed);
+else if (values.worlds) await scoreWorlds(worlds, values.seed, values.drawings);
 else if (values.one) scoreOne(folderOf(rest[0]), rest[1]);
 else await scoreAll(rest.length > 0 ? rest.map(folderOf) : [RECORDINGS]);
 

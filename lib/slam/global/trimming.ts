@@ -3,11 +3,14 @@
  */
 
 import type { MapperOptions } from "../mapping.ts";
-import type { MapSubmap } from "./map/parts.ts";
+import type { TrajectoryState } from "../map_state.ts";
+import type { MapNode, MapSubmap } from "./map/parts.ts";
 import type { PoseGraph } from "./pose_graph.ts";
 
 /** Coverage is counted in squares of this many grid cells. */
 const STRIDE = 4;
+/** Readings so long before and after the nodes of a trajectory belong to it: a second. */
+const BESIDE_TICKS = 10_000_000n;
 /** Larger maps are not trimmed. */
 const CELLS_MAX = 100_000_000;
 
@@ -49,6 +52,24 @@ export function outdated(
     if (kept * cellM * cellM < options.minCoveredAreaM2) out.push(one);
   });
   return out;
+}
+
+/**
+ * The trajectories with the readings from their first to their last node: the map of a building that is updated for
+ * years keeps no readings of parts that are gone.
+ */
+export function withoutOldReadings(
+  trajectories: readonly TrajectoryState[],
+  nodes: readonly MapNode[],
+): TrajectoryState[] {
+  const byTrajectory = Map.groupBy(nodes, ({ trajectory }) => trajectory);
+  return trajectories.map((one) => {
+    const own = byTrajectory.get(one.trajectory);
+    if (!own) return { ...one, odometry: [], imu: [] };
+    const first = own[0].ticks - BESIDE_TICKS, last = own.at(-1)!.ticks + BESIDE_TICKS;
+    const isNear = ({ ticks }: { readonly ticks: bigint }) => ticks >= first && ticks <= last;
+    return { ...one, odometry: one.odometry.filter(isNear), imu: one.imu.filter(isNear) };
+  });
 }
 
 /** Calls with places in the map, one for each few cells. */
