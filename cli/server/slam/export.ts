@@ -9,6 +9,7 @@ import { encodeImage, MIME } from "../../../lib/geometry/image/image.ts";
 import { drawMap, rosMap } from "../../../lib/slam/map_drawing.ts";
 import { mapCloud, type MapPicture, paintMap } from "../../../lib/slam/map_picture.ts";
 import type { MapState } from "../../../lib/slam/map_state.ts";
+import { g2oText } from "../../../lib/slam/pose_graph_file.ts";
 import { readMap } from "../../../lib/slam/pbstream/map_file.ts";
 import type { Command } from "../../command.ts";
 import { UsageError } from "../../flags.ts";
@@ -19,13 +20,15 @@ import type { SlamWorld } from "./program.ts";
 export const EXPORT: Command<SlamWorld> = {
   words: "map export",
   takes: ["MAP", "FILE..."],
-  summary: "Writes a map as .png, .pcd, or .pgm with the .yaml that ROS reads beside it.",
+  summary:
+    "Writes a map as .png, .pcd, .g2o (the pose graph), or .pgm with the .yaml that ROS reads beside it.",
   flags: [],
   run: async ({ host }, [path, ...targets], { json }: { json: boolean }) => {
     for (const target of targets) formOf(target);
-    const picture = pictureOf(await ofMap(path, () => readMap(host.readPieces(path))), path);
+    const map = await ofMap(path, () => readMap(host.readPieces(path)));
+    const picture = pictureOf(map, path);
     const written: string[] = [];
-    for (const target of targets) written.push(...await FORMS[formOf(target)](host, target, picture));
+    for (const target of targets) written.push(...await FORMS[formOf(target)](host, target, picture, map));
     printResult(host, json, { written }, written.map((one) => `wrote ${one}`));
   },
 };
@@ -56,6 +59,10 @@ const FORMS = {
     await host.writeFile(path, pgm);
     await host.writeFile(described, yaml);
     return [path, described];
+  },
+  ".g2o": async (host: Host, path: string, _picture: MapPicture, map: MapState) => {
+    await host.writeFile(path, new TextEncoder().encode(g2oText(map)));
+    return [path];
   },
 } as const;
 

@@ -13,6 +13,7 @@ import { runCommand } from "../../dispatch.ts";
 import type { Flag } from "../../flags.ts";
 import { EXPORT, PICTURE } from "./export.ts";
 import { INFO } from "./info.ts";
+import { MERGE } from "./merge.ts";
 import { EVALUATE, RUN } from "./run.ts";
 
 /** The outside of the program. */
@@ -26,9 +27,9 @@ const COMMON: readonly Flag[] = [
 
 const PROGRAM: CommandProgram<SlamWorld> = {
   name: "svc-server slam",
-  summary: "Builds maps from recordings, and inspects and converts maps of the SLAM service.",
+  summary: "Builds maps from recordings, and inspects, converts and merges maps of the SLAM service.",
   flags: COMMON,
-  commands: [RUN, EVALUATE, INFO, EXPORT, PICTURE],
+  commands: [RUN, EVALUATE, INFO, EXPORT, PICTURE, MERGE],
   exits: [
     ["0", "done"],
     ["1", "failed; standard error has the reason"],

@@ -78,12 +78,52 @@ Deno.test("slam map export writes PNG, PCD, and PGM with its YAML", async () => 
   });
 });
 
+Deno.test("slam map export writes the pose graph as g2o", async () => {
+  await withMap(async (path, folder) => {
+    assertEquals((await slam("map", "export", path, `${folder}/map.g2o`)).code, 0);
+    const lines = (await Deno.readTextFile(`${folder}/map.g2o`)).trimEnd().split("\n");
+    const { submaps, nodes, constraints } = sampleMap();
+    const of = (kind: string) =>
+      lines.filter((line) => line.startsWith(`${kind} `)).map((line) => line.split(" "));
+    assertEquals(of("VERTEX_SE2").length, submaps.length + nodes.length);
+    assertEquals([of("EDGE_SE2").length, of("FIX")], [constraints.length, [["FIX", "0"]]]);
+    for (const edge of of("EDGE_SE2")) {
+      assertEquals(edge.length, 12);
+      assert(edge.slice(1).every((one) => Number.isFinite(Number(one))));
+    }
+    const [intra] = of("EDGE_SE2");
+    assertEquals(intra.slice(6), ["250000", "0", "0", "250000", "0", "2560000"]);
+  });
+});
+
+Deno.test("slam merge puts a map onto another, and refuses maps that share nothing", async () => {
+  await withMap(async (path, folder) => {
+    const [map, merged] = [`${folder}/turn.pbstream`, `${folder}/merged.pbstream`];
+    assertEquals((await slam("run", "tests/data/slam/turn", "--map", map)).code, 0);
+    const { code, output, errors } = await slam("merge", map, map, merged, "--json");
+    assertEquals(code, 0, errors);
+    const { place, nodes, fit } = JSON.parse(output);
+    assert(Math.hypot(place.x, place.y) < 0.1 && Math.abs(place.yawDeg) < 2, output);
+    assert(fit > 0.9, output);
+    assertEquals(
+      JSON.parse((await slam("pbstream", "info", merged, "--json")).output).trajectories.length,
+      2,
+    );
+    assert(nodes > 60);
+    const none = await slam("merge", map, path, merged);
+    assertEquals(none.code, 1);
+    assertStringIncludes(none.errors, "the two maps share no place that can be recognized");
+    assertEquals((await slam("merge", map, map, `${folder}/merged.pcd`)).code, 2);
+    assertEquals((await slam("merge", map, map, `${folder}/none/merged.pbstream`)).code, 1);
+  });
+});
+
 Deno.test("slam map picture draws a PNG, and unknown file types are refused", async () => {
   await withMap(async (path, folder) => {
     assertEquals((await slam("map", "picture", path, `${folder}/drawn.png`)).code, 0);
     assertEquals(mimeTypeOf(await Deno.readFile(`${folder}/drawn.png`)), "image/png");
     const wrong = await slam("map", "export", `${folder}/none`, `${folder}/map.svg`);
-    assertStringIncludes(wrong.errors, "is a file of an unknown kind, wanted .png, .pcd, .pgm");
+    assertStringIncludes(wrong.errors, "is a file of an unknown kind, wanted .png, .pcd, .pgm, .g2o");
     assertEquals((await slam("map", "picture", path, `${folder}/map.pcd`)).code, 2);
   });
 });
