@@ -326,13 +326,14 @@ Deno.test("a connected remote's new and removed resources appear and disappear",
 });
 
 Deno.test("a remote stops the motor of a machine whose session has ended", async () => {
-  const network = { bind_address: "localhost:0", sessions: { heartbeat_window: "100ms" } };
+  const network = { bind_address: "localhost:0", sessions: { heartbeat_window: "3s" } };
   const other = await start({ network, components: [motor("m")] });
   const { runtime, stop } = await start({ remotes: [remote("far", other.port)] });
   await becomes(runtime, (nodes) => ready(nodes, "far:m"));
   await (runtime.machine.find(MOTOR, "m") as Motor).setPower(1);
   const there = other.runtime.machine.find(MOTOR, "m") as Motor;
-  await clock.sleep(300);
+  // Longer than the window: without a heartbeat it would have stopped.
+  await clock.sleep(4_000);
   assertEquals((await there.isPowered()).isOn, true, "as long as the machine is there, it moves");
   await stop();
   await until(async () => !(await there.isPowered()).isOn);

@@ -16,7 +16,7 @@ import { Metadata } from "../../lib/wire/metadata.ts";
 import { startServer } from "../support/server.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";
 
-const DEADLINE_MS = 30_000;
+const DEADLINE_MS = 120_000;
 const TYPE = "robot-location-secret";
 
 Deno.test("a machine runs with its part's secret, and admits the secrets of its location while they exist", async () => {

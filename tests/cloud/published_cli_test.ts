@@ -21,7 +21,7 @@ import { storeTest } from "./stores.ts";
 
 /** Its page size for data. */
 const PAGE = 100n;
-const DEADLINE_MS = 30_000;
+const DEADLINE_MS = 120_000;
 
 storeTest(
   "viam login api-key, organizations, locations, machines: list, create, rename, status, delete",

@@ -106,7 +106,7 @@ class Crowd {
 async function visit(port: Port, header = new Metadata()): Promise<void> {
   const channel = connectGrpc(`127.0.0.1:${port.port}`, { clock });
   try {
-    const options = { timeoutMs: 20_000, header };
+    const options = { timeoutMs: 60_000, header };
     assertEquals((await client(EchoService, channel).echo({ message: "new" }, options)).message, "new");
   } finally {
     channel.close();

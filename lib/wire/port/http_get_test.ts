@@ -8,7 +8,7 @@ import { openPort } from "./port.ts";
 import { ServiceTable } from "../service.ts";
 
 const clock = new SystemClock();
-const DEADLINE_MS = 5_000;
+const DEADLINE_MS = 60_000;
 
 Deno.test("getPage: reads a page of our own port, with and without TLS", async () => {
   const page = { status: 200, contentType: "application/json", body: '{"größe":1}' };
