@@ -151,7 +151,8 @@ if ($env:SVC_API_KEY_ID -and $env:SVC_API_KEY -and $env:SVC_PART_ID) {
   } else {
     $headers = @{ key_id = $env:SVC_API_KEY_ID; key = $env:SVC_API_KEY }
     $url = "$root/api/json1/config?client=true&id=$($env:SVC_PART_ID)"
-    $text = (Invoke-WebRequest -UseBasicParsing -Uri $url -Headers $headers).Content
+    # A redirection would take the key along.
+    $text = (Invoke-WebRequest -UseBasicParsing -Uri $url -Headers $headers -MaximumRedirection 0).Content
     if ($text -notmatch '"app_address"') { Fail "the answer of $root contains no credentials" }
     # Closes the file to other users before it holds a key.
     New-Item -ItemType File -Force "$credentials.new" | Out-Null

@@ -73,18 +73,20 @@ main() {
   echo "svc-agent runs; see: svc-agent status (in /opt/svc/bin), journalctl -u svc-agent -f"
 }
 
-# get URL FILE [HEADER…]; headers go into a file, because every user of this computer sees the arguments of programs
+# get URL FILE [HEADER…]; headers go into a file, because every user of this computer sees the arguments of programs.
+# They are for this address alone: a redirection would take them along.
 get() {
   url=$1 file=$2
   shift 2
+  if [ $# -gt 0 ]; then hops=0; else hops=20; fi
   if command -v curl >/dev/null 2>&1; then
     write_headers 'header = "%s"\n' "$@"
     [ ! -s "$folder/roots" ] || printf 'cacert = "%s"\n' "$folder/roots" >>"$folder/headers"
-    curl --config "$folder/headers" -fsSL --retry 5 --retry-delay 2 -o "$file" "$url"
+    curl --config "$folder/headers" -fsSL --max-redirs $hops --retry 5 --retry-delay 2 -o "$file" "$url"
   elif command -v wget >/dev/null 2>&1; then
     write_headers 'header = %s\n' "$@"
     [ ! -s "$folder/roots" ] || printf 'ca_certificate = %s\n' "$folder/roots" >>"$folder/headers"
-    wget --config="$folder/headers" -q --tries=5 -O "$file" "$url"
+    wget --config="$folder/headers" -q --max-redirect=$hops --tries=5 -O "$file" "$url"
   else
     fail "curl and wget are both missing; install one of them"
   fi
@@ -174,7 +176,7 @@ fetch_credentials() {
   fi
   get "$root/api/json1/config?client=true&id=$SVC_PART_ID" "$folder/credentials" \
     "key_id: $SVC_API_KEY_ID" "key: $SVC_API_KEY" ||
-    fail "cannot get the credentials of part $SVC_PART_ID from $root: check the address, the key and the part"
+    fail "cannot get the credentials of part $SVC_PART_ID from $root: check the address, which must not lead to another one, the key and the part"
   grep -q '"app_address"' "$folder/credentials" || fail "the answer of $root contains no credentials"
   (umask 077 && cp "$folder/credentials" "$credentials.new")
   sync "$credentials.new" 2>/dev/null || sync

@@ -243,6 +243,37 @@ Deno.test({
   },
 });
 
+Deno.test({
+  name: "install.sh gives the key to the control plane's own address alone",
+  ignore: Deno.build.os !== "linux" || !await Deno.stat("/usr/bin/curl").then(() => true, () => false),
+  fn: async () => {
+    const folder = await Deno.makeTempDir({ prefix: "svc-install-" });
+    const heard: string[] = [];
+    await using other = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, ({ headers }) => {
+      heard.push(headers.get("key") ?? "no key");
+      return new Response("content");
+    });
+    await using first = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, ({ headers }) => {
+      heard.push(headers.get("key") ?? "no key");
+      return new Response("", { status: 302, headers: { location: `http://127.0.0.1:${other.addr.port}/` } });
+    });
+    const script = await Deno.readTextFile(new URL("../../install/install.sh", import.meta.url));
+    const get = async (...headers: string[]) => {
+      const url = `http://127.0.0.1:${first.addr.port}/`;
+      const parts = script.replace(/\nmain "\$@"\s*$/, "\n") +
+        `folder=${folder}\nget ${url} ${folder}/got ${headers.map((one) => `'${one}'`).join(" ")}\n`;
+      return (await new Deno.Command("/bin/sh", { args: ["-c", parts], stderr: "null" }).output()).code;
+    };
+    try {
+      assertEquals([await get("key: sesame") === 0, heard], [false, ["sesame"]]);
+      // Without a key a download may lead elsewhere.
+      assertEquals([await get(), heard.slice(1)], [0, ["no key", "no key"]]);
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+});
+
 Deno.test("install.ps1 ends if the control plane has no keys of releases, unless SVC_UNSIGNED says to go on", async () => {
   const script = await Deno.readTextFile(new URL("../../install/install.ps1", import.meta.url));
   assertMatch(script, /match '"public_key"'.*\s+.*\s+\} elseif \(\$env:SVC_UNSIGNED -eq "1"\) \{\s/);
