@@ -4,7 +4,7 @@
  * Starts svc-cloud in a process of its own on loopback, plays known chains of steps, then a matrix over every call of
  * the descriptors; prints the number of calls, every leak and every chain or call during which svc-cloud answered
  * nobody for more than 200 ms. Exits with 1 if there is one. `deno task attack cloud
- * SEED ONE_IN` plays one in this many requests of the matrix.
+ * SEED ONE_IN DATABASE` plays one in this many requests of the matrix, on `sqlite` or `postgres`.
  */
 
 import { serveCloud } from "../cloud/program.ts";
@@ -14,6 +14,7 @@ import { type MatrixReport, playMatrix } from "./cloud/matrix.ts";
 import { newTenant } from "./cloud/tenant.ts";
 import { LoopWatch } from "./cloud/loop_watch.ts";
 import { TENANT_CHAINS } from "./cloud/tenant_chains.ts";
+import { type Kind, KINDS, withDatabase } from "../cloud/stores.ts";
 
 const ALL = [...CHAINS, ...TENANT_CHAINS, ...FLOOD_CHAINS];
 const BUSY_MS_MAX = 200;
@@ -22,6 +23,8 @@ export interface CloudAttack {
   /** Plays only one in this many requests of the matrix; all by default. */
   readonly oneIn?: number;
   readonly seed?: number;
+  /** The kind of its database; SQLite by default. */
+  readonly database?: Kind;
   /** The longest stretch in which svc-cloud may compute without a turn for others. */
   readonly busyMsMax?: number;
   readonly say?: (line: string) => void;
@@ -33,18 +36,18 @@ export interface CloudReport extends MatrixReport {
 }
 
 export async function playCloud(
-  { oneIn = 1, seed = 1, busyMsMax = BUSY_MS_MAX, say = () => {} }: CloudAttack,
+  { oneIn = 1, seed = 1, database = "sqlite", busyMsMax = BUSY_MS_MAX, say = () => {} }: CloudAttack,
 ): Promise<CloudReport> {
-  const folder = await Deno.makeTempDir({ prefix: "svc-attack-" });
-  try {
-    const server = await serveCloud(["--data", folder]);
+  let played: CloudReport | undefined;
+  await withDatabase(database, async ({ folder, flags, connect }) => {
+    const server = await serveCloud(flags);
     try {
-      const place = { address: new URL(server.url).host, flags: ["--data", folder] };
+      const place = { address: new URL(server.url).host, flags, connect };
       const watch = new LoopWatch(server.url, folder, busyMsMax);
       await watch.look("start");
       const { leaks, delays } = await playChains({ place, url: server.url, folder }, watch, say);
-      const report = await playMatrix({ place, databaseFile: `${folder}/cloud.db`, oneIn, seed, say, watch });
-      return {
+      const report = await playMatrix({ place, oneIn, seed, say, watch });
+      played = {
         ...report,
         leaks: [...leaks, ...report.leaks],
         delays: [...delays, ...report.delays],
@@ -53,9 +56,8 @@ export async function playCloud(
     } finally {
       await server.stop();
     }
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  });
+  return played!;
 }
 
 /** Plays each chain with the same two tenants: no chain destroys what the next one needs. */
@@ -87,9 +89,14 @@ async function playChains(
 
 /** Prints the findings; returns the exit code. */
 export async function attackCloud(words: readonly string[]): Promise<number> {
-  const [seed = "1", oneIn = "1"] = words;
-  console.log(`seed ${seed}, one in ${oneIn} requests`);
-  const report = await playCloud({ seed: Number(seed), oneIn: Number(oneIn), say: console.log });
+  const [seed = "1", oneIn = "1", kind = "sqlite"] = words;
+  const database = KINDS.find((one) => one === kind);
+  if (!database) {
+    console.error(`attack cloud: found the database "${kind}", wanted one of ${KINDS.join(", ")}`);
+    return 2;
+  }
+  console.log(`seed ${seed}, one in ${oneIn} requests, ${database}`);
+  const report = await playCloud({ seed: Number(seed), oneIn: Number(oneIn), database, say: console.log });
   console.log(
     `${report.methods} methods known, ${report.served} served, ${report.telling} of them show things to their owner`,
   );

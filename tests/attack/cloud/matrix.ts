@@ -8,11 +8,8 @@
  */
 
 import type { LoopWatch } from "./loop_watch.ts";
-import { sqliteIn } from "../../../cli/cloud/sqlite.ts";
-import { DenoHost } from "../../../lib/base/host_deno.ts";
-import { SystemClock } from "../../../lib/base/clock.ts";
 import { SvcError } from "../../../lib/base/error.ts";
-import { connect, type Store } from "../../../lib/cloud/store/store.ts";
+import type { Store } from "../../../lib/cloud/store/store.ts";
 import { UNSERVED } from "../../../lib/cloud/access/unserved.ts";
 import { randomFrom } from "../../../lib/geometry/random.ts";
 import type { Channel } from "../../../lib/wire/channel.ts";
@@ -23,8 +20,6 @@ import { connectAs, type Credentials, type Kind, newTenant, type Place, type Ten
 
 export interface MatrixOptions {
   readonly place: Place;
-  /** The control plane's database, which shows the effects of a call. */
-  readonly databaseFile: string;
   /** Makes only one in this many requests, chosen by a seed. */
   readonly oneIn: number;
   readonly seed: number;
@@ -70,7 +65,8 @@ export async function playMatrix(options: MatrixOptions): Promise<MatrixReport> 
   const { place, say, watch } = options;
   const methods = (await allServices()).flatMap((service) => service.methods);
   const victim = await newTenant(place, "victim");
-  const store = connect({ sqlite: sqliteIn(options.databaseFile, new DenoHost()) }, new SystemClock());
+  // The control plane's own database shows the effects of a call.
+  const store = place.connect();
   const neighbour = await connectAs(place, victim.neighbour.key);
   const stranger = await connectAs(place);
   const owner = await connectAs(place, victim.owner);
@@ -299,7 +295,10 @@ async function textsOf(store: Store, texts: readonly string[]): Promise<string[]
 }
 
 async function tablesOf(store: Store): Promise<string[]> {
-  const rows = await store.query<{ name: string }>("SELECT name FROM sqlite_master WHERE type = 'table'");
+  const text = store.notices.shared
+    ? "SELECT tablename AS name FROM pg_tables WHERE schemaname = current_schema()"
+    : "SELECT name FROM sqlite_master WHERE type = 'table'";
+  const rows = await store.query<{ name: string }>(text);
   return rows.map(({ name }) => name).filter((name) => !RECORDS.includes(name));
 }
 

@@ -6,8 +6,6 @@
  * a mark or one of the ids is a leak.
  */
 
-import { sqliteIn } from "../../../cli/cloud/sqlite.ts";
-import { DenoHost } from "../../../lib/base/host_deno.ts";
 import { AppService } from "../../../proto/gen/app_pb.ts";
 import { RobotService } from "../../../proto/gen/robot_config_pb.ts";
 import { CloudSLAMService } from "../../../proto/gen/cloud_slam_pb.ts";
@@ -21,7 +19,7 @@ import { PackageService, PackageType } from "../../../proto/gen/packages_pb.ts";
 import { toTimestamp } from "../../../lib/api/shared/time.ts";
 import { packed } from "../../../lib/base/files/archive.ts";
 import { SystemClock } from "../../../lib/base/clock.ts";
-import { connect } from "../../../lib/cloud/store/store.ts";
+import type { Store } from "../../../lib/cloud/store/store.ts";
 import { TrainingContainers } from "../../../lib/cloud/training/containers.ts";
 import { type Channel, client } from "../../../lib/wire/channel.ts";
 import { connectGrpc } from "../../../lib/wire/grpc/grpc_channel.ts";
@@ -80,6 +78,8 @@ export interface Place {
   readonly address: string;
   /** Flags that lead the command line to the database: `--data FOLDER`. */
   readonly flags: readonly string[];
+  /** The database, for what no call shows. */
+  connect(): Store;
 }
 
 /** Images that a training job wants at least. */
@@ -345,8 +345,8 @@ function tagsOf(mark: string): string[] {
 }
 
 /** Written into the database: no cluster is here that runs images. */
-async function register({ flags }: Place, organization: string, mark: string): Promise<string> {
-  const store = connect({ sqlite: sqliteIn(`${flags[1]}/cloud.db`, new DenoHost()) }, new SystemClock());
+async function register({ connect }: Place, organization: string, mark: string): Promise<string> {
+  const store = connect();
   try {
     return await store.transaction((sql) =>
       new TrainingContainers(sql).register(
