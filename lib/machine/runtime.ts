@@ -277,7 +277,7 @@ function pagePartsOf(
   logs.addSink(feed.sink);
   const check = new SharedCheck(clock, network && { network, appAddress: origin.client?.address });
   const dashboardPath = `${homeFolder((name) => host.env(name))}/dashboards/${ownerOf(cloud)}.json`;
-  const dashboards = new DashboardStore(dashboardPath, host);
+  const dashboards = new DashboardStore(dashboardPath, host, clock);
   const service = pageService({ machine, feed, dashboards, check, history, clock });
   const configuring = configurationServices(origin, parts, parts);
   const close = async () => {

@@ -25,6 +25,8 @@ const VIEWS: readonly (readonly [name: string, path: string])[] = [
   ["configuration", "#/configuration"],
   ["logs", "#/logs"],
   ["activity", "#/activity"],
+  ["diagnostics", "#/diagnostics"],
+  ["connect", "#/connect"],
 ];
 
 const needed = await browserWithPage();

@@ -7,6 +7,8 @@
 
 import { dirname } from "node:path";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
+import { CallerTurns, type TurnLimits } from "../../base/async/turns.ts";
+import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import { isObject } from "../../base/schema/schema.ts";
 
@@ -26,15 +28,30 @@ const CARDS_MAX = 40;
 const NAME_CHARS_MAX = 60;
 const ID_CHARS_MAX = 300;
 const FILE_BYTES_MAX = 1_000_000;
-/** Changes that wait for the disk. */
-const WAITING_MAX = 16;
+/** One change after another; those that wait for the disk: of all callers, and of one. */
+const TURNS: TurnLimits = {
+  turnsMax: 1,
+  turnsOfGroupMax: 1,
+  waiting: [64, 8, 8],
+  what: "changes of dashboards",
+};
+
+/** Who changes something: the same for all calls of one caller. */
+export interface DashboardCaller {
+  readonly caller: string;
+  readonly signal?: AbortSignal;
+}
 
 export class DashboardStore {
-  /** One change after another. */
-  #changing: Promise<unknown> = Promise.resolve();
-  #waiting = 0;
+  readonly #turns: CallerTurns;
 
-  constructor(private readonly path: string, private readonly host: ReadFiles & WriteFiles) {}
+  constructor(
+    private readonly path: string,
+    private readonly host: ReadFiles & WriteFiles,
+    clock: Clock,
+  ) {
+    this.#turns = new CallerTurns(TURNS, clock);
+  }
 
   /** In the order in which they were added. */
   async list(): Promise<readonly Dashboard[]> {
@@ -53,9 +70,9 @@ export class DashboardStore {
   }
 
   /** Adds the dashboard, or replaces the one of its name; `formerName` is replaced where it stands. */
-  set(dashboard: Dashboard, formerName = ""): Promise<void> {
+  set(dashboard: Dashboard, formerName: string, by: DashboardCaller): Promise<void> {
     const checked = checkedDashboard(dashboard);
-    return this.#change((present) => {
+    return this.#change(by, (present) => {
       const isNamed = ({ name }: Dashboard) => name === checked.name;
       if (formerName && formerName !== checked.name && present.some(isNamed)) {
         throw new SvcError("already_exists", `there is another dashboard "${checked.name}"`);
@@ -73,30 +90,42 @@ export class DashboardStore {
   }
 
   /** Throws `not_found` if there is none. */
-  delete(wanted: string): Promise<void> {
-    return this.#change((present) => {
+  delete(wanted: string, by: DashboardCaller): Promise<void> {
+    return this.#change(by, (present) => {
       const left = present.filter(({ name }) => name !== wanted);
       if (left.length < present.length) return left;
       throw new SvcError("not_found", `there is no dashboard "${wanted.slice(0, NAME_CHARS_MAX)}"`);
     });
   }
 
-  async #change(next: (present: readonly Dashboard[]) => readonly Dashboard[]): Promise<void> {
-    if (this.#waiting >= WAITING_MAX) {
-      throw new SvcError("resource_exhausted", "too many changes of dashboards are under way");
-    }
-    this.#waiting++;
-    const change = this.#changing.then(async () => {
+  async #change(
+    { caller, signal }: DashboardCaller,
+    next: (present: readonly Dashboard[]) => readonly Dashboard[],
+  ): Promise<void> {
+    const leave = await this.#turns.enter([caller, ""], signal);
+    try {
       const present = await this.list();
       const wanted = next(present);
-      const text = (dashboards: readonly Dashboard[]) => `${JSON.stringify({ dashboards }, null, 2)}\n`;
-      if (text(wanted) === text(present)) return;
+      const bytesOf = (dashboards: readonly Dashboard[]) =>
+        new TextEncoder().encode(`${JSON.stringify({ dashboards }, null, 2)}\n`);
+      const bytes = bytesOf(wanted);
+      if (bytes.length > FILE_BYTES_MAX) {
+        throw new SvcError(
+          "resource_exhausted",
+          `the dashboards together are larger than ${FILE_BYTES_MAX} bytes`,
+        );
+      }
+      if (equalBytes(bytes, bytesOf(present))) return;
       await this.host.makeFolder(dirname(this.path));
-      await this.host.writeFile(this.path, text(wanted));
-    }).finally(() => this.#waiting--);
-    this.#changing = change.catch(() => {});
-    await change;
+      await this.host.writeFile(this.path, bytes);
+    } finally {
+      leave();
+    }
   }
+}
+
+function equalBytes(one: Uint8Array, other: Uint8Array): boolean {
+  return one.length === other.length && one.every((byte, at) => byte === other[at]);
 }
 
 function dashboardsOf(read: unknown): Dashboard[] {

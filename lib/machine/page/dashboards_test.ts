@@ -1,4 +1,5 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { FakeHost } from "../../../tests/support/fake_host.ts";
 import { SvcError } from "../../base/error.ts";
 import { type Dashboard, DashboardStore } from "./dashboards.ts";
@@ -10,30 +11,41 @@ const dashboard = (name: string, ...cards: string[]): Dashboard => ({
   cards: cards.map((one) => card(one)),
 });
 
+const clock = new FakeClock();
+const by = { caller: "alice" };
+const storeOn = (host: FakeHost) => new DashboardStore(PATH, host, clock);
+
+function keep(store: DashboardStore, one: Dashboard, formerName = "", caller = "alice"): Promise<void> {
+  return store.set(one, formerName, { caller });
+}
+
 async function codeOf(work: Promise<unknown>): Promise<string> {
   return (await assertRejects(() => work, SvcError)).code;
 }
 
-Deno.test("DashboardStore: are kept in a file, replaced by name, renamed in place and deleted", async () => {
+Deno.test("DashboardStore: keeps dashboards in a file, replaces them by name, renames in place and deletes", async () => {
   const host = new FakeHost();
-  const dashboards = new DashboardStore(PATH, host);
+  const dashboards = storeOn(host);
   assertEquals(await dashboards.list(), []);
-  await Promise.all([dashboards.set(dashboard("drive", "a", "b")), dashboards.set(dashboard("debug", "a"))]);
-  await dashboards.set({ name: "drive", cards: [card("a", true)] });
-  assertEquals(await new DashboardStore(PATH, host).list(), [
+  await Promise.all([
+    keep(dashboards, dashboard("drive", "a", "b")),
+    keep(dashboards, dashboard("debug", "a")),
+  ]);
+  await keep(dashboards, { name: "drive", cards: [card("a", true)] });
+  assertEquals(await storeOn(host).list(), [
     { name: "drive", cards: [card("a", true)] },
     dashboard("debug", "a"),
   ]);
-  await dashboards.set(dashboard("look", "a"), "drive");
+  await keep(dashboards, dashboard("look", "a"), "drive");
   assertEquals((await dashboards.list()).map(({ name }) => name), ["look", "debug"]);
-  assertEquals(await codeOf(dashboards.set(dashboard("debug", "b"), "look")), "already_exists");
-  await dashboards.delete("look");
+  assertEquals(await codeOf(keep(dashboards, dashboard("debug", "b"), "look")), "already_exists");
+  await dashboards.delete("look", by);
   assertEquals(await dashboards.list(), [dashboard("debug", "a")]);
-  assertEquals(await codeOf(dashboards.delete("look")), "not_found");
+  assertEquals(await codeOf(dashboards.delete("look", by)), "not_found");
 });
 
-Deno.test("DashboardStore: unusable ones are refused, and nothing of them is kept", async () => {
-  const dashboards = new DashboardStore(PATH, new FakeHost());
+Deno.test("DashboardStore: refuses unusable dashboards, and keeps nothing of them", async () => {
+  const dashboards = storeOn(new FakeHost());
   const wrong: unknown[] = [
     dashboard(""),
     dashboard(" drive"),
@@ -45,25 +57,42 @@ Deno.test("DashboardStore: unusable ones are refused, and nothing of them is kep
     { name: "drive", cards: [{ id: "", isWide: false }] },
   ];
   for (const one of wrong) {
-    const { code } = await assertRejects(async () => await dashboards.set(one as Dashboard), SvcError);
+    const { code } = await assertRejects(async () => await keep(dashboards, one as Dashboard), SvcError);
     assertEquals(code, "invalid_argument", JSON.stringify(one).slice(0, 80));
   }
   assertEquals(await dashboards.list(), []);
 });
 
-Deno.test("DashboardStore: their number is bounded, and so are the changes that wait", async () => {
-  const dashboards = new DashboardStore(PATH, new FakeHost());
-  const all = await Promise.allSettled(
-    Array.from({ length: 40 }, (_, at) => dashboards.set(dashboard(`b${at}`))),
-  );
-  assertEquals(all.filter(({ status }) => status === "fulfilled").length, 16);
-  for (let at = 0; at < 32; at++) await dashboards.set(dashboard(`b${at}`));
-  assertEquals(await codeOf(dashboards.set(dashboard("one more"))), "resource_exhausted");
+Deno.test("DashboardStore: bounds the number of dashboards, and the changes that wait, by caller", async () => {
+  const dashboards = storeOn(new FakeHost());
+  const many = (caller: string) =>
+    Array.from({ length: 20 }, (_, at) => keep(dashboards, dashboard(`b${at}`), "", caller));
+  // A caller that asks for very much leaves a share to others.
+  const [greedy, other] = await Promise.all([
+    Promise.allSettled(many("greedy")),
+    Promise.allSettled([keep(dashboards, dashboard("b0", "a"), "", "other")]),
+  ]);
+  assertEquals(greedy.filter(({ status }) => status === "fulfilled").length, 9);
+  assertEquals(other[0].status, "fulfilled");
+  for (let at = 0; at < 32; at++) await keep(dashboards, dashboard(`b${at}`));
+  assertEquals(await codeOf(keep(dashboards, dashboard("one more"))), "resource_exhausted");
   // A dashboard of a name that is there needs no place.
-  await dashboards.set(dashboard("b3", "a"));
+  await keep(dashboards, dashboard("b3", "a"));
 });
 
-Deno.test("DashboardStore: a broken file is named, and not replaced by what is left of it", async () => {
+Deno.test("DashboardStore: never writes a file that it would not read", async () => {
+  const dashboards = storeOn(new FakeHost());
+  const long = (name: string): Dashboard => ({
+    name,
+    cards: Array.from({ length: 40 }, (_, at) => ({ id: `${at}${"\u0001".repeat(297)}`, isWide: true })),
+  });
+  let refused = 0;
+  for (let at = 0; at < 32; at++) await keep(dashboards, long(`b${at}`)).catch(() => refused++);
+  assertEquals(refused > 0 && refused < 32, true);
+  assertEquals((await dashboards.list()).length, 32 - refused);
+});
+
+Deno.test("DashboardStore: names a broken file, and does not replace it", async () => {
   for (
     const text of [
       "{",
@@ -75,8 +104,8 @@ Deno.test("DashboardStore: a broken file is named, and not replaced by what is l
     const host = new FakeHost();
     await host.makeFolder("/home/dashboards");
     await host.writeFile(PATH, text);
-    const dashboards = new DashboardStore(PATH, host);
-    const error = await assertRejects(() => dashboards.set(dashboard("drive")), SvcError);
+    const dashboards = storeOn(host);
+    const error = await assertRejects(() => keep(dashboards, dashboard("drive")), SvcError);
     assertEquals(error.code, "failed_precondition");
     assertStringIncludes(error.message, PATH);
     assertEquals(await host.readTextFile(PATH), text);

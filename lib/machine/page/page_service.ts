@@ -5,10 +5,10 @@ import { toTimestamp } from "../../api/shared/time.ts";
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { type DescFile, FileDescriptorProtoSchema, toBinary } from "../../wire/proto.ts";
-import { type Service, service } from "../../wire/service.ts";
+import { type CallContext, type Service, service } from "../../wire/service.ts";
 import type { MetricHistory } from "../diagnostics/metric_history.ts";
 import type { Machine } from "../graph/machine.ts";
-import type { DashboardStore } from "./dashboards.ts";
+import type { DashboardCaller, DashboardStore } from "./dashboards.ts";
 import type { LogBatch, LogFeed } from "./log_feed.ts";
 import type { SharedCheck } from "./shared_check.ts";
 
@@ -63,17 +63,22 @@ export function pageService({ machine, feed, dashboards, check, history, clock }
     getDashboards: async () => ({
       dashboards: (await dashboards.list()).map(({ name, cards }) => ({ name, cards: [...cards] })),
     }),
-    setDashboard: async ({ dashboard, formerName }) => {
+    setDashboard: async ({ dashboard, formerName }, ctx) => {
       if (!dashboard) throw new SvcError("invalid_argument", "there is no dashboard in the request");
       const { name, cards } = dashboard;
-      await dashboards.set({ name, cards }, formerName);
+      await dashboards.set({ name, cards }, formerName, callerOf(ctx));
       return {};
     },
-    deleteDashboard: async ({ name }) => {
-      await dashboards.delete(name);
+    deleteDashboard: async ({ name }, ctx) => {
+      await dashboards.delete(name, callerOf(ctx));
       return {};
     },
   });
+}
+
+/** A key, or the address that the caller came from. */
+function callerOf({ entity, peer, signal }: CallContext): DashboardCaller {
+  return { caller: entity ?? peer.entity ?? peer.signaledFrom ?? peer.remoteAddress ?? peer.kind, signal };
 }
 
 /** The samples as columns: their names are sent once. */
