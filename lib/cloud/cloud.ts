@@ -66,7 +66,7 @@ import { externalAuthHandlers } from "./access/external_auth_service.ts";
 import { MachineTokens } from "./access/machine_tokens.ts";
 import type { LoopDelay } from "./loop_delay.ts";
 import { healthPages } from "./health_pages.ts";
-import { Metrics } from "./metrics.ts";
+import { Metrics, type MetricsOptions } from "./metrics.ts";
 import { packageHandlers } from "./packages/package_service.ts";
 import { Presence } from "./fleet/presence.ts";
 import { LogStore } from "./logs/logs.ts";
@@ -123,6 +123,8 @@ export interface CloudOptions {
   readonly limits?: Limits;
   /** Measures this process; absent where several control planes share one. */
   readonly loopDelay?: LoopDelay;
+  /** The memory of this process; absent where several control planes share one. */
+  readonly memory?: MetricsOptions["memory"];
   /** The key for the metrics; without one nobody sees them. */
   readonly metricsKey?: string;
   /** Makes certificates of machines valid for localhost, too. */
@@ -168,7 +170,7 @@ export function openCloud(options: CloudOptions): Cloud {
   const machineTokens = new MachineTokens(secrets, clock);
   const refused = (ctx: CallContext, refs: Parameters<Audit["refused"]>[1]) =>
     audit.refused(actorOf(ctx), refs);
-  const metrics = new Metrics();
+  const metrics = new Metrics(clock);
   const table = new ServiceTable(clock, [
     tellOperator(logger, clock),
     metrics.interceptor,

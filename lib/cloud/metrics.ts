@@ -8,17 +8,31 @@
 
 import { createHash, timingSafeEqual } from "node:crypto";
 import { RobotService } from "../../proto/gen/robot_config_pb.ts";
+import type { Clock } from "../base/clock.ts";
 import { messageOf } from "../base/error.ts";
 import { fieldValue } from "../wire/port/exchange.ts";
 import { type Route, textAnswer } from "../wire/port/routes.ts";
 import { type Interceptor, pathOf } from "../wire/service.ts";
 import type { CloudContext } from "./context.ts";
 import type { DiskState } from "./store/disk_space.ts";
+import { type FleetFigures, FleetMetrics, type FleetSample } from "./fleet_metrics.ts";
 import { Fleet } from "./fleet/fleet.ts";
 import { DELAY_BOUNDS_MS, type DelayFigures, type LoopDelay, type TimeClasses } from "./loop_delay.ts";
 
 const TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/** The text form that older scrapers and promtool read. */
+const PLAIN_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 const LOG = pathOf(RobotService.method.log);
+
+/** Upper bounds of the classes of calls. */
+const CALL_BOUNDS_MS = [5, 25, 100, 500, 2_500, 10_000];
+
+export interface MetricsOptions {
+  readonly metricsKey?: string;
+  readonly loopDelay?: LoopDelay;
+  /** Of this process. */
+  readonly memory?: () => { readonly residentBytes: number; readonly heapUsedBytes: number };
+}
 
 interface Sample {
   readonly labels?: string;
@@ -28,10 +42,14 @@ interface Sample {
 export class Metrics {
   /** By their labels. */
   readonly #requests = new Map<string, number>();
+  /** By method: how many calls ended within each bound. */
+  readonly #durations = new Map<string, { readonly counts: number[]; sumMs: number }>();
+  #fleet: FleetMetrics | undefined;
   #logLines = 0;
 
   /** Counts calls by outcome. Unserved methods never get here, so the number of labels is limited. */
   readonly interceptor: Interceptor = (ctx, request) => {
+    const beganMs = this.clock.monotonicMs();
     const lines = ctx.path === LOG
       ? (request as { logs?: readonly unknown[] } | undefined)?.logs?.length ?? 0
       : 0;
@@ -39,13 +57,25 @@ export class Metrics {
       const labels = `method="${ctx.path.slice(1)}",code="${error?.code ?? "ok"}"`;
       this.#requests.set(labels, (this.#requests.get(labels) ?? 0) + 1);
       if (!error) this.#logLines += lines;
+      this.#took(ctx.path.slice(1), this.clock.monotonicMs() - beganMs);
     };
   };
+
+  constructor(private readonly clock: Clock) {}
+
+  #took(method: string, ms: number): void {
+    const known = this.#durations.getOrInsertComputed(method, () => {
+      return { counts: CALL_BOUNDS_MS.map(() => 0).concat(0), sumMs: 0 };
+    });
+    const at = CALL_BOUNDS_MS.findIndex((bound) => ms <= bound);
+    known.counts[at < 0 ? CALL_BOUNDS_MS.length : at]++;
+    known.sumMs += ms;
+  }
 
   /** `metricsKey`: the key that readers present; without one nobody may read. */
   route(
     cloud: CloudContext,
-    { metricsKey: key, loopDelay }: { readonly metricsKey?: string; readonly loopDelay?: LoopDelay },
+    { metricsKey: key, loopDelay, memory }: MetricsOptions,
   ): Route {
     return async ({ method, fields }) => {
       if (method !== "GET" && method !== "HEAD") return textAnswer(405, "/metrics answers GET");
@@ -56,16 +86,24 @@ export class Metrics {
         );
       }
       try {
-        return { status: 200, contentType: TYPE, body: await this.#page(cloud, loopDelay?.figures) };
+        const page = await this.#page(cloud, loopDelay?.figures, memory?.());
+        const wantsPlain = /^text\/plain/.test(fieldValue(fields, "accept") ?? "");
+        if (wantsPlain) return { status: 200, contentType: PLAIN_TYPE, body: plainText(page) };
+        return { status: 200, contentType: TYPE, body: page };
       } catch (error) {
         return textAnswer(503, messageOf(error));
       }
     };
   }
 
-  async #page({ store, files, presence, usage }: CloudContext, delay?: DelayFigures): Promise<string> {
+  async #page(
+    { store, files, presence, usage, clock }: CloudContext,
+    delay?: DelayFigures,
+    memory?: ReturnType<NonNullable<MetricsOptions["memory"]>>,
+  ): Promise<string> {
     const seen = await new Fleet(store).seen();
     const online = seen.filter(({ id, seenMs }) => presence.state(presence.seenMs(id, seenMs)) === "online");
+    const fleet = await (this.#fleet ??= new FleetMetrics(store, presence, clock)).figures();
     const requests = [...this.#requests].map(([labels, value]) => ({ labels, value }));
     const families = [
       counter("svc_cloud_requests", "Calls by method and outcome.", requests),
@@ -76,9 +114,70 @@ export class Metrics {
       ...diskFamilies(await files.diskState()),
       nearlyFullFamily(usage.nearlyFull),
       ...(delay ? delayFamilies(delay) : []),
+      this.#durationFamily(),
+      ...fleetFamilies(fleet),
+      ...(memory ? memoryFamilies(memory) : []),
     ];
     return `${families.flat().join("\n")}\n# EOF\n`;
   }
+
+  /** Of calls that have ended; a stream lasts as long as its caller wants. */
+  #durationFamily(): string[] {
+    const name = "svc_cloud_request_duration_seconds";
+    const lines = [...this.#durations].flatMap(([method, { counts, sumMs }]) => {
+      let count = 0;
+      const buckets = counts.map((some, at) => {
+        const bound = at < CALL_BOUNDS_MS.length ? CALL_BOUNDS_MS[at] / 1000 : "+Inf";
+        return `${name}_bucket{method="${method}",le="${bound}"} ${count += some}`;
+      });
+      return [
+        ...buckets,
+        `${name}_sum{method="${method}"} ${sumMs / 1000}`,
+        `${name}_count{method="${method}"} ${count}`,
+      ];
+    });
+    return [
+      `# HELP ${name} How long calls took, by method.`,
+      `# TYPE ${name} histogram`,
+      `# UNIT ${name} seconds`,
+      ...lines,
+    ];
+  }
+}
+
+/** The same figures as Prometheus' older text: a counter is described by the name of its samples. */
+function plainText(page: string): string {
+  const counters = [...page.matchAll(/^# TYPE (\S+) counter$/gm)].map(([, name]) => name);
+  const lines = page.split("\n").filter((line) => !/^# (?:UNIT|EOF)/.test(line)).map((line) => {
+    const [, kind, name, rest] = /^# (HELP|TYPE) (\S+) (.*)$/.exec(line) ?? [];
+    return name !== undefined && counters.includes(name) ? `# ${kind} ${name}_total ${rest}` : line;
+  });
+  return lines.join("\n");
+}
+
+function fleetFamilies({ seen, states, versions, bytes, rows, jobs }: FleetFigures): string[][] {
+  return [
+    family("svc_cloud_part_last_seen_timestamp_seconds", "When a part was seen last.", seen),
+    family("svc_cloud_parts_in_state", "Parts that are online, offline, or were never seen.", states),
+    family("svc_cloud_fleet_versions", "Parts by the version of svc-server and by state.", versions),
+    family("svc_cloud_stored_bytes", "What an organization stores, by kind.", bytes),
+    family("svc_cloud_stored_items", "How many things an organization stores, by kind.", rows),
+    family("svc_cloud_training_jobs", "Training jobs by state; pending ones wait.", jobs),
+  ];
+}
+
+function memoryFamilies(
+  { residentBytes, heapUsedBytes }: { residentBytes: number; heapUsedBytes: number },
+): string[][] {
+  return [
+    gauge("svc_cloud_memory_resident_bytes", "Memory of the process.", residentBytes),
+    gauge("svc_cloud_memory_heap_bytes", "Memory of its objects.", heapUsedBytes),
+  ];
+}
+
+function family(name: string, help: string, samples: readonly FleetSample[]): string[] {
+  const lines = samples.map(({ labels, value }) => `${name}{${labels}} ${value}`);
+  return [`# HELP ${name} ${help}`, `# TYPE ${name} gauge`, ...lines];
 }
 
 function diskFamilies(disk: DiskState | undefined): string[][] {

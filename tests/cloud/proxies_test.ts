@@ -12,21 +12,13 @@ import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/metadata.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { blocks } from "../docs/pages.ts";
-import { type Needed, needingTest } from "../support/needing.ts";
+import { needingTest } from "../support/needing.ts";
+import { programHere } from "../support/programs_here.ts";
 import { until } from "../support/until.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "./program.ts";
 
 /** Fixed by the operating system, so that two addresses of callers exist on one computer. */
 const CALLER = "127.0.0.2";
-
-function needed(program: string): Needed<string> {
-  try {
-    new Deno.Command(program, { args: ["version"], stdout: "null", stderr: "null" }).outputSync();
-    return { found: program };
-  } catch {
-    return { missing: `there is no ${program} here; it comes with Debian's packages` };
-  }
-}
 
 async function block(language: string): Promise<string> {
   const found = (await blocks()).filter((one) =>
@@ -136,35 +128,43 @@ async function playThrough({ url, cloud, example, ca }: Parameters<Parameters<ty
   assertStringIncludes(cloud.output(), `"address":"${CALLER}"`);
 }
 
-needingTest("a control plane works behind nginx with the documented block", needed("nginx"), async () => {
-  const text = await block("nginx");
-  await behind(async (folder, cloud, port) => {
-    const server = text.replace("listen 443", `listen 127.0.0.1:${port}`).replaceAll("/etc/ssl", folder)
-      .replace("cloud.example.com", "localhost").replaceAll("127.0.0.1:8090", cloud);
-    const paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-      .map((one) => `${one}_temp_path ${folder}/${one};`).join("\n");
-    const user = Deno.uid() === 0 ? "user root;" : "";
-    const whole = `${user} daemon off; pid ${folder}/nginx.pid; error_log stderr warn; worker_processes 1;
+needingTest(
+  "a control plane works behind nginx with the documented block",
+  programHere("nginx"),
+  async () => {
+    const text = await block("nginx");
+    await behind(async (folder, cloud, port) => {
+      const server = text.replace("listen 443", `listen 127.0.0.1:${port}`).replaceAll("/etc/ssl", folder)
+        .replace("cloud.example.com", "localhost").replaceAll("127.0.0.1:8090", cloud);
+      const paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map((one) => `${one}_temp_path ${folder}/${one};`).join("\n");
+      const user = Deno.uid() === 0 ? "user root;" : "";
+      const whole = `${user} daemon off; pid ${folder}/nginx.pid; error_log stderr warn; worker_processes 1;
       events { worker_connections 256; }
       http { access_log off; ${paths}\n${server} }`;
-    await Deno.writeTextFile(`${folder}/nginx.conf`, whole);
-    return new Deno.Command("nginx", { args: ["-c", `${folder}/nginx.conf`, "-e", "stderr"] }).spawn();
-  }, playThrough);
-});
+      await Deno.writeTextFile(`${folder}/nginx.conf`, whole);
+      return new Deno.Command("nginx", { args: ["-c", `${folder}/nginx.conf`, "-e", "stderr"] }).spawn();
+    }, playThrough);
+  },
+);
 
-needingTest("a control plane works behind Caddy with the documented block", needed("caddy"), async () => {
-  const text = await block("caddy");
-  await behind(async (folder, cloud, port) => {
-    const site = text.replace(
-      "cloud.example.com {",
-      `https://localhost:${port} {\n  bind 127.0.0.1\n  tls ${folder}/cloud.pem ${folder}/cloud.key`,
-    )
-      .replaceAll("127.0.0.1:8090", cloud);
-    await Deno.writeTextFile(
-      `${folder}/Caddyfile`,
-      `{\n  admin off\n  auto_https off\n  log {\n    level ERROR\n  }\n}\n${site}`,
-    );
-    const args = ["run", "--config", `${folder}/Caddyfile`, "--adapter", "caddyfile"];
-    return new Deno.Command("caddy", { args, env: { HOME: folder }, stderr: "null" }).spawn();
-  }, playThrough);
-});
+needingTest(
+  "a control plane works behind Caddy with the documented block",
+  programHere("caddy"),
+  async () => {
+    const text = await block("caddy");
+    await behind(async (folder, cloud, port) => {
+      const site = text.replace(
+        "cloud.example.com {",
+        `https://localhost:${port} {\n  bind 127.0.0.1\n  tls ${folder}/cloud.pem ${folder}/cloud.key`,
+      )
+        .replaceAll("127.0.0.1:8090", cloud);
+      await Deno.writeTextFile(
+        `${folder}/Caddyfile`,
+        `{\n  admin off\n  auto_https off\n  log {\n    level ERROR\n  }\n}\n${site}`,
+      );
+      const args = ["run", "--config", `${folder}/Caddyfile`, "--adapter", "caddyfile"];
+      return new Deno.Command("caddy", { args, env: { HOME: folder }, stderr: "null" }).spawn();
+    }, playThrough);
+  },
+);

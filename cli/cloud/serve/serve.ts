@@ -222,6 +222,7 @@ async function serve({ host }: CloudWorld, _: readonly string[], given: Options)
   const logger = open.logs.logger("cloud");
   const { promise: stopped, resolve } = Promise.withResolvers<string>();
   const ignore = host.onTermination(resolve);
+  const leave = await holdFolder(options, host);
   try {
     await withStore(options, host, async (store) => {
       logger.info("svc-cloud", { version: VERSION });
@@ -243,8 +244,23 @@ async function serve({ host }: CloudWorld, _: readonly string[], given: Options)
       }
     });
   } finally {
+    leave();
     ignore();
   }
+}
+
+/**
+ * Two programs that serve one SQLite folder would each keep in memory what the other changes. Control planes on one
+ * PostgreSQL database tell each other.
+ */
+async function holdFolder({ data, database }: Options, host: Host): Promise<() => void> {
+  if (database !== "") return () => {};
+  await host.makeFolder(data, { mode: 0o700 });
+  const leave = await host.lock(`${data}/serve.lock`);
+  if (leave) return leave;
+  const remedy =
+    "stop the other one, give another folder with --data, or use PostgreSQL with --database for several";
+  throw new SvcError("failed_precondition", `another svc-cloud serves ${data} already: ${remedy}`);
 }
 
 /** Serves until `stopped` resolves with the reason. */
@@ -322,6 +338,7 @@ async function openParts(
     limits,
     metricsKey: await metricsKeyOf(options, host),
     loopDelay,
+    memory: () => host.usage(),
     localhostCertificates: options.localhostCertificates,
     machineDomain: options.machineDomain,
     installers: await installers(host),

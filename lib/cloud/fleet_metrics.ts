@@ -1,0 +1,139 @@
+/**
+ * Figures of the fleet and of organizations for the metrics page: who is online and was seen when, which versions run,
+ * what organizations store, and what waits.
+ *
+ * The sums go through whole tables, so they are made at most once a minute, however often somebody asks.
+ */
+
+import type { Clock } from "../base/clock.ts";
+import type { Store } from "./store/store.ts";
+import type { Presence } from "./fleet/presence.ts";
+
+/** Labels as they stand in braces, and a value. */
+export interface FleetSample {
+  readonly labels: string;
+  readonly value: number;
+}
+
+export interface FleetFigures {
+  readonly seen: readonly FleetSample[];
+  readonly states: readonly FleetSample[];
+  readonly versions: readonly FleetSample[];
+  readonly bytes: readonly FleetSample[];
+  readonly rows: readonly FleetSample[];
+  readonly jobs: readonly FleetSample[];
+}
+
+const SUMS_EVERY_MS = 60_000;
+/** Parts with a time of their own; the rest is in the counts. */
+const PARTS_MAX = 5_000;
+/** Different versions; a machine may report any text. */
+const VERSIONS_MAX = 100;
+const LABEL_CHARS_MAX = 100;
+
+const PARTS =
+  `SELECT p.id, p.name, p.seen_ms AS "seenMs", p.info, m.name AS machine, l.organization_id AS organization
+  FROM parts p JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id
+  ORDER BY p.seen_ms DESC`;
+const BYTES =
+  `SELECT 'packages' AS kind, i.organization_id AS organization, SUM(p.bytes) AS bytes, COUNT(*) AS count
+    FROM packages p JOIN registry_items i ON i.id = p.item_id GROUP BY i.organization_id
+  UNION ALL SELECT 'data', o.organization_id, SUM(d.bytes), COUNT(*)
+    FROM binary_data d JOIN data_origins o ON o.id = d.origin_id GROUP BY o.organization_id
+  UNION ALL SELECT 'readings', o.organization_id, NULL, COUNT(*)
+    FROM tabular_data d JOIN data_origins o ON o.id = d.origin_id GROUP BY o.organization_id
+  UNION ALL SELECT kind, organization_id, SUM(bytes), NULL FROM stored_bytes GROUP BY kind, organization_id`;
+const JOBS = "SELECT state, COUNT(*) AS count FROM training_jobs GROUP BY state";
+
+export class FleetMetrics {
+  #sums:
+    | { readonly untilMs: number; readonly found: Promise<Pick<FleetFigures, "bytes" | "rows" | "jobs">> }
+    | undefined;
+
+  constructor(
+    private readonly store: Store,
+    private readonly presence: Presence,
+    private readonly clock: Clock,
+  ) {}
+
+  async figures(): Promise<FleetFigures> {
+    const nowMs = this.clock.monotonicMs();
+    if (!this.#sums || nowMs >= this.#sums.untilMs) {
+      const found = this.#sum();
+      this.#sums = { untilMs: nowMs + SUMS_EVERY_MS, found };
+      // A failure is asked about again.
+      found.catch(() => this.#sums = undefined);
+    }
+    return { ...await this.#fleet(), ...await this.#sums.found };
+  }
+
+  async #fleet(): Promise<Pick<FleetFigures, "seen" | "states" | "versions">> {
+    const parts = await this.store.query<PartRow>(PARTS);
+    const seen: FleetSample[] = [];
+    const states = new Map([["online", 0], ["offline", 0], ["never", 0]]);
+    const versions = new Map<string, number>();
+    for (const { id, name, machine, organization, seenMs, info } of parts) {
+      const atMs = this.presence.seenMs(id, seenMs);
+      const state = this.presence.state(atMs);
+      states.set(state, states.get(state)! + 1);
+      if (atMs !== undefined && seen.length < PARTS_MAX) {
+        seen.push({
+          labels: labelsOf({ part_id: id, part: name, machine, organization }),
+          value: atMs / 1000,
+        });
+      }
+      const labels = labelsOf({ version: versionIn(info), state });
+      if (versions.has(labels) || versions.size < VERSIONS_MAX) {
+        versions.set(labels, (versions.get(labels) ?? 0) + 1);
+      }
+    }
+    return {
+      seen,
+      states: [...states].map(([state, value]) => ({ labels: labelsOf({ state }), value })),
+      versions: [...versions].map(([labels, value]) => ({ labels, value })),
+    };
+  }
+
+  async #sum(): Promise<Pick<FleetFigures, "bytes" | "rows" | "jobs">> {
+    const sums = await this.store.query<
+      { kind: string; organization: string; bytes: unknown; count: unknown }
+    >(BYTES);
+    const jobs = await this.store.query<{ state: string; count: unknown }>(JOBS);
+    const samplesOf = (key: "bytes" | "count") =>
+      sums.filter((row) => row[key] !== null).map((row) => ({
+        labels: labelsOf({ kind: row.kind, organization: row.organization }),
+        value: Number(row[key]),
+      }));
+    return {
+      bytes: samplesOf("bytes"),
+      rows: samplesOf("count"),
+      jobs: jobs.map(({ state, count }) => ({ labels: labelsOf({ state }), value: Number(count) })),
+    };
+  }
+}
+
+interface PartRow {
+  readonly id: string;
+  readonly name: string;
+  readonly machine: string;
+  readonly organization: string;
+  readonly seenMs: number | null;
+  readonly info: string;
+}
+
+function versionIn(info: string): string {
+  try {
+    const { version } = JSON.parse(info);
+    return typeof version === "string" ? version : "";
+  } catch {
+    return "";
+  }
+}
+
+/** What stands in a label comes from outside: it is short, and cannot end the label. */
+function labelsOf(labels: { readonly [name: string]: string }): string {
+  return Object.entries(labels).map(([name, value]) => {
+    const text = value.slice(0, LABEL_CHARS_MAX).replaceAll(/[\\"]/g, "\\$&").replaceAll("\n", "\\n");
+    return `${name}="${text}"`;
+  }).join(",");
+}
