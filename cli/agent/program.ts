@@ -11,6 +11,7 @@ import { SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { askRollback, askStatus, socketOf } from "../../lib/agent/supervise/control.ts";
 import type { BinaryName } from "../../lib/agent/update/release.ts";
+import { preinstall, PREINSTALL_FLAGS, type PreinstallFlags } from "./preinstall.ts";
 import { install, runService, uninstall } from "./install.ts";
 import { type AgentPace, runAgent } from "./run.ts";
 import { statusLines } from "./status.ts";
@@ -125,6 +126,14 @@ const COMMANDS: readonly Command<World>[] = [
     "Stops and removes the service, svc-server, and their files.",
     (options, { host }) => uninstall(options, host),
   ),
+  {
+    words: "preinstall",
+    takes: ["ROOT|IMAGE.tar"],
+    summary: "Puts the agent into the root file system of an image: a mounted one, or a tar file.",
+    flags: PREINSTALL_FLAGS,
+    run: ({ host }, [target], values: PreinstallFlags) =>
+      preinstall(values, host, resolve(host.cwd(), target)),
+  },
   command("version", [], "Prints the version.", (_, { host }) => {
     host.write(`${versionLine(PROGRAM.name)}\n`);
     return Promise.resolve(EXIT.ok);

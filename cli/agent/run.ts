@@ -14,6 +14,8 @@ import {
 } from "../../lib/agent/settings/credentials.ts";
 import { describeDevice } from "../../lib/agent/system/device.ts";
 import { repairModes } from "../../lib/agent/system/modes.ts";
+import { tellLastEnd } from "../../lib/agent/supervise/last_end.ts";
+import { AGENT_SERVICE } from "../../lib/agent/system/service_unit.ts";
 import { Journald } from "../../lib/agent/system/journald.ts";
 import { LogForwarding } from "../../lib/agent/supervise/log_forwarding.ts";
 import { OsUpgrades } from "../../lib/agent/system/upgrades/upgrades.ts";
@@ -221,6 +223,10 @@ async function work(
   });
   const queue = await sendLogs({ client: cloud, home: join(dir, "state"), host, clock, logs });
   try {
+    if (host.env("NOTIFY_SOCKET")) {
+      const cursor = join(dir, "state", "journal_cursor");
+      await tellLastEnd(AGENT_SERVICE, cursor, workshop.commands, workshop.logger);
+    }
     const args = ["-config", await runtimeConfig(workshop, credentials)];
     if (plain) args.push("-allow-insecure-creds");
     const agent = new Agent(await partsOf(workshop, credentials, cloud, queue, args));

@@ -1,0 +1,227 @@
+/**
+ * `svc-agent preinstall`: puts the agent into the root file system of an image, a mounted one or a tar file, so that a
+ * device has it at its first start.
+ *
+ * Writes only below the given root: a link in the image that leads out of it is refused. Nothing of the image runs.
+ */
+
+import { dirname, join } from "node:path";
+import { parseCredentials, writeCredentials } from "../../lib/agent/settings/credentials.ts";
+import { decideSettings, readDefaults } from "../../lib/agent/settings/settings.ts";
+import { agentUnit } from "../../lib/agent/system/service_unit.ts";
+import { type Commands, SystemCommands } from "../../lib/agent/system/commands.ts";
+import { installService } from "../../lib/agent/system/systemd.ts";
+import { installLoader } from "../../lib/agent/update/loader.ts";
+import { notAProgram } from "../../lib/agent/update/release.ts";
+import { headOf } from "../../lib/base/files/head.ts";
+import { type Clock, SystemClock } from "../../lib/base/clock.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import type { DenoHost } from "../../lib/base/host_deno.ts";
+import type { Flag, Values } from "../flags.ts";
+import { requireExecutable, requireRoot } from "../install.ts";
+import { openLogs } from "../logs.ts";
+import { VERSION } from "../version.ts";
+import { copyToCache, updaterOf } from "./updater.ts";
+
+export const PREINSTALL_FLAGS = [
+  fileFlag("program", "The svc-agent to install, for another processor for instance; by default this one."),
+  {
+    name: "program-version",
+    type: "string",
+    default: "",
+    value: "VERSION",
+    help: "The version of --program.",
+  },
+  fileFlag("credentials", "The machine's credentials; without them the device waits for its setup."),
+  fileFlag("image-defaults", "The manufacturer's settings."),
+  fileFlag("keys", "The public keys of releases (release_keys.json)."),
+  fileFlag("authorities", "Further authorities (PEM) that the device trusts."),
+] as const satisfies readonly Flag[];
+
+export type PreinstallFlags = Values<typeof PREINSTALL_FLAGS>;
+
+function fileFlag<const N extends string>(name: N, help: string) {
+  return { name, type: "string", default: "", value: "FILE", help } as const;
+}
+
+/** The places on the device. */
+const PLACES = { base: "/opt/svc", config: "/etc/svc.json", defaults: "/etc/svc-defaults.json" };
+const KEYS = `${PLACES.base}/etc/release_keys.json`;
+const AUTHORITIES = "/etc/svc-ca.pem";
+const RELEASES = ["/etc/os-release", "/usr/lib/os-release"];
+/** Everything is written below these. */
+const PARENTS = ["/opt", "/opt/svc", "/etc", "/etc/systemd", "/etc/systemd/system"];
+const HEAD_BYTES = 4096;
+const TAR_MS = 10 * 60_000;
+/** First bytes of compressed tar files, which tar cannot append to. */
+const COMPRESSED = [[0x1f, 0x8b], [0xfd, 0x37, 0x7a], [0x28, 0xb5, 0x2f, 0xfd], [0x42, 0x5a, 0x68]];
+
+/** Returns the exit code. Throws for a target that is no root file system, and for unusable files. */
+export async function preinstall(options: PreinstallFlags, host: DenoHost, target: string): Promise<number> {
+  const clock = new SystemClock();
+  const program = options.program || ownProgram();
+  const version = await versionOf(program, options, host, clock);
+  await requireUsable(options, host);
+  const found = await host.stat(target);
+  if (found?.kind === "folder") {
+    requireRoot("write into an image", host);
+    await requireImage(host, target);
+    await fill(target, program, version, options, host, clock);
+  } else if (found?.kind === "file") await append(target, program, version, options, host, clock);
+  else throw new SvcError("not_found", `there is no folder and no tar file ${target}`);
+  const waits = options.credentials === "" ? "; the device waits for its setup" : "";
+  host.write(`svc-agent ${version} is in ${target}${waits}\n`);
+  return 0;
+}
+
+function ownProgram(): string {
+  requireExecutable();
+  return Deno.execPath();
+}
+
+/** The version of the program; of one for another processor only the caller knows it. */
+async function versionOf(
+  program: string,
+  { program: given, programVersion }: PreinstallFlags,
+  host: DenoHost,
+  clock: Clock,
+): Promise<string> {
+  if (given === "") return VERSION;
+  const head = await headOf(host, program, HEAD_BYTES);
+  const wrong = ["x64", "arm64"].map((arch) => notAProgram(head, { os: "linux", arch }));
+  if (!wrong.includes(undefined)) throw new SvcError("invalid_argument", `--program ${program}: ${wrong[0]}`);
+  if (programVersion !== "") return programVersion;
+  const output = await new SystemCommands(host, clock).run(program, ["--version"]).catch(() => "");
+  const [, said] = /^svc-agent\s+v?(\d[\w.+-]*)/.exec(output) ?? [];
+  if (said !== undefined) return said;
+  throw new SvcError(
+    "invalid_argument",
+    `${program} does not run here: give its version with --program-version`,
+  );
+}
+
+/** Throws for a file that the device could not use: nobody sees an image's log. */
+async function requireUsable(options: PreinstallFlags, host: DenoHost): Promise<void> {
+  const { credentials, imageDefaults, keys, authorities } = options;
+  if (credentials !== "") parseCredentials(await host.readFile(credentials), credentials);
+  if (imageDefaults !== "") {
+    if (!await host.findFile(imageDefaults)) throw new SvcError("not_found", `there is no ${imageDefaults}`);
+    const { defaults, problems } = await readDefaults(host, imageDefaults);
+    const all = [...problems, ...decideSettings({ defaults }).problems];
+    const errors = all.filter(({ severity }) => severity === "error");
+    if (errors.length > 0) {
+      const texts = errors.map(({ path, message }) => `${path}: ${message}`);
+      throw new SvcError("invalid_argument", `${imageDefaults}: ${texts.join("; ")}`);
+    }
+  }
+  const wants = [[keys, '"public_key"', "a list of public keys"], [authorities, "BEGIN CERTIFICATE", "PEM"]];
+  for (const [path, mark, wanted] of wants) {
+    if (path === "" || (await host.readTextFile(path)).includes(mark)) continue;
+    throw new SvcError("invalid_argument", `${path}: wanted ${wanted}`);
+  }
+}
+
+/** Throws unless the folder is a Linux root file system with systemd whose own folders are inside it. */
+async function requireImage(host: DenoHost, root: string): Promise<void> {
+  const marks = await Promise.all(RELEASES.map((path) => host.stat(`${root}${path}`, { links: true })));
+  if (!marks.some(Boolean)) {
+    throw new SvcError(
+      "failed_precondition",
+      `${root} is no root file system: found no ${RELEASES[0]} in it`,
+    );
+  }
+  const systemd = ["/lib/systemd/systemd", "/usr/lib/systemd/systemd"].map((path) =>
+    host.stat(`${root}${path}`)
+  );
+  if (!(await Promise.all(systemd)).some(Boolean)) {
+    throw new SvcError("failed_precondition", `${root} has no systemd, which starts the agent`);
+  }
+  const inside = await host.realPath(root);
+  for (const parent of PARENTS) {
+    const path = `${root}${parent}`;
+    if (!await host.stat(path, { links: true })) continue;
+    const real = await host.realPath(path).catch(() => "");
+    if (!real.startsWith(`${inside.replace(/\/$/, "")}/`)) {
+      throw new SvcError("permission_denied", `${path} is a link that leads out of the image`);
+    }
+  }
+}
+
+/** Writes everything below `root`. */
+async function fill(
+  root: string,
+  program: string,
+  version: string,
+  options: PreinstallFlags,
+  host: DenoHost,
+  clock: Clock,
+): Promise<void> {
+  using open = openLogs("svc-agent", "", host, clock);
+  const { logs } = open;
+  const base = `${root}${PLACES.base}`;
+  await host.makeFolder(base, { mode: 0o755 });
+  const updater = updaterOf({ base, files: host, host, clock, name: "svc-agent", manages: true, logs });
+  await updater.open();
+  await updater.install(await copyToCache(host, updater, base, program, version), version);
+  await installLoader(host, base);
+  const unit = agentUnit({ base: PLACES.base, configPath: PLACES.config, defaultsPath: PLACES.defaults });
+  const logger = logs.logger("svc-agent");
+  await installService(unit, { files: host, commands: NO_COMMANDS, logger, root });
+  const { credentials, imageDefaults, keys, authorities } = options;
+  if (credentials !== "") {
+    await host.makeFolder(dirname(`${root}${PLACES.config}`));
+    await writeCredentials(host, `${root}${PLACES.config}`, await host.readTextFile(credentials));
+  }
+  for (
+    const [from, to] of [[imageDefaults, PLACES.defaults], [keys, KEYS], [authorities, AUTHORITIES]] as const
+  ) {
+    if (from === "") continue;
+    await host.makeFolder(dirname(`${root}${to}`));
+    await host.copyFile(from, `${root}${to}`, { mode: 0o644 });
+  }
+}
+
+/** The system of an image does not run: it has nobody to be told of a new unit. */
+const NO_COMMANDS: Commands = {
+  try: () => Promise.resolve({ code: 0, output: "" }),
+  run: () => Promise.resolve(""),
+};
+
+/** Appends everything to a tar file, whose later files replace earlier ones. */
+async function append(
+  tar: string,
+  program: string,
+  version: string,
+  options: PreinstallFlags,
+  host: DenoHost,
+  clock: Clock,
+): Promise<void> {
+  const head = await headOf(host, tar, HEAD_BYTES);
+  if (COMPRESSED.some((mark) => mark.every((byte, at) => head[at] === byte))) {
+    throw new SvcError(
+      "invalid_argument",
+      `${tar} is compressed: unpack it (gunzip, unxz, unzstd), and pack it again`,
+    );
+  }
+  const commands = new SystemCommands(host, clock);
+  const list = await commands.run("tar", ["-tf", tar, "--wildcards", "*etc/os-release"]).catch(() => "");
+  const [, prefix] = /^(\.?\/?)etc\/os-release$/m.exec(list) ?? [];
+  if (prefix === undefined) {
+    throw new SvcError(
+      "failed_precondition",
+      `${tar} is no tar file of a root file system: found no etc/os-release`,
+    );
+  }
+  const folder = await host.temporaryFolder("svc-image-");
+  try {
+    await fill(folder, program, version, options, host, clock);
+    // Folders stay as they are in the image: only files and links are appended.
+    const listed = `cd "$1" && find . \\( -type f -o -type l \\) -print0 | sed -z "s,^\\./,," | sort -z | ` +
+      'tar -rf "$2" --null -T - --no-recursion --owner=0 --group=0 --transform="flags=rSH;s,^,$3,"';
+    await commands.run("sh", ["-c", listed, "sh", folder, await host.realPath(tar), prefix], {
+      timeoutMs: TAR_MS,
+    });
+  } finally {
+    await host.removeTree(folder);
+  }
+}

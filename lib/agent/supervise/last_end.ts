@@ -1,0 +1,35 @@
+/**
+ * Tells at the agent's start how its last run ended, in systemd's own words: out of memory, the watchdog, a signal.
+ *
+ * The agent that ended so could say nothing, and the journal stays on the device; its lines reach the cloud with the
+ * agent's log. Each line is told once, also over many restarts.
+ */
+
+import type { Logger } from "../../base/log/log.ts";
+import type { Commands } from "../system/commands.ts";
+
+const ASK_MS = 5_000;
+const LINES_READ = 200;
+const LINES_MAX = 20;
+const LINE_CHARS = 500;
+/** What systemd says of an end that nobody asked for. */
+const UNUSUAL =
+  /oom|out of memory|watchdog|timed? ?out|killed|failed|failure|core|dumped|status=(?!0\/)|signal/i;
+
+/** `cursorFile` remembers the last line. Never throws: a system without a journal tells nothing. */
+export async function tellLastEnd(
+  service: string,
+  cursorFile: string,
+  commands: Pick<Commands, "try">,
+  logger: Logger,
+): Promise<void> {
+  const args = [
+    ...["--no-pager", "--quiet", "-o", "cat", "-n", String(LINES_READ)],
+    ...[`--cursor-file=${cursorFile}`, "_PID=1", `UNIT=${service}.service`],
+  ];
+  const { code, output } = await commands.try("journalctl", args, { timeoutMs: ASK_MS })
+    .catch(() => ({ code: -1, output: "" }));
+  if (code !== 0) return;
+  const lines = output.split("\n").filter((line) => UNUSUAL.test(line));
+  for (const line of lines.slice(-LINES_MAX)) logger.warn(`systemd: ${line.trim().slice(0, LINE_CHARS)}`);
+}
