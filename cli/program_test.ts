@@ -104,7 +104,7 @@ Deno.test("a value that an option does not have is a wrong command line", async 
       "-ftdc-read x -ftdc-format xml",
       '-ftdc-format: found "xml", wanted one of table, csv, svg',
     ],
-    ["svc-server", "module new m --language constructor", "wanted typescript or javascript"],
+    ["svc-server", "module new m --language constructor", "wanted typescript, javascript, python"],
     ["svc-server", "-webrtc false", 'the value of an option without one follows "=", as in -debug=false'],
   ];
   for (const [program, line, error] of wrong) {
