@@ -83,7 +83,7 @@ type RunValues = Values<typeof RUN_FLAGS>;
 
 /** By an address worked out as it runs: it loads the libraries for recordings of ROS. */
 const BAGS = new URL("../../../lib/slam/bags/bag_file.ts", import.meta.url).href;
-const BAG = /\.(?:bag|mcap|db3)$/;
+const BAG = /\.(?:bag|bag\.active|mcap|db3)$/;
 
 export const RUN: Command<SlamWorld> = {
   words: "run",

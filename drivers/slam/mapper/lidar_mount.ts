@@ -57,7 +57,8 @@ export class LidarMount {
 
   #logOnChange({ translation: { x, y }, rotation }: RigidTransform): void {
     const up = rotate(rotation, { x: 0, y: 0, z: 1 }).z;
-    const yawDeg = eulerFromQuaternion(rotation).yaw * 180 / Math.PI;
+    // Adding 0 makes -0 plain.
+    const yawDeg = Math.round(eulerFromQuaternion(rotation).yaw * 1800 / Math.PI) / 10 + 0;
     const text = `${this.lidar.short} is mounted at x ${(x / 1000).toFixed(3)} m, y ${
       (y / 1000).toFixed(3)
     } m, yaw ${yawDeg.toFixed(1)} degrees${up < 0 ? ", upside down" : ""}`;

@@ -203,6 +203,8 @@ Deno.test("damaged and hostile bags are refused or read in part; they never cras
         if (outcome instanceof SvcError) assertEquals(outcome.code, "invalid_argument", outcome.message);
         else assert(!(outcome instanceof Error), String(outcome));
       }
+      await Deno.writeTextFile(path, "FLASER 2 1 1 0 0 0 0 0 0 1 host 1\n".repeat(20));
+      await assertRejects(() => readBag(host, path), SvcError, "cannot be read");
       // Sizes of four gigabytes.
       const claims = good.slice();
       claims.fill(0xff, 13, 17);

@@ -7,7 +7,7 @@ import { ByteReader } from "../../base/files/byte_reader.ts";
 import { type BagMessage, wantedType } from "./messages.ts";
 import { CHUNK_BYTES_MAX, type Unpacker } from "./unpacking.ts";
 
-export const ROSBAG1_MAGIC = "#ROSBAG V2.0\n";
+const MAGIC = "#ROSBAG V2.0\n";
 const OP = { message: 0x02, header: 0x03, chunk: 0x05, connection: 0x07 } as const;
 const HEADER_BYTES_MAX = 1024 ** 2;
 const CONNECTIONS_MAX = 10_000;
@@ -27,7 +27,8 @@ export async function* readRosbag1(
   const reader = new ByteReader(pieces, () => CUT);
   const connections: Connections = new Map();
   try {
-    await reader.skip(ROSBAG1_MAGIC.length);
+    const begin = textOf(await reader.take(MAGIC.length));
+    if (begin !== MAGIC) throw new RangeError("it does not begin as a bag of ROS 1 of the format 2.0 does");
     while (!await reader.ended()) {
       const fields = fieldsIn(await reader.take(sizeIn(await reader.take(4), 0, HEADER_BYTES_MAX)));
       const bytes = sizeIn(await reader.take(4), 0, CHUNK_BYTES_MAX), op = fields.get("op")?.[0];
