@@ -36,6 +36,15 @@ interface TimedPose {
   readonly pose: Pose2d;
 }
 
+/** How the last pose came about: by odometry as it was known then, and by a scan. */
+interface Settling {
+  /** Odometry at the time of the pose, which may have been beyond the last reading. */
+  readonly odometry: Pose2d;
+  readonly predicted: Pose2d;
+  /** The share of an error of the prediction that is left in the pose: a matrix over x, y and yaw, row by row. */
+  readonly left: Float64Array;
+}
+
 /** Odometry and the robot's pose at the first scan since odometry stopped changing. */
 interface Standstill {
   readonly odometry: Pose2d;
@@ -57,11 +66,15 @@ export class Extrapolator {
   #yawAtPose: number | undefined;
   #hasImu = false;
   #standstill: Standstill | undefined;
+  #settling: Settling | undefined;
 
   /** After an impossible jump, earlier odometry no longer counts: its sensor has begun anew. */
   addOdometry(reading: OdometryReading): void {
     const last = this.#odometry.at(-1);
-    if (last && this.#jumps.isJump(last, reading)) this.#odometry = [];
+    if (last && this.#jumps.isJump(last, reading)) {
+      this.#odometry = [];
+      this.#settling = undefined;
+    }
     this.#odometry.push(reading);
     if (this.#odometry.length > ODOMETRY_KEPT) this.#odometry = this.#odometry.slice(-ODOMETRY_KEPT / 2);
   }
@@ -71,8 +84,10 @@ export class Extrapolator {
     this.#gravity.add(reading);
   }
 
-  addPose(timeS: number, pose: Pose2d): void {
+  /** `left`: the share of an error of the prediction, `predicted`, that is left in the pose. */
+  addPose(timeS: number, pose: Pose2d, predicted?: Pose2d, left?: Float64Array): void {
     const odometry = this.#odometryAt(timeS);
+    this.#settling = odometry && predicted && left && { odometry, predicted, left };
     if (!odometry) this.#standstill = undefined;
     else if (!this.#standstill || !same(odometry, this.#standstill.odometry)) {
       this.#standstill = { odometry, pose };
@@ -87,6 +102,7 @@ export class Extrapolator {
     this.#poses = [];
     this.#odometry = [];
     this.#standstill = undefined;
+    this.#settling = undefined;
     this.addPose(timeS, pose);
   }
 
@@ -102,7 +118,22 @@ export class Extrapolator {
       this.#byVelocity(Math.min(VELOCITY_KEPT_S, timeS - last.timeS), FREE_VELOCITY_BASE_S);
     const yaw = this.#gravity.yawAt(timeS);
     const turned = yaw !== undefined && this.#yawAtPose !== undefined ? yaw - this.#yawAtPose : moved.yaw;
-    return compose2d(last.pose, { x: moved.x, y: moved.y, yaw: turned });
+    return compose2d(this.#settled(last), { x: moved.x, y: moved.y, yaw: turned });
+  }
+
+  /** The last pose with odometry as it is known by now: readings may have come that were not there then. */
+  #settled({ timeS, pose }: TimedPose): Pose2d {
+    const odometry = this.#settling && this.#odometryAt(timeS);
+    if (!this.#settling || !odometry) return pose;
+    const { predicted, left } = this.#settling;
+    const moved = between2d(this.#settling.odometry, odometry);
+    // With a gyroscope, the turn of the prediction is not that of odometry.
+    const now = compose2d(predicted, this.#yawAtPose === undefined ? moved : { ...moved, yaw: 0 });
+    const off = [now.x - predicted.x, now.y - predicted.y, wrapAngle(now.yaw - predicted.yaw)];
+    const [x, y, yaw] = [0, 3, 6].map((row) =>
+      left[row] * off[0] + left[row + 1] * off[1] + left[row + 2] * off[2]
+    );
+    return { x: pose.x + x, y: pose.y + y, yaw: wrapAngle(pose.yaw + yaw) };
   }
 
   /**

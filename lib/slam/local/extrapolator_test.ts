@@ -31,3 +31,32 @@ Deno.test("Extrapolator: late odometry times give slightly late predictions", ()
   // Two answers may have almost the same time: the speed between them is no speed of the robot.
   assertLess(worst(() => 0.1 * random()), 0.4);
 });
+
+/** The prediction for 1000.3 s if odometry begins to drive and to turn when the scan before has been matched. */
+function settled(left: number, withGyroscope: boolean) {
+  const extrapolator = new Extrapolator(), last = { x: 0, y: 0, yaw: 0 };
+  const still = { linearAcceleration: [0, 0, 9.81], angularVelocity: [0, 0, 0] } as const;
+  for (let timeS = 999; withGyroscope && timeS < 1000.4; timeS += 0.05) {
+    extrapolator.addImu({ timeS, ...still });
+  }
+  extrapolator.addOdometry({ timeS: 999, pose: last });
+  extrapolator.addPose(1000, last);
+  for (const timeS of [1000, 1000.1]) extrapolator.addOdometry({ timeS, pose: last });
+  const predicted = extrapolator.predict(1000.2);
+  assertAlmostEquals(predicted.x, 0, 1e-9);
+  extrapolator.addPose(1000.2, predicted, predicted, Float64Array.of(left, 0, 0, 0, left, 0, 0, 0, left));
+  extrapolator.addOdometry({ timeS: 1000.2, pose: { x: 0.1, y: 0, yaw: 0.2 } });
+  extrapolator.addOdometry({ timeS: 1000.3, pose: { x: 0.1, y: 0, yaw: 0.2 } });
+  return extrapolator.predict(1000.3);
+}
+
+Deno.test("Extrapolator: a reading that comes later corrects the prediction that was made without it", () => {
+  for (const left of [1, 0.5, 0]) {
+    const { x, yaw } = settled(left, false);
+    assertAlmostEquals(x, 0.1 * left, 1e-9, "a match has corrected the rest");
+    assertAlmostEquals(yaw, 0.2 * left, 1e-9);
+  }
+  const { x, yaw } = settled(1, true);
+  assertAlmostEquals(x, 0.1, 1e-9);
+  assertAlmostEquals(yaw, 0, 1e-9, "the gyroscope has told the turn");
+});

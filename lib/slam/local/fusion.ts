@@ -40,10 +40,17 @@ export class OdometryFusion {
   #covariance: Float64Array = new Float64Array(6);
   #translationFactor = 1;
   #rotationFactor = 1;
+  #left: Float64Array = new Float64Array(9);
+
+  /** The share of an error of the last prediction that is left after the match: a matrix over x, y and yaw, row by row. */
+  get left(): Float64Array {
+    return this.#left;
+  }
 
   /** The pose is as certain as the last match, whatever was before. */
   reset(): void {
     this.#covariance.fill(0);
+    this.#left = new Float64Array(9);
   }
 
   /** The pose by odometry from `last` and by a match that has `information`. */
@@ -62,6 +69,7 @@ export class OdometryFusion {
     const after = updated(prior, known);
     const step = times(after, known, off);
     this.#covariance = after;
+    this.#left = leftOf(after, known);
     return { x: predicted.x + step[0], y: predicted.y + step[1], yaw: wrapAngle(predicted.yaw + step[2]) };
   }
 
@@ -183,6 +191,19 @@ function times(P: Float64Array, H: Float64Array, off: readonly number[]): number
   const p = whole(P), h = whole(H);
   const pulled = h.map((row) => row[0] * off[0] + row[1] * off[1] + row[2] * off[2]);
   return p.map((row) => row[0] * pulled[0] + row[1] * pulled[1] + row[2] * pulled[2]);
+}
+
+/** 1 - P H. */
+function leftOf(P: Float64Array, H: Float64Array): Float64Array {
+  const p = whole(P), h = whole(H), left = new Float64Array(9);
+  for (let row = 0; row < 3; row++) {
+    for (let column = 0; column < 3; column++) {
+      let sum = row === column ? 1 : 0;
+      for (let k = 0; k < 3; k++) sum -= p[row][k] * h[k][column];
+      left[3 * row + column] = sum;
+    }
+  }
+  return left;
 }
 
 function whole([xx, xy, xt, yy, yt, tt]: Float64Array): number[][] {

@@ -164,7 +164,7 @@ export class LocalMapper {
     const { pose, score, barest } = this.#match(points, returns, prediction, timeS);
     // A ray from a pose that is not finite would never end.
     if (!Number.isFinite(pose.x + pose.y + pose.yaw)) return undefined;
-    this.#extrapolator.addPose(timeS, pose);
+    this.#extrapolator.addPose(timeS, pose, prediction, this.#fusion.left);
     this.#last = { timeS, pose };
     if (!this.#hasMoved(timeS, pose)) return { timeS, pose, score, barest, insertion: undefined };
     this.#lastInserted = { timeS, pose };
