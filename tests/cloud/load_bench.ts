@@ -128,13 +128,14 @@ async function childrenOf(pid: number): Promise<number[]> {
   return text.trim().split(" ").filter(Boolean).map(Number);
 }
 
-/** The processor time of a process so far, and of each of its children. */
-async function cpuSecondsOf(pid: number): Promise<readonly [number, number[]]> {
-  const secondsOf = async (one: number) => {
+/** The processor time so far of a process, and then of each of its children. */
+async function cpuSecondsOf(pid: number): Promise<Map<number, number>> {
+  const seconds = new Map<number, number>();
+  for (const one of [pid, ...await childrenOf(pid)]) {
     const ticks = (await Deno.readTextFile(`/proc/${one}/stat`)).split(") ")[1].split(" ");
-    return (Number(ticks[11]) + Number(ticks[12])) / 100;
-  };
-  return [await secondsOf(pid), await Promise.all((await childrenOf(pid)).map(secondsOf))];
+    seconds.set(one, (Number(ticks[11]) + Number(ticks[12])) / 100);
+  }
+  return seconds;
 }
 
 async function residentMib(pid: number): Promise<number> {
@@ -159,8 +160,10 @@ await Promise.race([clock.sleep(seconds * 1000), Promise.all(running)]);
 over.abort();
 for (const channel of await Promise.all(running)) channel.close();
 const elapsed = (performance.now() - started) / 1000;
-const [ownCpu, processes] = await cpuSecondsOf(cloud.pid);
-const cpuSeconds = processes.reduce((sum, one) => sum + one, ownCpu) - startedCpu[0];
+const [ownCpu, ...processes] = [...await cpuSecondsOf(cloud.pid)].map(([pid, seconds]) =>
+  seconds - (startedCpu.get(pid) ?? 0)
+);
+const cpuSeconds = processes.reduce((sum, one) => sum + one, ownCpu);
 const memory = await Promise.all([cloud.pid, ...await childrenOf(cloud.pid)].map(residentMib));
 await cloud.stop();
 
@@ -186,9 +189,7 @@ for (const [failure, count] of failures) console.log(`  ${count} times ${failure
 const share = (seconds: number) => `${(seconds / calls * 1000).toFixed(2)} ms`;
 console.log(
   `processor ${cpuSeconds.toFixed(1)} s since its start, ${share(cpuSeconds)} a request: ` +
-    `${share(ownCpu - startedCpu[0])} of svc-cloud, ${
-      processes.map(share).join(" and ") || "0 ms"
-    } of its processes`,
+    `${share(ownCpu)} of svc-cloud, ${processes.map(share).join(" and ") || "0 ms"} of its processes`,
 );
 console.log(
   `memory of svc-cloud ${memory[0]} MiB, of its processes ${memory.slice(1).join(" and ") || 0} MiB`,

@@ -1,12 +1,12 @@
 /**
  * The protocol between svc-cloud and the processes that run SQLite for it.
  *
- * A frame is the length of its content (4 bytes, little-endian) and the content, a value in V8's own format: both sides
- * are the same program. Requests are answered in their order, each with any number of pages of rows and one end. The
+ * A frame is the length of its content (4 bytes, little-endian) and the content: the length of a JSON text (4 bytes), the
+ * text, and the bytes of the blobs in it. V8's own format takes three times as long in this runtime, and its buffers stay
+ * in memory until the garbage collector looks for other reasons. Requests are answered in their order, each with any number of pages of rows and one end. The
  * statements of a request are answered together, because each message costs more than most statements.
  */
 
-import { deserialize, serialize } from "node:v8";
 import type { Code } from "../../../base/error.ts";
 import type { BatchStatement, SqlValue } from "../store.ts";
 
@@ -40,12 +40,62 @@ export interface SqliteAnswer {
 
 const HEAD_BYTES = 4;
 
+/** A blob is its place in the bytes after the text, a number that JSON does not have its name. */
+type PackedValue = string | number | null | readonly [start: number, bytes: number] | readonly [name: string];
+
+/** Throws a `TypeError` for what is no value of a database. */
 export function frameOf(content: SqliteRequest | SqliteAnswer): Uint8Array {
-  const bytes = serialize(content);
-  const frame = new Uint8Array(HEAD_BYTES + bytes.length);
-  new DataView(frame.buffer).setUint32(0, bytes.length, true);
-  frame.set(bytes, HEAD_BYTES);
+  const blobs: Uint8Array[] = [];
+  let blobBytes = 0;
+  let isPacked = false;
+  const packed = (value: SqlValue): PackedValue => {
+    if (typeof value === "string" || value === null || Number.isFinite(value)) return value as PackedValue;
+    isPacked = true;
+    if (typeof value === "number") return [String(value)];
+    if (!(value instanceof Uint8Array)) throw new TypeError(`found a value of the type ${typeof value}`);
+    blobs.push(value);
+    blobBytes += value.length;
+    return [blobBytes - value.length, value.length];
+  };
+  const plain = withValues(content, packed);
+  const text = ENCODER.encode(JSON.stringify(isPacked ? { packed: plain } : plain));
+  const bytes = HEAD_BYTES + text.length + blobBytes;
+  const frame = new Uint8Array(HEAD_BYTES + bytes);
+  const view = new DataView(frame.buffer);
+  view.setUint32(0, bytes, true);
+  view.setUint32(HEAD_BYTES, text.length, true);
+  let at = 2 * HEAD_BYTES;
+  for (const piece of [text, ...blobs]) {
+    frame.set(piece, at);
+    at += piece.length;
+  }
   return frame;
+}
+
+const ENCODER = new TextEncoder();
+const DECODER = new TextDecoder();
+
+function contentOf<T extends SqliteRequest | SqliteAnswer>(bytes: Uint8Array): T {
+  const size = new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true);
+  const blobs = bytes.subarray(HEAD_BYTES + size);
+  const content = JSON.parse(DECODER.decode(bytes.subarray(HEAD_BYTES, HEAD_BYTES + size)));
+  if (!("packed" in content)) return content;
+  return withValues(content.packed as T, (value: PackedValue) => {
+    if (!Array.isArray(value)) return value as string | number | null;
+    const [start, length] = value;
+    return typeof start === "string" ? Number(start) : blobs.slice(start, start + length);
+  }) as T;
+}
+
+/** The same content with other values. */
+function withValues<V, W>(content: SqliteRequest | SqliteAnswer, other: (value: V) => W): unknown {
+  const all = (values: readonly unknown[]) => values.map((value) => other(value as V));
+  if ("statements" in content) return { statements: content.statements.map(all) };
+  if ("batch" in content) {
+    return { batch: content.batch.map((one) => ({ ...one, values: all(one.values) })) };
+  }
+  if (!("answers" in content)) return content;
+  return { ...content, answers: content.answers.map((one) => ({ ...one, rows: one.rows?.map(all) })) };
 }
 
 export function concatenated(pieces: readonly Uint8Array[]): Uint8Array {
@@ -76,7 +126,7 @@ export class SqliteFrames<T extends SqliteRequest | SqliteAnswer> {
       this.#pieces = [isComplete ? all.subarray(end) : all];
       this.#bytes = this.#pieces[0].length;
       this.#wanted = isComplete ? HEAD_BYTES : end;
-      if (isComplete) yield deserialize(all.subarray(HEAD_BYTES, end)) as T;
+      if (isComplete) yield contentOf<T>(all.subarray(HEAD_BYTES, end));
     }
   }
 }
