@@ -5,7 +5,7 @@
  * Writes only below the given root: a link in the image that leads out of it is refused. Nothing of the image runs.
  */
 
-import { dirname, join } from "node:path";
+import { dirname } from "node:path";
 import { parseCredentials, writeCredentials } from "../../lib/agent/settings/credentials.ts";
 import { decideSettings, readDefaults } from "../../lib/agent/settings/settings.ts";
 import { agentUnit } from "../../lib/agent/system/service_unit.ts";
