@@ -12,7 +12,7 @@ import { LogStore } from "../../lib/cloud/logs/logs.ts";
 import { fieldsText, logFieldsOf } from "../../lib/cloud_client/log_message.ts";
 import { table } from "../table.ts";
 import { type CloudCommand, cloudCommand, timeOf } from "./desk.ts";
-import { atLeastOne, UsageError } from "../flags.ts";
+import { atLeastOne, sinceMs, UsageError } from "../flags.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error", "fatal", "panic", "dpanic"];
 
@@ -89,9 +89,34 @@ export const LOG_COMMANDS: readonly CloudCommand[] = [
     "audit",
     [],
     "Lists who changed or tried what, newest first.",
-    [{ name: "limit", type: "int", default: 50, help: "How many entries." }],
-    async ({ store, clock, print }, _, { limit }) => {
-      const entries = await new Audit(store, clock).newest(atLeastOne(limit, "--limit"));
+    [
+      { name: "limit", type: "int", default: 50, help: "How many entries." },
+      {
+        name: "who",
+        type: "string",
+        default: "",
+        value: "TEXT",
+        help: "Only of those whose name has this text.",
+      },
+      {
+        name: "action",
+        type: "string",
+        default: "",
+        value: "TEXT",
+        help: "Only actions that have this text.",
+      },
+      {
+        name: "since",
+        type: "string",
+        default: "",
+        value: "TIME",
+        help: "Only since then: a length of time such as 24h, or a time such as 2024-01-02T03:04:05Z.",
+      },
+    ],
+    async ({ store, clock, print }, _, { limit, who, action, since }) => {
+      const from = since === "" ? undefined : sinceMs("since", since, clock.nowMs());
+      const selection = { who, action, sinceMs: from };
+      const entries = await new Audit(store, clock).newest(atLeastOne(limit, "--limit"), selection);
       print(
         entries,
         table(entries.map((one) => [timeOf(one.atMs), one.who, one.action, one.resource, one.outcome])),

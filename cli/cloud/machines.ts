@@ -8,7 +8,7 @@ import { newKeySecret } from "../../lib/cloud/access/keys.ts";
 import { notedAddress } from "../../lib/cloud/addresses.ts";
 import { agentReports } from "../../lib/cloud/fleet/agent_service.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
-import { cloudSection, createMachine } from "../../lib/cloud/fleet/new_machine.ts";
+import { cloudSection, createMachine, moveMachine } from "../../lib/cloud/fleet/new_machine.ts";
 import { Presence } from "../../lib/cloud/fleet/presence.ts";
 import { table } from "../table.ts";
 import {
@@ -67,6 +67,33 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
     },
   ),
   cloudCommand(
+    "machine rename",
+    ["ID", "NEW"],
+    "Renames a machine.",
+    [],
+    async ({ change, print }, [id, name]) => {
+      await change("machine rename", { kind: "machine", id }, async (sql, nowMs) => {
+        const { locationId } = await new Fleet(sql).machine(id);
+        await moveMachine(sql, id, { name, locationId }, nowMs);
+      });
+      print({ id, name }, [`${id} ${name}`]);
+    },
+  ),
+  cloudCommand(
+    "machine move",
+    ["ID", "LOCATION"],
+    "Moves a machine to another location, by its name or id. In another organization (--org) it begins anew.",
+    [ORG],
+    async (desk, [id, given], { org }) => {
+      const { id: locationId, name: location } = await locationOf(desk.store, org, given);
+      await desk.change("machine move", { kind: "machine", id }, async (sql, nowMs) => {
+        const { name } = await new Fleet(sql).machine(id);
+        await moveMachine(sql, id, { name, locationId }, nowMs);
+      });
+      desk.print({ id, locationId }, [`${id} is in ${location}`]);
+    },
+  ),
+  cloudCommand(
     "machine delete",
     ["ID"],
     "Removes a machine, its parts and their history.",
@@ -96,13 +123,23 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
     "fleet",
     [],
     "Lists the machines and the versions that they run.",
-    [ORG],
-    async ({ store, clock, print }, _, { org }) => {
+    [
+      ORG,
+      { name: "offline", type: "bool", default: false, help: "Only those that are not online." },
+      {
+        name: "runs",
+        type: "string",
+        default: "",
+        value: "VERSION",
+        help: "Only those that run this svc-server.",
+      },
+    ],
+    async ({ store, clock, print }, _, { org, offline, runs: wanted }) => {
       const { id } = await chosenOrganization(store, org);
       const parts = await new Fleet(store).partsOfOrganization(id);
       const reports = await agentReports(store, parts.map((one) => one.id));
       const presence = new Presence(store, clock, silentLogs(clock).logger("presence"));
-      const rows = parts.map((part) => ({
+      const all = parts.map((part) => ({
         partId: part.id,
         part: part.name,
         machine: part.machineName,
@@ -112,6 +149,9 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
         agent: reports.get(part.id) ?? null,
       }));
       await presence.close();
+      const rows = all.filter(({ state, agent, version }) =>
+        (!offline || state !== "online") && (wanted === "" || (agent?.serverRunning || version) === wanted)
+      );
       const head = ["PART", "STATE", "AGENT", "SVC-SERVER", "UPTIME", "PLATFORM"];
       const lines = rows.map(({ part, state, agent, version = "", platform = "" }) => [
         part,

@@ -5,7 +5,7 @@
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
 import { table } from "../table.ts";
-import { chosenOrganization, type CloudCommand, cloudCommand, ORG } from "./desk.ts";
+import { chosenOrganization, type CloudCommand, cloudCommand, locationOf, ORG } from "./desk.ts";
 
 export const ORGANIZATION_COMMANDS: readonly CloudCommand[] = [
   cloudCommand("org create", ["NAME"], "Creates an organization.", [], async ({ change, print }, [name]) => {
@@ -43,6 +43,54 @@ export const ORGANIZATION_COMMANDS: readonly CloudCommand[] = [
     async (desk, _, { org }) => {
       const all = await new Fleet(desk.store).locations((await chosenOrganization(desk.store, org)).id);
       desk.print(all, table(all.map(({ id, name, machines }) => [id, name, `${machines} machines`])));
+    },
+  ),
+  cloudCommand(
+    "org rename",
+    ["NAME|ID", "NEW"],
+    "Renames an organization; its public name stays.",
+    [],
+    async (desk, [given, name]) => {
+      const { id } = await chosenOrganization(desk.store, given);
+      const on = { kind: "organization", id } as const;
+      await desk.change("org rename", on, (sql) => new Fleet(sql).renameOrganization(id, name));
+      desk.print({ id, name }, [`${id} ${name}`]);
+    },
+  ),
+  cloudCommand(
+    "org delete",
+    ["NAME|ID"],
+    "Removes an organization that has nothing but keys left.",
+    [],
+    async (desk, [given]) => {
+      const { id } = await chosenOrganization(desk.store, given);
+      const on = { kind: "organization", id } as const;
+      await desk.change("org delete", on, (sql) => new Fleet(sql).deleteOrganization(id));
+      desk.print({ id }, []);
+    },
+  ),
+  cloudCommand(
+    "location rename",
+    ["NAME|ID", "NEW"],
+    "Renames a location; the names of its machines in DNS stay.",
+    [ORG],
+    async (desk, [given, name], { org }) => {
+      const { id } = await locationOf(desk.store, org, given);
+      const on = { kind: "location", id } as const;
+      await desk.change("location rename", on, (sql) => new Fleet(sql).renameLocation(id, name));
+      desk.print({ id, name }, [`${id} ${name}`]);
+    },
+  ),
+  cloudCommand(
+    "location delete",
+    ["NAME|ID"],
+    "Removes a location without machines.",
+    [ORG],
+    async (desk, [given], { org }) => {
+      const { id } = await locationOf(desk.store, org, given);
+      const on = { kind: "location", id } as const;
+      await desk.change("location delete", on, (sql) => new Fleet(sql).deleteLocation(id));
+      desk.print({ id }, []);
     },
   ),
   cloudCommand(

@@ -29,6 +29,13 @@ export interface AuditEntry extends Actor {
   readonly outcome: "done" | "refused";
 }
 
+/** Parts of the actor's and the action's name, and the time since when. */
+export interface AuditSelection {
+  readonly who?: string;
+  readonly action?: string;
+  readonly sinceMs?: number;
+}
+
 /** Objects that determine a machine's configuration, and orders to it. */
 const CONCERNS_MACHINES: ReadonlySet<Subject["kind"]> = new Set<Subject["kind"]>([
   "organization",
@@ -91,10 +98,16 @@ export class Audit {
     return 1;
   }
 
-  /** The newest entries, newest first. */
-  newest(limit: number): Promise<AuditEntry[]> {
+  /** The newest entries that a selection has, newest first. */
+  newest(limit: number, { who = "", action = "", sinceMs = 0 }: AuditSelection = {}): Promise<AuditEntry[]> {
+    const like = (text: string) => `%${text.replaceAll(/[\\%_]/g, "\\$&")}%`;
     return this.store.query(
-      `SELECT at_ms AS "atMs", who, action, resource, outcome FROM audit ORDER BY at_ms DESC, id LIMIT ?`,
+      `SELECT at_ms AS "atMs", who, action, resource, outcome FROM audit
+       WHERE at_ms >= ? AND who LIKE ? ESCAPE '\\' AND action LIKE ? ESCAPE '\\'
+       ORDER BY at_ms DESC, id LIMIT ?`,
+      sinceMs,
+      like(who),
+      like(action),
       limit,
     );
   }

@@ -1,0 +1,35 @@
+/** What an operator does by command: names, moves, and looking for who did what. */
+
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { type Example, svcCloud } from "./program.ts";
+import { storeTest } from "./stores.ts";
+
+storeTest("an operator renames, moves and deletes, and finds it in the audit", async ({ flags }) => {
+  const run = (...args: string[]) => svcCloud(...args, ...flags);
+  const json = async (...args: string[]) => JSON.parse(await run(...args, "--json"));
+  const { machineId, partId, organizationId, locationId }: Example = await json("init");
+
+  await run("org", "rename", organizationId, "Orchard");
+  await run("location", "rename", locationId, "100%_field");
+  await run("location", "create", "barn");
+  await run("machine", "rename", machineId, "rover");
+  await run("machine", "move", machineId, "barn");
+  const [part] = await json("fleet");
+  assertEquals([part.partId, part.machine], [partId, "rover"]);
+  assertEquals(await json("fleet", "--offline"), [part]);
+  assertEquals(await json("fleet", "--runs", "9.9.9"), []);
+  await run("location", "delete", "100%_field");
+  await assertRejects(() => run("location", "delete", "barn"), Error, "wanted an empty one");
+  await assertRejects(() => run("org", "delete", "Orchard"), Error, "wanted an empty one");
+  await run("org", "create", "Nobody");
+  await run("org", "delete", "Nobody");
+
+  const actions = async (...args: string[]) =>
+    (await json("audit", ...args)).map((one: { action: string }) => one.action);
+  assertEquals(await actions("--action", "machine"), ["machine move", "machine rename"]);
+  assertEquals(await actions("--action", "%"), []);
+  assertEquals(await actions("--who", "nobody"), []);
+  assertStringIncludes((await actions("--who", "tester", "--since", "1h")).join(), "org rename");
+  assertEquals(await actions("--since", "2999-01-01"), []);
+  await assertRejects(() => run("audit", "--since", "soon"), Error, '--since: found "soon"');
+});
