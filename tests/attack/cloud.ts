@@ -8,7 +8,7 @@
  */
 
 import { serveCloud } from "../cloud/program.ts";
-import { CHAINS, type ChainSetting } from "./cloud/chains.ts";
+import { type Chain, CHAINS, type ChainSetting } from "./cloud/chains.ts";
 import { FLOOD_CHAINS } from "./cloud/flood_chains.ts";
 import { type MatrixReport, playMatrix } from "./cloud/matrix.ts";
 import { newTenant } from "./cloud/tenant.ts";
@@ -16,7 +16,7 @@ import { LoopWatch } from "./cloud/loop_watch.ts";
 import { TENANT_CHAINS } from "./cloud/tenant_chains.ts";
 import { type Kind, KINDS, withDatabase } from "../cloud/stores.ts";
 
-const ALL = [...CHAINS, ...TENANT_CHAINS, ...FLOOD_CHAINS];
+const STEP_CHAINS = [...CHAINS, ...TENANT_CHAINS];
 const BUSY_MS_MAX = 200;
 
 export interface CloudAttack {
@@ -27,6 +27,8 @@ export interface CloudAttack {
   readonly database?: Kind;
   /** The longest stretch in which svc-cloud may compute without a turn for others. */
   readonly busyMsMax?: number;
+  /** How long a model may compute that never ends. */
+  readonly inferenceSeconds?: number;
   readonly say?: (line: string) => void;
 }
 
@@ -36,22 +38,31 @@ export interface CloudReport extends MatrixReport {
 }
 
 export async function playCloud(
-  { oneIn = 1, seed = 1, database = "sqlite", busyMsMax = BUSY_MS_MAX, say = () => {} }: CloudAttack,
+  attack: CloudAttack,
 ): Promise<CloudReport> {
+  const { oneIn = 1, seed = 1, database = "sqlite", say = () => {} } = attack;
+  const { busyMsMax = BUSY_MS_MAX, inferenceSeconds = 30 } = attack;
   let played: CloudReport | undefined;
   await withDatabase(database, async ({ folder, flags, connect }) => {
-    const server = await serveCloud(flags);
+    const server = await serveCloud([...flags, "--inference-seconds", String(inferenceSeconds)]);
     try {
       const place = { address: new URL(server.url).host, flags, connect };
       const watch = new LoopWatch(server.url, folder, busyMsMax);
       await watch.look("start");
-      const { leaks, delays } = await playChains({ place, url: server.url, folder }, watch, say);
+      const setting: ChainSetting = {
+        ...{ place, url: server.url, folder },
+        victim: await newTenant(place, "victim"),
+        attacker: await newTenant(place, "attacker"),
+      };
+      const steps = await playChains(STEP_CHAINS, setting, watch, say);
       const report = await playMatrix({ place, oneIn, seed, say, watch });
+      // What these leave behind would be read after each call of the matrix.
+      const floods = await playChains(FLOOD_CHAINS, setting, watch, say);
       played = {
         ...report,
-        leaks: [...leaks, ...report.leaks],
-        delays: [...delays, ...report.delays],
-        chains: ALL.length,
+        leaks: [...steps.leaks, ...report.leaks, ...floods.leaks],
+        delays: [...steps.delays, ...report.delays, ...floods.delays],
+        chains: STEP_CHAINS.length + FLOOD_CHAINS.length,
       };
     } finally {
       await server.stop();
@@ -62,18 +73,15 @@ export async function playCloud(
 
 /** Plays each chain with the same two tenants: no chain destroys what the next one needs. */
 async function playChains(
-  served: Pick<ChainSetting, "place" | "url" | "folder">,
+  chains: readonly Chain[],
+  setting: ChainSetting,
   watch: LoopWatch,
   say: (line: string) => void,
 ): Promise<{ leaks: string[]; delays: string[] }> {
   const leaks: string[] = [];
   const delays: string[] = [];
-  const [victim, attacker] = [
-    await newTenant(served.place, "victim"),
-    await newTenant(served.place, "attacker"),
-  ];
-  for (const { name, play } of ALL) {
-    const found = await play({ ...served, victim, attacker });
+  for (const { name, play } of chains) {
+    const found = await play(setting);
     say(
       `${found.length === 0 ? "stopped" : "LEAK   "} ${name}${
         found.map((one) => `\n          ${one}`).join("")

@@ -108,42 +108,28 @@ export async function newTenant(place: Place, name: string): Promise<Tenant> {
   const organization = (await host("org", "create", `org of ${shared}`)).id;
   const on = ["--on", `organization:${organization}`];
   const owner = await host("key", "create", "--role", "owner", "--name", `owner of ${secret}`, ...on);
-  const operator = await host("key", "create", "--name", `operator of ${secret}`, ...on);
-  const location = (await host("location", "create", `hall of ${secret}`, "--org", organization)).id;
-  const machine = await host(
-    "machine",
-    "create",
-    `rover-${mark}`,
-    "--org",
-    organization,
-    "--location",
-    location,
-  );
-  const shed = (await host("location", "create", `shed of ${shared}`, "--org", organization)).id;
-  const other = await host(
-    "machine",
-    "create",
-    `barrow-${shared}`,
-    "--org",
-    organization,
-    "--location",
-    shed,
-  );
   const channel = await connectAs(place, owner);
   try {
-    const tree = { organization, location, machine: machine.id as string, part: machine.partId as string };
+    // Each command of the host opens the database anew, so the owner's own calls do what they can.
+    const app = client(AppService, channel);
+    const operator = await createKey(channel, `operator of ${secret}`, "organization", organization);
+    const locationNamed = async (name: string) =>
+      (await app.createLocation({ organizationId: organization, name })).location!.id;
+    const location = await locationNamed(`hall of ${secret}`);
+    const machine = await createMachine(channel, `rover-${mark}`, location);
+    const other = await createMachine(channel, `barrow-${shared}`, await locationNamed(`shed of ${shared}`));
+    const tree = { organization, location, machine: machine.id, part: machine.partId };
     await configure(channel, tree.part, secret);
     await serveAsMachine(place, machine.key, tree.part, secret);
     await note(channel, tree, secret);
-    await client(AppService, channel).createLocationSecret({ locationId: location });
-    await client(AppService, channel).createRobotPartSecret({ partId: tree.part });
+    await app.createLocationSecret({ locationId: location });
+    await app.createRobotPartSecret({ partId: tree.part });
     const guest = (await host("org", "create", `guest of ${secret}`)).id;
     await host("key", "grant", owner.id, "--role", "owner", "--on", `organization:${guest}`);
-    await client(AppService, channel).shareLocation({ locationId: location, organizationId: guest });
+    await app.shareLocation({ locationId: location, organizationId: guest });
     const fragment = await addFragment(channel, organization, secret);
     await configure(channel, tree.part, secret, [fragment]);
-    const third = ["--name", `third of ${secret}`, "--on", `location:${location}`];
-    const key = (await host("key", "create", ...third)).id;
+    const key = (await createKey(channel, `third of ${secret}`, "location", location)).id;
     const packages = await addPackage(channel, organization, mark);
     const captured = await capture(channel, tree, secret);
     const container = await register(place, organization, secret);
@@ -172,6 +158,30 @@ export async function newTenant(place: Place, name: string): Promise<Tenant> {
   } finally {
     channel.close();
   }
+}
+
+/** A key of an operator. */
+async function createKey(
+  channel: Channel,
+  name: string,
+  resourceType: "organization" | "location" | "robot",
+  resourceId: string,
+): Promise<Credentials> {
+  const authorization = {
+    authorizationType: "role",
+    authorizationId: `${resourceType}_operator`,
+    resourceType,
+    resourceId,
+  };
+  return await client(AppService, channel).createKey({ name, authorizations: [authorization] });
+}
+
+/** A machine with its own key. */
+async function createMachine(channel: Channel, name: string, location: string) {
+  const app = client(AppService, channel);
+  const { id } = await app.newRobot({ name, location });
+  const { parts } = await app.getRobotParts({ robotId: id });
+  return { id, partId: parts[0].id, key: await createKey(channel, `key of ${name}`, "robot", id) };
 }
 
 /** A mapping session over a time without data, which has ended with its reason. */
