@@ -62,7 +62,7 @@ export class FleetMetrics {
       const found = this.#sum();
       this.#sums = { untilMs: nowMs + SUMS_EVERY_MS, found };
       // A failure is asked about again.
-      found.catch(() => this.#sums = undefined);
+      void found.catch(() => this.#sums = undefined);
     }
     return { ...await this.#fleet(), ...await this.#sums.found };
   }
