@@ -319,7 +319,10 @@ export const AGENT_SECTIONS: readonly Section[] = [
       option(
         "--fast-start",
         "`SVC_AGENT_FAST_START=1` starts without waiting for network or update check",
-        [PROGRAM, "cli/program_test.ts: svc-agent reports a bad value in its environment"],
+        [
+          PROGRAM,
+          "cli/program_test.ts: svc-agent starts with a bad value in its environment, and tells of it",
+        ],
         "beyond: an option, too",
       ),
     ],
