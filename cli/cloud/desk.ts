@@ -91,7 +91,7 @@ export const CLOUD_FLAGS = [
     value: "PLACE",
     env: "SVC_CLOUD_FILES",
     help:
-      "Where uploaded files are: a folder, or s3://BUCKET/PREFIX?endpoint=URL (docs/cloud.md); left out, the folder " +
+      "Where uploaded files are: a folder, or s3://BUCKET/PREFIX?endpoint=URL (docs/operating.md); left out, the folder " +
       "files in the data folder. Control planes on one database have the same.",
   },
 ] as const satisfies readonly Flag[];

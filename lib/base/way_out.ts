@@ -41,6 +41,8 @@ const SYSTEM_BUNDLES = [
 ];
 /** Variables by which libraries of other languages find the authorities. */
 const BUNDLE_VARIABLES = ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"];
+/** The runtime's own variable for further authorities: what is trusted explicitly is trusted in its place. */
+const RUNTIME_VARIABLE = "DENO_CERT";
 /** Node takes further authorities, and has its own for the rest. */
 const FURTHER_VARIABLE = "NODE_EXTRA_CA_CERTS";
 const PEM_BYTES_MAX = 8 * 1024 ** 2;
@@ -69,7 +71,9 @@ export async function openWayOut(
   if (further.length === 0 && folder === "" && !host.env("SSL_CERT_FILE")) return problems;
   if (further.length > 0) set(AUTHORITIES_VARIABLE, authorities);
   const known = await knownCertificates(host, folder, problems);
-  const all = [...new Set([...known, ...further])];
+  const own = host.env(RUNTIME_VARIABLE);
+  const ofRuntime = own ? await certificatesIn(host, own, true, problems) : [];
+  const all = [...new Set([...known, ...ofRuntime, ...further])];
   if (all.length > 0) trust(all);
   if (further.length === 0 && folder === "") return problems;
   const text = all.map((one) => `${one}\n`).join("");

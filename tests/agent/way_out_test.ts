@@ -130,26 +130,38 @@ needingTest(
         assertMatch(http, UNTRUSTED);
       });
 
-      await t.step("SSL_CERT_FILE, SSL_CERT_DIR and the device's own file count", async () => {
-        const own = await files("own");
-        await Deno.writeTextFile(`${own}/svc-ca.pem`, authority);
-        const [named, dir] = [`${folder}/ca.pem`, await files("dir")];
-        await Deno.writeTextFile(named, authority);
-        await Deno.writeTextFile(`${dir}/cloud.crt`, authority);
-        for (
-          const [place, env] of [[own, {}], [await files("a"), { SSL_CERT_FILE: named }], [await files("b"), {
-            SSL_CERT_DIR: dir,
-          }], [await files("c"), { SVC_CA_FILE: named }]] as const
-        ) {
-          const { problems, grpc, http } = await ask(local, place, env);
-          assertEquals([problems, http.slice(0, 4)], [[], "200 "], http);
-          assertMatch(grpc, ANSWERED);
-        }
-        await Deno.writeTextFile(`${own}/svc-ca.pem`, "no certificate");
-        const { problems, http } = await ask(local, own);
-        assertStringIncludes(problems.join(), "svc-ca.pem are not trusted: found no certificate");
-        assertMatch(http, UNTRUSTED);
-      });
+      await t.step(
+        "SSL_CERT_FILE, SSL_CERT_DIR, the runtime's variable and the device's own file count",
+        async () => {
+          const own = await files("own");
+          await Deno.writeTextFile(`${own}/svc-ca.pem`, authority);
+          const [named, dir] = [`${folder}/ca.pem`, await files("dir")];
+          await Deno.writeTextFile(named, authority);
+          await Deno.writeTextFile(`${dir}/cloud.crt`, authority);
+          for (
+            const [place, env] of [
+              [own, {}],
+              [await files("a"), { SSL_CERT_FILE: named }],
+              [await files("b"), {
+                SSL_CERT_DIR: dir,
+              }],
+              [await files("c"), { SVC_CA_FILE: named }],
+              [await files("d"), {
+                DENO_CERT: named,
+                SSL_CERT_DIR: await files("other"),
+              }],
+            ] as const
+          ) {
+            const { problems, grpc, http } = await ask(local, place, env);
+            assertEquals([problems, http.slice(0, 4)], [[], "200 "], http);
+            assertMatch(grpc, ANSWERED);
+          }
+          await Deno.writeTextFile(`${own}/svc-ca.pem`, "no certificate");
+          const { problems, http } = await ask(local, own);
+          assertStringIncludes(problems.join(), "svc-ca.pem are not trusted: found no certificate");
+          assertMatch(http, UNTRUSTED);
+        },
+      );
 
       await t.step("gRPC and HTTP go through each kind of proxy, which knows the name", async () => {
         const place = await files("proxied");

@@ -100,7 +100,8 @@ async function observe(
     const peakBytes = await memory.stop();
     await pause(length.afterMs);
     const afterBytes = await memory.now();
-    const calls = (await others.stop()).filter((call) => attack.victim !== "narrow" || !isTurnedAway(call));
+    const made = await others.stop();
+    const calls = attack.victim === "narrow" ? made.filter((call) => !isTurnedAway(call, length)) : made;
     const between = (from: number, to: number) =>
       summary(calls.filter(({ atMs }) => atMs >= from && atMs < to));
     const measured = {
@@ -121,11 +122,14 @@ async function observe(
 }
 
 /**
- * Whether the server reset a connection that waited to be accepted. A port that has run out of file descriptors can only
- * be opened again, which resets those (`lib/wire/port/listener.ts`).
+ * Whether the server turned a newcomer away for a reason that a full port has. One that has run out of file descriptors
+ * can only be opened again, which resets connections that wait to be accepted (`lib/wire/port/listener.ts`). And a
+ * newcomer that says nothing for 200 ms gives way to others (`lib/wire/port/guests.ts`): where the computer is busy, its
+ * process may come to speak too late.
  */
-function isTurnedAway({ newcomer, error }: OtherCall): boolean {
-  return newcomer && error !== undefined && error.includes("ECONNRESET");
+function isTurnedAway({ newcomer, error }: OtherCall, { timed }: Length): boolean {
+  if (!newcomer || error === undefined) return false;
+  return error.includes("ECONNRESET") || !timed && error.includes("connection lost");
 }
 
 function problemsOf(found: Omit<Result, "problems">, attack: Attack, length: Length): string[] {
@@ -137,7 +141,7 @@ function problemsOf(found: Omit<Result, "problems">, attack: Attack, length: Len
       problems.push(`${when}: ${made - answered} of ${made} calls of others failed: ${error}`);
     }
   }
-  if (during.made === 0) problems.push("others made no calls during the attack");
+  if (during.answered === 0) problems.push("others had no answer during the attack");
   const limitMs = Math.max(P99_MS_MAX, SLOWER_MAX * rest.p99Ms);
   if (timed && during.p99Ms > limitMs) {
     problems.push(`p99 of others is ${during.p99Ms.toFixed(0)} ms, at most ${limitMs.toFixed(0)} ms may be`);
