@@ -7,6 +7,7 @@
 
 import { runtimeUnit } from "../../../lib/agent/system/runtime_service.ts";
 import { SvcError } from "../../../lib/base/error.ts";
+import { cloudUnit } from "../../cloud/serve/install.ts";
 import { type Executable, execute, ROOT, type Target } from "../compiler.ts";
 import { manualOf } from "./archive.ts";
 import { type DistributedBuild, revisionTime } from "./build.ts";
@@ -24,6 +25,12 @@ const DESCRIPTIONS: { readonly [program: string]: string } = {
 /** Units of systemd, by program. The user enables them. */
 const UNITS: { readonly [program: string]: string } = {
   "svc-server": runtimeUnit("/etc/svc.json", "/usr/bin/svc-server").text,
+  "svc-cloud": cloudUnit(["serve"], "/usr/bin/svc-cloud").text,
+};
+
+/** Users of units, as systemd-sysusers makes them. */
+const USERS: { readonly [program: string]: string } = {
+  "svc-cloud": 'u svc-cloud - "svc-cloud" /var/lib/svc-cloud\n',
 };
 
 /** What the runtime in every executable is linked with. */
@@ -57,6 +64,8 @@ export async function makeDeb(
   if (manual) await copyTo(manual, `${tree}/usr/share/man/man1/${name}.1`);
   const unit = UNITS[name];
   if (unit !== undefined) await writeTo(`${tree}/usr/lib/systemd/system/${name}.service`, unit);
+  const user = USERS[name];
+  if (user !== undefined) await writeTo(`${tree}/usr/lib/sysusers.d/${name}.conf`, user);
 
   await writeTo(`${tree}/DEBIAN/control`, control(name, version, processor));
   if (unit !== undefined) {
@@ -100,7 +109,7 @@ function afterInstallation(name: string): string {
   return `#!/bin/sh
 set -e
 if [ "$1" = configure ] && [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then
-  systemctl daemon-reload
+  ${name in USERS ? `systemd-sysusers ${name}.conf\n  ` : ""}systemctl daemon-reload
   systemctl try-restart ${name}.service
 fi
 `;

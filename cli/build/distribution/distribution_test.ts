@@ -90,8 +90,14 @@ Deno.test({
       await dpkg("--install", "--refuse-downgrade", `${build.folder}/${newer}`);
       assertEquals((await execute(`${root}/usr/bin/svc-server`, [])).output, "newer\n");
 
-      await dpkg("--purge", "svc-server");
-      const { output } = await execute("find", [root, "-name", "*svc-server*"]);
+      const cloud = await makeDeb(program("svc-cloud"), LINUX, { ...build, version: "0.2.0" });
+      await dpkg("--install", `${build.folder}/${cloud}`);
+      const cloudsUnit = await Deno.readTextFile(`${root}/usr/lib/systemd/system/svc-cloud.service`);
+      assertMatch(cloudsUnit, /^User=svc-cloud$[^]*^ExecStart=\/usr\/bin\/svc-cloud serve$/m);
+      assertMatch(await Deno.readTextFile(`${root}/usr/lib/sysusers.d/svc-cloud.conf`), /^u svc-cloud /);
+
+      await dpkg("--purge", "svc-server", "svc-cloud");
+      const { output } = await execute("find", [root, "-name", "*svc-*"]);
       assertEquals(output, "");
     }),
 });
