@@ -65,13 +65,19 @@ async function followsFile(world: World): Promise<void> {
   await withServer(world, `${ODD}\\machine.json`, async (_, channel) => {
     const becomes = (...names: string[]) =>
       until(() => hasMotors(channel, ...names), { withinMs: WITHIN_MS, found: () => names.join() });
+    // Windows moves nothing over a file that the server reads just then.
+    const moveOver = () =>
+      until(async () => {
+        const args = ["/c", "move", "/y", `${ODD}\\next.json`, `${ODD}\\machine.json`];
+        return (await computer.run("cmd", args)).code === 0;
+      }, { withinMs: WITHIN_MS, found: () => "the file cannot be moved" });
     await becomes("a");
     await write("next.json", config([motor("a"), motor("b")]));
     await computer.succeed("cmd", ["/c", "copy", "/y", `${ODD}\\next.json`, `${ODD}\\machine.json`]);
     await becomes("a", "b");
-    await computer.succeed("cmd", ["/c", "move", "/y", `${ODD}\\next.json`, `${ODD}\\machine.json`]);
+    await moveOver();
     await write("next.json", config([motor("c")]));
-    await computer.succeed("cmd", ["/c", "move", "/y", `${ODD}\\next.json`, `${ODD}\\machine.json`]);
+    await moveOver();
     await becomes("c");
     const text = config([motor("d")]);
     await write("machine.json", text.slice(0, 60));
