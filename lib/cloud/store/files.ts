@@ -6,7 +6,7 @@
  */
 
 import { SvcError } from "../../base/error.ts";
-import type { DiskState, DiskUse } from "./disk_space.ts";
+import type { DiskSpace, DiskState, DiskUse } from "./disk_space.ts";
 
 /** A stored content that stays, whatever others do to a content with the same hash. */
 export interface Upload {
@@ -50,6 +50,28 @@ export interface FileStore {
 
   /** Removes a content unless `isNeeded`, called while nobody can find the content, says otherwise. */
   removeUnless(sha256: string, isNeeded: () => Promise<boolean>): Promise<void>;
+}
+
+/** What every place of contents shares. */
+export abstract class SpacedFiles {
+  /** @param space where a reserve is kept; by default nowhere */
+  constructor(protected readonly space: DiskSpace | undefined) {}
+
+  async requireSpace(use: DiskUse, bytes: number): Promise<void> {
+    await this.space?.require(use, bytes);
+  }
+
+  async diskState(): Promise<DiskState | undefined> {
+    return await this.space?.state();
+  }
+
+  async put(content: AsyncIterable<Uint8Array>, bytesMax = Infinity): Promise<StoredFile> {
+    const upload = await this.receive(content, bytesMax);
+    await upload.keep();
+    return upload.file;
+  }
+
+  abstract receive(content: AsyncIterable<Uint8Array>, bytesMax?: number): Promise<Upload>;
 }
 
 /** Throws `invalid_argument` unless the text is a SHA-256 in hexadecimal digits. */

@@ -15,8 +15,8 @@ import {
   type WriteFiles,
 } from "../../base/files/files.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
-import type { DiskHold, DiskSpace, DiskState, DiskUse } from "./disk_space.ts";
-import { type FileStore, requireSha256, type StoredFile, type Upload } from "./files.ts";
+import type { DiskHold, DiskSpace } from "./disk_space.ts";
+import { type FileStore, requireSha256, SpacedFiles, type StoredFile, type Upload } from "./files.ts";
 
 export interface FolderFilesOptions {
   /** Unfinished files of before this time are removed. */
@@ -27,12 +27,14 @@ export interface FolderFilesOptions {
 
 type StoreFiles = ReadFiles & WriteFiles & LogFiles;
 
-export class FolderFiles implements FileStore {
+export class FolderFiles extends SpacedFiles implements FileStore {
   private constructor(
     private readonly disk: StoreFiles,
     private readonly folder: string,
-    private readonly space: DiskSpace | undefined,
-  ) {}
+    space: DiskSpace | undefined,
+  ) {
+    super(space);
+  }
 
   /** Opens the folder, creates it if it is missing, and removes what an earlier process did not finish. */
   static async open(
@@ -51,20 +53,6 @@ export class FolderFiles implements FileStore {
       }
       return new FolderFiles(disk, folder, space);
     });
-  }
-
-  async requireSpace(use: DiskUse, bytes: number): Promise<void> {
-    await this.space?.require(use, bytes);
-  }
-
-  async diskState(): Promise<DiskState | undefined> {
-    return await this.space?.state();
-  }
-
-  async put(content: AsyncIterable<Uint8Array>, bytesMax = Infinity): Promise<StoredFile> {
-    const upload = await this.receive(content, bytesMax);
-    await upload.keep();
-    return upload.file;
   }
 
   /** A second name holds the content until `keep` or `abandon`. */

@@ -10,8 +10,15 @@
 
 import { createHash, randomUUID } from "node:crypto";
 import { SvcError } from "../../../base/error.ts";
-import type { DiskSpace, DiskState, DiskUse } from "../disk_space.ts";
-import { type FileStore, requireSameSum, requireSha256, type StoredFile, type Upload } from "../files.ts";
+import type { DiskSpace } from "../disk_space.ts";
+import {
+  type FileStore,
+  requireSameSum,
+  requireSha256,
+  SpacedFiles,
+  type StoredFile,
+  type Upload,
+} from "../files.ts";
 import type { S3Client, S3Part } from "./s3_client.ts";
 
 export interface S3FilesOptions {
@@ -30,32 +37,20 @@ const CONTENT_BYTES_MAX = 5 * 1024 ** 3;
 /** How often reading goes on after a broken connection, without a byte in between. */
 const RESUMPTIONS_MAX = 3;
 
-export class S3Files implements FileStore {
+export class S3Files extends SpacedFiles implements FileStore {
   private constructor(
     private readonly client: S3Client,
     private readonly prefix: string,
-    private readonly space: DiskSpace | undefined,
-  ) {}
+    space: DiskSpace | undefined,
+  ) {
+    super(space);
+  }
 
   /** Throws `unavailable` if the bucket cannot be used. */
   static async open(client: S3Client, { prefix, olderThanMs, space }: S3FilesOptions): Promise<S3Files> {
     const files = new S3Files(client, prefix, space);
     await files.#cleanUp(olderThanMs);
     return files;
-  }
-
-  async requireSpace(use: DiskUse, bytes: number): Promise<void> {
-    await this.space?.require(use, bytes);
-  }
-
-  async diskState(): Promise<DiskState | undefined> {
-    return await this.space?.state();
-  }
-
-  async put(content: AsyncIterable<Uint8Array>, bytesMax = Infinity): Promise<StoredFile> {
-    const upload = await this.receive(content, bytesMax);
-    await upload.keep();
-    return upload.file;
   }
 
   async receive(content: AsyncIterable<Uint8Array>, bytesMax = Infinity): Promise<Upload> {
