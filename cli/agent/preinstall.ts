@@ -181,7 +181,7 @@ async function fill(
   }
 }
 
-/** The system of an image does not run: it has nobody to be told of a new unit. */
+/** No systemd runs in an image, so there is none to tell about a new unit. */
 const NO_COMMANDS: Commands = {
   try: () => Promise.resolve({ code: 0, output: "" }),
   run: () => Promise.resolve(""),

@@ -57,7 +57,7 @@ export function authoritiesBeside(folder: string, { env }: Pick<Environment, "en
   return env(AUTHORITIES_VARIABLE) || join(folder, "svc-ca.pem");
 }
 
-/** Sets the process's environment; returns the problems, none of which keeps a program from working. */
+/** Sets the process's environment. Returns the problems; programs work in spite of them. */
 export async function openWayOut(
   host: WayOutHost,
   { authorities, bundle }: WayOutPaths,

@@ -2,8 +2,8 @@
  * Pages for what supervises a control plane: `/healthz`, whether the program answers, and `/readyz`, whether it can serve:
  * its database answers and its disk has room.
  *
- * They say nothing about tenants and need no key. An answer of `/readyz` holds for a second, so that nobody keeps the
- * database busy with the question.
+ * They say nothing about tenants and need no key. An answer of `/readyz` is kept for a second, so that callers
+ * cannot keep the database busy.
  */
 
 import { type Clock, deadline, race } from "../base/clock.ts";

@@ -4,8 +4,8 @@
  * Each value is encrypted for the device's own key (RSA-OAEP, SHA-256, 2048 bits) and begins with the hotspot's
  * password and a colon. A value without the right password is refused and changes nothing. So is one that was written
  * before: whoever listens to the radio has heard it, and could write it again later, or in another place. Values are
- * processed in order, with limits per minute and of those waiting, of which each phone has a share. No error contains a
- * value.
+ * processed in order. There is a limit per minute and one for values that wait, and each phone has a share of both. No
+ * error contains a value.
  */
 
 import { Buffer } from "node:buffer";

@@ -2,7 +2,7 @@
  * Tells at the agent's start how its last run ended, in systemd's own words: out of memory, the watchdog, a signal.
  *
  * The agent that ended so could say nothing, and the journal stays on the device; its lines reach the cloud with the
- * agent's log. Each line is told once, also over many restarts.
+ * agent's log. Each line is logged once, however often the agent restarts.
  */
 
 import type { Logger } from "../../base/log/log.ts";

@@ -15,7 +15,7 @@ export interface ReplayOptions {
   readonly sensor?: SensorFacts;
   /** Plays only every Nth scan; between them, the trajectory follows odometry. */
   readonly every?: number;
-  /** Told of each scan and the odometry of its time. */
+  /** Gets each scan with the odometry of its time. */
   readonly mirrors?: MirrorCheck;
   /** Called after each scan and all the work that it caused. */
   readonly onScan?: (done: number, total: number) => void;

@@ -22,7 +22,7 @@ export interface SystemUpgrades {
   needsReboot(signal: AbortSignal): Promise<boolean>;
 }
 
-/** The output of the last command of a package manager, none of which is ever killed. */
+/** The output of the package manager's last command. Such a command is never killed. */
 export const UPGRADE_LOG = "/var/log/svc-agent-upgrade.log";
 export const INSTALL_MS = 10 * 60_000;
 /** Limit of a complete upgrade. */

@@ -14,7 +14,7 @@ export type StatementRequest = readonly [text: string, ...values: SqlValue[]];
 
 export type SqliteRequest =
   | { readonly open: string; readonly reads: boolean }
-  /** Each by itself, whatever becomes of the others. */
+  /** They run independently: one that fails does not stop the others. */
   | { readonly statements: readonly StatementRequest[] }
   | { readonly batch: readonly BatchStatement[] }
   | { readonly close: true };
