@@ -62,12 +62,13 @@ export async function preinstall(options: PreinstallFlags, host: DenoHost, targe
   const program = options.program || ownProgram();
   const version = await versionOf(program, options, host, clock);
   await requireUsable(options, host);
+  const agent: Preinstalled = { program, version, options, host, clock };
   const found = await host.stat(target);
   if (found?.kind === "folder") {
     requireRoot("write into an image", host);
     await requireImage(host, target);
-    await fill(target, program, version, options, host, clock);
-  } else if (found?.kind === "file") await append(target, program, version, options, host, clock);
+    await fill(target, agent);
+  } else if (found?.kind === "file") await append(target, agent);
   else throw new SvcError("not_found", `there is no folder and no tar file ${target}`);
   const waits = options.credentials === "" ? "; the device waits for its setup" : "";
   host.write(`svc-agent ${version} is in ${target}${waits}\n`);
@@ -147,15 +148,18 @@ async function requireImage(host: DenoHost, root: string): Promise<void> {
   }
 }
 
+/** What an image gets, and the means. */
+interface Preinstalled {
+  readonly program: string;
+  readonly version: string;
+  readonly options: PreinstallFlags;
+  readonly host: DenoHost;
+  readonly clock: Clock;
+}
+
 /** Writes everything below `root`. */
-async function fill(
-  root: string,
-  program: string,
-  version: string,
-  options: PreinstallFlags,
-  host: DenoHost,
-  clock: Clock,
-): Promise<void> {
+async function fill(root: string, agent: Preinstalled): Promise<void> {
+  const { program, version, options, host, clock } = agent;
   using open = openLogs("svc-agent", "", host, clock);
   const { logs } = open;
   const base = `${root}${PLACES.base}`;
@@ -188,14 +192,8 @@ const NO_COMMANDS: Commands = {
 };
 
 /** Appends everything to a tar file, whose later files replace earlier ones. */
-async function append(
-  tar: string,
-  program: string,
-  version: string,
-  options: PreinstallFlags,
-  host: DenoHost,
-  clock: Clock,
-): Promise<void> {
+async function append(tar: string, agent: Preinstalled): Promise<void> {
+  const { host, clock } = agent;
   const head = await headOf(host, tar, HEAD_BYTES);
   if (COMPRESSED.some((mark) => mark.every((byte, at) => head[at] === byte))) {
     throw new SvcError(
@@ -214,7 +212,7 @@ async function append(
   }
   const folder = await host.temporaryFolder("svc-image-");
   try {
-    await fill(folder, program, version, options, host, clock);
+    await fill(folder, agent);
     // Folders stay as they are in the image: only files and links are appended.
     const listed = `cd "$1" && find . \\( -type f -o -type l \\) -print0 | sed -z "s,^\\./,," | sort -z | ` +
       'tar -rf "$2" --null -T - --no-recursion --owner=0 --group=0 --transform="flags=rSH;s,^,$3,"';
