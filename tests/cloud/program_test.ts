@@ -286,7 +286,7 @@ Deno.test({
 });
 
 sqliteTest(
-  "makeExample reports its progress before the first picture and after every 40",
+  "makeExample reports its progress at the start and after every 40 pictures",
   async ({ folder, open }) => {
     const store = await open();
     const pictures = async () =>
@@ -313,7 +313,10 @@ sqliteTest(
       others,
       [40, 80, 120, 160, 200, 240].map((made) => `creating an example: ${made} of 240 pictures`),
     );
-    assertEquals(await Promise.all(counts), [0, 40, 80, 120, 160, 200, 240]);
+    // Counting goes on beside creating, so a count may include a picture made since the report.
+    const missing = (await Promise.all(counts)).filter((count, reported) => count < 40 * reported);
+    assertEquals(missing, []);
+    assertEquals(await pictures(), 240);
   },
 );
 
