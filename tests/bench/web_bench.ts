@@ -1,12 +1,13 @@
 /** How large the machine's page is, how soon it shows, and how smoothly it draws. */
 
-import type { Browser } from "playwright-core";
+import type { Browser, CDPSession, Page } from "playwright-core";
 import { buildPage } from "../../cli/build/page.ts";
 import { PAGE_PATH } from "../../cli/page_path.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { PAGE_ENCODINGS, unpackAssets } from "../../lib/machine/page/archive.ts";
 import { residentBytes, type ServerProcess, startServer, writeConfig } from "../support/server.ts";
 import { browserWithPage, launch, openPage } from "../web/browser.ts";
+import { everyApi, type PageMachine, startPageMachine } from "../web/page_machine.ts";
 import { heading, row } from "./figures.ts";
 
 const ROOT = new URL("../../", import.meta.url);
@@ -66,6 +67,7 @@ export async function web(): Promise<void> {
     const busy = await framesOf(browser, server, `?every=${1000 / HZ}`, ids);
     tellFrames(`${RESOURCES} cards at ${HZ} Hz`, busy);
     row("server with an open page", `${((await residentBytes(server.pid)) / 1e6).toFixed(0)} MB resident`);
+    await tellHour(browser);
   } finally {
     await browser.close();
     await server.stop();
@@ -118,6 +120,80 @@ async function framesOf(
 function tellFrames(what: string, { p95Ms, perSecond, serverCpu }: Frames): void {
   const drawn = `frame p95 ${p95Ms.toFixed(1)} ms, ${perSecond.toFixed(0)} frames/s (software rendering)`;
   row(what, `${drawn}; server ${(serverCpu * 100).toFixed(0)} % of a core`);
+}
+
+/** The page's own clock in an hour: a view a visit, and the first one again at the end of each round. */
+const VIEWS = ["control", "logs", "diagnostics", "resources/graph", "activity", "scene", "control"];
+const ROUNDS = 6;
+const VISIT_MINUTES = 10 / VIEWS.length;
+/** Answers arrive between two steps of the clock: a card that asks more often asks once a step. */
+const STEP_MS = 1000;
+const LINES_PER_STEP = 20;
+
+/** Counts in `sent` what the page sends over WebRTC. */
+const COUNT_MESSAGES = `(() => {
+  globalThis.sent = 0;
+  const { send } = RTCDataChannel.prototype;
+  RTCDataChannel.prototype.send = function (data) {
+    globalThis.sent++;
+    return send.call(this, data);
+  };
+})()`;
+
+/** What a page keeps after everything that it dropped is gone. */
+interface Kept {
+  readonly heapMb: number;
+  readonly nodes: number;
+  readonly listeners: number;
+}
+
+/**
+ * An open page for an hour of its own clock, with a log of twenty lines a second: what it keeps after the first ten
+ * minutes, when its plots and lists are full, and at the end.
+ */
+async function tellHour(browser: Browser): Promise<void> {
+  const demo = JSON.parse(await Deno.readTextFile(new URL("examples/demo.json", ROOT)));
+  const machine = await startPageMachine(everyApi(demo));
+  try {
+    const { page } = await openPage(browser, machine.url);
+    await page.addInitScript(COUNT_MESSAGES);
+    await page.clock.install();
+    const devtools = await page.context().newCDPSession(page);
+    await page.goto(`${machine.url}/#/control`);
+    await page.locator("article").first().waitFor();
+    const kept: Kept[] = [];
+    for (let round = 0; round < ROUNDS; round++) {
+      for (const view of VIEWS) await visit(page, machine, view);
+      kept.push(await keptBy(devtools));
+    }
+    const [first, last] = [kept[0], kept[kept.length - 1]];
+    const sent: number = await page.evaluate("sent");
+    const heaps = kept.map(({ heapMb }) => heapMb.toFixed(1)).join(", ");
+    row("an hour, each ten minutes", `heap ${heaps} MB; ${sent} messages sent`);
+    row(
+      "what the page kept",
+      `${first.nodes} → ${last.nodes} nodes, ${first.listeners} → ${last.listeners} listeners`,
+    );
+    await page.context().close();
+  } finally {
+    await machine.close();
+  }
+}
+
+async function visit(page: Page, machine: PageMachine, view: string): Promise<void> {
+  await page.evaluate((hash) => location.hash = hash, `#/${view}`);
+  const logger = machine.logs.logger("rdk.hour");
+  for (let ms = 0; ms < VISIT_MINUTES * 60_000; ms += STEP_MS) {
+    for (let line = 0; line < LINES_PER_STEP; line++) logger.info(`line ${line} of ${ms}`);
+    await page.clock.runFor(STEP_MS);
+  }
+}
+
+async function keptBy(devtools: CDPSession): Promise<Kept> {
+  await devtools.send("HeapProfiler.collectGarbage");
+  const { usedSize } = await devtools.send("Runtime.getHeapUsage");
+  const { nodes, jsEventListeners } = await devtools.send("Memory.getDOMCounters");
+  return { heapMb: usedSize / 1e6, nodes, listeners: jsEventListeners };
 }
 
 /** User and system time of a process. */

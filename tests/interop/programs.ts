@@ -175,6 +175,34 @@ export async function goProgram(folder: string): Promise<Needed<string>> {
   }
 }
 
+/**
+ * Programs against the packages of the published runtime, by name: compiles all, and links those to run. The runtime's own module is not fetched: the
+ * packages in `go_rdk` stand in for it, with its signatures, and dial with the published client.
+ */
+export async function runtimePrograms(
+  programs: Readonly<Record<string, string>>,
+  toRun: readonly string[],
+): Promise<Needed<{ readonly folder: string }>> {
+  const go = await first(["go", "/usr/local/go/bin/go"], "version");
+  if (!go) return { missing: "there is no Go toolchain here" };
+  const folder = await Deno.makeTempDir({ prefix: "svc-go-programs-" });
+  for (const file of ["logging/logging.go", "robot/client/client.go", "components/motor/motor.go"]) {
+    await Deno.mkdir(`${folder}/${file.slice(0, file.lastIndexOf("/"))}`, { recursive: true });
+    await Deno.copyFile(`${HERE}go_rdk/${file}`, `${folder}/${file}`);
+  }
+  const module = await Deno.readTextFile(`${HERE}go_dial/go.mod`);
+  await Deno.writeTextFile(`${folder}/go.mod`, module.replace(/^module .*/, "module go.viam.com/rdk"));
+  await Deno.copyFile(`${HERE}go_dial/go.sum`, `${folder}/go.sum`);
+  for (const [name, text] of Object.entries(programs)) {
+    await Deno.mkdir(`${folder}/programs/${name}`, { recursive: true });
+    await Deno.writeTextFile(`${folder}/programs/${name}/main.go`, text);
+  }
+  await succeed([go, "build", "-C", folder, "./programs/..."]);
+  const linked = toRun.map((name) => `./programs/${name}`);
+  await succeed([go, "build", "-C", folder, "-ldflags=-s -w", "-o", `${folder}/`, ...linked]);
+  return { found: { folder } };
+}
+
 /** The first of some programs that is there: that runs with this argument. */
 async function first(programs: string[], argument: string): Promise<string | undefined> {
   for (const program of programs) {

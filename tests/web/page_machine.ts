@@ -48,7 +48,10 @@ class HomeHost extends DenoHost {
   }
 }
 
-export async function startPageMachine(config: JsonObject): Promise<PageMachine> {
+export async function startPageMachine(
+  config: JsonObject,
+  { untrusted = false }: { readonly untrusted?: boolean } = {},
+): Promise<PageMachine> {
   const home = await Deno.makeTempDir({ prefix: "svc-page-" });
   const path = `${home}/machine.json`;
   const logs = new Logs(clock, []);
@@ -65,6 +68,7 @@ export async function startPageMachine(config: JsonObject): Promise<PageMachine>
       debug: false,
       noTls: true,
       showConfigDiffs: false,
+      untrusted,
       page: machinePage(host),
       diagnostics: { ftdc: true, webProfile: false, telemetry: false },
       network: UNREACHABLE,

@@ -229,6 +229,7 @@ needingTest("the machine's page in Chromium", await browserWithPage(), async (ch
       }
     });
     await t.step("a machine with keys shows nothing before a person has signed in", () => signIn(browser));
+    await t.step("a caller with fewer rights sees them before it tries", () => fewerRights(browser));
     await t.step("the configuration of the example machine, and its scene", async (t) => {
       const machine = await startPageMachine(DEMO);
       try {
@@ -278,6 +279,27 @@ async function signIn(browser: Browser): Promise<void> {
     await page.getByRole("button", { name: /^Connection/ }).click();
     await page.getByRole("button", { name: "Sign out" }).click();
     await page.getByRole("heading", { name: /Sign in/ }).waitFor();
+    assertEquals(errors, []);
+    await page.context().close();
+  } finally {
+    await machine.close();
+  }
+}
+
+async function fewerRights(browser: Browser): Promise<void> {
+  const machine = await startPageMachine(DEMO, { untrusted: true });
+  try {
+    const { page, errors } = await openPage(browser, machine.url, { bare: true });
+    await page.goto(`${machine.url}/#/configuration`);
+    await page.getByText("Read only: svc-server runs with -untrusted-env").waitFor();
+    for (const name of ["Add…", "Apply"]) {
+      const button = page.getByRole("button", { name, exact: true });
+      assert(await button.isDisabled(), name);
+      assertMatch(await button.getAttribute("title") ?? "", /untrusted-env/);
+    }
+    await page.getByRole("button", { name: /^Connection/ }).click();
+    await page.getByText("change its configuration: svc-server runs with -untrusted-env").waitFor();
+    assertEquals(await violations(page), []);
     assertEquals(errors, []);
     await page.context().close();
   } finally {

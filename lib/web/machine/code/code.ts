@@ -283,6 +283,19 @@ function pascal(name: string): string {
   return name.split("_").map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("");
 }
 
+/** Words of the three languages, and names that the programs use themselves. */
+const TAKEN = new Set(
+  [
+    "abstract and any as assert async await bool break byte case catch chan class client commonpb const context",
+    "continue ctx def default defer del delete do elif else enum err error except export extends fallthrough false",
+    "finally float32 float64 fmt for from func function global go goto if implements import in instanceof int",
+    "interface is lambda len let logger logging machine main make map new nil none nonlocal not null options or",
+    "package panic pass print private protected public raise range return rpc select static string struct super",
+    "switch this throw true try type typeof uint undefined var void while with yield console asyncio dial_options",
+    "createRobotClient robotClient dialOptions credentials",
+  ].flatMap((line) => line.split(" ")),
+);
+
 /** A name that all three languages take for a variable. */
 function variableOf(name: string, style: "snake" | "camel"): string {
   const words = name.split(/[^A-Za-z0-9]+/).filter((word) => word !== "");
@@ -291,5 +304,7 @@ function variableOf(name: string, style: "snake" | "camel"): string {
     : words.map((word, at) => at === 0 ? word.charAt(0).toLowerCase() + word.slice(1) : pascal(word)).join(
       "",
     );
-  return /^[A-Za-z]/.test(joined) ? joined : `the${style === "snake" ? "_" : ""}${joined || "resource"}`;
+  if (/^[A-Za-z]/.test(joined) && !TAKEN.has(joined)) return joined;
+  const word = joined === "" ? "resource" : joined;
+  return style === "snake" ? `the_${word}` : `the${word.charAt(0).toUpperCase()}${word.slice(1)}`;
 }
