@@ -5,6 +5,7 @@
  * only the watching, and prints how to resume it.
  */
 
+import { type BackoffLimits, backoffMs } from "../../lib/base/async/backoff.ts";
 import { type TrainingJobLogEntry, TrainingJobLogEntrySchema } from "../../proto/gen/ml_training_pb.ts";
 import { toMs } from "../../lib/api/shared/time.ts";
 import { deadline } from "../../lib/base/clock.ts";
@@ -24,8 +25,7 @@ import type { TrainingDesk } from "./desk.ts";
 /** Interval of the polls of a job. */
 const POLL_MS = 1_000;
 /** The pause between attempts to reach a control plane: from the first, doubling, to the longest. */
-const RETRY_FIRST_MS = 500;
-const RETRY_LONGEST_MS = 15_000;
+const RETRY: BackoffLimits = { firstMs: 500, mostMs: 15_000, jitter: 0 };
 /** Time after which an unreachable control plane is given up. */
 const AWAY_MS = 15 * 60 * 1000;
 
@@ -197,7 +197,7 @@ async function steadily<T>(
 ): Promise<T> {
   const { clock } = desk;
   const startMs = clock.monotonicMs();
-  for (let waitMs = RETRY_FIRST_MS;; waitMs = Math.min(2 * waitMs, RETRY_LONGEST_MS)) {
+  for (let failures = 1;; failures++) {
     try {
       return await call();
     } catch (error) {
@@ -205,6 +205,7 @@ async function steadily<T>(
       const away = code === "unavailable" || code === "deadline_exceeded" || code === "resource_exhausted";
       if (signal.aborted || !away || clock.monotonicMs() - startMs > AWAY_MS) throw error;
       view?.clear();
+      const waitMs = backoffMs(RETRY, failures);
       desk.note(`${messageOf(error)}; trying again in ${lengthText(waitMs)}`);
       await clock.sleep(waitMs, signal);
     }

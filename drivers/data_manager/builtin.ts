@@ -13,6 +13,7 @@ import {
   type FileForDatasets,
 } from "../../lib/api/data_manager.ts";
 import { SensorApi } from "../../lib/api/sensor.ts";
+import { SerialQueue } from "../../lib/base/async/serial_queue.ts";
 import { deadline, race } from "../../lib/base/clock.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import { homeFolder } from "../../lib/base/files/home.ts";
@@ -153,7 +154,7 @@ class Builtin extends BaseResource implements DataManager {
   /** By resource and settings. */
   #collectors = new Map<string, Collector>();
   #closed = false;
-  #reconciling = Promise.resolve();
+  readonly #reconciliations = new SerialQueue();
 
   constructor(
     private readonly from: Construction<Attributes>,
@@ -170,7 +171,7 @@ class Builtin extends BaseResource implements DataManager {
 
   /** Starts the collectors that the present resources and configuration ask for, and stops the others. */
   seenChanged(): Promise<void> {
-    return this.#reconciling = this.#reconciling.then(() => this.#reconcile());
+    return this.#reconciliations.run(() => this.#reconcile());
   }
 
   async sync(call: Call = {}): Promise<void> {

@@ -5,6 +5,7 @@
  * certificate of the authority when a third of its life is left, another authority signs, or its names change.
  */
 
+import { SerialQueue } from "../base/async/serial_queue.ts";
 import type { ReadFiles, WatchFiles } from "../base/files/files.ts";
 import type { Clock } from "../base/clock.ts";
 import { chainOf } from "../base/error.ts";
@@ -35,7 +36,7 @@ export class PortCertificate {
   #problem = "";
   #ended = false;
   #unfollow = () => {};
-  #work = Promise.resolve();
+  readonly #work = new SerialQueue();
 
   constructor(private readonly parts: PortCertificateParts) {}
 
@@ -50,20 +51,20 @@ export class PortCertificate {
     return async () => {
       this.#ended = true;
       this.#unfollow();
-      await this.#work;
+      await this.#work.idle();
     };
   }
 
   /** Makes it current at once, for changes that this program has made itself. */
   async refresh(port: Pick<Port, "renew">): Promise<void> {
-    await (this.#work = this.#work.then(() => this.#look(port)));
+    await this.#work.run(() => this.#look(port));
   }
 
   #follow(port: Pick<Port, "renew">): void {
     this.#unfollow();
     if (this.#ended) return;
     const { from, clock } = this.parts;
-    const look = () => void (this.#work = this.#work.then(() => this.#look(port)));
+    const look = () => void this.#work.run(() => this.#look(port));
     this.#unfollow = "authority" in from
       ? clock.after(LOOK_MS, look)
       : followTlsFiles(from, this.parts, look);

@@ -11,6 +11,7 @@
 import { Buffer } from "node:buffer";
 import { createPrivateKey, generateKeyPairSync, type KeyObject, randomBytes } from "node:crypto";
 import { dirname } from "node:path";
+import { SerialQueue } from "../base/async/serial_queue.ts";
 import type { ReadFiles, WatchFiles, WriteFiles } from "../base/files/files.ts";
 import type { Clock } from "../base/clock.ts";
 import { chainOf, messageOf, SvcError } from "../base/error.ts";
@@ -57,7 +58,7 @@ export class TokenKeys {
   #told = "";
   /** Writing the file has failed, and the failure is logged. */
   #unwritten = false;
-  #work: Promise<void> = Promise.resolve();
+  readonly #work = new SerialQueue();
   #unwatch = () => {};
   #callOff = () => {};
   #changed = () => {};
@@ -99,11 +100,11 @@ export class TokenKeys {
   async close(): Promise<void> {
     this.#closed = true;
     this.#unfollow();
-    await this.#work;
+    await this.#work.idle();
   }
 
   #soon(work: () => Promise<void>): Promise<void> {
-    return this.#work = this.#work.then(async () => {
+    return this.#work.run(async () => {
       if (!this.#closed) await work();
     });
   }

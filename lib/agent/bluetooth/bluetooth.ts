@@ -7,6 +7,7 @@
  * The room owns setup by Bluetooth: the values that a phone reads and writes, and the service in BlueZ.
  */
 
+import { type BackoffLimits, backoffMs } from "../../base/async/backoff.ts";
 import type { Bus } from "../../base/bus/bus.ts";
 import { type Clock, deadline } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
@@ -40,8 +41,7 @@ export interface BluetoothOffer {
 const LOOK_MS = 1_000;
 /** Interval of the check that BlueZ still offers it. */
 const ALIVE_MS = 15_000;
-const RETRY_MS = 5_000;
-const RETRY_MAX_MS = 20 * 60_000;
+const RETRY: BackoffLimits = { firstMs: 5_000, mostMs: 20 * 60_000, jitter: 0 };
 const CLOSE_MS = 10_000;
 
 export class Bluetooth {
@@ -72,7 +72,7 @@ export class Bluetooth {
         const problem = messageOf(error);
         if (problem !== this.#problem) logger.warn(`nobody can set this device up by Bluetooth: ${problem}`);
         this.#problem = problem;
-        this.#nextMs = clock.monotonicMs() + Math.min(RETRY_MAX_MS, RETRY_MS * 2 ** this.#failures++);
+        this.#nextMs = clock.monotonicMs() + backoffMs(RETRY, ++this.#failures);
       }
       await clock.sleep(LOOK_MS, signal).catch(() => {});
     }

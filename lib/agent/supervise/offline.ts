@@ -6,6 +6,7 @@
  * on the network answers: no reboot mends that. Times are monotonic.
  */
 
+import { backoffMs } from "../../base/async/backoff.ts";
 import { type Clock, deadline } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
@@ -44,7 +45,10 @@ export function rebootDue({ forMs, rebootAfterMs, reboots }: Offline): boolean {
 
 /** At least the configured time, even if that exceeds the limit. */
 function waitMs(rebootAfterMs: number, reboots: number): number {
-  return Math.max(rebootAfterMs, Math.min(rebootAfterMs * 2 ** Math.min(reboots, 30), WAIT_MAX_MS));
+  return Math.max(
+    rebootAfterMs,
+    backoffMs({ firstMs: rebootAfterMs, mostMs: WAIT_MAX_MS, jitter: 0 }, reboots + 1),
+  );
 }
 
 export interface OfflineRebootsParts {

@@ -10,6 +10,7 @@
  */
 
 import { createHash } from "node:crypto";
+import { SerialQueue } from "../../base/async/serial_queue.ts";
 import type { LogFiles, ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import { type Clock, Waker } from "../../base/clock.ts";
 import { chainOf } from "../../base/error.ts";
@@ -435,7 +436,7 @@ export class RuntimeProcess {
   #tellErrors(): Promise<void> {
     const { host, base, errors } = this.#parts;
     const path = errorFile(base);
-    return this.#telling = this.#telling.then(async () => {
+    return this.#errorLines.run(async () => {
       const size = await host.fileSize(path);
       if (!size) return;
       const text = size > ERROR_FILE_BYTES ? `(${size} bytes, left out)` : await host.readTextFile(path);
@@ -446,7 +447,7 @@ export class RuntimeProcess {
       if (lines.length > ERROR_LINES_MAX) errors.warn(`(${lines.length - ERROR_LINES_MAX} more lines)`);
     }).catch((error) => errors.debug(chainOf(error)));
   }
-  #telling = Promise.resolve();
+  readonly #errorLines = new SerialQueue();
   #lastError: string | undefined;
 
   #set(change: Partial<RuntimeState>): void {

@@ -7,6 +7,11 @@
  * and a test compares the script with this function.
  */
 
+import { type BackoffLimits, backoffMs } from "../../base/async/backoff.ts";
+
+/** The pause after so many failed starts in a row. */
+const RESTART: BackoffLimits = { firstMs: 1_000, mostMs: 300_000, jitter: 0 };
+
 /** The links of one program in the `bin` folder; their values are names of files in `cache`. */
 export interface VersionLinks {
   /** The version that starts. */
@@ -67,7 +72,7 @@ export function bootPlan(seen: BootSeen): BootPlan {
   const starts = counts.find((one) => one !== undefined && one.file === now)?.starts ?? 0;
   const failures = Math.max(count?.failures ?? 0, passing?.failures ?? 0);
   // After a power loss the machine starts at once, however often power was lost.
-  const delayMs = restartDelayMs(passing?.failures ?? 0);
+  const delayMs = backoffMs(RESTART, passing?.failures ?? 0);
   const counted = (file: string, starts: number): BootOp => {
     return { op: "count", count: { file, starts, failures: failures + 1 } };
   };
@@ -96,12 +101,4 @@ export function startedInstead({ links, passing }: Pick<BootSeen, "links" | "pas
   return passing && passing.over === links.current && passing.file !== links.current
     ? passing.file
     : undefined;
-}
-
-const DELAY_FIRST_MS = 1_000;
-const DELAY_MAX_MS = 300_000;
-
-/** The pause after so many failed starts in a row: none at first, then doubling. */
-function restartDelayMs(failures: number): number {
-  return failures < 1 ? 0 : Math.min(DELAY_MAX_MS, DELAY_FIRST_MS * 2 ** Math.min(failures - 1, 30));
 }

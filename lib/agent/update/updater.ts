@@ -8,6 +8,7 @@
  * The room owns the versions of programs on a device: fetched, checked, put in place, tried, and taken back.
  */
 
+import { type BackoffLimits, backoffMs } from "../../base/async/backoff.ts";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
@@ -104,8 +105,8 @@ export interface UpdaterStatus {
 
 /** Above the longest plan; a pass with more steps goes in circles, and the next pass continues. */
 const STEPS_MAX = 20;
-const RETRY_FIRST_MS = 5_000;
-const RETRY_MAX_MS = 3600_000;
+/** On average 5 s, doubling up to an hour. */
+const RETRY: BackoffLimits = { firstMs: 6_000, mostMs: 72 * 60_000, jitter: 1 / 3 };
 /** A download that brings less has made no progress. */
 const PROGRESS_BYTES = 16 * 1024;
 /** A partial file that nobody has written to for this long belongs to no download under way. */
@@ -474,9 +475,8 @@ export class Updater {
 
   #failed(what: string, error: unknown): void {
     const { clock, logger, name, random = Math.random } = this.#parts;
-    const backoffMs = Math.min(RETRY_MAX_MS, RETRY_FIRST_MS * 2 ** Math.min(this.#failures++, 20));
     // What the server wants counts only if it is longer.
-    const delayMs = Math.max(backoffMs * (0.8 + 0.4 * random()), SvcError.from(error).retryMs ?? 0);
+    const delayMs = Math.max(backoffMs(RETRY, ++this.#failures, random), SvcError.from(error).retryMs ?? 0);
     this.#nextTryMs = clock.monotonicMs() + delayMs;
     this.#problem = `${what}: ${chainOf(error)}`;
     logger.warn(`${name}: ${this.#problem}; the next attempt is in ${Math.round(delayMs / 1000)} s`);

@@ -9,6 +9,7 @@
  * A failing disk costs no entry while the process lives: entries wait in memory until the disk works again.
  */
 
+import { type BackoffLimits, backoffMs } from "../async/backoff.ts";
 import { type Clock, deadline, race } from "../clock.ts";
 import { messageOf, SvcError } from "../error.ts";
 import type { Logger, LogRecord, Sink } from "./log.ts";
@@ -43,8 +44,7 @@ const LIMITS: QueueLimits = {
 const COLLECT_MS = 100;
 const SEND_MS = 4_000;
 /** The pause after a failure; each consecutive failure doubles it. */
-const PAUSE_MS = 1_000;
-const PAUSE_MAX_MS = 30_000;
+const RETRY: BackoffLimits = { firstMs: 1_000, mostMs: 30_000, jitter: 0.3 };
 /** Time limits of the last delivery: for all of it, and for one batch. */
 const EXIT_MS = 10_000;
 const EXIT_SEND_MS = 1_500;
@@ -65,6 +65,8 @@ export interface LogQueueParts {
   /** Receives reports of trouble with the queue itself, which are not queued. */
   readonly logger: Logger;
   readonly limits?: Partial<QueueLimits>;
+  /** For the pauses between tries. */
+  readonly random?: () => number;
 }
 
 /** An entry and its size for the limit. */
@@ -207,7 +209,7 @@ export class LogQueue {
   }
 
   async #deliver(): Promise<void> {
-    let pauseMs = 0;
+    let failures = 0;
     for (;;) {
       if (this.#waiting.length === 0) {
         if (this.#closing.signal.aborted) return;
@@ -218,13 +220,12 @@ export class LogQueue {
       if (this.#waiting.length < this.#limits.batchEntries) await this.#pause(COLLECT_MS);
       try {
         await this.#sendBatch();
-        pauseMs = 0;
+        failures = 0;
       } catch (error) {
         this.#tell(messageOf(error));
         this.#save();
         if (this.#closing.signal.aborted) return;
-        pauseMs = Math.min(Math.max(PAUSE_MS, pauseMs * 2), PAUSE_MAX_MS);
-        await this.#pause(pauseMs);
+        await this.#pause(backoffMs(RETRY, ++failures, this.parts.random));
       }
     }
   }

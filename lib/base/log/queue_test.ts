@@ -47,7 +47,8 @@ async function started(cloud: Cloud, host: FakeFiles, limits: Partial<QueueLimit
     if (host.dead) await new Promise(() => {});
     cloud.receive(batch);
   };
-  const queue = await LogQueue.open({ host, clock, folder: FOLDER, send, logger: logs.logger(OWN), limits });
+  const parts = { host, clock, folder: FOLDER, send, logger: logs.logger(OWN), limits, random: () => 1 };
+  const queue = await LogQueue.open(parts);
   const log = (message: string, more: Partial<LogRecord> = {}) =>
     queue.sink({ timeMs: clock.nowMs(), level: "info", logger: "rdk", message, fields: {}, ...more });
   return { queue, clock, log, own: () => own.map(({ message }) => message) };

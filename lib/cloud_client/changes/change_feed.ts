@@ -8,17 +8,17 @@
  * The room owns how a machine hears of changes and orders of its control plane.
  */
 
+import { type BackoffLimits, backoffMs } from "../../base/async/backoff.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { CloudClient } from "../client.ts";
 
-const PAUSE_MIN_MS = 1_000;
-const PAUSE_MAX_MS = 60_000;
+const RETRY: BackoffLimits = { firstMs: 2_000, mostMs: 60_000, jitter: 0.5 };
 /** A connection that lasted this long resets the pause. */
 const GOOD_MS = 60_000;
 /** Pause after `unimplemented`: an update may add the call. */
-const UNIMPLEMENTED_PAUSE_MS = 3_600_000;
+const UNIMPLEMENTED: BackoffLimits = { firstMs: 3_600_000, mostMs: 3_600_000, jitter: 0.5 };
 
 export interface ChangeFeedParts {
   readonly client: Pick<CloudClient, "address" | "changes">;
@@ -63,10 +63,9 @@ export class ChangeFeed {
       if (signal.aborted) return;
       failures = clock.monotonicMs() - beganMs >= GOOD_MS ? 1 : failures + 1;
       const silent = problem?.code === "unimplemented";
-      const most = silent ? UNIMPLEMENTED_PAUSE_MS : Math.min(PAUSE_MAX_MS, PAUSE_MIN_MS * 2 ** failures);
       const why = problem ? chainOf(problem) : "it ended the connection";
       logger.debug(`${client.address} does not tell of changes, which are asked for: ${why}`);
-      await clock.sleep(most * (1 + random()) / 2, signal).catch(() => {});
+      await clock.sleep(backoffMs(silent ? UNIMPLEMENTED : RETRY, failures, random), signal).catch(() => {});
     }
   }
 

@@ -9,6 +9,7 @@
  */
 
 import { createHash } from "node:crypto";
+import { SerialQueue } from "../../base/async/serial_queue.ts";
 import type { Environment } from "../../base/host.ts";
 import type { ReadFiles, WatchFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
@@ -136,7 +137,7 @@ class Following {
   readonly #stirred = () => this.#stir();
   #unwatch: () => void;
   #ended = false;
-  #busy = Promise.resolve();
+  readonly #work = new SerialQueue();
   #callOff = () => {};
   /** Only during a series of changes. */
   #stirring: Stir | undefined;
@@ -155,7 +156,7 @@ class Following {
     this.#ended = true;
     this.#callOff();
     this.#unwatch();
-    await this.#busy;
+    await this.#work.idle();
   }
 
   #watch(): () => void {
@@ -165,7 +166,7 @@ class Following {
   #wait(ms: number, then: () => Promise<void>): void {
     this.#callOff();
     if (this.#ended) return;
-    this.#callOff = this.parts.clock.after(ms, () => this.#busy = this.#busy.then(then));
+    this.#callOff = this.parts.clock.after(ms, () => void this.#work.run(then));
   }
 
   #stir(): void {

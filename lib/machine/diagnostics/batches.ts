@@ -5,6 +5,7 @@
  * reported once, as is its end.
  */
 
+import { SerialQueue } from "../../base/async/serial_queue.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
@@ -26,7 +27,7 @@ export class Batches<T> {
   #waiting: T[] = [];
   #dropped = 0;
   #failing = false;
-  #work: Promise<void> = Promise.resolve();
+  readonly #work = new SerialQueue();
   #callOff: (() => void) | undefined;
 
   constructor(parts: BatchesParts<T>) {
@@ -42,15 +43,14 @@ export class Batches<T> {
     }
     this.#callOff ??= this.#parts.clock.after(FLUSH_MS, () => {
       this.#callOff = undefined;
-      this.#work = this.#work.then(() => this.#flush());
+      void this.#work.run(() => this.#flush());
     });
   }
 
   /** Sends the waiting items once, and ends. */
   async close(): Promise<void> {
     this.#callOff?.();
-    await this.#work;
-    await this.#flush();
+    await this.#work.run(() => this.#flush());
   }
 
   async #flush(): Promise<void> {

@@ -7,6 +7,7 @@
  */
 
 import type { ResourceSpans } from "../../../proto/gen/trace_pb.ts";
+import { SerialQueue } from "../../base/async/serial_queue.ts";
 import type { Environment, ProcessUsage } from "../../base/host.ts";
 import type { LogFiles, ReadFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
@@ -68,7 +69,7 @@ export class Diagnostics {
   #telemetry: Telemetry | undefined;
   /** The requested telemetry, and the queue of its changes. */
   #wanted: TelemetryOptions = NO_TELEMETRY;
-  #work: Promise<void> = Promise.resolve();
+  readonly #work = new SerialQueue();
 
   /** Does not start anything yet. */
   constructor(options: DiagnosticsOptions, parts: DiagnosticsParts) {
@@ -90,7 +91,7 @@ export class Diagnostics {
   /** `config` names the machine part of the captures, and the tracing settings. */
   async begin(config: MachineConfig): Promise<void> {
     this.adopt(config);
-    await this.#work;
+    await this.#work.idle();
     const { machine, host, clock, logs, sources = [] } = this.#parts;
     if (!this.#options.ftdc) return;
     this.#ftdc = await Ftdc.start({
@@ -113,7 +114,7 @@ export class Diagnostics {
     const wanted = this.#telemetryOptions(config);
     if (this.#closing.signal.aborted || JSON.stringify(wanted) === JSON.stringify(this.#wanted)) return;
     this.#wanted = wanted;
-    this.#work = this.#work.then(() => this.#trace(wanted));
+    void this.#work.run(() => this.#trace(wanted));
   }
 
   /** Takes the spans that a module sends, as many a second as one connection may send. Never throws, never waits. */
@@ -138,7 +139,7 @@ export class Diagnostics {
   async close(): Promise<void> {
     this.#closing.abort(new SvcError("unavailable", "the machine is shutting down"));
     this.#ftdc?.close();
-    await this.#work;
+    await this.#work.idle();
     await this.#trace(NO_TELEMETRY);
   }
 

@@ -8,6 +8,7 @@
  * queued: the newest one is tried periodically until the window opens.
  */
 
+import { SerialQueue } from "../../base/async/serial_queue.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
@@ -51,7 +52,7 @@ export interface ReconfigurationParts extends ReconfigurationSteps {
 export class Reconfiguration {
   readonly #parts: ReconfigurationParts;
   /** Configurations are handled one after the other. */
-  #work: Promise<void> = Promise.resolve();
+  readonly #work = new SerialQueue();
   #inForce: MachineConfig | undefined;
   /** What was last applied, as it came. */
   #applied: UsableConfig | undefined;
@@ -99,12 +100,12 @@ export class Reconfiguration {
     this.#closed = true;
     this.#callOffRetry();
     await this.#unfollow();
-    await this.#work;
+    await this.#work.idle();
   }
 
   /** A failure with one configuration must not block all later ones. */
   #enqueue(work: () => Promise<void>): void {
-    this.#work = this.#work.then(() => this.#closed ? undefined : work()).catch((error) => this.#bug(error));
+    this.#work.run(() => this.#closed ? undefined : work()).catch((error) => this.#bug(error));
   }
 
   #bug(error: unknown): void {

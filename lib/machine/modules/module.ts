@@ -5,6 +5,7 @@
  * and after growing pauses if it keeps failing. Meanwhile its models stay known, with the reason why they are unusable.
  */
 
+import { backoffMs } from "../../base/async/backoff.ts";
 import type { LoopbackPeers, WholeEnvironment, WorkingFolder } from "../../base/host.ts";
 import type { LinkFiles, ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
@@ -200,8 +201,8 @@ export class Module {
       this.#setBegun();
       this.changed();
       if (failures === 1) continue;
-      const pauseMaxMs = readyMs > 0 ? crashPauseMaxMs : startPauseMaxMs;
-      const pause = Math.min(pauseMaxMs, pauseMs * 2 ** Math.min(failures - 2, 20));
+      const mostMs = readyMs > 0 ? crashPauseMaxMs : startPauseMaxMs;
+      const pause = backoffMs({ firstMs: pauseMs, mostMs, jitter: 0 }, failures - 1);
       this.#logger.info(`module "${this.name}" starts again in ${formatDuration(pause)}`);
       await clock.sleep(pause, signal).catch(() => {});
     }

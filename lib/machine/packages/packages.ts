@@ -12,6 +12,7 @@
  * The room owns the packages of a machine: the wanted packages, their sources and their folders.
  */
 
+import { type BackoffLimits, backoffMs } from "../../base/async/backoff.ts";
 import { shownUrlsIn } from "../../base/log/shown_url.ts";
 import { createHash, randomUUID } from "node:crypto";
 import { basename, dirname, join } from "node:path";
@@ -40,7 +41,7 @@ const STALL_MS = 30_000;
 /** Size limit of a signature, and of the list of keys. */
 const SIGNATURE_BYTES_MAX = 1024 * 1024;
 const REFUSAL_CHARS_MAX = 300;
-const RETRY = { firstMs: 2_000, mostMs: 120_000 };
+const RETRY: BackoffLimits = { firstMs: 2_000, mostMs: 120_000, jitter: 0.3 };
 /** Error codes that may disappear by themselves; all others concern the package itself. */
 const PASSING: readonly Code[] = ["unavailable", "deadline_exceeded", "aborted", "resource_exhausted"];
 /** A version as part of a folder's name. */
@@ -115,11 +116,11 @@ export class MachinePackages {
     const stop = this.#current = new AbortController();
     await this.#work;
     this.#progress.clear();
-    for (let attempt = 0; !stop.signal.aborted; attempt++) {
+    for (let failed = 1; !stop.signal.aborted; failed++) {
       const failures = await (this.#work = this.#fetchAll(configs, stop.signal));
       if (stop.signal.aborted) break;
       if (this.#inUse && failures.some(({ code }) => PASSING.includes(code))) {
-        await this.#pause(attempt, stop.signal);
+        await this.#pause(failed, stop.signal);
         continue;
       }
       if (failures.length > 0) this.#work = this.#retry(configs, stop.signal);
@@ -222,8 +223,8 @@ export class MachinePackages {
   /** Retries in the background; ends when nothing is missing. */
   async #retry(configs: readonly PackageConfig[], signal: AbortSignal): Promise<void> {
     const meanings = () => JSON.stringify([...this.#versions]);
-    for (let attempt = 0; !signal.aborted; attempt++) {
-      await this.#pause(attempt, signal);
+    for (let failed = 1; !signal.aborted; failed++) {
+      await this.#pause(failed, signal);
       if (signal.aborted) return;
       const before = meanings();
       const failures = await this.#fetchAll(configs, signal);
@@ -232,9 +233,8 @@ export class MachinePackages {
     }
   }
 
-  async #pause(attempt: number, signal: AbortSignal): Promise<void> {
-    const ms = Math.min(RETRY.mostMs, RETRY.firstMs * 2 ** Math.min(attempt, 10));
-    await this.parts.clock.sleep(ms, signal).catch(() => {});
+  async #pause(failures: number, signal: AbortSignal): Promise<void> {
+    await this.parts.clock.sleep(backoffMs(RETRY, failures), signal).catch(() => {});
   }
 
   /** One attempt at each missing package. */

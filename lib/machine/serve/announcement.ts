@@ -5,6 +5,7 @@
  * the port is open.
  */
 
+import { SerialQueue } from "../../base/async/serial_queue.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
@@ -35,7 +36,7 @@ export class PortAnnouncement {
   readonly #someName = crypto.randomUUID();
   #told = "";
   #announcer: Announcer | undefined;
-  #work = Promise.resolve();
+  readonly #work = new SerialQueue();
   #closed = false;
 
   constructor(parts: AnnouncementParts) {
@@ -54,11 +55,11 @@ export class PortAnnouncement {
   async close(): Promise<void> {
     this.#closed = true;
     this.#enqueue(() => this.#recall());
-    await this.#work;
+    await this.#work.idle();
   }
 
   #enqueue(work: () => Promise<void>): void {
-    this.#work = this.#work.then(work).catch((error) =>
+    this.#work.run(work).catch((error) =>
       this.#parts.logger.warn(`the machine is not announced by multicast DNS: ${chainOf(error)}`)
     );
   }

@@ -8,6 +8,7 @@
  * once, others continue.
  */
 
+import { SerialQueue } from "../../base/async/serial_queue.ts";
 import type { ReadFiles, WatchFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf } from "../../base/error.ts";
@@ -97,7 +98,7 @@ export class MachinePort {
   /** Stays the same object while callers must authenticate, so that tokens outlive a port. */
   #guard: Auth | undefined;
   #settings: AuthSettings | undefined;
-  #work: Promise<void> = Promise.resolve();
+  readonly #work = new SerialQueue();
   #callOffRetry = () => {};
   #unfollowFiles = () => {};
   #closed = false;
@@ -167,10 +168,10 @@ export class MachinePort {
    */
   admit(config: MachineConfig): void {
     this.#admit(config);
-    this.#work = this.#work.then(() => this.#keys.keep(tokenKeysPath(config, this.#parts)))
-      .then(() => this.#renew(config)).catch((error) =>
-        this.#parts.logger.warn(`the certificate does not change: ${chainOf(error)}`)
-      );
+    this.#work.run(async () => {
+      await this.#keys.keep(tokenKeysPath(config, this.#parts));
+      await this.#renew(config);
+    }).catch((error) => this.#parts.logger.warn(`the certificate does not change: ${chainOf(error)}`));
   }
 
   #admit(config: MachineConfig): void {
@@ -198,7 +199,7 @@ export class MachinePort {
   change(config: MachineConfig): Promise<void> {
     this.#callOffRetry();
     this.#unfollowFiles();
-    return this.#work = this.#work.then(() => this.#change(config));
+    return this.#work.run(() => this.#change(config));
   }
 
   /** Takes no more calls and waits up to `drainMs` for those under way. */
@@ -206,7 +207,7 @@ export class MachinePort {
     this.#closed = true;
     this.#callOffRetry();
     this.#unfollowFiles();
-    await this.#work;
+    await this.#work.idle();
     await this.#keys.close();
     await this.#port.close(drainMs);
   }

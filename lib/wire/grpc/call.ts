@@ -6,6 +6,7 @@
  * proposal A6, transparent retries). There are no retries once any part of the answer has arrived.
  */
 
+import { type BackoffLimits, backoffMs } from "../../base/async/backoff.ts";
 import type { Clock } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { CallOptions } from "../channel.ts";
@@ -19,9 +20,9 @@ import { MessageReader } from "./message_reader.ts";
 /** Tries of a call. */
 const MAX_TRIES = 5;
 /** Pause before the third try, doubled before each further one. The second follows at once. */
-const PAUSE_MS = 100;
+/** Between the second and the later tries. */
+const RETRY: BackoffLimits = { firstMs: 120, mostMs: 1_000, jitter: 0.3 };
 /** A pause varies by up to this share, so that calls refused together do not return together. */
-const JITTER = 0.2;
 /** Messages of a stream that are kept for a retry; a stream that has sent more gets none. */
 const REPLAY_BYTES = 256 * 1024;
 
@@ -144,7 +145,7 @@ export class ClientCall implements StreamListener {
       return this.fail(new SvcError("unavailable", problem, { cause: error }));
     }
     if (this.tries === 1) return this.queue.enter(this);
-    const pauseMs = PAUSE_MS * 2 ** (this.tries - 2) * (1 + JITTER * (Math.random() * 2 - 1));
+    const pauseMs = backoffMs(RETRY, this.tries - 1);
     this.#release.push(this.clock.after(pauseMs, () => this.queue.enter(this)));
   }
 

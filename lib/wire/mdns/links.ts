@@ -8,6 +8,7 @@
  */
 
 import { networkInterfaces } from "node:os";
+import { SerialQueue } from "../../base/async/serial_queue.ts";
 import type { Clock } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
@@ -72,7 +73,7 @@ export class Links {
   readonly #parts: LinksParts;
   readonly #open = new Map<string, Open>();
   readonly #told = new Set<string>();
-  #work = Promise.resolve();
+  readonly #work = new SerialQueue();
   #callOff = () => {};
   #closed = false;
 
@@ -87,13 +88,13 @@ export class Links {
   /** Resolves when every usable network is open. */
   open(): Promise<void> {
     this.#callOff();
-    return this.#work = this.#work.then(() => this.#look());
+    return this.#work.run(() => this.#look());
   }
 
   async close(): Promise<void> {
     this.#closed = true;
     this.#callOff();
-    await this.#work;
+    await this.#work.idle();
     await Promise.all([...this.#open.values()].map(({ socket }) => socket.close()));
     this.#open.clear();
   }

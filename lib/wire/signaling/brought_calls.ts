@@ -7,6 +7,7 @@
  */
 
 import type { SignalingService } from "../../../proto/gen/signaling_pb.ts";
+import { type BackoffLimits, backoffMs } from "../../base/async/backoff.ts";
 import { type Clock, Waker } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
@@ -40,8 +41,7 @@ export interface BroughtCallsParts {
 const WAITING = 2;
 const STREAMS_MAX = 8;
 const RETRY_MIN_MS = 100;
-const RETRY_MS = 1_000;
-const RETRY_MAX_MS = 30_000;
+const RETRY: BackoffLimits = { firstMs: 1_000, mostMs: 30_000, jitter: 1 };
 /** Pause after a server without signaling: an update may add it. */
 const UNSERVED_RETRY_MS = 5 * 60_000;
 
@@ -83,7 +83,7 @@ export class BroughtCalls {
     while (!over.aborted) {
       const hosts = names();
       if (hosts.length === 0 || this.#streams.size + WAITING > STREAMS_MAX) {
-        await this.#freed.sleep(RETRY_MAX_MS);
+        await this.#freed.sleep(RETRY.mostMs);
         continue;
       }
       const waiting = this.#waiting.signal;
@@ -122,11 +122,10 @@ export class BroughtCalls {
     if (isNews && this.#told !== text) logger.warn(text);
     else logger.debug(text);
     this.#told = text;
-    const most = error.code === "unimplemented"
-      ? UNSERVED_RETRY_MS
-      : Math.min(RETRY_MAX_MS, RETRY_MS * 2 ** Math.min(this.#failures, 10));
     this.#failures++;
-    const waitMs = RETRY_MIN_MS + random() * most;
-    await clock.sleep(waitMs, this.#over.signal).catch(() => {});
+    const pauseMs = error.code === "unimplemented"
+      ? UNSERVED_RETRY_MS * random()
+      : backoffMs(RETRY, this.#failures, random);
+    await clock.sleep(RETRY_MIN_MS + pauseMs, this.#over.signal).catch(() => {});
   }
 }

@@ -7,6 +7,8 @@
  */
 
 import postgres from "postgres";
+import { type BackoffLimits, backoffMs } from "../../../base/async/backoff.ts";
+import { SerialQueue } from "../../../base/async/serial_queue.ts";
 import { CallerTurns } from "../../../base/async/turns.ts";
 import type { Clock } from "../../../base/clock.ts";
 import { type Code, messageOf, SvcError } from "../../../base/error.ts";
@@ -21,7 +23,7 @@ const CONNECTIONS_OF_GROUP_MAX = 4;
 const CONNECT_SECONDS = 10;
 /** Tries of a transaction; the pauses between them grow up to the given one. */
 const ATTEMPTS_MAX = 30;
-const PAUSE_MAX_MS = 200;
+const RETRY: BackoffLimits = { firstMs: 2, mostMs: 200, jitter: 1 };
 /** A fixed number, the same in every version: a process holds it while it changes tables. */
 const SCHEMA_LOCK = 77_341;
 /** How long a change of tables waits for another one, which may move many rows. */
@@ -150,7 +152,7 @@ export class PostgresStore implements Store {
         ) as T;
       } catch (error) {
         if (!isConflict(error) || attempt === ATTEMPTS_MAX) throw failure("commit", error);
-        await this.clock.sleep(Math.random() * Math.min(PAUSE_MAX_MS, 2 ** attempt));
+        await this.clock.sleep(backoffMs(RETRY, attempt));
       }
     }
   }
@@ -160,7 +162,7 @@ export class PostgresStore implements Store {
 class PostgresNotices implements Notices {
   readonly shared = true;
   /** One statement after another, so that notices arrive in their order. */
-  #telling: Promise<unknown> = Promise.resolve();
+  readonly #statements = new SerialQueue();
 
   constructor(private readonly client: Client) {}
 
@@ -168,9 +170,7 @@ class PostgresNotices implements Notices {
     const pieces = piecesOf(text);
     const said = `SELECT ${pieces.map(() => "pg_notify(?, ?)").join(", ")}`;
     const values = pieces.flatMap((piece) => [channelOf(topic), piece]);
-    const told = this.#telling.then(() => statement(this.client, said, values));
-    this.#telling = told.catch(() => {});
-    await told;
+    await this.#statements.run(() => statement(this.client, said, values));
   }
 
   async hear(topic: NoticeTopic, listener: (text: string) => void): Promise<() => Promise<void>> {

@@ -1,0 +1,30 @@
+/** Exponential backoff: how long to wait before something that has failed is tried again. */
+
+export interface BackoffLimits {
+  /** The pause after the first failure; it doubles with each further one. */
+  readonly firstMs: number;
+  readonly mostMs: number;
+  /**
+   * The share of a pause that is random, 0 to 1, so that many clients of one server do not come back in the same
+   * moment. 0 is for what no other program tries at the same time.
+   */
+  readonly jitter: number;
+}
+
+/** Doublings beyond this make no difference, whatever the limits. */
+const DOUBLINGS_MAX = 40;
+
+/**
+ * The pause in milliseconds after `failures` failures in a row, of at most `mostMs`: the share
+ * `jitter` of it is multiplied by a random number. None after no failure.
+ */
+export function backoffMs(
+  { firstMs, mostMs, jitter }: BackoffLimits,
+  failures: number,
+  random: () => number = Math.random,
+): number {
+  if (failures < 1) return 0;
+
+  const wholeMs = Math.min(mostMs, firstMs * 2 ** Math.min(failures - 1, DOUBLINGS_MAX));
+  return jitter === 0 ? wholeMs : wholeMs * (1 - jitter + jitter * random());
+}

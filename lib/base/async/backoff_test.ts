@@ -1,0 +1,23 @@
+import { assertEquals } from "@std/assert";
+import { backoffMs } from "./backoff.ts";
+
+const LIMITS = { firstMs: 100, mostMs: 1_500, jitter: 0 };
+const after = (failures: number[], jitter = 0, random = () => 1) =>
+  failures.map((count) => backoffMs({ ...LIMITS, jitter }, count, random));
+
+Deno.test("backoffMs doubles with each failure up to the limit, and is none without one", () => {
+  assertEquals(after([0, 1, 2, 3, 4, 5, 6, 1e9]), [0, 100, 200, 400, 800, 1_500, 1_500, 1_500]);
+});
+
+Deno.test("backoffMs takes a random part of the jitter's share off", () => {
+  assertEquals(after([1, 9], 0.5, () => 1), [100, 1_500]);
+  assertEquals(after([1, 9], 0.5, () => 0.5), [75, 1_125]);
+  assertEquals(after([0, 1, 9], 1, () => 0.25), [0, 25, 375]);
+});
+
+Deno.test("backoffMs draws nothing where there is no jitter", () => {
+  const unused = () => {
+    throw new Error("drawn");
+  };
+  assertEquals(after([3], 0, unused), [400]);
+});

@@ -1,0 +1,20 @@
+/** Work that runs one piece after another, in the order in which it was given. */
+
+export class SerialQueue {
+  #last: Promise<unknown> = Promise.resolve();
+
+  /**
+   * Runs `work` when all that was given before has ended, whatever came of it. Resolves or rejects as `work` does: its
+   * failure belongs to the caller, and later work runs all the same.
+   */
+  run<T>(work: () => T | Promise<T>): Promise<T> {
+    const result = this.#last.then(work);
+    this.#last = result.catch(() => {});
+    return result;
+  }
+
+  /** Resolves when all that has been given so far has ended. Never rejects. */
+  async idle(): Promise<void> {
+    await this.#last;
+  }
+}
