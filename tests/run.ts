@@ -19,7 +19,7 @@ const FOLDERS = ["cli/", "drivers/", "lib/", "proto/", "tests/"];
 const QUICK_FILES = 12;
 /** Processes per core: each waits for something most of the time. */
 const PER_CORE = 2;
-const BATCH_MS = 15 * 60_000;
+const BATCH_MS = 25 * 60_000;
 const LONGEST_SHOWN = 10;
 const ROOT = new URL("../", import.meta.url);
 

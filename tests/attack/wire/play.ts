@@ -34,7 +34,7 @@ export const FULL: Length = {
 };
 export const SHORT: Length = {
   restMs: 0,
-  attackMs: 1_000,
+  attackMs: 400,
   afterMs: 300,
   warmCalls: 4,
   growthBytesMax: 300e6,
