@@ -64,7 +64,7 @@ export { type Servo, ServoApi } from "../api/servo.ts";
 export { type Slam, SlamApi } from "../api/slam.ts";
 export { type Switch, SwitchApi } from "../api/switch.ts";
 export { type Video, VideoApi, type VideoPart, type VideoSpan } from "../api/video.ts";
-export { type Vision, VisionApi } from "../api/vision.ts";
+export { type Detection, type Vision, VisionApi } from "../api/vision.ts";
 export {
   type TransformChange,
   type WorldStateStore,
@@ -72,6 +72,7 @@ export {
   type WorldTransform,
 } from "../api/world_state_store.ts";
 
+export { type ColorImage, decodeColor } from "../geometry/image/image.ts";
 export { encodePng, type PngImage } from "../geometry/image/png.ts";
 
 export { ResourceClient, resourceHandlers } from "../api/shared/resource.ts";
