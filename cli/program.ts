@@ -18,7 +18,7 @@ import {
   type Values,
   wrap,
 } from "./flags.ts";
-import { licensesText, versionLine } from "./version.ts";
+import { licensesText, otherRuntime, versionLine } from "./version.ts";
 
 export const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
 
@@ -80,10 +80,12 @@ export function begin<const T extends readonly Flag[]>(
 }
 
 /**
- * Runs a whole program; returns its exit code. A program whose reader has gone, as that of `svc-ml list | head -1`,
+ * Runs a whole program; returns its exit code. Says first if the runtime is not the product's. A program whose reader has gone, as that of `svc-ml list | head -1`,
  * fails without a word.
  */
 export async function ended(name: string, terminal: Terminal, run: () => Promise<number>): Promise<number> {
+  const other = otherRuntime();
+  if (other !== undefined) terminal.writeError(`${name}: ${other}\n`);
   try {
     return await run();
   } catch (error) {

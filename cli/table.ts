@@ -6,6 +6,7 @@
 
 import { toMs } from "../lib/api/shared/time.ts";
 import { escaped, escapedLine } from "../lib/base/escape.ts";
+import type { Output, Screen } from "../lib/base/host.ts";
 import type { Terminal } from "./program.ts";
 
 /** Prints a result: the value as JSON, or the lines. */
@@ -17,6 +18,115 @@ export function printResult(
 ): void {
   if (json) terminal.write(`${JSON.stringify(value)}\n`);
   else if (lines.length > 0) terminal.write(`${escaped(lines.join("\n"))}\n`);
+}
+
+/** A column of a table that fits the terminal. */
+export interface Column {
+  readonly heading: string;
+  /** The width to which cells may be cut; without it the column keeps its width. */
+  readonly cutTo?: number;
+  /** On a narrow terminal the column with the highest rank is left out first; without a rank it stays. */
+  readonly rank?: number;
+  /** Its cells are words for states, which have colours. */
+  readonly isState?: boolean;
+}
+
+/** The result of a command that lists something. */
+export interface Listing {
+  readonly columns: readonly Column[];
+  readonly rows: readonly (readonly string[])[];
+  /** What to do about an empty list. */
+  readonly empty: string;
+}
+
+/** Where a table is shown. */
+export interface TableForm {
+  /** Absent without a terminal: then nothing is cut, so that other programs get all of it. */
+  readonly columns?: number;
+  readonly coloured?: boolean;
+}
+
+/** Prints a list: the value as JSON, or a table that fits the terminal; for an empty list a hint. */
+export function printListing(
+  host: Output & Screen,
+  json: boolean,
+  value: unknown,
+  { columns, rows, empty }: Listing,
+): void {
+  if (json) host.write(`${JSON.stringify(value)}\n`);
+  else if (rows.length === 0) host.writeError(`${empty}\n`);
+  else {
+    printLines(host, fittedTable(columns, rows, { columns: host.columns(), coloured: host.coloured() }));
+  }
+}
+
+/** Prints lines that may have colours; whatever comes from elsewhere has been escaped. */
+export function printLines(host: Output & Screen, lines: readonly string[]): void {
+  const text = `${lines.join("\n")}\n`;
+  if (host.coloured()) host.show(text);
+  else host.write(text);
+}
+
+/** Rows under their headings, at most as wide as the terminal. */
+export function fittedTable(
+  columns: readonly Column[],
+  rows: readonly (readonly string[])[],
+  { columns: width = Infinity, coloured = false }: TableForm,
+): string[] {
+  const cells = rows.map((row) => row.map(escapedLine));
+  const widest = columns.map(({ heading }, at) =>
+    Math.max(heading.length, ...cells.map((row) => row[at].length))
+  );
+  const { kept, widths } = shares(columns, widest, width);
+  const headings = columns.map(({ heading }) => heading);
+  return [headings, ...cells].map((row, at) => {
+    const shown = kept.map((column) => {
+      const text = cut(row[column], widths[column]).padEnd(widths[column]);
+      return coloured && at > 0 && columns[column].isState ? painted(text) : text;
+    });
+    return shown.join("  ").trimEnd();
+  });
+}
+
+/** The columns that stay, and the widths of all. */
+function shares(
+  columns: readonly Column[],
+  widest: readonly number[],
+  width: number,
+): { readonly kept: readonly number[]; readonly widths: readonly number[] } {
+  const kept = columns.map((_, at) => at);
+  for (;;) {
+    const widths = [...widest];
+    let over = kept.reduce((sum, at) => sum + widths[at] + 2, -2) - width;
+    while (over > 0) {
+      // The widest first, so that no column is cut while a longer one is whole.
+      const room = (at: number) => widths[at] - Math.max(columns[at].cutTo ?? Infinity, 1);
+      const [longest] = kept.filter((at) => room(at) > 0).sort((a, b) => widths[b] - widths[a]);
+      if (longest === undefined) break;
+      widths[longest]--;
+      over--;
+    }
+    const [last] = kept.filter((at) => columns[at].rank !== undefined)
+      .sort((a, b) => columns[b].rank! - columns[a].rank!);
+    if (over <= 0 || last === undefined) return { kept, widths };
+    kept.splice(kept.indexOf(last), 1);
+  }
+}
+
+function cut(text: string, width: number): string {
+  return text.length <= width ? text : `${text.slice(0, width - 1)}…`;
+}
+
+const STATE_COLOURS: readonly (readonly [colour: number, words: RegExp])[] = [
+  [31, /^(unhealthy|failed|offline|refused|error|gone|expired|disconnected)/],
+  [33, /^(configuring|starting|pending|running|awaiting|waiting|unconfigured|removing|closing|canceling)/],
+  [32, /^(ready|online|completed|ok|applied|active|current)/],
+];
+
+/** A word for a state in its colour. */
+function painted(text: string): string {
+  const [colour] = STATE_COLOURS.find(([, words]) => words.test(text)) ?? [];
+  return colour === undefined ? text : `\x1b[${colour}m${text}\x1b[0m`;
 }
 
 /** Rows as columns of text; the first row may be a header. */

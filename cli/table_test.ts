@@ -1,8 +1,44 @@
 import { assertEquals } from "@std/assert";
-import { timeText } from "./table.ts";
+import { type Column, fittedTable, timeText } from "./table.ts";
 
 Deno.test("a time that no calendar has is shown as none", () => {
   const shown = [1_700_000_000n, 8_640_000_000_001n, 2n ** 63n - 1n, -(2n ** 63n)]
     .map((seconds) => timeText({ seconds, nanos: 0 }));
   assertEquals([...shown, timeText(undefined)], ["2023-11-14 22:13:20", "-", "-", "-", "-"]);
+});
+
+const COLUMNS: readonly Column[] = [
+  { heading: "NAME", cutTo: 8 },
+  { heading: "ID", cutTo: 8, rank: 1 },
+  { heading: "STATE", isState: true },
+  { heading: "PLATFORM", rank: 2 },
+];
+const ROWS = [
+  ["the rover of the north field", "11111111-2222-3333-4444-555555555555", "online", "linux/arm64"],
+  ["r2", "22222222-2222-3333-4444-555555555555", "offline", "linux/amd64"],
+];
+
+Deno.test("fittedTable: cuts, then leaves out columns, so that rows fit the terminal", () => {
+  for (const columns of [140, 80, 60, 40, 24]) {
+    const lines = fittedTable(COLUMNS, ROWS, { columns });
+    assertEquals(lines.filter((line) => line.length > columns), [], String(columns));
+    assertEquals(lines.length, 3);
+  }
+  assertEquals(fittedTable(COLUMNS, ROWS, {})[2].includes(ROWS[1][1]), true, "whole without a terminal");
+  assertEquals(fittedTable(COLUMNS, ROWS, { columns: 80 }), [
+    "NAME                          ID                            STATE    PLATFORM",
+    "the rover of the north field  11111111-2222-3333-4444-555…  online   linux/arm64",
+    "r2                            22222222-2222-3333-4444-555…  offline  linux/amd64",
+  ]);
+  assertEquals(fittedTable(COLUMNS, ROWS, { columns: 24 }), [
+    "NAME             STATE",
+    "the rover of t…  online",
+    "r2               offline",
+  ]);
+});
+
+Deno.test("fittedTable: states have colours, and text from elsewhere moves no cursor", () => {
+  const lines = fittedTable(COLUMNS, [["a\x1b[2J", "1", "offline", "x"]], { coloured: true });
+  assertEquals(lines[1], "a\\u001b[2J  1   \x1b[31moffline\x1b[0m  x");
+  assertEquals(fittedTable(COLUMNS, ROWS, {}).join("").includes("\x1b"), false);
 });

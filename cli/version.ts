@@ -9,6 +9,15 @@ import project from "../deno.json" with { type: "json" };
 
 export const VERSION: string = project.version;
 
+/** The runtime of the product. */
+export const PINNED_DENO = "2.9.6";
+
+/** What to say about a runtime that is not the product's; `undefined` on that one. */
+export function otherRuntime(running: string = Deno.version.deno): string | undefined {
+  if (running === PINNED_DENO) return undefined;
+  return `this program is made for Deno ${PINNED_DENO} and runs on ${running}: what was tested may not hold here`;
+}
+
 /** Where the build puts the git revision for the executables; relative to the root of the tree. */
 export const REVISION_FILE = "dist/revision.txt";
 

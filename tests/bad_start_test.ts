@@ -116,7 +116,7 @@ Deno.test("svc-server exits with 1 if its bind address is in use or not local", 
     using taken = Deno.listen({ hostname: "127.0.0.1", port: 0 });
     const { port } = taken.addr as Deno.NetAddr;
     const path = `${folder}/f.json`;
-    const addresses = [[`127.0.0.1:${port}`, "it is in use"], [
+    const addresses = [[`127.0.0.1:${port}`, `it is in use by deno (pid ${Deno.pid})`], [
       "192.0.2.1:0",
       "this machine has no such address",
     ]];
@@ -124,7 +124,7 @@ Deno.test("svc-server exits with 1 if its bind address is in use or not local", 
       await Deno.writeTextFile(path, JSON.stringify({ network: { bind_address: address } }));
       const { code, errors } = await run(path);
       assertEquals(code, 1);
-      assertStringIncludes(errors, `cannot listen on ${address}: ${why}`);
+      assertStringIncludes(errors, `network.bind_address: cannot listen on ${address}: ${why}`);
     }
   }));
 

@@ -74,7 +74,8 @@ class Sandbox {
     const outcome = await this.command(path, args, env).output();
     const [output, errors] = [outcome.stdout, outcome.stderr].map((bytes) => new TextDecoder().decode(bytes));
     assert(outcome.code === code, `exit code ${outcome.code}, wanted ${code}; it said: ${output}${errors}`);
-    return output + errors;
+    // The check may compile with another runtime than the product's, which each program remarks.
+    return output + errors.replace(/^svc-[\w-]+: this program is made for Deno .*\n/m, "");
   }
 }
 

@@ -12,9 +12,9 @@ import { begin, EXIT, failed, type Terminal, unexpected } from "../program.ts";
 import type { Provenance } from "../../lib/base/release/sums.ts";
 import { UsageError } from "../flags.ts";
 import { writeNotices } from "./notices.ts";
-import { NOTICES_FILE, REVISION_FILE, VERSION } from "../version.ts";
+import { NOTICES_FILE, PINNED_DENO, REVISION_FILE, VERSION } from "../version.ts";
 import { bytesSum, makeSignKey, readSignKey, writeSums } from "./sums.ts";
-import { choose, compile, EXECUTABLES, PINNED_DENO, ROOT, TARGETS } from "./compiler.ts";
+import { choose, compile, EXECUTABLES, ROOT, TARGETS } from "./compiler.ts";
 
 const PROGRAM = {
   name: "deno task compile",

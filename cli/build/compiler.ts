@@ -23,9 +23,6 @@ import { makeModulePackage } from "./module_package.ts";
 import { buildPage } from "./page.ts";
 import { onlyFileOf } from "./zip.ts";
 
-/** The Deno of the product. */
-export const PINNED_DENO = "2.9.6";
-
 export interface Target {
   readonly name: string;
   /** Deno's name for the target. */
@@ -95,6 +92,7 @@ export const EXECUTABLES: readonly Executable[] = [
       "cli/server/slam/program.ts",
       "cli/server/module/program.ts",
       "cli/server/first/program.ts",
+      "cli/server/running/program.ts",
       "drivers/base/simulated.ts",
       "drivers/camera/lidar/carmen.ts",
       "drivers/camera/lidar/simulated.ts",

@@ -90,7 +90,11 @@ const PROGRAM = {
   more: "\nCommands (each with --help):\n  init    Writes a first configuration by questions.\n" +
     "  check   Checks configuration files without running them.\n" +
     "  doctor  Looks at this device and says what to do.\n" +
-    "  module  Creates modules.\n" +
+    "  status  Prints how a running machine is.\n" +
+    "  call    Calls a method of a resource of a running machine.\n" +
+    "  watch   Prints the readings of a resource as they change.\n" +
+    "  logs    Prints the log of a running machine.\n" +
+    "  module  Creates modules; restarts those of a running machine.\n" +
     "  slam    Works on the maps of the SLAM service.\n",
 } as const;
 
@@ -109,9 +113,16 @@ const MODULE = new URL("./module/program.ts", import.meta.url).href;
 
 const FIRST = new URL("./first/program.ts", import.meta.url).href;
 
+const RUNNING = new URL("./running/program.ts", import.meta.url).href;
+
 const FIRST_STEPS = ["init", "check", "doctor"];
 
-const COMMANDS = [...FIRST_STEPS, "module", "slam"];
+const ABOUT_RUNNING = ["status", "call", "watch", "logs"];
+
+/** Words after `module` that are about a running machine. */
+const MODULE_RESTARTS = ["restart", "reload"];
+
+const COMMANDS = [...FIRST_STEPS, ...ABOUT_RUNNING, "module", "slam"];
 
 export async function main(
   args: readonly string[],
@@ -121,6 +132,10 @@ export async function main(
   if (args[0] === "slam") {
     const { runSlam }: typeof import("./slam/program.ts") = await import(SLAM);
     return await runSlam(args.slice(1), host);
+  }
+  if (ABOUT_RUNNING.includes(args[0]) || (args[0] === "module" && MODULE_RESTARTS.includes(args[1]))) {
+    const { runOnMachine }: typeof import("./running/program.ts") = await import(RUNNING);
+    return await runOnMachine(args, host);
   }
   if (args[0] === "module") {
     const { runModule }: typeof import("./module/program.ts") = await import(MODULE);

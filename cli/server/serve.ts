@@ -10,7 +10,8 @@ import { APIS } from "../../lib/api/mod.ts";
 import type { Host } from "../../lib/base/host.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { machineSchema } from "../../lib/machine/config/config.ts";
-import { startRuntime } from "../../lib/machine/runtime.ts";
+import type { PageSource } from "../../lib/machine/page/page.ts";
+import { type Runtime, startRuntime } from "../../lib/machine/runtime.ts";
 import { systemNetwork } from "../../lib/machine/diagnostics/system_network.ts";
 import { type AnyModel, Registry, withoutPrograms } from "../../lib/resource/registry.ts";
 import { MODELS } from "../../drivers/mod.ts";
@@ -23,6 +24,7 @@ import { openOwnWayOut } from "../way_out.ts";
 import { serveMachine } from "../serving.ts";
 import { installServer } from "./install.ts";
 import { machinePage } from "./page.ts";
+import { startScreen } from "./screen.ts";
 import { EXIT, failed } from "../program.ts";
 import type { Options } from "./main.ts";
 
@@ -66,7 +68,8 @@ function serve(options: Options, registry: Registry, host: Host): Promise<number
     const { config: configPath, noTls, webrtc, revealSensitiveConfigDiffs: showConfigDiffs } = options;
     const { allowInsecureCreds: allowInsecureCredentials, disableMdns } = options;
     const { ftdc, webprofile: webProfile, outputTelemetry: telemetry } = options;
-    return await startRuntime(
+    const page = machinePage(host);
+    const runtime = await startRuntime(
       {
         configPath,
         debug,
@@ -78,7 +81,7 @@ function serve(options: Options, registry: Registry, host: Host): Promise<number
         showConfigDiffs,
         staticFolder: options.shareddir || undefined,
         hotFolder: options.hot && resolve(host.cwd(), options.hot),
-        page: machinePage(host),
+        page,
         diagnostics: { ftdc, webProfile, telemetry },
         network: systemNetwork(host),
         stop,
@@ -86,7 +89,34 @@ function serve(options: Options, registry: Registry, host: Host): Promise<number
       },
       { registry, host, ...parts },
     );
+    if (logFile === "") {
+      void runtime.ready.then(() => showStart(runtime, { page, configPath, ...parts }, host));
+    }
+    return runtime;
   });
+}
+
+/** Shows a person at the terminal what the machine is and what to do next. */
+async function showStart(
+  { url, machine }: Runtime,
+  { page, configPath: file, version }: {
+    readonly page: PageSource;
+    readonly configPath: string;
+    readonly version: string;
+  },
+  host: Host,
+): Promise<void> {
+  const columns = host.columns();
+  if (columns === undefined) return;
+  const hasPage = await page.load().then((bytes) => bytes !== undefined, () => false);
+  const resources = [...machine.nodes].map(({ name, state, error }) => ({ name: name.short, state, error }));
+  const managedBy = machine.config?.cloud?.appAddress;
+  const lines = startScreen({ version, url, hasPage, resources, file, managedBy }, columns);
+  try {
+    host.write(`${lines.join("\n")}\n`);
+  } catch {
+    // The terminal has gone; the log says the same.
+  }
 }
 
 async function dumpResources(path: string, registry: Registry, host: Host): Promise<number> {

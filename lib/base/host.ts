@@ -70,6 +70,10 @@ export class OutputError extends SvcError {
 export interface Screen {
   /** Writes to standard error unescaped: cursor movements and colours. Never text that comes from elsewhere. */
   draw(text: string): void;
+  /** Writes to standard output unescaped, for tables with colours. Text that comes from elsewhere is escaped before. */
+  show(text: string): void;
+  /** The width of the terminal that shows standard output; `undefined` without one, unless COLUMNS gives it. */
+  columns(): number | undefined;
   /** Whether standard output is a terminal with colours and `NO_COLOR` is not set. */
   coloured(): boolean;
 }

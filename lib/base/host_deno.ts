@@ -69,8 +69,12 @@ export class DenoHost extends SystemFiles implements Host {
   }
 
   write(text: string): void {
+    this.show(escaped(text));
+  }
+
+  show(text: string): void {
     try {
-      writeAll(Deno.stdout, new TextEncoder().encode(escaped(text)));
+      writeAll(Deno.stdout, new TextEncoder().encode(text));
     } catch (error) {
       throw new OutputError(error instanceof Deno.errors.BrokenPipe, error);
     }
@@ -82,6 +86,12 @@ export class DenoHost extends SystemFiles implements Host {
 
   draw(text: string): void {
     writeErrors(text);
+  }
+
+  columns(): number | undefined {
+    const given = Number(Deno.env.get("COLUMNS"));
+    if (given > 0) return given;
+    return Deno.stdout.isTerminal() ? Deno.consoleSize().columns || undefined : undefined;
   }
 
   coloured(): boolean {

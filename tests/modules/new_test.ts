@@ -10,6 +10,7 @@ import { TARGETS } from "../../cli/build/compiler.ts";
 import { makeModulePackage } from "../../cli/build/module_package.ts";
 import { main } from "../../cli/server/main.ts";
 import { runModule } from "../../cli/server/module/program.ts";
+import { runOnMachine } from "../../cli/server/running/program.ts";
 import { MODULE_PACKAGE } from "../../cli/version.ts";
 import { SensorApi } from "../../lib/api/sensor.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
@@ -62,6 +63,19 @@ for (const [language, runtime] of LANGUAGES) {
           await machine.write({ components: [{ ...components[0], attributes: { reading: 3 } }] });
           await machine.ready();
           assertEquals(await sensor.getReadings(), { reading: 3 });
+          const reloaded = new Host();
+          const where = ["--machine", machine.server.url, "--path", made];
+          assertEquals(
+            await runOnMachine(["module", "reload", "thermo", ...where], reloaded),
+            0,
+            reloaded.errors,
+          );
+          assertEquals(reloaded.printed, "thermo is ready\n");
+          await Deno.stat(`${made}/module.tar.gz`);
+          const broken = new Host();
+          const build = ["--build", "echo no; exit 3"];
+          assertEquals(await runOnMachine(["module", "reload", "thermo", ...where, ...build], broken), 1);
+          assertStringIncludes(broken.errors, "ended with 3: the module was not restarted");
         },
       );
     } finally {

@@ -73,6 +73,14 @@ export class FakeHost extends FakeFiles implements Host {
     this.errors += text;
   }
 
+  show(text: string): void {
+    this.write(text);
+  }
+
+  columns(): number | undefined {
+    return undefined;
+  }
+
   coloured(): boolean {
     return false;
   }

@@ -7,9 +7,9 @@
 
 import { DenoHost } from "../../../lib/base/host_deno.ts";
 import { begin, EXIT, failed, type Terminal, unexpected } from "../../program.ts";
-import { NOTICES_FILE, VERSION } from "../../version.ts";
+import { NOTICES_FILE, PINNED_DENO, VERSION } from "../../version.ts";
 import { provenanceOf } from "../compile.ts";
-import { choose, EXECUTABLES, exists, PINNED_DENO, ROOT, TARGETS } from "../compiler.ts";
+import { choose, EXECUTABLES, exists, ROOT, TARGETS } from "../compiler.ts";
 import { readSignKey, writeSums } from "../sums.ts";
 import { makeArchive } from "./archive.ts";
 import { isDebian, makeDeb } from "./deb.ts";

@@ -5,9 +5,53 @@
  */
 
 import { jsonDiff } from "../../base/schema/json_secrets.ts";
+import { isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
 import { configJson, type MachineConfig } from "./config.ts";
 
 /** The lines of the difference; empty if nothing visible changes. */
 export function configDiff(before: MachineConfig, after: MachineConfig): string {
   return jsonDiff(JSON.parse(configJson(before)), JSON.parse(configJson(after))).join("\n");
+}
+
+/** Of each kind of change; the rest is counted. */
+const NAMES_SHOWN = 12;
+/** Says when a configuration came, not what is in it. */
+const NO_SETTINGS = ["revision"];
+
+/** What changes, by name: `added motor2; changed motor1, network; removed cam1`. Empty if nothing visible does. */
+export function configChanges(before: MachineConfig, after: MachineConfig): string {
+  const [old, now] = [before, after].map((config) => entriesOf(JSON.parse(configJson(config))));
+  const told = (word: string, names: readonly string[]) => {
+    const more = names.length > NAMES_SHOWN ? ` and ${names.length - NAMES_SHOWN} more` : "";
+    return names.length === 0 ? [] : [`${word} ${names.slice(0, NAMES_SHOWN).join(", ")}${more}`];
+  };
+  return [
+    ...told("added", [...now.keys()].filter((name) => !old.has(name))),
+    ...told(
+      "changed",
+      [...now].flatMap(([name, value]) => old.has(name) && old.get(name) !== value ? [name] : []),
+    ),
+    ...told("removed", [...old.keys()].filter((name) => !now.has(name))),
+  ].join("; ");
+}
+
+/** Resources by their names, other entries by section and name, and the remaining sections. */
+function entriesOf(config: JsonObject): Map<string, string> {
+  const entries = new Map<string, string>();
+  for (const [section, value] of Object.entries(config)) {
+    if (NO_SETTINGS.includes(section)) continue;
+    const named = Array.isArray(value) ? value.filter(isNamed) : [];
+    if (!Array.isArray(value) || named.length < value.length) entries.set(section, JSON.stringify(value));
+    else for (const one of named) entries.set(nameOf(section, one), JSON.stringify(one));
+  }
+  return entries;
+}
+
+function isNamed(value: Json): value is JsonObject & { readonly name: string } {
+  return isObject(value) && typeof (value as JsonObject).name === "string";
+}
+
+/** `motor1`, `module counter`, `remote far`. */
+function nameOf(section: string, { name }: { readonly name: string }): string {
+  return section === "resources" ? name.slice(name.indexOf("/") + 1) : `${section.replace(/s$/, "")} ${name}`;
 }

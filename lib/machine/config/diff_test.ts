@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { partsRegistry } from "../../../tests/support/parts.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { decodeConfig } from "./config.ts";
-import { configDiff } from "./diff.ts";
+import { configChanges, configDiff } from "./diff.ts";
 
 const registry = partsRegistry();
 
@@ -69,4 +69,20 @@ Deno.test("configDiff: limits the number of lines and the length of each line", 
   assertEquals([lines.length, lines.at(-1)], [501, "and 100 more"]);
   const [long] = diff(parts({ a: {} }), parts({ a: { text: "x".repeat(10_000) } }));
   assertEquals(long.length < 600, true);
+});
+
+Deno.test("configChanges: names what was added, changed and removed", () => {
+  const all: JsonObject[] = [{}, { a: {} }, { a: {}, b: {} }, { a: { speed: 2 } }];
+  const [none, one, two, other] = all.map((entries) => {
+    const { config } = decodeConfig(parts(entries), registry, { env: () => undefined });
+    return { ...config, revision: JSON.stringify(entries) };
+  });
+  assertEquals(configChanges(none, two), "added a, b");
+  assertEquals(configChanges(two, other), "changed a; removed b");
+  assertEquals(configChanges(one, { ...one, revision: "another" }), "");
+  const { config } = decodeConfig({ ...parts({ a: {} }), debug: true }, registry, { env: () => undefined });
+  assertEquals(configChanges(one, config), "changed debug");
+  const many = Object.fromEntries(Array.from({ length: 15 }, (_, at) => [`m${at}`, {}]));
+  const crowd = decodeConfig(parts(many), registry, { env: () => undefined }).config;
+  assertEquals(configChanges(none, crowd).endsWith(" and 3 more"), true);
 });

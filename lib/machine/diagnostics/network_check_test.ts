@@ -181,7 +181,8 @@ eth0\t00000000\tFE0200C0\t0003
 Deno.test("tellNetwork: logs the result in a single line, and nothing when it is aborted", async () => {
   const clock = new FakeClock();
   const records: LogRecord[] = [];
-  const logger = new Logs(clock, [memorySink(records)]).logger("rdk.network-checks");
+  const logs = new Logs(clock, [memorySink(records)]);
+  const logger = logs.logger("rdk.network-checks");
   const told = async (network: CheckNetwork, signal?: AbortSignal, forMs = 30_000) => {
     const telling = tellNetwork({ network, clock, signal }, logger);
     await clock.advance(forMs);
@@ -191,9 +192,13 @@ Deno.test("tellNetwork: logs the result in a single line, and nothing when it is
   const message = "network checks: Every possible check succeeded.";
   assertEquals(await told(goodNetwork()), [{ level: "info", message, fields: {} }]);
   const lossy = { ...goodNetwork(), resolve: () => Promise.reject(new SvcError("not_found", "no DNS")) };
-  const [line] = await told(lossy);
+  const [line, ...more] = await told(lossy);
   assertStringIncludes(line.message, "network checks: Names cannot be resolved");
-  assertEquals((line.fields as { failed: string[] }).failed[0], "DNS global.stun.twilio.com: no DNS");
+  assertEquals(more, [], "each failed check is for the debug log");
+  logs.configure([], true);
+  const [, failed] = await told(lossy);
+  assertEquals(failed.message, "network check failed: DNS global.stun.twilio.com: no DNS");
+  logs.configure([], false);
   const over = new AbortController();
   const telling = told({ ...goodNetwork(), ping: () => new Promise(() => {}) }, over.signal, 1_000);
   over.abort(new SvcError("canceled", "the program ends"));

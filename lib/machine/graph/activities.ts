@@ -1,6 +1,6 @@
 /**
  * Activities: long actions of the machine and their durations, as lines of the logger `rdk.activity` with the
- * published fields `activity`, `event` and `duration_us`, for programs that follow the log.
+ * published fields `activity`, `event` and `duration_us`, for programs that follow the debug log.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -14,9 +14,6 @@ export type Activity =
   | "resource_rebuild"
   | "remote"
   | "module";
-
-/** There are as many of these as resources. */
-const OFTEN: ReadonlySet<Activity> = new Set(["resource_construct", "resource_rebuild"]);
 
 export class Activities {
   constructor(private readonly logger: Logger, private readonly clock: Clock) {}
@@ -32,8 +29,7 @@ export class Activities {
   }
 
   tell(activity: Activity, event: string, fields: Fields = {}): void {
-    const level = OFTEN.has(activity) ? "debug" : "info";
-    this.logger[level](`${activity} ${event}`, { activity, event, ...fields });
+    this.logger.debug(`${activity} ${event}`, { activity, event, ...fields });
   }
 }
 

@@ -14,7 +14,7 @@ import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { ResourceName } from "../../resource/name.ts";
 import type { MachineConfig } from "../config/config.ts";
-import { configDiff } from "../config/diff.ts";
+import { configChanges, configDiff } from "../config/diff.ts";
 import type { ConfigDraft } from "../config/source.ts";
 import type { ConfigReading, UsableConfig } from "../config/reading.ts";
 import type { MaintenanceDecision } from "./maintenance.ts";
@@ -170,6 +170,7 @@ export class Reconfiguration {
     const old = this.#inForce;
     this.#inForce = config;
     this.#applied = candidate;
+    if (!showDiffs && old) tellChanges(old, config, logger);
     if (showDiffs && old) {
       logger.info(
         `the configuration changes:\n${configDiff(old, config) || "  in nothing but secrets, or not at all"}`,
@@ -182,4 +183,9 @@ export class Reconfiguration {
     }
     await apply(config).catch((error) => this.#bug(error));
   }
+}
+
+function tellChanges(old: MachineConfig, config: MachineConfig, logger: Logger): void {
+  const changes = configChanges(old, config);
+  if (changes !== "") logger.info(`configuration: ${changes}`);
 }

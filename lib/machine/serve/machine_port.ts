@@ -9,9 +9,9 @@
  */
 
 import { SerialQueue } from "../../base/async/serial_queue.ts";
-import type { ReadFiles, WatchFiles, WriteFiles } from "../../base/files/files.ts";
+import type { LinkFiles, ReadFiles, WatchFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
-import { chainOf } from "../../base/error.ts";
+import { chainOf, SvcError } from "../../base/error.ts";
 import { escapedLine } from "../../base/escape.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { ResourceName } from "../../resource/name.ts";
@@ -25,6 +25,7 @@ import { followTlsFiles, readTlsFiles, type TlsPaths } from "../../wire/port/tls
 import type { ServiceTable } from "../../wire/service.ts";
 import { TokenKeys } from "../../wire/token_keys.ts";
 import type { MachineConfig } from "../config/config.ts";
+import { holderOf } from "../diagnostics/doctor.ts";
 import { atHome } from "../config/upload_rules.ts";
 import type { Bind } from "../config/settings.ts";
 import type { AnnouncedAddress } from "./announcement.ts";
@@ -62,7 +63,7 @@ export interface MachinePortParts {
   readonly serving: (url: string) => void;
   /** Called with the machine's address and names whenever they may have changed. */
   readonly reached?: (place: AnnouncedAddress) => void;
-  readonly host: ReadFiles & WriteFiles & WatchFiles;
+  readonly host: ReadFiles & WriteFiles & WatchFiles & LinkFiles;
   /** The program's home folder. */
   readonly home: string;
   readonly clock: Clock;
@@ -305,6 +306,16 @@ function isInUse(error: unknown): boolean {
   return (error as { cause?: { code?: string } }).cause?.code === "EADDRINUSE";
 }
 
+/** The error of a port that does not open, with the setting that names it and the program that has it. */
+async function refusedPort(error: unknown, { port }: Bind, host: MachinePortParts["host"]): Promise<unknown> {
+  if (!(error instanceof SvcError) || !error.message.startsWith("cannot listen on")) return error;
+  const holder = isInUse(error) ? await holderOf(port, host) : undefined;
+  const message = holder === undefined
+    ? error.message
+    : error.message.replace("it is in use", `it is in use by ${holder}`);
+  return new SvcError(error.code, `network.bind_address: ${message}`, { cause: error.cause });
+}
+
 /** The port, and WebRTC beside it: both serve the same table, and end together. */
 async function open(
   { bind, tls, asksClients }: Door,
@@ -344,7 +355,7 @@ async function open(
   } catch (error) {
     names.changed.delete(renamed);
     await webrtc?.close(0);
-    throw error;
+    throw await refusedPort(error, bind, host);
   }
 }
 

@@ -497,7 +497,7 @@ Deno.test("MachinePort: takes an address in use as soon as the other program fre
     await changed(port, at(`127.0.0.1:${number}`), clock);
     assertStringIncludes(
       port.status!.error!,
-      `the port stays ${url}: cannot listen on 127.0.0.1:${number}: it is in use`,
+      `the port stays ${url}: network.bind_address: cannot listen on 127.0.0.1:${number}: it is in use`,
     );
     assertEquals(await serves(url), true);
     taken.close();

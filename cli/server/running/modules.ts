@@ -1,0 +1,152 @@
+/**
+ * `module restart` and `module reload`: starts a module of a running machine again; reload builds it before.
+ */
+
+import { resolve } from "node:path";
+import { MachinePageService } from "../../../proto/gen/machine_page_pb.ts";
+import { SvcError } from "../../../lib/base/error.ts";
+import { suggest } from "../../../lib/base/schema/suggest.ts";
+import { client } from "../../../lib/wire/channel.ts";
+import type { Flag } from "../../flags.ts";
+import { EXIT } from "../../program.ts";
+import { printResult } from "../../table.ts";
+import type { MachineCommand, MachineDesk } from "./program.ts";
+import type { MachineClient } from "./reach.ts";
+import { machineReport } from "./status.ts";
+
+/** A module may take this long to get ready. */
+const RESTART_MS = 10 * 60_000;
+const PAUSE_MS = 200;
+
+export const MODULE_RESTART: MachineCommand<readonly []> = {
+  words: "module restart",
+  takes: ["NAME"],
+  summary: "Restarts a module of the machine, and waits until its resources are back.",
+  flags: [],
+  run: (desk, [name]) => restart(desk, name),
+};
+
+const FLAGS = [
+  {
+    name: "build",
+    type: "string",
+    default: "",
+    value: "COMMAND",
+    help: "The command that builds the module; by default ./build.sh, if the folder has one.",
+  },
+  {
+    name: "path",
+    type: "string",
+    default: ".",
+    value: "FOLDER",
+    help: "The module's folder on this computer.",
+  },
+] as const satisfies readonly Flag[];
+
+export const MODULE_RELOAD: MachineCommand<typeof FLAGS> = {
+  words: "module reload",
+  takes: ["NAME"],
+  summary:
+    "Builds a module that this computer has, then restarts it on the machine. Nothing restarts if the build " +
+    "fails.",
+  flags: FLAGS,
+  run: async (desk, [name], { build, path }) => {
+    const { host } = desk;
+    const folder = resolve(host.cwd(), path);
+    // An unknown module is an error before the build.
+    await requireModule(desk, name);
+    const script = await host.findFile(resolve(folder, "build.sh"));
+    const command = build || (script ? "./build.sh" : "");
+    if (command !== "") await runBuild(desk, command, folder);
+    else host.writeError(`${folder} has no build.sh: the module starts again as it is\n`);
+    return await restart(desk, name);
+  },
+};
+
+async function restart(desk: MachineDesk, name: string): Promise<number> {
+  const machine = await desk.machine();
+  await requireModule(desk, name);
+  const { signal } = desk;
+  await machine.robot.restartModule(
+    { idOrName: { case: "moduleName", value: name } },
+    { timeoutMs: RESTART_MS, signal },
+  );
+  for (;;) {
+    const { modules, resources } = await machineReport(machine);
+    const own = modules.find((one) => one.name === name);
+    if (own?.state === "ready") {
+      const brought = await resourcesOf(machine, name);
+      const bad = resources.filter((one) =>
+        one.state === "unhealthy" && (brought?.has(`${one.api}/${one.name}`) ?? true)
+      );
+      const lines = [`${name} is ready`, ...bad.map((one) => `${one.name} is unhealthy: ${one.error}`)];
+      printResult(desk.host, desk.json, { module: own, unhealthy: bad }, lines);
+      return bad.length === 0 ? EXIT.ok : EXIT.failed;
+    }
+    if (own?.state === "unhealthy") {
+      throw new SvcError(
+        "failed_precondition",
+        `${name} is ${own.state}: ${own.error ?? "it gives no reason"}`,
+      );
+    }
+    await desk.clock.sleep(PAUSE_MS, signal);
+  }
+}
+
+/** The full names of the module's resources; `undefined` if the machine's program does not tell. */
+async function resourcesOf(
+  { robot, channel, limits }: MachineClient,
+  module: string,
+): Promise<ReadonlySet<string> | undefined> {
+  try {
+    const { models } = await robot.getModelsFromModules({}, limits);
+    const own = new Set(models.filter(({ moduleName }) => moduleName === module).map(({ model }) => model));
+    const { nodes } = await client(MachinePageService, channel).getGraph({}, limits);
+    return new Set(nodes.filter(({ model }) => own.has(model)).map(({ id }) => id));
+  } catch (error) {
+    if (SvcError.from(error).code === "unimplemented") return undefined;
+    throw error;
+  }
+}
+
+async function requireModule(desk: MachineDesk, name: string): Promise<void> {
+  const { modules } = await machineReport(await desk.machine());
+  const names = modules.map((one) => one.name);
+  if (names.includes(name)) return;
+  const near = suggest(name, names);
+  const known = names.length === 0 ? "it has none" : `it has ${names.join(", ")}`;
+  throw new SvcError(
+    "not_found",
+    `the machine has no module "${name}"${near ? `; did you mean ${near}?` : `; ${known}`}`,
+  );
+}
+
+/** Runs the build in its folder; its output goes to standard error. */
+async function runBuild({ host, signal }: MachineDesk, command: string, folder: string): Promise<void> {
+  const [program, args] = host.platform().os === "windows"
+    ? ["cmd", ["/c", command]]
+    : ["/bin/sh", ["-c", command]];
+  const process = host.spawn({
+    command: program as string,
+    args: args as string[],
+    cwd: folder,
+    leash: true,
+  });
+  const stop = () => process.signal("SIGTERM", { group: true });
+  signal.addEventListener("abort", stop, { once: true });
+  const show = async (lines: AsyncIterable<string>) => {
+    for await (const line of lines) host.writeError(`${line}\n`);
+  };
+  try {
+    const [{ code }] = await Promise.all([process.exited, show(process.stdout), show(process.stderr)]);
+    signal.throwIfAborted();
+    if (code !== 0) {
+      throw new SvcError(
+        "failed_precondition",
+        `${command} ended with ${code}: the module was not restarted`,
+      );
+    }
+  } finally {
+    signal.removeEventListener("abort", stop);
+  }
+}

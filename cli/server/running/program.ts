@@ -1,0 +1,99 @@
+/**
+ * `svc-server status`, `call`, `watch`, `logs`, `module restart` and `module reload`: the commands about a machine that
+ * runs already.
+ *
+ * Owns the table of these commands. Results go to standard output, for people or with --json as JSON; remarks go to
+ * standard error. A failing command gives the reason on standard error and exits with 1.
+ *
+ * The room owns svc-server as a client of machines.
+ */
+
+import type { Clock } from "../../../lib/base/clock.ts";
+import { SystemClock } from "../../../lib/base/clock.ts";
+import type { Host } from "../../../lib/base/host.ts";
+import { SvcError } from "../../../lib/base/error.ts";
+import type { Command, CommandProgram, World as AnyWorld } from "../../command.ts";
+import { runCommand } from "../../dispatch.ts";
+import type { Flag, Values } from "../../flags.ts";
+import { CALL } from "./call.ts";
+import { type MachineClient, reachMachine, WHERE_FLAGS, type WhereValues } from "./reach.ts";
+import { LOGS } from "./logs.ts";
+import { MODULE_RELOAD, MODULE_RESTART } from "./modules.ts";
+import { STATUS } from "./status.ts";
+import { WATCH } from "./watch.ts";
+
+/** The outside of the program. */
+export interface RunningWorld extends AnyWorld {
+  readonly host: Host;
+  readonly clock: Clock;
+}
+
+/** A command about a running machine, before it is connected. */
+export interface MachineCommand<F extends readonly Flag[]> {
+  readonly words: string;
+  readonly takes: readonly string[];
+  readonly summary: string;
+  readonly flags: F;
+  run(desk: MachineDesk, words: readonly string[], values: Values<F>): Promise<number | void>;
+}
+
+/** The context of a command: its machine, the outside, and the signal that ends it early. */
+export interface MachineDesk {
+  readonly host: Host;
+  readonly clock: Clock;
+  readonly json: boolean;
+  readonly signal: AbortSignal;
+  /** Connects at the first use. */
+  machine(): Promise<MachineClient>;
+}
+
+function connected<const F extends readonly Flag[]>(command: MachineCommand<F>): Command<RunningWorld> {
+  const run = async (
+    { host, clock }: RunningWorld,
+    words: readonly string[],
+    values: Values<F> & WhereValues,
+  ) => {
+    const stop = new AbortController();
+    const ignore = host.onTermination(() => stop.abort(new SvcError("canceled", "interrupted")));
+    let reached: Promise<MachineClient> | undefined;
+    const { signal } = stop;
+    const machine = () => reached ??= reachMachine(values, { host, clock, signal });
+    try {
+      return await command.run({ host, clock, json: values.json, signal, machine }, words, values);
+    } catch (error) {
+      throw signal.aborted ? signal.reason : error;
+    } finally {
+      ignore();
+      await reached?.then(({ close }) => close(), () => {});
+    }
+  };
+  return { ...command, run };
+}
+
+const PROGRAM: CommandProgram<RunningWorld> = {
+  name: "svc-server",
+  summary: "Looks at a machine that runs, calls its resources and follows its log.",
+  flags: WHERE_FLAGS,
+  commands: [
+    connected(STATUS),
+    connected(CALL),
+    connected(WATCH),
+    connected(LOGS),
+    connected(MODULE_RESTART),
+    connected(MODULE_RELOAD),
+  ],
+  variables: [
+    ["SVC_API_KEY_ID", "the id of the API key, before the one of the profile"],
+    ["SVC_API_KEY", "the API key"],
+  ],
+  exits: [
+    ["0", "done; for status: every resource is ready"],
+    ["1", "failed, or a resource is unhealthy"],
+    ["2", "the command line is wrong"],
+  ],
+};
+
+/** Runs the command in `args`, whose first words name it; returns the exit code. */
+export async function runOnMachine(args: readonly string[], host: Host): Promise<number> {
+  return await runCommand(PROGRAM, args, { host, clock: new SystemClock() });
+}
