@@ -15,6 +15,7 @@ import { CLOUD_FLAGS, type CloudWorld } from "./desk.ts";
 import { INIT } from "./init.ts";
 import { KEY_COMMANDS } from "./keys.ts";
 import { CONTENT_COMMANDS } from "./contents/move.ts";
+import { TRIGGER_COMMANDS } from "./data/triggers.ts";
 import { LOG_COMMANDS } from "./logs.ts";
 import { HOSTS_COMMANDS } from "./hosts.ts";
 import { MACHINE_COMMANDS } from "./machines.ts";
@@ -42,6 +43,7 @@ const PROGRAM: CommandProgram<CloudWorld> = {
     ...PACKAGE_COMMANDS,
     ...MAP_COMMANDS,
     ...CONTENT_COMMANDS,
+    ...TRIGGER_COMMANDS,
     ...RELEASE_COMMANDS,
     ...SECRET_COMMANDS,
   ],
@@ -54,6 +56,13 @@ const PROGRAM: CommandProgram<CloudWorld> = {
     ["SVC_CLOUD_PUBLIC_URL", "the address that people and machines use, as --public-url"],
     ["SVC_CLOUD_MACHINE_DOMAIN", "the domain of the machines' names, as --machine-domain"],
     ["SVC_CLOUD_METRICS_KEY_FILE", "the file with the key for /metrics, as --metrics-key-file"],
+    ["SVC_CLOUD_SMTP", "the mail server for triggers, as --smtp"],
+    ["SVC_CLOUD_SMTP_PASSWORD_FILE", "the file with its password, as --smtp-password-file"],
+    ["SVC_CLOUD_SMTP_FROM", "the sender of mails, as --smtp-from"],
+    [
+      "SVC_CLOUD_TRIGGER_ALLOW",
+      "hosts that webhooks may reach although they are not public, as --trigger-allow",
+    ],
     ["SVC_CLOUD_TRAINING", "the trainers, as --training"],
     ["NO_COLOR", "turns colours in logs off, with any value"],
   ],

@@ -87,6 +87,8 @@ import { type MappingOptions, MappingRunner } from "./mapping/runner.ts";
 import { MappingSessions } from "./mapping/sessions.ts";
 import { cloudSignaling, type SignalingOptions } from "./signaling/signaling.ts";
 import { signalingGuard } from "./signaling/signaling_gate.ts";
+import { TriggerRunner } from "./triggers/runner.ts";
+import type { SenderOptions } from "./triggers/sender.ts";
 import { UNSERVED } from "./access/unserved.ts";
 import { Usage } from "./access/usage.ts";
 
@@ -137,6 +139,8 @@ export interface CloudOptions {
   readonly training?: TrainingOptions;
   /** Absent if another process makes maps. */
   readonly mapping?: MappingOptions;
+  /** Absent if another process looks after triggers. */
+  readonly triggers?: SenderOptions;
 }
 
 export interface Cloud {
@@ -183,10 +187,7 @@ export function openCloud(options: CloudOptions): Cloud {
   const identify = identifier(shown, guard);
   const downloads = new Downloads(context, identify);
   const links = new DataLinks(context, (id) => new MappingSessions(store).pictureOf(id));
-  const trainings = options.training &&
-    new TrainingRunner({ ...options, ...options.training, usage: context.usage });
-  const mappings = options.mapping &&
-    new MappingRunner({ ...options, ...options.mapping, usage: context.usage });
+  const { trainings, mappings, triggers } = runnersOf(context, logs, options);
   const messages = new ConfigMessages(context, machineTokens);
   const changes = new PartChanges(context, messages);
   const served = { authority, machineTokens, messages, changes, logs, links, downloads, trainings, mappings };
@@ -195,7 +196,7 @@ export function openCloud(options: CloudOptions): Cloud {
   table.add(signaling.service);
   table.add(health(table));
   for (const one of reflection(table)) table.add(one);
-  const sweep = sweepOf(context, logs, trainings, mappings);
+  const sweep = sweepOf(context, logs, [trainings, mappings, triggers]);
   return {
     table,
     routes: new Map(
@@ -213,6 +214,7 @@ export function openCloud(options: CloudOptions): Cloud {
       await changes.close();
       await trainings?.close();
       await mappings?.close();
+      await triggers?.close();
       await sweep.close();
       configs.close();
       await presence.close();
@@ -240,6 +242,17 @@ interface Handled {
   readonly trainings?: TrainingRunner;
   readonly mappings?: MappingRunner;
   readonly inference?: InferenceOptions;
+}
+
+/** What works by itself, as far as this process does it. */
+function runnersOf(context: CloudContext, logs: LogStore, options: CloudOptions) {
+  const { training, mapping, triggers } = options;
+  const { usage } = context;
+  return {
+    trainings: training && new TrainingRunner({ ...options, ...training, usage }),
+    mappings: mapping && new MappingRunner({ ...options, ...mapping, usage }),
+    triggers: triggers && new TriggerRunner({ ...context, logs }, triggers),
+  };
 }
 
 /** The handler of each service. */
@@ -381,16 +394,14 @@ function identifier(keys: KeySource, guard: Pick<Auth, "entityOf">): Identify {
 function sweepOf(
   context: CloudContext,
   logs: LogStore,
-  trainings: TrainingRunner | undefined,
-  mappings: MappingRunner | undefined,
+  others: readonly ({ forgetOld(): Promise<void> } | undefined)[],
 ): Sweep {
   const { store, files, clock, audit } = context;
   let orphansMs = 0;
   return new Sweep(context, async (signal) => {
     await logs.forgetOld();
     await audit.forgetOld();
-    await trainings?.forgetOld();
-    await mappings?.forgetOld();
+    for (const one of others) await one?.forgetOld();
     await forgetTagLists(store);
     const nowMs = clock.nowMs();
     if (nowMs - orphansMs < ORPHANS_MS) return;

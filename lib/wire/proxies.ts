@@ -6,8 +6,8 @@
  * addresses before it. `X-Forwarded-Proto` says whether the caller used TLS. Fields of other callers count for nothing.
  */
 
-import { BlockList, isIP } from "node:net";
-import { SvcError } from "../base/error.ts";
+import { isIP } from "node:net";
+import { AddressBlocks, unmapped } from "./address_blocks.ts";
 import type { Peer } from "./service.ts";
 
 /** Longer chains are nobody's. */
@@ -16,20 +16,7 @@ const HOPS_MAX = 32;
 /** Header fields, as both HTTP versions deliver them. */
 type Fields = readonly (readonly [name: string, value: string])[];
 
-export class TrustedProxies {
-  readonly #blocks = new BlockList();
-
-  /** `addresses`: `127.0.0.1`, `10.0.0.0/8`, `fd00::/8`. Throws `invalid_argument` for anything else. */
-  constructor(addresses: readonly string[]) {
-    for (const one of addresses) this.#add(one);
-  }
-
-  has(address: string | undefined): boolean {
-    const plain = unmapped(address ?? "");
-    const version = isIP(plain);
-    return version !== 0 && this.#blocks.check(plain, version === 6 ? "ipv6" : "ipv4");
-  }
-
+export class TrustedProxies extends AddressBlocks {
   /** The caller behind `peer`, as a trusted proxy names it; `peer` itself if that is no proxy or names nobody. */
   callerOf(peer: Peer, fields: Fields): Peer {
     if (!this.has(peer.remoteAddress)) return peer;
@@ -54,26 +41,6 @@ export class TrustedProxies {
     }
     return last;
   }
-
-  #add(written: string): void {
-    const [address, prefix, ...more] = written.split("/");
-    const version = isIP(address);
-    const bits = version === 6 ? 128 : 32;
-    const wanted = "an address such as 127.0.0.1, or a network such as 10.0.0.0/8";
-    const isPrefix = prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= bits);
-    if (version === 0 || !isPrefix || more.length > 0) {
-      throw new SvcError("invalid_argument", `found "${written}", wanted ${wanted}`);
-    }
-    this.#blocks.addSubnet(
-      address,
-      prefix === undefined ? bits : Number(prefix),
-      version === 6 ? "ipv6" : "ipv4",
-    );
-  }
-}
-
-function unmapped(address: string): string {
-  return address.trim().replace(/^::ffff:(?=\d+\.)/i, "");
 }
 
 function valuesOf(fields: Fields, name: string): string[] {

@@ -23,6 +23,7 @@ import { type GrantKind, Keys, type NewKey, newKeySecret, type Role } from "../.
 import { defaultLimits, type Limits } from "../../lib/cloud/access/limits.ts";
 import { Secrets } from "../../lib/cloud/store/secrets.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
+import type { SenderOptions } from "../../lib/cloud/triggers/sender.ts";
 import { type Channel, client, type ServiceClient } from "../../lib/wire/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { Metadata } from "../../lib/wire/metadata.ts";
@@ -77,6 +78,8 @@ export interface WorldOptions {
   readonly limits?: Limits;
   /** Keeps a reserve of the disk free, as `serve` does. */
   readonly keepsReserve?: boolean;
+  /** Sends the notifications of triggers. */
+  readonly triggers?: SenderOptions;
   /** Where an earlier one was. */
   readonly port?: number;
 }
@@ -113,6 +116,7 @@ export async function withCloud(
     organizations,
     inference: { content: CONTENT, timeMs: inferenceMs },
     mapping: { content: CONTENT },
+    triggers: options.triggers,
     training: training &&
       {
         host: new SystemFiles(),

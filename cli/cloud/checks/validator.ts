@@ -1,11 +1,12 @@
 /**
- * The check of configurations by the rules of the machine and its agent.
+ * The check of configurations by the rules of the machine, its agent and its triggers.
  */
 
 import { settingsProblems } from "../../../lib/agent/settings/settings.ts";
 import { APIS } from "../../../lib/api/mod.ts";
-import { isObject } from "../../../lib/base/schema/schema.ts";
+import { isObject, type Json } from "../../../lib/base/schema/schema.ts";
 import type { Validate } from "../../../lib/cloud/context.ts";
+import { triggersIn } from "../../../lib/cloud/triggers/settings.ts";
 import { decodeConfig } from "../../../lib/machine/config/config.ts";
 import { Registry } from "../../../lib/resource/registry.ts";
 import { MODELS } from "../../../drivers/mod.ts";
@@ -16,5 +17,6 @@ export function validator(): Validate {
   return (json) => [
     ...decodeConfig(json, registry, { env: () => "" }).problems,
     ...settingsProblems(isObject(json) ? json.agent : undefined),
+    ...triggersIn(isObject(json) ? json.triggers as Json : undefined).problems,
   ];
 }

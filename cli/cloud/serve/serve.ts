@@ -51,6 +51,7 @@ import { installCloud } from "./install.ts";
 import { createConfigThread } from "../checks/thread.ts";
 import { describeExample, LISTEN } from "../init.ts";
 import { openTraining, TRAINING_FLAGS } from "./training.ts";
+import { openTriggers, TRIGGER_FLAGS } from "./triggers.ts";
 
 const SHUTDOWN_MS = 5_000;
 const PORT_MAX = 65_535;
@@ -177,6 +178,7 @@ const FLAGS = [
   },
   ...TRAINING_FLAGS,
   ...INFERENCE_FLAGS,
+  ...TRIGGER_FLAGS,
   { name: "debug", type: "bool", default: false, help: "Write debug-level logs." },
   {
     name: "install",
@@ -346,6 +348,7 @@ async function openParts(
     training,
     inference,
     mapping: { content: inference.content },
+    triggers: await openTriggers(options, host),
     signaling,
   });
   return { cloud, routes };

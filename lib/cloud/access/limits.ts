@@ -117,6 +117,8 @@ export const limitsRow = object({
     10_000,
   ),
   followersAtOnce: amount("connections of one control plane that notify machines of their changes", 20_000),
+  webhooksPerOrganizationDay: amount("webhooks of an organization's triggers in a day (UTC)", 50_000),
+  mailsPerOrganizationDay: amount("mails of an organization's triggers in a day (UTC)", 500),
   labelsPerAnswer: amount("tags or labels of images in one answer", 10_000),
 });
 

@@ -7,6 +7,7 @@
 import { type Code, messageOf, SvcError } from "../../base/error.ts";
 import { isObject, type Json, type JsonObject, type Problem } from "../../base/schema/schema.ts";
 import type { Validate } from "../context.ts";
+import { type ConditionJob, judge } from "../triggers/conditions.ts";
 import { asWarnings, isForMicrocontroller } from "./other_runtime.ts";
 import {
   type FindFragments,
@@ -40,16 +41,20 @@ export interface ConfigResult extends Pick<Resolution, "problems" | "used" | "im
   readonly config?: JsonObject;
   /** The settings of the agent with fragments filled in. */
   readonly agent?: Json;
+  /** The triggers with fragments filled in. */
+  readonly triggers?: Json;
 }
 
 export type ConfigRequest =
   | { readonly job: ConfigJob }
+  | { readonly judge: ConditionJob }
   | { readonly texts: readonly FragmentText[] };
 
 export type ConfigAnswer =
   | { readonly ready: true }
   | { readonly wanted: readonly FragmentVersion[]; readonly lettersMax: number }
   | { readonly done: ConfigResult }
+  | { readonly judged: readonly number[] }
   | { readonly code: Code; readonly message: string };
 
 /** The parts of a thread's scope that this file uses. */
@@ -72,6 +77,7 @@ export function serveConfigJobs(scope: ConfigScope, validate: Validate): void {
   };
   scope.onmessage = ({ data }) => {
     if ("texts" in data) return texts?.(data.texts);
+    if ("judge" in data) return scope.postMessage(judged(data.judge));
     workOn(data.job, find, validate).then(
       (done) => scope.postMessage({ done }),
       (thrown) => scope.postMessage(failureOf(thrown)),
@@ -97,7 +103,16 @@ export async function workOn(job: ConfigJob, find: FindFragments, validate: Vali
     ...found,
     config: job.kind === "fill" ? config : undefined,
     agent: config.agent,
+    triggers: config.triggers,
   };
+}
+
+function judged(job: ConditionJob): ConfigAnswer {
+  try {
+    return { judged: judge(job) };
+  } catch (thrown) {
+    return failureOf(thrown);
+  }
 }
 
 /** The object that a text holds. Throws `invalid_argument`. */

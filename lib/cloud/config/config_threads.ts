@@ -6,6 +6,7 @@
  * organization with expensive configurations delays itself alone.
  */
 
+import type { TurnCaller } from "../../base/async/fair_queue.ts";
 import { CallerTurns } from "../../base/async/turns.ts";
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
@@ -22,6 +23,7 @@ import {
   workOn,
 } from "./config_jobs.ts";
 import { Fragments } from "./fragments.ts";
+import type { ConditionJob } from "../triggers/conditions.ts";
 
 /** A thread: it answers each request, and a job possibly by wanting texts first. */
 export interface ConfigThread {
@@ -85,28 +87,50 @@ export class ConfigThreads {
         throw unusable(error);
       });
     }
-    const leave = await this.#turns.enter([organizationId, memberOf(job)], this.#closing.signal);
+    return await this.#withThread([organizationId, memberOf(job)], async (ask) => {
+      const fragments = new Fragments(sql);
+      let request: ConfigRequest = { job };
+      for (let leftMs = this.jobMs;;) {
+        const beganMs = this.clock.monotonicMs();
+        const answer = await ask(request, Math.max(leftMs, 0));
+        leftMs -= this.clock.monotonicMs() - beganMs;
+        if ("done" in answer) return answer.done;
+        if (!("wanted" in answer)) throw unexpected(answer);
+        const texts = await fragments.texts(answer.wanted, organizationId, answer.lettersMax);
+        for (const { id, stamp } of texts.stamps) stamps.set(id, stamp);
+        request = { texts: texts.found };
+      }
+    });
+  }
+
+  /** The first reading that fulfils each of the conditions, as `judge` finds it. Throws as `run` does. */
+  async judge(organizationId: string, job: ConditionJob): Promise<readonly number[]> {
+    if (job.conditions.every((evals) => evals.length === 0)) return job.conditions.map(() => 0);
+    return await this.#withThread([organizationId, "triggers"], async (ask) => {
+      const answer = await ask({ judge: job }, this.jobMs);
+      if ("judged" in answer) return answer.judged;
+      throw unexpected(answer);
+    });
+  }
+
+  /** Works with a thread in a turn. A thread that does not answer, or wants something still, is ended. */
+  async #withThread<T>(
+    caller: TurnCaller,
+    work: (ask: (request: ConfigRequest, withinMs: number) => Promise<ConfigAnswer>) => Promise<T>,
+  ): Promise<T> {
+    const leave = await this.#turns.enter(caller, this.#closing.signal);
     const thread = this.#idle.pop() ?? await this.#start().catch((error) => {
       leave();
       throw error;
     });
     let isUsable = false;
     try {
-      const fragments = new Fragments(sql);
-      let request: ConfigRequest = { job };
-      for (let leftMs = this.jobMs;;) {
-        const beganMs = this.clock.monotonicMs();
-        const answer = await this.#ask(thread, request, Math.max(leftMs, 0));
-        leftMs -= this.clock.monotonicMs() - beganMs;
-        isUsable = true;
-        if ("done" in answer) return answer.done;
-        if ("code" in answer) throw new UnusableConfig(answer.code, answer.message);
-        if ("ready" in answer) throw new SvcError("internal", "a thread for configurations started again");
+      return await work(async (request, withinMs) => {
         isUsable = false;
-        const texts = await fragments.texts(answer.wanted, organizationId, answer.lettersMax);
-        for (const { id, stamp } of texts.stamps) stamps.set(id, stamp);
-        request = { texts: texts.found };
-      }
+        const answer = await this.#ask(thread, request, withinMs);
+        isUsable = !("wanted" in answer) && !("ready" in answer);
+        return answer;
+      });
     } finally {
       if (isUsable && !this.#closing.signal.aborted) this.#idle.push(thread);
       else thread.end();
@@ -163,6 +187,11 @@ function memberOf({ kind }: ConfigJob): string {
 
 /** The configuration is at fault, not the control plane. */
 export class UnusableConfig extends SvcError {}
+
+function unexpected(answer: ConfigAnswer): SvcError {
+  if ("code" in answer) return new UnusableConfig(answer.code, answer.message);
+  return new SvcError("internal", "a thread for configurations gave an answer that nobody asked for");
+}
 
 function unusable(thrown: unknown): UnusableConfig {
   const { code, message } = SvcError.from(thrown);

@@ -17,6 +17,7 @@ import { ANNOTATION_COLUMNS, type AnnotationRow, Datasets, sorted } from "./data
 import type { Label, LabelBox } from "../../cloud_client/dataset.ts";
 import type { StoredFile } from "../store/files.ts";
 import { places, type Sql, type SqlValue } from "../store/store.ts";
+import { noteEvent } from "../triggers/outbox.ts";
 
 export interface BinaryUpload {
   readonly origin: DataOrigin;
@@ -31,6 +32,8 @@ export interface BinaryUpload {
   readonly datasetIds: readonly string[];
   readonly boxes: readonly Omit<LabelBox, "id">[];
   readonly classifications: readonly Label[];
+  /** As triggers tell them apart; by default `unspecified`. */
+  readonly dataKind?: "binary" | "file" | "unspecified";
 }
 
 export interface BinaryItem extends DataOrigin {
@@ -98,6 +101,10 @@ export class BinaryData {
     );
     const id = added?.id ?? await this.#uploaded(key);
     if (added) await this.#annotate(id, upload);
+    if (added && partId !== "") {
+      const facts = { kind: "data", type: upload.dataKind ?? "unspecified", dataId: id } as const;
+      await noteEvent(this.sql, { id: partId, organizationId }, facts, nowMs, true);
+    }
     const one = new Conditions().is("d.id", id);
     if (upload.tags.length > 0) await this.addTags(one, upload.tags);
     for (const datasetId of datasetIds) await new Datasets(this.sql).add(datasetId, [id]);

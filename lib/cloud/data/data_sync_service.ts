@@ -32,6 +32,11 @@ import { extensionOf, isMimeType, mimeTypeOfExtension } from "../../cloud_client
 const FILE_BYTES_MAX = 4 * 1024 ** 3;
 const READINGS_MAX = 10_000;
 
+const DATA_KINDS = new Map<DataType, NonNullable<BinaryUpload["dataKind"]>>([
+  [DataType.BINARY_SENSOR, "binary"],
+  [DataType.FILE, "file"],
+]);
+
 export function dataSyncHandlers(cloud: CloudContext) {
   const fleet = new Fleet(cloud.store);
   return {
@@ -172,6 +177,7 @@ function uploadOf(part: Source, metadata: UploadMetadata, sensor?: SensorMetadat
     extensionOf(given);
   return {
     origin: dataOriginOf(part, metadata),
+    dataKind: DATA_KINDS.get(metadata.type) ?? "unspecified",
     capturedUs,
     receivedUs: sensor?.timeReceived && keptMicros("time_received", sensor.timeReceived),
     fileName: plainText("file_name", fileName),

@@ -16,6 +16,7 @@ import { addStoredBytes, dropStoredBytes } from "../store/stored_bytes.ts";
 import { payloadBytes, payloadIn } from "./payload.ts";
 import type { Sql } from "../store/store.ts";
 import { noteTagList } from "../store/tag_lists.ts";
+import { noteEvent } from "../triggers/outbox.ts";
 
 /** One reading; times in microseconds. */
 export interface TabularReading {
@@ -125,7 +126,7 @@ export class TabularData {
       const id = createHash("sha256").update(known).digest("hex").slice(0, 32);
       return [originId, capturedUs, id, receivedUs, nowMs, tagsJson, tagList, bytes];
     });
-    let stored = 0;
+    let [stored, isNew] = [0, false];
     for (let at = 0; at < rows.length; at += ROWS_MAX) {
       const some = rows.slice(at, at + ROWS_MAX);
       const added = await this.sql.query<{ bytes: number }>(
@@ -135,9 +136,27 @@ export class TabularData {
         ...some.flat(),
       );
       stored += added.reduce((sum, { bytes }) => sum + bytes, 0);
+      isNew ||= added.length > 0;
     }
     await addStoredBytes(this.sql, "readings", originId, origin.organizationId, stored);
+    if (isNew) await this.#noteUpload(origin, originId, readings, nowMs);
     return originId;
+  }
+
+  async #noteUpload(
+    { partId: id, organizationId }: DataOrigin,
+    originId: string,
+    readings: readonly TabularReading[],
+    nowMs: number,
+  ): Promise<void> {
+    const times = readings.map(({ capturedUs }) => capturedUs);
+    const range = {
+      fromUs: times.reduce((one, other) => Math.min(one, other)),
+      untilUs: times.reduce((one, other) => Math.max(one, other)),
+      storedMs: nowMs,
+    };
+    const facts = { kind: "data", type: "tabular", originId, ...range } as const;
+    await noteEvent(this.sql, { id, organizationId }, facts, nowMs, true);
   }
 
   /** The readings of a page: as many as it may have and as fit into one answer; at least one. */
@@ -170,8 +189,15 @@ export class TabularData {
     }
   }
 
-  /** All readings of the sources, a batch at a time: one source after the other, the oldest reading first. */
-  async *scan(sources: Conditions, times: ReadingTimes): AsyncGenerator<ReadingBatch> {
+  /**
+   * All readings of the sources, a batch at a time: one source after the other, the oldest reading first. `storedMs`:
+   * only those that were stored at this time.
+   */
+  async *scan(
+    sources: Conditions,
+    times: ReadingTimes,
+    storedMs?: number,
+  ): AsyncGenerator<ReadingBatch> {
     const origins = await this.sql.query<DataOrigin & { readonly id: string }>(
       `SELECT o.id, ${ORIGIN_COLUMNS} FROM data_origins o WHERE ${sources.text} ORDER BY o.id`,
       ...sources.values,
@@ -184,6 +210,7 @@ export class TabularData {
           if (fromUs !== undefined) found.only(`d.${column}_us >= ?`, fromUs);
           if (untilUs !== undefined) found.only(`d.${column}_us <= ?`, untilUs);
         }
+        if (storedMs !== undefined) found.only("d.stored_ms = ?", storedMs);
         const page = { limit: EXPORT_AT_ONCE, order: "oldest first", last } as const;
         const batch = await this.#rows(await this.#keys(found, page));
         if (batch.rows.length > 0) yield { origin, rows: batch.rows };

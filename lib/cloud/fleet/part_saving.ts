@@ -10,7 +10,7 @@
  */
 
 import { SvcError } from "../../base/error.ts";
-import type { JsonObject, Problem } from "../../base/schema/schema.ts";
+import type { Json, JsonObject, Problem } from "../../base/schema/schema.ts";
 import type { CallContext } from "../../wire/service.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import type { Sql, Store } from "../store/store.ts";
@@ -23,11 +23,15 @@ import type { ConfigText, FragmentImport } from "../config/resolution.ts";
 import { agentReports } from "./agent_service.ts";
 import { versionProblems } from "./agent_versions.ts";
 import type { Part } from "./fleet.ts";
+import { ONLINE_MS } from "./presence.ts";
+import { keepTriggers } from "../triggers/outbox.ts";
 
 /** A configuration without errors. */
 export interface CheckedPartConfig extends ConfigText {
   readonly organizationId: string;
   readonly warnings: readonly Problem[];
+  /** The triggers, with those of fragments. */
+  readonly triggers: Json | undefined;
   readonly stamps: FragmentStamps;
 }
 
@@ -71,7 +75,7 @@ export async function checkPartConfig(
 /** Saves a checked configuration as the next revision. */
 export async function savePartConfig(
   sql: Sql,
-  { id, organizationId }: Part,
+  { id, organizationId, seenMs }: Part,
   checked: CheckedPartConfig,
   who: string,
   nowMs: number,
@@ -82,6 +86,7 @@ export async function savePartConfig(
   }
   await new Fragments(sql).requireStamps(checked.stamps);
   await new PartConfigs(sql).set(id, checked, who, nowMs, knownMs);
+  await keepTriggers(sql, id, checked.triggers, seenMs !== null && nowMs - seenMs <= ONLINE_MS);
 }
 
 async function check(
@@ -96,7 +101,8 @@ async function check(
   const agent: JsonObject = done.agent === undefined ? {} : { agent: done.agent };
   const problems = [...done.problems, ...await versionProblems(store, agent, platform)];
   const warnings = problems.filter(({ severity }) => severity === "warning");
-  const checked = { text: done.text, imports: done.imports, organizationId, stamps, warnings };
+  const { text: saved, imports, triggers } = done;
+  const checked = { text: saved, imports, triggers, organizationId, stamps, warnings };
   return { checked, problems, used: done.used.map(({ id }) => id) };
 }
 

@@ -15,7 +15,7 @@ import type { Store } from "../store/store.ts";
 import { OWN_GROUP } from "../store/callers.ts";
 
 /** A part polls every 10 s by default; after three missed polls it is offline. */
-const ONLINE_MS = 35_000;
+export const ONLINE_MS = 35_000;
 const SAVE_MS = 5_000;
 
 /** The last sighting of a part, and its report about itself as JSON. */

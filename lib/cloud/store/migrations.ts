@@ -564,6 +564,71 @@ export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
     `CREATE UNIQUE INDEX mapping_sessions_active ON mapping_sessions (machine_id, organization_id)
       WHERE ended_ms IS NULL`,
   ],
+  // Triggers: what a part's configuration waits for, what happened, and the notifications of it.
+  [
+    `CREATE TABLE part_triggers (
+      part_id TEXT PRIMARY KEY REFERENCES parts (id) ON DELETE CASCADE,
+      triggers TEXT NOT NULL,
+      has_data BIGINT NOT NULL,
+      is_online BIGINT NOT NULL
+    )`,
+    `CREATE TABLE trigger_log_marks (
+      part_id TEXT NOT NULL REFERENCES part_triggers (part_id) ON DELETE CASCADE,
+      trigger_name TEXT NOT NULL,
+      -- The last entry that was looked at.
+      number BIGINT NOT NULL,
+      next_ms BIGINT NOT NULL,
+      PRIMARY KEY (part_id, trigger_name)
+    )`,
+    `CREATE INDEX trigger_log_marks_by_time ON trigger_log_marks (next_ms)`,
+    `CREATE TABLE trigger_events (
+      id TEXT PRIMARY KEY,
+      part_id TEXT NOT NULL,
+      organization_id TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
+      at_ms BIGINT NOT NULL,
+      facts TEXT NOT NULL
+    )`,
+    `CREATE INDEX trigger_events_by_organization ON trigger_events (organization_id, at_ms, id)`,
+    `CREATE TABLE trigger_times (
+      part_id TEXT NOT NULL REFERENCES part_triggers (part_id) ON DELETE CASCADE,
+      trigger_name TEXT NOT NULL,
+      receiver TEXT NOT NULL,
+      at_ms BIGINT NOT NULL,
+      PRIMARY KEY (part_id, trigger_name, receiver)
+    )`,
+    `CREATE TABLE trigger_days (
+      organization_id TEXT PRIMARY KEY REFERENCES organizations (id) ON DELETE CASCADE,
+      day BIGINT NOT NULL,
+      calls BIGINT NOT NULL,
+      mails BIGINT NOT NULL
+    )`,
+    `CREATE TABLE trigger_secrets (
+      organization_id TEXT PRIMARY KEY REFERENCES organizations (id) ON DELETE CASCADE,
+      secret TEXT NOT NULL,
+      previous TEXT,
+      until_ms BIGINT NOT NULL
+    )`,
+    `CREATE TABLE trigger_deliveries (
+      id TEXT PRIMARY KEY,
+      organization_id TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
+      part_id TEXT NOT NULL,
+      trigger_name TEXT NOT NULL,
+      kind TEXT NOT NULL,
+      target TEXT NOT NULL,
+      message TEXT NOT NULL,
+      state TEXT NOT NULL,
+      attempts BIGINT NOT NULL,
+      created_ms BIGINT NOT NULL,
+      next_ms BIGINT NOT NULL,
+      ended_ms BIGINT,
+      error TEXT NOT NULL,
+      -- Whoever tries it just now has it until then.
+      lease_ms BIGINT NOT NULL
+    )`,
+    `CREATE INDEX trigger_deliveries_due ON trigger_deliveries (state, next_ms)`,
+    `CREATE INDEX trigger_deliveries_ended ON trigger_deliveries (state, ended_ms)`,
+    `CREATE INDEX trigger_deliveries_by_organization ON trigger_deliveries (organization_id, created_ms)`,
+  ],
 ];
 
 /** What runs before the statements of a step, a piece in each transaction, until it returns true. */

@@ -365,6 +365,7 @@ export const foreignRows = {
   agent: any("settings of the agent, which reads them itself"),
   fragments: any(),
   fragmentMods: any(),
+  triggers: any("notifications of what happens at the machine, which the control plane reads itself"),
   processes: any("no longer supported: use a module or a service of the system").with((value, at: Place) => {
     const isEmpty = Array.isArray(value) && value.length === 0;
     if (!isEmpty) at.warn("processes are no longer run and this setting is ignored; use a module instead");

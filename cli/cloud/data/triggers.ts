@@ -1,0 +1,184 @@
+/**
+ * Commands on triggers: what machines wait for, tests, and the notifications with their outcomes.
+ *
+ * The room owns the commands on what machines have captured, and on what follows from it.
+ */
+
+import { SvcError } from "../../../lib/base/error.ts";
+import { Fleet } from "../../../lib/cloud/fleet/fleet.ts";
+import {
+  Deliveries,
+  type Delivery,
+  DELIVERY_STATES,
+  type DeliveryState,
+} from "../../../lib/cloud/triggers/deliveries.ts";
+import { noteEvent, organizationTriggers, triggersOf } from "../../../lib/cloud/triggers/outbox.ts";
+import { atLeastOne } from "../../flags.ts";
+import { table } from "../../table.ts";
+import {
+  chosenOrganization,
+  type CloudCommand,
+  cloudCommand,
+  type Desk,
+  ORG,
+  timeOf,
+  unknown,
+} from "../desk.ts";
+
+/** How long a test waits for its outcome, and how often it looks. */
+const TEST_MS = 30_000;
+const LOOK_MS = 250;
+
+export const TRIGGER_COMMANDS: readonly CloudCommand[] = [
+  cloudCommand(
+    "trigger list",
+    [],
+    "Lists the triggers of an organization's machines, as their configurations and fragments have them.",
+    [ORG],
+    async ({ store, print }, _, { org }) => {
+      const { id } = await chosenOrganization(store, org);
+      const all = (await organizationTriggers(store, id)).flatMap(({ partId, triggers }) =>
+        triggers.map(({ name, event, notifications }) => ({
+          part: partId,
+          name,
+          event: event.type,
+          notifications: notifications.map(({ type, value }) => ({ type, value })),
+        }))
+      );
+      const receivers = (one: typeof all[number]) => one.notifications.map(({ value }) => value).join(" ");
+      print(all, table(all.map((one) => [one.part, one.name, one.event, receivers(one)])));
+    },
+  ),
+  cloudCommand(
+    "trigger test",
+    ["PART", "TRIGGER"],
+    "Sends a test to everybody whom a trigger notifies, and prints the outcome; a control plane has to serve.",
+    [],
+    async (desk, [partId, name]) => {
+      const { store, clock, print } = desk;
+      const part = await new Fleet(store).part(partId);
+      const triggers = await triggersOf(store, partId);
+      const trigger = triggers.find((one) => one.name === name);
+      if (!trigger) throw unknown("trigger", name, triggers.map((one) => one.name));
+      const sinceMs = clock.nowMs();
+      await desk.change("trigger test", { kind: "part", id: partId }, (sql, nowMs) => {
+        return noteEvent(sql, part, { kind: "test", trigger: name }, nowMs);
+      });
+      const outcomes = await outcomesOf(desk, partId, name, sinceMs, trigger.notifications.length);
+      print(outcomes, table(outcomes.map((one) => [one.state, one.target, one.error])));
+      const failed = outcomes.filter(({ state }) => state !== "delivered").length;
+      if (failed > 0) {
+        throw new SvcError("failed_precondition", `${failed} of ${outcomes.length} did not arrive`);
+      }
+    },
+  ),
+  cloudCommand(
+    "trigger deliveries",
+    [],
+    "Lists notifications and their outcomes, newest first: delivered (kept for 7 days), pending, dead (30 days).",
+    [
+      ORG,
+      { name: "part", type: "string", default: "", value: "PART", help: "Only those of this part." },
+      {
+        name: "state",
+        type: "string",
+        default: "",
+        value: "STATE",
+        help: `Only those in this state: ${DELIVERY_STATES.join(", ")}.`,
+      },
+      { name: "limit", type: "int", default: 50, help: "How many." },
+    ],
+    async ({ store, print }, _, { org, part, state, limit }) => {
+      const { id: organizationId } = await chosenOrganization(store, org);
+      const found = await new Deliveries(store).list({
+        organizationId,
+        partId: part || undefined,
+        state: state === "" ? undefined : stateOf(state),
+        limit: atLeastOne(limit, "--limit"),
+      });
+      print(
+        found,
+        table(found.map((one) => [one.id, timeOf(one.createdMs), one.trigger, ...outcomeOf(one)])),
+      );
+    },
+  ),
+  cloudCommand(
+    "trigger retry",
+    ["ID|all"],
+    "Sends a dead notification again, or all of an organization.",
+    [ORG],
+    async ({ store, change, print }, [id], { org }) => {
+      const { id: organizationId } = await chosenOrganization(store, org);
+      const selection = { organizationId, id: id === "all" ? undefined : id };
+      const on = { kind: "organization", id: organizationId } as const;
+      const again = await change(
+        "trigger retry",
+        on,
+        (sql, nowMs) => new Deliveries(sql).retry(selection, nowMs),
+      );
+      if (again === 0 && id !== "all") {
+        throw new SvcError("not_found", `there is no dead notification "${id}" in this organization`);
+      }
+      print({ again }, [`${again} notifications are sent again`]);
+    },
+  ),
+  cloudCommand(
+    "trigger secret",
+    [],
+    "Prints the secret with which an organization's webhooks are signed, or replaces it.",
+    [
+      ORG,
+      {
+        name: "rotate",
+        type: "bool",
+        default: false,
+        help: "Make a new one; for a week the old one signs, too.",
+      },
+      { name: "now", type: "bool", default: false, help: "With --rotate: the old one signs no more." },
+    ],
+    async ({ clock, store, change, print }, _, { org, rotate, now }) => {
+      const { id } = await chosenOrganization(store, org);
+      const on = { kind: "organization", id } as const;
+      const action = rotate ? "trigger secret --rotate" : "trigger secret";
+      const [secret] = await change(action, on, async (sql) => {
+        const deliveries = new Deliveries(sql);
+        if (rotate) await deliveries.rotateSecret(id, now, clock.nowMs());
+        return await deliveries.secrets(id, clock.nowMs());
+      });
+      print({ secret }, [secret]);
+    },
+  ),
+];
+
+/** The notifications of a test, when all have ended or have failed once. */
+async function outcomesOf(
+  { store, clock }: Desk,
+  partId: string,
+  trigger: string,
+  sinceMs: number,
+  count: number,
+): Promise<readonly Delivery[]> {
+  const untilMs = clock.monotonicMs() + TEST_MS;
+  for (;;) {
+    const all = await new Deliveries(store).list({ partId, limit: 1_000 });
+    const mine = all.filter((one) => one.trigger === trigger && one.createdMs >= sinceMs);
+    const isOver = ({ state, attempts }: Delivery) => state !== "pending" || attempts > 0;
+    if (mine.length >= count && mine.every(isOver)) return mine;
+    if (clock.monotonicMs() > untilMs) {
+      const hint = "the test is sent when a control plane serves this database";
+      throw new SvcError("unavailable", `no outcome within ${TEST_MS / 1000} s: ${hint}`);
+    }
+    await clock.sleep(LOOK_MS);
+  }
+}
+
+function outcomeOf({ state, target, attempts, error, nextMs }: Delivery): string[] {
+  const next = state === "pending" && attempts > 0 ? `, next attempt at ${timeOf(nextMs)}` : "";
+  return [state, target, `${error}${next}`];
+}
+
+function stateOf(found: string): DeliveryState {
+  const state = DELIVERY_STATES.find((one) => one === found);
+  if (state) return state;
+  throw unknown("--state", found, DELIVERY_STATES);
+}

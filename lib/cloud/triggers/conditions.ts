@@ -1,0 +1,66 @@
+/**
+ * The conditions of triggers, checked against readings.
+ *
+ * Runs in a thread beside the server, whose time is limited: a regular expression may take for ever.
+ */
+
+import { isObject, type Json, type JsonObject, sortedJson } from "../../base/schema/schema.ts";
+import { payloadIn } from "../data/payload.ts";
+import { operandsOf, type TriggerEvals } from "./settings.ts";
+
+/** Readings of one source, and the conditions to find in them. */
+export interface ConditionJob {
+  /** As `payloadBytes` makes them, oldest first. */
+  readonly payloads: readonly Uint8Array[];
+  readonly conditions: readonly TriggerEvals[];
+}
+
+/** For each of the conditions the index of the first reading that fulfils it; -1 if none does. */
+export function judge({ payloads, conditions }: ConditionJob): number[] {
+  const readings = payloads.map(payloadIn);
+  return conditions.map((evals) => readings.findIndex((reading) => fulfils(reading, evals)));
+}
+
+/** Whether a reading fulfils all of the conditions. */
+export function fulfils(reading: JsonObject, evals: TriggerEvals): boolean {
+  return evals.every(({ operator, value }) => {
+    const { path, right } = operandsOf(value);
+    // The values of a sensor are one level down, and people write paths from there.
+    const { readings } = reading;
+    const within = isObject(readings) ? valuesAt(readings as JsonObject, path) : [];
+    const found = within.length > 0 ? within : valuesAt(reading, path);
+    return found.some((left) => holds(left, operator, right));
+  });
+}
+
+/** The values at a path; of a list those of each entry, unless the path names its index. */
+function valuesAt(value: Json, path: readonly string[]): Json[] {
+  if (path.length === 0) return [value];
+  const [key, ...rest] = path;
+  if (Array.isArray(value)) {
+    return /^\d+$/.test(key) && Number(key) < value.length
+      ? valuesAt(value[Number(key)], rest)
+      : value.flatMap((one) => valuesAt(one, path));
+  }
+  if (!isObject(value)) return [];
+  const members = value as JsonObject;
+  if (Object.hasOwn(members, key)) return valuesAt(members[key], rest);
+  const dot = key.indexOf(".");
+  return dot < 0 ? [] : valuesAt(value as Json, [key.slice(0, dot), key.slice(dot + 1), ...rest]);
+}
+
+function holds(left: Json, operator: TriggerEvals[number]["operator"], right: Json): boolean {
+  if (operator === "eq") return isSame(left, right);
+  if (operator === "neq") return !isSame(left, right);
+  if (operator === "regex") return typeof left === "string" && new RegExp(right as string, "u").test(left);
+  const both = typeof left === typeof right && ["number", "string"].includes(typeof left);
+  if (!both) return false;
+  const [one, other] = [left as number, right as number];
+  if (operator === "lt") return one < other;
+  if (operator === "lte") return one <= other;
+  return operator === "gt" ? one > other : one >= other;
+}
+
+function isSame(left: Json, right: Json): boolean {
+  return JSON.stringify(sortedJson(left)) === JSON.stringify(sortedJson(right));
+}

@@ -1,0 +1,186 @@
+/**
+ * The triggers of each part, and what has happened that they may be waiting for.
+ *
+ * Owns the tables `part_triggers` and `trigger_events`. The event of an upload is stored in the transaction that stores
+ * its data, and a transaction that turns an event into notifications removes it: so each event counts once, whichever
+ * control plane stops when.
+ *
+ * The room owns triggers: their settings, the events, and the notifications.
+ */
+
+import { randomUUID } from "node:crypto";
+import { type Json, sortedJson } from "../../base/schema/schema.ts";
+import type { Sql } from "../store/store.ts";
+import { type DataKind, type Trigger, triggersIn } from "./settings.ts";
+
+/** The readings of one upload. */
+export interface UploadedReadings {
+  readonly kind: "data";
+  readonly type: "tabular";
+  readonly originId: string;
+  readonly fromUs: number;
+  readonly untilUs: number;
+  readonly storedMs: number;
+}
+
+/** An uploaded image or file. */
+export interface UploadedFile {
+  readonly kind: "data";
+  readonly type: Exclude<DataKind, "tabular">;
+  readonly dataId: string;
+}
+
+/** Entries behind a number, up to another one, of which some are for a trigger. */
+export interface LoggedEntries {
+  readonly kind: "logs";
+  readonly trigger: string;
+  readonly after: number;
+  readonly head: number;
+}
+
+/** What happened at a part. */
+export type EventFacts =
+  | { readonly kind: "online" }
+  | { readonly kind: "offline" }
+  | UploadedReadings
+  | UploadedFile
+  | LoggedEntries
+  | { readonly kind: "test"; readonly trigger: string };
+
+export interface PartEvent {
+  readonly id: string;
+  readonly partId: string;
+  readonly organizationId: string;
+  readonly atMs: number;
+  readonly facts: EventFacts;
+}
+
+export interface PartTriggers {
+  readonly partId: string;
+  readonly triggers: readonly Trigger[];
+}
+
+/** Limit of an organization's events that are not looked at yet; further ones are left out. */
+const WAITING_MAX = 5_000;
+/** Events of one organization in one look, so that a busy one keeps nobody waiting. */
+const OF_ORGANIZATION_MAX = 8;
+
+/** Stores a part's triggers, as its configuration and fragments have them. */
+export async function keepTriggers(
+  sql: Sql,
+  partId: string,
+  json: Json | undefined,
+  isOnline: boolean,
+): Promise<void> {
+  const { triggers } = triggersIn(json);
+  if (triggers.length === 0) {
+    await sql.query("DELETE FROM part_triggers WHERE part_id = ?", partId);
+    return;
+  }
+  const types = new Set<string>(triggers.map(({ event }) => event.type));
+  const flag = (is: boolean) => is ? 1 : 0;
+  const isData = types.has("part_data_ingested") || types.has("conditional_data_ingested");
+  await sql.query(
+    `INSERT INTO part_triggers (part_id, triggers, has_data, is_online) VALUES (?, ?, ?, ?)
+     ON CONFLICT (part_id) DO UPDATE SET triggers = excluded.triggers, has_data = excluded.has_data`,
+    partId,
+    textOf(json),
+    flag(isData),
+    flag(isOnline),
+  );
+  const watched = triggers.filter(({ event }) => event.type === "conditional_logs_ingested");
+  const known = await sql.query<{ trigger: string }>(
+    `SELECT trigger_name AS "trigger" FROM trigger_log_marks WHERE part_id = ?`,
+    partId,
+  );
+  for (const { trigger } of known.filter((one) => !watched.some(({ name }) => name === one.trigger))) {
+    await sql.query("DELETE FROM trigger_log_marks WHERE part_id = ? AND trigger_name = ?", partId, trigger);
+  }
+  for (const { name } of watched) {
+    // It hears of what is logged from now on.
+    await sql.query(
+      `INSERT INTO trigger_log_marks (part_id, trigger_name, number, next_ms)
+       SELECT CAST(? AS TEXT), CAST(? AS TEXT), COALESCE(MAX(number), 0), 0 FROM log_heads WHERE part_id = ?
+       ON CONFLICT (part_id, trigger_name) DO NOTHING`,
+      partId,
+      name,
+      partId,
+    );
+  }
+}
+
+/** Whether a part's stored triggers are these. */
+export async function hasTriggers(sql: Sql, partId: string, json: Json | undefined): Promise<boolean> {
+  const text = "SELECT triggers FROM part_triggers WHERE part_id = ?";
+  const [row] = await sql.query<{ triggers: string }>(text, partId);
+  if (!row) return triggersIn(json).triggers.length === 0;
+  return row.triggers === textOf(json);
+}
+
+/** The triggers of a part. */
+export async function triggersOf(sql: Sql, partId: string): Promise<Trigger[]> {
+  const text = "SELECT triggers FROM part_triggers WHERE part_id = ?";
+  const [row] = await sql.query<{ triggers: string }>(text, partId);
+  return row ? triggersIn(JSON.parse(row.triggers)).triggers : [];
+}
+
+/** The triggers of an organization's parts. */
+export async function organizationTriggers(sql: Sql, organizationId: string): Promise<PartTriggers[]> {
+  const rows = await sql.query<{ partId: string; triggers: string }>(
+    `SELECT t.part_id AS "partId", t.triggers FROM part_triggers t
+       JOIN parts p ON p.id = t.part_id JOIN machines m ON m.id = p.machine_id
+       JOIN locations l ON l.id = m.location_id
+     WHERE l.organization_id = ? ORDER BY m.name, p.name, t.part_id`,
+    organizationId,
+  );
+  return rows.map(({ partId, triggers }) => ({
+    partId,
+    triggers: triggersIn(JSON.parse(triggers)).triggers,
+  }));
+}
+
+/** Stores an event. `ifData`: only if the part has triggers that wait for data. */
+export async function noteEvent(
+  sql: Sql,
+  part: { readonly id: string; readonly organizationId: string },
+  facts: EventFacts,
+  atMs: number,
+  ifData = false,
+): Promise<void> {
+  const waiting = "(SELECT COUNT(*) FROM trigger_events WHERE organization_id = ?) < CAST(? AS BIGINT)";
+  const wanted = "EXISTS (SELECT 1 FROM part_triggers WHERE part_id = ? AND has_data = 1)";
+  const values = [randomUUID(), part.id, part.organizationId, atMs, JSON.stringify(facts)];
+  await sql.query(
+    `INSERT INTO trigger_events (id, part_id, organization_id, at_ms, facts)
+     SELECT CAST(? AS TEXT), CAST(? AS TEXT), CAST(? AS TEXT), CAST(? AS BIGINT), CAST(? AS TEXT)
+     WHERE ${ifData ? `${wanted} AND ` : ""}${waiting}`,
+    ...values,
+    ...ifData ? [part.id] : [],
+    part.organizationId,
+    WAITING_MAX,
+  );
+}
+
+/** The oldest events, some of each organization. */
+export async function oldestEvents(sql: Sql, limit: number): Promise<PartEvent[]> {
+  const rows = await sql.query<Omit<PartEvent, "facts"> & { facts: string }>(
+    `SELECT id, part_id AS "partId", organization_id AS "organizationId", at_ms AS "atMs", facts FROM (
+       SELECT e.*, ROW_NUMBER() OVER (PARTITION BY organization_id ORDER BY at_ms, id) AS place
+       FROM trigger_events e
+     ) AS placed WHERE place <= ? ORDER BY place, at_ms, id LIMIT ?`,
+    OF_ORGANIZATION_MAX,
+    limit,
+  );
+  return rows.map((row) => ({ ...row, facts: JSON.parse(row.facts) }));
+}
+
+/** Removes an event. Returns whether it was still there. */
+export async function takeEvent(sql: Sql, id: string): Promise<boolean> {
+  const gone = await sql.query("DELETE FROM trigger_events WHERE id = ? RETURNING id", id);
+  return gone.length > 0;
+}
+
+/** Equal settings have equal texts. */
+function textOf(json: Json | undefined): string {
+  return JSON.stringify(sortedJson(json ?? null));
+}

@@ -1,0 +1,176 @@
+/**
+ * Looks for what triggers wait for, and sends their notifications.
+ *
+ * Any number of runners may share a database. A look does a bounded piece of work, and few notifications are under way
+ * at once, fewer still of one organization: a receiver that is slow delays its own organization alone.
+ */
+
+import { create } from "../../wire/proto.ts";
+import { LogEntrySchema } from "../../../proto/gen/common_pb.ts";
+import { toTimestamp } from "../../api/shared/time.ts";
+import { Waker } from "../../base/clock.ts";
+import { chainOf, messageOf, SvcError } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+import type { LogStore } from "../logs/logs.ts";
+import { type ClaimedDelivery, Deliveries } from "./deliveries.ts";
+import { type EventParts, isPassing, TRIGGER_LOGGER, TriggerEvents } from "./events.ts";
+import { oldestEvents, takeEvent } from "./outbox.ts";
+import { Busy, NotificationSender, type SenderOptions, Undeliverable } from "./sender.ts";
+import { TriggerWatch } from "./watch.ts";
+
+interface TriggerParts extends EventParts {
+  readonly logger: Logger;
+  readonly logs: LogStore;
+}
+
+const LOOK_MS = 1_000;
+const PARTS_MS = 5_000;
+const EVENTS_AT_ONCE = 32;
+/** Notifications under way: of all organizations, and of one. */
+const SENDING_MAX = 16;
+const SENDING_OF_ORGANIZATION_MAX = 4;
+/** Longer than an attempt can take. */
+const LEASE_MS = 60_000;
+/** Pauses after a failed attempt double from the first to the last; after this many attempts nothing more is tried. */
+const FIRST_PAUSE_MS = 10_000;
+const LAST_PAUSE_MS = 6 * 3600 * 1000;
+const ATTEMPTS_MAX = 14;
+
+export class TriggerRunner {
+  readonly #events: TriggerEvents;
+  readonly #sender: NotificationSender;
+  readonly #watch: TriggerWatch;
+  readonly #waker: Waker;
+  readonly #closing = new AbortController();
+  readonly #sending = new Map<string, { readonly organizationId: string; readonly done: Promise<void> }>();
+  readonly #looking: Promise<void>;
+  #partsAtMs = -Infinity;
+
+  constructor(private readonly parts: TriggerParts, sender: SenderOptions) {
+    const { store, clock } = parts;
+    this.#events = new TriggerEvents(parts);
+    this.#sender = new NotificationSender(store, clock, sender);
+    this.#watch = new TriggerWatch(store, clock);
+    this.#waker = new Waker(clock);
+    this.#looking = this.#look();
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort(new SvcError("unavailable", "the control plane is stopping"));
+    this.#waker.wake();
+    await this.#looking;
+    await Promise.all([...this.#sending.values()].map(({ done }) => done));
+  }
+
+  /** Forgets notifications that ended long ago. */
+  async forgetOld(): Promise<void> {
+    const { store, clock } = this.parts;
+    while (await store.transaction((sql) => new Deliveries(sql).forget(clock.nowMs())));
+  }
+
+  async #look(): Promise<void> {
+    const { logger, clock } = this.parts;
+    const { signal } = this.#closing;
+    const steps = [
+      () => this.#lookAtParts(clock.monotonicMs()),
+      () => this.#watch.lookAtLogs(),
+      () => this.#handleEvents(),
+      () => this.#startSending(),
+    ];
+    while (!signal.aborted) {
+      for (const step of steps) {
+        if (signal.aborted) break;
+        await step().catch((error) => {
+          if (!signal.aborted) logger.warn(`cannot look after triggers: ${chainOf(error)}`);
+        });
+      }
+      await this.#waker.sleep(LOOK_MS);
+    }
+  }
+
+  async #lookAtParts(nowMs: number): Promise<void> {
+    if (nowMs - this.#partsAtMs < PARTS_MS) return;
+    this.#partsAtMs = nowMs;
+    await this.#watch.lookAtParts();
+  }
+
+  async #handleEvents(): Promise<void> {
+    const { store, logger } = this.parts;
+    for (const event of await oldestEvents(store, EVENTS_AT_ONCE)) {
+      if (this.#closing.signal.aborted) return;
+      try {
+        await this.#events.handle(event);
+      } catch (error) {
+        if (this.#closing.signal.aborted || isPassing(error)) throw error;
+        // It would fail again, and stand in front of all others.
+        const { partId, facts } = event;
+        logger.warn(`an event (${facts.kind}) of part ${partId} comes to nothing: ${chainOf(error)}`);
+        await store.transaction((sql) => takeEvent(sql, event.id));
+      }
+    }
+  }
+
+  async #startSending(): Promise<void> {
+    const { store, clock } = this.parts;
+    const free = SENDING_MAX - this.#sending.size;
+    if (free <= 0) return;
+    const counts = Map.groupBy(this.#sending.values(), ({ organizationId }) => organizationId);
+    const busy = [...counts].filter(([, some]) => some.length >= SENDING_OF_ORGANIZATION_MAX).map(([id]) =>
+      id
+    );
+    const nowMs = clock.nowMs();
+    const claimed = await store.transaction((sql) => {
+      const most = { all: free, ofOrganization: SENDING_OF_ORGANIZATION_MAX };
+      return new Deliveries(sql).claim(most, busy, nowMs, nowMs + LEASE_MS);
+    });
+    for (const one of claimed) {
+      const done = this.#send(one).finally(() => {
+        this.#sending.delete(one.id);
+        this.#waker.wake();
+      });
+      this.#sending.set(one.id, { organizationId: one.organizationId, done });
+    }
+  }
+
+  async #send(delivery: ClaimedDelivery): Promise<void> {
+    const { store, clock, logger } = this.parts;
+    const { signal } = this.#closing;
+    const { id } = delivery;
+    try {
+      const failure = await this.#sender.send(delivery, signal).then(() => undefined, (error) => ({ error }));
+      // An attempt that the end of this program broke off counts for nothing: another one takes it over.
+      if (failure && signal.aborted) return;
+      const nowMs = clock.nowMs();
+      if (!failure) return await store.transaction((sql) => new Deliveries(sql).delivered(id, nowMs));
+      const message = messageOf(failure.error);
+      if (failure.error instanceof Undeliverable || delivery.attempts + 1 >= ATTEMPTS_MAX) {
+        await store.transaction((sql) => new Deliveries(sql).died(id, message, nowMs));
+        return await this.#tell(delivery, message, nowMs);
+      }
+      const afterMs = failure.error instanceof Busy ? failure.error.afterMs : 0;
+      const nextMs = nowMs + Math.max(afterMs, pauseMs(delivery.attempts));
+      await store.transaction((sql) => new Deliveries(sql).failed(id, message, nextMs));
+    } catch (error) {
+      logger.warn(`cannot note the outcome of notification ${id}: ${chainOf(error)}`);
+    }
+  }
+
+  /** Tells the people of the machine, in its log, what did not reach its receiver. */
+  async #tell(delivery: ClaimedDelivery, message: string, nowMs: number): Promise<void> {
+    const { logs } = this.parts;
+    const { partId, organizationId, trigger, kind, target } = delivery;
+    const text = `cannot notify ${kind} ${target} of trigger "${trigger}": ${message}`;
+    const entry = create(LogEntrySchema, {
+      time: toTimestamp(nowMs),
+      level: "error",
+      loggerName: `${TRIGGER_LOGGER}${trigger}`,
+      message: text,
+    });
+    await logs.add({ id: partId, organizationId }, [entry], nowMs);
+  }
+}
+
+/** Grows with the attempts; up to a fifth of it is chance, so that not everything comes at once. */
+function pauseMs(attempts: number): number {
+  return Math.min(FIRST_PAUSE_MS * 2 ** attempts, LAST_PAUSE_MS) * (1 + Math.random() / 5);
+}
