@@ -36,6 +36,8 @@ import { answersTcp } from "../../lib/wire/dial/reach.ts";
 import { firstHopOf } from "../../lib/wire/grpc/proxy.ts";
 import { NetworkEvidence } from "../../lib/agent/supervise/network_evidence.ts";
 import { CloudClient, parseCloudAddress } from "../../lib/cloud_client/client.ts";
+import { ChangeFeed } from "../../lib/cloud_client/changes/change_feed.ts";
+import { trafficOf } from "../../lib/cloud_client/changes/traffic.ts";
 import { sendLogs } from "../../lib/cloud_client/log_sender.ts";
 import { type Networks, openNetworks } from "./networks.ts";
 import { runFolder, updaterOf } from "./updater.ts";
@@ -213,7 +215,7 @@ async function work(
   signal: AbortSignal,
 ): Promise<AgentEnd> {
   const { options: { dir }, host, clock, logs, inquiries } = workshop;
-  const { appAddress: address, id: partId, login } = credentials;
+  const { appAddress: address, id: partId, login, metered } = credentials;
   const { plain } = parseCloudAddress(address);
   const cloud = new CloudClient({
     ...{ address, partId, clock, credentials: login },
@@ -221,7 +223,10 @@ async function work(
     allowInsecureCredentials: plain,
     agent: undefined,
   });
-  const queue = await sendLogs({ client: cloud, home: join(dir, "state"), host, clock, logs });
+  const traffic = trafficOf(metered);
+  const queue = await sendLogs({ client: cloud, home: join(dir, "state"), host, clock, logs, traffic });
+  const logger = logs.logger("svc-agent.changes");
+  const changes = new ChangeFeed({ client: cloud, clock, logger, random: Math.random });
   try {
     if (host.env("NOTIFY_SOCKET")) {
       const cursor = join(dir, "state", "journal_cursor");
@@ -229,12 +234,14 @@ async function work(
     }
     const args = ["-config", await runtimeConfig(workshop, credentials)];
     if (plain) args.push("-allow-insecure-creds");
-    const agent = new Agent(await partsOf(workshop, credentials, cloud, queue, args));
+    const parts = await partsOf(workshop, credentials, cloud, queue, args);
+    const agent = new Agent({ ...parts, changes, rareMs: traffic.rareMs });
     if (workshop.networks) workshop.networks.known.online = () => agent.status.online;
     inquiries.agent = agent;
     return await agent.run(signal);
   } finally {
     await queue.close();
+    await changes.close();
     cloud.close();
   }
 }
@@ -256,7 +263,7 @@ async function partsOf(
   cloud: CloudClient,
   queue: LogQueue,
   args: readonly string[],
-): Promise<AgentParts> {
+): Promise<Omit<AgentParts, "changes" | "rareMs">> {
   const { options, host, clock, pace, logs, logger, files, commands } = workshop;
   const { dir: base, defaults, debug, wait, fastStart } = options;
   const own = ownFile(await real(host, base), await real(host, Deno.execPath()));

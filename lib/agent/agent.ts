@@ -7,15 +7,17 @@
  */
 
 import type { DeviceAgentConfigRequestSchema, DeviceAgentConfigResponse } from "../../proto/gen/agent_pb.ts";
-import { toDuration, toMs } from "../api/shared/time.ts";
+import { toDuration } from "../api/shared/time.ts";
 import type { ReadFiles, WriteFiles } from "../base/files/files.ts";
 import { type Clock, deadline, race, Waker } from "../base/clock.ts";
 import { chainOf, SvcError } from "../base/error.ts";
 import type { Logger } from "../base/log/log.ts";
 import { shownUrlsIn } from "../base/log/shown_url.ts";
 import type { Json, JsonObject, Problem } from "../base/schema/schema.ts";
+import type { Announcements } from "../cloud_client/changes/change_feed.ts";
 import type { CloudClient } from "../cloud_client/client.ts";
 import type { MessageInitShape } from "../wire/proto.ts";
+import { CloudPolls, POLL_ANSWER_MS } from "./supervise/cloud_polls.ts";
 import type { OfflineReboots } from "./supervise/offline.ts";
 import type { DeviceFacts } from "./system/device.ts";
 import type { Probe } from "./supervise/probe.ts";
@@ -52,6 +54,9 @@ export interface AgentParts {
   readonly options: AgentOptions;
   readonly device: DeviceFacts;
   readonly cloud: Pick<CloudClient, "deviceAgentConfig" | "needsRestart">;
+  /** The cloud's announcements, and the interval of polls while there are some. */
+  readonly changes?: Announcements;
+  readonly rareMs: number;
   /** Whether the device has other credentials by now than those of `cloud`. */
   readonly hasOthers: () => Promise<boolean>;
   readonly updaters: { readonly agent: Updates; readonly server: Updates };
@@ -78,14 +83,8 @@ export interface AgentParts {
 export type AgentEnd = "stopped" | "replaced" | "renewed";
 
 const TICK_MS = 5_000;
-const POLL_MS = 60_000;
-const POLL_MIN_MS = 5_000;
-const RESTART_POLL_MIN_MS = 5_000;
-/** A cloud that says more by mistake would never be asked again. */
-const INTERVAL_MAX_MS = 3600_000;
-/** Random share of the interval. */
-const JITTER = 0.05;
-const ANSWER_MS = 15_000;
+/** Between the questions of an agent that waits for its first answer. */
+const FIRST_RETRY_MS = 5_000;
 /** How long it waits for the first answer if it does not wait for updates. */
 const FIRST_ANSWER_MS = 2_000;
 const WAIT_MS = 60_000;
@@ -112,14 +111,11 @@ export class Agent {
   /** Why a subsystem is not as the settings want it, by its name. */
   readonly #unapplied = new Map<string, string>();
   readonly #told = new Set<string>();
-  #lastOnlineMs: number | undefined;
-  #isRefused = false;
-  #offlineWhy = "";
-  #nextPollMs = 0;
-  #nextOrderMs = 0;
+  readonly #polls: CloudPolls;
   #nextApplyMs = 0;
   #nextCleanMs: number;
   #applying: Promise<void> | undefined;
+  #checking: Promise<void> | undefined;
   #replaced = false;
   #isRenewed = false;
   readonly #waker: Waker;
@@ -133,6 +129,17 @@ export class Agent {
     this.#versions = new RuntimeVersions({
       ...{ updater: parts.updaters.server, probe: parts.probe, clock: parts.clock },
       startTimeoutMs: () => this.#settings.advanced.runtimeStartTimeoutMs,
+      changed: () => this.#waker.wake(),
+    });
+    const { cloud, changes, rareMs, offline, clock, logger, random } = parts;
+    this.#polls = new CloudPolls({
+      ...{ cloud, changes, rareMs, offline, clock, logger, random },
+      report: () => this.#report(),
+      mayOrder: async (signal) => {
+        if (this.#runtime.state.phase !== "running") return true;
+        return (await parts.probe.restartStatus(signal))?.handledByAgent ?? true;
+      },
+      restart: () => void this.#runtime.restart("the cloud has ordered a restart"),
       changed: () => this.#waker.wake(),
     });
   }
@@ -160,6 +167,8 @@ export class Agent {
     if (signal.aborted) stop();
     if (this.#replaced) this.#runtime.leave();
     const running = this.#runtime.run(over.signal);
+    const asking = new AbortController();
+    const polling = this.#polls.run(AbortSignal.any([signal, asking.signal]));
     try {
       while (!signal.aborted && !this.#replaced && !this.#isRenewed) {
         await this.#tick(signal).catch((error) =>
@@ -175,7 +184,9 @@ export class Agent {
       return this.#replaced ? "replaced" : this.#isRenewed ? "renewed" : "stopped";
     } finally {
       signal.removeEventListener("abort", stop);
-      await this.#livingOn(this.#applying);
+      asking.abort(new SvcError("canceled", "the agent ends"));
+      await polling;
+      await this.#livingOn(Promise.all([this.#applying, this.#checking]));
       await this.#parts.offline.close();
       for (const subsystem of this.#parts.subsystems) await subsystem.close();
     }
@@ -184,12 +195,13 @@ export class Agent {
   get status(): AgentStatus {
     const { options, updaters, clock } = this.#parts;
     const nowMs = clock.monotonicMs();
+    const { isOnline, offlineWhy, lastOnlineMs } = this.#polls;
     return {
       version: options.version,
       uptimeMs: nowMs - this.#startedMs,
-      online: this.#isOnline,
-      offlineWhy: this.#isOnline ? undefined : this.#offlineWhy,
-      sinceOnlineMs: this.#lastOnlineMs === undefined ? undefined : nowMs - this.#lastOnlineMs,
+      online: isOnline,
+      offlineWhy: isOnline ? undefined : offlineWhy,
+      sinceOnlineMs: lastOnlineMs === undefined ? undefined : nowMs - lastOnlineMs,
       runtime: this.#runtime.state,
       versions: { "svc-agent": updaters.agent.status(), "svc-server": updaters.server.status() },
       problems: [
@@ -234,20 +246,21 @@ export class Agent {
   /** One round of all the work. */
   async #tick(signal: AbortSignal): Promise<void> {
     const { clock, alive, hasOthers, logger, offline } = this.#parts;
-    if (clock.monotonicMs() >= this.#nextPollMs) await this.#poll(ANSWER_MS, signal);
-    if (this.#isRefused && await hasOthers() && await this.mayInterrupt()) {
+    await this.#hear();
+    if (this.#polls.isRefused && await hasOthers() && await this.mayInterrupt()) {
       logger.info("the cloud refuses the credentials in use, and there are others now");
       return void (this.#isRenewed = true);
     }
-    await this.#order(signal);
     if (clock.monotonicMs() >= this.#nextApplyMs && !this.#applying) {
       // An upgrade of the system takes long, and nothing else waits for it.
       this.#applying = this.#apply(signal).finally(() => this.#applying = undefined);
     }
     await this.#update(signal);
     if (this.#replaced) return;
-    if (!this.#isOnline) {
-      await this.#livingOn(offline.pass(this.#settings.network.deviceRebootAfterOfflineMs, signal));
+    if (!this.#polls.isOnline && !this.#checking) {
+      const pass = offline.pass(this.#settings.network.deviceRebootAfterOfflineMs, signal);
+      this.#checking = pass.catch((error) => logger.error(`a check of the network failed: ${chainOf(error)}`))
+        .finally(() => this.#checking = undefined);
     }
     await this.#clean();
     alive();
@@ -258,13 +271,19 @@ export class Agent {
   async #firstAnswer(signal: AbortSignal): Promise<void> {
     const { options, clock, logger } = this.#parts;
     const { waitForUpdate = this.#settings.advanced.waitForUpdateCheck ?? false } = options;
-    if (!waitForUpdate) return await this.#poll(FIRST_ANSWER_MS, signal);
+    if (!waitForUpdate) {
+      await this.#polls.poll(FIRST_ANSWER_MS, signal);
+      return await this.#hear();
+    }
     logger.info(`waiting up to ${WAIT_MS / 1000} s for the cloud before anything starts`);
     const untilMs = clock.monotonicMs() + WAIT_MS;
     while (!signal.aborted && clock.monotonicMs() < untilMs) {
-      await this.#poll(Math.min(ANSWER_MS, untilMs - clock.monotonicMs()), signal);
-      if (this.#isOnline) return await this.#bringUpToDate(signal);
-      await clock.sleep(Math.min(POLL_MIN_MS, Math.max(0, untilMs - clock.monotonicMs())), signal).catch(
+      await this.#polls.poll(Math.min(POLL_ANSWER_MS, untilMs - clock.monotonicMs()), signal);
+      if (this.#polls.isOnline) {
+        await this.#hear();
+        return await this.#bringUpToDate(signal);
+      }
+      await clock.sleep(Math.min(FIRST_RETRY_MS, Math.max(0, untilMs - clock.monotonicMs())), signal).catch(
         () => {},
       );
     }
@@ -295,37 +314,15 @@ export class Agent {
     }
   }
 
-  async #poll(timeoutMs: number, signal: AbortSignal): Promise<void> {
-    const { cloud, clock, logger, random = Math.random } = this.#parts;
-    let intervalMs = POLL_MS;
-    try {
-      const answer = await cloud.deviceAgentConfig(this.#report(), { timeoutMs, signal });
-      intervalMs = toMs(answer.checkInterval) || POLL_MS;
-      if (!this.#isOnline) logger.info("the cloud is reached");
-      this.#lastOnlineMs = clock.monotonicMs();
-      this.#isOnline = true;
-      this.#isRefused = false;
-      await this.#parts.offline.online();
-      this.#versionProblems = answer.versionProblems.slice(0, VERSION_PROBLEMS_MAX)
-        .map((problem) => shownUrlsIn(problem.slice(0, PROBLEM_CHARS)));
-      await this.#decide(sectionsOf(answer));
-      this.#aim(answer);
-    } catch (error) {
-      if (signal.aborted) return;
-      this.#isRefused = REFUSALS.includes(SvcError.from(error).code);
-      if (this.#isRefused) this.#parts.offline.answered();
-      this.#offlineWhy = shownUrlsIn(chainOf(error));
-      this.#once(
-        `offline: ${this.#offlineWhy}`,
-        () => logger.warn(`the cloud does not answer: ${this.#offlineWhy}`),
-      );
-      this.#isOnline = false;
-      intervalMs = POLL_MIN_MS * 2;
-    }
-    const jitter = 1 + JITTER * (random() * 2 - 1);
-    this.#nextPollMs = clock.monotonicMs() + between(POLL_MIN_MS, intervalMs * jitter, INTERVAL_MAX_MS);
+  /** Adopts the cloud's latest answer. */
+  async #hear(): Promise<void> {
+    const answer = this.#polls.take();
+    if (!answer) return;
+    this.#versionProblems = answer.versionProblems.slice(0, VERSION_PROBLEMS_MAX)
+      .map((problem) => shownUrlsIn(problem.slice(0, PROBLEM_CHARS)));
+    await this.#decide(sectionsOf(answer));
+    this.#aim(answer);
   }
-  #isOnline = false;
 
   #report(): MessageInitShape<typeof DeviceAgentConfigRequestSchema> {
     const { options, device, updaters, clock } = this.#parts;
@@ -412,24 +409,6 @@ export class Agent {
     }
   }
 
-  /** Obeys a restart order at once, outside of maintenance too. */
-  async #order(signal: AbortSignal): Promise<void> {
-    const { cloud, probe, clock, logger } = this.#parts;
-    if (!this.#isOnline || clock.monotonicMs() < this.#nextOrderMs) return;
-    this.#nextOrderMs = clock.monotonicMs() + RESTART_POLL_MIN_MS;
-    if (this.#runtime.state.phase === "running") {
-      const status = await probe.restartStatus(signal);
-      if (status && !status.handledByAgent) return;
-    }
-    try {
-      const { mustRestart, intervalMs } = await cloud.needsRestart({ timeoutMs: ANSWER_MS, signal });
-      this.#nextOrderMs = clock.monotonicMs() + between(RESTART_POLL_MIN_MS, intervalMs, INTERVAL_MAX_MS);
-      if (mustRestart) void this.#runtime.restart("the cloud has ordered a restart");
-    } catch (error) {
-      logger.debug(`cannot ask whether to restart: ${chainOf(error)}`);
-    }
-  }
-
   // Carrying out the wishes.
 
   async #apply(signal: AbortSignal): Promise<void> {
@@ -460,7 +439,7 @@ export class Agent {
   /** The agent is healthy when it has worked for a while and the cloud, its way to the next version, has answered. */
   #ownVerdict(): Pick<Now, "health" | "reason"> {
     const uptimeMs = this.#parts.clock.monotonicMs() - this.#startedMs;
-    if (this.#lastOnlineMs !== undefined) {
+    if (this.#polls.lastOnlineMs !== undefined) {
       return { health: uptimeMs >= PROBATION_MS ? "healthy" : "starting" };
     }
     if (uptimeMs < PROBATION_LIMIT_MS) return { health: "starting" };
@@ -494,15 +473,9 @@ export class Agent {
 }
 
 const TOLD_MAX = 1000;
-/** Codes by which a cloud that is reached refuses a machine: a revoked key, a deleted part, too many wrong keys. */
-const REFUSALS = ["unauthenticated", "permission_denied", "not_found", "resource_exhausted"];
 /** The cloud's problems with the versions, for the status. */
 const VERSION_PROBLEMS_MAX = 20;
 const PROBLEM_CHARS = 1000;
-
-function between(min: number, value: number, max: number): number {
-  return Math.max(min, Math.min(value, max));
-}
 
 function sectionsOf(answer: DeviceAgentConfigResponse): JsonObject {
   return {

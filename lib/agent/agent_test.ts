@@ -5,7 +5,7 @@ import {
   DeviceAgentConfigResponseSchema,
 } from "../../proto/gen/agent_pb.ts";
 import { toDuration } from "../api/shared/time.ts";
-import { settle } from "../base/clock.ts";
+import { race, settle } from "../base/clock.ts";
 import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../base/error.ts";
 import { FakeProcesses } from "../../tests/support/fake_processes.ts";
@@ -17,6 +17,7 @@ import { OfflineReboots } from "./supervise/offline.ts";
 import { RuntimeProcess } from "./supervise/runtime.ts";
 import type { AgentSettings } from "./settings/settings.ts";
 import type { Now, UpdaterStatus } from "./update/updater.ts";
+import { FakeChanges } from "../../tests/support/fake_changes.ts";
 import { FakeFiles } from "../../tests/support/fake_files.ts";
 
 const BASE = "/opt/svc";
@@ -60,6 +61,7 @@ function scene({ devMode, ...options }: Partial<AgentOptions> & { devMode?: bool
   const world = {
     answer: { checkInterval: toDuration(60_000) } as Answer | Error,
     asked: [] as DeviceAgentConfigRequest[],
+    hangs: false,
     mustRestart: false,
     restartAllowed: true as boolean | undefined,
     inWindow: false,
@@ -76,6 +78,7 @@ function scene({ devMode, ...options }: Partial<AgentOptions> & { devMode?: bool
     applied: [] as AgentSettings[],
     unable: undefined as SvcError | undefined,
   };
+  const changes = new FakeChanges();
   const [agent, server] = [new FakeUpdater(), new FakeUpdater()];
   const probe = {
     serving: () => Promise.resolve(world.url),
@@ -96,13 +99,17 @@ function scene({ devMode, ...options }: Partial<AgentOptions> & { devMode?: bool
       ...options,
     },
     device: { platform: "linux/amd64", distro: "debian:12", tags: [] },
+    changes,
+    rareMs: 30 * 60_000,
     cloud: {
-      deviceAgentConfig: (request) => {
+      deviceAgentConfig: (request, { signal } = {}) => {
+        if (world.hangs) return race(new Promise<never>(() => {}), signal!);
         world.asked.push(create(DeviceAgentConfigRequestSchema, request));
         if (world.answer instanceof Error) return Promise.reject(world.answer);
         return Promise.resolve(create(DeviceAgentConfigResponseSchema, world.answer));
       },
-      needsRestart: () => {
+      needsRestart: ({ signal } = {}) => {
+        if (world.hangs) return race(new Promise<never>(() => {}), signal!);
         const { mustRestart } = world;
         world.mustRestart = false;
         return Promise.resolve({ mustRestart, intervalMs: 0 });
@@ -170,7 +177,7 @@ function scene({ devMode, ...options }: Partial<AgentOptions> & { devMode?: bool
     };
     return { done, end };
   };
-  return { begin, subject, clock, records, world, agent, server, processes, files };
+  return { begin, subject, clock, records, world, changes, agent, server, processes, files };
 }
 
 const sections = (advanced: JsonObject, network: JsonObject = {}) => ({
@@ -559,5 +566,42 @@ Deno.test("Agent.rollback: asks the updater of svc-server to go back", async () 
   await clock.advance(10_000);
   await subject.rollback("svc-server");
   assertEquals(server.backs.length, 1);
+  await end();
+});
+
+Deno.test("Agent: polls rarely while the cloud announces changes, and hears of releases and orders at once", async () => {
+  const { begin, clock, world, changes, processes } = scene();
+  changes.open();
+  const { end } = begin();
+  await clock.advance(70_000);
+  const { length } = world.asked;
+  await clock.advance(20 * 60_000);
+  assertEquals(world.asked.length, length);
+  for (const news of ["config", "release"] as const) {
+    changes.tell(news);
+    await clock.advance(6_000);
+  }
+  assertEquals(world.asked.length, length + 2);
+  world.mustRestart = true;
+  changes.tell("restart");
+  await clock.advance(1_000);
+  assertEquals(processes.started.length, 2);
+  changes.end();
+  await clock.advance(5 * 60_000);
+  assert(world.asked.length >= length + 6, "without announcements it polls at the cloud's interval");
+  await end();
+});
+
+Deno.test("Agent: a cloud that hangs holds up neither the runtime nor the status", async () => {
+  const { begin, subject, clock, world, processes } = scene();
+  const { end } = begin();
+  await clock.advance(10_000);
+  world.hangs = true;
+  await clock.advance(60_000);
+  const { alive } = world;
+  processes.started[0].exit(1);
+  await clock.advance(10_000);
+  assertEquals([processes.started.length, subject.status.runtime.phase], [2, "running"]);
+  assert(world.alive >= alive + 2, "passes go on");
   await end();
 });

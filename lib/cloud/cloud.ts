@@ -274,7 +274,7 @@ function servicesOf(context: CloudContext, parts: Handled): Service[] {
     service(AppService, app),
     service(ExternalAuthService, externalAuthHandlers(context, machineTokens)),
     service(RobotService, robotHandlers(context, authority, logs, messages)),
-    service(ChangeService, changeHandlers(changes)),
+    service(ChangeService, changeHandlers(context, changes)),
     service(AgentDeviceService, agentHandlers(context, downloads, logs, messages)),
     service(DataService, { ...dataHandlers(context, links), ...queryHandlers(context, inference?.content) }),
     service(DataSyncService, dataSyncHandlers(context)),

@@ -35,7 +35,8 @@ import { type CloudCredentials, CloudToken } from "./cloud_token.ts";
 
 /** Time limit of a call, unless the caller gives another. */
 const ANSWER_TIMEOUT_MS = 15_000;
-const KEEPALIVE_MS = 30_000;
+/** Interval of pings while nothing else comes, as the server's: an idle machine moves few bytes. */
+const KEEPALIVE_MS = 120_000;
 const PORT_MAX = 65_535;
 
 export interface CloudClientOptions {

@@ -6,10 +6,11 @@
 
 import type { MachineName } from "../base/host.ts";
 import type { Clock } from "../base/clock.ts";
-import type { Logs } from "../base/log/log.ts";
+import { LEVELS, type Logs } from "../base/log/log.ts";
 import { LogQueue, type LogQueueParts } from "../base/log/queue.ts";
 import type { CloudClient } from "./client.ts";
 import { logEntryMessage } from "./log_message.ts";
+import type { Traffic } from "./changes/traffic.ts";
 
 export interface CloudLogsParts {
   readonly client: Pick<CloudClient, "log" | "partId">;
@@ -18,11 +19,12 @@ export interface CloudLogsParts {
   readonly host: LogQueueParts["host"] & MachineName;
   readonly clock: Clock;
   readonly logs: Logs;
+  readonly traffic: Pick<Traffic, "collectMs" | "level">;
 }
 
 /** Starts sending new records and those that earlier runs left; close the queue at the end. */
 export async function sendLogs(
-  { client, home, host, clock, logs }: CloudLogsParts,
+  { client, home, host, clock, logs, traffic }: CloudLogsParts,
 ): Promise<LogQueue> {
   const hostname = host.hostname();
   const queue = await LogQueue.open({
@@ -30,8 +32,10 @@ export async function sendLogs(
     clock,
     folder: `${home}/cloud_logs/${client.partId.replaceAll(/[^\w-]/g, "_")}`,
     logger: logs.logger("rdk.NetAppender"),
+    collectMs: traffic.collectMs,
     send: (batch, signal) => client.log(batch.map((entry) => logEntryMessage(entry, hostname)), { signal }),
   });
-  logs.addSink(queue.sink);
+  const least = LEVELS[traffic.level];
+  logs.addSink((record) => LEVELS[record.level] >= least && queue.sink(record));
   return queue;
 }

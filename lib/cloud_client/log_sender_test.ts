@@ -9,6 +9,7 @@ import { create, fromBinary, type MessageInitShape, toBinary } from "../wire/pro
 import { logEntryMessage } from "./log_message.ts";
 import { sendLogs } from "./log_sender.ts";
 import { readLogEntry } from "../machine/serve/log_entry.ts";
+import { trafficOf } from "./changes/traffic.ts";
 
 const ENTRY: QueuedLog = {
   id: "1a2b3c4d-17",
@@ -64,7 +65,14 @@ Deno.test("log sender: sends entries, and the next run sends entries left by the
   };
   const run = async (message: string) => {
     const logs = new Logs(clock, []);
-    const queue = await sendLogs({ client, home, host: new DenoHost(), clock, logs });
+    const queue = await sendLogs({
+      client,
+      home,
+      host: new DenoHost(),
+      clock,
+      logs,
+      traffic: trafficOf(false),
+    });
     logs.logger("rdk").info(message);
     await clock.advance(1_000);
     const closed = queue.close();

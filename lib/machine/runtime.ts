@@ -147,9 +147,9 @@ export async function startRuntime(options: RuntimeOptions, parts: RuntimeParts)
   const { configPath: path, allowInsecureCredentials = false, stopping } = options;
   const logger = parts.logs.logger("rdk.config");
   const origin = await originOf({ ...parts, path, allowInsecureCredentials, logger, stopping });
-  const { client } = origin;
+  const { client, traffic } = origin;
   const home = homeFolder((name) => parts.host.env(name));
-  const logs = client && await sendLogs({ ...parts, client, home });
+  const logs = client && await sendLogs({ ...parts, client, home, traffic });
   const disconnect = async () => {
     await logs?.close();
     await origin.changes?.close();
@@ -482,7 +482,7 @@ function hotReloadOf(
  */
 function restartsOf(
   machine: Machine,
-  { client, changes }: Origin,
+  { client, changes, traffic: { rareMs } }: Origin,
   { stop }: RuntimeOptions,
   { host, clock, logs }: RuntimeParts,
 ) {
@@ -491,7 +491,7 @@ function restartsOf(
     return allowed && !machine.busy;
   };
   const orders = client && !RESTARTS_HANDLED.some((name) => host.env(name))
-    ? followRestartOrders({ client, changes, clock, logger: logs.logger("rdk"), mayRestart, stop })
+    ? followRestartOrders({ client, changes, rareMs, clock, logger: logs.logger("rdk"), mayRestart, stop })
     : undefined;
   return {
     status: async () => ({
@@ -505,11 +505,16 @@ function restartsOf(
 }
 
 /** Calls that arrive through the control plane, or through the signaling server that it names. */
-function callsElsewhere({ client }: Origin, { clock, logs }: RuntimeParts): MachinePortParts["elsewhere"] {
+function callsElsewhere(
+  { client, traffic }: Origin,
+  { clock, logs }: RuntimeParts,
+): MachinePortParts["elsewhere"] {
   const logger = logs.logger("rdk.networking.signaling");
   return client && ((given, answer) => {
     const source = new SignalingSource(client, () => given().signaling);
-    const calls = new BroughtCalls({ source, names: () => given().names, answer, clock, logger });
+    const names = () => given().names;
+    const { heartbeatMs } = traffic;
+    const calls = new BroughtCalls({ source, names, answer, heartbeatMs, clock, logger });
     return {
       renamed: () => calls.renamed(),
       close: () => calls.close().finally(() => source.close()),

@@ -13,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file changes.proto.
  */
 export const file_changes: GenFile = /*@__PURE__*/
-  fileDesc("Cg1jaGFuZ2VzLnByb3RvEgpzdmMuYXBwLnYxIhsKDUZvbGxvd1JlcXVlc3QSCgoCaWQYASABKAkiMQoORm9sbG93UmVzcG9uc2USDgoGY29uZmlnGAEgASgIEg8KB3Jlc3RhcnQYAiABKAgyUgoNQ2hhbmdlU2VydmljZRJBCgZGb2xsb3cSGS5zdmMuYXBwLnYxLkZvbGxvd1JlcXVlc3QaGi5zdmMuYXBwLnYxLkZvbGxvd1Jlc3BvbnNlMAFiBnByb3RvMw");
+  fileDesc("Cg1jaGFuZ2VzLnByb3RvEgpzdmMuYXBwLnYxIhsKDUZvbGxvd1JlcXVlc3QSCgoCaWQYASABKAkiQgoORm9sbG93UmVzcG9uc2USDgoGY29uZmlnGAEgASgIEg8KB3Jlc3RhcnQYAiABKAgSDwoHcmVsZWFzZRgDIAEoCDJSCg1DaGFuZ2VTZXJ2aWNlEkEKBkZvbGxvdxIZLnN2Yy5hcHAudjEuRm9sbG93UmVxdWVzdBoaLnN2Yy5hcHAudjEuRm9sbG93UmVzcG9uc2UwAWIGcHJvdG8z");
 
 /**
  * @generated from message svc.app.v1.FollowRequest
@@ -51,6 +51,13 @@ export type FollowResponse = Message<"svc.app.v1.FollowResponse"> & {
    * @generated from field: bool restart = 2;
    */
   restart: boolean;
+
+  /**
+   * There are other releases, or they are in other channels: of interest to the machine's agent.
+   *
+   * @generated from field: bool release = 3;
+   */
+  release: boolean;
 };
 
 /**

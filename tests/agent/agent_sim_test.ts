@@ -189,6 +189,7 @@ class Run {
     host.late = () => this.#late(20);
     let runtime!: RuntimeProcess;
     const agent = new Agent({
+      rareMs: 30 * 60_000,
       options: { base: BASE, defaultsPath: "/d.json", version: "1.0.0", debug: false, leavesRuntime: true },
       device: { platform: "linux/amd64", distro: "", tags: [] },
       cloud: {

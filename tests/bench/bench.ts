@@ -22,6 +22,7 @@ import { changes, ends, plans } from "./machine_bench.ts";
 import { modules } from "./module_bench.ts";
 import { obstacles } from "./obstacles_bench.ts";
 import { executables, start } from "./start_bench.ts";
+import { traffic } from "./traffic_bench.ts";
 import { web } from "./web_bench.ts";
 import { webrtc } from "./webrtc_bench.ts";
 import { wire } from "./wire_bench.ts";
@@ -51,6 +52,7 @@ const sections: Record<string, () => Promise<void>> = {
   obstacles,
   agent,
   modules,
+  traffic,
   web,
 };
 for (const name of Deno.args.length > 0 ? Deno.args : Object.keys(sections)) {

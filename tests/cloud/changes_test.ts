@@ -1,6 +1,6 @@
 /** What machines hear at once of their control plane. */
 
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { ChangeService, type FollowResponse } from "../../proto/gen/changes_pb.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
@@ -9,6 +9,7 @@ import { defaultLimits } from "../../lib/cloud/access/limits.ts";
 import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
 import { configText } from "../../lib/cloud/config/resolution.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { Releases } from "../../lib/cloud/packages/releases.ts";
 import type { NewKey } from "../../lib/cloud/access/keys.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { until } from "../support/until.ts";
@@ -21,12 +22,12 @@ async function follow({ channel }: ServedCloud, key: NewKey, id: string) {
   const { follow } = client(ChangeService, await channel(key));
   const answers = follow({ id }, { signal: over.signal })[Symbol.asyncIterator]();
   const { value: first } = await answers.next() as { value: FollowResponse };
-  assertEquals([first.config, first.restart], [false, false]);
+  assertEquals([first.config, first.restart, first.release], [false, false, false]);
   const heard: string[] = [];
   const rest = (async () => {
     for (let next = await answers.next(); !next.done; next = await answers.next()) {
-      const { config, restart } = next.value as FollowResponse;
-      heard.push([...config ? ["config"] : [], ...restart ? ["restart"] : []].join("+"));
+      const news = next.value as FollowResponse;
+      heard.push((["config", "restart", "release"] as const).filter((kind) => news[kind]).join("+"));
     }
   })().catch((error) => void heard.push(SvcError.from(error).code));
   return {
@@ -61,6 +62,9 @@ storeTest(
       await owner.markPartForRestart({ partId: world.part });
       assertEquals(await mine.next(), ["restart"]);
       assertEquals((await (await robot(own)).needsRestart({ id: world.part })).mustRestart, true);
+      // Nothing has been polled for the other part: its connection is its sign of life.
+      const { part } = await (await app(other.owner)).getRobotPart({ id: other.part });
+      assert(part?.lastAccess !== undefined);
 
       const authorization = {
         resourceType: "robot",
@@ -129,6 +133,17 @@ storeTest(
       assertEquals(await mine.next(), ["config"]);
       await audit.change(actor, { kind: "part", id: part }, (sql) => new Fleet(sql).orderRestart(part));
       assertEquals(await mine.next(), ["restart"]);
+      await cloud.store.transaction((sql) => new Fleet(sql).takeRestart(part));
+      const release = { kind: "release", id: "svc-server 1.0.0" } as const;
+      const program = { name: "svc-server", version: "1.0.0", platform: "linux/amd64" };
+      await audit.change(actor, release, (sql, nowMs) => {
+        const file = { sha256: "0".repeat(64), bytes: 1 };
+        return new Releases(sql).add({ ...program, channel: "dev", file }, nowMs);
+      });
+      assertEquals(await mine.next(), ["release"]);
+      await audit.change(actor, release, (sql) =>
+        new Releases(sql).setChannel("svc-server", "1.0.0", "stable"));
+      assertEquals(await mine.next(), ["release"]);
       await mine.end();
     }),
 );

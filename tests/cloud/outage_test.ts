@@ -26,6 +26,7 @@ import type { NewKey } from "../../lib/cloud/access/keys.ts";
 import { storeTest } from "./stores.ts";
 import { FakeHost } from "../support/fake_host.ts";
 import { moving, until } from "../support/until.ts";
+import { trafficOf } from "../../lib/cloud_client/changes/traffic.ts";
 
 const SECOND_MS = 1_000;
 const HOUR_MS = 3_600 * SECOND_MS;
@@ -91,7 +92,7 @@ async function startRover({ part }: World, own: NewKey, port: number, clock: Fak
       clock,
     });
     const logs = new Logs(clock, []);
-    const queue = await sendLogs({ client, home: "/home", host, clock, logs });
+    const queue = await sendLogs({ client, home: "/home", host, clock, logs, traffic: trafficOf(false) });
     const machine = new Machine({
       registry,
       logs: new Logs(clock, []),

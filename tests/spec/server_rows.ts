@@ -60,10 +60,11 @@ export const SERVER: readonly Section[] = [
           "lib/machine/config/file_source_test.ts: reports a change when the file is complete and has been still for a moment",
           "lib/machine/config/cloud_source_test.ts: asks again after a fifth of the interval, then after each interval; reports only differences",
           "lib/machine/config/cloud_source_test.ts: asks at once when the control plane announces a change, and keeps asking at its interval",
+          "lib/machine/config/cloud_source_test.ts: CloudSource: asks rarely while every change is announced, and at its interval as soon as none is",
           "tests/cloud/changes_test.ts: the control plane notifies a machine of changes to its own configuration, keys and orders alone",
         ],
         "beyond: the machine reads a file a moment after it is saved, and svc-cloud announces changes at once; " +
-          "the machine also asks every 10 s",
+          "the machine also asks every 10 s, or every 30 minutes while it hears the announcements",
       ),
       holds(
         "A running machine adds, changes and removes resources, and leaves unchanged resources alone.",

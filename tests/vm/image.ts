@@ -6,6 +6,7 @@
  */
 
 import { exists, ROOT } from "../../cli/build/compiler.ts";
+import { PULSE_UNIT } from "./pulse.ts";
 
 const SUITE = "bookworm";
 const PACKAGES = ["systemd", "systemd-sysv", "dbus", "iproute2", "procps", "libstdc++6"];
@@ -76,13 +77,14 @@ export async function image({ name, packages, prepare }: System): Promise<Image>
   const included = [...PACKAGES, ...packages].join(",");
   await run("debootstrap", "--variant=minbase", `--include=${included}`, SUITE, root);
   await Deno.writeTextFile(`${root}/etc/systemd/system/test-shell.service`, SHELL_UNIT);
+  await Deno.writeTextFile(`${root}/etc/systemd/system/test-pulse.service`, PULSE_UNIT);
   await Deno.mkdir(`${root}/etc/systemd/network`, { recursive: true });
   await Deno.writeTextFile(`${root}/etc/systemd/network/all.network`, NETWORK);
   await Deno.writeTextFile(`${root}/etc/hostname`, "device\n");
   await Deno.writeTextFile(`${root}/etc/hosts`, "127.0.0.1 localhost device\n");
   await Deno.writeTextFile(`${root}/etc/fstab`, "/dev/vda / ext4 rw,errors=remount-ro 0 1\n");
   await Deno.mkdir(`${root}/var/log/journal`, { recursive: true });
-  await run("chroot", root, "systemctl", "enable", "test-shell", "systemd-networkd");
+  await run("chroot", root, "systemctl", "enable", "test-shell", "test-pulse", "systemd-networkd");
   if (prepare) await run("chroot", root, "sh", "-euc", prepare);
   for await (const { name } of Deno.readDir(`${root}/boot`)) {
     if (name.startsWith("vmlinuz")) await Deno.copyFile(`${root}/boot/${name}`, found.kernel);

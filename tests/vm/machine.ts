@@ -3,9 +3,13 @@
  *
  * It reaches this computer's loopback at 10.0.2.2. Its processor is emulated, so that it runs anywhere, about ten times
  * slower than a real one.
+ *
+ * A command that does not end in time says why: how much of this computer's processor the emulator got meanwhile, and
+ * whether the machine itself still worked (`Pulse`).
  */
 
 import type { Image } from "./image.ts";
+import { Pulse } from "./pulse.ts";
 
 /** This computer, as the machine sees it. */
 export const HOST = "10.0.2.2";
@@ -18,6 +22,7 @@ const MEMORY_MB = 1536;
 export class Machine {
   #process: Deno.ChildProcess | undefined;
   #shell: Deno.UnixConn | undefined;
+  #pulse: Pulse | undefined;
   #text = "";
   #more = Promise.withResolvers<void>();
   #number = 0;
@@ -60,6 +65,7 @@ export class Machine {
           "-device",
           "isa-serial,chardev=shell",
         ],
+        ...["-chardev", `file,id=pulse,path=${this.folder}/pulse`, "-device", "isa-serial,chardev=pulse"],
         ...["-kernel", this.image.kernel, "-initrd", this.image.initrd],
         ...["-append", "root=/dev/vda rw console=ttyS0 systemd.show_status=0 quiet"],
         ...["-drive", `file=${this.folder}/disk.img,format=raw,if=virtio,cache=writeback`],
@@ -74,6 +80,7 @@ export class Machine {
       stderr: "inherit",
     }).spawn();
     void this.#follow(this.#process.stdout);
+    this.#pulse = new Pulse(this.#process.pid, `${this.folder}/pulse`);
     await this.#connect(shell);
   }
 
@@ -86,10 +93,16 @@ export class Machine {
 
   /** Runs a command; returns its exit code and the output of both streams. */
   async try(command: string, timeoutMs = COMMAND_MS): Promise<{ code: number; output: string }> {
+    const before = await this.#pulse?.take();
     const mark = `done-${++this.#number}-${crypto.randomUUID().slice(0, 8)}`;
     // The shell assembles the mark, so that the echo of the command does not contain it.
-    await this.#write(`( ${command}\n) 2>&1 </dev/null; echo "${mark.slice(0, 4)}""${mark.slice(4)} $?"\n`);
-    const found = await this.#until(new RegExp(`^([^]*?)${mark} (\\d+)\\r?\\n`), timeoutMs, command);
+    const asked = `( ${command}\n) 2>&1 </dev/null; echo "${mark.slice(0, 4)}""${mark.slice(4)} $?"\n`;
+    await this.#write(asked, timeoutMs);
+    const found = await this.#until(new RegExp(`^([^]*?)${mark} (\\d+)\\r?\\n`), timeoutMs, command)
+      .catch(async (error) => {
+        const why = [await this.#pulse?.since(before), `its console: ${this.#console.slice(-1000)}`];
+        throw new Error(`${error.message}\n${why.join("\n")}`);
+      });
     return { output: found[1].replaceAll("\r\n", "\n").trim(), code: Number(found[2]) };
   }
 
@@ -127,7 +140,7 @@ export class Machine {
 
   /** Shuts it down in order. */
   async off(): Promise<void> {
-    await this.#write("systemctl poweroff\n").catch(() => {});
+    await this.#write("systemctl poweroff\n", COMMAND_MS).catch(() => {});
     await this.#process?.status;
     await this.cut().catch(() => {});
   }
@@ -146,8 +159,9 @@ export class Machine {
     void this.#listen(this.#shell);
     // Input before the shell's start is lost, so the question repeats until the answer.
     for (const mark = `here-${crypto.randomUUID()}`;;) {
-      await this.#write(`echo "${mark.slice(0, 2)}""${mark.slice(2)}"\n`);
-      const answered = await this.#until(new RegExp(`^[^]*?${mark}\\r?\\n`), ASK_MS, "").then(
+      const written = await this.#write(`echo "${mark.slice(0, 2)}""${mark.slice(2)}"\n`, ASK_MS)
+        .then(() => true, () => false);
+      const answered = written && await this.#until(new RegExp(`^[^]*?${mark}\\r?\\n`), ASK_MS, "").then(
         () => true,
         () => false,
       );
@@ -155,14 +169,26 @@ export class Machine {
       if (answered) return void await this.run("true");
       if (performance.now() > until) {
         const seconds = BOOT_MS / 1000;
-        throw new Error(`the machine did not start within ${seconds} s:\n${this.#console.slice(-3000)}`);
+        const why = `${await this.#pulse?.since()}; its console:\n${this.#console.slice(-3000)}`;
+        throw new Error(`the machine did not start within ${seconds} s: ${why}`);
       }
     }
   }
 
-  async #write(text: string): Promise<void> {
+  /** A machine that reads nothing takes a few hundred lines; without a limit the write after them never ends. */
+  async #write(text: string, timeoutMs: number): Promise<void> {
     const bytes = new TextEncoder().encode(text);
-    for (let at = 0; at < bytes.length;) at += await this.#shell!.write(bytes.subarray(at));
+    const late = Promise.withResolvers<never>();
+    const error = () => new Error(`the machine's shell takes no input for ${timeoutMs / 1000} s`);
+    const timer = setTimeout(() => late.reject(error()), timeoutMs);
+    try {
+      for (let at = 0; at < bytes.length;) {
+        at += await Promise.race([this.#shell!.write(bytes.subarray(at)), late.promise]);
+      }
+    } finally {
+      clearTimeout(timer);
+      late.promise.catch(() => {});
+    }
   }
 
   async #until(pattern: RegExp, timeoutMs: number, command: string): Promise<RegExpExecArray> {

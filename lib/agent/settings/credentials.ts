@@ -9,7 +9,7 @@ import type { Environment } from "../../base/host.ts";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import { SvcError } from "../../base/error.ts";
 import { parseJsonc } from "../../base/schema/jsonc.ts";
-import { isObject, object, Place, show, text } from "../../base/schema/schema.ts";
+import { bool, isObject, object, Place, show, text } from "../../base/schema/schema.ts";
 import { Secret, secret } from "../../base/secret.ts";
 import { parseCloudAddress } from "../../cloud_client/client.ts";
 
@@ -24,6 +24,8 @@ export interface MachineCredentials {
     readonly entity: string;
     readonly payload: Secret;
   };
+  /** Whether the connection costs money by its traffic. */
+  readonly metered: boolean;
 }
 
 const full = (doc: string) => text(doc, { pattern: /\S/, wanted: "a text that is not empty" });
@@ -35,14 +37,15 @@ const cloudRow = object({
   id: full("id of the machine's part").required(),
   apiKey: object({ id: full("id of the key").required(), key: secret("the key itself").required() }),
   secret: secret("the part's secret, if there is no API key"),
+  metered: bool("the connection costs money by its traffic").default(false),
 }).with((cloud, at) => {
-  const { apiKey, appAddress, id } = cloud;
+  const { apiKey, appAddress, id, metered } = cloud;
   if (apiKey && !apiKey.key) return at.at("api_key").at("key").error("found an empty text, wanted the key");
   const login: MachineCredentials["login"] | undefined = apiKey?.key
     ? { type: "api-key", entity: apiKey.id, payload: apiKey.key }
     : cloud.secret && { type: "robot-secret", entity: id, payload: cloud.secret };
   if (!login) return at.at("api_key").error('missing, wanted {"id": "…", "key": "…"}, or a "secret" instead');
-  return { appAddress, id, login } satisfies MachineCredentials;
+  return { appAddress, id, login, metered } satisfies MachineCredentials;
 });
 
 const ADDRESS = 'an address such as "https://host:port"';
@@ -101,7 +104,7 @@ function credentialsOf(env: (name: string) => string | undefined): MachineCreden
   if (!isAddress(appAddress)) {
     throw new SvcError("invalid_argument", `SVC_APP_ADDRESS: found "${appAddress}", wanted ${ADDRESS}`);
   }
-  return { appAddress, id, login: { type: "api-key", entity, payload: new Secret(key) } };
+  return { appAddress, id, login: { type: "api-key", entity, payload: new Secret(key) }, metered: false };
 }
 
 /** Whether two credentials are for the same part at the same address by the same key. */

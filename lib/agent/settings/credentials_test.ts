@@ -12,7 +12,7 @@ Deno.test("reads an API key or a secret, with comments, and ignores settings of 
     "cloud": {"app_address": "https://app", "id": "part", "api_key": {"id": "k", "key": "sesame"}, "secret": "old"},
     "components": [],
   }`);
-  assertEquals(rest, { appAddress: "https://app", id: "part" });
+  assertEquals(rest, { appAddress: "https://app", id: "part", metered: false });
   assertEquals([login.type, login.entity, login.payload.reveal()], ["api-key", "k", "sesame"]);
   const { login: old } = parse('{"cloud": {"app_address": "https://app", "id": "part", "secret": "sesame"}}');
   assertEquals([old.type, old.entity, old.payload.reveal()], ["robot-secret", "part", "sesame"]);

@@ -40,8 +40,10 @@ const LIMITS: QueueLimits = {
   batchBytes: 1024 * 1024,
 };
 
-/** How long entries are collected for a batch. */
+/** How long entries are collected for a batch, unless the caller wants another time. */
 const COLLECT_MS = 100;
+/** Interval of the checks whether a batch is full. */
+const COLLECT_LOOK_MS = 1_000;
 const SEND_MS = 4_000;
 /** The pause after a failure; each consecutive failure doubles it. */
 const RETRY: BackoffLimits = { firstMs: 1_000, mostMs: 30_000, jitter: 0.3 };
@@ -67,6 +69,8 @@ export interface LogQueueParts {
   readonly limits?: Partial<QueueLimits>;
   /** For the pauses between tries. */
   readonly random?: () => number;
+  /** How long entries are collected for a batch; a full batch, an error and the end do not wait. */
+  readonly collectMs?: number;
 }
 
 /** An entry and its size for the limit. */
@@ -95,6 +99,8 @@ export class LogQueue {
   #diskRetryAtMs = -Infinity;
   /** Failures reported since the last batch arrived. */
   readonly #told = new Set<string>();
+  /** An error waits. */
+  #isUrgent = false;
   #somethingWaits = Promise.withResolvers<void>();
   readonly #closing = new AbortController();
   readonly #givenUp = new AbortController();
@@ -131,6 +137,7 @@ export class LogQueue {
     if (this.#closed || record.logger === this.parts.logger.name) return;
     this.#queue(record);
     this.#save();
+    this.#isUrgent ||= record.level === "error";
     this.#somethingWaits.resolve();
   };
 
@@ -217,7 +224,7 @@ export class LogQueue {
         this.#somethingWaits = Promise.withResolvers();
         continue;
       }
-      if (this.#waiting.length < this.#limits.batchEntries) await this.#pause(COLLECT_MS);
+      await this.#collect();
       try {
         await this.#sendBatch();
         failures = 0;
@@ -228,6 +235,17 @@ export class LogQueue {
         await this.#pause(backoffMs(RETRY, ++failures, this.parts.random));
       }
     }
+  }
+
+  async #collect(): Promise<void> {
+    const { clock, collectMs = COLLECT_MS } = this.parts;
+    const endMs = clock.monotonicMs() + collectMs;
+    while (!this.#isUrgent && this.#waiting.length < this.#limits.batchEntries) {
+      const leftMs = endMs - clock.monotonicMs();
+      if (leftMs <= 0 || this.#closing.signal.aborted) break;
+      await this.#pause(Math.min(leftMs, COLLECT_LOOK_MS));
+    }
+    this.#isUrgent = false;
   }
 
   /** Ends early when the queue closes. */

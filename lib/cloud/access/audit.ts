@@ -36,7 +36,7 @@ export interface AuditSelection {
   readonly sinceMs?: number;
 }
 
-/** Objects that determine a machine's configuration, and orders to it. */
+/** Objects that determine a machine's configuration and programs, and orders to it. */
 const CONCERNS_MACHINES: ReadonlySet<Subject["kind"]> = new Set<Subject["kind"]>([
   "organization",
   "location",
@@ -45,6 +45,7 @@ const CONCERNS_MACHINES: ReadonlySet<Subject["kind"]> = new Set<Subject["kind"]>
   "key",
   "fragment",
   "package",
+  "release",
   "secret",
 ]);
 

@@ -1,6 +1,6 @@
 /**
- * Announces changes of a part to its followers: a new configuration or a restart order, whichever control plane on the
- * database, or command beside it, has made the change.
+ * Announces changes of a part to its followers: a new configuration, a restart order, other releases, whichever control
+ * plane on the database, or command beside it, has made the change.
  *
  * An announcement only says that there is news; machines fetch it by the published calls. A change costs work only for
  * the parts that it may concern, and nobody waits for followers.
@@ -12,13 +12,19 @@ import { chainOf, SvcError } from "../../base/error.ts";
 import type { CloudContext } from "../context.ts";
 import { Fleet, type Part } from "./fleet.ts";
 import type { ConfigMessages } from "../config/config_messages.ts";
+import { Releases } from "../packages/releases.ts";
 
 /** The kinds of news. */
 export interface PartNews {
   readonly config: boolean;
   readonly restart: boolean;
+  readonly release: boolean;
 }
 
+const NO_NEWS: PartNews = { config: false, restart: false, release: false };
+
+/** Interval at which a follower counts as seen. */
+const SEEN_MS = 15_000;
 /** Parts that are examined before other work gets a turn. */
 const PARTS_A_TURN = 20;
 /** A follower. */
@@ -28,7 +34,7 @@ interface Follower {
   readonly waker: Waker;
   /** The last announced configuration, identified by its message. */
   told: unknown;
-  change: { config: boolean; restart: boolean };
+  change: PartNews;
   ended?: SvcError;
 }
 
@@ -39,6 +45,8 @@ export class PartChanges {
   /** The parts to examine; `undefined` means all. */
   readonly #due = new Set<string | undefined>();
   #looking: Promise<void> | undefined;
+  /** The releases and their channels, as comparable text; `undefined` until the first look. */
+  #releases: string | undefined;
   #hearing: Promise<() => Promise<void>> | undefined;
   #closed = false;
 
@@ -53,8 +61,13 @@ export class PartChanges {
 
   /**
    * First an empty change, which says that all later ones will be announced; then each change until `signal` aborts.
+   * Calls `alive` every few seconds of that time.
    */
-  async *follow(partId: string, signal: AbortSignal): AsyncGenerator<PartNews> {
+  async *follow(
+    partId: string,
+    signal: AbortSignal,
+    alive: () => unknown = () => {},
+  ): AsyncGenerator<PartNews> {
     await this.#hear();
     const follower = this.#enter(await new Fleet(this.cloud.store).part(partId));
     const stop = () => follower.waker.wake();
@@ -62,13 +75,14 @@ export class PartChanges {
     try {
       // The follower fetches the current state; news starts after it.
       follower.told = await this.messages.identity(partId);
-      yield { config: false, restart: false };
+      yield NO_NEWS;
       while (!signal.aborted && !this.#closed) {
         if (follower.ended) throw follower.ended;
+        alive();
         const { change } = follower;
-        follower.change = { config: false, restart: false };
-        if (change.config || change.restart) yield change;
-        else await follower.waker.sleep();
+        follower.change = NO_NEWS;
+        if (change !== NO_NEWS) yield change;
+        else await follower.waker.sleep(SEEN_MS);
       }
       signal.throwIfAborted();
       throw new SvcError("unavailable", "the control plane is stopping");
@@ -92,7 +106,11 @@ export class PartChanges {
   /** Listens to changes from the first follower on. */
   #hear(): Promise<unknown> {
     const { notices } = this.cloud.store;
-    return this.#hearing ??= notices.hear("changes", (text) => this.#heard(text)).catch((error) => {
+    return this.#hearing ??= (async () => {
+      const stop = await notices.hear("changes", (text) => this.#heard(text));
+      await this.#lookAtReleases();
+      return stop;
+    })().catch((error) => {
       this.#hearing = undefined;
       throw error;
     });
@@ -108,8 +126,14 @@ export class PartChanges {
 
   async #look(): Promise<void> {
     while (this.#due.size > 0 && !this.#closed) {
-      const parts = this.#due.has(undefined) ? [...this.#followers.keys()] : [...this.#due] as string[];
+      const isAll = this.#due.has(undefined);
+      const parts = isAll ? [...this.#followers.keys()] : [...this.#due] as string[];
       this.#due.clear();
+      if (isAll) {
+        await this.#lookAtReleases().catch((error) =>
+          this.cloud.logger.warn(`cannot tell machines of releases: ${chainOf(error)}`)
+        );
+      }
       for (const [index, partId] of parts.entries()) {
         if (index % PARTS_A_TURN === PARTS_A_TURN - 1) await new Promise<void>((turn) => void nextTurn(turn));
         await this.#lookAt(partId);
@@ -117,6 +141,16 @@ export class PartChanges {
     }
     // In the same step in which nothing was left, so that the next change starts a new round.
     this.#looking = undefined;
+  }
+
+  async #lookAtReleases(): Promise<void> {
+    const known = this.#releases;
+    const now = this.#releases = JSON.stringify(await new Releases(this.cloud.store).channels());
+    if (known === undefined || known === now) return;
+    for (const follower of this.#all()) {
+      follower.change = { ...follower.change, release: true };
+      follower.waker.wake();
+    }
   }
 
   async #lookAt(partId: string): Promise<void> {
@@ -129,11 +163,14 @@ export class PartChanges {
         // Before the first look there was nothing to announce.
         const config = follower.told !== undefined && follower.told !== now;
         follower.told = now;
+        if (!config && !restart) continue;
+        const { change } = follower;
         follower.change = {
-          config: follower.change.config || config,
-          restart: follower.change.restart || restart,
+          ...change,
+          config: change.config || config,
+          restart: change.restart || restart,
         };
-        if (config || restart) follower.waker.wake();
+        follower.waker.wake();
       }
     } catch (thrown) {
       const error = SvcError.from(thrown);
@@ -158,7 +195,7 @@ export class PartChanges {
       place,
       waker: new Waker(this.cloud.clock),
       told: undefined,
-      change: { config: false, restart: false },
+      change: NO_NEWS,
     };
     this.#followers.getOrInsertComputed(partId, () => new Set()).add(follower);
     return follower;

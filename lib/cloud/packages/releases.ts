@@ -76,6 +76,11 @@ export class Releases {
     return id;
   }
 
+  /** Each release and its channel. */
+  channels(): Promise<{ id: string; channel: string }[]> {
+    return this.sql.query("SELECT id, channel FROM releases ORDER BY id");
+  }
+
   /** By name and version, oldest version first. */
   async list(): Promise<PublishedRelease[]> {
     const all = await this.sql.query<PublishedRelease>(`${RELEASES} ORDER BY name, platform, created_ms`);

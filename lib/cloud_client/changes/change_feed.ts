@@ -1,8 +1,8 @@
 /**
  * A kept connection on which the control plane announces changes, for callers that would otherwise only poll.
  *
- * It only makes them faster: callers also poll at times, for control planes without this call and for lost
- * announcements. A broken connection is renewed after a growing pause of up to a minute, which differs between
+ * While it is open, callers poll rarely (`PollTimer`), for lost announcements; at a control plane without this call,
+ * they poll at the published intervals. A broken connection is renewed after a growing pause of up to a minute, which differs between
  * machines, so that a restarted control plane is not overrun. After a reconnect everything counts as changed.
  *
  * The room owns how a machine hears of changes and orders of its control plane.
@@ -29,20 +29,35 @@ export interface ChangeFeedParts {
 }
 
 /** The kinds of changes. */
-export type Changed = "config" | "restart";
+export type Changed = "config" | "restart" | "release";
+
+const KINDS: readonly Changed[] = ["config", "restart", "release"];
+
+/** What callers need of a feed. */
+export type Announcements = Pick<ChangeFeed, "hear" | "connection">;
 
 export class ChangeFeed {
   readonly #parts: ChangeFeedParts;
-  readonly #listeners = new Set<readonly [what: Changed, listener: () => void]>();
+  readonly #listeners = new Set<readonly [what: Changed | "end", listener: () => void]>();
   readonly #closed = new AbortController();
   #running: Promise<void> | undefined;
+  #connections = 0;
+  #isOpen = false;
 
   constructor(parts: ChangeFeedParts) {
     this.#parts = parts;
   }
 
-  /** Calls `listener` whenever a poll may bring something new, until the returned function is called. */
-  hear(what: Changed, listener: () => void): () => void {
+  /** The number of the open connection, on which every change is announced; `undefined` while there is none. */
+  get connection(): number | undefined {
+    return this.#isOpen ? this.#connections : undefined;
+  }
+
+  /**
+   * Calls `listener` whenever a poll may bring something new, or at the `end` of a connection, until the returned
+   * function is called.
+   */
+  hear(what: Changed | "end", listener: () => void): () => void {
     const entry = [what, listener] as const;
     this.#listeners.add(entry);
     this.#running ??= this.#run();
@@ -72,14 +87,22 @@ export class ChangeFeed {
   /** One connection. `again` means that it follows another one, so announcements may have been missed. */
   async #follow(again: boolean): Promise<void> {
     let missed = again;
-    for await (const { config, restart } of this.#parts.client.changes(this.#closed.signal)) {
-      if (config || missed) this.#tell("config");
-      if (restart || missed) this.#tell("restart");
-      missed = false;
+    try {
+      for await (const news of this.#parts.client.changes(this.#closed.signal)) {
+        if (!this.#isOpen) this.#connections++;
+        this.#isOpen = true;
+        for (const what of KINDS) if (news[what] || missed) this.#tell(what);
+        missed = false;
+      }
+    } finally {
+      if (this.#isOpen) {
+        this.#isOpen = false;
+        this.#tell("end");
+      }
     }
   }
 
-  #tell(what: Changed): void {
+  #tell(what: Changed | "end"): void {
     for (const [wanted, listener] of [...this.#listeners]) if (wanted === what) listener();
   }
 }

@@ -1,11 +1,12 @@
 /**
  * Restart orders: asks the control plane whether the program should end, so that its supervisor starts it again. The
- * program obeys when the machine allows a restart; until then the order stays pending.
+ * program obeys an order as soon as the machine allows a restart.
  */
 
 import type { CloudClient } from "../client.ts";
-import type { ChangeFeed } from "./change_feed.ts";
-import { type Clock, Waker } from "../../base/clock.ts";
+import type { Announcements } from "./change_feed.ts";
+import { PollTimer } from "./poll_timer.ts";
+import type { Clock } from "../../base/clock.ts";
 import { chainOf } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 
@@ -15,8 +16,10 @@ const INTERVAL_MIN_MS = 1_000;
 
 export interface RestartParts {
   readonly client: Pick<CloudClient, "needsRestart">;
-  /** Triggers an immediate poll. */
-  readonly changes?: Pick<ChangeFeed, "hear">;
+  /** Triggers an immediate poll, and makes the others rare. */
+  readonly changes?: Announcements;
+  /** Their interval then. */
+  readonly rareMs: number;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly mayRestart: () => Promise<boolean>;
@@ -26,35 +29,38 @@ export interface RestartParts {
 
 /** Polls until an order comes; the returned function stops it. */
 export function followRestartOrders(parts: RestartParts): () => Promise<void> {
-  const { client, changes, clock, logger, mayRestart, stop } = parts;
+  const { client, changes, rareMs, clock, logger, mayRestart, stop } = parts;
   const ended = new AbortController();
   const { signal } = ended;
-  const waker = new Waker(clock);
-  const unhear = changes?.hear("restart", () => waker.wake());
+  const timer = new PollTimer({ changes, what: ["restart"], rareMs, clock });
   const run = async () => {
     let intervalMs = INTERVAL_MS;
-    let waiting = false;
+    // The control plane may give an order once only.
+    let isOrdered = false;
     for (;;) {
-      await waker.sleep(Math.max(INTERVAL_MIN_MS, intervalMs));
+      const usualMs = Math.max(INTERVAL_MIN_MS, intervalMs);
+      await (isOrdered ? clock.sleep(usualMs, signal) : timer.next(usualMs));
       if (signal.aborted) return;
-      try {
-        const order = await client.needsRestart({ signal });
-        if (order.intervalMs > 0) intervalMs = order.intervalMs;
-        if (!order.mustRestart) continue;
-      } catch (error) {
-        logger.debug(`cannot ask whether to restart: ${chainOf(error)}`);
-        continue;
+      if (!isOrdered) {
+        try {
+          const order = await client.needsRestart({ signal });
+          if (order.intervalMs > 0) intervalMs = order.intervalMs;
+          if (!order.mustRestart) continue;
+        } catch (error) {
+          logger.debug(`cannot ask whether to restart: ${chainOf(error)}`);
+          timer.failed();
+          continue;
+        }
       }
       if (await mayRestart()) return stop("app_restart");
-      if (!waiting) logger.info("told to restart, waiting until the machine may");
-      waiting = true;
+      if (!isOrdered) logger.info("told to restart, waiting until the machine may");
+      isOrdered = true;
     }
   };
   const done = run().catch(() => {});
   return async () => {
-    unhear?.();
     ended.abort();
-    waker.wake();
+    timer.close();
     await done;
   };
 }

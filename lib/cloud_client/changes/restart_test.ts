@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { FakeChanges } from "../../../tests/support/fake_changes.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
@@ -9,7 +10,10 @@ function bench() {
   const records: LogRecord[] = [];
   const stops: string[] = [];
   const scene = { mustRestart: false, intervalMs: 0, mayRestart: true, away: false, asked: 0 };
+  const changes = new FakeChanges();
   const end = followRestartOrders({
+    changes,
+    rareMs: 1_800_000,
     client: {
       needsRestart: () => {
         scene.asked++;
@@ -23,7 +27,7 @@ function bench() {
     mayRestart: () => Promise.resolve(scene.mayRestart),
     stop: (reason) => stops.push(reason),
   });
-  return { clock, records, stops, scene, end };
+  return { clock, records, stops, scene, changes, end };
 }
 
 Deno.test("followRestartOrders: asks every 5 s or at the cloud's interval, at most once a second", async () => {
@@ -64,4 +68,23 @@ Deno.test("followRestartOrders: an unreachable control plane causes no restart",
   await clock.advance(5_000);
   assertEquals(stops, ["app_restart"]);
   await end();
+});
+
+Deno.test("followRestartOrders: keeps an order that is given once, and repeats a failed question soon", async () => {
+  const { clock, scene, stops, changes, end } = bench();
+  changes.open();
+  await clock.advance(5_000);
+  await clock.advance(600_000);
+  assertEquals(scene.asked, 1, "every order is announced");
+  scene.away = true;
+  changes.tell("restart");
+  await clock.advance(0);
+  Object.assign(scene, { away: false, mustRestart: true, mayRestart: false });
+  await clock.advance(5_000);
+  assertEquals(scene.asked, 3);
+  Object.assign(scene, { mustRestart: false, mayRestart: true });
+  await clock.advance(5_000);
+  assertEquals([scene.asked, stops], [3, ["app_restart"]]);
+  await end();
+  assertEquals([clock.pending, changes.listeners], [0, 0]);
 });

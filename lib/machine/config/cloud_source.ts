@@ -8,8 +8,9 @@
 
 import type { CloudClient } from "../../cloud_client/client.ts";
 import { robotConfigJson } from "../../cloud_client/config_json.ts";
-import type { ChangeFeed } from "../../cloud_client/changes/change_feed.ts";
-import { type Clock, Waker } from "../../base/clock.ts";
+import type { Announcements } from "../../cloud_client/changes/change_feed.ts";
+import { PollTimer } from "../../cloud_client/changes/poll_timer.ts";
+import type { Clock } from "../../base/clock.ts";
 import { chainOf, type Code, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
@@ -26,7 +27,7 @@ const FIRST_TIMEOUT_MS = 15_000;
 const FIRST_TIMEOUT_WITH_COPY_MS = 1_000;
 
 /** Settings of the connection itself. */
-const LOCAL = ["id", "secret", "api_key", "app_address", "refresh_interval"];
+const LOCAL = ["id", "secret", "api_key", "app_address", "refresh_interval", "metered"];
 /** Settings of the machine's own port that the control plane's message has no field for, by their section. */
 const LOCAL_SECTIONS = {
   network: ["bind_address", "webrtc"],
@@ -43,8 +44,10 @@ export interface CloudSourceParts {
   readonly local: JsonObject;
   readonly cache: ConfigCache;
   readonly refreshMs: number;
-  /** Triggers an immediate poll. */
-  readonly changes?: Pick<ChangeFeed, "hear">;
+  /** Triggers an immediate poll, and makes the others rare. */
+  readonly changes?: Announcements;
+  /** Their interval then. */
+  readonly rareMs: number;
   /** Replaces the time limit of the first answer. */
   readonly firstTimeoutMs?: number;
   readonly clock: Clock;
@@ -82,24 +85,23 @@ export class CloudSource implements ConfigSource {
   }
 
   follow(hear: (news: ConfigDraft | SvcError) => void): () => Promise<void> {
-    const { clock, refreshMs, changes } = this.#parts;
+    const { clock, refreshMs, changes, rareMs } = this.#parts;
     const ended = new AbortController();
-    const waker = new Waker(clock);
-    const unhear = changes?.hear("config", () => waker.wake());
+    const timer = new PollTimer({ changes, what: ["config"], rareMs, clock });
     const intervalMs = Math.max(INTERVAL_MIN_MS, refreshMs);
     const run = async () => {
-      await waker.sleep(intervalMs * FIRST_INTERVAL_SHARE);
+      await timer.next(intervalMs * FIRST_INTERVAL_SHARE);
       while (!ended.signal.aborted) {
         const news = await this.#look(ended.signal);
         if (news && !ended.signal.aborted) hear(news);
-        await waker.sleep(intervalMs);
+        if (this.#away) timer.failed();
+        await timer.next(intervalMs);
       }
     };
     const done = run().catch(() => {});
     return async () => {
-      unhear?.();
       ended.abort(new SvcError("canceled", "the program ends"));
-      waker.wake();
+      timer.close();
       await done;
     };
   }

@@ -1,6 +1,7 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { type CloudConfigSchema, RobotConfigSchema } from "../../../proto/gen/robot_config_pb.ts";
 import { robotConfigMessage } from "../../cloud/config/config_message.ts";
+import { FakeChanges } from "../../../tests/support/fake_changes.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
@@ -29,9 +30,8 @@ function bench({ copy, local = LOCAL }: { copy?: JsonObject; local?: JsonObject 
     cloud: { fqdn: "m.example.com" } as MessageInitShape<typeof CloudConfigSchema>,
     certificate: undefined as typeof PAIR | SvcError | undefined,
     calls: [] as string[],
-    /** Tells that something has changed. */
-    tell: undefined as (() => void) | undefined,
   };
+  const changes = new FakeChanges();
   const kept: JsonObject[] = copy ? [copy] : [];
   const source = new CloudSource({
     client: {
@@ -62,19 +62,15 @@ function bench({ copy, local = LOCAL }: { copy?: JsonObject; local?: JsonObject 
       },
     } as ConfigCache,
     refreshMs: 10_000,
-    changes: {
-      hear: (what, listener) => {
-        assertEquals(what, "config");
-        app.tell = listener;
-        return () => app.tell = undefined;
-      },
-    },
+    changes,
+    rareMs: 1_800_000,
     clock,
     logger: new Logs(clock, [memorySink(records)]).logger("rdk.config"),
   });
   return {
     source,
     app,
+    changes,
     clock,
     kept,
     took: () => app.calls.splice(0),
@@ -148,14 +144,14 @@ Deno.test("asks again after a fifth of the interval, then after each interval; r
 });
 
 Deno.test("asks at once when the control plane announces a change, and keeps asking at its interval", async () => {
-  const { source, app, clock, took } = bench();
+  const { source, app, changes, clock, took } = bench();
   await source.first();
   const { end, heard } = follow(source);
   await clock.advance(2_000);
   took();
   for (const revision of ["r2", "r3"]) {
     app.config = { revision };
-    app.tell!();
+    changes.tell("config");
     await clock.advance(0);
     const [news, ...more] = heard() as ConfigDraft[];
     assertEquals([news.json.revision, more], [revision, []]);
@@ -164,7 +160,36 @@ Deno.test("asks at once when the control plane announces a change, and keeps ask
   await clock.advance(30_000);
   assertEquals(took().filter((call) => call === "config").length, 3);
   await end();
-  assertEquals([app.tell, clock.pending], [undefined, 0]);
+  assertEquals([changes.listeners, clock.pending], [0, 0]);
+});
+
+Deno.test("CloudSource: asks rarely while every change is announced, and at its interval as soon as none is", async () => {
+  const { source, app, changes, clock, took } = bench();
+  const asked = () => took().filter((call) => call === "config").length;
+  await source.first();
+  const { end, heard } = follow(source);
+  await clock.advance(1_000);
+  changes.open();
+  await clock.advance(1_000);
+  assertEquals(asked(), 1, "what changed before the connection is asked for");
+  await clock.advance(25 * 60_000);
+  assertEquals(asked(), 0);
+  app.config = { revision: "unannounced" };
+  await clock.advance(5 * 60_000);
+  assertEquals([asked(), heard().length], [1, 1]);
+  changes.end();
+  await clock.advance(30_000);
+  assertEquals(asked(), 3);
+  // An answer that failed is repeated soon, although the connection is open.
+  changes.open();
+  await clock.advance(10_000);
+  app.config = new SvcError("unavailable", "restarting");
+  changes.tell("config");
+  await clock.advance(0);
+  app.config = { revision: "announced" };
+  await clock.advance(10_000);
+  assertEquals((heard() as ConfigDraft[]).map(({ json }) => json.revision), ["announced"]);
+  await end();
 });
 
 Deno.test("CloudSource: fetches the certificate every hour and when the machine's FQDN changes", async () => {

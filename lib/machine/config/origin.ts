@@ -3,6 +3,7 @@
  * contains.
  */
 
+import { type Traffic, trafficOf } from "../../cloud_client/changes/traffic.ts";
 import { ChangeFeed } from "../../cloud_client/changes/change_feed.ts";
 import { CloudClient } from "../../cloud_client/client.ts";
 import type { Environment, MachineName, Platform } from "../../base/host.ts";
@@ -45,6 +46,7 @@ export interface Origin {
   readonly client?: CloudClient;
   /** Announces its changes at once; close it before the control plane. */
   readonly changes?: ChangeFeed;
+  readonly traffic: Traffic;
 }
 
 /** Reads the file. Throws if it is unreadable, or if credentials would travel in the clear. */
@@ -56,10 +58,11 @@ export async function originOf(parts: OriginParts): Promise<Origin> {
   const read = decodeDraft(await first, registry, env);
   const { draft: { json: local }, decoded: { config: { cloud }, fatal } } = read;
   // The reader of the first configuration reports the file's problems.
-  if (fatal || !cloud) return { source: file, read };
+  const traffic = trafficOf(cloud?.metered ?? false);
+  if (fatal || !cloud) return { source: file, read, traffic };
   if (!cloud.appAddress) {
     logger.warn(`${path}: cloud: there is no app_address, so this file is the whole configuration`);
-    return { source: file, read };
+    return { source: file, read, traffic };
   }
   const client = clientOf(cloud, cloud.appAddress, parts);
   leftAside(local, parts, client.address);
@@ -72,10 +75,22 @@ export async function originOf(parts: OriginParts): Promise<Origin> {
   const refreshMs = cloud.refreshInterval;
   const firstTimeoutMs = envDurationMs(TIMEOUT_VARIABLES, undefined, env, logger);
   const changes = new ChangeFeed({ client, clock, logger, random: Math.random });
+  const { rareMs } = traffic;
   return {
-    source: new CloudSource({ client, changes, local, cache, refreshMs, firstTimeoutMs, clock, logger }),
+    source: new CloudSource({
+      client,
+      changes,
+      local,
+      cache,
+      refreshMs,
+      rareMs,
+      firstTimeoutMs,
+      clock,
+      logger,
+    }),
     client,
     changes,
+    traffic,
   };
 }
 

@@ -82,6 +82,7 @@ export const cloudRow = object({
   secret: secret("credentials in the old form; an API key is preferred"),
   appAddress: text("address of the control plane"),
   refreshInterval: duration("interval of checks for a new configuration").default(10_000),
+  metered: bool("the connection costs money by its traffic: the machine sends less").default(false),
   fqdn: text("name of the machine, set by the control plane"),
   localFqdn: text("name of the machine in its own network, set by the control plane"),
   locationId: text(),

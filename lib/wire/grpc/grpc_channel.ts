@@ -52,7 +52,7 @@ export interface GrpcOptions {
   readonly proxied?: boolean;
   /** Sent with every call. */
   readonly header?: Metadata;
-  /** Interval of pings to the server; a connection without an answer is dropped. */
+  /** A server that is silent this long is pinged; a connection without an answer is dropped. */
   readonly keepaliveMs?: number;
   /** Looks who answers on the loopback interface, before anything is sent: throws to refuse. Not with TLS. */
   readonly admit?: (ends: LoopbackEnds) => Promise<void>;
@@ -234,13 +234,18 @@ class GrpcChannel implements Channel, StreamQueue {
     return fields;
   }
 
+  /** Pings a server that has sent nothing for a while. */
   #keepAlive(connection: Connection): () => void {
     const { clock, keepaliveMs } = this.options;
     if (keepaliveMs === undefined) return () => {};
     let cancel = () => {};
     const rest = () => {
+      const { framesReceived } = connection;
       cancel();
-      cancel = clock.after(keepaliveMs, probe);
+      cancel = clock.after(
+        keepaliveMs,
+        () => connection.framesReceived === framesReceived ? probe() : rest(),
+      );
     };
     const probe = () => {
       cancel = clock.after(KEEPALIVE_TIMEOUT_MS, () => {

@@ -62,9 +62,7 @@ const MAX_UNSENT_BYTES = 4 * 1024 * 1024;
 const LINGER_MS = 1_000;
 /** What a rejected peer may still send without losing the reason; beyond it nothing is read. */
 const FAREWELL_BYTES = 1024 * 1024;
-/**
- * Cost of a frame in its connection's share besides its bytes; of one that starts or ends a call, or changes settings.
- */
+/** Cost of a frame in its connection's share besides its bytes; of one that begins or ends a call, or a setting. */
 const FRAME_COST = 64, CALL_COST = 1024;
 /** Size of a sent DATA frame that earns the peer an answer to it; pieces cut smaller by its window do not. */
 const ANSWERED_BYTES = 1024;
@@ -158,14 +156,15 @@ export class Connection {
     return this.#streams.size;
   }
 
-  get #settled(): boolean {
-    return this.#input.frames > 0;
+  get framesReceived(): number {
+    return this.#input.frames;
   }
 
   /** Whether the peer's limit leaves room for one more stream, and the unsent bytes for its header. */
   get hasRoom(): boolean {
     if (this.#out.bytes >= MAX_UNSENT_BYTES / 2) return false;
-    return this.#streams.size < (this.#peerStreams ?? (this.#settled ? MAX_STREAMS : EARLY_STREAMS));
+    return this.#streams.size <
+      (this.#peerStreams ?? (this.framesReceived > 0 ? MAX_STREAMS : EARLY_STREAMS));
   }
 
   /** Client: opens a stream with its header. */

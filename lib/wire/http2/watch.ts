@@ -19,8 +19,8 @@ const BLOCK_MS = 10_000;
 const WRITE_MS = 120_000;
 /** Until a peer makes room for data waiting on a stream, or sends more of an incomplete message. */
 export const STALL_MS = 120_000;
-/** A peer that is silent this long gets a ping. */
-const QUIET_MS = 60_000;
+/** A peer that is silent this long gets a ping. Every one costs a metered peer traffic. */
+const QUIET_MS = 120_000;
 /** Time limit of its answer. */
 const ANSWER_MS = 20_000;
 

@@ -21,13 +21,23 @@ import type { IceServer } from "../webrtc/addon.ts";
 import type { IceCandidate } from "../webrtc/description.ts";
 import { CONNECT_MS, WEBRTC_LIMITS } from "../webrtc/limits.ts";
 import type { IncomingCall } from "./call_queue.ts";
-import { candidateFrom, candidateMessage, GENERATION, HEARTBEATS_ALLOWED, HOST } from "./service.ts";
+import {
+  candidateFrom,
+  candidateMessage,
+  GENERATION,
+  HEARTBEAT_SECONDS,
+  heartbeatMsIn,
+  HEARTBEATS_ALLOWED,
+  HOST,
+} from "./service.ts";
 
 export interface AnswerStreamOptions {
   readonly signaling: ServiceClient<typeof SignalingService>;
   /** The names of this server, one to five. */
   readonly hosts: readonly string[];
   readonly clock: Clock;
+  /** The interval of heartbeats to ask the server for; others than our own keep to the published one. */
+  readonly heartbeatMs?: number;
   /** `header` and `signal` of the stream. */
   readonly call: CallOptions;
   /** The server is alive: it has sent something. */
@@ -42,7 +52,7 @@ export interface BroughtCall {
   readonly over: Promise<void>;
 }
 
-/** Interval of the servers' heartbeats (published). */
+/** Three published intervals of heartbeats; with another interval, that one longer. */
 const SILENCE_MS = 45_000;
 /** Minimum time for a call, whatever the clocks of both sides say (published). */
 const CONNECT_MIN_MS = 5_000;
@@ -51,19 +61,23 @@ const RESPONSES_MAX = WEBRTC_LIMITS.candidates + 2;
 
 /** Waits for the next call. Rejects when the stream ends without one; `unavailable` when the server falls silent. */
 export async function nextCall(options: AnswerStreamOptions): Promise<BroughtCall> {
-  const { signaling, hosts, clock, call: { header = [], signal } } = options;
+  const { signaling, hosts, clock, heartbeatMs, call: { header = [], signal } } = options;
   const responses = new Queue<AnswerResponse>(RESPONSES_MAX);
   const sent = Metadata.from([
     ...header,
     ...hosts.map((host) => [HOST, host] as [string, string]),
     [HEARTBEATS_ALLOWED, "true"],
+    ...heartbeatMs === undefined ? [] : [[HEARTBEAT_SECONDS, String(heartbeatMs / 1000)] as [string, string]],
   ]);
+  let silenceMs = SILENCE_MS;
+  const onHeader = (header: Metadata) => silenceMs += heartbeatMsIn(header) ?? 0;
   const over = new AbortController();
   const signals = AbortSignal.any([over.signal, ...signal ? [signal] : []]);
-  const requests = signaling.answer(responses, { header: sent, signal: signals })[Symbol.asyncIterator]();
+  const requests = signaling.answer(responses, { header: sent, signal: signals, onHeader })
+    [Symbol.asyncIterator]();
   try {
     for (;;) {
-      const request = await next(requests, clock, signals);
+      const request = await next(requests, clock, silenceMs, signals);
       options.alive?.();
       const { uuid, stage } = request;
       if (stage.case === "heartbeat") continue;
@@ -97,11 +111,12 @@ function ended(): SvcError {
 async function next(
   requests: AsyncIterator<AnswerRequest>,
   clock: Clock,
+  silenceMs: number,
   signal: AbortSignal,
 ): Promise<AnswerRequest> {
   const silent = () =>
-    new SvcError("unavailable", `the signaling server said nothing for ${SILENCE_MS / 1000} s`);
-  const limit = deadline(clock, SILENCE_MS, silent, signal);
+    new SvcError("unavailable", `the signaling server said nothing for ${silenceMs / 1000} s`);
+  const limit = deadline(clock, silenceMs, silent, signal);
   try {
     const { value, done } = await race(requests.next(), limit.signal);
     if (!done) return value;

@@ -31,6 +31,8 @@ export interface BroughtCallsParts {
   /** The source's present names for this server. */
   readonly names: () => readonly string[];
   readonly answer: Answerer["answer"];
+  /** The interval of heartbeats to ask the source for. */
+  readonly heartbeatMs?: number;
   readonly clock: Clock;
   readonly logger: Logger;
   /** A number from 0 to 1. */
@@ -78,7 +80,7 @@ export class BroughtCalls {
   }
 
   async #wait(): Promise<void> {
-    const { source, clock, names } = this.#parts;
+    const { source, clock, names, heartbeatMs } = this.#parts;
     const { signal: over } = this.#over;
     while (!over.aborted) {
       const hosts = names();
@@ -95,7 +97,7 @@ export class BroughtCalls {
         const alive = () => void (this.#failures = 0);
         const brought = await source.signaling(
           signal,
-          (signaling, call) => nextCall({ signaling, hosts, clock, call, alive }),
+          (signaling, call) => nextCall({ signaling, hosts, clock, heartbeatMs, call, alive }),
         );
         waiting.removeEventListener("abort", stop);
         this.#begin(brought);

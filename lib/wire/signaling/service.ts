@@ -19,6 +19,7 @@ import {
 import { type Clock, race } from "../../base/clock.ts";
 import { CODES, SvcError } from "../../base/error.ts";
 import { Secret } from "../../base/secret.ts";
+import type { Metadata } from "../metadata.ts";
 import { create, type MessageInitShape, timestampFromMs } from "../proto.ts";
 import { type CallContext, type Service, service, statusOf } from "../service.ts";
 import type { IceServer } from "../webrtc/addon.ts";
@@ -66,6 +67,12 @@ export const GENERATION = "svc_gen";
 /** Interval of heartbeats to waiting answerers (published). */
 const HEARTBEAT_MS = 15_000;
 export const HEARTBEATS_ALLOWED = "heartbeats-allowed";
+/**
+ * Not published: an answerer asks for heartbeats at an interval in seconds, from the second one on; a server that
+ * knows the header repeats it. The connection's own pings find a broken connection anyway.
+ */
+export const HEARTBEAT_SECONDS = "svc-heartbeat-seconds";
+const HEARTBEAT_MAX_MS = 3_600_000;
 
 export function signalingService(parts: SignalingParts): Service {
   const { queue } = parts;
@@ -165,6 +172,13 @@ async function* answer(
   }
 }
 
+/** The interval that an answerer asks for; `undefined` if it asks for none. */
+export function heartbeatMsIn(header: Metadata): number | undefined {
+  const seconds = header.get(HEARTBEAT_SECONDS) ?? "";
+  if (!/^\d{1,6}$/.test(seconds)) return undefined;
+  return Math.min(Math.max(HEARTBEAT_MS, Number(seconds) * 1000), HEARTBEAT_MAX_MS);
+}
+
 /** The next call; sends heartbeats until it comes. */
 async function* waited(
   queue: SignalingParts["queue"],
@@ -174,10 +188,12 @@ async function* waited(
 ): AsyncGenerator<AnswerRequest, IncomingCall> {
   const taking = queue.take(hosts, ctx.signal);
   const beats = ctx.requestHeader.get(HEARTBEATS_ALLOWED) === "true";
-  for (;;) {
+  const wantedMs = heartbeatMsIn(ctx.requestHeader);
+  if (wantedMs !== undefined) ctx.responseHeader.set(HEARTBEAT_SECONDS, String(wantedMs / 1000));
+  for (let intervalMs = HEARTBEAT_MS;; intervalMs = wantedMs ?? HEARTBEAT_MS) {
     if (!beats) return await taking;
     const over = new AbortController();
-    const beat = clock.sleep(HEARTBEAT_MS, over.signal).then(() => undefined, () => undefined);
+    const beat = clock.sleep(intervalMs, over.signal).then(() => undefined, () => undefined);
     const taken = await Promise.race([taking, beat]).finally(() => over.abort());
     if (taken) return taken;
     yield create(AnswerRequestSchema, { stage: { case: "heartbeat", value: {} } });
