@@ -7,7 +7,7 @@
  * and other programs take a single file only, this file writes one with all of them.
  */
 
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { chainOf, SvcError } from "./error.ts";
 import type { ReadFiles, WriteFiles } from "./files/files.ts";
 import type { Environment, Platform } from "./host.ts";
@@ -79,10 +79,14 @@ export async function openWayOut(
   const text = all.map((one) => `${one}\n`).join("");
   try {
     const before = await host.readTextFile(bundle).catch(() => "");
-    if (before !== text) await host.writeFile(bundle, text, { mode: 0o644 });
+    if (before !== text) {
+      await host.makeFolder(dirname(bundle));
+      await host.writeFile(bundle, text, { mode: 0o644 });
+    }
   } catch (error) {
+    const sources = [further.length > 0 && authorities, folder !== "" && "SSL_CERT_DIR"].filter(Boolean);
     problems.push(
-      `the authorities of ${authorities} are not trusted, because ${bundle} cannot be written: ${
+      `programs that this one starts do not trust the authorities of ${sources.join(" and ")}: ${
         chainOf(error)
       }`,
     );
