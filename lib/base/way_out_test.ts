@@ -1,28 +1,27 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { SystemFiles } from "./files/system_files.ts";
-import { openWayOut, type WayOutHost } from "./way_out.ts";
+import { openWayOut } from "./way_out.ts";
 
 const CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----";
 
 /** The system's files, with variables of its own. */
 class HostWith extends SystemFiles {
-  constructor(private readonly variables: Record<string, string>) {
-    super();
-  }
+  readonly env: (name: string) => string | undefined;
 
-  env(name: string): string | undefined {
-    return this.variables[name];
+  constructor(variables: Record<string, string>) {
+    super();
+    this.env = (name) => variables[name];
   }
 
   platform() {
-    return { os: "linux", architecture: "amd64" };
+    return { os: "linux", arch: "x64" };
   }
 }
 
 async function open(folder: string, env: Record<string, string>, bundle: string) {
   const set = new Map<string, string>();
   const trusted: string[] = [];
-  const problems = await openWayOut(new HostWith(env) as unknown as WayOutHost, {
+  const problems = await openWayOut(new HostWith(env), {
     authorities: `${folder}/svc-ca.pem`,
     bundle,
   }, {
