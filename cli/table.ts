@@ -143,6 +143,33 @@ export function facts(pairs: readonly (readonly [name: string, value: string])[]
   return told.map(([name, value]) => `${name.padEnd(width)}  ${value}`);
 }
 
+/** Names of fields with instants; in JSON for programs they are ISO times without the ending of their unit. */
+const INSTANTS = /^(created|seen|at|ended|from|made|until|updated|expires|last_?used|reported)(Ms|_ms)$/i;
+
+/** The same value with ISO times in place of milliseconds. */
+export function isoTimes(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(isoTimes);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, one]) => {
+      const [, stem] = INSTANTS.exec(key) ?? [];
+      if (stem === undefined || (typeof one !== "number" && one !== null)) return [key, isoTimes(one)];
+      return [stem, one === null ? null : isoTime(one)];
+    }),
+  );
+}
+
+function isoTime(ms: number): string | null {
+  const time = new Date(ms);
+  return Number.isNaN(time.getTime()) ? null : time.toISOString();
+}
+
+/** `2024-01-02 03:04:05` in UTC; `never` without a time. */
+export function shownMs(ms: number | null | undefined): string {
+  const text = ms === null || ms === undefined ? undefined : isoTime(ms);
+  return text?.slice(0, 19).replace("T", " ") ?? "never";
+}
+
 type Instant = Parameters<typeof toMs>[0];
 
 /** `2024-01-02 03:04:05` in UTC; a dash without a time. */

@@ -58,9 +58,8 @@ const LOOKUPS: { readonly [what: string]: (store: Store) => Promise<Candidate[]>
   },
   PART: async (store) => {
     const all = await ofOrganizations(store, (fleet, id) => fleet.partsOfOrganization(id));
-    return all.map(({ id, name, machineName }) => ({ word: id, about: `${name} of ${machineName}` }));
+    return all.map((one) => namedOrId(one, `part of ${one.machineName}`));
   },
-  "machine ID": machines,
   MACHINE: machines,
   SESSION: async (store) => {
     const organizations = await new Fleet(store).organizations();
@@ -69,12 +68,13 @@ const LOOKUPS: { readonly [what: string]: (store: Store) => Promise<Candidate[]>
     );
     return all.flat().filter(({ end }) => !end).map(({ id, mapName }) => ({ word: id, about: mapName }));
   },
-  "key ID": async (store) => (await new Keys(store).all()).map(({ id, name }) => ({ word: id, about: name })),
+  "key NAME|ID": async (store) =>
+    (await new Keys(store).all()).map(({ id, name }) => ({ word: id, about: name })),
 };
 
 async function machines(store: Store): Promise<Candidate[]> {
   const all = await ofOrganizations(store, (fleet, id) => fleet.machinesOfOrganization(id));
-  return all.map(({ id, name }) => ({ word: id, about: name }));
+  return all.map(named);
 }
 
 async function ofOrganizations<T>(
@@ -86,7 +86,11 @@ async function ofOrganizations<T>(
   return lists.flat();
 }
 
+function named(one: { readonly id: string; readonly name: string }): Candidate {
+  return namedOrId(one, one.id);
+}
+
 /** A name with a space would become two words. */
-function named({ id, name }: { readonly id: string; readonly name: string }): Candidate {
-  return /^[\w.-]+$/.test(name) ? { word: name, about: id } : { word: id, about: name };
+function namedOrId({ id, name }: { readonly id: string; readonly name: string }, about: string): Candidate {
+  return /^[\w.-]+$/.test(name) ? { word: name, about } : { word: id, about: name };
 }

@@ -12,8 +12,10 @@ import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
 import { checkForOperator, savePartConfig } from "../../lib/cloud/fleet/part_saving.ts";
 import type { Sql } from "../../lib/cloud/store/store.ts";
-import { type CloudCommand, cloudCommand, type Desk, timeOf } from "./desk.ts";
 import { atLeastOne, UsageError } from "../flags.ts";
+import { shownMs } from "../table.ts";
+import { type CloudCommand, cloudCommand, type Desk, partNamed } from "./desk.ts";
+import { named, recordNames } from "./logs.ts";
 
 const FORCE = {
   name: "force",
@@ -28,7 +30,8 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
     ["PART"],
     "Prints a part's configuration.",
     [{ name: "revision", type: "int", default: -1, help: "An earlier one." }],
-    async ({ store, print }, [part], { revision }) => {
+    async ({ store, print }, [given], { revision }) => {
+      const { id: part } = await partNamed(store, given);
       const configs = new PartConfigs(store);
       const config = revision < 0 ? (await configs.get(part)).config : await configs.at(part, revision);
       print(config, [JSON.stringify(config, null, 2)]);
@@ -39,7 +42,8 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
     ["PART", "FILE"],
     "Checks a configuration and saves it as the part's next revision.",
     [FORCE],
-    async (desk, [part, file], { force }) => {
+    async (desk, [given, file], { force }) => {
+      const { id: part } = await partNamed(desk.store, given);
       const json = parseJsonc(await desk.host.readFile(file), { file });
       if (!isObject(json)) {
         throw new SvcError(
@@ -55,8 +59,8 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
     ["PART"],
     "Lists who changed what and when, newest first.",
     [{ name: "limit", type: "int", default: 20, help: "How many changes." }],
-    async ({ store, print }, [part], { limit }) => {
-      await new Fleet(store).part(part);
+    async ({ store, list }, [given], { limit }) => {
+      const { id: part } = await partNamed(store, given);
       const configs = new PartConfigs(store);
       const changes = await Promise.all(
         (await configs.history(part, { limit: atLeastOne(limit, "--limit") })).map(async (
@@ -66,13 +70,22 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
           diff: jsonDiff(old, await configs.at(part, change.revision)),
         })),
       );
-      print(
-        changes,
-        changes.flatMap(({ revision, atMs, who, diff }) => [
-          `revision ${revision}  ${timeOf(atMs)}  ${who}`,
-          ...diff.map((line) => `  ${line}`),
-        ]),
-      );
+      const names = await recordNames(store);
+      const readable = changes.map((one) => ({ ...one, whoName: named(one.who, names) }));
+      list("changes", readable, {
+        columns: [
+          { heading: "REVISION" },
+          { heading: "AT (UTC)" },
+          { heading: "WHO", cutTo: 12 },
+          { heading: "CHANGE", cutTo: 20 },
+        ],
+        rows: readable.flatMap(({ revision, atMs, whoName, diff }) =>
+          (diff.length === 0 ? [""] : diff).map((line, at) =>
+            at === 0 ? [String(revision), shownMs(atMs), whoName, line] : ["", "", "", line]
+          )
+        ),
+        empty: `${given} has its first configuration still: svc-cloud config set ${given} FILE changes it`,
+      });
     },
   ),
   cloudCommand(
@@ -80,7 +93,8 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
     ["PART", "REVISION"],
     "Makes an earlier revision the next one.",
     [FORCE],
-    async (desk, [part, revision], { force }) => {
+    async (desk, [given, revision], { force }) => {
+      const { id: part } = await partNamed(desk.store, given);
       if (!/^\d+$/.test(revision)) {
         throw new UsageError(`"${revision}" is not a revision, wanted a number`);
       }

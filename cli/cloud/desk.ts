@@ -24,7 +24,8 @@ import { rootCertificateFile } from "../../lib/cloud/store/postgres/address.ts";
 import { openStore, type Sql, type Store, type StorePlace } from "../../lib/cloud/store/store.ts";
 import type { Command as AnyCommand } from "../command.ts";
 import { type Flag, UsageError, type Values } from "../flags.ts";
-import { printResult } from "../table.ts";
+import { isoTimes, type Listing, printListing, printResult } from "../table.ts";
+import { namedOne } from "../lookup.ts";
 import { openContents } from "./contents/place.ts";
 import { sqliteIn } from "./sqlite.ts";
 import { validator } from "./checks/validator.ts";
@@ -50,6 +51,8 @@ export interface Desk {
   readonly configs: ConfigThreads;
   /** Prints a result: the value with --json, else the lines. */
   print(value: unknown, lines: readonly string[]): void;
+  /** Prints a list under its name, with --json as `{"machines": […]}`. */
+  list(name: string, values: readonly unknown[], listing: Listing): void;
   /** Runs a change and records its author in the audit log. */
   change<T>(action: string, on: Subject, work: (sql: Sql, nowMs: number) => Promise<T>): Promise<T>;
 }
@@ -167,6 +170,7 @@ function deskOf(store: Store, place: DeskPlace, json: boolean, host: Host): Desk
     host,
     configs: ownConfigs(clock),
     print: (value, lines) => printResult(host, json, value, lines),
+    list: (name, values, listing) => printListing(host, json, { [name]: isoTimes(values) }, listing),
     change: (action, on, work) => new Audit(store, clock).change(personActing(user, action), on, work),
   };
 }
@@ -252,20 +256,50 @@ export async function locationOf(store: Store, org: string, wanted: string) {
   return only("location", "location", wanted, await new Fleet(store).locations(id));
 }
 
-/** The only entry with this id or name. */
+/** The names of organizations, locations, machines and parts by their ids. */
+export async function fleetNames(store: Store): Promise<ReadonlyMap<string, string>> {
+  const fleet = new Fleet(store);
+  const all = [
+    ...await fleet.organizations(),
+    ...await fleet.allLocations(),
+    ...await fleet.allMachines(),
+    ...await fleet.allParts(),
+  ];
+  return new Map(all.map(({ id, name }) => [id, name]));
+}
+
+/** A machine by its id, a beginning of it, or its name. */
+export async function machineNamed(store: Store, wanted: string) {
+  return namedOne("machine", wanted, await new Fleet(store).allMachines());
+}
+
+/** A part likewise; the name of a machine means its main part. */
+export async function partNamed(store: Store, wanted: string) {
+  const all = await new Fleet(store).allParts();
+  const entries = all.map((one) => ({
+    ...one,
+    also: one.main === 1 ? [one.machineName, one.machineId] : [],
+  }));
+  return namedOne("part", wanted, entries);
+}
+
+/** The only entry, or the one that `wanted` names. */
 function only<T extends { id: string; name: string }>(
   what: string,
   flag: string,
   wanted: string,
   all: T[],
 ): T {
-  const found = wanted === "" ? all : all.filter(({ id, name }) => id === wanted || name === wanted);
-  if (found.length === 1) return found[0];
-  if (wanted !== "") throw new SvcError("not_found", `there is no ${what} "${wanted}"`);
-  if (found.length === 0) {
+  if (wanted !== "") return namedOne(what, wanted, all);
+  if (all.length === 1) return all[0];
+  if (all.length === 0) {
     throw new SvcError("failed_precondition", `there is no ${what} yet: make one first`);
   }
-  throw new UsageError(`there are ${found.length} ${what}s: tell which one with --${flag}`);
+  throw new UsageError(
+    `there are ${all.length} ${what}s: tell which one with --${flag}: ${
+      all.map(({ name }) => name).join(", ")
+    }`,
+  );
 }
 
 /** `2024-01-02T03:04:05.678Z` */

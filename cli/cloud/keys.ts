@@ -5,9 +5,16 @@
 import { type Grant, GRANT_KINDS, Keys, newKeySecret, ROLES } from "../../lib/cloud/access/keys.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
-import { table } from "../table.ts";
-import { chosenOrganization, type CloudCommand, cloudCommand, ORG } from "./desk.ts";
 import { UsageError } from "../flags.ts";
+import { namedOne } from "../lookup.ts";
+import {
+  chosenOrganization,
+  type CloudCommand,
+  cloudCommand,
+  fleetNames,
+  machineNamed,
+  ORG,
+} from "./desk.ts";
 
 const ROLE = {
   name: "role",
@@ -20,9 +27,9 @@ const ON = {
   name: "on",
   type: "string",
   default: "",
-  value: "KIND:ID",
+  value: "KIND:NAME",
   help:
-    "The target of the role: organization:ID, location:ID or machine:ID; by default the only organization.",
+    "The target of the role: organization:NAME, location:NAME or machine:NAME, or an id; by default the only organization.",
 } as const;
 
 export const KEY_COMMANDS: readonly CloudCommand[] = [
@@ -51,22 +58,36 @@ export const KEY_COMMANDS: readonly CloudCommand[] = [
     [],
     "Lists the API keys with their owners and rights.",
     [],
-    async ({ store, print }) => {
+    async ({ store, list }) => {
       const all = await new Keys(store).all();
+      const names = await fleetNames(store);
+      const nameOf = (id: string) => names.get(id) ?? id;
       const may = (grants: readonly Grant[]) =>
-        grants.map((one) => `${one.role} of ${one.kind} ${one.resourceId}`).join(", ");
-      const rows = all.map((
-        key,
-      ) => [key.id, key.name, `of ${key.organizationId ?? "nobody"}`, may(key.grants)]);
-      print(all, table(rows));
+        grants.map((one) => `${one.role} of ${one.kind} ${nameOf(one.resourceId)}`).join(", ");
+      list("keys", all, {
+        columns: [
+          { heading: "NAME", cutTo: 14 },
+          { heading: "ID", cutTo: 9 },
+          { heading: "OWNER", cutTo: 10, rank: 1 },
+          { heading: "MAY", cutTo: 16 },
+        ],
+        rows: all.map((key) => [
+          key.name,
+          key.id,
+          key.organizationId ? nameOf(key.organizationId) : "nobody",
+          may(key.grants),
+        ]),
+        empty: "there is no key yet: svc-cloud key create makes one",
+      });
     },
   ),
   cloudCommand(
     "key grant",
-    ["ID"],
+    ["NAME|ID"],
     "Gives an API key a role, also in another organization than the key's.",
     [ROLE, ON],
-    async (desk, [id], { role, on }) => {
+    async (desk, [given], { role, on }) => {
+      const id = await keyNamed(desk.store, given);
       const grant = await grantOf(desk.store, role, on);
       await desk.change("key grant", { kind: "key", id }, (sql) => new Keys(sql).grant(id, grant));
       desk.print({ id, ...grant }, []);
@@ -74,10 +95,11 @@ export const KEY_COMMANDS: readonly CloudCommand[] = [
   ),
   cloudCommand(
     "key own",
-    ["ID"],
+    ["NAME|ID"],
     "Assigns an API key to an organization, whose owners may then rename, rotate and delete it.",
     [ORG],
-    async (desk, [id], { org }) => {
+    async (desk, [given], { org }) => {
+      const id = await keyNamed(desk.store, given);
       const { id: organizationId } = await chosenOrganization(desk.store, org);
       await desk.change("key own", { kind: "key", id }, (sql) => new Keys(sql).own(id, organizationId));
       desk.print({ id, organizationId }, []);
@@ -85,10 +107,11 @@ export const KEY_COMMANDS: readonly CloudCommand[] = [
   ),
   cloudCommand(
     "key rotate",
-    ["ID"],
+    ["NAME|ID"],
     "Replaces an API key with a new one that has the same id.",
     [],
-    async ({ change, print }, [id]) => {
+    async ({ store, change, print }, [given]) => {
+      const id = await keyNamed(store, given);
       const secret = await newKeySecret();
       const key = await change("key rotate", { kind: "key", id }, (sql) => new Keys(sql).rotate(id, secret));
       print(key, [`id:  ${key.id}`, `key: ${key.key}`]);
@@ -96,15 +119,21 @@ export const KEY_COMMANDS: readonly CloudCommand[] = [
   ),
   cloudCommand(
     "key revoke",
-    ["ID"],
+    ["NAME|ID"],
     "Revokes an API key at once.",
     [],
-    async ({ change, print }, [id]) => {
+    async ({ store, change, print }, [given]) => {
+      const id = await keyNamed(store, given);
       await change("key revoke", { kind: "key", id }, (sql) => new Keys(sql).delete(id));
       print({ id }, []);
     },
   ),
 ];
+
+/** The id of the key with this id, beginning of an id, or name. */
+async function keyNamed(store: Store, wanted: string): Promise<string> {
+  return namedOne("API key", wanted, await new Keys(store).all()).id;
+}
 
 async function grantOf(store: Store, role: string, on: string): Promise<Grant> {
   const known = ROLES.find((one) => one === role);
@@ -112,14 +141,15 @@ async function grantOf(store: Store, role: string, on: string): Promise<Grant> {
   if (on === "") {
     return { role: known, kind: "organization", resourceId: (await chosenOrganization(store, "")).id };
   }
-  const [kind, id = ""] = on.split(":");
+  const [kind, ...rest] = on.split(":");
+  const wanted = rest.join(":");
   const fleet = new Fleet(store);
   const found = GRANT_KINDS.find((one) => one === kind);
-  if (!found) throw new UsageError(`--on: found "${on}", wanted for example machine:ID`);
+  if (!found) throw new UsageError(`--on: found "${on}", wanted for example machine:NAME`);
   const { id: resourceId } = await {
-    organization: () => fleet.organization(id),
-    location: () => fleet.location(id),
-    machine: () => fleet.machine(id),
+    organization: async () => namedOne("organization", wanted, await fleet.organizations()),
+    location: async () => namedOne("location", wanted, await fleet.allLocations()),
+    machine: () => machineNamed(store, wanted),
   }[found]();
   return { role: known, kind: found, resourceId };
 }

@@ -6,84 +6,59 @@ import type { LogEntry } from "../../proto/gen/common_pb.ts";
 import { toMs } from "../../lib/api/shared/time.ts";
 import { escapedLine } from "../../lib/base/escape.ts";
 import { Audit } from "../../lib/cloud/access/audit.ts";
-import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
-import type { PlacedLog } from "../../lib/cloud/logs/log_search.ts";
+import { Keys } from "../../lib/cloud/access/keys.ts";
+import { Fragments } from "../../lib/cloud/config/fragments.ts";
+import { Fleet, type Part } from "../../lib/cloud/fleet/fleet.ts";
+import type { LogFilter, PlacedLog } from "../../lib/cloud/logs/log_search.ts";
 import { LogStore } from "../../lib/cloud/logs/logs.ts";
 import { fieldsText, logFieldsOf } from "../../lib/cloud_client/log_message.ts";
-import { table } from "../table.ts";
-import { type CloudCommand, cloudCommand, timeOf } from "./desk.ts";
-import { atLeastOne, sinceMs, UsageError } from "../flags.ts";
+import type { Store } from "../../lib/cloud/store/store.ts";
+import { suggest } from "../../lib/base/schema/suggest.ts";
+import { atLeastOne, type Flag, sinceMs, UsageError, type Values } from "../flags.ts";
+import { shownMs } from "../table.ts";
+import { type CloudCommand, cloudCommand, type Desk, fleetNames, partNamed, timeOf } from "./desk.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error", "fatal", "panic", "dpanic"];
+
+const LOG_FLAGS = [
+  {
+    name: "filter",
+    type: "string",
+    default: "",
+    value: "TEXT",
+    help: "Only entries that contain this text.",
+  },
+  {
+    name: "level",
+    type: "string",
+    default: "",
+    value: "LEVEL",
+    help: `Only entries of this level or above: ${LOG_LEVELS.join(", ")}.`,
+  },
+  {
+    name: "since",
+    type: "string",
+    default: "",
+    value: "TIME",
+    help: "Only since then: a length of time such as 10m, or a time such as 2024-01-02T03:04:05Z.",
+  },
+  { name: "limit", type: "int", default: 100, help: "How many entries." },
+  {
+    name: "follow",
+    short: "f",
+    type: "bool",
+    default: false,
+    help: "Follow new entries until stopped.",
+  },
+] as const satisfies readonly Flag[];
 
 export const LOG_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "logs",
-    ["PART"],
-    "Prints a part's newest logs, oldest first.",
-    [
-      {
-        name: "filter",
-        type: "string",
-        default: "",
-        value: "TEXT",
-        help: "Only entries that contain this text.",
-      },
-      {
-        name: "level",
-        type: "string",
-        default: "",
-        value: "LEVEL",
-        help: `Only entries of this level: ${LOG_LEVELS.join(", ")}.`,
-      },
-      { name: "limit", type: "int", default: 100, help: "How many entries." },
-      {
-        name: "follow",
-        short: "f",
-        type: "bool",
-        default: false,
-        help: "Follow new entries until stopped.",
-      },
-    ],
-    async ({ store, clock, host, print }, [part], { filter, level, limit, follow }) => {
-      await new Fleet(store).part(part);
-      const levels = level === "" ? [] : [logLevelOf(level)];
-      atLeastOne(limit, "--limit");
-      const logs = new LogStore(store, clock);
-      const tell = (entries: readonly LogEntry[]) => {
-        const plain = entries.map(plainEntry);
-        print(
-          plain,
-          entries.map((entry, index) => {
-            const { time, level, logger, message } = plain[index];
-            const head = [time, level.toUpperCase(), logger].map(escapedLine);
-            const fields = fieldsText(entry);
-            return [...head, message.replaceAll("\n", "\n\t"), ...fields ? [escapedLine(fields)] : []].join(
-              "\t",
-            );
-          }),
-        );
-      };
-      const found: PlacedLog[] = [];
-      for (let more = true; more && found.length < limit;) {
-        const rest = { limit: limit - found.length, after: found.at(-1) };
-        const page = await logs.find(part, { filter, levels, order: "newest first", ...rest });
-        found.push(...page.entries);
-        ({ more } = page);
-      }
-      const after = found.length > 0 ? Math.max(...found.map(({ number }) => number)) : undefined;
-      tell(found.reverse().map(({ entry }) => entry));
-      if (!follow) return;
-      const stop = new AbortController();
-      const ignore = host.onTermination(() => stop.abort());
-      try {
-        for await (const entries of logs.follow(part, { filter, levels, after }, stop.signal)) tell(entries);
-      } catch (error) {
-        if (!stop.signal.aborted) throw error;
-      } finally {
-        ignore();
-      }
-    },
+    ["[PART...]"],
+    "Prints the newest logs of parts or machines, oldest first; without PART, those of all.",
+    LOG_FLAGS,
+    printLogs,
   ),
   cloudCommand(
     "audit",
@@ -113,26 +88,131 @@ export const LOG_COMMANDS: readonly CloudCommand[] = [
         help: "Only since then: a length of time such as 24h, or a time such as 2024-01-02T03:04:05Z.",
       },
     ],
-    async ({ store, clock, print }, _, { limit, who, action, since }) => {
+    async ({ store, clock, list }, _, { limit, who, action, since }) => {
       const from = since === "" ? undefined : sinceMs("since", since, clock.nowMs());
       const selection = { who, action, sinceMs: from };
       const entries = await new Audit(store, clock).newest(atLeastOne(limit, "--limit"), selection);
-      print(
-        entries,
-        table(entries.map((one) => [timeOf(one.atMs), one.who, one.action, one.resource, one.outcome])),
-      );
+      const names = await recordNames(store);
+      const readable = entries.map((one) => ({
+        ...one,
+        whoName: named(one.who, names),
+        resourceName: named(one.resource, names),
+      }));
+      list("entries", readable, {
+        columns: [
+          { heading: "AT (UTC)" },
+          { heading: "WHO", cutTo: 12 },
+          { heading: "ACTION", cutTo: 12 },
+          { heading: "ON", cutTo: 14 },
+          { heading: "OUTCOME", rank: 1, isState: true },
+        ],
+        rows: readable.map((one) => [
+          shownMs(one.atMs),
+          one.whoName,
+          one.action,
+          one.resourceName,
+          one.outcome,
+        ]),
+        empty: "no entry: nothing has changed, or the flags leave everything out",
+      });
     },
   ),
 ];
+
+/** The names of whatever a record may mention, by id. */
+export async function recordNames(store: Store): Promise<ReadonlyMap<string, string>> {
+  const keys = await new Keys(store).all();
+  const fragments = await new Fragments(store).names();
+  return new Map([
+    ...await fleetNames(store),
+    ...keys.map(({ id, name }) => [id, name] as const),
+    ...fragments.map(({ id, name }) => [id, name] as const),
+  ]);
+}
+
+/** The same text with names in place of ids. */
+export function named(text: string, names: ReadonlyMap<string, string>): string {
+  return text.replaceAll(/[\w-]{10,}/g, (word) => names.get(word) ?? word);
+}
+
+async function printLogs(
+  { store, clock, host, print }: Desk,
+  words: readonly string[],
+  { filter, level, limit, since, follow }: Values<typeof LOG_FLAGS>,
+): Promise<void> {
+  atLeastOne(limit, "--limit");
+  const levels = level === "" ? [] : levelsFrom(level);
+  const fromMs = since === "" ? undefined : sinceMs("since", since, clock.nowMs());
+  const parts = await Promise.all(words.map((word) => partNamed(store, word)));
+  const chosen = words.length === 0 ? await new Fleet(store).allParts() : parts;
+  const logs = new LogStore(store, clock);
+  const sources = await Promise.all(chosen.map(async (part) => {
+    const found = await newestLogs(logs, part.id, { filter, levels, fromMs }, limit);
+    return { part, found, after: found.length > 0 ? Math.max(...found.map((one) => one.number)) : undefined };
+  }));
+  const tell = (entries: readonly (readonly [Part, LogEntry])[]) => {
+    const plain = entries.map(([part, entry]) => ({ ...plainEntry(entry), part: part.name }));
+    const lines = entries.map(([part, entry]) => logLine(entry, chosen.length > 1 ? part.name : undefined));
+    print({ entries: plain }, lines);
+  };
+  const all = sources.flatMap(({ part, found }) => found.map((one) => ({ part, ...one })));
+  all.sort((a, b) => a.writtenMs - b.writtenMs || a.number - b.number);
+  tell(all.slice(-limit).map(({ part, entry }) => [part, entry] as const));
+  if (!follow) return;
+  const stop = new AbortController();
+  const ignore = host.onTermination(() => stop.abort());
+  try {
+    await Promise.all(sources.map(async ({ part, after }) => {
+      for await (const entries of logs.follow(part.id, { filter, levels, after }, stop.signal)) {
+        tell(entries.map((entry) => [part, entry] as const));
+      }
+    }));
+  } catch (error) {
+    if (!stop.signal.aborted) throw error;
+  } finally {
+    stop.abort();
+    ignore();
+  }
+}
+
+/** The newest entries of a part, newest first. */
+async function newestLogs(
+  logs: LogStore,
+  partId: string,
+  filter: LogFilter,
+  limit: number,
+): Promise<PlacedLog[]> {
+  const found: PlacedLog[] = [];
+  for (let more = true; more && found.length < limit;) {
+    const rest = { limit: limit - found.length, after: found.at(-1) };
+    const page = await logs.find(partId, { ...filter, order: "newest first", ...rest });
+    found.push(...page.entries);
+    ({ more } = page);
+  }
+  return found;
+}
+
+function logLine(entry: LogEntry, part: string | undefined): string {
+  const { time, level, logger, message } = plainEntry(entry);
+  const head = [time, ...part === undefined ? [] : [part], level.toUpperCase(), logger].map(escapedLine);
+  const fields = fieldsText(entry);
+  return [...head, message.replaceAll("\n", "\n\t"), ...fields ? [escapedLine(fields)] : []].join("\t");
+}
 
 function plainEntry(entry: LogEntry) {
   const { time, level, loggerName: logger, message } = entry;
   return { time: timeOf(toMs(time)), level, logger, message, fields: logFieldsOf(entry) };
 }
 
-/** A level that machines log at. Modules may log `fatal`, `panic` and `dpanic`. */
-function logLevelOf(text: string): string {
+/** A level that machines log at, and those above it. Modules may log `fatal`, `panic` and `dpanic`. */
+function levelsFrom(text: string): readonly string[] {
   const level = /^warning$/i.test(text) ? "warn" : text.toLowerCase();
-  if (LOG_LEVELS.includes(level)) return level;
-  throw new UsageError(`--level: found "${text}", wanted one of ${LOG_LEVELS.join(", ")}`);
+  const at = LOG_LEVELS.indexOf(level);
+  if (at >= 0) return LOG_LEVELS.slice(at);
+  const near = suggest(level, LOG_LEVELS);
+  throw new UsageError(
+    `--level: found "${text}", wanted one of ${LOG_LEVELS.join(", ")}${
+      near ? `; did you mean ${near}?` : ""
+    }`,
+  );
 }

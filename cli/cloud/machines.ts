@@ -2,23 +2,27 @@
  * Commands on machines: the machines, their programs, and restart orders.
  */
 
+import type { Clock } from "../../lib/base/clock.ts";
 import { silentLogs } from "../../lib/base/log/log.ts";
 import { formatDuration } from "../../lib/base/schema/schema.ts";
 import { newKeySecret } from "../../lib/cloud/access/keys.ts";
 import { notedAddress } from "../../lib/cloud/addresses.ts";
 import { agentReports } from "../../lib/cloud/fleet/agent_service.ts";
-import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { Fleet, type Part } from "../../lib/cloud/fleet/fleet.ts";
 import { cloudSection, createMachine, moveMachine } from "../../lib/cloud/fleet/new_machine.ts";
 import { Presence } from "../../lib/cloud/fleet/presence.ts";
-import { table } from "../table.ts";
+import type { Store } from "../../lib/cloud/store/store.ts";
+import { type Listing, shownMs } from "../table.ts";
 import {
   chosenOrganization,
   type CloudCommand,
   cloudCommand,
+  fleetNames,
   LOCATION,
   locationOf,
+  machineNamed,
   ORG,
-  timeOf,
+  partNamed,
 } from "./desk.ts";
 
 const MINUTE_MS = 60_000;
@@ -56,22 +60,36 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
     "Lists the machines of an organization, with their parts.",
     [ORG],
     async (desk, _, { org }) => {
-      const all = await new Fleet(desk.store).partsOfOrganization(
-        (await chosenOrganization(desk.store, org)).id,
-      );
-      const seen = (ms: number | null) => ms === null ? "never seen" : `seen ${timeOf(ms)}`;
-      desk.print(
-        all,
-        table(all.map((one) => [one.machineId, one.machineName, one.id, one.name, seen(one.seenMs)])),
-      );
+      const { id } = await chosenOrganization(desk.store, org);
+      const all = await new Fleet(desk.store).partsOfOrganization(id);
+      const locations = await fleetNames(desk.store);
+      const locationOf = (one: Part) => locations.get(one.locationId) ?? one.locationId;
+      const machines = [...Map.groupBy(all, ({ machineId }) => machineId)].map(([id, parts]) => ({
+        id,
+        name: parts[0].machineName,
+        location: locationOf(parts[0]),
+        parts: parts.map(({ id, name, main, seenMs }) => ({ id, name, main: main === 1, seenMs })),
+      }));
+      desk.list("machines", machines, {
+        columns: [
+          { heading: "MACHINE", cutTo: 12 },
+          { heading: "PART", cutTo: 12, rank: 3 },
+          { heading: "LOCATION", cutTo: 10, rank: 2 },
+          { heading: "SEEN (UTC)", rank: 1 },
+          { heading: "PART ID", cutTo: 9 },
+        ],
+        rows: all.map((one) => [one.machineName, one.name, locationOf(one), shownMs(one.seenMs), one.id]),
+        empty: "there is no machine yet: svc-cloud machine create NAME makes one",
+      });
     },
   ),
   cloudCommand(
     "machine rename",
-    ["ID", "NEW"],
+    ["MACHINE", "NEW"],
     "Renames a machine.",
     [],
-    async ({ change, print }, [id, name]) => {
+    async ({ store, change, print }, [given, name]) => {
+      const { id } = await machineNamed(store, given);
       await change("machine rename", { kind: "machine", id }, async (sql, nowMs) => {
         const { locationId } = await new Fleet(sql).machine(id);
         await moveMachine(sql, id, { name, locationId }, nowMs);
@@ -81,10 +99,11 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
   ),
   cloudCommand(
     "machine move",
-    ["ID", "LOCATION"],
+    ["MACHINE", "LOCATION"],
     "Moves a machine to another location, by its name or id. In another organization (--org) it begins anew.",
     [ORG],
-    async (desk, [id, given], { org }) => {
+    async (desk, [machine, given], { org }) => {
+      const { id } = await machineNamed(desk.store, machine);
       const { id: locationId, name: location } = await locationOf(desk.store, org, given);
       await desk.change("machine move", { kind: "machine", id }, async (sql, nowMs) => {
         const { name } = await new Fleet(sql).machine(id);
@@ -95,12 +114,12 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
   ),
   cloudCommand(
     "machine delete",
-    ["ID"],
+    ["MACHINE"],
     "Removes a machine, its parts and their history.",
     [],
-    async ({ change, print }, [id]) => {
+    async ({ store, change, print }, [given]) => {
+      const { id } = await machineNamed(store, given);
       await change("machine delete", { kind: "machine", id }, async (sql, nowMs) => {
-        await new Fleet(sql).machine(id);
         await new Fleet(sql).deleteMachine(id, nowMs);
       });
       print({ id }, []);
@@ -111,9 +130,9 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
     ["PART"],
     "Orders a part's program to restart.",
     [],
-    async ({ change, print }, [id]) => {
+    async ({ store, change, print }, [given]) => {
+      const { id } = await partNamed(store, given);
       await change("restart", { kind: "part", id }, async (sql) => {
-        await new Fleet(sql).part(id);
         await new Fleet(sql).orderRestart(id);
       });
       print({ id }, []);
@@ -134,39 +153,74 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
         help: "Only those that run this svc-server.",
       },
     ],
-    async ({ store, clock, print }, _, { org, offline, runs: wanted }) => {
+    async ({ store, clock, list }, _, { org, offline, runs: wanted }) => {
       const { id } = await chosenOrganization(store, org);
-      const parts = await new Fleet(store).partsOfOrganization(id);
-      const reports = await agentReports(store, parts.map((one) => one.id));
-      const presence = new Presence(store, clock, silentLogs(clock).logger("presence"));
-      const all = parts.map((part) => ({
-        partId: part.id,
-        part: part.name,
-        machine: part.machineName,
-        state: presence.state(part.seenMs ?? undefined),
-        seenMs: part.seenMs,
-        ...JSON.parse(part.info),
-        agent: reports.get(part.id) ?? null,
-      }));
-      await presence.close();
+      const all = await fleetReports(store, clock, id);
       const rows = all.filter(({ state, agent, version }) =>
         (!offline || state !== "online") && (wanted === "" || (agent?.serverRunning || version) === wanted)
       );
-      const head = ["PART", "STATE", "AGENT", "SVC-SERVER", "UPTIME", "PLATFORM"];
-      const lines = rows.map(({ part, state, agent, version = "", platform = "" }) => [
-        part,
-        state,
-        runs(agent?.agentRunning ?? "", agent?.agentInstalled ?? ""),
-        runs(agent?.serverRunning || version, agent?.serverInstalled ?? ""),
-        agent?.serverUptimeMs
-          ? formatDuration(Math.floor(agent.serverUptimeMs / MINUTE_MS) * MINUTE_MS)
-          : "-",
-        agent?.platform || platform || "-",
-      ]);
-      print(rows, table([head, ...lines]));
+      list("machines", rows, fleetTable(rows));
     },
   ),
 ];
+
+type FleetReport = Awaited<ReturnType<typeof fleetReports>>[number];
+
+/** What the control plane knows of each part of an organization. */
+async function fleetReports(store: Store, clock: Clock, organizationId: string) {
+  const parts = await new Fleet(store).partsOfOrganization(organizationId);
+  const reports = await agentReports(store, parts.map(({ id }) => id));
+  const names = await fleetNames(store);
+  const presence = new Presence(store, clock, silentLogs(clock).logger("presence"));
+  try {
+    return parts.map((part) => {
+      const info: { readonly version?: string; readonly platform?: string } = JSON.parse(part.info);
+      return {
+        ...info,
+        partId: part.id,
+        part: part.name,
+        machineId: part.machineId,
+        machine: part.machineName,
+        location: names.get(part.locationId) ?? part.locationId,
+        state: presence.state(part.seenMs ?? undefined),
+        seenMs: part.seenMs,
+        agent: reports.get(part.id) ?? null,
+      };
+    });
+  } finally {
+    await presence.close();
+  }
+}
+
+function fleetTable(rows: readonly FleetReport[]): Listing {
+  return {
+    columns: [
+      { heading: "MACHINE", cutTo: 10 },
+      { heading: "LOCATION", cutTo: 8, rank: 2 },
+      { heading: "STATE", isState: true },
+      { heading: "SEEN (UTC)", rank: 3 },
+      { heading: "SVC-SERVER", cutTo: 10 },
+      { heading: "AGENT", cutTo: 8, rank: 1 },
+      { heading: "UPTIME", rank: 4 },
+      { heading: "PLATFORM", cutTo: 8, rank: 6 },
+      { heading: "PART ID", cutTo: 9, rank: 5 },
+    ],
+    rows: rows.map((one) => [
+      one.part === `${one.machine}-main` ? one.machine : one.part,
+      one.location,
+      one.state,
+      shownMs(one.seenMs),
+      runs(one.agent?.serverRunning || (one.version ?? ""), one.agent?.serverInstalled ?? ""),
+      runs(one.agent?.agentRunning ?? "", one.agent?.agentInstalled ?? ""),
+      one.agent?.serverUptimeMs
+        ? formatDuration(Math.floor(one.agent.serverUptimeMs / MINUTE_MS) * MINUTE_MS)
+        : "-",
+      one.agent?.platform || one.platform || "-",
+      one.partId,
+    ]),
+    empty: "no machine: svc-cloud machine create NAME makes one, and svc-cloud fleet without flags shows all",
+  };
+}
 
 /** The running version, and the one after a restart if it differs. */
 function runs(running: string, installed: string): string {

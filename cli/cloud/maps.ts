@@ -12,8 +12,16 @@ import { type MappingSession, MappingSessions } from "../../lib/cloud/mapping/se
 import { create } from "../../lib/wire/proto.ts";
 import { StartMappingSessionRequestSchema } from "../../proto/gen/cloud_slam_pb.ts";
 import { sinceMs, UsageError } from "../flags.ts";
-import { table } from "../table.ts";
-import { chosenOrganization, type CloudCommand, cloudCommand, type Desk, ORG, timeOf } from "./desk.ts";
+import { shownMs } from "../table.ts";
+import {
+  chosenOrganization,
+  type CloudCommand,
+  cloudCommand,
+  type Desk,
+  fleetNames,
+  machineNamed,
+  ORG,
+} from "./desk.ts";
 
 export const MAP_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
@@ -64,9 +72,9 @@ export const MAP_COMMANDS: readonly CloudCommand[] = [
         help: "The parameters of config_params (JSON): see docs/slam.md.",
       },
     ],
-    async (desk, [machine, mapName], { lidar, movementSensor, extend, since, until, parameters }) => {
+    async (desk, [given, mapName], { lidar, movementSensor, extend, since, until, parameters }) => {
       if (lidar === "") throw new UsageError("--lidar: name the camera that is the lidar");
-      const { locationId } = await new Fleet(desk.store).machine(machine);
+      const { id: machine, locationId } = await machineNamed(desk.store, given);
       const { organizationId } = await new Fleet(desk.store).location(locationId);
       const nowMs = desk.clock.nowMs();
       const at = (flag: string, text: string) =>
@@ -100,21 +108,33 @@ export const MAP_COMMANDS: readonly CloudCommand[] = [
     async (desk, _, { org }) => {
       const { id } = await chosenOrganization(desk.store, org);
       const all = await new MappingSessions(desk.store).list(id);
-      desk.print(
-        all.map(({ id, machineId, mapName, version, createdMs, endedMs, error, ...one }) => ({
-          ...{ id, machineId, mapName, version, createdMs, endedMs, error },
-          state: stateOf(one),
-        })),
-        table(all.map((one) => [
-          one.id,
-          one.machineId,
+      const names = await fleetNames(desk.store);
+      const nameOf = (machineId: string) => names.get(machineId) ?? machineId;
+      const sessions = all.map(({ id, machineId, mapName, version, createdMs, endedMs, error, ...one }) => ({
+        ...{ id, machineId, machine: nameOf(machineId), mapName, version, createdMs, endedMs, error },
+        state: stateOf(one),
+      }));
+      desk.list("sessions", sessions, {
+        columns: [
+          { heading: "MAP", cutTo: 10 },
+          { heading: "VERSION", cutTo: 10, rank: 2 },
+          { heading: "MACHINE", cutTo: 10 },
+          { heading: "STATE", isState: true },
+          { heading: "BEGAN (UTC)", rank: 1 },
+          { heading: "ID", cutTo: 9 },
+          { heading: "ERROR", cutTo: 10, rank: 3 },
+        ],
+        rows: all.map((one) => [
           one.mapName,
           one.version,
-          timeOf(one.createdMs),
+          nameOf(one.machineId),
           stateOf(one),
+          shownMs(one.createdMs),
+          one.id,
           one.error,
-        ])),
-      );
+        ]),
+        empty: "there is no mapping session yet: svc-cloud map start MACHINE NAME begins one",
+      });
     },
   ),
   cloudCommand(

@@ -4,7 +4,6 @@
 
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
-import { table } from "../table.ts";
 import { chosenOrganization, type CloudCommand, cloudCommand, locationOf, ORG } from "./desk.ts";
 
 export const ORGANIZATION_COMMANDS: readonly CloudCommand[] = [
@@ -16,9 +15,16 @@ export const ORGANIZATION_COMMANDS: readonly CloudCommand[] = [
     );
     print({ id, name }, [id]);
   }),
-  cloudCommand("org list", [], "Lists the organizations.", [], async ({ store, print }) => {
+  cloudCommand("org list", [], "Lists the organizations.", [], async ({ store, list }) => {
     const all = await new Fleet(store).organizations();
-    print(all, table(all.map(({ id, name }) => [id, name])));
+    list("organizations", all, {
+      columns: [{ heading: "NAME", cutTo: 16 }, { heading: "NAMESPACE", cutTo: 8, rank: 1 }, {
+        heading: "ID",
+        cutTo: 13,
+      }],
+      rows: all.map(({ id, name, namespace }) => [name, namespace ?? "-", id]),
+      empty: "there is no organization yet: svc-cloud org create NAME makes one",
+    });
   }),
   cloudCommand(
     "location create",
@@ -42,7 +48,14 @@ export const ORGANIZATION_COMMANDS: readonly CloudCommand[] = [
     [ORG],
     async (desk, _, { org }) => {
       const all = await new Fleet(desk.store).locations((await chosenOrganization(desk.store, org)).id);
-      desk.print(all, table(all.map(({ id, name, machines }) => [id, name, `${machines} machines`])));
+      desk.list("locations", all, {
+        columns: [{ heading: "NAME", cutTo: 16 }, { heading: "MACHINES", rank: 1 }, {
+          heading: "ID",
+          cutTo: 10,
+        }],
+        rows: all.map(({ id, name, machines }) => [name, String(machines), id]),
+        empty: "there is no location yet: svc-cloud location create NAME makes one",
+      });
     },
   ),
   cloudCommand(

@@ -17,16 +17,8 @@ import {
 } from "../../lib/cloud/packages/releases.ts";
 import { keepFile } from "../../lib/cloud/store/file_refs.ts";
 import { Secrets } from "../../lib/cloud/store/secrets.ts";
-import { table } from "../table.ts";
-import {
-  type CloudCommand,
-  cloudCommand,
-  contentOf,
-  type Desk,
-  removeContents,
-  timeOf,
-  unknown,
-} from "./desk.ts";
+import { shownMs, sizeText } from "../table.ts";
+import { type CloudCommand, cloudCommand, contentOf, type Desk, removeContents, unknown } from "./desk.ts";
 
 /** Length of a program's beginning that suffices to recognize its type. */
 const HEAD_BYTES = 64;
@@ -92,19 +84,27 @@ export const RELEASE_COMMANDS: readonly CloudCommand[] = [
     [],
     "Lists the programs that agents install.",
     [],
-    async ({ store, print }) => {
+    async ({ store, list }) => {
       const all = await new Releases(store).list();
-      print(
-        all,
-        table(all.map((one) => [
+      list("releases", all, {
+        columns: [
+          { heading: "PROGRAM" },
+          { heading: "VERSION", cutTo: 10 },
+          { heading: "PLATFORM" },
+          { heading: "CHANNEL" },
+          { heading: "SIZE", rank: 2 },
+          { heading: "PUBLISHED (UTC)", rank: 1 },
+        ],
+        rows: all.map((one) => [
           one.name,
           one.version,
           one.platform,
           one.channel,
-          `${one.bytes} bytes`,
-          timeOf(one.createdMs),
-        ])),
-      );
+          sizeText(one.bytes),
+          shownMs(one.createdMs),
+        ]),
+        empty: "there is no release yet: svc-cloud release publish NAME VERSION FILE adds one",
+      });
     },
   ),
   cloudCommand(
@@ -136,9 +136,14 @@ export const RELEASE_COMMANDS: readonly CloudCommand[] = [
     [],
     "Lists the public keys of releases and packages, newest last: agents pin one of them.",
     [],
-    async ({ secrets, print }) => {
+    async ({ secrets, list }) => {
       const all = new ReleaseKeys(await Secrets.open(secrets)).list();
-      print(all, table(all.map((one) => [one.id, one.public_key, timeOf(one.created_ms)])));
+      const keys = all.map(({ public_key: publicKey, ...one }) => ({ ...one, publicKey }));
+      list("keys", keys, {
+        columns: [{ heading: "ID", cutTo: 8 }, { heading: "PUBLIC KEY" }, { heading: "MADE (UTC)", rank: 1 }],
+        rows: all.map((one) => [one.id, one.public_key, shownMs(one.created_ms)]),
+        empty: "there is no key yet: svc-cloud serve makes one",
+      });
     },
   ),
   cloudCommand(

@@ -5,8 +5,8 @@
 import { Authority } from "../../lib/cloud/store/authority.ts";
 import { SECRET_KINDS, type SecretName, secretsNamed } from "../../lib/cloud/store/secret_kinds.ts";
 import { Secrets } from "../../lib/cloud/store/secrets.ts";
-import { table } from "../table.ts";
-import { type CloudCommand, cloudCommand, timeOf } from "./desk.ts";
+import { shownMs } from "../table.ts";
+import { type CloudCommand, cloudCommand } from "./desk.ts";
 import { UsageError } from "../flags.ts";
 
 const NAMES = Object.keys(SECRET_KINDS) as SecretName[];
@@ -23,17 +23,26 @@ export const SECRET_COMMANDS: readonly CloudCommand[] = [
     [],
     "Lists the control plane's own keys.",
     [],
-    async ({ secrets, clock, print }) => {
+    async ({ secrets, clock, list }) => {
       const opened = await Secrets.open(secrets);
       const keys = NAMES.flatMap((name) => opened.list(name).map((key) => ({ name, ...key })));
       const nowMs = clock.nowMs();
       const state = ({ from_ms, until_ms }: typeof keys[number]) =>
         until_ms !== undefined
-          ? until_ms <= nowMs ? "gone" : `good until ${timeOf(until_ms)}`
+          ? until_ms <= nowMs ? "gone" : `good until ${shownMs(until_ms)}`
           : from_ms > nowMs
-          ? `signs from ${timeOf(from_ms)}`
+          ? `signs from ${shownMs(from_ms)}`
           : "signs";
-      print(keys, table(keys.map((key) => [key.name, key.id, `made ${timeOf(key.made_ms)}`, state(key)])));
+      list("secrets", keys.map((key) => ({ ...key, state: state(key) })), {
+        columns: [
+          { heading: "NAME" },
+          { heading: "ID", cutTo: 10 },
+          { heading: "MADE (UTC)", rank: 1 },
+          { heading: "STATE", cutTo: 12 },
+        ],
+        rows: keys.map((key) => [key.name, key.id, shownMs(key.made_ms), state(key)]),
+        empty: "there is no key yet: svc-cloud serve makes them",
+      });
     },
   ),
   cloudCommand(
@@ -41,7 +50,7 @@ export const SECRET_COMMANDS: readonly CloudCommand[] = [
     ["token|authority|release|links"],
     "Makes a new key; the old key's signatures stay valid for their time.",
     [NOW],
-    async ({ secrets, change, print }, [word], { now }) => {
+    async ({ secrets, change, list }, [word], { now }) => {
       const names = secretsNamed(word);
       if (names.length === 0) {
         const wanted = [...new Set(Object.values(SECRET_KINDS).map((kind) => kind.word))].join(", ");
@@ -53,7 +62,11 @@ export const SECRET_COMMANDS: readonly CloudCommand[] = [
       const action = now ? "secret rotate --now" : "secret rotate";
       await change(action, { kind: "secret", id: word }, () => Promise.resolve());
       const made = names.map((name) => ({ name, ...opened.list(name).at(-1)! }));
-      print(made, table(made.map((key) => [key.name, key.id, `signs from ${timeOf(key.from_ms)}`])));
+      list("secrets", made, {
+        columns: [{ heading: "NAME" }, { heading: "ID", cutTo: 10 }, { heading: "SIGNS FROM (UTC)" }],
+        rows: made.map((key) => [key.name, key.id, shownMs(key.from_ms)]),
+        empty: "",
+      });
     },
   ),
   cloudCommand(

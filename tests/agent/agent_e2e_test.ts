@@ -65,7 +65,7 @@ deviceTest("the agent installs, updates, refuses and rolls back versions", async
   assertEquals((await command(device, "rollback", "svc-server")).code, 0);
   const { versions: { "svc-server": back } } = await device.runsWell("1.0.0");
   assertEquals(back.refused?.version, "3.0.0", "what the cloud still wants is not tried again");
-  const fleet = JSON.parse(await device.svcCloud("fleet", "--json"));
+  const { machines: fleet } = JSON.parse(await device.svcCloud("fleet", "--json"));
   assertEquals([fleet[0].state, fleet[0].agent.platform], ["online", "linux/amd64"]);
   assertEquals(await device.stop(), 0);
 });

@@ -38,11 +38,11 @@ Deno.test("completes names in the control plane", async () => {
   const data = await Deno.makeTempDir();
   const place = ["--data", data, "--json"];
   await svcCloud("init", ...place);
-  const [machine] = JSON.parse(await svcCloud("machine", "list", ...place));
+  const { machines: [machine] } = JSON.parse(await svcCloud("machine", "list", ...place));
   assertEquals(await proposed("location list --org ", data), ["example"]);
   assertEquals(await proposed("machine create --location ", data), ["home"]);
-  assertEquals(await proposed("machine delete ", data), [machine.machineId]);
-  assertEquals(await proposed("logs ", data), [machine.id]);
+  assertEquals(await proposed("machine delete ", data), [machine.name]);
+  assertEquals(await proposed("logs ", data), [machine.parts[0].name]);
   assertEquals((await proposed("key revoke ", data)).length, 2);
   await Deno.remove(data, { recursive: true });
 });

@@ -67,8 +67,8 @@ storeTest(
         assertEquals([words, isHarmless(text)], [words, true]);
       }
       const lines = (await svcCloud("machine", "list", ...database.flags)).trimEnd().split("\n");
-      assertEquals([lines.length, lines[0].includes("m\\n\\u001b]0;owned\\u0007")], [1, true]);
-      const [entry] = JSON.parse(await svcCloud("logs", id, "--json", ...database.flags));
+      assertEquals([lines.length, lines[1].includes("m\\n\\u001b]0;owned\\u0007")], [2, true]);
+      const { entries: [entry] } = JSON.parse(await svcCloud("logs", id, "--json", ...database.flags));
       assertEquals(entry.message, `one\n${HOSTILE}`);
       const [first, second] = (await svcCloud("logs", id, ...database.flags)).split("\n");
       assertEquals([first.startsWith(entry.time), second.startsWith("\t")], [true, true]);

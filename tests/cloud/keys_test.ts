@@ -153,7 +153,7 @@ storeTest(
     const store = await database.open();
     const [mine, other] = [await newWorld(store), await newWorld(store)];
     const list = async () => {
-      const all: { id: string; organizationId: string; grants: unknown[] }[] = JSON.parse(
+      const { keys: all }: { keys: { id: string; organizationId: string; grants: unknown[] }[] } = JSON.parse(
         await svcCloud("key", "list", ...database.flags, "--json"),
       );
       const { organizationId, grants } = all.find(({ id }) => id === mine.operator.id)!;

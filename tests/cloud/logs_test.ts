@@ -393,7 +393,7 @@ sqliteTest(
     for (const flags of [["--filter", "A7"], ["--level", "warn"], ["--level", "WARNING"]]) {
       assertEquals((await print(...flags)).replace(/^[^\t]+/, ""), stalled);
     }
-    const [only] = JSON.parse(await print("--filter", '"tries":3', "--json"));
+    const { entries: [only] } = JSON.parse(await print("--filter", '"tries":3', "--json"));
     assertEquals(only.fields, { pin: "a7", tries: 3 });
     await assertRejects(
       () => print("--level", "loud"),

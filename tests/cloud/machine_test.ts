@@ -57,7 +57,7 @@ Deno.test("a machine applies a change and a restored revision, and an outage los
     await server.wrote("machine is running");
     assertEquals(await server.stop(), 0);
 
-    const logs: { message: string; time: string }[] = JSON.parse(
+    const { entries: logs }: { entries: { message: string; time: string }[] } = JSON.parse(
       await svcCloud("logs", partId, ...data, "--json"),
     );
     const count = (text: string) => logs.filter(({ message }) => message.includes(text)).length;

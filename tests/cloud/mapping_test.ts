@@ -528,7 +528,7 @@ Deno.test("svc-cloud maps the captures of a machine, and the machine localizes o
           { withinMs: ENDS_MS, found: () => server.output() },
         );
         const { version } = await command("stop", sessionId);
-        await until(async () => (await command("list"))[0].state === "success", {
+        await until(async () => (await command("list")).sessions[0].state === "success", {
           withinMs: ENDS_MS,
           found: () => server.output(),
         });

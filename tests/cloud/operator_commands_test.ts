@@ -14,10 +14,21 @@ storeTest("an operator renames, moves and deletes, and finds it in the audit", a
   await run("location", "create", "barn");
   await run("machine", "rename", machineId, "rover");
   await run("machine", "move", machineId, "barn");
-  const [part] = await json("fleet");
+  const { machines: [part] } = await json("fleet");
   assertEquals([part.partId, part.machine], [partId, "rover"]);
-  assertEquals(await json("fleet", "--offline"), [part]);
-  assertEquals(await json("fleet", "--runs", "9.9.9"), []);
+  assertEquals(await json("fleet", "--offline"), { machines: [part] });
+  assertEquals(await json("fleet", "--runs", "9.9.9"), { machines: [] });
+  assertEquals([part.location, part.seenMs, part.seen], ["barn", undefined, null]);
+  const [{ id, parts }] = (await json("machine", "list")).machines;
+  assertEquals([id, parts[0].id], [machineId, partId]);
+  for (const word of ["rover", partId, partId.slice(0, 6), "machine-main"]) {
+    const { name } = parts[0];
+    await run("config", "show", word === "machine-main" ? name : word);
+  }
+  const near = await assertRejects(() => run("config", "show", "rovr"), Error);
+  assertStringIncludes(near.message, 'there is no part "rovr"; did you mean rover?');
+  assertStringIncludes(await run("key", "list"), "of organization Orchard");
+  assertStringIncludes(await run("fleet"), "PART ID");
   await run("location", "delete", "100%_field");
   await assertRejects(() => run("location", "delete", "barn"), Error, "wanted an empty one");
   await assertRejects(() => run("org", "delete", "Orchard"), Error, "wanted an empty one");
@@ -25,7 +36,7 @@ storeTest("an operator renames, moves and deletes, and finds it in the audit", a
   await run("org", "delete", "Nobody");
 
   const actions = async (...args: string[]) =>
-    (await json("audit", ...args)).map((one: { action: string }) => one.action);
+    (await json("audit", ...args)).entries.map((one: { action: string }) => one.action);
   assertEquals(await actions("--action", "machine"), ["machine move", "machine rename"]);
   assertEquals(await actions("--action", "%"), []);
   assertEquals(await actions("--who", "nobody"), []);

@@ -64,7 +64,7 @@ Deno.test({
           );
           assertMatch(output, /\/thermo 1\.0\.0\n$/);
           assertStringIncludes(remarks, '"type":"registry","name":"thermo","module_id":"acme:thermo"');
-          const [item] = await json("package", "list");
+          const { packages: [item] } = await json("package", "list");
           assertEquals([item.name, item.type, item.version, item.platform], [
             "thermo",
             "module",
@@ -102,7 +102,9 @@ Deno.test({
           "linux/amd64",
         );
         await run("package", "upload", "2.0.0", `${folder}/arm`);
-        const platforms = (await json("package", "list")).map((one: { platform: string }) => one.platform);
+        const platforms = (await json("package", "list")).packages.map((one: { platform: string }) =>
+          one.platform
+        );
         assertEquals(platforms, ["", "linux/arm64"]);
       });
 
@@ -140,7 +142,7 @@ Deno.test({
 
       await t.step("an item is updated; a wrong one is removed and its name is free again", async () => {
         await run("package", "update", "thermo", "--visibility", "public", "--description", "Warm or cold.");
-        const all = await json("package", "list");
+        const { packages: all } = await json("package", "list");
         assertEquals(all.filter((one: { name: string }) => one.name === "thermo")[0].visibility, "public");
         await assertRejects(() => run("package", "update", "thermo"), Error, "nothing to change");
         await assertRejects(() => run("package", "delete", "fruit"), Error, "--all");
@@ -148,7 +150,9 @@ Deno.test({
         await run("package", "delete", "fruit", "--all");
         await run("package", "upload", "fruit", "1.0.0", `${folder}/model`, "--type", "archive");
         await run("package", "delete", "acme:thermo", "--all");
-        assertEquals((await json("package", "list")).map((one: { name: string }) => one.name), ["fruit"]);
+        assertEquals((await json("package", "list")).packages.map((one: { name: string }) => one.name), [
+          "fruit",
+        ]);
       });
     } finally {
       await Deno.remove(folder, { recursive: true });

@@ -34,7 +34,7 @@ storeTest("commands see the results of earlier commands", async ({ flags }) => {
   await save('{"debug": true, /* a comment */}');
   await save('{"debug": false}');
   await assertRejects(() => save('{"debug": 5, "network": 1}'), Error, "debug: found 5");
-  const [last] = await json("config", "history", partId);
+  const { changes: [last] } = await json("config", "history", partId);
   assertEquals([last.revision, last.who, last.diff], [2, "cli:tester", ["~ debug: true -> false"]]);
   assertEquals(await svcCloud("config", "restore", partId, "1", ...flags), "revision 3\n");
   await Deno.writeTextFile(file, '{"debug": true, "debgu": 1}');
@@ -46,11 +46,11 @@ storeTest("commands see the results of earlier commands", async ({ flags }) => {
   const key = await json("key", "create", "--role", "operator", "--on", `machine:${machineId}`);
   await json("key", "rotate", key.id);
   await json("key", "revoke", key.id);
-  assert(!(await json("key", "list")).some(({ id }: { id: string }) => id === key.id));
-  const actions = (await json("audit")).map(({ action }: { action: string }) => action);
+  assert(!(await json("key", "list")).keys.some(({ id }: { id: string }) => id === key.id));
+  const actions = (await json("audit")).entries.map(({ action }: { action: string }) => action);
   assertEquals(actions.slice(0, 4), ["key revoke", "key rotate", "key create", "config restore"]);
   await json("machine", "delete", machineId);
-  assertEquals(await json("machine", "list"), []);
+  assertEquals(await json("machine", "list"), { machines: [] });
   await assertRejects(
     () => svcCloud("config", "show", partId, ...flags),
     Error,

@@ -41,7 +41,7 @@ storeTest(
       await run("package", "upload", "fruit", "1.0.0", archive, ...model),
       `${organizationId}/fruit 1.0.0\n`,
     );
-    assertMatch(await run("package", "list"), /^orchard:fruit +ml_model +1\.0\.0 +any +private/);
+    assertMatch(await run("package", "list"), /^orchard:fruit +ml_model +1\.0\.0 +any +private/m);
     await assertRejects(
       () => run("package", "upload", "fruit", "1.0.0", archive, ...model),
       Error,
@@ -59,7 +59,7 @@ storeTest(
     );
     await assertRejects(() => run("package", "upload", "x", "1", archive, "--type", "song"), Error, "--type");
     await run("package", "delete", "orchard:fruit", "1.0.0");
-    assertEquals(await json("package", "list"), []);
+    assertEquals(await json("package", "list"), { packages: [] });
 
     const publish = (version: string, ...more: string[]) =>
       run("release", "publish", "svc-server", version, program, ...more);
@@ -83,17 +83,20 @@ storeTest(
     await assertRejects(() => signed("--signature-key", key), Error, "wanted the signed");
     await Deno.writeFile(program, ELF);
     await run("release", "channel", "svc-server", "1.1.0", "dev");
-    const listed: { version: string; channel: string }[] = await json("release", "list");
+    const { releases: listed }: { releases: { version: string; channel: string }[] } = await json(
+      "release",
+      "list",
+    );
     assertEquals(listed.map((one) => [one.version, one.channel]), [["1.0.0", "stable"], ["1.1.0", "dev"]]);
-    const [first] = await json("release", "keys");
+    const { keys: [first] } = await json("release", "keys");
     const next = await json("release", "rotate-key");
-    assertEquals([next.previous, (await json("release", "keys")).length], [first.id, 2]);
+    assertEquals([next.previous, (await json("release", "keys")).keys.length], [first.id, 2]);
     await run("release", "delete", "svc-server", "1.0.0");
     // Both versions had the same content.
     assertEquals(contentsIn(folder), 1);
     await run("release", "delete", "svc-server", "1.1.0");
     assertEquals(contentsIn(folder), 0);
-    const actions = (await json("audit")).map(({ action }: { action: string }) => action);
+    const actions = (await json("audit")).entries.map(({ action }: { action: string }) => action);
     assert(actions.includes("release channel") && actions.includes("package upload"));
     assertMatch(
       await run("fleet"),

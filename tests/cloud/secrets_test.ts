@@ -272,10 +272,10 @@ sqliteTest(
     const { flags } = database;
     await database.open();
     const list = async () => {
-      const keys: { name: string; id: string }[] = JSON.parse(
+      const { secrets }: { secrets: { name: string; id: string }[] } = JSON.parse(
         await svcCloud("secret", "list", ...flags, "--json"),
       );
-      return keys.map(({ name }) => name).sort();
+      return secrets.map(({ name }) => name).sort();
     };
     assertEquals(await list(), [...NAMES].sort());
     await svcCloud("secret", "rotate", "links", ...flags);

@@ -78,8 +78,8 @@ async function moves(
   const firstRuns = () => Deno.readTextFile(`${folder}/first_runs`);
   const data = flags.slice(0, 2);
   const keys = async () =>
-    (JSON.parse(await svcCloud("release", "keys", "--json", ...data)) as { public_key: string }[])
-      .map(({ public_key }) => public_key);
+    (JSON.parse(await svcCloud("release", "keys", "--json", ...data)).keys as { publicKey: string }[])
+      .map(({ publicKey }) => publicKey);
   try {
     await Deno.writeTextFile(pins, JSON.stringify(await keys()));
     await t.step("a pinned version runs although a higher version exists", async () => {

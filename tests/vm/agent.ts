@@ -181,7 +181,7 @@ async function main(args: readonly string[], host: DenoHost): Promise<number> {
         await device.runs({ "svc-server": OLD, "svc-agent": OLD }, UPDATE_MS);
         const { code } = await device.machine.try("systemctl cat svc-server");
         if (code === 0) throw new Error("svc-server is still a service of its own");
-        const [part] = JSON.parse(await device.svcCloud("fleet", "--json"));
+        const { machines: [part] } = JSON.parse(await device.svcCloud("fleet", "--json"));
         if (part.state !== "online") throw new Error(`the fleet shows it ${part.state}`);
         return `the fleet shows it online, ${part.agent.distro}`;
       },

@@ -175,7 +175,7 @@ const STEPS: readonly Step[] = [
     await device.until("in service", SERVICE_MS, isInService);
     await joined(device, "shop");
     await air.sees(HOTSPOT, false, SOON_MS);
-    const [part] = JSON.parse(await device.svcCloud("fleet", "--json"));
+    const { machines: [part] } = JSON.parse(await device.svcCloud("fleet", "--json"));
     if (part.state !== "online") throw new Error(`the fleet shows it ${part.state}`);
     return "the fleet shows it online";
   }],

@@ -167,7 +167,7 @@ async function trains(world: World): Promise<string> {
       );
       const online = async () => {
         const told = await computer.succeed(pathOf("svc-cloud"), ["fleet", "--json", ...data]);
-        return JSON.parse(told)[0].state === "online";
+        return JSON.parse(told).machines[0].state === "online";
       };
       await withServer(world, file, async () => {
         await until(online, { withinMs: WITHIN_MS });

@@ -49,7 +49,7 @@ export function serviceChecks(kills: number): Check[] {
       await device.computer.succeed("net", ["start", "svc-agent"]);
       const { runtime } = await device.runs({ "svc-server": OLD, "svc-agent": OLD }, UPDATE_MS);
       assertEquals(await device.state(), "4 RUNNING");
-      const [part] = JSON.parse(await device.svcCloud("fleet", "--json"));
+      const { machines: [part] } = JSON.parse(await device.svcCloud("fleet", "--json"));
       assertEquals(part.state, "online");
       return `${runtime.file}, ${part.agent.platform}`;
     }),

@@ -6,7 +6,7 @@
 
 import { Packages, VISIBILITIES } from "../../../lib/cloud/packages/packages.ts";
 import { UsageError } from "../../flags.ts";
-import { table } from "../../table.ts";
+import { shownMs, sizeText } from "../../table.ts";
 import {
   chosenOrganization,
   type CloudCommand,
@@ -14,7 +14,6 @@ import {
   type Desk,
   ORG,
   removeContents,
-  timeOf,
   unknown,
 } from "../desk.ts";
 import { UPLOAD, VISIBILITY } from "./upload.ts";
@@ -28,23 +27,33 @@ export const PACKAGE_COMMANDS: readonly CloudCommand[] = [
     async (desk, _, { org }) => {
       const { id } = await chosenOrganization(desk.store, org);
       const all = await new Packages(desk.store).list(id);
-      desk.print(
-        all.map(({ item, ...one }) => ({
-          ...one,
-          name: item.name,
-          type: item.kind,
-          visibility: item.visibility,
-        })),
-        table(all.map(({ item, version, platform, bytes, createdMs }) => [
+      const packages = all.map(({ item, ...one }) => ({
+        ...one,
+        name: item.name,
+        type: item.kind,
+        visibility: item.visibility,
+      }));
+      desk.list("packages", packages, {
+        columns: [
+          { heading: "PACKAGE", cutTo: 18 },
+          { heading: "TYPE", rank: 2 },
+          { heading: "VERSION", cutTo: 10 },
+          { heading: "PLATFORM", rank: 3 },
+          { heading: "SEEN BY", rank: 4 },
+          { heading: "SIZE", rank: 5 },
+          { heading: "ADDED (UTC)", rank: 1 },
+        ],
+        rows: all.map(({ item, version, platform, bytes, createdMs }) => [
           `${item.namespace ?? id}:${item.name}`,
           item.kind,
           version,
           platform || "any",
           item.visibility,
-          `${bytes} bytes`,
-          timeOf(createdMs),
-        ])),
-      );
+          sizeText(bytes),
+          shownMs(createdMs),
+        ]),
+        empty: "there is no package yet: svc-cloud package upload VERSION FILE adds one",
+      });
     },
   ),
   UPLOAD,

@@ -104,6 +104,11 @@ export class Fragments {
       .map(parsed);
   }
 
+  /** The names of all fragments, of every organization. */
+  names(): Promise<{ readonly id: string; readonly name: string }[]> {
+    return this.sql.query("SELECT id, name FROM fragments ORDER BY name");
+  }
+
   /** Public fragments of other organizations, the oldest first, at most `limit` with `lettersMax` together. */
   async published(organizationId: string, limit: number, lettersMax: number): Promise<Fragment[]> {
     const where = "WHERE visibility = 'public' AND organization_id <> ? ORDER BY created_ms, id LIMIT ?";

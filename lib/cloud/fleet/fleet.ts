@@ -138,6 +138,10 @@ export class Fleet {
     return this.sql.query(`${LOCATIONS} WHERE l.organization_id = ? ORDER BY l.name`, organizationId);
   }
 
+  allLocations(): Promise<Location[]> {
+    return this.sql.query(`${LOCATIONS} ORDER BY l.name`);
+  }
+
   location(id: string): Promise<Location> {
     return this.#one(`${LOCATIONS} WHERE l.id = ?`, "location", id);
   }
@@ -216,6 +220,10 @@ export class Fleet {
     );
   }
 
+  allMachines(): Promise<FleetMachine[]> {
+    return this.sql.query(`${MACHINES} ORDER BY m.name, m.id`);
+  }
+
   machine(id: string): Promise<FleetMachine> {
     return this.#one(`${MACHINES} WHERE m.id = ?`, "machine", id);
   }
@@ -269,6 +277,10 @@ export class Fleet {
       `${PARTS} WHERE l.organization_id = ? ORDER BY m.name, p.main DESC, p.name`,
       organizationId,
     );
+  }
+
+  allParts(): Promise<Part[]> {
+    return this.sql.query(`${PARTS} ORDER BY m.name, p.main DESC, p.name`);
   }
 
   /** The last sighting of each part. */
