@@ -100,7 +100,7 @@ storeTest(
     assert(actions.includes("release channel") && actions.includes("package upload"));
     assertMatch(
       await run("fleet"),
-      /^PART +STATE +AGENT +SVC-SERVER +UPTIME +PLATFORM\nexample-machine-main +never/,
+      /^MACHINE +LOCATION +STATE +SEEN.*\nexample-machine +home +never/,
     );
   },
 );
