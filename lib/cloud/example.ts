@@ -17,7 +17,8 @@ import { checkForOperator, savePartConfig } from "./fleet/part_saving.ts";
 import type { ConfigThreads } from "./config/config_threads.ts";
 import type { Store } from "./store/store.ts";
 import { MIME } from "../geometry/image/image.ts";
-import { exampleImages, pngOf } from "../learn/example_scene.ts";
+import type { Example } from "../learn/example.ts";
+import { drawExamples, pngOf } from "../learn/example_scene.ts";
 import { cloudSection, createMachine } from "./fleet/new_machine.ts";
 
 /** The name of the example's model, in the machine's configuration too. */
@@ -143,15 +144,12 @@ async function fillDataset(
       parameters: "{}",
     },
   };
-  const pictures = [
-    ...exampleImages(EXAMPLE_IMAGES - EMPTY_IMAGES, DATASET_SEED, { things: [1, 4] }),
-    ...exampleImages(EMPTY_IMAGES, DATASET_SEED + 2, { things: [0, 0] }),
-  ];
-  for (const [index, picture] of pictures.entries()) {
+  let made = 0;
+  for (const picture of drawTrainingPictures()) {
     const nowMs = clock.nowMs();
     const upload = {
       origin,
-      fileName: `thing-${index}`,
+      fileName: `thing-${made}`,
       fileExt: ".png",
       mimeType: MIME.png,
       tags: picture.labels,
@@ -166,15 +164,21 @@ async function fillDataset(
       IMAGE_BYTES_MAX,
       (file) => store.transaction((sql) => new BinaryData(sql).add(upload, file, nowMs)),
     );
-    const made = index + 1;
+    made++;
     if (made % TOLD_EVERY === 0) tell(`creating an example: ${made} of ${EXAMPLE_IMAGES} pictures`);
   }
 }
 
+function* drawTrainingPictures(): Generator<Example> {
+  yield* drawExamples(EXAMPLE_IMAGES - EMPTY_IMAGES, DATASET_SEED, { things: [1, 4] });
+  yield* drawExamples(EMPTY_IMAGES, DATASET_SEED + 2, { things: [0, 0] });
+}
+
 async function writePictures(files: WriteFiles, folder: string): Promise<void> {
   await files.makeFolder(folder);
-  for (const [index, picture] of exampleImages(CAMERA_IMAGES, CAMERA_SEED).entries()) {
-    await files.writeFile(join(folder, `${index}.png`), pngOf(picture));
+  let index = 0;
+  for (const picture of drawExamples(CAMERA_IMAGES, CAMERA_SEED)) {
+    await files.writeFile(join(folder, `${index++}.png`), pngOf(picture));
   }
 }
 

@@ -30,15 +30,19 @@ interface SceneOptions {
 }
 
 /** `count` pictures with their boxes; the labels are the names of the objects. */
-export function exampleImages(
+export function exampleImages(count: number, seed: number, options?: SceneOptions): Example[] {
+  return [...drawExamples(count, seed, options)];
+}
+
+/** The same, each drawn when it is asked for: a picture takes some milliseconds. */
+export function* drawExamples(
   count: number,
   seed: number,
   { things = [0, 4], radii = [9, 30] }: SceneOptions = {},
-): Example[] {
-  return Array.from(
-    { length: count },
-    (_, index) => pictureOf(randomFrom(Math.imul(seed, 7919) + index), things, radii),
-  );
+): Generator<Example> {
+  for (let index = 0; index < count; index++) {
+    yield pictureOf(randomFrom(Math.imul(seed, 7919) + index), things, radii);
+  }
 }
 
 /** The picture as a file. */

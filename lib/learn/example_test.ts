@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { SvcError } from "../base/error.ts";
 import { type Example, EXAMPLES_MIN, samplesOf, split, type TrainingTask } from "./example.ts";
-import { EXAMPLE_LABELS, exampleImages } from "./example_scene.ts";
+import { drawExamples, EXAMPLE_LABELS, exampleImages } from "./example_scene.ts";
 
 const TASK: TrainingTask = { kind: "object_detection", labels: EXAMPLE_LABELS, seed: 1 };
 const EXAMPLES = exampleImages(40, 1);
@@ -104,4 +104,9 @@ Deno.test("exampleImages: a seed always gives the same pictures, with boxes insi
   for (const { xMin, yMin, xMax, yMax } of again.flatMap(({ boxes }) => boxes)) {
     assertEquals(0 <= xMin && xMin < xMax && xMax <= 1 && 0 <= yMin && yMin < yMax && yMax <= 1, true);
   }
+});
+
+Deno.test("drawExamples: draws a picture when it is asked for, and no other", () => {
+  const { value: first } = drawExamples(1e9, 1).next();
+  assertEquals(first.rgb, EXAMPLES[0].rgb);
 });
