@@ -16,6 +16,7 @@ import { RobotService } from "../../proto/gen/robot_config_pb.ts";
 import { ExternalAuthService } from "../../proto/gen/auth_pb.ts";
 import { DataService } from "../../proto/gen/data_pb.ts";
 import { DatasetService } from "../../proto/gen/dataset_pb.ts";
+import { DataPipelinesService } from "../../proto/gen/data_pipelines_pb.ts";
 import { DataSyncService } from "../../proto/gen/datasync_pb.ts";
 import { MLInferenceService } from "../../proto/gen/ml_inference_pb.ts";
 import { MLTrainingService } from "../../proto/gen/ml_training_pb.ts";
@@ -38,7 +39,11 @@ import { API_KEY, ROBOT_SECRET } from "../wire/tokens.ts";
 import { Access } from "./access/access.ts";
 import { Addresses } from "./addresses.ts";
 import { dataHandlers } from "./data/data_service.ts";
+import { ReadingQueries } from "./data/queries.ts";
 import { queryHandlers } from "./data/query_service.ts";
+import { pipelineHandlers } from "./pipelines/pipeline_service.ts";
+import { PipelineRunner } from "./pipelines/runner.ts";
+import { savedQueryHandlers } from "./pipelines/saved_query_service.ts";
 import { dataSyncHandlers } from "./data/data_sync_service.ts";
 import { datasetHandlers } from "./data/dataset_service.ts";
 import { fleetHandlers } from "./fleet/fleet_service.ts";
@@ -187,16 +192,20 @@ export function openCloud(options: CloudOptions): Cloud {
   const identify = identifier(shown, guard);
   const downloads = new Downloads(context, identify);
   const links = new DataLinks(context, (id) => new MappingSessions(store).pictureOf(id));
-  const { trainings, mappings, triggers } = runnersOf(context, logs, options);
+  const queries = options.inference && new ReadingQueries(store, options.inference.content);
+  const { trainings, mappings, ...others } = runnersOf(context, logs, queries, options);
   const messages = new ConfigMessages(context, machineTokens);
   const changes = new PartChanges(context, messages);
-  const served = { authority, machineTokens, messages, changes, logs, links, downloads, trainings, mappings };
-  for (const one of servicesOf(context, { ...served, ...options })) table.add(one);
+  const served = { authority, machineTokens, messages, changes, logs, links, downloads };
+  for (const one of servicesOf(context, { ...served, ...options, trainings, mappings, queries })) {
+    table.add(one);
+  }
   const signaling = cloudSignaling(context, options.signaling);
   table.add(signaling.service);
   table.add(health(table));
   for (const one of reflection(table)) table.add(one);
-  const sweep = sweepOf(context, logs, [trainings, mappings, triggers]);
+  const runners = [trainings, mappings, ...Object.values(others)];
+  const sweep = sweepOf(context, logs, runners);
   return {
     table,
     routes: new Map(
@@ -212,9 +221,7 @@ export function openCloud(options: CloudOptions): Cloud {
     close: async () => {
       await signaling.close();
       await changes.close();
-      await trainings?.close();
-      await mappings?.close();
-      await triggers?.close();
+      for (const one of runners) await one?.close();
       await sweep.close();
       configs.close();
       await presence.close();
@@ -242,23 +249,30 @@ interface Handled {
   readonly trainings?: TrainingRunner;
   readonly mappings?: MappingRunner;
   readonly inference?: InferenceOptions;
+  readonly queries?: ReadingQueries;
 }
 
 /** What works by itself, as far as this process does it. */
-function runnersOf(context: CloudContext, logs: LogStore, options: CloudOptions) {
+function runnersOf(
+  context: CloudContext,
+  logs: LogStore,
+  queries: ReadingQueries | undefined,
+  options: CloudOptions,
+) {
   const { training, mapping, triggers } = options;
   const { usage } = context;
   return {
     trainings: training && new TrainingRunner({ ...options, ...training, usage }),
     mappings: mapping && new MappingRunner({ ...options, ...mapping, usage }),
     triggers: triggers && new TriggerRunner({ ...context, logs }, triggers),
+    pipelines: queries && new PipelineRunner({ ...context, queries }),
   };
 }
 
 /** The handler of each service. */
 function servicesOf(context: CloudContext, parts: Handled): Service[] {
   const { authority, machineTokens, messages, changes, logs, links, downloads } = parts;
-  const { trainings, mappings, inference } = parts;
+  const { trainings, mappings, inference, queries } = parts;
   const app = {
     ...fleetHandlers(context),
     ...locationHandlers(context),
@@ -276,7 +290,12 @@ function servicesOf(context: CloudContext, parts: Handled): Service[] {
     service(RobotService, robotHandlers(context, authority, logs, messages)),
     service(ChangeService, changeHandlers(context, changes)),
     service(AgentDeviceService, agentHandlers(context, downloads, logs, messages)),
-    service(DataService, { ...dataHandlers(context, links), ...queryHandlers(context, inference?.content) }),
+    service(DataService, {
+      ...dataHandlers(context, links),
+      ...queryHandlers(context, queries),
+      ...savedQueryHandlers(context, queries),
+    }),
+    service(DataPipelinesService, pipelineHandlers(context, queries)),
     service(DataSyncService, dataSyncHandlers(context)),
     service(DatasetService, datasetHandlers(context)),
     service(PackageService, packageHandlers(context, downloads)),

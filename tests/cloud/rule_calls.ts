@@ -3,12 +3,15 @@
  */
 
 import { assert } from "@std/assert";
+import { serialize } from "bson";
 import { AuthorizationSchema } from "../../proto/gen/app_pb.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Rule } from "../../lib/cloud/access/access.ts";
 import { BinaryData } from "../../lib/cloud/data/binary_data.ts";
 import { Datasets } from "../../lib/cloud/data/datasets.ts";
 import { Sequences } from "../../lib/cloud/data/sequences.ts";
+import { DataPipelines } from "../../lib/cloud/pipelines/pipelines.ts";
+import { SavedQueries } from "../../lib/cloud/pipelines/saved_queries.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { Fragments } from "../../lib/cloud/config/fragments.ts";
 import { configText } from "../../lib/cloud/config/resolution.ts";
@@ -58,6 +61,9 @@ export async function somethingIn({ store }: ServedCloud, { organization, owner 
     await sql.query("UPDATE mapping_sessions SET ended_ms = 0 WHERE id = ?", id);
     return id;
   });
+  const { pipeline, saved_query } = await store.transaction((sql) =>
+    queriesIn(sql, organization, world.part)
+  );
   const { data, dataset, sequence } = await store.transaction((sql) => capturedIn(sql, organization, world));
   return {
     ...world,
@@ -71,7 +77,19 @@ export async function somethingIn({ store }: ServedCloud, { organization, owner 
     training_job,
     container,
     mapping_session,
+    pipeline,
+    saved_query,
     package: `${organization}:${item.name}`,
+  };
+}
+
+/** A data pipeline and a saved query. */
+async function queriesIn(sql: Sql, organizationId: string, name: string) {
+  const mql = [serialize({ $limit: 1 })];
+  const made = { organizationId, name, mql, schedule: "0 0 * * *", hasBackfill: false, sourceType: 1 };
+  return {
+    pipeline: await new DataPipelines(sql).create(made, 0),
+    saved_query: await new SavedQueries(sql).create(organizationId, name, mql, 0),
   };
 }
 

@@ -29,6 +29,8 @@ export type Kind =
   | "training_job"
   | "container"
   | "mapping_session"
+  | "pipeline"
+  | "saved_query"
   | "package";
 
 /** The subject of a call. */
@@ -157,6 +159,8 @@ const ENCLOSING: { readonly [K in Exclude<Kind, "key">]: string } = {
       ${stillIn("s", "machine_id")} AS machine
     FROM mapping_sessions s LEFT JOIN locations l ON l.id = s.location_id WHERE s.id = ?`,
   dataset: "SELECT organization_id AS organization FROM datasets WHERE id = ?",
+  pipeline: "SELECT organization_id AS organization FROM data_pipelines WHERE id = ?",
+  saved_query: "SELECT organization_id AS organization FROM saved_queries WHERE id = ?",
   container: "SELECT organization_id AS organization FROM training_containers WHERE id = ?",
   training_job: "SELECT organization_id AS organization FROM training_jobs WHERE id = ?",
 };

@@ -3,12 +3,14 @@
  */
 
 import { DataService } from "../../../proto/gen/data_pb.ts";
+import { DataPipelinesService } from "../../../proto/gen/data_pipelines_pb.ts";
 import { DatasetService } from "../../../proto/gen/dataset_pb.ts";
 import { DataSyncService } from "../../../proto/gen/datasync_pb.ts";
 import { type RequestField, type Rule, rule } from "./access.ts";
 
 const data = DataService.method;
 const dataset = DatasetService.method;
+const pipelines = DataPipelinesService.method;
 const sync = DataSyncService.method;
 
 /** Ids of captured data as newer and older libraries send them. */
@@ -74,6 +76,20 @@ const RULES: readonly Rule[] = [
 
   rule(data.tabularDataBySQL, "operator", ["organization", "organizationId"]),
   rule(data.tabularDataByMQL, "operator", ["organization", "organizationId"]),
+  rule(data.createSavedQuery, "operator", ["organization", "organizationId"]),
+  rule(data.updateSavedQuery, "operator", ["saved_query", "id"]),
+  rule(data.getSavedQuery, "operator", ["saved_query", "id"]),
+  rule(data.deleteSavedQuery, "operator", ["saved_query", "id"]),
+  rule(data.listSavedQueries, "operator", ["organization", "organizationId"]),
+  // As published: owners make and change pipelines, operators read what they find.
+  rule(pipelines.getDataPipeline, "operator", ["pipeline", "id"]),
+  rule(pipelines.listDataPipelines, "operator", ["organization", "organizationId"]),
+  rule(pipelines.createDataPipeline, "owner", ["organization", "organizationId"]),
+  rule(pipelines.renameDataPipeline, "owner", ["pipeline", "id"]),
+  rule(pipelines.deleteDataPipeline, "owner", ["pipeline", "id"]),
+  rule(pipelines.enableDataPipeline, "owner", ["pipeline", "id"]),
+  rule(pipelines.disableDataPipeline, "owner", ["pipeline", "id"]),
+  rule(pipelines.listDataPipelineRuns, "operator", ["pipeline", "id"]),
   rule(data.exportTabularData, "operator", ["part", "partId"]),
   rule(data.getLatestTabularData, "operator", ["part", "partId"]),
   rule(data.deleteTabularData, "owner", ["organization", "organizationId"]),

@@ -13,12 +13,10 @@ const NO_PEOPLE = "this control plane has API keys but no user accounts; create 
 const NO_LOGIN = "this control plane has no login for apps; apps sign in with an API key";
 const NO_BRANDING = "this control plane serves no customized pages";
 const NO_PUSH = "this control plane sends no messages to phones";
-const NO_SAVED_QUERIES = "this control plane saves no queries; use TabularDataByMQL";
 const NO_DATABASE = "this control plane gives no access to its database; use ExportTabularData";
 const NO_PARQUET =
   "this control plane writes no Parquet files; use GetSequenceBinaryData and ExportTabularData";
 const NO_DEPRECATION = "this control plane has no deprecation; hide the item with UpdateRegistryItem";
-const NO_PIPELINES = "this control plane has no data pipelines; use ExportTabularData";
 const NO_BUILDS = "this control plane builds no modules; upload a built module with UploadModuleFile";
 const ON_DEVICE = "the device itself serves this call while it waits for setup";
 
@@ -107,14 +105,6 @@ const TABLE: { readonly [service: string]: readonly Group[] } = {
     [NO_LOGIN, "RegisterAuthApplication", "UpdateAuthApplication", "GetAuthApplication"],
   ],
   "viam.app.data.v1.DataService": [
-    [
-      NO_SAVED_QUERIES,
-      "CreateSavedQuery",
-      "UpdateSavedQuery",
-      "GetSavedQuery",
-      "DeleteSavedQuery",
-      "ListSavedQueries",
-    ],
     [NO_DATABASE, "GetDatabaseConnection", "ConfigureDatabaseUser"],
     [
       "this control plane manages the indexes of captured data itself",
@@ -125,19 +115,6 @@ const TABLE: { readonly [service: string]: readonly Group[] } = {
   ],
   "viam.app.dataset.v1.DatasetService": [
     [NO_PARQUET, "StartSequenceDatasetExport", "GetSequenceDatasetExport"],
-  ],
-  "viam.app.datapipelines.v1.DataPipelinesService": [
-    [
-      NO_PIPELINES,
-      "GetDataPipeline",
-      "ListDataPipelines",
-      "CreateDataPipeline",
-      "RenameDataPipeline",
-      "DeleteDataPipeline",
-      "EnableDataPipeline",
-      "DisableDataPipeline",
-      "ListDataPipelineRuns",
-    ],
   ],
   "viam.app.build.v1.BuildService": [
     [

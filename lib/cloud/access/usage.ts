@@ -27,6 +27,7 @@ const SUMS = {
     JOIN data_origins o ON o.id = d.origin_id WHERE o.machine_id = ?`,
   readingsPerOrganization: `SELECT COUNT(*) AS amount FROM tabular_data d ${DATA}`,
   readingBytesPerOrganization: `${STORED} 'readings' AND organization_id = ?`,
+  sinkBytesPerOrganization: `${STORED} 'sinks' AND organization_id = ?`,
   logBytesPerOrganization: `${STORED} 'logs' AND organization_id = ?`,
   logBytesPerPart: `${STORED} 'logs' AND owner_id = ?`,
   configBytesPerOrganization: `SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) AS amount FROM (

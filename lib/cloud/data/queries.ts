@@ -12,7 +12,12 @@ import {
   type ContentProcess,
   withContent,
 } from "../sandbox/content/process.ts";
-import { DOCUMENTS_BYTES_MAX, DOCUMENTS_MAX, type ReadingFacts } from "../sandbox/content/worker.ts";
+import {
+  DOCUMENTS_BYTES_MAX,
+  DOCUMENTS_MAX,
+  type ReadingFacts,
+  type RunStamp,
+} from "../sandbox/content/worker.ts";
 import type { TurnCaller } from "../../base/async/fair_queue.ts";
 import { CallerTurns } from "../../base/async/turns.ts";
 import type { Sql } from "../store/store.ts";
@@ -22,6 +27,14 @@ import { type MicrosRange, type ReadingBatch, TabularData } from "./tabular_data
 
 /** In MQL a stage of the pipeline each, in BSON. */
 export type Query = { readonly mql: readonly Uint8Array[] } | { readonly sql: string };
+
+/** Where a query takes its documents from, if not from all readings of its organization. */
+export interface QuerySource {
+  /** The run of a data pipeline: of the readings in its window. */
+  readonly stamp?: RunStamp;
+  /** Documents in BSON instead of readings. */
+  readonly documents?: AsyncIterable<readonly Uint8Array[]>;
+}
 
 const TURNS = { turnsMax: 2, turnsOfGroupMax: 1, waiting: [64, 16, 8], what: "queries" } as const;
 const TIME_MS = 60_000;
@@ -36,34 +49,46 @@ export class ReadingQueries {
   }
 
   /** Runs a query of an organization and its key; returns the documents of its answer, in BSON. */
-  async run(caller: TurnCaller, query: Query, signal: AbortSignal): Promise<Uint8Array[]> {
+  async run(
+    caller: TurnCaller,
+    query: Query,
+    signal: AbortSignal,
+    source: QuerySource = {},
+  ): Promise<Uint8Array[]> {
     const [organizationId] = caller;
+    return await this.#inTurn(caller, signal, async (process, signal) => {
+      const narrowing = await begun(query, source, process, signal);
+      if (source.documents) await giveDocuments(source.documents, process, signal);
+      else await this.#giveReadings(organizationId, narrowing, process, signal);
+      const { bytes } = await process.ask({ ask: "documents", bytes: 0 }, [], signal, DOCUMENTS_BYTES_MAX);
+      return documentsIn(bytes);
+    });
+  }
+
+  /** Throws `invalid_argument` for stages that cannot run. */
+  async check(caller: TurnCaller, mql: readonly Uint8Array[], signal: AbortSignal): Promise<void> {
+    await this.#inTurn(caller, signal, (process, signal) => begun({ mql }, {}, process, signal));
+  }
+
+  async #inTurn<T>(
+    caller: TurnCaller,
+    signal: AbortSignal,
+    work: (process: ContentProcess, signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
     const leave = await this.#turns.enter(caller, signal);
     try {
-      return await withContent(
-        this.content,
-        TIME_MS,
-        tooLong,
-        signal,
-        (process, signal) => this.#answer(organizationId, query, process, signal),
-      );
+      return await withContent(this.content, TIME_MS, tooLong, signal, work);
     } finally {
       leave();
     }
   }
 
-  async #answer(
+  async #giveReadings(
     organizationId: string,
-    query: Query,
+    { sources, requested, received }: Narrowing,
     process: ContentProcess,
     signal: AbortSignal,
-  ): Promise<Uint8Array[]> {
-    const [language, parts] = "sql" in query
-      ? ["sql" as const, [new TextEncoder().encode(query.sql)]]
-      : ["mql" as const, query.mql];
-    const sizes = parts.map(({ length }) => length);
-    const begun = await process.ask({ ask: "query", language, sizes, bytes: sumOf(sizes) }, parts, signal);
-    const { sources, requested, received } = begun.head.narrowing as unknown as Narrowing;
+  ): Promise<void> {
     const times = { captured: microsOf(requested), received: microsOf(received) };
     // The next readings are read while the process works on these.
     let taken: Promise<ContentAnswer> | undefined;
@@ -77,8 +102,34 @@ export class ReadingQueries {
       taken.catch(() => {});
     }
     await taken;
-    const { bytes } = await process.ask({ ask: "documents", bytes: 0 }, [], signal, DOCUMENTS_BYTES_MAX);
-    return documentsIn(bytes);
+  }
+}
+
+/** Begins a query in a process; returns what it needs of the readings. */
+async function begun(
+  query: Query,
+  { stamp }: QuerySource,
+  process: ContentProcess,
+  signal: AbortSignal,
+): Promise<Narrowing> {
+  const [language, parts] = "sql" in query
+    ? ["sql" as const, [new TextEncoder().encode(query.sql)]]
+    : ["mql" as const, query.mql];
+  const sizes = parts.map(({ length }) => length);
+  const request = { ask: "query", language, sizes, stamp, bytes: sumOf(sizes) } as const;
+  const { head } = await process.ask(request, parts, signal);
+  return head.narrowing as unknown as Narrowing;
+}
+
+async function giveDocuments(
+  documents: AsyncIterable<readonly Uint8Array[]>,
+  process: ContentProcess,
+  signal: AbortSignal,
+): Promise<void> {
+  for await (const some of documents) {
+    const sizes = some.map(({ length }) => length);
+    const { head } = await process.ask({ ask: "stored", sizes, bytes: sumOf(sizes) }, some, signal);
+    if (head.more !== true) return;
   }
 }
 

@@ -6,14 +6,27 @@ import { type DataService, TabularDataSourceType } from "../../../proto/gen/data
 import { SvcError } from "../../base/error.ts";
 import type { CallContext, ServiceImpl } from "../../wire/service.ts";
 import type { CloudContext } from "../context.ts";
-import type { ContentOptions } from "../sandbox/content/process.ts";
-import { type Query, ReadingQueries } from "./queries.ts";
+import { DataPipelines } from "../pipelines/pipelines.ts";
+import { SavedQueries } from "../pipelines/saved_queries.ts";
+import type { Query, QuerySource, ReadingQueries } from "./queries.ts";
 
-export function queryHandlers({ store }: CloudContext, content: ContentOptions | undefined) {
-  const queries = content && new ReadingQueries(store, content);
-  const run = async (organizationId: string, query: Query, { entity, signal }: CallContext) => {
+export function queryHandlers({ store }: CloudContext, queries: ReadingQueries | undefined) {
+  const run = async (
+    organizationId: string,
+    query: Query,
+    { entity, signal }: CallContext,
+    source?: QuerySource,
+  ) => {
     if (!queries) throw new SvcError("unimplemented", "this control plane runs no queries");
-    return { rawData: await queries.run([organizationId, entity ?? ""], query, signal) };
+    return { rawData: await queries.run([organizationId, entity ?? ""], query, signal, source) };
+  };
+  /** What a pipeline of the organization has found. */
+  const sinkOf = async (organizationId: string, id: string): Promise<QuerySource> => {
+    const pipelines = new DataPipelines(store);
+    const pipeline = await pipelines.get(id);
+    // Those of other organizations stay hidden.
+    if (pipeline.organizationId === organizationId) return { documents: pipelines.documents(id) };
+    throw new SvcError("not_found", `there is no pipeline "${id}"`);
   };
   return {
     tabularDataBySQL({ organizationId, sqlQuery }, ctx) {
@@ -21,13 +34,12 @@ export function queryHandlers({ store }: CloudContext, content: ContentOptions |
     },
     async tabularDataByMQL({ organizationId, mqlBinary, dataSource, queryPrefixName }, ctx) {
       // There is one store of readings; a request for the hot one finds the same.
-      if (dataSource?.type === TabularDataSourceType.PIPELINE_SINK) {
-        throw new SvcError("unimplemented", "data_source: this control plane has no data pipelines");
-      }
-      if (queryPrefixName) {
-        throw new SvcError("unimplemented", "query_prefix_name: this control plane saves no queries");
-      }
-      return await run(organizationId, { mql: mqlBinary }, ctx);
+      const isSink = dataSource?.type === TabularDataSourceType.PIPELINE_SINK;
+      const source = isSink ? await sinkOf(organizationId, dataSource.pipelineId ?? "") : undefined;
+      const before = queryPrefixName
+        ? (await new SavedQueries(store).named(organizationId, queryPrefixName)).mql
+        : [];
+      return await run(organizationId, { mql: [...before, ...mqlBinary] }, ctx, source);
     },
   } satisfies ServiceImpl<typeof DataService>;
 }

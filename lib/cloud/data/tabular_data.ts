@@ -15,6 +15,7 @@ import { type DataOrigin, inOrder, noteOrigin, ORIGIN_COLUMNS } from "./origins.
 import { addStoredBytes, dropStoredBytes } from "../store/stored_bytes.ts";
 import { payloadBytes, payloadIn } from "./payload.ts";
 import type { Sql } from "../store/store.ts";
+import { DataPipelines } from "../pipelines/pipelines.ts";
 import { noteTagList } from "../store/tag_lists.ts";
 import { noteEvent } from "../triggers/outbox.ts";
 
@@ -157,6 +158,8 @@ export class TabularData {
     };
     const facts = { kind: "data", type: "tabular", originId, ...range } as const;
     await noteEvent(this.sql, { id, organizationId }, facts, nowMs, true);
+    const [fromMs, untilMs] = [range.fromUs, range.untilUs].map((us) => Math.floor(us / 1000));
+    await new DataPipelines(this.sql).noteLate(organizationId, fromMs, untilMs);
   }
 
   /** The readings of a page: as many as it may have and as fit into one answer; at least one. */

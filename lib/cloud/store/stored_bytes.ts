@@ -5,8 +5,8 @@
 
 import type { BatchStatement, Sql } from "./store.ts";
 
-/** `logs` of a part; `readings` of a source. */
-export type StoredKind = "logs" | "readings";
+/** `logs` of a part; `readings` of a source; `sinks` of a data pipeline. */
+export type StoredKind = "logs" | "readings" | "sinks";
 
 /** Adds to what a part or a source has stored. What a moved part has stored stays with its organization. */
 export async function addStoredBytes(

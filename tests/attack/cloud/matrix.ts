@@ -217,6 +217,8 @@ function guess({ name }: Spot, method: DescMethod, tenant: Tenant): string {
   const signs: readonly (readonly [RegExp, Kind])[] = [
     [/org/, "organization"],
     [/bbox|bounding_box/, "box"],
+    [/pipeline/, "pipeline"],
+    [/savedquer/, "saved_query"],
     [/dataset/, "dataset"],
     [/sequence/, "sequence"],
     [/fragment/, "fragment"],

@@ -6,12 +6,14 @@
  * a mark or one of the ids is a leak.
  */
 
+import { serialize } from "bson";
 import { AppService } from "../../../proto/gen/app_pb.ts";
 import { RobotService } from "../../../proto/gen/robot_config_pb.ts";
 import { CloudSLAMService } from "../../../proto/gen/cloud_slam_pb.ts";
 import { AgentDeviceService } from "../../../proto/gen/agent_pb.ts";
 import { AuthService } from "../../../proto/gen/auth_pb.ts";
 import { DataService } from "../../../proto/gen/data_pb.ts";
+import { DataPipelinesService } from "../../../proto/gen/data_pipelines_pb.ts";
 import { DatasetService, DatasetType } from "../../../proto/gen/dataset_pb.ts";
 import { DataSyncService, DataType } from "../../../proto/gen/datasync_pb.ts";
 import { MLTrainingService, ModelType, TrainingStatus } from "../../../proto/gen/ml_training_pb.ts";
@@ -43,6 +45,8 @@ export const KINDS = [
   "training_job",
   "container",
   "mapping_session",
+  "pipeline",
+  "saved_query",
   "package",
 ] as const;
 export type Kind = typeof KINDS[number];
@@ -147,6 +151,7 @@ export async function newTenant(place: Place, name: string): Promise<Tenant> {
         training_job: trained,
         container,
         mapping_session: await mapped(channel, tree, secret),
+        ...await asked(channel, organization, secret),
         package: packages.id,
       },
       words: [packages.other],
@@ -158,6 +163,16 @@ export async function newTenant(place: Place, name: string): Promise<Tenant> {
   } finally {
     channel.close();
   }
+}
+
+/** A data pipeline and a saved query. */
+async function asked(channel: Channel, organizationId: string, secret: string) {
+  const asked = { organizationId, name: `query of ${secret}`, mqlBinary: [serialize({ $limit: 1 })] };
+  const pipelines = client(DataPipelinesService, channel);
+  return {
+    pipeline: (await pipelines.createDataPipeline({ ...asked, schedule: "0 0 * * *" })).id,
+    saved_query: (await client(DataService, channel).createSavedQuery(asked)).id,
+  };
 }
 
 /** A key of an operator. */

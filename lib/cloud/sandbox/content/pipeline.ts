@@ -12,7 +12,7 @@ import { payloadIn } from "../../data/payload.ts";
 import type { ReadingBatch } from "../../data/tabular_data.ts";
 import { aggregate } from "./aggregation.ts";
 import { pipelineOfSql, type PipelineStage } from "./sql.ts";
-import { DOCUMENTS_BYTES_MAX, DOCUMENTS_MAX } from "./worker.ts";
+import { DOCUMENTS_BYTES_MAX, DOCUMENTS_MAX, type RunStamp } from "./worker.ts";
 
 /** Readings outside of it do not match the pipeline. */
 export interface Narrowing {
@@ -66,6 +66,9 @@ const STAGES_MAX = 100;
 const TEXTS_MAX = 1_000;
 const TEXT_LENGTH_MAX = 100;
 const DAY_MS = 24 * 3600 * 1000;
+/** The published limit of the results of one run, and the field that says where a result comes from. */
+const RUN_DOCUMENTS_MAX = 10_000;
+const RUN_FIELD = "_viam_pipeline_run";
 
 export class Pipeline {
   readonly #each: readonly PipelineStage[];
@@ -77,6 +80,7 @@ export class Pipeline {
   private constructor(
     private readonly stages: readonly PipelineStage[],
     private readonly emptyGroup?: PipelineStage,
+    private readonly stamp?: RunStamp,
   ) {
     const over = stages.findIndex((stage) => !SINGLE.includes(operatorOf(stage)));
     this.#each = over < 0 ? stages : stages.slice(0, over);
@@ -92,7 +96,7 @@ export class Pipeline {
   }
 
   /** Reads stages in BSON. Throws `invalid_argument`. */
-  static read(stages: readonly Uint8Array[]): Pipeline {
+  static read(stages: readonly Uint8Array[], stamp?: RunStamp): Pipeline {
     if (stages.length > STAGES_MAX) {
       throw new SvcError(
         "invalid_argument",
@@ -104,7 +108,7 @@ export class Pipeline {
       checkStage(stage, index);
       return stage;
     });
-    const pipeline = new Pipeline(read);
+    const pipeline = new Pipeline(read, undefined, stamp);
     // Its errors come before those about the amount of data.
     pipeline.#run(read, []);
     return pipeline;
@@ -119,12 +123,16 @@ export class Pipeline {
       const values = textsIn(wanted[field]);
       if (values) sources[field] = values;
     }
-    return { sources, requested: rangeIn(wanted.time_requested), received: rangeIn(wanted.time_received) };
+    const requested = within(rangeIn(wanted.time_requested), this.stamp);
+    return { sources, requested, received: rangeIn(wanted.time_received) };
   }
 
   /** Takes readings; returns whether the answer can depend on more of them. */
   take({ origin, rows }: ReadingBatch): boolean {
-    const documents = rows.map((row) => {
+    const { fromMs = -Infinity, untilMs = Infinity } = this.stamp ?? {};
+    const isIn = ({ capturedUs }: { readonly capturedUs: number }) =>
+      capturedUs >= fromMs * 1000 && capturedUs < untilMs * 1000;
+    const documents = rows.filter(isIn).map((row) => {
       const requestedMs = Math.floor(row.capturedUs / 1000);
       return {
         organization_id: origin.organizationId,
@@ -142,6 +150,15 @@ export class Pipeline {
         data: payloadIn(row.payload),
       };
     });
+    return this.#keep(documents);
+  }
+
+  /** Takes documents that a data pipeline has made, in BSON. */
+  takeDocuments(documents: readonly Uint8Array[]): boolean {
+    return this.#keep(documents.map((one) => deserialize(one)));
+  }
+
+  #keep(documents: Document[]): boolean {
     for (const document of this.#run(this.#each, documents)) this.#kept.push(document);
     return this.#kept.length < this.#wanted;
   }
@@ -152,9 +169,11 @@ export class Pipeline {
     const documents = this.#kept.length === 0 && this.emptyGroup
       ? this.#run(this.#rest.slice(1), [{ ...this.emptyGroup }])
       : this.#run(this.#rest, this.#kept);
-    if (documents.length > DOCUMENTS_MAX) throw tooLarge(`${documents.length} documents`, DOCUMENTS_MAX);
+    const most = this.stamp ? RUN_DOCUMENTS_MAX : DOCUMENTS_MAX;
+    if (documents.length > most) throw tooLarge(`${documents.length} documents`, most);
+    const run = this.stamp && runOf(this.stamp);
     return documents.map((document) => {
-      const encoded = written(document);
+      const encoded = written(run ? { ...document, [RUN_FIELD]: run } : document);
       bytes += encoded.length;
       if (bytes > DOCUMENTS_BYTES_MAX) throw tooLarge("too many bytes", DOCUMENTS_BYTES_MAX);
       return encoded;
@@ -169,6 +188,20 @@ export class Pipeline {
       throw new SvcError("invalid_argument", `cannot run the query: ${messageOf(error)}`);
     }
   }
+}
+
+/** A range within the window of a run. */
+function within({ fromMs, untilMs }: TimeRange, window: RunStamp | undefined): TimeRange {
+  if (!window) return { fromMs, untilMs };
+  return {
+    fromMs: Math.max(fromMs ?? window.fromMs, window.fromMs),
+    untilMs: Math.min(untilMs ?? window.untilMs, window.untilMs),
+  };
+}
+
+function runOf({ id, organizationId, fromMs, untilMs }: RunStamp): Document {
+  const interval = { start: new Date(fromMs), end: new Date(untilMs) };
+  return { id, interval, organization_id: organizationId };
 }
 
 function tooLarge(found: string, most: number): SvcError {

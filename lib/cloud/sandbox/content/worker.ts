@@ -48,14 +48,26 @@ export type ContentRequest =
     readonly ask: "query";
     readonly language: "mql" | "sql";
     readonly sizes: readonly number[];
+    readonly stamp?: RunStamp;
     readonly bytes: number;
   }
+  /** Documents for the query, in BSON, of these sizes. The answer is `more`. */
+  | { readonly ask: "stored"; readonly sizes: readonly number[]; readonly bytes: number }
   /** Readings for the query: as many bytes of JSON, `ReadingFacts`, then the contents. The answer is `more`. */
   | { readonly ask: "readings"; readonly facts: number; readonly bytes: number }
   /** The documents of the query's answer, in BSON. */
   | { readonly ask: "documents"; readonly bytes: 0 }
   /** The map so far as a PCD file, or at its end as a `.pbstream` file. */
   | { readonly ask: "map_cloud" | "map_file"; readonly bytes: 0 };
+
+/** A run of a data pipeline, whose readings are in a window, and whose results say so. */
+export interface RunStamp {
+  readonly id: string;
+  readonly organizationId: string;
+  readonly fromMs: number;
+  /** Not in it. */
+  readonly untilMs: number;
+}
 
 export interface TensorHead {
   readonly name: string;
@@ -123,11 +135,11 @@ async function picture({ body }: ContentFrameReader, { bytes }: Head): Promise<A
   return [{ width, height }, [rgb]];
 }
 
-type QueryRequest = ContentRequest & { ask: "query" | "readings" | "documents" };
+type QueryRequest = ContentRequest & { ask: "query" | "readings" | "stored" | "documents" };
 type MapRequest = Exclude<ContentRequest, QueryRequest | { ask: "inference" | "picture" }>;
 
 function isOfQuery(request: ContentRequest): request is QueryRequest {
-  return ["query", "readings", "documents"].includes(request.ask);
+  return ["query", "readings", "stored", "documents"].includes(request.ask);
 }
 
 /** What is known of readings beside their contents. */
@@ -149,13 +161,18 @@ class QueryRequests {
       const parts: Uint8Array[] = [];
       for (const size of request.sizes) parts.push(await body.take(size));
       this.#pipeline = request.language === "mql"
-        ? Pipeline.read(parts)
+        ? Pipeline.read(parts, request.stamp)
         : Pipeline.readSql(new TextDecoder().decode(parts[0]));
       return [{ narrowing: this.#pipeline.narrowing() as unknown as JsonObject }, []];
     }
     const pipeline = this.#pipeline;
     assert(pipeline, "the query was asked for before it was begun");
     if (request.ask === "documents") return [{}, pipeline.answer()];
+    if (request.ask === "stored") {
+      const documents: Uint8Array[] = [];
+      for (const size of request.sizes) documents.push(await body.take(size));
+      return [{ more: pipeline.takeDocuments(documents) }, []];
+    }
     const { origin, rows }: ReadingFacts = JSON.parse(
       new TextDecoder().decode(await body.take(request.facts)),
     );

@@ -1,0 +1,472 @@
+/**
+ * Data pipelines: queries that run once for each window of their schedule, and keep what they find.
+ *
+ * Owns the tables `data_pipelines`, `pipeline_runs`, `pipeline_late` and `pipeline_documents`. The cursor of a pipeline
+ * moves in the transaction that schedules a window, a run is claimed by one control plane, and the transaction that
+ * stores the documents of a window replaces those of an earlier run and ends the run: so each window counts once.
+ *
+ * The room owns data pipelines: their windows, their runs, and their results.
+ */
+
+import { randomUUID } from "node:crypto";
+import { SvcError } from "../../base/error.ts";
+import type { Sql } from "../store/store.ts";
+import { PipelineWindows, type Span } from "./windows.ts";
+
+export interface NewPipeline {
+  readonly organizationId: string;
+  readonly name: string;
+  readonly mql: readonly Uint8Array[];
+  readonly schedule: string;
+  readonly hasBackfill: boolean;
+  /** As published. */
+  readonly sourceType: number;
+}
+
+export interface DataPipelineRow extends NewPipeline {
+  readonly id: string;
+  readonly isEnabled: boolean;
+  readonly createdMs: number;
+  readonly updatedMs: number;
+  /** The end of the last window that was scheduled, and of the next one. */
+  readonly cursorMs: number;
+  readonly nextMs: number;
+  /** The windows before this time are still to be looked at for data that was there before the pipeline. */
+  readonly backfillMs: number | null;
+}
+
+/** As published. */
+export const RUN_STATUS = { scheduled: 1, started: 2, completed: 3, failed: 4 } as const;
+
+export interface PipelineRun extends Span {
+  readonly id: string;
+  readonly pipelineId: string;
+  readonly status: number;
+  readonly startedMs: number | null;
+  readonly endedMs: number | null;
+  readonly error: string;
+  readonly attempts: number;
+}
+
+export interface ClaimedRun extends PipelineRun {
+  readonly organizationId: string;
+  readonly mql: readonly Uint8Array[];
+}
+
+/** The published delay between the end of a window and its run, in which late readings arrive. */
+const DELAY_MS = 2 * 60_000;
+/** A run that is interrupted is tried again this often. */
+const ATTEMPTS_MAX = 5;
+/** Runs of a pipeline that wait while earlier windows are filled in. */
+const BACKFILL_AT_ONCE = 10;
+const RUNS_KEPT = 1_000;
+const NAME_LENGTH_MAX = 200;
+const MQL_BYTES_MAX = 64 * 1024;
+/** Limit of an organization's late uploads that are not looked at yet; of those beyond, nothing is computed again. */
+const LATE_MAX = 5_000;
+/** Windows of one pipeline that one late upload touches. */
+const LATE_WINDOWS_MAX = 500;
+
+const COLUMNS =
+  `id, organization_id AS "organizationId", name, mql, schedule, enabled, backfill AS "hasBackfill",
+  source_type AS "sourceType", created_ms AS "createdMs", updated_ms AS "updatedMs", cursor_ms AS "cursorMs",
+  next_ms AS "nextMs", backfill_ms AS "backfillMs"`;
+const RUN_COLUMNS = `id, pipeline_id AS "pipelineId", from_ms AS "fromMs", until_ms AS "untilMs", status,
+  started_ms AS "startedMs", ended_ms AS "endedMs", error, attempts`;
+
+type Row = Omit<DataPipelineRow, "mql" | "isEnabled" | "hasBackfill"> & {
+  readonly mql: string;
+  readonly enabled: number;
+  readonly hasBackfill: number;
+};
+
+export class DataPipelines {
+  constructor(private readonly sql: Sql) {}
+
+  /** Throws `already_exists`. */
+  async create(made: NewPipeline, nowMs: number): Promise<string> {
+    const id = randomUUID();
+    const { fromMs, untilMs } = new PipelineWindows(made.schedule).around(nowMs);
+    await unique(made.name, () =>
+      this.sql.query(
+        `INSERT INTO data_pipelines (id, organization_id, name, mql, schedule, enabled, backfill, source_type, created_ms,
+           updated_ms, cursor_ms, next_ms, backfill_ms) VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?)`,
+        id,
+        made.organizationId,
+        checkedQueryName(made.name),
+        mqlText(made.mql),
+        made.schedule,
+        made.hasBackfill ? 1 : 0,
+        made.sourceType,
+        nowMs,
+        nowMs,
+        fromMs,
+        untilMs,
+        made.hasBackfill ? fromMs : null,
+      ));
+    return id;
+  }
+
+  async get(id: string): Promise<DataPipelineRow> {
+    const [row] = await this.sql.query<Row>(`SELECT ${COLUMNS} FROM data_pipelines WHERE id = ?`, id);
+    if (!row) throw new SvcError("not_found", `there is no pipeline "${id}"`);
+    return pipelineOf(row);
+  }
+
+  async list(organizationId: string): Promise<DataPipelineRow[]> {
+    const text = `SELECT ${COLUMNS} FROM data_pipelines WHERE organization_id = ? ORDER BY name, id`;
+    return (await this.sql.query<Row>(text, organizationId)).map(pipelineOf);
+  }
+
+  async rename(id: string, name: string, nowMs: number): Promise<void> {
+    await unique(name, () =>
+      this.sql.query(
+        "UPDATE data_pipelines SET name = ?, updated_ms = ? WHERE id = ?",
+        checkedQueryName(name),
+        nowMs,
+        id,
+      ));
+  }
+
+  /** With everything that it has found. */
+  async delete(id: string): Promise<void> {
+    await this.sql.query("DELETE FROM stored_bytes WHERE kind = 'sinks' AND owner_id = ?", id);
+    await this.sql.query("DELETE FROM data_pipelines WHERE id = ?", id);
+  }
+
+  /** An enabled pipeline begins with the present window; what waits of a disabled one does not run. */
+  async enable(id: string, isEnabled: boolean, nowMs: number): Promise<void> {
+    const pipeline = await this.get(id);
+    if (pipeline.isEnabled === isEnabled) return;
+    const { fromMs, untilMs } = new PipelineWindows(pipeline.schedule).around(nowMs);
+    await this.sql.query(
+      "UPDATE data_pipelines SET enabled = ?, updated_ms = ?, cursor_ms = ?, next_ms = ? WHERE id = ?",
+      isEnabled ? 1 : 0,
+      nowMs,
+      isEnabled ? fromMs : pipeline.cursorMs,
+      isEnabled ? untilMs : pipeline.nextMs,
+      id,
+    );
+    if (!isEnabled) {
+      await this.sql.query(
+        "DELETE FROM pipeline_runs WHERE pipeline_id = ? AND status = ?",
+        id,
+        RUN_STATUS.scheduled,
+      );
+    }
+  }
+
+  /** The newest windows first. */
+  async runs(pipelineId: string, offset: number, limit: number): Promise<PipelineRun[]> {
+    return await this.sql.query<PipelineRun>(
+      `SELECT ${RUN_COLUMNS} FROM pipeline_runs WHERE pipeline_id = ?
+       ORDER BY from_ms DESC, due_ms DESC, id LIMIT ? OFFSET ?`,
+      pipelineId,
+      limit,
+      offset,
+    );
+  }
+
+  /** The pipelines whose next window is over. */
+  async due(nowMs: number, limit: number): Promise<DataPipelineRow[]> {
+    const rows = await this.sql.query<Row>(
+      `SELECT ${COLUMNS} FROM data_pipelines WHERE enabled = 1 AND next_ms <= ? ORDER BY next_ms, id LIMIT ?`,
+      nowMs,
+      limit,
+    );
+    return rows.map(pipelineOf);
+  }
+
+  /** Schedules the next window of a pipeline, unless another control plane has just done so. */
+  async scheduleNext({ id, schedule, cursorMs, nextMs }: DataPipelineRow): Promise<void> {
+    const moved = await this.sql.query(
+      "UPDATE data_pipelines SET cursor_ms = next_ms, next_ms = ? WHERE id = ? AND next_ms = ? AND enabled = 1 RETURNING id",
+      new PipelineWindows(schedule).after(nextMs),
+      id,
+      nextMs,
+    );
+    if (moved.length > 0) await this.#schedule(id, { fromMs: cursorMs, untilMs: nextMs }, nextMs + DELAY_MS);
+  }
+
+  /** Schedules one more of the windows before a pipeline that has data. */
+  async scheduleEarlier(
+    { id, organizationId, schedule, backfillMs }: DataPipelineRow,
+    nowMs: number,
+  ): Promise<void> {
+    if (backfillMs === null) return;
+    const text = "SELECT COUNT(*) AS count FROM pipeline_runs WHERE pipeline_id = ? AND status IN (?, ?)";
+    const [{ count }] = await this.sql.query<{ count: number }>(
+      text,
+      id,
+      RUN_STATUS.scheduled,
+      RUN_STATUS.started,
+    );
+    if (count >= BACKFILL_AT_ONCE) return;
+    const [{ lastUs }] = await this.sql.query<{ lastUs: number | null }>(
+      `SELECT MAX((SELECT MAX(d.captured_us) FROM tabular_data d WHERE d.origin_id = o.id AND d.captured_us < ?)) AS "lastUs"
+       FROM data_origins o WHERE o.organization_id = ?`,
+      backfillMs * 1000,
+      organizationId,
+    );
+    const window = lastUs === null
+      ? undefined
+      : new PipelineWindows(schedule).around(Math.floor(lastUs / 1000));
+    await this.sql.query(
+      "UPDATE data_pipelines SET backfill_ms = ? WHERE id = ?",
+      window ? window.fromMs : null,
+      id,
+    );
+    if (window) await this.#schedule(id, window, nowMs);
+  }
+
+  /** The pipelines that have windows to fill in. */
+  async backfilling(limit: number): Promise<DataPipelineRow[]> {
+    const rows = await this.sql.query<Row>(
+      `SELECT ${COLUMNS} FROM data_pipelines WHERE enabled = 1 AND backfill_ms IS NOT NULL
+       ORDER BY backfill_ms DESC, id LIMIT ?`,
+      limit,
+    );
+    return rows.map(pipelineOf);
+  }
+
+  /** Notes readings, if a window in which they are has been scheduled already. */
+  async noteLate(organizationId: string, fromMs: number, untilMs: number): Promise<void> {
+    await this.sql.query(
+      `INSERT INTO pipeline_late (id, organization_id, from_ms, until_ms)
+       SELECT CAST(? AS TEXT), CAST(? AS TEXT), CAST(? AS BIGINT), CAST(? AS BIGINT)
+       WHERE EXISTS (SELECT 1 FROM data_pipelines WHERE organization_id = ? AND backfill = 1 AND enabled = 1
+           AND cursor_ms > ?)
+         AND (SELECT COUNT(*) FROM pipeline_late WHERE organization_id = ?) < CAST(? AS BIGINT)`,
+      randomUUID(),
+      organizationId,
+      fromMs,
+      untilMs,
+      organizationId,
+      fromMs,
+      organizationId,
+      LATE_MAX,
+    );
+  }
+
+  /** Schedules the windows of late readings anew, of one upload. Returns whether there was one. */
+  async scheduleLate(nowMs: number): Promise<boolean> {
+    const [late] = await this.sql.query<Span & { organizationId: string }>(
+      `DELETE FROM pipeline_late WHERE id = (SELECT id FROM pipeline_late LIMIT 1)
+       RETURNING organization_id AS "organizationId", from_ms AS "fromMs", until_ms AS "untilMs"`,
+    );
+    if (!late) return false;
+    for (const { id, schedule, hasBackfill, isEnabled, cursorMs } of await this.list(late.organizationId)) {
+      if (!hasBackfill || !isEnabled) continue;
+      const windows = new PipelineWindows(schedule);
+      let window = windows.around(late.fromMs);
+      for (let count = 0; count < LATE_WINDOWS_MAX; count++) {
+        if (window.untilMs > cursorMs || window.fromMs > late.untilMs) break;
+        await this.#schedule(id, window, nowMs);
+        window = { fromMs: window.untilMs, untilMs: windows.after(window.untilMs) };
+      }
+    }
+    return true;
+  }
+
+  /** Claims due runs, one of each organization; the organizations in `busy` have enough. */
+  async claim(limit: number, busy: readonly string[], runner: string, nowMs: number, leaseMs: number) {
+    const others = busy.length === 0
+      ? ""
+      : `AND p.organization_id NOT IN (${busy.map(() => "?").join(", ")})`;
+    const due = await this.sql.query<{ id: string }>(
+      `SELECT id FROM (
+         SELECT r.id, r.due_ms, ROW_NUMBER() OVER (PARTITION BY p.organization_id ORDER BY r.due_ms, r.id) AS place
+         FROM pipeline_runs r JOIN data_pipelines p ON p.id = r.pipeline_id
+         WHERE r.status = ? AND r.due_ms <= ? AND p.enabled = 1 ${others} AND NOT EXISTS (
+           SELECT 1 FROM pipeline_runs s WHERE s.pipeline_id = r.pipeline_id AND s.from_ms = r.from_ms AND s.status = ?)
+       ) AS placed WHERE place = 1 ORDER BY due_ms, id LIMIT ?`,
+      RUN_STATUS.scheduled,
+      nowMs,
+      ...busy,
+      RUN_STATUS.started,
+      limit,
+    );
+    const claimed: ClaimedRun[] = [];
+    for (const { id } of due) {
+      const [run] = await this.sql.query<PipelineRun>(
+        `UPDATE pipeline_runs SET status = ?, started_ms = ?, runner = ?, lease_ms = ?
+         WHERE id = ? AND status = ? RETURNING ${RUN_COLUMNS}`,
+        RUN_STATUS.started,
+        nowMs,
+        runner,
+        leaseMs,
+        id,
+        RUN_STATUS.scheduled,
+      );
+      if (!run) continue;
+      const { organizationId, mql } = await this.get(run.pipelineId);
+      claimed.push({ ...run, organizationId, mql });
+    }
+    return claimed;
+  }
+
+  /** Says that the runs of a runner go on. */
+  async renew(runner: string, leaseMs: number): Promise<void> {
+    await this.sql.query(
+      "UPDATE pipeline_runs SET lease_ms = ? WHERE runner = ? AND status = ?",
+      leaseMs,
+      runner,
+      RUN_STATUS.started,
+    );
+  }
+
+  /** Ends the runs whose runner is gone, and schedules their windows anew. Returns how many. */
+  async recover(nowMs: number, limit: number): Promise<number> {
+    const gone = await this.sql.query<PipelineRun>(
+      `SELECT ${RUN_COLUMNS} FROM pipeline_runs WHERE status = ? AND lease_ms < ? LIMIT ?`,
+      RUN_STATUS.started,
+      nowMs,
+      limit,
+    );
+    for (const run of gone) await this.again(run, "the control plane that ran it has stopped", nowMs, nowMs);
+    return gone.length;
+  }
+
+  /** Ends a run as failed, and schedules its window anew unless it has failed too often. */
+  async again(run: PipelineRun, error: string, nowMs: number, dueMs: number): Promise<void> {
+    if (!await this.#end(run.id, RUN_STATUS.failed, error, nowMs)) return;
+    if (run.attempts + 1 < ATTEMPTS_MAX) await this.#schedule(run.pipelineId, run, dueMs, run.attempts + 1);
+  }
+
+  async fail(run: PipelineRun, error: string, nowMs: number): Promise<void> {
+    await this.#end(run.id, RUN_STATUS.failed, error, nowMs);
+  }
+
+  /** Stores what a run has found in place of what was found of its window, if the run is still its runner's. */
+  async complete(
+    { id, pipelineId, fromMs, organizationId }: ClaimedRun,
+    documents: readonly Uint8Array[],
+    nowMs: number,
+  ): Promise<void> {
+    if (!await this.#end(id, RUN_STATUS.completed, "", nowMs)) return;
+    const removed = await this.sql.query<{ bytes: number }>(
+      "DELETE FROM pipeline_documents WHERE pipeline_id = ? AND from_ms = ? RETURNING LENGTH(document) AS bytes",
+      pipelineId,
+      fromMs,
+    );
+    const rows = documents.map((document, place) => [pipelineId, fromMs, place, document] as const);
+    for (let at = 0; at < rows.length; at += 200) {
+      const some = rows.slice(at, at + 200);
+      await this.sql.query(
+        `INSERT INTO pipeline_documents (pipeline_id, from_ms, place, document)
+         VALUES ${some.map(() => "(?, ?, ?, ?)").join(", ")}`,
+        ...some.flat(),
+      );
+    }
+    const sum = (sizes: readonly number[]) => sizes.reduce((all, one) => all + one, 0);
+    const more = sum(documents.map(({ length }) => length)) - sum(removed.map(({ bytes }) => bytes));
+    await this.sql.query(
+      `INSERT INTO stored_bytes (kind, owner_id, organization_id, bytes) VALUES ('sinks', ?, ?, ?)
+       ON CONFLICT (kind, owner_id) DO UPDATE SET bytes = stored_bytes.bytes + excluded.bytes`,
+      pipelineId,
+      organizationId,
+      more,
+    );
+  }
+
+  /** The documents of a pipeline, a batch at a time, the oldest window first. */
+  async *documents(pipelineId: string): AsyncGenerator<readonly Uint8Array[]> {
+    let last = { fromMs: -1, place: -1 };
+    for (;;) {
+      const rows = await this.sql.query<typeof last & { document: Uint8Array }>(
+        `SELECT from_ms AS "fromMs", place, document FROM pipeline_documents
+         WHERE pipeline_id = ? AND (from_ms, place) > (CAST(? AS BIGINT), CAST(? AS BIGINT))
+         ORDER BY from_ms, place LIMIT 200`,
+        pipelineId,
+        last.fromMs,
+        last.place,
+      );
+      if (rows.length === 0) return;
+      yield rows.map(({ document }) => document);
+      last = rows[rows.length - 1];
+    }
+  }
+
+  /** Forgets all but the newest runs of each pipeline that have ended. */
+  async forgetRuns(): Promise<void> {
+    await this.sql.query(
+      `DELETE FROM pipeline_runs WHERE id IN (SELECT id FROM (
+         SELECT id, ROW_NUMBER() OVER (PARTITION BY pipeline_id ORDER BY due_ms DESC, id) AS place
+         FROM pipeline_runs WHERE status IN (?, ?)) AS placed WHERE place > ?)`,
+      RUN_STATUS.completed,
+      RUN_STATUS.failed,
+      RUNS_KEPT,
+    );
+  }
+
+  async #schedule(pipelineId: string, { fromMs, untilMs }: Span, dueMs: number, attempts = 0): Promise<void> {
+    await this.sql.query(
+      `INSERT INTO pipeline_runs (id, pipeline_id, from_ms, until_ms, status, due_ms, error, attempts, runner, lease_ms)
+       VALUES (?, ?, ?, ?, ?, ?, '', ?, '', 0) ON CONFLICT DO NOTHING`,
+      randomUUID(),
+      pipelineId,
+      fromMs,
+      untilMs,
+      RUN_STATUS.scheduled,
+      dueMs,
+      attempts,
+    );
+  }
+
+  async #end(id: string, status: number, error: string, nowMs: number): Promise<boolean> {
+    const ended = await this.sql.query(
+      "UPDATE pipeline_runs SET status = ?, ended_ms = ?, error = ? WHERE id = ? AND status = ? RETURNING id",
+      status,
+      nowMs,
+      error.slice(0, 1_000),
+      id,
+      RUN_STATUS.started,
+    );
+    return ended.length > 0;
+  }
+}
+
+/** Throws `invalid_argument` for a pipeline that cannot be made; its stages are checked where they run. */
+export function requireUsable({ name, mql, schedule }: Pick<NewPipeline, "name" | "mql" | "schedule">): void {
+  checkedQueryName(name);
+  mqlText(mql);
+  new PipelineWindows(schedule);
+}
+
+/** The stages of a query as a text. Throws `invalid_argument` for too many bytes. */
+export function mqlText(mql: readonly Uint8Array[]): string {
+  const bytes = mql.reduce((sum, { length }) => sum + length, 0);
+  if (mql.length > 0 && bytes <= MQL_BYTES_MAX) return JSON.stringify(mql.map((one) => one.toBase64()));
+  const found = mql.length === 0 ? "no stage" : `${bytes} bytes`;
+  throw new SvcError("invalid_argument", `mql_binary: found ${found}, wanted 1 to ${MQL_BYTES_MAX} bytes`);
+}
+
+export function mqlIn(text: string): Uint8Array[] {
+  return (JSON.parse(text) as string[]).map((one) => Uint8Array.fromBase64(one));
+}
+
+/** A name that people give. Throws `invalid_argument`. */
+export function checkedQueryName(name: string): string {
+  // deno-lint-ignore no-control-regex
+  if (name !== "" && name.length <= NAME_LENGTH_MAX && !/[\x00-\x1f\x7f]/.test(name)) return name;
+  throw new SvcError(
+    "invalid_argument",
+    `name: found ${
+      JSON.stringify(name.slice(0, NAME_LENGTH_MAX))
+    }, wanted 1 to ${NAME_LENGTH_MAX} characters`,
+  );
+}
+
+/** Throws `already_exists` with the name. */
+export async function unique<T>(name: string, insert: () => Promise<T>): Promise<T> {
+  try {
+    return await insert();
+  } catch (error) {
+    if (SvcError.from(error).code !== "already_exists") throw error;
+    throw new SvcError("already_exists", `there is "${name}" in this organization already`);
+  }
+}
+
+function pipelineOf({ mql, enabled, hasBackfill, ...row }: Row): DataPipelineRow {
+  return { ...row, mql: mqlIn(mql), isEnabled: enabled === 1, hasBackfill: hasBackfill === 1 };
+}
