@@ -12,7 +12,7 @@ import { begin, EXIT, failed, type Terminal, unexpected } from "../program.ts";
 import type { Provenance } from "../../lib/base/release/sums.ts";
 import { UsageError } from "../flags.ts";
 import { writeNotices } from "./notices.ts";
-import { NOTICES_FILE, PINNED_DENO, REVISION_FILE, VERSION } from "../version.ts";
+import { NOTICES_FILE, PINNED_DENO, REVISION_FILE, SBOM_FILE, VERSION } from "../version.ts";
 import { bytesSum, makeSignKey, readSignKey, writeSums } from "./sums.ts";
 import { choose, compile, EXECUTABLES, ROOT, TARGETS } from "./compiler.ts";
 
@@ -96,9 +96,9 @@ async function compileAll(
         "Cannot sign: the tree has changes, wanted a revision that others can build; commit first",
       );
     }
-    const notices = NOTICES_FILE.slice(NOTICES_FILE.lastIndexOf("/") + 1);
-    await Deno.copyFile(`${ROOT}${NOTICES_FILE}`, `${ROOT}${folder}/${notices}`);
-    const files = [...EXECUTABLES.map((program) => program.name + target.suffix), notices];
+    const beside = [NOTICES_FILE, SBOM_FILE].map((path) => path.slice(path.lastIndexOf("/") + 1));
+    for (const name of beside) await Deno.copyFile(`${ROOT}dist/${name}`, `${ROOT}${folder}/${name}`);
+    const files = [...EXECUTABLES.map((program) => program.name + target.suffix), ...beside];
     await writeSums(`${ROOT}${folder}`, files, provenance, privateKeyPem);
   }
 }

@@ -1,20 +1,23 @@
 /**
- * `deno task licenses`: writes the notices of the third-party software in the executables into `dist`.
+ * `deno task licenses`: writes the notices of the third-party software in the executables into `dist`, and the same
+ * software as a bill of materials (CycloneDX).
  *
  * The npm packages come from the lock files, their texts from the downloaded packages; what is inside of native code and
  * of WebAssembly is in the table below. Equal texts stand once. Every `compile` writes the notices anew and embeds them.
  */
 
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import { NOTICES_FILE } from "../version.ts";
+import { NOTICES_FILE, SBOM_FILE, VERSION } from "../version.ts";
 import { execute, exists, INSTALLERS, ROOT } from "./compiler.ts";
 
-interface Notice {
+export interface Notice {
   readonly name: string;
   readonly version: string;
   /** An SPDX expression. */
   readonly license: string;
   readonly source: string;
+  /** Its address in a registry: `pkg:npm/mingo@7.0.1`. */
+  readonly purl?: string;
   /** The text of its license; without it, the common text of `license` applies. */
   readonly text?: string;
   readonly remark?: string;
@@ -100,11 +103,13 @@ const RUNTIME: readonly Notice[] = [
 const COMMON = ["Apache-2.0", "BSD-3-Clause", "LGPL-2.1", "MIT", "MPL-2.0"];
 /** The license of a package that names none, and has its text. */
 const SEE_TEXT = "see its text";
+/** An expression of SPDX, as far as packages use them: `MIT`, `(Apache-2.0 AND BSD-3-Clause)`. */
+const SPDX = /^\(?[\w.+-]+(?: (?:AND|OR|WITH) [\w.+-]+)*\)?$/;
 const LICENSE_NAME = /^(licen[cs]e|copying|notice)/i;
 /** Packages that no executable has: types, and addons of other systems. */
 const ABSENT = /^(@types\/|@node-datachannel\/(?!linux-x64-gnu$)|bare-|@esbuild\/)/;
 
-/** Writes the notices; returns their number. */
+/** Writes the notices and the bill of materials; returns their number. */
 export async function writeNotices(): Promise<number> {
   const packages = [...await lockedPackages(), ...await pagePackages()];
   const versions = new Map(packages.map(({ name, version }) => [name, version]));
@@ -115,7 +120,38 @@ export async function writeNotices(): Promise<number> {
   const all = [...RUNTIME, ...inside, ...packages];
   await Deno.mkdir(`${ROOT}dist`, { recursive: true });
   await Deno.writeTextFile(`${ROOT}${NOTICES_FILE}`, noticesText(all, await commonTexts()));
+  await Deno.writeTextFile(`${ROOT}${SBOM_FILE}`, sbomText(all));
   return all.length;
+}
+
+/** The bill of materials (CycloneDX 1.6, JSON): the same bytes for the same software. */
+export function sbomText(all: readonly Notice[]): string {
+  const components = all.map(({ name, version, license, source, purl }) => ({
+    type: "library",
+    name,
+    version,
+    ...purl === undefined ? {} : { purl, "bom-ref": purl },
+    licenses: [SPDX.test(license) ? { expression: license } : { license: { name: license } }],
+    externalReferences: [{ type: "website", url: source.replace(/^git\+/, "") }],
+  }));
+  const seen = new Set<string>();
+  const once = components.filter(({ name, version }) => {
+    const key = `${name}@${version}`;
+    return !seen.has(key) && seen.add(key);
+  });
+  const bom = {
+    bomFormat: "CycloneDX",
+    specVersion: "1.6",
+    version: 1,
+    metadata: { component: { type: "application", name: "svc", version: VERSION } },
+    components: once,
+  };
+  return `${JSON.stringify(bom, null, 2)}\n`;
+}
+
+/** The address of a package of npm's registry. */
+function npmAddress(name: string, version: string): string {
+  return `pkg:npm/${name.replace("@", "%40")}@${version}`;
 }
 
 /** The whole file: a line for each piece of software, then each text with those that it is for. */
@@ -184,6 +220,7 @@ async function pagePackages(): Promise<Notice[]> {
         version,
         license: license ?? "see the source",
         source: `https://www.npmjs.com/package/${name}`,
+        purl: npmAddress(name, version),
       },
     );
   }
@@ -203,11 +240,12 @@ async function noticeIn(folder: string, name: string, version: string): Promise<
     version,
     license: typeof named === "string" ? named : texts.length > 0 && SEE_TEXT || "see the source",
     source: typeof address === "string" ? address : `https://www.npmjs.com/package/${name}`,
+    purl: npmAddress(name, version),
     ...texts.length > 0 && { text: texts.sort().join("\n\n") },
   };
 }
 
 if (import.meta.main) {
   const count = await writeNotices();
-  new DenoHost().write(`${NOTICES_FILE}: ${count} notices\n`);
+  new DenoHost().write(`${NOTICES_FILE}, ${SBOM_FILE}: ${count} pieces of software\n`);
 }

@@ -1,9 +1,9 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { main } from "../ml/main.ts";
-import { NOTICES_FILE } from "../version.ts";
+import { NOTICES_FILE, SBOM_FILE } from "../version.ts";
 import { ROOT } from "./compiler.ts";
-import { noticesText, writeNotices } from "./notices.ts";
+import { noticesText, sbomText, writeNotices } from "./notices.ts";
 
 const MIT = new Map([["MIT", "Permission is granted"]]);
 
@@ -24,6 +24,27 @@ Deno.test("notices name each piece of software once, and each text once with all
   assertEquals(text.split("Permission is granted").length, 2);
 });
 
+Deno.test("the bill of materials has each version of a piece of software once, with license and address", () => {
+  const one = { version: "1", license: "MIT", source: "git+https://x/a.git" };
+  const text = sbomText([
+    { ...one, name: "@a/b", purl: "pkg:npm/%40a/b@1" },
+    { ...one, name: "@a/b", purl: "pkg:npm/%40a/b@1" },
+    { ...one, name: "c", license: "see its text" },
+  ]);
+  const { bomFormat, components } = JSON.parse(text);
+  assertEquals([bomFormat, components.length], ["CycloneDX", 2]);
+  assertEquals(components[0], {
+    type: "library",
+    name: "@a/b",
+    version: "1",
+    purl: "pkg:npm/%40a/b@1",
+    "bom-ref": "pkg:npm/%40a/b@1",
+    licenses: [{ expression: "MIT" }],
+    externalReferences: [{ type: "website", url: "https://x/a.git" }],
+  });
+  assertEquals(components[1].licenses, [{ license: { name: "see its text" } }]);
+});
+
 Deno.test("the notices cover the native code, and every package has a license; --licenses prints them", async () => {
   const count = await writeNotices();
   const text = await Deno.readTextFile(`${ROOT}${NOTICES_FILE}`);
@@ -36,6 +57,8 @@ Deno.test("the notices cover the native code, and every package has a license; -
   for (const word of ["Mozilla Public License", "GNU LESSER GENERAL PUBLIC LICENSE", "MIT License"]) {
     assertStringIncludes(text, word);
   }
+  const { components } = JSON.parse(await Deno.readTextFile(`${ROOT}${SBOM_FILE}`));
+  assert(components.length > 100 && components.length <= count);
   const unnamed = [...text.matchAll(/^(.+): see its text,/gm)].map(([, title]) => title);
   const heads = text.split("\n").flatMap((line, at, all) =>
     all[at - 1]?.startsWith("-----") ? line.split(", ") : []
