@@ -19,7 +19,7 @@ import { personActing } from "../../lib/cloud/context.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { releaseFile } from "../../lib/cloud/store/file_refs.ts";
 import type { FileStore } from "../../lib/cloud/store/files.ts";
-import type { SecretsParts } from "../../lib/cloud/store/secrets.ts";
+import { Secrets, type SecretsParts } from "../../lib/cloud/store/secrets.ts";
 import { rootCertificateFile } from "../../lib/cloud/store/postgres/address.ts";
 import { openStore, type Sql, type Store, type StorePlace } from "../../lib/cloud/store/store.ts";
 import type { Command as AnyCommand } from "../command.ts";
@@ -161,11 +161,13 @@ export function cloudCommand<const F extends readonly Flag[]>(
 function deskOf(store: Store, place: DeskPlace, json: boolean, host: Host): Desk {
   const clock = new SystemClock();
   const user = host.env("USER") || host.env("USERNAME") || "unknown";
+  const secrets = secretsOf(place, store, host);
+  Secrets.sealNotices(secrets);
   return {
     store,
     folder: place.data,
     files: () => openContents(place, host, clock),
-    secrets: secretsOf(place, store, host),
+    secrets,
     clock,
     host,
     configs: ownConfigs(clock),

@@ -4,6 +4,8 @@ import { assert, assertEquals } from "@std/assert";
 import { ChangeService, type FollowResponse } from "../../proto/gen/changes_pb.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
+import { silentLogs } from "../../lib/base/log/log.ts";
 import { Audit } from "../../lib/cloud/access/audit.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
 import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
@@ -11,6 +13,7 @@ import { configText } from "../../lib/cloud/config/resolution.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { Releases } from "../../lib/cloud/packages/releases.ts";
 import type { NewKey } from "../../lib/cloud/access/keys.ts";
+import { Secrets } from "../../lib/cloud/store/secrets.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { until } from "../support/until.ts";
 import { storeTest } from "./stores.ts";
@@ -123,8 +126,11 @@ storeTest(
       const mine = await follow(cloud, await ownKey(cloud.store, { machine }), part);
       // Another control plane, or a command beside this one.
       const others = await database.open();
+      const [clock, folder] = [new SystemClock(), `${database.folder}/keys`];
+      const logger = silentLogs(clock).logger("other");
+      Secrets.sealNotices({ store: others, host: new DenoHost(), folder, clock, logger });
       const actor = { who: "cli:somebody", action: "config set" };
-      const audit = new Audit(others, new SystemClock());
+      const audit = new Audit(others, clock);
       await audit.change(
         actor,
         { kind: "part", id: part },

@@ -10,6 +10,7 @@ import { databaseDangers } from "../../lib/cloud/store/postgres/dangers.ts";
 import { connect, openStore, type Store } from "../../lib/cloud/store/store.ts";
 import { selfSigned } from "../support/echo.ts";
 import { giveCertificate, runPsql, useOwnPostgres } from "../support/postgres.ts";
+import { until } from "../support/until.ts";
 import { sharedStoreTest, storeTest } from "./stores.ts";
 
 const clock = new SystemClock();
@@ -166,6 +167,31 @@ sharedStoreTest(
       assertStringIncludes(schema, 'REVOKE CREATE ON SCHEMA "public" FROM PUBLIC');
       assertStringIncludes(connections, "REVOKE CONNECT ON DATABASE");
     });
+  },
+);
+
+sharedStoreTest(
+  "another role's notices are ignored and told of once; a command without the keys tells none",
+  async ({ open, flags }) => {
+    const [one, other, keyless] = [await open(), await open(), await open()];
+    const warnings: string[] = [];
+    const keys = {
+      valid: () => Promise.resolve(["a secret"]),
+      warn: (why: string) => void warnings.push(why),
+    };
+    for (const store of [one, other]) store.notices.useKeys(keys);
+    const heard: string[] = [];
+    const stop = await other.notices.hear("changes", (text) => void heard.push(text));
+    const forged = ["organization everything", `${crypto.randomUUID()} 1 1 1/1 AAAA`, "x 1/1 cGFydCAx"];
+    const database = new URL(flags.at(-1)!).pathname.slice(1);
+    for (const text of forged) runPsql(database, `NOTIFY svc_cloud_changes, '${text}'`);
+    await assertRejects(() => keyless.notices.tell("changes", "part 1"), SvcError, "found none");
+    await one.notices.tell("changes", "part 2");
+    await until(() => heard.length > 0);
+    assertEquals(heard, ["part 2"]);
+    assertEquals(warnings.length, 1);
+    assertStringIncludes(warnings[0], "REVOKE CONNECT");
+    await stop();
   },
 );
 

@@ -38,6 +38,8 @@ export interface SecretKey {
 }
 
 const NAMES = Object.keys(SECRET_KINDS) as SecretName[];
+/** The secret from which the keys of notices between control planes are derived. */
+const NOTICES = "token";
 const FILE_MODE = 0o600;
 const FOLDER_MODE = 0o700;
 const OTHERS = 0o007;
@@ -71,7 +73,23 @@ export class Secrets {
         }`,
       )
     );
+    store.notices.useKeys({
+      valid: () => Promise.resolve(secrets.good(NOTICES)),
+      warn: (why) => logger.warn(why),
+    });
     return secrets;
+  }
+
+  /** Seals the notices of a command with the keys in the folder, which it may not have; it creates none. */
+  static sealNotices(parts: SecretsParts): void {
+    const secrets = new Secrets(parts);
+    const valid = async () => {
+      const keys = await secrets.#read(NOTICES);
+      if (!keys) return [];
+      secrets.#loaded.set(NOTICES, keys);
+      return secrets.good(NOTICES);
+    };
+    parts.store.notices.useKeys({ valid, warn: () => {} });
   }
 
   /** Replaces lost or stolen keys: their signatures are no longer valid. */

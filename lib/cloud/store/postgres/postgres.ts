@@ -13,9 +13,10 @@ import { CallerTurns } from "../../../base/async/turns.ts";
 import type { Clock } from "../../../base/clock.ts";
 import { type Code, messageOf, SvcError } from "../../../base/error.ts";
 import { FAIR_READS, STATEMENT_MS, type StoreCaller, StoreCallers, TRANSACTION_MS } from "../callers.ts";
-import { type Notices, type NoticeTopic, PieceReader, piecesOf } from "../notices.ts";
+import type { NoticeKeys, Notices, NoticeTopic } from "../notices.ts";
 import type { BatchStatement, Sql, SqlRow, SqlValue, Store } from "../store.ts";
 import { postgresAddress } from "./address.ts";
+import { NoticeOpener, NoticeSealer } from "./sealed_notices.ts";
 
 const CONNECTIONS_MAX = 10;
 /** Connections that one group occupies at once. */
@@ -29,6 +30,18 @@ const SCHEMA_LOCK = 77_341;
 /** How long a change of tables waits for another one, which may move many rows. */
 const EXCLUSIVE_WAIT_MS = 30 * 60_000;
 const INT8 = 20;
+/** How often ignored notices are told of. */
+const WARN_AGAIN_MS = 10 * 60_000;
+const REFUSALS = {
+  unsealed:
+    "no control plane with this one's keys sent it: it is from another database role (REVOKE CONNECT ON " +
+    "DATABASE … FROM PUBLIC), from a control plane of an older version (update it), or from one with other keys",
+  repeated:
+    "it came before: another database role repeats what it heard (REVOKE CONNECT ON DATABASE … FROM PUBLIC)",
+  clock:
+    "its time is more than 5 minutes away: set the clocks of the computers with control planes, or look for " +
+    "another database role that repeats what it heard",
+} as const;
 
 type Client = ReturnType<typeof postgres>;
 
@@ -66,7 +79,7 @@ export class PostgresStore implements Store {
       },
       types: { int8: { to: INT8, from: [INT8], parse: Number, serialize: String } },
     }) as Client;
-    this.notices = new PostgresNotices(this.#client);
+    this.notices = new PostgresNotices(this.#client, clock);
   }
 
   forCaller<T>(caller: StoreCaller, work: () => T): T {
@@ -163,28 +176,59 @@ class PostgresNotices implements Notices {
   readonly shared = true;
   /** One statement after another, so that notices arrive in their order. */
   readonly #statements = new SerialQueue();
+  readonly #sealer: NoticeSealer;
+  #keys: NoticeKeys | undefined;
+  #warnedMs = -Infinity;
 
-  constructor(private readonly client: Client) {}
+  constructor(private readonly client: Client, private readonly clock: Clock) {
+    this.#sealer = new NoticeSealer(clock);
+  }
+
+  useKeys(keys: NoticeKeys): void {
+    this.#keys = keys;
+  }
 
   async tell(topic: NoticeTopic, text: string): Promise<void> {
-    const pieces = piecesOf(text);
-    const said = `SELECT ${pieces.map(() => "pg_notify(?, ?)").join(", ")}`;
-    const values = pieces.flatMap((piece) => [channelOf(topic), piece]);
-    await this.#statements.run(() => statement(this.client, said, values));
+    await this.#statements.run(async () => {
+      const [secret] = await this.#keys?.valid() ?? [];
+      if (secret === undefined) {
+        throw new SvcError("failed_precondition", "a notice needs the control plane's own keys: found none");
+      }
+      const pieces = this.#sealer.seal(topic, text, secret);
+      const said = `SELECT ${pieces.map(() => "pg_notify(?, ?)").join(", ")}`;
+      await statement(this.client, said, pieces.flatMap((piece) => [channelOf(topic), piece]));
+    });
   }
 
   async hear(topic: NoticeTopic, listener: (text: string) => void): Promise<() => Promise<void>> {
-    const reader = new PieceReader();
-    const hear = (piece: string) => {
-      const text = reader.add(piece);
-      if (text !== undefined) listener(text);
+    const opener = new NoticeOpener(topic, this.clock);
+    /** Keys come from a file, so pieces wait for each other. */
+    let hearing = Promise.resolve();
+    let stopped = false;
+    const hear = async (piece: string) => {
+      const heard = opener.open(piece, await this.#keys?.valid().catch(() => []) ?? []);
+      if ("refused" in heard) this.#refuse(heard.refused);
+      if ("text" in heard && !stopped) listener(heard.text);
     };
     try {
-      const { unlisten } = await this.client.listen(channelOf(topic), hear);
-      return unlisten;
+      const { unlisten } = await this.client.listen(channelOf(topic), (piece) => {
+        hearing = hearing.then(() => hear(piece));
+      });
+      return async () => {
+        stopped = true;
+        await unlisten();
+      };
     } catch (error) {
       throw failure("LISTEN", error);
     }
+  }
+
+  /** One warning in a while: whoever sends them decides how many there are. */
+  #refuse(why: "unsealed" | "repeated" | "clock"): void {
+    const nowMs = this.clock.monotonicMs();
+    if (!this.#keys || nowMs - this.#warnedMs < WARN_AGAIN_MS) return;
+    this.#warnedMs = nowMs;
+    this.#keys.warn(`a notice in the database is ignored, because ${REFUSALS[why]}`);
   }
 }
 
