@@ -4,8 +4,13 @@
  * Counts the processor time of svc-cloud's own thread, so that a busy computer is no finding.
  */
 
+import { DELAY_BOUNDS_MS } from "../../../lib/cloud/loop_delay.ts";
+
 export class LoopWatch {
   #known: number | undefined;
+  /** The longest delay, the computer's own among them, and the bound of the longest stretch of computing. */
+  longestMs = 0;
+  busyMs = 0;
 
   /** `busyMsMax`: the bound of a stretch without a turn for others; one of the classes in the metrics. */
   constructor(
@@ -19,12 +24,16 @@ export class LoopWatch {
     const key = (await Deno.readTextFile(`${this.folder}/metrics.key`)).trim();
     const answer = await fetch(`${this.url}/metrics`, { headers: { authorization: `Bearer ${key}` } });
     const text = await answer.text();
+    const lines = text.split("\n");
     const figure = (rest: string) =>
       Number(
-        text.split("\n").find((line) => line.startsWith(`svc_cloud_event_loop_busy_seconds_${rest} `))
-          ?.split(" ").at(-1),
+        lines.find((line) => line.startsWith(`svc_cloud_event_loop_${rest} `))?.split(" ").at(-1),
       );
-    const long = figure("count") - figure(`bucket{le="${this.busyMsMax / 1000}"}`);
+    const all = figure("busy_seconds_count");
+    const bound = DELAY_BOUNDS_MS.find((ms) => figure(`busy_seconds_bucket{le="${ms / 1000}"}`) === all);
+    this.longestMs = figure("delay_longest_seconds") * 1000;
+    this.busyMs = bound ?? Infinity;
+    const long = all - figure(`busy_seconds_bucket{le="${this.busyMsMax / 1000}"}`);
     if (Number.isNaN(long)) throw new Error(`found no figures of the event loop in\n${text}`);
     const news = long - (this.#known ?? long);
     this.#known = long;
