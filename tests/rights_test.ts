@@ -4,7 +4,9 @@
  */
 
 import { assertEquals } from "@std/assert";
-import type { Right } from "../lib/base/native/permissions.ts";
+import { CONFIG_RIGHTS } from "../cli/cloud/checks/thread.ts";
+import { type Right, rightsLeft, threadWith } from "../lib/base/native/permissions.ts";
+import { VIDEO_RIGHTS } from "../lib/machine/streams/video_encoder.ts";
 
 const ROOT = new URL("../", import.meta.url).href;
 const ALL = ["read", "write", "net", "env", "run", "ffi", "sys", "import"];
@@ -63,5 +65,29 @@ for (const [who, module, call, rights] of CASES) {
     name: `rights: ${who} has only ${rights.join(", ")}`,
     ignore: Deno.build.os === "windows",
     fn: async () => assertEquals((await rightsAfter(module, call)).sort(), [...rights].sort()),
+  });
+}
+
+const THREADS: readonly (readonly [who: string, kept: readonly Right[]])[] = [
+  ["the thread that encodes video", VIDEO_RIGHTS],
+  ["the thread that checks configurations", CONFIG_RIGHTS],
+];
+
+for (const [who, kept] of THREADS) {
+  Deno.test(`rights: ${who} has only ${kept.join(", ") || "none"}, and its process keeps its own`, async () => {
+    const before = rightsLeft();
+    const module = new URL("./support/rights_worker.ts", import.meta.url);
+    const worker = new Worker(module, threadWith(kept));
+    try {
+      const told = await new Promise<{ left: Right[]; open: string[] }>((resolve, reject) => {
+        worker.onmessage = ({ data }) => resolve(data);
+        worker.onerror = reject;
+      });
+      assertEquals(told.left.toSorted(), [...kept].toSorted());
+      assertEquals(told.open, kept.includes("read") ? ["a file"] : []);
+      assertEquals(rightsLeft(), before);
+    } finally {
+      worker.terminate();
+    }
   });
 }

@@ -133,6 +133,9 @@ export const EXECUTABLES: readonly Executable[] = [
  */
 const NO_CODE_CACHE = "--no-code-cache";
 
+/** Lets threads have fewer rights than their process (`lib/base/native/permissions.ts`). */
+const THREAD_RIGHTS = "--unstable-worker-options";
+
 /** The program that writes the notices, from the root of the tree. */
 const NOTICES = "cli/build/notices.ts";
 
@@ -243,6 +246,7 @@ export async function compile(
     "--config",
     config,
     NO_CODE_CACHE,
+    THREAD_RIGHTS,
     ...runtime,
   ];
   args.push("--target", target.triple, "--output", path, ...await exclusions(compiler, imports, target));

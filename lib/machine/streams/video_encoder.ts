@@ -3,7 +3,11 @@
  */
 
 import { SvcError } from "../../base/error.ts";
+import { type Right, threadWith } from "../../base/native/permissions.ts";
 import { VIDEO_WORKER, type VideoAnswer, type VideoRequest } from "./video_worker.ts";
+
+/** It reads the encoder, which an executable unpacks into a folder of its own. */
+export const VIDEO_RIGHTS: readonly Right[] = ["read", "write"];
 
 /** An encoded picture, and its size. */
 export interface VideoFrame {
@@ -40,7 +44,7 @@ export class Vp8Encoder implements VideoEncoder {
 
   #start(): Worker {
     const worker = new Worker(new URL("./video_worker.ts", import.meta.url), {
-      type: "module",
+      ...threadWith(VIDEO_RIGHTS),
       name: VIDEO_WORKER,
     });
     worker.onmessage = ({ data }: MessageEvent<VideoAnswer>) => {
