@@ -10,6 +10,7 @@ import { type AddResourceRequest, ModuleService } from "../../proto/gen/module_p
 import { APIS } from "../api/mod.ts";
 import { SystemClock } from "../base/clock.ts";
 import { chainOf, SvcError } from "../base/error.ts";
+import { checkStarter } from "../base/native/socket_table.ts";
 import { type Level, Logs, parseLevel } from "../base/log/log.ts";
 import { parseApi, parseModel } from "../resource/name.ts";
 import type { AnyApi } from "../resource/registry.ts";
@@ -189,5 +190,6 @@ async function listen(address: string, table: ServiceTable, clock: SystemClock):
   const [, host, port] = /^(\[.*\]|[^/\\:]+):(\d+)$/.exec(address) ?? [];
   if (host === undefined) return await openUnixPort({ table, clock, path: address });
   const bind = { host: host.replace(/^\[|\]$/g, ""), port: Number(port) };
-  return await openPort({ table, clock, sites: noSite, bind });
+  // Every user of the computer reaches the port, and a call needs no key.
+  return await openPort({ table, clock, sites: noSite, bind, admit: checkStarter });
 }

@@ -3,7 +3,8 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { assertEquals, assertRejects } from "@std/assert";
 import { SvcError } from "../error.ts";
 import type { LoopbackEnds } from "../host.ts";
-import { checkLinux, checkLoopback, socketLines } from "./loopback.ts";
+import { checkLoopback } from "./loopback.ts";
+import { checkLinux, checkStarter, socketLines } from "./socket_table.ts";
 import { connectionsIn } from "./tcp_owners.ts";
 
 /** Only root may start a program as somebody else. */
@@ -27,14 +28,17 @@ async function listen(server: Server): Promise<number> {
 }
 
 /** How the check of the other end of a connection to our server ends. */
-async function judged(command: (port: number) => string[]): Promise<string> {
+async function judged(
+  command: (port: number) => string[],
+  check: (ends: LoopbackEnds) => Promise<void> = checkLoopback,
+): Promise<string> {
   const server = createServer();
   const port = await listen(server);
   const [program, ...args] = command(port);
   const child = new Deno.Command(program, { args, stdin: "piped", stdout: "null", stderr: "null" }).spawn();
   const [socket] = await once(server, "connection") as [Socket];
   try {
-    await checkLoopback(endsOf(socket, "server"));
+    await check(endsOf(socket, "server"));
     return "trusted";
   } catch (error) {
     return SvcError.from(error).code;
@@ -55,6 +59,22 @@ Deno.test({
   fn: async () => {
     assertEquals(await judged(connectTo), "trusted");
     assertEquals(await judged((port) => [...NOBODY, ...connectTo(port)]), "trusted");
+  },
+});
+
+Deno.test({
+  name: "checkStarter trusts programs of our user, not those of others, also if we started them",
+  ignore: !asOthers,
+  fn: async () => {
+    assertEquals(await judged(connectTo, checkStarter), "trusted");
+    assertEquals(await judged((port) => [...NOBODY, ...connectTo(port)], checkStarter), "permission_denied");
+    const ends = { own: { address: "10.0.0.1", port: 1 }, other: { address: "10.0.0.2", port: 2 } };
+    await checkStarter({ ...ends, role: "server" });
+    const over6 = (other: string) => ({
+      own: { address: "::1", port: 1 },
+      other: { address: other, port: 2 },
+    });
+    await assertRejects(() => checkStarter({ ...over6("::1"), role: "server" }), SvcError, "no program");
   },
 });
 
@@ -139,12 +159,15 @@ Deno.test("checkLinux: every socket that may be the other end must be trusted", 
   const listener = (address: string, uid: number, inode = 5) =>
     line(`${address}:2000`, "00000000:0000", "0A", uid, inode);
   const judge = async (role: "server" | "client", ...lines: ReturnType<typeof line>[]) =>
-    await checkLinux({ ...ENDS, role }, lines, 1000, (inode) => Promise.resolve(inode === 77))
+    await checkLinux({ ...ENDS, role }, lines, [1000], (inode) => Promise.resolve(inode === 77))
       .then(() => true, () => false);
   for (const role of ["server", "client"] as const) {
     assertEquals(await judge(role, there(1000, 9)), true);
     assertEquals(await judge(role, there(0, 9)), true);
     assertEquals(await judge(role, there(1000, 9, MAPPED)), true);
+    const over6 = there(1000, 9, `${"0".repeat(24)}01000000`);
+    const ends6 = { own: { address: "::1", port: 0x1000 }, other: { address: "::1", port: 0x2000 }, role };
+    await checkLinux(ends6, [over6], [1000], () => Promise.resolve(false));
     assertEquals(await judge(role, there(1001, 77)), true, "a descendant");
     assertEquals(await judge(role, there(1001, 9)), false);
     assertEquals(await judge(role, there(1001, 9), listener(LOCAL, 1000)), false);
