@@ -202,8 +202,8 @@ class PostgresNotices implements Notices {
 
   async hear(topic: NoticeTopic, listener: (text: string) => void): Promise<() => Promise<void>> {
     const opener = new NoticeOpener(topic, this.clock);
-    /** Keys come from a file, so pieces wait for each other. */
-    let hearing = Promise.resolve();
+    /** Keys may come from a file, so pieces wait for each other. */
+    const hearing = new SerialQueue();
     let stopped = false;
     const hear = async (piece: string) => {
       const heard = opener.open(piece, await this.#keys?.valid().catch(() => []) ?? []);
@@ -212,7 +212,7 @@ class PostgresNotices implements Notices {
     };
     try {
       const { unlisten } = await this.client.listen(channelOf(topic), (piece) => {
-        hearing = hearing.then(() => hear(piece));
+        void hearing.run(() => hear(piece));
       });
       return async () => {
         stopped = true;
