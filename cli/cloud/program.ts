@@ -16,6 +16,7 @@ import { INIT } from "./init.ts";
 import { KEY_COMMANDS } from "./keys.ts";
 import { CONTENT_COMMANDS } from "./contents/move.ts";
 import { TRIGGER_COMMANDS } from "./data/triggers.ts";
+import { USAGE_COMMANDS } from "./data/usage.ts";
 import { LOG_COMMANDS } from "./logs.ts";
 import { HOSTS_COMMANDS } from "./hosts.ts";
 import { MACHINE_COMMANDS } from "./machines.ts";
@@ -44,6 +45,7 @@ const PROGRAM: CommandProgram<CloudWorld> = {
     ...MAP_COMMANDS,
     ...CONTENT_COMMANDS,
     ...TRIGGER_COMMANDS,
+    ...USAGE_COMMANDS,
     ...RELEASE_COMMANDS,
     ...SECRET_COMMANDS,
   ],

@@ -1,7 +1,7 @@
 /** Data manager: captures the data of resources, keeps it and sends it to the control plane. */
 
 import { DataManagerService } from "../../proto/gen/data_manager_pb.ts";
-import { anyObject, bool, integer, list, number, object, text } from "../base/schema/schema.ts";
+import { any, anyObject, bool, integer, list, number, object, text } from "../base/schema/schema.ts";
 import type { Channel } from "../wire/channel.ts";
 import { service } from "../wire/service.ts";
 import type { ResourceName } from "../resource/name.ts";
@@ -43,6 +43,7 @@ export const captureRow = object({
       method: text("the method to capture, such as Readings or GetImages").required(),
       captureFrequencyHz: number("how often", { min: 0, max: FREQUENCY_MAX_HZ }).default(0),
       additionalParams: anyObject("arguments of the method").default({}),
+      retentionPolicy: any("how long the control plane keeps it: days, binary_limit_gb, tabular_limit_gb"),
       disabled: bool("do not capture this method for now").default(false),
       tags: list(text(), "tags of the captured data").default([]),
       cacheSizeKb: number("KiB of readings collected for one upload; 0 is the default", { min: 0 }),

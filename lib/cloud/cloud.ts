@@ -42,6 +42,7 @@ import { dataHandlers } from "./data/data_service.ts";
 import { ReadingQueries } from "./data/queries.ts";
 import { queryHandlers } from "./data/query_service.ts";
 import { pipelineHandlers } from "./pipelines/pipeline_service.ts";
+import { RetentionRunner } from "./retention/runner.ts";
 import { PipelineRunner } from "./pipelines/runner.ts";
 import { savedQueryHandlers } from "./pipelines/saved_query_service.ts";
 import { dataSyncHandlers } from "./data/data_sync_service.ts";
@@ -265,6 +266,7 @@ function runnersOf(
     trainings: training && new TrainingRunner({ ...options, ...training, usage }),
     mappings: mapping && new MappingRunner({ ...options, ...mapping, usage }),
     triggers: triggers && new TriggerRunner({ ...context, logs }, triggers),
+    retention: new RetentionRunner(context),
     pipelines: queries && new PipelineRunner({ ...context, queries }),
   };
 }
@@ -413,14 +415,14 @@ function identifier(keys: KeySource, guard: Pick<Auth, "entityOf">): Identify {
 function sweepOf(
   context: CloudContext,
   logs: LogStore,
-  others: readonly ({ forgetOld(): Promise<void> } | undefined)[],
+  others: readonly ({ forgetOld?(): Promise<void>; close(): Promise<void> } | undefined)[],
 ): Sweep {
   const { store, files, clock, audit } = context;
   let orphansMs = 0;
   return new Sweep(context, async (signal) => {
     await logs.forgetOld();
     await audit.forgetOld();
-    for (const one of others) await one?.forgetOld();
+    for (const one of others) await one?.forgetOld?.();
     await forgetTagLists(store);
     const nowMs = clock.nowMs();
     if (nowMs - orphansMs < ORPHANS_MS) return;

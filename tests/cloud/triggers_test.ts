@@ -222,7 +222,7 @@ storeTest(
         const { logs } = await (await cloud.app(owner)).getRobotPartLogs({ id });
         assertEquals(logs.filter(({ loggerName }) => loggerName.startsWith("app.trigger.")).length, 4);
 
-        const listed = JSON.parse(await svcCloud("trigger", "list", "--json", ...database.flags));
+        const listed = JSON.parse(await svcCloud("trigger", "list", "--json", ...database.flags)).triggers;
         assertEquals(listed.length, 8);
         const said = await svcCloud("trigger", "test", id, "hot", ...database.flags);
         assertStringIncludes(said, "delivered");

@@ -27,6 +27,8 @@ const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
   "export AWS_ACCESS_KEY_ID": "tests/cloud/contents_test.ts",
   "svc-cloud serve --files": "tests/cloud/contents_test.ts",
   "svc-cloud files move": "tests/cloud/contents_test.ts",
+  "svc-cloud retention": "tests/cloud/retention_test.ts",
+  "svc-cloud usage": "tests/cloud/retention_test.ts",
   "svc-cloud trigger": "tests/cloud/triggers_test.ts",
   "svc-server -config machine.json": "tests/e2e/reload_test.ts",
   "svc-server init": "cli/server/first/first_test.ts",

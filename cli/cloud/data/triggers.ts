@@ -20,7 +20,9 @@ import {
   type CloudCommand,
   cloudCommand,
   type Desk,
+  fleetNames,
   ORG,
+  partNamed,
   timeOf,
   unknown,
 } from "../desk.ts";
@@ -35,18 +37,28 @@ export const TRIGGER_COMMANDS: readonly CloudCommand[] = [
     [],
     "Lists the triggers of an organization's machines, as their configurations and fragments have them.",
     [ORG],
-    async ({ store, print }, _, { org }) => {
+    async ({ store, list }, _, { org }) => {
       const { id } = await chosenOrganization(store, org);
+      const names = await fleetNames(store);
       const all = (await organizationTriggers(store, id)).flatMap(({ partId, triggers }) =>
         triggers.map(({ name, event, notifications }) => ({
           part: partId,
+          partName: names.get(partId) ?? partId,
           name,
           event: event.type,
           notifications: notifications.map(({ type, value }) => ({ type, value })),
         }))
       );
       const receivers = (one: typeof all[number]) => one.notifications.map(({ value }) => value).join(" ");
-      print(all, table(all.map((one) => [one.part, one.name, one.event, receivers(one)])));
+      list("triggers", all, {
+        columns: [{ heading: "PART", cutTo: 16 }, { heading: "TRIGGER", cutTo: 16 }, { heading: "EVENT" }, {
+          heading: "RECEIVERS",
+          cutTo: 24,
+          rank: 1,
+        }],
+        rows: all.map((one) => [one.partName, one.name, one.event, receivers(one)]),
+        empty: "no machine has triggers: docs/triggers.md says how to write them into a configuration",
+      });
     },
   ),
   cloudCommand(
@@ -54,8 +66,9 @@ export const TRIGGER_COMMANDS: readonly CloudCommand[] = [
     ["PART", "TRIGGER"],
     "Sends a test to everybody whom a trigger notifies, and prints the outcome; a control plane has to serve.",
     [],
-    async (desk, [partId, name]) => {
+    async (desk, [given, name]) => {
       const { store, clock, print } = desk;
+      const { id: partId } = await partNamed(store, given);
       const part = await new Fleet(store).part(partId);
       const triggers = await triggersOf(store, partId);
       const trigger = triggers.find((one) => one.name === name);
@@ -88,18 +101,32 @@ export const TRIGGER_COMMANDS: readonly CloudCommand[] = [
       },
       { name: "limit", type: "int", default: 50, help: "How many." },
     ],
-    async ({ store, print }, _, { org, part, state, limit }) => {
+    async ({ store, list }, _, { org, part, state, limit }) => {
       const { id: organizationId } = await chosenOrganization(store, org);
       const found = await new Deliveries(store).list({
         organizationId,
-        partId: part || undefined,
+        partId: part === "" ? undefined : (await partNamed(store, part)).id,
         state: state === "" ? undefined : stateOf(state),
         limit: atLeastOne(limit, "--limit"),
       });
-      print(
-        found,
-        table(found.map((one) => [one.id, timeOf(one.createdMs), one.trigger, ...outcomeOf(one)])),
-      );
+      const readable = found.map(({ createdMs, nextMs, endedMs, ...one }) => ({
+        ...one,
+        created: timeOf(createdMs),
+        next: one.state === "pending" ? timeOf(nextMs) : undefined,
+        ended: endedMs === null ? undefined : timeOf(endedMs),
+      }));
+      list("deliveries", readable, {
+        columns: [
+          { heading: "TIME" },
+          { heading: "TRIGGER", cutTo: 16 },
+          { heading: "STATE" },
+          { heading: "RECEIVER", cutTo: 24 },
+          { heading: "REMARK", cutTo: 16, rank: 1 },
+          { heading: "ID", cutTo: 13, rank: 2 },
+        ],
+        rows: found.map((one) => [timeOf(one.createdMs), one.trigger, ...outcomeOf(one), one.id]),
+        empty: "no trigger has notified anybody lately",
+      });
     },
   ),
   cloudCommand(

@@ -8,6 +8,7 @@ import { type Code, messageOf, SvcError } from "../../base/error.ts";
 import { isObject, type Json, type JsonObject, type Problem } from "../../base/schema/schema.ts";
 import type { Validate } from "../context.ts";
 import { type ConditionJob, judge } from "../triggers/conditions.ts";
+import { type CollectorRetention, collectorsIn } from "../retention/policies.ts";
 import { asWarnings, isForMicrocontroller } from "./other_runtime.ts";
 import {
   type FindFragments,
@@ -43,6 +44,8 @@ export interface ConfigResult extends Pick<Resolution, "problems" | "used" | "im
   readonly agent?: Json;
   /** The triggers with fragments filled in. */
   readonly triggers?: Json;
+  /** How long the data of its collectors is kept. */
+  readonly collectors: readonly CollectorRetention[];
 }
 
 export type ConfigRequest =
@@ -104,6 +107,7 @@ export async function workOn(job: ConfigJob, find: FindFragments, validate: Vali
     config: job.kind === "fill" ? config : undefined,
     agent: config.agent,
     triggers: config.triggers,
+    collectors: collectorsIn(config),
   };
 }
 

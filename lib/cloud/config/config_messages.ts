@@ -25,6 +25,7 @@ import type { CloudContext } from "../context.ts";
 import { Fleet, type Part } from "../fleet/fleet.ts";
 import { partNames } from "../fleet/hosts.ts";
 import { Packages } from "../packages/packages.ts";
+import { hasCollectors, keepCollectors } from "../retention/policies.ts";
 import { hasTriggers, keepTriggers } from "../triggers/outbox.ts";
 import type { ConfigResult } from "./config_jobs.ts";
 import { robotConfigMessage } from "./config_message.ts";
@@ -212,7 +213,7 @@ export class ConfigMessages {
       const outcome = { error: failure, untilMs: clock.nowMs() + FAILURE_MS };
       return { organizationId, stamp, fragments: stamps, packages: [], outcome };
     }
-    if (!masked) await this.#keepTriggers(sources.part, resolved);
+    if (!masked) await this.#keepDerived(sources.part, resolved);
     for (const { path, message } of resolved.problems) {
       logger.warn(`configuration of part ${id}: ${path}: ${message}`);
     }
@@ -223,8 +224,11 @@ export class ConfigMessages {
   }
 
   /** A fragment may have changed since the configuration was saved. */
-  async #keepTriggers({ id, seenMs }: Part, { triggers }: ConfigResult): Promise<void> {
+  async #keepDerived({ id, seenMs }: Part, { triggers, collectors }: ConfigResult): Promise<void> {
     const { store, presence } = this.cloud;
+    if (!await hasCollectors(store, id, collectors)) {
+      await store.transaction((sql) => keepCollectors(sql, id, collectors));
+    }
     if (await hasTriggers(store, id, triggers)) return;
     const isOnline = presence.state(presence.seenMs(id, seenMs)) === "online";
     await store.transaction((sql) => keepTriggers(sql, id, triggers, isOnline));

@@ -24,6 +24,7 @@ import { agentReports } from "./agent_service.ts";
 import { versionProblems } from "./agent_versions.ts";
 import type { Part } from "./fleet.ts";
 import { ONLINE_MS } from "./presence.ts";
+import { type CollectorRetention, keepCollectors } from "../retention/policies.ts";
 import { keepTriggers } from "../triggers/outbox.ts";
 
 /** A configuration without errors. */
@@ -32,6 +33,7 @@ export interface CheckedPartConfig extends ConfigText {
   readonly warnings: readonly Problem[];
   /** The triggers, with those of fragments. */
   readonly triggers: Json | undefined;
+  readonly collectors: readonly CollectorRetention[];
   readonly stamps: FragmentStamps;
 }
 
@@ -86,6 +88,7 @@ export async function savePartConfig(
   }
   await new Fragments(sql).requireStamps(checked.stamps);
   await new PartConfigs(sql).set(id, checked, who, nowMs, knownMs);
+  await keepCollectors(sql, id, checked.collectors);
   await keepTriggers(sql, id, checked.triggers, seenMs !== null && nowMs - seenMs <= ONLINE_MS);
 }
 
@@ -101,8 +104,8 @@ async function check(
   const agent: JsonObject = done.agent === undefined ? {} : { agent: done.agent };
   const problems = [...done.problems, ...await versionProblems(store, agent, platform)];
   const warnings = problems.filter(({ severity }) => severity === "warning");
-  const { text: saved, imports, triggers } = done;
-  const checked = { text: saved, imports, triggers, organizationId, stamps, warnings };
+  const { text: saved, imports, triggers, collectors } = done;
+  const checked = { text: saved, imports, triggers, collectors, organizationId, stamps, warnings };
   return { checked, problems, used: done.used.map(({ id }) => id) };
 }
 

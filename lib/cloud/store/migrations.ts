@@ -6,6 +6,7 @@
 
 import { recordFragmentUses } from "./steps/fragment_uses.ts";
 import { chooseHostWords } from "./steps/host_words.ts";
+import { RETENTION_TABLES } from "./steps/retention_tables.ts";
 import { PIPELINE_TABLES } from "./steps/pipeline_tables.ts";
 import type { Sql } from "./store.ts";
 import { moveReadingTags } from "./tag_lists.ts";
@@ -631,6 +632,7 @@ export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
     `CREATE INDEX trigger_deliveries_by_organization ON trigger_deliveries (organization_id, created_ms)`,
   ],
   PIPELINE_TABLES,
+  RETENTION_TABLES,
 ];
 
 /** What runs before the statements of a step, a piece in each transaction, until it returns true. */

@@ -1,0 +1,110 @@
+/** Commands on how much captured data there is, and how long it is kept. */
+
+import { Fleet } from "../../../lib/cloud/fleet/fleet.ts";
+import { storedBy } from "../../../lib/cloud/access/usage_report.ts";
+import {
+  collectorsOf,
+  type DataRetention,
+  GB_BYTES,
+  retentionOf,
+  setRetention,
+} from "../../../lib/cloud/retention/policies.ts";
+import { UsageError } from "../../flags.ts";
+import { chosenOrganization, type CloudCommand, cloudCommand, ORG } from "../desk.ts";
+
+const KEEP = "Removes what is";
+
+export const USAGE_COMMANDS: readonly CloudCommand[] = [
+  cloudCommand(
+    "usage",
+    [],
+    "Lists what organizations have stored, by kind: rows and bytes.",
+    [{ ...ORG, help: "Only this organization." }],
+    async ({ store, list }, _, { org }) => {
+      const chosen = org === ""
+        ? await new Fleet(store).organizations()
+        : [await chosenOrganization(store, org)];
+      const amounts = [];
+      for (const { id, name } of chosen) {
+        for (const one of await storedBy(store, id)) amounts.push({ organizationName: name, ...one });
+      }
+      list("usage", amounts, {
+        columns: [{ heading: "ORGANIZATION", cutTo: 16 }, { heading: "KIND" }, { heading: "ROWS" }, {
+          heading: "BYTES",
+        }],
+        rows: amounts.map(({ organizationName, kind, rows, bytes }) => {
+          return [organizationName, kind, String(rows), String(bytes)];
+        }),
+        empty: "there is no organization yet: svc-cloud org create NAME makes one",
+      });
+    },
+  ),
+  cloudCommand(
+    "retention",
+    [],
+    "Prints or sets how long captured data of an organization is kept; without limits until somebody removes it.",
+    [
+      ORG,
+      {
+        name: "days",
+        type: "int",
+        default: 0,
+        help: `${KEEP} older than this many days, by the time of capture.`,
+      },
+      {
+        name: "files-gb",
+        type: "int",
+        default: 0,
+        help: `${KEEP} beyond this size of images and files, the oldest first; those in datasets stay.`,
+      },
+      {
+        name: "readings-gb",
+        type: "int",
+        default: 0,
+        help: `${KEEP} beyond this size of readings, the oldest first.`,
+      },
+      { name: "off", type: "bool", default: false, help: "Removes nothing by itself any more." },
+    ],
+    async (desk, _, { org, days, filesGb, readingsGb, off }) => {
+      const { id } = await chosenOrganization(desk.store, org);
+      const given: DataRetention = {
+        days: amountIn("--days", days),
+        binaryBytes: bytesIn("--files-gb", filesGb),
+        tabularBytes: bytesIn("--readings-gb", readingsGb),
+      };
+      const isChange = Object.values(given).some((one) => one !== undefined);
+      if (off && isChange) throw new UsageError("--off: wanted alone, without limits");
+      if (off || isChange) {
+        const on = { kind: "organization", id } as const;
+        await desk.change("retention", on, (sql) => setRetention(sql, id, off ? {} : given));
+      }
+      const whole = { organization: id, ...await retentionOf(desk.store, id) };
+      const collectors = await collectorsOf(desk.store, id);
+      desk.print({ ...whole, collectors }, [
+        `organization: ${described(whole)}`,
+        ...collectors.map((one) =>
+          `${one.componentName} ${one.methodName} of part ${one.partId}: ${described(one)}`
+        ),
+      ]);
+    },
+  ),
+];
+
+function described({ days, binaryBytes, tabularBytes }: DataRetention): string {
+  const limits = [
+    days === undefined ? [] : [`${days} days`],
+    binaryBytes === undefined ? [] : [`${binaryBytes / GB_BYTES} GB of images and files`],
+    tabularBytes === undefined ? [] : [`${tabularBytes / GB_BYTES} GB of readings`],
+  ].flat();
+  return limits.join(", ") || "until somebody removes it";
+}
+
+function amountIn(flag: string, value: number): number | undefined {
+  if (value < 0) throw new UsageError(`${flag}: found ${value}, wanted a whole number above 0`);
+  return value === 0 ? undefined : value;
+}
+
+function bytesIn(flag: string, gigabytes: number): number | undefined {
+  const amount = amountIn(flag, gigabytes);
+  return amount === undefined ? undefined : amount * GB_BYTES;
+}

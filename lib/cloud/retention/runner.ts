@@ -1,0 +1,197 @@
+/**
+ * Removes captured data that is older than its retention, or beyond its size, oldest first.
+ *
+ * Works in small transactions with pauses between them, so that nobody else waits for it, and writes into the audit log
+ * in the same transaction what it has removed. One control plane on a database looks at a retention at a time. Images
+ * in datasets stay.
+ */
+
+import type { Clock } from "../../base/clock.ts";
+import { chainOf } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
+import type { Audit } from "../access/audit.ts";
+import { BinaryData } from "../data/binary_data.ts";
+import { Conditions } from "../data/filter.ts";
+import { TabularData } from "../data/tabular_data.ts";
+import { releaseFile } from "../store/file_refs.ts";
+import type { FileStore } from "../store/files.ts";
+import { places, type Sql, type Store } from "../store/store.ts";
+import { type DueRetention, hurry, takeDue } from "./policies.ts";
+
+interface RetentionParts {
+  readonly store: Store;
+  readonly files: FileStore;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly audit: Audit;
+}
+
+const LOOK_MS = 30_000;
+/** Interval of the looks at one retention. */
+const EVERY_MS = 10 * 60_000;
+/** Rows of one transaction, the pause after it, and the transactions of one look at a retention. */
+const READINGS_AT_ONCE = 2_000;
+const FILES_AT_ONCE = 200;
+const PAUSE_MS = 100;
+const STEPS_MAX = 50;
+const DAY_MS = 24 * 3600 * 1000;
+
+export class RetentionRunner {
+  readonly #closing = new AbortController();
+  readonly #looking: Promise<void>;
+
+  constructor(private readonly parts: RetentionParts) {
+    this.#looking = this.#look();
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#looking;
+  }
+
+  async #look(): Promise<void> {
+    const { clock, logger } = this.parts;
+    const { signal } = this.#closing;
+    while (!signal.aborted) {
+      await this.#apply(signal).catch((error) => {
+        if (!signal.aborted) logger.warn(`cannot remove captured data past its retention: ${chainOf(error)}`);
+      });
+      await clock.sleep(LOOK_MS, signal).catch(() => {});
+    }
+  }
+
+  async #apply(signal: AbortSignal): Promise<void> {
+    const { store, clock } = this.parts;
+    while (!signal.aborted) {
+      const nowMs = clock.nowMs();
+      const due = await store.transaction((sql) => takeDue(sql, nowMs, nowMs + EVERY_MS));
+      if (!due) return;
+      const isDone = await this.#removeSome(due, signal);
+      if (isDone || signal.aborted) continue;
+      await store.transaction((sql) => hurry(sql, due));
+      // Others have their turn first.
+      return;
+    }
+  }
+
+  /** Returns whether nothing is left to remove. */
+  async #removeSome(due: DueRetention, signal: AbortSignal): Promise<boolean> {
+    const { clock } = this.parts;
+    for (let steps = 0; steps < STEPS_MAX; steps++) {
+      const removed = await this.#removeReadings(due) + await this.#removeFiles(due);
+      if (removed === 0) return true;
+      if (signal.aborted) return false;
+      await clock.sleep(PAUSE_MS, signal).catch(() => {});
+    }
+    return false;
+  }
+
+  async #removeReadings(due: DueRetention): Promise<number> {
+    const { store } = this.parts;
+    const sum = `SELECT CAST(COALESCE(SUM(s.bytes), 0) AS BIGINT) AS bytes FROM stored_bytes s
+      JOIN data_origins o ON o.id = s.owner_id WHERE s.kind = 'readings' AND`;
+    const over = due.tabularBytes === undefined ? 0 : await sumOf(store, sum, due) - due.tabularBytes;
+    const untilUs = cutoffUs(due, this.parts.clock.nowMs());
+    if (untilUs === undefined && over <= 0) return 0;
+    const found = ofSubject(due);
+    const oldest = await store.query<
+      { originId: string; capturedUs: number; entryId: string; bytes: number }
+    >(
+      `SELECT d.origin_id AS "originId", d.captured_us AS "capturedUs", d.entry_id AS "entryId",
+         LENGTH(d.payload) AS bytes
+       FROM tabular_data d JOIN data_origins o ON o.id = d.origin_id WHERE ${found.text}
+       ORDER BY d.captured_us LIMIT ?`,
+      ...found.values,
+      READINGS_AT_ONCE,
+    );
+    const gone = excess(oldest, over, untilUs);
+    if (gone.length === 0) return 0;
+    const only = new Conditions().only(
+      `(d.origin_id, d.captured_us, d.entry_id) IN (VALUES ${
+        gone.map(() => "(?, CAST(? AS BIGINT), ?)").join(", ")
+      })`,
+      ...gone.flatMap(({ originId, capturedUs, entryId }) => [originId, capturedUs, entryId]),
+    );
+    await this.#noted(
+      due,
+      `${gone.length} readings`,
+      (sql) => new TabularData(sql).remove(only, gone.length),
+    );
+    return gone.length;
+  }
+
+  async #removeFiles(due: DueRetention): Promise<number> {
+    const { store, files } = this.parts;
+    const sum = `SELECT CAST(COALESCE(SUM(d.bytes), 0) AS BIGINT) AS bytes FROM binary_data d
+      JOIN data_origins o ON o.id = d.origin_id WHERE`;
+    const over = due.binaryBytes === undefined ? 0 : await sumOf(store, sum, due) - due.binaryBytes;
+    const untilUs = cutoffUs(due, this.parts.clock.nowMs());
+    if (untilUs === undefined && over <= 0) return 0;
+    const found = ofSubject(due).only(
+      "NOT EXISTS (SELECT 1 FROM dataset_data s WHERE s.data_id = d.id)",
+    );
+    const oldest = await store.query<{ id: string; capturedUs: number; bytes: number }>(
+      `SELECT d.id, d.captured_us AS "capturedUs", d.bytes FROM binary_data d
+       JOIN data_origins o ON o.id = d.origin_id WHERE ${found.text} ORDER BY d.captured_us, d.id LIMIT ?`,
+      ...found.values,
+      FILES_AT_ONCE,
+    );
+    const ids = excess(oldest, over, untilUs).map(({ id }) => id);
+    if (ids.length === 0) return 0;
+    // Somebody may have just put one into a dataset.
+    const only = new Conditions().only(`d.id IN (${places(ids)})`, ...ids)
+      .only("NOT EXISTS (SELECT 1 FROM dataset_data s WHERE s.data_id = d.id)");
+    const contents = await this.#noted(due, `${ids.length} images and files`, (sql) => {
+      return new BinaryData(sql).remove(only, ids.length);
+    });
+    for (const sha256 of new Set(contents)) await releaseFile(store, files, sha256);
+    return ids.length;
+  }
+
+  async #noted<T>(
+    { organizationId, collector }: DueRetention,
+    what: string,
+    remove: (sql: Sql) => Promise<T>,
+  ) {
+    const of = collector
+      ? `, ${collector.componentName} ${collector.methodName} of part ${collector.partId}`
+      : "";
+    const on = { kind: "data", id: `of organization ${organizationId}${of}` } as const;
+    return await this.parts.audit.change(
+      { who: "svc-cloud", action: `retention: removed ${what}` },
+      on,
+      remove,
+    );
+  }
+}
+
+/** What is older than the time, and the oldest beyond the size. */
+function excess<T extends { readonly capturedUs: number; readonly bytes: number }>(
+  oldest: readonly T[],
+  overBytes: number,
+  untilUs: number | undefined,
+): T[] {
+  let left = overBytes;
+  return oldest.filter(({ capturedUs, bytes }) => {
+    const goes = left > 0 || (untilUs !== undefined && capturedUs < untilUs);
+    left -= bytes;
+    return goes;
+  });
+}
+
+function cutoffUs({ days }: DueRetention, nowMs: number): number | undefined {
+  return days === undefined ? undefined : (nowMs - days * DAY_MS) * 1000;
+}
+
+function ofSubject({ organizationId, collector }: DueRetention): Conditions {
+  const found = new Conditions().only("o.organization_id = ?", organizationId);
+  if (!collector) return found;
+  return found.only("o.part_id = ?", collector.partId).only("o.component_name = ?", collector.componentName)
+    .only("o.method_name = ?", collector.methodName);
+}
+
+async function sumOf(sql: Sql, text: string, due: DueRetention): Promise<number> {
+  const found = ofSubject(due);
+  const [{ bytes }] = await sql.query<{ bytes: number }>(`${text} ${found.text}`, ...found.values);
+  return bytes;
+}

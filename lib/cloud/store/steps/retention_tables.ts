@@ -1,0 +1,23 @@
+/** The tables of how long captured data is kept. */
+
+export const RETENTION_TABLES: readonly string[] = [
+  `CREATE TABLE data_retention (
+    organization_id TEXT PRIMARY KEY REFERENCES organizations (id) ON DELETE CASCADE,
+    days BIGINT,
+    binary_bytes BIGINT,
+    tabular_bytes BIGINT,
+    -- When somebody looks again at what is to be removed.
+    next_ms BIGINT NOT NULL
+  )`,
+  `CREATE TABLE collector_retention (
+    part_id TEXT NOT NULL REFERENCES parts (id) ON DELETE CASCADE,
+    component_name TEXT NOT NULL,
+    method_name TEXT NOT NULL,
+    days BIGINT,
+    binary_bytes BIGINT,
+    tabular_bytes BIGINT,
+    next_ms BIGINT NOT NULL,
+    PRIMARY KEY (part_id, component_name, method_name)
+  )`,
+  `CREATE INDEX collector_retention_due ON collector_retention (next_ms)`,
+];

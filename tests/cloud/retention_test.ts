@@ -1,0 +1,184 @@
+/**
+ * How long captured data is kept: by age and by size, of an organization and of a collector, oldest first.
+ */
+
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { silentLogs } from "../../lib/base/log/log.ts";
+import { SystemFiles } from "../../lib/base/files/system_files.ts";
+import { Audit } from "../../lib/cloud/access/audit.ts";
+import { BinaryData } from "../../lib/cloud/data/binary_data.ts";
+import { Datasets } from "../../lib/cloud/data/datasets.ts";
+import { Conditions } from "../../lib/cloud/data/filter.ts";
+import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
+import {
+  collectorsIn,
+  GB_BYTES,
+  hasCollectors,
+  keepCollectors,
+  setRetention,
+} from "../../lib/cloud/retention/policies.ts";
+import { RetentionRunner } from "../../lib/cloud/retention/runner.ts";
+import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
+import type { Store } from "../../lib/cloud/store/store.ts";
+import { FakeClock } from "../support/fake_clock.ts";
+import { moving, until } from "../support/until.ts";
+import { svcCloud } from "./program.ts";
+import { storeTest } from "./stores.ts";
+import { newWorld, type World } from "./world.ts";
+
+const NOW_MS = Date.parse("2026-03-15T12:00:00Z");
+const DAY_MS = 24 * 3600 * 1000;
+
+Deno.test("the retention of collectors is read from the published settings", () => {
+  const methods = (...capture_methods: object[]) => ({
+    service_configs: [{ type: "data_manager", attributes: { capture_methods } }],
+  });
+  const policy = (retention_policy: object, more = {}) => ({ method: "Readings", retention_policy, ...more });
+  assertEquals(
+    collectorsIn({
+      components: [
+        { name: "a", ...methods(policy({ days: 5 })) },
+        { name: "b", ...methods(policy({ binary_limit_gb: 2, tabular_limit_gb: 0.5 })) },
+        { name: "c", ...methods({ method: "Readings" }, policy({ days: -1 }), policy({ days: "x" })) },
+        { name: "d", service_configs: [{ type: "other", attributes: {} }, 7, { type: "data_manager" }] },
+        "nothing",
+      ],
+      services: [
+        { name: "e", ...methods(policy({ days: 1 }, { name: "rdk:service:vision/far" })) },
+      ],
+    } as never),
+    [
+      {
+        componentName: "a",
+        methodName: "Readings",
+        days: 5,
+        binaryBytes: undefined,
+        tabularBytes: undefined,
+      },
+      {
+        componentName: "b",
+        methodName: "Readings",
+        days: undefined,
+        binaryBytes: 2 * GB_BYTES,
+        tabularBytes: GB_BYTES / 2,
+      },
+      {
+        componentName: "far",
+        methodName: "Readings",
+        days: 1,
+        binaryBytes: undefined,
+        tabularBytes: undefined,
+      },
+    ],
+  );
+  assertEquals(collectorsIn({ components: "x", services: null } as never), []);
+});
+
+function originOf({ organization, part, machine }: World, componentName: string) {
+  return {
+    organizationId: organization,
+    locationId: "",
+    machineId: machine,
+    machineName: "rover",
+    partId: part,
+    partName: "rover-main",
+    componentType: "sensor",
+    componentName,
+    methodName: "Readings",
+    parameters: "{}",
+  };
+}
+
+/** Readings of this many days ago. */
+function addReadings(
+  store: Store,
+  world: World,
+  component: string,
+  ...days: readonly number[]
+): Promise<string> {
+  const readings = days.map((ago) => ({
+    capturedUs: (NOW_MS - ago * DAY_MS) * 1000,
+    receivedUs: 0,
+    payload: { ago },
+  }));
+  return store.transaction((sql) =>
+    new TabularData(sql).add(originOf(world, component), readings, [], NOW_MS)
+  );
+}
+
+storeTest(
+  "what is past its retention goes, oldest first, into the audit log, and nothing else",
+  async (database) => {
+    const store = await database.open();
+    const clock = new FakeClock(NOW_MS);
+    const [mine, others] = [await newWorld(store), await newWorld(store)];
+    const { organization: id } = mine;
+    await addReadings(store, mine, "thermo", 1, 5, 20, 40, 50);
+    await addReadings(store, mine, "wind", 1, 5, 20);
+    await addReadings(store, others, "thermo", 400);
+    const files = await FolderFiles.open(new SystemFiles(), `${database.folder}/files`, { olderThanMs: 0 });
+    const image = async (ago: number) => {
+      const file = await files.put(async function* () {
+        yield new Uint8Array(100).fill(ago);
+      }());
+      const labels = { tags: [], datasetIds: [], boxes: [], classifications: [] };
+      const about = { fileName: "", fileExt: ".jpg", mimeType: "image/jpeg", ...labels };
+      const upload = { origin: originOf(mine, "cam"), capturedUs: (NOW_MS - ago * DAY_MS) * 1000, ...about };
+      return await store.transaction((sql) => new BinaryData(sql).add(upload, file, NOW_MS));
+    };
+    const images = [await image(1), await image(35), await image(45)];
+    const dataset = await store.transaction((sql) => new Datasets(sql).create(id, "kept", "images", 0));
+    await store.transaction((sql) => new Datasets(sql).add(dataset, [images[1]]));
+
+    await svcCloud("retention", "--org", id, "--days", "30", ...database.flags);
+    const collectors = [{ componentName: "wind", methodName: "Readings", days: 10 }];
+    await store.transaction((sql) => keepCollectors(sql, mine.part, collectors));
+    assertEquals(await hasCollectors(store, mine.part, collectors), true);
+    const described = await svcCloud("retention", "--org", id, ...database.flags);
+    assertStringIncludes(described, "organization: 30 days\nwind Readings of part");
+
+    const logger = silentLogs(clock).logger("cloud");
+    const runner = new RetentionRunner({ store, files, clock, logger, audit: new Audit(store, clock) });
+    const counts = async (world: World, component: string) => {
+      const found = new Conditions().only("o.part_id = ?", world.part).only(
+        "o.component_name = ?",
+        component,
+      );
+      return (await new TabularData(store).count(found)).count;
+    };
+    const left = async () =>
+      [
+        await counts(mine, "thermo"),
+        await counts(mine, "wind"),
+        (await new BinaryData(store).count(new Conditions())).count,
+      ].join();
+    const meanwhile = moving(clock, 1_000);
+    try {
+      await until(async () => await left() === "3,2,2", { meanwhile, found: () => "" });
+      assertEquals(await counts(others, "thermo"), 1);
+      // The content of the image that is gone is gone; those in datasets stay.
+      assertEquals((await Array.fromAsync(files.list({ olderThanMs: Infinity }))).length, 2);
+      const audited = await svcCloud("audit", "--who", "svc-cloud", "--json", ...database.flags);
+      for (const what of ["removed 2 readings", "removed 1 readings", "removed 1 images and files"]) {
+        assertStringIncludes(audited, what);
+      }
+
+      // A size: the oldest go until the rest fits.
+      const [{ bytes }] = await store.query<{ bytes: number }>(
+        "SELECT MAX(LENGTH(payload)) AS bytes FROM tabular_data",
+      );
+      await store.transaction((sql) => setRetention(sql, id, { tabularBytes: 3 * bytes, binaryBytes: 150 }));
+      await until(async () => await left() === "2,1,1" || await left() === "1,2,1", { meanwhile });
+      await store.transaction((sql) => setRetention(sql, id, {}));
+      await assertRejects(() =>
+        svcCloud("retention", "--org", id, "--off", "--days", "1", ...database.flags)
+      );
+      await assertRejects(() => svcCloud("retention", "--org", id, "--days", "-1", ...database.flags));
+    } finally {
+      await runner.close();
+    }
+    const usage = JSON.parse(await svcCloud("usage", "--org", id, "--json", ...database.flags)).usage;
+    const rows = Object.fromEntries(usage.map((one: { kind: string; rows: number }) => [one.kind, one.rows]));
+    assertEquals([rows.readings, rows.files, rows.logs, rows["pipeline results"]], [3, 1, 0, 0]);
+  },
+);
