@@ -14,6 +14,7 @@ import { CONTENT_RIGHTS, CONTENT_WORKER, contentWorker } from "./serve/content.t
 import { CLOUD_FLAGS, type CloudWorld } from "./desk.ts";
 import { INIT } from "./init.ts";
 import { KEY_COMMANDS } from "./keys.ts";
+import { DATABASE_COMMANDS } from "./contents/database.ts";
 import { CONTENT_COMMANDS } from "./contents/move.ts";
 import { TRIGGER_COMMANDS } from "./data/triggers.ts";
 import { USAGE_COMMANDS } from "./data/usage.ts";
@@ -44,6 +45,7 @@ const PROGRAM: CommandProgram<CloudWorld> = {
     ...PACKAGE_COMMANDS,
     ...MAP_COMMANDS,
     ...CONTENT_COMMANDS,
+    ...DATABASE_COMMANDS,
     ...TRIGGER_COMMANDS,
     ...USAGE_COMMANDS,
     ...RELEASE_COMMANDS,
@@ -65,6 +67,7 @@ const PROGRAM: CommandProgram<CloudWorld> = {
       "SVC_CLOUD_TRIGGER_ALLOW",
       "hosts that webhooks may reach although they are not public, as --trigger-allow",
     ],
+    ["SVC_CLOUD_MOVE_TO", "the database to move to, as --to of database move"],
     ["SVC_CLOUD_TRAINING", "the trainers, as --training"],
     ["NO_COLOR", "turns colours in logs off, with any value"],
   ],

@@ -27,6 +27,7 @@ const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
   "export AWS_ACCESS_KEY_ID": "tests/cloud/contents_test.ts",
   "svc-cloud serve --files": "tests/cloud/contents_test.ts",
   "svc-cloud files move": "tests/cloud/contents_test.ts",
+  "SVC_CLOUD_MOVE_TO=": "tests/cloud/database_move_test.ts",
   "svc-cloud retention": "tests/cloud/retention_test.ts",
   "svc-cloud usage": "tests/cloud/retention_test.ts",
   "svc-cloud trigger": "tests/cloud/triggers_test.ts",

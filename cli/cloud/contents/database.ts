@@ -1,0 +1,56 @@
+/** `svc-cloud database move`: copies the database in the data folder into PostgreSQL. */
+
+import { SystemClock } from "../../../lib/base/clock.ts";
+import { SvcError } from "../../../lib/base/error.ts";
+import { copyDatabase } from "../../../lib/cloud/store/moving/database_move.ts";
+import { openStore } from "../../../lib/cloud/store/store.ts";
+import { UsageError } from "../../flags.ts";
+import { type CloudCommand, cloudCommand, databaseOf } from "../desk.ts";
+
+export const DATABASE_COMMANDS: readonly CloudCommand[] = [
+  cloudCommand(
+    "database move",
+    [],
+    "Copies the database in the data folder into an empty PostgreSQL database, checks the copy, and leaves the old one " +
+      "as it is. Stop serve first; run it again after a break.",
+    [{
+      name: "to",
+      type: "string",
+      default: "",
+      value: "URL",
+      env: "SVC_CLOUD_MOVE_TO",
+      help:
+        "The PostgreSQL database, as for --database; the variable hides a password in it from other users.",
+    }],
+    async ({ store, folder, host, print }, _, { to }) => {
+      if (!/^postgres(ql)?:\/\//.test(to)) {
+        throw new UsageError("--to: found no postgres:// URL, wanted the database to move to");
+      }
+      if (store.notices.shared) {
+        throw new UsageError("--database: wanted none, because the database in the data folder is moved");
+      }
+      // What is written while it is copied would be missing.
+      const leave = await host.lock(`${folder}/serve.lock`);
+      if (!leave) {
+        throw new SvcError("failed_precondition", `svc-cloud serves ${folder}: stop it, and move then`);
+      }
+      try {
+        const place = await databaseOf({ data: folder, database: to, keys: "", files: "" }, host);
+        const target = await openStore(place, new SystemClock());
+        try {
+          const tell = ({ table, rows }: { readonly table: string; readonly rows: number }) =>
+            host.writeError(`${table}: ${rows} rows\n`);
+          const tables = await copyDatabase(store, target, tell);
+          const rows = tables.reduce((sum, one) => sum + one.rows, 0);
+          print({ tables }, [
+            `${rows} rows in ${tables.length} tables copied and checked; serve with --database and the same --data from now on`,
+          ]);
+        } finally {
+          await target.close();
+        }
+      } finally {
+        leave();
+      }
+    },
+  ),
+];

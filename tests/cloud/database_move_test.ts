@@ -1,0 +1,82 @@
+/**
+ * Moving from SQLite to PostgreSQL: everything arrives, also after a break, and the old database stays as it is.
+ */
+
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { sqliteIn } from "../../cli/cloud/sqlite.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { DenoHost } from "../../lib/base/host_deno.ts";
+import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
+import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { copyDatabase } from "../../lib/cloud/store/moving/database_move.ts";
+import { openStore } from "../../lib/cloud/store/store.ts";
+import { svcCloud } from "./program.ts";
+import { sharedStoreTest } from "./stores.ts";
+
+const READINGS = 450;
+
+sharedStoreTest("a database on SQLite moves, goes on after a break, and is checked", async (database) => {
+  const data = await Deno.makeTempDir({ prefix: "svc-move-" });
+  const { folder: _, flags } = database;
+  const url = flags[flags.indexOf("--database") + 1];
+  const old = () => openStore({ sqlite: sqliteIn(`${data}/cloud.db`, new DenoHost()) }, new SystemClock());
+  try {
+    const example = JSON.parse(await svcCloud("init", "--json", "--data", data));
+    await svcCloud("machine", "create", "Zoë 🤖", "--data", data);
+    const store = await old();
+    await store.transaction(async (sql) => {
+      const fleet = new Fleet(sql);
+      // Rows that refer to rows of their own table.
+      let parent = example.locationId;
+      for (const name of ["hall", "room", "corner"]) {
+        parent = await fleet.createLocation(example.organizationId, name, parent, 1);
+      }
+      const part = await fleet.part(example.partId);
+      const origin = {
+        ...part,
+        partId: part.id,
+        partName: part.name,
+        componentType: "sensor",
+        componentName: "s",
+      };
+      const readings = Array.from({ length: READINGS }, (_, at) => {
+        // A large one goes alone.
+        return {
+          capturedUs: 1_700_000_000_000_000 + at,
+          receivedUs: 0,
+          payload: { at, text: "x".repeat(at === 7 ? 9e6 : 9) },
+        };
+      });
+      const source = { ...origin, methodName: "Readings", parameters: "{}" };
+      await new TabularData(sql).add(source, readings, ["a"], 1);
+    });
+    const machines = await svcCloud("machine", "list", "--json", "--data", data);
+
+    // It breaks off in the midst.
+    const target = await openStore({ url }, new SystemClock());
+    let seen = 0;
+    const broken = copyDatabase(store, target, () => {
+      if (++seen === 5) throw new Error("the power is gone");
+    });
+    await assertRejects(() => broken, Error, "the power is gone");
+    await target.close();
+    await store.close();
+
+    const host = new DenoHost();
+    const leave = await host.lock(`${data}/serve.lock`);
+    const move = () => svcCloud("database", "move", "--to", url, "--data", data, "--json");
+    assertStringIncludes(String(await assertRejects(move)), "stop it, and move then");
+    leave?.();
+    const { tables } = JSON.parse(await move());
+    const rows = new Map(tables.map((one: { table: string; rows: number }) => [one.table, one.rows]));
+    assertEquals([rows.get("tabular_data"), rows.get("locations"), rows.get("machines")], [READINGS, 4, 2]);
+    assertEquals(await svcCloud("machine", "list", "--json", "--data", data, "--database", url), machines);
+    assertEquals(await svcCloud("machine", "list", "--json", "--data", data), machines);
+
+    assertStringIncludes(String(await assertRejects(move)), "by an earlier move");
+    await assertRejects(() => svcCloud("database", "move", "--to", "sqlite://x", "--data", data));
+    await assertRejects(() => svcCloud("database", "move", "--to", url, "--data", data, "--database", url));
+  } finally {
+    await Deno.remove(data, { recursive: true });
+  }
+});
