@@ -9,6 +9,7 @@ import { DEFAULT_PROFILE } from "../../lib/cloud_client/profile.ts";
 import { table } from "../table.ts";
 import { type MlCommand, mlCommand } from "./command.ts";
 import type { TrainingDesk } from "./desk.ts";
+import { localControlPlane } from "./embedded.ts";
 
 export const ACCOUNT_COMMANDS: readonly MlCommand[] = [
   mlCommand(
@@ -28,7 +29,7 @@ export const ACCOUNT_COMMANDS: readonly MlCommand[] = [
       const { values, profiles, host } = desk;
       const { baseUrl: givenUrl, orgId, allowInsecureCreds, caFile } = values;
       const name = values.profile || DEFAULT_PROFILE;
-      const baseUrl = asked(desk, "--base-url", givenUrl, "Control plane (https://host:port): ");
+      const baseUrl = await chosenUrl(desk, givenUrl);
       const keyId = asked(desk, "--api-key-id", apiKeyId, "Id of the API key: ");
       const given = host.env("SVC_API_KEY") || await piped(desk);
       const key = new Secret(asked(desk, "SVC_API_KEY", given, "API key: ", true));
@@ -83,6 +84,18 @@ export const ACCOUNT_COMMANDS: readonly MlCommand[] = [
     desk.print({ profile: name }, [name]);
   }),
 ];
+
+/** The address of the control plane: given, answered, or the one of this computer. */
+async function chosenUrl(desk: TrainingDesk, given: string): Promise<string> {
+  if (given !== "") return given;
+  const proposed = await localControlPlane(desk);
+  if (proposed === undefined) return asked(desk, "--base-url", "", "Control plane (https://host:port): ");
+  const { terminal, ask } = desk.world;
+  if (!terminal.input || !terminal.errors) {
+    throw new SvcError("invalid_argument", `--base-url is missing; a control plane answers at ${proposed}`);
+  }
+  return ask(`Control plane (https://host:port) [${proposed}]: `)?.trim() || proposed;
+}
 
 /** The first line of standard input, if that is a file or another program. */
 async function piped({ world }: TrainingDesk): Promise<string> {

@@ -14,6 +14,7 @@ import { connectApp } from "../../lib/cloud_client/app_channel.ts";
 import type { Profile } from "../../lib/cloud_client/profile.ts";
 import { client } from "../../lib/wire/channel.ts";
 import { AppService } from "../../proto/gen/app_pb.ts";
+import { type MlCommand, mlCommand } from "./command.ts";
 import type { Account, TrainingDesk } from "./desk.ts";
 
 const EMBEDDED = "embedded";
@@ -21,6 +22,7 @@ const USUAL_PORT = 8090;
 const START_MS = 60_000;
 const POLL_MS = 200;
 const ANSWER_MS = 2_000;
+const STOP_MS = 30_000;
 
 /** Starts the control plane unless it serves already, and switches to it. */
 export async function useEmbedded(desk: TrainingDesk): Promise<void> {
@@ -30,12 +32,76 @@ export async function useEmbedded(desk: TrainingDesk): Promise<void> {
     desk.note(`using svc-cloud at ${known.baseUrl}`);
     return desk.choose(accountOf(known));
   }
-  const folder = join(dirname(desk.profiles.path), "cloud");
+  const folder = folderOf(desk);
   const program = await programBeside(desk);
   const profile = known ?? await initialize(desk, program, folder);
   await desk.profiles.save(EMBEDDED, profile, { stay: true });
   await start(desk, program, folder, profile);
   desk.choose(accountOf(profile));
+}
+
+/** The address of the control plane of this computer that answers: the embedded one, or one at the usual port. */
+export async function localControlPlane(desk: TrainingDesk): Promise<string | undefined> {
+  const { profiles } = await desk.profiles.read();
+  const known = Object.hasOwn(profiles, EMBEDDED) ? [profiles[EMBEDDED].baseUrl] : [];
+  for (const url of new Set([...known, `http://localhost:${USUAL_PORT}`])) {
+    const { port, hostname: host } = new URL(url);
+    if (await isServed(host, Number(port))) return url;
+  }
+  return undefined;
+}
+
+async function isServed(hostname: string, port: number): Promise<boolean> {
+  try {
+    (await Deno.connect({ hostname, port })).close();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export const STOP_EMBEDDED: MlCommand = mlCommand(
+  "embedded stop",
+  [],
+  "Stops the control plane that --embedded has started. Its data stay; the next --embedded goes on with them.",
+  [],
+  async (desk) => {
+    const folder = folderOf(desk);
+    const { profiles } = await desk.profiles.read();
+    const known = Object.hasOwn(profiles, EMBEDDED) ? profiles[EMBEDDED] : undefined;
+    const pid = Number((await desk.host.readTextFile(pidFileIn(folder)).catch(() => "")).trim());
+    const runs = known !== undefined && await answers(desk, known) === undefined;
+    if (!runs || !Number.isSafeInteger(pid) || pid <= 0 || !await isOurs(desk, pid, folder)) {
+      const why = runs
+        ? `svc-cloud at ${known.baseUrl} was not started by svc-ml: stop it where it was started`
+        : "no embedded control plane is running";
+      throw new SvcError("failed_precondition", why);
+    }
+    Deno.kill(pid, "SIGTERM");
+    const endMs = desk.clock.monotonicMs() + STOP_MS;
+    while (await answers(desk, known) === undefined) {
+      if (desk.clock.monotonicMs() > endMs) {
+        throw new SvcError("deadline_exceeded", `process ${pid} still serves after ${STOP_MS / 1000} s`);
+      }
+      await desk.clock.sleep(POLL_MS, desk.signal);
+    }
+    await desk.host.remove(pidFileIn(folder)).catch(() => {});
+    desk.print({ stopped: known.baseUrl, pid }, [`svc-cloud at ${known.baseUrl} has stopped`]);
+  },
+);
+
+/** Numbers of processes are used again: the command line must name the folder, where the system tells it. */
+async function isOurs({ host }: TrainingDesk, pid: number, folder: string): Promise<boolean> {
+  if (Deno.build.os !== "linux") return true;
+  return (await host.readTextFile(`/proc/${pid}/cmdline`).catch(() => "")).includes(folder);
+}
+
+function folderOf(desk: TrainingDesk): string {
+  return join(dirname(desk.profiles.path), "cloud");
+}
+
+function pidFileIn(folder: string): string {
+  return join(folder, "svc-cloud.pid");
 }
 
 function accountOf({ baseUrl, keyId, key, organizationId = "" }: Profile): Account {
@@ -130,8 +196,9 @@ async function start(
     await clock.sleep(POLL_MS, desk.signal);
   }
   child.unref();
+  await desk.host.writeFile(pidFileIn(folder), `${child.pid}\n`);
   desk.note(
-    `started svc-cloud at ${profile.baseUrl} as process ${child.pid}; stop it with: kill ${child.pid}`,
+    `started svc-cloud at ${profile.baseUrl} as process ${child.pid}; stop it with: svc-ml embedded stop`,
   );
   desk.note(`it keeps everything in ${folder} and writes its log to ${log}`);
   desk.note(`its key is kept as profile "${EMBEDDED}" in ${desk.profiles.path}`);

@@ -7,39 +7,29 @@ import type { Dataset } from "../../proto/gen/dataset_pb.ts";
 import { type Package, PackageType } from "../../proto/gen/packages_pb.ts";
 import { toMs } from "../../lib/api/shared/time.ts";
 import { type Code, SvcError } from "../../lib/base/error.ts";
-import { suggest } from "../../lib/base/schema/suggest.ts";
 import type { DatasetImage } from "../../lib/cloud_client/dataset.ts";
 import { type TrainingJobMetadata, TrainingStatus } from "../../lib/cloud_client/training_client.ts";
 import type { JsonObject } from "../../lib/wire/proto.ts";
 import { imageOf } from "./data/preflight.ts";
+import { namedOne } from "../lookup.ts";
 import { timeText } from "../table.ts";
 import type { TrainingDesk } from "./desk.ts";
 
 const PAGE_IMAGES = 100n;
 const UNSEEN: readonly Code[] = ["not_found", "permission_denied", "unimplemented"];
 
-/** The dataset with an id or a name; for an empty text, the only one. */
+/** The dataset with an id, a unique beginning of it, or a name; for an empty text, the only one. */
 export async function findDataset(desk: TrainingDesk, wanted: string): Promise<Dataset> {
   const { datasets } = await desk.services();
   const organizationId = await desk.organization();
   const all = (await datasets.listDatasetsByOrganizationID({ organizationId }, desk.limits)).datasets;
-  const found = wanted === "" ? all : all.filter(({ id, name }) => id === wanted || name === wanted);
-  if (found.length === 1) return found[0];
-  const names = all.map(({ name }) => name);
-  if (found.length > 1) {
-    const tell = wanted === ""
-      ? `tell which one with --dataset: ${names.join(", ")}`
-      : "give the id of one of them";
-    throw new SvcError(
-      "invalid_argument",
-      `there are ${found.length} datasets${wanted && ` "${wanted}"`}: ${tell}`,
-    );
-  }
-  if (wanted === "") {
+  if (wanted !== "") return namedOne("dataset", wanted, all);
+  if (all.length === 1) return all[0];
+  if (all.length === 0) {
     throw new SvcError("not_found", "there is no dataset yet: make one with svc-ml dataset create NAME");
   }
-  const near = suggest(wanted, names);
-  throw new SvcError("not_found", `there is no dataset "${wanted}"${near ? `; did you mean ${near}?` : ""}`);
+  const tell = `tell which one with --dataset: ${all.map(({ name }) => name).join(", ")}`;
+  throw new SvcError("invalid_argument", `there are ${all.length} datasets: ${tell}`);
 }
 
 /** Packages of a type, of the organization or with a name, the newest first. */

@@ -11,6 +11,7 @@ import { type CommandProgram, opensNamedFiles, USUAL_RIGHTS } from "../command.t
 import { runCommand } from "../dispatch.ts";
 import { openOwnWayOut } from "../way_out.ts";
 import { ACCOUNT_COMMANDS } from "./account.ts";
+import { STOP_EMBEDDED } from "./embedded.ts";
 import { mlCandidates } from "./candidates.ts";
 import { exitCodeOf } from "./command.ts";
 import { DATASET_COMMANDS } from "./data/datasets.ts";
@@ -33,14 +34,17 @@ const PROGRAM: CommandProgram<MlWorld> = {
     ...SCRIPT_COMMANDS,
     ...MODEL_COMMANDS,
     ...ACCOUNT_COMMANDS,
+    STOP_EMBEDDED,
   ],
   variables: VARIABLES,
   exits: EXITS,
   manual: MANUAL,
   exitCodeOf,
-  // Only a training in this program starts another one.
+  // Only a training in this program starts another one, and the one that it started is ended.
   rightsOf: (command, { caFile }) =>
-    command.words === "submit" || opensNamedFiles(command, [caFile]) ? undefined : USUAL_RIGHTS,
+    ["submit", "embedded stop"].includes(command.words) || opensNamedFiles(command, [caFile])
+      ? undefined
+      : USUAL_RIGHTS,
   candidates: mlCandidates,
 };
 

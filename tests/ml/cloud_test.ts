@@ -235,7 +235,7 @@ storeTest(
 storeTest(
   "dataset import imports a YOLO folder, and a second import adds nothing",
   (database) =>
-    withPlace(database, async ({ ml, folder }) => {
+    withPlace(database, async ({ ml, folder, env }) => {
       await Deno.mkdir(`${folder}/set/images`, { recursive: true });
       await Deno.mkdir(`${folder}/set/labels`);
       await Deno.writeTextFile(`${folder}/set/data.yaml`, "names: [cat, dog]\n");
@@ -257,6 +257,45 @@ storeTest(
         assertEquals([xMin, yMin, xMax, yMax, others], [0.375, 0.25, 0.625, 0.75, []]);
       }
       assertStringIncludes(await ml("dataset", "check", "pets"), "ready to train\n");
+
+      const [first] = images;
+      const ofFirst = async (dataset = "pets") => {
+        const all = JSON.parse(await ml("dataset", "images", dataset, "--json")).images;
+        return all.find(({ id }: { id: string }) => id === first.id);
+      };
+      assertEquals(
+        await ml("dataset", "label", "pets", "good,new", first.fileName),
+        "1 image has good, new\n",
+      );
+      await ml("dataset", "unlabel", "pets", "new", first.id);
+      assertEquals((await ofFirst()).tags, ["good"]);
+      const box = (await ml("dataset", "box", "pets", first.id, "ear", "0,0,2,1")).trim();
+      const drawn = (await ofFirst()).boxes.find(({ id }: { id: string }) => id === box);
+      assertEquals([drawn.label, drawn.xMax, drawn.yMin], ["ear", 0.5, 0]);
+      await ml("dataset", "unbox", "pets", first.id, "ear");
+      assertEquals((await ofFirst()).boxes.length, 1);
+      await ml("dataset", "create", "some");
+      assertEquals(await ml("dataset", "add", "some", "--filter", "tag=good"), "1 image is in some\n");
+      await ml("dataset", "merge", "both", "some", "pets");
+      assertEquals((await ofFirst("both")).tags, ["good"]);
+      await ml("dataset", "remove", "both", first.id);
+      assertEquals(await ofFirst("both"), undefined);
+      const wrong = async (...args: string[]) => (await svcMl(args, { env })).errors;
+      assertStringIncludes(await wrong("dataset", "label", "pest", "x", "--all"), "did you mean pets?");
+      assertStringIncludes(await wrong("dataset", "label", "pets", "x"), "name images, or give --all");
+      assertStringIncludes(
+        await wrong("dataset", "box", "pets", first.id, "x", "1,2,3"),
+        "wanted x1,y1,x2,y2",
+      );
+      assertStringIncludes(
+        await wrong("dataset", "box", "pets", first.id, "x", "1,2,3,9999"),
+        "in an image of",
+      );
+      assertStringIncludes(await wrong("dataset", "add", "some", "--filter", "tga=x"), "wanted tag");
+      assertStringIncludes(
+        await wrong("dataset", "add", "some", "--filter", "tag=none"),
+        "nothing was added",
+      );
     }),
 );
 

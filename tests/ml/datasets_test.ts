@@ -163,7 +163,11 @@ ready to train
 `,
   );
   assertStringIncludes(ready.errors, "train with: svc-ml submit --model-type single-label-classification");
-  const boxes = await svcMl(["dataset", "check", "--json", "--quick"], { env: envOf(cloud) });
+  const assumed = await svcMl(["dataset", "check", "--quick"], { env: envOf(cloud) });
+  assertEquals(assumed.output, ready.output);
+  assertStringIncludes(assumed.errors, "assuming --model-type single-label-classification: most images have");
+  const detection = ["dataset", "check", "--json", "--quick", "--model-type", "object-detection"];
+  const boxes = await svcMl(detection, { env: envOf(cloud) });
   assertEquals(boxes.code, 5);
   const { images, labeled, ready: can, problems } = JSON.parse(boxes.output);
   assertEquals([images, labeled, can, problems.length], [17, 0, false, 2]);

@@ -43,7 +43,10 @@ Deno.test("submit --embedded starts svc-cloud, reuses it, and restarts it in the
     await submit();
     assertEquals(running.size, 1);
     assertStringIncludes((await ml("dataset", "list")).output, "  mine  ");
-    kill();
+    const stopped = await ml("embedded", "stop");
+    assertMatch(stopped.output, /^svc-cloud at http:\/\/localhost:\d+ has stopped\n$/);
+    running.clear();
+    assertEquals((await ml("embedded", "stop")).code, 5);
     // Without its profile a new key is made: nothing in the folder is lost.
     await Deno.remove(`${home}/profiles.json`);
     const lost = await submit();

@@ -18,15 +18,18 @@ import { ModelType, parseModelType } from "../../../lib/cloud_client/training_cl
 import { decodeColor } from "../../../lib/geometry/image/image.ts";
 import { PICTURE_BYTES_MAX } from "../../../lib/learn/example.ts";
 import { create } from "../../../lib/wire/proto.ts";
+import { UsageError } from "../../flags.ts";
 import { sizeText, table, timeText } from "../../table.ts";
 import { commaWords, ML_EXIT, type MlCommand, mlCommand } from "../command.ts";
 import { localImages, OUTSIDE } from "./local_images.ts";
 import { IMPORT_COMMAND } from "./import.ts";
 import { findDataset, findPart, imagesOf } from "../lookup.ts";
 import { describePreflight, preflight } from "./preflight.ts";
-import type { Services, TrainingDesk } from "../desk.ts";
+import type { TrainingDesk } from "../desk.ts";
 import { MODEL_TYPE, TAGS_FLAG } from "../submit.ts";
-import { eachOf, EXTENSIONS, OF_ALL_IMAGES, tellSkipped, TRANSFER_MS, upload } from "./transfer.ts";
+import { addCaptured, FILTER_HELP } from "./captured.ts";
+import { LABEL_COMMANDS } from "./labels.ts";
+import { contentOf, eachOf, EXTENSIONS, OF_ALL_IMAGES, tellSkipped, upload } from "./transfer.ts";
 
 export const DATASET_COMMANDS: readonly MlCommand[] = [
   mlCommand("dataset create", ["NAME"], "Creates an empty dataset.", [], async (desk, [name]) => {
@@ -97,10 +100,12 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
   ),
   mlCommand(
     "dataset add",
-    ["DATASET", "PATH..."],
-    "Uploads images into a dataset: files, folders with one folder for each label, or folders with a dataset.jsonl.",
+    ["DATASET", "[PATH...]"],
+    "Uploads images into a dataset: files, folders with one folder for each label, or folders with a dataset.jsonl. " +
+      "With --filter, adds captured images.",
     [
       ...OF_ALL_IMAGES,
+      { name: "filter", type: "list", default: [], value: "KEY=VALUE", help: FILTER_HELP },
       {
         name: OUTSIDE,
         type: "bool",
@@ -115,6 +120,17 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
         partId: string;
         outside: boolean;
       };
+      const { filter } = flags as unknown as { readonly filter: readonly string[] };
+      if (filter.length > 0 === paths.length > 0) {
+        throw new UsageError("name files or folders, or captured images with --filter KEY=VALUE");
+      }
+      if (filter.length > 0) {
+        const { id, name } = await findDataset(desk, wanted);
+        const added = await addCaptured(desk, id, filter);
+        return desk.print({ datasetId: id, binaryDataIds: added }, [
+          added.length === 1 ? `1 image is in ${name}` : `${added.length} images are in ${name}`,
+        ]);
+      }
       const { images, skipped } = await localImages(desk, paths, commaWords(tags, labels), { outside });
       if (images.length === 0) {
         const found = skipped.map(({ path, reason }) => `${path}: ${reason}`).join("; ");
@@ -141,12 +157,13 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
     },
   ),
   IMPORT_COMMAND,
+  ...LABEL_COMMANDS,
   mlCommand(
     "dataset check",
     ["[DATASET]"],
     "Reports whether a model can be trained on a dataset: labels, unreadable or unused images, and what is missing.",
     [
-      { ...MODEL_TYPE, default: "object-detection" },
+      { ...MODEL_TYPE, default: "" },
       ...TAGS_FLAG,
       {
         name: "quick",
@@ -156,9 +173,9 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
       },
     ],
     async (desk, [wanted = ""], { modelType, tags, labels, quick }) => {
-      const type = parseModelType(modelType);
       const dataset = await findDataset(desk, wanted);
       const images = await imagesOf(desk, dataset.id);
+      const type = modelType === "" ? assumedType(desk, images) : parseModelType(modelType);
       const unreadable = quick ? new Map<string, string>() : await unreadableOf(desk, images);
       const found = preflight({
         datasetId: dataset.id,
@@ -169,8 +186,7 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
       });
       desk.print(found, describePreflight(found));
       if (found.ready) {
-        const spelled = ModelType[type].toLowerCase().replaceAll("_", "-");
-        desk.note(`train with: svc-ml submit --model-type ${spelled} --dataset ${dataset.id}`);
+        desk.note(`train with: svc-ml submit --model-type ${spelledType(type)} --dataset ${dataset.id}`);
       }
       return found.ready ? ML_EXIT.ok : ML_EXIT.conflict;
     },
@@ -210,6 +226,29 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
   ),
 ];
 
+/** The type of model that the labels are for; tells the person which one it assumes. */
+function assumedType(desk: TrainingDesk, images: readonly DatasetImage[]): ModelType {
+  const hasBoxes = images.some(({ boxes }) => boxes.length > 0);
+  const labels = images.map(({ tags, classifications }) => tags.length + classifications.length);
+  const [some, several] = [0, 1].map((least) => labels.filter((count) => count > least).length);
+  let [type, why] = [ModelType.SINGLE_LABEL_CLASSIFICATION, "most images have one label, and none has boxes"];
+  if (several > some / 2) {
+    [type, why] = [
+      ModelType.MULTI_LABEL_CLASSIFICATION,
+      "most images have several labels, and none has boxes",
+    ];
+  }
+  if (hasBoxes || some === 0) {
+    [type, why] = [ModelType.OBJECT_DETECTION, hasBoxes ? "images have boxes" : "no image has a label"];
+  }
+  desk.note(`assuming --model-type ${spelledType(type)}: ${why}`);
+  return type;
+}
+
+function spelledType(type: ModelType): string {
+  return ModelType[type].toLowerCase().replaceAll("_", "-");
+}
+
 /** `cat, dog 2x`: labels of the whole, then the kinds of boxes with their counts. */
 function labelsText(
   { tags, classifications, boxes }: Pick<DatasetImage, "tags" | "classifications" | "boxes">,
@@ -217,15 +256,6 @@ function labelsText(
   const whole = [...new Set([...tags, ...classifications.map(({ label }) => label)])];
   const counts = Map.groupBy(boxes, ({ label }) => label);
   return [...whole, ...[...counts].map(([label, all]) => `${label} ${all.length}x`)].join(", ") || "-";
-}
-
-async function contentOf(desk: TrainingDesk, { data }: Services, image: DatasetImage): Promise<Uint8Array> {
-  const limits = { timeoutMs: TRANSFER_MS, ...desk.limits };
-  const request = { binaryDataIds: [image.id], includeBinary: true };
-  const [found] = (await data.binaryDataByIDs(request, limits)).data;
-  if (found && (image.bytes === 0 || found.binary.length === image.bytes)) return found.binary;
-  const problem = `image ${image.id}: found ${found?.binary.length ?? 0} bytes, wanted ${image.bytes}`;
-  throw new SvcError("data_loss", problem);
 }
 
 /** The images that a trainer would leave out because it cannot decode them, by id, with the reason. */

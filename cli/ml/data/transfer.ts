@@ -7,6 +7,7 @@ import { boxFields } from "../../../lib/api/shared/captured_file.ts";
 import { toTimestamp } from "../../../lib/api/shared/time.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import type { MessageInitShape } from "../../../lib/wire/proto.ts";
+import type { DatasetImage } from "../../../lib/cloud_client/dataset.ts";
 import type { LocalImage, Skipped } from "./local_images.ts";
 import type { Flag } from "../../flags.ts";
 import type { Services, TrainingDesk } from "../desk.ts";
@@ -124,4 +125,18 @@ export async function eachOf<T, R>(
 
 export function tellSkipped(desk: TrainingDesk, skipped: readonly Skipped[]): void {
   for (const { path, reason } of skipped) desk.note(`left out ${path}: ${reason}`);
+}
+
+/** The bytes of an image. */
+export async function contentOf(
+  desk: TrainingDesk,
+  { data }: Services,
+  image: DatasetImage,
+): Promise<Uint8Array> {
+  const limits = { timeoutMs: TRANSFER_MS, ...desk.limits };
+  const request = { binaryDataIds: [image.id], includeBinary: true };
+  const [found] = (await data.binaryDataByIDs(request, limits)).data;
+  if (found && (image.bytes === 0 || found.binary.length === image.bytes)) return found.binary;
+  const problem = `image ${image.id}: found ${found?.binary.length ?? 0} bytes, wanted ${image.bytes}`;
+  throw new SvcError("data_loss", problem);
 }

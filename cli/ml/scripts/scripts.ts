@@ -26,6 +26,7 @@ import { sizeText, table } from "../../table.ts";
 import { ML_EXIT, type MlCommand, mlCommand, newVersion, packageName, pairsOf } from "../command.ts";
 import { packageCells, packagesOf } from "../lookup.ts";
 import { scriptArchive } from "./folder.ts";
+import { NEW_SCRIPT } from "./new.ts";
 import { testLocal } from "./run.ts";
 import type { TrainingDesk } from "../desk.ts";
 
@@ -61,6 +62,7 @@ export const SCRIPT_FLAGS = [
 type ScriptFlags = Values<typeof SCRIPT_FLAGS>;
 
 export const SCRIPT_COMMANDS: readonly MlCommand[] = [
+  NEW_SCRIPT,
   mlCommand(
     "script upload",
     ["[PATH]"],

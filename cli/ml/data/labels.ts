@@ -1,0 +1,178 @@
+/**
+ * The commands that change what is in a dataset: labels and boxes of its images, the images themselves, and datasets
+ * made of others.
+ */
+
+import { SvcError } from "../../../lib/base/error.ts";
+import type { DatasetImage } from "../../../lib/cloud_client/dataset.ts";
+import { decodeColor } from "../../../lib/geometry/image/image.ts";
+import { UsageError } from "../../flags.ts";
+import { namedOne } from "../../lookup.ts";
+import { commaWords, type MlCommand, mlCommand } from "../command.ts";
+import type { TrainingDesk } from "../desk.ts";
+import { findDataset, imagesOf } from "../lookup.ts";
+import { contentOf } from "./transfer.ts";
+
+/** Ids in one request. */
+const IDS_A_CALL = 500;
+
+const ALL_IMAGES = {
+  name: "all",
+  type: "bool",
+  default: false,
+  help: "All images of the dataset, in place of IMAGE.",
+} as const;
+
+export const LABEL_COMMANDS: readonly MlCommand[] = [
+  mlCommand(
+    "dataset label",
+    ["DATASET", "LABEL", "[IMAGE...]"],
+    "Gives images of a dataset a label, or several that commas separate. IMAGE is an id, its beginning, or a file name.",
+    [ALL_IMAGES],
+    (desk, [wanted, label, ...images], { all }) => relabel(desk, { wanted, label, images, all }, "add"),
+  ),
+  mlCommand(
+    "dataset unlabel",
+    ["DATASET", "LABEL", "[IMAGE...]"],
+    "Takes a label from images of a dataset, or several that commas separate.",
+    [ALL_IMAGES],
+    (desk, [wanted, label, ...images], { all }) => relabel(desk, { wanted, label, images, all }, "remove"),
+  ),
+  mlCommand(
+    "dataset box",
+    ["DATASET", "IMAGE", "LABEL", "CORNERS"],
+    "Draws a labeled box: CORNERS are x1,y1,x2,y2 in pixels, or as proportions from 0 to 1 with a dot in each.",
+    [],
+    async (desk, [wanted, image, label, corners]) => {
+      const { data } = await desk.services();
+      const [found] = await chosenImages(desk, wanted, [image], false);
+      const box = await boxFrom(desk, found, corners);
+      const request = { binaryDataId: found.id, label, ...box };
+      const { bboxId: id } = await data.addBoundingBoxToImageByID(request, desk.limits);
+      desk.print({ id, binaryDataId: found.id, label, ...box }, [id]);
+    },
+  ),
+  mlCommand(
+    "dataset unbox",
+    ["DATASET", "IMAGE", "BOX"],
+    "Removes a box from an image: by its id, or by its label if it is the only one.",
+    [],
+    async (desk, [wanted, image, box]) => {
+      const { data } = await desk.services();
+      const [found] = await chosenImages(desk, wanted, [image], false);
+      const { id } = namedOne("box", box, found.boxes.map(({ id, label: name }) => ({ id, name })));
+      await data.removeBoundingBoxFromImageByID({ binaryDataId: found.id, bboxId: id }, desk.limits);
+      desk.print({ id, binaryDataId: found.id }, [id]);
+    },
+  ),
+  mlCommand(
+    "dataset remove",
+    ["DATASET", "IMAGE..."],
+    "Takes images out of a dataset. They stay with the data of the organization.",
+    [],
+    async (desk, [wanted, ...images]) => {
+      const { data } = await desk.services();
+      const { id: datasetId, name } = await findDataset(desk, wanted);
+      const ids = (await chosenImages(desk, wanted, images, false)).map(({ id }) => id);
+      for (const binaryDataIds of batches(ids)) {
+        await data.removeBinaryDataFromDatasetByIDs({ binaryDataIds, datasetId }, desk.limits);
+      }
+      desk.print({ datasetId, binaryDataIds: ids }, [
+        ids.length === 1 ? `1 image is out of ${name}` : `${ids.length} images are out of ${name}`,
+      ]);
+    },
+  ),
+  mlCommand(
+    "dataset merge",
+    ["NAME", "DATASET..."],
+    "Makes a new dataset with the images of others, which stay as they are.",
+    [],
+    async (desk, [name, ...wanted]) => {
+      const { datasets } = await desk.services();
+      const organizationId = await desk.organization();
+      const datasetIds = [];
+      for (const one of wanted) datasetIds.push((await findDataset(desk, one)).id);
+      const { datasetId: id } = await datasets.mergeDatasets(
+        { name, organizationId, datasetIds },
+        desk.limits,
+      );
+      desk.print({ id, name }, [id]);
+      desk.note(`check it with: svc-ml dataset check ${name}`);
+    },
+  ),
+];
+
+interface Relabeling {
+  readonly wanted: string;
+  readonly label: string;
+  readonly images: readonly string[];
+  readonly all: boolean;
+}
+
+async function relabel(
+  desk: TrainingDesk,
+  { wanted, label, images, all }: Relabeling,
+  how: "add" | "remove",
+): Promise<void> {
+  const { data } = await desk.services();
+  const tags = commaWords([label]);
+  const chosen = await chosenImages(desk, wanted, images, all);
+  for (const binaryDataIds of batches(chosen.map(({ id }) => id))) {
+    const request = { binaryDataIds, tags };
+    if (how === "add") await data.addTagsToBinaryDataByIDs(request, desk.limits);
+    else await data.removeTagsFromBinaryDataByIDs(request, desk.limits);
+  }
+  const isOne = chosen.length === 1;
+  const has = isOne ? "has" : "have";
+  const done = how === "add" ? has : `no longer ${has}`;
+  desk.print({ binaryDataIds: chosen.map(({ id }) => id), labels: tags }, [
+    `${isOne ? "1 image" : `${chosen.length} images`} ${done} ${tags.join(", ")}`,
+  ]);
+}
+
+/** The named images of a dataset, or all. */
+async function chosenImages(
+  desk: TrainingDesk,
+  wanted: string,
+  words: readonly string[],
+  all: boolean,
+): Promise<readonly DatasetImage[]> {
+  if (all === words.length > 0) throw new UsageError("name images, or give --all for all of them");
+  const images = await imagesOf(desk, (await findDataset(desk, wanted)).id);
+  if (all) return images;
+  const entries = images.map((image) => ({ ...image, name: image.fileName }));
+  return words.map((word) => namedOne("image", word, entries));
+}
+
+async function boxFrom(desk: TrainingDesk, image: DatasetImage, corners: string) {
+  const words = corners.split(",");
+  const [x1, y1, x2, y2] = words.map(Number);
+  if (words.length !== 4 || [x1, y1, x2, y2].some((one) => !Number.isFinite(one) || one < 0)) {
+    throw new UsageError(
+      `CORNERS: found "${corners}", wanted x1,y1,x2,y2 such as 10,20,110,80 or 0.1,0.2,0.5,0.8`,
+    );
+  }
+  const areProportions = [x1, y1, x2, y2].every((one) => one <= 1);
+  const { width, height } = areProportions ? { width: 1, height: 1 } : await sizeOf(desk, image);
+  const box = {
+    xMinNormalized: Math.min(x1, x2) / width,
+    yMinNormalized: Math.min(y1, y2) / height,
+    xMaxNormalized: Math.max(x1, x2) / width,
+    yMaxNormalized: Math.max(y1, y2) / height,
+  };
+  if (box.xMaxNormalized > 1 || box.yMaxNormalized > 1) {
+    throw new UsageError(`CORNERS: found "${corners}" in an image of ${width} by ${height} pixels`);
+  }
+  return box;
+}
+
+async function sizeOf(desk: TrainingDesk, image: DatasetImage) {
+  const content = await contentOf(desk, await desk.services(), image);
+  const { width, height } = decodeColor(content, `reading ${image.fileName}`);
+  if (width > 0 && height > 0) return { width, height };
+  throw new SvcError("data_loss", `${image.fileName} has ${width} by ${height} pixels`);
+}
+
+function* batches(ids: readonly string[]): Generator<string[]> {
+  for (let at = 0; at < ids.length; at += IDS_A_CALL) yield ids.slice(at, at + IDS_A_CALL);
+}
