@@ -29,7 +29,7 @@ import type { TrainingDesk } from "../desk.ts";
 import { MODEL_TYPE, TAGS_FLAG } from "../submit.ts";
 import { addCaptured, FILTER_HELP } from "./captured.ts";
 import { LABEL_COMMANDS } from "./labels.ts";
-import { contentOf, eachOf, EXTENSIONS, OF_ALL_IMAGES, tellSkipped, upload } from "./transfer.ts";
+import { eachOf, EXTENSIONS, imageContent, OF_ALL_IMAGES, tellSkipped, upload } from "./transfer.ts";
 
 export const DATASET_COMMANDS: readonly MlCommand[] = [
   mlCommand("dataset create", ["NAME"], "Creates an empty dataset.", [], async (desk, [name]) => {
@@ -214,7 +214,7 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
         const path = join(folder, imagePath(image));
         // Files are written completely or not at all.
         if (image.bytes > 0 && await desk.host.fileSize(path) === image.bytes) there++;
-        else await desk.host.writeFile(path, await contentOf(desk, services, image));
+        else await desk.host.writeFile(path, await imageContent(desk, services, image));
       });
       const lines = images.map((image) => `${datasetLine(image, imagePath(image))}\n`);
       await desk.host.writeFile(join(folder, "dataset.jsonl"), lines.join(""));
@@ -266,7 +266,7 @@ async function unreadableOf(
   const services = await desk.services();
   const unreadable = new Map<string, string>();
   await eachOf(desk, "read", images, async (image) => {
-    const content = await contentOf(desk, services, image);
+    const content = await imageContent(desk, services, image);
     try {
       if (content.length > PICTURE_BYTES_MAX) {
         throw new SvcError(

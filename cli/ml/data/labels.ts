@@ -11,7 +11,7 @@ import { namedOne } from "../../lookup.ts";
 import { commaWords, type MlCommand, mlCommand } from "../command.ts";
 import type { TrainingDesk } from "../desk.ts";
 import { findDataset, imagesOf } from "../lookup.ts";
-import { contentOf } from "./transfer.ts";
+import { imageContent } from "./transfer.ts";
 
 /** Ids in one request. */
 const IDS_A_CALL = 500;
@@ -167,7 +167,7 @@ async function boxFrom(desk: TrainingDesk, image: DatasetImage, corners: string)
 }
 
 async function sizeOf(desk: TrainingDesk, image: DatasetImage) {
-  const content = await contentOf(desk, await desk.services(), image);
+  const content = await imageContent(desk, await desk.services(), image);
   const { width, height } = decodeColor(content, `reading ${image.fileName}`);
   if (width > 0 && height > 0) return { width, height };
   throw new SvcError("data_loss", `${image.fileName} has ${width} by ${height} pixels`);

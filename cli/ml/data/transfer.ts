@@ -128,7 +128,7 @@ export function tellSkipped(desk: TrainingDesk, skipped: readonly Skipped[]): vo
 }
 
 /** The bytes of an image. */
-export async function contentOf(
+export async function imageContent(
   desk: TrainingDesk,
   { data }: Services,
   image: DatasetImage,
