@@ -15,6 +15,8 @@ import { CLOUD_FLAGS, type CloudWorld } from "./desk.ts";
 import { INIT } from "./init.ts";
 import { KEY_COMMANDS } from "./keys.ts";
 import { DATABASE_COMMANDS } from "./contents/database.ts";
+import { BACKUP } from "./backup/backup.ts";
+import { RESTORE } from "./backup/restore.ts";
 import { CONTENT_COMMANDS } from "./contents/move.ts";
 import { TRIGGER_COMMANDS } from "./data/triggers.ts";
 import { USAGE_COMMANDS } from "./data/usage.ts";
@@ -46,6 +48,8 @@ const PROGRAM: CommandProgram<CloudWorld> = {
     ...MAP_COMMANDS,
     ...CONTENT_COMMANDS,
     ...DATABASE_COMMANDS,
+    BACKUP,
+    RESTORE,
     ...TRIGGER_COMMANDS,
     ...USAGE_COMMANDS,
     ...RELEASE_COMMANDS,

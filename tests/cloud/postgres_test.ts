@@ -231,3 +231,9 @@ storeTest(
     }
   },
 );
+
+Deno.test("postgres: a copy of the database is left to PostgreSQL's own tools", async () => {
+  const store = connect({ url: "postgres://me@127.0.0.1:1/x" }, clock);
+  assertThrows(() => store.copyTo, SvcError, "pg_dump");
+  await store.close();
+});

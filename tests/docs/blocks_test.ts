@@ -30,6 +30,8 @@ const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
   "SVC_CLOUD_MOVE_TO=": "tests/cloud/database_move_test.ts",
   "svc-cloud retention": "tests/cloud/retention_test.ts",
   "svc-cloud usage": "tests/cloud/retention_test.ts",
+  "svc-cloud backup": "tests/cloud/backup_test.ts",
+  "svc-cloud restore": "tests/cloud/backup_test.ts",
   "svc-cloud trigger": "tests/cloud/triggers_test.ts",
   "svc-server -config machine.json": "tests/e2e/reload_test.ts",
   "svc-server init": "cli/server/first/first_test.ts",

@@ -61,6 +61,13 @@ export async function releaseOrphans(
   }
 }
 
+/** The hashes of all contents that the rows refer to. */
+export async function neededFiles(sql: Sql): Promise<string[]> {
+  const each = CONTENT_TABLES.map((table) => `SELECT sha256 FROM ${table} WHERE sha256 <> ''`);
+  const rows = await sql.query<{ sha256: string | null }>(each.join(" UNION "));
+  return rows.map(({ sha256 }) => sha256).filter((sha256) => sha256 !== null);
+}
+
 async function isNeeded(sql: Sql, sha256: string): Promise<boolean> {
   const each = CONTENT_TABLES.map((table) => `SELECT 1 AS one FROM ${table} WHERE sha256 = ?`);
   const rows = await sql.query(`${each.join(" UNION ALL ")} LIMIT 1`, ...CONTENT_TABLES.map(() => sha256));

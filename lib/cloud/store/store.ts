@@ -57,6 +57,11 @@ export interface Store extends Sql {
   exclusive<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
   /** Its size on disk. */
   bytes(): Promise<number>;
+  /**
+   * Writes the database as it is at one moment into a new SQLite file, while others read and write. Getting it throws
+   * `failed_precondition` for a database that has tools of its own for that.
+   */
+  readonly copyTo: (file: string) => Promise<void>;
   /** Makes deleted rows of a table unreadable in the database's files too. Others wait meanwhile. */
   scrub(table: string): Promise<void>;
   close(): Promise<void>;

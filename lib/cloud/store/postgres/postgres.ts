@@ -130,6 +130,14 @@ export class PostgresStore implements Store {
     return bytes;
   }
 
+  get copyTo(): never {
+    throw new SvcError(
+      "failed_precondition",
+      "a PostgreSQL database is copied by PostgreSQL's own tools: run pg_dump first, then copy the files and the " +
+        "keys (docs/cloud.md, Backups)",
+    );
+  }
+
   /** Rewrites the table's file; archives of the server's own log are out of reach. */
   scrub(table: string): Promise<void> {
     return this.exclusive(async (sql) => {

@@ -1,0 +1,168 @@
+/** `svc-cloud backup`: one consistent copy of database, contents and keys, while the control plane serves. */
+
+import { join, resolve } from "node:path";
+import { SvcError } from "../../../lib/base/error.ts";
+import { neededFiles } from "../../../lib/cloud/store/file_refs.ts";
+import type { FileStore } from "../../../lib/cloud/store/files.ts";
+import { connect, type Store } from "../../../lib/cloud/store/store.ts";
+import { type CloudCommand, cloudCommand, type Desk, timeOf } from "../desk.ts";
+import { sqliteIn } from "../sqlite.ts";
+import { BackupPlace, type BackupRecord, copyContent, KEY_FILE } from "./place.ts";
+
+/** Contents that are copied at the same time. */
+const AT_ONCE = 4;
+/** How often it begins anew because a content or a key changed meanwhile. */
+const TRIES = 5;
+/** The unfinished copy of the database in the data folder. */
+const COPY = "backup.db.unfinished";
+
+export const BACKUP: CloudCommand = cloudCommand(
+  "backup",
+  ["PLACE"],
+  "Copies database, contents and the control plane's own keys at one moment to a folder or to " +
+    "s3://BUCKET/PREFIX?endpoint=URL, while the control plane serves. Further backups in the same place store only " +
+    "what is new.",
+  [
+    {
+      name: "without-keys",
+      type: "bool",
+      default: false,
+      help: "Leave out the control plane's own keys, which are copied otherwise (docs/keys.md).",
+    },
+    { name: "list", type: "bool", default: false, help: "List the backups in PLACE, and make none." },
+  ],
+  async (desk, [place], { withoutKeys, list }) => {
+    await requireElsewhere(desk, place);
+    const to = await BackupPlace.open(place, desk.host, desk.clock);
+    if (list) {
+      const records = await Promise.all((await to.names()).map((name) => to.record(name)));
+      return desk.list("backups", records, {
+        columns: [{ heading: "NAME" }, { heading: "TIME" }],
+        rows: records.map(({ name, timeMs }) => [name, timeOf(timeMs)]),
+        empty: `There is no complete backup in ${place}.`,
+      });
+    }
+    const made = await backUp(desk, to, { withKeys: !withoutKeys, copyTo: desk.store.copyTo });
+    const size = `${made.contents} contents, ${made.copied} of them new (${
+      (made.bytes / 1e6).toFixed(1)
+    } MB)`;
+    desk.print(made, [`${made.name}: the database, ${made.keys} keys, ${size}`]);
+  },
+);
+
+/** A backup within the data folder would vanish with it. */
+async function requireElsewhere({ folder, host }: Desk, place: string): Promise<void> {
+  const real = (path: string) => host.realPath(path).catch(() => path);
+  const [own, other] = [await real(folder), await real(resolve(host.cwd(), place))];
+  if (`${other}/`.startsWith(`${own}/`)) {
+    throw new SvcError(
+      "invalid_argument",
+      `${place} is in the data folder: wanted another place for the backup`,
+    );
+  }
+}
+
+interface Copying {
+  readonly withKeys: boolean;
+  readonly copyTo: Store["copyTo"];
+}
+
+async function backUp(desk: Desk, to: BackupPlace, copying: Copying) {
+  const from = await desk.files();
+  const counted = { copied: 0, bytes: 0 };
+  const count = (one: { bytes: number; isNew: boolean } | undefined) => {
+    if (one?.isNew) Object.assign(counted, { copied: counted.copied + 1, bytes: counted.bytes + one.bytes });
+    return one !== undefined;
+  };
+  // Most of the work before the copy of the database: few contents are left that might be removed until then.
+  const all = await Array.fromAsync(from.list({ olderThanMs: Infinity }));
+  await each(all, async (sha256) => void count(await copyContent(from, to.files, sha256)));
+  for (let left = TRIES; left > 0; left--) {
+    const taken = await takeDatabase(desk, to.files, copying);
+    if (!taken) continue;
+    const missing: string[] = [];
+    await each(taken.needed, async (sha256) => {
+      if (!count(await copyContent(from, to.files, sha256)) && !await has(to.files, sha256)) {
+        missing.push(sha256);
+      }
+    });
+    if (missing.length > 0 && left > 1) continue;
+    if (missing.length > 0) {
+      desk.host.writeError(
+        `svc-cloud: ${missing.length} contents are missing in the control plane itself: ${missing[0]}…\n`,
+      );
+    }
+    const { timeMs, database, keys } = taken;
+    const name = await to.add({ timeMs, database, keys });
+    return {
+      name,
+      timeMs,
+      contents: taken.needed.length,
+      keys: keys.length,
+      missing: missing.length,
+      ...counted,
+    };
+  }
+  throw new SvcError("aborted", "the control plane's own keys change all the time: try again");
+}
+
+/** The copy of the database at one moment, and the keys that belong to it; `undefined` if they changed meanwhile. */
+async function takeDatabase(
+  desk: Desk,
+  to: FileStore,
+  { withKeys, copyTo }: Copying,
+): Promise<Omit<BackupRecord, "format"> & { readonly needed: readonly string[] } | undefined> {
+  const { folder, host, clock } = desk;
+  const path = join(folder, COPY);
+  const keysBefore = withKeys ? await ownKeys(desk) : [];
+  const timeMs = clock.nowMs();
+  await removeCopy(desk, path);
+  try {
+    // Private from its first byte on: SQLite fills an empty file.
+    await host.createFile(path, "", { mode: 0o600 });
+    await copyTo(path);
+    const keysAfter = withKeys ? await ownKeys(desk) : [];
+    if (JSON.stringify(keysBefore) !== JSON.stringify(keysAfter)) return undefined;
+    const copy = connect({ sqlite: sqliteIn(path, host) }, clock);
+    const needed = await neededFiles(copy).finally(() => copy.close());
+    const keys = [];
+    for (const { name, text } of keysAfter) {
+      keys.push({ name, sha256: (await to.put(oneOf(new TextEncoder().encode(text)))).sha256 });
+    }
+    return { timeMs, needed, keys, database: (await to.put(host.readPieces(path))).sha256 };
+  } finally {
+    await removeCopy(desk, path);
+  }
+}
+
+async function ownKeys({ secrets: { folder }, host }: Desk): Promise<{ name: string; text: string }[]> {
+  const names = (await host.readFolder(folder).catch(() => [])).filter((name) => KEY_FILE.test(name))
+    .sort();
+  return await Promise.all(
+    names.map(async (name) => ({ name, text: await host.readTextFile(join(folder, name)) })),
+  );
+}
+
+async function removeCopy({ host }: Desk, path: string): Promise<void> {
+  for (const end of ["", "-wal", "-shm", "-journal"]) await host.remove(path + end);
+}
+
+async function has(files: FileStore, sha256: string): Promise<boolean> {
+  return await files.size(sha256).then(() => true, () => false);
+}
+
+async function* oneOf(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes;
+}
+
+/** Some at the same time. */
+export async function each(
+  all: readonly string[],
+  work: (one: string) => Promise<void>,
+): Promise<void> {
+  const left = all.values();
+  const take = async () => {
+    for (const one of left) await work(one);
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, take));
+}

@@ -1,0 +1,204 @@
+/**
+ * `svc-cloud restore`: a control plane of a backup, in a new folder.
+ *
+ * A restored database knows nothing of what was revoked after the backup: keys that were deleted or rotated since work
+ * again. The command says so, and `--revoke-since` mends it.
+ */
+
+import { join, resolve } from "node:path";
+import { SystemClock } from "../../../lib/base/clock.ts";
+import { SvcError } from "../../../lib/base/error.ts";
+import type { Host } from "../../../lib/base/host.ts";
+import { Audit } from "../../../lib/cloud/access/audit.ts";
+import {
+  credentialsStoredIn,
+  revokeUnlike,
+  type StoredCredentials,
+} from "../../../lib/cloud/access/revived.ts";
+import { personActing } from "../../../lib/cloud/context.ts";
+import { neededFiles } from "../../../lib/cloud/store/file_refs.ts";
+import type { FileStore } from "../../../lib/cloud/store/files.ts";
+import { isS3Address } from "../../../lib/cloud/store/s3/s3_address.ts";
+import { connect, openStore } from "../../../lib/cloud/store/store.ts";
+import { UsageError, type Values } from "../../flags.ts";
+import { printResult } from "../../table.ts";
+import { openContents } from "../contents/place.ts";
+import { type CloudCommand, type CloudWorld, type DeskPlace, JSON_FLAG, located, timeOf } from "../desk.ts";
+import { sqliteIn } from "../sqlite.ts";
+import { each } from "./backup.ts";
+import { BackupPlace, copyContent, KEY_FILE, verifiedContent } from "./place.ts";
+
+const DATABASE = "cloud.db";
+const UNFINISHED = "restore.db.unfinished";
+
+const FLAGS = [
+  {
+    name: "backup",
+    type: "string",
+    default: "",
+    value: "NAME",
+    help: "A backup as `svc-cloud backup PLACE --list` names it; the newest one by default.",
+  },
+  {
+    name: "revoke-since",
+    type: "string",
+    default: "",
+    value: "TIME",
+    help:
+      "Revoke keys that may have been revoked since this time, which is not after the backup: those that --previous " +
+      "shows as deleted or rotated; without it, all API keys and secrets.",
+  },
+  {
+    name: "previous",
+    type: "string",
+    default: "",
+    value: "FOLDER",
+    help: "The former data folder, if its database can still be read.",
+  },
+  JSON_FLAG,
+] as const;
+
+export const RESTORE: CloudCommand = {
+  words: "restore",
+  takes: ["PLACE"],
+  summary: "Makes a control plane of a backup in a new data folder (--data), and says what is valid again.",
+  flags: FLAGS,
+  run: ({ host }: CloudWorld, [place]: readonly string[], values: Values<typeof FLAGS> & DeskPlace) =>
+    restore(host, place, located(values, host)),
+};
+
+async function restore(
+  host: Host,
+  place: string,
+  values: Values<typeof FLAGS> & DeskPlace,
+): Promise<void> {
+  const { data, database, backup, revokeSince, previous, json } = values;
+  const clock = new SystemClock();
+  if (database !== "") {
+    throw new UsageError("--database: found PostgreSQL, wanted none: pg_restore restores such a database");
+  }
+  if (previous !== "" && revokeSince === "") throw new UsageError("--previous needs --revoke-since TIME");
+  const keyFolder = values.keys || join(data, "keys");
+  await requireNew(host, data, keyFolder);
+  if (!isS3Address(place) && !await isFolder(host, resolve(host.cwd(), place))) {
+    throw new SvcError("not_found", `there is no folder ${place}`);
+  }
+  const from = await BackupPlace.open(place, host, clock);
+  const record = await from.record(backup);
+  const sinceMs = revokeSince === "" ? undefined : timeIn(revokeSince, record.timeMs);
+
+  await host.makeFolder(data, { mode: 0o700 });
+  const path = join(data, UNFINISHED);
+  await host.writePieces(path, verifiedContent(from.files, record.database), { mode: 0o600 });
+  const copied = await restoreContents(host, path, from.files, await openContents(values, host, clock));
+  await host.makeFolder(keyFolder, { mode: 0o700 });
+  for (const { name, sha256 } of record.keys) {
+    await host.writePieces(join(keyFolder, name), verifiedContent(from.files, sha256), { mode: 0o600 });
+  }
+  const revoked = await prepareDatabase(host, path, sinceMs, previous);
+  // Last: until then there is no control plane in the folder.
+  await host.moveDurably(path, join(data, DATABASE));
+
+  const { timeMs, keys } = record;
+  const value = { backup: record.name, timeMs, ...copied, keys: keys.length, revoked };
+  printResult(host, json, value, [
+    `restored ${record.name} into ${data}: ${copied.contents} contents, ${keys.length} keys of the control plane`,
+    ...revived(timeMs, revoked),
+  ]);
+  if (keys.length === 0) {
+    host.writeError(
+      `svc-cloud: the backup has no keys: put those of that time into ${keyFolder} before serving\n`,
+    );
+  }
+  if (copied.missing > 0) host.writeError(`svc-cloud: ${copied.missing} contents are not in the backup\n`);
+}
+
+/** Nothing that works is overwritten. */
+async function requireNew(host: Host, data: string, keyFolder: string): Promise<void> {
+  const keys = (await host.readFolder(keyFolder).catch(() => [])).filter((name) => KEY_FILE.test(name));
+  const taken = [...await host.stat(join(data, DATABASE)) ? [DATABASE] : [], ...keys];
+  if (taken.length === 0) return;
+  const found = `found ${taken[0]} in ${taken[0] === DATABASE ? data : keyFolder}`;
+  throw new SvcError("already_exists", `${found}: restore into a new folder, with --data (and --keys)`);
+}
+
+function isFolder(host: Host, path: string): Promise<boolean> {
+  return host.readFolder(path).then(() => true, () => false);
+}
+
+/** What is valid again, or no longer. */
+function revived(timeMs: number, revoked: readonly string[] | undefined): string[] {
+  const since = timeOf(timeMs);
+  if (revoked) {
+    return [
+      `revoked: ${revoked.length === 0 ? "none" : revoked.join(", ")}`,
+      "svc-cloud key create makes new keys for people and machines",
+    ];
+  }
+  return [
+    `API keys, secrets and roles that were deleted, rotated or taken away after ${since} are valid again:`,
+    `restore with --revoke-since ${since}, and --previous FOLDER if the former database can still be read,`,
+    "or delete them again; svc-cloud secret rotate … --now replaces the control plane's own keys",
+  ];
+}
+
+async function restoreContents(host: Host, path: string, from: FileStore, to: FileStore) {
+  const copy = connect({ sqlite: sqliteIn(path, host) }, new SystemClock());
+  const needed = await neededFiles(copy).finally(() => copy.close());
+  let missing = 0;
+  await each(needed, async (sha256) => {
+    if (await copyContent(from, to, sha256) === undefined) missing++;
+  });
+  return { contents: needed.length - missing, missing };
+}
+
+/** Migrates the copy and revokes in it. Returns the ids of revoked keys, if any were to be. */
+async function prepareDatabase(
+  host: Host,
+  path: string,
+  sinceMs: number | undefined,
+  previous: string,
+): Promise<string[] | undefined> {
+  const clock = new SystemClock();
+  const store = await openStore({ sqlite: sqliteIn(path, host) }, clock);
+  try {
+    const user = host.env("USER") || host.env("USERNAME") || "unknown";
+    const audit = new Audit(store, clock);
+    const on = { kind: "secret", id: "all" } as const;
+    if (sinceMs === undefined) {
+      await audit.change(personActing(user, "restore"), on, () => Promise.resolve());
+      return undefined;
+    }
+    const now = previous === "" ? undefined : await credentialsIn(host, resolve(host.cwd(), previous));
+    const action = `restore --revoke-since ${timeOf(sinceMs)}`;
+    return await audit.change(personActing(user, action), on, (sql) => revokeUnlike(sql, now));
+  } finally {
+    await store.close();
+  }
+}
+
+/** What the former database says of keys, secrets and roles. */
+async function credentialsIn(host: Host, folder: string): Promise<StoredCredentials> {
+  const file = join(folder, DATABASE);
+  if (await host.stat(file) === undefined) throw new SvcError("not_found", `--previous: there is no ${file}`);
+  const store = connect({ sqlite: sqliteIn(file, host) }, new SystemClock());
+  try {
+    return await credentialsStoredIn(store);
+  } catch (cause) {
+    const hint = "leave --previous out to revoke all keys";
+    throw new SvcError("failed_precondition", `--previous: cannot read ${file}; ${hint}`, { cause });
+  } finally {
+    await store.close();
+  }
+}
+
+/** A time that is not after the backup: what was revoked between them would stay valid. */
+function timeIn(text: string, backupMs: number): number {
+  const ms = Date.parse(text);
+  if (Number.isNaN(ms)) {
+    throw new UsageError(`--revoke-since: found "${text}", wanted a time such as 2024-01-02T03:04:05Z`);
+  }
+  if (ms <= backupMs) return ms;
+  const why = "what was revoked before that time would be valid again";
+  throw new UsageError(`--revoke-since: found a time after the backup of ${timeOf(backupMs)}: ${why}`);
+}

@@ -1,0 +1,169 @@
+/**
+ * `svc-cloud backup` and `restore`: a control plane that serves is copied, and the copy serves; what was revoked after
+ * the backup is told and revoked again.
+ */
+
+import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
+import { withS3 } from "../support/s3_server.ts";
+import { type Example, serveCloud, svcCloud, svcCloudSaid } from "./program.ts";
+
+const PROGRAM = "#!/bin/sh\necho svc-server 1.0.0\n";
+
+Deno.test("a serving control plane is backed up and restored; what was revoked since is told, and revoked", async (test) => {
+  const folder = await Deno.makeTempDir({ prefix: "svc-backup-" });
+  const data = ["--data", `${folder}/data`];
+  const place = `${folder}/backups`;
+  const into = (name: string) => ["--data", `${folder}/${name}`];
+  const example: Example = JSON.parse(await svcCloud("init", ...data, "--json"));
+  await Deno.writeTextFile(`${folder}/program`, PROGRAM);
+  await svcCloud(
+    "release",
+    "publish",
+    "svc-server",
+    "1.0.0",
+    `${folder}/program`,
+    "--channel",
+    "stable",
+    ...data,
+  );
+  const keysIn = async (place: string[]): Promise<string> =>
+    await svcCloud("key", "list", "--json", ...place);
+  const newKey = async (name: string): Promise<{ id: string; key: string }> =>
+    JSON.parse(await svcCloud("key", "create", "--name", name, "--role", "owner", "--json", ...data));
+  const visitor = await newKey("visitor");
+  const rotated = await newKey("rotated");
+  const cloud = await serveCloud(data);
+  let backupTime = "";
+  try {
+    await test.step("while it serves", async () => {
+      const made = JSON.parse(await svcCloud("backup", place, "--json", ...data));
+      assertEquals([made.contents, made.missing], [1, 0]);
+      assert(made.keys >= 4);
+      backupTime = new Date(made.timeMs).toISOString();
+      const again = JSON.parse(await svcCloud("backup", place, "--json", ...data));
+      assertEquals([again.contents, again.copied], [1, 0], "contents are stored once");
+      assertEquals(
+        JSON.parse(await svcCloud("backup", place, "--list", "--json", ...data)).backups.length,
+        2,
+      );
+      const left = [...Deno.readDirSync(`${folder}/data`)].filter(({ name }) => name.includes("unfinished"));
+      assertEquals(left, []);
+    });
+    await svcCloud("key", "revoke", visitor.id, ...data);
+    const { key: newer } = JSON.parse(await svcCloud("key", "rotate", rotated.id, "--json", ...data));
+    assert(newer !== rotated.key);
+
+    await test.step("the copy serves with the same contents and keys", async () => {
+      const { output } = await svcCloudSaid("restore", place, ...into("copy"));
+      assertStringIncludes(output, "are valid again");
+      assertStringIncludes(output, "--revoke-since");
+      assertStringIncludes(await keysIn(into("copy")), visitor.id);
+      assertEquals(Deno.statSync(`${folder}/copy/cloud.db`).mode! & 0o777, 0o600);
+      const copy = await serveCloud(into("copy"));
+      try {
+        const found = await fetch(`${copy.url}/releases/svc-server/stable/linux-amd64`);
+        assertEquals(await found.text(), PROGRAM);
+      } finally {
+        assertEquals(await copy.stop(), 0);
+      }
+    });
+
+    await test.step("with the former database, exactly what was revoked since is revoked", async () => {
+      const since = ["--revoke-since", backupTime];
+      const restored = JSON.parse(
+        await svcCloud(
+          "restore",
+          place,
+          "--json",
+          ...since,
+          "--previous",
+          `${folder}/data`,
+          ...into("exact"),
+        ),
+      );
+      assertEquals(restored.revoked.toSorted(), [visitor.id, rotated.id].toSorted());
+      const keys = await keysIn(into("exact"));
+      assert(!keys.includes(visitor.id) && keys.includes(example.ownerKey.id));
+    });
+
+    await test.step("without it, every key is", async () => {
+      await svcCloud("restore", place, "--revoke-since", backupTime, ...into("strict"));
+      assert(!(await keysIn(into("strict"))).includes(example.ownerKey.id));
+    });
+  } finally {
+    await cloud.stop();
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("backup and restore refuse what would lose data, and notice damage", async (test) => {
+  const folder = await Deno.makeTempDir({ prefix: "svc-backup-" });
+  const data = ["--data", `${folder}/data`];
+  const place = `${folder}/backups`;
+  await svcCloud("init", ...data);
+  try {
+    await test.step("places", async () => {
+      await assertRejects(
+        () => svcCloud("backup", `${folder}/data/inner`, ...data),
+        Error,
+        "is in the data folder",
+      );
+      await assertRejects(
+        () => svcCloud("restore", `${folder}/none`, "--data", `${folder}/new`),
+        Error,
+        "no folder",
+      );
+      await svcCloud("backup", place, ...data);
+      await assertRejects(() => svcCloud("restore", place, ...data), Error, "restore into a new folder");
+    });
+    await test.step("times", async () => {
+      for (const [time, told] of [["tomorrow", "wanted a time"], ["2999-01-01", "after the backup"]]) {
+        const wrong = () => svcCloud("restore", place, "--revoke-since", time, "--data", `${folder}/new`);
+        await assertRejects(wrong, Error, told);
+      }
+    });
+    await test.step("damage", async () => {
+      const [record] = [...Deno.readDirSync(place)].filter(({ name }) => name.endsWith(".json"));
+      const { database } = JSON.parse(await Deno.readTextFile(`${place}/${record.name}`));
+      const file = `${place}/files/${database.slice(0, 2)}/${database}`;
+      const bytes = await Deno.readFile(file);
+      bytes[bytes.length - 1] ^= 1;
+      await Deno.writeFile(file, bytes);
+      await assertRejects(() => svcCloud("restore", place, "--data", `${folder}/new`), Error, "is damaged");
+      await assertRejects(
+        () => svcCloud("key", "list", "--data", `${folder}/new`),
+        Error,
+        "no control plane",
+      );
+      await Deno.writeTextFile(`${place}/${record.name}`, "{}");
+      const broken = await assertRejects(() => svcCloud("restore", place, "--data", `${folder}/new`), Error);
+      assertMatch(broken.message, /backup-.*database: /);
+    });
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("a backup in an object store is restored", () =>
+  withS3(async (server) => {
+    const folder = await Deno.makeTempDir({ prefix: "svc-backup-" });
+    const data = ["--data", `${folder}/data`];
+    const before = Object.keys(server.env).map((name) => [name, Deno.env.get(name)] as const);
+    try {
+      for (const [name, value] of Object.entries(server.env)) Deno.env.set(name, value);
+      const { partId }: Example = JSON.parse(await svcCloud("init", ...data, "--json"));
+      await Deno.writeTextFile(`${folder}/program`, PROGRAM);
+      await svcCloud("release", "publish", "svc-server", "1.0.0", `${folder}/program`, ...data);
+      const place = server.address;
+      await svcCloud("backup", place, ...data);
+      const restored = JSON.parse(await svcCloud("restore", place, "--json", "--data", `${folder}/copy`));
+      assertEquals([restored.contents, restored.missing], [1, 0]);
+      assertStringIncludes(await svcCloud("fleet", "--json", "--data", `${folder}/copy`), partId);
+    } finally {
+      for (const [name, value] of before) {
+        if (value === undefined) Deno.env.delete(name);
+        else Deno.env.set(name, value);
+      }
+      await Deno.remove(folder, { recursive: true });
+    }
+  }));
