@@ -16,7 +16,9 @@ import type { ToolOutcome } from "./compiler.ts";
  */
 const INLINED = [
   "@bufbuild/protobuf",
+  "@foxglove",
   "@kubernetes/client-node",
+  "@mcap/core",
   "@opentelemetry",
   "@peculiar/x509",
   "@std",

@@ -6,7 +6,7 @@
  * prints a line per check, `ok …` or `FAILED …`, and their count at the end.
  */
 
-import { assert } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { messageOf } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { begin, EXIT, type Terminal, unexpected } from "../program.ts";
@@ -27,6 +27,7 @@ import {
   TARGETS,
 } from "./compiler.ts";
 import { Report } from "./report.ts";
+import { bytesSum } from "./sums.ts";
 
 /** Where the systems' cross-compilation packages install the libraries of another processor. */
 const ARM64_LIBRARIES = "/usr/aarch64-linux-gnu";
@@ -62,6 +63,15 @@ async function main(args: readonly string[], terminal: Terminal): Promise<number
     const runner = await runnerFor(target);
     const compiler = await checkCompiler(target);
     const programs = await compileAll(report, compiler, target);
+    await report.check("svc-ml compiled once more is the same bytes", async () => {
+      const [executable] = choose("program", EXECUTABLES, "svc-ml");
+      const again = await compile(compiler, executable, target, `dist/check/again`);
+      const [one, other] = await Promise.all(
+        [programs.find(({ name }) => name === "svc-ml")!, again].map(({ path }) => Deno.readFile(path)),
+      );
+      assertEquals(await bytesSum(one), await bytesSum(other));
+      await Deno.remove(again.path);
+    });
     const empty = await compile(compiler, EMPTY, target, `dist/check/${target.name}`);
     const emulated = runner.length > 0;
     report.include(

@@ -142,6 +142,9 @@ const NOTICES = "cli/build/notices.ts";
 /** A program that does nothing, from the root of the tree. */
 const EMPTY = "cli/build/empty.ts";
 
+/** The time of embedded files: the first that archives of any kind can hold. */
+const FILE_TIME = new Date("1980-01-01T00:00:00Z");
+
 /** The root of the tree, with a slash at its end. */
 export const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 
@@ -232,6 +235,7 @@ export async function compile(
     packages: Object.keys(await importMap()),
     without,
   });
+  await forgetTimes(`${ROOT}${folder}`);
   // The configuration has only what the bundle imports, because Deno embeds everything that is mapped or locked.
   const isOutside = (name: string) => !isInlined(name) && name !== RTC_PACKAGE;
   const outside = Object.fromEntries(Object.entries(imports).filter(([name]) => isOutside(name)));
@@ -263,6 +267,15 @@ export async function compile(
   const { size } = await Deno.stat(`${ROOT}${path}`);
   const listing = (said + errors).split("Embedded Files")[1] ?? "";
   return { path: `${ROOT}${path}`, bytes: size, listing, packed, imports };
+}
+
+/** Gives all files one time: executables contain it, and two builds of one revision should be the same bytes. */
+async function forgetTimes(folder: string): Promise<void> {
+  for await (const { name, isDirectory } of Deno.readDir(folder)) {
+    const path = `${folder}/${name}`;
+    if (isDirectory) await forgetTimes(path);
+    else await Deno.utime(path, FILE_TIME, FILE_TIME);
+  }
 }
 
 /** Writes the configuration and the lock of a program that uses `imports`. */
