@@ -45,6 +45,8 @@ interface LimitsBench {
   readonly processes: PipedProcess[];
   /** Messages to the processes so far. */
   readonly trips: () => number;
+  /** The same file as another program has it; its owner closes it. */
+  connect(): Store;
 }
 
 function limitsTest(name: string, run: (bench: LimitsBench) => Promise<void>): void {
@@ -67,7 +69,8 @@ function limitsTest(name: string, run: (bench: LimitsBench) => Promise<void>): v
     const store = connect({ sqlite: { file, start: counted } }, clock);
     try {
       await store.transaction((sql) => sql.query("CREATE TABLE names (name TEXT PRIMARY KEY)"));
-      await run({ store, clock, processes, trips: () => trips });
+      const connectAgain = () => connect({ sqlite: { file, start } }, new SystemClock());
+      await run({ store, clock, processes, trips: () => trips, connect: connectAgain });
     } finally {
       await store.close();
       await Deno.remove(folder, { recursive: true });
@@ -171,6 +174,44 @@ limitsTest(
     assertEquals(await codeOf(stuck), "deadline_exceeded");
     assertEquals(await Promise.all(batches), [[], []]);
     assertEquals(await names(store), ["a", "c", "d"]);
+  },
+);
+
+limitsTest(
+  "SqliteStore: batches, their beginning and their commit are one trip; none is lost or doubled if it cannot begin",
+  async ({ store, processes, trips, connect }) => {
+    const add = (name: string) => ({ text: "INSERT INTO names (name) VALUES (?)", values: [name] });
+    await store.batch([add("a")]);
+    const before = trips();
+    await Promise.all([store.batch([add("b"), add("c")]), store.batch([add("d")])]);
+    assertEquals(trips() - before, 1);
+
+    // Another program has the file.
+    const other = connect();
+    const [begun, enough] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const holding = other.transaction(async (sql) => {
+      await insert(sql, "e");
+      begun.resolve();
+      await enough.promise;
+    });
+    await begun.promise;
+    const waiting = [
+      store.batch([add("f")]),
+      store.transaction((sql) => insert(sql, "g")),
+      store.batch([add("h")]),
+    ];
+    const refused = assertRejects(() => store.batch([add("i"), add("a")]), SvcError);
+    // The batches were refused and wait again.
+    await until(() => trips() - before > 3);
+    enough.resolve();
+    await Promise.all([holding, ...waiting, refused]);
+    await other.close();
+    assertEquals(await names(store), ["a", "b", "c", "d", "e", "f", "g", "h"]);
+
+    // The process ends before it has read anything.
+    processes[0].signal("SIGKILL");
+    await Promise.all([store.batch([add("j")]), store.batch([add("k")])]);
+    assertEquals((await names(store)).slice(-2), ["j", "k"]);
   },
 );
 

@@ -180,6 +180,9 @@ export class Access {
   /** Of callers that were admitted lately; another one is its own group until then. */
   readonly #groups = new Map<string, string>();
   readonly #admissions = new WeakMap<CallContext, Admission>();
+  /** Reads of methods that begin before their caller is admitted, and those of present calls. */
+  readonly #early = new Map<string, (request: unknown) => Promise<unknown>>();
+  readonly #begun = new WeakMap<CallContext, Promise<unknown>>();
 
   constructor(private readonly sql: Pick<Store, "query" | "forCaller">, rules: readonly Rule[]) {
     this.#rules = new Map(rules.map((rule) => [rule.path, rule]));
@@ -209,6 +212,7 @@ export class Access {
           const looked = refs.slice(0, REFS_TOGETHER).map((ref) => this.#scopes(ref));
           const asked = this.#callerOf(ctx.entity);
           for (const one of [asked, ...looked]) one.catch(() => {});
+          this.#begin(ctx, request);
           await guard.recheck(ctx);
           const { grants, asGuest, ofJob, group } = await asked;
           this.#remember(ctx.entity!, group);
@@ -232,6 +236,33 @@ export class Access {
         return watched(ctx, clock, check);
       },
     };
+  }
+
+  /**
+   * Lets each call of a method read already with the look at its caller, in the same trip to the database. Only the
+   * handler of an admitted call gets the result, by the returned function; `read` has no effects.
+   */
+  readEarly<M extends DescMethod, T>(
+    method: M,
+    read: (request: MessageShape<M["input"]>) => Promise<T>,
+  ): (ctx: CallContext) => Promise<T> {
+    const path = pathOf(method);
+    this.#early.set(path, read as (request: unknown) => Promise<unknown>);
+    return (ctx) => {
+      const begun = this.#begun.get(ctx);
+      if (begun) return begun as Promise<T>;
+      throw new SvcError("internal", `${path} was not admitted`);
+    };
+  }
+
+  /** Once for a call, although its caller is looked at again later. */
+  #begin(ctx: CallContext, request: unknown): void {
+    const read = this.#early.get(ctx.path);
+    if (!read || this.#begun.has(ctx)) return;
+    const begun = read(request);
+    // Nobody hears of it if the caller is refused.
+    begun.catch(() => {});
+    this.#begun.set(ctx, begun);
   }
 
   /** What the admission of a call, whose rule names resources, has just found: saves another look. */

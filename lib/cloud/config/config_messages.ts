@@ -95,6 +95,13 @@ interface Sources {
   readonly secrets: readonly SharedSecret[];
 }
 
+/** What the database says of a part's message, and the message from before. */
+export interface ConfigLook {
+  readonly kept: Kept | undefined;
+  readonly isAsItWas: boolean;
+  readonly sources: Sources;
+}
+
 /** The same message object as long as none of its sources has changed. */
 export class ConfigMessages {
   readonly #kept = new Map<string, Kept>();
@@ -105,39 +112,43 @@ export class ConfigMessages {
 
   /** Equal as long as the configuration is; an unusable one counts too. */
   async identity(partId: string): Promise<unknown> {
-    const { outcome } = await this.#current(partId);
+    const { outcome } = await this.#current(await this.look(partId));
     return "error" in outcome ? outcome.error : outcome.response;
   }
 
-  /** Throws `failed_precondition` for a configuration that cannot be resolved. */
-  async forCaller(partId: string, caller: ConfigCaller): Promise<ConfigResponse> {
-    return (await this.#outcomeFor(partId, caller)).response;
-  }
-
-  /** The settings of a part's agent. */
-  async agentFor(partId: string, caller: ConfigCaller): Promise<Json | undefined> {
-    return (await this.#outcomeFor(partId, caller)).agent;
-  }
-
-  /** The machine itself and owners of its fragments see everything; others see stars for secrets of fragments. */
-  async #outcomeFor(partId: string, { entity, isMachine }: ConfigCaller): Promise<Outcome> {
-    const { outcome } = await this.#current(partId);
-    if ("error" in outcome) throw outcome.error;
-    const { used } = outcome;
-    if (isMachine || used.length === 0 || await ownsFragments(this.cloud, entity, used)) return outcome;
-    const masked = await this.#make(await this.#sources(partId), true);
-    if ("error" in masked.outcome) throw masked.outcome.error;
-    return masked.outcome;
-  }
-
-  async #current(partId: string): Promise<Kept> {
+  /** Asks the database, in one trip, whether a part's message is still as it was. */
+  async look(partId: string): Promise<ConfigLook> {
     const kept = this.#kept.get(partId);
-    // They travel to the database together.
     const [sources, isAsItWas] = await Promise.all([
       this.#sources(partId),
       kept !== undefined && this.#isCurrent(kept),
     ]);
-    const { stamp } = sources;
+    return { kept, isAsItWas, sources };
+  }
+
+  /** Throws `failed_precondition` for a configuration that cannot be resolved. */
+  async forCaller(look: ConfigLook, caller: ConfigCaller): Promise<ConfigResponse> {
+    return (await this.#outcomeFor(look, caller)).response;
+  }
+
+  /** The settings of a part's agent. */
+  async agentFor(partId: string, caller: ConfigCaller): Promise<Json | undefined> {
+    return (await this.#outcomeFor(await this.look(partId), caller)).agent;
+  }
+
+  /** The machine itself and owners of its fragments see everything; others see stars for secrets of fragments. */
+  async #outcomeFor(look: ConfigLook, { entity, isMachine }: ConfigCaller): Promise<Outcome> {
+    const { outcome } = await this.#current(look);
+    if ("error" in outcome) throw outcome.error;
+    const { used } = outcome;
+    if (isMachine || used.length === 0 || await ownsFragments(this.cloud, entity, used)) return outcome;
+    const masked = await this.#make(await this.#sources(look.sources.part.id), true);
+    if ("error" in masked.outcome) throw masked.outcome.error;
+    return masked.outcome;
+  }
+
+  async #current({ kept, isAsItWas, sources }: ConfigLook): Promise<Kept> {
+    const { stamp, part: { id: partId } } = sources;
     if (kept && isAsItWas && kept.stamp === stamp) return kept;
     const key = `${partId} ${stamp}`;
     const joined = await this.#making.get(key);

@@ -2,7 +2,7 @@
  * RobotService: the calls of machines. Configuration, certificate, restart orders and logs.
  */
 
-import type { AgentInfo, RobotService } from "../../../proto/gen/robot_config_pb.ts";
+import { type AgentInfo, RobotService } from "../../../proto/gen/robot_config_pb.ts";
 import { toDuration } from "../../api/shared/time.ts";
 import type { ServiceImpl } from "../../wire/service.ts";
 import type { Authority } from "../store/authority.ts";
@@ -24,11 +24,15 @@ export function robotHandlers(
 ) {
   const { store, access, presence, clock } = cloud;
   const fleet = new Fleet(store);
+  // Each machine makes these calls every few seconds.
+  const { method } = RobotService;
+  const configOf = access.readEarly(method.config, ({ id }) => messages.look(id));
+  const isRestartOrdered = access.readEarly(method.needsRestart, ({ id }) => fleet.restartOrdered(id));
   return {
     async config({ id, agentInfo }, ctx) {
       const isMachine = access.admissionOf(ctx).has("machine");
       if (isMachine) presence.saw(id, agentInfo && reportOf(agentInfo));
-      return await messages.forCaller(id, { entity: ctx.entity, isMachine });
+      return await messages.forCaller(await configOf(ctx), { entity: ctx.entity, isMachine });
     },
     async certificate({ id }) {
       const { fqdn, localFqdn } = partNames(await fleet.part(id), cloud.machineDomain);
@@ -41,9 +45,9 @@ export function robotHandlers(
       ]);
       return { id, tlsCertificate: certificate, tlsPrivateKey: privateKey };
     },
-    async needsRestart({ id }) {
+    async needsRestart({ id }, ctx) {
       presence.saw(id);
-      const mustRestart = await fleet.restartOrdered(id) &&
+      const mustRestart = await isRestartOrdered(ctx) &&
         await store.transaction((sql) => new Fleet(sql).takeRestart(id));
       return { id, mustRestart, restartCheckInterval: toDuration(RESTART_CHECK_MS) };
     },

@@ -65,6 +65,8 @@ export class SqliteWriter {
   /** Started when it is first needed. */
   #process: SqliteProcess | undefined;
   #pumping: Promise<void> | undefined;
+  /** Whether the next transaction may not begin: another process has the file, or the last one did not end well. */
+  #isDoubtful = false;
   /** When the last batch was answered. */
   #answeredMs = 0;
   #closed = false;
@@ -159,8 +161,10 @@ export class SqliteWriter {
   }
 
   async #commit(attempted: Attempted[]): Promise<void> {
-    const writer = await this.#begun();
+    const early = this.#isDoubtful ? undefined : this.#beginEarly();
+    const writer = early?.writer ?? await this.#begun();
     if (!writer) return;
+    this.#isDoubtful = false;
     let isCommitting = false;
     const untilMs = this.clock.monotonicMs() + GROUP_MS;
     try {
@@ -168,11 +172,9 @@ export class SqliteWriter {
         const turn = this.#queue.next();
         if (!turn) break;
         const { work } = turn.item;
-        attempted.push(
-          typeof work === "function"
-            ? await this.#attempt(writer, turn, work)
-            : this.#send(writer, turn, work),
-        );
+        if (typeof work !== "function") attempted.push(this.#send(writer, turn, work));
+        else if (await early?.hasFailed) attempted.push(unattempted(turn));
+        else attempted.push(await this.#attempt(writer, turn, work));
         if (writer.ended) return await this.#again(attempted.splice(0));
       }
       // A batch that fails undoes itself, so the commit need not wait for the answers of batches: it travels with them.
@@ -183,6 +185,8 @@ export class SqliteWriter {
       await writer.query(COMMIT_MS, "COMMIT");
       for (const { released } of attempted) await released;
     } catch (error) {
+      this.#isDoubtful = true;
+      if (await early?.hasFailed) return await this.#again(attempted.splice(0));
       const hasCommitBegun = isCommitting && !(error instanceof Interrupted);
       if (writer.ended && !hasCommitBegun) return await this.#again(attempted.splice(0));
       if (writer.ended) {
@@ -194,6 +198,16 @@ export class SqliteWriter {
       await writer.query(STATEMENT_MS, "ROLLBACK").catch(() => {});
       throw error;
     }
+  }
+
+  /**
+   * Begins a transaction of the file without waiting for it, so that batches and their commit travel with its beginning.
+   * If it cannot begin, none of them does anything.
+   */
+  #beginEarly(): { readonly writer: SqliteProcess; readonly hasFailed: Promise<boolean> } {
+    const writer = this.#running();
+    const hasFailed = writer.query(STATEMENT_MS, "BEGIN IMMEDIATE").then(() => false, () => true);
+    return { writer, hasFailed };
   }
 
   /** Begins a transaction of the file; refuses those that wait if that is impossible. */
@@ -210,8 +224,9 @@ export class SqliteWriter {
     }
   }
 
-  /** One of the transactions has ended the process: the others begin again. */
+  /** One of the transactions has ended the process, or none could begin: the others begin again. */
   async #again(attempted: readonly Attempted[]): Promise<void> {
+    this.#isDoubtful = true;
     for (const { released } of attempted) await released?.catch(() => {});
     for (const { waiting, isCulprit, tell } of attempted) {
       if (isCulprit) {
@@ -319,4 +334,10 @@ export class SqliteWriter {
       throw error;
     }
   }
+}
+
+/** A transaction that did not begin: it waits again. */
+function unattempted({ item, leave }: FairTurn<Waiting>): Attempted {
+  leave(0);
+  return { waiting: item, tell: () => {} };
 }
