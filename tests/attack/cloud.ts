@@ -5,7 +5,8 @@
  * the descriptors; prints the number of calls, every leak and every chain or call during which svc-cloud answered
  * nobody for more than 200 ms. Two other tenants work meanwhile, in a process of their own, there and at a second
  * control plane that nobody attacks: their calls may be 250 ms slower (p99) than there, and svc-cloud takes at most
- * 700 MB with its database. Exits with 1 if a limit is exceeded. `deno task attack cloud
+ * 700 MB with its database. On a computer that is busy with other work it gives no verdict on these times. Exits with 1
+ * if a limit is exceeded. `deno task attack cloud
  * SEED ONE_IN DATABASE` plays one in this many requests of the matrix, on `sqlite` or `postgres`.
  */
 
@@ -24,6 +25,8 @@ const STEP_CHAINS = [...CHAINS, ...TENANT_CHAINS];
 const BUSY_MS_MAX = 200;
 /** By this much the calls of other tenants may be slower than at a control plane that nobody attacks. */
 const OTHERS_P99_MS_MAX = 250;
+/** Where the calls at that one take longer (p99), the computer is too busy for a verdict on times. */
+const CALM_P99_MS_MAX = 100;
 const MEMORY_BYTES_MAX = 700e6;
 const CALM = "in peace";
 
@@ -166,11 +169,17 @@ function harmsOf(reports: readonly BystanderReport[], memory: MemoryPeaks, say: 
       `database; of the models, pictures and scripts that it opened: ${mib(othersBytes)}`,
   );
   const calmMs = Math.max(...reports.filter(isCalm).map(({ p99Ms }) => p99Ms));
+  const isBusy = calmMs > CALM_P99_MS_MAX;
+  if (isBusy) {
+    say("no verdict on these times: the computer is busy with other work; repeat it on a quiet one");
+  }
   const harms = reports.filter((one) => !isCalm(one)).flatMap(({ name, p99Ms, failures }) => [
-    ...p99Ms - calmMs > OTHERS_P99_MS_MAX
+    ...!isBusy && p99Ms - calmMs > OTHERS_P99_MS_MAX
       ? [`${name}: p99 ${p99Ms.toFixed(0)} ms, in peace ${calmMs.toFixed(0)} ms`]
       : [],
-    ...failures.map((failure) => `${name}: ${failure}`),
+    ...failures.filter((one) => !isBusy || !one.includes(": deadline_exceeded: ")).map((one) =>
+      `${name}: ${one}`
+    ),
   ]);
   if (withDatabaseBytes > MEMORY_BYTES_MAX) harms.push(`memory: ${mib(withDatabaseBytes)}`);
   for (const harm of harms) say(`HARM    ${harm}`);

@@ -67,7 +67,7 @@ export class Bystanders {
   }
 }
 
-const SAMPLE_MS = 250;
+const SAMPLE_MS = 1_000;
 
 export interface MemoryPeaks {
   /** Of svc-cloud itself, and with the processes of its database. */
@@ -93,11 +93,13 @@ export class MemoryWatch {
   }
 
   #look(): void {
-    const own = residentOf(this.pid);
+    const own = residentOf(this.pid, "VmRSS");
     let [withDatabase, others] = [own, 0];
     for (const pid of descendantsOf(this.pid)) {
-      if (commandOf(pid).includes("sqlite")) withDatabase += residentOf(pid);
-      else others += residentOf(pid);
+      // It is the same program: the code of both is in memory once.
+      const bytes = residentOf(pid, "RssAnon");
+      if (commandOf(pid).includes("sqlite")) withDatabase += bytes;
+      else others += bytes;
     }
     const { ownBytes, withDatabaseBytes, othersBytes } = this.#peaks;
     this.#peaks = {
@@ -117,8 +119,9 @@ function commandOf(pid: number): string {
   return fileOf(`/proc/${pid}/cmdline`);
 }
 
-function residentOf(pid: number): number {
-  return Number(/VmRSS:\s*(\d+)/.exec(fileOf(`/proc/${pid}/status`))?.[1] ?? 0) * 1024;
+function residentOf(pid: number, kind: "VmRSS" | "RssAnon"): number {
+  const status = fileOf(`/proc/${pid}/status`);
+  return Number(new RegExp(`${kind}:\\s*(\\d+)`).exec(status)?.[1] ?? 0) * 1024;
 }
 
 /** Empty if the process has ended. */

@@ -45,6 +45,8 @@ export interface MatrixReport {
 const AT_ONCE = 16;
 /** A stream that has said nothing by then has nothing to say. */
 const SILENCE_MS = 1_000;
+/** Of other calls. One that is given up earlier may still change something, which would be taken for a later call's doing. */
+const ANSWER_MS = 60_000;
 /** Rows of these tables record the attempts. */
 const RECORDS = ["audit", "schema_version"];
 /** Columns that record the last contact and change by themselves. */
@@ -249,8 +251,9 @@ async function answerOf(channel: Channel, { method, request }: Attempt): Promise
   const requests = (async function* () {
     yield request;
   })();
+  const timeoutMs = method.methodKind === "unary" ? ANSWER_MS : SILENCE_MS;
   try {
-    for await (const bytes of channel.call(method, requests, { timeoutMs: SILENCE_MS })) {
+    for await (const bytes of channel.call(method, requests, { timeoutMs })) {
       parts.push(textOf(bytes));
     }
   } catch (error) {
