@@ -18,6 +18,7 @@ import { DATABASE_COMMANDS } from "./contents/database.ts";
 import { BACKUP } from "./backup/backup.ts";
 import { RESTORE } from "./backup/restore.ts";
 import { CONTENT_COMMANDS } from "./contents/move.ts";
+import { EXPORT_COMMANDS } from "./data/export.ts";
 import { TRIGGER_COMMANDS } from "./data/triggers.ts";
 import { USAGE_COMMANDS } from "./data/usage.ts";
 import { LOG_COMMANDS } from "./logs.ts";
@@ -52,6 +53,7 @@ const PROGRAM: CommandProgram<CloudWorld> = {
     RESTORE,
     ...TRIGGER_COMMANDS,
     ...USAGE_COMMANDS,
+    ...EXPORT_COMMANDS,
     ...RELEASE_COMMANDS,
     ...SECRET_COMMANDS,
   ],

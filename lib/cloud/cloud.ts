@@ -42,6 +42,8 @@ import { dataHandlers } from "./data/data_service.ts";
 import { ReadingQueries } from "./data/queries.ts";
 import { queryHandlers } from "./data/query_service.ts";
 import { pipelineHandlers } from "./pipelines/pipeline_service.ts";
+import { sequenceExportHandlers } from "./exports/sequence_export_service.ts";
+import { SequenceExportRunner, SequenceExports } from "./exports/sequence_exports.ts";
 import { RetentionRunner } from "./retention/runner.ts";
 import { PipelineRunner } from "./pipelines/runner.ts";
 import { savedQueryHandlers } from "./pipelines/saved_query_service.ts";
@@ -192,7 +194,7 @@ export function openCloud(options: CloudOptions): Cloud {
   const authority = new Authority(secrets, store, clock);
   const identify = identifier(shown, guard);
   const downloads = new Downloads(context, identify);
-  const links = new DataLinks(context, (id) => new MappingSessions(store).pictureOf(id));
+  const links = linksOf(context);
   const queries = options.inference && new ReadingQueries(store, options.inference.content);
   const { trainings, mappings, ...others } = runnersOf(context, logs, queries, options);
   const messages = new ConfigMessages(context, machineTokens);
@@ -253,6 +255,14 @@ interface Handled {
   readonly queries?: ReadingQueries;
 }
 
+/** Links to captured data, to pictures of maps, and to exports. */
+function linksOf(context: CloudContext): DataLinks {
+  const { store } = context;
+  return new DataLinks(context, async (id) => {
+    return await new MappingSessions(store).pictureOf(id) ?? await new SequenceExports(store).archiveOf(id);
+  });
+}
+
 /** What works by itself, as far as this process does it. */
 function runnersOf(
   context: CloudContext,
@@ -266,6 +276,7 @@ function runnersOf(
     trainings: training && new TrainingRunner({ ...options, ...training, usage }),
     mappings: mapping && new MappingRunner({ ...options, ...mapping, usage }),
     triggers: triggers && new TriggerRunner({ ...context, logs }, triggers),
+    exports: new SequenceExportRunner(context),
     retention: new RetentionRunner(context),
     pipelines: queries && new PipelineRunner({ ...context, queries }),
   };
@@ -299,7 +310,7 @@ function servicesOf(context: CloudContext, parts: Handled): Service[] {
     }),
     service(DataPipelinesService, pipelineHandlers(context, queries)),
     service(DataSyncService, dataSyncHandlers(context)),
-    service(DatasetService, datasetHandlers(context)),
+    service(DatasetService, { ...datasetHandlers(context), ...sequenceExportHandlers(context, links) }),
     service(PackageService, packageHandlers(context, downloads)),
     service(MLTrainingService, training),
     service(TrainingService, { submitTrainingJob: training.submitTrainingJob }),

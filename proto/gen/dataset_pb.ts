@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file dataset.proto.
  */
 export const file_dataset: GenFile = /*@__PURE__*/
-  fileDesc("Cg1kYXRhc2V0LnByb3RvEhN2aWFtLmFwcC5kYXRhc2V0LnYxIp4BCgdEYXRhc2V0EgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSFwoPb3JnYW5pemF0aW9uX2lkGAMgASgJEjAKDHRpbWVfY3JlYXRlZBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoEdHlwZRgFIAEoDjIgLnZpYW0uYXBwLmRhdGFzZXQudjEuRGF0YXNldFR5cGUiewoUQ3JlYXRlRGF0YXNldFJlcXVlc3QSDAoEbmFtZRgBIAEoCRIXCg9vcmdhbml6YXRpb25faWQYAiABKAkSMwoEdHlwZRgDIAEoDjIgLnZpYW0uYXBwLmRhdGFzZXQudjEuRGF0YXNldFR5cGVIAIgBAUIHCgVfdHlwZSIjChVDcmVhdGVEYXRhc2V0UmVzcG9uc2USCgoCaWQYASABKAkiIgoURGVsZXRlRGF0YXNldFJlcXVlc3QSCgoCaWQYASABKAkiFwoVRGVsZXRlRGF0YXNldFJlc3BvbnNlIjAKFFJlbmFtZURhdGFzZXRSZXF1ZXN0EgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkiFwoVUmVuYW1lRGF0YXNldFJlc3BvbnNlInwKI0xpc3REYXRhc2V0c0J5T3JnYW5pemF0aW9uSURSZXF1ZXN0EhcKD29yZ2FuaXphdGlvbl9pZBgBIAEoCRIzCgR0eXBlGAIgASgOMiAudmlhbS5hcHAuZGF0YXNldC52MS5EYXRhc2V0VHlwZUgAiAEBQgcKBV90eXBlIlYKJExpc3REYXRhc2V0c0J5T3JnYW5pemF0aW9uSURSZXNwb25zZRIuCghkYXRhc2V0cxgBIAMoCzIcLnZpYW0uYXBwLmRhdGFzZXQudjEuRGF0YXNldCInChhMaXN0RGF0YXNldHNCeUlEc1JlcXVlc3QSCwoDaWRzGAEgAygJIksKGUxpc3REYXRhc2V0c0J5SURzUmVzcG9uc2USLgoIZGF0YXNldHMYASADKAsyHC52aWFtLmFwcC5kYXRhc2V0LnYxLkRhdGFzZXQiUgoUTWVyZ2VEYXRhc2V0c1JlcXVlc3QSEwoLZGF0YXNldF9pZHMYASADKAkSDAoEbmFtZRgCIAEoCRIXCg9vcmdhbml6YXRpb25faWQYAyABKAkiKwoVTWVyZ2VEYXRhc2V0c1Jlc3BvbnNlEhIKCmRhdGFzZXRfaWQYASABKAkqSwoLRGF0YXNldFR5cGUSHAoYREFUQVNFVF9UWVBFX0JJTkFSWV9EQVRBEAASHgoaREFUQVNFVF9UWVBFX1NFUVVFTkNFX0RBVEEQATK6BQoORGF0YXNldFNlcnZpY2USZgoNQ3JlYXRlRGF0YXNldBIpLnZpYW0uYXBwLmRhdGFzZXQudjEuQ3JlYXRlRGF0YXNldFJlcXVlc3QaKi52aWFtLmFwcC5kYXRhc2V0LnYxLkNyZWF0ZURhdGFzZXRSZXNwb25zZRJmCg1EZWxldGVEYXRhc2V0EikudmlhbS5hcHAuZGF0YXNldC52MS5EZWxldGVEYXRhc2V0UmVxdWVzdBoqLnZpYW0uYXBwLmRhdGFzZXQudjEuRGVsZXRlRGF0YXNldFJlc3BvbnNlEmYKDVJlbmFtZURhdGFzZXQSKS52aWFtLmFwcC5kYXRhc2V0LnYxLlJlbmFtZURhdGFzZXRSZXF1ZXN0GioudmlhbS5hcHAuZGF0YXNldC52MS5SZW5hbWVEYXRhc2V0UmVzcG9uc2USkwEKHExpc3REYXRhc2V0c0J5T3JnYW5pemF0aW9uSUQSOC52aWFtLmFwcC5kYXRhc2V0LnYxLkxpc3REYXRhc2V0c0J5T3JnYW5pemF0aW9uSURSZXF1ZXN0GjkudmlhbS5hcHAuZGF0YXNldC52MS5MaXN0RGF0YXNldHNCeU9yZ2FuaXphdGlvbklEUmVzcG9uc2UScgoRTGlzdERhdGFzZXRzQnlJRHMSLS52aWFtLmFwcC5kYXRhc2V0LnYxLkxpc3REYXRhc2V0c0J5SURzUmVxdWVzdBouLnZpYW0uYXBwLmRhdGFzZXQudjEuTGlzdERhdGFzZXRzQnlJRHNSZXNwb25zZRJmCg1NZXJnZURhdGFzZXRzEikudmlhbS5hcHAuZGF0YXNldC52MS5NZXJnZURhdGFzZXRzUmVxdWVzdBoqLnZpYW0uYXBwLmRhdGFzZXQudjEuTWVyZ2VEYXRhc2V0c1Jlc3BvbnNlYgZwcm90bzM", [file_google_protobuf_timestamp]);
+  fileDesc("Cg1kYXRhc2V0LnByb3RvEhN2aWFtLmFwcC5kYXRhc2V0LnYxIp4BCgdEYXRhc2V0EgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSFwoPb3JnYW5pemF0aW9uX2lkGAMgASgJEjAKDHRpbWVfY3JlYXRlZBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoEdHlwZRgFIAEoDjIgLnZpYW0uYXBwLmRhdGFzZXQudjEuRGF0YXNldFR5cGUiewoUQ3JlYXRlRGF0YXNldFJlcXVlc3QSDAoEbmFtZRgBIAEoCRIXCg9vcmdhbml6YXRpb25faWQYAiABKAkSMwoEdHlwZRgDIAEoDjIgLnZpYW0uYXBwLmRhdGFzZXQudjEuRGF0YXNldFR5cGVIAIgBAUIHCgVfdHlwZSIjChVDcmVhdGVEYXRhc2V0UmVzcG9uc2USCgoCaWQYASABKAkiIgoURGVsZXRlRGF0YXNldFJlcXVlc3QSCgoCaWQYASABKAkiFwoVRGVsZXRlRGF0YXNldFJlc3BvbnNlIjAKFFJlbmFtZURhdGFzZXRSZXF1ZXN0EgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkiFwoVUmVuYW1lRGF0YXNldFJlc3BvbnNlInwKI0xpc3REYXRhc2V0c0J5T3JnYW5pemF0aW9uSURSZXF1ZXN0EhcKD29yZ2FuaXphdGlvbl9pZBgBIAEoCRIzCgR0eXBlGAIgASgOMiAudmlhbS5hcHAuZGF0YXNldC52MS5EYXRhc2V0VHlwZUgAiAEBQgcKBV90eXBlIlYKJExpc3REYXRhc2V0c0J5T3JnYW5pemF0aW9uSURSZXNwb25zZRIuCghkYXRhc2V0cxgBIAMoCzIcLnZpYW0uYXBwLmRhdGFzZXQudjEuRGF0YXNldCInChhMaXN0RGF0YXNldHNCeUlEc1JlcXVlc3QSCwoDaWRzGAEgAygJIksKGUxpc3REYXRhc2V0c0J5SURzUmVzcG9uc2USLgoIZGF0YXNldHMYASADKAsyHC52aWFtLmFwcC5kYXRhc2V0LnYxLkRhdGFzZXQiUgoUTWVyZ2VEYXRhc2V0c1JlcXVlc3QSEwoLZGF0YXNldF9pZHMYASADKAkSDAoEbmFtZRgCIAEoCRIXCg9vcmdhbml6YXRpb25faWQYAyABKAkiKwoVTWVyZ2VEYXRhc2V0c1Jlc3BvbnNlEhIKCmRhdGFzZXRfaWQYASABKAkiNwohU3RhcnRTZXF1ZW5jZURhdGFzZXRFeHBvcnRSZXF1ZXN0EhIKCmRhdGFzZXRfaWQYASABKAkiNAoiU3RhcnRTZXF1ZW5jZURhdGFzZXRFeHBvcnRSZXNwb25zZRIOCgZqb2JfaWQYASABKAkiMQofR2V0U2VxdWVuY2VEYXRhc2V0RXhwb3J0UmVxdWVzdBIOCgZqb2JfaWQYASABKAkiswIKIEdldFNlcXVlbmNlRGF0YXNldEV4cG9ydFJlc3BvbnNlEg4KBmpvYl9pZBgBIAEoCRJACgZzdGF0dXMYAiABKA4yMC52aWFtLmFwcC5kYXRhc2V0LnYxLlNlcXVlbmNlRGF0YXNldEV4cG9ydFN0YXR1cxIUCgxkb3dubG9hZF91cmwYAyABKAkSLgoKZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFQoNZXJyb3JfbWVzc2FnZRgFIAEoCRIuCgpjcmVhdGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgxjb21wbGV0ZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wKksKC0RhdGFzZXRUeXBlEhwKGERBVEFTRVRfVFlQRV9CSU5BUllfREFUQRAAEh4KGkRBVEFTRVRfVFlQRV9TRVFVRU5DRV9EQVRBEAEq0gEKG1NlcXVlbmNlRGF0YXNldEV4cG9ydFN0YXR1cxIuCipTRVFVRU5DRV9EQVRBU0VUX0VYUE9SVF9TVEFUVVNfVU5TUEVDSUZJRUQQABIqCiZTRVFVRU5DRV9EQVRBU0VUX0VYUE9SVF9TVEFUVVNfUlVOTklORxABEiwKKFNFUVVFTkNFX0RBVEFTRVRfRVhQT1JUX1NUQVRVU19DT01QTEVURUQQAhIpCiVTRVFVRU5DRV9EQVRBU0VUX0VYUE9SVF9TVEFUVVNfRkFJTEVEEAMy1AcKDkRhdGFzZXRTZXJ2aWNlEmYKDUNyZWF0ZURhdGFzZXQSKS52aWFtLmFwcC5kYXRhc2V0LnYxLkNyZWF0ZURhdGFzZXRSZXF1ZXN0GioudmlhbS5hcHAuZGF0YXNldC52MS5DcmVhdGVEYXRhc2V0UmVzcG9uc2USZgoNRGVsZXRlRGF0YXNldBIpLnZpYW0uYXBwLmRhdGFzZXQudjEuRGVsZXRlRGF0YXNldFJlcXVlc3QaKi52aWFtLmFwcC5kYXRhc2V0LnYxLkRlbGV0ZURhdGFzZXRSZXNwb25zZRJmCg1SZW5hbWVEYXRhc2V0EikudmlhbS5hcHAuZGF0YXNldC52MS5SZW5hbWVEYXRhc2V0UmVxdWVzdBoqLnZpYW0uYXBwLmRhdGFzZXQudjEuUmVuYW1lRGF0YXNldFJlc3BvbnNlEpMBChxMaXN0RGF0YXNldHNCeU9yZ2FuaXphdGlvbklEEjgudmlhbS5hcHAuZGF0YXNldC52MS5MaXN0RGF0YXNldHNCeU9yZ2FuaXphdGlvbklEUmVxdWVzdBo5LnZpYW0uYXBwLmRhdGFzZXQudjEuTGlzdERhdGFzZXRzQnlPcmdhbml6YXRpb25JRFJlc3BvbnNlEnIKEUxpc3REYXRhc2V0c0J5SURzEi0udmlhbS5hcHAuZGF0YXNldC52MS5MaXN0RGF0YXNldHNCeUlEc1JlcXVlc3QaLi52aWFtLmFwcC5kYXRhc2V0LnYxLkxpc3REYXRhc2V0c0J5SURzUmVzcG9uc2USZgoNTWVyZ2VEYXRhc2V0cxIpLnZpYW0uYXBwLmRhdGFzZXQudjEuTWVyZ2VEYXRhc2V0c1JlcXVlc3QaKi52aWFtLmFwcC5kYXRhc2V0LnYxLk1lcmdlRGF0YXNldHNSZXNwb25zZRKNAQoaU3RhcnRTZXF1ZW5jZURhdGFzZXRFeHBvcnQSNi52aWFtLmFwcC5kYXRhc2V0LnYxLlN0YXJ0U2VxdWVuY2VEYXRhc2V0RXhwb3J0UmVxdWVzdBo3LnZpYW0uYXBwLmRhdGFzZXQudjEuU3RhcnRTZXF1ZW5jZURhdGFzZXRFeHBvcnRSZXNwb25zZRKHAQoYR2V0U2VxdWVuY2VEYXRhc2V0RXhwb3J0EjQudmlhbS5hcHAuZGF0YXNldC52MS5HZXRTZXF1ZW5jZURhdGFzZXRFeHBvcnRSZXF1ZXN0GjUudmlhbS5hcHAuZGF0YXNldC52MS5HZXRTZXF1ZW5jZURhdGFzZXRFeHBvcnRSZXNwb25zZWIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
  * @generated from message viam.app.dataset.v1.Dataset
@@ -280,6 +280,104 @@ export const MergeDatasetsResponseSchema: GenMessage<MergeDatasetsResponse> = /*
   messageDesc(file_dataset, 12);
 
 /**
+ * @generated from message viam.app.dataset.v1.StartSequenceDatasetExportRequest
+ */
+export type StartSequenceDatasetExportRequest = Message<"viam.app.dataset.v1.StartSequenceDatasetExportRequest"> & {
+  /**
+   * @generated from field: string dataset_id = 1;
+   */
+  datasetId: string;
+};
+
+/**
+ * Describes the message viam.app.dataset.v1.StartSequenceDatasetExportRequest.
+ * Use `create(StartSequenceDatasetExportRequestSchema)` to create a new message.
+ */
+export const StartSequenceDatasetExportRequestSchema: GenMessage<StartSequenceDatasetExportRequest> = /*@__PURE__*/
+  messageDesc(file_dataset, 13);
+
+/**
+ * @generated from message viam.app.dataset.v1.StartSequenceDatasetExportResponse
+ */
+export type StartSequenceDatasetExportResponse = Message<"viam.app.dataset.v1.StartSequenceDatasetExportResponse"> & {
+  /**
+   * @generated from field: string job_id = 1;
+   */
+  jobId: string;
+};
+
+/**
+ * Describes the message viam.app.dataset.v1.StartSequenceDatasetExportResponse.
+ * Use `create(StartSequenceDatasetExportResponseSchema)` to create a new message.
+ */
+export const StartSequenceDatasetExportResponseSchema: GenMessage<StartSequenceDatasetExportResponse> = /*@__PURE__*/
+  messageDesc(file_dataset, 14);
+
+/**
+ * @generated from message viam.app.dataset.v1.GetSequenceDatasetExportRequest
+ */
+export type GetSequenceDatasetExportRequest = Message<"viam.app.dataset.v1.GetSequenceDatasetExportRequest"> & {
+  /**
+   * @generated from field: string job_id = 1;
+   */
+  jobId: string;
+};
+
+/**
+ * Describes the message viam.app.dataset.v1.GetSequenceDatasetExportRequest.
+ * Use `create(GetSequenceDatasetExportRequestSchema)` to create a new message.
+ */
+export const GetSequenceDatasetExportRequestSchema: GenMessage<GetSequenceDatasetExportRequest> = /*@__PURE__*/
+  messageDesc(file_dataset, 15);
+
+/**
+ * @generated from message viam.app.dataset.v1.GetSequenceDatasetExportResponse
+ */
+export type GetSequenceDatasetExportResponse = Message<"viam.app.dataset.v1.GetSequenceDatasetExportResponse"> & {
+  /**
+   * @generated from field: string job_id = 1;
+   */
+  jobId: string;
+
+  /**
+   * @generated from field: viam.app.dataset.v1.SequenceDatasetExportStatus status = 2;
+   */
+  status: SequenceDatasetExportStatus;
+
+  /**
+   * @generated from field: string download_url = 3;
+   */
+  downloadUrl: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp expires_at = 4;
+   */
+  expiresAt?: Timestamp | undefined;
+
+  /**
+   * @generated from field: string error_message = 5;
+   */
+  errorMessage: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp created_at = 6;
+   */
+  createdAt?: Timestamp | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp completed_at = 7;
+   */
+  completedAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message viam.app.dataset.v1.GetSequenceDatasetExportResponse.
+ * Use `create(GetSequenceDatasetExportResponseSchema)` to create a new message.
+ */
+export const GetSequenceDatasetExportResponseSchema: GenMessage<GetSequenceDatasetExportResponse> = /*@__PURE__*/
+  messageDesc(file_dataset, 16);
+
+/**
  * @generated from enum viam.app.dataset.v1.DatasetType
  */
 export enum DatasetType {
@@ -299,6 +397,37 @@ export enum DatasetType {
  */
 export const DatasetTypeSchema: GenEnum<DatasetType> = /*@__PURE__*/
   enumDesc(file_dataset, 0);
+
+/**
+ * @generated from enum viam.app.dataset.v1.SequenceDatasetExportStatus
+ */
+export enum SequenceDatasetExportStatus {
+  /**
+   * @generated from enum value: SEQUENCE_DATASET_EXPORT_STATUS_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * @generated from enum value: SEQUENCE_DATASET_EXPORT_STATUS_RUNNING = 1;
+   */
+  RUNNING = 1,
+
+  /**
+   * @generated from enum value: SEQUENCE_DATASET_EXPORT_STATUS_COMPLETED = 2;
+   */
+  COMPLETED = 2,
+
+  /**
+   * @generated from enum value: SEQUENCE_DATASET_EXPORT_STATUS_FAILED = 3;
+   */
+  FAILED = 3,
+}
+
+/**
+ * Describes the enum viam.app.dataset.v1.SequenceDatasetExportStatus.
+ */
+export const SequenceDatasetExportStatusSchema: GenEnum<SequenceDatasetExportStatus> = /*@__PURE__*/
+  enumDesc(file_dataset, 1);
 
 /**
  * @generated from service viam.app.dataset.v1.DatasetService
@@ -351,6 +480,22 @@ export const DatasetService: GenService<{
     methodKind: "unary";
     input: typeof MergeDatasetsRequestSchema;
     output: typeof MergeDatasetsResponseSchema;
+  },
+  /**
+   * @generated from rpc viam.app.dataset.v1.DatasetService.StartSequenceDatasetExport
+   */
+  startSequenceDatasetExport: {
+    methodKind: "unary";
+    input: typeof StartSequenceDatasetExportRequestSchema;
+    output: typeof StartSequenceDatasetExportResponseSchema;
+  },
+  /**
+   * @generated from rpc viam.app.dataset.v1.DatasetService.GetSequenceDatasetExport
+   */
+  getSequenceDatasetExport: {
+    methodKind: "unary";
+    input: typeof GetSequenceDatasetExportRequestSchema;
+    output: typeof GetSequenceDatasetExportResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_dataset, 0, "viam.app.dataset.v1.DatasetService");

@@ -10,6 +10,7 @@ import type { Rule } from "../../lib/cloud/access/access.ts";
 import { BinaryData } from "../../lib/cloud/data/binary_data.ts";
 import { Datasets } from "../../lib/cloud/data/datasets.ts";
 import { Sequences } from "../../lib/cloud/data/sequences.ts";
+import { SequenceExports } from "../../lib/cloud/exports/sequence_exports.ts";
 import { DataPipelines } from "../../lib/cloud/pipelines/pipelines.ts";
 import { SavedQueries } from "../../lib/cloud/pipelines/saved_queries.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
@@ -61,6 +62,10 @@ export async function somethingIn({ store }: ServedCloud, { organization, owner 
     await sql.query("UPDATE mapping_sessions SET ended_ms = 0 WHERE id = ?", id);
     return id;
   });
+  const sequence_export = await store.transaction(async (sql) => {
+    const dataset = await new Datasets(sql).create(organization, `export ${world.part}`, "sequences", 0);
+    return await new SequenceExports(sql).start(dataset, organization, 0);
+  });
   const { pipeline, saved_query } = await store.transaction((sql) =>
     queriesIn(sql, organization, world.part)
   );
@@ -79,6 +84,7 @@ export async function somethingIn({ store }: ServedCloud, { organization, owner 
     mapping_session,
     pipeline,
     saved_query,
+    sequence_export,
     package: `${organization}:${item.name}`,
   };
 }

@@ -28,6 +28,7 @@ const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
   "svc-cloud serve --files": "tests/cloud/contents_test.ts",
   "svc-cloud files move": "tests/cloud/contents_test.ts",
   "SVC_CLOUD_MOVE_TO=": "tests/cloud/database_move_test.ts",
+  "svc-cloud data export": "tests/cloud/exports_test.ts",
   "svc-cloud retention": "tests/cloud/retention_test.ts",
   "svc-cloud usage": "tests/cloud/retention_test.ts",
   "svc-cloud backup": "tests/cloud/backup_test.ts",

@@ -31,6 +31,7 @@ export type Kind =
   | "mapping_session"
   | "pipeline"
   | "saved_query"
+  | "sequence_export"
   | "package";
 
 /** The subject of a call. */
@@ -160,6 +161,7 @@ const ENCLOSING: { readonly [K in Exclude<Kind, "key">]: string } = {
     FROM mapping_sessions s LEFT JOIN locations l ON l.id = s.location_id WHERE s.id = ?`,
   dataset: "SELECT organization_id AS organization FROM datasets WHERE id = ?",
   pipeline: "SELECT organization_id AS organization FROM data_pipelines WHERE id = ?",
+  sequence_export: "SELECT organization_id AS organization FROM sequence_exports WHERE id = ?",
   saved_query: "SELECT organization_id AS organization FROM saved_queries WHERE id = ?",
   container: "SELECT organization_id AS organization FROM training_containers WHERE id = ?",
   training_job: "SELECT organization_id AS organization FROM training_jobs WHERE id = ?",

@@ -100,6 +100,8 @@ const RULES: readonly Rule[] = [
   rule(dataset.listDatasetsByOrganizationID, "operator", ["organization", "organizationId"]),
   // The published command line sends nothing to ask for everything.
   { ...rule(dataset.listDatasetsByIDs, "operator", ["dataset", "ids"]), open: true },
+  rule(dataset.startSequenceDatasetExport, "operator", ["dataset", "datasetId"]),
+  rule(dataset.getSequenceDatasetExport, "operator", ["sequence_export", "jobId"]),
   rule(dataset.mergeDatasets, "operator", ["organization", "organizationId"], ["dataset", "datasetIds"]),
 ];
 

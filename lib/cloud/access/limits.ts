@@ -120,6 +120,10 @@ export const limitsRow = object({
   pipelinesPerOrganization: amount("data pipelines of an organization", 100),
   savedQueriesPerOrganization: amount("saved queries of an organization", 1_000),
   sinkBytesPerOrganization: amount("bytes of results of data pipelines of an organization", 20 * GB),
+  sequenceExportsPerOrganization: amount(
+    "exports of datasets of sequences of an organization in a week",
+    100,
+  ),
   webhooksPerOrganizationDay: amount("webhooks of an organization's triggers in a day (UTC)", 50_000),
   mailsPerOrganizationDay: amount("mails of an organization's triggers in a day (UTC)", 500),
   labelsPerAnswer: amount("tags or labels of images in one answer", 10_000),

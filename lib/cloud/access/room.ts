@@ -35,6 +35,7 @@ const COUNTS = {
       SELECT LENGTH(p.metadata) FROM packages p JOIN registry_items i ON i.id = p.item_id
         WHERE i.organization_id = ?) AS texts`,
   datasetsPerOrganization: "SELECT COUNT(*) AS amount FROM datasets WHERE organization_id = ?",
+  sequenceExportsPerOrganization: "SELECT COUNT(*) AS amount FROM sequence_exports WHERE organization_id = ?",
   pipelinesPerOrganization: "SELECT COUNT(*) AS amount FROM data_pipelines WHERE organization_id = ?",
   savedQueriesPerOrganization: "SELECT COUNT(*) AS amount FROM saved_queries WHERE organization_id = ?",
   sequencesPerOrganization: "SELECT COUNT(*) AS amount FROM sequences WHERE organization_id = ?",

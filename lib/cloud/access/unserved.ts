@@ -14,8 +14,6 @@ const NO_LOGIN = "this control plane has no login for apps; apps sign in with an
 const NO_BRANDING = "this control plane serves no customized pages";
 const NO_PUSH = "this control plane sends no messages to phones";
 const NO_DATABASE = "this control plane gives no access to its database; use ExportTabularData";
-const NO_PARQUET =
-  "this control plane writes no Parquet files; use GetSequenceBinaryData and ExportTabularData";
 const NO_DEPRECATION = "this control plane has no deprecation; hide the item with UpdateRegistryItem";
 const NO_BUILDS = "this control plane builds no modules; upload a built module with UploadModuleFile";
 const ON_DEVICE = "the device itself serves this call while it waits for setup";
@@ -112,9 +110,6 @@ const TABLE: { readonly [service: string]: readonly Group[] } = {
       "ListIndexes",
       "DeleteIndex",
     ],
-  ],
-  "viam.app.dataset.v1.DatasetService": [
-    [NO_PARQUET, "StartSequenceDatasetExport", "GetSequenceDatasetExport"],
   ],
   "viam.app.build.v1.BuildService": [
     [

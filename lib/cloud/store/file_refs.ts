@@ -17,6 +17,7 @@ export const CONTENT_TABLES: readonly string[] = [
   "training_jobs",
   "training_images",
   "mapping_sessions",
+  "sequence_exports",
 ];
 
 /** Removes a content without references. Call it after the transaction that dropped the last one. */

@@ -6,6 +6,7 @@
 
 import { recordFragmentUses } from "./steps/fragment_uses.ts";
 import { chooseHostWords } from "./steps/host_words.ts";
+import { EXPORT_TABLES } from "./steps/export_tables.ts";
 import { RETENTION_TABLES } from "./steps/retention_tables.ts";
 import { PIPELINE_TABLES } from "./steps/pipeline_tables.ts";
 import type { Sql } from "./store.ts";
@@ -633,6 +634,7 @@ export const MIGRATIONS: readonly (readonly MigrationStep[])[] = [
   ],
   PIPELINE_TABLES,
   RETENTION_TABLES,
+  EXPORT_TABLES,
 ];
 
 /** What runs before the statements of a step, a piece in each transaction, until it returns true. */

@@ -60,6 +60,14 @@ const DETAIL_LENGTH_MAX = 200;
 const PASSING = new Set([408, 425, 429, 500, 502, 503, 504]);
 const EMPTY_SUM = createHash("sha256").digest("hex");
 
+/** An object, or the rest of one. */
+export interface S3Content {
+  /** The size of the whole object, if the answer says it. */
+  readonly bytes?: number;
+  /** Throws `unavailable` in the midst of it if the connection breaks. */
+  readonly pieces: AsyncGenerator<Uint8Array>;
+}
+
 export class S3Client {
   readonly #signer: AwsClient;
   readonly #root: string;
@@ -80,19 +88,19 @@ export class S3Client {
     return Number(answer.headers.get("content-length"));
   }
 
-  /** An object from byte `offset` on; `undefined` if there is none. Throws `unavailable` in the midst of it. */
-  async get(key: string, offset: number): Promise<AsyncGenerator<Uint8Array> | undefined> {
+  /** An object from byte `offset` on; `undefined` if there is none. */
+  async get(key: string, offset: number): Promise<S3Content | undefined> {
     const headers = offset > 0 ? { range: `bytes=${offset}-` } : undefined;
     const answer = await this.#send({ method: "GET", key, headers }, [404, 416]);
     if (answer.status === 404 || answer.status === 416 || !answer.body) {
       await answer.body?.cancel();
-      return answer.status === 404 ? undefined : nothing();
+      return answer.status === 404 ? undefined : { bytes: wholeBytes(answer), pieces: nothing() };
     }
     if (offset > 0 && answer.status !== 206) {
       await answer.body.cancel();
       throw refusal("GET", "it ignores ranges");
     }
-    return this.#pieces(answer.body);
+    return { bytes: wholeBytes(answer), pieces: this.#pieces(answer.body) };
   }
 
   async put(key: string, body: Uint8Array<ArrayBuffer>): Promise<void> {
@@ -280,6 +288,13 @@ export class S3Client {
       if (!isOver) await reader.cancel().catch(() => {});
     }
   }
+}
+
+function wholeBytes({ status, headers }: Response): number | undefined {
+  const [, total] = /\/(\d+)$/.exec(headers.get("content-range") ?? "") ?? [];
+  const length = status === 200 ? headers.get("content-length") : null;
+  const bytes = total ?? length ?? undefined;
+  return bytes === undefined ? undefined : Number(bytes);
 }
 
 async function* nothing(): AsyncGenerator<Uint8Array> {}

@@ -114,12 +114,14 @@ export class S3Files extends SpacedFiles implements FileStore {
 
   async *read(sha256: string, offset = 0): AsyncGenerator<Uint8Array> {
     const key = this.#key(sha256);
-    const wanted = await this.size(sha256);
     const hash = createHash("sha256");
     let at = offset;
-    for (let resumptions = 0; at < wanted; resumptions++) {
-      const pieces = await this.client.get(key, at);
-      if (!pieces) throw missing(sha256);
+    let wanted: number | undefined;
+    for (let resumptions = 0;; resumptions++) {
+      const content = await this.client.get(key, at);
+      if (!content) throw missing(sha256);
+      const { bytes, pieces } = content;
+      wanted ??= bytes ?? await this.size(sha256);
       const before = at;
       try {
         for await (const piece of pieces) {
@@ -135,7 +137,8 @@ export class S3Files extends SpacedFiles implements FileStore {
         if (at > before) resumptions = 0;
         if (resumptions === RESUMPTIONS_MAX) throw error;
       }
-      if (at < wanted && resumptions === RESUMPTIONS_MAX) {
+      if (at >= wanted) return;
+      if (resumptions === RESUMPTIONS_MAX) {
         throw damaged(sha256, `it ends after ${at} of ${wanted} bytes`);
       }
     }

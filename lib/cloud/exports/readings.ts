@@ -1,0 +1,179 @@
+/**
+ * Readings as files for other programs: CSV, JSON lines and Parquet.
+ *
+ * The room owns exports of captured data.
+ */
+
+import { SvcError } from "../../base/error.ts";
+import { isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
+import type { Conditions } from "../data/filter.ts";
+import { payloadIn } from "../data/payload.ts";
+import { type MicrosRange, type ReadingBatch, TabularData } from "../data/tabular_data.ts";
+import type { Sql } from "../store/store.ts";
+import { type ParquetColumn, parquetOf } from "./parquet.ts";
+
+export const EXPORT_FORMATS = ["csv", "jsonl", "parquet"] as const;
+export type ExportFormat = typeof EXPORT_FORMATS[number];
+
+export interface ReadingSelection {
+  /** Of the sources `o`. */
+  readonly sources: Conditions;
+  readonly captured: MicrosRange;
+}
+
+/** What is known of a reading beside its values. */
+const FACTS = [
+  "time_requested",
+  "time_received",
+  "organization_id",
+  "location_id",
+  "robot_id",
+  "robot_name",
+  "part_id",
+  "part_name",
+  "component_type",
+  "component_name",
+  "method_name",
+  "tags",
+] as const;
+/** More columns make no table for people. */
+const COLUMNS_MAX = 1_000;
+
+interface FlatReading {
+  readonly facts: readonly string[];
+  readonly tags: readonly string[];
+  readonly requestedUs: number;
+  readonly receivedUs: number;
+  readonly payload: JsonObject;
+}
+
+/** The bytes of a file. `told` hears how many readings are in it so far. */
+export async function* readingsAs(
+  format: ExportFormat,
+  sql: Sql,
+  selection: ReadingSelection,
+  told: (count: number) => void,
+): AsyncGenerator<Uint8Array> {
+  const encoder = new TextEncoder();
+  let count = 0;
+  const batches = async function* () {
+    for await (const batch of scan(sql, selection)) {
+      yield batch;
+      told(count += batch.length);
+    }
+  };
+  if (format === "parquet") return yield* parquetOf(PARQUET_COLUMNS, parquetRows(batches()));
+  if (format === "jsonl") {
+    for await (const batch of batches()) {
+      yield encoder.encode(batch.map((one) => `${JSON.stringify(jsonOf(one))}\n`).join(""));
+    }
+    return;
+  }
+  // Which columns there are is known only after all readings: they are read twice.
+  const paths = new Set<string>();
+  for await (const batch of scan(sql, selection)) {
+    for (const { payload } of batch) for (const [path] of leavesOf(payload)) paths.add(path);
+    if (paths.size > COLUMNS_MAX) {
+      const found = `the readings have more than ${COLUMNS_MAX} different values`;
+      throw new SvcError("invalid_argument", `${found}: export fewer components, or use the format jsonl`);
+    }
+  }
+  const columns = [...paths].sort();
+  yield encoder.encode(csvLine([...FACTS, ...columns]));
+  for await (const batch of batches()) {
+    yield encoder.encode(
+      batch.map((one) => {
+        const values = new Map(leavesOf(one.payload));
+        return csvLine([...one.facts, ...columns.map((path) => values.get(path) ?? null)]);
+      }).join(""),
+    );
+  }
+}
+
+async function* scan(
+  sql: Sql,
+  { sources, captured }: ReadingSelection,
+): AsyncGenerator<readonly FlatReading[]> {
+  for await (const batch of new TabularData(sql).scan(sources, { captured, received: {} })) {
+    yield flat(batch);
+  }
+}
+
+function flat({ origin, rows }: ReadingBatch): FlatReading[] {
+  return rows.map(({ capturedUs, receivedUs, tags, payload }) => ({
+    facts: [
+      timeOfUs(capturedUs),
+      timeOfUs(receivedUs),
+      origin.organizationId,
+      origin.locationId,
+      origin.machineId,
+      origin.machineName,
+      origin.partId,
+      origin.partName,
+      origin.componentType,
+      origin.componentName,
+      origin.methodName,
+      (JSON.parse(tags) as string[]).join(" "),
+    ],
+    tags: JSON.parse(tags),
+    requestedUs: capturedUs,
+    receivedUs,
+    payload: payloadIn(payload),
+  }));
+}
+
+function jsonOf({ facts, tags, payload }: FlatReading): JsonObject {
+  return {
+    ...Object.fromEntries(FACTS.map((name, at) => [name, facts[at]])),
+    tags: [...tags],
+    data: payload,
+  };
+}
+
+const PARQUET_COLUMNS: readonly ParquetColumn[] = [
+  { name: "time_requested", type: "time" },
+  { name: "time_received", type: "time" },
+  ...FACTS.slice(2, -1).map((name) => ({ name, type: "text" } as const)),
+  { name: "tags", type: "texts" },
+  { name: "data", type: "text" },
+];
+
+async function* parquetRows(batches: AsyncIterable<readonly FlatReading[]>) {
+  for await (const batch of batches) {
+    yield batch.map(({ facts, tags, requestedUs, receivedUs, payload }) => [
+      BigInt(requestedUs),
+      BigInt(receivedUs),
+      ...facts.slice(2, -1),
+      tags,
+      JSON.stringify(payload),
+    ]);
+  }
+}
+
+/** Each value in a reading, by its path: `readings.celsius`, `detections.0.label`. */
+function leavesOf(value: Json, path = ""): [string, Json][] {
+  const members = Array.isArray(value) ? [...value.entries()] : isObject(value) ? Object.entries(value) : [];
+  if (members.length === 0) {
+    return path === "" ? [] : [[path, isObject(value) || Array.isArray(value) ? null : value]];
+  }
+  return members.flatMap(([name, inner]) =>
+    leavesOf(inner as Json, path === "" ? String(name) : `${path}.${name}`)
+  );
+}
+
+function csvLine(cells: readonly Json[]): string {
+  return `${cells.map(csvCell).join(",")}\r\n`;
+}
+
+/** As RFC 4180 says. A text that a spreadsheet would take for a formula begins with an apostrophe. */
+function csvCell(value: Json): string {
+  if (value === null) return "";
+  if (typeof value !== "string") return String(value);
+  const safe = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
+
+function timeOfUs(us: number): string {
+  const ms = new Date(Math.floor(us / 1000)).toISOString().slice(0, -1);
+  return `${ms}${String(((us % 1000) + 1000) % 1000).padStart(3, "0")}Z`;
+}

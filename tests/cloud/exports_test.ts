@@ -1,0 +1,149 @@
+/**
+ * Exports: readings as files for other programs, and datasets of sequences as the published Parquet files.
+ */
+
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import type { JsonObject } from "../../lib/base/schema/schema.ts";
+import { crc32 } from "node:zlib";
+import { parquetReadObjects } from "hyparquet";
+import { DataService } from "../../proto/gen/data_pb.ts";
+import { DatasetService, DatasetType, SequenceDatasetExportStatus } from "../../proto/gen/dataset_pb.ts";
+import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
+import { toTimestamp } from "../../lib/api/shared/time.ts";
+import { SvcError } from "../../lib/base/error.ts";
+import { SequenceExports } from "../../lib/cloud/exports/sequence_exports.ts";
+import { client } from "../../lib/wire/channel.ts";
+import { until } from "../support/until.ts";
+import { svcCloud } from "./program.ts";
+import { storeTest } from "./stores.ts";
+import { newWorld, withCloud } from "./world.ts";
+
+const START_MS = Date.parse("2026-03-15T12:00:00Z");
+/** The stored files of an archive, as its directory has them. */
+function unzipped(archive: Uint8Array<ArrayBuffer>): ReadonlyMap<string, Uint8Array<ArrayBuffer>> {
+  const view = new DataView(archive.buffer);
+  const end = archive.length - 22;
+  const files = new Map<string, Uint8Array<ArrayBuffer>>();
+  for (let at = view.getUint32(end + 16, true), left = view.getUint16(end + 10, true); left > 0; left--) {
+    const [sum, bytes] = [view.getUint32(at + 16, true), view.getUint32(at + 24, true)];
+    const [length, start] = [view.getUint16(at + 28, true), view.getUint32(at + 42, true) + 30];
+    const content = archive.slice(start + length, start + length + bytes);
+    assertEquals(crc32(content), sum);
+    files.set(new TextDecoder().decode(archive.subarray(at + 46, at + 46 + length)), content);
+    at += 46 + length;
+  }
+  return files;
+}
+
+async function parquet(file: Uint8Array<ArrayBuffer>) {
+  return await parquetReadObjects({ file: file.buffer });
+}
+
+storeTest("readings and sequences are exported for other programs", async (database) => {
+  await withCloud(database, async (cloud) => {
+    const { organization, owner, part } = await newWorld(cloud.store);
+    const stranger = await newWorld(cloud.store);
+    const channel = await cloud.channel(owner);
+    const [sync, data, datasets] = [
+      client(DataSyncService, channel),
+      client(DataService, channel),
+      client(DatasetService, channel),
+    ];
+    const times = (at: number) => {
+      return { timeRequested: toTimestamp(START_MS + at), timeReceived: toTimestamp(START_MS + at + 1) };
+    };
+    const from = { partId: part, componentType: "sensor", componentName: "thermo", methodName: "Readings" };
+    const values: JsonObject[] = [
+      { celsius: 20.5, note: '=HYPERLINK("http://evil")' },
+      { celsius: -3, note: 'say "hi", all' },
+      { celsius: 7, list: [1, { deep: true }] },
+    ];
+    await sync.dataCaptureUpload({
+      metadata: { ...from, type: DataType.TABULAR_SENSOR, tags: ["hall"] },
+      sensorContents: values.map((readings, at) => {
+        return { metadata: times(at * 1000), data: { case: "struct" as const, value: { readings } } };
+      }),
+    });
+    await sync.dataCaptureUpload({
+      metadata: {
+        ...from,
+        componentName: "cam",
+        methodName: "GetImages",
+        type: DataType.BINARY_SENSOR,
+        fileExtension: ".jpg",
+      },
+      sensorContents: [{ metadata: times(500), data: { case: "binary", value: new Uint8Array([1, 2, 3]) } }],
+    });
+
+    const write = async (name: string, ...flags: string[]) => {
+      const path = `${database.folder}/${name}`;
+      await svcCloud("data", "export", path, "--org", organization, ...flags, ...database.flags);
+      return path;
+    };
+    const lines = (await Deno.readTextFile(await write("all.csv"))).split("\r\n");
+    assertStringIncludes(
+      lines[0],
+      "tags,readings.celsius,readings.list.0,readings.list.1.deep,readings.note",
+    );
+    assertStringIncludes(
+      lines[1],
+      `2026-03-15T12:00:00.000000Z,2026-03-15T12:00:00.001000Z,${organization},`,
+    );
+    assertStringIncludes(lines[1], `hall,20.5,,,"'=HYPERLINK(""http://evil"")"`);
+    assertStringIncludes(lines[2], 'hall,-3,,,"say ""hi"", all"');
+    assertStringIncludes(lines[3], "hall,7,1,true,");
+    assertEquals(lines.length, 5);
+    const some = await write("some.jsonl", "--component", "thermo", "--since", "2026-03-15T12:00:01Z");
+    const parsed = (await Deno.readTextFile(some)).trim().split("\n").map((one) => JSON.parse(one));
+    assertEquals(parsed.map(({ data }) => data.readings.celsius), [-3, 7]);
+    assertEquals([parsed[0].tags, parsed[0].part_id], [["hall"], part]);
+    const rows = await parquet(await Deno.readFile(await write("all.parquet")));
+    assertEquals(rows.map(({ data }) => JSON.parse(data as string).readings), values);
+    assertEquals([rows[0].component_name, rows[0].tags, rows[0].time_requested], [
+      "thermo",
+      ["hall"],
+      new Date(START_MS),
+    ]);
+    await assertRejects(() => write("none.csv", "--component", "other"), Error, "no such readings");
+    await assertRejects(() => write("all.xls"), Error, "--format");
+
+    // A dataset of sequences, as its published client asks for it.
+    const resources = ["thermo", "cam"].map((resourceName) => ({ resourceName, methodName: "" }));
+    const window = { startTime: toTimestamp(START_MS), endTime: toTimestamp(START_MS + 1_500) };
+    const { id } = await data.createSequence({ partId: part, resources, sequenceTags: ["walk"], ...window });
+    const made = { organizationId: organization, name: "walks", type: DatasetType.SEQUENCE_DATA };
+    const { id: datasetId } = await datasets.createDataset(made);
+    await data.addSequencesToDataset({ datasetId, sequenceIds: [id] });
+    const { jobId } = await datasets.startSequenceDatasetExport({ datasetId });
+    const ended = await until(async () => {
+      const job = await datasets.getSequenceDatasetExport({ jobId });
+      return job.status !== SequenceDatasetExportStatus.RUNNING && job;
+    });
+    assertEquals([ended.status, ended.errorMessage], [SequenceDatasetExportStatus.COMPLETED, ""]);
+    const archive = await fetch(
+      `${cloud.url}${new URL(ended.downloadUrl).pathname}${new URL(ended.downloadUrl).search}`,
+    );
+    const files = unzipped(new Uint8Array(await archive.arrayBuffer()));
+    const [binary, tabular, sequences] = await Promise.all(
+      ["binary_data", "tabular_data", "sequences"].map((name) => parquet(files.get(`${name}.parquet`)!)),
+    );
+    assertEquals(tabular.map(({ payload }) => JSON.parse(payload as string).readings.celsius), [20.5, -3]);
+    assertEquals([binary.length, binary[0].sequence_id, binary[0].classifications], [1, id, []]);
+    assertEquals(String(binary[0].path).endsWith(".jpg"), true);
+    const { tags, start_at, end_at } = sequences[0];
+    assertEquals([tags, start_at, end_at], [["walk"], new Date(START_MS), new Date(START_MS + 1_500)]);
+
+    const refusal = (call: Promise<unknown>) => call.then(() => "done", (error) => SvcError.from(error).code);
+    const theirs = client(DatasetService, await cloud.channel(stranger.owner));
+    assertEquals(await refusal(theirs.getSequenceDatasetExport({ jobId })), "permission_denied");
+    const images = await datasets.createDataset({ organizationId: organization, name: "images" });
+    assertEquals(
+      await refusal(datasets.startSequenceDatasetExport({ datasetId: images.id })),
+      "failed_precondition",
+    );
+    const later = ended.completedAt!.seconds * 1000n + BigInt(8 * 24 * 3600 * 1000);
+    const gone = await cloud.store.transaction((sql) => new SequenceExports(sql).forget(Number(later)));
+    assertEquals(gone.length, 1);
+    assertEquals(await refusal(datasets.getSequenceDatasetExport({ jobId })), "not_found");
+  });
+});
