@@ -81,9 +81,9 @@ export class BackupPlace {
         return found.map(({ key }) => key.slice(prefix.length));
       },
       read: async (name) => {
-        const pieces = await client.get(`${prefix}${name}`, 0);
-        if (!pieces) throw new SvcError("not_found", `there is no ${name} in ${place}`);
-        return await joined(pieces, RECORD_BYTES_MAX);
+        const content = await client.get(`${prefix}${name}`, 0);
+        if (!content) throw new SvcError("not_found", `there is no ${name} in ${place}`);
+        return await joined(content.pieces, RECORD_BYTES_MAX);
       },
       write: (name, text) => client.put(`${prefix}${name}`, new TextEncoder().encode(text)),
     });
