@@ -27,8 +27,10 @@ const INLINED = [
   "croner",
   "dbus-native",
   "dns-packet",
+  "hyparquet-writer",
   "jpeg-js",
   "mingo",
+  "nodemailer",
   "pgsql-ast-parser",
   "postgres",
 ];

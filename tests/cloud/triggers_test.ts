@@ -10,9 +10,11 @@ import { type AddressInfo, createServer as createNetServer } from "node:net";
 import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { LogEntrySchema } from "../../proto/gen/common_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
 import type { Json, JsonObject } from "../../lib/base/schema/schema.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
-import { ConfigThreads, ownThread } from "../../lib/cloud/config/config_threads.ts";
+import { type ConfigThread, ConfigThreads, ownThread } from "../../lib/cloud/config/config_threads.ts";
+import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { LogStore } from "../../lib/cloud/logs/logs.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
@@ -445,4 +447,48 @@ sqliteTest("mails go to one receiver each, and a refused one is not sent again",
   const closed = mailer({ url: new URL("smtp://127.0.0.1:1"), from: "cloud@example.com" });
   const away = await assertRejects(() => closed({ to: "a@b.c", subject: "", text: "", id: "1" }, 5_000));
   assertEquals((away as { code?: string }).code, "unavailable");
+});
+
+sqliteTest("conditions that take for ever rest, and hold up nothing else", async (database) => {
+  const clock = new FakeClock(START_MS);
+  const store = await database.open();
+  const triggers = [
+    { name: "slow", event: onCondition("regex", { note: "(a+)+$" }), notifications: HOOK },
+    {
+      name: "plain",
+      event: onData("tabular"),
+      notifications: [{ ...HOOK[0], seconds_between_notifications: 0 }],
+    },
+  ];
+  const { part, organization, told, configs: unused } = await watched(store, clock, triggers);
+  unused.close();
+  // A thread that says that it is ready and then nothing more.
+  let asked = 0;
+  const create = () => {
+    const thread: ConfigThread = { post: () => void asked++, onAnswer: () => {}, end: () => {} };
+    queueMicrotask(() => thread.onAnswer({ ready: true }));
+    return thread;
+  };
+  const configs = new ConfigThreads(create, defaultLimits(), new SystemClock(), 10);
+  const events = new TriggerEvents({ store, clock, configs, limits: defaultLimits() });
+  const origin = {
+    organizationId: organization,
+    locationId: "",
+    machineId: "",
+    machineName: "",
+    partId: part,
+    partName: "",
+    componentType: "sensor",
+    componentName: "thermo:meter",
+    methodName: "Readings",
+    parameters: "{}",
+  };
+  for (const at of [1, 2]) {
+    const reading = { capturedUs: at, receivedUs: at, payload: { note: "aaaa!" } };
+    await store.transaction((sql) => new TabularData(sql).add(origin, [reading], [], START_MS + at));
+    for (const event of await oldestEvents(store, 10)) await events.handle(event);
+    assertEquals((await oldestEvents(store, 10)).length, 0);
+  }
+  assertEquals([asked, await told()], [1, ["plain", "plain"]]);
+  configs.close();
 });

@@ -6,17 +6,19 @@
 import { type LogEntry, LogEntrySchema } from "../../../proto/gen/common_pb.ts";
 import { toMs } from "../../api/shared/time.ts";
 import type { Clock } from "../../base/clock.ts";
-import { SvcError } from "../../base/error.ts";
+import { messageOf, SvcError } from "../../base/error.ts";
+import type { Logger } from "../../base/log/log.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { logFieldsOf } from "../../cloud_client/log_message.ts";
 import { fromBinary } from "../../wire/proto.ts";
 import type { Limits } from "../access/limits.ts";
-import type { ConfigThreads } from "../config/config_threads.ts";
+import { type ConfigThreads, UnusableConfig } from "../config/config_threads.ts";
 import { Conditions } from "../data/filter.ts";
 import { type DataOrigin, ORIGIN_COLUMNS } from "../data/origins.ts";
 import { payloadIn } from "../data/payload.ts";
 import { type PackedReading, TabularData } from "../data/tabular_data.ts";
 import { type Sql, type Store } from "../store/store.ts";
+import type { ConditionJob } from "./conditions.ts";
 import { Deliveries } from "./deliveries.ts";
 import { type Around, type EventContent, messageFor } from "./messages.ts";
 import {
@@ -34,6 +36,7 @@ export interface EventParts {
   readonly clock: Clock;
   readonly limits: Limits;
   readonly configs: ConfigThreads;
+  readonly logger?: Logger;
 }
 
 /** A trigger that fires, and what its notifications say. */
@@ -42,6 +45,8 @@ interface Firing {
   readonly content: EventContent;
 }
 
+const SLOW_MS = 10 * 60_000;
+const SLOW_MAX = 10_000;
 /** Entries in one notification. */
 export const LOG_ENTRIES_MAX = 50;
 /** Loggers of failed notifications, which tell of no further ones. */
@@ -53,6 +58,9 @@ const STATUS: { readonly [T in "online" | "offline"]: EventType } = {
 };
 
 export class TriggerEvents {
+  /** Parts with conditions that took too long, and when they are tried again. */
+  readonly #slow = new Map<string, number>();
+
   constructor(private readonly parts: EventParts) {}
 
   /** Handles an event. One whose part is gone, or belongs to another organization by now, comes to nothing. */
@@ -81,7 +89,7 @@ export class TriggerEvents {
   }
 
   async #firings(event: PartEvent, triggers: readonly Trigger[]): Promise<Firing[]> {
-    const { facts, organizationId } = event;
+    const { facts } = event;
     const of = (type: EventType) => triggers.filter((one) => one.event.type === type);
     if (facts.kind === "online" || facts.kind === "offline") {
       return of(STATUS[facts.kind]).map((trigger) => ({ trigger, content: { kind: "status" } }));
@@ -100,7 +108,7 @@ export class TriggerEvents {
       const content = synced.length > 0 ? await this.#binary(facts) : undefined;
       return content ? synced.map((trigger) => ({ trigger, content })) : [];
     }
-    return await this.#tabular(facts, organizationId, synced, of("conditional_data_ingested"));
+    return await this.#tabular(facts, event, synced, of("conditional_data_ingested"));
   }
 
   async #binary({ dataId, type }: UploadedFile): Promise<EventContent | undefined> {
@@ -116,11 +124,11 @@ export class TriggerEvents {
 
   async #tabular(
     facts: UploadedReadings,
-    organizationId: string,
+    event: PartEvent,
     synced: readonly Trigger[],
     conditional: readonly Trigger[],
   ): Promise<Firing[]> {
-    const { store, configs } = this.parts;
+    const { store } = this.parts;
     const source = new Conditions().only("o.id = ?", facts.originId);
     const times = { captured: { fromUs: facts.fromUs, untilUs: facts.untilUs }, received: {} };
     const fired = new Map<Trigger, Firing>();
@@ -137,7 +145,7 @@ export class TriggerEvents {
       if (waiting.length === 0) continue;
       const conditions = waiting.map(({ event }) => event.conditional!.conditions?.evals ?? []);
       const payloads = batch.rows.map(({ payload }) => payload);
-      const first = await configs.judge(organizationId, { payloads, conditions });
+      const first = await this.#judge(event, { payloads, conditions });
       for (const [index, trigger] of waiting.entries()) {
         if (first[index] < 0) continue;
         const condition = { trigger_condition: { evals: conditions[index] } } as unknown as JsonObject;
@@ -157,6 +165,23 @@ export class TriggerEvents {
     };
     const content: EventContent = { kind: "data", facts: about };
     return [...synced.map((trigger) => ({ trigger, content })), ...fired.values()];
+  }
+
+  /** Conditions that take too long are fulfilled by nothing, and rest for a while: others wait for the same threads. */
+  async #judge({ partId, organizationId }: PartEvent, job: ConditionJob): Promise<readonly number[]> {
+    const { configs, clock, logger } = this.parts;
+    const none = job.conditions.map(() => -1);
+    if ((this.#slow.get(partId) ?? -Infinity) > clock.monotonicMs()) return none;
+    this.#slow.delete(partId);
+    try {
+      return await configs.judge(organizationId, job);
+    } catch (error) {
+      if (!(error instanceof UnusableConfig)) throw error;
+      if (this.#slow.size >= SLOW_MAX) this.#slow.delete(this.#slow.keys().next().value!);
+      this.#slow.set(partId, clock.monotonicMs() + SLOW_MS);
+      logger?.warn(`the conditions of triggers of part ${partId} rest for a while: ${messageOf(error)}`);
+      return none;
+    }
   }
 
   async #entries(

@@ -1,6 +1,5 @@
 /** Sends mails over the operator's SMTP server, with the published library. */
 
-// @ts-types="./nodemailer.d.ts"
 import { createTransport } from "nodemailer";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { Secret } from "../../base/secret.ts";

@@ -14,7 +14,7 @@ import type { Logger } from "../../base/log/log.ts";
 import type { LogStore } from "../logs/logs.ts";
 import { type ClaimedDelivery, Deliveries } from "./deliveries.ts";
 import { type EventParts, isPassing, TRIGGER_LOGGER, TriggerEvents } from "./events.ts";
-import { oldestEvents, takeEvent } from "./outbox.ts";
+import { oldestEvents, type PartEvent, takeEvent } from "./outbox.ts";
 import { Busy, NotificationSender, type SenderOptions, Undeliverable } from "./sender.ts";
 import { TriggerWatch } from "./watch.ts";
 
@@ -26,6 +26,9 @@ interface TriggerParts extends EventParts {
 const LOOK_MS = 1_000;
 const PARTS_MS = 5_000;
 const EVENTS_AT_ONCE = 32;
+/** Organizations whose events are handled at once, and how long a look waits for them. */
+const HANDLING_MAX = 16;
+const HANDLE_MS = 500;
 /** Notifications under way: of all organizations, and of one. */
 const SENDING_MAX = 16;
 const SENDING_OF_ORGANIZATION_MAX = 4;
@@ -43,6 +46,8 @@ export class TriggerRunner {
   readonly #waker: Waker;
   readonly #closing = new AbortController();
   readonly #sending = new Map<string, { readonly organizationId: string; readonly done: Promise<void> }>();
+  /** By organization. */
+  readonly #handling = new Map<string, Promise<void>>();
   readonly #looking: Promise<void>;
   #partsAtMs = -Infinity;
 
@@ -59,6 +64,7 @@ export class TriggerRunner {
     this.#closing.abort(new SvcError("unavailable", "the control plane is stopping"));
     this.#waker.wake();
     await this.#looking;
+    await Promise.all(this.#handling.values());
     await Promise.all([...this.#sending.values()].map(({ done }) => done));
   }
 
@@ -95,17 +101,34 @@ export class TriggerRunner {
   }
 
   async #handleEvents(): Promise<void> {
+    const events = await oldestEvents(this.parts.store, EVENTS_AT_ONCE);
+    // An organization with slow conditions delays itself alone.
+    for (const [organizationId, some] of Map.groupBy(events, (one) => one.organizationId)) {
+      if (this.#handling.has(organizationId) || this.#handling.size >= HANDLING_MAX) continue;
+      const done = this.#handle(some).finally(() => this.#handling.delete(organizationId));
+      this.#handling.set(organizationId, done);
+    }
+    const over = new AbortController();
+    const signal = AbortSignal.any([over.signal, this.#closing.signal]);
+    const pause = this.parts.clock.sleep(HANDLE_MS, signal).catch(() => {});
+    await Promise.race([Promise.all(this.#handling.values()), pause]);
+    over.abort();
+    await pause;
+  }
+
+  async #handle(events: readonly PartEvent[]): Promise<void> {
     const { store, logger } = this.parts;
-    for (const event of await oldestEvents(store, EVENTS_AT_ONCE)) {
+    for (const event of events) {
       if (this.#closing.signal.aborted) return;
       try {
         await this.#events.handle(event);
       } catch (error) {
-        if (this.#closing.signal.aborted || isPassing(error)) throw error;
+        if (this.#closing.signal.aborted) return;
+        if (isPassing(error)) return logger.warn(`cannot look after triggers: ${chainOf(error)}`);
         // It would fail again, and stand in front of all others.
         const { partId, facts } = event;
         logger.warn(`an event (${facts.kind}) of part ${partId} comes to nothing: ${chainOf(error)}`);
-        await store.transaction((sql) => takeEvent(sql, event.id));
+        await store.transaction((sql) => takeEvent(sql, event.id)).catch(() => {});
       }
     }
   }
