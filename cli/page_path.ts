@@ -1,7 +1,20 @@
-/** Where the build puts the machine's page, and where svc-server finds it. */
+/** The pages of the programs: where the build puts them, and where the programs find them. */
 
-/** The page as one file, from the root of the tree. */
-export const PAGE_PATH = "dist/web/machine.page";
+export interface PagePlace {
+  /** The folder of its sources in `lib/web`. */
+  readonly folder: string;
+  /** The built page as one file, from the root of the tree. */
+  readonly path: string;
+  /** The name under which an executable embeds it. */
+  readonly name: string;
+}
 
-/** The name under which executables embed it. */
-export const PAGE_NAME = "svc-page";
+/** The page of svc-server. */
+export const MACHINE_PAGE: PagePlace = {
+  folder: "machine",
+  path: "dist/web/machine.page",
+  name: "svc-page",
+};
+
+/** The page of svc-cloud. */
+export const FLEET_PAGE: PagePlace = { folder: "fleet", path: "dist/web/fleet.page", name: "svc-fleet-page" };

@@ -10,7 +10,7 @@ import { brotliCompressSync, constants } from "node:zlib";
 import { SvcError } from "../../lib/base/error.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
 import { UsageError } from "../flags.ts";
-import { PAGE_NAME, PAGE_PATH } from "../page_path.ts";
+import { FLEET_PAGE, MACHINE_PAGE, type PagePlace } from "../page_path.ts";
 import { MODULE_PACKAGE, NOTICES_FILE, REVISION_FILE } from "../version.ts";
 import { V8_FLAGS } from "../v8_flags.ts";
 import { EXTENT_SUFFIX, PACKED_FOLDER, PACKED_SUFFIX } from "../../lib/base/native/packed.ts";
@@ -77,8 +77,8 @@ export interface Executable {
   readonly runtime?: readonly string[];
   /** Whether it embeds the library for modules, for its users. */
   readonly modulePackage?: boolean;
-  /** Whether it embeds the machine's page. */
-  readonly page?: boolean;
+  /** The page that it embeds. */
+  readonly page?: PagePlace;
   /** Packages of features that it never turns on; only those features import them. */
   readonly without?: readonly string[];
 }
@@ -104,7 +104,7 @@ export const EXECUTABLES: readonly Executable[] = [
     ],
     runtime: [V8_FLAGS],
     modulePackage: true,
-    page: true,
+    page: MACHINE_PAGE,
   },
   {
     name: "svc-micro-server",
@@ -124,7 +124,12 @@ export const EXECUTABLES: readonly Executable[] = [
   },
   { name: "svc-agent", entry: "cli/agent/main.ts", later: ["cli/agent/program.ts"] },
   { name: "svc-ml", entry: "cli/ml/main.ts", later: ["cli/ml/program.ts"] },
-  { name: "svc-cloud", entry: "cli/cloud/main.ts", later: ["cli/cloud/program.ts", "cli/cloud/sqlite.ts"] },
+  {
+    name: "svc-cloud",
+    entry: "cli/cloud/main.ts",
+    later: ["cli/cloud/program.ts", "cli/cloud/sqlite.ts"],
+    page: FLEET_PAGE,
+  },
 ];
 
 /**
@@ -204,7 +209,7 @@ export interface Compiled {
  */
 export async function compile(
   compiler: Compiler,
-  { name, entry, later = [], without = [], runtime = [], modulePackage = false, page = false }: Executable,
+  { name, entry, later = [], without = [], runtime = [], modulePackage = false, page }: Executable,
   target: Target,
   output: string,
   version?: string,
@@ -212,7 +217,7 @@ export async function compile(
   await recordRevision();
   await requireNotices();
   if (modulePackage) await makeModulePackage();
-  if (page) await buildPage();
+  if (page) await buildPage(page);
   const reached = await Promise.all([entry, ...later].map((one) => reach(compiler, one)));
   const imports: Record<string, string> = Object.assign({}, ...reached.map((one) => one.imports));
   for (const name of without) delete imports[name];
@@ -506,7 +511,7 @@ async function packFiles(
       packed.push(await pack(`${ROOT}${MODULE_PACKAGE}/${file}`, `${name}/${file}`));
     }
   }
-  if (page) packed.push(await pack(`${ROOT}${PAGE_PATH}`, `${PAGE_NAME}/page`));
+  if (page) packed.push(await pack(`${ROOT}${page.path}`, `${page.name}/page`));
   return packed;
 }
 

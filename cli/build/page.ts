@@ -1,6 +1,6 @@
 /**
- * `deno task web:build`: builds the machine's page from `lib/web` into one file in `dist/web`, if it is missing or its
- * sources have changed. With `--check` (`deno task web:lint`) it checks the types of changed sources.
+ * `deno task web:build`: builds the pages from `lib/web` into one file each in `dist/web`, those that are missing or whose
+ * sources have changed; `--only machine` builds that one. With `--check` (`deno task web:lint`) it checks the types of changed sources.
  *
  * npm installs the locked packages into `lib/web/node_modules`, without their scripts; Vite bundles. With
  * `--if-possible` a failure is a warning: svc-server works without the page.
@@ -9,8 +9,8 @@
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import { packAssets, type PageAsset } from "../../lib/machine/page/archive.ts";
-import { PAGE_PATH } from "../page_path.ts";
+import { packAssets, type PageAsset } from "../../lib/wire/page/archive.ts";
+import { FLEET_PAGE, MACHINE_PAGE, type PagePlace } from "../page_path.ts";
 import { begin, type Terminal } from "../program.ts";
 
 const ROOT = new URL("../../", import.meta.url);
@@ -19,8 +19,7 @@ const PACKAGES = `${SOURCES}node_modules/`;
 /** The checksum of the lock file from which the packages were installed. */
 const INSTALLED = `${PACKAGES}.svc-installed`;
 const MADE = "dist/.build/web/";
-/** The checksum of the sources of the built page. */
-const STAMP = "dist/web/sources.sha256";
+const PAGES: readonly PagePlace[] = [MACHINE_PAGE, FLEET_PAGE];
 /** The checksum of the sources whose types were right. */
 const CHECKED = "dist/web/checked.sha256";
 const LOCK = "dist/web/.lock";
@@ -29,11 +28,19 @@ const SUM_DIGITS = 20;
 
 const PROGRAM = {
   name: "deno task web:build",
-  summary: `Builds the machine's page into ${PAGE_PATH}, if it is missing or its sources have changed.`,
+  summary:
+    "Builds the pages of the programs into dist/web, those that are missing or whose sources have changed.",
   style: "gnu",
   usage: "[flags]",
   flags: [
-    { name: "if-possible", type: "bool", default: false, help: "Only warn if the page cannot be built." },
+    { name: "if-possible", type: "bool", default: false, help: "Only warn if a page cannot be built." },
+    {
+      name: "only",
+      type: "string",
+      default: "",
+      value: "PAGE",
+      help: "Build only this page: machine, of svc-server, or fleet, of svc-cloud.",
+    },
     {
       name: "check",
       type: "bool",
@@ -57,13 +64,23 @@ export async function main(args: readonly string[], terminal: Terminal): Promise
   const begun = begin(PROGRAM, args, terminal);
   if (begun.exitCode !== undefined) return begun.exitCode;
   try {
-    if (begun.values.check) await checkPage();
-    else if (await buildPage()) terminal.write(`${PAGE_PATH}\n`);
+    if (begun.values.check) {
+      await checkPages();
+      return 0;
+    }
+    const { only } = begun.values;
+    const wanted = PAGES.filter(({ folder }) => only === "" || folder === only);
+    if (wanted.length === 0) {
+      const known = PAGES.map(({ folder }) => folder).join(" or ");
+      terminal.writeError(`${PROGRAM.name}: there is no page ${only}, wanted --only ${known}\n`);
+      return 2;
+    }
+    for (const page of wanted) if (await buildPage(page)) terminal.write(`${page.path}\n`);
     return 0;
   } catch (thrown) {
     if (begun.values.ifPossible) {
       const [line] = messageOf(thrown).split("\n", 1);
-      terminal.writeError(`${PROGRAM.name}: the machine will have no page: ${line}\n`);
+      terminal.writeError(`${PROGRAM.name}: the programs will have no page: ${line}\n`);
       return 0;
     }
     terminal.writeError(`${PROGRAM.name}: ${messageOf(thrown)}\n`);
@@ -71,30 +88,36 @@ export async function main(args: readonly string[], terminal: Terminal): Promise
   }
 }
 
-/** Builds the page if it is missing or its sources have changed; returns whether it did. Throws `unavailable`. */
-export async function buildPage(): Promise<boolean> {
-  const wanted = await sourcesSum();
-  if (await isBuilt(wanted)) return false;
+/** Builds a page if it is missing or its sources have changed; returns whether it did. Throws `unavailable`. */
+export async function buildPage(page: PagePlace): Promise<boolean> {
+  const wanted = await sourcesSum(page);
+  if (await isBuilt(page, wanted)) return false;
   await Deno.mkdir(at("dist/web"), { recursive: true });
   // Several processes may want it at once.
   using lock = await Deno.open(at(LOCK), { write: true, create: true });
   await lock.lock(true);
-  if (await isBuilt(wanted)) return false;
+  if (await isBuilt(page, wanted)) return false;
 
   await installPagePackages();
+  const made = `${MADE}${page.folder}/`;
   await npmProgram("build the page", "node", [
     "node_modules/vite/bin/vite.js",
-    ...["build", "--logLevel", "warn", "--emptyOutDir", "--outDir", at(MADE).pathname],
+    ...["build", "--mode", page.folder, "--logLevel", "warn", "--emptyOutDir", "--outDir", at(made).pathname],
   ]);
-  const packed = packAssets(await assetsIn(MADE));
-  await Deno.writeFile(at(`${PAGE_PATH}.new`), packed);
-  await Deno.rename(at(`${PAGE_PATH}.new`), at(PAGE_PATH));
-  await Deno.writeTextFile(at(STAMP), wanted);
+  const packed = packAssets(await assetsIn(made));
+  await Deno.writeFile(at(`${page.path}.new`), packed);
+  await Deno.rename(at(`${page.path}.new`), at(page.path));
+  await Deno.writeTextFile(at(stampOf(page)), wanted);
   return true;
 }
 
+/** The file with the checksum of the sources of a built page. */
+function stampOf({ folder }: PagePlace): string {
+  return `dist/web/${folder}.sha256`;
+}
+
 /** Checks the types of the sources, unless these very sources have been checked. Throws `unavailable` with the problems. */
-async function checkPage(): Promise<void> {
+async function checkPages(): Promise<void> {
   const wanted = await sourcesSum();
   if (await Deno.readTextFile(at(CHECKED)).catch(() => undefined) === wanted) return;
   await Deno.mkdir(at("dist/web"), { recursive: true });
@@ -102,7 +125,7 @@ async function checkPage(): Promise<void> {
   await lock.lock(true);
   await installPagePackages();
   const svelteCheck = "node_modules/svelte-check/bin/svelte-check";
-  await npmProgram("check the types of the page", "node", [svelteCheck, "--fail-on-warnings"]);
+  await npmProgram("check the types of the pages", "node", [svelteCheck, "--fail-on-warnings"]);
   await Deno.writeTextFile(at(CHECKED), wanted);
 }
 
@@ -139,15 +162,16 @@ export async function npmProgram(attempt: string, program: string, args: readonl
   throw new SvcError("unavailable", `cannot ${attempt}: ${(errors + output).trim() || `exit code ${code}`}`);
 }
 
-async function isBuilt(sum: string): Promise<boolean> {
-  const stamp = await Deno.readTextFile(at(STAMP)).catch(() => undefined);
-  return stamp === sum && await Deno.stat(at(PAGE_PATH)).then(() => true, () => false);
+async function isBuilt(page: PagePlace, sum: string): Promise<boolean> {
+  const stamp = await Deno.readTextFile(at(stampOf(page))).catch(() => undefined);
+  return stamp === sum && await Deno.stat(at(page.path)).then(() => true, () => false);
 }
 
-/** The checksum of all that decides what the page becomes. */
-async function sourcesSum(): Promise<string> {
-  const own = ["cli/build/page.ts", "lib/machine/page/archive.ts"];
-  const paths = [...await filesBelow(SOURCES, ["node_modules"]), ...own];
+/** The checksum of all that decides what a page becomes; without one, of all sources. The fleet's shows machines. */
+async function sourcesSum(page?: PagePlace): Promise<string> {
+  const own = ["cli/build/page.ts", "lib/wire/page/archive.ts"];
+  const without = ["node_modules", ...page === MACHINE_PAGE ? [FLEET_PAGE.folder] : []];
+  const paths = [...await filesBelow(SOURCES, without), ...own];
   const lines = await Promise.all(
     paths.map(async (path) => `${await sumOf(await Deno.readFile(at(path)))} ${path}`),
   );

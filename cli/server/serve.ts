@@ -10,7 +10,7 @@ import { APIS } from "../../lib/api/mod.ts";
 import type { Host } from "../../lib/base/host.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { machineSchema } from "../../lib/machine/config/config.ts";
-import type { PageSource } from "../../lib/machine/page/page.ts";
+import type { PageSource } from "../../lib/wire/page/page.ts";
 import { type Runtime, startRuntime } from "../../lib/machine/runtime.ts";
 import { systemNetwork } from "../../lib/machine/diagnostics/system_network.ts";
 import { type AnyModel, Registry, withoutPrograms } from "../../lib/resource/registry.ts";
@@ -23,7 +23,8 @@ import { openLogs } from "../logs.ts";
 import { openOwnWayOut } from "../way_out.ts";
 import { serveMachine } from "../serving.ts";
 import { installServer } from "./install.ts";
-import { machinePage } from "./page.ts";
+import { builtPage } from "../built_page.ts";
+import { MACHINE_PAGE } from "../page_path.ts";
 import { startScreen } from "./screen.ts";
 import { EXIT, failed } from "../program.ts";
 import type { Options } from "./main.ts";
@@ -68,7 +69,7 @@ function serve(options: Options, registry: Registry, host: Host): Promise<number
     const { config: configPath, noTls, webrtc, revealSensitiveConfigDiffs: showConfigDiffs } = options;
     const { allowInsecureCreds: allowInsecureCredentials, disableMdns } = options;
     const { ftdc, webprofile: webProfile, outputTelemetry: telemetry } = options;
-    const page = machinePage(host);
+    const page = builtPage(host, MACHINE_PAGE);
     const runtime = await startRuntime(
       {
         configPath,

@@ -31,6 +31,7 @@ import type { Logger } from "../base/log/log.ts";
 import { addressOf, type Attempt, Attempts, type KeyBook } from "../wire/attempts.ts";
 import { type Auth, auth, type KeySource } from "../wire/auth.ts";
 import { fieldValue } from "../wire/port/exchange.ts";
+import { pageRoutes, type PageSource } from "../wire/page/page.ts";
 import type { Route } from "../wire/port/routes.ts";
 import { health } from "../wire/grpc/health.ts";
 import { reflection } from "../wire/grpc/reflection.ts";
@@ -52,6 +53,7 @@ import { datasetHandlers } from "./data/dataset_service.ts";
 import { fleetHandlers } from "./fleet/fleet_service.ts";
 import { keyHandlers } from "./access/key_service.ts";
 import { logHandlers } from "./logs/log_service.ts";
+import { schemaPages } from "./config/schema_page.ts";
 import { fragmentHandlers } from "./config/fragment_service.ts";
 import { locationHandlers } from "./fleet/location_service.ts";
 import { metadataHandlers } from "./fleet/metadata_service.ts";
@@ -117,6 +119,8 @@ export interface CloudOptions {
   readonly installers?: ReadonlyMap<string, string>;
   /** Whether the certificate of the port is of the own authority, so that installers pin that. */
   readonly pinsAuthority?: boolean;
+  /** The page for people; without one, the address answers with a line of text. */
+  readonly page?: PageSource;
   readonly store: Store;
   readonly files: FileStore;
   readonly clock: Clock;
@@ -213,7 +217,7 @@ export function openCloud(options: CloudOptions): Cloud {
     table,
     routes: new Map(
       [
-        ["/", greeting] as const,
+        ...peoplePages(options, configs),
         ...links.routes,
         ...downloads.routes,
         ...operatorPages(context, metrics, options),
@@ -334,15 +338,27 @@ function forItsAddress(store: Store, route: Route): Route {
   };
 }
 
-/** The page for people who open the address in a browser. */
+const GREETING =
+  "This is svc-cloud, a control plane; reach it with a client library, svc-ml or a machine at this address.";
+
+/** What the address shows in a browser. */
+function peoplePages(
+  { page }: Pick<CloudOptions, "page">,
+  configs: ConfigThreads,
+): ReadonlyMap<string, Route> {
+  const pages = page
+    ? pageRoutes(page, { greeting: GREETING, documents: ["machine"] })
+    : new Map([["/", greeting]]);
+  return new Map([...pages, ...schemaPages(configs)]);
+}
+
+/** For people who open the address in a browser, where there is no page. */
 const greeting: Route = ({ method }) => {
   const contentType = "text/plain; charset=utf-8";
   if (method !== "GET" && method !== "HEAD") {
     return { status: 405, contentType, body: `/ answers GET, not ${method}\n` };
   }
-  const body =
-    "This is svc-cloud, a control plane; reach it with a client library, svc-ml or a machine at this address.\n";
-  return { status: 200, contentType, body };
+  return { status: 200, contentType, body: `${GREETING}\n` };
 };
 
 /** Checks API keys, with a limit on wrong ones. */

@@ -66,7 +66,7 @@ import { HotReload } from "./modules/hot_reload.ts";
 import { Streams } from "./streams/streams.ts";
 import { DashboardStore } from "./page/dashboards.ts";
 import { LogFeed } from "./page/log_feed.ts";
-import { pageRoutes, type PageSource } from "./page/page.ts";
+import { pageRoutes, type PageSource } from "../wire/page/page.ts";
 import { pageService } from "./page/page_service.ts";
 import { SharedCheck } from "./page/shared_check.ts";
 import type { Route } from "../wire/port/routes.ts";
@@ -132,6 +132,7 @@ export interface Runtime {
 
 /** Time limit for calls under way when the port closes. */
 const DRAIN_MS = 5_000;
+const GREETING = "This is svc-server, a machine; reach it with a client library at this address.";
 
 /** The supervisor sets these to say that it polls for restarts itself. */
 const RESTARTS_HANDLED = [
@@ -257,7 +258,7 @@ async function pagesOf(
 ): Promise<ReadonlyMap<string, Route>> {
   return new Map([
     ...routes,
-    ...page ? pageRoutes(page) : [],
+    ...page ? pageRoutes(page, { greeting: GREETING }) : [],
     ...staticFolder === undefined ? [] : await staticRoutes(staticFolder, host),
   ]);
 }

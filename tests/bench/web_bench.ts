@@ -2,9 +2,9 @@
 
 import type { Browser, CDPSession, Page } from "playwright-core";
 import { buildPage } from "../../cli/build/page.ts";
-import { PAGE_PATH } from "../../cli/page_path.ts";
+import { MACHINE_PAGE } from "../../cli/page_path.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
-import { PAGE_ENCODINGS, unpackAssets } from "../../lib/machine/page/archive.ts";
+import { PAGE_ENCODINGS, unpackAssets } from "../../lib/wire/page/archive.ts";
 import { residentBytes, type ServerProcess, startServer, writeConfig } from "../support/server.ts";
 import { browserWithPage, launch, openPage } from "../web/browser.ts";
 import { everyApi, type PageMachine, startPageMachine } from "../web/page_machine.ts";
@@ -22,8 +22,8 @@ const TICKS_PER_S = 100;
 
 export async function web(): Promise<void> {
   heading("the machine's page");
-  await buildPage();
-  const archive = await Deno.readFile(new URL(PAGE_PATH, ROOT));
+  await buildPage(MACHINE_PAGE);
+  const archive = await Deno.readFile(new URL(MACHINE_PAGE.path, ROOT));
   const assets = [...unpackAssets(archive).values()];
   for (const encoding of PAGE_ENCODINGS) {
     const bytes = assets.reduce((sum, { contents }) => sum + contents[encoding].length, 0);

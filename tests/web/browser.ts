@@ -6,6 +6,7 @@
 import axe from "axe-core";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { buildPage } from "../../cli/build/page.ts";
+import { MACHINE_PAGE } from "../../cli/page_path.ts";
 import { messageOf } from "../../lib/base/error.ts";
 import type { Needed } from "../support/needing.ts";
 
@@ -23,13 +24,13 @@ const WCAG = {
   resultTypes: ["violations"],
 };
 
-/** Chromium's path, with the page built for it. */
-export async function browserWithPage(): Promise<Needed<string>> {
+/** Chromium's path, with a page built for it. */
+export async function browserWithPage(wanted = MACHINE_PAGE): Promise<Needed<string>> {
   const found = [];
   for (const path of PROGRAMS) if (await Deno.stat(path).catch(() => undefined)) found.push(path);
   if (found.length === 0) return { missing: "there is no Chromium here" };
   try {
-    await buildPage();
+    await buildPage(wanted);
   } catch (error) {
     return { missing: `the page cannot be built here: ${messageOf(error).split("\n", 1)[0]}` };
   }

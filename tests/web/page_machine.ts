@@ -20,7 +20,8 @@ import { BaseComponent } from "../../lib/resource/resource.ts";
 import { type Api, model, Registry } from "../../lib/resource/registry.ts";
 import { memoryChannel } from "../../lib/wire/memory.ts";
 import { service, ServiceTable } from "../../lib/wire/service.ts";
-import { machinePage } from "../../cli/server/page.ts";
+import { builtPage } from "../../cli/built_page.ts";
+import { MACHINE_PAGE } from "../../cli/page_path.ts";
 import { MODELS } from "../../drivers/mod.ts";
 import { gizmo } from "../support/gizmo.ts";
 
@@ -69,7 +70,7 @@ export async function startPageMachine(
       noTls: true,
       showConfigDiffs: false,
       untrusted,
-      page: machinePage(host),
+      page: builtPage(host, MACHINE_PAGE),
       diagnostics: { ftdc: true, webProfile: false, telemetry: false },
       network: UNREACHABLE,
       stop: () => {},

@@ -4,10 +4,10 @@
 
 import { settingsProblems } from "../../../lib/agent/settings/settings.ts";
 import { APIS } from "../../../lib/api/mod.ts";
-import { isObject, type Json } from "../../../lib/base/schema/schema.ts";
+import { isObject, type Json, type JsonObject } from "../../../lib/base/schema/schema.ts";
 import type { Validate } from "../../../lib/cloud/context.ts";
 import { triggersIn } from "../../../lib/cloud/triggers/settings.ts";
-import { decodeConfig } from "../../../lib/machine/config/config.ts";
+import { decodeConfig, machineSchema } from "../../../lib/machine/config/config.ts";
 import { Registry } from "../../../lib/resource/registry.ts";
 import { MODELS } from "../../../drivers/mod.ts";
 
@@ -19,4 +19,9 @@ export function validator(): Validate {
     ...settingsProblems(isObject(json) ? json.agent : undefined),
     ...triggersIn(isObject(json) ? json.triggers as Json : undefined).problems,
   ];
+}
+
+/** The JSON Schema of a configuration, for editors. */
+export function schemaOfMachines(): JsonObject {
+  return machineSchema(new Registry(APIS, MODELS));
 }

@@ -33,7 +33,9 @@ import type { Route } from "../../../lib/wire/port/routes.ts";
 import { connectionLimit } from "../../../lib/wire/port/guests.ts";
 import { openPort, type Port, type TlsFiles } from "../../../lib/wire/port/port.ts";
 import { type Flag, UsageError, type Values } from "../../flags.ts";
+import { builtPage } from "../../built_page.ts";
 import { openLogs } from "../../logs.ts";
+import { FLEET_PAGE } from "../../page_path.ts";
 import { VERSION } from "../../version.ts";
 import { INFERENCE_FLAGS, openInference } from "./content.ts";
 import {
@@ -329,6 +331,7 @@ async function openParts(
     inference.content,
   );
   const cloud = openCloud({
+    page: builtPage(host, FLEET_PAGE),
     secrets,
     store,
     files,

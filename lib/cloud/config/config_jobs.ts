@@ -51,6 +51,8 @@ export interface ConfigResult extends Pick<Resolution, "problems" | "used" | "im
 export type ConfigRequest =
   | { readonly job: ConfigJob }
   | { readonly judge: ConditionJob }
+  /** Wants the JSON Schema of a machine's configuration. */
+  | { readonly wantsSchema: true }
   | { readonly texts: readonly FragmentText[] };
 
 export type ConfigAnswer =
@@ -58,6 +60,7 @@ export type ConfigAnswer =
   | { readonly wanted: readonly FragmentVersion[]; readonly lettersMax: number }
   | { readonly done: ConfigResult }
   | { readonly judged: readonly number[] }
+  | { readonly schema: string }
   | { readonly code: Code; readonly message: string };
 
 /** The parts of a thread's scope that this file uses. */
@@ -69,8 +72,8 @@ export interface ConfigScope {
 const PROBLEMS_MAX = 1_000;
 const MESSAGE_SHOWN = 1_000;
 
-/** Answers jobs until the thread ends; every problem is an answer. */
-export function serveConfigJobs(scope: ConfigScope, validate: Validate): void {
+/** Answers jobs until the thread ends; every problem is an answer. `schema` makes the schema of a configuration. */
+export function serveConfigJobs(scope: ConfigScope, validate: Validate, schema = noSchema): void {
   let texts: ((found: readonly FragmentText[]) => void) | undefined;
   const find = (wanted: readonly FragmentVersion[], lettersMax: number) => {
     const { promise, resolve } = Promise.withResolvers<readonly FragmentText[]>();
@@ -81,12 +84,25 @@ export function serveConfigJobs(scope: ConfigScope, validate: Validate): void {
   scope.onmessage = ({ data }) => {
     if ("texts" in data) return texts?.(data.texts);
     if ("judge" in data) return scope.postMessage(judged(data.judge));
+    if ("wantsSchema" in data) return scope.postMessage(schemaAnswer(schema));
     workOn(data.job, find, validate).then(
       (done) => scope.postMessage({ done }),
       (thrown) => scope.postMessage(failureOf(thrown)),
     );
   };
   scope.postMessage({ ready: true });
+}
+
+function noSchema(): JsonObject {
+  throw new SvcError("unimplemented", "the checks of this control plane have no schema");
+}
+
+function schemaAnswer(schema: () => JsonObject): ConfigAnswer {
+  try {
+    return { schema: JSON.stringify(schema()) };
+  } catch (thrown) {
+    return failureOf(thrown);
+  }
 }
 
 /** Does one job. */

@@ -57,6 +57,7 @@ export class ConfigThreads {
   readonly #turns: CallerTurns;
   readonly #idle: ConfigThread[] = [];
   readonly #closing = new AbortController();
+  #schema: Promise<string> | undefined;
 
   constructor(
     private readonly createThread: CreateConfigThread,
@@ -136,6 +137,24 @@ export class ConfigThreads {
       else thread.end();
       leave();
     }
+  }
+
+  /** The JSON Schema of a machine's configuration; made once. Throws `unimplemented` if the threads have none. */
+  machineSchema(): Promise<string> {
+    return this.#schema ??= this.#readSchema().catch((error) => {
+      this.#schema = undefined;
+      throw error;
+    });
+  }
+
+  async #readSchema(): Promise<string> {
+    return await this.#withThread(["the schema", "people"], async (ask) => {
+      const answer = await ask({ wantsSchema: true }, this.jobMs);
+      if ("schema" in answer) return answer.schema;
+      // A thread that has none says so with its own code.
+      if ("code" in answer) throw new SvcError(answer.code, answer.message);
+      throw unexpected(answer);
+    });
   }
 
   close(): void {

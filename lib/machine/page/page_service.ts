@@ -1,4 +1,8 @@
-/** MachinePageService: what the page of the machine needs beside the published services. */
+/**
+ * MachinePageService: what the page of the machine needs beside the published services.
+ *
+ * The room owns what the machine's page needs from the program beside its files: this service, and what it keeps.
+ */
 
 import { MachinePageService } from "../../../proto/gen/machine_page_pb.ts";
 import { toTimestamp } from "../../api/shared/time.ts";

@@ -9,7 +9,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { RobotClient } from "@viamrobotics/sdk";
 import { getContext, setContext } from "svelte";
-import { forgetKey, type SignInKey, storedKey, storeKey } from "./credentials.ts";
+import { forgetKey, type SignInKey, storedKey, storeKey } from "../../shared/credentials.ts";
 
 export type LinkState = "connecting" | "connected" | "lost" | "signed_out";
 export type LinkKind = "webrtc" | "direct";
@@ -25,6 +25,25 @@ const WAY_STORED = "svc-way";
 /** The way that the person prefers: `auto` tries WebRTC first. */
 export type Way = "auto" | LinkKind;
 
+/** Which machine the page shows, and how it is reached. */
+export interface LinkTarget {
+  /** For people. */
+  readonly title: string;
+  /** The origin that answers calls and signaling: the machine itself, or its control plane. */
+  readonly address: string;
+  /** The machine's name at the signaling server. */
+  readonly host: string;
+  readonly ways: readonly LinkKind[];
+  /** The key of a person who has signed in elsewhere, and where that was. */
+  readonly signedIn?: { readonly key: SignInKey; readonly leave: () => void };
+}
+
+/** The machine that has served this page. */
+function thisMachine(): LinkTarget {
+  const { host, origin } = location;
+  return { title: host, address: origin, host, ways: ["webrtc", "direct"] };
+}
+
 export class PageLink {
   state = $state<LinkState>("connecting");
   kind = $state<LinkKind>();
@@ -37,11 +56,25 @@ export class PageLink {
   guarded = $state(false);
   way = $state<Way>(storedWay());
 
-  readonly address = location.origin;
-  #key: SignInKey | undefined = storedKey();
+  readonly target: LinkTarget;
+  #key: SignInKey | undefined;
   /** Grows with every connection and every end of one, so that those before can tell. */
   #epoch = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(target: LinkTarget = thisMachine()) {
+    this.target = target;
+    this.#key = target.signedIn ? target.signedIn.key : storedKey();
+  }
+
+  get address(): string {
+    return this.target.address;
+  }
+
+  /** Whether the page comes from the machine itself, and not from its control plane. */
+  get isOwn(): boolean {
+    return this.target.signedIn === undefined;
+  }
 
   get isConnected(): boolean {
     return this.state === "connected";
@@ -65,6 +98,7 @@ export class PageLink {
   }
 
   signOut(): void {
+    if (this.target.signedIn) return this.target.signedIn.leave();
     this.#key = undefined;
     forgetKey();
     this.#end();
@@ -119,7 +153,7 @@ export class PageLink {
       void this.#watch(client, epoch);
     } catch (error) {
       if (epoch !== this.#epoch) return;
-      if (isRefusal(error)) return this.#refused(error);
+      if (isRefusal(error) && this.isOwn) return this.#refused(error);
       this.problem = linkProblem(error);
       this.#again(Math.min(RETRY_FIRST_MS * 2 ** attempt, RETRY_MAX_MS), attempt + 1);
     }
@@ -127,9 +161,11 @@ export class PageLink {
 
   async #dial(): Promise<{ client: RobotClient; kind: LinkKind }> {
     const failures: unknown[] = [];
-    for (const kind of this.way === "auto" ? ["webrtc", "direct"] as const : [this.way]) {
+    const { ways } = this.target;
+    const chosen = ways.filter((kind) => this.way === "auto" || this.way === kind);
+    for (const kind of chosen.length > 0 ? chosen : ways) {
       try {
-        return { client: await dialBy(kind, this.address, this.#key), kind };
+        return { client: await dialBy(kind, this.target, this.#key), kind };
       } catch (error) {
         if (isRefusal(error)) throw error;
         failures.push(error);
@@ -158,7 +194,7 @@ export class PageLink {
         this.rttMs = performance.now() - startMs;
       } catch (error) {
         if (epoch !== this.#epoch) return;
-        if (isRefusal(error)) return this.#refused(error);
+        if (isRefusal(error) && this.isOwn) return this.#refused(error);
         return this.#lost(epoch, linkProblem(error));
       }
       await new Promise((resolve) => setTimeout(resolve, PING_EVERY_MS));
@@ -172,11 +208,15 @@ export class PageLink {
   }
 }
 
-async function dialBy(kind: LinkKind, address: string, key: SignInKey | undefined): Promise<RobotClient> {
+async function dialBy(
+  kind: LinkKind,
+  { address, host }: LinkTarget,
+  key: SignInKey | undefined,
+): Promise<RobotClient> {
   const isWebRtc = kind === "webrtc";
   const webrtc = {
     enabled: isWebRtc,
-    host: new URL(address).host,
+    host,
     signalingAddress: address,
     rtcConfig: {},
     noReconnect: true,

@@ -1,7 +1,7 @@
 /**
  * The built page as one file: an index of its assets, then their compressed contents.
  *
- * The build writes it and svc-server reads it. Each asset is stored in every encoding in which it may be sent, so that
+ * The build writes it and the program reads it. Each asset is stored in every encoding in which it may be sent, so that
  * the server neither compresses nor unpacks while it answers.
  */
 

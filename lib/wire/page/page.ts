@@ -1,18 +1,18 @@
 /**
- * The machine's own page: `GET /`, and its assets below `/assets/`.
+ * The page of a program: `GET /`, its further documents, and its assets below `/assets/`.
  *
- * Everybody who reaches the port may read them: they hold nothing of the machine. What the page shows comes by calls,
- * which the port guards as it guards all others. The page runs no code but its own, talks to nobody but this port, and
- * no other site can frame it or read it.
+ * Everybody who reaches the port may read them: they hold nothing that the program keeps. What the page shows comes by
+ * calls, which the port guards as it guards all others. The page runs no code but its own, talks to nobody but this
+ * port, and no other site can frame it or read it.
  *
- * The room owns what the machine's page needs from the program: its files, and the service that it calls.
+ * The room owns how built pages are packed and served.
  */
 
-import type { HeaderFields } from "../../wire/http2/hpack.ts";
-import { contentAnswer } from "../../wire/port/content.ts";
-import { fieldValue } from "../../wire/port/exchange.ts";
-import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../../wire/port/routes.ts";
-import { forAnySite } from "../../wire/port/sites.ts";
+import type { HeaderFields } from "../http2/hpack.ts";
+import { contentAnswer } from "../port/content.ts";
+import { fieldValue } from "../port/exchange.ts";
+import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../port/routes.ts";
+import { forAnySite } from "../port/sites.ts";
 import { PAGE_ENCODINGS, type PageAsset, type PageEncoding, unpackAssets } from "./archive.ts";
 
 /** Where the built page comes from. */
@@ -21,6 +21,14 @@ export interface PageSource {
   load(): Promise<Uint8Array<ArrayBuffer> | undefined>;
   /** How a person gets the page, if there is none. */
   readonly remedy: string;
+}
+
+/** What differs between the programs. */
+export interface PageOptions {
+  /** What the program is, for those who open its address where there is no page. */
+  readonly greeting: string;
+  /** Documents beside the first one: `machine` is `machine.html` at `/machine`. */
+  readonly documents?: readonly string[];
 }
 
 const INDEX = "index.html";
@@ -53,20 +61,23 @@ const SAFETY: HeaderFields = [
 const FOREVER = "public, max-age=31536000, immutable";
 
 /** The routes of the page. */
-export function pageRoutes(source: PageSource): ReadonlyMap<string, Route> {
+export function pageRoutes(
+  source: PageSource,
+  { greeting, documents = [] }: PageOptions,
+): ReadonlyMap<string, Route> {
   const assets = assetsFrom(source);
+  const files = new Map([["/", INDEX], ...documents.map((name) => [`/${name}`, `${name}.html`] as const)]);
   const route: Route = async (request) => {
     const { method, path } = request;
     if (method !== "GET" && method !== "HEAD") return textAnswer(405, `${path} answers GET, not ${method}`);
     const found = await assets();
-    const name = path === "/" ? INDEX : path.slice(1);
-    const asset = found?.get(name);
+    const document = files.get(path);
+    const asset = found?.get(document ?? path.slice(1));
     if (asset) return assetAnswer(request, asset, await bodyFor(request, asset));
-    if (name !== INDEX) return textAnswer(404, `there is nothing at ${path}`);
-    const line = "This is svc-server, a machine; reach it with a client library at this address.";
-    return await forAnySite(() => textAnswer(200, `${line} It has no page: ${source.remedy}`))(request);
+    if (document === undefined) return textAnswer(404, `there is nothing at ${path}`);
+    return await forAnySite(() => textAnswer(200, `${greeting} It has no page: ${source.remedy}`))(request);
   };
-  return new Map([["/", route], [`/${ASSETS}*`, route]]);
+  return new Map([...files.keys(), `/${ASSETS}*`].map((path) => [path, route]));
 }
 
 /** Reads the assets anew only when the source has other ones. */
@@ -102,7 +113,7 @@ function acceptedEncodings(header: string): ReadonlySet<string> {
 }
 
 function assetAnswer(request: RouteRequest, asset: PageAsset, { encoding, bytes }: EncodedBody): RouteAnswer {
-  const isIndex = asset.path === INDEX;
+  const isDocument = asset.path.endsWith(".html");
   return contentAnswer(request, {
     etag: `"${asset.sum}-${encoding}"`,
     bytes: bytes.length,
@@ -110,7 +121,7 @@ function assetAnswer(request: RouteRequest, asset: PageAsset, { encoding, bytes 
     read: (from) => oneChunk(bytes.subarray(from)),
     fields: [
       ...SAFETY,
-      ["cache-control", isIndex ? "no-cache" : FOREVER],
+      ["cache-control", isDocument ? "no-cache" : FOREVER],
       ["vary", "accept-encoding"],
       ...encoding === "identity" ? [] : [["content-encoding", encoding] as [string, string]],
     ],

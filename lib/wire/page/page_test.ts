@@ -2,13 +2,14 @@ import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/a
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { SystemClock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
-import { openPort } from "../../wire/port/port.ts";
-import { ServiceTable } from "../../wire/service.ts";
+import { openPort } from "../port/port.ts";
+import { ServiceTable } from "../service.ts";
 import { packAssets, type PageAsset, unpackAssets } from "./archive.ts";
 import { pageRoutes } from "./page.ts";
 
 const clock = new SystemClock();
 const INDEX = "<!doctype html><title>machine</title>";
+const OTHER = "<!doctype html><title>other</title>";
 const SCRIPT = "console.log('one');\n".repeat(100);
 
 function asset(path: string, text: string, contentType: string): PageAsset {
@@ -22,6 +23,7 @@ function asset(path: string, text: string, contentType: string): PageAsset {
 
 const ASSETS = [
   asset("index.html", INDEX, "text/html; charset=utf-8"),
+  asset("other.html", OTHER, "text/html; charset=utf-8"),
   asset("assets/app-1a2b.js", SCRIPT, "text/javascript; charset=utf-8"),
 ];
 
@@ -40,11 +42,20 @@ Deno.test("unpackAssets: refuses what is cut off or something else", () => {
 
 Deno.test("page: the port answers with the page, its policy, its encodings and its validators", async (t) => {
   let bytes: Uint8Array<ArrayBuffer> | undefined = packAssets(ASSETS);
-  const routes = pageRoutes({ load: () => Promise.resolve(bytes), remedy: "build it." });
+  const source = { load: () => Promise.resolve(bytes), remedy: "build it." };
+  const routes = pageRoutes(source, { greeting: "This is a test.", documents: ["other"] });
   const bind = { host: "127.0.0.1", port: 0 };
   const port = await openPort({ table: new ServiceTable(clock), clock, bind, http: { routes } });
   const get = (path: string, init: RequestInit = {}) => fetch(`${port.url}${path}`, init);
 
+  await t.step("a further document by its name, asked for again each time", async () => {
+    const answer = await get("/other");
+    assertEquals([answer.status, await answer.text()], [200, OTHER]);
+    assertEquals(answer.headers.get("cache-control"), "no-cache");
+    const missing = await get("/other.html");
+    assertEquals(missing.status, 404);
+    await missing.body?.cancel();
+  });
   await t.step("the index, whose policy lets in nothing from elsewhere", async () => {
     const answer = await get("/", { headers: { "accept-encoding": "gzip" } });
     assertEquals([answer.status, await answer.text()], [200, INDEX]);

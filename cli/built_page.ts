@@ -1,29 +1,29 @@
 /**
- * Finds the machine's built page: embedded in an executable, or in `dist/` of a tree that runs from source.
+ * Finds a program's built page: embedded in an executable, or in `dist/` of a tree that runs from source.
  */
 
 import { fileURLToPath } from "node:url";
-import type { ReadFiles } from "../../lib/base/files/files.ts";
-import { embeddedFile } from "../../lib/base/native/packed.ts";
-import type { PageSource } from "../../lib/machine/page/page.ts";
-import { PAGE_NAME, PAGE_PATH } from "../page_path.ts";
+import type { ReadFiles } from "../lib/base/files/files.ts";
+import { embeddedFile } from "../lib/base/native/packed.ts";
+import type { PageSource } from "../lib/wire/page/page.ts";
+import type { PagePlace } from "./page_path.ts";
 
 type PageBytes = Uint8Array<ArrayBuffer>;
 
 /** From source, the page is read again after it has been built again. */
-export function machinePage(host: ReadFiles): PageSource {
+export function builtPage(host: ReadFiles, { path: file, name }: PagePlace): PageSource {
   if (Deno.build.standalone) {
     let embedded: Promise<PageBytes | undefined> | undefined;
     return {
       load: () =>
-        embedded ??= embeddedFile(PAGE_NAME).catch((error) => {
+        embedded ??= embeddedFile(name).catch((error) => {
           embedded = undefined;
           throw error;
         }),
       remedy: "this executable was compiled without it.",
     };
   }
-  const path = fileURLToPath(new URL(`../../${PAGE_PATH}`, import.meta.url));
+  const path = fileURLToPath(new URL(`../${file}`, import.meta.url));
   let last: { readonly version: string; readonly bytes: Promise<PageBytes> } | undefined;
   return {
     load: async () => {

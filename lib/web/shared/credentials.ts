@@ -1,4 +1,4 @@
-/** The API key of the person at this page: kept for the tab, or for this browser if the person asks for it. */
+/** The API key of the person at a page: kept for the tab, or for this browser if the person asks for it. */
 
 export interface SignInKey {
   readonly id: string;

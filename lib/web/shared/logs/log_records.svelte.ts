@@ -1,19 +1,38 @@
-/** The machine's log as this page follows it: a bounded number of records, paused and filtered. */
+/** A log as a page follows it: a bounded number of records, paused and filtered. */
 
-import { linkProblem, useLink } from "../../link/page_link.svelte.ts";
-import { type PageLogRecord, pageServiceOf } from "../../link/page_service.ts";
-import { millisOf } from "../../link/wire.ts";
-
-const BACKLOG = 1000;
 const KEPT = 5000;
 const RETRY_MS = 1500;
 
 export const SHOWN_LEVELS = ["debug", "info", "warn", "error"] as const;
 export type ShownLevel = typeof SHOWN_LEVELS[number];
 
-export interface ShownRecord extends Omit<PageLogRecord, "time" | "level"> {
-  readonly key: number;
+/** A record as its source gives it. */
+export interface SourceRecord {
   readonly timeMs: number;
+  readonly level: string;
+  readonly logger: string;
+  readonly message: string;
+  /** As JSON; empty for none. */
+  readonly fields: string;
+  readonly caller: string;
+}
+
+export interface SourceBatch {
+  readonly records: readonly SourceRecord[];
+  /** Records that the source could not keep up with. */
+  readonly leftOut: number;
+}
+
+/** Where a log comes from. */
+export interface LogSource {
+  /** Its last records, oldest first and in one batch, then what follows. */
+  follow(signal: AbortSignal): AsyncIterable<SourceBatch>;
+  /** What went wrong, in words. */
+  problemOf(error: unknown): string;
+}
+
+export interface ShownRecord extends Omit<SourceRecord, "level"> {
+  readonly key: number;
   readonly level: ShownLevel;
   /** All of it in lower case, for filters. */
   readonly text: string;
@@ -29,16 +48,13 @@ export class LogRecords {
   #held: ShownRecord[] = [];
   #key = 0;
 
-  constructor() {
-    const link = useLink();
+  /** Follows the source for as long as the component lives; while there is none, it waits. For its beginning. */
+  constructor(source: () => LogSource | undefined) {
     $effect(() => {
-      const { client } = link;
-      if (!client) return;
+      const present = source();
+      if (!present) return;
       const over = new AbortController();
-      void this.#follow(
-        () => pageServiceOf(client).followLogs({ backlog: BACKLOG }, { signal: over.signal }),
-        over.signal,
-      );
+      void this.#follow(present, over.signal);
       return () => over.abort();
     });
   }
@@ -53,28 +69,25 @@ export class LogRecords {
     this.leftOut = 0;
   }
 
-  async #follow(
-    begin: () => ReturnType<ReturnType<typeof pageServiceOf>["followLogs"]>,
-    signal: AbortSignal,
-  ) {
+  async #follow(source: LogSource, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
         let isFirst = true;
-        for await (const { records, leftOut } of begin()) {
+        for await (const { records, leftOut } of source.follow(signal)) {
           if (signal.aborted) return;
-          // The machine gives its last records again.
+          // The source gives its last records again.
           if (isFirst) {
             this.records = [];
             this.#held = [];
           }
           isFirst = false;
           this.problem = undefined;
-          this.leftOut += Number(leftOut);
+          this.leftOut += leftOut;
           this.#show(records.map((record) => this.#shown(record)));
         }
       } catch (error) {
         if (signal.aborted) return;
-        this.problem = linkProblem(error);
+        this.problem = source.problemOf(error);
       }
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
     }
@@ -90,9 +103,9 @@ export class LogRecords {
     this.#held = [];
   }
 
-  #shown({ time, level, ...record }: PageLogRecord): ShownRecord {
+  #shown({ level, ...record }: SourceRecord): ShownRecord {
     const known = SHOWN_LEVELS.find((one) => one === level) ?? "info";
     const text = `${record.logger} ${record.message} ${record.fields}`.toLowerCase();
-    return { ...record, key: this.#key++, timeMs: millisOf(time), level: known, text };
+    return { ...record, key: this.#key++, level: known, text };
   }
 }

@@ -1,0 +1,66 @@
+/** The published calls of AppService that the page makes. */
+
+import type { CallOptions } from "@connectrpc/connect";
+import type { PlainMessage } from "@bufbuild/protobuf";
+import type { appApi } from "@viamrobotics/sdk";
+
+/** A time of a message. */
+export type CallTime = { readonly seconds: bigint; readonly nanos: number };
+
+export interface FleetCalls {
+  listMachineSummaries(
+    request: { readonly organizationId?: string; readonly limit?: number },
+  ): Promise<appApi.ListMachineSummariesResponse>;
+  newRobot(request: { readonly name: string; readonly location: string }): Promise<{ readonly id: string }>;
+  getRobot(request: { readonly id: string }): Promise<appApi.GetRobotResponse>;
+  getLocation(request: { readonly locationId: string }): Promise<appApi.GetLocationResponse>;
+  getRobotParts(request: { readonly robotId: string }): Promise<appApi.GetRobotPartsResponse>;
+  getRobotPart(request: { readonly id: string }): Promise<appApi.GetRobotPartResponse>;
+  updateRobotPart(
+    request: {
+      readonly id: string;
+      readonly name: string;
+      readonly robotConfig: unknown;
+      readonly lastKnownUpdate?: unknown;
+    },
+  ): Promise<appApi.UpdateRobotPartResponse>;
+  getRobotPartHistory(request: { readonly id: string }): Promise<appApi.GetRobotPartHistoryResponse>;
+  getRobotPartLogs(
+    request: { readonly id: string; readonly limit?: bigint },
+    options?: CallOptions,
+  ): Promise<appApi.GetRobotPartLogsResponse>;
+  tailRobotPartLogs(
+    request: { readonly id: string },
+    options?: CallOptions,
+  ): AsyncIterable<appApi.TailRobotPartLogsResponse>;
+  markPartForRestart(request: { readonly partId: string }): Promise<object>;
+  createKey(
+    request: {
+      readonly name: string;
+      readonly authorizations: readonly PlainMessage<appApi.Authorization>[];
+    },
+  ): Promise<appApi.CreateKeyResponse>;
+  checkPermissions(
+    request: {
+      readonly permissions: readonly {
+        readonly resourceType: string;
+        readonly resourceId: string;
+        readonly permissions: readonly string[];
+      }[];
+    },
+  ): Promise<appApi.CheckPermissionsResponse>;
+}
+
+/** What a caller would need to change things; an operator has less. */
+const CHANGING = "configure";
+
+/** Whether this key may change a machine or a location. */
+export async function mayChange(
+  calls: FleetCalls,
+  resourceType: "robot" | "location",
+  resourceId: string,
+): Promise<boolean> {
+  const asked = { resourceType, resourceId, permissions: [CHANGING] };
+  const { authorizedPermissions } = await calls.checkPermissions({ permissions: [asked] });
+  return authorizedPermissions.some(({ permissions }) => permissions.includes(CHANGING));
+}

@@ -1,0 +1,44 @@
+/** The address behind `#`: `#/` is the list, `#/machine/ID/TAB/PART` a machine. */
+
+export class FleetRoute {
+  #hash = $state(location.hash);
+
+  constructor() {
+    addEventListener("hashchange", () => this.#hash = location.hash);
+  }
+
+  get view(): string {
+    return this.#parts[0] ?? "";
+  }
+
+  get machineId(): string {
+    return this.#parts[1] ?? "";
+  }
+
+  get tab(): string {
+    return this.#parts[2] ?? "";
+  }
+
+  get partId(): string {
+    return this.#parts[3] ?? "";
+  }
+
+  get #parts(): string[] {
+    return this.#hash.replace(/^#\/?/, "").split("/").map(decoded);
+  }
+}
+
+/** The address of a view of a machine. */
+export function machineHref(machineId: string, tab = "", partId = ""): string {
+  const parts = [machineId, tab, partId].map(encodeURIComponent);
+  while (parts.at(-1) === "") parts.pop();
+  return `#/machine/${parts.join("/")}`;
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

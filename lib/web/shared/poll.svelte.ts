@@ -1,0 +1,96 @@
+/**
+ * Asks for something again and again while somebody sees the answer: one question at a time, never faster than it is
+ * answered, and slower while it fails.
+ */
+
+import { Code, ConnectError } from "@connectrpc/connect";
+import { untrack } from "svelte";
+import { useShown } from "./shown.svelte.ts";
+
+const FAILED_EVERY_MS = 2000;
+
+export interface Poll<T> {
+  readonly value: T | undefined;
+  readonly problem: string | undefined;
+  /** The resource does not have this: it is not asked again. */
+  readonly unsupported: boolean;
+  /** Asks at once. */
+  again(): void;
+}
+
+export interface PollOptions<T> {
+  readonly enabled?: () => boolean;
+  /** Hears every answer. */
+  readonly heard?: (value: T) => void;
+}
+
+class PollState<T> implements Poll<T> {
+  value = $state.raw<T>();
+  problem = $state<string>();
+  unsupported = $state(false);
+  wake = () => {};
+
+  again(): void {
+    this.wake();
+  }
+}
+
+/** Who is asked. */
+export interface PollSource<C> {
+  /** Followed; while there is none, nobody is asked. */
+  readonly client: () => C | undefined;
+  /** What went wrong, in words. */
+  readonly problemOf: (error: unknown) => string;
+}
+
+/** For the beginning of a component. `everyMs` and `enabled` are followed; `ask` reads its arguments at each question. */
+export function pollBy<C, T>(
+  source: PollSource<C>,
+  ask: (client: C) => Promise<T>,
+  everyMs: number | (() => number),
+  { enabled = () => true, heard }: PollOptions<T> = {},
+): Poll<T> {
+  const shown = useShown();
+  const state = new PollState<T>();
+  $effect(() => {
+    const client = source.client();
+    if (!client || !shown.now || !enabled()) return;
+    const every = typeof everyMs === "number" ? everyMs : everyMs();
+    let over = false;
+    const question = async () => {
+      try {
+        const value = await ask(client);
+        if (over) return;
+        state.value = value;
+        if (state.problem !== undefined) state.problem = undefined;
+        heard?.(value);
+        return every;
+      } catch (error) {
+        if (over) return;
+        state.problem = source.problemOf(error);
+        if (error instanceof ConnectError && error.code === Code.Unimplemented) {
+          state.unsupported = true;
+          return Infinity;
+        }
+        return Math.max(every, FAILED_EVERY_MS);
+      }
+    };
+    const run = async () => {
+      while (!over) {
+        const startMs = performance.now();
+        const nextMs = await question();
+        if (over || nextMs === undefined) return;
+        await new Promise<void>((resolve) => {
+          state.wake = resolve;
+          if (nextMs !== Infinity) setTimeout(resolve, Math.max(0, nextMs - (performance.now() - startMs)));
+        });
+      }
+    };
+    untrack(() => void run());
+    return () => {
+      over = true;
+      state.wake();
+    };
+  });
+  return state;
+}

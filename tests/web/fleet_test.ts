@@ -1,0 +1,250 @@
+/** The fleet's page in a real browser, against a control plane and a machine of it, a process each. */
+
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import type { Browser, Page } from "playwright-core";
+import { RobotService } from "../../proto/gen/robot_config_pb.ts";
+import { toTimestamp } from "../../lib/api/shared/time.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { Secret } from "../../lib/base/secret.ts";
+import { connectApp } from "../../lib/cloud_client/app_channel.ts";
+import { client } from "../../lib/wire/channel.ts";
+import { FLEET_PAGE } from "../../cli/page_path.ts";
+import { type ManagedMachine, withManagedMachine } from "../cloud/managed.ts";
+import { svcCloud } from "../cloud/program.ts";
+import { needingTest } from "../support/needing.ts";
+import { cardOf } from "./page_steps.ts";
+import { browserWithPage, launch, openPage, violations, type WatchedPage } from "./browser.ts";
+
+const MARKUP = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`;
+const MOTOR = { name: "motor1", api: "rdk:component:motor", model: "fake", attributes: { max_rpm: 100 } };
+
+interface Key {
+  readonly id: string;
+  readonly key: string;
+}
+
+interface FleetShared {
+  readonly managed: ManagedMachine;
+  readonly browser: Browser;
+  readonly watched: WatchedPage;
+}
+
+type FleetStep = readonly [name: string, run: (shared: FleetShared) => Promise<void>];
+
+const button = (page: Page, name: string | RegExp) => page.getByRole("button", { name });
+const editor = (page: Page) => page.getByRole("textbox", { name: "Configuration" });
+
+async function signIn(page: Page, { id, key }: Key): Promise<void> {
+  await page.getByLabel("Key id").fill(id);
+  await page.getByLabel("Key", { exact: true }).fill(key);
+  await button(page, "Sign in").click();
+}
+
+/** Nothing that a tenant has written is more than text. */
+async function assertTextOnly(page: Page): Promise<void> {
+  assertEquals(await page.locator("img[src=x]").count(), 0);
+  assertEquals(await page.locator("script:not([src])").count(), 0);
+  assert(!(await page.title()).startsWith("owned"));
+}
+
+/** Replaces the text of the editor. */
+async function write(page: Page, config: object | string): Promise<void> {
+  await editor(page).click();
+  await page.keyboard.press("Control+A");
+  // The editor closes brackets that are typed, and takes pasted text as it is.
+  await page.keyboard.insertText(typeof config === "string" ? config : JSON.stringify(config, null, 2));
+}
+
+const STEPS: readonly FleetStep[] = [
+  ["nothing is readable before a person has signed in", async ({ managed, watched: { page } }) => {
+    await page.goto(managed.cloud.url);
+    await page.getByRole("heading", { name: /Sign in/ }).waitFor();
+    assertEquals(await violations(page), []);
+    await signIn(page, { id: managed.example.ownerKey.id, key: "wrong" });
+    await page.getByRole("alert").waitFor();
+    assertEquals(await page.getByRole("row").count(), 0);
+    await signIn(page, managed.example.ownerKey);
+    await page.getByRole("row", { name: /online/ }).waitFor();
+    // The key is kept for this tab alone, and a reload keeps the person signed in.
+    assertEquals(await page.evaluate("localStorage.getItem('svc-api-key')"), null);
+    await page.reload();
+    await page.getByRole("row", { name: /online/ }).waitFor();
+    assertEquals(await violations(page), []);
+  }],
+  [
+    "a machine with a hostile name is created by form, found, and told how to come online",
+    async ({ managed, watched: { page } }) => {
+      await button(page, "New machine…").click();
+      await page.getByRole("form", { name: "New machine" }).getByLabel("Name").fill(MARKUP);
+      assertEquals(await violations(page), []);
+      await button(page, "Create").click();
+      await page.getByRole("heading", { name: MARKUP, exact: true }).waitFor();
+      assertMatch(await page.title(), /^<img src=x/);
+      await button(page, "Create a key for this machine").click();
+      const line = await page.locator("pre", { hasText: "install.sh" }).innerText();
+      assertStringIncludes(line, `curl -fsSL ${managed.cloud.url}/install.sh | SVC_API_KEY_ID=`);
+      const file = JSON.parse(await page.locator("pre", { hasText: "app_address" }).innerText());
+      assertEquals(file.cloud.app_address, managed.cloud.url);
+      const answer = await fetch(`${managed.cloud.url}/api/json1/config?id=${file.cloud.id}`, {
+        headers: { key_id: file.cloud.api_key.id, key: file.cloud.api_key.key },
+      });
+      assertEquals([answer.status, (await answer.json()).cloud.id], [200, file.cloud.id]);
+      assertEquals(await violations(page), []);
+      await page.getByRole("link", { name: "Machines", exact: true }).click();
+      await page.getByRole("row", { name: /never seen/ }).getByText(MARKUP).waitFor();
+      await page.getByPlaceholder("Name, location or id").fill("ONERROR");
+      await page.getByText("1 of 2, 1 online").waitFor();
+      await page.getByPlaceholder("Name, location or id").fill("");
+      await page.getByRole("combobox", { name: "State" }).selectOption("online");
+      await page.getByText("1 of 2, 1 online").waitFor();
+      await assertTextOnly(page);
+    },
+  ],
+  ["a configuration is refused for its mistakes, compared and saved", async ({ watched: { page } }) => {
+    await page.getByRole("row", { name: /online/ }).getByRole("link").click();
+    await page.getByRole("link", { name: "Configuration" }).click();
+    await editor(page).getByText("motor1").waitFor();
+    assert(await button(page, "Save").isDisabled());
+    await write(page, '{"components": [}');
+    assert(await button(page, "Save").isDisabled());
+    await write(page, { components: [{ ...MOTOR, attributes: { max_rpm: "fast" } }] });
+    await button(page, "Save").click();
+    await page.getByRole("alert").getByText(/max_rpm/).waitFor();
+    await write(page, { components: [MOTOR, { ...MOTOR, name: "motor2", notes: MARKUP }] });
+    await button(page, "Differences").click();
+    await page.getByRole("textbox", { name: "Differences" }).getByText("motor2").waitFor();
+    await button(page, "Save").click();
+    await page.getByText("The machine takes it over when it asks next.").waitFor();
+    assertEquals(await violations(page), []);
+    await assertTextOnly(page);
+  }],
+  ["the machine's own page drives it through the control plane", async ({ watched: { page } }) => {
+    await page.getByRole("link", { name: "Look and drive" }).click();
+    await button(page, /^Connection: WebRTC/).waitFor();
+    // What has just been saved is there by itself.
+    await page.locator("aside button.entry", { hasText: "motor2" }).waitFor();
+    const card = await cardOf(page, "motor2");
+    await card.getByLabel("Turns").fill("500");
+    await card.getByRole("button", { name: "Go for" }).click();
+    await card.getByText("moving", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "STOP", exact: true }).click();
+    await card.getByText("at rest", { exact: true }).waitFor();
+    assertEquals(await violations(page), []);
+    await page.getByRole("link", { name: "Configuration" }).click();
+    await page.getByText("This machine gets its configuration from").waitFor();
+    await page.locator("header a.back").click();
+    await page.getByRole("link", { name: "Look and drive" }).waitFor();
+  }],
+  [
+    "history tells who changed what, and a version comes back; logs are followed as text",
+    async ({ managed, watched: { page } }) => {
+      await page.getByRole("link", { name: "Configuration" }).click();
+      await button(page, "History").click();
+      const history = page.getByRole("region", { name: "History" });
+      await history.getByRole("button", { name: managed.example.ownerKey.id }).first().click();
+      await page.getByRole("textbox", { name: "Differences of this version" }).getByText("motor2").waitFor();
+      assertEquals(await violations(page), []);
+      await button(page, "Restore this version").click();
+      await page.getByText("The former configuration is back").waitFor();
+      assertEquals(await editor(page).getByText("motor2").count(), 0);
+      await page.getByRole("link", { name: "Logs" }).click();
+      await page.locator(".record").first().waitFor();
+      await logAsMachine(managed, MARKUP);
+      await page.getByPlaceholder("Filter by text").fill("onerror");
+      await page.locator(".record", { hasText: MARKUP }).first().waitFor();
+      assertEquals(await violations(page), []);
+      await assertTextOnly(page);
+    },
+  ],
+  ["a key with fewer rights sees them before it tries", async ({ managed, browser }) => {
+    const { example, cloud, flags } = managed;
+    const operator = await newKey(flags, "operator", `organization:${example.organizationId}`);
+    const { page, errors } = await openPage(browser, cloud.url);
+    await page.goto(`${cloud.url}/#/machine/${example.machineId}/configuration`);
+    await signIn(page, operator);
+    await page.getByText("Read only: only an owner of this machine may do this").waitFor();
+    assert(await button(page, "Save").isDisabled());
+    assertMatch(await button(page, "Save").getAttribute("title") ?? "", /owner/);
+    await page.getByRole("link", { name: "Overview" }).click();
+    await page.getByText("Bring it online").click();
+    assert(await button(page, "Create a key for this machine").isDisabled());
+    await page.getByRole("link", { name: "Machines", exact: true }).click();
+    await page.getByText("2 of 2, 1 online").waitFor();
+    // A key of a machine alone lists nothing, and reaches it.
+    await button(page, "Sign out").click();
+    await signIn(page, example.config.cloud.api_key);
+    await page.getByLabel("Machine id").fill(example.machineId);
+    assertEquals(await violations(page), []);
+    await button(page, "Open").click();
+    await page.getByRole("link", { name: "Look and drive" }).waitFor();
+    assertEquals(errors, []);
+    await page.context().close();
+  }],
+  [
+    "a key of another organization sees nothing, and a revoked one ends the session",
+    async ({ managed, browser }) => {
+      const { example, cloud, flags } = managed;
+      const other = JSON.parse(await svcCloud("org", "create", "Other", ...flags.slice(0, 2), "--json"));
+      const stranger = await newKey(flags, "owner", `organization:${other.id}`);
+      const { page, errors } = await openPage(browser, cloud.url, { width: 390, height: 844, dark: true });
+      await page.goto(cloud.url);
+      await signIn(page, stranger);
+      await page.getByText(/^No machines are listed/).waitFor();
+      assertEquals(await violations(page), []);
+      for (const tab of ["", "/configuration", "/logs"]) {
+        await page.goto(`${cloud.url}/#/machine/${example.machineId}${tab}`);
+        await page.getByText(/This machine cannot be read/).waitFor();
+        assertEquals(await page.getByText("motor1").count(), 0);
+      }
+      await page.goto(`${cloud.url}/machine?part=${example.partId}#/control`);
+      await page.getByText(/This machine cannot be read/).waitFor();
+      await page.goto(`${cloud.url}/`);
+      await page.getByText(/^No machines are listed/).waitFor();
+      assertEquals(await page.evaluate("document.documentElement.scrollWidth"), 390);
+      await svcCloud("key", "revoke", stranger.id, ...flags.slice(0, 2));
+      await page.getByText("The control plane no longer takes this key.").waitFor();
+      assertEquals(await page.evaluate("sessionStorage.getItem('svc-api-key')"), null);
+      assertEquals(errors, []);
+      await page.context().close();
+    },
+  ],
+  [
+    "nothing has left the control plane, and the page has reported no error",
+    ({ watched: { foreign, errors } }) => {
+      assertEquals([foreign, errors], [[], []]);
+      return Promise.resolve();
+    },
+  ],
+];
+
+/** Hands in a log record with the machine's own key. */
+async function logAsMachine({ example, cloud, ca }: ManagedMachine, message: string): Promise<void> {
+  const { id, key } = example.config.cloud.api_key;
+  const clock = new SystemClock();
+  const channel = connectApp({ address: cloud.url, ca, keyId: id, key: new Secret(key), clock });
+  try {
+    const time = toTimestamp(clock.nowMs());
+    const entry = { level: "warn", loggerName: message, message, time };
+    await client(RobotService, channel).log({ id: example.partId, logs: [entry] });
+  } finally {
+    channel.close();
+  }
+}
+
+async function newKey(flags: readonly string[], role: string, on: string): Promise<Key> {
+  return JSON.parse(
+    await svcCloud("key", "create", "--role", role, "--on", on, ...flags.slice(0, 2), "--json"),
+  );
+}
+
+needingTest("the fleet's page in Chromium", await browserWithPage(FLEET_PAGE), async (chromium, t) => {
+  const browser = await launch(chromium);
+  try {
+    await withManagedMachine({ components: [MOTOR] }, async (managed) => {
+      const watched = await openPage(browser, managed.cloud.url);
+      for (const [name, run] of STEPS) await t.step(name, () => run({ managed, browser, watched }));
+    });
+  } finally {
+    await browser.close();
+  }
+});
