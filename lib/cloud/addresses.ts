@@ -8,7 +8,7 @@
 
 import { SvcError } from "../base/error.ts";
 import { shownUrl } from "../base/log/shown_url.ts";
-import type { Peer } from "../wire/service.ts";
+import { isOnThisMachine, type Peer } from "../wire/service.ts";
 import { notedSetting, noteSetting } from "./store/settings.ts";
 import type { Sql, Store } from "./store/store.ts";
 
@@ -62,7 +62,12 @@ export class Addresses {
     const asked = askedBy(peer);
     if (this.main !== undefined) return this.#sameHost(asked) ?? this.main;
     if (peer.origin === undefined) return "http://localhost";
-    if (asked && !isUpstream(asked, peer)) return asked.origin;
+    const said = wellFormed(peer.addressed);
+    const isLoopback = asked !== undefined && LOOPBACK.test(asked.hostname);
+    // A proxy on this computer that hands on the address at which it reaches this server itself.
+    const isProxys = isLoopback && (said ? !LOOPBACK.test(said.hostname) : isElsewhere(peer));
+    if (asked && !isProxys && !isUpstream(asked, peer)) return asked.origin;
+    if (said?.pathname === "/" && !isUpstream(said, { ...peer, localPort: undefined })) return said.origin;
     // A proxy that hands on the name of its own upstream, or none, is the usual cause.
     throw new SvcError(
       "failed_precondition",
@@ -92,6 +97,11 @@ function isUpstream(asked: URL, peer: Peer): boolean {
   if (hostname.includes("_") || hostname === "undefined") return true;
   const isWord = !/[.:]/.test(hostname) && hostname !== "localhost";
   return isWord && asked.port === "" && !isPortOf(asked, peer);
+}
+
+/** Whether a caller is known to be on another computer. */
+function isElsewhere(peer: Peer): boolean {
+  return peer.remoteAddress !== undefined && !isOnThisMachine(peer);
 }
 
 /** Whether an address has the port of the connection: another port may be another user's program. */

@@ -113,6 +113,30 @@ Deno.test("Addresses.linkFor: no name that only a proxy knows, and no missing na
   }
 });
 
+Deno.test("Addresses.linkFor: a proxy's own way to this server gets into no link", () => {
+  const addresses = new Addresses();
+  const proxied = {
+    ...from("http://127.0.0.1:8090", "127.0.0.1"),
+    remoteAddress: "127.0.0.1",
+    localPort: 8090,
+  };
+  const by = (addressed: string) => addresses.linkFor({ ...proxied, addressed });
+  assertEquals(by("https://cloud.example.com"), "https://cloud.example.com");
+  assertEquals(by("https://cloud.example.com:8443"), "https://cloud.example.com:8443");
+  // A program on this computer itself, and one that does not say how it came here.
+  assertEquals(by("http://localhost:8090"), "http://127.0.0.1:8090");
+  assertEquals(addresses.linkFor(proxied), "http://127.0.0.1:8090");
+  // With a trusted proxy the caller is known to be elsewhere.
+  const elsewhere = { ...proxied, remoteAddress: "203.0.113.9" };
+  for (const origin of ["http://127.0.0.1:8090", "http://localhost:8090", "http://[::1]:8090"]) {
+    assertThrows(() => addresses.linkFor({ ...elsewhere, origin }), SvcError, "--public-url");
+  }
+  for (const addressed of HOSTILE) {
+    assertThrows(() => addresses.linkFor({ ...elsewhere, addressed }), SvcError, "--public-url");
+  }
+  assertEquals(addresses.linkFor({ ...from("http://svc_cloud"), addressed: "http://c.lan" }), "http://c.lan");
+});
+
 Deno.test("shellQuoted: sh reads any quoted text as a single word", async () => {
   for (const text of ["a", "it's", "$(id)`id`", "'; id; '", "a\nb", '"', "\\", "''"]) {
     const script = `printf %s ${shellQuoted(text)}`;

@@ -444,13 +444,14 @@ function sweepOf(
   logs: LogStore,
   others: readonly ({ forgetOld?(): Promise<void>; close(): Promise<void> } | undefined)[],
 ): Sweep {
-  const { store, files, clock, audit } = context;
+  const { store, files, clock, audit, limits } = context;
   let orphansMs = 0;
   return new Sweep(context, async (signal) => {
     await logs.forgetOld();
-    await audit.forgetOld();
+    await audit.forgetOld(limits.auditDays);
     for (const one of others) await one?.forgetOld?.();
     await forgetTagLists(store);
+    await store.shrink(signal);
     const nowMs = clock.nowMs();
     if (nowMs - orphansMs < ORPHANS_MS) return;
     orphansMs = nowMs;

@@ -30,6 +30,7 @@ import { shownUrl } from "../base/log/shown_url.ts";
 import { type CallOptions, type Channel, client, type ServiceClient } from "../wire/channel.ts";
 import type { SignalingServer } from "../wire/dial/dial.ts";
 import { connectGrpc } from "../wire/grpc/grpc_channel.ts";
+import { ADDRESSED, Metadata } from "../wire/metadata.ts";
 import type { MessageInitShape } from "../wire/proto.ts";
 import { type CloudCredentials, CloudToken } from "./cloud_token.ts";
 
@@ -83,6 +84,8 @@ export class CloudClient {
     const { clock } = options;
     this.#options = options;
     this.#channel = connectGrpc(target, {
+      // A proxy on the way may hand on another one, which would then stand in links for downloads.
+      header: Metadata.from([[ADDRESSED, `${plain ? "http" : "https"}://${target}`]]),
       ...{ clock, tls: plain ? undefined : {}, keepaliveMs: KEEPALIVE_MS },
       proxied: true,
     });

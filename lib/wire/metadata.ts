@@ -6,6 +6,9 @@
 /** Keys are in lower case. */
 type Pair = readonly [key: string, value: string];
 
+/** Not published: a caller says by which address it reaches the server, because a proxy may hand on another one. */
+export const ADDRESSED = "svc-addressed";
+
 export class Metadata {
   /** A call has few entries, too few for a map to pay off. */
   #pairs: Pair[] = [];

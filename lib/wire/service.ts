@@ -40,6 +40,8 @@ export interface Peer {
   readonly signaledFrom?: string;
   /** The server's address as the caller sees it: `https://host:port`. */
   readonly origin?: string;
+  /** The server's address as the caller itself names it, whatever a proxy on the way has made of it. */
+  readonly addressed?: string;
   /** The DNS names of the client's verified certificate. */
   readonly certificateNames?: readonly string[];
   /** The caller's identity, if the transport itself has established it. */

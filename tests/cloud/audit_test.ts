@@ -34,5 +34,12 @@ storeTest(
     );
     await audit.refused({ who: "wordy", action: "DeleteRobotPart" }, many);
     assertEquals((await entries("wordy"))[0].resource.length, 1_001);
+    // Entries are kept for as many days as the limit says.
+    await clock.advance(40 * 24 * 3600_000);
+    await refuse("late", 1);
+    await audit.forgetOld(41);
+    assertEquals((await entries("loud")).length, 62);
+    await audit.forgetOld(39);
+    assertEquals((await audit.newest(1_000)).map(({ who }) => who), ["late"]);
   },
 );

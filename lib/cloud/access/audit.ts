@@ -49,7 +49,9 @@ const CONCERNS_MACHINES: ReadonlySet<Subject["kind"]> = new Set<Subject["kind"]>
   "secret",
 ]);
 
-const KEPT_MS = 365 * 24 * 3600 * 1000;
+const DAY_MS = 24 * 3600 * 1000;
+/** Entries that one transaction deletes. */
+const FORGET_AT_ONCE = 5_000;
 /** Refusals of one caller in a minute that are recorded; one more entry says that there were more. */
 const REFUSALS_MAX = 60;
 const MINUTE_MS = 60_000;
@@ -113,10 +115,18 @@ export class Audit {
     );
   }
 
-  async forgetOld(): Promise<void> {
-    await this.store.transaction((sql) =>
-      sql.query("DELETE FROM audit WHERE at_ms < ?", this.clock.nowMs() - KEPT_MS)
-    );
+  /** Deletes entries that are older than so many days. */
+  async forgetOld(days: number): Promise<void> {
+    for (let gone = FORGET_AT_ONCE; gone >= FORGET_AT_ONCE;) {
+      const removed = await this.store.transaction((sql) =>
+        sql.query(
+          "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at_ms < ? LIMIT ?) RETURNING id",
+          this.clock.nowMs() - days * DAY_MS,
+          FORGET_AT_ONCE,
+        )
+      );
+      gone = removed.length;
+    }
   }
 
   async #note(sql: Sql, { atMs, who, action, resource, outcome }: AuditEntry): Promise<void> {

@@ -35,6 +35,8 @@ export const limitsRow = object({
   dataBytesPerMachine: amount("bytes of images and files of one machine", 500 * GB),
   readingsPerOrganization: amount("readings of sensors of an organization", 500_000_000),
   readingBytesPerOrganization: amount("bytes of readings of sensors of an organization", 500 * GB),
+  logDays: amount("days for which log entries of machines are kept", 30),
+  auditDays: amount("days for which entries of the audit log are kept", 365),
   logBytesPerOrganization: amount("bytes of kept log entries of an organization", 200 * GB),
   logBytesPerPart: amount("bytes of kept log entries of one part of a machine", 20 * GB),
   configBytesPerOrganization: amount(

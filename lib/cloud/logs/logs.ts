@@ -36,7 +36,6 @@ export interface LogQuery extends LogFilter, LogPaging {
 }
 
 const DAY_MS = 24 * 3600 * 1000;
-const KEPT_MS = 30 * DAY_MS;
 /** Rows per statement. */
 const ROWS_MAX = 400;
 const FORGET_AT_ONCE = 5_000;
@@ -138,13 +137,17 @@ export class LogStore {
     return await this.#search.page(partId, filter, { order, after, limit }, sinceMs, signal);
   }
 
+  get #oldestMs(): number {
+    return this.clock.nowMs() - this.limits.logDays * DAY_MS;
+  }
+
   /** Entries have not expired since then, and belong to the part's present organization. */
   async #sinceMs(partId: string): Promise<number> {
     const [part] = await this.store.query<{ movedMs: number }>(
       `SELECT moved_ms AS "movedMs" FROM parts WHERE id = ?`,
       partId,
     );
-    return Math.max(this.clock.nowMs() - KEPT_MS, part && part.movedMs > 0 ? part.movedMs + 1 : 0);
+    return Math.max(this.#oldestMs, part && part.movedMs > 0 ? part.movedMs + 1 : 0);
   }
 
   /**
@@ -177,7 +180,7 @@ export class LogStore {
     }
   }
 
-  /** Deletes entries older than 30 days. */
+  /** Deletes entries that are older than the limit `log_days`. */
   async forgetOld(): Promise<void> {
     for (;;) {
       const gone = await this.store.transaction(async (sql) => {
@@ -185,7 +188,7 @@ export class LogStore {
           `DELETE FROM logs WHERE (part_id, number) IN (
              SELECT part_id, number FROM logs WHERE received_ms < ? LIMIT ?
            ) RETURNING part_id AS "ownerId", LENGTH(entry) + LENGTH(words) AS bytes`,
-          this.clock.nowMs() - KEPT_MS,
+          this.#oldestMs,
           FORGET_AT_ONCE,
         );
         await dropStoredBytes(sql, "logs", removed);

@@ -62,6 +62,8 @@ export interface Store extends Sql {
    * `failed_precondition` for a database that has tools of its own for that.
    */
   readonly copyTo: (file: string) => Promise<void>;
+  /** Gives the space of deleted rows back to the disk, a little at a time, until `signal` aborts. */
+  shrink(signal: AbortSignal): Promise<void>;
   /** Makes deleted rows of a table unreadable in the database's files too. Others wait meanwhile. */
   scrub(table: string): Promise<void>;
   close(): Promise<void>;

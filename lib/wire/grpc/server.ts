@@ -26,7 +26,7 @@ import type { HeaderFields } from "../http2/hpack.ts";
 import { MAX_STREAMS } from "../http2/connection.ts";
 import type { Stream, StreamListener } from "../http2/stream.ts";
 import { admit, MessageReader } from "./message_reader.ts";
-import { Metadata } from "../metadata.ts";
+import { ADDRESSED, Metadata } from "../metadata.ts";
 import type { TrustedProxies } from "../proxies.ts";
 import {
   canceledByCaller,
@@ -72,6 +72,7 @@ export function acceptGrpc(
       // Empty: the caller names no host, and a link for it can name none.
       peer = { ...connected, origin: host === undefined ? "" : `${scheme}://${host}` };
     }
+    if (request.addressed !== peer.addressed) peer = { ...peer, addressed: request.addressed };
     // A proxy's connection carries the calls of many.
     const caller = isProxy ? proxies!.callerOf(peer, fields) : peer;
     if (!isGrpc(request.contentType)) {
@@ -104,6 +105,7 @@ interface Request {
   contentType?: string;
   encoding?: string;
   timeout?: string;
+  addressed?: string;
 }
 
 function requestOf(fields: HeaderFields): Request {
@@ -130,6 +132,9 @@ function requestOf(fields: HeaderFields): Request {
         break;
       case "grpc-timeout":
         request.timeout = value;
+        break;
+      case ADDRESSED:
+        request.addressed = value;
     }
   }
   return request;

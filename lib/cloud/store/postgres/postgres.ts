@@ -130,6 +130,11 @@ export class PostgresStore implements Store {
     return bytes;
   }
 
+  /** PostgreSQL's own autovacuum does it. */
+  shrink(): Promise<void> {
+    return Promise.resolve();
+  }
+
   get copyTo(): never {
     throw new SvcError(
       "failed_precondition",

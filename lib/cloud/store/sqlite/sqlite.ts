@@ -20,6 +20,11 @@ import { CALL_LIMITS, SqliteWriter } from "./writer.ts";
 /** For changes of the tables themselves, and for rewriting the file: their time grows with the file. */
 const TABLES_MS = 3600_000;
 
+/** SQLite's number for files that shrink when they are asked to. */
+const INCREMENTAL = 2;
+/** Pages of 4 KB that are given back at once; as many may stay free. */
+const SHRINK_PAGES = 512;
+
 export interface SqlitePlace {
   readonly file: string;
   readonly start: StartSqlite;
@@ -75,6 +80,20 @@ export class SqliteStore implements Store {
     const text = "SELECT page_count * page_size AS bytes FROM pragma_page_count(), pragma_page_size()";
     const [{ bytes }] = await this.query<{ bytes: number }>(text);
     return bytes;
+  }
+
+  async shrink(signal: AbortSignal): Promise<void> {
+    const text =
+      `SELECT freelist_count AS free, auto_vacuum AS mode FROM pragma_freelist_count(), pragma_auto_vacuum()`;
+    for (let before = Infinity; !signal.aborted;) {
+      const [{ free, mode }] = await this.query<{ free: number; mode: number }>(text);
+      // A file of an older version has no list of the places of its pages.
+      if (mode !== INCREMENTAL || free < SHRINK_PAGES || free >= before) return;
+      before = free;
+      await this.#writer.alone(TABLES_MS, async (sql) => {
+        await sql.query(`PRAGMA incremental_vacuum(${SHRINK_PAGES})`);
+      });
+    }
   }
 
   /** In a process of its own, which reads one snapshot; the writer goes on. */

@@ -96,6 +96,8 @@ class SqliteConnection {
       this.#database = new DatabaseSync(file);
       // Deno's option for it is younger than some of the supported versions.
       this.run(`PRAGMA busy_timeout = ${OPENING_MS}`);
+      // Of a new file, and of one that is rewritten.
+      if (!reads) this.run("PRAGMA auto_vacuum = INCREMENTAL");
       this.run("PRAGMA journal_mode = WAL");
       this.run("PRAGMA synchronous = FULL");
       this.run("PRAGMA foreign_keys = ON");
