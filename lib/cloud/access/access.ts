@@ -232,7 +232,7 @@ export class Access {
         try {
           await check();
         } catch (error) {
-          if ((error as SvcError).code === "permission_denied") await refused(ctx, refs);
+          if (SvcError.from(error).code === "permission_denied") await refused(ctx, refs);
           throw error;
         }
         return watched(ctx, clock, check);
@@ -360,7 +360,7 @@ export class Access {
       requireRole(grants, need, ref, await this.#scopes(ref));
       return true;
     } catch (error) {
-      if (["permission_denied", "not_found"].includes((error as SvcError).code)) return false;
+      if (["permission_denied", "not_found"].includes(SvcError.from(error).code)) return false;
       throw error;
     }
   }

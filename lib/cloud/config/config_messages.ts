@@ -202,7 +202,7 @@ export class ConfigMessages {
       const { item, version } = await new Packages(this.cloud.store).find(id, wanted);
       return item.visibility === "private" && item.organizationId !== organizationId ? undefined : version;
     } catch (error) {
-      if (["not_found", "invalid_argument"].includes((error as SvcError).code)) return undefined;
+      if (["not_found", "invalid_argument"].includes(SvcError.from(error).code)) return undefined;
       throw error;
     }
   }

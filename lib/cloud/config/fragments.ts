@@ -203,7 +203,7 @@ export class Fragments {
     try {
       await this.sql.query(text, ...values);
     } catch (error) {
-      if ((error as SvcError).code !== "already_exists") throw error;
+      if (SvcError.from(error).code !== "already_exists") throw error;
       throw new SvcError("already_exists", `there is a fragment "${name}" in this organization already`);
     }
   }

@@ -187,7 +187,7 @@ export class Datasets {
     try {
       await this.sql.query(text, name, ...values);
     } catch (error) {
-      if ((error as SvcError).code !== "already_exists") throw error;
+      if (SvcError.from(error).code !== "already_exists") throw error;
       throw new SvcError("already_exists", `there is a dataset "${name}" in this organization already`);
     }
   }

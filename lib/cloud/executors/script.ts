@@ -363,7 +363,7 @@ async function linesOf(
     await Promise.all([hear(process.stdout, lines), hear(process.stderr, [])]);
     return (await process.exited).code === 0 ? lines : undefined;
   } catch (error) {
-    if ((error as SvcError).code === "not_found") return undefined;
+    if (SvcError.from(error).code === "not_found") return undefined;
     throw new SvcError("unavailable", `cannot examine ${name}: ${messageOf(error)}`, { cause: error });
   } finally {
     done();

@@ -13,7 +13,7 @@ import {
 import type { AgentDeviceService } from "../../../proto/gen/agent_pb.ts";
 import { LogEntrySchema } from "../../../proto/gen/common_pb.ts";
 import { toDuration, toMs, toTimestamp } from "../../api/shared/time.ts";
-import { messageOf, type SvcError } from "../../base/error.ts";
+import { messageOf, SvcError } from "../../base/error.ts";
 import { isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
 import { parseVersion } from "../../base/semver.ts";
 import { create, type MessageInitShape } from "../../wire/proto.ts";
@@ -136,7 +136,7 @@ async function updateInfo(
     };
   } catch (error) {
     // No version was requested, and there may be no releases here at all.
-    if (version === undefined && (error as SvcError).code === "not_found") return undefined;
+    if (version === undefined && SvcError.from(error).code === "not_found") return undefined;
     throw error;
   }
 }

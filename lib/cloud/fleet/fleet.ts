@@ -379,7 +379,7 @@ export class Fleet {
     try {
       await this.sql.query(text, ...values);
     } catch (error) {
-      if ((error as SvcError).code !== "already_exists") throw error;
+      if (SvcError.from(error).code !== "already_exists") throw error;
       throw new SvcError(
         "already_exists",
         `there is ${kind === "organization" ? "an" : "a"} ${kind} "${name}" here already`,

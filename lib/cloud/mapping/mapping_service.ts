@@ -149,7 +149,7 @@ async function checkMap(sql: Sql, organizationId: string, name: string, existing
   const id = `${organizationId}/${name}`;
   const item = existingVersion === ""
     ? await packages.item(id).catch((error) => {
-      if ((error as SvcError).code !== "not_found") throw error;
+      if (SvcError.from(error).code !== "not_found") throw error;
     })
     : (await packages.find(id, existingVersion)).item;
   if (!item || item.kind === "slam_map") return;

@@ -147,7 +147,7 @@ export class Packages {
         nowMs,
       );
     } catch (error) {
-      if ((error as SvcError).code !== "already_exists") throw error;
+      if (SvcError.from(error).code !== "already_exists") throw error;
       const where = platform === "" ? "" : ` for ${platform}`;
       throw new SvcError(
         "already_exists",
@@ -233,7 +233,7 @@ export class Packages {
     try {
       await this.sql.query(text, id, organizationId, name, kind, nowMs, nowMs);
     } catch (error) {
-      if ((error as SvcError).code !== "already_exists") throw error;
+      if (SvcError.from(error).code !== "already_exists") throw error;
       throw new SvcError("already_exists", `there is a registry item "${name}" here already`);
     }
     return (await this.#itemNamed("i.id = ?", id))!;
@@ -292,7 +292,7 @@ export class Packages {
     try {
       await this.sql.query("UPDATE organizations SET namespace = ? WHERE id = ?", namespace, organizationId);
     } catch (error) {
-      if ((error as SvcError).code !== "already_exists") throw error;
+      if (SvcError.from(error).code !== "already_exists") throw error;
       throw new SvcError("already_exists", `the public namespace "${namespace}" is taken`);
     }
   }

@@ -67,7 +67,7 @@ export class Releases {
         nowMs,
       );
     } catch (error) {
-      if ((error as SvcError).code !== "already_exists") throw error;
+      if (SvcError.from(error).code !== "already_exists") throw error;
       throw new SvcError(
         "already_exists",
         `there is a release ${name} ${version} for ${platform} already: releases do not change, take a new version`,

@@ -147,7 +147,7 @@ export async function openSandbox(
     }
     return `bubblewrap does not work here: ${[...failures].join("; ")}`;
   } catch (error) {
-    return (error as SvcError).code === "not_found"
+    return SvcError.from(error).code === "not_found"
       ? "bubblewrap is not installed (on Debian and Ubuntu: apt-get install bubblewrap)"
       : chainOf(error);
   }

@@ -156,7 +156,7 @@ export class TrainingJobs {
         ...values,
       );
     } catch (error) {
-      if ((error as SvcError).code !== "already_exists") throw error;
+      if (SvcError.from(error).code !== "already_exists") throw error;
       throw new SvcError("already_exists", `another training job ${versionOf(job)}`);
     }
     const rows = images.map((image, position) => [id, position, image.sha256, JSON.stringify(image)]);

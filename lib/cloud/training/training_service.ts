@@ -210,7 +210,7 @@ class Submitter {
     checkNamed({ model_name: name, model_version: version });
     const packages = new Packages(sql);
     const item = await packages.item(`${organizationId}/${name}`).catch((error) => {
-      if ((error as SvcError).code !== "not_found") throw error;
+      if (SvcError.from(error).code !== "not_found") throw error;
     });
     if (item && item.kind !== "ml_model") {
       throw new SvcError(

@@ -251,7 +251,7 @@ export class SqliteWriter {
       try {
         return await run();
       } catch (error) {
-        const isBusy = (error as SvcError).code === "unavailable" && !this.#process?.ended;
+        const isBusy = SvcError.from(error).code === "unavailable" && !this.#process?.ended;
         if (!isBusy || this.clock.monotonicMs() > giveUpAtMs) throw error;
         await this.clock.sleep(LOOK_MS);
       }
