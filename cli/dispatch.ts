@@ -67,7 +67,7 @@ function wrongWords(
   usage: string,
 ): string | undefined {
   const least = takes.filter((one) => !one.startsWith("[")).length;
-  const most = takes.some((one) => one.endsWith("...")) ? Infinity : takes.length;
+  const most = takes.some((one) => /\.\.\.\]?$/.test(one)) ? Infinity : takes.length;
   if (given.length >= least && given.length <= most) return undefined;
   if (given.length > most) return `found "${escaped(given[most])}" more than it takes, wanted ${usage}`;
   return `found no ${takes[given.length].replace("...", "")}, wanted ${usage}`;

@@ -33,6 +33,7 @@ const PROGRAM: CommandProgram<World> = {
     echo("box", []),
     echo("box open", ["BOX", "[KEY]"]),
     echo("put", ["FILE..."]),
+    echo("take", ["BOX", "[FILE...]"]),
     broken,
     { ...broken, words: "give", run: () => Promise.resolve(7) },
   ],
@@ -139,4 +140,10 @@ Deno.test("the help of a program without a command lists the global flags", asyn
   assertStringIncludes(output, "(none)");
   assertEquals((await run(PROGRAM, "--help")).output.includes("--place"), false);
   assertStringIncludes((await run(PROGRAM, "box --help")).output, "-p, --place PLACE");
+});
+
+Deno.test("words that may be left out may also be many", async () => {
+  const words = async (line: string) => JSON.parse((await run(PROGRAM, line)).output)[1];
+  assertEquals([await words("take b"), await words("take b c d")], [["b"], ["b", "c", "d"]]);
+  assertStringIncludes((await run(PROGRAM, "take")).errors, "found no BOX");
 });

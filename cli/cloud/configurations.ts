@@ -2,13 +2,14 @@
  * Commands on the configurations of parts: a new one is checked before it is saved, and an earlier one can be restored.
  */
 
-import { SvcError } from "../../lib/base/error.ts";
+import { join } from "node:path";
+import { chainOf, SvcError } from "../../lib/base/error.ts";
 import { jsonDiff } from "../../lib/base/schema/json_secrets.ts";
 import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
-import { isObject, type JsonObject } from "../../lib/base/schema/schema.ts";
+import { isObject, type JsonObject, type Problem } from "../../lib/base/schema/schema.ts";
 import { personActing } from "../../lib/cloud/context.ts";
 import { tryAgain } from "../../lib/cloud/config/fragments.ts";
-import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
+import { Fleet, type Part } from "../../lib/cloud/fleet/fleet.ts";
 import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
 import { checkForOperator, savePartConfig } from "../../lib/cloud/fleet/part_saving.ts";
 import type { Sql } from "../../lib/cloud/store/store.ts";
@@ -24,16 +25,33 @@ const FORCE = {
   help: "Save it with its errors, because another runtime than svc-server runs it.",
 } as const;
 
+const DRY_RUN = {
+  name: "dry-run",
+  type: "bool",
+  default: false,
+  help: "Only check it, and show what it would change.",
+} as const;
+
 export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
     "config show",
     ["PART"],
     "Prints a part's configuration.",
-    [{ name: "revision", type: "int", default: -1, help: "An earlier one." }],
-    async ({ store, print }, [given], { revision }) => {
-      const { id: part } = await partNamed(store, given);
+    [
+      { name: "revision", type: "int", default: -1, help: "An earlier one." },
+      {
+        name: "resolved",
+        type: "bool",
+        default: false,
+        help: "As the machine gets it, with its fragments filled in.",
+      },
+    ],
+    async ({ store, configs: threads, print }, [given], { revision, resolved }) => {
+      const { id: part, organizationId } = await partNamed(store, given);
       const configs = new PartConfigs(store);
-      const config = revision < 0 ? (await configs.get(part)).config : await configs.at(part, revision);
+      const own = revision < 0 ? (await configs.get(part)).config : await configs.at(part, revision);
+      const job = { kind: "fill", text: JSON.stringify(own) } as const;
+      const config = resolved ? (await threads.run(store, organizationId, job)).config ?? own : own;
       print(config, [JSON.stringify(config, null, 2)]);
     },
   ),
@@ -41,18 +59,29 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
     "config set",
     ["PART", "FILE"],
     "Checks a configuration and saves it as the part's next revision.",
+    [FORCE, DRY_RUN],
+    async (desk, [given, file], { force, dryRun }) => {
+      const part = await partNamed(desk.store, given);
+      const config = await configIn(desk, file);
+      if (dryRun) await printDifference(desk, part, config, force);
+      else await saveAndPrint(desk, "config set", { part: part.id, force }, () => Promise.resolve(config));
+    },
+  ),
+  cloudCommand(
+    "config diff",
+    ["PART", "FILE"],
+    "Shows what a file would change in a part's configuration, and checks it. Saves nothing.",
     [FORCE],
     async (desk, [given, file], { force }) => {
-      const { id: part } = await partNamed(desk.store, given);
-      const json = parseJsonc(await desk.host.readFile(file), { file });
-      if (!isObject(json)) {
-        throw new SvcError(
-          "invalid_argument",
-          `${file}: wanted an object such as {"components": []}`,
-        );
-      }
-      await saveConfig(desk, "config set", { part, force }, () => Promise.resolve(json as JsonObject));
+      await printDifference(desk, await partNamed(desk.store, given), await configIn(desk, file), force);
     },
+  ),
+  cloudCommand(
+    "config edit",
+    ["PART"],
+    "Opens a part's configuration in $EDITOR, checks what comes back, and saves it.",
+    [FORCE],
+    editConfig,
   ),
   cloudCommand(
     "config history",
@@ -98,7 +127,7 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
       if (!/^\d+$/.test(revision)) {
         throw new UsageError(`"${revision}" is not a revision, wanted a number`);
       }
-      await saveConfig(
+      await saveAndPrint(
         desk,
         "config restore",
         { part, force },
@@ -108,23 +137,104 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
   ),
 ];
 
-async function saveConfig(
+async function configIn({ host }: Desk, file: string): Promise<JsonObject> {
+  const json = parseJsonc(await host.readFile(file), { file });
+  if (isObject(json)) return json as JsonObject;
+  throw new SvcError("invalid_argument", `${file}: wanted an object such as {"components": []}`);
+}
+
+/** What a configuration would change, after the same check as before saving it. */
+async function printDifference(desk: Desk, part: Part, config: JsonObject, force: boolean): Promise<void> {
+  const { config: now } = await new PartConfigs(desk.store).get(part.id);
+  const { warnings } = await checkForOperator(desk, part, JSON.stringify(config), force);
+  tellWarnings(desk, "config diff", warnings);
+  const diff = jsonDiff(now, config);
+  desk.print({ id: part.id, diff, warnings }, diff.length === 0 ? ["nothing changes"] : diff);
+}
+
+async function editConfig(
+  desk: Desk,
+  [given]: readonly string[],
+  { force }: { readonly force: boolean },
+): Promise<void> {
+  const { host, store } = desk;
+  const part = await partNamed(store, given);
+  const { config } = await new PartConfigs(store).get(part.id);
+  const editor = host.env("VISUAL") || host.env("EDITOR") || (Deno.build.os === "windows" ? "notepad" : "vi");
+  const folder = await Deno.makeTempDir({ prefix: "svc-config-" });
+  const file = join(folder, `${part.name}.json`.replaceAll("/", "_"));
+  const before = `${JSON.stringify(config, null, 2)}\n`;
+  await host.writeFile(file, before, { mode: 0o600 });
+  const [command, ...args] = [...editor.split(/\s+/), file];
+  const { success } = await new Deno.Command(command, {
+    args,
+    stdin: "inherit",
+    stdout: "inherit",
+    stderr: "inherit",
+  })
+    .spawn().status;
+  if (!success) throw new SvcError("aborted", `${editor} failed: nothing is saved, and your text is ${file}`);
+  if (await host.readTextFile(file) === before) {
+    desk.print({ id: part.id, diff: [] }, ["nothing changes"]);
+  } else {
+    try {
+      const changed = await configIn(desk, file);
+      await saveAndPrint(
+        desk,
+        "config edit",
+        { part: part.id, force, expected: config },
+        () => Promise.resolve(changed),
+      );
+    } catch (error) {
+      throw new SvcError(SvcError.from(error).code, `${chainOf(error)}; your text is ${file}`);
+    }
+  }
+  await Deno.remove(folder, { recursive: true });
+}
+
+interface Saving {
+  readonly part: string;
+  readonly force: boolean;
+  /** What was edited; another configuration by now is not overwritten. */
+  readonly expected?: JsonObject;
+}
+
+async function saveAndPrint(
   desk: Desk,
   action: string,
-  { part: id, force }: { readonly part: string; readonly force: boolean },
+  saving: Saving,
   config: (sql: Sql) => Promise<JsonObject>,
 ): Promise<void> {
+  const revision = await saveConfig(desk, action, saving, config);
+  desk.print({ id: saving.part, revision }, [`revision ${revision}`]);
+}
+
+function tellWarnings({ host }: Desk, action: string, warnings: readonly Problem[]): void {
+  for (const { path, message } of warnings) {
+    host.writeError(`svc-cloud ${action}: warning: ${path}: ${message}\n`);
+  }
+}
+
+/** Checks and saves a configuration as the next revision; returns its number. */
+export async function saveConfig(
+  desk: Desk,
+  action: string,
+  { part: id, force, expected }: Saving,
+  config: (sql: Sql) => Promise<JsonObject>,
+): Promise<number> {
   const who = personActing(desk.host.env("USER") || "unknown", action).who;
   const { revision, warnings } = await tryAgain(async () => {
     const text = JSON.stringify(await config(desk.store));
     const checked = await checkForOperator(desk, await new Fleet(desk.store).part(id), text, force);
     return await desk.change(action, { kind: "part", id }, async (sql, nowMs) => {
+      const { config: now } = await new PartConfigs(sql).get(id);
+      if (expected && JSON.stringify(now) !== JSON.stringify(expected)) {
+        throw new SvcError("failed_precondition", "somebody else has changed this configuration meanwhile");
+      }
       await savePartConfig(sql, await new Fleet(sql).part(id), checked, who, nowMs);
       return { ...await new PartConfigs(sql).get(id), warnings: checked.warnings };
     });
   });
-  for (const { path, message } of warnings) {
-    desk.host.writeError(`svc-cloud ${action}: warning: ${path}: ${message}\n`);
-  }
-  desk.print({ id, revision }, [`revision ${revision}`]);
+  tellWarnings(desk, action, warnings);
+  return revision;
 }

@@ -22,8 +22,8 @@ import {
   locationOf,
   machineNamed,
   ORG,
-  partNamed,
 } from "./desk.ts";
+import { selectedParts, SELECTION_FLAGS } from "./selection.ts";
 
 const MINUTE_MS = 60_000;
 /** The address that machines get before the first `serve`: the default of its `--listen`. */
@@ -127,15 +127,20 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
   ),
   cloudCommand(
     "restart",
-    ["PART"],
-    "Orders a part's program to restart.",
-    [],
-    async ({ store, change, print }, [given]) => {
-      const { id } = await partNamed(store, given);
-      await change("restart", { kind: "part", id }, async (sql) => {
-        await new Fleet(sql).orderRestart(id);
-      });
-      print({ id }, []);
+    ["[PART...]"],
+    "Orders the programs of parts to restart.",
+    SELECTION_FLAGS,
+    async ({ store, change, print }, words, flags) => {
+      const parts = await selectedParts(store, words, flags);
+      for (const { id } of parts) {
+        await change("restart", { kind: "part", id }, async (sql) => {
+          await new Fleet(sql).orderRestart(id);
+        });
+      }
+      const names = parts.map(({ name }) => name);
+      print({ parts: parts.map(({ id, name }) => ({ id, name })) }, [
+        `ordered to restart: ${names.join(", ") || "none"}`,
+      ]);
     },
   ),
   cloudCommand(

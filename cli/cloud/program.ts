@@ -10,6 +10,7 @@ import { type CommandProgram, opensNamedFiles, USUAL_RIGHTS } from "../command.t
 import { runCommand } from "../dispatch.ts";
 import { cloudCandidates } from "./candidates.ts";
 import { CONFIGURATION_COMMANDS } from "./configurations.ts";
+import { FRAGMENT_COMMANDS } from "./fragments.ts";
 import { CONTENT_RIGHTS, CONTENT_WORKER, contentWorker } from "./serve/content.ts";
 import { CLOUD_FLAGS, type CloudWorld } from "./desk.ts";
 import { INIT } from "./init.ts";
@@ -44,6 +45,7 @@ const PROGRAM: CommandProgram<CloudWorld> = {
     ...HOSTS_COMMANDS,
     ...KEY_COMMANDS,
     ...CONFIGURATION_COMMANDS,
+    ...FRAGMENT_COMMANDS,
     ...LOG_COMMANDS,
     ...PACKAGE_COMMANDS,
     ...MAP_COMMANDS,

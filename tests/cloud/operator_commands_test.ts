@@ -44,3 +44,39 @@ storeTest("an operator renames, moves and deletes, and finds it in the audit", a
   assertEquals(await actions("--since", "2999-01-01"), []);
   await assertRejects(() => run("audit", "--since", "soon"), Error, '--since: found "soon"');
 });
+
+storeTest("fragments, differences and restarts of many parts by command", async ({ flags, folder }) => {
+  const run = (...args: string[]) => svcCloud(...args, ...flags);
+  const json = async (...args: string[]) => JSON.parse(await run(...args, "--json"));
+  const { partId }: Example = await json("init");
+  const { partId: second } = await json("machine", "create", "second");
+  const write = async (name: string, config: unknown) => {
+    await Deno.writeTextFile(`${folder}/${name}`, JSON.stringify(config));
+    return `${folder}/${name}`;
+  };
+  const camera = { name: "eye", api: "rdk:component:camera", model: "fake" };
+  const fragment = await write("eye.json", { components: [camera] });
+  assertStringIncludes(await run("fragment", "set", "eye", fragment), "eye is at revision 1");
+  assertStringIncludes(await run("fragment", "set", "eye", fragment), "eye is at revision 2");
+  assertEquals((await json("fragment", "apply", "eye", "--all")).parts.length, 2);
+  assertEquals((await json("fragment", "apply", "eye", "--all")).parts, [], "once is enough");
+  const [{ name, parts, revision }] = (await json("fragment", "list")).fragments;
+  assertEquals([name, parts, revision], ["eye", 2, 2]);
+  const { components } = await json("config", "show", "second", "--resolved");
+  assertEquals(components.map((one: { name: string }) => one.name), ["eye"]);
+
+  assertEquals((await json("restart", "--fragment", "eye")).parts.length, 2);
+  assertEquals((await json("restart", "second", second, partId)).parts.length, 2, "each once");
+  await assertRejects(() => run("restart"), Error, "found no PART");
+  await assertRejects(() => run("restart", "second", "--all"), Error, "wanted either");
+
+  const file = await write("second.json", { components: [{ ...camera, name: "other" }] });
+  const before = await json("config", "show", "second");
+  assertStringIncludes(await run("config", "diff", "second", file), '+ components: [{"name":"other"');
+  assertStringIncludes(await run("config", "set", "second", file, "--dry-run"), "- fragments");
+  assertEquals(await json("config", "show", "second"), before);
+  await run("fragment", "drop", "eye", "second", partId);
+  await assertRejects(() => run("fragment", "show", "eyes"), Error, "did you mean eye?");
+  await run("fragment", "delete", "eye");
+  assertEquals(await json("fragment", "list"), { fragments: [] });
+});

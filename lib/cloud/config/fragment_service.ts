@@ -221,8 +221,8 @@ function visibilityOf(asked: FragmentVisibility | undefined): FragmentAudience |
  * Checks the content of a fragment as far as it concerns fragments: those that it names exist, none is in itself, and
  * they stay within the limits. Throws `invalid_argument` with every problem.
  */
-async function checkFragment(
-  { store, configs }: CloudContext,
+export async function checkFragment(
+  { store, configs }: Pick<CloudContext, "store" | "configs">,
   { organizationId, visibility }: Pick<Fragment, "organizationId" | "visibility">,
   text: string,
   within?: string,

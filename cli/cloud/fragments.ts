@@ -1,0 +1,165 @@
+/**
+ * Commands on fragments: pieces of configuration that many machines share.
+ */
+
+import { SvcError } from "../../lib/base/error.ts";
+import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
+import { isObject, type Json, type JsonObject } from "../../lib/base/schema/schema.ts";
+import { personActing } from "../../lib/cloud/context.ts";
+import { checkFragment } from "../../lib/cloud/config/fragment_service.ts";
+import { Fragments, tryAgain } from "../../lib/cloud/config/fragments.ts";
+import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
+import type { Part } from "../../lib/cloud/fleet/fleet.ts";
+import { shownMs } from "../table.ts";
+import { saveConfig } from "./configurations.ts";
+import { chosenOrganization, type CloudCommand, cloudCommand, type Desk, ORG } from "./desk.ts";
+import { fragmentNamed, selectedParts, SELECTION_FLAGS } from "./selection.ts";
+
+export const FRAGMENT_COMMANDS: readonly CloudCommand[] = [
+  cloudCommand(
+    "fragment list",
+    [],
+    "Lists the fragments of an organization, and how many machines use each.",
+    [ORG],
+    async ({ store, list }, _, { org }) => {
+      const fragments = new Fragments(store);
+      const all = await fragments.list((await chosenOrganization(store, org)).id);
+      const counts = await fragments.counts(all.map(({ id }) => id));
+      const shown = all.map(({ id, name, revision, updatedMs, visibility }) => {
+        return { id, name, revision, updatedMs, visibility, parts: counts.get(id)?.parts ?? 0 };
+      });
+      list("fragments", shown, {
+        columns: [
+          { heading: "FRAGMENT", cutTo: 14 },
+          { heading: "REVISION" },
+          { heading: "PARTS" },
+          { heading: "CHANGED (UTC)", rank: 1 },
+          { heading: "SEEN BY", rank: 2 },
+          { heading: "ID", cutTo: 9 },
+        ],
+        rows: shown.map((one) => [
+          one.name,
+          String(one.revision),
+          String(one.parts),
+          shownMs(one.updatedMs),
+          one.visibility,
+          one.id,
+        ]),
+        empty: "there is no fragment yet: svc-cloud fragment set NAME FILE makes one",
+      });
+    },
+  ),
+  cloudCommand(
+    "fragment show",
+    ["FRAGMENT"],
+    "Prints a fragment's configuration.",
+    [ORG],
+    async ({ store, print }, [wanted], { org }) => {
+      const { config } = await fragmentNamed(store, org, wanted);
+      print(config, [JSON.stringify(config, null, 2)]);
+    },
+  ),
+  cloudCommand(
+    "fragment set",
+    ["NAME", "FILE"],
+    "Makes a fragment of a file, or the next revision of the one with this name.",
+    [ORG],
+    setFragment,
+  ),
+  cloudCommand(
+    "fragment delete",
+    ["FRAGMENT"],
+    "Removes a fragment that nothing uses.",
+    [ORG],
+    async (desk, [wanted], { org }) => {
+      const { id, name } = await fragmentNamed(desk.store, org, wanted);
+      await desk.change("fragment delete", { kind: "fragment", id }, (sql) => new Fragments(sql).delete(id));
+      desk.print({ id, name }, []);
+    },
+  ),
+  cloudCommand(
+    "fragment apply",
+    ["FRAGMENT", "[PART...]"],
+    "Adds a fragment to the configurations of parts.",
+    SELECTION_FLAGS,
+    async (desk, [wanted, ...words], flags) => {
+      const { id } = await fragmentNamed(desk.store, flags.org, wanted);
+      const parts = await selectedParts(desk.store, words, flags);
+      await changeEach(
+        desk,
+        "fragment apply",
+        parts,
+        (entries) => entries.some((one) => idOf(one) === id) ? entries : [...entries, id],
+      );
+    },
+  ),
+  cloudCommand(
+    "fragment drop",
+    ["FRAGMENT", "[PART...]"],
+    "Takes a fragment out of the configurations of parts.",
+    SELECTION_FLAGS,
+    async (desk, [wanted, ...words], flags) => {
+      const { id } = await fragmentNamed(desk.store, flags.org, wanted);
+      const parts = await selectedParts(desk.store, words, flags);
+      await changeEach(desk, "fragment drop", parts, (entries) => entries.filter((one) => idOf(one) !== id));
+    },
+  ),
+];
+
+async function setFragment(
+  desk: Desk,
+  [name, file]: readonly string[],
+  { org }: { readonly org: string },
+): Promise<void> {
+  const json = parseJsonc(await desk.host.readFile(file), { file });
+  if (!isObject(json)) {
+    throw new SvcError("invalid_argument", `${file}: wanted an object such as {"components": []}`);
+  }
+  const { id: organizationId } = await chosenOrganization(desk.store, org);
+  const { who } = personActing(desk.host.env("USER") || "unknown", "fragment set");
+  const text = JSON.stringify(json);
+  const { id, revision } = await tryAgain(async () => {
+    const old = (await new Fragments(desk.store).list(organizationId)).find((one) => one.name === name);
+    const owner = { organizationId, visibility: old?.visibility ?? "private" } as const;
+    const checked = await checkFragment(desk, owner, text, old?.id);
+    const on = old
+      ? { kind: "fragment", id: old.id } as const
+      : { kind: "organization", id: organizationId } as const;
+    return await desk.change("fragment set", on, async (sql, nowMs) => {
+      const own = new Fragments(sql);
+      await own.requireStamps(new Map([...checked.stamps, ...old ? [[old.id, old.stamp] as const] : []]));
+      if (old) await own.update(old.id, name, checked, nowMs, { who });
+      const id = old?.id ?? await own.create(organizationId, name, checked, nowMs, { who });
+      return await own.get(id);
+    });
+  });
+  desk.print({ id, name, revision }, [`${name} is at revision ${revision}`]);
+}
+
+/** Changes the list of fragments in the configuration of each part; what stays the same is not saved. */
+async function changeEach(
+  desk: Desk,
+  action: string,
+  parts: readonly Part[],
+  change: (entries: readonly Json[]) => readonly Json[],
+): Promise<void> {
+  const changed = [];
+  for (const part of parts) {
+    const { config } = await new PartConfigs(desk.store).get(part.id);
+    const entries = Array.isArray(config.fragments) ? config.fragments : [];
+    if (JSON.stringify(change(entries)) === JSON.stringify(entries)) continue;
+    const revision = await saveConfig(desk, action, { part: part.id, force: false }, async (sql) => {
+      const { config } = await new PartConfigs(sql).get(part.id);
+      const now = Array.isArray(config.fragments) ? config.fragments : [];
+      return { ...config, fragments: [...change(now)] } as JsonObject;
+    });
+    changed.push({ id: part.id, name: part.name, revision });
+  }
+  const count = changed.length === 1 ? "1 part has" : `${changed.length} parts have`;
+  desk.print({ parts: changed }, [`${count} another configuration`]);
+}
+
+/** An entry is the id, or has it. */
+function idOf(entry: Json): Json | undefined {
+  return isObject(entry) ? (entry as JsonObject).id : entry;
+}

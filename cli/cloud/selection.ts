@@ -1,0 +1,50 @@
+/**
+ * Which parts a command is about: those that it names, or all of an organization, a location or a fragment.
+ */
+
+import { Fragments } from "../../lib/cloud/config/fragments.ts";
+import { Fleet, type Part } from "../../lib/cloud/fleet/fleet.ts";
+import type { Store } from "../../lib/cloud/store/store.ts";
+import { type Flag, UsageError, type Values } from "../flags.ts";
+import { namedOne } from "../lookup.ts";
+import { chosenOrganization, locationOf, ORG, partNamed } from "./desk.ts";
+
+export const SELECTION_FLAGS = [
+  ORG,
+  { name: "all", type: "bool", default: false, help: "All parts of the organization, in place of PART." },
+  { name: "location", type: "string", default: "", value: "NAME|ID", help: "All parts in this location." },
+  {
+    name: "fragment",
+    type: "string",
+    default: "",
+    value: "FRAGMENT",
+    help: "All parts whose configuration names this fragment.",
+  },
+] as const satisfies readonly Flag[];
+
+/** The chosen parts, each once. Throws `UsageError` if nothing chooses any. */
+export async function selectedParts(
+  store: Store,
+  words: readonly string[],
+  { org, all, location, fragment }: Values<typeof SELECTION_FLAGS>,
+): Promise<readonly Part[]> {
+  const ways = [words.length > 0, all, location !== "", fragment !== ""].filter(Boolean).length;
+  if (ways === 0) throw new UsageError("found no PART, wanted one or more, --all, --location or --fragment");
+  if (ways > 1) throw new UsageError("wanted either PART, --all, --location or --fragment");
+  const fleet = new Fleet(store);
+  if (words.length > 0) {
+    const named = await Promise.all(words.map((word) => partNamed(store, word)));
+    return [...new Map(named.map((one) => [one.id, one])).values()];
+  }
+  if (all) return await fleet.partsOfOrganization((await chosenOrganization(store, org)).id);
+  if (location !== "") return await fleet.partsIn([(await locationOf(store, org, location)).id]);
+  const { id } = await fragmentNamed(store, org, fragment);
+  const uses = new Set((await new Fragments(store).uses(id)).map(({ partId }) => partId));
+  return (await fleet.allParts()).filter((one) => uses.has(one.id));
+}
+
+/** A fragment of an organization by its id, a beginning of it, or its name. */
+export async function fragmentNamed(store: Store, org: string, wanted: string) {
+  const { id } = await chosenOrganization(store, org);
+  return namedOne("fragment", wanted, await new Fragments(store).list(id));
+}
