@@ -1,22 +1,24 @@
 /**
  * Commands on the configurations of parts: a new one is checked before it is saved, and an earlier one can be restored.
+ *
+ * The room owns the commands of svc-cloud on configurations and on fragments of them.
  */
 
 import { join } from "node:path";
-import { chainOf, SvcError } from "../../lib/base/error.ts";
-import { jsonDiff } from "../../lib/base/schema/json_secrets.ts";
-import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
-import { isObject, type JsonObject, type Problem } from "../../lib/base/schema/schema.ts";
-import { personActing } from "../../lib/cloud/context.ts";
-import { tryAgain } from "../../lib/cloud/config/fragments.ts";
-import { Fleet, type Part } from "../../lib/cloud/fleet/fleet.ts";
-import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
-import { checkForOperator, savePartConfig } from "../../lib/cloud/fleet/part_saving.ts";
-import type { Sql } from "../../lib/cloud/store/store.ts";
-import { atLeastOne, UsageError } from "../flags.ts";
-import { shownMs } from "../table.ts";
-import { type CloudCommand, cloudCommand, type Desk, partNamed } from "./desk.ts";
-import { named, recordNames } from "./logs.ts";
+import { chainOf, SvcError } from "../../../lib/base/error.ts";
+import { jsonDiff } from "../../../lib/base/schema/json_secrets.ts";
+import { parseJsonc } from "../../../lib/base/schema/jsonc.ts";
+import { isObject, type JsonObject, type Problem } from "../../../lib/base/schema/schema.ts";
+import { personActing } from "../../../lib/cloud/context.ts";
+import { tryAgain } from "../../../lib/cloud/config/fragments.ts";
+import { Fleet, type Part } from "../../../lib/cloud/fleet/fleet.ts";
+import { PartConfigs } from "../../../lib/cloud/config/part_config.ts";
+import { checkForOperator, savePartConfig } from "../../../lib/cloud/fleet/part_saving.ts";
+import type { Sql } from "../../../lib/cloud/store/store.ts";
+import { atLeastOne, UsageError } from "../../flags.ts";
+import { shownMs } from "../../table.ts";
+import { type CloudCommand, cloudCommand, type Desk, partNamed } from "../desk.ts";
+import { named, recordNames } from "../logs.ts";
 
 const FORCE = {
   name: "force",
@@ -161,7 +163,7 @@ async function editConfig(
   const part = await partNamed(store, given);
   const { config } = await new PartConfigs(store).get(part.id);
   const editor = host.env("VISUAL") || host.env("EDITOR") || (Deno.build.os === "windows" ? "notepad" : "vi");
-  const folder = await Deno.makeTempDir({ prefix: "svc-config-" });
+  const folder = await host.temporaryFolder("svc-config-");
   const file = join(folder, `${part.name}.json`.replaceAll("/", "_"));
   const before = `${JSON.stringify(config, null, 2)}\n`;
   await host.writeFile(file, before, { mode: 0o600 });
@@ -189,7 +191,7 @@ async function editConfig(
       throw new SvcError(SvcError.from(error).code, `${chainOf(error)}; your text is ${file}`);
     }
   }
-  await Deno.remove(folder, { recursive: true });
+  await host.removeTree(folder);
 }
 
 interface Saving {

@@ -2,18 +2,18 @@
  * Commands on fragments: pieces of configuration that many machines share.
  */
 
-import { SvcError } from "../../lib/base/error.ts";
-import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
-import { isObject, type Json, type JsonObject } from "../../lib/base/schema/schema.ts";
-import { personActing } from "../../lib/cloud/context.ts";
-import { checkFragment } from "../../lib/cloud/config/fragment_service.ts";
-import { Fragments, tryAgain } from "../../lib/cloud/config/fragments.ts";
-import { PartConfigs } from "../../lib/cloud/config/part_config.ts";
-import type { Part } from "../../lib/cloud/fleet/fleet.ts";
-import { shownMs } from "../table.ts";
+import { SvcError } from "../../../lib/base/error.ts";
+import { parseJsonc } from "../../../lib/base/schema/jsonc.ts";
+import { isObject, type Json, type JsonObject } from "../../../lib/base/schema/schema.ts";
+import { personActing } from "../../../lib/cloud/context.ts";
+import { checkFragment } from "../../../lib/cloud/config/fragment_service.ts";
+import { Fragments, tryAgain } from "../../../lib/cloud/config/fragments.ts";
+import { PartConfigs } from "../../../lib/cloud/config/part_config.ts";
+import type { Part } from "../../../lib/cloud/fleet/fleet.ts";
+import { shownMs } from "../../table.ts";
 import { saveConfig } from "./configurations.ts";
-import { chosenOrganization, type CloudCommand, cloudCommand, type Desk, ORG } from "./desk.ts";
-import { fragmentNamed, selectedParts, SELECTION_FLAGS } from "./selection.ts";
+import { chosenOrganization, type CloudCommand, cloudCommand, type Desk, ORG } from "../desk.ts";
+import { fragmentNamed, selectedParts, SELECTION_FLAGS } from "../selection.ts";
 
 export const FRAGMENT_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
