@@ -51,7 +51,7 @@ storeTest(
       assertMatch(entries[0].who, /^address 127\.0\.0\.1$/);
       assertEquals([entries[0].resource, entries[0].outcome], [`key ${owner.id}`, "refused"]);
       assertEquals(await guess("no\0body", "x"), "unauthenticated");
-    }),
+    }, { clock: new FakeClock() }),
 );
 
 storeTest("a machine's logs are limited by call and by day", (database) => {
