@@ -33,8 +33,6 @@ export function builtPage(host: ReadFiles, { path: file, name }: PagePlace): Pag
       if (last?.version !== version) last = { version, bytes: host.readFile(path) };
       return await last.bytes;
     },
-    remedy:
-      "`deno task demo` builds it beside the machine, a minute the first time, and `deno task web:build` alone " +
-      "(both need Node with npm and a registry): reload then.",
+    remedy: "build it with `deno task web:build` (it needs Node with npm and a registry), then reload.",
   };
 }
