@@ -145,9 +145,9 @@ seen.deleted = [
   ) >= 2,
   Number(await data.deleteTabularData(organizationId, 0)),
 ];
+seen.pipelines = (await data.listDataPipelines(organizationId)).length;
 seen.unserved = [
   await answerOf(data.getDatabaseConnection(organizationId)),
-  await answerOf(data.listDataPipelines(organizationId)),
   await answerOf(billing.getCurrentMonthUsage(organizationId)),
   await answerOf(devices.getNetworkList()),
 ];

@@ -127,10 +127,9 @@ async def main(address, key_id, key):
         await data.delete_tabular_data(organization.id, 36500, DeleteTabularFilter(part_id=part.id)),
         await data.delete_tabular_data(organization.id, 0),
     ]
+    seen["pipelines"] = len(await data.list_data_pipelines(organization.id))
     seen["unserved"] = [
         await answer_of(data.get_database_connection(organization.id)),
-        await answer_of(data.start_sequence_dataset_export("any")),
-        await answer_of(data.list_data_pipelines(organization.id)),
         await answer_of(client.billing_client.get_current_month_usage(organization.id)),
         await answer_of(client.provisioning_client.get_network_list()),
     ]

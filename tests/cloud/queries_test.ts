@@ -114,7 +114,7 @@ Deno.test("a query that cannot run, fills its memory or is given up ends alone",
       );
       const sink = { type: TabularDataSourceType.PIPELINE_SINK };
       const piped = me.data.tabularDataByMQL({ organizationId: organization, dataSource: sink });
-      assertEquals(await codeOf(piped), "unimplemented");
+      assertEquals(await codeOf(piped), "not_found");
 
       const huge = { $map: { input: { $range: [0, 1e9] }, in: { value: "$$this" } } };
       assertMatch(
