@@ -27,6 +27,7 @@ const INLINED = [
   "croner",
   "dbus-native",
   "dns-packet",
+  "hyparquet",
   "hyparquet-writer",
   "jpeg-js",
   "mingo",

@@ -191,11 +191,11 @@ export class Pipeline {
 }
 
 /** A range within the window of a run. */
-function within({ fromMs, untilMs }: TimeRange, window: RunStamp | undefined): TimeRange {
-  if (!window) return { fromMs, untilMs };
+function within(range: TimeRange, window: RunStamp | undefined): TimeRange {
+  if (!window) return range;
   return {
-    fromMs: Math.max(fromMs ?? window.fromMs, window.fromMs),
-    untilMs: Math.min(untilMs ?? window.untilMs, window.untilMs),
+    fromMs: Math.max(range.fromMs ?? window.fromMs, window.fromMs),
+    untilMs: Math.min(range.untilMs ?? window.untilMs, window.untilMs),
   };
 }
 
