@@ -133,6 +133,7 @@ export class Answerer {
       iceServers: [...this.#parts.iceServers?.() ?? [], ...options.iceServers ?? []],
       candidatesMax: this.#limits.candidates,
       signals,
+      letsLeave: true,
       rtc: this.#parts.rtc,
     });
     const refused = this.#closed ?? (signal.aborted ? signal.reason as SvcError : undefined);
@@ -143,7 +144,7 @@ export class Answerer {
     this.#peers.add(peer);
     const giveWay = () => peer.close(signal.reason);
     signal.addEventListener("abort", giveWay, { once: true });
-    peer.whenGone(() => {
+    peer.whenClosed(() => {
       signal.removeEventListener("abort", giveWay);
       place.release();
       this.#peers.delete(peer);

@@ -2,8 +2,8 @@
  * One peer, from its first description to its end.
  *
  * Owns the two agreed channels (0 `data`, 1 `negotiation`; published) and the state of the connection. A peer is
- * connected when its data channel is open, and over when the channel, the connection or either side ends it: then it
- * is closed, and its listeners are called once.
+ * connected when its data channel is open, and over when the channel, the connection or either side ends it: then its
+ * listeners are called once. It is closed at the same time, unless it lets the other side leave first.
  */
 
 import { race } from "../../base/clock.ts";
@@ -56,6 +56,11 @@ export interface RtcPeerOptions {
   readonly signals: SignalListener;
   readonly bindAddress?: string;
   readonly relayOnly?: boolean;
+  /**
+   * Whether the other side, once it has closed its data channel, closes the rest as well before this side does. A
+   * published client ends its process if the connection closes between its two channels.
+   */
+  readonly letsLeave?: boolean;
   /** Makes the native peer; by default the addon does. */
   readonly rtc?: Rtc;
 }
@@ -69,6 +74,7 @@ export class RtcPeer {
   readonly #options: RtcPeerOptions;
   readonly #connecting = Promise.withResolvers<void>();
   readonly #leave: ((error: SvcError) => void)[] = [];
+  readonly #whenClosed: (() => void)[] = [];
   #frames: FrameListener | undefined;
   /** Frames before there is a listener: a channel reports its opening and messages independently. */
   #early: Uint8Array[] = [];
@@ -82,6 +88,7 @@ export class RtcPeer {
   #opened = false;
   #intrusions = 0;
   #error: SvcError | undefined;
+  #closed = false;
 
   private constructor(make: (listener: PeerListener) => NativePeer, options: RtcPeerOptions) {
     this.#options = options;
@@ -111,7 +118,7 @@ export class RtcPeer {
       },
       message: (message) => this.#receive(message),
       drained: () => this.#frames?.drained(),
-      closed: () => this.close(lost("its data channel was closed")),
+      closed: () => this.#end(lost("its data channel was closed"), !options.letsLeave),
     }, CHANNEL_RESUME_BYTES);
     this.#negotiation = this.#native.open("negotiation", 1, {
       opened: () => {},
@@ -119,7 +126,7 @@ export class RtcPeer {
       message: (message) =>
         this.#negotiated(typeof message === "string" ? message : new TextDecoder().decode(message)),
       drained: () => {},
-      closed: () => {},
+      closed: () => void (this.#error && this.close(this.#error)),
     }, 0);
   }
 
@@ -228,16 +235,33 @@ export class RtcPeer {
     else this.#leave.push(run);
   }
 
+  /** Calls `run` once when the peer is closed: when it is over, or later if it lets the other side leave first. */
+  whenClosed(run: () => void): void {
+    if (this.#closed) run();
+    else this.#whenClosed.push(run);
+  }
+
   /** Ends the peer. The first reason counts. */
   close(error: SvcError): void {
-    if (this.#error) return;
-    this.#error = error;
-    this.#native.close();
-    this.#early = [];
-    this.#connecting.reject(error);
-    this.#frames?.gone(error);
-    this.#frames = undefined;
-    for (const run of this.#leave.splice(0)) run(error);
+    this.#end(error, true);
+  }
+
+  #end(reason: SvcError, closes: boolean): void {
+    const isOver = this.#error !== undefined;
+    const error = this.#error ??= reason;
+    const isClosed = this.#closed;
+    if (closes && !isClosed) {
+      this.#closed = true;
+      this.#native.close();
+    }
+    if (!isOver) {
+      this.#early = [];
+      this.#connecting.reject(error);
+      this.#frames?.gone(error);
+      this.#frames = undefined;
+      for (const run of this.#leave.splice(0)) run(error);
+    }
+    if (closes && !isClosed) { for (const run of this.#whenClosed.splice(0)) run(); }
   }
 
   #receive(message: Uint8Array | string): void {

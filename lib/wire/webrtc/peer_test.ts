@@ -11,7 +11,7 @@ import { encodeDescription } from "./description.ts";
 import { RtcPeer, type SignalListener } from "./peer.ts";
 
 /** A caller and the peer that has answered it, connected. */
-async function connected() {
+async function connected(letsLeave = false) {
   const rtc = new FakeRtc();
   const peers: RtcPeer[] = [];
   const signals = (self: number): SignalListener => ({
@@ -23,7 +23,9 @@ async function connected() {
     gathered: () => {},
   });
   for (const self of [0, 1]) {
-    peers.push(await RtcPeer.make({ iceServers: [], candidatesMax: 8, signals: signals(self), rtc }));
+    peers.push(
+      await RtcPeer.make({ iceServers: [], candidatesMax: 8, signals: signals(self), letsLeave, rtc }),
+    );
   }
   const [caller, answerer] = peers;
   caller.describe("offer");
@@ -94,4 +96,34 @@ Deno.test("RtcPeer: a bad answer ends the renegotiation, and a bad message of th
   await until(() => !other.caller.isConnected);
   other.close();
   assertEquals(caller.isConnected, false);
+});
+
+Deno.test("RtcPeer: a peer that lets the other side leave is over at once, and closed when both channels are", async () => {
+  const { answerer, native: [, { channels }], native, close } = await connected(true);
+  const events: string[] = [];
+  answerer.whenGone(({ message }) => events.push(message));
+  answerer.whenClosed(() => events.push("closed"));
+  channels.get(0)!.listener.closed();
+  const over = "the WebRTC peer is gone: its data channel was closed";
+  assertEquals([events, native[1].closed], [[over], false]);
+  channels.get(1)!.listener.closed();
+  assertEquals([events, native[1].closed], [[over, "closed"], true]);
+  close();
+  assertEquals(events.length, 2);
+});
+
+Deno.test("RtcPeer: a peer that waits for the other side to leave closes when it is told to, or loses it", async () => {
+  for (const ends of ["told", "lost"]) {
+    const { answerer, native: [, other], close } = await connected(true);
+    const events: string[] = [];
+    answerer.whenGone(() => events.push("over"));
+    answerer.whenClosed(() => events.push("closed"));
+    other.channels.get(0)!.listener.closed();
+    if (ends === "told") answerer.close(new SvcError("unavailable", "the server is stopping"));
+    else other.listener.changed("disconnected");
+    assertEquals([events, other.closed], [["over", "closed"], true]);
+    answerer.whenClosed(() => events.push("again"));
+    assertEquals(events, ["over", "closed", "again"]);
+    close();
+  }
 });
