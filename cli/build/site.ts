@@ -8,6 +8,7 @@
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { begin, type Terminal } from "../program.ts";
+import { execute } from "./compiler.ts";
 import { installPackages } from "./module_package.ts";
 
 const ROOT = new URL("../../", import.meta.url);
@@ -65,9 +66,9 @@ async function makeSite(): Promise<void> {
   await Deno.mkdir(new URL(".vitepress/", source), { recursive: true });
   await Deno.writeTextFile(new URL(".vitepress/config.mjs", source), await configOf(pages));
   await installPackages(WORK.pathname, [GENERATOR]);
-  await run("npx", ["vitepress", "build", source.pathname], WORK);
+  await run(`${WORK.pathname}node_modules/.bin/vitepress`, ["build", source.pathname]);
   const library = `${SITE}/module`;
-  await run(Deno.execPath(), ["doc", "--html", "--name=svc-module", `--output=${library}`, LIBRARY], ROOT);
+  await run(Deno.execPath(), ["doc", "--html", "--name=svc-module", `--output=${library}`, LIBRARY]);
 }
 
 async function copyPage(path: string, source: URL): Promise<void> {
@@ -121,11 +122,10 @@ async function titleOf(path: string): Promise<string> {
   return /^# (.+)$/m.exec(text)?.[1] ?? path;
 }
 
-async function run(program: string, args: readonly string[], cwd: URL): Promise<void> {
-  const command = new Deno.Command(program, { args: [...args], cwd, env: { NO_COLOR: "1" }, stdin: "null" });
-  const { code, stdout, stderr } = await command.output();
+async function run(program: string, args: readonly string[]): Promise<void> {
+  const { code, output, errors } = await execute(program, args);
   if (code === 0) return;
-  const said = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes)).join("").trim();
+  const said = (output + errors).trim();
   throw new SvcError(
     "unavailable",
     `Cannot make the site: ${program} ended with ${code}: ${said.slice(-2_000)}`,
