@@ -5,6 +5,7 @@
  * at once, fewer still of one organization: a receiver that is slow delays its own organization alone.
  */
 
+import { type BackoffLimits, backoffMs } from "../../base/async/backoff.ts";
 import { create } from "../../wire/proto.ts";
 import { LogEntrySchema } from "../../../proto/gen/common_pb.ts";
 import { toTimestamp } from "../../api/shared/time.ts";
@@ -35,8 +36,8 @@ const SENDING_OF_ORGANIZATION_MAX = 4;
 /** Longer than an attempt can take. */
 const LEASE_MS = 60_000;
 /** Pauses after a failed attempt double from the first to the last; after this many attempts nothing more is tried. */
-const FIRST_PAUSE_MS = 10_000;
-const LAST_PAUSE_MS = 6 * 3600 * 1000;
+/** From 10 s up to 6 hours; up to a fifth more is chance. */
+const RETRY: BackoffLimits = { firstMs: 12_000, mostMs: 7.2 * 3600 * 1000, jitter: 1 / 6 };
 const ATTEMPTS_MAX = 14;
 
 export class TriggerRunner {
@@ -171,7 +172,7 @@ export class TriggerRunner {
         return await this.#tell(delivery, message, nowMs);
       }
       const afterMs = failure.error instanceof Busy ? failure.error.afterMs : 0;
-      const nextMs = nowMs + Math.max(afterMs, pauseMs(delivery.attempts));
+      const nextMs = nowMs + Math.max(afterMs, backoffMs(RETRY, delivery.attempts + 1));
       await store.transaction((sql) => new Deliveries(sql).failed(id, message, nextMs));
     } catch (error) {
       logger.warn(`cannot note the outcome of notification ${id}: ${chainOf(error)}`);
@@ -191,9 +192,4 @@ export class TriggerRunner {
     });
     await logs.add({ id: partId, organizationId }, [entry], nowMs);
   }
-}
-
-/** Grows with the attempts; up to a fifth of it is chance, so that not everything comes at once. */
-function pauseMs(attempts: number): number {
-  return Math.min(FIRST_PAUSE_MS * 2 ** attempts, LAST_PAUSE_MS) * (1 + Math.random() / 5);
 }
