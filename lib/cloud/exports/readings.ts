@@ -100,26 +100,29 @@ async function* scan(
 }
 
 function flat({ origin, rows }: ReadingBatch): FlatReading[] {
-  return rows.map(({ capturedUs, receivedUs, tags, payload }) => ({
-    facts: [
-      timeOfUs(capturedUs),
-      timeOfUs(receivedUs),
-      origin.organizationId,
-      origin.locationId,
-      origin.machineId,
-      origin.machineName,
-      origin.partId,
-      origin.partName,
-      origin.componentType,
-      origin.componentName,
-      origin.methodName,
-      (JSON.parse(tags) as string[]).join(" "),
-    ],
-    tags: JSON.parse(tags),
-    requestedUs: capturedUs,
-    receivedUs,
-    payload: payloadIn(payload),
-  }));
+  return rows.map(({ capturedUs, receivedUs, tags: tagsJson, payload }) => {
+    const tags = JSON.parse(tagsJson) as string[];
+    return {
+      facts: [
+        timeOfUs(capturedUs),
+        timeOfUs(receivedUs),
+        origin.organizationId,
+        origin.locationId,
+        origin.machineId,
+        origin.machineName,
+        origin.partId,
+        origin.partName,
+        origin.componentType,
+        origin.componentName,
+        origin.methodName,
+        tags.join(" "),
+      ],
+      tags,
+      requestedUs: capturedUs,
+      receivedUs,
+      payload: payloadIn(payload),
+    };
+  });
 }
 
 function jsonOf({ facts, tags, payload }: FlatReading): JsonObject {
