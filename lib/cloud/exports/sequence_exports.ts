@@ -1,5 +1,5 @@
 /**
- * Exports of datasets of sequences: jobs, of which one control plane works on each, and their archives.
+ * Exports of datasets of sequences: the jobs, each taken by one control plane, and their archives.
  *
  * Owns the table `sequence_exports`. An archive is kept for a week. A job whose control plane stops begins anew.
  */

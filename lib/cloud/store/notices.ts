@@ -15,7 +15,7 @@ export interface Notices {
   tell(topic: NoticeTopic, text: string): Promise<void>;
   /** Calls `listener` for each notice until the returned function is called. */
   hear(topic: NoticeTopic, listener: (text: string) => void): Promise<() => Promise<void>>;
-  /** From now on notices are sealed, where others than control planes hear them; without keys none is told or heard. */
+  /** Seals all later notices where others can hear them. Without keys, none is sent or accepted there. */
   useKeys(keys: NoticeKeys): void;
 }
 

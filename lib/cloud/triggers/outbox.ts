@@ -30,7 +30,7 @@ export interface UploadedFile {
   readonly dataId: string;
 }
 
-/** Entries behind a number, up to another one, of which some are for a trigger. */
+/** A range of log entries, after one number and up to another, with some that a trigger wants. */
 export interface LoggedEntries {
   readonly kind: "logs";
   readonly trigger: string;

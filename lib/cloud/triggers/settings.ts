@@ -1,5 +1,5 @@
 /**
- * The `triggers` of a machine's configuration: what has to happen, and who is told.
+ * The `triggers` of a machine's configuration: which events they wait for, and who is notified.
  *
  * The control plane reads this section, the machine does not. The only place with its published names.
  */

@@ -30,7 +30,7 @@ const SCHEMA_LOCK = 77_341;
 /** How long a change of tables waits for another one, which may move many rows. */
 const EXCLUSIVE_WAIT_MS = 30 * 60_000;
 const INT8 = 20;
-/** How often ignored notices are told of. */
+/** Time between two warnings of ignored notices. */
 const WARN_AGAIN_MS = 10 * 60_000;
 const REFUSALS = {
   unsealed:

@@ -17,7 +17,7 @@ const PIECE_BYTES = 5_500;
 const PIECES_MAX = Math.ceil(NOTICE_BYTES_MAX * 3 / PIECE_BYTES);
 /** How far the clocks of two control planes may differ; so long a listener remembers the numbers of a sender. */
 const SKEW_MS = 5 * 60_000;
-/** Limit of remembered senders, all of which had the key. */
+/** Limit of remembered senders; only those that have the key are remembered. */
 const SENDERS_MAX = 4_096;
 const CIPHER = "aes-256-gcm";
 const [KEY_BYTES, NONCE_BYTES, TAG_BYTES] = [32, 12, 16];
@@ -67,7 +67,7 @@ export class NoticeOpener {
 
   constructor(private readonly topic: NoticeTopic, private readonly clock: Pick<Clock, "nowMs">) {}
 
-  /** `secrets`: the valid ones, of which a sender has used one. */
+  /** `secrets`: those that are valid now; the sender has used one of them. */
   open(piece: string, secrets: readonly string[]): HeardPiece {
     const [, sender, number, atMs, index, count, sealed] = PIECE.exec(piece) ?? [];
     if (sender === undefined) return { refused: "unsealed" };
