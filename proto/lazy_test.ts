@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { create, type DescFile, type DescService } from "@bufbuild/protobuf";
 import { SystemClock } from "../lib/base/clock.ts";
-import { service, ServiceTable } from "../lib/wire/service.ts";
+import { service, ServiceTable } from "../lib/wire/rpc/service.ts";
 import { ArmService, file_arm, GetEndPositionResponseSchema } from "./gen/arm_pb.ts";
 import { file_common } from "./gen/common_pb.ts";
 import { extDesc, fileDesc, messageDesc, serviceDesc } from "./lazy.ts";

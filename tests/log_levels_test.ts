@@ -5,7 +5,7 @@
 import { assertEquals } from "@std/assert";
 import { ButtonService } from "../proto/gen/button_pb.ts";
 import { SystemClock } from "../lib/base/clock.ts";
-import { client } from "../lib/wire/channel.ts";
+import { client } from "../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../lib/wire/grpc/grpc_channel.ts";
 import { startServer, writeConfig } from "./support/server.ts";
 

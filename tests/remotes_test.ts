@@ -27,7 +27,7 @@ import { readPcd, writePcd } from "../lib/geometry/cloud/pcd.ts";
 import { createCloud } from "../lib/geometry/cloud/point_cloud.ts";
 import { ResourceName } from "../lib/resource/name.ts";
 import { Registry } from "../lib/resource/registry.ts";
-import { client } from "../lib/wire/channel.ts";
+import { client } from "../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../lib/wire/grpc/grpc_channel.ts";
 import { describeService } from "../lib/wire/grpc/reflection_client.ts";
 import { gizmo } from "./support/gizmo.ts";

@@ -13,7 +13,7 @@ import { DenoHost } from "../lib/base/host_deno.ts";
 import { Logs } from "../lib/base/log/log.ts";
 import { startRuntime } from "../lib/machine/runtime.ts";
 import { Registry } from "../lib/resource/registry.ts";
-import { client } from "../lib/wire/channel.ts";
+import { client } from "../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../lib/wire/grpc/grpc_channel.ts";
 import { ArmService } from "../proto/gen/arm_pb.ts";
 import { BoardService } from "../proto/gen/board_pb.ts";

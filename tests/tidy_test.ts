@@ -89,6 +89,41 @@ Deno.test("imports point one way: general code never imports particular code", (
   assertEquals(wrong, []);
 });
 
+/** Within these folders, sub-folders import one way, too: only from those before their own. */
+const INNER_ORDER: { readonly [folder: string]: readonly string[] } = {
+  "lib/wire": [
+    "flow",
+    "rpc",
+    "auth",
+    "http2",
+    "grpc",
+    "port",
+    "page",
+    "webrtc",
+    "mdns",
+    "outward",
+    "signaling",
+    "dial",
+  ],
+};
+
+Deno.test("sub-folders import one way, and no files lie beside them", () => {
+  const wrong: string[] = [];
+  for (const [folder, order] of Object.entries(INNER_ORDER)) {
+    const levelOf = (path: string) => order.indexOf(path.slice(folder.length + 1).split("/")[0]);
+    for (const { path, imports } of product.filter(({ path }) => path.startsWith(`${folder}/`))) {
+      if (levelOf(path) < 0) wrong.push(`${path} is in none of the sub-folders with an order`);
+      for (const target of imports.filter((one) => one.startsWith("."))) {
+        const resolved = new URL(target, new URL(path, ROOT)).href.slice(ROOT.href.length);
+        if (resolved.startsWith(`${folder}/`) && levelOf(resolved) > levelOf(path)) {
+          wrong.push(`${path} -> ${resolved}`);
+        }
+      }
+    }
+  }
+  assertEquals(wrong, []);
+});
+
 Deno.test("there are no import cycles, except of types: each file can be read after its imports", () => {
   const done = new Set<string>();
   const circles: string[] = [];

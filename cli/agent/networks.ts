@@ -22,7 +22,7 @@ import type { DenoHost } from "../../lib/base/host_deno.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import { openPort } from "../../lib/wire/port/port.ts";
 import { noSite } from "../../lib/wire/port/sites.ts";
-import { ServiceTable } from "../../lib/wire/service.ts";
+import { ServiceTable } from "../../lib/wire/rpc/service.ts";
 import { VERSION } from "../version.ts";
 
 export interface NetworksParts {

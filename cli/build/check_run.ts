@@ -12,10 +12,16 @@ import { assert, assertStringIncludes } from "@std/assert";
 import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
-import { Metadata } from "../../lib/wire/metadata.ts";
-import { create, type DescMessage, fromBinary, type MessageShape, toBinary } from "../../lib/wire/proto.ts";
+import { Metadata } from "../../lib/wire/rpc/metadata.ts";
+import {
+  create,
+  type DescMessage,
+  fromBinary,
+  type MessageShape,
+  toBinary,
+} from "../../lib/wire/rpc/proto.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { DataService } from "../../proto/gen/data_pb.ts";
 import { GetMachineStatusResponse_State, RobotService } from "../../proto/gen/robot_pb.ts";

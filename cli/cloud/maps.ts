@@ -9,7 +9,7 @@ import { SvcError } from "../../lib/base/error.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { newSession } from "../../lib/cloud/mapping/mapping_service.ts";
 import { type MappingSession, MappingSessions } from "../../lib/cloud/mapping/sessions.ts";
-import { create } from "../../lib/wire/proto.ts";
+import { create } from "../../lib/wire/rpc/proto.ts";
 import { StartMappingSessionRequestSchema } from "../../proto/gen/cloud_slam_pb.ts";
 import { sinceMs, UsageError } from "../flags.ts";
 import { shownMs } from "../table.ts";

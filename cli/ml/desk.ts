@@ -18,8 +18,8 @@ import { Secret } from "../../lib/base/secret.ts";
 import { connectApp } from "../../lib/cloud_client/app_channel.ts";
 import { MlTrainingClient } from "../../lib/cloud_client/training_client.ts";
 import { chosen, ProfileFile } from "../../lib/cloud_client/profile.ts";
-import { type Channel, client, type ServiceClient } from "../../lib/wire/channel.ts";
-import { type DescMessage, type MessageShape, toJson } from "../../lib/wire/proto.ts";
+import { type Channel, client, type ServiceClient } from "../../lib/wire/rpc/channel.ts";
+import { type DescMessage, type MessageShape, toJson } from "../../lib/wire/rpc/proto.ts";
 import type { Flag, Values } from "../flags.ts";
 import { printResult } from "../table.ts";
 

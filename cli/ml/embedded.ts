@@ -12,7 +12,7 @@ import { isObject } from "../../lib/base/schema/schema.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import { connectApp } from "../../lib/cloud_client/app_channel.ts";
 import type { Profile } from "../../lib/cloud_client/profile.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { AppService } from "../../proto/gen/app_pb.ts";
 import { type MlCommand, mlCommand } from "./command.ts";
 import type { Account, TrainingDesk } from "./desk.ts";

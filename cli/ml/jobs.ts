@@ -19,7 +19,7 @@ import {
   type TrainingJobMetadata,
   TrainingStatus,
 } from "../../lib/cloud_client/training_client.ts";
-import { create, type JsonObject, toJson } from "../../lib/wire/proto.ts";
+import { create, type JsonObject, toJson } from "../../lib/wire/rpc/proto.ts";
 import { facts, lengthText, table, timeText } from "../table.ts";
 import { sinceMs } from "../flags.ts";
 import { countOf, type MlCommand, mlCommand } from "./command.ts";

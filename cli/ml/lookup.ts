@@ -9,7 +9,7 @@ import { toMs } from "../../lib/api/shared/time.ts";
 import { type Code, SvcError } from "../../lib/base/error.ts";
 import type { DatasetImage } from "../../lib/cloud_client/dataset.ts";
 import { type TrainingJobMetadata, TrainingStatus } from "../../lib/cloud_client/training_client.ts";
-import type { JsonObject } from "../../lib/wire/proto.ts";
+import type { JsonObject } from "../../lib/wire/rpc/proto.ts";
 import { imageOf } from "./data/preflight.ts";
 import { namedOne } from "../lookup.ts";
 import { timeText } from "../table.ts";

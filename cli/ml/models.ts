@@ -12,7 +12,7 @@ import { fileNameFrom } from "../../lib/base/files/names.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
 import { Crc32c } from "../../lib/cloud_client/crc32c.ts";
-import { create } from "../../lib/wire/proto.ts";
+import { create } from "../../lib/wire/rpc/proto.ts";
 import { sizeText, table } from "../table.ts";
 import { ML_EXIT, type MlCommand, mlCommand } from "./command.ts";
 import { findPart, packageCells, packagesOf } from "./lookup.ts";

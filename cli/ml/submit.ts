@@ -25,7 +25,7 @@ import {
   type TrainingJobMetadata,
   TrainingStatus,
 } from "../../lib/cloud_client/training_client.ts";
-import { create, toJson } from "../../lib/wire/proto.ts";
+import { create, toJson } from "../../lib/wire/rpc/proto.ts";
 import type { Flag, Values } from "../flags.ts";
 import { facts } from "../table.ts";
 import {

@@ -16,7 +16,7 @@ import { shownUrlsIn } from "../base/log/shown_url.ts";
 import type { Json, JsonObject, Problem } from "../base/schema/schema.ts";
 import type { Announcements } from "../cloud_client/changes/change_feed.ts";
 import type { CloudClient } from "../cloud_client/client.ts";
-import type { MessageInitShape } from "../wire/proto.ts";
+import type { MessageInitShape } from "../wire/rpc/proto.ts";
 import { CloudPolls, POLL_ANSWER_MS } from "./supervise/cloud_polls.ts";
 import type { OfflineReboots } from "./supervise/offline.ts";
 import type { DeviceFacts } from "./system/device.ts";

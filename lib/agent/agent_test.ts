@@ -11,7 +11,7 @@ import { SvcError } from "../base/error.ts";
 import { FakeProcesses } from "../../tests/support/fake_processes.ts";
 import { type LogRecord, Logs, memorySink } from "../base/log/log.ts";
 import type { JsonObject } from "../base/schema/schema.ts";
-import { create, type MessageInitShape } from "../wire/proto.ts";
+import { create, type MessageInitShape } from "../wire/rpc/proto.ts";
 import { Agent, type AgentOptions } from "./agent.ts";
 import { OfflineReboots } from "./supervise/offline.ts";
 import { RuntimeProcess } from "./supervise/runtime.ts";

@@ -13,8 +13,8 @@ import {
   type TrajectoryPoint as TrajectoryPointMessage,
 } from "../../proto/gen/arm_pb.ts";
 import { SvcError } from "../base/error.ts";
-import type { Channel } from "../wire/channel.ts";
-import { type CallContext, service } from "../wire/service.ts";
+import type { Channel } from "../wire/rpc/channel.ts";
+import { type CallContext, service } from "../wire/rpc/service.ts";
 import type { Pose } from "../geometry/pose.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";

@@ -1,8 +1,8 @@
 /** Audio input: a microphone, whose sound comes as a stream of chunks. */
 
 import { AudioInService } from "../../proto/gen/audio_in_pb.ts";
-import type { Channel } from "../wire/channel.ts";
-import { service } from "../wire/service.ts";
+import type { Channel } from "../wire/rpc/channel.ts";
+import { service } from "../wire/rpc/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Component } from "../resource/resource.ts";

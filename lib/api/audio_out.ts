@@ -2,8 +2,8 @@
 
 import { AudioOutService } from "../../proto/gen/audio_out_pb.ts";
 import { SvcError } from "../base/error.ts";
-import type { Channel } from "../wire/channel.ts";
-import { service } from "../wire/service.ts";
+import type { Channel } from "../wire/rpc/channel.ts";
+import { service } from "../wire/rpc/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Component } from "../resource/resource.ts";

@@ -4,8 +4,8 @@
  */
 
 import { BaseService } from "../../proto/gen/base_pb.ts";
-import type { Channel } from "../wire/channel.ts";
-import { service } from "../wire/service.ts";
+import type { Channel } from "../wire/rpc/channel.ts";
+import { service } from "../wire/rpc/service.ts";
 import { ORIGIN, type Vec3 } from "../geometry/pose.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";

@@ -1,8 +1,8 @@
 /** Base remote control: drives a base by an input controller. It has no calls but those of every resource. */
 
 import { BaseRemoteControlService } from "../../proto/gen/base_remote_control_pb.ts";
-import type { Channel } from "../wire/channel.ts";
-import { service } from "../wire/service.ts";
+import type { Channel } from "../wire/rpc/channel.ts";
+import { service } from "../wire/rpc/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Resource } from "../resource/resource.ts";

@@ -1,8 +1,8 @@
 /** Button: can be pushed. */
 
 import { ButtonService } from "../../proto/gen/button_pb.ts";
-import type { Channel } from "../wire/channel.ts";
-import { service } from "../wire/service.ts";
+import type { Channel } from "../wire/rpc/channel.ts";
+import { service } from "../wire/rpc/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Component } from "../resource/resource.ts";

@@ -13,9 +13,9 @@ import type {
 } from "../../proto/gen/camera_pb.ts";
 import { SvcError } from "../base/error.ts";
 import type { Json } from "../base/schema/schema.ts";
-import type { Channel } from "../wire/channel.ts";
-import type { Message, MessageInitShape } from "../wire/proto.ts";
-import { service } from "../wire/service.ts";
+import type { Channel } from "../wire/rpc/channel.ts";
+import type { Message, MessageInitShape } from "../wire/rpc/proto.ts";
+import { service } from "../wire/rpc/service.ts";
 import { MIME, mimeTypeOf } from "../geometry/image/image.ts";
 import type { Distortion, Intrinsics } from "../geometry/image/lens.ts";
 import { type OrientationVector, ORIGIN, type Vec3 } from "../geometry/pose.ts";

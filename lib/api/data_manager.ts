@@ -2,8 +2,8 @@
 
 import { DataManagerService } from "../../proto/gen/data_manager_pb.ts";
 import { any, anyObject, bool, integer, list, number, object, text } from "../base/schema/schema.ts";
-import type { Channel } from "../wire/channel.ts";
-import { service } from "../wire/service.ts";
+import type { Channel } from "../wire/rpc/channel.ts";
+import { service } from "../wire/rpc/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Resource } from "../resource/resource.ts";

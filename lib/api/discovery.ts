@@ -9,9 +9,9 @@ import type {
 } from "../../proto/gen/robot_config_pb.ts";
 import { DiscoveryService } from "../../proto/gen/discovery_pb.ts";
 import type { JsonObject } from "../base/schema/schema.ts";
-import type { Channel } from "../wire/channel.ts";
-import type { JsonObject as Struct, MessageInitShape } from "../wire/proto.ts";
-import { service } from "../wire/service.ts";
+import type { Channel } from "../wire/rpc/channel.ts";
+import type { JsonObject as Struct, MessageInitShape } from "../wire/rpc/proto.ts";
+import { service } from "../wire/rpc/service.ts";
 import { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Resource } from "../resource/resource.ts";

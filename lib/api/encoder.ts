@@ -3,9 +3,9 @@
  */
 
 import { EncoderService, PositionType as WireType } from "../../proto/gen/encoder_pb.ts";
-import type { Channel } from "../wire/channel.ts";
+import type { Channel } from "../wire/rpc/channel.ts";
 import { SvcError } from "../base/error.ts";
-import { service } from "../wire/service.ts";
+import { service } from "../wire/rpc/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Component } from "../resource/resource.ts";

@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { safety_heartbeat_monitored } from "../../proto/gen/common_pb.ts";
 import type { Facets } from "../resource/facets.ts";
 import type { AnyApi } from "../resource/registry.ts";
-import { type DescMessage, getOption } from "../wire/proto.ts";
+import { type DescMessage, getOption } from "../wire/rpc/proto.ts";
 import { APIS } from "./mod.ts";
 import { MotorApi } from "./motor.ts";
 

@@ -3,8 +3,8 @@
  */
 
 import { GantryService } from "../../proto/gen/gantry_pb.ts";
-import type { Channel } from "../wire/channel.ts";
-import { service } from "../wire/service.ts";
+import type { Channel } from "../wire/rpc/channel.ts";
+import { service } from "../wire/rpc/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Actuator, Call } from "../resource/resource.ts";

@@ -1,8 +1,8 @@
 /** Generic component: a part of the machine that only answers its model's own commands. */
 
 import { GenericService } from "../../proto/gen/generic_pb.ts";
-import type { Channel } from "../wire/channel.ts";
-import { service } from "../wire/service.ts";
+import type { Channel } from "../wire/rpc/channel.ts";
+import { service } from "../wire/rpc/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Component } from "../resource/resource.ts";

@@ -1,8 +1,8 @@
 /** Generic service: a service that only answers its model's own commands. */
 
 import { GenericService } from "../../proto/gen/generic_service_pb.ts";
-import type { Channel } from "../wire/channel.ts";
-import { service } from "../wire/service.ts";
+import type { Channel } from "../wire/rpc/channel.ts";
+import { service } from "../wire/rpc/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Resource } from "../resource/resource.ts";

@@ -2,8 +2,8 @@
 
 import { GripperService } from "../../proto/gen/gripper_pb.ts";
 import type { JsonObject } from "../base/schema/schema.ts";
-import type { Channel } from "../wire/channel.ts";
-import { service } from "../wire/service.ts";
+import type { Channel } from "../wire/rpc/channel.ts";
+import { service } from "../wire/rpc/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Actuator, Call } from "../resource/resource.ts";

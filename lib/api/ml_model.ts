@@ -13,9 +13,9 @@ import type {
 } from "../../proto/gen/ml_model_pb.ts";
 import { SvcError } from "../base/error.ts";
 import type { JsonObject } from "../base/schema/schema.ts";
-import type { Channel } from "../wire/channel.ts";
-import type { JsonObject as Struct, MessageInitShape, MessageShape } from "../wire/proto.ts";
-import { service } from "../wire/service.ts";
+import type { Channel } from "../wire/rpc/channel.ts";
+import type { JsonObject as Struct, MessageInitShape, MessageShape } from "../wire/rpc/proto.ts";
+import { service } from "../wire/rpc/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import { type Call, type Resource, unsupported } from "../resource/resource.ts";

@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { FlatTensorsSchema } from "../../proto/gen/ml_model_pb.ts";
 import { SvcError } from "../base/error.ts";
-import { create, fromBinary, type MessageInitShape, toBinary } from "../wire/proto.ts";
+import { create, fromBinary, type MessageInitShape, toBinary } from "../wire/rpc/proto.ts";
 import { fromTensorsMessage, type Tensors, toTensorsMessage } from "./ml_model.ts";
 
 /** The tensors as they arrive at the other end. */

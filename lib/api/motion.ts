@@ -24,8 +24,8 @@ import type { Pose } from "../geometry/pose.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Resource } from "../resource/resource.ts";
-import type { Channel } from "../wire/channel.ts";
-import { service } from "../wire/service.ts";
+import type { Channel } from "../wire/rpc/channel.ts";
+import { service } from "../wire/rpc/service.ts";
 import { callOf, ResourceClient, resourceHandlers } from "./shared/resource.ts";
 import {
   fromGeometryMessage,

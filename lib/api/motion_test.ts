@@ -3,8 +3,8 @@ import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { poseAt } from "../geometry/pose.ts";
 import { ResourceName } from "../resource/name.ts";
 import { BaseResource, type Call } from "../resource/resource.ts";
-import { memoryChannel } from "../wire/memory.ts";
-import { ServiceTable } from "../wire/service.ts";
+import { memoryChannel } from "../wire/rpc/memory.ts";
+import { ServiceTable } from "../wire/rpc/service.ts";
 import { type Motion, MotionApi, type PlanHistory, type PlanStatus } from "./motion.ts";
 
 const NAME = ResourceName.of(MotionApi.name, "m");

@@ -4,8 +4,8 @@
  */
 
 import { MotorService } from "../../proto/gen/motor_pb.ts";
-import type { Channel } from "../wire/channel.ts";
-import { service } from "../wire/service.ts";
+import type { Channel } from "../wire/rpc/channel.ts";
+import { service } from "../wire/rpc/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Actuator, Call } from "../resource/resource.ts";

@@ -5,9 +5,9 @@
 
 import { MovementSensorService } from "../../proto/gen/movement_sensor_pb.ts";
 import { SvcError } from "../base/error.ts";
-import type { Channel } from "../wire/channel.ts";
-import type { Message } from "../wire/proto.ts";
-import { service } from "../wire/service.ts";
+import type { Channel } from "../wire/rpc/channel.ts";
+import type { Message } from "../wire/rpc/proto.ts";
+import { service } from "../wire/rpc/service.ts";
 import type { OrientationVector, Vec3 } from "../geometry/pose.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";

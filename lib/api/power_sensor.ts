@@ -1,8 +1,8 @@
 /** Power sensor: voltage, current and power. A model supports some of the methods; the others are `unimplemented`. */
 
 import { PowerSensorService } from "../../proto/gen/power_sensor_pb.ts";
-import type { Channel } from "../wire/channel.ts";
-import { service } from "../wire/service.ts";
+import type { Channel } from "../wire/rpc/channel.ts";
+import { service } from "../wire/rpc/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call } from "../resource/resource.ts";

@@ -2,8 +2,8 @@
 
 import { SensorService } from "../../proto/gen/sensor_pb.ts";
 import type { GetReadingsRequest } from "../../proto/gen/common_pb.ts";
-import type { Channel } from "../wire/channel.ts";
-import { type CallContext, service } from "../wire/service.ts";
+import type { Channel } from "../wire/rpc/channel.ts";
+import { type CallContext, service } from "../wire/rpc/service.ts";
 import type { CaptureMethods } from "../resource/facets.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";

@@ -1,8 +1,8 @@
 /** Servo: turns to an angle in whole degrees. */
 
 import { ServoService } from "../../proto/gen/servo_pb.ts";
-import type { Channel } from "../wire/channel.ts";
-import { service } from "../wire/service.ts";
+import type { Channel } from "../wire/rpc/channel.ts";
+import { service } from "../wire/rpc/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Actuator, Call } from "../resource/resource.ts";

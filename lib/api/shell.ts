@@ -14,9 +14,9 @@ import {
 } from "../../proto/gen/shell_pb.ts";
 import { SvcError } from "../base/error.ts";
 import type { JsonObject } from "../base/schema/schema.ts";
-import type { Channel } from "../wire/channel.ts";
-import type { JsonObject as Struct, MessageInitShape } from "../wire/proto.ts";
-import { type CallContext, service } from "../wire/service.ts";
+import type { Channel } from "../wire/rpc/channel.ts";
+import type { JsonObject as Struct, MessageInitShape } from "../wire/rpc/proto.ts";
+import { type CallContext, service } from "../wire/rpc/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Resource } from "../resource/resource.ts";

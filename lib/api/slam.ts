@@ -2,8 +2,8 @@
 
 import { MappingMode, SensorType, SLAMService } from "../../proto/gen/slam_pb.ts";
 import type { JsonObject } from "../base/schema/schema.ts";
-import type { Channel } from "../wire/channel.ts";
-import { service } from "../wire/service.ts";
+import type { Channel } from "../wire/rpc/channel.ts";
+import { service } from "../wire/rpc/service.ts";
 import { MIME } from "../geometry/image/image.ts";
 import type { Pose } from "../geometry/pose.ts";
 import type { ResourceName } from "../resource/name.ts";

@@ -1,8 +1,8 @@
 /** Video service: stored or live video of a time span, as a stream of parts of a file. */
 
 import { VideoService } from "../../proto/gen/video_pb.ts";
-import type { Channel } from "../wire/channel.ts";
-import { service } from "../wire/service.ts";
+import type { Channel } from "../wire/rpc/channel.ts";
+import { service } from "../wire/rpc/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Resource } from "../resource/resource.ts";

@@ -18,9 +18,9 @@ import type {
 import type { PointCloudObject as ObjectMessage, PointCloudObjectSchema } from "../../proto/gen/common_pb.ts";
 import { SvcError } from "../base/error.ts";
 import type { JsonObject } from "../base/schema/schema.ts";
-import type { Channel } from "../wire/channel.ts";
-import type { JsonObject as Struct, MessageInitShape } from "../wire/proto.ts";
-import { service } from "../wire/service.ts";
+import type { Channel } from "../wire/rpc/channel.ts";
+import type { JsonObject as Struct, MessageInitShape } from "../wire/rpc/proto.ts";
+import { service } from "../wire/rpc/service.ts";
 import type { FramePart } from "../geometry/frame_system.ts";
 import type { Geometry } from "../geometry/geometry.ts";
 import { imageSize, MIME } from "../geometry/image/image.ts";

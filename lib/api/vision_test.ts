@@ -5,8 +5,8 @@ import { IDENTITY_POSE } from "../geometry/pose.ts";
 import { ResourceName } from "../resource/name.ts";
 import { BaseComponent, BaseResource, type Call, type Resource } from "../resource/resource.ts";
 import type { Api } from "../resource/registry.ts";
-import { memoryChannel } from "../wire/memory.ts";
-import { ServiceTable } from "../wire/service.ts";
+import { memoryChannel } from "../wire/rpc/memory.ts";
+import { ServiceTable } from "../wire/rpc/service.ts";
 import { type Camera, CameraApi, type CameraProperties, type Images } from "./camera.ts";
 import {
   type Capture,

@@ -6,9 +6,9 @@
 import type { TransformSchema } from "../../proto/gen/common_pb.ts";
 import { TransformChangeType, WorldStateStoreService } from "../../proto/gen/world_state_store_pb.ts";
 import { SvcError } from "../base/error.ts";
-import type { Channel } from "../wire/channel.ts";
-import type { MessageInitShape } from "../wire/proto.ts";
-import { service } from "../wire/service.ts";
+import type { Channel } from "../wire/rpc/channel.ts";
+import type { MessageInitShape } from "../wire/rpc/proto.ts";
+import { service } from "../wire/rpc/service.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Call, Resource } from "../resource/resource.ts";

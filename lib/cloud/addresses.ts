@@ -8,7 +8,7 @@
 
 import { SvcError } from "../base/error.ts";
 import { shownUrl } from "../base/log/shown_url.ts";
-import { isOnThisMachine, type Peer } from "../wire/service.ts";
+import { isOnThisMachine, type Peer } from "../wire/rpc/service.ts";
 import { notedSetting, noteSetting } from "./store/settings.ts";
 import type { Sql, Store } from "./store/store.ts";
 

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { SvcError } from "../base/error.ts";
-import type { Peer } from "../wire/service.ts";
+import type { Peer } from "../wire/rpc/service.ts";
 import { Addresses, checkedAddress, powershellQuoted, shellQuoted } from "./addresses.ts";
 
 const HOSTILE = [

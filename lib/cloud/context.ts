@@ -7,7 +7,7 @@ import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log/log.ts";
 import { SvcError } from "../base/error.ts";
 import type { Problem } from "../base/schema/schema.ts";
-import type { CallContext } from "../wire/service.ts";
+import type { CallContext } from "../wire/rpc/service.ts";
 import type { Access } from "./access/access.ts";
 import type { Addresses } from "./addresses.ts";
 import type { Actor, Audit } from "./access/audit.ts";

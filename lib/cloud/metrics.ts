@@ -12,7 +12,7 @@ import type { Clock } from "../base/clock.ts";
 import { messageOf } from "../base/error.ts";
 import { fieldValue } from "../wire/port/exchange.ts";
 import { type Route, textAnswer } from "../wire/port/routes.ts";
-import { type Interceptor, pathOf } from "../wire/service.ts";
+import { type Interceptor, pathOf } from "../wire/rpc/service.ts";
 import type { CloudContext } from "./context.ts";
 import type { DiskState } from "./store/disk_space.ts";
 import { type FleetFigures, FleetMetrics, type FleetSample } from "./fleet_metrics.ts";

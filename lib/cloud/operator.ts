@@ -5,7 +5,7 @@
 import type { Clock } from "../base/clock.ts";
 import { chainOf, type SvcError } from "../base/error.ts";
 import type { Logger } from "../base/log/log.ts";
-import type { Interceptor } from "../wire/service.ts";
+import type { Interceptor } from "../wire/rpc/service.ts";
 
 /** On a full disk every call that stores something fails. */
 const FULL_EVERY_MS = 60_000;

@@ -6,9 +6,9 @@ import { EchoService } from "../../proto/gen/echo_pb.ts";
 import { SystemClock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../base/log/log.ts";
-import { client } from "../wire/channel.ts";
-import { memoryChannel } from "../wire/memory.ts";
-import { service, ServiceTable } from "../wire/service.ts";
+import { client } from "../wire/rpc/channel.ts";
+import { memoryChannel } from "../wire/rpc/memory.ts";
+import { service, ServiceTable } from "../wire/rpc/service.ts";
 import { tellOperator } from "./operator.ts";
 
 Deno.test("tellOperator: defects always, a full disk once a minute, and nothing that is the caller's fault", async () => {

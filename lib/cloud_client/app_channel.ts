@@ -9,10 +9,10 @@
 import type { Clock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
 import type { Secret } from "../base/secret.ts";
-import type { CallOptions, Channel } from "../wire/channel.ts";
+import type { CallOptions, Channel } from "../wire/rpc/channel.ts";
 import { connectGrpc } from "../wire/grpc/grpc_channel.ts";
-import { Metadata } from "../wire/metadata.ts";
-import type { DescMethod } from "../wire/proto.ts";
+import { Metadata } from "../wire/rpc/metadata.ts";
+import type { DescMethod } from "../wire/rpc/proto.ts";
 import { parseCloudAddress } from "./client.ts";
 import { CloudToken } from "./cloud_token.ts";
 

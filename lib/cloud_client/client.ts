@@ -27,11 +27,11 @@ import { toMs } from "../api/shared/time.ts";
 import type { Clock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
 import { shownUrl } from "../base/log/shown_url.ts";
-import { type CallOptions, type Channel, client, type ServiceClient } from "../wire/channel.ts";
+import { type CallOptions, type Channel, client, type ServiceClient } from "../wire/rpc/channel.ts";
 import type { SignalingServer } from "../wire/dial/dial.ts";
 import { connectGrpc } from "../wire/grpc/grpc_channel.ts";
-import { ADDRESSED, Metadata } from "../wire/metadata.ts";
-import type { MessageInitShape } from "../wire/proto.ts";
+import { ADDRESSED, Metadata } from "../wire/rpc/metadata.ts";
+import type { MessageInitShape } from "../wire/rpc/proto.ts";
 import { type CloudCredentials, CloudToken } from "./cloud_token.ts";
 
 /** Time limit of a call, unless the caller gives another. */

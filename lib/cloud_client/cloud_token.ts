@@ -7,9 +7,9 @@ import { AuthService } from "../../proto/gen/auth_pb.ts";
 import type { Clock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
 import type { Secret } from "../base/secret.ts";
-import { type CallOptions, type Channel, client } from "../wire/channel.ts";
-import { Metadata } from "../wire/metadata.ts";
-import { lifetimeMs } from "../wire/tokens.ts";
+import { type CallOptions, type Channel, client } from "../wire/rpc/channel.ts";
+import { Metadata } from "../wire/rpc/metadata.ts";
+import { lifetimeMs } from "../wire/auth/tokens.ts";
 
 export interface CloudCredentials {
   readonly type: string;

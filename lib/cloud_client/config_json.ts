@@ -15,7 +15,7 @@ import {
 import type { Geometry as GeometryMessage } from "../../proto/gen/common_pb.ts";
 import { fromGeometryMessage } from "../api/shared/geometry.ts";
 import { isObject, type Json, type JsonObject } from "../base/schema/schema.ts";
-import { toJson } from "../wire/proto.ts";
+import { toJson } from "../wire/rpc/proto.ts";
 
 const CREDENTIALS: { readonly [T in CredentialsType]: string } = {
   [CredentialsType.UNSPECIFIED]: "",

@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { RobotConfigSchema } from "../../proto/gen/robot_config_pb.ts";
 import type { Json, JsonObject } from "../base/schema/schema.ts";
-import { create, fromBinary, toBinary } from "../wire/proto.ts";
+import { create, fromBinary, toBinary } from "../wire/rpc/proto.ts";
 import { robotConfigJson } from "./config_json.ts";
 import { robotConfigMessage } from "../cloud/config/config_message.ts";
 

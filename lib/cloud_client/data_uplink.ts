@@ -12,8 +12,8 @@ import type {
 import { boxFields, mimeTypeNumber } from "../api/shared/captured_file.ts";
 import { toTimestamp } from "../api/shared/time.ts";
 import type { Captured, CapturedFile, CapturedReadings, CaptureSource, Uplink } from "../resource/uplink.ts";
-import type { CallOptions, ServiceClient } from "../wire/channel.ts";
-import { anyPack, fromJson, type JsonObject, type MessageInitShape, ValueSchema } from "../wire/proto.ts";
+import type { CallOptions, ServiceClient } from "../wire/rpc/channel.ts";
+import { anyPack, fromJson, type JsonObject, type MessageInitShape, ValueSchema } from "../wire/rpc/proto.ts";
 import type { CloudClient } from "./client.ts";
 import { extensionOf } from "./mime_types.ts";
 

@@ -6,7 +6,7 @@ import type { FrameSchema, OrientationSchema } from "../../proto/gen/robot_confi
 import { toGeometryMessage } from "../api/shared/geometry.ts";
 import { isObject, type Json, type JsonObject, Place } from "../base/schema/schema.ts";
 import { geometryRow } from "../geometry/schema.ts";
-import type { MessageInitShape } from "../wire/proto.ts";
+import type { MessageInitShape } from "../wire/rpc/proto.ts";
 
 export function frameMessage(frame: Json | undefined): MessageInitShape<typeof FrameSchema> | undefined {
   if (!isObject(frame)) return undefined;

@@ -9,7 +9,7 @@ import type { LogEntry, LogEntrySchema } from "../../proto/gen/common_pb.ts";
 import { toTimestamp } from "../api/shared/time.ts";
 import type { LogRecord } from "../base/log/log.ts";
 import type { Json } from "../base/schema/schema.ts";
-import type { JsonObject, MessageInitShape } from "../wire/proto.ts";
+import type { JsonObject, MessageInitShape } from "../wire/rpc/proto.ts";
 
 /** The zap field types that this program writes, or whose value is stored in an unusual place. */
 const ZAP = { bool: 4, float64: 9, float32: 10, int64: 11, string: 15, reflect: 23, skip: 27 } as const;

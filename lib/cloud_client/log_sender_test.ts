@@ -5,7 +5,7 @@ import { SvcError } from "../base/error.ts";
 import { DenoHost } from "../base/host_deno.ts";
 import { Logs } from "../base/log/log.ts";
 import type { QueuedLog } from "../base/log/queue.ts";
-import { create, fromBinary, type MessageInitShape, toBinary } from "../wire/proto.ts";
+import { create, fromBinary, type MessageInitShape, toBinary } from "../wire/rpc/proto.ts";
 import { logEntryMessage } from "./log_message.ts";
 import { sendLogs } from "./log_sender.ts";
 import { readLogEntry } from "../machine/serve/log_entry.ts";

@@ -5,7 +5,7 @@
  */
 
 import type { SignalingService } from "../../proto/gen/signaling_pb.ts";
-import type { CallOptions, ServiceClient } from "../wire/channel.ts";
+import type { CallOptions, ServiceClient } from "../wire/rpc/channel.ts";
 import type { CallSource } from "../wire/signaling/brought_calls.ts";
 import { type CloudClient, parseCloudAddress } from "./client.ts";
 

@@ -20,7 +20,7 @@ import { TrainingService } from "../../proto/gen/training_pb.ts";
 import { SvcError } from "../base/error.ts";
 import { checkLearning, type Learning } from "../learn/learning.ts";
 import { suggest } from "../base/schema/suggest.ts";
-import { type CallOptions, type Channel, client, type ServiceClient } from "../wire/channel.ts";
+import { type CallOptions, type Channel, client, type ServiceClient } from "../wire/rpc/channel.ts";
 
 export { ModelFramework, ModelType };
 

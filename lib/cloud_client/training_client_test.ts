@@ -6,8 +6,8 @@ import { TrainingService } from "../../proto/gen/training_pb.ts";
 import { SystemClock } from "../base/clock.ts";
 import { SvcError } from "../base/error.ts";
 import { Secret } from "../base/secret.ts";
-import { memoryChannel } from "../wire/memory.ts";
-import { service, type ServiceImpl, ServiceTable } from "../wire/service.ts";
+import { memoryChannel } from "../wire/rpc/memory.ts";
+import { service, type ServiceImpl, ServiceTable } from "../wire/rpc/service.ts";
 import { connectApp } from "./app_channel.ts";
 import {
   LogReader,

@@ -76,6 +76,6 @@ export { type ColorImage, decodeColor } from "../geometry/image/image.ts";
 export { encodePng, type PngImage } from "../geometry/image/png.ts";
 
 export { ResourceClient, resourceHandlers } from "../api/shared/resource.ts";
-export { type Channel, client } from "../wire/channel.ts";
-export type { DescService } from "../wire/proto.ts";
-export { service } from "../wire/service.ts";
+export { type Channel, client } from "../wire/rpc/channel.ts";
+export type { DescService } from "../wire/rpc/proto.ts";
+export { service } from "../wire/rpc/service.ts";

@@ -5,15 +5,15 @@
  * file, so that no code has to be generated.
  */
 
-import { createFileRegistry, FileDescriptorProtoSchema, fromJson } from "../wire/proto.ts";
-import type { DescService } from "../wire/proto.ts";
+import { createFileRegistry, FileDescriptorProtoSchema, fromJson } from "../wire/rpc/proto.ts";
+import type { DescService } from "../wire/rpc/proto.ts";
 import { type ForwardingResource, passthrough } from "../api/shared/passthrough.ts";
 import { SvcError } from "../base/error.ts";
 import type { Json } from "../base/schema/schema.ts";
 import { parseApi } from "../resource/name.ts";
 import type { Api } from "../resource/registry.ts";
 import type { Resource } from "../resource/resource.ts";
-import { type CallContext, type Service, service } from "../wire/service.ts";
+import { type CallContext, type Service, service } from "../wire/rpc/service.ts";
 
 /** A request or an answer: fields by their names in camelCase. */
 // deno-lint-ignore no-explicit-any

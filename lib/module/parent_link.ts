@@ -11,7 +11,7 @@ import { formatLine, type LogRecord } from "../base/log/log.ts";
 import { formatFields } from "../base/log/line.ts";
 import type { Json } from "../base/schema/schema.ts";
 import { logEntryMessage } from "../cloud_client/log_message.ts";
-import { type Channel, client, type ServiceClient } from "../wire/channel.ts";
+import { type Channel, client, type ServiceClient } from "../wire/rpc/channel.ts";
 import { connectGrpc } from "../wire/grpc/grpc_channel.ts";
 
 /** Limit of queued lines; the queue drops the oldest lines and reports their number. */

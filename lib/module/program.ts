@@ -18,7 +18,7 @@ import { health } from "../wire/grpc/health.ts";
 import { reflection } from "../wire/grpc/reflection.ts";
 import { openPort, openUnixPort, type Port } from "../wire/port/port.ts";
 import { noSite } from "../wire/port/sites.ts";
-import { type CallContext, type Service, service, ServiceTable } from "../wire/service.ts";
+import { type CallContext, type Service, service, ServiceTable } from "../wire/rpc/service.ts";
 import { ParentLink } from "./parent_link.ts";
 import type { AnyModuleModel } from "./model.ts";
 import { ModuleResources } from "./resources.ts";

@@ -13,7 +13,7 @@ import { type JsonObject, type NamedResource, Place } from "../base/schema/schem
 import { parseApi, ResourceName } from "../resource/name.ts";
 import { type AnyApi, Dependencies } from "../resource/registry.ts";
 import type { Resource } from "../resource/resource.ts";
-import type { Channel } from "../wire/channel.ts";
+import type { Channel } from "../wire/rpc/channel.ts";
 import { type AnyModuleModel, completed } from "./model.ts";
 
 export interface ModuleResourcesParts {

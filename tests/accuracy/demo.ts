@@ -12,7 +12,7 @@ import { SvcError } from "../../lib/base/error.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import { connectApp } from "../../lib/cloud_client/app_channel.ts";
 import { EXAMPLE_LABELS, exampleImages } from "../../lib/learn/example_scene.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { serveCloud, svcCloud } from "../cloud/program.ts";
 import { startServer } from "../support/server.ts";
 

@@ -24,7 +24,7 @@ import { SvcError } from "../../lib/base/error.ts";
 import { type FakeProcess, FakeProcesses } from "../support/fake_processes.ts";
 import { type LogRecord, Logs } from "../../lib/base/log/log.ts";
 import { randomFrom } from "../../lib/geometry/random.ts";
-import { create } from "../../lib/wire/proto.ts";
+import { create } from "../../lib/wire/rpc/proto.ts";
 import { FakeFiles } from "../support/fake_files.ts";
 
 const SEEDS = Number(Deno.env.get("SVC_SIM_SEEDS") ?? 25);

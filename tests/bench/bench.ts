@@ -7,7 +7,7 @@
 
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { BoardService } from "../../proto/gen/board_pb.ts";
 import { RobotService } from "../../proto/gen/robot_pb.ts";

@@ -8,7 +8,7 @@ import { SystemClock } from "../../lib/base/clock.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import { connectApp } from "../../lib/cloud_client/app_channel.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { type Example, serveCloud, svcCloud } from "../cloud/program.ts";
 import { type ServerProcess, startServer, writeConfig } from "../support/server.ts";
 import { heading, row } from "./figures.ts";

@@ -6,7 +6,7 @@
  */
 
 import { SystemClock } from "../../lib/base/clock.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { EchoService } from "../../proto/gen/echo_pb.ts";
 import { ECHO_PROTO, grpcJsServer, ourEchoServer } from "../support/echo_server.ts";

@@ -7,7 +7,7 @@ import { cpuUsage } from "node:process";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { planOf, type Standing, type WantedResource } from "../../lib/machine/graph/plan.ts";
 import { wire } from "../../lib/resource/graph.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { RobotService } from "../../proto/gen/robot_pb.ts";
 import { startServer, writeConfig } from "../support/server.ts";

@@ -4,9 +4,9 @@
 
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { type Channel, client } from "../../lib/wire/channel.ts";
+import { type Channel, client } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
-import { create, fromBinary, toBinary } from "../../lib/wire/proto.ts";
+import { create, fromBinary, toBinary } from "../../lib/wire/rpc/proto.ts";
 import { dialWebRtc } from "../../lib/wire/signaling/dialer.ts";
 import { encodeDescription } from "../../lib/wire/webrtc/description.ts";
 import { RtcPeer, type SignalListener } from "../../lib/wire/webrtc/peer.ts";

@@ -8,9 +8,9 @@ import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
-import { Metadata } from "../../lib/wire/metadata.ts";
+import { Metadata } from "../../lib/wire/rpc/metadata.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";
 
 const BAD: [agent: JsonObject, told: RegExp][] = [

@@ -7,7 +7,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { Health } from "../../proto/gen/health_pb.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { UNSERVED } from "../../lib/cloud/access/unserved.ts";
-import type { Channel } from "../../lib/wire/channel.ts";
+import type { Channel } from "../../lib/wire/rpc/channel.ts";
 import { storeTest } from "./stores.ts";
 import { newWorld, withCloud } from "./world.ts";
 

@@ -14,7 +14,7 @@ import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { Releases } from "../../lib/cloud/packages/releases.ts";
 import type { NewKey } from "../../lib/cloud/access/keys.ts";
 import { Secrets } from "../../lib/cloud/store/secrets.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { until } from "../support/until.ts";
 import { storeTest } from "./stores.ts";
 import { newKey, newWorld, ownKey, type ServedCloud, withCloud } from "./world.ts";

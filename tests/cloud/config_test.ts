@@ -9,7 +9,7 @@ import { MODELS } from "../../drivers/mod.ts";
 import { APIS } from "../../lib/api/mod.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { AgentDeviceService } from "../../proto/gen/agent_pb.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { Fragments } from "../../lib/cloud/config/fragments.ts";

@@ -7,7 +7,7 @@ import { MLTrainingService, Visibility } from "../../proto/gen/ml_training_pb.ts
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
 import type { Executors } from "../../lib/cloud/executors/executor.ts";
 import { packed } from "../../lib/base/files/archive.ts";
-import { client, type ServiceClient } from "../../lib/wire/channel.ts";
+import { client, type ServiceClient } from "../../lib/wire/rpc/channel.ts";
 import { storeTest, type TestDatabase } from "./stores.ts";
 import { catsAndDogs, FakeExecutor, newDataset, newScript } from "./training_world.ts";
 import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";

@@ -8,9 +8,9 @@ import { RobotService } from "../../proto/gen/robot_config_pb.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
-import { Metadata } from "../../lib/wire/metadata.ts";
+import { Metadata } from "../../lib/wire/rpc/metadata.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "./program.ts";
 import { until } from "../support/until.ts";
 

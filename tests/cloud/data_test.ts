@@ -18,8 +18,8 @@ import { FakeClock } from "../support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { Datasets } from "../../lib/cloud/data/datasets.ts";
 import { datasetLine } from "../../lib/cloud_client/dataset.ts";
-import { client } from "../../lib/wire/channel.ts";
-import { anyPack, create, type MessageInitShape, StringValueSchema } from "../../lib/wire/proto.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
+import { anyPack, create, type MessageInitShape, StringValueSchema } from "../../lib/wire/rpc/proto.ts";
 import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest } from "./stores.ts";
 

@@ -11,7 +11,7 @@ import { DenoHost } from "../../lib/base/host_deno.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
 import { openStore, type Store } from "../../lib/cloud/store/store.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { type Needed, needingTest } from "../support/needing.ts";
 import { storeTest, type TestDatabase } from "./stores.ts";

@@ -23,7 +23,7 @@ import { configText } from "../../lib/cloud/config/resolution.ts";
 import { ReleaseKeys } from "../../lib/cloud/packages/release_keys.ts";
 import { Releases } from "../../lib/cloud/packages/releases.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { METRICS_KEY, newWorld, ownKey, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest, type TestDatabase } from "./stores.ts";
 import { SystemFiles } from "../../lib/base/files/system_files.ts";

@@ -12,7 +12,7 @@ import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { SequenceExports } from "../../lib/cloud/exports/sequence_exports.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { until } from "../support/until.ts";
 import { svcCloud } from "./program.ts";
 import { storeTest } from "./stores.ts";

@@ -7,7 +7,7 @@ import { DataService } from "../../proto/gen/data_pb.ts";
 import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { MIGRATIONS } from "../../lib/cloud/store/migrations.ts";
 import { migrate } from "../../lib/cloud/store/store.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { storeTest } from "./stores.ts";
 import { newWorld, withCloud } from "./world.ts";
 

@@ -2,7 +2,7 @@
 
 import { assertEquals, assertMatch } from "@std/assert";
 import { DataService, TagsFilterType } from "../../proto/gen/data_pb.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { storeTest } from "./stores.ts";
 import { newWorld, withCloud } from "./world.ts";
 

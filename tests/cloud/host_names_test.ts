@@ -11,7 +11,7 @@ import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { hostWordOf } from "../../lib/cloud/fleet/names.ts";
 import { MIGRATIONS } from "../../lib/cloud/store/migrations.ts";
 import { migrate } from "../../lib/cloud/store/store.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest } from "./stores.ts";

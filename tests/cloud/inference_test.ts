@@ -9,7 +9,7 @@ import { type ArchiveFile, packed } from "../../lib/base/files/archive.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
 import { encodePng } from "../../lib/geometry/image/png.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { endlessModel, fileReaders, greedyModel } from "../attack/hostile_models.ts";
 import { bombPictures } from "../attack/hostile_pictures.ts";
 import { colorsModel } from "../support/onnx_models.ts";

@@ -23,7 +23,7 @@ import {
 } from "../../lib/cloud/executors/kubernetes/cluster.ts";
 import { POD_FOLDER } from "../../lib/cloud/executors/kubernetes/pod_program.ts";
 import { openPort } from "../../lib/wire/port/port.ts";
-import { ServiceTable } from "../../lib/wire/service.ts";
+import { ServiceTable } from "../../lib/wire/rpc/service.ts";
 import { type ApiServer, fakeApi, jobsOf, REAL, realApi, runJob, secretsOf } from "./kubernetes_api.ts";
 import { newJob, scriptArchive, stream } from "./training_world.ts";
 

@@ -10,8 +10,8 @@ import { FakeClock } from "../support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { Audit } from "../../lib/cloud/access/audit.ts";
 import { defaultLimits, limitsRow, published } from "../../lib/cloud/access/limits.ts";
-import { client } from "../../lib/wire/channel.ts";
-import type { Metadata } from "../../lib/wire/metadata.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
+import type { Metadata } from "../../lib/wire/rpc/metadata.ts";
 import { storeTest } from "./stores.ts";
 import { newWorld, ownKey, withCloud } from "./world.ts";
 

@@ -17,9 +17,9 @@ import { SvcError } from "../../lib/base/error.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { Keys, newKeySecret } from "../../lib/cloud/access/keys.ts";
 import { openStore } from "../../lib/cloud/store/store.ts";
-import { type Channel, client } from "../../lib/wire/channel.ts";
+import { type Channel, client } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
-import { Metadata } from "../../lib/wire/metadata.ts";
+import { Metadata } from "../../lib/wire/rpc/metadata.ts";
 import { serveCloud } from "./program.ts";
 
 const [machines = 1000, seconds = 30] = Deno.args.map(Number);

@@ -3,7 +3,7 @@
  */
 
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { create, type JsonObject, type MessageInitShape } from "../../lib/wire/proto.ts";
+import { create, type JsonObject, type MessageInitShape } from "../../lib/wire/rpc/proto.ts";
 import { LogEntrySchema } from "../../proto/gen/common_pb.ts";
 import { LogOrder } from "../../proto/gen/app_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";

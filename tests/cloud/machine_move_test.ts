@@ -9,7 +9,7 @@ import { DataService } from "../../proto/gen/data_pb.ts";
 import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { Keys } from "../../lib/cloud/access/keys.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { until } from "../support/until.ts";
 import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest } from "./stores.ts";

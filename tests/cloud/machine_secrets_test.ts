@@ -10,9 +10,9 @@ import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import { connectApp } from "../../lib/cloud_client/app_channel.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
-import { Metadata } from "../../lib/wire/metadata.ts";
+import { Metadata } from "../../lib/wire/rpc/metadata.ts";
 import { startServer } from "../support/server.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";
 

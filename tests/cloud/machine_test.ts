@@ -5,7 +5,7 @@
 
 import { dirname } from "node:path";
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { create, toBinary } from "../../lib/wire/proto.ts";
+import { create, toBinary } from "../../lib/wire/rpc/proto.ts";
 import { RobotConfigSchema } from "../../proto/gen/robot_config_pb.ts";
 import { robotConfigJson } from "../../lib/cloud_client/config_json.ts";
 import { robotConfigMessage } from "../../lib/cloud/config/config_message.ts";
@@ -17,7 +17,7 @@ import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import { connectApp } from "../../lib/cloud_client/app_channel.ts";
 import type { NewKey } from "../../lib/cloud/access/keys.ts";
-import { type Channel, client } from "../../lib/wire/channel.ts";
+import { type Channel, client } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { type ServerProcess, startServer } from "../support/server.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "./program.ts";

@@ -6,7 +6,7 @@ import { AppService } from "../../proto/gen/app_pb.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import { connectApp } from "../../lib/cloud_client/app_channel.ts";
-import { type Channel, client } from "../../lib/wire/channel.ts";
+import { type Channel, client } from "../../lib/wire/rpc/channel.ts";
 import { type ServerProcess, startServer } from "../support/server.ts";
 import { type CloudProcess, type Example, serveCloud, svcCloud } from "./program.ts";
 

@@ -26,7 +26,7 @@ import { scanAt, SimulatedRobot } from "../../lib/slam/simulation/robot.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import { connectApp } from "../../lib/cloud_client/app_channel.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { BaseService } from "../../proto/gen/base_pb.ts";
 import { SLAMService } from "../../proto/gen/slam_pb.ts";
 import { withManagedMachine } from "./managed.ts";

@@ -3,7 +3,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { DataService } from "../../proto/gen/data_pb.ts";
 import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { sqliteTest } from "./stores.ts";
 import { newWorld, withCloud } from "./world.ts";
 

@@ -16,7 +16,7 @@ import { DataPipelines, RUN_STATUS } from "../../lib/cloud/pipelines/pipelines.t
 import { PipelineWindows } from "../../lib/cloud/pipelines/windows.ts";
 import { defaultLimits } from "../../lib/cloud/access/limits.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { moving, until } from "../support/until.ts";
 import { sqliteTest, storeTest } from "./stores.ts";

@@ -13,9 +13,9 @@ import { DatasetService } from "../../proto/gen/dataset_pb.ts";
 import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { packed } from "../../lib/base/files/archive.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
-import { type Channel, client } from "../../lib/wire/channel.ts";
+import { type Channel, client } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
-import { Metadata } from "../../lib/wire/metadata.ts";
+import { Metadata } from "../../lib/wire/rpc/metadata.ts";
 import { newWorld, ownKey, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest } from "./stores.ts";
 

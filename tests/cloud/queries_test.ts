@@ -6,7 +6,7 @@ import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { deserialize, serialize } from "bson";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { SvcError } from "../../lib/base/error.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { DataService, TabularDataSourceType } from "../../proto/gen/data_pb.ts";
 import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { storeTest, withDatabase } from "./stores.ts";

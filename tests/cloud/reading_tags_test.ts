@@ -10,7 +10,7 @@ import { TabularData } from "../../lib/cloud/data/tabular_data.ts";
 import { MIGRATIONS } from "../../lib/cloud/store/migrations.ts";
 import { migrate, type Store } from "../../lib/cloud/store/store.ts";
 import { forgetTagLists } from "../../lib/cloud/store/tag_lists.ts";
-import { create } from "../../lib/wire/proto.ts";
+import { create } from "../../lib/wire/rpc/proto.ts";
 import { TagsFilterSchema } from "../../proto/gen/data_pb.ts";
 import { storeTest } from "./stores.ts";
 

@@ -6,8 +6,8 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { DataService, type FilterSchema, Order } from "../../proto/gen/data_pb.ts";
 import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { toTimestamp } from "../../lib/api/shared/time.ts";
-import { client } from "../../lib/wire/channel.ts";
-import type { JsonObject, MessageInitShape } from "../../lib/wire/proto.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
+import type { JsonObject, MessageInitShape } from "../../lib/wire/rpc/proto.ts";
 import { newWorld, type ServedCloud, withCloud } from "./world.ts";
 import { storeTest } from "./stores.ts";
 

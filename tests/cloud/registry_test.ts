@@ -15,7 +15,7 @@ import { PackageService, PackageType } from "../../proto/gen/packages_pb.ts";
 import { packed } from "../../lib/base/files/archive.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { NewKey } from "../../lib/cloud/access/keys.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest } from "./stores.ts";
 import { until } from "../support/until.ts";

@@ -16,7 +16,7 @@ import { Conditions } from "../../lib/cloud/data/filter.ts";
 import { FolderFiles } from "../../lib/cloud/store/folder_files.ts";
 import { defaultLimits, type LimitName, type Limits, published } from "../../lib/cloud/access/limits.ts";
 import { RULES } from "../../lib/cloud/access/rules.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { sqliteTest, storeTest } from "./stores.ts";
 import { catsAndDogs, FakeExecutor, newDataset } from "./training_world.ts";
 import { newWorld, type ServedCloud, withCloud, type World } from "./world.ts";

@@ -21,8 +21,8 @@ import type { Sql } from "../../lib/cloud/store/store.ts";
 import { MappingSessions, type NewSession } from "../../lib/cloud/mapping/sessions.ts";
 import { TrainingContainers } from "../../lib/cloud/training/containers.ts";
 import { TrainingJobs } from "../../lib/cloud/training/training.ts";
-import type { Channel } from "../../lib/wire/channel.ts";
-import { create, type DescMessage, type Message, toBinary } from "../../lib/wire/proto.ts";
+import type { Channel } from "../../lib/wire/rpc/channel.ts";
+import { create, type DescMessage, type Message, toBinary } from "../../lib/wire/rpc/proto.ts";
 import { newJob } from "./training_world.ts";
 import { newKey, newWorld, type ServedCloud, type World } from "./world.ts";
 

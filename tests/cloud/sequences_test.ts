@@ -7,7 +7,7 @@ import { DataService } from "../../proto/gen/data_pb.ts";
 import { DatasetService, DatasetType } from "../../proto/gen/dataset_pb.ts";
 import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { toMs, toTimestamp } from "../../lib/api/shared/time.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { storeTest } from "./stores.ts";
 import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 

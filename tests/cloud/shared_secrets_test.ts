@@ -10,9 +10,9 @@ import { PackageService } from "../../proto/gen/packages_pb.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { isHashOf } from "../../lib/base/key_hash.ts";
-import { type Channel, client } from "../../lib/wire/channel.ts";
+import { type Channel, client } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
-import { Metadata } from "../../lib/wire/metadata.ts";
+import { Metadata } from "../../lib/wire/rpc/metadata.ts";
 import { newWorld, type ServedCloud, withCloud } from "./world.ts";
 import { storeTest } from "./stores.ts";
 

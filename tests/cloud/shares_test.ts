@@ -13,7 +13,7 @@ import { defaultLimits } from "../../lib/cloud/access/limits.ts";
 import { Usage } from "../../lib/cloud/access/usage.ts";
 import { logHandlers } from "../../lib/cloud/logs/log_service.ts";
 import type { LogStore } from "../../lib/cloud/logs/logs.ts";
-import { create } from "../../lib/wire/proto.ts";
+import { create } from "../../lib/wire/rpc/proto.ts";
 import { fakeCall } from "../support/fake_call.ts";
 import { sqliteTest } from "./stores.ts";
 import { newWorld, type World } from "./world.ts";

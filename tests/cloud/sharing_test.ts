@@ -10,7 +10,7 @@ import { RULES } from "../../lib/cloud/access/rules.ts";
 import { Keys } from "../../lib/cloud/access/keys.ts";
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { Shares } from "../../lib/cloud/fleet/sharing.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { codeOf, somethingIn } from "./rule_calls.ts";
 import { newKey, newWorld, type ServedCloud, withCloud, type World } from "./world.ts";
 import { storeTest } from "./stores.ts";

@@ -2,8 +2,8 @@
 
 import { assertEquals, assertNotEquals } from "@std/assert";
 import { CODES } from "../../lib/base/error.ts";
-import { client } from "../../lib/wire/channel.ts";
-import { pathOf } from "../../lib/wire/service.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
+import { pathOf } from "../../lib/wire/rpc/service.ts";
 import { AppService } from "../../proto/gen/app_pb.ts";
 import { AuthService, ExternalAuthService } from "../../proto/gen/auth_pb.ts";
 import { Health } from "../../proto/gen/health_pb.ts";

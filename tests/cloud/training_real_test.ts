@@ -9,7 +9,7 @@ import { SvcError } from "../../lib/base/error.ts";
 import { EmbeddedExecutor } from "../../lib/cloud/executors/embedded.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
 import { EXAMPLE_LABELS, exampleImages, pngOf } from "../../lib/learn/example_scene.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { sqliteTest } from "./stores.ts";
 import { newDataset } from "./training_world.ts";
 import { CONTENT, newWorld, withCloud } from "./world.ts";

@@ -19,7 +19,7 @@ import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { Keys } from "../../lib/cloud/access/keys.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
 import { TrainingJobs } from "../../lib/cloud/training/training.ts";
-import { client, type ServiceClient } from "../../lib/wire/channel.ts";
+import { client, type ServiceClient } from "../../lib/wire/rpc/channel.ts";
 import { storeTest, type TestDatabase } from "./stores.ts";
 import { catsAndDogs, FakeExecutor, newDataset, newJob, newScript } from "./training_world.ts";
 import { newWorld, type ServedCloud, withCloud, type World } from "./world.ts";

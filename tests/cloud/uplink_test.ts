@@ -10,7 +10,7 @@ import { CloudClient } from "../../lib/cloud_client/client.ts";
 import { uplinkOf } from "../../lib/cloud_client/data_uplink.ts";
 import { Datasets } from "../../lib/cloud/data/datasets.ts";
 import type { Captured } from "../../lib/resource/uplink.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { newKey, newWorld, withCloud } from "./world.ts";
 import { storeTest } from "./stores.ts";
 

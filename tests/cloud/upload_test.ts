@@ -12,9 +12,9 @@ import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { DataSyncService, DataType } from "../../proto/gen/datasync_pb.ts";
 import { PackageService, PackageType } from "../../proto/gen/packages_pb.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
-import { type Channel, client } from "../../lib/wire/channel.ts";
+import { type Channel, client } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
-import { Metadata } from "../../lib/wire/metadata.ts";
+import { Metadata } from "../../lib/wire/rpc/metadata.ts";
 import { type Example, serveCloud, svcCloud } from "./program.ts";
 
 const MIB = 1024 ** 2;

@@ -18,7 +18,7 @@ import { type AnyApi, Registry } from "../../lib/resource/registry.ts";
 import type { Resource } from "../../lib/resource/resource.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { openPort } from "../../lib/wire/port/port.ts";
-import { ServiceTable } from "../../lib/wire/service.ts";
+import { ServiceTable } from "../../lib/wire/rpc/service.ts";
 import machineJson from "./machine.json" with { type: "json" };
 import type { Contract } from "./contract.ts";
 import { CONTRACTS } from "./mod.ts";

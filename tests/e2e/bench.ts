@@ -6,7 +6,7 @@ import { SensorService } from "../../proto/gen/sensor_pb.ts";
 import { type RestartStatus, RuntimeProbe } from "../../lib/agent/supervise/probe.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
-import { type Channel, client } from "../../lib/wire/channel.ts";
+import { type Channel, client } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { type ServerProcess, startServer } from "../support/server.ts";
 import { FakeFiles } from "../support/fake_files.ts";

@@ -2,7 +2,7 @@
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { RobotService } from "../../proto/gen/robot_pb.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { type Bench, part, withChannel, withServer } from "./bench.ts";
 
 const CHAIN = { components: [part("a", { uses: ["b"] }), part("b", { uses: ["c"] }), part("c")] };

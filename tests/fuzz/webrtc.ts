@@ -10,10 +10,10 @@ import { ResponseSchema } from "../../proto/gen/webrtc_grpc_pb.ts";
 import { settle, SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { randomFrom } from "../../lib/geometry/random.ts";
-import { Metadata } from "../../lib/wire/metadata.ts";
-import { PortAllowance } from "../../lib/wire/port/byte_budget.ts";
-import { create, fromBinary, toBinary } from "../../lib/wire/proto.ts";
-import type { Peer } from "../../lib/wire/service.ts";
+import { Metadata } from "../../lib/wire/rpc/metadata.ts";
+import { PortAllowance } from "../../lib/wire/flow/byte_budget.ts";
+import { create, fromBinary, toBinary } from "../../lib/wire/rpc/proto.ts";
+import type { Peer } from "../../lib/wire/rpc/service.ts";
 import type { DataChannel } from "../../lib/wire/webrtc/addon.ts";
 import { FrameClient } from "../../lib/wire/webrtc/client.ts";
 import {
@@ -34,7 +34,7 @@ import {
 import { FRAME_BYTES_MAX } from "../../lib/wire/webrtc/limits.ts";
 import { FrameServer } from "../../lib/wire/webrtc/server.ts";
 import { EchoService } from "../../proto/gen/echo_pb.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { echoTable } from "../support/echo.ts";
 import { damaged } from "./damage.ts";
 

@@ -6,7 +6,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { MotorService } from "../../proto/gen/motor_pb.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { needingTest } from "../support/needing.ts";
 import { type ServerProcess, startServer, writeConfig } from "../support/server.ts";

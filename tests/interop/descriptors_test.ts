@@ -9,7 +9,7 @@ import {
   type FileDescriptorProto,
   FileDescriptorProtoSchema,
   fromBinary,
-} from "../../lib/wire/proto.ts";
+} from "../../lib/wire/rpc/proto.ts";
 import { needingTest } from "../support/needing.ts";
 import { TWO_FORMS } from "../support/two_forms.ts";
 import { pythonProgram, run } from "./programs.ts";

@@ -4,7 +4,7 @@
 
 import { assertEquals } from "@std/assert";
 import { SystemClock } from "../../lib/base/clock.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { all, each, withPort } from "../support/echo.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { EchoService } from "../../proto/gen/echo_pb.ts";

@@ -6,7 +6,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { withChannel } from "../e2e/bench.ts";
 import { needingTest } from "../support/needing.ts";
 import { startServer, writeConfig } from "../support/server.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { RobotService } from "../../proto/gen/robot_pb.ts";
 import { pythonProgram, run } from "./programs.ts";
 

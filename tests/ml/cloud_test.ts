@@ -7,7 +7,7 @@ import { SvcError } from "../../lib/base/error.ts";
 import { exampleImages, pngOf } from "../../lib/learn/example_scene.ts";
 import type { Executor } from "../../lib/cloud/executors/executor.ts";
 import { EmbeddedExecutor } from "../../lib/cloud/executors/embedded.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { encodePng } from "../../lib/geometry/image/png.ts";
 import { PNG } from "./fake_cloud.ts";
 import { svcMl } from "./program.ts";

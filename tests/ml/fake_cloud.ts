@@ -22,8 +22,8 @@ import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { Route } from "../../lib/wire/port/routes.ts";
 import { openPort, type TlsFiles } from "../../lib/wire/port/port.ts";
-import { create, type MessageInitShape } from "../../lib/wire/proto.ts";
-import { type CallContext, service, ServiceTable } from "../../lib/wire/service.ts";
+import { create, type MessageInitShape } from "../../lib/wire/rpc/proto.ts";
+import { type CallContext, service, ServiceTable } from "../../lib/wire/rpc/service.ts";
 
 export const KEY = { id: "key-1", key: "secret-1" };
 export const ORGANIZATION = { id: "org-1", name: "example" };

@@ -4,7 +4,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { createHash } from "node:crypto";
 import { SvcError } from "../../lib/base/error.ts";
 import { TrainingStatus } from "../../lib/cloud_client/training_client.ts";
-import { create, type JsonObject } from "../../lib/wire/proto.ts";
+import { create, type JsonObject } from "../../lib/wire/rpc/proto.ts";
 import { PackageInfoSchema } from "../../proto/gen/packages_pb.ts";
 import { selfSigned } from "../support/echo.ts";
 import { packed, unpacked } from "../../lib/base/files/archive.ts";

@@ -14,7 +14,7 @@ import { Secret } from "../../lib/base/secret.ts";
 import { connectApp } from "../../lib/cloud_client/app_channel.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { type ManagedMachine, withManagedMachine } from "../cloud/managed.ts";
 import { svcCloud } from "../cloud/program.ts";
 import { run } from "../interop/programs.ts";

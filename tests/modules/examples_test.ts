@@ -13,7 +13,7 @@ import { parseJsonc } from "../../lib/base/schema/jsonc.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
 import type { AnyApi } from "../../lib/resource/registry.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { describeService } from "../../lib/wire/grpc/reflection_client.ts";
 import { CONTRACTS } from "../contract/mod.ts";
 import { pythonProgram, run } from "../interop/programs.ts";

@@ -8,7 +8,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { SensorApi } from "../../lib/api/sensor.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { describeService } from "../../lib/wire/grpc/reflection_client.ts";
 import { goProgram } from "../interop/programs.ts";
 import { needingTest } from "../support/needing.ts";

@@ -8,7 +8,7 @@ import { CameraApi } from "../../lib/api/camera.ts";
 import { GenericServiceApi } from "../../lib/api/generic_service.ts";
 import { MotorApi } from "../../lib/api/motor.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { describeService } from "../../lib/wire/grpc/reflection_client.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { pythonProgram } from "../interop/programs.ts";

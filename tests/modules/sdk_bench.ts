@@ -3,7 +3,7 @@
 import { assertEquals } from "@std/assert";
 import { SystemClock } from "../../lib/base/clock.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
-import { type Channel, client, type ServiceClient } from "../../lib/wire/channel.ts";
+import { type Channel, client, type ServiceClient } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { RobotService } from "../../proto/gen/robot_pb.ts";
 import { type ServerProcess, startServer } from "../support/server.ts";

@@ -6,9 +6,9 @@
 import { assertEquals } from "@std/assert";
 import { StreamService } from "../../proto/gen/stream_pb.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
-import { type Channel, client } from "../../lib/wire/channel.ts";
+import { type Channel, client } from "../../lib/wire/rpc/channel.ts";
 import { describeService } from "../../lib/wire/grpc/reflection_client.ts";
-import { create, type DescMethod, fromBinary, toBinary } from "../../lib/wire/proto.ts";
+import { create, type DescMethod, fromBinary, toBinary } from "../../lib/wire/rpc/proto.ts";
 import { dialWebRtc } from "../../lib/wire/signaling/dialer.ts";
 import { fromSource, type ModuleMachine, withModules } from "./sdk_bench.ts";
 

@@ -8,7 +8,7 @@ import { SensorApi } from "../../lib/api/sensor.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
-import { type Channel, client } from "../../lib/wire/channel.ts";
+import { type Channel, client } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { type ServerProcess, startServer } from "../support/server.ts";
 import { until, within } from "../support/until.ts";

@@ -11,7 +11,7 @@ import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import { connectApp } from "../../lib/cloud_client/app_channel.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { type DialedChannel, dialWebRtc } from "../../lib/wire/signaling/dialer.ts";
 
 const [address, keyId, key, host, calls, board] = Deno.args;

@@ -16,10 +16,10 @@ import { Remotes } from "../../lib/machine/graph/remotes.ts";
 import { parseApi } from "../../lib/resource/name.ts";
 import { type AnyApi, type Construction, model, Registry } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Resource } from "../../lib/resource/resource.ts";
-import type { Channel } from "../../lib/wire/channel.ts";
+import type { Channel } from "../../lib/wire/rpc/channel.ts";
 import type { GrpcOptions } from "../../lib/wire/grpc/grpc_channel.ts";
-import { memoryChannel } from "../../lib/wire/memory.ts";
-import { service, ServiceTable } from "../../lib/wire/service.ts";
+import { memoryChannel } from "../../lib/wire/rpc/memory.ts";
+import { service, ServiceTable } from "../../lib/wire/rpc/service.ts";
 import { RobotService } from "../../proto/gen/robot_pb.ts";
 import { FakeHost } from "../support/fake_host.ts";
 

@@ -403,7 +403,7 @@ export const SERVER: readonly Section[] = [
     rows: [
       holds(
         "A client opens a session with an API key and its ID, as credentials of the type `api-key`.",
-        "lib/wire/auth_test.ts: auth: Authenticate exchanges an API key for a token, which identifies the caller",
+        "lib/wire/auth/auth_test.ts: auth: Authenticate exchanges an API key for a token, which identifies the caller",
       ),
       holds(
         "The ML training client needs an API key with owner permissions on the organization.",

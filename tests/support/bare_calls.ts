@@ -1,10 +1,10 @@
 /** Calls of any method with an empty message, for tests of who gets in. */
 
 import { CODES, type SvcError } from "../../lib/base/error.ts";
-import type { Channel } from "../../lib/wire/channel.ts";
-import { Metadata } from "../../lib/wire/metadata.ts";
-import type { DescMethod } from "../../lib/wire/proto.ts";
-import { pathOf } from "../../lib/wire/service.ts";
+import type { Channel } from "../../lib/wire/rpc/channel.ts";
+import { Metadata } from "../../lib/wire/rpc/metadata.ts";
+import type { DescMethod } from "../../lib/wire/rpc/proto.ts";
+import { pathOf } from "../../lib/wire/rpc/service.ts";
 
 /** Calls a method with an empty message and a token; resolves to its gRPC status. */
 export type Transport = (method: DescMethod, token: string | undefined) => Promise<number>;

@@ -7,10 +7,10 @@ import { toDuration } from "../../lib/api/shared/time.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
-import { auth } from "../../lib/wire/auth.ts";
+import { auth } from "../../lib/wire/auth/auth.ts";
 import { openPort, type Port, type TlsFiles } from "../../lib/wire/port/port.ts";
-import type { MessageInitShape } from "../../lib/wire/proto.ts";
-import { service, ServiceTable } from "../../lib/wire/service.ts";
+import type { MessageInitShape } from "../../lib/wire/rpc/proto.ts";
+import { service, ServiceTable } from "../../lib/wire/rpc/service.ts";
 import { robotConfigMessage } from "../../lib/cloud/config/config_message.ts";
 
 const clock = new SystemClock();

@@ -13,10 +13,10 @@ import { SystemClock } from "../../lib/base/clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { AudioOutService } from "../../proto/gen/audio_out_pb.ts";
 import { EchoService } from "../../proto/gen/echo_pb.ts";
-import type { Channel } from "../../lib/wire/channel.ts";
+import type { Channel } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc, type GrpcOptions } from "../../lib/wire/grpc/grpc_channel.ts";
 import { openPort, type Port, type PortOptions } from "../../lib/wire/port/port.ts";
-import { type Gate, type Interceptor, service, ServiceTable } from "../../lib/wire/service.ts";
+import { type Gate, type Interceptor, service, ServiceTable } from "../../lib/wire/rpc/service.ts";
 
 const clock = new SystemClock();
 

@@ -6,7 +6,7 @@
 
 import { SystemClock } from "../../lib/base/clock.ts";
 import { openPort } from "../../lib/wire/port/port.ts";
-import { service, ServiceTable } from "../../lib/wire/service.ts";
+import { service, ServiceTable } from "../../lib/wire/rpc/service.ts";
 import { EchoService } from "../../proto/gen/echo_pb.ts";
 
 export const ECHO_PROTO = new URL("../../proto/echo.proto", import.meta.url).pathname;

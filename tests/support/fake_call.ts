@@ -2,8 +2,8 @@
  * A call for handlers and interceptors, for tests without a connection.
  */
 
-import { Metadata } from "../../lib/wire/metadata.ts";
-import { type CallContext, pathOf } from "../../lib/wire/service.ts";
+import { Metadata } from "../../lib/wire/rpc/metadata.ts";
+import { type CallContext, pathOf } from "../../lib/wire/rpc/service.ts";
 
 /** A call of a method by an anonymous caller; the test overrides fields. */
 export function fakeCall(

@@ -28,13 +28,13 @@ import { Tables } from "../../lib/machine/serve/tables.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
 import { Registry } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";
-import type { Channel } from "../../lib/wire/channel.ts";
+import type { Channel } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { reflection } from "../../lib/wire/grpc/reflection.ts";
-import { memoryChannel } from "../../lib/wire/memory.ts";
+import { memoryChannel } from "../../lib/wire/rpc/memory.ts";
 import { openPort, openUnixPort, type Port } from "../../lib/wire/port/port.ts";
-import type { MessageInitShape } from "../../lib/wire/proto.ts";
-import { type Service, service, ServiceTable } from "../../lib/wire/service.ts";
+import type { MessageInitShape } from "../../lib/wire/rpc/proto.ts";
+import { type Service, service, ServiceTable } from "../../lib/wire/rpc/service.ts";
 import { FakeProcess } from "./fake_processes.ts";
 
 const clock = new SystemClock();

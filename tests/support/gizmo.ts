@@ -5,7 +5,7 @@
 import { anyObject } from "../../lib/base/schema/schema.ts";
 import { type Api, model } from "../../lib/resource/registry.ts";
 import { BaseResource } from "../../lib/resource/resource.ts";
-import { create, createFileRegistry, FileDescriptorProtoSchema } from "../../lib/wire/proto.ts";
+import { create, createFileRegistry, FileDescriptorProtoSchema } from "../../lib/wire/rpc/proto.ts";
 
 /** The API, which echoes requests, and a model of it. */
 export function gizmo() {

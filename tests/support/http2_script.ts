@@ -6,10 +6,11 @@ import { Buffer } from "node:buffer";
 import { createServer, type Socket } from "node:net";
 import { EchoRequestSchema, EchoResponseSchema } from "../../proto/gen/echo_pb.ts";
 import type { Clock } from "../../lib/base/clock.ts";
-import type { Channel } from "../../lib/wire/channel.ts";
+import type { Channel } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
-import { framed, GRPC_CONTENT_TYPE } from "../../lib/wire/grpc/message.ts";
-import { type HeaderFields, HpackDecoder, HpackEncoder } from "../../lib/wire/http2/hpack.ts";
+import { framed, GRPC_CONTENT_TYPE } from "../../lib/wire/rpc/message.ts";
+import type { HeaderFields } from "../../lib/wire/rpc/metadata.ts";
+import { HpackDecoder, HpackEncoder } from "../../lib/wire/http2/hpack.ts";
 import {
   FLAG,
   FRAME_HEADER_BYTES,
@@ -20,7 +21,7 @@ import {
   TYPE,
   uint32,
 } from "../../lib/wire/http2/frame.ts";
-import { create, fromBinary, toBinary } from "../../lib/wire/proto.ts";
+import { create, fromBinary, toBinary } from "../../lib/wire/rpc/proto.ts";
 
 const HEADER: HeaderFields = [[":status", "200"], ["content-type", GRPC_CONTENT_TYPE]];
 

@@ -7,7 +7,7 @@ import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import { connectApp } from "../../lib/cloud_client/app_channel.ts";
-import { client } from "../../lib/wire/channel.ts";
+import { client } from "../../lib/wire/rpc/channel.ts";
 import { FLEET_PAGE } from "../../cli/page_path.ts";
 import { type ManagedMachine, withManagedMachine } from "../cloud/managed.ts";
 import { svcCloud } from "../cloud/program.ts";

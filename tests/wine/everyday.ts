@@ -5,7 +5,7 @@
 import { assert, assertEquals, assertGreater, assertStringIncludes } from "@std/assert";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
-import { type Channel, client } from "../../lib/wire/channel.ts";
+import { type Channel, client } from "../../lib/wire/rpc/channel.ts";
 import { DiscoveryService } from "../../proto/gen/discovery_pb.ts";
 import { RobotService } from "../../proto/gen/robot_pb.ts";
 import { SensorService } from "../../proto/gen/sensor_pb.ts";

@@ -6,7 +6,7 @@ import { type Filter, FilterSchema, Order, TagsFilterType } from "../../../proto
 import { toTimestamp } from "../../../lib/api/shared/time.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import { suggest } from "../../../lib/base/schema/suggest.ts";
-import { create } from "../../../lib/wire/proto.ts";
+import { create } from "../../../lib/wire/rpc/proto.ts";
 import { sinceMs, UsageError } from "../../flags.ts";
 import type { TrainingDesk } from "../desk.ts";
 

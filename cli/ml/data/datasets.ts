@@ -17,7 +17,7 @@ import { datasetLine } from "../../../lib/cloud_client/dataset.ts";
 import { ModelType, parseModelType } from "../../../lib/cloud_client/training_client.ts";
 import { decodeColor } from "../../../lib/geometry/image/image.ts";
 import { PICTURE_BYTES_MAX } from "../../../lib/learn/example.ts";
-import { create } from "../../../lib/wire/proto.ts";
+import { create } from "../../../lib/wire/rpc/proto.ts";
 import { UsageError } from "../../flags.ts";
 import { sizeText, table, timeText } from "../../table.ts";
 import { commaWords, ML_EXIT, type MlCommand, mlCommand } from "../command.ts";

@@ -17,7 +17,7 @@ import {
   labelsOf,
   type ModelKind,
 } from "../../../lib/cloud_client/training_request.ts";
-import { create } from "../../../lib/wire/proto.ts";
+import { create } from "../../../lib/wire/rpc/proto.ts";
 import { table } from "../../table.ts";
 
 /** A label with fewer images teaches little. */

@@ -6,7 +6,7 @@ import { DataType, type StreamingDataCaptureUploadRequestSchema } from "../../..
 import { boxFields } from "../../../lib/api/shared/captured_file.ts";
 import { toTimestamp } from "../../../lib/api/shared/time.ts";
 import { SvcError } from "../../../lib/base/error.ts";
-import type { MessageInitShape } from "../../../lib/wire/proto.ts";
+import type { MessageInitShape } from "../../../lib/wire/rpc/proto.ts";
 import type { DatasetImage } from "../../../lib/cloud_client/dataset.ts";
 import type { LocalImage, Skipped } from "./local_images.ts";
 import type { Flag } from "../../flags.ts";

@@ -20,7 +20,7 @@ import {
   parseFramework,
   parseModelType,
 } from "../../../lib/cloud_client/training_client.ts";
-import { create, type MessageInitShape } from "../../../lib/wire/proto.ts";
+import { create, type MessageInitShape } from "../../../lib/wire/rpc/proto.ts";
 import type { Flag, Values } from "../../flags.ts";
 import { sizeText, table } from "../../table.ts";
 import { ML_EXIT, type MlCommand, mlCommand, newVersion, packageName, pairsOf } from "../command.ts";

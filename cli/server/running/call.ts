@@ -2,8 +2,8 @@
  * `call`: calls a method of a resource.
  */
 
-import { client } from "../../../lib/wire/channel.ts";
-import type { DescMethod, Message } from "../../../lib/wire/proto.ts";
+import { client } from "../../../lib/wire/rpc/channel.ts";
+import type { DescMethod, Message } from "../../../lib/wire/rpc/proto.ts";
 import { type Flag, UsageError } from "../../flags.ts";
 import { printResult } from "../../table.ts";
 import { answerJson, requestsOf, shapeText, shortened } from "./messages.ts";

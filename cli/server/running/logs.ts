@@ -6,7 +6,7 @@ import { MachinePageService } from "../../../proto/gen/machine_page_pb.ts";
 import { toMs } from "../../../lib/api/shared/time.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import { formatLine, type Level, LEVELS, type LogRecord, parseLevel } from "../../../lib/base/log/log.ts";
-import { client } from "../../../lib/wire/channel.ts";
+import { client } from "../../../lib/wire/rpc/channel.ts";
 import { type Flag, UsageError } from "../../flags.ts";
 import type { MachineCommand, MachineDesk } from "./program.ts";
 import type { MachineClient } from "./reach.ts";

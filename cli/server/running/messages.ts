@@ -13,7 +13,7 @@ import {
   fromJson,
   type Message,
   toJson,
-} from "../../../lib/wire/proto.ts";
+} from "../../../lib/wire/rpc/proto.ts";
 import { UsageError } from "../../flags.ts";
 
 /** A longer text of an answer is cut for people: it is a picture or a cloud. */

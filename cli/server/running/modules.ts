@@ -6,7 +6,7 @@ import { resolve } from "node:path";
 import { MachinePageService } from "../../../proto/gen/machine_page_pb.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import { suggest } from "../../../lib/base/schema/suggest.ts";
-import { client } from "../../../lib/wire/channel.ts";
+import { client } from "../../../lib/wire/rpc/channel.ts";
 import type { Flag } from "../../flags.ts";
 import { EXIT } from "../../program.ts";
 import { printResult } from "../../table.ts";

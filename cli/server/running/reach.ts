@@ -12,7 +12,7 @@ import { silentLogs } from "../../../lib/base/log/log.ts";
 import { Secret } from "../../../lib/base/secret.ts";
 import { chosen, ProfileFile } from "../../../lib/cloud_client/profile.ts";
 import { signalingServerAt } from "../../../lib/cloud_client/client.ts";
-import { type CallOptions, type Channel, client, type ServiceClient } from "../../../lib/wire/channel.ts";
+import { type CallOptions, type Channel, client, type ServiceClient } from "../../../lib/wire/rpc/channel.ts";
 import { type Credentials, dial, type Dialed, type DialOptions } from "../../../lib/wire/dial/dial.ts";
 import type { GrpcOptions } from "../../../lib/wire/grpc/grpc_channel.ts";
 import { type Flag, UsageError, type Values } from "../../flags.ts";

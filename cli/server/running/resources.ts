@@ -8,7 +8,7 @@ import { APIS } from "../../../lib/api/mod.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import { suggest } from "../../../lib/base/schema/suggest.ts";
 import { describeService } from "../../../lib/wire/grpc/reflection_client.ts";
-import type { DescMethod, DescService } from "../../../lib/wire/proto.ts";
+import type { DescMethod, DescService } from "../../../lib/wire/rpc/proto.ts";
 import { UsageError } from "../../flags.ts";
 import type { MachineClient } from "./reach.ts";
 

@@ -11,7 +11,7 @@ import {
 } from "../../../proto/gen/robot_pb.ts";
 import { toMs } from "../../../lib/api/shared/time.ts";
 import { escapedLine } from "../../../lib/base/escape.ts";
-import type { MessageShape } from "../../../lib/wire/proto.ts";
+import type { MessageShape } from "../../../lib/wire/rpc/proto.ts";
 import { wrap } from "../../flags.ts";
 import { EXIT } from "../../program.ts";
 import {

@@ -7,7 +7,7 @@
 
 import { messageOf, SvcError } from "../../../lib/base/error.ts";
 import type { Json } from "../../../lib/base/schema/schema.ts";
-import type { DescMethod } from "../../../lib/wire/proto.ts";
+import type { DescMethod } from "../../../lib/wire/rpc/proto.ts";
 import { type Flag, UsageError } from "../../flags.ts";
 import { answersOf } from "./call.ts";
 import { answerJson, requestsOf, shortened } from "./messages.ts";

@@ -18,7 +18,7 @@ import type { Logger } from "../../base/log/log.ts";
 import { openPort, type Port } from "../../wire/port/port.ts";
 import type { RouteAnswer, RouteRequest } from "../../wire/port/routes.ts";
 import { isFromOtherSite } from "../../wire/port/sites.ts";
-import { ServiceTable } from "../../wire/service.ts";
+import { ServiceTable } from "../../wire/rpc/service.ts";
 import type { Intake } from "./intake.ts";
 import { LOOK_PATH, page } from "./page.ts";
 

@@ -7,7 +7,7 @@
 
 import { SvcError } from "../../base/error.ts";
 import { ProvisioningService } from "../../../proto/gen/provisioning_pb.ts";
-import { service } from "../../wire/service.ts";
+import { service } from "../../wire/rpc/service.ts";
 import type { DeviceView, Intake, SeenNetwork } from "./intake.ts";
 
 export function provisioningHandlers(intake: Intake) {

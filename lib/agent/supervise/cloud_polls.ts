@@ -17,7 +17,7 @@ import { shownUrlsIn } from "../../base/log/shown_url.ts";
 import type { Announcements } from "../../cloud_client/changes/change_feed.ts";
 import { PollTimer } from "../../cloud_client/changes/poll_timer.ts";
 import type { CloudClient } from "../../cloud_client/client.ts";
-import type { MessageInitShape } from "../../wire/proto.ts";
+import type { MessageInitShape } from "../../wire/rpc/proto.ts";
 import type { OfflineReboots } from "./offline.ts";
 
 export interface CloudPollsParts {

@@ -10,7 +10,7 @@ import type { ReadFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { isObject } from "../../base/schema/schema.ts";
-import { client } from "../../wire/channel.ts";
+import { client } from "../../wire/rpc/channel.ts";
 import { connectGrpc } from "../../wire/grpc/grpc_channel.ts";
 import { getPage } from "../../wire/port/http_get.ts";
 

@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { FakeFiles } from "../../../tests/support/fake_files.ts";
 import { SystemClock } from "../../base/clock.ts";
 import { openPort } from "../../wire/port/port.ts";
-import { ServiceTable } from "../../wire/service.ts";
+import { ServiceTable } from "../../wire/rpc/service.ts";
 import { RuntimeProbe } from "./probe.ts";
 
 const clock = new SystemClock();

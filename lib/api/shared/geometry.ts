@@ -11,7 +11,7 @@ import type {
   TransformSchema,
 } from "../../../proto/gen/common_pb.ts";
 import { SvcError } from "../../base/error.ts";
-import type { MessageInitShape } from "../../wire/proto.ts";
+import type { MessageInitShape } from "../../wire/rpc/proto.ts";
 import type { GeometrySchema } from "../../../proto/gen/common_pb.ts";
 import type { FramePart, PoseInFrame } from "../../geometry/frame_system.ts";
 import type { Geometry, GeometryShape } from "../../geometry/geometry.ts";

@@ -11,7 +11,7 @@ import {
 import type { ReadFiles } from "../../base/files/files.ts";
 import { SvcError } from "../../base/error.ts";
 import { type KinematicModel, parseKinematics } from "../../geometry/kinematics.ts";
-import type { CallContext } from "../../wire/service.ts";
+import type { CallContext } from "../../wire/rpc/service.ts";
 import type { Call } from "../../resource/resource.ts";
 import { callOf } from "./resource.ts";
 

@@ -9,16 +9,16 @@
 import { safety_heartbeat_monitored } from "../../../proto/gen/common_pb.ts";
 import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
-import type { CallOptions, Channel } from "../../wire/channel.ts";
-import { Metadata } from "../../wire/metadata.ts";
+import type { CallOptions, Channel } from "../../wire/rpc/channel.ts";
+import { Metadata } from "../../wire/rpc/metadata.ts";
 import {
   type DescMessage,
   type DescMethod,
   type DescService,
   getOption,
   type Message,
-} from "../../wire/proto.ts";
-import type { CallContext, Service } from "../../wire/service.ts";
+} from "../../wire/rpc/proto.ts";
+import type { CallContext, Service } from "../../wire/rpc/service.ts";
 import type { ResourceName } from "../../resource/name.ts";
 import type { Api } from "../../resource/registry.ts";
 import { type Call, unsupported } from "../../resource/resource.ts";

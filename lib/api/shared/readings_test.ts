@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { GetReadingsResponseSchema } from "../../../proto/gen/common_pb.ts";
-import { create, fromBinary, toBinary } from "../../wire/proto.ts";
+import { create, fromBinary, toBinary } from "../../wire/rpc/proto.ts";
 import {
   angularVelocityReading,
   fromReadingsMessage,

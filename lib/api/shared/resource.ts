@@ -7,9 +7,9 @@
  */
 
 import type { JsonObject } from "../../base/schema/schema.ts";
-import { type CallOptions, type Channel, client, type ServiceClient } from "../../wire/channel.ts";
-import type { DescService, JsonObject as Struct } from "../../wire/proto.ts";
-import type { CallContext } from "../../wire/service.ts";
+import { type CallOptions, type Channel, client, type ServiceClient } from "../../wire/rpc/channel.ts";
+import type { DescService, JsonObject as Struct } from "../../wire/rpc/proto.ts";
+import type { CallContext } from "../../wire/rpc/service.ts";
 import type { Geometry } from "../../geometry/geometry.ts";
 import type { ResourceName } from "../../resource/name.ts";
 import type { Call, Component, Resource } from "../../resource/resource.ts";

@@ -9,11 +9,11 @@
  */
 
 import { AppService } from "../../../proto/gen/app_pb.ts";
-import { type DescMessage, type DescMethod, type MessageShape } from "../../wire/proto.ts";
+import { type DescMessage, type DescMethod, type MessageShape } from "../../wire/rpc/proto.ts";
 import type { Clock } from "../../base/clock.ts";
 import { type Code, SvcError } from "../../base/error.ts";
-import type { Auth } from "../../wire/auth.ts";
-import { type CallContext, type Gate, pathOf } from "../../wire/service.ts";
+import type { Auth } from "../../wire/auth/auth.ts";
+import { type CallContext, type Gate, pathOf } from "../../wire/rpc/service.ts";
 import { type Grant, GRANT_KINDS, type GrantKind, type Role } from "./keys.ts";
 import { locationsAbove } from "../fleet/fleet.ts";
 import type { Store } from "../store/store.ts";

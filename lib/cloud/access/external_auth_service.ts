@@ -4,7 +4,7 @@
 
 import type { ExternalAuthService } from "../../../proto/gen/auth_pb.ts";
 import { SvcError } from "../../base/error.ts";
-import type { ServiceImpl } from "../../wire/service.ts";
+import type { ServiceImpl } from "../../wire/rpc/service.ts";
 import type { CloudContext } from "../context.ts";
 import { everyName, partFor, withoutPort } from "../fleet/hosts.ts";
 import { Keys } from "./keys.ts";

@@ -7,7 +7,7 @@
 import type { APIKeyWithAuthorizations, AppService, Authorization } from "../../../proto/gen/app_pb.ts";
 import { toTimestamp } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
-import type { ServiceImpl } from "../../wire/service.ts";
+import type { ServiceImpl } from "../../wire/rpc/service.ts";
 import { type Ref, RESOURCE_TYPES } from "./access.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import { Fleet } from "../fleet/fleet.ts";

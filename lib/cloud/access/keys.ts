@@ -9,7 +9,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { fingerprintOf, hashOfKey, isHashOf } from "../../base/key_hash.ts";
-import type { KeptKey } from "../../wire/attempts.ts";
+import type { KeptKey } from "../../wire/auth/rate_limit.ts";
 import { checkedName } from "../fleet/names.ts";
 import { places, type Sql } from "../store/store.ts";
 

@@ -10,7 +10,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { fingerprintOf, hashOfKey } from "../../base/key_hash.ts";
-import type { KeptKey } from "../../wire/attempts.ts";
+import type { KeptKey } from "../../wire/auth/rate_limit.ts";
 import type { Sql } from "../store/store.ts";
 
 export type SecretOwner = "location" | "part";

@@ -15,7 +15,7 @@ import {
 import { toDuration } from "../../api/shared/time.ts";
 import { isObject, type Json, type JsonObject, parseDurationMs } from "../../base/schema/schema.ts";
 import { frameMessage, numberOrZero } from "../../cloud_client/frame_message.ts";
-import type { MessageInitShape } from "../../wire/proto.ts";
+import type { MessageInitShape } from "../../wire/rpc/proto.ts";
 
 const CREDENTIALS: { readonly [type: string]: CredentialsType } = {
   "internal": CredentialsType.INTERNAL,

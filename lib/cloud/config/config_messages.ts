@@ -17,7 +17,7 @@ import {
 } from "../../../proto/gen/robot_config_pb.ts";
 import { SvcError } from "../../base/error.ts";
 import type { Json } from "../../base/schema/schema.ts";
-import { create, type MessageInitShape } from "../../wire/proto.ts";
+import { create, type MessageInitShape } from "../../wire/rpc/proto.ts";
 import { type KeyHash, Keys } from "../access/keys.ts";
 import type { MachineTokens } from "../access/machine_tokens.ts";
 import { type SharedSecret, SharedSecrets } from "../access/shared_secrets.ts";

@@ -6,7 +6,7 @@ import { AuthenticationType } from "../../../proto/gen/app_pb.ts";
 import { SvcError } from "../../base/error.ts";
 import { starred } from "../../base/schema/json_secrets.ts";
 import type { JsonObject, Problem } from "../../base/schema/schema.ts";
-import type { CallContext } from "../../wire/service.ts";
+import type { CallContext } from "../../wire/rpc/service.ts";
 import type { Ref } from "../access/access.ts";
 import { type CloudContext, isPerson } from "../context.ts";
 import { places } from "../store/store.ts";

@@ -6,7 +6,7 @@ import type { BinaryDataSchema } from "../../../proto/gen/data_pb.ts";
 import { boxFields } from "../../api/shared/captured_file.ts";
 import { toTimestamp } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
-import type { MessageInitShape } from "../../wire/proto.ts";
+import type { MessageInitShape } from "../../wire/rpc/proto.ts";
 import type { FileStore } from "../store/files.ts";
 import type { BinaryItem } from "./binary_data.ts";
 import { captureMetadata } from "./origins.ts";

@@ -8,8 +8,8 @@
 import { type BinaryID, type DataService, type Filter, FilterSchema } from "../../../proto/gen/data_pb.ts";
 import { toTimestamp } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
-import { create, toJson } from "../../wire/proto.ts";
-import { type CallContext, type ServiceImpl } from "../../wire/service.ts";
+import { create, toJson } from "../../wire/rpc/proto.ts";
+import { type CallContext, type ServiceImpl } from "../../wire/rpc/service.ts";
 import { binaryMessage, fittingItems, WANTED } from "./binary_message.ts";
 import { sequenceHandlers } from "./sequence_service.ts";
 import { pageOf, tabularHandlers } from "./tabular_service.ts";

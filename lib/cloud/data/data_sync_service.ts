@@ -15,7 +15,7 @@ import {
 } from "../../../proto/gen/datasync_pb.ts";
 import { boxOf, MIME_TYPES } from "../../api/shared/captured_file.ts";
 import { SvcError } from "../../base/error.ts";
-import type { ServiceImpl } from "../../wire/service.ts";
+import type { ServiceImpl } from "../../wire/rpc/service.ts";
 import type { CloudContext } from "../context.ts";
 import { BinaryData, type BinaryUpload, checkedLabels } from "./binary_data.ts";
 import { keptMicros, toMicros } from "./filter.ts";

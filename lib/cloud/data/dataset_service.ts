@@ -4,7 +4,7 @@
 
 import { type DatasetService, DatasetType as Type } from "../../../proto/gen/dataset_pb.ts";
 import { toTimestamp } from "../../api/shared/time.ts";
-import type { ServiceImpl } from "../../wire/service.ts";
+import type { ServiceImpl } from "../../wire/rpc/service.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import { type Dataset, Datasets, type DatasetType } from "./datasets.ts";
 import { requireWithin } from "../access/limits.ts";

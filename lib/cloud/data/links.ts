@@ -6,7 +6,7 @@ import { createHmac } from "node:crypto";
 import { messageOf, SvcError } from "../../base/error.ts";
 import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../../wire/port/routes.ts";
 import { forAnySite } from "../../wire/port/sites.ts";
-import type { Peer } from "../../wire/service.ts";
+import type { Peer } from "../../wire/rpc/service.ts";
 import type { CloudContext } from "../context.ts";
 import { BinaryData, type BinaryItem } from "./binary_data.ts";
 import { isSameText, storedAnswer } from "../packages/downloads.ts";

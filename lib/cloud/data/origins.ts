@@ -23,7 +23,7 @@ import {
   StructSchema,
   toJson,
   ValueSchema,
-} from "../../wire/proto.ts";
+} from "../../wire/rpc/proto.ts";
 import type { Part } from "../fleet/fleet.ts";
 import type { Sql } from "../store/store.ts";
 

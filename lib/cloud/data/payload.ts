@@ -3,7 +3,7 @@
  */
 
 import { SensorDataSchema } from "../../../proto/gen/datasync_pb.ts";
-import { create, fromBinary, type JsonObject, toBinary } from "../../wire/proto.ts";
+import { create, fromBinary, type JsonObject, toBinary } from "../../wire/rpc/proto.ts";
 
 export function payloadBytes(payload: JsonObject): Uint8Array {
   return toBinary(SensorDataSchema, create(SensorDataSchema, { data: { case: "struct", value: payload } }));

@@ -4,7 +4,7 @@
 
 import { type DataService, TabularDataSourceType } from "../../../proto/gen/data_pb.ts";
 import { SvcError } from "../../base/error.ts";
-import type { CallContext, ServiceImpl } from "../../wire/service.ts";
+import type { CallContext, ServiceImpl } from "../../wire/rpc/service.ts";
 import type { CloudContext } from "../context.ts";
 import { DataPipelines } from "../pipelines/pipelines.ts";
 import { SavedQueries } from "../pipelines/saved_queries.ts";

@@ -8,7 +8,7 @@
 import { createHash } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { sortedJson } from "../../base/schema/schema.ts";
-import type { JsonObject } from "../../wire/proto.ts";
+import type { JsonObject } from "../../wire/rpc/proto.ts";
 import { type BinaryPage, placeIn, placeOf } from "./binary_data.ts";
 import { Conditions, onlyType, toMicros } from "./filter.ts";
 import { type DataOrigin, inOrder, noteOrigin, ORIGIN_COLUMNS } from "./origins.ts";

@@ -12,8 +12,8 @@ import {
 } from "../../../proto/gen/data_pb.ts";
 import { toMs, toTimestamp } from "../../api/shared/time.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
-import { create, type MessageInitShape } from "../../wire/proto.ts";
-import type { ServiceImpl } from "../../wire/service.ts";
+import { create, type MessageInitShape } from "../../wire/rpc/proto.ts";
+import type { ServiceImpl } from "../../wire/rpc/service.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import type { BinaryPage } from "./binary_data.ts";
 import { tabularConditions, toMicros } from "./filter.ts";

@@ -3,7 +3,7 @@
 import type { DatasetService } from "../../../proto/gen/dataset_pb.ts";
 import { toTimestamp } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
-import type { ServiceImpl } from "../../wire/service.ts";
+import type { ServiceImpl } from "../../wire/rpc/service.ts";
 import { requireRoom } from "../access/room.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import { Datasets } from "../data/datasets.ts";

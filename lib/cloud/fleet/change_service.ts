@@ -3,7 +3,7 @@
  */
 
 import type { ChangeService } from "../../../proto/gen/changes_pb.ts";
-import type { ServiceImpl } from "../../wire/service.ts";
+import type { ServiceImpl } from "../../wire/rpc/service.ts";
 import type { CloudContext } from "../context.ts";
 import type { PartChanges } from "./part_changes.ts";
 

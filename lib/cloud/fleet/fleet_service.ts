@@ -12,9 +12,9 @@ import {
   type UpdateOrganizationRequest,
 } from "../../../proto/gen/app_pb.ts";
 import { toTimestamp } from "../../api/shared/time.ts";
-import type { MessageInitShape } from "../../wire/proto.ts";
+import type { MessageInitShape } from "../../wire/rpc/proto.ts";
 import { SvcError } from "../../base/error.ts";
-import type { CallContext, ServiceImpl } from "../../wire/service.ts";
+import type { CallContext, ServiceImpl } from "../../wire/rpc/service.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import { Fragments } from "../config/fragments.ts";
 import { Shares } from "./sharing.ts";

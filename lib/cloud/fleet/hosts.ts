@@ -3,7 +3,7 @@
  */
 
 import { SvcError } from "../../base/error.ts";
-import type { CallContext } from "../../wire/service.ts";
+import type { CallContext } from "../../wire/rpc/service.ts";
 import type { Closeness } from "../access/access.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import { Fleet, type Part } from "./fleet.ts";

@@ -12,8 +12,8 @@ import {
 } from "../../../proto/gen/app_pb.ts";
 import { toTimestamp } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
-import type { MessageInitShape } from "../../wire/proto.ts";
-import type { CallContext, ServiceImpl } from "../../wire/service.ts";
+import type { MessageInitShape } from "../../wire/rpc/proto.ts";
+import type { CallContext, ServiceImpl } from "../../wire/rpc/service.ts";
 import { requireRoom } from "../access/room.ts";
 import {
   type NewSharedSecret,

@@ -7,7 +7,7 @@
 import type { AppService } from "../../../proto/gen/app_pb.ts";
 import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
-import type { CallContext, ServiceImpl } from "../../wire/service.ts";
+import type { CallContext, ServiceImpl } from "../../wire/rpc/service.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import { requireWithin } from "../access/limits.ts";
 import type { Sql } from "../store/store.ts";

@@ -11,7 +11,7 @@
 
 import { SvcError } from "../../base/error.ts";
 import type { Json, JsonObject, Problem } from "../../base/schema/schema.ts";
-import type { CallContext } from "../../wire/service.ts";
+import type { CallContext } from "../../wire/rpc/service.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import type { Sql, Store } from "../store/store.ts";
 import type { ConfigJob } from "../config/config_jobs.ts";

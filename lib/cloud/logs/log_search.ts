@@ -9,7 +9,7 @@ import { type LogEntry, LogEntrySchema } from "../../../proto/gen/common_pb.ts";
 import { CallerTurns } from "../../base/async/turns.ts";
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
-import { fromBinary } from "../../wire/proto.ts";
+import { fromBinary } from "../../wire/rpc/proto.ts";
 import { places, type SqlValue, type Store } from "../store/store.ts";
 
 /** The conditions on entries. */

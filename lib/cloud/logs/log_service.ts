@@ -7,7 +7,7 @@ import type { LogEntry } from "../../../proto/gen/common_pb.ts";
 import { SharedPool } from "../../base/async/shared_pool.ts";
 import { SvcError } from "../../base/error.ts";
 import { parseDurationMs } from "../../base/schema/schema.ts";
-import type { ServiceImpl } from "../../wire/service.ts";
+import type { ServiceImpl } from "../../wire/rpc/service.ts";
 import { boundMs, type CloudContext } from "../context.ts";
 import { Fleet } from "../fleet/fleet.ts";
 import type { LogPlace } from "./log_search.ts";

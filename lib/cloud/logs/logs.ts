@@ -14,7 +14,7 @@ import { type LogEntry, LogEntrySchema } from "../../../proto/gen/common_pb.ts";
 import { toMs, toTimestamp } from "../../api/shared/time.ts";
 import type { Clock } from "../../base/clock.ts";
 import { sortedJson } from "../../base/schema/schema.ts";
-import { toBinary } from "../../wire/proto.ts";
+import { toBinary } from "../../wire/rpc/proto.ts";
 import { fieldsText } from "../../cloud_client/log_message.ts";
 import { defaultLimits, type Limits, requireWithin } from "../access/limits.ts";
 import type { CloudContext } from "../context.ts";

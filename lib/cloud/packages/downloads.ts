@@ -8,12 +8,12 @@
 import { Buffer } from "node:buffer";
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { type Code, messageOf, SvcError } from "../../base/error.ts";
-import type { HeaderFields } from "../../wire/http2/hpack.ts";
+import type { HeaderFields } from "../../wire/rpc/metadata.ts";
 import { contentAnswer } from "../../wire/port/content.ts";
 import { fieldValue } from "../../wire/port/exchange.ts";
 import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../../wire/port/routes.ts";
 import { forAnySite } from "../../wire/port/sites.ts";
-import type { Peer } from "../../wire/service.ts";
+import type { Peer } from "../../wire/rpc/service.ts";
 import type { CloudContext } from "../context.ts";
 import type { FileStore } from "../store/files.ts";
 import { Crc32c } from "../../cloud_client/crc32c.ts";

@@ -16,7 +16,7 @@ import { toTimestamp } from "../../api/shared/time.ts";
 import { unpacked } from "../../base/files/archive.ts";
 import { SvcError } from "../../base/error.ts";
 import type { Json, JsonObject } from "../../base/schema/schema.ts";
-import { type CallContext, type ServiceImpl } from "../../wire/service.ts";
+import { type CallContext, type ServiceImpl } from "../../wire/rpc/service.ts";
 import type { Ref } from "../access/access.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import { type Downloads, requireVisible } from "./downloads.ts";

@@ -34,8 +34,8 @@ import {
   type MessageInitShape,
   type MessageShape,
   toJson,
-} from "../../wire/proto.ts";
-import type { CallContext, ServiceImpl } from "../../wire/service.ts";
+} from "../../wire/rpc/proto.ts";
+import type { CallContext, ServiceImpl } from "../../wire/rpc/service.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import { requireVisible } from "./downloads.ts";
 import { releaseFile } from "../store/file_refs.ts";

@@ -5,8 +5,8 @@
 import type { DataService, QuerySchema } from "../../../proto/gen/data_pb.ts";
 import { toTimestamp } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
-import type { MessageInitShape } from "../../wire/proto.ts";
-import type { CallContext, ServiceImpl } from "../../wire/service.ts";
+import type { MessageInitShape } from "../../wire/rpc/proto.ts";
+import type { CallContext, ServiceImpl } from "../../wire/rpc/service.ts";
 import { requireRoom } from "../access/room.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import type { ReadingQueries } from "../data/queries.ts";

@@ -11,7 +11,7 @@ import { PICTURE_BYTES_MAX } from "../../learn/example.ts";
 import { type OnnxType, tensorData } from "../../learn/onnx/session.ts";
 import { type Tensors, toTensorsMessage } from "../../api/ml_model.ts";
 import { SvcError } from "../../base/error.ts";
-import type { ServiceImpl } from "../../wire/service.ts";
+import type { ServiceImpl } from "../../wire/rpc/service.ts";
 import { type ContentAnswer, type ContentOptions, withContent } from "./content/process.ts";
 import type { InferenceFacts } from "./content/worker.ts";
 import type { CloudContext } from "../context.ts";

@@ -13,7 +13,7 @@ import type { Clock } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { Secret } from "../../base/secret.ts";
-import { stunAnswer } from "../../wire/stun.ts";
+import { stunAnswer } from "../../wire/webrtc/stun.ts";
 import type { IceServer } from "../../wire/webrtc/addon.ts";
 
 export interface TurnOptions {

@@ -7,7 +7,7 @@ import { SvcError } from "../../base/error.ts";
 import { silentLogs } from "../../base/log/log.ts";
 import { Secret } from "../../base/secret.ts";
 import { openUdp } from "../../base/udp.ts";
-import { readStunAnswer, stunRequest } from "../../wire/stun.ts";
+import { readStunAnswer, stunRequest } from "../../wire/webrtc/stun.ts";
 import { checkedTurnUrl, openStun, turnServers } from "./ice_servers.ts";
 
 Deno.test("turnServers: each caller gets its own TURN credentials, valid for a day", () => {

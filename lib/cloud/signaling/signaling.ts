@@ -9,7 +9,7 @@
  * several on one database, tokens that are good here, and STUN and TURN.
  */
 
-import type { CallContext, Service } from "../../wire/service.ts";
+import type { CallContext, Service } from "../../wire/rpc/service.ts";
 import { type Code, SvcError } from "../../base/error.ts";
 import { CallQueue, type CallQueueLimits } from "../../wire/signaling/call_queue.ts";
 import { type Answering, HOST, signalingService } from "../../wire/signaling/service.ts";

@@ -6,11 +6,11 @@
  */
 
 import { SignalingService } from "../../../proto/gen/signaling_pb.ts";
-import type { Auth, KeySource } from "../../wire/auth.ts";
-import type { CallContext } from "../../wire/service.ts";
+import type { Auth, KeySource } from "../../wire/auth/auth.ts";
+import type { CallContext } from "../../wire/rpc/service.ts";
 import { withoutPort } from "../fleet/hosts.ts";
 import { HOST } from "../../wire/signaling/service.ts";
-import { credentialsType, EXTERNAL, unauthenticated } from "../../wire/tokens.ts";
+import { credentialsType, EXTERNAL, unauthenticated } from "../../wire/auth/tokens.ts";
 import type { MachineTokens } from "../access/machine_tokens.ts";
 
 type Guard = Pick<Auth, "gate" | "recheck">;

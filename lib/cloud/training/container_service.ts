@@ -10,8 +10,8 @@ import {
 } from "../../../proto/gen/ml_training_pb.ts";
 import { toTimestamp } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
-import type { MessageInitShape } from "../../wire/proto.ts";
-import type { ServiceImpl } from "../../wire/service.ts";
+import type { MessageInitShape } from "../../wire/rpc/proto.ts";
+import type { ServiceImpl } from "../../wire/rpc/service.ts";
 import { requireRoom } from "../access/room.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import type { Executors, ScriptEnvironment } from "../executors/executor.ts";

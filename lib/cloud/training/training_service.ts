@@ -15,8 +15,8 @@ import {
 import { toTimestamp } from "../../api/shared/time.ts";
 import { CODES, SvcError } from "../../base/error.ts";
 import { checkLearning } from "../../learn/learning.ts";
-import type { MessageInitShape } from "../../wire/proto.ts";
-import { type CallContext, type ServiceImpl } from "../../wire/service.ts";
+import type { MessageInitShape } from "../../wire/rpc/proto.ts";
+import { type CallContext, type ServiceImpl } from "../../wire/rpc/service.ts";
 import type { Ref } from "../access/access.ts";
 import { actorOf, type CloudContext, pageStart } from "../context.ts";
 import { Datasets } from "../data/datasets.ts";

@@ -10,7 +10,7 @@ import { messageOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { logFieldsOf } from "../../cloud_client/log_message.ts";
-import { fromBinary } from "../../wire/proto.ts";
+import { fromBinary } from "../../wire/rpc/proto.ts";
 import type { Limits } from "../access/limits.ts";
 import { type ConfigThreads, UnusableConfig } from "../config/config_threads.ts";
 import { Conditions } from "../data/filter.ts";

@@ -6,7 +6,7 @@
  */
 
 import { type BackoffLimits, backoffMs } from "../../base/async/backoff.ts";
-import { create } from "../../wire/proto.ts";
+import { create } from "../../wire/rpc/proto.ts";
 import { LogEntrySchema } from "../../../proto/gen/common_pb.ts";
 import { toTimestamp } from "../../api/shared/time.ts";
 import { Waker } from "../../base/clock.ts";

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
-import { create } from "../../wire/proto.ts";
+import { create } from "../../wire/rpc/proto.ts";
 import { FollowResponseSchema } from "../../../proto/gen/changes_pb.ts";
 import { race } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";

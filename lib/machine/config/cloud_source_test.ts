@@ -6,7 +6,7 @@ import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
-import { create, type MessageInitShape } from "../../wire/proto.ts";
+import { create, type MessageInitShape } from "../../wire/rpc/proto.ts";
 import { CloudSource } from "./cloud_source.ts";
 import type { ConfigCache } from "./cache.ts";
 import type { ConfigDraft } from "./source.ts";

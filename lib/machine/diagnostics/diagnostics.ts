@@ -14,7 +14,7 @@ import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logs } from "../../base/log/log.ts";
 import type { Route } from "../../wire/port/routes.ts";
-import type { Interceptor, Peer } from "../../wire/service.ts";
+import type { Interceptor, Peer } from "../../wire/rpc/service.ts";
 import { CallStats } from "../serve/call_stats.ts";
 import { LogLimit } from "../serve/log_limit.ts";
 import type { MachineConfig } from "../config/config.ts";

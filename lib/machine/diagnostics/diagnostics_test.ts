@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { silentLogs } from "../../base/log/log.ts";
-import type { CallContext } from "../../wire/service.ts";
+import type { CallContext } from "../../wire/rpc/service.ts";
 import { SvcError } from "../../base/error.ts";
 import { CallStats } from "../serve/call_stats.ts";
 import type { MachineConfig } from "../config/config.ts";
@@ -12,7 +12,7 @@ import { fakeCall } from "../../../tests/support/fake_call.ts";
 import { FakeHost } from "../../../tests/support/fake_host.ts";
 import { Registry } from "../../resource/registry.ts";
 import { ResourceSpansSchema } from "../../../proto/gen/trace_pb.ts";
-import { create } from "../../wire/proto.ts";
+import { create } from "../../wire/rpc/proto.ts";
 import { MotorService } from "../../../proto/gen/motor_pb.ts";
 
 const MACHINE = {

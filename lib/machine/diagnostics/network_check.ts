@@ -8,7 +8,7 @@
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
-import { readStunAnswer, stunRequest } from "../../wire/stun.ts";
+import { readStunAnswer, stunRequest } from "../../wire/webrtc/stun.ts";
 import type { UdpSocket } from "../../base/udp.ts";
 
 /** The system's part of the check. Everything rejects with an `SvcError`. */

@@ -1,7 +1,7 @@
 // What modules send as spans: taken as it is, cut, or left out.
 import { assertEquals } from "@std/assert";
 import { ResourceSpansSchema } from "../../../proto/gen/trace_pb.ts";
-import { create, type MessageInitShape } from "../../wire/proto.ts";
+import { create, type MessageInitShape } from "../../wire/rpc/proto.ts";
 import { receivedSpans } from "./received_spans.ts";
 
 const TRACE = new Uint8Array(16).fill(0xab);

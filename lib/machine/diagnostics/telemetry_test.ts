@@ -6,11 +6,11 @@ import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import { Registry } from "../../resource/registry.ts";
-import { Metadata } from "../../wire/metadata.ts";
+import { Metadata } from "../../wire/rpc/metadata.ts";
 import { startTelemetry, type TelemetryOptions, tracesUrl } from "./telemetry.ts";
 import { fakeCall } from "../../../tests/support/fake_call.ts";
 import { FakeHost } from "../../../tests/support/fake_host.ts";
-import { create, fromBinary } from "../../wire/proto.ts";
+import { create, fromBinary } from "../../wire/rpc/proto.ts";
 
 const PATH = "/viam.component.motor.v1.MotorService/GoFor";
 

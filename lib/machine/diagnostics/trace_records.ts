@@ -9,7 +9,7 @@
 import { SendTracesRequestSchema } from "../../../proto/gen/robot_pb.ts";
 import { ResourceSpansSchema } from "../../../proto/gen/trace_pb.ts";
 import type { AppendFile, LogFiles, ReadFiles } from "../../base/files/files.ts";
-import { fromBinary, toBinary } from "../../wire/proto.ts";
+import { fromBinary, toBinary } from "../../wire/rpc/proto.ts";
 
 const FILE_BYTES = 10_000_000;
 const LENGTH_BYTES = 4;

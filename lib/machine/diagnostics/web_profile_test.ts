@@ -2,7 +2,7 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import process from "node:process";
 import { SystemClock } from "../../base/clock.ts";
 import { ResourceName } from "../../resource/name.ts";
-import type { HeaderFields } from "../../wire/http2/hpack.ts";
+import type { HeaderFields } from "../../wire/rpc/metadata.ts";
 import type { Node } from "../graph/machine.ts";
 import { heapSnapshot, recordAllocations, recordCpu } from "./profiler.ts";
 import { type Audience, graphText, profileRoutes } from "./web_profile.ts";

@@ -10,7 +10,7 @@ import { ConfigurationService } from "../../../proto/gen/machine_config_pb.ts";
 import type { LoopbackPeers } from "../../base/host.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { Registry } from "../../resource/registry.ts";
-import { type CallContext, isOnThisMachine, type Service, service } from "../../wire/service.ts";
+import { type CallContext, isOnThisMachine, type Service, service } from "../../wire/rpc/service.ts";
 import { machineSchema } from "../config/config.ts";
 import type { ConfigEditor, PlacedProblem } from "./editor.ts";
 

@@ -4,9 +4,9 @@ import { FakeHost } from "../../../tests/support/fake_host.ts";
 import { ConfigurationService } from "../../../proto/gen/machine_config_pb.ts";
 import { SvcError } from "../../base/error.ts";
 import { Registry } from "../../resource/registry.ts";
-import { memoryChannel } from "../../wire/memory.ts";
-import { client as clientOf } from "../../wire/channel.ts";
-import { type Peer, ServiceTable } from "../../wire/service.ts";
+import { memoryChannel } from "../../wire/rpc/memory.ts";
+import { client as clientOf } from "../../wire/rpc/channel.ts";
+import { type Peer, ServiceTable } from "../../wire/rpc/service.ts";
 import { configurationService, type ConfigurationServiceParts } from "./configuration_service.ts";
 import { ConfigEditor } from "./editor.ts";
 

@@ -12,7 +12,7 @@ import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { parseApi } from "../../resource/name.ts";
 import type { AnyApi } from "../../resource/registry.ts";
-import type { CallOptions, Channel } from "../../wire/channel.ts";
+import type { CallOptions, Channel } from "../../wire/rpc/channel.ts";
 import { describeService } from "../../wire/grpc/reflection_client.ts";
 
 /** Limit for one peer. */

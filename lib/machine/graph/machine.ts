@@ -25,8 +25,8 @@ import {
 } from "../../resource/registry.ts";
 import type { Resource } from "../../resource/resource.ts";
 import type { Uplink } from "../../resource/uplink.ts";
-import type { Metadata } from "../../wire/metadata.ts";
-import type { DescService } from "../../wire/proto.ts";
+import type { Metadata } from "../../wire/rpc/metadata.ts";
+import type { DescService } from "../../wire/rpc/proto.ts";
 import type { Activities } from "./activities.ts";
 import { BUILD_LIMITS, Builder, type BuildLimits } from "./builder.ts";
 import {

@@ -8,7 +8,7 @@
  * clients and machines ignore these headers; they get and give the plain list.
  */
 
-import type { Metadata } from "../../wire/metadata.ts";
+import type { Metadata } from "../../wire/rpc/metadata.ts";
 
 /** Key of a request's header: the id of the machine that asks. */
 export const ASKING_MACHINE = "svc-machine";

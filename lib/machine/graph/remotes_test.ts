@@ -10,8 +10,8 @@ import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import { Secret } from "../../base/secret.ts";
 import { Registry } from "../../resource/registry.ts";
 import type { GrpcOptions } from "../../wire/grpc/grpc_channel.ts";
-import { memoryChannel } from "../../wire/memory.ts";
-import { service, ServiceTable } from "../../wire/service.ts";
+import { memoryChannel } from "../../wire/rpc/memory.ts";
+import { service, ServiceTable } from "../../wire/rpc/service.ts";
 import type { RemoteConfig } from "../config/config.ts";
 import { Remotes } from "./remotes.ts";
 

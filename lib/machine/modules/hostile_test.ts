@@ -12,7 +12,7 @@ import {
 } from "../../../tests/support/fake_module.ts";
 import { until, within } from "../../../tests/support/until.ts";
 import { frameBytes } from "../../../tests/support/http2_wire.ts";
-import { client } from "../../wire/channel.ts";
+import { client } from "../../wire/rpc/channel.ts";
 import { FLAG, PREFACE, TYPE } from "../../wire/http2/frame.ts";
 import { HpackEncoder } from "../../wire/http2/hpack.ts";
 

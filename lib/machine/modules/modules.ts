@@ -12,7 +12,7 @@ import type { Environment, Platform } from "../../base/host.ts";
 import { SvcError } from "../../base/error.ts";
 import { logPattern, type Logs } from "../../base/log/log.ts";
 import type { AnyApi } from "../../resource/registry.ts";
-import type { ServiceTable } from "../../wire/service.ts";
+import type { ServiceTable } from "../../wire/rpc/service.ts";
 import { envDurationMs } from "../config/env_duration.ts";
 import { homeFolder } from "../config/placeholder.ts";
 import type { MachineConfig, ModuleConfig, ResourceConfig } from "../config/config.ts";

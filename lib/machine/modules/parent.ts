@@ -15,11 +15,11 @@ import type { LoopbackEnds, LoopbackPeers } from "../../base/host.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
-import { client } from "../../wire/channel.ts";
+import { client } from "../../wire/rpc/channel.ts";
 import { connectGrpc } from "../../wire/grpc/grpc_channel.ts";
 import { openPort, openUnixPort, type Port } from "../../wire/port/port.ts";
 import { noSite } from "../../wire/port/sites.ts";
-import type { ServiceTable } from "../../wire/service.ts";
+import type { ServiceTable } from "../../wire/rpc/service.ts";
 import { socketPath } from "./launch.ts";
 
 /** Time for modules' calls under way at the end, when the modules have ended already. */

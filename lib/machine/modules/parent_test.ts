@@ -3,7 +3,7 @@ import { createServer, type Socket } from "node:net";
 import { assertEquals } from "@std/assert";
 import { SystemFiles } from "../../base/files/system_files.ts";
 import { Logs } from "../../base/log/log.ts";
-import { ServiceTable } from "../../wire/service.ts";
+import { ServiceTable } from "../../wire/rpc/service.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { ModuleParent } from "./parent.ts";
 

@@ -20,7 +20,7 @@ import {
 } from "../../base/process.ts";
 import { formatDuration } from "../../base/schema/schema.ts";
 import { parseApi, parseModel } from "../../resource/name.ts";
-import { type Channel, client, type ServiceClient } from "../../wire/channel.ts";
+import { type Channel, client, type ServiceClient } from "../../wire/rpc/channel.ts";
 import { connectGrpc } from "../../wire/grpc/grpc_channel.ts";
 import type { ModuleLimits } from "./module.ts";
 import { ModuleOutput } from "./output.ts";

@@ -11,7 +11,7 @@ import { AcceptedKeys } from "../../base/release/accepted_keys.ts";
 import { signChannel } from "../../base/release/channel.ts";
 import { newReleaseKey, type ReleaseStatement, signRelease } from "../../base/release/signature.ts";
 import { silentLogs } from "../../base/log/log.ts";
-import { create } from "../../wire/proto.ts";
+import { create } from "../../wire/rpc/proto.ts";
 import { packageFolder } from "../config/placeholder.ts";
 import type { PackageConfig } from "../config/settings.ts";
 import { MachinePackages } from "./packages.ts";

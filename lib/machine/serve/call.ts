@@ -3,9 +3,9 @@
  */
 
 import { SvcError } from "../../base/error.ts";
-import type { Metadata } from "../../wire/metadata.ts";
+import type { Metadata } from "../../wire/rpc/metadata.ts";
 import type { Registry } from "../../resource/registry.ts";
-import type { DescMethod, Message } from "../../wire/proto.ts";
+import type { DescMethod, Message } from "../../wire/rpc/proto.ts";
 
 /** The types of the resources that calls address. */
 export type Types = Pick<Registry, "apiOfService">;

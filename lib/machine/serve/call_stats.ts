@@ -3,7 +3,7 @@
  */
 
 import type { Clock } from "../../base/clock.ts";
-import type { Interceptor } from "../../wire/service.ts";
+import type { Interceptor } from "../../wire/rpc/service.ts";
 
 interface MethodStats {
   ended: number;

@@ -12,8 +12,8 @@ import type { Environment } from "../../base/host.ts";
 import { type Clock, nextTurn } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
-import type { Message } from "../../wire/proto.ts";
-import type { CallContext, Interceptor } from "../../wire/service.ts";
+import type { Message } from "../../wire/rpc/proto.ts";
+import type { CallContext, Interceptor } from "../../wire/rpc/service.ts";
 import { resourceNamed, type Types } from "./call.ts";
 
 /** The published default. */

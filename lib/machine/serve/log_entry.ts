@@ -5,7 +5,7 @@
 import type { LogEntry } from "../../../proto/gen/common_pb.ts";
 import { SvcError } from "../../base/error.ts";
 import { type Fields, type Level, parseLevel } from "../../base/log/log.ts";
-import type { JsonObject } from "../../wire/proto.ts";
+import type { JsonObject } from "../../wire/rpc/proto.ts";
 import { toMs } from "../../api/shared/time.ts";
 import { logFieldsOf } from "../../cloud_client/log_message.ts";
 

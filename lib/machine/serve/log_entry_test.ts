@@ -3,7 +3,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { LogEntrySchema } from "../../../proto/gen/common_pb.ts";
 import { SvcError } from "../../base/error.ts";
-import { create } from "../../wire/proto.ts";
+import { create } from "../../wire/rpc/proto.ts";
 import { readLogEntry } from "./log_entry.ts";
 
 const NOW_MS = 1_700_000_000_000;

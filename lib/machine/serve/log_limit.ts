@@ -4,7 +4,7 @@
  */
 
 import type { Clock } from "../../base/clock.ts";
-import type { Peer } from "../../wire/service.ts";
+import type { Peer } from "../../wire/rpc/service.ts";
 
 const WINDOW_MS = 1_000;
 const LINES_MAX = 500;

@@ -8,8 +8,8 @@
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
-import type { Auth } from "../../wire/auth.ts";
-import type { CallContext, Peer, ServiceTable } from "../../wire/service.ts";
+import type { Auth } from "../../wire/auth/auth.ts";
+import type { CallContext, Peer, ServiceTable } from "../../wire/rpc/service.ts";
 import type { IceServer, Rtc } from "../../wire/webrtc/addon.ts";
 import type { WebRtcLimits } from "../../wire/webrtc/limits.ts";
 import type { RtcPeer } from "../../wire/webrtc/peer.ts";

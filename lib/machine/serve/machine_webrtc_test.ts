@@ -8,13 +8,13 @@ import { until, within } from "../../../tests/support/until.ts";
 import { SystemClock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { Logs } from "../../base/log/log.ts";
-import { type Auth, auth, type AuthSettings } from "../../wire/auth.ts";
-import { client } from "../../wire/channel.ts";
+import { type Auth, auth, type AuthSettings } from "../../wire/auth/auth.ts";
+import { client } from "../../wire/rpc/channel.ts";
 import { connectGrpc } from "../../wire/grpc/grpc_channel.ts";
 import { health } from "../../wire/grpc/health.ts";
-import { Metadata } from "../../wire/metadata.ts";
+import { Metadata } from "../../wire/rpc/metadata.ts";
 import { openPort } from "../../wire/port/port.ts";
-import { type CallContext, ServiceTable } from "../../wire/service.ts";
+import { type CallContext, ServiceTable } from "../../wire/rpc/service.ts";
 import { type DialedChannel, dialWebRtc } from "../../wire/signaling/dialer.ts";
 import { MachineWebRtc, type WebRtcSettings } from "./machine_webrtc.ts";
 

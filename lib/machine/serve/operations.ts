@@ -10,8 +10,8 @@ import { BriefMap } from "../../base/brief_map.ts";
 import { type Clock, race } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
-import { type Message, toJson } from "../../wire/proto.ts";
-import type { CallContext, Interceptor } from "../../wire/service.ts";
+import { type Message, toJson } from "../../wire/rpc/proto.ts";
+import type { CallContext, Interceptor } from "../../wire/rpc/service.ts";
 import { idFrom } from "./call.ts";
 
 /** Metadata key of an operation's id, both ways. */

@@ -8,7 +8,7 @@ import {
 import { SvcError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
 import { fakeCall } from "../../../tests/support/fake_call.ts";
-import type { Peer } from "../../wire/service.ts";
+import type { Peer } from "../../wire/rpc/service.ts";
 import { bench, component } from "../../../tests/support/machine_bench.ts";
 import { SHUTDOWN_ANSWER_MS } from "./service.ts";
 

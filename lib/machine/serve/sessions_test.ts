@@ -8,8 +8,8 @@ import {
 import { settle } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { ResourceName } from "../../resource/name.ts";
-import { Metadata } from "../../wire/metadata.ts";
-import type { CallContext } from "../../wire/service.ts";
+import { Metadata } from "../../wire/rpc/metadata.ts";
+import type { CallContext } from "../../wire/rpc/service.ts";
 import { bench, component, ENTITY, header } from "../../../tests/support/machine_bench.ts";
 
 const MACHINE = { components: [component("motor", "m"), component("motor", "n")] };

@@ -7,10 +7,10 @@
 import type { Environment } from "../../base/host.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { AnyApi } from "../../resource/registry.ts";
-import type { Auth } from "../../wire/auth.ts";
+import type { Auth } from "../../wire/auth/auth.ts";
 import { health } from "../../wire/grpc/health.ts";
 import { reflection } from "../../wire/grpc/reflection.ts";
-import { type Interceptor, type Service, ServiceTable } from "../../wire/service.ts";
+import { type Interceptor, type Service, ServiceTable } from "../../wire/rpc/service.ts";
 import type { Streams } from "../streams/streams.ts";
 import { requestLimit } from "./limits.ts";
 import { robotService, type RobotServiceParts } from "./service.ts";

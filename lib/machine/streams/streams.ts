@@ -14,7 +14,7 @@ import { type Clock, deadline, race } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { imageSize } from "../../geometry/image/image.ts";
-import { type CallContext, type Peer, type Service, service } from "../../wire/service.ts";
+import { type CallContext, type Peer, type Service, service } from "../../wire/rpc/service.ts";
 import type { RtcPeer } from "../../wire/webrtc/peer.ts";
 import { VP8_PAYLOAD_TYPE, wantsKeyPicture } from "../../wire/webrtc/vp8_rtp.ts";
 import type { Machine } from "../graph/machine.ts";

@@ -15,10 +15,10 @@ import type { Clock } from "../../base/clock.ts";
 import { chainOf, type Code, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { Secret } from "../../base/secret.ts";
-import { type Channel, client } from "../channel.ts";
+import { type Channel, client } from "../rpc/channel.ts";
 import { connectGrpc, type GrpcOptions } from "../grpc/grpc_channel.ts";
 import type { MdnsNetwork } from "../mdns/links.ts";
-import { Metadata } from "../metadata.ts";
+import { Metadata } from "../rpc/metadata.ts";
 
 /** Time limits for the machine, and for a signaling server. */
 export const ANSWER_TIMEOUT_MS = 10_000;

@@ -7,11 +7,11 @@ import { fakeInterface, FakeLan, FakeMdnsNetwork } from "../../../tests/support/
 import { SvcError } from "../../base/error.ts";
 import { Logs } from "../../base/log/log.ts";
 import { Secret } from "../../base/secret.ts";
-import { client } from "../channel.ts";
+import { client } from "../rpc/channel.ts";
 import type { GrpcOptions } from "../grpc/grpc_channel.ts";
 import { Announcer } from "../mdns/announcer.ts";
-import { memoryChannel } from "../memory.ts";
-import { service, ServiceTable } from "../service.ts";
+import { memoryChannel } from "../rpc/memory.ts";
+import { service, ServiceTable } from "../rpc/service.ts";
 import { dial, type DialOptions } from "./dial.ts";
 import { type Connected, MachineLink } from "./machine_link.ts";
 

@@ -9,8 +9,8 @@
 import { RobotService } from "../../../proto/gen/robot_pb.ts";
 import { deadline } from "../../base/clock.ts";
 import { chainOf, messageOf, SvcError } from "../../base/error.ts";
-import { type CallOptions, type Channel, client, type ServiceClient } from "../channel.ts";
-import type { Metadata } from "../metadata.ts";
+import { type CallOptions, type Channel, client, type ServiceClient } from "../rpc/channel.ts";
+import type { Metadata } from "../rpc/metadata.ts";
 import {
   ANSWER_TIMEOUT_MS,
   type Credentials,

@@ -9,13 +9,13 @@
 import { type BackoffLimits, backoffMs } from "../../base/async/backoff.ts";
 import type { Clock } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
-import type { CallOptions } from "../channel.ts";
-import { checkSize, decodeStatusText, framed, isGrpc, metadataOf } from "./message.ts";
-import type { HeaderFields } from "../http2/hpack.ts";
+import type { CallOptions } from "../rpc/channel.ts";
+import { checkSize, decodeStatusText, framed, isGrpc, metadataOf } from "../rpc/message.ts";
+import type { HeaderFields } from "../rpc/metadata.ts";
 import type { Connection } from "../http2/connection.ts";
 import { H2 } from "../http2/frame.ts";
 import type { Stream, StreamListener } from "../http2/stream.ts";
-import { MessageReader } from "./message_reader.ts";
+import { MessageReader } from "../rpc/message_reader.ts";
 
 /** Tries of a call. */
 const MAX_TRIES = 5;

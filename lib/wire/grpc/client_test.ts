@@ -6,8 +6,8 @@ import { type Clock, settle, SystemClock } from "../../base/clock.ts";
 import { FakeClock, passing } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { EchoService } from "../../../proto/gen/echo_pb.ts";
-import { PortAllowance } from "../port/byte_budget.ts";
-import { type Channel, client } from "../channel.ts";
+import { PortAllowance } from "../flow/byte_budget.ts";
+import { type Channel, client } from "../rpc/channel.ts";
 import { all, each, echoTable } from "../../../tests/support/echo.ts";
 import { connectGrpc } from "./grpc_channel.ts";
 import { acceptGrpc } from "./server.ts";
@@ -19,8 +19,8 @@ import {
   type ScriptedPeer,
   withScript,
 } from "../../../tests/support/http2_script.ts";
-import { Metadata } from "../metadata.ts";
-import type { Interceptor } from "../service.ts";
+import { Metadata } from "../rpc/metadata.ts";
+import type { Interceptor } from "../rpc/service.ts";
 import { until } from "../../../tests/support/until.ts";
 
 const TRIES = 5;

@@ -6,13 +6,13 @@ import { SvcError } from "../../base/error.ts";
 import { AudioOutService } from "../../../proto/gen/audio_out_pb.ts";
 import { EchoService } from "../../../proto/gen/echo_pb.ts";
 import { Health } from "../../../proto/gen/health_pb.ts";
-import { client } from "../channel.ts";
+import { client } from "../rpc/channel.ts";
 import { all, each, echoTable, selfSigned, withChannel, withPort } from "../../../tests/support/echo.ts";
 import { connectGrpc, parseAddress } from "./grpc_channel.ts";
-import { MAX_MESSAGE_BYTES } from "./message.ts";
-import { Metadata } from "../metadata.ts";
+import { MAX_MESSAGE_BYTES } from "../rpc/message.ts";
+import { Metadata } from "../rpc/metadata.ts";
 import { openPort, openUnixPort } from "../port/port.ts";
-import { service } from "../service.ts";
+import { service } from "../rpc/service.ts";
 
 const clock = new SystemClock();
 

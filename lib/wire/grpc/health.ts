@@ -2,7 +2,7 @@
 
 import { Health, HealthCheckResponse_ServingStatus as Status } from "../../../proto/gen/health_pb.ts";
 import { SvcError } from "../../base/error.ts";
-import { type CallContext, type Service, service, type ServiceTable } from "../service.ts";
+import { type CallContext, type Service, service, type ServiceTable } from "../rpc/service.ts";
 
 /** Reports on the services of `table`; the empty name means the server as a whole. */
 export function health(table: ServiceTable): Service {

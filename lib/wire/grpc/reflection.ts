@@ -18,8 +18,8 @@ import {
   FileDescriptorProtoSchema,
   type MessageInitShape,
   toBinary,
-} from "../proto.ts";
-import { type Service, service, type ServiceTable } from "../service.ts";
+} from "../rpc/proto.ts";
+import { type Service, service, type ServiceTable } from "../rpc/service.ts";
 
 type Question = ServerReflectionRequest["messageRequest"];
 type Answer = NonNullable<MessageInitShape<typeof ServerReflectionResponseSchema>["messageResponse"]>;

@@ -8,14 +8,14 @@
 import { ServerReflection, type ServerReflectionRequest } from "../../../proto/gen/reflection_pb.ts";
 import { ServerReflection as ServerReflectionAlpha } from "../../../proto/gen/reflection_v1alpha_pb.ts";
 import { SvcError } from "../../base/error.ts";
-import { type CallOptions, type Channel, client } from "../channel.ts";
-import { Decoder } from "./decoder.ts";
+import { type CallOptions, type Channel, client } from "../rpc/channel.ts";
+import { Decoder } from "../rpc/decoder.ts";
 import {
   createFileRegistry,
   type DescService,
   type FileDescriptorProto,
   FileDescriptorProtoSchema,
-} from "../proto.ts";
+} from "../rpc/proto.ts";
 
 /** Limit of files; a service with more is skipped. */
 const FILES_MAX = 200;

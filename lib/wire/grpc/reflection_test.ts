@@ -10,13 +10,13 @@ import {
   type ServerReflectionResponse,
 } from "../../../proto/gen/reflection_pb.ts";
 import { ServerReflection as ServerReflectionAlpha } from "../../../proto/gen/reflection_v1alpha_pb.ts";
-import { client } from "../channel.ts";
+import { client } from "../rpc/channel.ts";
 import { all, each, echoTable } from "../../../tests/support/echo.ts";
 import { health } from "./health.ts";
-import { memoryChannel } from "../memory.ts";
-import { FileDescriptorProtoSchema, fromBinary } from "../proto.ts";
+import { memoryChannel } from "../rpc/memory.ts";
+import { FileDescriptorProtoSchema, fromBinary } from "../rpc/proto.ts";
 import { reflection } from "./reflection.ts";
-import { service } from "../service.ts";
+import { service } from "../rpc/service.ts";
 
 type Question = ServerReflectionRequest["messageRequest"];
 

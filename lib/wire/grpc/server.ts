@@ -7,9 +7,9 @@
  */
 
 import { CODES, type SvcError } from "../../base/error.ts";
-import { Cancellation } from "../cancellation.ts";
-import { type Allowance } from "../port/byte_budget.ts";
-import { giveBackAll } from "../given_back.ts";
+import { Cancellation } from "../rpc/cancellation.ts";
+import { type Allowance } from "../flow/byte_budget.ts";
+import { giveBackAll } from "../flow/given_back.ts";
 import {
   answerFieldsOf,
   checkSize,
@@ -20,14 +20,13 @@ import {
   metadataOf,
   parseTimeoutMs,
   prefixOf,
-} from "./message.ts";
-import { CallMark, type Guest } from "../port/guests.ts";
-import type { HeaderFields } from "../http2/hpack.ts";
+} from "../rpc/message.ts";
+import { CallMark, type Guest } from "../flow/admission.ts";
 import { MAX_STREAMS } from "../http2/connection.ts";
 import type { Stream, StreamListener } from "../http2/stream.ts";
-import { admit, MessageReader } from "./message_reader.ts";
-import { ADDRESSED, Metadata } from "../metadata.ts";
-import type { TrustedProxies } from "../proxies.ts";
+import { admit, MessageReader } from "../rpc/message_reader.ts";
+import { ADDRESSED, type HeaderFields, Metadata } from "../rpc/metadata.ts";
+import type { TrustedProxies } from "../rpc/proxies.ts";
 import {
   canceledByCaller,
   type Peer,
@@ -35,7 +34,7 @@ import {
   type RawSink,
   type ServiceTable,
   type Status,
-} from "../service.ts";
+} from "../rpc/service.ts";
 
 const RESPONSE: HeaderFields = [
   [":status", "200"],

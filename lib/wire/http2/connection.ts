@@ -14,9 +14,10 @@ import type { Duplex } from "node:stream";
 import { BriefMap } from "../../base/brief_map.ts";
 import type { Clock } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
-import { giveBack } from "../given_back.ts";
-import { type Round, Share } from "../port/fair_socket.ts";
-import { type HeaderFields, HpackBomb, HpackDecoder, HpackEncoder, HpackError } from "./hpack.ts";
+import { giveBack } from "../flow/given_back.ts";
+import { type Round, Share } from "../flow/round_robin.ts";
+import type { HeaderFields } from "../rpc/metadata.ts";
+import { HpackBomb, HpackDecoder, HpackEncoder, HpackError } from "./hpack.ts";
 import { type BudgetName, Budgets, type PortBudgets } from "./budget.ts";
 import { fitting, listBytes, problemOf } from "./fields.ts";
 import {

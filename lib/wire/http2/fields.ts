@@ -4,7 +4,8 @@
  * Both roles check them: a malformed message ends its stream, whoever sent it, and never reaches the handler.
  */
 
-import { type HeaderFields, sizeOf } from "./hpack.ts";
+import type { HeaderFields } from "../rpc/metadata.ts";
+import { sizeOf } from "./hpack.ts";
 
 export type Section = "request" | "response" | "trailers";
 

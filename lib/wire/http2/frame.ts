@@ -3,7 +3,7 @@
  */
 
 import { Buffer } from "node:buffer";
-import { giveBack, giveBackAll } from "../given_back.ts";
+import { giveBack, giveBackAll } from "../flow/given_back.ts";
 
 export const PREFACE = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 

@@ -5,10 +5,8 @@
  * static table, a dynamic table that fills up once with fields worth repeating, no Huffman code.
  */
 
+import type { HeaderFields } from "../rpc/metadata.ts";
 import { huffmanText, latin1, once } from "./huffman.ts";
-
-/** Header fields in order; names in lower case. Values hold one character per byte. */
-export type HeaderFields = readonly (readonly [name: string, value: string])[];
 
 export class HpackError extends Error {}
 

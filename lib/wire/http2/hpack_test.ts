@@ -2,7 +2,8 @@
 
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { Buffer } from "node:buffer";
-import { type HeaderFields, HpackDecoder, HpackEncoder, HpackError } from "./hpack.ts";
+import type { HeaderFields } from "../rpc/metadata.ts";
+import { HpackDecoder, HpackEncoder, HpackError } from "./hpack.ts";
 
 function bytes(hex: string): Uint8Array {
   return Buffer.from(hex.replaceAll(" ", ""), "hex");

@@ -6,7 +6,7 @@
  */
 
 import { Buffer } from "node:buffer";
-import { giveBack } from "../given_back.ts";
+import { giveBack } from "../flow/given_back.ts";
 
 /** Bits of each symbol's code; the code is canonical, so lengths say it all. */
 // deno-fmt-ignore

@@ -6,7 +6,7 @@
  */
 
 import { Buffer } from "node:buffer";
-import { giveBack } from "../given_back.ts";
+import { giveBack } from "../flow/given_back.ts";
 import {
   FLAG,
   FRAME_HEADER_BYTES,

@@ -5,7 +5,8 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { PortBudgets } from "./budget.ts";
-import { type HeaderFields, HpackEncoder } from "./hpack.ts";
+import type { HeaderFields } from "../rpc/metadata.ts";
+import { HpackEncoder } from "./hpack.ts";
 import { FLAG, H2, MAX_FRAME_BYTES, TYPE, uint32 } from "./frame.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { frameBytes, GET, Notes, OK, server, turns, Wire } from "../../../tests/support/http2_wire.ts";

@@ -4,7 +4,8 @@ import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/a
 import { Buffer } from "node:buffer";
 import { settle } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
-import { type HeaderFields, HpackEncoder } from "./hpack.ts";
+import type { HeaderFields } from "../rpc/metadata.ts";
+import { HpackEncoder } from "./hpack.ts";
 import { FLAG, H2, SETTING, TYPE, uint32 } from "./frame.ts";
 import { GET, Notes, OK, server, Wire } from "../../../tests/support/http2_wire.ts";
 

@@ -5,11 +5,11 @@
  */
 
 import { SvcError } from "../../base/error.ts";
-import type { ByteBudget } from "../port/byte_budget.ts";
-import type { Share } from "../port/fair_socket.ts";
+import type { ByteBudget } from "../flow/byte_budget.ts";
+import type { Share } from "../flow/round_robin.ts";
 import { joinedBytes } from "../../base/files/byte_reader.ts";
-import { giveBackAll } from "../given_back.ts";
-import type { HeaderFields } from "./hpack.ts";
+import { giveBackAll } from "../flow/given_back.ts";
+import type { HeaderFields } from "../rpc/metadata.ts";
 import { contentLength, problemOf } from "./fields.ts";
 import { STALL_MS, Stay } from "./watch.ts";
 import { FLAG, H2, MAX_WINDOW_BYTES, type OutgoingBytes, TYPE } from "./frame.ts";

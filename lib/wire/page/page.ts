@@ -8,7 +8,7 @@
  * The room owns how built pages are packed and served.
  */
 
-import type { HeaderFields } from "../http2/hpack.ts";
+import type { HeaderFields } from "../rpc/metadata.ts";
 import { contentAnswer } from "../port/content.ts";
 import { fieldValue } from "../port/exchange.ts";
 import { type Route, type RouteAnswer, type RouteRequest, textAnswer } from "../port/routes.ts";

@@ -3,7 +3,7 @@ import { brotliCompressSync, gzipSync } from "node:zlib";
 import { SystemClock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { openPort } from "../port/port.ts";
-import { ServiceTable } from "../service.ts";
+import { ServiceTable } from "../rpc/service.ts";
 import { packAssets, type PageAsset, unpackAssets } from "./archive.ts";
 import { pageRoutes } from "./page.ts";
 

@@ -3,7 +3,7 @@
  */
 
 import { SvcError } from "../../base/error.ts";
-import type { HeaderFields } from "../http2/hpack.ts";
+import type { HeaderFields } from "../rpc/metadata.ts";
 import { fieldValue } from "./exchange.ts";
 import type { RouteAnswer, RouteRequest } from "./routes.ts";
 

@@ -4,11 +4,11 @@
  */
 
 import type { SvcError } from "../../base/error.ts";
-import type { HeaderFields } from "../http2/hpack.ts";
+import type { HeaderFields } from "../rpc/metadata.ts";
 import type { Unread } from "../http2/stream.ts";
-import type { Peer } from "../service.ts";
-import type { Allowance } from "./byte_budget.ts";
-import type { Guest } from "./guests.ts";
+import type { Peer } from "../rpc/service.ts";
+import type { Allowance } from "../flow/byte_budget.ts";
+import type { Guest } from "../flow/admission.ts";
 
 export interface WebRequest {
   readonly method: string;

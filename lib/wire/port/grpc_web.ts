@@ -4,8 +4,8 @@
 
 import { Buffer } from "node:buffer";
 import { SvcError } from "../../base/error.ts";
-import { Cancellation } from "../cancellation.ts";
-import { giveBackAll } from "../given_back.ts";
+import { Cancellation } from "../rpc/cancellation.ts";
+import { giveBackAll } from "../flow/given_back.ts";
 import {
   answerFieldsOf,
   checkSize,
@@ -13,12 +13,12 @@ import {
   framed,
   metadataOf,
   parseTimeoutMs,
-} from "../grpc/message.ts";
+} from "../rpc/message.ts";
 import { fieldValue, type WebBody, type WebRequest, type WebResponse } from "./exchange.ts";
-import { CallMark } from "./guests.ts";
+import { CallMark } from "../flow/admission.ts";
 import { ANY_SITE } from "./sites.ts";
-import { admit, MessageReader } from "../grpc/message_reader.ts";
-import { Metadata } from "../metadata.ts";
+import { admit, MessageReader } from "../rpc/message_reader.ts";
+import { Metadata } from "../rpc/metadata.ts";
 import {
   canceledByCaller,
   type Peer,
@@ -26,7 +26,7 @@ import {
   type RawSink,
   type ServiceTable,
   type Status,
-} from "../service.ts";
+} from "../rpc/service.ts";
 
 const TRAILER_FRAME = 0x80;
 

@@ -8,16 +8,17 @@ import { AudioOutService } from "../../../proto/gen/audio_out_pb.ts";
 import { EchoService } from "../../../proto/gen/echo_pb.ts";
 import { SystemClock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
-import { auth } from "../auth.ts";
-import { client } from "../channel.ts";
+import { auth } from "../auth/auth.ts";
+import { client } from "../rpc/channel.ts";
 import { echoTable, withChannel, withPort } from "../../../tests/support/echo.ts";
 import { connectGrpc } from "../grpc/grpc_channel.ts";
-import { framed, MAX_MESSAGE_BYTES, PUBLIC_MESSAGE_BYTES } from "../grpc/message.ts";
-import { type HeaderFields, HpackEncoder } from "../http2/hpack.ts";
+import { framed, MAX_MESSAGE_BYTES, PUBLIC_MESSAGE_BYTES } from "../rpc/message.ts";
+import type { HeaderFields } from "../rpc/metadata.ts";
+import { HpackEncoder } from "../http2/hpack.ts";
 import { FLAG, OutgoingBytes, PREFACE, SETTING, TYPE, uint32 } from "../http2/frame.ts";
-import { create, toBinary } from "../proto.ts";
+import { create, toBinary } from "../rpc/proto.ts";
 import type { Port } from "./port.ts";
-import type { Interceptor } from "../service.ts";
+import type { Interceptor } from "../rpc/service.ts";
 import { until, within } from "../../../tests/support/until.ts";
 
 const clock = new SystemClock();
@@ -175,7 +176,7 @@ Deno.test("hostile: metadata of an answer that repeats the request is bounded", 
   withChannel({}, async (channel) => {
     let bytes = 0;
     const echo = client(EchoService, channel);
-    const { Metadata } = await import("../metadata.ts");
+    const { Metadata } = await import("../rpc/metadata.ts");
     const header = Metadata.from(Array.from({ length: 50 }, (_, i) => [`x-${i}`, "y".repeat(1_000)]));
     const add = (metadata: Iterable<readonly [string, string]>) => {
       for (const [name, value] of metadata) bytes += name.length + value.length;

@@ -15,15 +15,15 @@ import {
 import type { Socket } from "node:net";
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
-import { giveBack } from "../given_back.ts";
-import type { Allowance, ByteBudget } from "./byte_budget.ts";
-import type { Turns } from "./fair_socket.ts";
+import { giveBack } from "../flow/given_back.ts";
+import type { Allowance, ByteBudget } from "../flow/byte_budget.ts";
+import type { Turns } from "../flow/round_robin.ts";
 import type { WebBody, WebRequest, WebResponse } from "./exchange.ts";
 import type { WebServer } from "./web_server.ts";
-import { type Guest, PROGRESS_BYTES } from "./guests.ts";
-import type { HeaderFields } from "../http2/hpack.ts";
-import type { TrustedProxies } from "../proxies.ts";
-import type { Peer } from "../service.ts";
+import { type Guest, PROGRESS_BYTES } from "../flow/admission.ts";
+import type { HeaderFields } from "../rpc/metadata.ts";
+import type { TrustedProxies } from "../rpc/proxies.ts";
+import type { Peer } from "../rpc/service.ts";
 
 /** Request bytes that wait for their reader. */
 const BODY_BYTES = 1024 * 1024;

@@ -13,7 +13,7 @@ import { connect as connectTls } from "node:tls";
 import type { Duplex } from "node:stream";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
-import type { HeaderFields } from "../http2/hpack.ts";
+import type { HeaderFields } from "../rpc/metadata.ts";
 import { Connection } from "../http2/connection.ts";
 
 export interface Page {

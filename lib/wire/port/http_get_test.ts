@@ -5,7 +5,7 @@ import { SvcError } from "../../base/error.ts";
 import { selfSigned } from "../../../tests/support/echo.ts";
 import { getPage } from "./http_get.ts";
 import { openPort } from "./port.ts";
-import { ServiceTable } from "../service.ts";
+import { ServiceTable } from "../rpc/service.ts";
 
 const clock = new SystemClock();
 const DEADLINE_MS = 60_000;

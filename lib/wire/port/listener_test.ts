@@ -7,7 +7,7 @@ import { EchoService } from "../../../proto/gen/echo_pb.ts";
 import { settle, SystemClock } from "../../base/clock.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
-import { client } from "../channel.ts";
+import { client } from "../rpc/channel.ts";
 import { connectGrpc } from "../grpc/grpc_channel.ts";
 import { until, within } from "../../../tests/support/until.ts";
 import { Listener } from "./listener.ts";

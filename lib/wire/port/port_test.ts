@@ -7,10 +7,10 @@ import { SystemClock } from "../../base/clock.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { EchoService } from "../../../proto/gen/echo_pb.ts";
-import { client } from "../channel.ts";
+import { client } from "../rpc/channel.ts";
 import { echoTable, selfSigned, withChannel, withPort } from "../../../tests/support/echo.ts";
 import { connectGrpc } from "../grpc/grpc_channel.ts";
-import { Metadata } from "../metadata.ts";
+import { Metadata } from "../rpc/metadata.ts";
 import { openPort, openUnixPort, type Port, type TlsFiles } from "./port.ts";
 import { moving, until } from "../../../tests/support/until.ts";
 

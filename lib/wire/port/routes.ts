@@ -6,9 +6,9 @@
 
 import { Buffer } from "node:buffer";
 import { messageOf, SvcError } from "../../base/error.ts";
-import { ByteQueue } from "../grpc/message_reader.ts";
-import type { HeaderFields } from "../http2/hpack.ts";
-import { isOnThisMachine, type Peer } from "../service.ts";
+import { ByteQueue } from "../rpc/message_reader.ts";
+import type { HeaderFields } from "../rpc/metadata.ts";
+import { isOnThisMachine, type Peer } from "../rpc/service.ts";
 import { fieldValue, type WebBody, type WebRequest, type WebResponse } from "./exchange.ts";
 import { forAnySite } from "./sites.ts";
 

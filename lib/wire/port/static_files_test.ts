@@ -3,7 +3,7 @@ import { Buffer } from "node:buffer";
 import { dirname } from "node:path";
 import { SystemFiles } from "../../base/files/system_files.ts";
 import { FakeFiles } from "../../../tests/support/fake_files.ts";
-import type { HeaderFields } from "../http2/hpack.ts";
+import type { HeaderFields } from "../rpc/metadata.ts";
 import type { RouteAnswer } from "./routes.ts";
 import { staticRoutes } from "./static_files.ts";
 

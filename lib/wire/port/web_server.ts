@@ -2,12 +2,12 @@
  * Answers everything except gRPC proper: calls of gRPC-web, pages, and cross-origin requests of browsers.
  */
 
-import type { ServiceTable } from "../service.ts";
+import type { ServiceTable } from "../rpc/service.ts";
 import { fieldValue, type WebBody, type WebRequest, type WebResponse } from "./exchange.ts";
 import { isGrpcWeb, openWebCall } from "./grpc_web.ts";
 import { type RouteAnswer, type RouteOptions, Routes, textAnswer } from "./routes.ts";
 import { ANY_SITE, anySite, type Sites } from "./sites.ts";
-import type { HeaderFields } from "../http2/hpack.ts";
+import type { HeaderFields } from "../rpc/metadata.ts";
 
 const PREFLIGHT_SECONDS = 7200;
 const ORIGIN_CHARS_MAX = 100;

@@ -13,10 +13,10 @@ import {
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { CODES, SvcError } from "../../base/error.ts";
 import { Queue } from "../../base/queue.ts";
-import type { CallOptions, ServiceClient } from "../channel.ts";
-import { Metadata } from "../metadata.ts";
-import { create, type MessageInitShape } from "../proto.ts";
-import { statusOf } from "../service.ts";
+import type { CallOptions, ServiceClient } from "../rpc/channel.ts";
+import { Metadata } from "../rpc/metadata.ts";
+import { create, type MessageInitShape } from "../rpc/proto.ts";
+import { statusOf } from "../rpc/service.ts";
 import type { IceServer } from "../webrtc/addon.ts";
 import type { IceCandidate } from "../webrtc/description.ts";
 import { CONNECT_MS, WEBRTC_LIMITS } from "../webrtc/limits.ts";

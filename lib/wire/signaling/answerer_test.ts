@@ -9,7 +9,7 @@ import { until } from "../../../tests/support/until.ts";
 import { nextTurn } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { silentLogs } from "../../base/log/log.ts";
-import { ServiceTable } from "../service.ts";
+import { ServiceTable } from "../rpc/service.ts";
 import { encodeDescription } from "../webrtc/description.ts";
 import { WEBRTC_LIMITS } from "../webrtc/limits.ts";
 import { Answerer } from "./answerer.ts";

@@ -11,7 +11,7 @@ import { type BackoffLimits, backoffMs } from "../../base/async/backoff.ts";
 import { type Clock, Waker } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
-import type { CallOptions, ServiceClient } from "../channel.ts";
+import type { CallOptions, ServiceClient } from "../rpc/channel.ts";
 import { type BroughtCall, nextCall } from "./answer_stream.ts";
 import type { Answerer } from "./answerer.ts";
 

@@ -8,8 +8,8 @@
 import { SignalingService } from "../../../proto/gen/signaling_pb.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
-import { type Channel, client, type ServiceClient } from "../channel.ts";
-import { Metadata } from "../metadata.ts";
+import { type Channel, client, type ServiceClient } from "../rpc/channel.ts";
+import { Metadata } from "../rpc/metadata.ts";
 import type { IceServer, Rtc } from "../webrtc/addon.ts";
 import { FrameClient } from "../webrtc/client.ts";
 import {

@@ -3,8 +3,8 @@ import { SignalingService } from "../../../proto/gen/signaling_pb.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { FakeRtc } from "../../../tests/support/fake_rtc.ts";
 import { SvcError } from "../../base/error.ts";
-import { memoryChannel } from "../memory.ts";
-import { service, ServiceTable } from "../service.ts";
+import { memoryChannel } from "../rpc/memory.ts";
+import { service, ServiceTable } from "../rpc/service.ts";
 import { encodeDescription } from "../webrtc/description.ts";
 import { dialWebRtc } from "./dialer.ts";
 

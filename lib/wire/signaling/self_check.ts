@@ -5,10 +5,10 @@
 import { Health } from "../../../proto/gen/health_pb.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log/log.ts";
-import { client } from "../channel.ts";
+import { client } from "../rpc/channel.ts";
 import { health } from "../grpc/health.ts";
-import { memoryChannel } from "../memory.ts";
-import { ServiceTable } from "../service.ts";
+import { memoryChannel } from "../rpc/memory.ts";
+import { ServiceTable } from "../rpc/service.ts";
 import { Answerer } from "./answerer.ts";
 import { CallQueue } from "./call_queue.ts";
 import { dialWebRtc } from "./dialer.ts";

@@ -19,9 +19,9 @@ import {
 import { type Clock, race } from "../../base/clock.ts";
 import { CODES, SvcError } from "../../base/error.ts";
 import { Secret } from "../../base/secret.ts";
-import type { Metadata } from "../metadata.ts";
-import { create, type MessageInitShape, timestampFromMs } from "../proto.ts";
-import { type CallContext, type Service, service, statusOf } from "../service.ts";
+import type { Metadata } from "../rpc/metadata.ts";
+import { create, type MessageInitShape, timestampFromMs } from "../rpc/proto.ts";
+import { type CallContext, type Service, service, statusOf } from "../rpc/service.ts";
 import type { IceServer } from "../webrtc/addon.ts";
 import type { IceCandidate } from "../webrtc/description.ts";
 import { CANDIDATE_BYTES_MAX } from "../webrtc/limits.ts";

@@ -8,11 +8,11 @@
 import type { Response } from "../../../proto/gen/webrtc_grpc_pb.ts";
 import { type Clock, race } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
-import type { CallOptions, Channel } from "../channel.ts";
-import { checkSize } from "../grpc/message.ts";
-import { Metadata } from "../metadata.ts";
-import type { DescMethod } from "../proto.ts";
-import { pathOf } from "../service.ts";
+import type { CallOptions, Channel } from "../rpc/channel.ts";
+import { checkSize } from "../rpc/message.ts";
+import { Metadata } from "../rpc/metadata.ts";
+import type { DescMethod } from "../rpc/proto.ts";
+import { pathOf } from "../rpc/service.ts";
 import { metadataFrom, readResponse, requestEnd, requestHeaders, requestPacket, reset } from "./frame.ts";
 import { BROKEN_FRAMES_MAX, FRAME_BYTES_MAX, WEBRTC_LIMITS } from "./limits.ts";
 import { Outbox, type Outflow } from "./outbox.ts";

@@ -21,10 +21,10 @@ import {
   metadataOf,
   parseTimeoutMs,
   statusText,
-} from "../grpc/message.ts";
-import type { Metadata } from "../metadata.ts";
-import { create, type DescMessage, fromBinary, type MessageShape, toBinary } from "../proto.ts";
-import type { Status } from "../service.ts";
+} from "../rpc/message.ts";
+import type { Metadata } from "../rpc/metadata.ts";
+import { create, type DescMessage, fromBinary, type MessageShape, toBinary } from "../rpc/proto.ts";
+import type { Status } from "../rpc/service.ts";
 import { FRAME_BYTES_MAX } from "./limits.ts";
 
 /** A stream within a packet within a message within a frame. */

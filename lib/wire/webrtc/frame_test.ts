@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { RequestHeadersSchema, ResponseSchema } from "../../../proto/gen/webrtc_grpc_pb.ts";
-import { Metadata } from "../metadata.ts";
-import { create, fromBinary } from "../proto.ts";
+import { Metadata } from "../rpc/metadata.ts";
+import { create, fromBinary } from "../rpc/proto.ts";
 import { isViaProxy, responseTrailers } from "./frame.ts";
 
 Deno.test("responseTrailers: the text of an error is percent-encoded for a caller by the Python library's proxy only", () => {

@@ -5,7 +5,7 @@
  * one. A full channel gets no more; a budget is charged with the waiting bytes.
  */
 
-import type { ByteBudget } from "../port/byte_budget.ts";
+import type { ByteBudget } from "../flow/byte_budget.ts";
 import { CALL_FULL_BYTES, CHANNEL_FULL_BYTES, PACKET_BYTES } from "./limits.ts";
 import type { DataChannel } from "./addon.ts";
 

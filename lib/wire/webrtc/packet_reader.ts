@@ -7,9 +7,9 @@
  */
 
 import { SvcError } from "../../base/error.ts";
-import { MAX_MESSAGE_BYTES } from "../grpc/message.ts";
-import { ByteQueue } from "../grpc/message_reader.ts";
-import type { ByteBudget } from "../port/byte_budget.ts";
+import { MAX_MESSAGE_BYTES } from "../rpc/message.ts";
+import { ByteQueue } from "../rpc/message_reader.ts";
+import type { ByteBudget } from "../flow/byte_budget.ts";
 
 type Result = IteratorResult<Uint8Array, undefined>;
 

@@ -8,10 +8,10 @@
 
 import type { Request, RequestHeaders } from "../../../proto/gen/webrtc_grpc_pb.ts";
 import { CODES, SvcError } from "../../base/error.ts";
-import { Cancellation } from "../cancellation.ts";
-import { checkSize, MAX_MESSAGE_BYTES, PUBLIC_MESSAGE_BYTES } from "../grpc/message.ts";
-import { Metadata } from "../metadata.ts";
-import type { Allowance } from "../port/byte_budget.ts";
+import { Cancellation } from "../rpc/cancellation.ts";
+import { checkSize, MAX_MESSAGE_BYTES, PUBLIC_MESSAGE_BYTES } from "../rpc/message.ts";
+import { Metadata } from "../rpc/metadata.ts";
+import type { Allowance } from "../flow/byte_budget.ts";
 import {
   canceledByCaller,
   type Peer,
@@ -19,7 +19,7 @@ import {
   type RawSink,
   type ServiceTable,
   type Status,
-} from "../service.ts";
+} from "../rpc/service.ts";
 import type { DataChannel } from "./addon.ts";
 import {
   isViaProxy,

@@ -11,9 +11,9 @@ import { DataSyncService, DataType } from "../../../proto/gen/datasync_pb.ts";
 import { RobotService } from "../../../proto/gen/robot_config_pb.ts";
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { SvcError } from "../../../lib/base/error.ts";
-import { type Channel, client } from "../../../lib/wire/channel.ts";
+import { type Channel, client } from "../../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../../lib/wire/grpc/grpc_channel.ts";
-import { Metadata } from "../../../lib/wire/metadata.ts";
+import { Metadata } from "../../../lib/wire/rpc/metadata.ts";
 
 /** A tenant at a control plane; each of its programs has a token. */
 export interface BystanderWork {

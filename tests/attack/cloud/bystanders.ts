@@ -5,7 +5,7 @@
 
 import { AuthService } from "../../../proto/gen/auth_pb.ts";
 import { SystemClock } from "../../../lib/base/clock.ts";
-import { client } from "../../../lib/wire/channel.ts";
+import { client } from "../../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../../lib/wire/grpc/grpc_channel.ts";
 import { svcCloud } from "../../cloud/program.ts";
 import type { BystanderReport, BystanderWork } from "./bystander.ts";

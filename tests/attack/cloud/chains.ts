@@ -16,7 +16,7 @@ import { type ArchiveFile, packed } from "../../../lib/base/files/archive.ts";
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import { encodePng } from "../../../lib/geometry/image/png.ts";
-import { client } from "../../../lib/wire/channel.ts";
+import { client } from "../../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../../lib/wire/grpc/grpc_channel.ts";
 import { scriptArchive } from "../../cloud/training_world.ts";
 import { endlessModel, fileReaders } from "../hostile_models.ts";

@@ -8,7 +8,7 @@ import { DataService, TagsFilterType } from "../../../proto/gen/data_pb.ts";
 import { DataSyncService, DataType } from "../../../proto/gen/datasync_pb.ts";
 import { RobotService } from "../../../proto/gen/robot_config_pb.ts";
 import { SvcError } from "../../../lib/base/error.ts";
-import { type Channel, client } from "../../../lib/wire/channel.ts";
+import { type Channel, client } from "../../../lib/wire/rpc/channel.ts";
 import { until } from "../../support/until.ts";
 import type { Chain, ChainSetting } from "./chains.ts";
 import { connectAs, type Credentials, type Place } from "./tenant.ts";

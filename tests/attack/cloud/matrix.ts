@@ -12,9 +12,9 @@ import { SvcError } from "../../../lib/base/error.ts";
 import type { Store } from "../../../lib/cloud/store/store.ts";
 import { UNSERVED } from "../../../lib/cloud/access/unserved.ts";
 import { randomFrom } from "../../../lib/geometry/random.ts";
-import type { Channel } from "../../../lib/wire/channel.ts";
-import type { DescMethod } from "../../../lib/wire/proto.ts";
-import { pathOf } from "../../../lib/wire/service.ts";
+import type { Channel } from "../../../lib/wire/rpc/channel.ts";
+import type { DescMethod } from "../../../lib/wire/rpc/proto.ts";
+import { pathOf } from "../../../lib/wire/rpc/service.ts";
 import { allServices, type Filling, type Place as Spot, placesOf, requestWith } from "./requests.ts";
 import { connectAs, type Credentials, type Kind, newTenant, type Place, type Tenant } from "./tenant.ts";
 

@@ -10,7 +10,7 @@ import {
   type DescService,
   type Message,
   toBinary,
-} from "../../../lib/wire/proto.ts";
+} from "../../../lib/wire/rpc/proto.ts";
 
 type Field = DescMessage["fields"][number];
 

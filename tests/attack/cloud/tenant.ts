@@ -23,10 +23,10 @@ import { packed } from "../../../lib/base/files/archive.ts";
 import { SystemClock } from "../../../lib/base/clock.ts";
 import type { Store } from "../../../lib/cloud/store/store.ts";
 import { TrainingContainers } from "../../../lib/cloud/training/containers.ts";
-import { type Channel, client } from "../../../lib/wire/channel.ts";
+import { type Channel, client } from "../../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../../lib/wire/grpc/grpc_channel.ts";
-import { Metadata } from "../../../lib/wire/metadata.ts";
-import type { JsonObject } from "../../../lib/wire/proto.ts";
+import { Metadata } from "../../../lib/wire/rpc/metadata.ts";
+import type { JsonObject } from "../../../lib/wire/rpc/proto.ts";
 import { svcCloud } from "../../cloud/program.ts";
 import { until } from "../../support/until.ts";
 

@@ -5,9 +5,9 @@
 
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { messageOf } from "../../../lib/base/error.ts";
-import { type Channel, client } from "../../../lib/wire/channel.ts";
+import { type Channel, client } from "../../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../../lib/wire/grpc/grpc_channel.ts";
-import { Metadata } from "../../../lib/wire/metadata.ts";
+import { Metadata } from "../../../lib/wire/rpc/metadata.ts";
 import { BoardService } from "../../../proto/gen/board_pb.ts";
 import { CameraService } from "../../../proto/gen/camera_pb.ts";
 import type { Target } from "./peer.ts";

@@ -124,7 +124,7 @@ async function observe(
 /**
  * Whether the server turned a newcomer away for a reason that a full port has. One that has run out of file descriptors
  * can only be opened again, which resets connections that wait to be accepted (`lib/wire/port/listener.ts`). And a
- * newcomer that says nothing for 200 ms gives way to others (`lib/wire/port/guests.ts`): where the computer is busy, its
+ * newcomer that says nothing for 200 ms gives way to others (`lib/wire/flow/admission.ts`): where the computer is busy, its
  * process may come to speak too late.
  */
 function isTurnedAway({ newcomer, error }: OtherCall, { timed }: Length): boolean {

@@ -1,7 +1,7 @@
 /** The server under attack: a fresh `svc-server` of its own process for every attack. */
 
 import { SystemClock } from "../../../lib/base/clock.ts";
-import { client } from "../../../lib/wire/channel.ts";
+import { client } from "../../../lib/wire/rpc/channel.ts";
 import { selfSigned } from "../../support/echo.ts";
 import { connectGrpc } from "../../../lib/wire/grpc/grpc_channel.ts";
 import { V8_FLAGS } from "../../../cli/v8_flags.ts";

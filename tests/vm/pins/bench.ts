@@ -9,7 +9,7 @@ import { CharacterGpio } from "../../../lib/device/character_gpio.ts";
 import { ResourceName } from "../../../lib/resource/name.ts";
 import { connectGrpc } from "../../../lib/wire/grpc/grpc_channel.ts";
 import { openPort } from "../../../lib/wire/port/port.ts";
-import { ServiceTable } from "../../../lib/wire/service.ts";
+import { ServiceTable } from "../../../lib/wire/rpc/service.ts";
 import { LinuxBoard } from "../../../drivers/board/linux.ts";
 import { construct } from "../../support/construct.ts";
 import { edges, HELPER, sh, SIM } from "./simulated.ts";

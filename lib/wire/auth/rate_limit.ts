@@ -1,0 +1,216 @@
+/**
+ * Limits for the checks of callers' keys: how many wrong keys a caller may try, and how many checks run at the same
+ * time.
+ *
+ * Checking a key costs a slow hash, so an attacker with wrong keys could take the processor from others. Each wrong key
+ * takes a token from a bucket that refills by one a second: the bucket of the caller's address if the id is unknown,
+ * else the bucket of the id and the address together. So an attacker behind the same address does not use up the bucket
+ * of a neighbour's id. A key that was right before is recognized by a digest in the memory of this process, and gets in
+ * at once, even while others try wrong keys for its id. All others wait for one of a few checks in turns that are fair
+ * among the owners of the ids, so wrong keys for one organization's ids delay no login of another.
+ *
+ * Each process counts for itself, and remembers a bounded number of callers.
+ */
+
+import { createHmac, randomBytes } from "node:crypto";
+import { type PoolHolder, SharedPool } from "../../base/async/shared_pool.ts";
+import { CallerTurns } from "../../base/async/turns.ts";
+import { SvcError } from "../../base/error.ts";
+import { type Clock, deadline } from "../../base/clock.ts";
+
+/** Who shows a key. */
+export interface Attempt {
+  /** The type of the credentials; an id of one type says nothing of the same id of another. */
+  readonly type: string;
+  readonly address: string;
+  readonly id: string;
+  readonly key: string;
+}
+
+/** How many wrong keys are too many. */
+export interface AttemptLimits {
+  /** Of unknown ids, in a row, from one address. */
+  readonly wrongKeysPerAddress: number;
+  /** Limit of wrong keys for one id from one address, in a row. */
+  readonly wrongKeysPerKey: number;
+  /** Limit of concurrent checks; further keys wait. */
+  readonly keyChecksAtOnce: number;
+}
+
+/** A stored key. */
+export interface KeptKey {
+  /** Such as its hash. Different keys have different forms. */
+  readonly form: string;
+  /** Who shares the checks with other owners, such as the key's organization. */
+  readonly owner: string;
+}
+
+/** The stored keys. */
+export interface KeyBook {
+  /** The stored key with the attempt's id. */
+  kept(attempt: Attempt): Promise<KeptKey | undefined>;
+  /** The generation of the attempt's key if it matches the form. Takes the same time if that is undefined. */
+  generation(form: string | undefined, attempt: Attempt): Promise<string | undefined>;
+}
+
+export interface AttemptsParts {
+  readonly book: KeyBook;
+  /** The present limits. */
+  readonly limits: () => AttemptLimits;
+  readonly clock: Clock;
+  /** Called for the first wrong key beyond the limit, and again only after ten quiet minutes. */
+  readonly episode: (attempt: Attempt) => Promise<void>;
+}
+
+const REFILL_MS = 1_000;
+/** A caller without attempts for this long has a full bucket again. */
+const FORGET_MS = 10 * 60_000;
+/** Limit of remembered callers; the oldest are forgotten first. */
+const REMEMBERED_MAX = 10_000;
+/** Limits of remembered right keys: of all, and of one owner. */
+const GOOD_SHARES = [10_000, 5_000];
+/** Limits of callers that wait for the check of their key: of all, of one owner, and for one id. */
+const WAITING_SHARES = [256, 128, 32] as const;
+/** No wait for a check is longer. */
+const WAIT_MS = 30_000;
+
+interface GoodKey {
+  readonly digest: string;
+  readonly generation: string;
+  readonly place: PoolHolder;
+}
+
+interface Tries {
+  tokens: number;
+  atMs: number;
+  told: boolean;
+}
+
+export class Attempts {
+  readonly #tries = new Map<string, Tries>();
+  /** By id: the digest of the right key and its stored form, and the key's generation. */
+  readonly #good = new Map<string, GoodKey>();
+  readonly #goodPlaces: SharedPool;
+  readonly #secret = randomBytes(32);
+  readonly #turns: CallerTurns;
+
+  constructor(private readonly parts: AttemptsParts) {
+    const { clock, limits } = parts;
+    const what = "checks of keys";
+    const turns = {
+      get turnsMax() {
+        return limits().keyChecksAtOnce;
+      },
+      turnsOfGroupMax: Infinity,
+      waiting: WAITING_SHARES,
+      what,
+    };
+    this.#turns = new CallerTurns(turns, clock);
+    const levels = ["this server", "one owner"];
+    this.#goodPlaces = new SharedPool(
+      { shares: GOOD_SHARES, levels, what: "right keys", replaces: true },
+      clock,
+    );
+  }
+
+  /**
+   * The generation of a right key; `undefined` for a wrong one. Throws `resource_exhausted` after too many wrong keys.
+   */
+  async check(attempt: Attempt): Promise<string | undefined> {
+    const { book, limits } = this.parts;
+    const { address, key } = attempt;
+    const id = `${attempt.type} ${attempt.id}`;
+    const kept = await book.kept(attempt);
+    if (kept === undefined) {
+      // An unknown id takes as long as a known one, so that the time of the answer reveals nothing.
+      await this.#take(`address ${address}`, limits().wrongKeysPerAddress, attempt);
+      await this.#inTurn(undefined, attempt);
+      return undefined;
+    }
+    const digest = createHmac("sha256", this.#secret).update(`${kept.form} ${key}`).digest("base64");
+    const good = this.#good.get(id);
+    if (good?.digest === digest) {
+      good.place.used();
+      return good.generation;
+    }
+    const who = `${id} ${address}`;
+    await this.#take(who, limits().wrongKeysPerKey, attempt);
+    const generation = await this.#inTurn(kept, attempt);
+    if (generation === undefined) return undefined;
+    // The key was right.
+    this.#tries.delete(who);
+    this.#remember(id, kept.owner, digest, generation);
+    return generation;
+  }
+
+  #remember(id: string, owner: string, digest: string, generation: string): void {
+    this.#good.get(id)?.place.release();
+    const place = this.#goodPlaces.take([owner], () => this.#good.delete(id));
+    this.#good.set(id, { digest, generation, place });
+  }
+
+  async #take(who: string, burst: number, attempt: Attempt): Promise<void> {
+    const nowMs = this.parts.clock.monotonicMs();
+    const known = this.#tries.get(who);
+    const fresh = known === undefined || nowMs - known.atMs > FORGET_MS;
+    const tries = fresh ? { tokens: burst, atMs: nowMs, told: false } : known;
+    tries.tokens = Math.min(burst, tries.tokens + (nowMs - tries.atMs) / REFILL_MS);
+    tries.atMs = nowMs;
+    keep(this.#tries, who, tries, REMEMBERED_MAX);
+    if (tries.tokens >= 1) {
+      tries.tokens--;
+      return;
+    }
+    const told = tries.told;
+    tries.told = true;
+    if (!told) await this.parts.episode(attempt);
+    throw tooMany();
+  }
+
+  /** Checks a key when it is its turn. */
+  async #inTurn(kept: KeptKey | undefined, attempt: Attempt): Promise<string | undefined> {
+    const { book, clock } = this.parts;
+    const over = deadline(clock, WAIT_MS, tooMany);
+    try {
+      const owner = kept?.owner ?? `address ${attempt.address}`;
+      const leave = await this.#turns.enter([owner, attempt.id], over.signal).catch(() => {
+        throw tooMany();
+      });
+      try {
+        return await book.generation(kept?.form, attempt);
+      } finally {
+        leave();
+      }
+    } finally {
+      over.done();
+    }
+  }
+}
+
+/** The address as which wrong keys are counted: of IPv6 the network, as everybody has a whole one. */
+export function addressOf(remoteAddress: string | undefined): string {
+  const address = remoteAddress?.replace(/^::ffff:(?=\d+\.)/, "") ?? "none";
+  if (!address.includes(":")) return address;
+  const [front, back] = address.replace(/%.*$/, "").split("::");
+  const groups = front === "" ? [] : front.split(":");
+  const after = back === undefined || back === "" ? [] : back.split(":");
+  const zeros = back === undefined ? [] : Array(Math.max(0, 8 - groups.length - after.length)).fill("0");
+  return `${[...groups, ...zeros, ...after].slice(0, 4).join(":")}::/64`;
+}
+
+function keep<T>(map: Map<string, T>, name: string, value: T, max: number): void {
+  map.delete(name);
+  if (map.size >= max) map.delete(map.keys().next().value!);
+  map.set(name, value);
+}
+
+function tooMany(): SvcError {
+  return new SvcError(
+    "resource_exhausted",
+    `too many wrong keys were tried: try again in ${RETRY_S} s (limits wrong_keys_per_address, wrong_keys_per_key)`,
+    { retryMs: RETRY_S * 1000 },
+  );
+}
+
+/** For callers who can be told when to try again. */
+const RETRY_S = 2;

@@ -1,0 +1,101 @@
+/**
+ * Inflates compressed messages in small pieces, a few at once, and no further than there is room.
+ *
+ * The runtime inflates on the main thread, whatever its interface says: so each piece, in and out, is followed by a
+ * turn for other work.
+ */
+
+import { Buffer } from "node:buffer";
+import { pipeline } from "node:stream/promises";
+import { createGunzip, createInflate } from "node:zlib";
+import { nextTurn } from "../../base/clock.ts";
+import { messageOf, SvcError } from "../../base/error.ts";
+import { giveBack } from "./given_back.ts";
+
+/** Messages inflated at once, over all connections; one per connection. */
+export const INFLATED_AT_ONCE = 4;
+/** Input per turn: input may cost work without any output. */
+const INPUT_BYTES = 16 * 1024;
+const OUTPUT_BYTES = 64 * 1024;
+
+export interface InflatedTo {
+  /** Whether the message is still wanted. */
+  wanted(): boolean;
+  /** Copies the output; throws when it is too much. */
+  append(bytes: Uint8Array): void;
+}
+
+/** A number of slots; others wait in order. */
+export class Slots {
+  #free: number;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(count: number) {
+    this.#free = count;
+  }
+
+  async enter(): Promise<void> {
+    if (this.#free > 0) this.#free--;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+  }
+
+  leave(): void {
+    // The slot passes to the one that waits longest.
+    const next = this.#waiting.shift();
+    if (next) next();
+    else this.#free++;
+  }
+}
+
+/** Inflates the messages of one connection, one after the other. */
+export class Inflater {
+  readonly #own = new Slots(1);
+
+  /** `shared` are the slots of all connections together. */
+  constructor(private readonly shared = new Slots(INFLATED_AT_ONCE)) {}
+
+  /** Inflates `bytes` into `to`. Rejects with what `to` throws, `internal` for bytes that are broken. */
+  async inflate(bytes: Uint8Array, encoding: string | undefined, to: InflatedTo): Promise<void> {
+    const create = encoding === "gzip" ? createGunzip : encoding === "deflate" ? createInflate : undefined;
+    if (!create) {
+      const problem = `a message is compressed with "${encoding ?? "nothing named"}", wanted gzip or deflate`;
+      throw new SvcError(encoding ? "unimplemented" : "internal", problem);
+    }
+    await this.#own.enter();
+    await this.shared.enter();
+    try {
+      if (to.wanted()) await run(create({ chunkSize: OUTPUT_BYTES }), bytes, to);
+    } finally {
+      this.shared.leave();
+      this.#own.leave();
+    }
+  }
+}
+
+async function run(inflating: ReturnType<typeof createGunzip>, bytes: Uint8Array, to: InflatedTo) {
+  try {
+    await pipeline(inTurns(bytes, to), inflating, async (pieces: AsyncIterable<Uint8Array>) => {
+      for await (const piece of pieces) {
+        if (!to.wanted()) throw new SvcError("canceled", "nobody waits for a compressed message any more");
+        to.append(piece);
+        giveBack(piece);
+        await turn();
+      }
+    });
+  } catch (error) {
+    if (error instanceof SvcError) throw error;
+    throw new SvcError("internal", `cannot decompress a message: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+async function* inTurns(bytes: Uint8Array, to: InflatedTo): AsyncGenerator<Buffer> {
+  for (let at = 0; at < bytes.length && to.wanted(); at += INPUT_BYTES) {
+    const piece = bytes.subarray(at, at + INPUT_BYTES);
+    yield Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength);
+    await turn();
+  }
+}
+
+function turn(): Promise<void> {
+  return new Promise((resolve) => void nextTurn(resolve));
+}

@@ -1,0 +1,416 @@
+/**
+ * Fairness among connections: each reads its share, then yields a turn of the event loop.
+ *
+ * The runtime reads a socket as long as it has data, and serves no other socket meanwhile. Without turns, one busy
+ * connection would be the only one served.
+ */
+
+import { afterPoll, type Clock, nextTurn } from "../../base/clock.ts";
+import type { Duplex } from "node:stream";
+import { giveBack, giveBackAll, isLent } from "./given_back.ts";
+
+/**
+ * Share of a connection that has not had a turn for `LAP_MS`, in the cost of handling this many bytes: a call. Either
+ * all connections together take long for a turn each, or it comes after a rest, perhaps with a crowd.
+ */
+const FIRST_COST = 1024;
+const LAP_MS = 10;
+/** Minimum share of any other one. */
+const SHARE_COST = 4 * 1024;
+/** Share of a connection if no other one waits: a few dozen calls, whose answers leave in one write. */
+const ROUND_COST = 64 * 1024;
+/**
+ * Bytes read in a turn with new requests, a dozen or two of the shortest; doubles with every turn without one. The
+ * connections of a round share them, down to a request or two for each.
+ */
+const SLICE_BYTES = 512;
+const LEAST_SLICE_BYTES = 64;
+/** Bytes read in a turn of a request's body, which costs little. */
+const LARGEST_SLICE_BYTES = 64 * 1024;
+/** Pieces of a body in a turn, shared too. More pieces are tiny, and then they cost as much as requests. */
+const PIECES_MAX = 64;
+const LEAST_PIECES = 8;
+
+/** Bytes of an answer for each unit of cost: they are only copied. */
+const ANSWER_BYTES = 16;
+/** The limit of the debt, so that a long answer does not stop the reading of its own window updates. */
+const ANSWER_COST_MAX = 8 * SHARE_COST;
+
+/** How long turns may follow each other without polling the sockets. */
+const NEWS_MS = 5;
+
+/** Connections that take turns. The fewer wait for one, the larger each share. */
+export class Round {
+  #waiting = 0;
+  #immediate = 0;
+  #polledMs = 0;
+  /** The next turns of the sockets that wait for a poll. */
+  readonly #late = new Set<() => void>();
+  #isPolling = false;
+
+  /** The share of a connection while the others wait. */
+  get share(): number {
+    return this.part(ROUND_COST, SHARE_COST);
+  }
+
+  /** A connection's part of `whole` while the others wait. */
+  part(whole: number, least: number): number {
+    return Math.max(least, Math.floor(whole / (1 + this.#waiting)));
+  }
+
+  /** A socket has delivered data, so all have been polled. */
+  polled(nowMs: number): void {
+    this.#polledMs = nowMs;
+  }
+
+  /**
+   * Runs `go` in a connection's next turn; the returned function cancels that.
+   *
+   * While an immediate or a timer is due the runtime polls the sockets only once in some sixty turns (measured: the
+   * request of a new client took 112, and 90 ms). So after a while all connections wait together for a timer that none
+   * of them delays; it costs a millisecond and lets everybody else in.
+   */
+  next(clock: Clock, go: () => void): () => void {
+    return clock.monotonicMs() - this.#polledMs < NEWS_MS ? this.#soon(go) : this.#afterNews(clock, go);
+  }
+
+  #soon(go: () => void): () => void {
+    const leave = () => {
+      this.#waiting--;
+      this.#immediate--;
+    };
+    this.#waiting++;
+    this.#immediate++;
+    const cancel = nextTurn(() => {
+      leave();
+      go();
+    });
+    return () => {
+      cancel();
+      leave();
+    };
+  }
+
+  #afterNews(clock: Clock, go: () => void): () => void {
+    this.#waiting++;
+    this.#late.add(go);
+    if (!this.#isPolling) this.#poll(clock);
+    return () => {
+      if (this.#late.delete(go)) this.#waiting--;
+    };
+  }
+
+  /** Waits until no other socket has a turn, then polls. */
+  #poll(clock: Clock): void {
+    this.#isPolling = true;
+    if (this.#immediate > 0) return void nextTurn(() => this.#poll(clock));
+    afterPoll(() => {
+      this.#isPolling = false;
+      this.polled(clock.monotonicMs());
+      for (const go of [...this.#late]) {
+        if (!this.#late.delete(go)) continue;
+        this.#waiting--;
+        go();
+      }
+    });
+  }
+}
+
+/** The time between two turns of one connection. */
+class Rest {
+  #cancel: (() => void) | undefined;
+  #rested = false;
+
+  constructor(private readonly clock: Clock, private readonly round: Round) {}
+
+  get resting(): boolean {
+    return this.#cancel !== undefined;
+  }
+
+  /** Data has arrived: from the system, unless the last turn left more than its share to do. */
+  came(): void {
+    if (!this.#rested) this.round.polled(this.clock.monotonicMs());
+    this.#rested = false;
+  }
+
+  /** Runs `go` in the next turn. */
+  begin(go: () => void): void {
+    this.#cancel = this.round.next(this.clock, () => {
+      this.#cancel = undefined;
+      this.#rested = true;
+      go();
+    });
+  }
+
+  stop(): void {
+    this.#cancel?.();
+    this.#cancel = undefined;
+  }
+}
+
+/** A connection's share of each turn. */
+export class Share {
+  readonly #rest: Rest;
+  #left = FIRST_COST;
+  /** The cost of answers, which are written after the turn that read their requests; later turns pay it. */
+  #debt = 0;
+  #turnMs = -Infinity;
+  #afterRest: (() => void) | undefined;
+
+  constructor(
+    private readonly socket: Duplex,
+    private readonly clock: Clock,
+    private readonly round = new Round(),
+  ) {
+    this.#rest = new Rest(clock, round);
+  }
+
+  /** Whether the connection waits for its next turn. */
+  get resting(): boolean {
+    return this.#rest.resting;
+  }
+
+  /** Data has arrived for the connection. */
+  came(): void {
+    this.#rest.came();
+    this.#left = Math.min(this.#left, this.#next());
+  }
+
+  /** Spends from the share; whether something is left. */
+  spend(cost: number): boolean {
+    this.#left -= cost;
+    return this.#left > 0;
+  }
+
+  /** Accounts for a written answer of this many bytes. */
+  answered(bytes: number): void {
+    this.#debt = Math.min(this.#debt + bytes / ANSWER_BYTES, ANSWER_COST_MAX);
+  }
+
+  /** Stops reading until the next turn, which starts with `go` and a new share. */
+  rest(go: () => void): void {
+    this.socket.pause();
+    this.#rest.begin(() => {
+      this.#left = this.#next();
+      if (this.#debt >= this.#left) {
+        this.#debt -= this.#left;
+        return this.rest(go);
+      }
+      go();
+      if (this.resting) return;
+      this.socket.resume();
+      this.#afterRest?.();
+    });
+  }
+
+  /** Runs `go` when nothing that was read waits for a turn. A socket may end while it is paused. */
+  afterRest(go: () => void): void {
+    if (this.resting) this.#afterRest = go;
+    else go();
+  }
+
+  stop(): void {
+    this.#rest.stop();
+  }
+
+  /** The share of the turn that begins. */
+  #next(): number {
+    const nowMs = this.clock.monotonicMs();
+    const isLong = nowMs - this.#turnMs > LAP_MS;
+    this.#turnMs = nowMs;
+    return isLong ? FIRST_COST : this.round.share;
+  }
+}
+
+/** Controls the reading of a socket that delivers its data in slices. */
+export interface Turns {
+  /** A request has started: the next slice may contain more. */
+  requested(): void;
+  /** From now on returns the memory of read data whenever `keeps` says that no part of it is in use. */
+  giveBackUnless(keeps: () => boolean): void;
+  /** A piece of a request's body has arrived. */
+  piece(): void;
+  /** Delivers nothing more until `goOn`. */
+  hold(): void;
+  goOn(): void;
+  /** From now on the reader itself yields turns to others. */
+  release(): void;
+}
+
+/** Makes a socket deliver its data in slices, with a turn between them, to any reader. */
+export function readInTurns(socket: Duplex, clock: Clock, round = new Round()): Turns {
+  const slices = new Slices(socket, clock, round);
+  // The HTTP/1.1 parser would take over the system's socket, and overtake the waiting data.
+  const { _handle: handle } = socket as { _handle?: Handle & { _consumed?: boolean } };
+  if (handle) {
+    handle._consumed = true;
+    startOnlyWhen(handle, () => slices.readsOn);
+  }
+  socket.push = (chunk) => slices.push(chunk);
+  socket._read = () => slices.read();
+  socket.once("close", () => slices.stop());
+  return slices;
+}
+
+/** The used part of a runtime handle. */
+interface Handle {
+  reading?: boolean;
+  /** Takes everything read at once. */
+  onread?: (read: ArrayBuffer | Uint8Array | undefined) => unknown;
+  /** Of TLS: the handle of the underlying socket. */
+  readonly _parent?: Handle;
+  readStart(): unknown;
+  readStop(): unknown;
+}
+
+/**
+ * Pauses the socket below TLS whenever nobody reads the decrypted data. The runtime by itself pauses only the TLS
+ * layer, keeps reading the socket, and stores everything that arrives (measured: 375 MB for a paused reader). Returns
+ * the memory of what TLS has consumed.
+ */
+export function holdBelowTls(socket: object): void {
+  const { _handle: handle } = socket as { _handle?: Handle };
+  const below = handle?._parent;
+  if (!handle || !below) return;
+  const start = handle.readStart.bind(handle), stop = handle.readStop.bind(handle);
+  handle.readStart = () => {
+    below.readStart();
+    return start();
+  };
+  handle.readStop = () => {
+    below.readStop();
+    return stop();
+  };
+  if (handle.reading === false) handle.readStop();
+  const take = below.onread;
+  if (!take) return;
+  below.onread = (read) => {
+    take.call(below, read);
+    if (read) giveBack(read instanceof ArrayBuffer ? new Uint8Array(read) : read);
+  };
+}
+
+/**
+ * Keeps a handle from reading before there is room. The HTTP/1.1 parser restarts it after each request, whatever waits
+ * (measured: a chunk for every delivered slice, 40 MB in two seconds on 8 connections).
+ */
+function startOnlyWhen(handle: Handle, readsOn: () => boolean): void {
+  const start = handle.readStart.bind(handle);
+  handle.readStart = () => {
+    if (readsOn()) return start();
+    handle.reading = false;
+    return 0;
+  };
+}
+
+/** Stands between a socket's system handle and its buffer. */
+class Slices implements Turns {
+  readonly #push: Duplex["push"];
+  readonly #read: () => void;
+  readonly #waiting: (Uint8Array | null)[] = [];
+  /** Delivered chunks. */
+  readonly #spent: Uint8Array[] = [];
+  #keeps: (() => boolean) | undefined;
+  #sliceBytes = SLICE_BYTES;
+  #left = SLICE_BYTES;
+  #pieces = 0;
+  #held = false;
+  readonly #rest: Rest;
+
+  constructor(private readonly socket: Duplex, clock: Clock, private readonly round: Round) {
+    this.#rest = new Rest(clock, round);
+    this.#push = socket.push.bind(socket);
+    this.#read = socket._read.bind(socket, LARGEST_SLICE_BYTES);
+  }
+
+  /** Whether nothing waits, and new data would be delivered at once. */
+  get readsOn(): boolean {
+    return this.#waiting.length === 0 && this.#delivers;
+  }
+
+  /** Takes a chunk from the system; `false` tells the system to stop reading. */
+  push(chunk: Uint8Array | null): boolean {
+    this.#giveBack();
+    this.#waiting.push(chunk);
+    if (!this.#delivers) return false;
+    this.#rest.came();
+    return this.#deal();
+  }
+
+  /** The reader has room for more. */
+  read(): void {
+    if (this.#delivers && this.#deal()) this.#read();
+  }
+
+  hold(): void {
+    this.#held = true;
+  }
+
+  goOn(): void {
+    if (!this.#held) return;
+    this.#held = false;
+    this.read();
+  }
+
+  stop(): void {
+    this.#rest.stop();
+  }
+
+  requested(): void {
+    this.#sliceBytes = Math.min(this.#sliceBytes, SLICE_BYTES / 2);
+    this.#left = Math.min(this.#left, this.round.part(SLICE_BYTES, LEAST_SLICE_BYTES));
+  }
+
+  giveBackUnless(keeps: () => boolean): void {
+    this.#keeps = keeps;
+  }
+
+  piece(): void {
+    if (++this.#pieces > this.round.part(PIECES_MAX, LEAST_PIECES)) this.requested();
+  }
+
+  release(): void {
+    this.#left = this.#sliceBytes = Infinity;
+  }
+
+  #giveBack(): void {
+    if (this.#spent.length === 0 || this.socket.readableLength > 0 || this.#keeps!()) return;
+    for (const chunk of this.#spent.splice(0)) giveBackAll(chunk);
+  }
+
+  /** Delivers the rest of this turn's slice; false if more has to wait. */
+  #deal(): boolean {
+    let more = true;
+    while (more && this.#waiting.length > 0) {
+      if (this.#held) return false;
+      if (this.#left <= 0) return this.#pause();
+      const chunk = this.#waiting.shift();
+      if (!chunk) return this.#push(null);
+      const slice = chunk.subarray(0, this.#left);
+      if (slice.length < chunk.length) this.#waiting.unshift(chunk.subarray(slice.length));
+      else if (this.#keeps && isLent(chunk)) this.#spent.push(chunk);
+      this.#left -= slice.length;
+      more = this.#push(slice);
+    }
+    return more && !this.#held && (this.#left > 0 || this.#pause());
+  }
+
+  get #delivers(): boolean {
+    return !this.#held && !this.#rest.resting;
+  }
+
+  #pause(): false {
+    if (!this.#rest.resting) {
+      this.#rest.begin(() => {
+        this.#giveBack();
+        if (this.#sliceBytes < LARGEST_SLICE_BYTES) this.#sliceBytes *= 2;
+        // Of a body the bytes cost little, the turns do.
+        const least = this.#sliceBytes < SHARE_COST ? LEAST_SLICE_BYTES : SHARE_COST;
+        this.#left = this.round.part(this.#sliceBytes, least);
+        this.#pieces = 0;
+        this.read();
+      });
+    }
+    return false;
+  }
+}

@@ -1,0 +1,77 @@
+/**
+ * The deadlines of many calls, nearly all of which end long before them.
+ *
+ * Deadlines that are close to each other share a timer, which fires a little before the first of them; a call that is
+ * still running then gets a timer of its own. So most calls cost no timer, and deadlines are as exact as the clock.
+ */
+
+import type { Clock } from "../../base/clock.ts";
+
+/** Deadlines share a timer if they differ by less than this part of the remaining time. */
+const CLOSE_SHIFT = 5;
+/** Shorter deadlines have timers of their own. */
+const SOON_MS = 64;
+const LONGEST_MS = 2 ** 31 - 1;
+
+interface Deadline {
+  readonly atMs: number;
+  /** Cleared when the deadline is cancelled, so that it keeps nothing of the call alive. */
+  run: (() => void) | undefined;
+  /** Cancels the timer behind the deadline. */
+  stop: () => void;
+}
+
+export class Deadlines {
+  readonly #groups = new Map<number, Group>();
+
+  constructor(private readonly clock: Clock) {}
+
+  /** Calls `run` once after `ms`; the returned function cancels it. */
+  after(ms: number, run: () => void): () => void {
+    if (!(ms >= SOON_MS)) return this.clock.after(ms, run);
+    const nowMs = this.clock.monotonicMs(), atMs = nowMs + Math.min(ms, LONGEST_MS);
+    const shift = 31 - CLOSE_SHIFT - Math.clz32(atMs - nowMs);
+    const spanMs = 2 ** shift, begin = Math.floor(atMs / spanMs);
+    // Spans have unique numbers: there are fewer than 32 widths.
+    const key = begin * 32 + shift;
+    let group = this.#groups.get(key);
+    if (!group) {
+      group = new Group(this.clock, begin * spanMs - nowMs, () => this.#groups.delete(key));
+      this.#groups.set(key, group);
+    }
+    return group.add(atMs, run);
+  }
+}
+
+/** Deadlines that share a timer. */
+class Group {
+  readonly #deadlines = new Set<Deadline>();
+  readonly #stop: () => void;
+
+  /** @param over the group takes no more deadlines */
+  constructor(private readonly clock: Clock, ms: number, private readonly over: () => void) {
+    this.#stop = clock.after(ms, () => this.#split());
+  }
+
+  add(atMs: number, run: () => void): () => void {
+    const deadline: Deadline = { atMs, run, stop: () => this.#remove(deadline) };
+    this.#deadlines.add(deadline);
+    return () => deadline.stop();
+  }
+
+  #remove(deadline: Deadline): void {
+    this.#deadlines.delete(deadline);
+    deadline.run = undefined;
+    if (this.#deadlines.size > 0) return;
+    this.#stop();
+    this.over();
+  }
+
+  #split(): void {
+    this.over();
+    const nowMs = this.clock.monotonicMs();
+    for (const deadline of this.#deadlines) {
+      deadline.stop = this.clock.after(deadline.atMs - nowMs, deadline.run!);
+    }
+  }
+}

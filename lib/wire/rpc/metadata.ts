@@ -1,0 +1,56 @@
+/**
+ * Metadata of a call: lower-case keys, each with one or more values in order. A key ending in `-bin` holds bytes as
+ * base64 text.
+ */
+
+/** Header fields in order; names in lower case. Values hold one character per byte. */
+export type HeaderFields = readonly (readonly [name: string, value: string])[];
+
+/** Keys are in lower case. */
+type Pair = readonly [key: string, value: string];
+
+/** Not published: a caller says by which address it reaches the server, because a proxy may hand on another one. */
+export const ADDRESSED = "svc-addressed";
+
+export class Metadata {
+  /** A call has few entries, too few for a map to pay off. */
+  #pairs: Pair[] = [];
+
+  /** From pairs; a key may repeat. */
+  static from(pairs: Iterable<Pair>): Metadata {
+    const metadata = new Metadata();
+    for (const [key, value] of pairs) metadata.append(key, value);
+    return metadata;
+  }
+
+  get isEmpty(): boolean {
+    return this.#pairs.length === 0;
+  }
+
+  /** The first value of a key. */
+  get(key: string): string | undefined {
+    const wanted = key.toLowerCase();
+    for (const pair of this.#pairs) if (pair[0] === wanted) return pair[1];
+    return undefined;
+  }
+
+  all(key: string): readonly string[] {
+    const wanted = key.toLowerCase();
+    return this.#pairs.filter((pair) => pair[0] === wanted).map((pair) => pair[1]);
+  }
+
+  set(key: string, value: string): void {
+    const wanted = key.toLowerCase();
+    this.#pairs = this.#pairs.filter((pair) => pair[0] !== wanted);
+    this.#pairs.push([wanted, value]);
+  }
+
+  append(key: string, value: string): void {
+    this.#pairs.push([key.toLowerCase(), value]);
+  }
+
+  /** Every pair; a key repeats for each value. */
+  [Symbol.iterator](): IterableIterator<Pair> {
+    return this.#pairs.values();
+  }
+}
