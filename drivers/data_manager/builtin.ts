@@ -243,7 +243,8 @@ class Builtin extends BaseResource implements DataManager {
       if (this.#collectors.has(key)) continue;
       try {
         const api = dependencies.apiOf(resource);
-        const parts = { api, resource, settings, spool: this.spool, clock, logger };
+        const frames = () => dependencies.frames;
+        const parts = { api, resource, settings, spool: this.spool, frames, clock, logger };
         this.#collectors.set(key, new Collector(parts));
       } catch (error) {
         logger.error(`cannot capture ${resource.name}: ${messageOf(error)}`);

@@ -6,10 +6,15 @@ import { type Sensor, SensorApi } from "../../lib/api/sensor.ts";
 import { FakeClock } from "../../tests/support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { type LogRecord, Logs, memorySink } from "../../lib/base/log/log.ts";
+import { writePcd } from "../../lib/geometry/cloud/pcd.ts";
+import { createCloud } from "../../lib/geometry/cloud/point_cloud.ts";
+import { viewpointOf } from "../../lib/geometry/cloud/viewpoint.ts";
+import { poseAt } from "../../lib/geometry/pose.ts";
 import { type JsonObject, Place } from "../../lib/base/schema/schema.ts";
 import { ResourceName } from "../../lib/resource/name.ts";
 import { Dependencies } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call, type Resource } from "../../lib/resource/resource.ts";
+import type { FrameView } from "../../lib/resource/frame_view.ts";
 import type { Captured } from "../../lib/resource/uplink.ts";
 import { BuiltinDataManager } from "./builtin.ts";
 import { FakeHost } from "../../tests/support/fake_host.ts";
@@ -46,8 +51,10 @@ class Eye extends BaseComponent implements Camera {
     return Promise.resolve({ images: [image("left"), image("right")], capturedAtMs: 0 });
   }
 
+  cloud = new Uint8Array([2]);
+
   getPointCloud(): Promise<Uint8Array> {
-    return Promise.resolve(new Uint8Array([2]));
+    return Promise.resolve(this.cloud);
   }
 
   getProperties() {
@@ -58,7 +65,11 @@ class Eye extends BaseComponent implements Camera {
 /** A data manager among resources, with the test's own clock and disk. */
 async function bench(
   attributes: JsonObject = {},
-  { files = new FakeHost({ env: { SVC_HOME: "/home" } }), clock = new FakeClock() } = {},
+  { files = new FakeHost({ env: { SVC_HOME: "/home" } }), clock = new FakeClock(), frames }: {
+    files?: FakeHost;
+    clock?: FakeClock;
+    frames?: FrameView;
+  } = {},
 ) {
   const records: LogRecord[] = [];
   const sent: Captured[] = [];
@@ -77,6 +88,7 @@ async function bench(
     },
     serviceConfigs: (one: ResourceName) =>
       [...resources].find(([{ name }]) => name.full === one.full)?.[1] ?? [],
+    frames,
   };
   const place = new Place();
   const decoded = BuiltinDataManager.attributes.decode(attributes, place);
@@ -413,5 +425,34 @@ Deno.test("over a long way files go together, pictures in any order, and others 
   const times = clouds.map((one) => one.kind === "file" ? one.timeMs : 0);
   assert(times.length > 400);
   assertEquals(times, times.toSorted((one, other) => one - other));
+  await manager.close();
+});
+
+Deno.test("captured clouds say where their camera is, and come without if nobody knows", async () => {
+  const asked: string[] = [];
+  const frames: FrameView = {
+    scene: () => Promise.reject(new SvcError("internal", "not asked for")),
+    transformPose: ({ referenceFrame }) => {
+      asked.push(referenceFrame);
+      if (asked.length === 2) return Promise.reject(new SvcError("unknown", "no such frame"));
+      // What carries it does not answer.
+      if (asked.length === 3) return new Promise(() => {});
+      return Promise.resolve({ referenceFrame: "world", pose: poseAt(220, 0, 300) });
+    },
+  };
+  const { manager, resources, sent, clock } = await bench({ sync_interval_mins: 0.1 }, { frames });
+  const eye = new Eye(ResourceName.of(CameraApi.name, "eye"));
+  const [x, y, z] = [0, 1, 2].map((n) => Float32Array.of(n));
+  eye.cloud = writePcd(createCloud({ x, y, z }));
+  resources.set(eye, methods({ method: "NextPointCloud", capture_frequency_hz: 0.1 }));
+  await manager.seenChanged();
+  await clock.advance(MINUTE_MS);
+  const places = sent.map((one) => one.kind === "file" ? viewpointOf(one.content)?.translation : "none");
+  assertEquals(places.slice(0, 4), [{ x: 220, y: 0, z: 300 }, undefined, undefined, {
+    x: 220,
+    y: 0,
+    z: 300,
+  }]);
+  assertEquals(asked[0], "eye");
   await manager.close();
 });

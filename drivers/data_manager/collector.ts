@@ -9,7 +9,12 @@ import { type Clock, deadline, race } from "../../lib/base/clock.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
 import type { Logger } from "../../lib/base/log/log.ts";
 import type { JsonObject } from "../../lib/base/schema/schema.ts";
-import type { CaptureCall, CaptureMethods, CaptureResult } from "../../lib/resource/facets.ts";
+import { withViewpoint } from "../../lib/geometry/cloud/viewpoint.ts";
+import { WORLD } from "../../lib/geometry/frame_system.ts";
+import { MIME } from "../../lib/geometry/image/image.ts";
+import { fromPose, IDENTITY_POSE } from "../../lib/geometry/pose.ts";
+import type { CaptureCall, CaptureMethods, CaptureResult, TakenFile } from "../../lib/resource/facets.ts";
+import type { FrameView } from "../../lib/resource/frame_view.ts";
 import type { AnyApi } from "../../lib/resource/registry.ts";
 import type { Call, Resource } from "../../lib/resource/resource.ts";
 import type { CaptureSource } from "../../lib/resource/uplink.ts";
@@ -30,12 +35,16 @@ export interface CollectorParts {
   readonly resource: Resource;
   readonly settings: CaptureSettings;
   readonly spool: Spool;
+  /** Throws outside of a machine. */
+  readonly frames: () => FrameView;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
 /** A call has at least this long, or until the next call is due. */
 const CALL_MS = 10_000;
+/** An arm that carries a camera has this long to say where it is. */
+const PLACE_MS = 1_000;
 /** The smallest difference between two times: a microsecond. */
 const STEP_MS = 0.001;
 /** The error message of published models for "nothing to capture this time". */
@@ -138,12 +147,32 @@ export class Collector {
           timeMs,
           receivedMs,
           fileName: "",
-          ...file,
+          ...await this.#withPlace(file, signal),
         });
         this.#captured++;
       }
     } finally {
       done();
+    }
+  }
+
+  /** A point cloud says where its sensor was on the machine, if the sensor has a frame. */
+  async #withPlace(file: TakenFile, signal: AbortSignal): Promise<TakenFile> {
+    const { resource, frames, clock } = this.parts;
+    if (file.mimeType !== MIME.pcd) return file;
+    const late = () => new SvcError("deadline_exceeded", `no answer within ${PLACE_MS} ms`);
+    const limited = deadline(clock, PLACE_MS, late, signal);
+    try {
+      const own = { referenceFrame: resource.name.short, pose: IDENTITY_POSE };
+      const call = { signal: limited.signal };
+      const { pose } = await race(frames().transformPose(own, WORLD, [], call), limited.signal);
+      return { ...file, content: withViewpoint(file.content, fromPose(pose)) };
+    } catch {
+      // It has no frame, or what carries it does not answer: the cloud is worth keeping all the same.
+      signal.throwIfAborted();
+      return file;
+    } finally {
+      limited.done();
     }
   }
 

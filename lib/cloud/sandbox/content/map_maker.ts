@@ -6,6 +6,7 @@
 import { unpacked } from "../../../base/files/archive.ts";
 import { bytesOf, joinedBytes } from "../../../base/files/byte_reader.ts";
 import { SvcError } from "../../../base/error.ts";
+import { viewpointOf } from "../../../geometry/cloud/viewpoint.ts";
 import { mapCloud, paintMap } from "../../../slam/map_picture.ts";
 import { Mapper } from "../../../slam/mapper.ts";
 import type { ImuReading, MapperOptions, OdometryReading } from "../../../slam/mapping.ts";
@@ -35,7 +36,7 @@ export class MapMaker {
 
   /** Adds a scan. Throws `invalid_argument` for an invalid scan. */
   scan(timeS: number, file: Uint8Array): Pose2d | undefined {
-    const scan = readScanCloud(file);
+    const scan = readScanCloud(file, viewpointOf(file));
     if (scan.points.length === 0) throw new SvcError("invalid_argument", "the scan has no points");
     if (!this.mapper.addScan({ timeS, ...scan })) {
       throw new SvcError("invalid_argument", "the scan is not newer than the one before it");
