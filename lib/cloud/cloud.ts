@@ -28,7 +28,7 @@ import { chainOf, SvcError } from "../base/error.ts";
 import { escapedLine } from "../base/escape.ts";
 import { fingerprintOf, isHashOf } from "../base/key_hash.ts";
 import type { Logger } from "../base/log/log.ts";
-import { addressOf, type Attempt, Attempts, type KeyBook } from "../wire/auth/rate_limit.ts";
+import { addressOf, type Attempt, KeyRateLimiter, type StoredKeys } from "../wire/auth/rate_limit.ts";
 import { type Auth, auth, type KeySource } from "../wire/auth/auth.ts";
 import { fieldValue } from "../wire/port/exchange.ts";
 import { pageRoutes, type PageSource } from "../wire/page/page.ts";
@@ -414,15 +414,23 @@ function robotSecrets(context: CloudContext): KeySource {
   };
 }
 
-function attemptsAt({ audit, clock, limits, logger }: CloudContext, kept: KeyBook["kept"]): Attempts {
-  const generation: KeyBook["generation"] = async (hash, { key }) =>
+function attemptsAt(
+  { audit, clock, limits, logger }: CloudContext,
+  kept: StoredKeys["find"],
+): KeyRateLimiter {
+  const generation: StoredKeys["generation"] = async (hash, { key }) =>
     await isHashOf(hash, key) ? fingerprintOf(hash!) : undefined;
   const episode = async ({ address, id }: Attempt) => {
     const key = escapedLine(id.slice(0, KEY_ID_CHARS_MAX));
     logger.warn("too many wrong API keys; the caller is slowed down", { address, key });
     await audit.refused({ who: `address ${address}`, action: "Authenticate" }, [{ kind: "key", id: key }]);
   };
-  return new Attempts({ book: { kept, generation }, limits: () => limits, clock, episode });
+  return new KeyRateLimiter({
+    stored: { find: kept, generation },
+    limits: () => limits,
+    clock,
+    limitExceeded: episode,
+  });
 }
 
 /** Authenticates by a token, or by the headers `key_id` and `key` as published downloaders do. */

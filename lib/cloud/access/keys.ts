@@ -9,7 +9,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { fingerprintOf, hashOfKey, isHashOf } from "../../base/key_hash.ts";
-import type { KeptKey } from "../../wire/auth/rate_limit.ts";
+import type { StoredKey } from "../../wire/auth/rate_limit.ts";
 import { checkedName } from "../fleet/names.ts";
 import { places, type Sql } from "../store/store.ts";
 
@@ -186,7 +186,7 @@ export class Keys {
   }
 
   /** The hash of a key, and the organization that owns the key. */
-  async kept(id: string): Promise<KeptKey | undefined> {
+  async kept(id: string): Promise<StoredKey | undefined> {
     const [row] = await this.sql.query<{ form: string; owner: string }>(
       "SELECT hash AS form, COALESCE(organization_id, id) AS owner FROM api_keys WHERE id = ?",
       id,

@@ -10,7 +10,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { fingerprintOf, hashOfKey } from "../../base/key_hash.ts";
-import type { KeptKey } from "../../wire/auth/rate_limit.ts";
+import type { StoredKey } from "../../wire/auth/rate_limit.ts";
 import type { Sql } from "../store/store.ts";
 
 export type SecretOwner = "location" | "part";
@@ -69,7 +69,7 @@ export class SharedSecrets {
   }
 
   /** A part's secret, and the organization of the part; `undefined` if the part has none with this id. */
-  async kept(partId: string, id: string): Promise<KeptKey | undefined> {
+  async kept(partId: string, id: string): Promise<StoredKey | undefined> {
     const [row] = await this.sql.query<{ form: string; owner: string }>(
       `SELECT s.hash AS form, l.organization_id AS owner FROM shared_secrets s JOIN parts p ON p.id = s.part_id
          JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id

@@ -2,9 +2,10 @@
  * The builder: constructs and closes instances, each within its time.
  *
  * It builds at most `parallel` instances at once, logs a progress line for each slow build, and closes an instance
- * that arrives too late or is no longer wanted. A build past its deadline occupies no place, even if it never ends.
+ * that arrives too late or is no longer wanted. A build past its deadline holds no slot, even if it never ends.
  */
 
+import { Semaphore } from "../../base/async/semaphore.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
@@ -42,8 +43,8 @@ export class Builder {
   readonly #limits: BuildLimits;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  readonly #places: Places;
-  readonly #slowPlaces: Places;
+  readonly #builds: Semaphore;
+  readonly #slowBuilds: Semaphore;
   /** Abandoned builds, and the closing of their late instances, for which only the end waits. */
   readonly #late = new Set<Promise<void>>();
 
@@ -51,22 +52,22 @@ export class Builder {
     this.#limits = limits;
     this.#clock = clock;
     this.#logger = logger;
-    this.#places = new Places(limits.concurrentBuilds);
-    this.#slowPlaces = new Places(Math.max(1, Math.floor(limits.concurrentBuilds / 2)));
+    this.#builds = new Semaphore(limits.concurrentBuilds);
+    this.#slowBuilds = new Semaphore(Math.max(1, Math.floor(limits.concurrentBuilds / 2)));
   }
 
   /**
-   * Waits for a place; `leave` returns it. Builds that were `slow` at their last attempt get at most half of the
-   * places, so that the others need not wait for them, however many there are.
+   * Waits for a slot; call `leave` at the end. Builds that were `slow` at their last attempt get at most half of the
+   * slots, so that the others need not wait for them, however many there are.
    */
   async enter(slow: boolean): Promise<void> {
-    if (slow) await this.#slowPlaces.enter();
-    await this.#places.enter();
+    if (slow) await this.#slowBuilds.acquire();
+    await this.#builds.acquire();
   }
 
   leave(slow: boolean): void {
-    this.#places.leave();
-    if (slow) this.#slowPlaces.leave();
+    this.#builds.release();
+    if (slow) this.#slowBuilds.release();
   }
 
   /** The instance that `construct` makes, unless `givenUp` aborts or its time ends first. */
@@ -142,27 +143,5 @@ export class Builder {
     };
     tellAt(SLOW_FIRST_MS);
     return () => callOff();
-  }
-}
-
-/** A number of places; builds wait for one in the order of their arrival. */
-class Places {
-  #free: number;
-  readonly #queue: (() => void)[] = [];
-
-  constructor(count: number) {
-    this.#free = count;
-  }
-
-  async enter(): Promise<void> {
-    if (this.#free > 0) this.#free--;
-    else await new Promise<void>((resolve) => this.#queue.push(resolve));
-  }
-
-  leave(): void {
-    const next = this.#queue.shift();
-    // The place passes to the next.
-    if (next) next();
-    else this.#free++;
   }
 }

@@ -23,7 +23,7 @@ import { openPort, type Port, type TlsFiles } from "../../wire/port/port.ts";
 import { anySite, nearSites } from "../../wire/port/sites.ts";
 import { followTlsFiles, readTlsFiles, type TlsPaths } from "../../wire/port/tls_files.ts";
 import type { ServiceTable } from "../../wire/rpc/service.ts";
-import { TokenKeys } from "../../wire/auth/key_ring.ts";
+import { TokenKeyRing } from "../../wire/auth/key_ring.ts";
 import type { MachineConfig } from "../config/config.ts";
 import { holderOf } from "../diagnostics/doctor.ts";
 import { atHome } from "../config/upload_rules.ts";
@@ -93,7 +93,7 @@ interface Door {
 export class MachinePort {
   readonly #parts: MachinePortParts;
   readonly #names: Names;
-  readonly #keys: TokenKeys;
+  readonly #keys: TokenKeyRing;
   #door: Door;
   #port: Port;
   /** Stays the same object while callers must authenticate, so that tokens outlive a port. */
@@ -110,7 +110,7 @@ export class MachinePort {
   private constructor(
     parts: MachinePortParts,
     names: Names,
-    keys: TokenKeys,
+    keys: TokenKeyRing,
     door: Door,
     port: Port,
     guard: Auth | undefined,
@@ -123,7 +123,7 @@ export class MachinePort {
     this.#port = port;
     this.#guard = guard;
     this.#settings = settings;
-    keys.hear(() => this.#settings && this.#guard?.change(this.#settings));
+    keys.onChange(() => this.#settings && this.#guard?.change(this.#settings));
     parts.serving(this.url);
   }
 
@@ -131,7 +131,7 @@ export class MachinePort {
   static async open(config: MachineConfig, parts: MachinePortParts): Promise<MachinePort> {
     const door = await doorOf(config, parts);
     const settings = settingsOf(config);
-    const keys = await TokenKeys.open(tokenKeysPath(config, parts), parts);
+    const keys = await TokenKeyRing.open(tokenKeysPath(config, parts), parts);
     try {
       const guard = guardOf(settings, keys, parts);
       const names = new Names(config);
@@ -170,7 +170,7 @@ export class MachinePort {
   admit(config: MachineConfig): void {
     this.#admit(config);
     this.#work.run(async () => {
-      await this.#keys.keep(tokenKeysPath(config, this.#parts));
+      await this.#keys.moveTo(tokenKeysPath(config, this.#parts));
       await this.#renew(config);
     }).catch((error) => this.#parts.logger.warn(`the certificate does not change: ${chainOf(error)}`));
   }
@@ -220,7 +220,7 @@ export class MachinePort {
     // The old port, too, must refuse callers that lost access, even if the new port does not open.
     this.#admit(config);
     this.#followFiles(config);
-    await this.#keys.keep(tokenKeysPath(config, this.#parts));
+    await this.#keys.moveTo(tokenKeysPath(config, this.#parts));
     try {
       const door = await doorOf(config, this.#parts);
       if (this.#isOpen && door.tls && this.#door.tls && isSameBut(door, this.#door)) {
@@ -408,7 +408,7 @@ function namesOf({ network, cloud }: MachineConfig): readonly string[] {
 
 function guardOf(
   settings: AuthSettings | undefined,
-  { good: signingKeys, salt }: TokenKeys,
+  { good: signingKeys, salt }: TokenKeyRing,
   { clock, logger }: MachinePortParts,
 ): Auth | undefined {
   const tooManyTries = ({ type, id, address }: Attempt) =>

@@ -22,7 +22,7 @@ import { AuthService } from "../../../proto/gen/auth_pb.ts";
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { fingerprintOf, isHashOf, isKeyHash } from "../../base/key_hash.ts";
-import { addressOf, type Attempt, type AttemptLimits, Attempts } from "./rate_limit.ts";
+import { addressOf, type Attempt, KeyRateLimiter, type KeyRateLimits } from "./rate_limit.ts";
 import { type CallContext, type Gate, type Peer, type Service, service } from "../rpc/service.ts";
 import {
   API_KEY,
@@ -71,7 +71,7 @@ export interface AuthSettings {
   /** The names of this server, for which its tokens are valid; its own name first. */
   readonly audience: readonly string[];
   /** Limits of wrong keys and secrets for the listed ones; without them, attempts are unlimited. */
-  readonly limits?: AttemptLimits;
+  readonly limits?: KeyRateLimits;
 }
 
 export interface AuthOptions extends AuthSettings {
@@ -111,7 +111,7 @@ export interface Auth {
 
 const AUTHENTICATE = `/${AuthService.typeName}/${AuthService.method.authenticate.name}`;
 const PREFIX = "Bearer ";
-const UNLIMITED: AttemptLimits = {
+const UNLIMITED: KeyRateLimits = {
   wrongKeysPerAddress: Infinity,
   wrongKeysPerKey: Infinity,
   keyChecksAtOnce: Infinity,
@@ -128,7 +128,7 @@ class Guard implements Auth {
   readonly #calls = new Set<CallContext>();
   readonly #stays = new Set<{ readonly peer: Peer; readonly leave: (reason: SvcError) => void }>();
   readonly #salt: () => Uint8Array;
-  readonly #attempts: Attempts;
+  readonly #attempts: KeyRateLimiter;
   #settings: AuthSettings;
   #credentials: Credentials;
   #tokens: Tokens;
@@ -139,10 +139,10 @@ class Guard implements Auth {
     this.#signingKeys = options.signingKeys ?? (() => own);
     const salt = randomBytes(32);
     this.#salt = options.salt ?? (() => salt);
-    this.#attempts = new Attempts({
-      book: {
-        kept: (attempt) => {
-          const form = this.#credentials.kept(attempt);
+    this.#attempts = new KeyRateLimiter({
+      stored: {
+        find: (attempt) => {
+          const form = this.#credentials.storedForm(attempt);
           // A machine has one owner: whoever shows wrong keys for an id delays those at the same address.
           return Promise.resolve(
             form === undefined ? undefined : { form, owner: `address ${attempt.address}` },
@@ -152,7 +152,7 @@ class Guard implements Auth {
       },
       limits: () => this.#settings.limits ?? UNLIMITED,
       clock: options.clock,
-      episode: (attempt) => Promise.resolve(options.tooManyTries?.(attempt)),
+      limitExceeded: (attempt) => Promise.resolve(options.tooManyTries?.(attempt)),
     });
     this.#settings = options;
     [this.#credentials, this.#tokens] = this.#adopted(options);
@@ -296,7 +296,7 @@ class Credentials {
   constructor(
     private readonly settings: AuthSettings,
     private readonly salt: Uint8Array,
-    private readonly attempts: Attempts,
+    private readonly attempts: KeyRateLimiter,
   ) {
     const { apiKeys, robotSecrets, locationSecrets, externalKeys } = settings.handlers;
     this.types = [
@@ -327,7 +327,7 @@ class Credentials {
   }
 
   /** The listed form of these credentials (`KeyBook`). */
-  kept({ type, id }: Attempt): string | undefined {
+  storedForm({ type, id }: Attempt): string | undefined {
     const { handlers: { locationSecrets = [] }, audience } = this.settings;
     if (type !== LOCATION_SECRET) return this.#listed.get(id) || undefined;
     return audience.includes(id) ? JSON.stringify(locationSecrets) : undefined;

@@ -1,5 +1,5 @@
 /**
- * The keys that sign the tokens of a server, and the salt that hides its listed keys: in memory, or in a file, so that
+ * The key ring that signs the tokens of a server, and the salt that hides its listed keys: in memory, or in a file, so that
  * clients need not log in again after a restart.
  *
  * Owns the file: only its user can read it, and each write replaces it as a whole. A key signs for the lifetime of a
@@ -20,7 +20,7 @@ import type { Logger } from "../../base/log/log.ts";
 import { isObject } from "../../base/schema/schema.ts";
 import { TOKEN_MS } from "./tokens.ts";
 
-export interface TokenKeysParts {
+export interface TokenKeyRingParts {
   readonly host: ReadFiles & WriteFiles & WatchFiles;
   readonly clock: Clock;
   readonly logger: Pick<Logger, "info" | "warn">;
@@ -47,31 +47,31 @@ const SALT_BYTES = 32;
 /** How long a key signs. */
 const SIGNS_MS = TOKEN_MS;
 /** Interval of checks of the file and of the key's age; the system does not report every change of a file. */
-const LOOK_MS = 60_000;
+const FILE_CHECK_MS = 60_000;
 
-export class TokenKeys {
+export class TokenKeyRing {
   #content: Content;
   #path: string | undefined;
   /** The text that this process has last read or written. */
   #text: string | undefined;
   /** The last logged problem of the file. */
-  #told = "";
+  #loggedProblem = "";
   /** Writing the file has failed, and the failure is logged. */
   #unwritten = false;
   readonly #work = new SerialQueue();
   #unwatch = () => {};
-  #callOff = () => {};
+  #cancelCheck = () => {};
   #changed = () => {};
   #closed = false;
 
-  private constructor(private readonly parts: TokenKeysParts) {
+  private constructor(private readonly parts: TokenKeyRingParts) {
     this.#content = { salt: randomBytes(SALT_BYTES), keys: [newKey(parts.clock)] };
   }
 
   /** The keys of a file, which is created if it is missing; without a path, keys of this process alone. */
-  static async open(path: string | undefined, parts: TokenKeysParts): Promise<TokenKeys> {
-    const keys = new TokenKeys(parts);
-    await keys.keep(path);
+  static async open(path: string | undefined, parts: TokenKeyRingParts): Promise<TokenKeyRing> {
+    const keys = new TokenKeyRing(parts);
+    await keys.moveTo(path);
     return keys;
   }
 
@@ -81,18 +81,18 @@ export class TokenKeys {
   readonly salt = (): Uint8Array => this.#content.salt;
 
   /** Calls `changed` whenever the valid keys change. */
-  hear(changed: () => void): void {
+  onChange(changed: () => void): void {
     this.#changed = changed;
   }
 
   /** Stores the keys in another file, or in none. Never rejects: it logs an unusable file. */
-  keep(path: string | undefined): Promise<void> {
-    return this.#soon(async () => {
+  moveTo(path: string | undefined): Promise<void> {
+    return this.#enqueue(async () => {
       if (path === this.#path) return;
       this.#unfollow();
       this.#path = path;
       this.#text = undefined;
-      await this.#look();
+      await this.#checkFile();
       this.#follow();
     });
   }
@@ -103,7 +103,7 @@ export class TokenKeys {
     await this.#work.idle();
   }
 
-  #soon(work: () => Promise<void>): Promise<void> {
+  #enqueue(work: () => Promise<void>): Promise<void> {
     return this.#work.run(async () => {
       if (!this.#closed) await work();
     });
@@ -113,9 +113,9 @@ export class TokenKeys {
     const { host, clock } = this.parts;
     const path = this.#path;
     if (path === undefined || this.#closed) return;
-    const look = () => void this.#soon(() => this.#look());
+    const look = () => void this.#enqueue(() => this.#checkFile());
     const again = () => {
-      this.#callOff = clock.after(LOOK_MS, () => {
+      this.#cancelCheck = clock.after(FILE_CHECK_MS, () => {
         look();
         again();
       });
@@ -126,12 +126,12 @@ export class TokenKeys {
 
   #unfollow(): void {
     this.#unwatch();
-    this.#callOff();
-    [this.#unwatch, this.#callOff] = [() => {}, () => {}];
+    this.#cancelCheck();
+    [this.#unwatch, this.#cancelCheck] = [() => {}, () => {}];
   }
 
   /** Adopts the content of the file, and adds a new key when it is due. */
-  async #look(): Promise<void> {
+  async #checkFile(): Promise<void> {
     const { logger } = this.parts;
     const path = this.#path;
     if (path === undefined) return;
@@ -140,7 +140,7 @@ export class TokenKeys {
       const text = await this.#read(path);
       if (text === undefined) {
         // A file that has never existed gets the keys in use.
-        if (known !== undefined) this.#begin(`${path} is gone`);
+        if (known !== undefined) this.#startAnew(`${path} is gone`);
         return await this.#write(this.#content);
       }
       if (text !== known) {
@@ -150,8 +150,8 @@ export class TokenKeys {
     } catch (error) {
       const problem = `${path} is unusable: ${chainOf(error)}`;
       // If the file was not replaceable before, the keys of this process stay in use.
-      if (problem !== this.#told) this.#begin(problem);
-      this.#told = problem;
+      if (problem !== this.#loggedProblem) this.#startAnew(problem);
+      this.#loggedProblem = problem;
       return await this.#write(this.#content);
     }
     await this.#rotate();
@@ -173,7 +173,7 @@ export class TokenKeys {
   }
 
   /** Starts with a new key, which invalidates all earlier tokens. */
-  #begin(why: string): void {
+  #startAnew(why: string): void {
     const { logger, clock } = this.parts;
     logger.warn(`${why}: a new key signs tokens, and clients with older tokens must log in again`);
     this.#adopt({ salt: randomBytes(SALT_BYTES), keys: [newKey(clock)] }, undefined);
@@ -205,7 +205,7 @@ export class TokenKeys {
     try {
       await host.makeFolder(dirname(path), { mode: FOLDER_MODE });
       await host.writeFile(path, text, { mode: FILE_MODE });
-      [this.#text, this.#unwritten, this.#told] = [text, false, ""];
+      [this.#text, this.#unwritten, this.#loggedProblem] = [text, false, ""];
     } catch (error) {
       if (!this.#unwritten) {
         logger.warn(`cannot store the keys of tokens, which end with this process: ${chainOf(error)}`);

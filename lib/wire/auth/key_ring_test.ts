@@ -3,7 +3,7 @@ import { generateKeyPairSync } from "node:crypto";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { FakeFiles } from "../../../tests/support/fake_files.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
-import { TokenKeys } from "./key_ring.ts";
+import { TokenKeyRing } from "./key_ring.ts";
 import { TOKEN_MS } from "./tokens.ts";
 
 const PATH = "/home/token_keys.json";
@@ -11,18 +11,18 @@ const PATH = "/home/token_keys.json";
 function bench(files = new FakeFiles(), clock = new FakeClock()) {
   const records: LogRecord[] = [];
   const logger = new Logs(clock, [memorySink(records)]).logger("rdk");
-  const open = (...[path]: [string?]) => TokenKeys.open(path, { host: files, clock, logger });
+  const open = (...[path]: [string?]) => TokenKeyRing.open(path, { host: files, clock, logger });
   const warnings = () => records.filter(({ level }) => level === "warn").map(({ message }) => message);
   return { files, clock, open, warnings };
 }
 
 /** The valid keys with their salts, as comparable text. */
-function stateOf(keys: TokenKeys): string[] {
+function stateOf(keys: TokenKeyRing): string[] {
   const ids = keys.good().map((key) => String(key.export({ format: "jwk" }).x));
   return [...ids, ...keys.salt()].map(String);
 }
 
-Deno.test("TokenKeys: a new process reads the same keys from the file, which has mode 0600", async () => {
+Deno.test("TokenKeyRing: a new process reads the same keys from the file, which has mode 0600", async () => {
   const { files, open, warnings } = bench();
   const first = await open(PATH);
   const before = stateOf(first);
@@ -34,19 +34,19 @@ Deno.test("TokenKeys: a new process reads the same keys from the file, which has
   assertEquals(warnings(), []);
 });
 
-Deno.test("TokenKeys: without a file, the keys belong to the process until keep writes them", async () => {
+Deno.test("TokenKeyRing: without a file, the keys belong to the process until keep writes them", async () => {
   const { files, open } = bench();
   const [one, other] = [await open(), await open()];
   assertNotEquals(stateOf(one), stateOf(other));
   assertEquals(files.paths.filter((path) => path.includes("token")), []);
   // One that is given later gets the keys in use.
-  await one.keep(PATH);
+  await one.moveTo(PATH);
   const next = await open(PATH);
   assertEquals(stateOf(next), stateOf(one));
   await Promise.all([one, other, next].map((keys) => keys.close()));
 });
 
-Deno.test("TokenKeys: a key signs for TOKEN_MS and stays valid for as long again", async () => {
+Deno.test("TokenKeyRing: a key signs for TOKEN_MS and stays valid for as long again", async () => {
   const { clock, open } = bench();
   const keys = await open(PATH);
   const [first] = keys.good();
@@ -107,7 +107,7 @@ Deno.test("an unusable file is replaced with new keys, and the log gives the rea
   }
 });
 
-Deno.test("TokenKeys: replaces a link at its path and leaves the target unchanged", async () => {
+Deno.test("TokenKeyRing: replaces a link at its path and leaves the target unchanged", async () => {
   const { files, open, warnings } = bench();
   files.put("/etc/other", "precious");
   await files.turnLink(PATH, "/etc/other");
@@ -118,22 +118,22 @@ Deno.test("TokenKeys: replaces a link at its path and leaves the target unchange
   assertEquals(await files.readLink(PATH), undefined);
 });
 
-Deno.test("TokenKeys: a changed or removed file takes effect while the server runs", async () => {
+Deno.test("TokenKeyRing: a changed or removed file takes effect while the server runs", async () => {
   const { files, clock, open, warnings } = bench();
   const keys = await open(PATH);
   let changes = 0;
-  keys.hear(() => changes++);
+  keys.onChange(() => changes++);
   const before = stateOf(keys);
   const text = await files.readTextFile(PATH);
   await files.removeDurably(PATH);
   await clock.advance(0);
-  await keys.keep(PATH);
+  await keys.moveTo(PATH);
   assertMatch(warnings()[0], /is gone: a new key signs tokens/);
   assertEquals([changes, stateOf(keys) === before], [1, false]);
   assertNotEquals(stateOf(keys), before);
   // As from a backup.
   files.put(PATH, text, 0o600);
-  await keys.keep(PATH);
+  await keys.moveTo(PATH);
   assertEquals([changes, stateOf(keys)], [2, before]);
   // The system does not tell of every change.
   files.watchFile = () => () => {};
@@ -141,12 +141,12 @@ Deno.test("TokenKeys: a changed or removed file takes effect while the server ru
   const deaf = await open(PATH);
   files.removeFile(PATH);
   await clock.advance(60_000);
-  await deaf.keep(PATH);
+  await deaf.moveTo(PATH);
   assertNotEquals(stateOf(deaf), before);
   await deaf.close();
 });
 
-Deno.test("TokenKeys: keys that cannot be written stay in memory, with a single warning", async () => {
+Deno.test("TokenKeyRing: keys that cannot be written stay in memory, with a single warning", async () => {
   for (const there of [undefined, "nonsense"]) {
     const { files, clock, open, warnings } = bench();
     if (there !== undefined) files.put(PATH, there, 0o600);
@@ -154,7 +154,7 @@ Deno.test("TokenKeys: keys that cannot be written stay in memory, with a single 
     const keys = await open(PATH);
     const before = stateOf(keys);
     await clock.advance(300_000);
-    await keys.keep(PATH);
+    await keys.moveTo(PATH);
     assertEquals(stateOf(keys), before);
     const told = warnings().filter((one) =>
       one.startsWith("cannot store the keys of tokens, which end with this process")

@@ -1,5 +1,5 @@
 /**
- * Limits for the checks of callers' keys: how many wrong keys a caller may try, and how many checks run at the same
+ * The authentication rate limiter: how many wrong keys a caller may try, and how many checks of keys run at the same
  * time.
  *
  * Checking a key costs a slow hash, so an attacker with wrong keys could take the processor from others. Each wrong key
@@ -28,7 +28,7 @@ export interface Attempt {
 }
 
 /** How many wrong keys are too many. */
-export interface AttemptLimits {
+export interface KeyRateLimits {
   /** Of unknown ids, in a row, from one address. */
   readonly wrongKeysPerAddress: number;
   /** Limit of wrong keys for one id from one address, in a row. */
@@ -38,7 +38,7 @@ export interface AttemptLimits {
 }
 
 /** A stored key. */
-export interface KeptKey {
+export interface StoredKey {
   /** Such as its hash. Different keys have different forms. */
   readonly form: string;
   /** Who shares the checks with other owners, such as the key's organization. */
@@ -46,20 +46,20 @@ export interface KeptKey {
 }
 
 /** The stored keys. */
-export interface KeyBook {
+export interface StoredKeys {
   /** The stored key with the attempt's id. */
-  kept(attempt: Attempt): Promise<KeptKey | undefined>;
+  find(attempt: Attempt): Promise<StoredKey | undefined>;
   /** The generation of the attempt's key if it matches the form. Takes the same time if that is undefined. */
   generation(form: string | undefined, attempt: Attempt): Promise<string | undefined>;
 }
 
-export interface AttemptsParts {
-  readonly book: KeyBook;
+export interface KeyRateLimiterParts {
+  readonly stored: StoredKeys;
   /** The present limits. */
-  readonly limits: () => AttemptLimits;
+  readonly limits: () => KeyRateLimits;
   readonly clock: Clock;
   /** Called for the first wrong key beyond the limit, and again only after ten quiet minutes. */
-  readonly episode: (attempt: Attempt) => Promise<void>;
+  readonly limitExceeded: (attempt: Attempt) => Promise<void>;
 }
 
 const REFILL_MS = 1_000;
@@ -72,29 +72,29 @@ const GOOD_SHARES = [10_000, 5_000];
 /** Limits of callers that wait for the check of their key: of all, of one owner, and for one id. */
 const WAITING_SHARES = [256, 128, 32] as const;
 /** No wait for a check is longer. */
-const WAIT_MS = 30_000;
+const CHECK_WAIT_MS = 30_000;
 
 interface GoodKey {
   readonly digest: string;
   readonly generation: string;
-  readonly place: PoolHolder;
+  readonly slot: PoolHolder;
 }
 
-interface Tries {
+interface KeyBucket {
   tokens: number;
   atMs: number;
-  told: boolean;
+  reported: boolean;
 }
 
-export class Attempts {
-  readonly #tries = new Map<string, Tries>();
+export class KeyRateLimiter {
+  readonly #buckets = new Map<string, KeyBucket>();
   /** By id: the digest of the right key and its stored form, and the key's generation. */
   readonly #good = new Map<string, GoodKey>();
-  readonly #goodPlaces: SharedPool;
+  readonly #goodSlots: SharedPool;
   readonly #secret = randomBytes(32);
   readonly #turns: CallerTurns;
 
-  constructor(private readonly parts: AttemptsParts) {
+  constructor(private readonly parts: KeyRateLimiterParts) {
     const { clock, limits } = parts;
     const what = "checks of keys";
     const turns = {
@@ -107,7 +107,7 @@ export class Attempts {
     };
     this.#turns = new CallerTurns(turns, clock);
     const levels = ["this server", "one owner"];
-    this.#goodPlaces = new SharedPool(
+    this.#goodSlots = new SharedPool(
       { shares: GOOD_SHARES, levels, what: "right keys", replaces: true },
       clock,
     );
@@ -117,67 +117,67 @@ export class Attempts {
    * The generation of a right key; `undefined` for a wrong one. Throws `resource_exhausted` after too many wrong keys.
    */
   async check(attempt: Attempt): Promise<string | undefined> {
-    const { book, limits } = this.parts;
+    const { stored: stored, limits } = this.parts;
     const { address, key } = attempt;
     const id = `${attempt.type} ${attempt.id}`;
-    const kept = await book.kept(attempt);
-    if (kept === undefined) {
+    const found = await stored.find(attempt);
+    if (found === undefined) {
       // An unknown id takes as long as a known one, so that the time of the answer reveals nothing.
-      await this.#take(`address ${address}`, limits().wrongKeysPerAddress, attempt);
-      await this.#inTurn(undefined, attempt);
+      await this.#takeToken(`address ${address}`, limits().wrongKeysPerAddress, attempt);
+      await this.#checkInTurn(undefined, attempt);
       return undefined;
     }
-    const digest = createHmac("sha256", this.#secret).update(`${kept.form} ${key}`).digest("base64");
+    const digest = createHmac("sha256", this.#secret).update(`${found.form} ${key}`).digest("base64");
     const good = this.#good.get(id);
     if (good?.digest === digest) {
-      good.place.used();
+      good.slot.used();
       return good.generation;
     }
     const who = `${id} ${address}`;
-    await this.#take(who, limits().wrongKeysPerKey, attempt);
-    const generation = await this.#inTurn(kept, attempt);
+    await this.#takeToken(who, limits().wrongKeysPerKey, attempt);
+    const generation = await this.#checkInTurn(found, attempt);
     if (generation === undefined) return undefined;
     // The key was right.
-    this.#tries.delete(who);
-    this.#remember(id, kept.owner, digest, generation);
+    this.#buckets.delete(who);
+    this.#remember(id, found.owner, digest, generation);
     return generation;
   }
 
   #remember(id: string, owner: string, digest: string, generation: string): void {
-    this.#good.get(id)?.place.release();
-    const place = this.#goodPlaces.take([owner], () => this.#good.delete(id));
-    this.#good.set(id, { digest, generation, place });
+    this.#good.get(id)?.slot.release();
+    const place = this.#goodSlots.take([owner], () => this.#good.delete(id));
+    this.#good.set(id, { digest, generation, slot: place });
   }
 
-  async #take(who: string, burst: number, attempt: Attempt): Promise<void> {
+  async #takeToken(who: string, burst: number, attempt: Attempt): Promise<void> {
     const nowMs = this.parts.clock.monotonicMs();
-    const known = this.#tries.get(who);
+    const known = this.#buckets.get(who);
     const fresh = known === undefined || nowMs - known.atMs > FORGET_MS;
-    const tries = fresh ? { tokens: burst, atMs: nowMs, told: false } : known;
-    tries.tokens = Math.min(burst, tries.tokens + (nowMs - tries.atMs) / REFILL_MS);
-    tries.atMs = nowMs;
-    keep(this.#tries, who, tries, REMEMBERED_MAX);
-    if (tries.tokens >= 1) {
-      tries.tokens--;
+    const bucket = fresh ? { tokens: burst, atMs: nowMs, reported: false } : known;
+    bucket.tokens = Math.min(burst, bucket.tokens + (nowMs - bucket.atMs) / REFILL_MS);
+    bucket.atMs = nowMs;
+    keep(this.#buckets, who, bucket, REMEMBERED_MAX);
+    if (bucket.tokens >= 1) {
+      bucket.tokens--;
       return;
     }
-    const told = tries.told;
-    tries.told = true;
-    if (!told) await this.parts.episode(attempt);
+    const reported = bucket.reported;
+    bucket.reported = true;
+    if (!reported) await this.parts.limitExceeded(attempt);
     throw tooMany();
   }
 
   /** Checks a key when it is its turn. */
-  async #inTurn(kept: KeptKey | undefined, attempt: Attempt): Promise<string | undefined> {
-    const { book, clock } = this.parts;
-    const over = deadline(clock, WAIT_MS, tooMany);
+  async #checkInTurn(found: StoredKey | undefined, attempt: Attempt): Promise<string | undefined> {
+    const { stored: stored, clock } = this.parts;
+    const over = deadline(clock, CHECK_WAIT_MS, tooMany);
     try {
-      const owner = kept?.owner ?? `address ${attempt.address}`;
+      const owner = found?.owner ?? `address ${attempt.address}`;
       const leave = await this.#turns.enter([owner, attempt.id], over.signal).catch(() => {
         throw tooMany();
       });
       try {
-        return await book.generation(kept?.form, attempt);
+        return await stored.generation(found?.form, attempt);
       } finally {
         leave();
       }

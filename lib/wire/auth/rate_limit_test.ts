@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { settle } from "../../base/clock.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
-import { addressOf, type Attempt, Attempts } from "./rate_limit.ts";
+import { addressOf, type Attempt, KeyRateLimiter } from "./rate_limit.ts";
 
 const TYPE = "api-key";
 const LIMITS = { wrongKeysPerAddress: 20, wrongKeysPerKey: 5, keyChecksAtOnce: 4 };
@@ -13,7 +13,7 @@ function attempts(limits = LIMITS) {
   let [checks, most, open] = [0, 0, 0];
   let gate: Promise<void> = Promise.resolve();
   const book = {
-    kept: ({ id }: Attempt) =>
+    find: ({ id }: Attempt) =>
       Promise.resolve(
         id.startsWith("known") ? { form: `hash of ${id}`, owner: id.split("@")[1] ?? id } : undefined,
       ),
@@ -25,11 +25,11 @@ function attempts(limits = LIMITS) {
       return key === "right" ? kept : undefined;
     },
   };
-  const made = new Attempts({
-    book,
+  const made = new KeyRateLimiter({
+    stored: book,
     limits: () => limits,
     clock,
-    episode: (one) => Promise.resolve(void episodes.push(one)),
+    limitExceeded: (one) => Promise.resolve(void episodes.push(one)),
   });
   const of = (id: string, key: string, address = "192.0.2.1") =>
     made.check({ type: TYPE, id, key, address }).then((hash) => hash !== undefined).catch((error) =>
@@ -45,7 +45,7 @@ function attempts(limits = LIMITS) {
   };
 }
 
-Deno.test("Attempts: 2000 wrong keys cause at most the limited number of checks and two episodes", async () => {
+Deno.test("KeyRateLimiter: 2000 wrong keys cause at most the limited number of checks and two episodes", async () => {
   const { of, episodes, checks } = attempts();
   const guesses = [];
   for (let guess = 0; guess < 1_000; guess++) guesses.push(await of("known", `wrong ${guess}`));
@@ -55,7 +55,7 @@ Deno.test("Attempts: 2000 wrong keys cause at most the limited number of checks 
   assertEquals(episodes.length, 2);
 });
 
-Deno.test("Attempts: a right key from an attacker's address is accepted while its own count allows", async () => {
+Deno.test("KeyRateLimiter: a right key from an attacker's address is accepted while its own count allows", async () => {
   const { of, clock } = attempts();
   assertEquals(await of("known-1", "right"), true);
   for (let guess = 0; guess < 100; guess++) {
@@ -73,15 +73,20 @@ Deno.test("Attempts: a right key from an attacker's address is accepted while it
   assertEquals(await of("known-3", "right"), true);
 });
 
-Deno.test("Attempts: a replaced key is no longer accepted from memory", async () => {
+Deno.test("KeyRateLimiter: a replaced key is no longer accepted from memory", async () => {
   const clock = new FakeClock();
   let hash = "old";
   const book = {
-    kept: () => Promise.resolve({ form: hash, owner: "a" }),
+    find: () => Promise.resolve({ form: hash, owner: "a" }),
     generation: (kept: string | undefined, { key }: Attempt) =>
       Promise.resolve(kept === key ? kept : undefined),
   };
-  const made = new Attempts({ book, limits: () => LIMITS, clock, episode: () => Promise.resolve() });
+  const made = new KeyRateLimiter({
+    stored: book,
+    limits: () => LIMITS,
+    clock,
+    limitExceeded: () => Promise.resolve(),
+  });
   const isKey = async (key: string) =>
     await made.check({ type: TYPE, id: "a", key, address: "b" }) !== undefined;
   assertEquals([await isKey("old"), await isKey("new")], [true, false]);
@@ -89,7 +94,7 @@ Deno.test("Attempts: a replaced key is no longer accepted from memory", async ()
   assertEquals([await isKey("old"), await isKey("new")], [false, true]);
 });
 
-Deno.test("Attempts: reports another episode only after quiet minutes", async () => {
+Deno.test("KeyRateLimiter: reports another episode only after quiet minutes", async () => {
   const { of, clock, episodes } = attempts();
   const burst = async () => {
     for (let guess = 0; guess < 20; guess++) await of("known", "wrong");
@@ -103,7 +108,7 @@ Deno.test("Attempts: reports another episode only after quiet minutes", async ()
   assertEquals(episodes.length, 2);
 });
 
-Deno.test("Attempts: forgets the oldest of 20000 addresses to bound its memory", async () => {
+Deno.test("KeyRateLimiter: forgets the oldest of 20000 addresses to bound its memory", async () => {
   const { of } = attempts();
   const first = () => of("unknown", "wrong", "192.0.2.1");
   for (let guess = 0; guess < 20; guess++) assertEquals(await first(), false);
@@ -118,7 +123,7 @@ Deno.test("Attempts: forgets the oldest of 20000 addresses to bound its memory",
   assertEquals(await first(), false);
 });
 
-Deno.test("Attempts: checks at most keyChecksAtOnce keys at the same time and refuses a long queue", async () => {
+Deno.test("KeyRateLimiter: checks at most keyChecksAtOnce keys at the same time and refuses a long queue", async () => {
   const { of, most, hold } = attempts({ ...LIMITS, keyChecksAtOnce: 3 });
   const { promise, resolve } = Promise.withResolvers<void>();
   void hold(promise);
@@ -131,7 +136,7 @@ Deno.test("Attempts: checks at most keyChecksAtOnce keys at the same time and re
   assertEquals(await of("known", "right"), true);
 });
 
-Deno.test("Attempts: wrong keys for 300 ids of one organization delay no first login of another", async () => {
+Deno.test("KeyRateLimiter: wrong keys for 300 ids of one organization delay no first login of another", async () => {
   const { of, checks, hold } = attempts();
   const { promise, resolve } = Promise.withResolvers<void>();
   void hold(promise);

@@ -1,11 +1,11 @@
 /**
- * The connections of a port, and which of them ends to make room for a new one.
+ * Connection admission: a full port evicts a connection for each new one.
  *
- * Every newcomer gets in. A connection rises in rank with what it shows: it is silent, then a stranger, then known to
- * make calls, then in the middle of one. The lowest rank gives way first; within a rank, the address with the most
- * connections, and of these the one without progress for longest. Every rank keeps some room, so that a crowd of
- * silent connections crowds out neither a newcomer that is about to speak nor everybody who has spoken. A connection
- * that has just come or progressed is spared while others of its rank have shown no progress for longer.
+ * Every new connection is admitted. Its eviction rank rises with what it shows: silent, then unauthenticated (a whole
+ * request or frame), then authenticated, then with a call under way. The lowest rank is evicted first; within a rank,
+ * the address with the most connections loses the one without progress for longest. Every rank keeps a share of the
+ * port, so that a crowd of silent connections displaces neither a new one that is about to speak nor all that have
+ * spoken. New and progressing connections have a grace period while others of their rank are idle for longer.
  *
  * The limit follows from the number of files that the program may open, of which it keeps some for itself. No address
  * has all of it; those of this computer have more, because a proxy there may stand for everybody.
@@ -22,8 +22,7 @@ const DEFAULT_FILES = 1024;
 const RESERVED_SHARE = 1 / 4;
 const RESERVED_FILES = 32;
 /**
- * The runtime accepts all waiting connections before it delivers the first one, when nobody has given way for them
- * yet. So files are reserved for twice as many as the system lets wait, because more arrive meanwhile (measured: 83 in
+ * The runtime accepts all waiting connections before it delivers the first one, before any has been evicted for them. So files are reserved for twice as many as the system lets wait, because more arrive meanwhile (measured: 83 in
  * a row where 38 may wait). This share of the limit may wait.
  */
 const WAITING_SHARE = 1 / 4;
@@ -31,16 +30,16 @@ const MAX_WAITING = 511;
 /** The share of one address. */
 const SHARE = 1 / 2;
 const LOCAL_SHARE = 7 / 8;
-/** The share that calls under way leave to others, and of that the shares of silent connections and of strangers. */
+/** The share that calls under way leave to others, and of that the shares of silent and unauthenticated connections. */
 const OTHERS_SHARE = 1 / 4;
 const SILENT_SHARE = 1 / 3;
-const STRANGERS_SHARE = 1 / 3;
+const UNAUTHENTICATED_SHARE = 1 / 3;
 /**
- * New and progressing connections are spared for one to two beats. A beat is a timer: while the program is too busy to
- * read a newcomer's data, there is no next beat, and nobody's time runs out.
+ * The grace period of new and progressing connections: one to two ticks of a timer. While the program is too busy to
+ * read a new connection's data, the timer does not tick either, and no grace period runs out.
  */
-const BEAT_MS = 100;
-const SPARED_BEATS = 2;
+const TICK_MS = 100;
+const GRACE_TICKS = 2;
 /** Traffic that counts as progress: a byte now and then does not. */
 export const PROGRESS_BYTES = 64 * 1024;
 
@@ -67,46 +66,46 @@ export const DEFAULT_CONNECTIONS = connectionsWith(DEFAULT_FILES);
  * The ranks, lowest first: nothing meaningful; a whole request or a frame; an authorized call; an authorized call
  * under way.
  */
-const RANKS = ["silent", "stranger", "known", "calling"] as const;
+const RANKS = ["silent", "unauthenticated", "authenticated", "calling"] as const;
 export type Rank = (typeof RANKS)[number];
 export type Counts = Readonly<Record<Rank, number>>;
 
-/** The rank that gives way, given the number of connections in each. */
-export function rankToLeave({ silent, stranger, known, calling }: Counts): Rank {
-  const others = silent + stranger + known;
+/** The rank that is evicted, given the number of connections in each. */
+export function evictionRank({ silent, unauthenticated, authenticated, calling }: Counts): Rank {
+  const others = silent + unauthenticated + authenticated;
   if (calling > 0 && others <= OTHERS_SHARE * (others + calling)) return "calling";
   if (silent > SILENT_SHARE * others) return "silent";
-  if (stranger > STRANGERS_SHARE * others) return "stranger";
-  return "known";
+  if (unauthenticated > UNAUTHENTICATED_SHARE * others) return "unauthenticated";
+  return "authenticated";
 }
 
 /** One connection. */
-export class Guest {
+export class AdmittedConnection {
   rank: Rank = "silent";
-  /** Increases from guest to guest with every progress. */
+  /** Increases with every progress of any connection. */
   progress = 0;
-  /** The beat of its last progress. */
-  beat = 0;
+  /** The tick of its last progress. */
+  progressTick = 0;
   #calls = 0;
   #movedBytes = 0;
 
   /**
    * @param address `undefined` over a socket of the file system
-   * @param leave ends the connection; its file is free when this returns
+   * @param evict ends the connection; its file is free when this returns
    */
   constructor(
-    private readonly guests: Guests,
+    private readonly admission: ConnectionAdmission,
     readonly address: string | undefined,
-    readonly leave: () => void,
+    readonly evict: () => void,
   ) {}
 
   /** A request has arrived, or has been answered. */
   progressed(): void {
-    this.guests.rise(this, this.rank === "silent" ? "stranger" : this.rank);
+    this.admission.promote(this, this.rank === "silent" ? "unauthenticated" : this.rank);
   }
 
   /** Bytes have arrived, or have been sent. */
-  moved(bytes: number): void {
+  transferred(bytes: number): void {
     this.#movedBytes += bytes;
     if (this.#movedBytes < PROGRESS_BYTES) return;
     this.#movedBytes = 0;
@@ -115,14 +114,14 @@ export class Guest {
   }
 
   /** An authorized call starts. */
-  began(): void {
+  callStarted(): void {
     this.#calls++;
-    this.guests.rise(this, "calling");
+    this.admission.promote(this, "calling");
   }
 
   /** An authorized call has ended. */
-  ended(): void {
-    if (--this.#calls === 0) this.guests.rise(this, "known");
+  callEnded(): void {
+    if (--this.#calls === 0) this.admission.promote(this, "authenticated");
     else this.progressed();
   }
 }
@@ -132,41 +131,43 @@ export class CallMark {
   #known = false;
   #begun = false;
 
-  constructor(private readonly guest: Pick<Guest, "began" | "ended"> | undefined) {}
+  constructor(
+    private readonly connection: Pick<AdmittedConnection, "callStarted" | "callEnded"> | undefined,
+  ) {}
 
-  admitted(caller: "known" | "stranger"): void {
-    this.#known = caller === "known";
+  admitted(caller: "authenticated" | "unauthenticated"): void {
+    this.#known = caller === "authenticated";
   }
 
   begun(): void {
     if (!this.#known || this.#begun) return;
     this.#begun = true;
-    this.guest?.began();
+    this.connection?.callStarted();
   }
 
   /** Idempotent. */
   released(): void {
-    if (this.#begun) this.guest?.ended();
+    if (this.#begun) this.connection?.callEnded();
     this.#known = this.#begun = false;
   }
 }
 
 type Address = string | undefined;
 
-export class Guests {
-  /** The guests by rank and address, the one without progress for longest first. */
-  readonly #ranks: Readonly<Record<Rank, Map<Address, Set<Guest>>>> = {
+export class ConnectionAdmission {
+  /** The connections by rank and address, the one without progress for longest first. */
+  readonly #ranks: Readonly<Record<Rank, Map<Address, Set<AdmittedConnection>>>> = {
     silent: new Map(),
-    stranger: new Map(),
-    known: new Map(),
+    unauthenticated: new Map(),
+    authenticated: new Map(),
     calling: new Map(),
   };
-  readonly #counts: Record<Rank, number> = { silent: 0, stranger: 0, known: 0, calling: 0 };
-  readonly #here = new Set<Guest>();
+  readonly #counts: Record<Rank, number> = { silent: 0, unauthenticated: 0, authenticated: 0, calling: 0 };
+  readonly #admitted = new Set<AdmittedConnection>();
   #progress = 0;
-  #beat = 0;
-  #notedBeat = 0;
-  #stopBeat: (() => void) | undefined;
+  #tick = 0;
+  #lastProgressTick = 0;
+  #stopTicking: (() => void) | undefined;
 
   constructor(private readonly limit: number, private readonly clock: Clock) {}
 
@@ -174,38 +175,38 @@ export class Guests {
     return this.#counts;
   }
 
-  /** Admits a guest, in place of another one if necessary. */
-  admit(address: Address, leave: () => void): Guest {
-    if (this.#countsOf(address).total >= this.#shareOf(address)) this.#makeRoom(address);
-    else if (this.#here.size >= this.limit) this.#makeRoom();
-    const guest = new Guest(this, address, leave);
-    this.#here.add(guest);
-    this.#enter(guest);
-    return guest;
+  /** Admits a connection, and evicts another one if necessary. */
+  admit(address: Address, evict: () => void): AdmittedConnection {
+    if (this.#countsOf(address).total >= this.#shareOf(address)) this.#evictOne(address);
+    else if (this.#admitted.size >= this.limit) this.#evictOne();
+    const connection = new AdmittedConnection(this, address, evict);
+    this.#admitted.add(connection);
+    this.#insert(connection);
+    return connection;
   }
 
   /** Idempotent. */
-  remove(guest: Guest): void {
-    if (!this.#here.delete(guest)) return;
-    this.#quit(guest);
-    if (this.#here.size === 0) {
-      this.#stopBeat?.();
-      this.#stopBeat = undefined;
+  remove(connection: AdmittedConnection): void {
+    if (!this.#admitted.delete(connection)) return;
+    this.#extract(connection);
+    if (this.#admitted.size === 0) {
+      this.#stopTicking?.();
+      this.#stopTicking = undefined;
     }
-    if (this.#countsOf(guest.address).total > 0) return;
-    for (const rank of RANKS) this.#ranks[rank].delete(guest.address);
+    if (this.#countsOf(connection.address).total > 0) return;
+    for (const rank of RANKS) this.#ranks[rank].delete(connection.address);
   }
 
-  /** Records a guest's progress, and its rank. */
-  rise(guest: Guest, rank: Rank): void {
-    if (!this.#here.has(guest)) return;
-    if (rank === guest.rank && this.#ranks[rank].get(guest.address)!.size === 1) {
-      this.#note(guest);
+  /** Records a connection's progress, and its rank. */
+  promote(connection: AdmittedConnection, rank: Rank): void {
+    if (!this.#admitted.has(connection)) return;
+    if (rank === connection.rank && this.#ranks[rank].get(connection.address)!.size === 1) {
+      this.#recordProgress(connection);
       return;
     }
-    this.#quit(guest);
-    guest.rank = rank;
-    this.#enter(guest);
+    this.#extract(connection);
+    connection.rank = rank;
+    this.#insert(connection);
   }
 
   #shareOf(address: Address): number {
@@ -214,75 +215,90 @@ export class Guests {
   }
 
   #countsOf(address: Address) {
-    const [silent, stranger, known, calling] = RANKS.map((rank) => this.#ranks[rank].get(address)?.size ?? 0);
-    return { silent, stranger, known, calling, total: silent + stranger + known + calling };
+    const [silent, unauthenticated, authenticated, calling] = RANKS.map((rank) =>
+      this.#ranks[rank].get(address)?.size ?? 0
+    );
+    return {
+      silent,
+      unauthenticated,
+      authenticated,
+      calling,
+      total: silent + unauthenticated + authenticated + calling,
+    };
   }
 
-  /** Ends a guest, of one address if that has too many. */
-  #makeRoom(...only: [] | [Address]): void {
+  /** Evicts a connection, of one address if that has too many. */
+  #evictOne(...only: [] | [Address]): void {
     const longest = (rank: Rank) => {
       const addresses = this.#ranks[rank];
       return only.length > 0 ? first(addresses.get(only[0])) : firstOfMost(addresses);
     };
-    const chosen = longest(rankToLeave(only.length > 0 ? this.#countsOf(only[0]) : this.#counts));
-    const guest = chosen && this.#isSpared(chosen) ? older(longest("silent"), longest("stranger")) : chosen;
-    if (!guest) return;
-    this.remove(guest);
-    guest.leave();
+    const chosen = longest(evictionRank(only.length > 0 ? this.#countsOf(only[0]) : this.#counts));
+    const connection = chosen && this.#isInGracePeriod(chosen)
+      ? older(longest("silent"), longest("unauthenticated"))
+      : chosen;
+    if (!connection) return;
+    this.remove(connection);
+    connection.evict();
   }
 
-  /** A guest of a low rank, unless it is spared and an older one can go. */
-  #isSpared({ rank, beat }: Guest): boolean {
-    return (rank === "silent" || rank === "stranger") && this.#beat - beat < SPARED_BEATS;
+  /** Whether a connection of a low rank is kept while an older one can be evicted. */
+  #isInGracePeriod({ rank, progressTick }: AdmittedConnection): boolean {
+    return (rank === "silent" || rank === "unauthenticated") && this.#tick - progressTick < GRACE_TICKS;
   }
 
-  #note(guest: Guest): void {
-    guest.progress = ++this.#progress;
-    guest.beat = this.#notedBeat = this.#beat;
-    this.#awaitBeat();
+  #recordProgress(connection: AdmittedConnection): void {
+    connection.progress = ++this.#progress;
+    connection.progressTick = this.#lastProgressTick = this.#tick;
+    this.#startTicking();
   }
 
-  /** Beats continue as long as a guest may be spared. */
-  #awaitBeat(): void {
-    this.#stopBeat ??= this.clock.after(BEAT_MS, () => {
-      this.#stopBeat = undefined;
-      this.#beat++;
-      if (this.#beat - this.#notedBeat < SPARED_BEATS) this.#awaitBeat();
+  /** The timer ticks as long as a grace period may be open. */
+  #startTicking(): void {
+    this.#stopTicking ??= this.clock.after(TICK_MS, () => {
+      this.#stopTicking = undefined;
+      this.#tick++;
+      if (this.#tick - this.#lastProgressTick < GRACE_TICKS) this.#startTicking();
     });
   }
 
-  #enter(guest: Guest): void {
-    this.#note(guest);
-    const addresses = this.#ranks[guest.rank];
-    const guests = addresses.get(guest.address);
-    if (guests) guests.add(guest);
-    else addresses.set(guest.address, new Set([guest]));
-    this.#counts[guest.rank]++;
+  #insert(connection: AdmittedConnection): void {
+    this.#recordProgress(connection);
+    const addresses = this.#ranks[connection.rank];
+    const connections = addresses.get(connection.address);
+    if (connections) connections.add(connection);
+    else addresses.set(connection.address, new Set([connection]));
+    this.#counts[connection.rank]++;
   }
 
-  #quit(guest: Guest): void {
-    this.#ranks[guest.rank].get(guest.address)!.delete(guest);
-    this.#counts[guest.rank]--;
+  #extract(connection: AdmittedConnection): void {
+    this.#ranks[connection.rank].get(connection.address)!.delete(connection);
+    this.#counts[connection.rank]--;
   }
 }
 
-function older(one: Guest | undefined, other: Guest | undefined): Guest | undefined {
+function older(
+  one: AdmittedConnection | undefined,
+  other: AdmittedConnection | undefined,
+): AdmittedConnection | undefined {
   return one && other ? (one.progress < other.progress ? one : other) : one ?? other;
 }
 
-function first(guests: ReadonlySet<Guest> | undefined): Guest | undefined {
-  return guests?.values().next().value;
+function first(connections: ReadonlySet<AdmittedConnection> | undefined): AdmittedConnection | undefined {
+  return connections?.values().next().value;
 }
 
-/** The first guest of the address with the most; of equal addresses the one without progress for longer. */
-function firstOfMost(addresses: ReadonlyMap<Address, ReadonlySet<Guest>>): Guest | undefined {
+/** The first connection of the address with the most; of equal addresses the one without progress for longer. */
+function firstOfMost(
+  addresses: ReadonlyMap<Address, ReadonlySet<AdmittedConnection>>,
+): AdmittedConnection | undefined {
   let most = 1;
-  let found: Guest | undefined;
-  for (const guests of addresses.values()) {
-    if (guests.size < most) continue;
-    const guest = first(guests)!;
-    if (!found || guests.size > most || guest.progress < found.progress) found = guest;
-    most = guests.size;
+  let found: AdmittedConnection | undefined;
+  for (const connections of addresses.values()) {
+    if (connections.size < most) continue;
+    const connection = first(connections)!;
+    if (!found || connections.size > most || connection.progress < found.progress) found = connection;
+    most = connections.size;
   }
   return found;
 }

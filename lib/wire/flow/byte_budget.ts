@@ -9,7 +9,8 @@
  */
 
 import { SvcError } from "../../base/error.ts";
-import { INFLATED_AT_ONCE, Inflater, Slots } from "./inflate.ts";
+import { Semaphore } from "../../base/async/semaphore.ts";
+import { INFLATED_AT_ONCE, Inflater } from "./inflate.ts";
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -19,8 +20,8 @@ export interface ByteLimits {
   readonly received: number;
   readonly receivedByConnection: number;
   /** The same before authentication, and for calls without authentication. */
-  readonly strangers: number;
-  readonly strangersByConnection: number;
+  readonly unauthenticated: number;
+  readonly unauthenticatedByConnection: number;
   /** Unread answers: of all callers, and of one connection. */
   readonly unread: number;
   readonly unreadByConnection: number;
@@ -30,8 +31,8 @@ export interface ByteLimits {
 const BYTE_LIMITS: ByteLimits = {
   received: 48 * MIB,
   receivedByConnection: 36 * MIB,
-  strangers: 8 * MIB,
-  strangersByConnection: 2 * MIB,
+  unauthenticated: 8 * MIB,
+  unauthenticatedByConnection: 2 * MIB,
   unread: 48 * MIB,
   unreadByConnection: 33 * MIB,
 };
@@ -102,8 +103,8 @@ export class ByteBudget {
 /** The budgets of one connection. */
 export interface Allowance {
   /** For authenticated callers, and for all others. */
-  readonly known: ByteBudget;
-  readonly strangers: ByteBudget;
+  readonly authenticated: ByteBudget;
+  readonly unauthenticated: ByteBudget;
   readonly unread: ByteBudget;
   readonly inflater: Inflater;
   /** The connection is over. */
@@ -113,18 +114,22 @@ export interface Allowance {
 /** The budgets of all connections of a port. */
 export class PortAllowance {
   readonly #received: ByteBudget;
-  readonly #strangers: ByteBudget;
+  readonly #unauthenticated: ByteBudget;
   readonly #unread: ByteBudget;
   readonly #limits: ByteLimits;
-  readonly #inflating = new Slots(INFLATED_AT_ONCE);
+  readonly #inflating = new Semaphore(INFLATED_AT_ONCE);
   /** The unread bytes of each connection, and how to end it. */
   readonly #readers = new Map<ByteBudget, () => void>();
 
   constructor(limits: Partial<ByteLimits> = {}) {
     this.#limits = { ...BYTE_LIMITS, ...limits };
-    const { received, strangers, unread } = this.#limits;
+    const { received, unauthenticated: strangers, unread } = this.#limits;
     this.#received = new ByteBudget("messages to this server", received);
-    this.#strangers = new ByteBudget("messages of callers that are not known", strangers, this.#received);
+    this.#unauthenticated = new ByteBudget(
+      "messages of callers that are not known",
+      strangers,
+      this.#received,
+    );
     this.#unread = new ByteBudget("answers of this server that nobody has read", unread);
   }
 
@@ -133,22 +138,23 @@ export class PortAllowance {
     return { received: this.#received.usedBytes, unread: this.#unread.usedBytes };
   }
 
-  /** For a new connection, which `leave` ends at once when others need the room of its unread bytes. */
-  connection(leave: () => void = () => {}): Allowance {
-    const { receivedByConnection, strangersByConnection, unreadByConnection } = this.#limits;
+  /** For a new connection, which `evict` ends at once when others need the memory of its unread bytes. */
+  connection(evict: () => void = () => {}): Allowance {
+    const { receivedByConnection, unauthenticatedByConnection: strangersByConnection, unreadByConnection } =
+      this.#limits;
     const unread: ByteBudget = new ByteBudget(
       "answers on this connection that were not read",
       unreadByConnection,
       this.#unread,
-      (bytes) => this.#makeRoom(unread, bytes),
+      (bytes) => this.#evictReader(unread, bytes),
     );
-    this.#readers.set(unread, leave);
+    this.#readers.set(unread, evict);
     return {
-      known: new ByteBudget("messages on this connection", receivedByConnection, this.#received),
-      strangers: new ByteBudget(
+      authenticated: new ByteBudget("messages on this connection", receivedByConnection, this.#received),
+      unauthenticated: new ByteBudget(
         "messages on this connection before its caller is known",
         strangersByConnection,
-        this.#strangers,
+        this.#unauthenticated,
       ),
       unread,
       inflater: new Inflater(this.#inflating),
@@ -157,7 +163,7 @@ export class PortAllowance {
   }
 
   /** Ends the connection with the most unread bytes, for a connection that would still have fewer. */
-  #makeRoom(asking: ByteBudget, bytes: number): void {
+  #evictReader(asking: ByteBudget, bytes: number): void {
     let most = asking.usedBytes + bytes;
     let leave: (() => void) | undefined;
     for (const [unread, its] of this.#readers) {

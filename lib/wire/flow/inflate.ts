@@ -8,6 +8,7 @@
 import { Buffer } from "node:buffer";
 import { pipeline } from "node:stream/promises";
 import { createGunzip, createInflate } from "node:zlib";
+import { Semaphore } from "../../base/async/semaphore.ts";
 import { nextTurn } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import { giveBack } from "./given_back.ts";
@@ -25,34 +26,12 @@ export interface InflatedTo {
   append(bytes: Uint8Array): void;
 }
 
-/** A number of slots; others wait in order. */
-export class Slots {
-  #free: number;
-  readonly #waiting: (() => void)[] = [];
-
-  constructor(count: number) {
-    this.#free = count;
-  }
-
-  async enter(): Promise<void> {
-    if (this.#free > 0) this.#free--;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
-  }
-
-  leave(): void {
-    // The slot passes to the one that waits longest.
-    const next = this.#waiting.shift();
-    if (next) next();
-    else this.#free++;
-  }
-}
-
 /** Inflates the messages of one connection, one after the other. */
 export class Inflater {
-  readonly #own = new Slots(1);
+  readonly #own = new Semaphore(1);
 
-  /** `shared` are the slots of all connections together. */
-  constructor(private readonly shared = new Slots(INFLATED_AT_ONCE)) {}
+  /** `shared` limits all connections together. */
+  constructor(private readonly shared = new Semaphore(INFLATED_AT_ONCE)) {}
 
   /** Inflates `bytes` into `to`. Rejects with what `to` throws, `internal` for bytes that are broken. */
   async inflate(bytes: Uint8Array, encoding: string | undefined, to: InflatedTo): Promise<void> {
@@ -61,13 +40,13 @@ export class Inflater {
       const problem = `a message is compressed with "${encoding ?? "nothing named"}", wanted gzip or deflate`;
       throw new SvcError(encoding ? "unimplemented" : "internal", problem);
     }
-    await this.#own.enter();
-    await this.shared.enter();
+    await this.#own.acquire();
+    await this.shared.acquire();
     try {
       if (to.wanted()) await run(create({ chunkSize: OUTPUT_BYTES }), bytes, to);
     } finally {
-      this.shared.leave();
-      this.#own.leave();
+      this.shared.release();
+      this.#own.release();
     }
   }
 }

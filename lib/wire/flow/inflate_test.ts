@@ -4,13 +4,14 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { gzipSync } from "node:zlib";
 import { nextTurn } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
-import { Inflater, Slots } from "./inflate.ts";
+import { Semaphore } from "../../base/async/semaphore.ts";
+import { Inflater } from "./inflate.ts";
 
 const MESSAGE_BYTES = 4_000_000;
 const MESSAGE = gzipSync(new Uint8Array(MESSAGE_BYTES));
 
 Deno.test("inflate: connections share the slots, and each connection inflates a single message at a time", async () => {
-  const shared = new Slots(2);
+  const shared = new Semaphore(2);
   const inflaters = Array.from({ length: 4 }, () => new Inflater(shared));
   const active = new Map<string, number>();
   let most = 0;
@@ -41,7 +42,7 @@ Deno.test("inflate: the event loop runs between two pieces", async () => {
 });
 
 Deno.test("inflate: stops when the rest is unwanted or too large, and frees its slot", async () => {
-  const inflater = new Inflater(new Slots(1));
+  const inflater = new Inflater(new Semaphore(1));
   let bytes = 0;
   const unwanted = {
     wanted: () => bytes < 500_000,

@@ -1,8 +1,9 @@
 /**
- * Fairness among connections: each reads its share, then yields a turn of the event loop.
+ * Deficit round robin among the connections of a port: each reads its quantum, then yields a turn of the event loop.
  *
  * The runtime reads a socket as long as it has data, and serves no other socket meanwhile. Without turns, one busy
- * connection would be the only one served.
+ * connection would be the only one served. A flow is one connection; its quantum shrinks with the number of flows that
+ * wait, and its deficit is what is left of the quantum in this turn.
  */
 
 import { afterPoll, type Clock, nextTurn } from "../../base/clock.ts";
@@ -10,18 +11,18 @@ import type { Duplex } from "node:stream";
 import { giveBack, giveBackAll, isLent } from "./given_back.ts";
 
 /**
- * Share of a connection that has not had a turn for `LAP_MS`, in the cost of handling this many bytes: a call. Either
+ * Quantum of a connection that has not had a turn for `IDLE_MS`, in the cost of handling this many bytes: a call. Either
  * all connections together take long for a turn each, or it comes after a rest, perhaps with a crowd.
  */
-const FIRST_COST = 1024;
-const LAP_MS = 10;
-/** Minimum share of any other one. */
-const SHARE_COST = 4 * 1024;
-/** Share of a connection if no other one waits: a few dozen calls, whose answers leave in one write. */
-const ROUND_COST = 64 * 1024;
+const FIRST_QUANTUM = 1024;
+const IDLE_MS = 10;
+/** Smallest quantum of any other one. */
+const QUANTUM_MIN = 4 * 1024;
+/** Quantum of a connection if no other one waits: a few dozen calls, whose answers leave in one write. */
+const QUANTUM_MAX = 64 * 1024;
 /**
- * Bytes read in a turn with new requests, a dozen or two of the shortest; doubles with every turn without one. The
- * connections of a round share them, down to a request or two for each.
+ * Bytes read in a turn with new requests, a dozen or two of the shortest; doubles with every turn without one. All
+ * connections share them, down to a request or two for each.
  */
 const SLICE_BYTES = 512;
 const LEAST_SLICE_BYTES = 64;
@@ -34,27 +35,27 @@ const LEAST_PIECES = 8;
 /** Bytes of an answer for each unit of cost: they are only copied. */
 const ANSWER_BYTES = 16;
 /** The limit of the debt, so that a long answer does not stop the reading of its own window updates. */
-const ANSWER_COST_MAX = 8 * SHARE_COST;
+const ANSWER_COST_MAX = 8 * QUANTUM_MIN;
 
 /** How long turns may follow each other without polling the sockets. */
-const NEWS_MS = 5;
+const POLL_EVERY_MS = 5;
 
-/** Connections that take turns. The fewer wait for one, the larger each share. */
-export class Round {
+/** Schedules the turns of connections. The fewer wait for a turn, the larger each quantum. */
+export class RoundRobin {
   #waiting = 0;
   #immediate = 0;
   #polledMs = 0;
   /** The next turns of the sockets that wait for a poll. */
-  readonly #late = new Set<() => void>();
+  readonly #untilPoll = new Set<() => void>();
   #isPolling = false;
 
-  /** The share of a connection while the others wait. */
-  get share(): number {
-    return this.part(ROUND_COST, SHARE_COST);
+  /** The quantum of a connection while the others wait. */
+  get quantum(): number {
+    return this.divided(QUANTUM_MAX, QUANTUM_MIN);
   }
 
-  /** A connection's part of `whole` while the others wait. */
-  part(whole: number, least: number): number {
+  /** `whole`, divided among the connections that wait. */
+  divided(whole: number, least: number): number {
     return Math.max(least, Math.floor(whole / (1 + this.#waiting)));
   }
 
@@ -70,11 +71,13 @@ export class Round {
    * request of a new client took 112, and 90 ms). So after a while all connections wait together for a timer that none
    * of them delays; it costs a millisecond and lets everybody else in.
    */
-  next(clock: Clock, go: () => void): () => void {
-    return clock.monotonicMs() - this.#polledMs < NEWS_MS ? this.#soon(go) : this.#afterNews(clock, go);
+  schedule(clock: Clock, go: () => void): () => void {
+    return clock.monotonicMs() - this.#polledMs < POLL_EVERY_MS
+      ? this.#runNextTurn(go)
+      : this.#runAfterPoll(clock, go);
   }
 
-  #soon(go: () => void): () => void {
+  #runNextTurn(go: () => void): () => void {
     const leave = () => {
       this.#waiting--;
       this.#immediate--;
@@ -91,12 +94,12 @@ export class Round {
     };
   }
 
-  #afterNews(clock: Clock, go: () => void): () => void {
+  #runAfterPoll(clock: Clock, go: () => void): () => void {
     this.#waiting++;
-    this.#late.add(go);
+    this.#untilPoll.add(go);
     if (!this.#isPolling) this.#poll(clock);
     return () => {
-      if (this.#late.delete(go)) this.#waiting--;
+      if (this.#untilPoll.delete(go)) this.#waiting--;
     };
   }
 
@@ -107,8 +110,8 @@ export class Round {
     afterPoll(() => {
       this.#isPolling = false;
       this.polled(clock.monotonicMs());
-      for (const go of [...this.#late]) {
-        if (!this.#late.delete(go)) continue;
+      for (const go of [...this.#untilPoll]) {
+        if (!this.#untilPoll.delete(go)) continue;
         this.#waiting--;
         go();
       }
@@ -117,27 +120,27 @@ export class Round {
 }
 
 /** The time between two turns of one connection. */
-class Rest {
+class TurnWait {
   #cancel: (() => void) | undefined;
-  #rested = false;
+  #waited = false;
 
-  constructor(private readonly clock: Clock, private readonly round: Round) {}
+  constructor(private readonly clock: Clock, private readonly scheduler: RoundRobin) {}
 
-  get resting(): boolean {
+  get waiting(): boolean {
     return this.#cancel !== undefined;
   }
 
-  /** Data has arrived: from the system, unless the last turn left more than its share to do. */
-  came(): void {
-    if (!this.#rested) this.round.polled(this.clock.monotonicMs());
-    this.#rested = false;
+  /** Data has arrived: from the system, unless the last turn left more than its quantum to do. */
+  received(): void {
+    if (!this.#waited) this.scheduler.polled(this.clock.monotonicMs());
+    this.#waited = false;
   }
 
   /** Runs `go` in the next turn. */
-  begin(go: () => void): void {
-    this.#cancel = this.round.next(this.clock, () => {
+  start(go: () => void): void {
+    this.#cancel = this.scheduler.schedule(this.clock, () => {
       this.#cancel = undefined;
-      this.#rested = true;
+      this.#waited = true;
       go();
     });
   }
@@ -148,98 +151,98 @@ class Rest {
   }
 }
 
-/** A connection's share of each turn. */
-export class Share {
-  readonly #rest: Rest;
-  #left = FIRST_COST;
+/** One connection in the round robin. */
+export class Flow {
+  readonly #wait: TurnWait;
+  #deficit = FIRST_QUANTUM;
   /** The cost of answers, which are written after the turn that read their requests; later turns pay it. */
   #debt = 0;
   #turnMs = -Infinity;
-  #afterRest: (() => void) | undefined;
+  #onServed: (() => void) | undefined;
 
   constructor(
     private readonly socket: Duplex,
     private readonly clock: Clock,
-    private readonly round = new Round(),
+    private readonly scheduler = new RoundRobin(),
   ) {
-    this.#rest = new Rest(clock, round);
+    this.#wait = new TurnWait(clock, scheduler);
   }
 
   /** Whether the connection waits for its next turn. */
-  get resting(): boolean {
-    return this.#rest.resting;
+  get waiting(): boolean {
+    return this.#wait.waiting;
   }
 
   /** Data has arrived for the connection. */
-  came(): void {
-    this.#rest.came();
-    this.#left = Math.min(this.#left, this.#next());
+  received(): void {
+    this.#wait.received();
+    this.#deficit = Math.min(this.#deficit, this.#nextQuantum());
   }
 
-  /** Spends from the share; whether something is left. */
+  /** Spends from the quantum; whether something is left. */
   spend(cost: number): boolean {
-    this.#left -= cost;
-    return this.#left > 0;
+    this.#deficit -= cost;
+    return this.#deficit > 0;
   }
 
-  /** Accounts for a written answer of this many bytes. */
-  answered(bytes: number): void {
+  /** Charges a written answer of this many bytes to later turns. */
+  sent(bytes: number): void {
     this.#debt = Math.min(this.#debt + bytes / ANSWER_BYTES, ANSWER_COST_MAX);
   }
 
-  /** Stops reading until the next turn, which starts with `go` and a new share. */
-  rest(go: () => void): void {
+  /** Stops reading until the next turn, which starts with `go` and a new quantum. */
+  yieldTurn(go: () => void): void {
     this.socket.pause();
-    this.#rest.begin(() => {
-      this.#left = this.#next();
-      if (this.#debt >= this.#left) {
-        this.#debt -= this.#left;
-        return this.rest(go);
+    this.#wait.start(() => {
+      this.#deficit = this.#nextQuantum();
+      if (this.#debt >= this.#deficit) {
+        this.#debt -= this.#deficit;
+        return this.yieldTurn(go);
       }
       go();
-      if (this.resting) return;
+      if (this.waiting) return;
       this.socket.resume();
-      this.#afterRest?.();
+      this.#onServed?.();
     });
   }
 
   /** Runs `go` when nothing that was read waits for a turn. A socket may end while it is paused. */
-  afterRest(go: () => void): void {
-    if (this.resting) this.#afterRest = go;
+  whenServed(go: () => void): void {
+    if (this.waiting) this.#onServed = go;
     else go();
   }
 
   stop(): void {
-    this.#rest.stop();
+    this.#wait.stop();
   }
 
-  /** The share of the turn that begins. */
-  #next(): number {
+  /** The quantum of the turn that begins. */
+  #nextQuantum(): number {
     const nowMs = this.clock.monotonicMs();
-    const isLong = nowMs - this.#turnMs > LAP_MS;
+    const isLong = nowMs - this.#turnMs > IDLE_MS;
     this.#turnMs = nowMs;
-    return isLong ? FIRST_COST : this.round.share;
+    return isLong ? FIRST_QUANTUM : this.scheduler.quantum;
   }
 }
 
 /** Controls the reading of a socket that delivers its data in slices. */
-export interface Turns {
+export interface SlicedReader {
   /** A request has started: the next slice may contain more. */
   requested(): void;
   /** From now on returns the memory of read data whenever `keeps` says that no part of it is in use. */
   giveBackUnless(keeps: () => boolean): void;
   /** A piece of a request's body has arrived. */
   piece(): void;
-  /** Delivers nothing more until `goOn`. */
-  hold(): void;
-  goOn(): void;
+  /** Delivers nothing more until `resume`. */
+  pause(): void;
+  resume(): void;
   /** From now on the reader itself yields turns to others. */
   release(): void;
 }
 
 /** Makes a socket deliver its data in slices, with a turn between them, to any reader. */
-export function readInTurns(socket: Duplex, clock: Clock, round = new Round()): Turns {
-  const slices = new Slices(socket, clock, round);
+export function readInTurns(socket: Duplex, clock: Clock, scheduler = new RoundRobin()): SlicedReader {
+  const slices = new Slices(socket, clock, scheduler);
   // The HTTP/1.1 parser would take over the system's socket, and overtake the waiting data.
   const { _handle: handle } = socket as { _handle?: Handle & { _consumed?: boolean } };
   if (handle) {
@@ -304,7 +307,7 @@ function startOnlyWhen(handle: Handle, readsOn: () => boolean): void {
 }
 
 /** Stands between a socket's system handle and its buffer. */
-class Slices implements Turns {
+class Slices implements SlicedReader {
   readonly #push: Duplex["push"];
   readonly #read: () => void;
   readonly #waiting: (Uint8Array | null)[] = [];
@@ -314,51 +317,51 @@ class Slices implements Turns {
   #sliceBytes = SLICE_BYTES;
   #left = SLICE_BYTES;
   #pieces = 0;
-  #held = false;
-  readonly #rest: Rest;
+  #paused = false;
+  readonly #wait: TurnWait;
 
-  constructor(private readonly socket: Duplex, clock: Clock, private readonly round: Round) {
-    this.#rest = new Rest(clock, round);
+  constructor(private readonly socket: Duplex, clock: Clock, private readonly scheduler: RoundRobin) {
+    this.#wait = new TurnWait(clock, scheduler);
     this.#push = socket.push.bind(socket);
     this.#read = socket._read.bind(socket, LARGEST_SLICE_BYTES);
   }
 
   /** Whether nothing waits, and new data would be delivered at once. */
   get readsOn(): boolean {
-    return this.#waiting.length === 0 && this.#delivers;
+    return this.#waiting.length === 0 && this.#mayDeliver;
   }
 
   /** Takes a chunk from the system; `false` tells the system to stop reading. */
   push(chunk: Uint8Array | null): boolean {
     this.#giveBack();
     this.#waiting.push(chunk);
-    if (!this.#delivers) return false;
-    this.#rest.came();
-    return this.#deal();
+    if (!this.#mayDeliver) return false;
+    this.#wait.received();
+    return this.#deliver();
   }
 
   /** The reader has room for more. */
   read(): void {
-    if (this.#delivers && this.#deal()) this.#read();
+    if (this.#mayDeliver && this.#deliver()) this.#read();
   }
 
-  hold(): void {
-    this.#held = true;
+  pause(): void {
+    this.#paused = true;
   }
 
-  goOn(): void {
-    if (!this.#held) return;
-    this.#held = false;
+  resume(): void {
+    if (!this.#paused) return;
+    this.#paused = false;
     this.read();
   }
 
   stop(): void {
-    this.#rest.stop();
+    this.#wait.stop();
   }
 
   requested(): void {
     this.#sliceBytes = Math.min(this.#sliceBytes, SLICE_BYTES / 2);
-    this.#left = Math.min(this.#left, this.round.part(SLICE_BYTES, LEAST_SLICE_BYTES));
+    this.#left = Math.min(this.#left, this.scheduler.divided(SLICE_BYTES, LEAST_SLICE_BYTES));
   }
 
   giveBackUnless(keeps: () => boolean): void {
@@ -366,7 +369,7 @@ class Slices implements Turns {
   }
 
   piece(): void {
-    if (++this.#pieces > this.round.part(PIECES_MAX, LEAST_PIECES)) this.requested();
+    if (++this.#pieces > this.scheduler.divided(PIECES_MAX, LEAST_PIECES)) this.requested();
   }
 
   release(): void {
@@ -379,11 +382,11 @@ class Slices implements Turns {
   }
 
   /** Delivers the rest of this turn's slice; false if more has to wait. */
-  #deal(): boolean {
+  #deliver(): boolean {
     let more = true;
     while (more && this.#waiting.length > 0) {
-      if (this.#held) return false;
-      if (this.#left <= 0) return this.#pause();
+      if (this.#paused) return false;
+      if (this.#left <= 0) return this.#yieldTurn();
       const chunk = this.#waiting.shift();
       if (!chunk) return this.#push(null);
       const slice = chunk.subarray(0, this.#left);
@@ -392,21 +395,21 @@ class Slices implements Turns {
       this.#left -= slice.length;
       more = this.#push(slice);
     }
-    return more && !this.#held && (this.#left > 0 || this.#pause());
+    return more && !this.#paused && (this.#left > 0 || this.#yieldTurn());
   }
 
-  get #delivers(): boolean {
-    return !this.#held && !this.#rest.resting;
+  get #mayDeliver(): boolean {
+    return !this.#paused && !this.#wait.waiting;
   }
 
-  #pause(): false {
-    if (!this.#rest.resting) {
-      this.#rest.begin(() => {
+  #yieldTurn(): false {
+    if (!this.#wait.waiting) {
+      this.#wait.start(() => {
         this.#giveBack();
         if (this.#sliceBytes < LARGEST_SLICE_BYTES) this.#sliceBytes *= 2;
-        // Of a body the bytes cost little, the turns do.
-        const least = this.#sliceBytes < SHARE_COST ? LEAST_SLICE_BYTES : SHARE_COST;
-        this.#left = this.round.part(this.#sliceBytes, least);
+        // For request bodies the turns are expensive, not the bytes: hand out larger slices.
+        const least = this.#sliceBytes < QUANTUM_MIN ? LEAST_SLICE_BYTES : QUANTUM_MIN;
+        this.#left = this.scheduler.divided(this.#sliceBytes, least);
         this.#pieces = 0;
         this.read();
       });

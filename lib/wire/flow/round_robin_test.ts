@@ -11,7 +11,7 @@ import { nextTurn, settle } from "../../base/clock.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { selfSigned } from "../../../tests/support/echo.ts";
-import { holdBelowTls, readInTurns, Round, Share, type Turns } from "./round_robin.ts";
+import { Flow, holdBelowTls, readInTurns, RoundRobin, type SlicedReader } from "./round_robin.ts";
 import { HpackEncoder } from "../http2/hpack.ts";
 import { Connection } from "../http2/connection.ts";
 import { PREFACE, TYPE } from "../http2/frame.ts";
@@ -60,7 +60,7 @@ Deno.test("fairness: an HTTP/2 connection that sends without pause yields to oth
 
 /** The highest number of calls that a connection gets served in a turn while so many connections are busy. */
 async function callsInTurn(connections: number): Promise<number[]> {
-  const round = new Round();
+  const scheduler = new RoundRobin();
   const block = new HpackEncoder().encode([[":method", "POST"], [":scheme", "http"], [":path", "/"]]);
   const headers = Array.from({ length: 500 }, (_, i) => frameBytes(TYPE.headers, 4, 1 + 2 * i, block));
   const busy = Array.from({ length: connections }, () => {
@@ -69,7 +69,7 @@ async function callsInTurn(connections: number): Promise<number[]> {
     const connection = new Connection(socket, {
       role: "server",
       clock: new FakeClock(),
-      round,
+      scheduler,
       accept: () => {
         made.calls++;
         return { headers() {}, data() {}, ended() {}, closed() {} };
@@ -91,7 +91,7 @@ async function callsInTurn(connections: number): Promise<number[]> {
     connection.destroy(new SvcError("canceled", "the test is over"));
   }
   await settle();
-  assertEquals(round.share, new Round().share);
+  assertEquals(scheduler.quantum, new RoundRobin().quantum);
   return busy.map(({ made }) => made.most);
 }
 
@@ -108,28 +108,28 @@ Deno.test("fairness: each connection's share shrinks when more connections wait"
 
 /** How many turns a connection waits for its next one after an answer of so many bytes, beside 15 others. */
 async function turnsAfter(answerBytes: number): Promise<number> {
-  const round = new Round();
+  const scheduler = new RoundRobin();
   const clock = new FakeClock();
-  const shares = Array.from({ length: 16 }, () => {
+  const flows = Array.from({ length: 16 }, () => {
     const socket = new Duplex({ read() {}, write: (_bytes, _encoding, done) => done() });
-    return new Share(socket, clock, round);
+    return new Flow(socket, clock, scheduler);
   });
-  const [asking, ...others] = shares;
+  const [asking, ...others] = flows;
   for (const other of others) {
-    const again = () => other.rest(again);
+    const again = () => other.yieldTurn(again);
     again();
   }
   // The first turn after a pause is smaller.
-  await new Promise<void>((resolve) => asking.rest(resolve));
-  asking.answered(answerBytes);
+  await new Promise<void>((resolve) => asking.yieldTurn(resolve));
+  asking.sent(answerBytes);
   let isMade = false;
-  asking.rest(() => isMade = true);
+  asking.yieldTurn(() => isMade = true);
   let turns = 0;
   while (!isMade) {
     await new Promise<void>((resolve) => void nextTurn(resolve));
     turns++;
   }
-  for (const share of shares) share.stop();
+  for (const flow of flows) flow.stop();
   return turns;
 }
 
@@ -140,7 +140,7 @@ Deno.test("fairness: large answers delay a connection's next turns, up to a limi
 /** Reads everything from a socket, slice by slice; returns the data and the most that came in one turn. */
 async function readAll(
   content: Uint8Array,
-  hear: (turns: Turns, bytes: number) => void,
+  hear: (turns: SlicedReader, bytes: number) => void,
 ): Promise<[Buffer, number]> {
   const socket = new Duplex({ read() {}, write: (_bytes, _encoding, done) => done() });
   const turns = readInTurns(socket, new FakeClock());
@@ -178,13 +178,13 @@ Deno.test("fairness: readInTurns delivers all bytes in order, in small slices wh
 /** What so many connections that never stop asking deliver in a turn, all together, at most. */
 async function deliveredInTurn(
   connections: number,
-  hear: (turns: Turns, bytes: number) => void,
+  hear: (turns: SlicedReader, bytes: number) => void,
 ): Promise<number> {
-  const round = new Round();
+  const scheduler = new RoundRobin();
   let [delivered, most] = [0, 0];
   const sockets = Array.from({ length: connections }, () => {
     const socket = new Duplex({ read() {}, write: (_bytes, _encoding, done) => done() });
-    const turns = readInTurns(socket, new FakeClock(), round);
+    const turns = readInTurns(socket, new FakeClock(), scheduler);
     socket.on("data", (bytes: Buffer) => {
       delivered += bytes.length;
       hear(turns, bytes.length);
@@ -200,19 +200,19 @@ async function deliveredInTurn(
   }
   for (const socket of sockets) socket.destroy();
   await settle();
-  assertEquals(round.share, new Round().share, "who has left waits no more");
+  assertEquals(scheduler.quantum, new RoundRobin().quantum, "who has left waits no more");
   return most;
 }
 
 Deno.test("fairness: 8 HTTP/1.1 connections deliver at most twice the requests of a single connection", async () => {
-  const requests = (turns: Turns) => turns.requested();
+  const requests = (turns: SlicedReader) => turns.requested();
   const alone = await deliveredInTurn(1, requests);
   const together = await deliveredInTurn(8, requests);
   assert(together <= 2 * alone, `${together} bytes of 8, ${alone} of one`);
 });
 
 Deno.test("fairness: 8 bodies in tiny chunks deliver at most twice the bytes of a single body", async () => {
-  const crumbs = (turns: Turns, bytes: number) => {
+  const crumbs = (turns: SlicedReader, bytes: number) => {
     for (let at = 0; at < bytes; at += 6) turns.piece();
   };
   const alone = await deliveredInTurn(1, crumbs);
@@ -243,13 +243,13 @@ Deno.test("fairness: busy connections pause together until the event loop has po
     { length: 3 },
     () => flood(Buffer.from("GET "), Buffer.from("/ HTTP/1.1\r\n\r\n")),
   );
-  const [clock, round] = [new FakeClock(), new Round()];
+  const [clock, scheduler] = [new FakeClock(), new RoundRobin()];
   const timers: (() => void)[] = [];
   const { setTimeout } = globalThis;
   globalThis.setTimeout = ((run: () => void) => timers.push(run)) as never;
   using _ = { [Symbol.dispose]: () => void (globalThis.setTimeout = setTimeout) };
   for (const { socket } of crowd) {
-    readInTurns(socket, clock, round);
+    readInTurns(socket, clock, scheduler);
     socket.on("data", () => {});
   }
   const sent = () => Math.min(...crowd.map((one) => one.sent()));

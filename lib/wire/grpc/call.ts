@@ -66,7 +66,7 @@ export class ClientCall implements StreamListener {
     private readonly queue: StreamQueue,
   ) {
     this.signal = this.#over.signal;
-    this.answers = new MessageReader({ taken: (bytes) => this.#stream?.credit(bytes) });
+    this.answers = new MessageReader({ taken: (bytes) => this.#stream?.consumed(bytes) });
     const { timeoutMs, signal } = options;
     if (timeoutMs !== undefined) {
       this.#deadlineMs = clock.monotonicMs() + timeoutMs;

@@ -21,7 +21,7 @@ import {
   parseTimeoutMs,
   prefixOf,
 } from "../rpc/message.ts";
-import { CallMark, type Guest } from "../flow/admission.ts";
+import { type AdmittedConnection, CallMark } from "../flow/admission.ts";
 import { MAX_STREAMS } from "../http2/connection.ts";
 import type { Stream, StreamListener } from "../http2/stream.ts";
 import { admit, MessageReader } from "../rpc/message_reader.ts";
@@ -56,7 +56,7 @@ export function acceptGrpc(
   table: ServiceTable,
   connected: Peer,
   allowance: Allowance,
-  { others, guest, proxies }: AroundCalls = {},
+  { others, admitted, proxies }: AroundCalls = {},
 ) {
   const isProxy = proxies?.has(connected.remoteAddress);
   let running = 0, peer = connected, scheme: string | undefined, authority: string | undefined;
@@ -79,7 +79,7 @@ export function acceptGrpc(
     }
     if (request.method !== "POST") return refuseHttp(stream, "405");
     if (running >= MAX_STREAMS) return refuse(stream, "too many calls on one connection");
-    const call = new ServerCall(stream, fields, request, caller, allowance, new CallMark(guest));
+    const call = new ServerCall(stream, fields, request, caller, allowance, new CallMark(admitted));
     running++;
     void table.handle(call, new Reply(stream, call.path)).then(ended);
     return call;
@@ -90,7 +90,7 @@ export function acceptGrpc(
 export interface AroundCalls {
   /** Takes the streams that are no calls. */
   readonly others?: OtherStreams;
-  readonly guest?: Pick<Guest, "began" | "ended">;
+  readonly admitted?: Pick<AdmittedConnection, "callStarted" | "callEnded">;
   /** Say who calls through them. */
   readonly proxies?: TrustedProxies;
 }
@@ -172,9 +172,9 @@ class ServerCall implements RawCall, StreamListener {
     this.header = metadataOf(fields);
     this.requests = new MessageReader({
       encoding,
-      budget: allowance.strangers,
+      budget: allowance.unauthenticated,
       inflater: allowance.inflater,
-      taken: (bytes) => stream.credit(bytes),
+      taken: (bytes) => stream.consumed(bytes),
     });
     if (timeout === undefined) return;
     try {
@@ -184,7 +184,7 @@ class ServerCall implements RawCall, StreamListener {
     }
   }
 
-  admitted(caller: "known" | "stranger"): void {
+  admitted(caller: "authenticated" | "unauthenticated"): void {
     admit(this.requests, caller, this.allowance);
     this.mark.admitted(caller);
   }

@@ -15,15 +15,16 @@ import { BriefMap } from "../../base/brief_map.ts";
 import type { Clock } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import { giveBack } from "../flow/given_back.ts";
-import { type Round, Share } from "../flow/round_robin.ts";
+import { Flow, type RoundRobin } from "../flow/round_robin.ts";
 import type { HeaderFields } from "../rpc/metadata.ts";
 import { HpackBomb, HpackDecoder, HpackEncoder, HpackError } from "./hpack.ts";
-import { type BudgetName, Budgets, type PortBudgets } from "./budget.ts";
+import { type AbuseKind, AbuseLimits, type PortAbuseLimits } from "./abuse_limits.ts";
 import { fitting, listBytes, problemOf } from "./fields.ts";
 import {
   checkPriority,
   FLAG,
   H2,
+  lost,
   MAX_FRAME_BYTES,
   MAX_WINDOW_BYTES,
   OutgoingBytes,
@@ -36,10 +37,10 @@ import {
   unpadded,
 } from "./frame.ts";
 import { FrameReader, HeaderBlock } from "./input.ts";
-import { PastStreams } from "./past.ts";
+import { ClosedStreams } from "./closed_streams.ts";
 import { readSettings, settingsIn, settingsPayload } from "./settings.ts";
 import { Stream, STREAM_WINDOW_BYTES, type StreamListener, type Unread } from "./stream.ts";
-import { Watch } from "./watch.ts";
+import { StallWatch } from "./stall_watch.ts";
 
 export { WITH_TLS } from "./input.ts";
 
@@ -49,7 +50,7 @@ export const MAX_STREAMS = 1000;
 const EARLY_STREAMS = 100;
 /** Limit of header fields in one block, in either direction. */
 const MAX_HEADER_BYTES = 64 * 1024;
-/** Usual size of a call's header fields; only the excess counts against the budget. */
+/** Usual size of a call's header fields; only the excess counts against the limit of header bytes. */
 const USUAL_HEADER_BYTES = 4 * 1024;
 /** Additional cost of a field that enters the table: well-behaved peers add a few, once. */
 const ADDED_FIELD_BYTES = 1024;
@@ -59,13 +60,13 @@ const INITIAL_WINDOW_BYTES = 65_535;
 const WRITE_BYTES = 256 * 1024;
 /** Limit of unread answers to control frames; the connection ends beyond it. */
 const MAX_UNSENT_BYTES = 4 * 1024 * 1024;
-/** How long a rejected peer has to read the reason. */
-const LINGER_MS = 1_000;
-/** What a rejected peer may still send without losing the reason; beyond it nothing is read. */
-const FAREWELL_BYTES = 1024 * 1024;
-/** Cost of a frame in its connection's share besides its bytes; of one that begins or ends a call, or a setting. */
+/** How long a rejected peer has to read the reason in GOAWAY. */
+const DRAIN_MS = 1_000;
+/** Limit of the input that is drained after GOAWAY, so that a rejected peer can still read the reason. */
+const DRAIN_BYTES = 1024 * 1024;
+/** Cost of a frame in its connection's quantum besides its bytes; of one that begins or ends a call, or a setting. */
 const FRAME_COST = 64, CALL_COST = 1024;
-/** Size of a sent DATA frame that earns the peer an answer to it; pieces cut smaller by its window do not. */
+/** Size of a sent DATA frame for which the peer may send an acknowledgement; pieces cut smaller by its window do not count. */
 const ANSWERED_BYTES = 1024;
 
 export interface ConnectionOptions {
@@ -77,14 +78,14 @@ export interface ConnectionOptions {
   readonly maxStreams?: number;
   /** Client: `open` or `hasRoom` may have changed. */
   readonly changed?: () => void;
-  /** The connections with which it takes turns. */
-  readonly round?: Round;
+  /** Schedules the turns of all connections of a port. */
+  readonly scheduler?: RoundRobin;
   /** Charged with unsent answers; throws if there are too many. */
   readonly unread?: Unread;
-  /** Server: the shared budgets of its connections. */
-  readonly budgets?: PortBudgets;
+  /** Server: the abuse limits that its connections share. */
+  readonly abuse?: PortAbuseLimits;
   /** This many bytes have arrived, or have been taken by the peer's system. */
-  readonly moved?: (bytes: number) => void;
+  readonly transferred?: (bytes: number) => void;
   /** The peer has proven that it speaks HTTP/2. */
   readonly ready?: () => void;
   /** The connection is over; once. */
@@ -99,12 +100,12 @@ export class Connection {
   readonly #ready: Stream[] = [];
   readonly #pings: (() => void)[] = [];
   readonly #input: FrameReader;
-  readonly share: Share;
-  readonly #budgets: Budgets;
-  readonly #watch: Watch | undefined;
-  readonly #past = new PastStreams();
-  /** Streams with undelivered data. */
-  readonly #gathering: Stream[] = [];
+  readonly flow: Flow;
+  readonly #abuse: AbuseLimits;
+  readonly #watch: StallWatch | undefined;
+  readonly #closedStreams = new ClosedStreams();
+  /** Streams with buffered data that is not delivered yet. */
+  readonly #bufferedStreams: Stream[] = [];
   #block: HeaderBlock | undefined;
   #lastPeerStream = 0;
   #nextStream = 1;
@@ -114,7 +115,7 @@ export class Connection {
   #peerFrameBytes = MAX_FRAME_BYTES;
   #peerStreams: number | undefined;
   #peerHeaderBytes = MAX_HEADER_BYTES;
-  #farewellBytes = 0;
+  #drainedBytes = 0;
   #scheduled = false;
   #writing: Uint8Array | undefined;
   #draining = false;
@@ -123,14 +124,14 @@ export class Connection {
   constructor(private readonly socket: Duplex, private readonly options: ConnectionOptions) {
     const { role, clock } = options;
     this.#input = new FrameReader(role);
-    this.share = new Share(socket, clock, options.round);
-    this.#budgets = new Budgets(clock, options.budgets);
+    this.flow = new Flow(socket, clock, options.scheduler);
+    this.#abuse = new AbuseLimits(clock, options.abuse);
     if (role === "client") this.#out.append(Buffer.from(PREFACE, "latin1"));
     this.#settings();
     this.#out.frame(TYPE.window, 0, 0, uint32(CONNECTION_WINDOW_BYTES - INITIAL_WINDOW_BYTES));
     if (role === "server") this.#watch = this.#watchOver(clock);
     socket.on("data", (bytes: Uint8Array) => this.#receive(bytes));
-    socket.on("end", () => this.share.afterRest(() => this.#lost("the peer closed the connection")));
+    socket.on("end", () => this.flow.whenServed(() => this.#lost("the peer closed the connection")));
     socket.on("close", () => !socket.readableEnded && this.#lost("the connection was closed"));
     socket.on("error", (error: Error) => this.#lost(error.message));
     this.#schedule();
@@ -202,24 +203,24 @@ export class Connection {
   }
 
   /** Ends the connection at once, with a GOAWAY if the system takes it without waiting. */
-  expel(reason: string): void {
+  evict(reason: string): void {
     if (this.#over) return;
     this.#goaway(H2.noError, reason);
-    const farewell = this.#writing ? undefined : this.#out.take();
-    if (farewell) this.socket.write(farewell);
+    const goaway = this.#writing ? undefined : this.#out.take();
+    if (goaway) this.socket.write(goaway);
     this.destroy(new SvcError("unavailable", reason));
   }
 
-  /** Ends the connection and every stream on it; `farewell` are last bytes for the peer. */
-  destroy(error: SvcError, farewell?: Uint8Array): void {
+  /** Ends the connection and every stream on it; `goaway` are the last bytes for the peer. */
+  destroy(error: SvcError, goaway?: Uint8Array): void {
     if (this.#over) return;
     this.#over = error;
     const streams = this.#streams.values();
     this.#streams.clear();
     this.#ready.length = 0;
     this.#watch?.stop();
-    this.share.stop();
-    if (farewell) this.#part(farewell);
+    this.flow.stop();
+    if (goaway) this.#drainInput(goaway);
     else this.socket.destroy();
     for (const stream of streams) stream.finish(error);
     this.options.closed?.(error);
@@ -229,9 +230,9 @@ export class Connection {
    * If a socket closes before everything received has been read, the system discards what was just sent. So it keeps
    * reading for a while, until the peer has seen the reason.
    */
-  #part(farewell: Uint8Array): void {
-    this.socket.once("close", this.options.clock.after(LINGER_MS, () => void this.socket.destroy()));
-    this.socket.end(farewell);
+  #drainInput(goaway: Uint8Array): void {
+    this.socket.once("close", this.options.clock.after(DRAIN_MS, () => void this.socket.destroy()));
+    this.socket.end(goaway);
     this.socket.resume();
   }
 
@@ -253,8 +254,8 @@ export class Connection {
         block.length <= size ? block : block.subarray(at, at + size),
       );
     }
-    if (ended) this.#earn();
-    this.#bound();
+    if (ended) this.#allowAnswers();
+    this.#limitUnsent();
     return true;
   }
 
@@ -262,7 +263,7 @@ export class Connection {
     this.#control(TYPE.reset, 0, stream, uint32(code));
   }
 
-  sendCredit(stream: number, bytes: number): void {
+  sendWindowUpdate(stream: number, bytes: number): void {
     this.#control(TYPE.window, 0, stream, uint32(bytes));
   }
 
@@ -272,17 +273,17 @@ export class Connection {
     this.#schedule();
   }
 
-  gathers(stream: Stream): void {
-    this.#gathering.push(stream);
+  buffered(stream: Stream): void {
+    this.#bufferedStreams.push(stream);
   }
 
-  blame(): void {
+  countAbuse(): void {
     this.#charge("resets", 1);
   }
 
   remove(stream: Stream): void {
     this.#streams.delete(stream.id);
-    this.#past.add(stream.id, stream.peerIsDone);
+    this.#closedStreams.add(stream.id, stream.peerIsDone);
     this.options.changed?.();
     this.#finishDraining();
   }
@@ -311,7 +312,7 @@ export class Connection {
     this.socket.write(bytes, () => {
       this.#writing = undefined;
       if (!this.#over) this.#out.written();
-      this.options.moved?.(bytes.length);
+      this.options.transferred?.(bytes.length);
       this.options.changed?.();
       this.#flush();
     });
@@ -326,7 +327,7 @@ export class Connection {
       const room = Math.min(this.#sendWindow, this.#peerFrameBytes);
       const sent = stream.pump(room, this.#out);
       this.#sendWindow -= sent;
-      if (sent >= ANSWERED_BYTES || (sent > 0 && !stream.waiting)) this.#earn();
+      if (sent >= ANSWERED_BYTES || (sent > 0 && !stream.waiting)) this.#allowAnswers();
       if (!stream.waiting) continue;
       if (this.#sendWindow <= 0) blocked.push(stream);
       else if (stream.sendWindow > 0) this.#ready.push(stream);
@@ -338,10 +339,10 @@ export class Connection {
   #control(type: number, flags: number, stream: number, payload: Uint8Array): void {
     if (this.#over) return;
     this.#out.frame(type, flags, stream, payload);
-    this.#bound();
+    this.#limitUnsent();
   }
 
-  #bound(): void {
+  #limitUnsent(): void {
     if (this.#out.bytes > MAX_UNSENT_BYTES) {
       this.destroy(new SvcError("unavailable", "the peer does not read its data"));
     }
@@ -371,8 +372,8 @@ export class Connection {
 
   // What the peer may cost.
 
-  #watchOver(clock: Clock): Watch {
-    return new Watch(clock, {
+  #watchOver(clock: Clock): StallWatch {
+    return new StallWatch(clock, {
       state: () => ({
         frames: this.#input.frames,
         inFrame: this.#input.inFrame,
@@ -382,56 +383,56 @@ export class Connection {
       endStalled: (nowMs) => {
         for (const stream of this.#streams.values()) stream.endStalled(nowMs);
       },
-      ask: () => void this.ping(),
-      cut: (reason) => {
-        // A peer that does not read gets no farewell.
+      ping: () => void this.ping(),
+      end: (reason) => {
+        // A peer that does not read gets no GOAWAY.
         if (this.#writing) this.#lost(reason);
-        else this.#leave(H2.calm, new SvcError("unavailable", `the connection is given up: ${reason}`));
+        else this.#endWithGoaway(H2.calm, lost(`the connection is given up: ${reason}`));
       },
     });
   }
 
-  /** Takes from one of the peer's budgets; on an overdraft ends the connection and returns false. */
-  #charge(name: BudgetName, amount: number): boolean {
-    const problem = this.#budgets.spend(name, amount);
+  /** Charges the peer for a costly or useless frame; beyond the limit ends the connection and returns false. */
+  #charge(name: AbuseKind, amount: number): boolean {
+    const problem = this.#abuse.charge(name, amount);
     if (problem) this.#fail(H2.calm, problem);
     return problem === undefined;
   }
 
   /** Allows the peer to answer what it was sent. */
-  #earn(): void {
-    this.#budgets.earn("credits", 2);
-    this.#budgets.earn("pings", 1);
-    this.#budgets.earn("idle", 1);
+  #allowAnswers(): void {
+    this.#abuse.refund("windowUpdates", 2);
+    this.#abuse.refund("pings", 1);
+    this.#abuse.refund("idle", 1);
   }
 
   // Receiving.
 
   #receive(bytes: Uint8Array): void {
     if (this.#over) {
-      // Remaining input is read only for the farewell's sake, and not at the expense of others.
-      this.#farewellBytes += bytes.length;
-      if (this.#farewellBytes > FAREWELL_BYTES) this.socket.pause();
-      else if (!this.share.spend(bytes.length) && !this.share.resting) this.share.rest(() => {});
+      // Remaining input is drained only so that the peer receives GOAWAY, and not at the expense of other connections.
+      this.#drainedBytes += bytes.length;
+      if (this.#drainedBytes > DRAIN_BYTES) this.socket.pause();
+      else if (!this.flow.spend(bytes.length) && !this.flow.waiting) this.flow.yieldTurn(() => {});
       return giveBack(bytes);
     }
-    this.share.came();
-    this.options.moved?.(bytes.length);
+    this.flow.received();
+    this.options.transferred?.(bytes.length);
     this.#guarded(() => this.#input.push(bytes));
-    if (!this.share.resting) this.#work();
+    if (!this.flow.waiting) this.#work();
   }
 
-  /** Reads frames until there are no more, or the connection has used its share of this turn. */
+  /** Reads frames until there are no more, or the connection has used its quantum of this turn. */
   #work(): void {
     this.#guarded(() => {
       while (!this.#over && this.#input.next()) {
         this.#frame();
-        if (this.share.spend(FRAME_COST + this.#input.payload.length)) continue;
-        if (!this.#over) this.share.rest(() => this.#work());
+        if (this.flow.spend(FRAME_COST + this.#input.payload.length)) continue;
+        if (!this.#over) this.flow.yieldTurn(() => this.#work());
         break;
       }
     });
-    for (const stream of this.#gathering.splice(0)) this.#guarded(() => stream.handOn());
+    for (const stream of this.#bufferedStreams.splice(0)) this.#guarded(() => stream.deliver());
     this.#input.release();
   }
 
@@ -449,17 +450,17 @@ export class Connection {
 
   /** Reports the violation to the peer, then ends the connection. */
   #fail(code: number, message: string): void {
-    this.#leave(code, new SvcError("unavailable", `the peer broke the rules of HTTP/2: ${message}`), message);
+    this.#endWithGoaway(code, lost(`the peer broke the rules of HTTP/2: ${message}`), message);
   }
 
-  #leave(code: number, error: SvcError, message = error.message): void {
+  #endWithGoaway(code: number, error: SvcError, message = error.message): void {
     if (this.#over) return;
     this.#goaway(code, message);
     this.destroy(error, this.#out.take());
   }
 
   #lost(reason: string): void {
-    this.destroy(new SvcError("unavailable", `connection lost: ${reason}`));
+    this.destroy(lost(`connection lost: ${reason}`));
   }
 
   #frame(): void {
@@ -501,19 +502,19 @@ export class Connection {
     }
     // The connection as a whole never waits for a slow reader: each stream's own window bounds its data.
     if (this.#receiveWindow < CONNECTION_WINDOW_BYTES / 2) {
-      this.sendCredit(0, CONNECTION_WINDOW_BYTES - this.#receiveWindow);
+      this.sendWindowUpdate(0, CONNECTION_WINDOW_BYTES - this.#receiveWindow);
       this.#receiveWindow = CONNECTION_WINDOW_BYTES;
     }
     const data = unpadded(flags, payload), ended = (flags & FLAG.endStream) !== 0;
     if (data.length === 0 && !ended && !this.#charge("idle", 1)) return;
     if (stream) return stream.receiveData(data, payload.length, ended);
-    if (this.isServer && !this.#past.mayHear(id)) this.#refuse(id, H2.streamClosed);
+    if (this.isServer && !this.#closedStreams.mayReceive(id)) this.#refuse(id, H2.streamClosed);
   }
 
   /** Answers a frame that is wrong for a stream that has ended. */
   #refuse(id: number, code: number): void {
     this.sendReset(id, code);
-    this.blame();
+    this.countAbuse();
   }
 
   #headers(flags: number, id: number, payload: Uint8Array): void {
@@ -544,7 +545,7 @@ export class Connection {
   #fields(id: number, block: Uint8Array, ended: boolean): void {
     const fields = this.#decoder.decode(block);
     const { listBytes, added } = this.#decoder;
-    this.share.spend(CALL_COST + listBytes);
+    this.flow.spend(CALL_COST + listBytes);
     const cost = listBytes + ADDED_FIELD_BYTES * added;
     if (!this.#charge("headerBytes", Math.max(0, cost - USUAL_HEADER_BYTES))) return;
     const stream = this.#streams.get(id);
@@ -556,8 +557,8 @@ export class Connection {
     if (this.#isIdle(id)) {
       throw new ProtocolError(H2.protocol, `HEADERS on stream ${id}, which nobody opened`);
     }
-    if (!this.isServer || this.#past.mayHear(id)) return void this.#charge("idle", 1);
-    throw this.#past.has(id)
+    if (!this.isServer || this.#closedStreams.mayReceive(id)) return void this.#charge("idle", 1);
+    throw this.#closedStreams.has(id)
       ? new ProtocolError(H2.streamClosed, `HEADERS on stream ${id}, which has ended`)
       : new ProtocolError(H2.protocol, `HEADERS on stream ${id} after stream ${this.#lastPeerStream}`);
   }
@@ -567,9 +568,9 @@ export class Connection {
     this.#lastPeerStream = id;
     const crowded = this.#streams.size >= this.#maxStreams;
     if (this.#draining || crowded) {
-      this.#past.add(id, ended);
+      this.#closedStreams.add(id, ended);
       this.sendReset(id, H2.refused);
-      if (crowded) this.blame();
+      if (crowded) this.countAbuse();
       return;
     }
     const stream = new Stream(this, id, this.#peerWindow, fields ?? []);
@@ -590,11 +591,11 @@ export class Connection {
   #reset(id: number, payload: Uint8Array): void {
     if (payload.length !== 4) throw new ProtocolError(H2.frameSize, "RST_STREAM of a wrong size");
     const stream = this.#known(id, "RST_STREAM");
-    this.share.spend(stream ? CALL_COST : 0);
+    this.flow.spend(stream ? CALL_COST : 0);
     // A client's own streams can only be reset as often as it opens them.
     if (!this.#charge(stream && this.isServer ? "resets" : "idle", 1)) return;
     if (stream) stream.receiveReset(readUint32(payload, 0));
-    else this.#past.peerHasReset(id);
+    else this.#closedStreams.peerHasReset(id);
   }
 
   #peerSettings(flags: number, id: number, payload: Uint8Array): void {
@@ -605,7 +606,7 @@ export class Connection {
       return;
     }
     if (!this.#charge("settings", 1 + settingsIn(payload))) return;
-    this.share.spend(CALL_COST);
+    this.flow.spend(CALL_COST);
     for (const [setting, value] of readSettings(payload, !this.isServer)) this.#setting(setting, value);
     this.#control(TYPE.settings, FLAG.ack, 0, new Uint8Array());
     this.options.changed?.();
@@ -619,7 +620,7 @@ export class Connection {
         this.#peerStreams = value;
         return;
       case SETTING.window:
-        return this.#widen(value);
+        return this.#resizeWindows(value);
       case SETTING.headerBytes:
         this.#peerHeaderBytes = value;
         return;
@@ -628,14 +629,14 @@ export class Connection {
     }
   }
 
-  #widen(window: number): void {
+  #resizeWindows(window: number): void {
     const change = window - this.#peerWindow;
     this.#peerWindow = window;
     for (const stream of this.#streams.values()) {
       if (stream.sendWindow + change > MAX_WINDOW_BYTES) {
         throw new ProtocolError(H2.flowControl, "window of a stream too large");
       }
-      stream.widen(change);
+      stream.widenWindow(change);
     }
   }
 
@@ -672,10 +673,10 @@ export class Connection {
   #window(id: number, payload: Uint8Array): void {
     if (payload.length !== 4) throw new ProtocolError(H2.frameSize, "WINDOW_UPDATE of a wrong size");
     const bytes = readUint32(payload, 0) & 0x7fffffff;
-    if (!this.#charge("credits", 1)) return;
+    if (!this.#charge("windowUpdates", 1)) return;
     if (id !== 0) {
       const stream = this.#known(id, "WINDOW_UPDATE");
-      if (bytes > 0) return stream?.widen(bytes);
+      if (bytes > 0) return stream?.widenWindow(bytes);
       return stream ? stream.fail(H2.protocol, "WINDOW_UPDATE by nothing") : this.#refuse(id, H2.protocol);
     }
     if (bytes === 0) throw new ProtocolError(H2.protocol, "WINDOW_UPDATE by nothing");

@@ -3,6 +3,7 @@
  */
 
 import { Buffer } from "node:buffer";
+import { SvcError } from "../../base/error.ts";
 import { giveBack, giveBackAll } from "../flow/given_back.ts";
 
 export const PREFACE = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -62,6 +63,11 @@ export class ProtocolError extends Error {
   constructor(readonly code: number, message: string) {
     super(message);
   }
+}
+
+/** The error of a connection that ends. */
+export function lost(problem: string): SvcError {
+  return new SvcError("unavailable", problem);
 }
 
 /** Outgoing bytes, in one growing block. */

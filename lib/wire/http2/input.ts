@@ -28,12 +28,12 @@ const NOTHING: Uint8Array = new Uint8Array();
 /** The hint in a client's error if the server seems to speak TLS. */
 export const WITH_TLS = "does the server want TLS?";
 
-/** Growing bytes whose owner enforces a limit. */
-class Gathered {
+/** A buffer that grows with the received bytes; its owner enforces a limit. */
+class GrowingBuffer {
   #bytes = NOTHING;
   length = 0;
 
-  /** The collected bytes. */
+  /** The bytes received so far. */
   get bytes(): Uint8Array {
     return this.#bytes.subarray(0, this.length);
   }
@@ -72,7 +72,7 @@ export class FrameReader {
   frames = 0;
   #chunk = NOTHING;
   #at = 0;
-  readonly #begun = new Gathered();
+  readonly #begun = new GrowingBuffer();
   /** The size of all frames read. */
   readonly #spent: Uint8Array[] = [];
   #prefaceLeft: number;
@@ -134,15 +134,15 @@ export class FrameReader {
 
   /** Continues an incomplete frame. */
   #resume(): boolean {
-    if (!this.#gather(FRAME_HEADER_BYTES)) return false;
-    if (!this.#gather(FRAME_HEADER_BYTES + this.#lengthOf(this.#begun.bytes, 0))) return false;
+    if (!this.#buffer(FRAME_HEADER_BYTES)) return false;
+    if (!this.#buffer(FRAME_HEADER_BYTES + this.#lengthOf(this.#begun.bytes, 0))) return false;
     this.#take(this.#begun.bytes, 0, this.#begun.length);
     this.#spent.push(this.#begun.clear());
     return true;
   }
 
   /** Whether the frame has `wanted` bytes now. */
-  #gather(wanted: number): boolean {
+  #buffer(wanted: number): boolean {
     const missing = wanted - this.#begun.length;
     if (missing > 0) {
       const part = this.#chunk.subarray(this.#at, this.#at + missing);
@@ -180,7 +180,7 @@ function wantsTls(bytes: Uint8Array): boolean {
 
 /** A header block of more than one frame. */
 export class HeaderBlock {
-  readonly #parts = new Gathered();
+  readonly #parts = new GrowingBuffer();
   #frameBytes = 0;
 
   constructor(readonly stream: number, readonly ended: boolean) {}

@@ -4,7 +4,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { Buffer } from "node:buffer";
-import { PortBudgets } from "./budget.ts";
+import { PortAbuseLimits } from "./abuse_limits.ts";
 import type { HeaderFields } from "../rpc/metadata.ts";
 import { HpackEncoder } from "./hpack.ts";
 import { FLAG, H2, MAX_FRAME_BYTES, TYPE, uint32 } from "./frame.ts";
@@ -178,8 +178,8 @@ Deno.test("HTTP/2: header fields that unpack to far more than their size end the
 
 Deno.test("HTTP/2: the port's shared budget closes the connections that use most of it", async () => {
   const clock = new FakeClock();
-  const budgets = new PortBudgets(clock);
-  const connections = Array.from({ length: 4 }, () => server({ budgets }, clock).wire);
+  const budgets = new PortAbuseLimits(clock);
+  const connections = Array.from({ length: 4 }, () => server({ abuse: budgets }, clock).wire);
   const reset = async (wire: Wire, ids: readonly number[]) => {
     for (const id of ids) {
       await wire.headers(id, GET);
@@ -313,7 +313,7 @@ Deno.test("HTTP/2: expel sends GOAWAY with the reason and closes at once", async
   const { wire, notes } = server();
   await wire.settings();
   await wire.headers(1, GET);
-  wire.connection.expel("no room");
+  wire.connection.evict("no room");
   assertEquals(wire.take(TYPE.goaway)[0].payload.toString("latin1", 8), "no room");
   assert(notes[0].over && !wire.connection.open);
   assertEquals(wire.clock.pending, 0);

@@ -6,12 +6,12 @@
 
 import { SvcError } from "../../base/error.ts";
 import type { ByteBudget } from "../flow/byte_budget.ts";
-import type { Share } from "../flow/round_robin.ts";
+import type { Flow } from "../flow/round_robin.ts";
 import { joinedBytes } from "../../base/files/byte_reader.ts";
 import { giveBackAll } from "../flow/given_back.ts";
 import type { HeaderFields } from "../rpc/metadata.ts";
 import { contentLength, problemOf } from "./fields.ts";
-import { STALL_MS, Stay } from "./watch.ts";
+import { STALL_MS, StallTimer } from "./stall_watch.ts";
 import { FLAG, H2, MAX_WINDOW_BYTES, type OutgoingBytes, TYPE } from "./frame.ts";
 
 /** What a peer may send on one stream before we have read it. */
@@ -28,7 +28,7 @@ const SMALL_BYTES = 1024;
 export interface StreamListener {
   /** The answer's header, then perhaps trailers. A server gets the request's header when it accepts. */
   headers(fields: HeaderFields, ended: boolean): void;
-  /** Bytes of the body, on loan for the call: copy them to keep them. Call `stream.credit` once they are read. */
+  /** Bytes of the body, on loan for the call: copy them to keep them. Call `stream.consumed` once they are read. */
   data(bytes: Uint8Array): void;
   ended(): void;
   /** Whether the peer owes a reader the rest of a message. */
@@ -40,23 +40,23 @@ export interface StreamListener {
 export type Unread = Pick<ByteBudget, "take" | "give" | "check" | "roomBytes">;
 
 /** The connection as its streams see it. */
-interface Carrier {
+interface StreamCarrier {
   readonly isServer: boolean;
   /** False if the peer accepts no fields of that size. */
   sendHeaders(stream: number, fields: HeaderFields, ended: boolean): boolean;
   sendReset(stream: number, code: number): void;
-  sendCredit(stream: number, bytes: number): void;
+  sendWindowUpdate(stream: number, bytes: number): void;
   /** Charged with unsent data. */
   readonly unread?: Unread;
-  /** Its turns pay for the answers. */
-  readonly share: Pick<Share, "answered">;
+  /** Its flow pays for the answers. */
+  readonly flow: Pick<Flow, "sent">;
   /** Schedules the stream for sending. */
   enqueue(stream: Stream): void;
-  /** Schedules the delivery of the stream's collected data after the current read. */
-  gathers(stream: Stream): void;
+  /** Delivers the stream's buffered data after the current read. */
+  buffered(stream: Stream): void;
   remove(stream: Stream): void;
-  /** Counts a reset that the peer has caused. */
-  blame(): void;
+  /** Counts a reset that the peer has caused against its limit. */
+  countAbuse(): void;
 }
 
 export class Stream {
@@ -65,9 +65,9 @@ export class Stream {
   closed = false;
   /** Whether the connection has this stream in its queue. */
   queued = false;
-  /** Of unsent data, and of incomplete messages. */
-  #unread: Stay | undefined;
-  #owed: Stay | undefined;
+  /** Timers for lack of progress: of data that the peer does not take, and of a message that it does not finish. */
+  #unreadTimer: StallTimer | undefined;
+  #owedTimer: StallTimer | undefined;
   #sentBytes = 0;
   readonly #unsent: Uint8Array[] = [];
   #unsentBytes = 0;
@@ -83,14 +83,14 @@ export class Stream {
   /** The announced size of the data, and the received size. */
   #announcedBytes: number | undefined;
   #receivedBytes = 0;
-  /** Small pieces of data, not delivered yet. */
-  #gathered: Uint8Array[] | undefined;
+  /** Small pieces of data that are delivered together. */
+  #buffered: Uint8Array[] | undefined;
   #receiveWindow = STREAM_WINDOW_BYTES;
-  #owedBytes = 0;
+  #consumedBytes = 0;
   #drained: { promise: Promise<void>; resolve: () => void } | undefined;
 
   constructor(
-    private readonly connection: Carrier,
+    private readonly connection: StreamCarrier,
     readonly id: number,
     public sendWindow: number,
     header?: HeaderFields,
@@ -142,7 +142,7 @@ export class Stream {
 
   #added(bytes: number): Promise<void> | undefined {
     this.#unsentBytes += bytes;
-    this.connection.share.answered(bytes);
+    this.connection.flow.sent(bytes);
     this.#enqueue();
     if (this.#unsentBytes < HIGH_WATER_BYTES) return undefined;
     this.#drained ??= Promise.withResolvers<void>();
@@ -167,28 +167,28 @@ export class Stream {
   fail(code: number, message: string): void {
     if (this.closed) return;
     this.reset(code, new SvcError("internal", message));
-    this.connection.blame();
+    this.connection.countAbuse();
   }
 
   /** Resets the stream if it has made no progress for too long. */
   endStalled(nowMs: number): void {
-    this.#unread ??= new Stay();
-    this.#owed ??= new Stay();
-    const unread = this.#unread.ms(this.waiting ? this.#sentBytes : undefined, nowMs) >= STALL_MS;
-    const owed = this.#owed.ms(this.listener?.owed ? this.#receivedBytes : undefined, nowMs) >= STALL_MS;
+    this.#unreadTimer ??= new StallTimer();
+    this.#owedTimer ??= new StallTimer();
+    const unread = this.#unreadTimer.ms(this.waiting ? this.#sentBytes : undefined, nowMs) >= STALL_MS;
+    const owed = this.#owedTimer.ms(this.listener?.owed ? this.#receivedBytes : undefined, nowMs) >= STALL_MS;
     if (!unread && !owed) return;
     const what = unread ? "reads nothing of the answer" : "sends nothing more of a message";
     const problem = `the peer ${what} for ${STALL_MS / 1000} s`;
     this.reset(H2.cancel, new SvcError("canceled", problem));
   }
 
-  /** Allows the peer this many more bytes: the reader has consumed them. */
-  credit(bytes: number): void {
-    this.#owedBytes += bytes;
-    if (this.#owedBytes < STREAM_WINDOW_BYTES / 4 || this.#receivedEnd || this.closed) return;
-    this.#receiveWindow += this.#owedBytes;
-    this.connection.sendCredit(this.id, this.#owedBytes);
-    this.#owedBytes = 0;
+  /** The reader has consumed this many bytes: widens the peer's window when enough are due. */
+  consumed(bytes: number): void {
+    this.#consumedBytes += bytes;
+    if (this.#consumedBytes < STREAM_WINDOW_BYTES / 4 || this.#receivedEnd || this.closed) return;
+    this.#receiveWindow += this.#consumedBytes;
+    this.connection.sendWindowUpdate(this.id, this.#consumedBytes);
+    this.#consumedBytes = 0;
   }
 
   /** Ends the stream here without notice to the peer. */
@@ -198,7 +198,7 @@ export class Stream {
     this.connection.unread?.give(this.#unsentBytes);
     for (const bytes of this.#unsent.splice(0)) this.#out(bytes);
     this.#unsentBytes = 0;
-    this.#gathered = undefined;
+    this.#buffered = undefined;
     this.#drained?.resolve();
     this.connection.remove(this);
     this.listener?.closed(error, untouched);
@@ -227,7 +227,7 @@ export class Stream {
     return bytes;
   }
 
-  widen(bytes: number): void {
+  widenWindow(bytes: number): void {
     this.sendWindow += bytes;
     if (this.sendWindow > MAX_WINDOW_BYTES) return this.fail(H2.flowControl, "window too large");
     if (this.waiting) this.#enqueue();
@@ -241,7 +241,7 @@ export class Stream {
       this.#opened = true;
       this.#announcedBytes = contentLength(fields);
     }
-    this.handOn();
+    this.deliver();
     if (this.closed) return;
     this.listener?.headers(fields, ended);
     if (ended) this.receiveEnd();
@@ -259,20 +259,20 @@ export class Stream {
     if (!this.#opened) return this.fail(H2.protocol, "malformed message: data before the header");
     this.#receiveWindow -= frameBytes;
     if (this.#receiveWindow < 0) return this.fail(H2.flowControl, "more data than the stream allows");
-    if (frameBytes > bytes.length) this.credit(frameBytes - bytes.length);
+    if (frameBytes > bytes.length) this.consumed(frameBytes - bytes.length);
     this.#receivedBytes += bytes.length;
     const announced = this.#announcedBytes;
     if (announced !== undefined && this.#receivedBytes > announced) return this.#wrongLength();
-    if (bytes.length >= SMALL_BYTES || (ended && !this.#gathered)) {
-      this.handOn();
+    if (bytes.length >= SMALL_BYTES || (ended && !this.#buffered)) {
+      this.deliver();
       if (bytes.length > 0 && !this.closed) this.listener?.data(bytes);
-    } else if (bytes.length > 0) this.#gather(bytes);
+    } else if (bytes.length > 0) this.#buffer(bytes);
     if (ended) this.receiveEnd();
   }
 
   receiveEnd(): void {
     if (this.#receivedEnd || this.closed) return;
-    this.handOn();
+    this.deliver();
     const announced = this.#announcedBytes;
     // An answer without data may announce the size that it would have (to HEAD, or with status 304).
     const empty = this.#receivedBytes === 0 && !this.connection.isServer;
@@ -286,17 +286,17 @@ export class Stream {
     this.fail(H2.protocol, "malformed message: its data is not as long as content-length says");
   }
 
-  #gather(bytes: Uint8Array): void {
-    if (this.#gathered) return void this.#gathered.push(bytes);
-    this.#gathered = [bytes];
-    this.connection.gathers(this);
+  #buffer(bytes: Uint8Array): void {
+    if (this.#buffered) return void this.#buffered.push(bytes);
+    this.#buffered = [bytes];
+    this.connection.buffered(this);
   }
 
-  /** Delivers the collected data as one piece. */
-  handOn(): void {
-    const pieces = this.#gathered;
+  /** Delivers the buffered data as one piece. */
+  deliver(): void {
+    const pieces = this.#buffered;
     if (!pieces) return;
-    this.#gathered = undefined;
+    this.#buffered = undefined;
     this.listener?.data(pieces.length === 1 ? pieces[0] : joinedBytes(pieces));
   }
 

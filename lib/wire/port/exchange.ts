@@ -8,7 +8,7 @@ import type { HeaderFields } from "../rpc/metadata.ts";
 import type { Unread } from "../http2/stream.ts";
 import type { Peer } from "../rpc/service.ts";
 import type { Allowance } from "../flow/byte_budget.ts";
-import type { Guest } from "../flow/admission.ts";
+import type { AdmittedConnection } from "../flow/admission.ts";
 
 export interface WebRequest {
   readonly method: string;
@@ -21,7 +21,7 @@ export interface WebRequest {
   /** The budgets of its connection. */
   readonly allowance: Allowance;
   /** Receives the start and end of calls. */
-  readonly guest?: Pick<Guest, "began" | "ended">;
+  readonly admitted?: Pick<AdmittedConnection, "callStarted" | "callEnded">;
 }
 
 export interface WebResponse {

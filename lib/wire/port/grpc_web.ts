@@ -66,12 +66,12 @@ class WebCall implements RawCall, WebBody {
   constructor(readonly path: string, type: string, private readonly request: WebRequest) {
     const { fields } = request;
     this.peer = request.peer;
-    this.#mark = new CallMark(request.guest);
+    this.#mark = new CallMark(request.admitted);
     this.header = metadataOf(fields);
     this.requests = new MessageReader({
       encoding: fieldValue(fields, "grpc-encoding"),
       taken: (bytes) => request.taken(bytes),
-      budget: request.allowance.strangers,
+      budget: request.allowance.unauthenticated,
       inflater: request.allowance.inflater,
     });
     if (isText(type)) this.#base64 = new Base64Reader();
@@ -79,7 +79,7 @@ class WebCall implements RawCall, WebBody {
     if (timeout !== undefined) this.#guard(() => Object.assign(this, { timeoutMs: parseTimeoutMs(timeout) }));
   }
 
-  admitted(caller: "known" | "stranger"): void {
+  admitted(caller: "authenticated" | "unauthenticated"): void {
     admit(this.requests, caller, this.request.allowance);
     this.#mark.admitted(caller);
   }

@@ -17,10 +17,10 @@ import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { giveBack } from "../flow/given_back.ts";
 import type { Allowance, ByteBudget } from "../flow/byte_budget.ts";
-import type { Turns } from "../flow/round_robin.ts";
+import type { SlicedReader } from "../flow/round_robin.ts";
 import type { WebBody, WebRequest, WebResponse } from "./exchange.ts";
 import type { WebServer } from "./web_server.ts";
-import { type Guest, PROGRESS_BYTES } from "../flow/admission.ts";
+import { type AdmittedConnection, PROGRESS_BYTES } from "../flow/admission.ts";
 import type { HeaderFields } from "../rpc/metadata.ts";
 import type { TrustedProxies } from "../rpc/proxies.ts";
 import type { Peer } from "../rpc/service.ts";
@@ -43,8 +43,8 @@ export interface Http1Client {
   /** Its name in the log. */
   readonly name: string;
   readonly peer: Peer;
-  readonly guest: Guest;
-  readonly turns: Turns;
+  readonly admitted: AdmittedConnection;
+  readonly turns: SlicedReader;
   readonly allowance: Allowance;
   /** It has sent its first complete request. */
   readonly spoke: () => void;
@@ -126,7 +126,7 @@ class Http1Connection {
     if (this.socket.destroyed) return;
     client.spoke();
     client.turns.requested();
-    client.guest.progressed();
+    client.admitted.progressed();
     this.#rested();
     if (this.#requests.size >= MAX_WAITING_REQUESTS) {
       return this.#cut(`made ${MAX_WAITING_REQUESTS} requests without waiting for their answers`);
@@ -150,7 +150,7 @@ class Http1Connection {
       fields,
       peer: this.parts.proxies?.callerOf(direct, fields) ?? direct,
       allowance: client.allowance,
-      guest: client.guest,
+      admitted: client.admitted,
       taken(bytes) {
         unread -= bytes;
         if (unread <= BODY_BYTES) message.resume();
@@ -163,7 +163,7 @@ class Http1Connection {
     message.on("data", (bytes: Uint8Array) => {
       unread += bytes.length;
       client.turns.piece();
-      client.guest.moved(bytes.length);
+      client.admitted.transferred(bytes.length);
       watch.arrived(bytes.length);
       if (unread > BODY_BYTES) message.pause();
       body.data(bytes);
@@ -215,13 +215,13 @@ class Http1Connection {
       stop();
       if (!response.writableFinished) {
         body.gone(new SvcError("canceled", `${message.url} was canceled: the client went away`));
-      } else this.client.guest.progressed();
-      if (this.#requests.size < REQUESTS_AHEAD) this.client.turns.goOn();
+      } else this.client.admitted.progressed();
+      if (this.#requests.size < REQUESTS_AHEAD) this.client.turns.resume();
       if (this.#requests.size === 0 && !this.socket.destroyed) this.#rest();
       this.busier(-1);
     };
     this.#requests.add(over);
-    if (this.#requests.size >= REQUESTS_AHEAD) this.client.turns.hold();
+    if (this.#requests.size >= REQUESTS_AHEAD) this.client.turns.pause();
     this.busier(1);
     response.on("finish", over);
     response.on("close", over);

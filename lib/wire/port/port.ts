@@ -4,7 +4,7 @@
  * Owns the listening socket and every connection on it. No client, however broken or hostile, ends the program or
  * keeps a silent connection, and `close` ends within its deadline.
  *
- * The room owns what comes in from outside: sockets and their guests, HTTP/1.1, gRPC-web, and the pages.
+ * The room owns what comes in from outside: sockets, HTTP/1.1, gRPC-web, and the pages.
  */
 
 import { Buffer } from "node:buffer";
@@ -21,11 +21,16 @@ import type { RouteOptions } from "./routes.ts";
 import type { WebRequest } from "./exchange.ts";
 import type { Sites } from "./sites.ts";
 import { WebServer } from "./web_server.ts";
-import { holdBelowTls, readInTurns, Round, type Turns } from "../flow/round_robin.ts";
-import { DEFAULT_CONNECTIONS, type Guest, Guests, waitingWith } from "../flow/admission.ts";
+import { holdBelowTls, readInTurns, RoundRobin, type SlicedReader } from "../flow/round_robin.ts";
+import {
+  type AdmittedConnection,
+  ConnectionAdmission,
+  DEFAULT_CONNECTIONS,
+  waitingWith,
+} from "../flow/admission.ts";
 import type { HeaderFields } from "../rpc/metadata.ts";
 import { Http1, refusal } from "./http1.ts";
-import { PortBudgets } from "../http2/budget.ts";
+import { PortAbuseLimits } from "../http2/abuse_limits.ts";
 import { Connection } from "../http2/connection.ts";
 import { H2 } from "../http2/frame.ts";
 import type { Stream, StreamListener } from "../http2/stream.ts";
@@ -116,12 +121,12 @@ export async function openUnixPort(options: Serving & { readonly path: string })
 }
 
 /** A connection as the port sees it. */
-interface Visit {
-  readonly guest: Guest;
-  /** The client has shown its protocol. */
-  readonly spoke: () => void;
-  /** Tells the client to leave, if the protocol can. */
-  farewell: () => void;
+interface PortConnection {
+  readonly admitted: AdmittedConnection;
+  /** Stops the time limit of silent connections: the client has shown its protocol. */
+  readonly protocolKnown: () => void;
+  /** Sends GOAWAY before the connection is evicted, if the protocol has it. */
+  sayGoaway: () => void;
 }
 
 class OpenPort implements Port {
@@ -129,9 +134,9 @@ class OpenPort implements Port {
   host = "";
   port = 0;
   readonly #listener: Listener;
-  readonly #guests: Guests;
+  readonly #admission: ConnectionAdmission;
   /** By name; a client keeps its name through the TLS handshake. */
-  readonly #visits = new Map<string, Visit>();
+  readonly #byClient = new Map<string, PortConnection>();
   /** Takes sockets that start a TLS handshake from `#listener`. It never listens itself. */
   #tls: TlsServer | undefined;
   readonly #http1: Http1;
@@ -140,8 +145,8 @@ class OpenPort implements Port {
   readonly #connections = new Set<Connection>();
   readonly #scheme: string;
   readonly #allowance: PortAllowance;
-  readonly #budgets: PortBudgets;
-  readonly #round = new Round();
+  readonly #abuse: PortAbuseLimits;
+  readonly #scheduler = new RoundRobin();
   #nextClient = 0;
   #closing: Promise<void> | undefined;
   #changed = () => {};
@@ -149,7 +154,7 @@ class OpenPort implements Port {
   constructor(private readonly serving: Serving, tls?: TlsFiles) {
     this.#scheme = tls ? "https" : "http";
     this.#allowance = new PortAllowance(serving.byteLimits);
-    this.#budgets = new PortBudgets(serving.clock);
+    this.#abuse = new PortAbuseLimits(serving.clock);
     this.#web = new WebServer(serving.table, serving.http ?? {}, serving.sites);
     const { clock, logger, connections = DEFAULT_CONNECTIONS } = serving;
     this.#http1 = new Http1({
@@ -161,7 +166,7 @@ class OpenPort implements Port {
       closing: () => this.#closing !== undefined,
       changed: () => this.#changed(),
     });
-    this.#guests = new Guests(connections, clock);
+    this.#admission = new ConnectionAdmission(connections, clock);
     this.#listener = new Listener({
       clock,
       logger,
@@ -173,7 +178,7 @@ class OpenPort implements Port {
   }
 
   #createTls(tls: TlsFiles): TlsServer {
-    // A client without a verified certificate is as good as any other client without one.
+    // An unverified certificate counts as none; the call's own credentials decide.
     const asked = tls.asksClients && { requestCert: true, rejectUnauthorized: false, ca: [tls.certPem] };
     const server = createTls({
       ...checked(tls),
@@ -271,19 +276,19 @@ class OpenPort implements Port {
     // The connections of a proxy are those of many callers, as those of programs on this computer are.
     const { proxies } = this.serving;
     const address = proxies?.has(socket.remoteAddress) ? undefined : socket.remoteAddress;
-    const guest = this.#guests.admit(address, () => {
+    const admitted = this.#admission.admit(address, () => {
       this.#debug(`${client} makes room for a new connection`);
-      visit.farewell();
+      entry.sayGoaway();
       socket.destroy();
     });
-    const visit: Visit = { guest, spoke: stop, farewell: () => {} };
-    this.#visits.set(client, visit);
+    const entry: PortConnection = { admitted, protocolKnown: stop, sayGoaway: () => {} };
+    this.#byClient.set(client, entry);
     this.#sockets.add(socket);
     socket.on("close", () => {
       stop();
       this.#sockets.delete(socket);
-      this.#visits.delete(client);
-      this.#guests.remove(guest);
+      this.#byClient.delete(client);
+      this.#admission.remove(admitted);
       this.#changed();
     });
     socket.setNoDelay?.(true);
@@ -327,21 +332,28 @@ class OpenPort implements Port {
 
   #begin(socket: Socket, client = endpoint(socket)): void {
     socket.on("error", (error) => this.#debug(`connection of ${client}: ${error.message}`));
-    this.#sniff(socket, client, Buffer.alloc(0), readInTurns(socket, this.serving.clock, this.#round));
+    this.#detectProtocol(
+      socket,
+      client,
+      Buffer.alloc(0),
+      readInTurns(socket, this.serving.clock, this.#scheduler),
+    );
   }
 
   /** Reads until the protocol is clear, and puts the bytes back. */
-  #sniff(socket: Socket, client: string, head: Buffer, turns: Turns): void {
+  #detectProtocol(socket: Socket, client: string, head: Buffer, turns: SlicedReader): void {
     socket.once("readable", () => {
       const bytes = socket.read() as Buffer | null;
-      if (!bytes) return this.#sniff(socket, client, head, turns);
+      if (!bytes) return this.#detectProtocol(socket, client, head, turns);
       head = Buffer.concat([head, bytes]);
       if (head[0] === TLS_HANDSHAKE) {
         this.#debug(`${client} begins with TLS, which is off here`);
         return answerAndEnd(socket, NO_TLS_HERE);
       }
       const beginning = head.subarray(0, 3).toString("latin1");
-      if (head.length < 3 && /^[A-Z]+$/.test(beginning)) return this.#sniff(socket, client, head, turns);
+      if (head.length < 3 && /^[A-Z]+$/.test(beginning)) {
+        return this.#detectProtocol(socket, client, head, turns);
+      }
       if (!KNOWN_BEGINNINGS.test(beginning)) {
         this.#debug(`${client} speaks neither HTTP/1.1 nor HTTP/2`);
         socket.destroy();
@@ -356,45 +368,52 @@ class OpenPort implements Port {
     });
   }
 
-  #takeHttp1(socket: Socket, client: string, turns: Turns): void {
-    const visit = this.#visits.get(client);
-    if (!visit) return void socket.destroy();
-    const { guest, spoke } = visit;
+  #takeHttp1(socket: Socket, client: string, turns: SlicedReader): void {
+    const entry = this.#byClient.get(client);
+    if (!entry) return void socket.destroy();
+    const { admitted, protocolKnown: spoke } = entry;
     const allowance = this.#allowance.connection(() => {
       this.#debug(`${client} is cut off: ${TOO_MUCH_UNREAD}`);
       socket.destroy();
     });
     socket.once("close", () => allowance.end());
-    this.#http1.take(socket, { name: client, peer: peerOf(socket), guest, turns, allowance, spoke });
+    this.#http1.take(socket, {
+      name: client,
+      peer: peerOf(socket),
+      admitted,
+      turns,
+      allowance,
+      spoke,
+    });
   }
 
   #takeHttp2(socket: Socket, client: string): void {
-    const visit = this.#visits.get(client);
-    if (!visit) return void socket.destroy();
-    const { guest } = visit;
-    const allowance = this.#allowance.connection(() => connection.expel(TOO_MUCH_UNREAD));
+    const entry = this.#byClient.get(client);
+    if (!entry) return void socket.destroy();
+    const { admitted } = entry;
+    const allowance = this.#allowance.connection(() => connection.evict(TOO_MUCH_UNREAD));
     socket.once("close", () => allowance.end());
     const others = (stream: Stream, fields: HeaderFields, peer: Peer) =>
-      this.#webStream(stream, fields, peer, allowance, guest);
+      this.#webStream(stream, fields, peer, allowance, admitted);
     const calls = acceptGrpc(this.serving.table, peerOf(socket), allowance, {
       others,
-      guest,
+      admitted,
       proxies: this.serving.proxies,
     });
     const connection: Connection = new Connection(socket, {
       role: "server",
       clock: this.serving.clock,
       accept: (stream, fields) => {
-        guest.progressed();
+        admitted.progressed();
         return calls(stream, fields);
       },
-      round: this.#round,
+      scheduler: this.#scheduler,
       unread: allowance.unread,
-      budgets: this.#budgets,
-      moved: (bytes) => guest.moved(bytes),
+      abuse: this.#abuse,
+      transferred: (bytes) => admitted.transferred(bytes),
       ready: () => {
-        visit.spoke();
-        guest.progressed();
+        entry.protocolKnown();
+        admitted.progressed();
       },
       closed: (error) => {
         this.#connections.delete(connection);
@@ -403,7 +422,7 @@ class OpenPort implements Port {
       },
     });
     this.#connections.add(connection);
-    visit.farewell = () => connection.expel("the server is full and closes this connection to make room");
+    entry.sayGoaway = () => connection.evict("the server is full and closes this connection to make room");
     if (this.#closing) connection.drain();
   }
 
@@ -414,7 +433,7 @@ class OpenPort implements Port {
     fields: HeaderFields,
     peer: Peer,
     allowance: Allowance,
-    guest: Guest,
+    admitted: AdmittedConnection,
   ): StreamListener {
     const pseudo = new Map(fields);
     const request: WebRequest = {
@@ -423,8 +442,8 @@ class OpenPort implements Port {
       fields,
       peer,
       allowance,
-      guest,
-      taken: (bytes) => stream.credit(bytes),
+      admitted,
+      taken: (bytes) => stream.consumed(bytes),
     };
     const body = this.#web.open(request, {
       start: (status, answer) => stream.headers([[":status", String(status)], ...answer], false),

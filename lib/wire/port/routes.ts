@@ -195,7 +195,7 @@ class RouteBody implements WebBody, AsyncIterable<Uint8Array> {
   #news = Promise.withResolvers<void>();
 
   constructor(private readonly request: WebRequest) {
-    this.#waiting = new ByteQueue(request.allowance.known);
+    this.#waiting = new ByteQueue(request.allowance.authenticated);
   }
 
   get signal(): AbortSignal {

@@ -238,9 +238,13 @@ export class MessageReader implements AsyncIterableIterator<Uint8Array> {
 }
 
 /** Applies the limits of this kind of caller to a reader. */
-export function admit(reader: MessageReader, caller: "known" | "stranger", allowance: Allowance): void {
-  if (caller === "known") reader.admit(allowance.known, MAX_MESSAGE_BYTES);
-  else reader.admit(allowance.strangers, PUBLIC_MESSAGE_BYTES);
+export function admit(
+  reader: MessageReader,
+  caller: "authenticated" | "unauthenticated",
+  allowance: Allowance,
+): void {
+  if (caller === "authenticated") reader.admit(allowance.authenticated, MAX_MESSAGE_BYTES);
+  else reader.admit(allowance.unauthenticated, PUBLIC_MESSAGE_BYTES);
 }
 
 /** The charges of one reader to a budget. */

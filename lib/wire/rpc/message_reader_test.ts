@@ -39,7 +39,7 @@ Deno.test("MessageReader: charges each received byte once, and not the announced
 Deno.test("MessageReader: a message beyond the budget fails its own call and releases its memory", async () => {
   const port = new PortAllowance({ received: 3_000, receivedByConnection: 2_000 });
   const [one, two] = [port.connection(), port.connection()];
-  const large = new MessageReader({ budget: one.known });
+  const large = new MessageReader({ budget: one.authenticated });
   const failing = assertRejects(() => large.next(), SvcError);
   large.push(prefixOf(100_000));
   large.push(new Uint8Array(1_000));
@@ -48,7 +48,7 @@ Deno.test("MessageReader: a message beyond the budget fails its own call and rel
   assertEquals(error.code, "resource_exhausted");
   assert(error.message.includes("messages on this connection hold"), error.message);
   assertEquals(port.usedBytes.received, 0);
-  const other = new MessageReader({ budget: two.known });
+  const other = new MessageReader({ budget: two.authenticated });
   other.push(framed(new Uint8Array(500)));
   assertEquals((await other.next()).value?.length, 500);
   other.release();
@@ -107,7 +107,7 @@ Deno.test("MessageReader: 40 gzip bombs hold at most 64 MiB, and some fail with 
   const port = new PortAllowance();
   const bomb = framed(gzipSync(Buffer.alloc(MAX_MESSAGE_BYTES)), COMPRESSED);
   const readers = Array.from({ length: 40 }, () => {
-    const { known, inflater } = port.connection();
+    const { authenticated: known, inflater } = port.connection();
     return new MessageReader({ encoding: "gzip", budget: known, inflater });
   });
   let peakBytes = 0;
@@ -129,19 +129,19 @@ Deno.test("MessageReader: 40 gzip bombs hold at most 64 MiB, and some fail with 
 });
 
 Deno.test("MessageReader: an unauthenticated call may hold little, and a public call only small messages", async () => {
-  const port = new PortAllowance({ strangersByConnection: 100_000 });
+  const port = new PortAllowance({ unauthenticatedByConnection: 100_000 });
   const allowance = port.connection();
-  const early = new MessageReader({ budget: allowance.strangers });
+  const early = new MessageReader({ budget: allowance.unauthenticated });
   early.push(framed(new Uint8Array(200_000)));
   assertEquals((await assertRejects(() => early.next(), SvcError)).code, "resource_exhausted");
-  const known = new MessageReader({ budget: allowance.strangers });
+  const known = new MessageReader({ budget: allowance.unauthenticated });
   known.push(prefixOf(200_000));
-  admit(known, "known", allowance);
-  assertEquals(allowance.strangers.usedBytes, 0);
+  admit(known, "authenticated", allowance);
+  assertEquals(allowance.unauthenticated.usedBytes, 0);
   known.push(new Uint8Array(200_000));
   assertEquals((await known.next()).value?.length, 200_000);
-  const stranger = new MessageReader({ budget: allowance.strangers });
-  admit(stranger, "stranger", allowance);
+  const stranger = new MessageReader({ budget: allowance.unauthenticated });
+  admit(stranger, "unauthenticated", allowance);
   stranger.push(prefixOf(PUBLIC_MESSAGE_BYTES + 1));
   const error = await assertRejects(() => stranger.next(), SvcError);
   assertEquals(error.code, "resource_exhausted");

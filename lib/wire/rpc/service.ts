@@ -162,7 +162,7 @@ export interface RawCall {
   readonly cancellation: Cancellation;
   readonly requests: AsyncIterable<Uint8Array>;
   /** The header was accepted. Before this the transport keeps as little of the messages as it can. */
-  admitted?(caller: "known" | "stranger"): void;
+  admitted?(caller: "authenticated" | "unauthenticated"): void;
   /** The decoded size of the last message. Throws if there is no room for it. */
   decoding?(bytes: number): void;
   /** The last message was refused before decoding: nobody has seen its bytes, nor will. */
@@ -269,18 +269,18 @@ export class ServiceTable {
       return sink.end(unimplemented(call.path, this.#declined.get(call.path)), new Metadata());
     }
     const ctx = new Context(call, bound.method, this.#deadlines);
-    const ends = new Ends();
+    const hooks = new CallHooks();
     try {
       call.cancellation.throwIfCanceled();
       // Synchronous steps are not awaited: then the first message goes straight to its reader.
-      const entering = this.#authenticate(ctx, ends);
+      const entering = this.#authenticate(ctx, hooks);
       if (entering) await call.cancellation.race(entering);
-      call.admitted?.(this.#isKnown(ctx) ? "known" : "stranger");
-      await this.#serve(call, bound, ctx, sink, ends);
+      call.admitted?.(this.#isKnown(ctx) ? "authenticated" : "unauthenticated");
+      await this.#serve(call, bound, ctx, sink, hooks);
       sink.end({ code: 0, message: "" }, ctx.responseTrailer);
     } catch (thrown) {
       const error = call.cancellation.reason ?? SvcError.from(thrown);
-      ends.tell(error);
+      hooks.closed(error);
       ctx.release(error);
       // As gRPC clients with a retry policy expect it (gRFC A6).
       if (error.retryMs !== undefined) {
@@ -293,7 +293,7 @@ export class ServiceTable {
     }
   }
 
-  async #serve(call: RawCall, { method, handler }: Bound, ctx: Context, sink: RawSink, ends: Ends) {
+  async #serve(call: RawCall, { method, handler }: Bound, ctx: Context, sink: RawSink, hooks: CallHooks) {
     const requests = new Requests(call, method.input, this.#decoder, this.#turns);
     const single = method.methodKind === "unary" || method.methodKind === "server_streaming";
     const opening = single || method.methodKind === "client_streaming";
@@ -301,14 +301,14 @@ export class ServiceTable {
     if (single && !first) {
       throw new SvcError("internal", `${ctx.path} takes one request message, got none`);
     }
-    if (opening) ctx.heard(first);
+    if (opening) ctx.receivedFirst(first);
     if (!handler) throw new SvcError("unimplemented", unimplemented(call.path).message);
-    if (this.interceptors.length > 0) await this.#intercept(ctx, first, ends);
+    if (this.interceptors.length > 0) await this.#intercept(ctx, first, hooks);
     call.begun?.();
-    const rest = opening ? requests : ctx.hearing(requests);
+    const rest = opening ? requests : ctx.withFirst(requests);
     const serve = () => {
       const answer = handler(single ? first : first ? resumed(first, rest) : rest, ctx);
-      return respond(method, answer, ctx, sink, ends);
+      return respond(method, answer, ctx, sink, hooks);
     };
     await (this.#gate?.within ? this.#gate.within(ctx, serve) : serve());
   }
@@ -325,16 +325,16 @@ export class ServiceTable {
   }
 
   /** Asks the gate, synchronously if it can answer so. Interceptors outside of a refusing gate still see the call. */
-  #authenticate(ctx: Context, ends: Ends): Promise<void> | undefined {
+  #authenticate(ctx: Context, hooks: CallHooks): Promise<void> | undefined {
     const gate = this.#gate;
     const refused = async (thrown: unknown) => {
-      await this.#intercept(ctx, undefined, ends, gate);
+      await this.#intercept(ctx, undefined, hooks, gate);
       throw thrown;
     };
     try {
       const asked = gate?.authenticate(ctx);
-      if (asked instanceof Promise) return asked.then((end) => ends.add(end), refused);
-      ends.add(asked);
+      if (asked instanceof Promise) return asked.then((end) => hooks.onClose(end), refused);
+      hooks.onClose(asked);
     } catch (thrown) {
       return refused(thrown);
     }
@@ -345,12 +345,12 @@ export class ServiceTable {
   }
 
   /** Runs the interceptors, or those outside of `gate`. */
-  async #intercept(ctx: Context, request: Message | undefined, ends: Ends, gate?: Gate): Promise<void> {
+  async #intercept(ctx: Context, request: Message | undefined, hooks: CallHooks, gate?: Gate): Promise<void> {
     for (const interceptor of this.interceptors) {
       if (interceptor === gate) return;
       const around = typeof interceptor === "function" ? interceptor : interceptor.authorize;
       const entering = around?.(ctx, request);
-      ends.add(entering instanceof Promise ? await entering : entering);
+      hooks.onClose(entering instanceof Promise ? await entering : entering);
     }
   }
 }
@@ -415,18 +415,18 @@ class Requests implements AsyncIterableIterator<Message> {
   }
 }
 
-/** Receivers of a handler's end: each once, the innermost first. */
-class Ends {
-  #ends: ((error?: SvcError) => void)[] | undefined;
+/** Runs the hooks of a call when its handler has ended: each once, the innermost first. */
+class CallHooks {
+  #onClose: ((error?: SvcError) => void)[] | undefined;
 
-  add(end: ((error?: SvcError) => void) | void): void {
-    if (end) (this.#ends ??= []).unshift(end);
+  onClose(end: ((error?: SvcError) => void) | void): void {
+    if (end) (this.#onClose ??= []).unshift(end);
   }
 
-  tell(error?: SvcError): void {
-    const ends = this.#ends;
-    this.#ends = undefined;
-    for (const end of ends ?? []) end(error);
+  closed(error?: SvcError): void {
+    const hooks = this.#onClose;
+    this.#onClose = undefined;
+    for (const end of hooks ?? []) end(error);
   }
 }
 
@@ -453,8 +453,8 @@ class Context implements CallContext {
   #responseHeader: Metadata | undefined;
   #responseTrailer: Metadata | undefined;
   /** The value of `firstRequest`, and its waiters. */
-  #heard: { readonly first: Message | undefined } | undefined;
-  #hearing: PromiseWithResolvers<Message | undefined> | undefined;
+  #firstReceived: { readonly first: Message | undefined } | undefined;
+  #firstWaiter: PromiseWithResolvers<Message | undefined> | undefined;
   readonly #call: RawCall;
   readonly #stopDeadline: (() => void) | undefined;
 
@@ -493,20 +493,20 @@ class Context implements CallContext {
   }
 
   get firstRequest(): Promise<Message | undefined> {
-    this.#hearing ??= Promise.withResolvers();
-    if (this.#heard) this.#hearing.resolve(this.#heard.first);
-    return this.#hearing.promise;
+    this.#firstWaiter ??= Promise.withResolvers();
+    if (this.#firstReceived) this.#firstWaiter.resolve(this.#firstReceived.first);
+    return this.#firstWaiter.promise;
   }
 
-  heard(first: Message | undefined): void {
-    this.#heard ??= { first };
-    this.#hearing?.resolve(first);
+  receivedFirst(first: Message | undefined): void {
+    this.#firstReceived ??= { first };
+    this.#firstWaiter?.resolve(first);
   }
 
   /** The same messages; reports the first one. */
-  async *hearing(requests: AsyncIterable<Message>): AsyncGenerator<Message> {
+  async *withFirst(requests: AsyncIterable<Message>): AsyncGenerator<Message> {
     for await (const request of requests) {
-      this.heard(request);
+      this.receivedFirst(request);
       yield request;
     }
   }
@@ -525,7 +525,7 @@ class Context implements CallContext {
 
   /** Clears the timer; with an error, also tells the handler that the call is over. */
   release(error?: SvcError): void {
-    this.heard(undefined);
+    this.receivedFirst(undefined);
     this.#stopDeadline?.();
     if (error) this.cancel(error);
     else this.#call.cancellation.settle();
@@ -543,7 +543,7 @@ async function respond(
   answer: unknown,
   ctx: Context,
   sink: RawSink,
-  ends: Ends,
+  hooks: CallHooks,
 ): Promise<void> {
   const encode = (message: unknown) => {
     if (sink.roomBytes !== undefined && sink.roomBytes < MAX_MESSAGE_BYTES) {
@@ -560,7 +560,7 @@ async function respond(
     sink.header(ctx.responseHeader);
     // The handler has ended: how long its caller reads concerns the transport only.
     void sink.message(encode(message));
-    ends.tell();
+    hooks.closed();
     return;
   }
   const messages = (answer as AsyncIterable<unknown>)[Symbol.asyncIterator]();
@@ -570,7 +570,7 @@ async function respond(
       const next = await ctx.race(messages.next());
       if (!opened) sink.header(ctx.responseHeader);
       opened = true;
-      if (next.done) return ends.tell();
+      if (next.done) return hooks.closed();
       const read = sink.message(encode(next.value));
       if (!read) continue;
       ctx.unread = true;

@@ -151,7 +151,7 @@ class ServerCall implements RawCall {
     const timeoutMs = timeoutMsOf(headers);
     // Clients without a limit send zero (published).
     if (timeoutMs !== undefined && timeoutMs > 0) this.timeoutMs = timeoutMs;
-    this.requests = new PacketReader(allowance.strangers);
+    this.requests = new PacketReader(allowance.unauthenticated);
   }
 
   frame(frame: Frame): void {
@@ -168,9 +168,9 @@ class ServerCall implements RawCall {
     }
   }
 
-  admitted(caller: "known" | "stranger"): void {
-    if (caller === "known") this.requests.admit(this.allowance.known, MAX_MESSAGE_BYTES);
-    else this.requests.admit(this.allowance.strangers, PUBLIC_MESSAGE_BYTES);
+  admitted(caller: "authenticated" | "unauthenticated"): void {
+    if (caller === "authenticated") this.requests.admit(this.allowance.authenticated, MAX_MESSAGE_BYTES);
+    else this.requests.admit(this.allowance.unauthenticated, PUBLIC_MESSAGE_BYTES);
   }
 
   decoding(bytes: number): void {

@@ -8,7 +8,7 @@
 import type { Clock } from "../../base/clock.ts";
 
 /** Interval of the checks; deadlines are late by up to this. */
-const LOOK_MS = 5_000;
+const STALL_CHECK_MS = 5_000;
 /** From the start to the first frame. */
 const HANDSHAKE_MS = 10_000;
 /** From the first to the last byte of a frame: 16 KB at the pace of an old modem. */
@@ -24,7 +24,7 @@ const QUIET_MS = 120_000;
 /** Time limit of its answer. */
 const ANSWER_MS = 20_000;
 
-/** The observable state of a connection. A value that changes marks a new stay. */
+/** The observable state of a connection. A value that changes restarts its timer. */
 interface State {
   /** Frames received. */
   readonly frames: number;
@@ -36,17 +36,17 @@ interface State {
   readonly write: unknown;
 }
 
-interface Watched {
+interface WatchedConnection {
   state(): State;
   /** Resets the streams without progress. */
   endStalled(nowMs: number): void;
   /** Pings a quiet peer. */
-  ask(): void;
-  cut(reason: string): void;
+  ping(): void;
+  end(reason: string): void;
 }
 
 /** How long something has stayed the same. */
-export class Stay {
+export class StallTimer {
   #what: unknown;
   #sinceMs = 0;
 
@@ -61,28 +61,28 @@ export class Stay {
 }
 
 /** Watches a connection until it is stopped. */
-export class Watch {
-  readonly #quiet = new Stay();
-  readonly #frame = new Stay();
-  readonly #block = new Stay();
-  readonly #write = new Stay();
-  #asked = false;
+export class StallWatch {
+  readonly #quiet = new StallTimer();
+  readonly #frame = new StallTimer();
+  readonly #block = new StallTimer();
+  readonly #write = new StallTimer();
+  #pinged = false;
   #stop: () => void;
 
-  constructor(private readonly clock: Clock, private readonly watched: Watched) {
+  constructor(private readonly clock: Clock, private readonly watched: WatchedConnection) {
     this.#problem(clock.monotonicMs());
-    this.#stop = clock.after(LOOK_MS, () => this.#look());
+    this.#stop = clock.after(STALL_CHECK_MS, () => this.#check());
   }
 
   stop(): void {
     this.#stop();
   }
 
-  #look(): void {
-    this.#stop = this.clock.after(LOOK_MS, () => this.#look());
+  #check(): void {
+    this.#stop = this.clock.after(STALL_CHECK_MS, () => this.#check());
     const nowMs = this.clock.monotonicMs();
     const problem = this.#problem(nowMs);
-    if (problem) this.watched.cut(problem);
+    if (problem) this.watched.end(problem);
     else this.watched.endStalled(nowMs);
   }
 
@@ -100,11 +100,11 @@ export class Watch {
     }
     if (this.#write.ms(write, nowMs) >= WRITE_MS) return `nothing read for ${WRITE_MS / 1000} s`;
     if (quietMs < QUIET_MS) {
-      this.#asked = false;
+      this.#pinged = false;
       return undefined;
     }
-    if (!this.#asked) this.watched.ask();
-    this.#asked = true;
+    if (!this.#pinged) this.watched.ping();
+    this.#pinged = true;
     return quietMs >= QUIET_MS + ANSWER_MS ? `no answer to a ping for ${ANSWER_MS / 1000} s` : undefined;
   }
 }

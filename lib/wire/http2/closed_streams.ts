@@ -3,17 +3,17 @@
  */
 
 /** Number of remembered streams; older ones count as never opened. */
-const PAST_STREAMS = 1024;
+const CLOSED_STREAMS_MAX = 1024;
 
-export class PastStreams {
+export class ClosedStreams {
   /** Numbers of streams; negative if the peer had not sent its last frame. */
   #ids = new Int32Array();
   #next = 0;
 
   add(id: number, peerIsDone: boolean): void {
-    if (this.#ids.length === 0) this.#ids = new Int32Array(PAST_STREAMS);
+    if (this.#ids.length === 0) this.#ids = new Int32Array(CLOSED_STREAMS_MAX);
     this.#ids[this.#next] = peerIsDone ? id : -id;
-    this.#next = (this.#next + 1) % PAST_STREAMS;
+    this.#next = (this.#next + 1) % CLOSED_STREAMS_MAX;
   }
 
   /** The peer has announced that it sends no more frames of the stream. */
@@ -27,7 +27,7 @@ export class PastStreams {
   }
 
   /** Whether frames of the stream may still be under way. */
-  mayHear(id: number): boolean {
+  mayReceive(id: number): boolean {
     return this.#ids.includes(-id);
   }
 }

@@ -1,29 +1,29 @@
 /**
- * Budgets for what a peer may do on one connection that costs us more than the peer, or that achieves nothing.
+ * Rate limits for frames that cost us more than the peer, or that achieve nothing.
  *
- * Each budget allows a burst and refills with time; frames that well-behaved peers send in answer to ours (credit for
- * our data, pings about it, resets that crossed our answer) are earned by what we send. A peer that overdraws one gets
+ * Each limit is a token bucket. Frames that well-behaved peers send in answer to ours (window updates for our data,
+ * pings about it, resets that crossed our answer) are refunded by what we send. A peer that exceeds a limit gets
  * ENHANCE_YOUR_CALM and loses the connection. For the costliest actions all connections of a port share a further
- * budget: when it is used up, the connections that used most of it end.
+ * bucket: when it is empty, the connections that used most of it end.
  */
 
 import type { Clock } from "../../base/clock.ts";
 
-interface Limits {
+interface BucketLimits {
   readonly burst: number;
   readonly perSecond: number;
 }
 
-interface Budget extends Limits {
-  /** Its name in the error of an overdraft. */
+interface AbuseLimit extends BucketLimits {
+  /** Its name in the error of a peer that exceeds it. */
   readonly what: string;
-  /** The shared budget of all connections of a port. */
-  readonly together?: Limits;
+  /** The bucket that all connections of a port share. */
+  readonly together?: BucketLimits;
 }
 
 const MiB = 1024 * 1024;
 
-const BUDGETS = {
+const ABUSE_LIMITS = {
   /** Streams that the peer opens and resets, or makes us reset: each was a wasted call. */
   resets: {
     what: "reset streams",
@@ -36,7 +36,7 @@ const BUDGETS = {
   /** Each one forces an answer. */
   pings: { what: "pings", burst: 2000, perSecond: 500 },
   /** WINDOW_UPDATE. */
-  credits: { what: "window updates", burst: 20_000, perSecond: 5000 },
+  windowUpdates: { what: "window updates", burst: 20_000, perSecond: 5000 },
   /** Frames without effect: empty DATA and CONTINUATION, PRIORITY, unknown types, closed streams. */
   idle: { what: "frames without effect", burst: 5000, perSecond: 500 },
   /** Unpacked header fields beyond a call's usual size. */
@@ -46,19 +46,19 @@ const BUDGETS = {
     perSecond: 8 * MiB,
     together: { burst: 32 * MiB, perSecond: 16 * MiB },
   },
-} satisfies Record<string, Budget>;
+} satisfies Record<string, AbuseLimit>;
 
-export type BudgetName = keyof typeof BUDGETS;
+export type AbuseKind = keyof typeof ABUSE_LIMITS;
 
-/** When the shared budget is used up, each connection keeps this share of its own. */
+/** When the shared bucket is empty, each connection keeps this share of its own. */
 const MODEST_SHARE = 1 / 10;
 
-/** An amount that refills with time. */
-class Bucket {
+/** Holds up to `burst` tokens and refills with time. */
+class TokenBucket {
   #amount: number;
   #atMs: number;
 
-  constructor(private readonly clock: Clock, private readonly limits: Limits) {
+  constructor(private readonly clock: Clock, private readonly limits: BucketLimits) {
     this.#amount = limits.burst;
     this.#atMs = clock.monotonicMs();
   }
@@ -88,45 +88,45 @@ class Bucket {
   }
 }
 
-/** The shared budgets of all connections of a port. */
-export class PortBudgets {
-  readonly #left = new Map<BudgetName, Bucket>();
+/** The buckets that all connections of a port share. */
+export class PortAbuseLimits {
+  readonly #left = new Map<AbuseKind, TokenBucket>();
 
   constructor(clock: Clock) {
-    for (const [name, { together }] of Object.entries<Budget>(BUDGETS)) {
-      if (together) this.#left.set(name as BudgetName, new Bucket(clock, together));
+    for (const [name, { together }] of Object.entries<AbuseLimit>(ABUSE_LIMITS)) {
+      if (together) this.#left.set(name as AbuseKind, new TokenBucket(clock, together));
     }
   }
 
-  /** Takes from a budget; false on an overdraft. */
-  take(name: BudgetName, amount: number): boolean {
+  /** Takes tokens; false if there were too few. */
+  take(name: AbuseKind, amount: number): boolean {
     return this.#left.get(name)?.take(amount) ?? true;
   }
 }
 
-/** The budgets of one connection. */
-export class Budgets {
-  readonly #left = new Map<BudgetName, Bucket>();
+/** The limits of one connection. */
+export class AbuseLimits {
+  readonly #left = new Map<AbuseKind, TokenBucket>();
 
-  constructor(private readonly clock: Clock, private readonly port?: PortBudgets) {}
+  constructor(private readonly clock: Clock, private readonly port?: PortAbuseLimits) {}
 
-  /** Takes from a budget; returns the name of an overdrawn one. */
-  spend(name: BudgetName, amount: number): string | undefined {
+  /** Takes tokens; returns the problem if there were too few. */
+  charge(name: AbuseKind, amount: number): string | undefined {
     if (amount === 0) return undefined;
     const left = this.#of(name);
     const enough = left.take(amount);
     const enoughForAll = this.port?.take(name, amount) ?? true;
     if (enough && (enoughForAll || left.usedShare <= MODEST_SHARE)) return undefined;
-    return `too many ${BUDGETS[name].what}`;
+    return `too many ${ABUSE_LIMITS[name].what}`;
   }
 
-  earn(name: BudgetName, amount: number): void {
+  refund(name: AbuseKind, amount: number): void {
     this.#left.get(name)?.put(amount);
   }
 
-  #of(name: BudgetName): Bucket {
+  #of(name: AbuseKind): TokenBucket {
     let left = this.#left.get(name);
-    if (!left) this.#left.set(name, left = new Bucket(this.clock, BUDGETS[name]));
+    if (!left) this.#left.set(name, left = new TokenBucket(this.clock, ABUSE_LIMITS[name]));
     return left;
   }
 }
