@@ -4,7 +4,6 @@
  * Owns framing, header compression, flow control in both directions and the bounds on the memory that a peer can
  * occupy. A peer that breaks the rules loses its connection, never the program. Bytes leave in as few writes as
  * possible: the next write takes what accumulates during the current one, in turns from all streams.
- *
  * The room owns HTTP/2, and nothing above it.
  */
 
