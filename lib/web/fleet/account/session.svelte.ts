@@ -9,6 +9,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { createViamClient } from "@viamrobotics/sdk";
 import { getContext, setContext } from "svelte";
 import { forgetKey, type SignInKey, storedKey, storeKey } from "../../shared/credentials.ts";
+import { problemText } from "../../shared/problem_text.ts";
 import { type Poll, pollBy, type PollOptions } from "../../shared/poll.svelte.ts";
 import type { FleetCalls } from "./fleet_calls.ts";
 
@@ -88,7 +89,7 @@ async function within<T>(ms: number, work: Promise<T>): Promise<T> {
 /** The reason in words, for people. */
 export function callProblem(error: unknown): string {
   if (error instanceof ConnectError) return error.rawMessage || "the control plane does not answer";
-  return error instanceof Error && error.message !== "" ? error.message : String(error);
+  return problemText(error);
 }
 
 const CONTEXT = Symbol("the session");

@@ -9,6 +9,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { RobotClient } from "@viamrobotics/sdk";
 import { getContext, setContext } from "svelte";
+import { problemText } from "../../shared/problem_text.ts";
 import { forgetKey, type SignInKey, storedKey, storeKey } from "../../shared/credentials.ts";
 
 export type LinkState = "connecting" | "connected" | "lost" | "signed_out";
@@ -253,7 +254,7 @@ function isRefusal(error: unknown): error is ConnectError {
 /** The reason in words, for people. */
 export function linkProblem(error: unknown): string {
   if (error instanceof ConnectError) return error.rawMessage || "the machine does not answer";
-  return error instanceof Error && error.message !== "" ? error.message : String(error);
+  return problemText(error);
 }
 
 function storedWay(): Way {

@@ -2,6 +2,11 @@
 
 const KEPT = 5000;
 const RETRY_MS = 1500;
+/**
+ * Why a log is no longer followed. A text, because an error would keep the functions on its stack, and with them the
+ * view, for as long as the library keeps the stream that it ended.
+ */
+const LEFT = "nobody looks at the log any more";
 
 export const SHOWN_LEVELS = ["debug", "info", "warn", "error"] as const;
 export type ShownLevel = typeof SHOWN_LEVELS[number];
@@ -55,7 +60,7 @@ export class LogRecords {
       if (!present) return;
       const over = new AbortController();
       void this.#follow(present, over.signal);
-      return () => over.abort();
+      return () => over.abort(LEFT);
     });
   }
 
