@@ -161,7 +161,32 @@ storeTest(
         2,
       ]]);
       assertEquals(await counts(other.operator), [[other.location, 1]]);
-      assertEquals(await counts(await newKey(store, "owner", "location", mine.location)), []);
+      // A role on a location or on a machine alone shows just that.
+      assertEquals(
+        await counts(await newKey(store, "operator", "location", mine.location), { limit: 1000 }),
+        [
+          [mine.location, 101],
+        ],
+      );
+      const single = await newKey(store, "operator", "machine", mine.machine);
+      assertEquals(await counts(single), [[mine.location, 1]]);
+      const { locationSummaries } = await (await app(single)).listMachineSummaries({});
+      assertEquals(
+        locationSummaries.map(({ locationName, machineSummaries }) => [
+          locationName,
+          machineSummaries.map(({ machineId }) => machineId),
+        ]),
+        [["", [mine.machine]]],
+      );
+      const asked = counts(single, { organizationId: mine.organization });
+      assertEquals(await codeOf(asked), "permission_denied");
+      await owner.createLocation({
+        organizationId: mine.organization,
+        name: "inside",
+        parentLocationId: mine.location,
+      });
+      const inner = await newKey(store, "owner", "location", mine.location);
+      assertEquals((await counts(inner)).map(([, machines]) => machines).sort(), [0, 100]);
       const theirs = counts(mine.owner, { organizationId: other.organization });
       assertEquals(await codeOf(theirs), "permission_denied");
     }),

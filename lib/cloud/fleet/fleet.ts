@@ -401,6 +401,31 @@ export async function locationsAbove(sql: Sql, id: string): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
+/** Locations and all those inside them, by their names. */
+export async function locationsWithin(sql: Sql, ids: readonly string[]): Promise<Location[]> {
+  if (ids.length === 0) return [];
+  return await sql.query(
+    `WITH RECURSIVE inside (id) AS (
+       SELECT id FROM locations WHERE id IN (${places(ids)})
+       UNION SELECT l.id FROM locations l JOIN inside i ON l.parent_id = i.id
+     )
+     ${LOCATIONS} WHERE l.id IN (SELECT id FROM inside) ORDER BY l.name, l.id`,
+    ...ids,
+  );
+}
+
+export async function locationsOfMachines(
+  sql: Sql,
+  ids: readonly string[],
+): Promise<{ readonly machineId: string; readonly locationId: string }[]> {
+  if (ids.length === 0) return [];
+  return await sql.query(
+    `SELECT id AS "machineId", location_id AS "locationId" FROM machines WHERE id IN (${places(ids)})
+     ORDER BY location_id, id`,
+    ...ids,
+  );
+}
+
 /** How many locations are inside each other in a location, itself included. */
 async function levelsBelow(sql: Sql, id: string): Promise<number> {
   const [{ levels }] = await sql.query<{ levels: number }>(

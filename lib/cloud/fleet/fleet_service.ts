@@ -18,12 +18,20 @@ import type { CallContext, ServiceImpl } from "../../wire/rpc/service.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import { Fragments } from "../config/fragments.ts";
 import { Shares } from "./sharing.ts";
-import { Fleet, type FleetMachine, type Organization, type Part } from "./fleet.ts";
+import {
+  Fleet,
+  type FleetMachine,
+  locationsOfMachines,
+  locationsWithin,
+  type Organization,
+  type Part,
+} from "./fleet.ts";
 import { Keys } from "../access/keys.ts";
 import { moveMachine } from "./new_machine.ts";
 import { Packages } from "../packages/packages.ts";
 import type { Online } from "./presence.ts";
 import { requireRoom } from "../access/room.ts";
+import type { Store } from "../store/store.ts";
 
 const STATES: { readonly [K in Online]: OnlineState } = {
   online: OnlineState.ONLINE,
@@ -240,17 +248,15 @@ function machinePartHandlers(cloud: CloudContext) {
       return {};
     },
     async listMachineSummaries({ organizationId, locationIds, fragmentIds, limit = SUMMARIES }, ctx) {
-      const organizations = organizationId ? [organizationId] : await organizationsOf(cloud, ctx);
-      const each = organizations.map(async (id) => [
-        ...await fleet.locations(id),
-        ...await new Shares(store).locationsFor(id),
-      ]);
-      const every = new Map((await Promise.all(each)).flat().map((location) => [location.id, location]));
+      const reached = organizationId ? { organizations: [organizationId] } : await reachOf(cloud, ctx);
+      const { seen, single } = await placesIn(store, reached);
       const [at, using] = [new Set(locationIds), new Set(fragmentIds)];
-      const locations = [...every.values()].filter(({ id }) => at.size === 0 || at.has(id));
+      const locations = seen.filter(({ id }) => at.size === 0 || at.has(id));
       const ids = locations.map(({ id }) => id);
       const machines = using.size === 0 ? undefined : await new Fragments(store).machinesUsing(using, ids);
-      const found = await fleet.partsIn(ids);
+      const found = (await fleet.partsIn(ids)).filter(({ locationId, machineId }) =>
+        single.get(locationId)?.has(machineId) ?? true
+      );
       const parts = Map.groupBy(found, ({ machineId }) => machineId);
       const wanted = [...parts].filter(([id]) => machines?.has(id) ?? true);
       const byLocation = Map.groupBy(wanted, ([, [{ locationId }]]) => locationId);
@@ -270,10 +276,43 @@ function machinePartHandlers(cloud: CloudContext) {
   } satisfies ServiceImpl<typeof AppService>;
 }
 
-/** The organizations on which the caller has a role. */
-async function organizationsOf({ access }: CloudContext, ctx: CallContext): Promise<string[]> {
+/** What a caller's roles are on. */
+interface Reached {
+  readonly organizations?: readonly string[];
+  readonly locations?: readonly string[];
+  readonly machines?: readonly string[];
+}
+
+async function reachOf({ access }: CloudContext, ctx: CallContext): Promise<Reached> {
   const held = await access.reach(ctx.entity, "operator");
-  return held.filter(({ kind }) => kind === "organization").map(({ resourceId }) => resourceId);
+  const on = (wanted: string) =>
+    held.filter(({ kind }) => kind === wanted).map(({ resourceId }) => resourceId);
+  return { organizations: on("organization"), locations: on("location"), machines: on("machine") };
+}
+
+interface SeenPlaces {
+  /** A place in which the caller sees single machines only has no name: its own calls would not tell it either. */
+  readonly seen: readonly { readonly id: string; readonly name: string }[];
+  /** These machines alone, by their location. */
+  readonly single: ReadonlyMap<string, ReadonlySet<string>>;
+}
+
+async function placesIn(store: Store, reached: Reached): Promise<SeenPlaces> {
+  const { organizations = [], locations = [], machines = [] } = reached;
+  const fleet = new Fleet(store);
+  const shares = new Shares(store);
+  const [inside, own, ...each] = await Promise.all([
+    locationsWithin(store, locations),
+    locationsOfMachines(store, machines),
+    ...organizations.map(async (id) => [...await fleet.locations(id), ...await shares.locationsFor(id)]),
+  ]);
+  const whole = new Map([...each.flat(), ...inside].map((location) => [location.id, location]));
+  const single = new Map<string, Set<string>>();
+  for (const { machineId, locationId } of own) {
+    if (whole.has(locationId)) continue;
+    single.set(locationId, (single.get(locationId) ?? new Set()).add(machineId));
+  }
+  return { seen: [...whole.values(), ...[...single.keys()].map((id) => ({ id, name: "" }))], single };
 }
 
 async function machineMessages(

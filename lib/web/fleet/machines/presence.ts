@@ -44,8 +44,10 @@ export function agoText(seenMs: number, nowMs: number): string {
 
 /** Sorted by name. */
 export function machinesOf(locations: readonly appApi.LocationSummary[]): ListedMachine[] {
-  const listed = locations.flatMap(({ locationId, locationName, machineSummaries }) =>
-    machineSummaries.map(({ machineId: id, machineName: name, partSummaries }): ListedMachine => {
+  const listed = locations.flatMap(({ locationId, locationName: known, machineSummaries }) => {
+    // A caller with a role on single machines learns the id of their location alone.
+    const locationName = known || locationId;
+    return machineSummaries.map(({ machineId: id, machineName: name, partSummaries }): ListedMachine => {
       const main = partSummaries.find(({ isMainPart }) => isMainPart) ?? partSummaries[0];
       return {
         id,
@@ -57,8 +59,8 @@ export function machinesOf(locations: readonly appApi.LocationSummary[]): Listed
         seenMs: millisOf(main?.lastAccess),
         text: `${name}\n${locationName}\n${id}`.toLowerCase(),
       };
-    })
-  );
+    });
+  });
   const order = new Intl.Collator(undefined, { numeric: true });
   return listed.sort((a, b) => order.compare(a.name, b.name));
 }
