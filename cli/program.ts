@@ -7,6 +7,7 @@
 
 import { chainOf } from "../lib/base/error.ts";
 import { escaped } from "../lib/base/escape.ts";
+import { shownUrlsIn } from "../lib/base/log/shown_url.ts";
 import { type Environment, type Output, OutputError } from "../lib/base/host.ts";
 import {
   describeFlags,
@@ -97,7 +98,7 @@ export async function ended(name: string, terminal: Terminal, run: () => Promise
 /** Says why a program or command fails; returns the exit code. */
 export function failed(name: string, error: unknown, terminal: Output): number {
   if (!(error instanceof OutputError && error.unread)) {
-    terminal.writeError(`${name}: ${escaped(chainOf(error))}\n`);
+    terminal.writeError(`${name}: ${escaped(shownUrlsIn(chainOf(error)))}\n`);
   }
   return error instanceof UsageError ? EXIT.usage : EXIT.failed;
 }

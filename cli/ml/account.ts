@@ -4,6 +4,7 @@
 
 import { resolve } from "node:path";
 import { SvcError } from "../../lib/base/error.ts";
+import { shownUrl } from "../../lib/base/log/shown_url.ts";
 import { Secret } from "../../lib/base/secret.ts";
 import { DEFAULT_PROFILE } from "../../lib/cloud_client/profile.ts";
 import { table } from "../table.ts";
@@ -59,7 +60,7 @@ export const ACCOUNT_COMMANDS: readonly MlCommand[] = [
       });
       const listed = organizations.map((one) => `${one.name} (${one.id})`).join(", ");
       desk.print({ profile: name, baseUrl, keyId, organizationId }, [
-        `logged in to ${baseUrl}: ${listed}`,
+        `logged in to ${shownUrl(baseUrl)}: ${listed}`,
       ]);
       desk.note(`kept as profile "${name}" in ${profiles.path}`);
       if (organizationId === undefined) desk.note("tell with --org-id which organization is meant");
@@ -68,7 +69,7 @@ export const ACCOUNT_COMMANDS: readonly MlCommand[] = [
   mlCommand("profiles", [], "Lists the stored profiles.", [], async (desk) => {
     const { current, profiles } = await desk.profiles.read();
     const all = Object.entries(profiles).map(([name, { baseUrl, keyId, organizationId = "" }]) => {
-      return { name, baseUrl, keyId, organizationId, current: name === current };
+      return { name, baseUrl: shownUrl(baseUrl), keyId, organizationId, current: name === current };
     });
     const rows = all.map((
       one,

@@ -10,6 +10,7 @@ import { FileError, type ReadFiles } from "../../lib/base/files/files.ts";
 import { unpackInto } from "../../lib/base/files/archive.ts";
 import { fileNameFrom } from "../../lib/base/files/names.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
+import { shownUrl } from "../../lib/base/log/shown_url.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
 import { Crc32c } from "../../lib/cloud_client/crc32c.ts";
 import { create } from "../../lib/wire/rpc/proto.ts";
@@ -279,7 +280,7 @@ function tooSilent(): SvcError {
 }
 
 function unreachable(url: string, cause: unknown): SvcError {
-  return new SvcError("unavailable", `cannot download ${bare(url)}: ${messageOf(cause)}`, { cause });
+  return new SvcError("unavailable", `cannot download ${shownUrl(url)}: ${messageOf(cause)}`, { cause });
 }
 
 function refused(url: string, status: number): SvcError {
@@ -290,12 +291,7 @@ function refused(url: string, status: number): SvcError {
     : status === 403
     ? "permission_denied"
     : "unavailable";
-  return new SvcError(code, `cannot download ${bare(url)}: the control plane answered HTTP ${status}`);
-}
-
-/** Without credentials. */
-function bare(url: string): string {
-  return url.split("?")[0];
+  return new SvcError(code, `cannot download ${shownUrl(url)}: the control plane answered HTTP ${status}`);
 }
 
 /** Checks a SHA-256 in hexadecimal digits, or a CRC-32C in base64, as published; any other checksum passes. */

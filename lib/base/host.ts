@@ -47,6 +47,12 @@ export interface LoopbackPeers {
   checkLoopback(ends: LoopbackEnds): Promise<void>;
 }
 
+/** A proxy on this computer makes others look like programs of this computer. */
+export interface LoopbackProxies {
+  /** Whether the other end is probably a reverse proxy. False on systems that do not tell (all but Linux). */
+  isLoopbackProxy(ends: Omit<LoopbackEnds, "role">): Promise<boolean>;
+}
+
 /** The output of a command line. */
 export interface Output {
   /**
@@ -201,4 +207,5 @@ export interface Host
     ProcessHost,
     ProcessTable,
     LoopbackPeers,
+    LoopbackProxies,
     PipeHost {}

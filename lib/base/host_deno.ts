@@ -7,7 +7,7 @@ import { DenoDevice } from "./native/device.ts";
 import { escaped } from "./escape.ts";
 import { SystemFiles } from "./files/system_files.ts";
 import { type Device, type Host, type LoopbackEnds, OutputError, type Pulses } from "./host.ts";
-import { checkLoopback } from "./native/loopback.ts";
+import { checkLoopback, isLoopbackProxy } from "./native/loopback.ts";
 import { keepOnly, type Right } from "./native/permissions.ts";
 import { PulseThread } from "./native/pulses.ts";
 import type {
@@ -58,6 +58,10 @@ export class DenoHost extends SystemFiles implements Host {
 
   checkLoopback(ends: LoopbackEnds): Promise<void> {
     return checkLoopback(ends);
+  }
+
+  isLoopbackProxy(ends: Omit<LoopbackEnds, "role">): Promise<boolean> {
+    return isLoopbackProxy(ends);
   }
 
   openDevice(path: string): Device {

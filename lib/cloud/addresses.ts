@@ -7,6 +7,7 @@
  */
 
 import { SvcError } from "../base/error.ts";
+import type { LoopbackProxies } from "../base/host.ts";
 import { shownUrl } from "../base/log/shown_url.ts";
 import { isOnThisMachine, type Peer } from "../wire/rpc/service.ts";
 import { notedSetting, noteSetting } from "./store/settings.ts";
@@ -16,16 +17,26 @@ const HOST = /^(?:[a-z0-9](?:[a-z0-9._-]{0,252}[a-z0-9])?|\[[0-9a-f:.]{2,45}\])$
 const URL_CHARS_MAX = 512;
 const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
 
+/** Connections whose other end is remembered. */
+const CONNECTIONS_MAX = 1_000;
+
 /** Where commands find the address for people and machines. */
 const NOTE = "address";
 
 export class Addresses {
   readonly #configured: readonly string[];
 
+  /** By a connection of this computer: whether a proxy made it. */
+  readonly #proxies = new Map<string, Promise<boolean>>();
+
   /**
    * `configured`: public URLs, the main one first. `hostname`: the name of this computer. Throws `invalid_argument`.
    */
-  constructor(configured: readonly string[] = [], private readonly hostname = "") {
+  constructor(
+    configured: readonly string[] = [],
+    private readonly hostname = "",
+    private readonly host?: LoopbackProxies,
+  ) {
     this.#configured = configured.map(checkedAddress);
   }
 
@@ -43,10 +54,11 @@ export class Addresses {
    * The address for a script or configuration that runs elsewhere. Throws `failed_precondition` if none is configured
    * and the caller's address may not be this computer's.
    */
-  ownFor(peer: Peer): string {
+  async ownFor(peer: Peer): Promise<string> {
     const asked = askedBy(peer);
     if (this.main !== undefined) return this.#sameHost(asked) ?? this.main;
-    if (asked && isPortOf(asked, peer) && this.#isThisComputer(asked.hostname, peer)) return asked.origin;
+    const isOwn = asked && isPortOf(asked, peer) && this.#isThisComputer(asked.hostname, peer);
+    if (isOwn && !await this.#isOfProxy(asked, peer)) return asked.origin;
     throw new SvcError(
       "failed_precondition",
       "this control plane does not know the requested address as its own: start svc-cloud serve with " +
@@ -58,7 +70,7 @@ export class Addresses {
    * The address for an answer to an authenticated caller alone: the one that the caller used. Throws
    * `invalid_argument` if that cannot be an address.
    */
-  linkFor(peer: Peer): string {
+  async linkFor(peer: Peer): Promise<string> {
     const asked = askedBy(peer);
     if (this.main !== undefined) return this.#sameHost(asked) ?? this.main;
     if (peer.origin === undefined) return "http://localhost";
@@ -66,7 +78,9 @@ export class Addresses {
     const isLoopback = asked !== undefined && LOOPBACK.test(asked.hostname);
     // A proxy on this computer that hands on the address at which it reaches this server itself.
     const isProxys = isLoopback && (said ? !LOOPBACK.test(said.hostname) : isElsewhere(peer));
-    if (asked && !isProxys && !isUpstream(asked, peer)) return asked.origin;
+    const isOthers = !asked || isProxys || isUpstream(asked, peer);
+    const isLocal = said !== undefined && LOOPBACK.test(said.hostname);
+    if (!isOthers && (isLocal || !await this.#isOfProxy(asked, peer))) return asked.origin;
     if (said?.pathname === "/" && !isUpstream(said, { ...peer, localPort: undefined })) return said.origin;
     // A proxy that hands on the name of its own upstream, or none, is the usual cause.
     throw new SvcError(
@@ -74,6 +88,33 @@ export class Addresses {
       "the Host header is not an address at which a device reaches this control plane: start svc-cloud serve " +
         "with --public-url and the address that devices use",
     );
+  }
+
+  /**
+   * Whether an address of this computer is the one at which a proxy reaches this server, while the caller is elsewhere: a
+   * proxy says so in the header, or stands at the other end of the connection.
+   */
+  async #isOfProxy(asked: URL, peer: Peer): Promise<boolean> {
+    const isWord = !/[.:]/.test(asked.hostname);
+    if (!isPortOf(asked, peer) || !(isWord || this.#isThisComputer(asked.hostname, peer))) return false;
+    if (peer.forwardedFor !== undefined) return !isOnThisMachine({ remoteAddress: peer.forwardedFor });
+    return LOOPBACK.test(asked.hostname) && await this.#isProxy(peer);
+  }
+
+  #isProxy({ remoteAddress, remotePort, localAddress, localPort }: Peer): Promise<boolean> {
+    const isKnown = remoteAddress && remotePort && localAddress && localPort;
+    if (!this.host || !isKnown) return Promise.resolve(false);
+    const connection = `${remoteAddress} ${remotePort} ${localPort}`;
+    const known = this.#proxies.get(connection);
+    if (known) return known;
+    const [own, other] = [{ address: localAddress, port: localPort }, {
+      address: remoteAddress,
+      port: remotePort,
+    }];
+    const found = this.host.isLoopbackProxy({ own, other }).catch(() => false);
+    if (this.#proxies.size >= CONNECTIONS_MAX) this.#proxies.clear();
+    this.#proxies.set(connection, found);
+    return found;
   }
 
   /** The configured address with the caller's host and port; the scheme may be a proxy's. */

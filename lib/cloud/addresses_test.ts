@@ -1,5 +1,6 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { SvcError } from "../base/error.ts";
+import { handedOn } from "../wire/rpc/proxies.ts";
 import type { Peer } from "../wire/rpc/service.ts";
 import { Addresses, checkedAddress, powershellQuoted, shellQuoted } from "./addresses.ts";
 
@@ -33,7 +34,7 @@ function from(origin: string, localAddress = "192.0.2.7"): Peer {
   return { kind: "grpc", origin, localAddress };
 }
 
-Deno.test("Addresses.ownFor: without a public address accepts only this computer's own addresses", () => {
+Deno.test("Addresses.ownFor: without a public address accepts only this computer's own addresses", async () => {
   const addresses = new Addresses([], "Tower");
   const own = [
     "http://localhost:8090",
@@ -43,14 +44,14 @@ Deno.test("Addresses.ownFor: without a public address accepts only this computer
     "http://192.0.2.7:8090",
     "http://192.0.2.7",
   ];
-  for (const origin of own) assertEquals(addresses.ownFor(from(origin)), origin);
+  for (const origin of own) assertEquals(await addresses.ownFor(from(origin)), origin);
   // Another port of this computer may be another user's program.
   const at = (origin: string) => ({ ...from(origin), localPort: 8090 });
-  assertEquals(addresses.ownFor(at("http://localhost:8090")), "http://localhost:8090");
+  assertEquals(await addresses.ownFor(at("http://localhost:8090")), "http://localhost:8090");
   for (const origin of ["http://localhost:8091", "http://192.0.2.7", "https://tower"]) {
-    assertThrows(() => addresses.ownFor(at(origin)), SvcError, "--public-url");
+    await assertRejects(() => addresses.ownFor(at(origin)), SvcError, "--public-url");
   }
-  assertEquals(addresses.ownFor(from("http://192.0.2.7:1", "::ffff:192.0.2.7")), "http://192.0.2.7:1");
+  assertEquals(await addresses.ownFor(from("http://192.0.2.7:1", "::ffff:192.0.2.7")), "http://192.0.2.7:1");
   const strange = [
     "http://evil.example",
     "http://192.0.2.8",
@@ -58,26 +59,26 @@ Deno.test("Addresses.ownFor: without a public address accepts only this computer
     "http://127.1.evil",
   ];
   for (const origin of [...strange, ...HOSTILE]) {
-    const error = assertThrows(() => addresses.ownFor(from(origin)), SvcError, "--public-url");
+    const error = await assertRejects(() => addresses.ownFor(from(origin)), SvcError, "--public-url");
     assertEquals([error.code, error.message.includes("evil")], ["failed_precondition", false]);
   }
 });
 
-Deno.test("Addresses: with public addresses ignores any other origin of the caller", () => {
+Deno.test("Addresses: with public addresses ignores any other origin of the caller", async () => {
   const addresses = new Addresses(["https://cloud.example.com/", "http://10.0.0.5:8090"], "tower");
   assertEquals(addresses.main, "https://cloud.example.com");
   for (const origin of [...HOSTILE, "http://evil.example", "http://localhost:8090"]) {
-    assertEquals(addresses.ownFor(from(origin)), "https://cloud.example.com", origin);
-    assertEquals(addresses.linkFor(from(origin)), "https://cloud.example.com", origin);
+    assertEquals(await addresses.ownFor(from(origin)), "https://cloud.example.com", origin);
+    assertEquals(await addresses.linkFor(from(origin)), "https://cloud.example.com", origin);
   }
-  assertEquals(addresses.ownFor(from("http://10.0.0.5:8090")), "http://10.0.0.5:8090");
+  assertEquals(await addresses.ownFor(from("http://10.0.0.5:8090")), "http://10.0.0.5:8090");
 });
 
-Deno.test("Addresses.linkFor: returns the caller's own address if it is valid", () => {
+Deno.test("Addresses.linkFor: returns the caller's own address if it is valid", async () => {
   const addresses = new Addresses();
-  assertEquals(addresses.linkFor(from("http://cloud.lan:8090")), "http://cloud.lan:8090");
+  assertEquals(await addresses.linkFor(from("http://cloud.lan:8090")), "http://cloud.lan:8090");
   for (const origin of HOSTILE) {
-    const error = assertThrows(() => addresses.linkFor(from(origin)), SvcError);
+    const error = await assertRejects(() => addresses.linkFor(from(origin)), SvcError);
     assertEquals(error.code, "failed_precondition", origin);
   }
 });
@@ -96,24 +97,24 @@ Deno.test("checkedAddress: accepts a plain public address and refuses others wit
   assertEquals(error.message.includes("hunter2"), false);
 });
 
-Deno.test("Addresses.linkFor: no name that only a proxy knows, and no missing name, gets into a link", () => {
+Deno.test("Addresses.linkFor: no name that only a proxy knows, and no missing name, gets into a link", async () => {
   const addresses = new Addresses();
   const at = (origin: string) => ({ ...from(origin), localPort: 8090 });
   for (
     const origin of ["http://undefined", "http://svc_cloud", "http://backend", "http://svc_cloud:8090", ""]
   ) {
-    const error = assertThrows(() => addresses.linkFor(at(origin)), SvcError, "--public-url");
+    const error = await assertRejects(() => addresses.linkFor(at(origin)), SvcError, "--public-url");
     assertEquals(error.code, "failed_precondition");
-    assertEquals(new Addresses(["https://c.example"]).linkFor(at(origin)), "https://c.example");
+    assertEquals(await new Addresses(["https://c.example"]).linkFor(at(origin)), "https://c.example");
   }
   for (
     const origin of ["http://tower:8090", "http://tower:9000", "https://cloud.lan", "http://localhost:9000"]
   ) {
-    assertEquals(addresses.linkFor(at(origin)), origin);
+    assertEquals(await addresses.linkFor(at(origin)), origin);
   }
 });
 
-Deno.test("Addresses.linkFor: a proxy's own way to this server gets into no link", () => {
+Deno.test("Addresses.linkFor: a proxy's own way to this server gets into no link", async () => {
   const addresses = new Addresses();
   const proxied = {
     ...from("http://127.0.0.1:8090", "127.0.0.1"),
@@ -121,20 +122,93 @@ Deno.test("Addresses.linkFor: a proxy's own way to this server gets into no link
     localPort: 8090,
   };
   const by = (addressed: string) => addresses.linkFor({ ...proxied, addressed });
-  assertEquals(by("https://cloud.example.com"), "https://cloud.example.com");
-  assertEquals(by("https://cloud.example.com:8443"), "https://cloud.example.com:8443");
+  assertEquals(await by("https://cloud.example.com"), "https://cloud.example.com");
+  assertEquals(await by("https://cloud.example.com:8443"), "https://cloud.example.com:8443");
   // A program on this computer itself, and one that does not say how it came here.
-  assertEquals(by("http://localhost:8090"), "http://127.0.0.1:8090");
-  assertEquals(addresses.linkFor(proxied), "http://127.0.0.1:8090");
+  assertEquals(await by("http://localhost:8090"), "http://127.0.0.1:8090");
+  assertEquals(await addresses.linkFor(proxied), "http://127.0.0.1:8090");
   // With a trusted proxy the caller is known to be elsewhere.
   const elsewhere = { ...proxied, remoteAddress: "203.0.113.9" };
   for (const origin of ["http://127.0.0.1:8090", "http://localhost:8090", "http://[::1]:8090"]) {
-    assertThrows(() => addresses.linkFor({ ...elsewhere, origin }), SvcError, "--public-url");
+    await assertRejects(() => addresses.linkFor({ ...elsewhere, origin }), SvcError, "--public-url");
   }
   for (const addressed of HOSTILE) {
-    assertThrows(() => addresses.linkFor({ ...elsewhere, addressed }), SvcError, "--public-url");
+    await assertRejects(() => addresses.linkFor({ ...elsewhere, addressed }), SvcError, "--public-url");
   }
-  assertEquals(addresses.linkFor({ ...from("http://svc_cloud"), addressed: "http://c.lan" }), "http://c.lan");
+  assertEquals(
+    await addresses.linkFor({ ...from("http://svc_cloud"), addressed: "http://c.lan" }),
+    "http://c.lan",
+  );
+});
+
+Deno.test("Addresses: a silent proxy on this computer is known by its end of the connection", async () => {
+  const asked: number[] = [];
+  const isLoopbackProxy = ({ other }: { other: { port: number } }) => {
+    asked.push(other.port);
+    return Promise.resolve(other.port === 1);
+  };
+  const addresses = new Addresses([], "tower", { isLoopbackProxy });
+  const at = (origin: string, remotePort: number, more: Partial<Peer> = {}): Peer => {
+    return { ...from(origin, "127.0.0.1"), remoteAddress: "127.0.0.1", remotePort, localPort: 8090, ...more };
+  };
+  for (const origin of ["http://127.0.0.1:8090", "http://localhost:8090", "http://[::1]:8090"]) {
+    await assertRejects(() => addresses.linkFor(at(origin, 1)), SvcError, "--public-url");
+    await assertRejects(() => addresses.ownFor(at(origin, 1)), SvcError, "--public-url");
+    assertEquals(await addresses.linkFor(at(origin, 2)), origin);
+    assertEquals(await addresses.ownFor(at(origin, 2)), origin);
+  }
+  // A connection is looked at once, and only if the answer could be the proxy's own way.
+  assertEquals(asked, [1, 2]);
+  assertEquals(await addresses.linkFor(at("http://cloud.lan", 1)), "http://cloud.lan");
+  assertEquals(await addresses.linkFor(at("http://localhost:9000", 1)), "http://localhost:9000");
+  const own = { addressed: "http://localhost:8090" };
+  assertEquals(await addresses.linkFor(at("http://localhost:8090", 1, own)), "http://localhost:8090");
+  const configured = new Addresses(["https://c.example"], "", { isLoopbackProxy });
+  assertEquals(await configured.linkFor(at("http://localhost:8090", 1)), "https://c.example");
+  assertEquals(asked, [1, 2]);
+});
+
+Deno.test("Addresses: what a proxy's header fields tell decides for foreign clients", async () => {
+  const addresses = new Addresses([], "tower");
+  const at = (origin: string, fields: [string, string][]): Peer => {
+    const peer = { ...from(origin, "127.0.0.1"), remoteAddress: "127.0.0.1", remotePort: 9, localPort: 8090 };
+    return { ...peer, ...handedOn(fields) };
+  };
+  const elsewhere: [string, string] = ["x-forwarded-for", "203.0.113.9"];
+  for (
+    const origin of [
+      "http://127.0.0.1:8090",
+      "http://localhost:8090",
+      "http://backend:8090",
+      "http://tower:8090",
+    ]
+  ) {
+    const more: [string, string][] = [["via", "1.1 proxy"], ["x-real-ip", "203.0.113.9"]];
+    for (const field of [elsewhere, ...more]) {
+      await assertRejects(() => addresses.linkFor(at(origin, [field])), SvcError, "--public-url");
+    }
+    const named: [string, string][] = [elsewhere, ["x-forwarded-host", "c.example"], [
+      "x-forwarded-proto",
+      "https",
+    ]];
+    assertEquals(await addresses.linkFor(at(origin, named)), "https://c.example");
+    // Whoever runs an installer as root does not follow what a caller writes.
+    if (!origin.includes("backend")) {
+      await assertRejects(() => addresses.ownFor(at(origin, named)), SvcError, "--public-url");
+    }
+  }
+  // A person at this computer, through a proxy.
+  const here = at("http://localhost:8090", [["x-forwarded-for", "127.0.0.1"]]);
+  assertEquals(await addresses.linkFor(here), "http://localhost:8090");
+  assertEquals(await addresses.linkFor(at("http://cloud.lan", [elsewhere])), "http://cloud.lan");
+  for (const host of HOSTILE) {
+    const fields: [string, string][] = [elsewhere, ["x-forwarded-host", host.replace(/^\w+:\/\//, "")]];
+    await assertRejects(
+      () => addresses.linkFor(at("http://127.0.0.1:8090", fields)),
+      SvcError,
+      "--public-url",
+    );
+  }
 });
 
 Deno.test("shellQuoted: sh reads any quoted text as a single word", async () => {

@@ -38,6 +38,16 @@ function freePort(): number {
   return (listener.addr as Deno.NetAddr).port;
 }
 
+/** The whole configuration of an nginx with these servers. */
+function nginxConf(folder: string, server: string): string {
+  const paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+    .map((one) => `${one}_temp_path ${folder}/${one};`).join("\n");
+  const user = Deno.uid() === 0 ? "user root;" : "";
+  return `${user} daemon off; pid ${folder}/nginx.pid; error_log stderr warn; worker_processes 1;
+    events { worker_connections 256; }
+    http { access_log off; ${paths}\n${server} }`;
+}
+
 /** Runs `use` with the address of a control plane that serves behind a proxy. */
 async function behind(
   start: (folder: string, cloud: string, port: number) => Promise<Deno.ChildProcess>,
@@ -136,15 +146,43 @@ needingTest(
     await behind(async (folder, cloud, port) => {
       const server = text.replace("listen 443", `listen 127.0.0.1:${port}`).replaceAll("/etc/ssl", folder)
         .replace("cloud.example.com", "localhost").replaceAll("127.0.0.1:8090", cloud);
-      const paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-        .map((one) => `${one}_temp_path ${folder}/${one};`).join("\n");
-      const user = Deno.uid() === 0 ? "user root;" : "";
-      const whole = `${user} daemon off; pid ${folder}/nginx.pid; error_log stderr warn; worker_processes 1;
-      events { worker_connections 256; }
-      http { access_log off; ${paths}\n${server} }`;
-      await Deno.writeTextFile(`${folder}/nginx.conf`, whole);
+      await Deno.writeTextFile(`${folder}/nginx.conf`, nginxConf(folder, server));
       return new Deno.Command("nginx", { args: ["-c", `${folder}/nginx.conf`, "-e", "stderr"] }).spawn();
     }, playThrough);
+  },
+);
+
+needingTest(
+  "a silent nginx on this computer: no link and no installer names the way from nginx to the control plane",
+  programHere("nginx"),
+  async () => {
+    const folder = await Deno.makeTempDir({ prefix: "svc-proxy-" });
+    const cloud = await serveCloud(["--data", `${folder}/data`]);
+    const upstream = new URL(cloud.url).host;
+    const port = freePort();
+    const server = `server { listen 127.0.0.1:${port} http2; location / { grpc_pass grpc://${upstream}; } }
+      server { listen 127.0.0.2:${port}; location / { proxy_pass http://${upstream}; } }`;
+    await Deno.writeTextFile(`${folder}/nginx.conf`, nginxConf(folder, server));
+    const nginx = new Deno.Command("nginx", { args: ["-c", `${folder}/nginx.conf`, "-e", "stderr"] }).spawn();
+    const get = (address: string, ...args: string[]) =>
+      run("curl", "--silent", ...args, `${address}/install.sh`);
+    try {
+      const direct = await get(cloud.url);
+      assertStringIncludes(direct, "#!/bin/sh");
+      const refused = await until(async () => await get(`http://127.0.0.2:${port}`) || undefined, {
+        found: cloud.output,
+      });
+      const through = await get(`http://127.0.0.1:${port}`, "--http2-prior-knowledge");
+      for (const answer of [refused, through]) {
+        assertStringIncludes(answer, "--public-url");
+        assertEquals([answer.includes(upstream), answer.includes("#!/bin/sh")], [false, false]);
+      }
+    } finally {
+      nginx.kill("SIGTERM");
+      await nginx.status;
+      await cloud.stop();
+      await Deno.remove(folder, { recursive: true });
+    }
   },
 );
 

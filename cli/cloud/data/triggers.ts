@@ -5,6 +5,7 @@
  */
 
 import { SvcError } from "../../../lib/base/error.ts";
+import { shownUrl } from "../../../lib/base/log/shown_url.ts";
 import { Fleet } from "../../../lib/cloud/fleet/fleet.ts";
 import {
   Deliveries,
@@ -46,7 +47,7 @@ export const TRIGGER_COMMANDS: readonly CloudCommand[] = [
           partName: names.get(partId) ?? partId,
           name,
           event: event.type,
-          notifications: notifications.map(({ type, value }) => ({ type, value })),
+          notifications: notifications.map(({ type, value }) => ({ type, value: shownTarget(value) })),
         }))
       );
       const receivers = (one: typeof all[number]) => one.notifications.map(({ value }) => value).join(" ");
@@ -103,12 +104,13 @@ export const TRIGGER_COMMANDS: readonly CloudCommand[] = [
     ],
     async ({ store, list }, _, { org, part, state, limit }) => {
       const { id: organizationId } = await chosenOrganization(store, org);
-      const found = await new Deliveries(store).list({
+      const all = await new Deliveries(store).list({
         organizationId,
         partId: part === "" ? undefined : (await partNamed(store, part)).id,
         state: state === "" ? undefined : stateOf(state),
         limit: atLeastOne(limit, "--limit"),
       });
+      const found = all.map((one) => ({ ...one, target: shownTarget(one.target) }));
       const readable = found.map(({ createdMs, nextMs, endedMs, ...one }) => ({
         ...one,
         created: timeOf(createdMs),
@@ -177,6 +179,11 @@ export const TRIGGER_COMMANDS: readonly CloudCommand[] = [
   ),
 ];
 
+/** Whom a notification goes to: a mail address as it is, a webhook without what gives access to it. */
+function shownTarget(target: string): string {
+  return target.includes("://") ? shownUrl(target) : target;
+}
+
 /** The notifications of a test, when all have ended or have failed once. */
 async function outcomesOf(
   { store, clock }: Desk,
@@ -190,7 +197,9 @@ async function outcomesOf(
     const all = await new Deliveries(store).list({ partId, limit: 1_000 });
     const mine = all.filter((one) => one.trigger === trigger && one.createdMs >= sinceMs);
     const isOver = ({ state, attempts }: Delivery) => state !== "pending" || attempts > 0;
-    if (mine.length >= count && mine.every(isOver)) return mine;
+    if (mine.length >= count && mine.every(isOver)) {
+      return mine.map((one) => ({ ...one, target: shownTarget(one.target) }));
+    }
     if (clock.monotonicMs() > untilMs) {
       const hint = "the test is sent when a control plane serves this database";
       throw new SvcError("unavailable", `no outcome within ${TEST_MS / 1000} s: ${hint}`);

@@ -234,7 +234,7 @@ async function serve({ host }: CloudWorld, _: readonly string[], given: Options)
       for (const danger of dangers) logger.warn(`the database: ${danger}`);
       const limits = await limitsOf(options.limits, host);
       const files = await openContents(options, host, clock, { limits, logger });
-      const addresses = new Addresses(options.publicUrl, host.hostname());
+      const addresses = new Addresses(options.publicUrl, host.hostname(), host);
       const secrets = await Secrets.open({ ...secretsOf(options, store, host), logger });
       const over = new AbortController();
       const following = secrets.follow(over.signal);

@@ -32,10 +32,8 @@ export async function checkLinux(
 ): Promise<void> {
   const isTrusted = async ({ uid, inode }: SocketLine) =>
     inode !== 0 && (uid === ROOT_UID || users.includes(uid) || await isOurs(inode));
-  const [here, there] = [addressesOf(own), addressesOf(other)];
-  const found = lines.find(({ local, remote, state }) =>
-    state !== LISTENS && there.includes(local) && here.includes(remote)
-  );
+  const there = addressesOf(other);
+  const found = connectionAt({ own, other }, lines);
   if (found && await isTrusted(found)) return;
   // The listener has not accepted the connection yet: then all that may be one are looked at.
   const isPending = role === "client" && found?.inode === 0;
@@ -43,6 +41,17 @@ export async function checkLinux(
   if (listeners.length > 0 && (await Promise.all(listeners.map(isTrusted))).every(Boolean)) return;
   const uid = [found, ...listeners].find((line) => line !== undefined && line.inode !== 0)?.uid;
   throw stranger(other, uid === undefined ? "no program of ours" : `a program of the user ${uid}`);
+}
+
+/** The line of the other end of a connection. */
+export function connectionAt(
+  { own, other }: Omit<LoopbackEnds, "role">,
+  lines: readonly SocketLine[],
+): SocketLine | undefined {
+  const [here, there] = [addressesOf(own), addressesOf(other)];
+  return lines.find(({ local, remote, state }) =>
+    state !== LISTENS && there.includes(local) && here.includes(remote)
+  );
 }
 
 /**

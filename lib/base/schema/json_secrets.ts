@@ -2,11 +2,12 @@
  * Finds the secrets in a JSON document, and compares two documents without revealing them.
  *
  * Attributes belong to models, some of which this program does not know. So a setting is secret by its name or by the
- * form of its value: passwords in URLs and private keys, anywhere. Every part that prints, logs or compares
+ * form of its value: users, passwords and signatures in URLs, and private keys, anywhere. Every part that prints, logs or compares
  * configurations uses these functions. A test makes sure that the settings which are secret in a schema (`secret.ts`)
  * have such names.
  */
 
+import { replaceUrlSecretsIn } from "../log/shown_url.ts";
 import { isObject, type Json, type JsonObject } from "./schema.ts";
 
 export const STARS = "******";
@@ -23,7 +24,8 @@ const ENVIRONMENT = /(?:^|_)env(?:iron(?:ment)?)?(?:_?var(?:iable)?s)?$/i;
 const HANDLERS = "handlers";
 const HANDLER_KEYS = "config";
 
-const URL_PASSWORD = /([a-z][a-z0-9+.-]{0,20}:\/\/[^\s/:@"']*:)[^\s/@"']+@/gi;
+/** A password in an address with characters that end an address in a text. */
+const URL_PASSWORD = /([a-z][a-z0-9+.-]{0,20}:\/\/)([^\s/:@"']*:[^\s/@"']+)@/gi;
 const PRIVATE_KEY =
   /-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,30}PRIVATE KEY-----|$)/g;
 
@@ -44,8 +46,8 @@ export function starred<T extends Json>(value: T): T {
 export interface FoundSecret {
   /** The names and indices that lead to its value. */
   readonly path: readonly (string | number)[];
-  /** The parts of a text that are secret; absent if the whole value is. */
-  readonly parts?: readonly string[];
+  /** Whether only parts of the text are secret (`replaceSecretParts`). */
+  readonly isPartly?: boolean;
 }
 
 /** Finds all secrets that `starred` hides. */
@@ -60,23 +62,27 @@ export function secretsIn(value: Json): FoundSecret[] {
         visit(member, [...path, name], inside, secret || hidesAt(inside, member));
       }
     } else if (secret && one !== null) found.push({ path });
-    else if (typeof one === "string") {
-      const parts = secretParts(one);
-      if (parts.length > 0) found.push({ path, parts });
-    }
+    else if (typeof one === "string" && secretParts(one).length > 0) found.push({ path, isPartly: true });
   };
   visit(value, [], [], false);
   return found;
 }
 
-/** The passwords and private keys in a text. */
+/** The secrets in a text: users, passwords and signatures of addresses, and private keys. */
 export function secretParts(text: string): string[] {
-  if (!text.includes("://") && !text.includes("-----BEGIN")) return [];
-  const passwords = Array.from(
-    text.matchAll(URL_PASSWORD),
-    ([whole, before]) => whole.slice(before.length, -1),
-  );
-  return [...passwords, ...Array.from(text.matchAll(PRIVATE_KEY), ([whole]) => whole)];
+  const parts: string[] = [];
+  replaceSecretParts(text, (part) => {
+    parts.push(part);
+    return STARS;
+  });
+  return parts;
+}
+
+/** The text with `hide` applied to each secret in it. */
+export function replaceSecretParts(text: string, hide: (part: string) => string): string {
+  if (!text.includes("://") && !text.includes("-----BEGIN")) return text;
+  return replaceUrlSecretsIn(text.replace(PRIVATE_KEY, hide), hide)
+    .replace(URL_PASSWORD, (_, scheme: string, user: string) => `${scheme}${hide(user)}@`);
 }
 
 /**
@@ -150,13 +156,7 @@ function masked(value: Json, keys: readonly string[], secret: boolean): Json {
     return Object.fromEntries(entries);
   }
   if (secret && value !== null) return STARS;
-  return typeof value === "string" ? withoutSecrets(value) : value;
-}
-
-/** A text without the passwords and private keys in it. */
-function withoutSecrets(text: string): string {
-  if (!text.includes("://") && !text.includes("-----BEGIN")) return text;
-  return text.replace(URL_PASSWORD, `$1${STARS}@`).replace(PRIVATE_KEY, STARS);
+  return typeof value === "string" ? replaceSecretParts(value, () => STARS) : value;
 }
 
 function textOf(value: Json | undefined, keys: readonly string[], secret: boolean): string {

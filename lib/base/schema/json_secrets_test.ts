@@ -66,7 +66,7 @@ Deno.test("starred: masks secrets and keeps the rest of the document", () => {
   assertEquals(JSON.stringify(shown).includes("hunter2"), false);
   assertEquals(shown.components[0].name, "secret_keeper");
   assertEquals([shown.components[0].attributes.speed, shown.cloud.id], [1, "part"]);
-  assertEquals(shown.components[0].attributes.url, "rtsp://user:******@camera/1");
+  assertEquals(shown.components[0].attributes.url, "rtsp://******@camera/1");
   assertEquals(shown.modules[0].env, { LEVEL: "******", PATH: "******" });
   for (const name of ["env", "environment", "ENV_VARS", "svc_server_env", "environment_variables"]) {
     assertEquals(starred({ [name]: { A: "x" } }), { [name]: { A: "******" } });
@@ -75,6 +75,33 @@ Deno.test("starred: masks secrets and keeps the rest of the document", () => {
     environment: "production",
     token: null,
   });
+});
+
+Deno.test("starred, jsonDiff: users, passwords and signatures of addresses are hidden anywhere", () => {
+  for (
+    const [text, shown] of [
+      ["https://hunter2@host/a", "https://******@host/a"],
+      ["rtsp://admin:hunter2@10.0.0.9:554/s?channel=1", "rtsp://******@10.0.0.9:554/s?channel=1"],
+      ["rtsp://admin:hun/ter?2#@cam:554/s", "rtsp://******@cam:554/s"],
+      ["mqtt://a:p@ss{2}@h", "mqtt://******@h"],
+      ["https://s/f?sig=hunter2hunter2hunter2&x=1", "https://s/f?sig=******&x=1"],
+      ["https://s/f?X-Amz-Sign%61ture=hunter2", "https://s/f?X-Amz-Sign%61ture=******"],
+      ["https://s/go?to=https%3A%2F%2Fu%3Ahunter2%40h", "https://s/go?to=******"],
+      [
+        "--from rtsp://a:hunter2@b --to https://h/?token=hunter2",
+        "--from rtsp://******@b --to https://h/?token=******",
+      ],
+      ["https://host:8080/a@b?key_id=3", "https://host:8080/a@b?key_id=3"],
+    ]
+  ) {
+    assertEquals(starred({ attributes: { text } }), { attributes: { text: shown } });
+    const lines = jsonDiff({ a: 1, list: [text] }, { a: text, list: [] }).join(" ");
+    assertEquals([lines.includes("hunter2"), lines.includes(shown)], [false, true]);
+  }
+  // Nothing hostile takes long.
+  for (const text of [`a://${"?".repeat(200_000)}`, `a://b?${"c=http://x?".repeat(5_000)}`]) {
+    starred({ text });
+  }
 });
 
 Deno.test("jsonDiff: shows that a secret changed without its value", () => {

@@ -69,8 +69,8 @@ function findHandlers(cloud: CloudContext, links: DataLinks) {
       const data = await Promise.all(items.map((item) => binaryMessage(files, item, includeBinary)));
       return { data, count: BigInt(data.length) };
     },
-    createBinaryDataSignedURL({ binaryDataId, expirationMinutes }, { peer }) {
-      const { url, expiresMs } = links.make(binaryDataId, expirationMinutes, peer);
+    async createBinaryDataSignedURL({ binaryDataId, expirationMinutes }, { peer }) {
+      const { url, expiresMs } = await links.make(binaryDataId, expirationMinutes, peer);
       return { signedUrl: url, expiresAt: toTimestamp(expiresMs) };
     },
     async tagsByFilter({ filter }, ctx) {

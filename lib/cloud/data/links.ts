@@ -34,14 +34,18 @@ export class DataLinks {
   }
 
   /** A link that is valid for the given minutes, at the address that the caller uses. */
-  make(id: string, minutes: number = MINUTES.usual, peer: Peer): { url: string; expiresMs: number } {
+  async make(
+    id: string,
+    minutes: number = MINUTES.usual,
+    peer: Peer,
+  ): Promise<{ url: string; expiresMs: number }> {
     if (minutes < 1 || minutes > MINUTES.max) {
       const wanted = `wanted 1 to ${MINUTES.max}`;
       throw new SvcError("invalid_argument", `found a link for ${minutes} minutes, ${wanted}`);
     }
     const expiresMs = Math.ceil(this.cloud.clock.nowMs() + minutes * 60_000);
     const query = `expires=${expiresMs}&signature=${this.#signatures(id, expiresMs)[0]}`;
-    return { url: `${this.cloud.addresses.linkFor(peer)}${PATH}/${id}?${query}`, expiresMs };
+    return { url: `${await this.cloud.addresses.linkFor(peer)}${PATH}/${id}?${query}`, expiresMs };
   }
 
   async #answer(request: RouteRequest): Promise<RouteAnswer> {

@@ -31,7 +31,7 @@ export function sequenceExportHandlers({ store, audit, limits }: CloudContext, l
     },
     async getSequenceDatasetExport({ jobId }, { peer }) {
       const { id, status, error, createdMs, completedMs } = await new SequenceExports(store).get(jobId);
-      const link = status === EXPORT_STATUS.completed ? links.make(id, undefined, peer) : undefined;
+      const link = status === EXPORT_STATUS.completed ? await links.make(id, undefined, peer) : undefined;
       return {
         jobId: id,
         status,

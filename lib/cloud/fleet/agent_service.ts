@@ -14,6 +14,7 @@ import type { AgentDeviceService } from "../../../proto/gen/agent_pb.ts";
 import { LogEntrySchema } from "../../../proto/gen/common_pb.ts";
 import { toDuration, toMs, toTimestamp } from "../../api/shared/time.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
+import { shownUrlsIn } from "../../base/log/shown_url.ts";
 import { isObject, type Json, type JsonObject } from "../../base/schema/schema.ts";
 import { parseVersion } from "../../base/semver.ts";
 import { create, type MessageInitShape } from "../../wire/rpc/proto.ts";
@@ -74,7 +75,7 @@ export function agentHandlers(
         try {
           return await updateInfo(store, downloads, name, versionOf(agent, name), report.platform, peer);
         } catch (error) {
-          problems.push(`${name}: ${messageOf(error)}`);
+          problems.push(shownUrlsIn(`${name}: ${messageOf(error)}`));
           return undefined;
         }
       };
@@ -105,7 +106,7 @@ export async function agentReports(
     `SELECT part_id AS id, report, at_ms AS "atMs" FROM agents WHERE part_id IN (${places(partIds)})`,
     ...partIds,
   );
-  return new Map(rows.map(({ id, report, atMs }) => [id, { ...JSON.parse(report), atMs }]));
+  return new Map(rows.map(({ id, report, atMs }) => [id, { ...JSON.parse(shownUrlsIn(report)), atMs }]));
 }
 
 async function updateInfo(
@@ -127,7 +128,7 @@ async function updateInfo(
     const pinned = version !== undefined && parseVersion(version) !== undefined;
     return {
       filename: releaseFileName(release),
-      url: downloads.releaseUrl(release, peer),
+      url: await downloads.releaseUrl(release, peer),
       version: release.version,
       sha256: Uint8Array.fromHex(release.sha256),
       format: PackageFormat.EXECUTABLE,

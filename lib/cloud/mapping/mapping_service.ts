@@ -69,7 +69,7 @@ export function mappingHandlers(context: CloudContext, links: DataLinks, runner?
         const { endedMs, pictureMs, sha256, pose } = await sessions.get(sessionId);
         const isNew = pictureMs >= askedMs || endedMs !== undefined || clock.monotonicMs() >= untilMs;
         if (sha256 && isNew) {
-          const { url } = links.make(sessionId, undefined, peer);
+          const { url } = await links.make(sessionId, undefined, peer);
           return { mapUrl: url, pose: pose && worldPose(pose) };
         }
         if (isNew) {

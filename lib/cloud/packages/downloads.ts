@@ -76,17 +76,19 @@ export class Downloads {
    * and with `as=<id>` a signature for that id, so that a client finds the id that it asked for in the signed
    * statement.
    */
-  packageUrl(one: Package, peer: Peer): string {
+  async packageUrl(one: Package, peer: Peer): Promise<string> {
     const expires = (Math.floor(this.cloud.clock.nowMs() / LINK_MS) + 2) * LINK_MS;
     const query = `expires=${expires}&signature=${this.#linkSignatures(one.id, expires)[0]}`;
-    return `${this.cloud.addresses.linkFor(peer)}${PACKAGE_PATH}/${one.id}/${archiveName(one)}?${query}`;
+    return `${await this.cloud.addresses.linkFor(peer)}${PACKAGE_PATH}/${one.id}/${
+      archiveName(one)
+    }?${query}`;
   }
 
-  releaseUrl(one: PublishedRelease, peer: Peer): string {
+  async releaseUrl(one: PublishedRelease, peer: Peer): Promise<string> {
     const platform = one.platform.replace("/", "-");
-    return `${this.cloud.addresses.linkFor(peer)}${RELEASE_PATH}/${one.name}/${one.version}/${platform}/${
-      releaseFileName(one)
-    }`;
+    return `${await this.cloud.addresses.linkFor(
+      peer,
+    )}${RELEASE_PATH}/${one.name}/${one.version}/${platform}/${releaseFileName(one)}`;
   }
 
   async #guarded(answer: Route, request: RouteRequest): Promise<RouteAnswer> {

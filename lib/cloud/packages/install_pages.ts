@@ -50,7 +50,7 @@ export function installPages(
         );
       }
       const api_key = { id: entity, key: fieldValue(fields, "key") };
-      const app_address = cloud.addresses.ownFor(peer);
+      const app_address = await cloud.addresses.ownFor(peer);
       return page(200, "application/json", JSON.stringify({ cloud: { app_address, id, api_key } }));
     } catch (error) {
       return failure(error);
@@ -58,9 +58,9 @@ export function installPages(
   }]]);
   for (const [path, text] of installers) {
     const quoted = path.endsWith(".ps1") ? powershellQuoted : shellQuoted;
-    pages.set(path, ({ peer }) => {
+    pages.set(path, async ({ peer }) => {
       try {
-        const root = quoted(cloud.addresses.ownFor(peer));
+        const root = quoted(await cloud.addresses.ownFor(peer));
         const pem = quoted(pinsAuthority ? authority.certificate.trim() : "");
         const script = text.replaceAll(ROOT_MARK, () => root).replaceAll(AUTHORITY_MARK, () => pem);
         return page(200, "text/plain; charset=utf-8", script);

@@ -50,7 +50,7 @@ const LIMITS = { filesMax: 100_000, bytesMax: 32 * 1024 ** 3 };
 export function packageHandlers(cloud: CloudContext, downloads: Downloads) {
   const { store, files, audit } = cloud;
   const packages = new Packages(store);
-  const message = (one: Package, ctx: CallContext, withUrl = false) => ({
+  const message = async (one: Package, ctx: CallContext, withUrl = false) => ({
     info: {
       organizationId: one.item.organizationId,
       name: one.item.name,
@@ -59,7 +59,7 @@ export function packageHandlers(cloud: CloudContext, downloads: Downloads) {
       platform: one.platform || undefined,
       metadata: one.metadata,
     },
-    url: withUrl ? downloads.packageUrl(one, ctx.peer) : "",
+    url: withUrl ? await downloads.packageUrl(one, ctx.peer) : "",
     createdOn: toTimestamp(one.createdMs),
     checksum: one.sha256,
     id: `${one.item.organizationId}/${one.item.name}`,
@@ -76,7 +76,7 @@ export function packageHandlers(cloud: CloudContext, downloads: Downloads) {
       if (type && type !== PACKAGE_TYPES[one.item.kind]) {
         throw new SvcError("not_found", `"${id}" is of type ${one.item.kind}, wanted ${nameOf(type)}`);
       }
-      return { package: message(one, ctx, includeUrl) };
+      return { package: await message(one, ctx, includeUrl) };
     },
     async listPackages({ organizationId, name, version, type, includeUrl }, ctx) {
       const found = await packages.list(organizationId, {
@@ -84,7 +84,7 @@ export function packageHandlers(cloud: CloudContext, downloads: Downloads) {
         version: version || undefined,
         kind: type ? kindOf(type) : undefined,
       });
-      return { packages: found.map((one) => message(one, ctx, includeUrl)) };
+      return { packages: await Promise.all(found.map((one) => message(one, ctx, includeUrl))) };
     },
     async deletePackage({ id, version }, ctx) {
       const gone = await audit.change(

@@ -63,14 +63,14 @@ function queueLimits({ callsPerMachine }: Limits): Partial<CallQueueLimits> {
   return { callsOfHost: callsPerMachine, callsOfCaller: Math.ceil(callsPerMachine / 2) };
 }
 
-function iceServers(
+async function iceServers(
   { addresses, clock }: CloudContext,
   { stunPort, turn }: SignalingOptions,
   ctx: CallContext,
-): IceServer[] {
+): Promise<IceServer[]> {
   const servers: IceServer[] = [];
   if (stunPort !== undefined) {
-    const { hostname } = new URL(addresses.linkFor(ctx.peer));
+    const { hostname } = new URL(await addresses.linkFor(ctx.peer));
     servers.push({ urls: [`stun:${hostname}:${stunPort}`] });
   }
   if (turn) servers.push(turnServers(turn, ctx.entity ?? "", clock));

@@ -7,11 +7,18 @@
  */
 
 import { SvcError } from "../../base/error.ts";
-import { isSecretName, secretParts, secretsIn, STARS } from "../../base/schema/json_secrets.ts";
+import {
+  isSecretName,
+  replaceSecretParts,
+  secretParts,
+  secretsIn,
+  STARS,
+} from "../../base/schema/json_secrets.ts";
 import { parseJsonc, type TextSpan } from "../../base/schema/jsonc.ts";
 import type { Json, Problem } from "../../base/schema/schema.ts";
 
 const MARK = /\*{6}\((\d{1,6})\)/g;
+const MARKS = /^(?:\*{6}\(\d{1,6}\))+$/;
 /** A setting in a comment: `"api_key": "…"` */
 const COMMENTED = /"([^"\n]{1,100})"\s*:\s*("(?:[^"\\\n]|\\.)*")/g;
 
@@ -43,17 +50,18 @@ export function hideSecrets(text: string, file: string): HiddenText {
     secrets.push({ written, name, isPart });
     return `${STARS}(${secrets.length})`;
   };
-  for (const { path, parts } of secretsIn(json)) {
+  const values = new Map([...textsIn(json)].map(({ path, value }) => [path.join("."), value]));
+  for (const { path, isPartly } of secretsIn(json)) {
     const span = spans.get(path.join("."));
+    const value = values.get(path.join("."));
     const name = nameOf(path);
     if (!span) continue;
     const written = text.slice(span.from, span.to);
-    const literals = parts?.map((part) => JSON.stringify(part).slice(1, -1)) ?? [];
-    // A part that is written in another way, with escapes, cannot be replaced alone.
-    const isWhole = literals.length === 0 || !literals.every((part) => written.includes(part));
+    // A part of a text with unusual escapes cannot be replaced alone.
+    const isWhole = !isPartly || value === undefined || JSON.stringify(value) !== written;
     const shown = isWhole
       ? `"${hide(written, name, false)}"`
-      : literals.reduce((all, part) => all.replaceAll(part, () => hide(part, name, true)), written);
+      : JSON.stringify(replaceSecretParts(value, (part) => hide(innerJson(part), name, true)));
     replacements.push({ ...span, text: shown });
   }
   for (const span of comments) {
@@ -65,10 +73,7 @@ export function hideSecrets(text: string, file: string): HiddenText {
           ? whole.slice(0, -value.length) + `"${hide(value.slice(1, -1), "", true)}"`
           : whole,
     );
-    const shown = secretParts(named).reduce(
-      (all, part) => all.replaceAll(part, () => hide(part, "", true)),
-      named,
-    );
+    const shown = replaceSecretParts(named, (part) => MARKS.test(part) ? part : hide(part, "", true));
     if (shown !== comment) replacements.push({ ...span, text: shown });
   }
   const shown = replaced(text, replacements);
@@ -86,11 +91,10 @@ function isHidden(text: string): boolean {
   try {
     const { json } = read(text, "");
     const values = new Map([...textsIn(json)].map(({ path, value }) => [JSON.stringify(path), value]));
-    return secretsIn(json).every(({ path, parts }) =>
-      (parts ?? [values.get(JSON.stringify(path)) ?? ""]).every((part) =>
-        part !== "" && part.replace(MARK, "") === ""
-      )
-    );
+    return secretsIn(json).every(({ path, isPartly }) => {
+      const value = values.get(JSON.stringify(path)) ?? "";
+      return (isPartly ? secretParts(value) : [value]).every((part) => MARKS.test(part));
+    });
   } catch {
     return false;
   }
@@ -157,6 +161,11 @@ function* textsIn(
       yield* textsIn(member as Json, [...path, Array.isArray(value) ? Number(name) : name]);
     }
   }
+}
+
+/** A text as it stands between the quotes of JSON. */
+function innerJson(text: string): string {
+  return JSON.stringify(text).slice(1, -1);
 }
 
 /** The name of the innermost setting of a path. */

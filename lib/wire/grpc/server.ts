@@ -26,7 +26,7 @@ import { MAX_STREAMS } from "../http2/connection.ts";
 import type { Stream, StreamListener } from "../http2/stream.ts";
 import { admit, MessageReader } from "../rpc/message_reader.ts";
 import { ADDRESSED, type HeaderFields, Metadata } from "../rpc/metadata.ts";
-import type { TrustedProxies } from "../rpc/proxies.ts";
+import { handedOn, isForwarding, type TrustedProxies } from "../rpc/proxies.ts";
 import {
   canceledByCaller,
   type Peer,
@@ -71,7 +71,10 @@ export function acceptGrpc(
       // Empty: the caller names no host, and a link for it can name none.
       peer = { ...connected, origin: host === undefined ? "" : `${scheme}://${host}` };
     }
-    if (request.addressed !== peer.addressed) peer = { ...peer, addressed: request.addressed };
+    const told = request.isForwarded ? handedOn(fields, request.addressed) : request;
+    if (told.addressed !== peer.addressed || told.forwardedFor !== peer.forwardedFor) {
+      peer = { ...peer, addressed: told.addressed, forwardedFor: told.forwardedFor };
+    }
     // A proxy's connection carries the calls of many.
     const caller = isProxy ? proxies!.callerOf(peer, fields) : peer;
     if (!isGrpc(request.contentType)) {
@@ -105,6 +108,9 @@ interface Request {
   encoding?: string;
   timeout?: string;
   addressed?: string;
+  /** Never set: a call that no proxy has handed on. */
+  forwardedFor?: undefined;
+  isForwarded?: boolean;
 }
 
 function requestOf(fields: HeaderFields): Request {
@@ -134,6 +140,9 @@ function requestOf(fields: HeaderFields): Request {
         break;
       case ADDRESSED:
         request.addressed = value;
+        break;
+      default:
+        if (isForwarding(name)) request.isForwarded = true;
     }
   }
   return request;

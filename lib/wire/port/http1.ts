@@ -22,7 +22,7 @@ import type { WebBody, WebRequest, WebResponse } from "./exchange.ts";
 import type { WebServer } from "./web_server.ts";
 import { type AdmittedConnection, PROGRESS_BYTES } from "../flow/admission.ts";
 import type { HeaderFields } from "../rpc/metadata.ts";
-import type { TrustedProxies } from "../rpc/proxies.ts";
+import { handedOn, type TrustedProxies } from "../rpc/proxies.ts";
 import type { Peer } from "../rpc/service.ts";
 
 /** Request bytes that wait for their reader. */
@@ -143,7 +143,8 @@ class Http1Connection {
     const stall = () => this.#cutAfter(UNREAD_MS, "read nothing of its answer");
     let unread = 0;
     const fields = pairs(message.rawHeaders);
-    const direct = { ...client.peer, origin: originOf(this.parts.scheme, message.headers.host) };
+    const origin = originOf(this.parts.scheme, message.headers.host);
+    const direct = { ...client.peer, origin, ...handedOn(fields) };
     const request: WebRequest = {
       method: message.method ?? "",
       target: message.url ?? "",

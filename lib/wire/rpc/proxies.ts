@@ -43,6 +43,24 @@ export class TrustedProxies extends AddressBlocks {
   }
 }
 
+const FORWARDED = /^(?:via|forwarded|x-real-ip|x-forwarded-(?:for|host|proto|port|server))$/;
+
+/** Whether a header field shows that a proxy has handed the call on. */
+export function isForwarding(name: string): boolean {
+  return FORWARDED.test(name);
+}
+
+/** What a call's fields tell of a proxy on its way, trusted or not. `addressed`: what the caller itself names. */
+export function handedOn(fields: Fields, addressed?: string): Pick<Peer, "addressed" | "forwardedFor"> {
+  if (!fields.some(([name]) => isForwarding(name.toLowerCase()))) return { addressed };
+  const [host] = valuesOf(fields, "x-forwarded-host");
+  const [scheme = "http"] = valuesOf(fields, "x-forwarded-proto");
+  return {
+    addressed: addressed ?? (host === undefined ? undefined : `${scheme}://${host}`),
+    forwardedFor: valuesOf(fields, "x-forwarded-for").at(-1) ?? valuesOf(fields, "x-real-ip").at(-1) ?? "",
+  };
+}
+
 function valuesOf(fields: Fields, name: string): string[] {
   return fields.filter(([key]) => key.toLowerCase() === name)
     .flatMap(([, value]) => value.split(",")).map((value) => value.trim()).filter(Boolean);

@@ -42,6 +42,8 @@ export interface Peer {
   readonly origin?: string;
   /** The server's address as the caller itself names it, whatever a proxy on the way has made of it. */
   readonly addressed?: string;
+  /** For whom a proxy says to have handed the call on; empty if it does not say for whom. Anybody may claim it. */
+  readonly forwardedFor?: string;
   /** The DNS names of the client's verified certificate. */
   readonly certificateNames?: readonly string[];
   /** The caller's identity, if the transport itself has established it. */
