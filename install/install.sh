@@ -188,13 +188,7 @@ fetch_agent() {
   if [ -n "${SVC_AGENT_URL:-}" ]; then
     get "$SVC_AGENT_URL" "$folder/svc-agent" || fail "cannot download svc-agent from $(shown "$SVC_AGENT_URL")"
   else
-    release="$root/releases/svc-agent/${SVC_VERSION:-stable}/$platform"
-    # A release that is published meanwhile changes what a channel leads to, so the version of the signature is fetched.
-    tries=1
-    until fetch_release; do
-      [ $tries -lt 3 ] || fail "the download is damaged: its SHA-256 is $found, wanted ${wanted:-a SHA-256 in $release.sig}"
-      tries=$((tries + 1))
-    done
+    fetch_signed
   fi
   check_sums
   chmod 755 "$folder/svc-agent"
@@ -205,6 +199,16 @@ fetch_agent() {
     svc-agent*) ;;
     *) fail "the download is not an svc-agent that runs on this system" ;;
   esac
+}
+
+fetch_signed() {
+  release="$root/releases/svc-agent/${SVC_VERSION:-stable}/$platform"
+  # A release that is published meanwhile changes what a channel leads to, so the version of the signature is fetched.
+  tries=1
+  until fetch_release; do
+    [ $tries -lt 3 ] || fail "the download is damaged: its SHA-256 is $found, wanted ${wanted:-a SHA-256 in $release.sig}"
+    tries=$((tries + 1))
+  done
 }
 
 # The program of the version that the signature names; fails if it is not the program that was signed.

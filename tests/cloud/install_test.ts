@@ -244,6 +244,75 @@ Deno.test({
 });
 
 Deno.test({
+  name: "install.sh takes program and signature of one version while releases are published and replaced",
+  ignore: Deno.build.os !== "linux" || !await Deno.stat("/usr/bin/curl").then(() => true, () => false),
+  fn: async () => {
+    const folder = await Deno.makeTempDir({ prefix: "svc-install-" });
+    const data = ["--data", `${folder}/data`];
+    const programOf = (mark: number) => {
+      const bytes = new Uint8Array(100);
+      bytes.set([0x7f, 0x45, 0x4c, 0x46]);
+      // For amd64.
+      bytes[18] = 62;
+      bytes[50] = mark;
+      return bytes;
+    };
+    const publish = async (version: string, mark: number) => {
+      await Deno.writeFile(`${folder}/svc-agent`, programOf(mark));
+      await svcCloud(
+        "release",
+        "publish",
+        "svc-agent",
+        version,
+        `${folder}/svc-agent`,
+        "--channel",
+        "stable",
+        ...data,
+      );
+    };
+    /** Run once, before the next request of each kind is answered. */
+    const before: { signature?: () => Promise<unknown>; program?: () => Promise<unknown> } = {};
+    const cloud = await serveCloud(data);
+    await using front = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async ({ url }) => {
+      const { pathname } = new URL(url);
+      const kind = pathname.endsWith(".sig") ? "signature" : "program";
+      const work = before[kind];
+      delete before[kind];
+      await work?.();
+      return await fetch(`${cloud.url}${pathname}`);
+    });
+    const script = await Deno.readTextFile(new URL("../../install/install.sh", import.meta.url));
+    const fetched = async () => {
+      const parts = `${script.replace(/\nmain "\$@"\s*$/, "\n")}folder=${folder}/got platform=linux-amd64\n` +
+        `mkdir -p $folder\nfetch_signed\necho "$version"\n`;
+      const env = { SVC_ROOT_URL: `http://127.0.0.1:${front.addr.port}` };
+      const { code, stdout, stderr } = await new Deno.Command("/bin/sh", { args: ["-c", parts], env })
+        .output();
+      const said = new TextDecoder();
+      assertEquals(code, 0, said.decode(stderr));
+      return [said.decode(stdout).trim(), (await Deno.readFile(`${folder}/got/svc-agent`))[50]];
+    };
+    try {
+      await publish("1.0.0", 1);
+      // A new version between signature and program: the signed one comes; between runs the new one.
+      before.program = () => publish("1.1.0", 2);
+      assertEquals(await fetched(), ["1.0.0", 1]);
+      before.signature = () => publish("1.2.0", 3);
+      assertEquals(await fetched(), ["1.2.0", 3]);
+      // The same version with other bytes: the signature is asked for again.
+      before.program = async () => {
+        await svcCloud("release", "delete", "svc-agent", "1.2.0", ...data);
+        await publish("1.2.0", 4);
+      };
+      assertEquals(await fetched(), ["1.2.0", 4]);
+    } finally {
+      await cloud.stop();
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+});
+
+Deno.test({
   name: "install.sh gives the key to the control plane's own address alone",
   ignore: Deno.build.os !== "linux" || !await Deno.stat("/usr/bin/curl").then(() => true, () => false),
   fn: async () => {

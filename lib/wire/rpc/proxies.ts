@@ -43,9 +43,9 @@ export class TrustedProxies extends AddressBlocks {
   }
 }
 
-const FORWARDED = /^(?:via|forwarded|x-real-ip|x-forwarded-(?:for|host|proto|port|server))$/;
+const FORWARDED = /^(?:via|forwarded|x-real-ip|x-forwarded-(?:for|host|proto))$/;
 
-/** Whether a header field shows that a proxy has handed the call on. */
+/** Whether a header field may show that a proxy has handed the call on. */
 export function isForwarding(name: string): boolean {
   return FORWARDED.test(name);
 }
@@ -55,9 +55,12 @@ export function handedOn(fields: Fields, addressed?: string): Pick<Peer, "addres
   if (!fields.some(([name]) => isForwarding(name.toLowerCase()))) return { addressed };
   const [host] = valuesOf(fields, "x-forwarded-host");
   const [scheme = "http"] = valuesOf(fields, "x-forwarded-proto");
+  const callers = ["x-forwarded-for", "x-real-ip"].flatMap((name) => valuesOf(fields, name).slice(-1));
+  const isHandedOn = valuesOf(fields, "via").length > 0 ||
+    valuesOf(fields, "forwarded").some((value) => /(?:^|;)\s*(?:for|by)=/i.test(value));
   return {
     addressed: addressed ?? (host === undefined ? undefined : `${scheme}://${host}`),
-    forwardedFor: valuesOf(fields, "x-forwarded-for").at(-1) ?? valuesOf(fields, "x-real-ip").at(-1) ?? "",
+    forwardedFor: callers[0] ?? (isHandedOn ? "" : undefined),
   };
 }
 
