@@ -128,6 +128,10 @@ export class FakeHost extends FakeFiles implements Host {
       : Promise.resolve();
   }
 
+  isLoopbackProxy(): Promise<boolean> {
+    return Promise.resolve(false);
+  }
+
   listensMarked(): Promise<undefined> {
     return Promise.resolve(undefined);
   }
