@@ -7,6 +7,7 @@
 
 import type { Clock } from "../base/clock.ts";
 import type { Store } from "./store/store.ts";
+import { EXPORT_STATUS } from "./exports/sequence_exports.ts";
 import type { Presence } from "./fleet/presence.ts";
 
 /** Labels as they stand in braces, and a value. */
@@ -22,6 +23,8 @@ export interface FleetFigures {
   readonly bytes: readonly FleetSample[];
   readonly rows: readonly FleetSample[];
   readonly jobs: readonly FleetSample[];
+  /** What waits in the database to be done, by queue. */
+  readonly queues: readonly FleetSample[];
 }
 
 const SUMS_EVERY_MS = 60_000;
@@ -45,9 +48,15 @@ const BYTES =
   UNION ALL SELECT kind, organization_id, SUM(bytes), NULL FROM stored_bytes GROUP BY kind, organization_id`;
 const JOBS = "SELECT state, COUNT(*) AS count FROM training_jobs GROUP BY state";
 
+const QUEUES = `SELECT 'trigger_notifications' AS queue, COUNT(*) AS count FROM trigger_deliveries
+    WHERE state = 'pending'
+  UNION ALL SELECT 'trigger_events', COUNT(*) FROM trigger_events
+  UNION ALL SELECT 'sequence_exports', COUNT(*) FROM sequence_exports WHERE status = ${EXPORT_STATUS.running}
+  UNION ALL SELECT 'training_jobs', COUNT(*) FROM training_jobs WHERE state = 'pending'`;
+
 export class FleetMetrics {
   #sums:
-    | { readonly untilMs: number; readonly found: Promise<Pick<FleetFigures, "bytes" | "rows" | "jobs">> }
+    | { readonly untilMs: number; readonly found: Promise<FleetSums> }
     | undefined;
 
   constructor(
@@ -94,11 +103,12 @@ export class FleetMetrics {
     };
   }
 
-  async #sum(): Promise<Pick<FleetFigures, "bytes" | "rows" | "jobs">> {
+  async #sum(): Promise<FleetSums> {
     const sums = await this.store.query<
       { kind: string; organization: string; bytes: unknown; count: unknown }
     >(BYTES);
     const jobs = await this.store.query<{ state: string; count: unknown }>(JOBS);
+    const queues = await this.store.query<{ queue: string; count: unknown }>(QUEUES);
     const samplesOf = (key: "bytes" | "count") =>
       sums.filter((row) => row[key] !== null).map((row) => ({
         labels: labelsOf({ kind: row.kind, organization: row.organization }),
@@ -108,9 +118,12 @@ export class FleetMetrics {
       bytes: samplesOf("bytes"),
       rows: samplesOf("count"),
       jobs: jobs.map(({ state, count }) => ({ labels: labelsOf({ state }), value: Number(count) })),
+      queues: queues.map(({ queue, count }) => ({ labels: labelsOf({ queue }), value: Number(count) })),
     };
   }
 }
+
+type FleetSums = Pick<FleetFigures, "bytes" | "rows" | "jobs" | "queues">;
 
 interface PartRow {
   readonly id: string;

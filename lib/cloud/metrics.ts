@@ -97,7 +97,7 @@ export class Metrics {
   }
 
   async #page(
-    { store, files, presence, usage, clock }: CloudContext,
+    { store, files, presence, usage, clock, configs }: CloudContext,
     delay?: DelayFigures,
     memory?: ReturnType<NonNullable<MetricsOptions["memory"]>>,
   ): Promise<string> {
@@ -116,6 +116,7 @@ export class Metrics {
       ...(delay ? delayFamilies(delay) : []),
       this.#durationFamily(),
       ...fleetFamilies(fleet),
+      queueFamily({ ...store.waiting, config_checks: configs.waiting }, fleet.queues),
       ...(memory ? memoryFamilies(memory) : []),
     ];
     return `${families.flat().join("\n")}\n# EOF\n`;
@@ -164,6 +165,12 @@ function fleetFamilies({ seen, states, versions, bytes, rows, jobs }: FleetFigur
     family("svc_cloud_stored_items", "How many things an organization stores, by kind.", rows),
     family("svc_cloud_training_jobs", "Training jobs by state; pending ones wait.", jobs),
   ];
+}
+
+/** What waits in this process, and what waits in the database for any control plane. */
+function queueFamily(own: { readonly [queue: string]: number }, shared: readonly FleetSample[]): string[] {
+  const ofProcess = Object.entries(own).map(([queue, value]) => ({ labels: `queue="${queue}"`, value }));
+  return family("svc_cloud_queue_length", "What waits now, by queue.", [...ofProcess, ...shared]);
 }
 
 function memoryFamilies(

@@ -70,6 +70,11 @@ needingTest(
         assert(known.includes(name) || page.includes(`# TYPE ${family} `), name);
       }
       assertStringIncludes(page, 'svc_cloud_parts_in_state{state="never"} 2');
+      const queues = [...page.matchAll(/^svc_cloud_queue_length\{queue="(\w+)"\} \d+$/gm)];
+      assertEquals(queues.map(([, name]) => name), [
+        ...["database_reads", "database_writes", "config_checks"],
+        ...["trigger_notifications", "trigger_events", "sequence_exports", "training_jobs"],
+      ]);
     } finally {
       prometheus?.kill("SIGTERM");
       await prometheus?.status;

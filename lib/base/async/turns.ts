@@ -33,6 +33,11 @@ export class CallerTurns {
     this.#places = new SharedPool({ shares: waiting, levels, what: `waiting ${what}` }, clock);
   }
 
+  /** How many callers wait. */
+  get waiting(): number {
+    return this.#queue.size;
+  }
+
   /**
    * Waits for a turn; call the returned function at its end. Throws `resource_exhausted` if too many wait, also later
    * if a place is needed for a group that has fewer.

@@ -68,6 +68,11 @@ export class ConfigThreads {
     this.#turns = new CallerTurns(TURNS, clock);
   }
 
+  /** How many jobs wait for a thread. */
+  get waiting(): number {
+    return this.#turns.waiting;
+  }
+
   /**
    * Does a job with the fragments that an organization may use. Throws `resource_exhausted` for a configuration over a
    * limit, and `deadline_exceeded` for one that takes too long. Notes the stamps of fragments in `stamps`.

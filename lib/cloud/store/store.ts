@@ -55,6 +55,8 @@ export interface Store extends Sql {
   batch(statements: readonly BatchStatement[]): Promise<readonly SqlRow[]>;
   /** The same for changes of the tables themselves: no two of them run at once, not even in two processes. */
   exclusive<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
+  /** Who waits for the database now. */
+  readonly waiting: StoreWaiting;
   /** Its size on disk. */
   bytes(): Promise<number>;
   /**
@@ -68,6 +70,9 @@ export interface Store extends Sql {
   scrub(table: string): Promise<void>;
   close(): Promise<void>;
 }
+
+/** The lengths of a store's queues, by the names that metrics have for them. */
+export type StoreWaiting = { readonly [queue: string]: number };
 
 export interface StorePlace {
   /** The file of an SQLite database, created if it is missing, and the processes that run its statements. */

@@ -14,7 +14,7 @@ import type { Clock } from "../../../base/clock.ts";
 import { type Code, messageOf, SvcError } from "../../../base/error.ts";
 import { FAIR_READS, STATEMENT_MS, type StoreCaller, StoreCallers, TRANSACTION_MS } from "../callers.ts";
 import type { NoticeKeys, Notices, NoticeTopic } from "../notices.ts";
-import type { BatchStatement, Sql, SqlRow, SqlValue, Store } from "../store.ts";
+import type { BatchStatement, Sql, SqlRow, SqlValue, Store, StoreWaiting } from "../store.ts";
 import { postgresAddress } from "./address.ts";
 import { NoticeOpener, NoticeSealer } from "./sealed_notices.ts";
 
@@ -122,6 +122,10 @@ export class PostgresStore implements Store {
       await sql.query("SET LOCAL lock_timeout = 0");
       return await work(sql);
     });
+  }
+
+  get waiting(): StoreWaiting {
+    return { database_connections: this.#turns.waiting };
   }
 
   async bytes(): Promise<number> {

@@ -98,6 +98,11 @@ export class SqliteReaders {
     this.#queue = new FairQueue({ ...FAIR_READS, turnsOfGroupMax: BATCH_MAX, isBlocked }, clock);
   }
 
+  /** How many statements wait, those of one call counted once. */
+  get waiting(): number {
+    return this.#queue.size;
+  }
+
   query<R>(text: string, values: readonly SqlValue[]): Promise<R[]> {
     if (this.#closed) return Promise.reject(closed());
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();

@@ -12,7 +12,7 @@ import type { Clock } from "../../../base/clock.ts";
 import { SvcError } from "../../../base/error.ts";
 import { type StoreCaller, StoreCallers } from "../callers.ts";
 import { type Notices, type NoticeTopic, OwnNotices } from "../notices.ts";
-import type { BatchStatement, Sql, SqlRow, SqlValue, Store } from "../store.ts";
+import type { BatchStatement, Sql, SqlRow, SqlValue, Store, StoreWaiting } from "../store.ts";
 import { SqliteProcess, type StartSqlite } from "./process.ts";
 import { SqliteReaders } from "./readers.ts";
 import { CALL_LIMITS, SqliteWriter } from "./writer.ts";
@@ -74,6 +74,10 @@ export class SqliteStore implements Store {
 
   exclusive<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
     return this.#writer.transaction(work, { statementMs: TABLES_MS, transactionMs: TABLES_MS });
+  }
+
+  get waiting(): StoreWaiting {
+    return { database_reads: this.#readers.waiting, database_writes: this.#writer.waiting };
   }
 
   async bytes(): Promise<number> {

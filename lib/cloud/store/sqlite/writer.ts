@@ -79,6 +79,11 @@ export class SqliteWriter {
     this.#queue = new FairQueue(FAIR_WRITES, clock);
   }
 
+  /** How many transactions wait. */
+  get waiting(): number {
+    return this.#queue.size;
+  }
+
   transaction<T>(work: (sql: Sql) => Promise<T>, limits: TransactionLimits): Promise<T> {
     return this.#add(work, limits) as Promise<T>;
   }
