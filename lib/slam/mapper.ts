@@ -22,11 +22,11 @@ import { loadMap } from "./global/map/loading.ts";
 import { LoopSearch } from "./global/loop_search.ts";
 import type { Closure, MapNode, MapSubmap } from "./global/map/parts.ts";
 import { stateOf } from "./global/map/saving.ts";
-import { type FoundPlace, PlaceSearch } from "./global/places/search.ts";
-import { type BareDirection, type GraphEdge, PoseGraph, type Robustness } from "./global/pose_graph.ts";
+import { RelocalizationSearch, type Relocalized } from "./global/relocalization/search.ts";
+import { type DegenerateDirection, type GraphEdge, PoseGraph, type Robustness } from "./global/pose_graph.ts";
 import { outdated, withoutOldReadings } from "./global/trimming.ts";
 import { type Insertion, LocalMapper, type LocalResult } from "./local/local_mapper.ts";
-import type { Barest } from "./local/scan_motion.ts";
+import type { LeastConstrained } from "./local/scan_motion.ts";
 import type { Submap } from "./local/submaps.ts";
 import { between2d, compose2d, IDENTITY_2D, inverse2d, type Pose2d } from "./pose2d.ts";
 import { ReadingHistory } from "./reading_history.ts";
@@ -37,8 +37,8 @@ const CHAIN = { translationWeight: 1 / 0.01, rotationWeight: 1 / 0.003 };
 const INTRA = { translationWeight: 1 / 0.3, rotationWeight: 1 / 0.06 };
 const INTER = { translationWeight: 1 / 0.03, rotationWeight: 1 / 0.006 };
 /** If fewer points than these constrain a direction, poses are less certain in it, down to a share. */
-const BARE_POINTS = 30;
-const BARE_SHARE_MIN = 0.1;
+const DEGENERATE_POINTS = 30;
+const DEGENERATE_SHARE_MIN = 0.1;
 
 /** A closure with an error of this size moves the map, and justifies an optimisation at once. */
 const OFF_M = 0.15;
@@ -54,18 +54,18 @@ const POOR_SCORE = 0.4;
 const POOR_PATH_M = 3;
 /** Weight of a new score in the running average of scores. */
 const USUAL_SHARE = 0.01;
-/** A node is strange at its assumed place if it fits the map this badly, or this much worse than usual. */
-const STRANGE_FIT = 0.3;
-const STRANGE_DROP = 0.2;
+/** A node is inconsistent at its assumed place if it fits the map this badly, or this much worse than usual. */
+const INCONSISTENT_FIT = 0.3;
+const INCONSISTENT_DROP = 0.2;
 /** This only counts if the map knows this share of the scan, or contradicts the known part. */
-const STRANGE_KNOWN = 0.6;
+const INCONSISTENT_KNOWN = 0.6;
 const CONTRADICTED = { known: 0.2, fit: 0 };
 /** Weight of a new fit in the running average of fits. */
 const FIT_SHARE = 0.1;
-/** A scan that fits the latest scans this badly is torn from them: the robot may have been carried away. */
-const TORN_SCORE = 0.3;
-/** The robot may have been carried away after this many strange nodes in a row. */
-const STRANGE_MAX = 3;
+/** A scan that fits the latest scans this badly is distorted, or the robot has been kidnapped. */
+const DISTORTED_SCORE = 0.3;
+/** The robot may have been kidnapped after this many inconsistent nodes in a row. */
+const INCONSISTENT_MAX = 3;
 /** The uncertainty of its place is then that of a path of this length. */
 const LOST_PATH_M = 1000;
 /** So many older scans in a row, each later than the one before, are right: the time of the last was wrong. */
@@ -81,7 +81,7 @@ export class Mapper implements Mapping {
   readonly #graph = new PoseGraph();
   readonly #search: LoopSearch;
   readonly #drift = new Drift();
-  readonly #places: PlaceSearch;
+  readonly #relocalization: RelocalizationSearch;
   #submaps: MapSubmap[] = [];
   #nodes: MapNode[] = [];
   #closures: Closure[] = [];
@@ -99,11 +99,11 @@ export class Mapper implements Mapping {
   #unplaced: number | undefined;
   /** Whether an unplaced robot still has an assumed place. */
   #isDoubted = false;
-  #strange = 0;
+  #inconsistentNodes = 0;
   #usualFit = 0.5;
   #usualScore: number | undefined;
   #submapsAtTrim = 0;
-  #driftFrom: { readonly submap: MapSubmap; readonly ways: ReadonlyMap<MapSubmap, number> } | undefined;
+  #driftFrom: { readonly submap: MapSubmap; readonly pathsM: ReadonlyMap<MapSubmap, number> } | undefined;
   #waiting: MapNode[] = [];
   #last: LocalResult | undefined;
   /** The latest of the scans in a row that are older than the last, and their number. */
@@ -127,7 +127,7 @@ export class Mapper implements Mapping {
     }
     this.#local = new LocalMapper(options);
     this.#search = new LoopSearch(this.#graph, options);
-    this.#places = new PlaceSearch(this.#graph, mode !== "localize");
+    this.#relocalization = new RelocalizationSearch(this.#graph, mode !== "localize");
     this.#trajectory = map ? this.#load(map) : 0;
     if (map && !start.pose) this.#unplaced = 0;
   }
@@ -138,8 +138,8 @@ export class Mapper implements Mapping {
     this.#loaded = trajectories;
     this.#submaps = [...submaps];
     this.#nodes = [...nodes];
-    for (const closure of closures) this.#tie(isFixed ? closure : this.#search.weighed(closure));
-    if (!isFixed) nodes.forEach((node, k) => this.#tieNode(node, nodes[k - 1]));
+    for (const closure of closures) this.#constrain(isFixed ? closure : this.#search.weighed(closure));
+    if (!isFixed) nodes.forEach((node, k) => this.#constrainNode(node, nodes[k - 1]));
     this.#submapsAtTrim = submaps.length;
     return nextTrajectory;
   }
@@ -165,7 +165,7 @@ export class Mapper implements Mapping {
     if (!isTime(scan.timeS) || this.#isOlder(scan.timeS)) return false;
     const result = this.#local.addScan(scan);
     if (!result) return false;
-    if (this.#unplaced !== undefined) this.#places.countScan();
+    if (this.#unplaced !== undefined) this.#relocalization.countScan();
     else if (this.start.mode === "localize") this.#watchScan(result);
     if (result.insertion) this.#addNode(result, result.insertion);
     this.#last = result;
@@ -228,7 +228,7 @@ export class Mapper implements Mapping {
   }
 
   #addNode(
-    { timeS, pose, score, barest }: LocalResult,
+    { timeS, pose, score, leastConstrained }: LocalResult,
     { submaps, gravityAlignment, points }: Insertion,
   ): void {
     const previous = this.#previous;
@@ -251,15 +251,15 @@ export class Mapper implements Mapping {
       variable: this.#graph.addPose(globalPose, false),
       pathM: this.#pathM,
       usualScore: this.#usualScore,
-      bare: barest && bareOf(barest, pose),
+      degenerate: leastConstrained && degenerateOf(leastConstrained, pose),
       submaps: into,
     };
     this.#nodes.push(node);
     this.#previous = node;
     for (const submap of into) submap.nodes.push(node);
-    // The robot may have been carried away between the two.
+    // The robot may have been kidnapped between the two.
     const isFirstUnplaced = node.index === this.#unplaced;
-    this.#tieNode(node, isFirstUnplaced ? undefined : previous);
+    this.#constrainNode(node, isFirstUnplaced ? undefined : previous);
     const isPlaced = this.#unplaced === undefined;
     if (this.start.options.optimizeEveryNodes > 0 || this.start.mode === "localize" || !isPlaced) {
       this.#waiting.push(node);
@@ -268,16 +268,23 @@ export class Mapper implements Mapping {
     if (this.start.mode === "localize") this.#trimOwn();
   }
 
-  /** Ties a node to its submaps, and to the node before. */
-  #tieNode(node: MapNode, before: MapNode | undefined): void {
+  /** Adds the constraints between a node and its submaps, and the node before. */
+  #constrainNode(node: MapNode, before: MapNode | undefined): void {
     for (const { variable, submap } of node.submaps) {
       const pose = between2d(submap.localPose, node.localPose);
       this.#graph.addEdge({ from: variable, to: node.variable, pose, ...INTRA, robust: false });
     }
     if (before?.trajectory !== node.trajectory) return;
     const pose = between2d(before.localPose, node.localPose);
-    const bare = bareFrom(pose, node.bare);
-    this.#graph.addEdge({ from: before.variable, to: node.variable, pose, ...CHAIN, bare, robust: false });
+    const degenerate = degenerateFrom(pose, node.degenerate);
+    this.#graph.addEdge({
+      from: before.variable,
+      to: node.variable,
+      pose,
+      ...CHAIN,
+      degenerate,
+      robust: false,
+    });
   }
 
   #addSubmap(submap: Submap): MapSubmap {
@@ -292,7 +299,7 @@ export class Mapper implements Mapping {
     };
     if (this.start.pose && this.start.map && added.index === 0) {
       const nearest = this.#nearest(this.start.pose, this.#submaps);
-      if (nearest) this.#drift.tie(added, nearest);
+      if (nearest) this.#drift.connect(added, nearest);
     }
     this.#submaps.push(added);
     this.#bySubmap.set(submap, added);
@@ -326,41 +333,43 @@ export class Mapper implements Mapping {
 
   #workWaiting(): boolean {
     if (this.#unplaced !== undefined) return this.#findPlace();
-    if (this.start.mode === "localize" && this.#places.prepare(this.#given())) return true;
+    if (this.start.mode === "localize" && this.#relocalization.prepare(this.#given())) return true;
     const node = this.#waiting.shift();
     if (node) {
       this.#lookFor(node);
       return true;
     }
-    if (this.start.mode === "localize" && this.#places.reconsider()) {
-      if (this.#places.isElsewhere()) this.#doubt("elsewhere");
+    if (this.start.mode === "localize" && this.#relocalization.reconsider()) {
+      if (this.#relocalization.isElsewhere()) this.#doubt("elsewhere");
       return true;
     }
     const { optimizeEveryNodes } = this.start.options;
     const due = optimizeEveryNodes > 0 && this.#unplaced === undefined &&
       this.#nodesSince >= Math.max(optimizeEveryNodes, NEW_SHARE * this.#nodes.length);
-    if (!due || (!this.#isOff && this.#closuresSince < CLOSURES_MANY)) return false;
+    if (!due) return false;
+    // Where nothing is off, submaps can go without an optimisation before.
+    if (!this.#isOff && this.#closuresSince < CLOSURES_MANY) return this.#trimOutdated();
     this.#optimizing = this.#optimizeNow();
     return true;
   }
 
   *#optimizeNow(): Generator<void, void> {
     yield* this.#optimize(STEPS, "firm");
-    if (this.start.mode === "update") this.#trimOutdated();
+    this.#trimOutdated();
   }
 
-  #waysFrom(submap: MapSubmap): ReadonlyMap<MapSubmap, number> {
+  #pathLengthsFrom(submap: MapSubmap): ReadonlyMap<MapSubmap, number> {
     if (this.#driftFrom?.submap !== submap) {
-      this.#driftFrom = { submap, ways: this.#drift.from(submap, this.#submaps) };
+      this.#driftFrom = { submap, pathsM: this.#drift.from(submap, this.#submaps) };
     }
-    return this.#driftFrom.ways;
+    return this.#driftFrom.pathsM;
   }
 
-  #believe(closures: readonly Closure[]): void {
+  #accept(closures: readonly Closure[]): void {
     // No closure bends a map that is only localized in, so the robot may hold to all of it.
     const isFixed = this.start.mode === "localize";
-    for (const closure of closures.map((one) => isFixed ? { ...one, bare: undefined } : one)) {
-      const off = this.#graph.errorOf(this.#tie(closure));
+    for (const closure of closures.map((one) => isFixed ? { ...one, degenerate: undefined } : one)) {
+      const off = this.#graph.errorOf(this.#constrain(closure));
       if (offM(off, closure) > OFF_M || Math.abs(off.yaw) > OFF_RAD) {
         this.#isOff = true;
         this.#driftFrom = undefined;
@@ -369,15 +378,15 @@ export class Mapper implements Mapping {
     }
   }
 
-  #tie(closure: Closure): GraphEdge {
+  #constrain(closure: Closure): GraphEdge {
     const { submap, node, pose } = closure;
-    const bare = bareFrom(pose, closure.bare);
-    const edge = { from: submap.variable, to: node.variable, pose, ...INTER, bare, robust: true };
+    const degenerate = degenerateFrom(pose, closure.degenerate);
+    const edge = { from: submap.variable, to: node.variable, pose, ...INTER, degenerate, robust: true };
     this.#closures.push(closure);
     this.#search.close(closure);
     this.#graph.addEdge(edge);
     // A closure that leaves a direction open ends no drift.
-    if (node.submaps.length > 0 && (bare?.share ?? 1) > 0) this.#drift.tie(submap, node.submaps[0]);
+    if (node.submaps.length > 0 && (degenerate?.share ?? 1) > 0) this.#drift.connect(submap, node.submaps[0]);
     return edge;
   }
 
@@ -432,55 +441,60 @@ export class Mapper implements Mapping {
 
   #lookFor(node: MapNode): void {
     if (node.submaps.length === 0) return;
-    const closures = this.#search.closuresOf(node, this.#submaps, this.#waysFrom(node.submaps[0]), true);
-    this.#believe(closures);
+    const closures = this.#search.closuresOf(
+      node,
+      this.#submaps,
+      this.#pathLengthsFrom(node.submaps[0]),
+      true,
+    );
+    this.#accept(closures);
     if (this.start.mode !== "localize") return;
-    this.#places.add(node);
+    this.#relocalization.add(node);
     this.#watch(node);
   }
 
   /** Notices that scans do not fit the scans before them, even if the robot stands still and they make no nodes. */
   #watchScan({ score }: LocalResult): void {
-    if (score < TORN_SCORE) this.#doubt("carried");
+    if (score < DISTORTED_SCORE) this.#doubt("kidnapped");
   }
 
   /** Detects that the robot does not see the map where it should. */
   #watch(node: MapNode): void {
-    const seen = this.#places.fitOf(node);
+    const seen = this.#relocalization.fitOf(node);
     if (!seen) return;
     const { known, knownFit } = seen;
     const isContradicted = known >= CONTRADICTED.known && knownFit < CONTRADICTED.fit;
     if (!isContradicted) {
-      if (known < STRANGE_KNOWN) return;
-      if (knownFit > Math.max(STRANGE_FIT, this.#usualFit - STRANGE_DROP)) {
+      if (known < INCONSISTENT_KNOWN) return;
+      if (knownFit > Math.max(INCONSISTENT_FIT, this.#usualFit - INCONSISTENT_DROP)) {
         this.#usualFit += FIT_SHARE * (knownFit - this.#usualFit);
-        this.#strange = 0;
+        this.#inconsistentNodes = 0;
         return;
       }
     }
-    if (++this.#strange >= STRANGE_MAX) this.#doubt("carried");
+    if (++this.#inconsistentNodes >= INCONSISTENT_MAX) this.#doubt("kidnapped");
   }
 
   /**
-   * Searches for the robot anywhere, besides its assumed place. If it may have been carried away, earlier scans do not
+   * Searches for the robot anywhere, besides its assumed place. If it may have been kidnapped, earlier scans do not
    * count.
    */
-  #doubt(why: "carried" | "elsewhere"): void {
-    this.#strange = 0;
+  #doubt(why: "kidnapped" | "elsewhere"): void {
+    this.#inconsistentNodes = 0;
     this.#isDoubted = true;
     this.#unplaced = this.#nodeCount;
     this.#local.restart();
-    if (why === "carried") this.#places.reset();
-    else this.#places.lookAgain();
+    if (why === "kidnapped") this.#relocalization.reset();
+    else this.#relocalization.lookAgain();
     this.#waiting = [];
     this.#pathM += LOST_PATH_M;
   }
 
   /** Looks for the robot in the whole of the given map; false if there is nothing to do before the next scan. */
   #findPlace(): boolean {
-    for (const node of this.#waiting.splice(0)) this.#places.add(node);
-    const isWorking = this.#places.work(this.#given());
-    const found = this.#isDoubted ? this.#places.foundInstead() : this.#places.found();
+    for (const node of this.#waiting.splice(0)) this.#relocalization.add(node);
+    const isWorking = this.#relocalization.work(this.#given());
+    const found = this.#isDoubted ? this.#relocalization.foundInstead() : this.#relocalization.found();
     if (found) this.#place(found);
     return isWorking;
   }
@@ -489,8 +503,8 @@ export class Mapper implements Mapping {
     return this.#submaps.filter(({ trajectory }) => trajectory !== this.#trajectory);
   }
 
-  /** Moves everything that was mapped while the robot was unplaced to the found place, and ties it to the map there. */
-  #place({ node, pose, fit }: FoundPlace): void {
+  /** Moves everything that was mapped while the robot was unplaced to the found place, and adds a constraint to the map there. */
+  #place({ node, pose, fit }: Relocalized): void {
     const shift = compose2d(pose, inverse2d(this.#graph.pose(node.variable)));
     const moved = this.#nodes.filter(({ trajectory, index }) => {
       return trajectory === this.#trajectory && index >= this.#unplaced!;
@@ -503,10 +517,10 @@ export class Mapper implements Mapping {
     const submap = this.#nearest(pose, this.#given());
     if (submap) {
       const inSubmap = between2d(this.#graph.pose(submap.variable), pose);
-      this.#believe([{ submap, node, pose: inSubmap, score: fit }]);
+      this.#accept([{ submap, node, pose: inSubmap, score: fit }]);
     }
-    if (this.start.mode === "localize") this.#places.reset();
-    else this.#places.forget();
+    if (this.start.mode === "localize") this.#relocalization.reset();
+    else this.#relocalization.forget();
   }
 
   /** Keeps the latest submaps of the trajectory that localizes. */
@@ -519,11 +533,14 @@ export class Mapper implements Mapping {
     return Math.max(2, this.start.options.maxSubmapsToKeep);
   }
 
-  #trimOutdated(): void {
-    if (this.#submaps.length - this.#submapsAtTrim <= this.start.options.minAddedSubmapsCount) return;
+  /** False if the map has not grown since the last time, or is not updated. */
+  #trimOutdated(): boolean {
+    const added = this.#submaps.length - this.#submapsAtTrim;
+    if (this.start.mode !== "update" || added <= this.start.options.minAddedSubmapsCount) return false;
     this.#remove(outdated(this.#submaps, this.#graph, this.start.options));
     this.#submapsAtTrim = this.#submaps.length;
     if (this.#submaps.length > 0) this.#graph.fix(this.#submaps[0].variable);
+    return true;
   }
 
   /** Removes submaps, and the nodes that are in no other. */
@@ -578,21 +595,24 @@ function shareOf(score: number): number {
 }
 
 /** With so few points that say anything of a direction, a pose is uncertain in it. */
-function bareOf({ x, y, points }: Barest, pose: Pose2d): BareDirection {
+function degenerateOf({ x, y, points }: LeastConstrained, pose: Pose2d): DegenerateDirection {
   return {
     yaw: Math.atan2(y, x) - pose.yaw,
-    share: Math.max(BARE_SHARE_MIN, Math.min(1, Math.sqrt(points / BARE_POINTS))),
+    share: Math.max(DEGENERATE_SHARE_MIN, Math.min(1, Math.sqrt(points / DEGENERATE_POINTS))),
   };
 }
 
-/** The error of a closure in metres, less in its bare direction. */
-function offM({ x, y }: Pose2d, { bare }: Closure): number {
-  const { yaw, share } = bare ?? { yaw: 0, share: 1 };
+/** The error of a closure in metres, less in its degenerate direction. */
+function offM({ x, y }: Pose2d, { degenerate }: Closure): number {
+  const { yaw, share } = degenerate ?? { yaw: 0, share: 1 };
   const cos = Math.cos(yaw), sin = Math.sin(yaw);
   return Math.hypot(share * (cos * x + sin * y), cos * y - sin * x);
 }
 
-/** A bare direction in the frame of a node, in the frame of the node's pose. */
-function bareFrom({ yaw }: Pose2d, bare: BareDirection | undefined): BareDirection | undefined {
-  return bare && { ...bare, yaw: bare.yaw + yaw };
+/** A degenerate direction in the frame of a node, in the frame of the node's pose. */
+function degenerateFrom(
+  { yaw }: Pose2d,
+  degenerate: DegenerateDirection | undefined,
+): DegenerateDirection | undefined {
+  return degenerate && { ...degenerate, yaw: degenerate.yaw + yaw };
 }

@@ -25,7 +25,7 @@ import { readRecording, recordingNames, RECORDINGS } from "../support/recordings
 
 const SCANS_TO_FIND = 10;
 /** One in this many robots is carried away. */
-const CARRIED_EVERY = 4;
+const KIDNAPPED_EVERY = 4;
 const SCANS_BEFORE_CARRYING = 20;
 const SCANS_AFTER_CARRYING = 50;
 /** So many right scans in a row are no accident. */
@@ -85,13 +85,13 @@ function localize(name: string, log: CarmenLog): void {
   for (let k = 0; k < starts; k++) {
     const robot = new Mapper({ mode: "localize", options: MAPPER_DEFAULTS, map });
     const way = anywhere(SCANS_BEFORE_CARRYING);
-    const isCarried = k % CARRIED_EVERY === 0;
-    const seen = isCarried ? way : way.slice(0, SCANS_TO_FIND);
+    const isKidnapped = k % KIDNAPPED_EVERY === 0;
+    const seen = isKidnapped ? way : way.slice(0, SCANS_TO_FIND);
     const before = drive(robot, seen, { offsetS: 0, moved: IDENTITY_2D }, pieces);
     const first = before.findIndex((one) => one === "right") + 1;
     if (first > 0 && first <= SCANS_TO_FIND) found.push(first);
     if (before[SCANS_TO_FIND - 1] === "wrong") wrong++;
-    if (!isCarried || before.at(-1) !== "right") continue;
+    if (!isKidnapped || before.at(-1) !== "right") continue;
     carried++;
     // Its wheels did not turn meanwhile.
     const elsewhere = anywhere(SCANS_AFTER_CARRYING);

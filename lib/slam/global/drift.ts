@@ -10,35 +10,35 @@ const CLOSURE_M = 1;
 
 export class Drift {
   /** Submaps that loop closures connect. */
-  readonly #ties = new Map<MapSubmap, Set<MapSubmap>>();
+  readonly #connected = new Map<MapSubmap, Set<MapSubmap>>();
 
-  tie(a: MapSubmap, b: MapSubmap): void {
-    this.#tiesOf(a).add(b);
-    this.#tiesOf(b).add(a);
+  connect(a: MapSubmap, b: MapSubmap): void {
+    this.#connectedTo(a).add(b);
+    this.#connectedTo(b).add(a);
   }
 
-  untie(a: MapSubmap, b: MapSubmap): void {
-    this.#ties.get(a)?.delete(b);
-    this.#ties.get(b)?.delete(a);
+  disconnect(a: MapSubmap, b: MapSubmap): void {
+    this.#connected.get(a)?.delete(b);
+    this.#connected.get(b)?.delete(a);
   }
 
   forget(submap: MapSubmap): void {
-    for (const other of this.#ties.get(submap) ?? []) this.#ties.get(other)?.delete(submap);
-    this.#ties.delete(submap);
+    for (const other of this.#connected.get(submap) ?? []) this.#connected.get(other)?.delete(submap);
+    this.#connected.delete(submap);
   }
 
-  #tiesOf(submap: MapSubmap): Set<MapSubmap> {
-    const ties = this.#ties.get(submap) ?? new Set();
-    this.#ties.set(submap, ties);
-    return ties;
+  #connectedTo(submap: MapSubmap): Set<MapSubmap> {
+    const connected = this.#connected.get(submap) ?? new Set();
+    this.#connected.set(submap, connected);
+    return connected;
   }
 
   /** The length of the shortest path from a submap to each other; unreachable submaps are missing. */
   from(start: MapSubmap, submaps: readonly MapSubmap[]): ReadonlyMap<MapSubmap, number> {
-    const places = new Map(submaps.map((submap, place) => [submap, place]));
+    const indices = new Map(submaps.map((submap, index) => [submap, index]));
     const lengths = new Float64Array(submaps.length).fill(Infinity);
     const done = new Uint8Array(submaps.length);
-    const first = places.get(start);
+    const first = indices.get(start);
     if (first === undefined) return new Map();
     lengths[first] = 0;
     for (;;) {
@@ -49,16 +49,16 @@ export class Drift {
       if (nearest < 0) break;
       done[nearest] = 1;
       const own = submaps[nearest], length = lengths[nearest];
-      const reach = (place: number, way: number) => {
-        if (length + way < lengths[place]) lengths[place] = length + way;
+      const reach = (index: number, pathM: number) => {
+        if (length + pathM < lengths[index]) lengths[index] = length + pathM;
       };
-      for (const place of [nearest - 1, nearest + 1]) {
-        const other = submaps[place];
-        if (other?.trajectory === own.trajectory) reach(place, Math.abs(other.pathM - own.pathM));
+      for (const index of [nearest - 1, nearest + 1]) {
+        const other = submaps[index];
+        if (other?.trajectory === own.trajectory) reach(index, Math.abs(other.pathM - own.pathM));
       }
-      for (const other of this.#ties.get(own) ?? []) {
-        const place = places.get(other);
-        if (place !== undefined) reach(place, CLOSURE_M);
+      for (const other of this.#connected.get(own) ?? []) {
+        const index = indices.get(other);
+        if (index !== undefined) reach(index, CLOSURE_M);
       }
     }
     return new Map(submaps.flatMap((submap, k) => Number.isFinite(lengths[k]) ? [[submap, lengths[k]]] : []));

@@ -85,8 +85,8 @@ Deno.test("PoseGraph: distributes the loop error to edges with little informatio
   const step = between2d({ x: 0, y: 0, yaw: 1 }, { x: 0, y: 1, yaw: 1 });
   for (let k = 1; k <= 10; k++) {
     // The way is along y, which is at a right angle to x, and the poses are turned by 1.
-    const bare = k === 4 ? { yaw: Math.PI / 2 - 1, share: 0.05 } : undefined;
-    graph.addEdge({ from: k - 1, to: k, pose: step, ...weights, bare });
+    const degenerate = k === 4 ? { yaw: Math.PI / 2 - 1, share: 0.05 } : undefined;
+    graph.addEdge({ from: k - 1, to: k, pose: step, ...weights, degenerate });
   }
   const seen = { x: 0.2, y: 11, yaw: 1 };
   const pose = between2d(graph.pose(0), seen);

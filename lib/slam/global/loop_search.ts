@@ -51,7 +51,7 @@ const NEIGHBOURS = 1;
  * With so few points on walls across a direction, a closure says nothing in it, and everything with so many: in a bare
  * corridor, a scan fits everywhere.
  */
-const BARE_POINTS = { none: 2, all: 12 };
+const DEGENERATE_POINTS = { none: 2, all: 12 };
 
 /** Number of points in a search. */
 const SEARCH_POINTS = 100;
@@ -201,18 +201,18 @@ export class LoopSearch {
     return this.weighed({ submap, node, pose: between2d(submap.submap.localPose, pose), score });
   }
 
-  /** The closure with its bare direction: only points on walls of the submap say something about the place. */
+  /** The closure with its degenerate direction: only points on walls of the submap say something about the place. */
   weighed(closure: Closure): Closure {
     const { submap, node, pose } = closure;
     const { grid } = submap.submap, at = this.#inMap(submap, pose);
     const cos = Math.cos(at.yaw), sin = Math.sin(at.yaw);
     this.#shape.begin(node.points);
-    const { x, y, points } = this.#shape.barestOf((px, py) =>
+    const { x, y, points } = this.#shape.leastConstrainedOf((px, py) =>
       grid.isWall(at.x + cos * px - sin * py, at.y + sin * px + cos * py)
     );
-    const share = (points - BARE_POINTS.none) / (BARE_POINTS.all - BARE_POINTS.none);
+    const share = (points - DEGENERATE_POINTS.none) / (DEGENERATE_POINTS.all - DEGENERATE_POINTS.none);
     if (share >= 1) return closure;
-    return { ...closure, bare: { yaw: Math.atan2(y, x), share: Math.max(0, share) } };
+    return { ...closure, degenerate: { yaw: Math.atan2(y, x), share: Math.max(0, share) } };
   }
 
   /** Searches far around, and returns the closures on which several such searches agree. */

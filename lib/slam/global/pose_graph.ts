@@ -15,12 +15,12 @@ export interface GraphEdge {
   readonly translationWeight: number;
   readonly rotationWeight: number;
   /** A direction, in the frame of `from`, in which translation has a share of that weight only. */
-  readonly bare?: BareDirection;
+  readonly degenerate?: DegenerateDirection;
   /** Whether the edge may be an outlier. */
   readonly robust: boolean;
 }
 
-export interface BareDirection {
+export interface DegenerateDirection {
   readonly yaw: number;
   readonly share: number;
 }
@@ -111,7 +111,7 @@ export class PoseGraph {
   }
 }
 
-const ALL_ALIKE: BareDirection = { yaw: 0, share: 1 };
+const ALL_ALIKE: DegenerateDirection = { yaw: 0, share: 1 };
 /** Numbers of an edge in `#measured`. */
 const MEASURED = 8;
 
@@ -147,10 +147,10 @@ class Problem {
     this.#measured = new Float64Array(MEASURED * edges.length);
     this.#robust = new Uint8Array(edges.length);
     this.#columns = new Int32Array(poses.length).fill(-1);
-    edges.forEach(({ from, to, pose, translationWeight, rotationWeight, bare, robust }, k) => {
+    edges.forEach(({ from, to, pose, translationWeight, rotationWeight, degenerate, robust }, k) => {
       this.#ends[2 * k] = from;
       this.#ends[2 * k + 1] = to;
-      const { yaw, share } = bare ?? ALL_ALIKE;
+      const { yaw, share } = degenerate ?? ALL_ALIKE;
       const weights = [share * translationWeight, translationWeight, rotationWeight];
       this.#measured.set([pose.x, pose.y, pose.yaw, ...weights, Math.cos(yaw), Math.sin(yaw)], MEASURED * k);
       this.#robust[k] = robust ? 1 : 0;

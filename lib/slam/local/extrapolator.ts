@@ -47,6 +47,7 @@ interface Settling {
 
 /** Odometry and the robot's pose at the first scan since odometry stopped changing. */
 interface Standstill {
+  readonly timeS: number;
   readonly odometry: Pose2d;
   readonly pose: Pose2d;
 }
@@ -67,16 +68,31 @@ export class Extrapolator {
   #hasImu = false;
   #standstill: Standstill | undefined;
   #settling: Settling | undefined;
+  #isHanging = false;
 
-  /** After an impossible jump, earlier odometry no longer counts: its sensor has begun anew. */
+  /** After an impossible jump, earlier odometry no longer counts: its sensor has begun anew. So it has after it hung. */
   addOdometry(reading: OdometryReading): void {
     const last = this.#odometry.at(-1);
-    if (last && this.#jumps.isJump(last, reading)) {
+    const hasEnded = this.#isHanging && last && !same(last.pose, reading.pose);
+    if (hasEnded || (last && this.#jumps.isJump(last, reading))) {
       this.#odometry = [];
       this.#settling = undefined;
+      this.#isHanging = false;
     }
     this.#odometry.push(reading);
     if (this.#odometry.length > ODOMETRY_KEPT) this.#odometry = this.#odometry.slice(-ODOMETRY_KEPT / 2);
+  }
+
+  /** Odometry stands still while the robot moves. What it says once it changes again is no motion. */
+  markHanging(): void {
+    this.#isHanging = true;
+  }
+
+  /** Where the robot was when odometry stopped changing, and for how long it has not; undefined if it changes. */
+  standstill(timeS: number): { readonly pose: Pose2d; readonly lastedS: number } | undefined {
+    const odometry = this.#odometryAt(timeS), began = this.#standstill;
+    if (!odometry || !began || !same(odometry, began.odometry)) return undefined;
+    return { pose: began.pose, lastedS: timeS - began.timeS };
   }
 
   addImu(reading: ImuReading): void {
@@ -90,7 +106,7 @@ export class Extrapolator {
     this.#settling = odometry && predicted && left && { odometry, predicted, left };
     if (!odometry) this.#standstill = undefined;
     else if (!this.#standstill || !same(odometry, this.#standstill.odometry)) {
-      this.#standstill = { odometry, pose };
+      this.#standstill = { timeS, odometry, pose };
     }
     this.#poses.push({ timeS, pose });
     if (this.#poses.length > POSES_KEPT) this.#poses.shift();
@@ -103,6 +119,7 @@ export class Extrapolator {
     this.#odometry = [];
     this.#standstill = undefined;
     this.#settling = undefined;
+    this.#isHanging = false;
     this.addPose(timeS, pose);
   }
 
@@ -114,7 +131,7 @@ export class Extrapolator {
   predict(timeS: number): Pose2d {
     const last = this.#poses.at(-1);
     if (!last) return IDENTITY_2D;
-    const moved = this.odometryBetween(last.timeS, timeS) ??
+    const moved = (this.#isHanging ? undefined : this.odometryBetween(last.timeS, timeS)) ??
       this.#byVelocity(Math.min(VELOCITY_KEPT_S, timeS - last.timeS), FREE_VELOCITY_BASE_S);
     const yaw = this.#gravity.yawAt(timeS);
     const turned = yaw !== undefined && this.#yawAtPose !== undefined ? yaw - this.#yawAtPose : moved.yaw;

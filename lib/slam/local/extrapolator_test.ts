@@ -1,4 +1,4 @@
-import { assertAlmostEquals, assertLess } from "@std/assert";
+import { assertAlmostEquals, assertEquals, assertLess } from "@std/assert";
 import { randomFrom } from "../../geometry/random.ts";
 import { Extrapolator } from "./extrapolator.ts";
 
@@ -59,4 +59,24 @@ Deno.test("Extrapolator: a reading that comes later corrects the prediction that
   const { x, yaw } = settled(1, true);
   assertAlmostEquals(x, 0.1, 1e-9);
   assertAlmostEquals(yaw, 0, 1e-9, "the gyroscope has told the turn");
+});
+
+Deno.test("Extrapolator: what odometry says after it hung is no motion", () => {
+  const extrapolator = new Extrapolator(), here = { x: 0, y: 0, yaw: 0 };
+  const readings = (fromS: number, x: number) => {
+    for (let k = 0; k < 10; k++) {
+      extrapolator.addOdometry({ timeS: fromS + 0.1 * k, pose: { x, y: 0, yaw: 0 } });
+    }
+  };
+  readings(1000, 0);
+  extrapolator.addPose(1000.5, here);
+  assertAlmostEquals(extrapolator.standstill(1000.9)?.lastedS ?? NaN, 0.4, 1e-9);
+  extrapolator.markHanging();
+  extrapolator.addPose(1000.9, { x: 0.2, y: 0, yaw: 0 });
+  // By its motion so far.
+  assertLess(0.2, extrapolator.predict(1001).x);
+  readings(1001, 0.3);
+  extrapolator.addPose(1001.5, { x: 0.5, y: 0, yaw: 0 });
+  assertEquals(extrapolator.odometryBetween(1000.5, 1001.5), undefined);
+  assertAlmostEquals(extrapolator.predict(1001.8).x, 0.5, 1e-9);
 });

@@ -5,6 +5,7 @@
  */
 
 import { between2d, type Pose2d, wrapAngle } from "../pose2d.ts";
+import type { OdometryVerdict, OdometryVerdicts } from "./odometry_proof.ts";
 
 /** The upper triangle of a symmetric matrix over x, y and yaw: xx, xy, xt, yy, yt, tt. */
 export type Information = Float64Array;
@@ -33,7 +34,24 @@ const KNOWN_M = 0.05;
 const KNOWN_RAD = 0.03;
 const OPEN = 1;
 const ALONG_SHARE = 0.6;
+/** The share of its information that a match keeps, and of their variances that odometry does, by what is known of it. */
+const SHARES: Record<OdometryVerdict, { readonly match: number; readonly noise: number }> = {
+  refuted: { match: 1, noise: 1 },
+  open: { match: 0.02, noise: 0.02 },
+  proven: { match: 0.004, noise: 0.003 },
+};
+/** A match with so many scans says a quarter of what it says later: their noise is in all matches with them. */
+const YOUNG_SCANS = 30;
 const VARIANCE_MAX = [0.3 ** 2, 0.1 ** 2] as const;
+
+/** A pose by odometry from the last one, and what is known of odometry. */
+export interface PredictedPose {
+  readonly last: Pose2d;
+  readonly predicted: Pose2d;
+  readonly verdicts: OdometryVerdicts;
+  /** The number of scans in the submap that the match is with. */
+  readonly scanCount: number;
+}
 
 export class OdometryFusion {
   /** The covariance of the pose. */
@@ -47,22 +65,40 @@ export class OdometryFusion {
     return this.#left;
   }
 
-  /** The pose is as certain as the last match, whatever was before. */
-  reset(): void {
-    this.#covariance.fill(0);
+  /**
+   * The pose is as certain as the last match, whatever was before. Where odometry counts more than matches, the next
+   * match counts alone.
+   */
+  reset({ translation, rotation }: OdometryVerdicts): void {
+    const squareM = translation === "refuted" ? 0 : VARIANCE_MAX[0] / 2;
+    const squareRad = rotation === "refuted" ? 0 : VARIANCE_MAX[1];
+    this.#covariance.set([squareM, 0, 0, squareM, 0, squareRad]);
     this.#left = new Float64Array(9);
   }
 
-  /** The pose by odometry from `last` and by a match that has `information`. */
-  fuse(last: Pose2d, predicted: Pose2d, matched: Pose2d, information: Information): Pose2d {
+  /** The pose by odometry and by a match that has `information`. */
+  fuse(
+    { last, predicted, verdicts, scanCount }: PredictedPose,
+    matched: Pose2d,
+    information: Information,
+  ): Pose2d {
     const moved = between2d(last, predicted);
     const movedM = Math.hypot(moved.x, moved.y), turned = Math.abs(moved.yaw);
-    const before = this.#grown(last, predicted, movedM, turned);
+    const before = this.#grown(
+      predicted.x - last.x,
+      predicted.y - last.y,
+      SHARES[verdicts.translation].noise * this.#translationFactor * TRANSLATION_VARIANCE_A_METRE * movedM,
+      SHARES[verdicts.rotation].noise * this.#rotationFactor *
+        (ROTATION_VARIANCE_A_RADIAN * turned + ROTATION_VARIANCE_A_METRE * movedM),
+    );
     const isNew = Math.max(NEW_SHARE_MIN, Math.min(1, movedM / NEW_M + turned / NEW_RAD));
-    const known = scaled(cut(information), INDEPENDENT_SHARE * isNew);
+    const known = weighed(scaled(cut(information), INDEPENDENT_SHARE * isNew), verdicts, scanCount);
     const off = [matched.x - predicted.x, matched.y - predicted.y, wrapAngle(matched.yaw - predicted.yaw)];
     if (isNew >= 1) {
-      this.#learn(before, known, off, { x: predicted.x - last.x, y: predicted.y - last.y, yaw: moved.yaw });
+      if (verdicts.rotation === "refuted") this.#learnRotation(before, known, off);
+      if (verdicts.translation === "refuted") {
+        this.#learnTranslation(before, known, off, predicted.x - last.x, predicted.y - last.y);
+      }
     }
     const prior = widened(before, known, off);
     // (1 + P H)^-1 P, and the share of the innovation: P' H.
@@ -73,13 +109,9 @@ export class OdometryFusion {
     return { x: predicted.x + step[0], y: predicted.y + step[1], yaw: wrapAngle(predicted.yaw + step[2]) };
   }
 
-  /** The covariance after a motion by odometry. */
-  #grown(last: Pose2d, predicted: Pose2d, movedM: number, turned: number): Float64Array {
+  /** The covariance after a motion by odometry that has these variances. */
+  #grown(dx: number, dy: number, step: number, turn: number): Float64Array {
     const [xx, xy, xt, yy, yt, tt] = this.#covariance;
-    const dx = predicted.x - last.x, dy = predicted.y - last.y;
-    const step = this.#translationFactor * TRANSLATION_VARIANCE_A_METRE * movedM;
-    const turn = this.#rotationFactor *
-      (ROTATION_VARIANCE_A_RADIAN * turned + ROTATION_VARIANCE_A_METRE * movedM);
     const grown = Float64Array.of(
       xx - 2 * dy * xt + dy * dy * tt + step,
       xy + dx * xt - dy * yt - dx * dy * tt,
@@ -92,22 +124,32 @@ export class OdometryFusion {
     return scaled(grown, 1 / most);
   }
 
-  /** Follows the squares of the innovations, compared with what they should be, in the directions that the match knows. */
-  #learn(before: Float64Array, known: Float64Array, off: readonly number[], moved: Pose2d): void {
+  /** Follows the squares of the innovations, compared with what they should be, if the match knows the rotation. */
+  #learnRotation(before: Float64Array, known: Float64Array, off: readonly number[]): void {
     const [xx, xy, xt, yy, yt, tt] = known;
-    // Rotation, with the translation left free.
+    // The translation is left free.
     const free = (xx + OPEN) * (yy + OPEN) - xy * xy;
     const turn = tt - (xt * xt * (yy + OPEN) - 2 * xt * yt * xy + yt * yt * (xx + OPEN)) / free;
     if (turn > 1 / KNOWN_RAD ** 2) {
       this.#rotationFactor = learned(this.#rotationFactor, off[2] ** 2 / (before[5] + 1 / turn));
     }
+  }
+
+  /** The same in the directions of a translation that the match knows. */
+  #learnTranslation(
+    before: Float64Array,
+    [xx, xy, xt, yy, yt, tt]: Float64Array,
+    off: readonly number[],
+    movedX: number,
+    movedY: number,
+  ): void {
     if (!(tt > 0)) return;
     const a = xx - xt * xt / tt, b = xy - xt * yt / tt, c = yy - yt * yt / tt;
-    const most = 0.5 * Math.atan2(2 * b, a - c), movedM = Math.hypot(moved.x, moved.y);
+    const most = 0.5 * Math.atan2(2 * b, a - c), movedM = Math.hypot(movedX, movedY);
     for (const angle of [most, most + Math.PI / 2]) {
       const x = Math.cos(angle), y = Math.sin(angle);
       // Across its way the robot hardly moves, so that odometry can be right there only.
-      const isAlong = Math.abs(x * moved.x + y * moved.y) > ALONG_SHARE * movedM;
+      const isAlong = Math.abs(x * movedX + y * movedY) > ALONG_SHARE * movedM;
       const sure = x * x * a + 2 * x * y * b + y * y * c;
       if (!isAlong || !(sure > 1 / KNOWN_M ** 2)) continue;
       const variance = x * x * before[0] + 2 * x * y * before[1] + y * y * before[3];
@@ -137,6 +179,18 @@ function cut(information: Information): Float64Array {
   out[1] -= drop * x * y;
   out[3] -= drop * y * y;
   return out;
+}
+
+/** The information of a match with so many scans that counts beside odometry of which so much is known. */
+function weighed(
+  [xx, xy, xt, yy, yt, tt]: Float64Array,
+  { translation, rotation }: OdometryVerdicts,
+  scanCount: number,
+): Float64Array {
+  const age = (scanCount / (scanCount + YOUNG_SCANS)) ** 2;
+  const shareOf = (verdict: OdometryVerdict) => SHARES[verdict].match * (verdict === "refuted" ? 1 : age);
+  const a = shareOf(translation), b = shareOf(rotation), c = Math.sqrt(a * b);
+  return Float64Array.of(a * xx, a * xy, c * xt, a * yy, c * yt, b * tt);
 }
 
 function scaled(matrix: Float64Array, factor: number): Float64Array {

@@ -1,6 +1,7 @@
 import { assertAlmostEquals, assertEquals, assertGreater, assertLess } from "@std/assert";
 import type { Pose2d } from "../pose2d.ts";
 import { OdometryFusion } from "./fusion.ts";
+import type { OdometryVerdict } from "./odometry_proof.ts";
 import { SurfaceFilter } from "./surface.ts";
 
 const HERE = { x: 0, y: 0, yaw: 0 };
@@ -9,14 +10,27 @@ const POINTS = 100 / 0.03 ** 2;
 const ALL_ROUND = Float64Array.of(POINTS, 0, 0, POINTS, 0, 9 * POINTS);
 const BARE_CORRIDOR = Float64Array.of(0, 0, 0, POINTS, 0, 9 * POINTS);
 
+function both(verdict: OdometryVerdict) {
+  return { translation: verdict, rotation: verdict };
+}
+
 /** Steps of 5 cm by odometry, each matched `off` from there; returns where the robot ends. */
-function driven(information: Float64Array, off: Pose2d, steps: number): Pose2d {
+function driven(
+  information: Float64Array,
+  off: Pose2d,
+  steps: number,
+  verdict: OdometryVerdict = "refuted",
+): Pose2d {
   const fusion = new OdometryFusion();
   let pose: Pose2d = HERE;
   for (let step = 0; step < steps; step++) {
     const predicted = { x: pose.x + 0.05, y: pose.y, yaw: pose.yaw };
     const matched = { x: predicted.x + off.x, y: predicted.y + off.y, yaw: predicted.yaw + off.yaw };
-    pose = fusion.fuse(pose, predicted, matched, information);
+    pose = fusion.fuse(
+      { last: pose, predicted, verdicts: both(verdict), scanCount: 90 },
+      matched,
+      information,
+    );
   }
   return pose;
 }
@@ -34,9 +48,19 @@ Deno.test("OdometryFusion: a match that knows all directions corrects odometry t
   assertGreater(x, 4.45);
 });
 
+Deno.test("OdometryFusion: matches that err alike hardly move odometry that nothing refutes", () => {
+  for (const verdict of ["open", "proven"] as const) {
+    assertAlmostEquals(driven(ALL_ROUND, { x: -0.005, y: 0, yaw: 0.002 }, 100, verdict).x, 5, 0.1);
+  }
+});
+
 Deno.test("OdometryFusion: a match far off is a failure of odometry, and taken over", () => {
   const fusion = new OdometryFusion();
-  const { x, y } = fusion.fuse(HERE, { x: 0.05, y: 0, yaw: 0 }, { x: 0.5, y: 0.3, yaw: 0 }, ALL_ROUND);
+  const { x, y } = fusion.fuse(
+    { last: HERE, predicted: { x: 0.05, y: 0, yaw: 0 }, verdicts: both("refuted"), scanCount: 90 },
+    { x: 0.5, y: 0.3, yaw: 0 },
+    ALL_ROUND,
+  );
   assertAlmostEquals(x, 0.5, 0.03);
   assertAlmostEquals(y, 0.3, 0.03);
 });

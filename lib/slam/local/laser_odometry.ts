@@ -7,7 +7,7 @@
  */
 
 import { between2d, compose2d, IDENTITY_2D, type Pose2d, wrapAngle } from "../pose2d.ts";
-import { type Barest, ScanMotion, type ScanMotionResult } from "./scan_motion.ts";
+import { type LeastConstrained, ScanMotion, type ScanMotionResult } from "./scan_motion.ts";
 
 /** Share of points on lines above which a guess is accepted, and below which the scans may not overlap. */
 const SHARE_GOOD = 0.8;
@@ -16,6 +16,9 @@ const SHARE_POOR = 0.5;
 const SHARE_LEAST = 0.35;
 /** Fewest points across each direction that say a motion clearly. */
 const CLEAR_POINTS = 15;
+/** The same where odometry does not change at all, so that any motion contradicts it. */
+const MOVING_SHARE = 0.7;
+const MOVING_POINTS = 8;
 /** Share of points by which another guess must be better. */
 const SHARE_GAIN = 0.02;
 /** Largest turn between a pose and the pose by the last scan. */
@@ -35,7 +38,7 @@ export interface Predictions {
   /** The likeliest first. */
   readonly poses: readonly Pose2d[];
   /** In the frame of the poses; undefined if the scans do not overlap. */
-  readonly barest: Barest | undefined;
+  readonly leastConstrained: LeastConstrained | undefined;
 }
 
 export class LaserOdometry {
@@ -63,7 +66,17 @@ export class LaserOdometry {
   /** The motion since the last scan in the submaps, if this scan says it clearly in all directions. */
   clearMotion(points: Float64Array, guesses: readonly Pose2d[]): Pose2d | undefined {
     const found = this.#compared(points, guesses, guesses[0]);
-    return found && found.share >= SHARE_GOOD && found.barest.points >= CLEAR_POINTS ? found.pose : undefined;
+    return found && found.share >= SHARE_GOOD && found.leastConstrained.points >= CLEAR_POINTS
+      ? found.pose
+      : undefined;
+  }
+
+  /** The same with what is enough to tell a robot that moves from one that stands. */
+  anyMotion(points: Float64Array, guesses: readonly Pose2d[]): Pose2d | undefined {
+    const found = this.#compared(points, guesses, guesses[0]);
+    return found && found.share >= MOVING_SHARE && found.leastConstrained.points >= MOVING_POINTS
+      ? found.pose
+      : undefined;
   }
 
   /** Whether the last scan confirms a pose, and no less than another. */
@@ -79,12 +92,12 @@ export class LaserOdometry {
     const byScan = compose2d(last, this.#step);
     const guesses = this.#errorByScan < this.#errorByTime ? [byScan, byTime] : [byTime, byScan];
     const found = this.#compared(points, [...guesses, last], last);
-    if (!found) return { poses: guesses, barest: undefined };
-    const { pose, share, barest } = found;
+    if (!found) return { poses: guesses, leastConstrained: undefined };
+    const { pose, share, leastConstrained } = found;
     const compared = compose2d(this.#key, pose);
-    if (share < SHARE_POOR) return { poses: [...guesses, compared], barest: undefined };
-    const { x, y } = compose2d({ x: 0, y: 0, yaw: this.#key.yaw }, { ...barest, yaw: 0 });
-    return { poses: [compared, ...guesses], barest: { x, y, points: barest.points } };
+    if (share < SHARE_POOR) return { poses: [...guesses, compared], leastConstrained: undefined };
+    const { x, y } = compose2d({ x: 0, y: 0, yaw: this.#key.yaw }, { ...leastConstrained, yaw: 0 });
+    return { poses: [compared, ...guesses], leastConstrained: { x, y, points: leastConstrained.points } };
   }
 
   #compared(points: Float64Array, guesses: readonly Pose2d[], last: Pose2d): ScanMotionResult | undefined {

@@ -8,11 +8,12 @@ import { CorrelativeMatcher, type CorrelativeWindow } from "./correlative.ts";
 import { Extrapolator } from "./extrapolator.ts";
 import { thinned, VoxelFilter } from "./filters.ts";
 import { LEVEL, type QuaternionTuple, rotatePoint } from "./gravity.ts";
-import { OdometryFusion } from "./fusion.ts";
+import { OdometryFusion, type PredictedPose } from "./fusion.ts";
 import { LaserOdometry, type Predictions } from "./laser_odometry.ts";
+import { OdometryProof, type OdometryVerdicts, REFUTED } from "./odometry_proof.ts";
 import { OdometryTrust } from "./odometry_trust.ts";
 import { type Refinement, type RefinementWeights, ScanRefiner } from "./refinement.ts";
-import { type Barest, ScanMotion } from "./scan_motion.ts";
+import { type LeastConstrained, ScanMotion } from "./scan_motion.ts";
 import { ActiveSubmaps, type Submap } from "./submaps.ts";
 import { SurfaceFilter } from "./surface.ts";
 
@@ -25,9 +26,9 @@ const MAX_Z_M = 2;
 
 /** Weights of the refinement: of the points, and of the pose that the motion predicts. */
 const WEIGHTS = { occupiedSpace: 1, translation: 3, rotation: 1 };
-/** Weight of the prediction in the direction that fewest points constrain: all of it at none, half at `BARE_POINTS`. */
-const BARE_POINTS = 8;
-const BARE_WEIGHT = 30;
+/** Weight of the prediction in the direction that fewest points constrain: all of it at none, half at `DEGENERATE_POINTS`. */
+const DEGENERATE_POINTS = 8;
+const DEGENERATE_WEIGHT = 30;
 
 /** Rate at which the usual score follows the latest score, and the drop below it that starts a search. */
 const SCORE_SHARE = 0.1;
@@ -61,7 +62,7 @@ const FREE_POINTS = 80;
 const FREE_STEP_RAD = DEGREE;
 const SEARCH_WEIGHTS = { translationWeight: 0.1, rotationWeight: 0.1 };
 /** Below this score, the search for a scan that does not overlap with the last one covers a larger area. */
-const TORN_SCORE = 0.33;
+const DISTORTED_SCORE = 0.33;
 
 /** The motion filter: a scan is inserted after this time, this distance, or this turn. */
 const MOTION_TIME_S = 5;
@@ -74,7 +75,7 @@ export interface LocalResult {
   /** Mean probability under the points, 0.1 to 0.9; 1 for a first scan. */
   readonly score: number;
   /** The direction that the scan constrains least, in the frame of the pose; undefined with odometry. */
-  readonly barest: Barest | undefined;
+  readonly leastConstrained: LeastConstrained | undefined;
   /** The inserted scan; undefined if the motion filter left it out. */
   readonly insertion: Insertion | undefined;
 }
@@ -96,7 +97,9 @@ interface ScanPoints {
 interface Found {
   readonly pose: Pose2d;
   readonly score: number;
-  readonly barest?: Barest;
+  readonly leastConstrained?: LeastConstrained;
+  /** The pose before it was weighed against odometry. */
+  readonly matched?: Pose2d;
 }
 
 /** A scan in the robot's upright frame: x, y, … */
@@ -116,6 +119,7 @@ export class LocalMapper {
   readonly #laser = new LaserOdometry();
   readonly #trust = new OdometryTrust();
   readonly #fusion = new OdometryFusion();
+  readonly #proof = new OdometryProof();
   readonly #shape = new ScanMotion();
   readonly #submaps: ActiveSubmaps;
   #lastInserted: { readonly timeS: number; readonly pose: Pose2d } | undefined;
@@ -161,21 +165,24 @@ export class LocalMapper {
     const { returns, misses, all } = this.#upright(scan, prediction, gravityAlignment);
     if (returns.length === 0) return undefined;
     const points = this.#filter.adaptive(returns, ADAPTIVE_EDGE_M, ADAPTIVE_POINTS);
-    const { pose, score, barest } = this.#match(points, returns, prediction, timeS);
+    const { pose, score, leastConstrained, matched = pose } = this.#match(points, returns, prediction, timeS);
     // A ray from a pose that is not finite would never end.
     if (!Number.isFinite(pose.x + pose.y + pose.yaw)) return undefined;
     this.#extrapolator.addPose(timeS, pose, prediction, this.#fusion.left);
     this.#last = { timeS, pose };
-    if (!this.#hasMoved(timeS, pose)) return { timeS, pose, score, barest, insertion: undefined };
+    if (!this.#hasMoved(timeS, pose)) return { timeS, pose, score, leastConstrained, insertion: undefined };
     this.#lastInserted = { timeS, pose };
     this.#laser.begin(returns, pose);
+    this.#proof.add({ returns, timeS, pose, matched }, (fromS, toS) => {
+      return this.#extrapolator.odometryBetween(fromS, toS);
+    });
     const submaps = this.#submaps.insert(pose, {
       returns: placed(returns, pose),
       misses: placed(misses, pose),
       surface: placed(this.#surface.between(all, origin), pose),
       origin: compose2d(pose, { ...origin, yaw: 0 }),
     });
-    return { timeS, pose, score, barest, insertion: { submaps, gravityAlignment, points } };
+    return { timeS, pose, score, leastConstrained, insertion: { submaps, gravityAlignment, points } };
   }
 
   #match(points: Float64Array, returns: Float64Array, prediction: Pose2d, timeS: number): Found {
@@ -189,27 +196,61 @@ export class LocalMapper {
     if (!best || this.#isContradicted(scan, prediction, best, timeS)) {
       predictions = this.#laser.predictions(returns, last, prediction);
       best = this.#matchByScans(submap, points, predictions, dt);
-      this.#fusion.reset();
-    } else best = { ...best, pose: this.#fused(submap, returns, last, prediction, best.pose) };
+      this.#fusion.reset(this.#proof.verdicts);
+    } else {
+      const matched = best.pose, verdicts = this.#verdicts(timeS);
+      best = {
+        ...best,
+        matched,
+        pose: this.#fused(submap, returns, { last, predicted: prediction, verdicts }, matched),
+      };
+    }
     this.#laser.learn(last, prediction, best.pose);
     const off = best.score - this.#usualScore;
     this.#usualScore += (off < 0 && !hasOdometry ? SCORE_SHARE_DOWN : SCORE_SHARE) * off;
-    return { ...best, barest: predictions?.barest };
+    return { ...best, leastConstrained: predictions?.leastConstrained };
   }
 
   /** The pose between the prediction by odometry and the match. */
-  #fused({ grid }: Submap, returns: Float64Array, last: Pose2d, prediction: Pose2d, matched: Pose2d): Pose2d {
+  #fused(
+    submap: Submap,
+    returns: Float64Array,
+    prediction: Omit<PredictedPose, "scanCount">,
+    matched: Pose2d,
+  ): Pose2d {
+    const { grid, scanCount } = submap;
     const { x, y, yaw } = matched, cos = Math.cos(yaw), sin = Math.sin(yaw);
     this.#shape.begin(thinned(returns, SHAPE_POINTS));
     const known = this.#shape.informationOf(
       yaw,
       (px, py) => grid.isWall(x + cos * px - sin * py, y + sin * px + cos * py),
     );
-    return this.#fusion.fuse(last, prediction, matched, known);
+    return this.#fusion.fuse({ ...prediction, scanCount }, matched, known);
+  }
+
+  /** Odometry that has not changed for a while may hang, so that matches count beside it. */
+  #verdicts(timeS: number): OdometryVerdicts {
+    const lastedS = this.#extrapolator.standstill(timeS)?.lastedS ?? 0;
+    return this.#trust.mayHang(lastedS) ? REFUTED : this.#proof.verdicts;
+  }
+
+  /** Whether odometry stands still although the scans move. */
+  #isHanging(returns: Float64Array, best: Found, timeS: number): boolean {
+    const key = this.#lastInserted, standstill = this.#extrapolator.standstill(timeS);
+    const isHanging = this.#trust.isHanging(standstill?.lastedS ?? 0, () => {
+      const seen = key && standstill && this.#laser.anyMotion(returns, [standstill.pose, best.pose]);
+      return seen && compose2d(key.pose, seen);
+    });
+    if (isHanging) {
+      this.#extrapolator.markHanging();
+      this.#proof.restart();
+    }
+    return isHanging;
   }
 
   /** Whether odometry puts the robot where the scan says that it is not. */
   #isContradicted({ returns }: ScanPoints, prediction: Pose2d, best: Found, timeS: number): boolean {
+    if (this.#isHanging(returns, best, timeS)) return true;
     const key = this.#lastInserted, last = this.#last;
     const byOdometry = key && this.#extrapolator.odometryBetween(key.timeS, timeS);
     if (!byOdometry || !last || !this.#trust.isDue(best.score < this.#usualScore - SEARCH_DROP)) {
@@ -255,9 +296,18 @@ export class LocalMapper {
   }
 
   /** The same from the less certain predictions without odometry, with a wide search last. */
-  #matchByScans(submap: Submap, points: Float64Array, { poses, barest }: Predictions, dt: number): Found {
+  #matchByScans(
+    submap: Submap,
+    points: Float64Array,
+    { poses, leastConstrained }: Predictions,
+    dt: number,
+  ): Found {
     const gain = GAIN_A_METRE * Math.min(1, (GAIN_TIME_S / dt) ** 2);
-    const along = barest && { ...barest, weight: BARE_WEIGHT / (1 + (barest.points / BARE_POINTS) ** 2) };
+    const along = leastConstrained &&
+      {
+        ...leastConstrained,
+        weight: DEGENERATE_WEIGHT / (1 + (leastConstrained.points / DEGENERATE_POINTS) ** 2),
+      };
     let best = this.#refined(submap, points, poses[0], poses[0], { ...WEIGHTS, along });
     for (const other of poses.slice(1)) {
       if (best.score >= this.#usualScore) return best;
@@ -266,7 +316,7 @@ export class LocalMapper {
     }
     if (best.score >= this.#usualScore - SEARCH_DROP) return best;
     best = this.#searched(submap, points, best, freeWindowFor(dt), gain);
-    if (best.score >= TORN_SCORE || barest) return best;
+    if (best.score >= DISTORTED_SCORE || leastConstrained) return best;
     return this.#searched(submap, points, best, farWindowFor(dt), gain);
   }
 

@@ -3,7 +3,7 @@
  * that looks another way than the robot drives give motions that the scans contradict.
  */
 
-import { between2d, type Pose2d } from "../pose2d.ts";
+import { between2d, IDENTITY_2D, type Pose2d } from "../pose2d.ts";
 
 /** Largest error of a motion: metres, radians, and a share of the motion. */
 const ERROR_M = 0.08;
@@ -17,6 +17,14 @@ const MOTION_RAD = 0.03;
 const MIRRORED_RAD = 0.1;
 /** One in so many scans is compared. While there is doubt, all are. */
 const COMPARED_EVERY = 4;
+/**
+ * Odometry hangs if it has not changed for this long and so many comparisons in a row say that the scans moved farther
+ * than this. One may be wrong: people walk by.
+ */
+const HANGING_S = 0.5;
+const HANGING_TIMES = 4;
+const HANGING_M = 0.05;
+const HANGING_RAD = 0.05;
 /** The doubt that each contradiction adds, the least that counts, and the most. An agreement takes 1 away. */
 const CONTRADICTION = 2;
 const DOUBTED = 12;
@@ -28,6 +36,11 @@ export class OdometryTrust {
   #seen = { mirrored: 0, turn: 0, way: 0 };
   #isContradicting = false;
   #scans = 0;
+  /** How often in a row the scans moved while odometry stood still. */
+  #moving = 0;
+  /** The first pose by the scans since odometry stood still. */
+  #standing: Pose2d | undefined;
+  #standingScans = 0;
 
   /** Whether the next scan should be compared; `isPoor`: it does not fit where odometry puts it. */
   isDue(isPoor: boolean): boolean {
@@ -47,6 +60,31 @@ export class OdometryTrust {
       this.#seen[isMirrored ? "mirrored" : isTurn ? "turn" : "way"]++;
     } else if (offM < movedM * AGREEING_SHARE && movedM > MOTION_M) this.#agrees();
     else if (offRad < turned * AGREEING_SHARE && turned > MOTION_RAD) this.#agrees();
+  }
+
+  /**
+   * Whether odometry, which has not changed for `lastedS`, hangs. `seen` is the pose by the scans, if they tell; it is
+   * asked for until it has moved.
+   */
+  isHanging(lastedS: number, seen: () => Pose2d | undefined): boolean {
+    if (!this.mayHang(lastedS)) {
+      this.#standing = undefined;
+      this.#moving = 0;
+    } else if (
+      this.#moving < HANGING_TIMES && (this.#standingScans++ % COMPARED_EVERY === 0 || this.#moving > 0)
+    ) {
+      const now = seen();
+      this.#standing ??= now;
+      const { x, y, yaw } = now && this.#standing ? between2d(this.#standing, now) : IDENTITY_2D;
+      const isMoving = Math.hypot(x, y) > HANGING_M || Math.abs(yaw) > HANGING_RAD;
+      this.#moving = isMoving ? this.#moving + 1 : 0;
+    }
+    return this.#moving >= HANGING_TIMES;
+  }
+
+  /** Whether odometry has not changed for so long that it may hang. */
+  mayHang(lastedS: number): boolean {
+    return lastedS >= HANGING_S;
   }
 
   #agrees(): void {

@@ -21,3 +21,23 @@ Deno.test("OdometryTrust: doubts by evidence of many scans only, and says why", 
   for (let k = 0; k < 12; k++) trust.compare(ahead, ahead);
   assert(!trust.isDoubted && trust.reason === undefined);
 });
+
+Deno.test("OdometryTrust: odometry hangs if it stands still for half a second while the scans move", () => {
+  const trust = new OdometryTrust();
+  let x = 3;
+  const seen = () => ({ x: x += 0.06, y: 0, yaw: 0 });
+  assertEquals(trust.isHanging(0.2, seen), false);
+  // One scan in four is compared: the first tells where the robot stands. Then all are, once it moves.
+  const answers = Array.from({ length: 9 }, () => trust.isHanging(0.6, seen));
+  assertEquals(answers.indexOf(true), 7);
+  // It is not asked again until odometry changes.
+  assertEquals(trust.isHanging(3, () => undefined), true);
+  assertEquals(trust.isHanging(0, () => undefined), false);
+});
+
+Deno.test("OdometryTrust: odometry of a robot that stands does not hang", () => {
+  const trust = new OdometryTrust(), jitter = [undefined, 3.02, 3, 3.09, 2.98, undefined, 3.1, 3.01];
+  for (const x of jitter.flatMap((one) => [one, one])) {
+    assertEquals(trust.isHanging(1, () => x === undefined ? undefined : { x, y: 0, yaw: 0 }), false);
+  }
+});

@@ -48,10 +48,10 @@ export interface ScanMotionResult {
   /** The share of the points that fit. */
   readonly share: number;
   /** The least constrained direction, in the frame of the earlier scan, and the number of points that constrain it. */
-  readonly barest: Barest;
+  readonly leastConstrained: LeastConstrained;
 }
 
-export interface Barest {
+export interface LeastConstrained {
   readonly x: number;
   readonly y: number;
   readonly points: number;
@@ -117,14 +117,14 @@ export class ScanMotion {
   }
 
   /** The direction in which those points of the set scan that count say least about its place. */
-  barestOf(counts: (x: number, y: number) => boolean): Barest {
+  leastConstrainedOf(counts: (x: number, y: number) => boolean): LeastConstrained {
     const p = this.#points, weight = 1 / NOISE_M ** 2;
     this.#normal.fill(0);
     for (let k = 0; k < 2 * this.#count; k += 2) {
       if (!counts(p[k], p[k + 1])) continue;
       this.#addLine(p[k], p[k + 1], this.#normals[k], this.#normals[k + 1], weight);
     }
-    return this.#barest();
+    return this.#leastConstrained();
   }
 
   /**
@@ -169,12 +169,12 @@ export class ScanMotion {
     return {
       pose: { x, y, yaw: wrapAngle(yaw) },
       share: this.#fits / Math.max(1, few.length / 2),
-      barest: this.#barest(),
+      leastConstrained: this.#leastConstrained(),
     };
   }
 
   /** The information about the translation, with the rotation left free. */
-  #barest(): Barest {
+  #leastConstrained(): LeastConstrained {
     const n = this.#normal, turn = n[5] + 1 / GUESS_RAD ** 2;
     const xx = n[0] - n[2] * n[2] / turn, xy = n[1] - n[2] * n[4] / turn, yy = n[3] - n[4] * n[4] / turn;
     const along = 0.5 * Math.atan2(2 * xy, xx - yy) + Math.PI / 2;

@@ -57,8 +57,8 @@ Deno.test("ScanMotion: measures motion towards a far wall from a few noisy point
   };
   const motion = new ScanMotion();
   motion.begin(room(0));
-  const { pose, barest } = motion.match(room(0.2), IDENTITY_2D);
+  const { pose, leastConstrained } = motion.match(room(0.2), IDENTITY_2D);
   assertAlmostEquals(pose.x, 0.2, 0.03);
-  assertGreater(barest.points, 10);
+  assertGreater(leastConstrained.points, 10);
   assertAlmostEquals(pose.y, 0, 0.03);
 });

@@ -7,7 +7,7 @@
 import type { QuaternionTuple } from "../../local/gravity.ts";
 import type { Submap } from "../../local/submaps.ts";
 import type { Pose2d } from "../../pose2d.ts";
-import type { BareDirection } from "../pose_graph.ts";
+import type { DegenerateDirection } from "../pose_graph.ts";
 
 export interface MapSubmap {
   readonly trajectory: number;
@@ -34,7 +34,7 @@ export interface MapNode {
   /** The average score of scans on the latest scans at this time; undefined if unknown. */
   readonly usualScore?: number;
   /** The direction, as seen from the robot, in which little constrained its movement; undefined for none or unknown. */
-  readonly bare?: BareDirection;
+  readonly degenerate?: DegenerateDirection;
   /** The submaps that hold its scan, the older first. */
   readonly submaps: readonly MapSubmap[];
 }
@@ -46,5 +46,5 @@ export interface Closure {
   readonly pose: Pose2d;
   readonly score: number;
   /** The direction in which it says least, in the frame of the node; undefined for none or unknown. */
-  readonly bare?: BareDirection;
+  readonly degenerate?: DegenerateDirection;
 }

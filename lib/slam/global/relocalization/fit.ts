@@ -30,14 +30,14 @@ export interface PlacedScan {
 }
 
 /** Fits are from -`THROUGH_WALL` (all wrong) to 1 (all points on walls). */
-export interface PlaceFit {
+export interface PoseFit {
   readonly fit: number;
   /** The share of points in known space, and the fit of these points alone. */
   readonly known: number;
   readonly knownFit: number;
 }
 
-export function fitOf(grid: ProbabilityGrid, { points, pose }: PlacedScan): PlaceFit {
+export function fitOf(grid: ProbabilityGrid, { points, pose }: PlacedScan): PoseFit {
   const { cells, cellsX, cellsY, maxX, maxY, resolution } = grid;
   const cos = Math.cos(pose.yaw), sin = Math.sin(pose.yaw);
   const valueAt = (x: number, y: number): number => {

@@ -11,8 +11,8 @@ import { placed } from "../../local/local_mapper.ts";
 import { ScanRefiner } from "../../local/refinement.ts";
 import { between2d, compose2d, type Pose2d } from "../../pose2d.ts";
 import type { MapNode, MapSubmap } from "../map/parts.ts";
-import { fitOf, likeliestAround, type PlaceFit } from "./fit.ts";
-import { PLACE_REACH_M, PlaceMap } from "./map.ts";
+import { fitOf, likeliestAround, type PoseFit } from "./fit.ts";
+import { RelocalizationMap, SEARCH_REACH_M } from "./map.ts";
 import { peaksOf } from "./peaks.ts";
 import type { PoseGraph } from "../pose_graph.ts";
 
@@ -22,24 +22,24 @@ const SEARCH_POINTS = 80;
 const REFINED_POINTS = 400;
 const PEAKS = { count: 30, minScore: 0.4, spread: 0.25 };
 const WEIGHTS = { occupiedSpace: 20, translation: 1, rotation: 1 };
-const PLACES_MAX = 30;
+const CANDIDATES_MAX = 30;
 /** Places closer than this are the same. */
 const SAME_M = 0.5;
 const SAME_RAD = 0.2;
 /** The minimum fit of an accepted place by the number of scans, and its lead over all other places. */
-const BELIEVED = [
+const ACCEPTED = [
   { scans: 9, fit: 0.5, betterBy: 0.015 },
   { scans: 6, fit: 0.5, betterBy: 0.03 },
   { scans: 3, fit: 0.5, betterBy: 0.06 },
 ];
 /** The same by nodes for a place that is never corrected later: scans of a standing robot add no information. */
-const BELIEVED_FOR_GOOD = [
+const ACCEPTED_FOR_GOOD = [
   { nodes: 6, fit: 0.5, betterBy: 0.03 },
   { nodes: 3, fit: 0.55, betterBy: 0.05 },
   { nodes: 1, fit: 0.7, betterBy: 0.1 },
 ];
 /** The minimum fit and the lead of a place that replaces an assumed place. */
-const INSTEAD = { scans: 3, fit: 0.5, betterBy: 0.05, betterThanThought: 0.1, known: 0.5, contradicted: 0 };
+const INSTEAD = { scans: 3, fit: 0.5, betterBy: 0.05, betterThanPredicted: 0.1, known: 0.5, contradicted: 0 };
 /**
  * A placed robot is searched for elsewhere after this many nodes, and then after twice as many each time, unless these
  * nodes fit well at the assumed place.
@@ -55,29 +55,29 @@ interface Candidate {
   readonly fit: number;
 }
 
-export interface FoundPlace {
+export interface Relocalized {
   readonly node: MapNode;
   readonly pose: Pose2d;
   readonly fit: number;
 }
 
-export class PlaceSearch {
+export class RelocalizationSearch {
   readonly #refiner = new ScanRefiner();
-  #map: PlaceMap | undefined;
+  #map: RelocalizationMap | undefined;
   #isReady = false;
-  #making: ReturnType<typeof PlaceMap.of> | undefined;
+  #making: ReturnType<typeof RelocalizationMap.of> | undefined;
   #seen: MapNode[] = [];
   #scans = 0;
-  #places: readonly Candidate[] = [];
-  /** The node that `#places` are of. */
-  #placesOf: MapNode | undefined;
+  #candidates: readonly Candidate[] = [];
+  /** The node that `#candidates` are of. */
+  #candidatesOf: MapNode | undefined;
   #looks = 0;
   #sinceLook = 0;
   #look: Generator<void, void> | undefined;
   /** The number of nodes until a placed robot is searched for elsewhere. */
   #reconsiderAfter = RECONSIDERED.nodes;
   /** The assumed place of the node of that search. */
-  #thought: Pose2d | undefined;
+  #predicted: Pose2d | undefined;
 
   /** `isFinal`: a wrong place is never corrected. */
   constructor(private readonly graph: PoseGraph, private readonly isFinal: boolean) {}
@@ -86,13 +86,13 @@ export class PlaceSearch {
   reset(): void {
     this.#seen = [];
     this.#scans = 0;
-    this.#places = [];
-    this.#placesOf = undefined;
+    this.#candidates = [];
+    this.#candidatesOf = undefined;
     this.#look = undefined;
     this.#looks = 0;
     this.#sinceLook = 0;
     this.#reconsiderAfter = RECONSIDERED.nodes;
-    this.#thought = undefined;
+    this.#predicted = undefined;
   }
 
   /** Forgets the map as well: it may change from now on. */
@@ -116,7 +116,7 @@ export class PlaceSearch {
   /** Makes the map ready, piece by piece; false once it is. `submaps` are the map, and always the same ones. */
   prepare(submaps: readonly MapSubmap[]): boolean {
     if (this.#isReady) return false;
-    this.#making ??= PlaceMap.of(submaps, this.graph);
+    this.#making ??= RelocalizationMap.of(submaps, this.graph);
     const { done, value } = this.#making.next();
     if (!done) return true;
     [this.#map, this.#isReady, this.#making] = [value, true, undefined];
@@ -129,7 +129,7 @@ export class PlaceSearch {
     if (!this.#map) return false;
     if (!this.#look) {
       const newest = this.#seen.at(-1);
-      if (!newest || newest === this.#placesOf) return false;
+      if (!newest || newest === this.#candidatesOf) return false;
       if (this.#looks >= LOOKS_EAGER && this.#sinceLook < LOOKS_EVERY) return false;
       this.#looks++;
       this.#sinceLook = 0;
@@ -140,28 +140,28 @@ export class PlaceSearch {
   }
 
   /** The place to believe by now. While a search goes on, the places are those of an earlier node. */
-  found(): FoundPlace | undefined {
+  found(): Relocalized | undefined {
     if (this.#look) return undefined;
-    const [best, second] = this.#places;
-    const node = this.#placesOf;
+    const [best, second] = this.#candidates;
+    const node = this.#candidatesOf;
     const least = this.isFinal
-      ? BELIEVED_FOR_GOOD.find(({ nodes }) => this.#seen.length >= nodes)
-      : BELIEVED.find(({ scans }) => this.#scans >= scans);
+      ? ACCEPTED_FOR_GOOD.find(({ nodes }) => this.#seen.length >= nodes)
+      : ACCEPTED.find(({ scans }) => this.#scans >= scans);
     if (!node || !best || !least || best.fit < least.fit) return undefined;
     if (second && best.fit - second.fit < least.betterBy) return undefined;
     return { node, pose: best.pose, fit: best.fit };
   }
 
   /** The accepted place by now, if the newest node's assumed pose is the graph's. */
-  foundInstead(): FoundPlace | undefined {
+  foundInstead(): Relocalized | undefined {
     const found = this.found();
     if (!found || !this.#map || this.#scans < INSTEAD.scans) return undefined;
     const { node, pose, fit } = found;
-    const thought = this.graph.pose(node.variable);
-    if (isSame(thought, pose)) return found;
-    const second = this.#places[1]?.fit ?? -1;
+    const predicted = this.graph.pose(node.variable);
+    if (isSame(predicted, pose)) return found;
+    const second = this.#candidates[1]?.fit ?? -1;
     if (fit < INSTEAD.fit || fit - second < INSTEAD.betterBy) return undefined;
-    return this.#isBetter(this.#map, fit, node, thought) ? found : undefined;
+    return this.#isBetter(this.#map, fit, node, predicted) ? found : undefined;
   }
 
   /**
@@ -174,10 +174,10 @@ export class PlaceSearch {
       const newest = this.#seen.at(-1);
       if (!newest || this.#sinceLook < this.#reconsiderAfter) return false;
       this.#sinceLook = 0;
-      const thought = this.graph.pose(newest.variable);
-      if (this.#fit(this.#map, this.#seen, newest, thought).fit >= RECONSIDERED.fit) return false;
+      const predicted = this.graph.pose(newest.variable);
+      if (this.#fit(this.#map, this.#seen, newest, predicted).fit >= RECONSIDERED.fit) return false;
       this.#reconsiderAfter = Math.min(RECONSIDERED.nodesMax, 2 * this.#reconsiderAfter);
-      this.#thought = thought;
+      this.#predicted = predicted;
       this.#look = this.#lookFor(this.#map, newest);
     }
     if (this.#look.next().done) this.#look = undefined;
@@ -186,12 +186,12 @@ export class PlaceSearch {
 
   /** Whether the last look of `reconsider` found a place that explains the nodes clearly better. Asks once. */
   isElsewhere(): boolean {
-    const [best, second] = this.#places, node = this.#placesOf, thought = this.#thought;
-    if (!this.#map || this.#look || !node || !thought) return false;
-    this.#thought = undefined;
-    if (!best || best.fit < INSTEAD.fit || isSame(best.pose, thought)) return false;
+    const [best, second] = this.#candidates, node = this.#candidatesOf, predicted = this.#predicted;
+    if (!this.#map || this.#look || !node || !predicted) return false;
+    this.#predicted = undefined;
+    if (!best || best.fit < INSTEAD.fit || isSame(best.pose, predicted)) return false;
     if (second && best.fit - second.fit < INSTEAD.betterBy) return false;
-    return this.#isBetter(this.#map, best.fit, node, thought);
+    return this.#isBetter(this.#map, best.fit, node, predicted);
   }
 
   /** Continues with the scans of a robot that is probably elsewhere. */
@@ -201,26 +201,26 @@ export class PlaceSearch {
   }
 
   /** Whether a place with this fit is clearly better than the node's assumed place. */
-  #isBetter(map: PlaceMap, fit: number, node: MapNode, thought: Pose2d): boolean {
-    const there = this.#fit(map, this.#seen, node, thought);
-    // If the map knows little there, the robot has left the map rather than been carried away.
+  #isBetter(map: RelocalizationMap, fit: number, node: MapNode, predicted: Pose2d): boolean {
+    const there = this.#fit(map, this.#seen, node, predicted);
+    // If the map knows little there, the robot has left the map rather than been kidnapped.
     return there.known >= INSTEAD.known
-      ? fit - there.fit >= INSTEAD.betterThanThought
+      ? fit - there.fit >= INSTEAD.betterThanPredicted
       : there.knownFit < INSTEAD.contradicted;
   }
 
   /** The fit of a node near its assumed place; undefined until the map is ready. */
-  fitOf(node: MapNode): PlaceFit | undefined {
+  fitOf(node: MapNode): PoseFit | undefined {
     if (!this.#map) return undefined;
-    const thought = this.graph.pose(node.variable);
-    const { pose } = this.#refiner.refine(this.#map.grid, node.points, thought, thought, WEIGHTS);
-    return this.#fit(this.#map, [node], node, isSame(pose, thought) ? pose : thought);
+    const predicted = this.graph.pose(node.variable);
+    const { pose } = this.#refiner.refine(this.#map.grid, node.points, predicted, predicted, WEIGHTS);
+    return this.#fit(this.#map, [node], node, isSame(pose, predicted) ? pose : predicted);
   }
 
-  *#lookFor(map: PlaceMap, node: MapNode): Generator<void, void> {
+  *#lookFor(map: RelocalizationMap, node: MapNode): Generator<void, void> {
     const seen = this.#seen.slice();
     const cloud = together(seen, node);
-    const fewest = thinned(within(cloud, PLACE_REACH_M), SEARCH_POINTS);
+    const fewest = thinned(within(cloud, SEARCH_REACH_M), SEARCH_POINTS);
     const peaks = yield* peaksOf(map, fewest, PEAKS);
     const few = thinned(cloud, REFINED_POINTS);
     const likeliest = peaks.map(({ pose }) => likeliestAround(map.grid, fewest, pose));
@@ -231,24 +231,24 @@ export class PlaceSearch {
       places.push({ pose: refined, fit: this.#fit(map, seen, node, refined).fit });
       yield;
     }
-    this.#places = distinct(places.sort((a, b) => b.fit - a.fit));
-    this.#placesOf = node;
+    this.#candidates = distinct(places.sort((a, b) => b.fit - a.fit));
+    this.#candidatesOf = node;
   }
 
   /** The present poses of the earlier candidates. */
   #moved(node: MapNode): Pose2d[] {
-    const before = this.#placesOf;
+    const before = this.#candidatesOf;
     if (!before) return [];
     const moved = between2d(before.localPose, node.localPose);
-    return this.#places.map(({ pose }) => compose2d(pose, moved));
+    return this.#candidates.map(({ pose }) => compose2d(pose, moved));
   }
 
   /** The fit of the nodes if the last one is at this pose. */
-  #fit(map: PlaceMap, nodes: readonly MapNode[], last: MapNode, pose: Pose2d): PlaceFit {
+  #fit(map: RelocalizationMap, nodes: readonly MapNode[], last: MapNode, pose: Pose2d): PoseFit {
     const fits = nodes.map(({ points, localPose }) => {
       return fitOf(map.grid, { points, pose: compose2d(pose, between2d(last.localPose, localPose)) });
     });
-    const mean = (of: (one: PlaceFit) => number) => fits.reduce((sum, one) => sum + of(one), 0) / fits.length;
+    const mean = (of: (one: PoseFit) => number) => fits.reduce((sum, one) => sum + of(one), 0) / fits.length;
     return {
       fit: mean(({ fit }) => fit),
       known: mean(({ known }) => known),
@@ -285,7 +285,7 @@ function within(points: Float64Array, reachM: number): Float64Array {
 function distinct(places: readonly Candidate[]): Candidate[] {
   const kept: Candidate[] = [];
   for (const place of places) {
-    if (kept.length === PLACES_MAX) break;
+    if (kept.length === CANDIDATES_MAX) break;
     if (!kept.some((other) => isSame(other.pose, place.pose))) kept.push(place);
   }
   return kept;

@@ -13,12 +13,17 @@ import type { MapArea } from "../trimming.ts";
 /** Grid cells on a side of a cell of the search. */
 const POOLED = 2;
 /** Levels of maxima: over 1, 2, 4, … cells of the search. */
-export const PLACE_LEVELS = 6;
+export const SEARCH_LEVELS = 6;
 /** Points farther from the robot are left out of the search. */
-export const PLACE_REACH_M = 15;
+export const SEARCH_REACH_M = 15;
 /** Limit of cells; a larger map is merged at a coarser resolution. */
 const CELLS_MAX = 40_000_000;
 const HIGHEST = 255;
+/**
+ * Unknown cells around the map. The outermost cells are walls, and their neighbours count in the fit of a point and in
+ * the slopes of refinement.
+ */
+const MARGIN_CELLS = 6;
 /** Values of cells: 1 is a probability of 0.9, `COST_VALUES` one of 0.1. */
 const FREE_PROBABILITY = 0.499;
 /** The robot stands in free space, and this close to a driven path. */
@@ -30,7 +35,7 @@ const WAYS_A_PIECE = 500;
 const WALL_MIN = 0.5;
 const WALL_SURE = 0.65;
 
-export class PlaceMap {
+export class RelocalizationMap {
   /** In cells of the search, margins included. */
   readonly width: number;
   readonly height: number;
@@ -41,7 +46,7 @@ export class PlaceMap {
   readonly stands: Uint8Array;
 
   private constructor(readonly grid: ProbabilityGrid) {
-    this.margin = Math.ceil(PLACE_REACH_M / this.cellM) + (1 << PLACE_LEVELS);
+    this.margin = Math.ceil(SEARCH_REACH_M / this.cellM) + (1 << SEARCH_LEVELS);
     this.width = Math.ceil(grid.cellsX / POOLED) + 2 * this.margin;
     this.height = Math.ceil(grid.cellsY / POOLED) + 2 * this.margin;
     this.stands = new Uint8Array(this.width * this.height);
@@ -52,7 +57,10 @@ export class PlaceMap {
   }
 
   /** Yields between pieces of some milliseconds. Undefined for a map without a known cell. */
-  static *of(submaps: readonly MapSubmap[], graph: PoseGraph): Generator<void, PlaceMap | undefined> {
+  static *of(
+    submaps: readonly MapSubmap[],
+    graph: PoseGraph,
+  ): Generator<void, RelocalizationMap | undefined> {
     const boxes: MapArea[] = [];
     for (const submap of submaps) {
       const box = boxOf(submap, graph);
@@ -64,7 +72,7 @@ export class PlaceMap {
       merge(state, submap, graph);
       yield;
     }
-    const map = new PlaceMap(ProbabilityGrid.of(state));
+    const map = new RelocalizationMap(ProbabilityGrid.of(state));
     const ways = submaps.flatMap(({ nodes }) => nodes.map(({ variable }) => graph.pose(variable)));
     yield* map.#finest(yield* map.#near(ways));
     yield* map.#widen();
@@ -117,7 +125,7 @@ export class PlaceMap {
   /** Computes the other levels from the finest. */
   *#widen(): Generator<void, void> {
     let standing: Uint8Array = this.stands.slice();
-    for (let level = 1; level < PLACE_LEVELS; level++) {
+    for (let level = 1; level < SEARCH_LEVELS; level++) {
       const half = 1 << (level - 1);
       this.walls.push(this.#maxima(this.walls[level - 1], half));
       yield;
@@ -178,8 +186,11 @@ function boxOf(submap: MapSubmap, graph: PoseGraph): MapArea | undefined {
 }
 
 function emptyOver(boxes: readonly MapArea[], finest: number): GridState {
-  const minX = Math.min(...boxes.map((box) => box.minX)), minY = Math.min(...boxes.map((box) => box.minY));
-  const maxX = Math.max(...boxes.map((box) => box.maxX)), maxY = Math.max(...boxes.map((box) => box.maxY));
+  const margin = MARGIN_CELLS * finest;
+  const minX = Math.min(...boxes.map((box) => box.minX)) - margin;
+  const minY = Math.min(...boxes.map((box) => box.minY)) - margin;
+  const maxX = Math.max(...boxes.map((box) => box.maxX)) + margin;
+  const maxY = Math.max(...boxes.map((box) => box.maxY)) + margin;
   const area = (maxX - minX) * (maxY - minY);
   const resolution = Math.max(finest, Math.sqrt(area / CELLS_MAX));
   const cellsX = Math.ceil((maxY - minY) / resolution) + 1;

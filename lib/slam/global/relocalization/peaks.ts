@@ -4,7 +4,7 @@
  */
 
 import { type Pose2d, wrapAngle } from "../../pose2d.ts";
-import { PLACE_LEVELS, type PlaceMap } from "./map.ts";
+import { type RelocalizationMap, SEARCH_LEVELS } from "./map.ts";
 
 const TURNS = 360;
 const TURN_RAD = 2 * Math.PI / TURNS;
@@ -18,7 +18,7 @@ const BUCKET_SHIFT = 5;
 const CELLS_A_PIECE = 4_000_000;
 const CELLS_MAX = 400_000_000;
 
-export interface PlacePeak {
+export interface PosePeak {
   readonly pose: Pose2d;
   /** Mean certainty of a wall under the points, 0 to 1. */
   readonly score: number;
@@ -75,16 +75,16 @@ class Windows {
 
 /** The places where `points` (x, y, … as seen from the robot) fit best. Yields between pieces of some milliseconds. */
 export function* peaksOf(
-  map: PlaceMap,
+  map: RelocalizationMap,
   points: Float64Array,
   { count: wanted, minScore, spread }: PeakLimits,
-): Generator<void, PlacePeak[]> {
+): Generator<void, PosePeak[]> {
   const count = points.length / 2;
   const highest = HIGHEST * count;
   const windows = new Windows(highest);
   const offsets = offsetsOf(points, map);
   let looked = 0, pausedAt = 0;
-  const top = PLACE_LEVELS - 1, step = 1 << top;
+  const top = SEARCH_LEVELS - 1, step = 1 << top;
   const consider = (level: number, turn: number, at: number) => {
     if ((map.stands[at] >> level & 1) === 0) return;
     const walls = map.walls[level];
@@ -100,7 +100,7 @@ export function* peaksOf(
       if (looked - pausedAt > CELLS_A_PIECE) yield void (pausedAt = looked);
     }
   }
-  const peaks: PlacePeak[] = [];
+  const peaks: PosePeak[] = [];
   for (let next = windows.take(); next && looked < CELLS_MAX; next = windows.take()) {
     const { bucket, at, kind } = next;
     const sum = bucket << BUCKET_SHIFT;
@@ -124,7 +124,7 @@ export function* peaksOf(
 }
 
 /** How far in the grid each point is from the robot, for each turn of the robot. */
-function offsetsOf(points: Float64Array, map: PlaceMap): Int32Array {
+function offsetsOf(points: Float64Array, map: RelocalizationMap): Int32Array {
   const offsets = new Int32Array(TURNS * points.length / 2);
   for (let turn = 0, to = 0; turn < TURNS; turn++) {
     const cos = Math.cos(turn * TURN_RAD) / map.cellM, sin = Math.sin(turn * TURN_RAD) / map.cellM;
@@ -138,7 +138,7 @@ function offsetsOf(points: Float64Array, map: PlaceMap): Int32Array {
 }
 
 /** The middle of a window. */
-function poseOf(map: PlaceMap, at: number, level: number, turn: number): Pose2d {
+function poseOf(map: RelocalizationMap, at: number, level: number, turn: number): Pose2d {
   const middle = (1 << level) / 2 - map.margin;
   const i = at % map.width + middle, j = Math.floor(at / map.width) + middle;
   return {

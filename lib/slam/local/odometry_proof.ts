@@ -1,0 +1,143 @@
+/**
+ * Whether odometry or the match with the submaps is nearer to the truth. Where the view is narrow or the surfaces are
+ * far, matches err the same way again and again, and their errors add up; odometry that slips does so as well. Two scans
+ * some decimetres apart, compared without a map, tell which of the two it is.
+ */
+
+import { between2d, type Pose2d, wrapAngle } from "../pose2d.ts";
+import { ScanMotion, type ScanMotionResult } from "./scan_motion.ts";
+
+/** Scans are compared after a motion like this. */
+const SPAN_M = 0.5;
+const SPAN_RAD = 0.5;
+/** Share of points on lines above which a comparison counts. */
+const SHARE_MIN = 0.45;
+/** Comparisons from both guesses must end this near to each other. */
+const SAME_M = 0.02;
+const SAME_RAD = 0.003;
+/** Fewest points across a direction in which a translation counts, and the share of the motion that must be in it. */
+const KNOWN_POINTS = 4;
+const ALONG_SHARE = 0.6;
+/** Largest errors that count. */
+const ERROR_MAX_M = 0.3;
+const ERROR_MAX_RAD = 0.1;
+/** Share of what was learned that each comparison leaves. */
+const KEPT = 0.97;
+/**
+ * Odometry is proven after so many comparisons if its errors are at most this share of those of the matches. Once it is,
+ * the matches follow it, so that both err alike.
+ */
+const PROVEN = { count: 6, share: 0.6 };
+/** It is refuted if its errors are this many times those of the matches, and larger than the noise of comparisons. */
+const REFUTED_AFTER = { count: 3, share: 1.5 };
+const NOISE_M = 0.012;
+const NOISE_RAD = 0.004;
+/** Or if they go the same way again and again, beyond so many standard deviations of that noise. */
+const DEVIATIONS_MAX = 2.5;
+
+/** What the comparisons say of odometry: nothing yet, that it is better than the matches, or that it is worse. */
+export type OdometryVerdict = "open" | "proven" | "refuted";
+
+/** Of the translation and of the rotation. */
+export interface OdometryVerdicts {
+  readonly translation: OdometryVerdict;
+  readonly rotation: OdometryVerdict;
+}
+
+export const REFUTED: OdometryVerdicts = { translation: "refuted", rotation: "refuted" };
+
+/** A scan in the submaps. */
+export interface MatchedScan {
+  readonly returns: Float64Array;
+  readonly timeS: number;
+  readonly pose: Pose2d;
+  /** Where the match alone puts it. */
+  readonly matched: Pose2d;
+}
+
+export class OdometryProof {
+  readonly #motion = new ScanMotion();
+  readonly #translation = new Comparison(NOISE_M);
+  readonly #rotation = new Comparison(NOISE_RAD);
+  #from: MatchedScan | undefined;
+
+  get verdicts(): OdometryVerdicts {
+    return { translation: this.#translation.verdict, rotation: this.#rotation.verdict };
+  }
+
+  /** Compares nothing with earlier scans: odometry says nothing of the motion since. */
+  restart(): void {
+    this.#from = undefined;
+  }
+
+  /** Takes the next scan; `odometryBetween` gives the motion by odometry between two times. */
+  add(scan: MatchedScan, odometryBetween: (fromS: number, toS: number) => Pose2d | undefined): void {
+    const from = this.#from, moved = from && between2d(from.pose, scan.pose);
+    if (moved && Math.hypot(moved.x, moved.y) < SPAN_M && Math.abs(moved.yaw) < SPAN_RAD) return;
+    this.#from = scan;
+    const odometry = from && odometryBetween(from.timeS, scan.timeS);
+    if (!odometry) return;
+    const matched = between2d(from.matched, scan.matched);
+    this.#motion.begin(from.returns);
+    const byMatch = this.#motion.match(scan.returns, matched);
+    const byOdometry = this.#motion.match(scan.returns, odometry);
+    if (Math.min(byMatch.share, byOdometry.share) < SHARE_MIN) return;
+    const { yaw } = byOdometry.pose;
+    if (Math.abs(wrapAngle(byMatch.pose.yaw - yaw)) > SAME_RAD) return;
+    const offRad = (by: Pose2d) => Math.min(ERROR_MAX_RAD, Math.abs(wrapAngle(by.yaw - yaw)));
+    this.#rotation.add(offRad(odometry), offRad(matched));
+    this.#addTranslation(byMatch, byOdometry, odometry, matched);
+  }
+
+  /** Compares across the direction that the scans constrain least, or everywhere if that one is constrained enough. */
+  #addTranslation(
+    byMatch: ScanMotionResult,
+    byOdometry: ScanMotionResult,
+    odometry: Pose2d,
+    matched: Pose2d,
+  ): void {
+    const { pose, leastConstrained: { x, y, points } } = byOdometry;
+    const knownOf = (dx: number, dy: number) => {
+      return points >= KNOWN_POINTS ? Math.hypot(dx, dy) : Math.abs(x * dy - y * dx);
+    };
+    const movedM = Math.hypot(odometry.x, odometry.y);
+    if (movedM < SPAN_M / 2 || knownOf(odometry.x, odometry.y) < ALONG_SHARE * movedM) return;
+    if (knownOf(byMatch.pose.x - pose.x, byMatch.pose.y - pose.y) > SAME_M) return;
+    const offM = (by: Pose2d) => Math.min(ERROR_MAX_M, knownOf(by.x - pose.x, by.y - pose.y));
+    const isTooFar = (odometry.x - pose.x) * odometry.x + (odometry.y - pose.y) * odometry.y > 0;
+    this.#translation.add(offM(odometry), offM(matched), isTooFar ? 1 : -1);
+  }
+}
+
+/** The errors of odometry and of the matches, the latest ones most. */
+class Comparison {
+  #odometry = 0;
+  #matches = 0;
+  #weight = 0;
+  /** The sum of the errors of odometry with their signs. */
+  #drift = 0;
+  #count = 0;
+  #verdict: OdometryVerdict = "open";
+
+  constructor(private readonly noise: number) {}
+
+  get verdict(): OdometryVerdict {
+    return this.#verdict;
+  }
+
+  /** `sign` tells errors of odometry in opposite directions apart; 0 if they do not add up. */
+  add(odometry: number, matches: number, sign = 0): void {
+    this.#odometry = KEPT * this.#odometry + odometry;
+    this.#drift = KEPT * this.#drift + sign * odometry;
+    this.#matches = KEPT * this.#matches + matches;
+    this.#weight = KEPT * this.#weight + 1;
+    this.#count++;
+    const share = this.#odometry / this.#matches;
+    if (this.#count >= PROVEN.count && share <= PROVEN.share) this.#verdict = "proven";
+    if (this.#count < REFUTED_AFTER.count) return;
+    const isLarge = this.#odometry > this.noise * this.#weight && share >= REFUTED_AFTER.share;
+    const drifts = Math.abs(this.#drift) > DEVIATIONS_MAX * this.noise * Math.sqrt(this.#weight) &&
+      share >= 1;
+    if (isLarge || drifts) this.#verdict = "refuted";
+  }
+}

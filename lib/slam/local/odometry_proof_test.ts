@@ -1,0 +1,58 @@
+import { assertEquals } from "@std/assert";
+import { compose2d, IDENTITY_2D, type Pose2d } from "../pose2d.ts";
+import { obstaclesAt, rangeTo } from "../simulation/building.ts";
+import { OdometryProof, type OdometryVerdicts } from "./odometry_proof.ts";
+
+const CORNERS = [[-2, -2], [6, -2], [6, 1], [4, 1], [4, 2.5], [-2, 2.5]];
+const ROOM = obstaclesAt({
+  walls: CORNERS.map(([fromX, fromY], k) => {
+    const [toX, toY] = CORNERS[(k + 1) % CORNERS.length];
+    return { fromX, fromY, toX, toY };
+  }),
+  doors: [],
+  people: [],
+}, 0);
+
+/** What a lidar sees: x, y, … in the frame of the robot. */
+function seenFrom({ x, y, yaw }: Pose2d): Float64Array {
+  const points: number[] = [];
+  for (let degree = -180; degree < 180; degree += 2) {
+    const angle = degree * Math.PI / 180, range = rangeTo(ROOM, x, y, yaw + angle);
+    points.push(range * Math.cos(angle), range * Math.sin(angle));
+  }
+  return Float64Array.from(points);
+}
+
+/** The verdicts after steps of 30 cm that odometry and the matches measure as these. */
+function verdictsOf(odometry: Pose2d, matches: Pose2d, steps: number): OdometryVerdicts {
+  const proof = new OdometryProof(), motions = [odometry];
+  let pose = IDENTITY_2D, matched = IDENTITY_2D;
+  for (let step = 0; step < steps; step++) {
+    proof.add({ returns: seenFrom(pose), timeS: step, pose, matched }, (fromS, toS) => {
+      return motions.slice(fromS, toS).reduce(compose2d, IDENTITY_2D);
+    });
+    motions.push(odometry);
+    pose = compose2d(pose, STEP);
+    matched = compose2d(matched, matches);
+  }
+  return proof.verdicts;
+}
+
+const STEP = { x: 0.3, y: 0, yaw: 0.05 };
+const SHORT = { x: 0.26, y: 0, yaw: 0.05 };
+const CROOKED = { x: 0.3, y: 0, yaw: 0.07 };
+
+Deno.test("OdometryProof: odometry is proven where the matches err again and again", () => {
+  assertEquals(verdictsOf(STEP, SHORT, 16).translation, "proven");
+  assertEquals(verdictsOf(STEP, CROOKED, 16).rotation, "proven");
+});
+
+Deno.test("OdometryProof: odometry that slips or turns wrongly is refuted after three comparisons", () => {
+  assertEquals(verdictsOf(SHORT, STEP, 7), { translation: "refuted", rotation: "open" });
+  assertEquals(verdictsOf(CROOKED, STEP, 7).rotation, "refuted");
+});
+
+Deno.test("OdometryProof: nothing is said of odometry that is as good as the matches, or after too little", () => {
+  assertEquals(verdictsOf(STEP, STEP, 16), { translation: "open", rotation: "open" });
+  assertEquals(verdictsOf(SHORT, STEP, 4), { translation: "open", rotation: "open" });
+});
