@@ -79,13 +79,15 @@ export const contract: Contract<Arm> = {
       const shapes = modelGeometries(await modelOf(arm), await arm.getJointPositions());
       assertEquals((await arm.getGeometries()).length, shapes.length);
     },
-    "getManualMode returns the mode that was set, if supported": async (arm) => {
-      const { supportManualMode } = await arm.getProperties();
-      if (!supportManualMode) return;
-      await arm.setManualMode(true, 0);
-      assertEquals(await arm.getManualMode(), true);
-      await arm.setManualMode(false, 0);
-      assertEquals(await arm.getManualMode(), false);
+    "getManualMode returns the mode that was set": {
+      capability: "manual mode",
+      has: async (arm) => (await arm.getProperties()).supportManualMode,
+      check: async (arm) => {
+        await arm.setManualMode(true, 0);
+        assertEquals(await arm.getManualMode(), true);
+        await arm.setManualMode(false, 0);
+        assertEquals(await arm.getManualMode(), false);
+      },
     },
     "get3dModels returns a mesh for each name": async (arm) => {
       for (const { mesh } of Object.values(await arm.get3dModels())) assert(mesh.length > 0);

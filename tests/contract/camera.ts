@@ -38,19 +38,20 @@ export const contract: Contract<Camera> = {
         assert(mimeTypes.includes(mimeType), mimeType);
       }
     },
-    "getPointCloud works if and only if supportsPcd is true": async (camera) => {
-      const { supportsPcd } = await camera.getProperties();
-      if (!supportsPcd) {
-        await assertRejects(() => camera.getPointCloud(), SvcError);
-        return;
-      }
-      assert(readPcd(await camera.getPointCloud()).x.length > 0);
+    "getPointCloud returns points if supportsPcd is true": {
+      capability: "point clouds",
+      has: async (camera) => (await camera.getProperties()).supportsPcd,
+      check: async (camera) => assert(readPcd(await camera.getPointCloud()).x.length > 0),
+      otherwise: async (camera) => void await assertRejects(() => camera.getPointCloud(), SvcError),
     },
-    "intrinsics have positive sizes and focal lengths": async (camera) => {
-      const { intrinsics } = await camera.getProperties();
-      if (!intrinsics) return;
-      assert(intrinsics.widthPx > 0 && intrinsics.heightPx > 0);
-      assert(intrinsics.focalXPx > 0 && intrinsics.focalYPx > 0);
+    "intrinsics have positive sizes and focal lengths": {
+      capability: "intrinsics",
+      has: async (camera) => (await camera.getProperties()).intrinsics !== undefined,
+      check: async (camera) => {
+        const { widthPx, heightPx, focalXPx, focalYPx } = (await camera.getProperties()).intrinsics!;
+        assert(widthPx > 0 && heightPx > 0);
+        assert(focalXPx > 0 && focalYPx > 0);
+      },
     },
   },
 };

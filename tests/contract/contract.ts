@@ -8,5 +8,17 @@ import type { Resource } from "../../lib/resource/resource.ts";
 export interface Contract<R extends Resource> {
   readonly api: Api<R>;
   /** Each case gets the same running resource and leaves it usable for the next. */
-  readonly cases: { readonly [promise: string]: (resource: R) => Promise<void> };
+  readonly cases: { readonly [promise: string]: Check<R> | CapabilityCase<R> };
+}
+
+type Check<R> = (resource: R) => Promise<void>;
+
+/** A promise that only some models of the API can keep. For the others it is ignored, or they refuse. */
+export interface CapabilityCase<R extends Resource> {
+  /** The capability, as `capabilities.json` names it. */
+  readonly capability: string;
+  has(resource: R): Promise<boolean>;
+  readonly check: Check<R>;
+  /** The promise of a model without the capability. */
+  readonly otherwise?: Check<R>;
 }

@@ -19,6 +19,7 @@ import type { Resource } from "../../lib/resource/resource.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
 import { openPort } from "../../lib/wire/port/port.ts";
 import { ServiceTable } from "../../lib/wire/rpc/service.ts";
+import capabilitiesJson from "./capabilities.json" with { type: "json" };
 import machineJson from "./machine.json" with { type: "json" };
 import type { Contract } from "./contract.ts";
 import { CONTRACTS } from "./mod.ts";
@@ -55,15 +56,21 @@ Deno.test("every built-in model passes its API's contract directly and through a
   const port = await openPort({ table, bind: { host: "127.0.0.1", port: 0 }, clock });
   const channel = connectGrpc(`127.0.0.1:${port.port}`, { clock });
 
+  const capabilities: Record<string, string[]> = {};
   for (const { name, instance } of [...machine.nodes]) {
     const contract = CONTRACTS.find(({ api }) => api.name === name.api);
     if (!contract) continue;
+    const found = await capabilitiesOf(contract, instance!);
+    if (found.length > 0) capabilities[`${name}`] = found;
     await t.step(`${name} directly`, (step) => keep(contract, instance!, step));
     await t.step(
       `${name} through a client`,
       (step) => keep(contract, contract.api.client(name, channel), step),
     );
   }
+  await t.step("each model has the capabilities that are listed for it", () => {
+    assertEquals(capabilities, capabilitiesJson);
+  });
   await t.step("captured readings have the same shape directly and through a client", async () => {
     for (const { name, instance } of [...machine.nodes]) {
       const api = registry.api(name.api)!;
@@ -96,5 +103,22 @@ async function capturedShapes({ captured }: AnyApi, resource: Resource): Promise
 }
 
 async function keep(contract: Contract<Resource>, resource: Resource, t: Deno.TestContext): Promise<void> {
-  for (const [promise, check] of Object.entries(contract.cases)) await t.step(promise, () => check(resource));
+  for (const [promise, one] of Object.entries(contract.cases)) {
+    if (typeof one === "function") await t.step(promise, () => one(resource));
+    else if (await one.has(resource)) await t.step(promise, () => one.check(resource));
+    else if (one.otherwise) {
+      await t.step(`${promise}; refused: no ${one.capability}`, () => one.otherwise!(resource));
+    } else {
+      await t.step({ name: `${promise} (not run: no ${one.capability})`, ignore: true, fn: () => {} });
+    }
+  }
+}
+
+/** The capabilities of a resource that its API's cases depend on. */
+async function capabilitiesOf(contract: Contract<Resource>, resource: Resource): Promise<string[]> {
+  const found: string[] = [];
+  for (const one of Object.values(contract.cases)) {
+    if (typeof one !== "function" && await one.has(resource)) found.push(one.capability);
+  }
+  return found.sort();
 }

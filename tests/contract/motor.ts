@@ -27,33 +27,34 @@ export const contract: Contract<Motor> = {
       await assertRejects(() => motor.goFor(50, 0), SvcError, "0 revolutions");
     },
     "goFor turns the motor by its revolutions and stops it": async (motor) => {
-      const { positionReporting } = await motor.getProperties();
-      if (positionReporting) await motor.resetZeroPosition(0);
+      const hasPositions = await reportsPositions(motor);
+      if (hasPositions) await motor.resetZeroPosition(0);
       await motor.goFor(-300, 0.1);
       assertEquals(await motor.isMoving(), false);
       const position = await motor.getPosition();
-      if (positionReporting) assert(position <= -0.09, `at ${position} after -0.1 revolutions`);
+      if (hasPositions) assert(position <= -0.09, `at ${position} after -0.1 revolutions`);
     },
-    "goTo and resetZeroPosition work if the motor reports positions": async (motor) => {
-      const { positionReporting } = await motor.getProperties();
-      if (!positionReporting) {
-        const refusals = [() => motor.goTo(300, 1), () => motor.resetZeroPosition(0)];
-        for (const refused of refusals) {
+    "goTo and resetZeroPosition work if the motor reports positions": {
+      capability: "positions",
+      has: reportsPositions,
+      check: async (motor) => {
+        for (const none of [NaN, Infinity]) {
+          for (const refused of [() => motor.goTo(300, none), () => motor.resetZeroPosition(none)]) {
+            assertEquals((await assertRejects(refused, SvcError)).code, "invalid_argument");
+          }
+        }
+        await motor.resetZeroPosition(2);
+        assertEquals(await motor.getPosition(), -2);
+        await motor.goTo(300, -1.9);
+        const position = await motor.getPosition();
+        assert(position > -2, `at ${position} after going from -2 to -1.9`);
+        await motor.resetZeroPosition(0);
+      },
+      otherwise: async (motor) => {
+        for (const refused of [() => motor.goTo(300, 1), () => motor.resetZeroPosition(0)]) {
           assertEquals((await assertRejects(refused, SvcError)).code, "unimplemented");
         }
-        return;
-      }
-      for (const none of [NaN, Infinity]) {
-        for (const refused of [() => motor.goTo(300, none), () => motor.resetZeroPosition(none)]) {
-          assertEquals((await assertRejects(refused, SvcError)).code, "invalid_argument");
-        }
-      }
-      await motor.resetZeroPosition(2);
-      assertEquals(await motor.getPosition(), -2);
-      await motor.goTo(300, -1.9);
-      const position = await motor.getPosition();
-      assert(position > -2, `at ${position} after going from -2 to -1.9`);
-      await motor.resetZeroPosition(0);
+      },
     },
     "stop ends a running goFor without an error": async (motor) => {
       const moving = motor.goFor(300, 100_000);
@@ -80,3 +81,7 @@ export const contract: Contract<Motor> = {
     },
   },
 };
+
+async function reportsPositions(motor: Motor): Promise<boolean> {
+  return (await motor.getProperties()).positionReporting;
+}

@@ -31,14 +31,16 @@ const ENTRIES = (["components", "services"] as const).flatMap((section) =>
 );
 const registry = new Registry(APIS, MODELS);
 
-Deno.test("built-in models in random machines leave no timers and no calls behind", async () => {
+Deno.test("built-in models in random machines leave no timers and no calls behind", async (t) => {
   const seeds = ONE === undefined ? Array.from({ length: SEEDS }, (_, seed) => seed) : [Number(ONE)];
   for (const seed of seeds) {
-    try {
-      await run(new Dice(seed));
-    } catch (cause) {
-      throw new Error(`seed ${seed} fails; again with SVC_SIM_SEED=${seed}`, { cause });
-    }
+    await t.step(`seed ${seed}`, async () => {
+      try {
+        await run(new Dice(seed));
+      } catch (cause) {
+        throw new Error(`seed ${seed} fails; again with SVC_SIM_SEED=${seed}`, { cause });
+      }
+    });
   }
 });
 

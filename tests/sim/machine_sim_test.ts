@@ -2,7 +2,7 @@
  * The seeded simulation: random histories of configurations of a machine whose parts fail in every way, beside
  * another machine behind a link that breaks. Whatever happened on the way, the end is that of a fresh start.
  *
- * Every seed is a test of its own history, the same in every run. `SVC_SIM_SEEDS=2000` runs more of them,
+ * Every seed is a step with a history of its own, the same in every run. `SVC_SIM_SEEDS=2000` runs more of them,
  * `SVC_SIM_SEED=17` one, with its history.
  */
 
@@ -23,21 +23,23 @@ const STEPS = 40;
 const NAMES = ["a", "b", "c", "d", "e", "f", "g"];
 const FAR = "far";
 
-Deno.test("a random history of configurations ends in the same machine as a fresh start", async () => {
+Deno.test("a random history of configurations ends in the same machine as a fresh start", async (t) => {
   const seeds = ONE === undefined ? Array.from({ length: SEEDS }, (_, seed) => seed) : [Number(ONE)];
-  for (const seed of seeds) {
-    const history: string[] = [];
-    try {
-      await new Run(seed, history).run();
-    } catch (error) {
-      const told = history.slice(-12).join("\n");
-      throw new Error(`seed ${seed} fails; again with SVC_SIM_SEED=${seed}. Its last steps:\n${told}`, {
-        cause: error,
-      });
-    }
-    if (ONE !== undefined) console.log(history.join("\n"));
-  }
+  for (const seed of seeds) await t.step(`seed ${seed}`, () => play(seed));
 });
+
+async function play(seed: number): Promise<void> {
+  const history: string[] = [];
+  try {
+    await new Run(seed, history).run();
+  } catch (error) {
+    const told = history.slice(-12).join("\n");
+    throw new Error(`seed ${seed} fails; again with SVC_SIM_SEED=${seed}. Its last steps:\n${told}`, {
+      cause: error,
+    });
+  }
+  if (ONE !== undefined) console.log(history.join("\n"));
+}
 
 /** A resource as the generator writes it. */
 interface Draft {
