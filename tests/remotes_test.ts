@@ -16,7 +16,7 @@ import { MODELS } from "../drivers/mod.ts";
 import { type Arm, ArmApi } from "../lib/api/arm.ts";
 import { APIS } from "../lib/api/mod.ts";
 import type { Motor } from "../lib/api/motor.ts";
-import { SystemClock } from "../lib/base/clock.ts";
+import { type Clock, SystemClock } from "../lib/base/clock.ts";
 import { SvcError } from "../lib/base/error.ts";
 import { DenoHost } from "../lib/base/host_deno.ts";
 import { type LogRecord, Logs, memorySink } from "../lib/base/log/log.ts";
@@ -30,15 +30,21 @@ import { Registry } from "../lib/resource/registry.ts";
 import { client } from "../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../lib/wire/grpc/grpc_channel.ts";
 import { describeService } from "../lib/wire/grpc/reflection_client.ts";
+import { FakeClock } from "./support/fake_clock.ts";
 import { gizmo } from "./support/gizmo.ts";
-import { until } from "./support/until.ts";
+import { moving, until } from "./support/until.ts";
 
-const clock = new SystemClock();
+const systemClock = new SystemClock();
 const ARM = "rdk:component:arm";
 const MOTOR = "rdk:component:motor";
 
 /** A runtime on a new port, or on the given one. */
-async function start(config: JsonObject, port = 0, registry = new Registry(APIS, MODELS)) {
+async function start(
+  config: JsonObject,
+  port = 0,
+  registry = new Registry(APIS, MODELS),
+  clock: Clock = systemClock,
+) {
   const records: LogRecord[] = [];
   const path = await Deno.makeTempFile({ prefix: "svc-", suffix: ".json" });
   await Deno.writeTextFile(
@@ -72,11 +78,15 @@ function motor(name: string, more: JsonObject = {}): JsonObject {
 }
 
 /** Resolves when the machine fulfils the condition; shows its state if that takes too long. */
-async function becomes(runtime: Runtime, wanted: (nodes: Map<string, Node>) => boolean): Promise<void> {
+async function becomes(
+  runtime: Runtime,
+  wanted: (nodes: Map<string, Node>) => boolean,
+  meanwhile?: () => Promise<void>,
+): Promise<void> {
   const nodes = () => new Map([...runtime.machine.nodes].map((node) => [node.name.short, node]));
   const found = () =>
     [...nodes()].map(([short, { state, error }]) => `${short}: ${state} ${error ?? ""}`).join("\n");
-  await until(() => wanted(nodes()), { found });
+  await until(() => wanted(nodes()), { found, meanwhile });
 }
 
 const ready = (nodes: Map<string, Node>, ...shorts: string[]) =>
@@ -150,7 +160,7 @@ Deno.test("an unreachable remote delays no local resource, and GetMachineStatus 
     components: [motor("m"), motor("user", { depends_on: ["far:x"] })],
   });
   await becomes(runtime, (nodes) => ready(nodes, "m") && nodes.get("user")?.state === "unhealthy");
-  const channel = connectGrpc(new URL(runtime.url).host, { clock });
+  const channel = connectGrpc(new URL(runtime.url).host, { clock: systemClock });
   const error = await until(async () => {
     const { resources } = await client(RobotService, channel).getMachineStatus({});
     const far = resources.find(({ name }) => name?.type === "remote");
@@ -278,7 +288,7 @@ Deno.test("a local resource hides a remote's, and a name of two remotes is ambig
     `found multiple nodes matching api ${MOTOR} and name x: one:x, two:x`,
   );
   assertEquals(machine.names.map(({ short }) => short), ["m", "user", "builtin"]);
-  const channel = connectGrpc(new URL(runtime.url).host, { clock });
+  const channel = connectGrpc(new URL(runtime.url).host, { clock: systemClock });
   const { resources } = await client(RobotService, channel).getMachineStatus({});
   const places = resources.filter(({ name }) => name?.type === "component")
     .map(({ name, remote = "", reachability }) => `${remote} ${name!.name} ${reachability}`).sort();
@@ -327,15 +337,24 @@ Deno.test("a connected remote's new and removed resources appear and disappear",
 
 Deno.test("a remote stops the motor of a machine whose session has ended", async () => {
   const network = { bind_address: "localhost:0", sessions: { heartbeat_window: "3s" } };
-  const other = await start({ network, components: [motor("m")] });
-  const { runtime, stop } = await start({ remotes: [remote("far", other.port)] });
-  await becomes(runtime, (nodes) => ready(nodes, "far:m"));
-  await (runtime.machine.find(MOTOR, "m") as Motor).setPower(1);
+  const registry = new Registry(APIS, MODELS);
+  const [ours, theirs] = [new FakeClock(), new FakeClock()];
+  const other = await start({ network, components: [motor("m")] }, 0, registry, theirs);
+  const { runtime, stop } = await start({ remotes: [remote("far", other.port)] }, 0, registry, ours);
+  await becomes(runtime, (nodes) => ready(nodes, "far:m"), moving(ours, 20));
+  const here = runtime.machine.find(MOTOR, "m") as Motor;
+  await here.setPower(1);
   const there = other.runtime.machine.find(MOTOR, "m") as Motor;
+
   // Longer than the window: without a heartbeat it would have stopped.
-  await clock.sleep(4_000);
-  assertEquals((await there.isPowered()).isOn, true, "as long as the machine is there, it moves");
+  for (let passedMs = 0; passedMs < 6_000; passedMs += 600) {
+    await ours.advance(600);
+    // An answer to a later request on the same connection: the heartbeat has arrived.
+    assertEquals((await here.isPowered()).isOn, true, "as long as the machine is there, it moves");
+    await theirs.advance(600);
+  }
   await stop();
+  await theirs.advance(3_000);
   await until(async () => !(await there.isPowered()).isOn);
   await other.stop();
 });
@@ -362,7 +381,7 @@ Deno.test("clients reach a remote's resources through the machine under their li
   });
   const { runtime, stop } = await start({ remotes: [remote("far", other.port, { prefix: "their-" })] });
   await becomes(runtime, (nodes) => ready(nodes, "far:their-a"));
-  const channel = connectGrpc(new URL(runtime.url).host, { clock });
+  const channel = connectGrpc(new URL(runtime.url).host, { clock: systemClock });
   const { resources } = await client(RobotService, channel).resourceNames({});
   const listed = resources.map(({ subtype, name }) => `${subtype}/${name}`).sort();
   assertEquals(listed, ["arm/their-a", "motion/builtin", "motion/their-builtin"]);
@@ -392,7 +411,7 @@ Deno.test("a remote's frames hang on its frame setting under its prefix, and mov
     components: [motor("table", at("world", 100)), motor("guest", at("their-plate", 7))],
   });
   await becomes(runtime, (nodes) => ready(nodes, "far:their-a", "nowhere:a"));
-  const channel = connectGrpc(new URL(runtime.url).host, { clock });
+  const channel = connectGrpc(new URL(runtime.url).host, { clock: systemClock });
   const robot = client(RobotService, channel);
   const parts = async () => {
     const { frameSystemConfigs } = await robot.frameSystemConfig({});
@@ -415,7 +434,7 @@ Deno.test("a remote's frames hang on its frame setting under its prefix, and mov
   };
   assertEquals([await xOf("far_world"), await xOf("guest")], [1100, 1108]);
   const theirX = async () => {
-    const theirs = connectGrpc(new URL(other.runtime.url).host, { clock });
+    const theirs = connectGrpc(new URL(other.runtime.url).host, { clock: systemClock });
     const { pose } = await client(RobotService, theirs).getPose({ componentName: "tool" });
     theirs.close();
     return pose!.pose!.x;
@@ -451,7 +470,7 @@ Deno.test("a remote's custom API is reached through the machine and through furt
     components: [motor("user", { depends_on: ["s-t-g"] })],
   });
   await becomes(runtime, (nodes) => ready(nodes, "second:s-t-g", "user"));
-  const channel = connectGrpc(new URL(runtime.url).host, { clock });
+  const channel = connectGrpc(new URL(runtime.url).host, { clock: systemClock });
   const robot = client(RobotService, channel);
   const { resources } = await robot.resourceNames({});
   const configured = resources.filter(({ subtype }) => subtype !== "motion");
