@@ -11,6 +11,7 @@
 import { SystemClock } from "../lib/base/clock.ts";
 import { prepareForeignPrograms } from "./interop/programs.ts";
 import { LONGEST_FIRST } from "./longest.ts";
+import { makeTemplates } from "./cloud/templates.ts";
 import { POSTGRES_VARIABLE, postgresPrograms, startPostgres } from "./support/postgres.ts";
 import { sourceFiles } from "./support/sources.ts";
 
@@ -166,7 +167,11 @@ async function main(words: readonly string[]): Promise<number> {
   const preparing = isWhole ? prepareForeignPrograms() : undefined;
   const postgres = isWhole && postgresPrograms() ? startPostgres() : undefined;
   if (postgres) Deno.env.set(POSTGRES_VARIABLE, String(postgres.port));
-  const outcomes = await runAll([checks, ...batches]).finally(() => postgres?.stop());
+  const removeTemplates = isWhole ? await makeTemplates({ withPostgres: postgres !== undefined }) : () => {};
+  const outcomes = await runAll([checks, ...batches]).finally(() => {
+    postgres?.stop();
+    removeTemplates();
+  });
   await preparing;
 
   const total = { passed: 0, failed: 0, ignored: 0 };

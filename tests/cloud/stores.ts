@@ -5,11 +5,12 @@
  */
 
 import { type Needed, needingTest } from "../support/needing.ts";
-import { createPostgresDatabase, postgresPrograms } from "../support/postgres.ts";
+import { createPostgresDatabase, type PostgresDatabase, postgresPrograms } from "../support/postgres.ts";
+import { copyPostgres, copySqlite } from "./templates.ts";
 import { sqliteIn } from "../../cli/cloud/sqlite.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
-import { connect, openStore, type Store } from "../../lib/cloud/store/store.ts";
+import { connect, openStore, type Store, type StorePlace } from "../../lib/cloud/store/store.ts";
 
 export const KINDS = ["sqlite", "postgres"] as const;
 export type Kind = typeof KINDS[number];
@@ -19,11 +20,11 @@ export interface TestDatabase {
   readonly kind: Kind;
   /** A folder of the test's own. */
   readonly folder: string;
-  /** Opens it with its tables up to date; again for another process's view of it. */
+  /** Opens it with its tables up to date, a copy if nothing was in it; again for another process's view of it. */
   open(): Promise<Store>;
-  /** Opens it unchanged. */
+  /** Opens it unchanged, which means empty at first. */
   connect(): Store;
-  /** Its flags on a command line. */
+  /** Its flags on a command line; a program finds it empty if they are asked for first. */
   readonly flags: readonly string[];
 }
 
@@ -54,23 +55,47 @@ export async function withDatabase(
     opened.push(store);
     return store;
   };
-  const sqlite = sqliteIn(`${folder}/cloud.db`, new DenoHost());
-  const postgres = kind === "postgres" ? createPostgresDatabase() : undefined;
-  const url = postgres?.url;
+  const place = placeIn(kind, folder);
   const clock = new SystemClock();
   try {
     await run({
       kind,
       folder,
-      open: async () => keep(await openStore({ sqlite, url }, clock)),
-      connect: () => keep(connect({ sqlite, url }, clock)),
-      flags: ["--data", folder, ...(url ? ["--database", url] : [])],
+      open: async () => keep(await openStore(await place.withTables(), clock)),
+      connect: () => keep(connect(place.asItIs(), clock)),
+      get flags() {
+        const { url } = place.asItIs();
+        return ["--data", folder, ...(url ? ["--database", url] : [])];
+      },
     });
   } finally {
     for (const store of opened) await store.close();
-    postgres?.drop();
+    place.drop();
     await Deno.remove(folder, { recursive: true });
   }
+}
+
+/** A database that is made, with tables or empty, when it is first asked for. */
+function placeIn(kind: Kind, folder: string) {
+  const sqlite = sqliteIn(`${folder}/cloud.db`, new DenoHost());
+  let isMade = false;
+  let postgres: PostgresDatabase | undefined;
+  const asItIs = (): StorePlace => {
+    if (kind === "postgres") postgres ??= createPostgresDatabase();
+    isMade = true;
+    return { sqlite, url: postgres?.url };
+  };
+  let making: Promise<void> | undefined;
+  const make = async () => {
+    if (isMade) return;
+    if (kind === "postgres") postgres = await copyPostgres();
+    else await copySqlite(sqlite.file);
+  };
+  const withTables = async () => {
+    await (making ??= make());
+    return asItIs();
+  };
+  return { asItIs, withTables, drop: () => postgres?.drop() };
 }
 
 /** The same for tests that do not depend on the database: once, over SQLite. */

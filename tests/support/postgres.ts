@@ -26,10 +26,11 @@ export interface PostgresDatabase {
   drop(): void;
 }
 
-/** Creates an empty database. */
-export function createPostgresDatabase(): PostgresDatabase {
-  const name = `test_${crypto.randomUUID().replaceAll("-", "")}`;
-  runPsql("postgres", `CREATE DATABASE ${name}`);
+/** Creates an empty database, or a copy of another one to which nobody is connected. */
+export function createPostgresDatabase(
+  { name = `test_${crypto.randomUUID().replaceAll("-", "")}`, template = "template1" } = {},
+): PostgresDatabase {
+  runPsql("postgres", `CREATE DATABASE ${name} TEMPLATE ${template}`);
   return {
     url: `postgres://svc@127.0.0.1:${serverPort()}/${name}`,
     drop: () => runPsql("postgres", `DROP DATABASE ${name} WITH (FORCE)`),
