@@ -95,7 +95,7 @@ export class Field {
     await Promise.race([attack.play(this), over]);
     // A play that ends by itself (its requests were answered) leaves at once.
     this.#over.abort();
-    for (const peer of this.#peers) this.#leave(peer);
+    for (const peer of [...this.#peers]) this.#leave(peer);
     return {
       connections: this.#connections,
       refused: this.#refused,

@@ -1,6 +1,7 @@
 /**
  * The process of everybody else: `others.ts CALL PATIENCE_MS TARGET`. Calls the server every 100 ms, over a connection that
  * stays and over a new one in turns, and prints a line for each call, until its input ends; then it waits for the calls under way.
+ * For each byte of its input it prints `SETTLED` when all calls that were under way then have come to their end.
  */
 
 import { SystemClock } from "../../../lib/base/clock.ts";
@@ -22,6 +23,9 @@ export interface OtherCall {
   readonly error?: string;
 }
 
+/** The line that follows the last of the calls that were under way. */
+export const SETTLED = "settled";
+
 const EVERY_MS = 100;
 
 if (import.meta.main) {
@@ -30,9 +34,15 @@ if (import.meta.main) {
   const target: Target = JSON.parse(given);
   const staying = connect(target);
   const calls = new Set<Promise<void>>();
-  let told = false;
-  void Deno.stdin.read(new Uint8Array(1)).then(() => told = true);
-  while (!told) {
+  let hasEnded = false;
+  void (async () => {
+    while (await Deno.stdin.read(new Uint8Array(1)) !== null) {
+      void Promise.all([...calls]).then(() => console.log(SETTLED));
+    }
+    hasEnded = true;
+  })();
+
+  while (!hasEnded) {
     for (const one of [call(what, staying, false, timeoutMs), visit(what, target, timeoutMs)]) {
       calls.add(one);
       void one.then(() => calls.delete(one));

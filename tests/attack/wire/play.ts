@@ -1,12 +1,12 @@
 /**
- * Plays one attack: a fresh server, other clients that call it before, during and after the attack, and the violations.
+ * Plays one attack: a server, other clients that call it before, during and after the attack, and the violations.
  */
 
+import { SystemClock } from "../../../lib/base/clock.ts";
 import type { Attack, Times, Toll } from "./attack.ts";
+import { Ground, programOf } from "./ground.ts";
 import type { OtherCall } from "./others.ts";
 import type { Target } from "./peer.ts";
-import { residentBytes, type ServerProcess } from "../../support/server.ts";
-import { drawCloud, withVictim } from "./victim.ts";
 
 /** The duration of an attack without one of its own, and of the phases around it. */
 export interface Length {
@@ -70,55 +70,95 @@ const SLOWER_MAX = 10;
 const P99_MS_MAX = 50;
 /** Others are looked at for this long, however soon the attack is over. */
 const DURING_MS_MIN = 1_000;
-const SAMPLE_MS = 25;
 /** Time for an attacker's process to start and end, beyond the attack. */
 const ATTACKER_MS = 120_000;
 
-export function play(attack: Attack, length: Length, seed: number): Promise<Result> {
-  return withVictim(attack.victim, (server, target) => observe(attack, length, seed, server, target));
+const clock = new SystemClock();
+
+/** Plays the attack against a fresh server. */
+export async function play(attack: Attack, length: Length, seed: number): Promise<Result> {
+  const ground = await Ground.create(attack, length);
+  try {
+    return await observe(attack, length, seed, ground);
+  } finally {
+    await ground.close();
+  }
 }
 
-async function observe(
-  attack: Attack,
-  length: Length,
-  seed: number,
-  server: ServerProcess,
-  target: Target,
-): Promise<Result> {
-  if (attack.others === "camera") await drawCloud(target);
-  const others = new Others(attack.others ?? "board", length, target);
-  try {
-    await others.warm(length.warmCalls);
-    const restMs = Date.now();
-    await pause(length.restMs);
-    const memory = new Memory(server.pid);
-    const beforeBytes = await memory.now();
-    memory.watch();
-    const attacked = await attackOnce(attack, length, seed, target);
-    await pause(attacked.begunMs + DURING_MS_MIN - Date.now());
-    const overMs = Math.max(attacked.endedMs, attacked.begunMs + DURING_MS_MIN);
-    const peakBytes = await memory.stop();
-    await pause(length.afterMs);
-    const afterBytes = await memory.now();
-    const made = await others.stop();
-    const calls = attack.victim === "narrow" ? made.filter((call) => !isTurnedAway(call, length)) : made;
-    const between = (from: number, to: number) =>
-      summary(calls.filter(({ atMs }) => atMs >= from && atMs < to));
-    const measured = {
-      rest: between(restMs, attacked.begunMs),
-      during: between(attacked.begunMs, overMs),
-      after: between(overMs, Infinity),
-      beforeBytes,
-      peakBytes,
-      afterBytes,
-      toll: attacked.toll,
-    };
-    const alive = await Promise.race([server.ended, Promise.resolve("alive")]) === "alive";
-    const ended = alive ? [] : [`the server ended: ${server.output().slice(-300)}`];
-    return { ...measured, problems: [...ended, ...problemsOf(measured, attack, length)] };
-  } finally {
-    await others.stop();
+/**
+ * Plays attacks that want the same server and the same others, one after another. The verdict on each is that of a fresh
+ * server: memory counts from before the first attack, what an attack leaves open is a violation of its own, and the next
+ * attack gets a fresh server if this one was harmed or still has the memory of the last attack.
+ */
+export class SharedGround {
+  #ground: Ground | undefined;
+
+  constructor(private readonly length: Length, private readonly seed: number) {}
+
+  /** What the attack violated: nothing, if the server held. */
+  async problemsOf(attack: Attack): Promise<readonly string[]> {
+    const isFresh = this.#ground === undefined;
+    const ground = this.#ground ??= await Ground.create(attack, this.length);
+    let isFit = false;
+    let result: Result;
+    let problems: string[];
+    try {
+      result = await observe(attack, this.length, this.seed, ground);
+      problems = [...result.problems, ...await ground.remains()];
+      // An attack that uses up a server's descriptors is meant to hurt it.
+      isFit = attack.victim !== "narrow" && problems.length === 0 && await ground.hasRecovered();
+    } finally {
+      if (!isFit) await this.close();
+    }
+
+    const growth = growthProblems(result, this.length);
+    if (isFresh || growth.length === 0) return problems;
+
+    // What an earlier attack left may have counted with it.
+    const others = problems.filter((problem) => !growth.includes(problem));
+    return [...others, ...await this.problemsOf(attack)];
   }
+
+  async close(): Promise<void> {
+    const ground = this.#ground;
+    this.#ground = undefined;
+    await ground?.close();
+  }
+}
+
+async function observe(attack: Attack, length: Length, seed: number, ground: Ground): Promise<Result> {
+  const { memory, others, server, target } = ground;
+  await ground.enter();
+  await clock.sleep(length.restMs);
+  const beforeBytes = ground.freshBytes;
+  memory.watch();
+  const attacked = await attackOnce(attack, length, seed, target);
+  await sleepUntil(attacked.begunMs + DURING_MS_MIN);
+  const overMs = Math.max(attacked.endedMs, attacked.begunMs + DURING_MS_MIN);
+
+  const peakBytes = await memory.stop();
+  await clock.sleep(length.afterMs);
+  const afterBytes = await memory.now();
+  const made = await others.taken();
+  const calls = attack.victim === "narrow" ? made.filter((call) => !isTurnedAway(call, length)) : made;
+  const between = (from: number, to: number) =>
+    summary(calls.filter(({ atMs }) => atMs >= from && atMs < to));
+  const measured = {
+    rest: between(-Infinity, attacked.begunMs),
+    during: between(attacked.begunMs, overMs),
+    after: between(overMs, Infinity),
+    beforeBytes,
+    peakBytes,
+    afterBytes,
+    toll: attacked.toll,
+  };
+  const isAlive = await Promise.race([server.ended, Promise.resolve("alive")]) === "alive";
+  const ended = isAlive ? [] : [`the server ended: ${server.output().slice(-300)}`];
+  return { ...measured, problems: [...ended, ...problemsOf(measured, attack, length)] };
+}
+
+async function sleepUntil(atMs: number): Promise<void> {
+  await clock.sleep(Math.max(0, atMs - Date.now()));
 }
 
 /**
@@ -134,8 +174,8 @@ function isTurnedAway({ newcomer, error }: OtherCall, { timed }: Length): boolea
 
 function problemsOf(found: Omit<Result, "problems">, attack: Attack, length: Length): string[] {
   const { rest, during, after, toll } = found;
-  const { timed, growthBytesMax } = length;
-  const problems = [...toll.complaints];
+  const { timed } = length;
+  const problems = [...toll.complaints, ...growthProblems(found, length)];
   for (const [when, { made, answered, error }] of Object.entries({ rest, during, after })) {
     if (answered < made) {
       problems.push(`${when}: ${made - answered} of ${made} calls of others failed: ${error}`);
@@ -146,12 +186,6 @@ function problemsOf(found: Omit<Result, "problems">, attack: Attack, length: Len
   if (timed && during.p99Ms > limitMs) {
     problems.push(`p99 of others is ${during.p99Ms.toFixed(0)} ms, at most ${limitMs.toFixed(0)} ms may be`);
   }
-  const grownBytes = found.peakBytes - found.beforeBytes;
-  if (grownBytes > growthBytesMax) {
-    problems.push(
-      `memory grew by ${(grownBytes / 1e6).toFixed(0)} MB, at most ${growthBytesMax / 1e6} MB may be`,
-    );
-  }
   if (toll.connections === 0) problems.push("the attacker got no connection at all");
   const cut = Object.values(toll.ended).reduce((sum, count) => sum + count, 0);
   if (attack.fate === "cut off" && cut === 0 && (timed || !isSlow(attack))) {
@@ -161,6 +195,15 @@ function problemsOf(found: Omit<Result, "problems">, attack: Attack, length: Len
     problems.push("the attacker's requests were not answered");
   }
   return problems;
+}
+
+function growthProblems(
+  { beforeBytes, peakBytes }: Pick<Result, "beforeBytes" | "peakBytes">,
+  { growthBytesMax }: Length,
+): string[] {
+  const grownBytes = peakBytes - beforeBytes;
+  if (grownBytes <= growthBytesMax) return [];
+  return [`memory grew by ${(grownBytes / 1e6).toFixed(0)} MB, at most ${growthBytesMax / 1e6} MB may be`];
 }
 
 /** Whether the server notices this attacker late. A short play does not wait for that. */
@@ -185,7 +228,10 @@ async function attackOnce(attack: Attack, length: Length, seed: number, target: 
     patienceMs: length.patienceMs,
   };
   const args = [attack.name, JSON.stringify(times), String(seed), JSON.stringify(given)];
-  const child = run("attacker.ts", args, length);
+  // Attackers take any certificate, and give way to the server where calls are timed.
+  const flags = ["--unsafely-ignore-certificate-errors"];
+  const child = programOf("attacker.ts", args, { nice: length.timed, flags, stdin: "null", stderr: "piped" })
+    .spawn();
   const timer = setTimeout(() => child.kill("SIGKILL"), ms + ATTACKER_MS);
   const { stdout, stderr } = await child.output();
   clearTimeout(timer);
@@ -196,91 +242,6 @@ async function attackOnce(attack: Attack, length: Length, seed: number, target: 
   }
   const [{ begunMs }, { endedMs, toll }] = lines.map((line) => JSON.parse(line));
   return { begunMs: begunMs as number, endedMs: endedMs as number, toll: toll as Toll };
-}
-
-/** A program of this folder. Attackers take any certificate, and give way to the server where calls are timed. */
-function run(file: "attacker.ts" | "others.ts", args: string[], { timed }: Length): Deno.ChildProcess {
-  const path = new URL(file, import.meta.url).pathname;
-  const attacks = file === "attacker.ts";
-  const nice = attacks && timed;
-  const [program, ...before] = nice ? ["nice", "-n", "10", Deno.execPath()] : [Deno.execPath()];
-  const trust = attacks ? ["--unsafely-ignore-certificate-errors"] : [];
-  return new Deno.Command(program, {
-    args: [...before, "run", "-A", "--no-check", "--quiet", ...trust, path, ...args],
-    stdin: attacks ? "null" : "piped",
-    stdout: "piped",
-    stderr: attacks ? "piped" : "inherit",
-  }).spawn();
-}
-
-/** The process of the other clients. */
-class Others {
-  readonly #child: Deno.ChildProcess;
-  readonly #calls: OtherCall[] = [];
-  readonly #reading: Promise<void>;
-  #stopped = false;
-
-  constructor(call: string, private readonly length: Length, target: Target) {
-    this.#child = run("others.ts", [call, String(length.patienceMs), JSON.stringify(target)], length);
-    this.#reading = this.#read();
-  }
-
-  /** Resolves when enough calls have been answered that the server and the callers are warm. */
-  async warm(calls: number): Promise<void> {
-    const until = performance.now() + 3 * this.length.patienceMs;
-    while (this.#calls.filter(({ error }) => error === undefined).length < calls) {
-      if (performance.now() > until) throw new Error("others were not answered at rest");
-      await pause(SAMPLE_MS);
-    }
-  }
-
-  /** Ends the calling; gives every call, when each has come to its end. */
-  async stop(): Promise<readonly OtherCall[]> {
-    if (!this.#stopped) {
-      this.#stopped = true;
-      await this.#child.stdin.close();
-    }
-    await this.#child.status;
-    await this.#reading;
-    return this.#calls;
-  }
-
-  async #read(): Promise<void> {
-    let text = "";
-    for await (const chunk of this.#child.stdout.pipeThrough(new TextDecoderStream())) {
-      const lines = (text + chunk).split("\n");
-      text = lines.pop()!;
-      this.#calls.push(...lines.map((line) => JSON.parse(line) as OtherCall));
-    }
-  }
-}
-
-/** The largest memory that a process has while it is watched. */
-class Memory {
-  #peakBytes = 0;
-  #watching: Promise<void> | undefined;
-  #over = false;
-
-  constructor(private readonly pid: number) {}
-
-  now(): Promise<number> {
-    return residentBytes(this.pid);
-  }
-
-  watch(): void {
-    this.#watching = (async () => {
-      while (!this.#over) {
-        this.#peakBytes = Math.max(this.#peakBytes, await this.now());
-        await pause(SAMPLE_MS);
-      }
-    })();
-  }
-
-  async stop(): Promise<number> {
-    this.#over = true;
-    await this.#watching;
-    return this.#peakBytes;
-  }
 }
 
 function summary(calls: readonly OtherCall[]): Calls {
@@ -294,8 +255,4 @@ function summary(calls: readonly OtherCall[]): Calls {
     p99Ms: at(0.99),
     error: failed[0] && `${failed[0].newcomer ? "on a new connection: " : ""}${failed[0].error}`,
   };
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, Math.max(0, ms)));
 }

@@ -1,4 +1,4 @@
-/** The server under attack: a fresh `svc-server` of its own process for every attack. */
+/** The server under attack: an `svc-server` in a process of its own. */
 
 import { SystemClock } from "../../../lib/base/clock.ts";
 import { client } from "../../../lib/wire/rpc/channel.ts";
@@ -21,27 +21,39 @@ const MACHINE = {
   ],
 };
 
-/** Starts a server, passes `use` the server and its address (with a token if it needs one), and ends it. */
-export async function withVictim<R>(
-  kind: Victim,
-  use: (server: ServerProcess, target: Target) => Promise<R>,
-): Promise<R> {
+/** A server under attack. */
+export interface RunningVictim {
+  readonly server: ServerProcess;
+  /** Its address, with a token if it needs one. */
+  readonly target: Target;
+  /** Ends it and removes its files. */
+  stop(): Promise<void>;
+}
+
+export async function startVictim(kind: Victim): Promise<RunningVictim> {
   const folder = await Deno.makeTempDir({ prefix: "svc-attack-" });
   const configPath = await writeConfig({ ...MACHINE, ...await particulars(kind, folder) });
-  try {
-    const command = kind === "narrow" ? narrow() : undefined;
-    const server = await startServer(configPath, { command, args: ["-ftdc=false"] });
-    try {
-      const url = new URL(server.url);
-      const target = { host: "127.0.0.1", port: Number(url.port), secure: url.protocol === "https:" };
-      const token = kind === "keyed" ? await tokenOf(target) : undefined;
-      return await use(server, { ...target, token });
-    } finally {
-      await server.stop();
-    }
-  } finally {
+  const removeFiles = async () => {
     await Deno.remove(configPath);
     await Deno.remove(folder, { recursive: true });
+  };
+
+  let server: ServerProcess | undefined;
+  try {
+    const command = kind === "narrow" ? narrow() : undefined;
+    const started = server = await startServer(configPath, { command, args: ["-ftdc=false"] });
+    const url = new URL(started.url);
+    const target = { host: "127.0.0.1", port: Number(url.port), secure: url.protocol === "https:" };
+    const token = kind === "keyed" ? await tokenOf(target) : undefined;
+    const stop = async () => {
+      await started.stop();
+      await removeFiles();
+    };
+    return { server: started, target: { ...target, token }, stop };
+  } catch (error) {
+    await server?.stop();
+    await removeFiles();
+    throw error;
   }
 }
 
