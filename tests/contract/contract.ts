@@ -22,3 +22,22 @@ export interface CapabilityCase<R extends Resource> {
   /** The promise of a model without the capability. */
   readonly otherwise?: Check<R>;
 }
+
+/** Runs each case that the resource can fulfil as a step; `subject` stands before its promise. */
+export async function keepContract<R extends Resource>(
+  { cases }: Contract<R>,
+  resource: R,
+  t: Deno.TestContext,
+  subject = "",
+): Promise<void> {
+  for (const [name, one] of Object.entries(cases)) {
+    const promise = subject + name;
+    if (typeof one === "function") await t.step(promise, () => one(resource));
+    else if (await one.has(resource)) await t.step(promise, () => one.check(resource));
+    else if (one.otherwise) {
+      await t.step(`${promise}; refused: no ${one.capability}`, () => one.otherwise!(resource));
+    } else {
+      await t.step({ name: `${promise} (not run: no ${one.capability})`, ignore: true, fn: () => {} });
+    }
+  }
+}

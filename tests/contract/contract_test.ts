@@ -21,7 +21,7 @@ import { openPort } from "../../lib/wire/port/port.ts";
 import { ServiceTable } from "../../lib/wire/rpc/service.ts";
 import capabilitiesJson from "./capabilities.json" with { type: "json" };
 import machineJson from "./machine.json" with { type: "json" };
-import type { Contract } from "./contract.ts";
+import { type Contract, keepContract } from "./contract.ts";
 import { CONTRACTS } from "./mod.ts";
 
 const registry = new Registry(APIS, MODELS);
@@ -62,10 +62,10 @@ Deno.test("every built-in model passes its API's contract directly and through a
     if (!contract) continue;
     const found = await capabilitiesOf(contract, instance!);
     if (found.length > 0) capabilities[`${name}`] = found;
-    await t.step(`${name} directly`, (step) => keep(contract, instance!, step));
+    await t.step(`${name} directly`, (step) => keepContract(contract, instance!, step));
     await t.step(
       `${name} through a client`,
-      (step) => keep(contract, contract.api.client(name, channel), step),
+      (step) => keepContract(contract, contract.api.client(name, channel), step),
     );
   }
   await t.step("each model has the capabilities that are listed for it", () => {
@@ -100,18 +100,6 @@ async function capturedShapes({ captured }: AnyApi, resource: Resource): Promise
     }
   }
   return shapes;
-}
-
-async function keep(contract: Contract<Resource>, resource: Resource, t: Deno.TestContext): Promise<void> {
-  for (const [promise, one] of Object.entries(contract.cases)) {
-    if (typeof one === "function") await t.step(promise, () => one(resource));
-    else if (await one.has(resource)) await t.step(promise, () => one.check(resource));
-    else if (one.otherwise) {
-      await t.step(`${promise}; refused: no ${one.capability}`, () => one.otherwise!(resource));
-    } else {
-      await t.step({ name: `${promise} (not run: no ${one.capability})`, ignore: true, fn: () => {} });
-    }
-  }
 }
 
 /** The capabilities of a resource that its API's cases depend on. */
