@@ -59,8 +59,8 @@ storeTest("a list of registry items reads nothing that it does not show", async 
   await fill(store);
   let [letters, statements] = [0, 0];
   const counting: Sql = {
-    query: async <R = SqlRow>(text: string, ...values: Parameters<Sql["query"]>[1][]) => {
-      const rows = await store.query<R>(text, ...values);
+    query: async <R = SqlRow>(...[statement, ...values]: Parameters<Sql["query"]>) => {
+      const rows = await store.query<R>(statement, ...values);
       letters += JSON.stringify(rows).length;
       statements++;
       return rows;

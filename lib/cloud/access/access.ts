@@ -16,6 +16,7 @@ import type { Auth } from "../../wire/auth/auth.ts";
 import { type CallContext, type Gate, pathOf } from "../../wire/rpc/service.ts";
 import { type Grant, GRANT_KINDS, type GrantKind, type Role } from "./keys.ts";
 import { locationsAbove } from "../fleet/fleet.ts";
+import { type Lookup, lookup } from "../store/lookups.ts";
 import type { Store } from "../store/store.ts";
 
 export type Kind =
@@ -126,6 +127,9 @@ interface Enclosing {
   readonly part?: string;
 }
 
+/** Roles of a key that a lookup reads; few keys have more. */
+const ROLES_MAX = 32;
+
 /** A column of `table`, if the machine still belongs to the organization there: roles on it do not open what it left. */
 function stillIn(table: string, column: string): string {
   return `CASE WHEN ${table}.organization_id = (SELECT ml.organization_id FROM machines mm
@@ -133,39 +137,68 @@ function stillIn(table: string, column: string): string {
     THEN ${table}.${column} END`;
 }
 
-const ENCLOSING: { readonly [K in Exclude<Kind, "key">]: string } = {
-  organization: "SELECT id AS organization FROM organizations WHERE id = ?",
-  location: `SELECT organization_id AS organization, id AS location, parent_id AS parent
-    FROM locations WHERE id = ?`,
-  machine: `SELECT l.organization_id AS organization, l.id AS location, l.parent_id AS parent, m.id AS machine
+const CALLER = lookup(
+  `SELECT g.role, g.kind, g.resource_id AS "resourceId", k.organization_id AS organization, 0 AS guest,
+     CASE WHEN EXISTS (SELECT 1 FROM training_jobs j WHERE j.key_id = k.id) THEN 1 ELSE 0 END AS jobs
+   FROM api_keys k LEFT JOIN grants g ON g.key_id = k.id WHERE k.id = ?
+   UNION ALL
+   SELECT 'operator', 'location', s.location_id, NULL, 1, 0
+   FROM grants g JOIN location_shares s ON s.organization_id = g.resource_id
+   WHERE g.key_id = ? AND g.kind = 'organization'`,
+  ROLES_MAX,
+);
+
+const KEY = lookup(
+  `SELECT k.organization_id AS organization, g.kind, g.resource_id AS "on"
+   FROM api_keys k LEFT JOIN grants g ON g.key_id = k.id WHERE k.id = ?`,
+  ROLES_MAX,
+);
+
+const ENCLOSING: { readonly [K in Exclude<Kind, "key">]: string | Lookup } = {
+  organization: lookup("SELECT id AS organization FROM organizations WHERE id = ?"),
+  location: lookup(
+    `SELECT organization_id AS organization, id AS location, parent_id AS parent FROM locations WHERE id = ?`,
+  ),
+  machine: lookup(
+    `SELECT l.organization_id AS organization, l.id AS location, l.parent_id AS parent, m.id AS machine
     FROM machines m JOIN locations l ON l.id = m.location_id WHERE m.id = ?`,
-  part: `SELECT l.organization_id AS organization, l.id AS location, l.parent_id AS parent, m.id AS machine,
+  ),
+  part: lookup(
+    `SELECT l.organization_id AS organization, l.id AS location, l.parent_id AS parent, m.id AS machine,
       p.id AS part
     FROM parts p JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id WHERE p.id = ?`,
+  ),
   // By each of the ids that `Packages.item` accepts.
   package: `SELECT i.organization_id AS organization FROM registry_items i
     JOIN organizations o ON o.id = i.organization_id WHERE ? IN (i.organization_id || ':' || i.name,
     i.organization_id || '/' || i.name, o.namespace || ':' || i.name, o.namespace || '/' || i.name)`,
-  fragment: "SELECT organization_id AS organization FROM fragments WHERE id = ?",
+  fragment: lookup("SELECT organization_id AS organization FROM fragments WHERE id = ?"),
   // Data may outlive its location.
-  data: `SELECT o.organization_id AS organization, o.location_id AS location, l.parent_id AS parent,
+  data: lookup(`SELECT o.organization_id AS organization, o.location_id AS location, l.parent_id AS parent,
       ${stillIn("o", "machine_id")} AS machine, ${stillIn("o", "part_id")} AS part
     FROM binary_data d JOIN data_origins o ON o.id = d.origin_id LEFT JOIN locations l ON l.id = o.location_id
-    WHERE d.id = ?`,
-  sequence: `SELECT s.organization_id AS organization, s.location_id AS location, l.parent_id AS parent,
+    WHERE d.id = ?`),
+  sequence: lookup(
+    `SELECT s.organization_id AS organization, s.location_id AS location, l.parent_id AS parent,
       ${stillIn("s", "machine_id")} AS machine, ${stillIn("s", "part_id")} AS part
     FROM sequences s LEFT JOIN locations l ON l.id = s.location_id WHERE s.id = ?`,
-  mapping_session:
+  ),
+  mapping_session: lookup(
     `SELECT s.organization_id AS organization, s.location_id AS location, l.parent_id AS parent,
       ${stillIn("s", "machine_id")} AS machine
     FROM mapping_sessions s LEFT JOIN locations l ON l.id = s.location_id WHERE s.id = ?`,
-  dataset: "SELECT organization_id AS organization FROM datasets WHERE id = ?",
-  pipeline: "SELECT organization_id AS organization FROM data_pipelines WHERE id = ?",
-  sequence_export: "SELECT organization_id AS organization FROM sequence_exports WHERE id = ?",
-  saved_query: "SELECT organization_id AS organization FROM saved_queries WHERE id = ?",
-  container: "SELECT organization_id AS organization FROM training_containers WHERE id = ?",
-  training_job: "SELECT organization_id AS organization FROM training_jobs WHERE id = ?",
+  ),
+  dataset: lookup("SELECT organization_id AS organization FROM datasets WHERE id = ?"),
+  pipeline: lookup("SELECT organization_id AS organization FROM data_pipelines WHERE id = ?"),
+  sequence_export: lookup("SELECT organization_id AS organization FROM sequence_exports WHERE id = ?"),
+  saved_query: lookup("SELECT organization_id AS organization FROM saved_queries WHERE id = ?"),
+  container: lookup("SELECT organization_id AS organization FROM training_containers WHERE id = ?"),
+  training_job: lookup("SELECT organization_id AS organization FROM training_jobs WHERE id = ?"),
 };
+
+export const ACCESS_LOOKUPS = [CALLER, KEY, ...Object.values(ENCLOSING)].filter((one) =>
+  typeof one !== "string"
+);
 
 /** How long a call may continue after its key, or the role that it needs, was revoked. */
 const RECHECK_MS = 5_000;
@@ -301,13 +334,7 @@ export class Access {
     const rows = await this.sql.query<
       Partial<Grant> & { organization: string | null; jobs: number; guest: number }
     >(
-      `SELECT g.role, g.kind, g.resource_id AS "resourceId", k.organization_id AS organization, 0 AS guest,
-         (SELECT COUNT(*) FROM training_jobs j WHERE j.key_id = k.id) AS jobs
-       FROM api_keys k LEFT JOIN grants g ON g.key_id = k.id WHERE k.id = ?
-       UNION ALL
-       SELECT 'operator', 'location', s.location_id, NULL, 1, 0
-       FROM grants g JOIN location_shares s ON s.organization_id = g.resource_id
-       WHERE g.key_id = ? AND g.kind = 'organization'`,
+      CALLER,
       keyId,
       keyId,
     );
@@ -382,8 +409,7 @@ export class Access {
    */
   async #scopesOfKey(id: string): Promise<Scope[]> {
     const rows = await this.sql.query<{ organization: string | null; kind: GrantKind | null; on: string }>(
-      `SELECT k.organization_id AS organization, g.kind, g.resource_id AS "on"
-       FROM api_keys k LEFT JOIN grants g ON g.key_id = k.id WHERE k.id = ?`,
+      KEY,
       id,
     );
     if (rows.length === 0) throw missing("key", id);

@@ -11,6 +11,7 @@ import { SvcError } from "../../base/error.ts";
 import { fingerprintOf, hashOfKey, isHashOf } from "../../base/key_hash.ts";
 import type { StoredKey } from "../../wire/auth/rate_limit.ts";
 import { checkedName } from "../fleet/names.ts";
+import { lookup } from "../store/lookups.ts";
 import { places, type Sql } from "../store/store.ts";
 
 export const ROLES = ["operator", "owner"] as const;
@@ -54,6 +55,35 @@ export interface KeySecret {
 const KEY_BYTES = 24;
 const KEYS = `SELECT k.id, k.name, k.created_ms AS "createdMs", k.organization_id AS "organizationId"
   FROM api_keys k`;
+
+const KEPT_KEY = lookup(
+  "SELECT hash AS form, COALESCE(organization_id, id) AS owner FROM api_keys WHERE id = ?",
+);
+const HASH = lookup("SELECT hash FROM api_keys WHERE id = ?");
+/** Keys of a machine that a lookup reads; few machines have more. */
+const HASHES_MAX = 64;
+/** SQLite joins by CROSS JOIN in this order, and otherwise looks at the keys of all organizations. */
+const HASHES_FOR = lookup(
+  `WITH RECURSIVE place (machine, location, organization) AS (
+     SELECT m.id, l.id, l.organization_id FROM parts p JOIN machines m ON m.id = p.machine_id
+       JOIN locations l ON l.id = m.location_id WHERE p.id = ?
+   ), above (id) AS (
+     SELECT location FROM place
+     UNION SELECT l.parent_id FROM above JOIN locations l ON l.id = above.id WHERE l.parent_id IS NOT NULL
+   ), opened (kind, id) AS (
+     SELECT 'machine', machine FROM place
+     UNION ALL SELECT 'location', id FROM above
+     UNION ALL SELECT 'organization', organization FROM place
+     UNION ALL SELECT 'organization', s.organization_id FROM above CROSS JOIN location_shares s
+       WHERE s.location_id = above.id
+   )
+   SELECT k.id, k.hash, CASE WHEN EXISTS (SELECT 1 FROM training_jobs j WHERE j.key_id = k.id) THEN 1 ELSE 0 END AS jobs
+   FROM opened CROSS JOIN grants g CROSS JOIN api_keys k
+   WHERE g.kind = opened.kind AND g.resource_id = opened.id AND k.id = g.key_id`,
+  HASHES_MAX,
+);
+
+export const KEY_LOOKUPS = [KEPT_KEY, HASH, HASHES_FOR];
 
 export interface KeyHash {
   readonly id: string;
@@ -187,15 +217,12 @@ export class Keys {
 
   /** The hash of a key, and the organization that owns the key. */
   async kept(id: string): Promise<StoredKey | undefined> {
-    const [row] = await this.sql.query<{ form: string; owner: string }>(
-      "SELECT hash AS form, COALESCE(organization_id, id) AS owner FROM api_keys WHERE id = ?",
-      id,
-    );
+    const [row] = await this.sql.query<{ form: string; owner: string }>(KEPT_KEY, id);
     return row;
   }
 
   async hash(id: string): Promise<string | undefined> {
-    const [row] = await this.sql.query<{ hash: string }>("SELECT hash FROM api_keys WHERE id = ?", id);
+    const [row] = await this.sql.query<{ hash: string }>(HASH, id);
     return row?.hash;
   }
 
@@ -204,27 +231,11 @@ export class Keys {
    * scripts excluded.
    */
   async hashesFor(partId: string): Promise<KeyHash[]> {
-    // SQLite joins by CROSS JOIN in this order, and otherwise looks at the keys of all organizations.
-    return await this.sql.query<KeyHash>(
-      `WITH RECURSIVE place (machine, location, organization) AS (
-         SELECT m.id, l.id, l.organization_id FROM parts p JOIN machines m ON m.id = p.machine_id
-           JOIN locations l ON l.id = m.location_id WHERE p.id = ?
-       ), above (id) AS (
-         SELECT location FROM place
-         UNION SELECT l.parent_id FROM locations l JOIN above a ON l.id = a.id WHERE l.parent_id IS NOT NULL
-       ), opened (kind, id) AS (
-         SELECT 'machine', machine FROM place
-         UNION ALL SELECT 'location', id FROM above
-         UNION ALL SELECT 'organization', organization FROM place
-         UNION ALL SELECT 'organization', s.organization_id FROM above a CROSS JOIN location_shares s
-           WHERE s.location_id = a.id
-       )
-       SELECT DISTINCT k.id, k.hash FROM opened o CROSS JOIN grants g CROSS JOIN api_keys k
-       WHERE g.kind = o.kind AND g.resource_id = o.id AND k.id = g.key_id
-         AND NOT EXISTS (SELECT 1 FROM training_jobs j WHERE j.key_id = k.id)
-       ORDER BY k.id`,
-      partId,
+    const rows = await this.sql.query<KeyHash & { jobs: number }>(HASHES_FOR, partId);
+    const keys = new Map(
+      rows.filter(({ jobs }) => Number(jobs) === 0).map(({ id, hash }) => [id, { id, hash }]),
     );
+    return [...keys.values()].sort((a, b) => a.id < b.id ? -1 : 1);
   }
 
   async #with(text: string, ...values: string[]): Promise<ApiKey[]> {

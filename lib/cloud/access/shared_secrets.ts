@@ -11,6 +11,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { fingerprintOf, hashOfKey } from "../../base/key_hash.ts";
 import type { StoredKey } from "../../wire/auth/rate_limit.ts";
+import { type Lookup, lookup } from "../store/lookups.ts";
 import type { Sql } from "../store/store.ts";
 
 export type SecretOwner = "location" | "part";
@@ -30,6 +31,28 @@ export interface NewSharedSecret {
 const SECRET_BYTES = 24;
 const COLUMNS: { readonly [O in SecretOwner]: string } = { location: "location_id", part: "part_id" };
 
+/** Secrets that a lookup reads; few locations and parts have more. */
+const SECRETS_MAX = 8;
+const secretsOf = (owner: SecretOwner) =>
+  lookup(
+    `SELECT id, hash, created_ms AS "createdMs" FROM shared_secrets WHERE ${COLUMNS[owner]} = ?`,
+    SECRETS_MAX,
+  );
+const SECRETS_OF = { location: secretsOf("location"), part: secretsOf("part") };
+const OF_LOCATION_WITH = lookup(
+  `SELECT s.id, s.hash, s.created_ms AS "createdMs" FROM parts p JOIN machines m ON m.id = p.machine_id
+     JOIN shared_secrets s ON s.location_id = m.location_id
+   WHERE p.id = ?`,
+  SECRETS_MAX,
+);
+const KEPT_SECRET = lookup(
+  `SELECT s.hash AS form, l.organization_id AS owner FROM shared_secrets s JOIN parts p ON p.id = s.part_id
+     JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id
+   WHERE s.part_id = ? AND s.id = ?`,
+);
+
+export const SECRET_LOOKUPS = [...Object.values(SECRETS_OF), OF_LOCATION_WITH, KEPT_SECRET];
+
 export class SharedSecrets {
   constructor(private readonly sql: Sql) {}
 
@@ -45,21 +68,12 @@ export class SharedSecrets {
 
   /** Oldest first. */
   of(owner: SecretOwner, ownerId: string): Promise<SharedSecret[]> {
-    return this.sql.query(
-      `SELECT id, hash, created_ms AS "createdMs" FROM shared_secrets WHERE ${COLUMNS[owner]} = ?
-       ORDER BY created_ms, id`,
-      ownerId,
-    );
+    return this.#sorted(SECRETS_OF[owner], ownerId);
   }
 
   /** Those of the location in which a part is. */
   ofLocationWith(partId: string): Promise<SharedSecret[]> {
-    return this.sql.query(
-      `SELECT s.id, s.hash, s.created_ms AS "createdMs" FROM shared_secrets s
-         JOIN machines m ON m.location_id = s.location_id JOIN parts p ON p.machine_id = m.id
-       WHERE p.id = ? ORDER BY s.created_ms, s.id`,
-      partId,
-    );
+    return this.#sorted(OF_LOCATION_WITH, partId);
   }
 
   async delete(owner: SecretOwner, ownerId: string, id: string): Promise<void> {
@@ -70,19 +84,18 @@ export class SharedSecrets {
 
   /** A part's secret, and the organization of the part; `undefined` if the part has none with this id. */
   async kept(partId: string, id: string): Promise<StoredKey | undefined> {
-    const [row] = await this.sql.query<{ form: string; owner: string }>(
-      `SELECT s.hash AS form, l.organization_id AS owner FROM shared_secrets s JOIN parts p ON p.id = s.part_id
-         JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id
-       WHERE s.part_id = ? AND s.id = ?`,
-      partId,
-      id,
-    );
+    const [row] = await this.sql.query<{ form: string; owner: string }>(KEPT_SECRET, partId, id);
     return row;
   }
 
   /** Whether one of the part's secrets is of this generation (`KeySource`). */
   async isCurrent(partId: string, generation: string): Promise<boolean> {
     return (await this.of("part", partId)).some(({ hash }) => fingerprintOf(hash) === generation);
+  }
+
+  async #sorted(secrets: Lookup, id: string): Promise<SharedSecret[]> {
+    const rows = await this.sql.query<SharedSecret>(secrets, id);
+    return rows.toSorted((a, b) => a.createdMs - b.createdMs || (a.id < b.id ? -1 : 1));
   }
 }
 

@@ -22,7 +22,7 @@ import { type KeyHash, Keys } from "../access/keys.ts";
 import type { MachineTokens } from "../access/machine_tokens.ts";
 import { type SharedSecret, SharedSecrets } from "../access/shared_secrets.ts";
 import type { CloudContext } from "../context.ts";
-import { Fleet, type Part } from "../fleet/fleet.ts";
+import { Fleet, type PartPlace } from "../fleet/fleet.ts";
 import { partNames } from "../fleet/hosts.ts";
 import { Packages } from "../packages/packages.ts";
 import { hasCollectors, keepCollectors } from "../retention/policies.ts";
@@ -89,7 +89,7 @@ export interface ConfigCaller {
 
 /** Everything that a message is made of besides the configuration. */
 interface Sources {
-  readonly part: Part;
+  readonly part: PartPlace;
   readonly stamp: string;
   readonly access: Parameters<typeof withOwn>[1];
   readonly secrets: readonly SharedSecret[];
@@ -168,7 +168,7 @@ export class ConfigMessages {
   async #sources(partId: string): Promise<Sources> {
     const { store } = this.cloud;
     const [part, keys, secrets] = await Promise.all([
-      new Fleet(store).part(partId),
+      new Fleet(store).placeOf(partId),
       new Keys(store).hashesFor(partId),
       new SharedSecrets(store).ofLocationWith(partId),
     ]);
@@ -235,7 +235,7 @@ export class ConfigMessages {
   }
 
   /** A fragment may have changed since the configuration was saved. */
-  async #keepDerived({ id, seenMs }: Part, { triggers, collectors }: ConfigResult): Promise<void> {
+  async #keepDerived({ id, seenMs }: PartPlace, { triggers, collectors }: ConfigResult): Promise<void> {
     const { store, presence } = this.cloud;
     if (!await hasCollectors(store, id, collectors)) {
       await store.transaction((sql) => keepCollectors(sql, id, collectors));

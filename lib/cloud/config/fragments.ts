@@ -12,6 +12,7 @@ import { randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { checkedName } from "../fleet/names.ts";
 import type { JsonObject } from "../../base/schema/schema.ts";
+import { type Lookup, lookup } from "../store/lookups.ts";
 import { places, type Sql, type SqlValue } from "../store/store.ts";
 import type { ConfigText, FragmentText, FragmentVersion } from "./resolution.ts";
 
@@ -94,6 +95,15 @@ export async function tryAgain<T>(work: () => Promise<T>): Promise<T> {
       if (!(error instanceof ChangedMeanwhile) || tries === TRIES_MAX) throw error;
     }
   }
+}
+
+/** Fragments whose stamps a lookup reads. */
+const STAMPS_MAX = 16;
+
+/** The stamps of so many fragments. */
+export function stampsLookup(count: number): Lookup | string {
+  const text = `SELECT id, stamp FROM fragments WHERE id IN (${places(Array(count).fill(""))})`;
+  return count <= STAMPS_MAX ? lookup(text, count) : text;
 }
 
 export class Fragments {
@@ -469,7 +479,7 @@ export class Fragments {
   async hasStamps(stamps: ReadonlyMap<string, number>): Promise<boolean> {
     if (stamps.size === 0) return true;
     const rows = await this.sql.query<{ id: string; stamp: number }>(
-      `SELECT id, stamp FROM fragments WHERE id IN (${places([...stamps])})`,
+      stampsLookup(stamps.size),
       ...stamps.keys(),
     );
     return rows.length === stamps.size && rows.every(({ id, stamp }) => stamps.get(id) === stamp);

@@ -10,6 +10,7 @@
 import { randomInt, randomUUID } from "node:crypto";
 import { SvcError } from "../../base/error.ts";
 import { checkedName, HostWords } from "./names.ts";
+import { type Lookup, lookup } from "../store/lookups.ts";
 import { places, type Sql, type SqlValue } from "../store/store.ts";
 
 interface Named {
@@ -51,6 +52,8 @@ export interface Part extends Named {
   readonly info: string;
 }
 
+export type PartPlace = Omit<Part, "info">;
+
 const LOCATION_ID = { letters: "abcdefghijklmnopqrstuvwxyz0123456789", length: 10 };
 
 /** Locations inside each other. */
@@ -76,11 +79,25 @@ export const LOCATIONS =
 const MACHINES = `SELECT m.id, m.name, m.created_ms AS "createdMs", m.location_id AS "locationId",
     (SELECT MAX(p.seen_ms) FROM parts p WHERE p.machine_id = m.id) AS "seenMs"
   FROM machines m`;
-const PARTS = `SELECT p.id, p.name, p.created_ms AS "createdMs", p.machine_id AS "machineId", p.main,
-    p.revision, p.seen_ms AS "seenMs", p.info, m.name AS "machineName", m.location_id AS "locationId",
-    l.organization_id AS "organizationId", COALESCE(h.word, p.id) AS "hostWord"
-  FROM parts p JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id
+const PLACE = `p.id, p.name, p.created_ms AS "createdMs", p.machine_id AS "machineId", p.main, p.revision,
+    p.seen_ms AS "seenMs", m.name AS "machineName", m.location_id AS "locationId",
+    l.organization_id AS "organizationId", COALESCE(h.word, p.id) AS "hostWord"`;
+const PLACED = `FROM parts p JOIN machines m ON m.id = p.machine_id JOIN locations l ON l.id = m.location_id
     LEFT JOIN part_hosts h ON h.part_id = p.id AND h.released_ms IS NULL`;
+const PARTS = `SELECT ${PLACE}, p.info ${PLACED}`;
+const PART_PLACE = lookup(`SELECT ${PLACE} ${PLACED} WHERE p.id = ?`);
+const RESTART = lookup("SELECT restart FROM parts WHERE id = ?");
+
+const LOCATIONS_ABOVE = lookup(
+  `WITH RECURSIVE above (id) AS (
+     SELECT CAST(? AS TEXT)
+     UNION SELECT l.parent_id FROM above JOIN locations l ON l.id = above.id WHERE l.parent_id IS NOT NULL
+   )
+   SELECT id FROM above`,
+  LOCATION_LEVELS_MAX + 1,
+);
+
+export const FLEET_LOOKUPS = [PART_PLACE, RESTART, LOCATIONS_ABOVE];
 
 export class Fleet {
   constructor(private readonly sql: Sql) {}
@@ -292,6 +309,11 @@ export class Fleet {
     return this.#one(`${PARTS} WHERE p.id = ?`, "part", id);
   }
 
+  /** The same without the part's report, which may be long. */
+  placeOf(id: string): Promise<PartPlace> {
+    return this.#one(PART_PLACE, "part", id);
+  }
+
   /** Creates a part; the first one of a machine is its main part. */
   async createPart(machineId: string, name: string, nowMs: number): Promise<string> {
     const id = randomUUID();
@@ -325,7 +347,7 @@ export class Fleet {
   }
 
   async restartOrdered(id: string): Promise<boolean> {
-    const [row] = await this.sql.query<{ restart: number }>("SELECT restart FROM parts WHERE id = ?", id);
+    const [row] = await this.sql.query<{ restart: number }>(RESTART, id);
     return row?.restart === 1;
   }
 
@@ -369,8 +391,8 @@ export class Fleet {
     await this.sql.query("DELETE FROM grants WHERE kind = ? AND resource_id = ?", kind, id);
   }
 
-  async #one<T>(text: string, kind: string, id: string): Promise<T> {
-    const [row] = await this.sql.query<T>(text, id);
+  async #one<T>(statement: string | Lookup, kind: string, id: string): Promise<T> {
+    const [row] = await this.sql.query<T>(statement, id);
     if (!row) throw new SvcError("not_found", `there is no ${kind} "${id}"`);
     return row;
   }
@@ -390,14 +412,7 @@ export class Fleet {
 
 /** A location and those around it. One query, however deep an older database nests them. */
 export async function locationsAbove(sql: Sql, id: string): Promise<string[]> {
-  const rows = await sql.query<{ id: string }>(
-    `WITH RECURSIVE above (id) AS (
-       SELECT CAST(? AS TEXT)
-       UNION SELECT l.parent_id FROM locations l JOIN above a ON l.id = a.id WHERE l.parent_id IS NOT NULL
-     )
-     SELECT id FROM above`,
-    id,
-  );
+  const rows = await sql.query<{ id: string }>(LOCATIONS_ABOVE, id);
   return rows.map(({ id }) => id);
 }
 

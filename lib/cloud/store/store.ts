@@ -15,6 +15,7 @@
 
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
+import type { Lookup } from "./lookups.ts";
 import { MIGRATIONS, MOVES } from "./migrations.ts";
 import type { Notices } from "./notices.ts";
 import { PostgresStore } from "./postgres/postgres.ts";
@@ -26,7 +27,7 @@ export type SqlRow = { readonly [column: string]: SqlValue };
 
 /** Runs one statement and returns its rows. */
 export interface Sql {
-  query<R = SqlRow>(text: string, ...values: SqlValue[]): Promise<R[]>;
+  query<R = SqlRow>(statement: string | Lookup, ...values: SqlValue[]): Promise<R[]>;
 }
 
 /** A statement of a batch. */

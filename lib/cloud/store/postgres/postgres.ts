@@ -13,6 +13,7 @@ import { CallerTurns } from "../../../base/async/turns.ts";
 import type { Clock } from "../../../base/clock.ts";
 import { type Code, messageOf, SvcError } from "../../../base/error.ts";
 import { FAIR_READS, STATEMENT_MS, type StoreCaller, StoreCallers, TRANSACTION_MS } from "../callers.ts";
+import { type Lookup, sqlOf } from "../lookups.ts";
 import type { NoticeKeys, Notices, NoticeTopic } from "../notices.ts";
 import type { BatchStatement, Sql, SqlRow, SqlValue, Store, StoreWaiting } from "../store.ts";
 import { postgresAddress } from "./address.ts";
@@ -86,8 +87,8 @@ export class PostgresStore implements Store {
     return this.#callers.run(caller, work);
   }
 
-  query<R>(text: string, ...values: SqlValue[]): Promise<R[]> {
-    return this.#inTurn(() => statement<R>(this.#client, text, values));
+  query<R>(statement: string | Lookup, ...values: SqlValue[]): Promise<R[]> {
+    return this.#inTurn(() => rowsOf<R>(this.#client, statement, values));
   }
 
   transaction<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
@@ -177,7 +178,7 @@ export class PostgresStore implements Store {
         return await this.#inTurn(() =>
           this.#client.begin(mode, (client) =>
             work({
-              query: (text, ...values) => statement(client as unknown as Client, text, values),
+              query: (statement, ...values) => rowsOf(client as unknown as Client, statement, values),
             }))
         ) as T;
       } catch (error) {
@@ -213,7 +214,7 @@ class PostgresNotices implements Notices {
       }
       const pieces = this.#sealer.seal(topic, text, secret);
       const said = `SELECT ${pieces.map(() => "pg_notify(?, ?)").join(", ")}`;
-      await statement(this.client, said, pieces.flatMap((piece) => [channelOf(topic), piece]));
+      await rowsOf(this.client, said, pieces.flatMap((piece) => [channelOf(topic), piece]));
     });
   }
 
@@ -253,7 +254,12 @@ function channelOf(topic: NoticeTopic): string {
   return `svc_cloud_${topic}`;
 }
 
-async function statement<R>(client: Client, text: string, values: readonly SqlValue[]): Promise<R[]> {
+async function rowsOf<R>(
+  client: Client,
+  statement: string | Lookup,
+  values: readonly SqlValue[],
+): Promise<R[]> {
+  const text = sqlOf(statement);
   try {
     return await client.unsafe(numbered(text), [...values], { prepare: true }) as unknown as R[];
   } catch (error) {

@@ -2,8 +2,8 @@
  * The store in one SQLite file.
  *
  * The statements run in processes of their own (`worker.ts`): one writes, a few read, and nobody sees uncommitted data.
- * So a slow statement stops neither this process nor, beyond its share, other callers, and its deadline ends it. An
- * acknowledged commit is on disk.
+ * So a slow statement stops neither this process nor, beyond its share, other callers, and its deadline ends it.
+ * Lookups alone, which cannot be slow, run here (`main_thread.ts`). An acknowledged commit is on disk.
  *
  * The room owns the file of SQLite: the processes that open it, what travels between them and this one, and turns.
  */
@@ -11,8 +11,10 @@
 import type { Clock } from "../../../base/clock.ts";
 import { SvcError } from "../../../base/error.ts";
 import { type StoreCaller, StoreCallers } from "../callers.ts";
+import { type Lookup, sqlOf } from "../lookups.ts";
 import { type Notices, type NoticeTopic, OwnNotices } from "../notices.ts";
 import type { BatchStatement, Sql, SqlRow, SqlValue, Store, StoreWaiting } from "../store.ts";
+import { MainThreadLookups } from "./main_thread.ts";
 import { SqliteProcess, type StartSqlite } from "./process.ts";
 import { SqliteReaders } from "./readers.ts";
 import { CALL_LIMITS, SqliteWriter } from "./writer.ts";
@@ -37,6 +39,7 @@ export class SqliteStore implements Store {
   readonly #callers = new StoreCallers();
   readonly #writer: SqliteWriter;
   readonly #readers: SqliteReaders;
+  readonly #lookups: MainThreadLookups;
   readonly #rewriting: () => SqliteProcess;
   #closing: Promise<void> | undefined;
 
@@ -53,6 +56,7 @@ export class SqliteStore implements Store {
       this.#callers,
       clock,
     );
+    this.#lookups = new MainThreadLookups(file, clock);
     this.notices = new FileNotices(clock, () => this.#writer.othersVersion());
   }
 
@@ -60,8 +64,9 @@ export class SqliteStore implements Store {
     return this.#callers.run(caller, work);
   }
 
-  query<R>(text: string, ...values: SqlValue[]): Promise<R[]> {
-    return this.#readers.query<R>(text, values);
+  query<R>(statement: string | Lookup, ...values: SqlValue[]): Promise<R[]> {
+    const found = typeof statement === "string" ? undefined : this.#lookups.read(statement, values);
+    return found ? Promise.resolve(found as R[]) : this.#readers.query<R>(sqlOf(statement), values);
   }
 
   transaction<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
@@ -126,6 +131,7 @@ export class SqliteStore implements Store {
   }
 
   async #close(): Promise<void> {
+    this.#lookups.close();
     await Promise.all([this.#writer.finish(), this.#readers.close()]);
     // The last connection empties the write-ahead log.
     await this.#writer.close();

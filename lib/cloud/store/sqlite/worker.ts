@@ -5,9 +5,9 @@
  * that svc-cloud can kill. Its end rolls back whatever was not committed. Statements that only read cannot write.
  */
 
-import { DatabaseSync, type StatementSync } from "node:sqlite";
-import { type Code, messageOf, SvcError } from "../../../base/error.ts";
-import type { BatchStatement, SqlRow, SqlValue } from "../store.ts";
+import { SvcError } from "../../../base/error.ts";
+import type { SqlRow, SqlValue } from "../store.ts";
+import { SqliteConnection } from "./connection.ts";
 import {
   frameOf,
   type SqliteAnswer,
@@ -24,11 +24,6 @@ export interface WorkerPipe {
   write(bytes: Uint8Array): void;
 }
 
-/** For SQLite's own waits: opening a file, repairing it after a crash. */
-const OPENING_MS = 5_000;
-const STATEMENTS_MAX = 500;
-/** Memory of SQLite itself, for a statement's temporary values and the cache. */
-const HEAP_BYTES_MAX = 256 * 1024 ** 2;
 /** Rows travel in pages of about this size, so that their reader has turns for others in between. */
 const PAGE_BYTES = 128 * 1024;
 const READ_BYTES = 64 * 1024;
@@ -55,7 +50,7 @@ export function serveSqlite(pipe: WorkerPipe): void {
         sendAnswers(send, [() => connection!.batch(request.batch)]);
       } else {
         sendAnswers(send, [() => {
-          connection = new SqliteConnection(request);
+          connection = new SqliteConnection(request.open, request.reads ? "reads" : "writes");
           return [];
         }]);
       }
@@ -87,79 +82,6 @@ function sendAnswers(send: (answer: SqliteAnswer) => void, all: readonly (() => 
   send({ answers });
 }
 
-class SqliteConnection {
-  readonly #database: DatabaseSync;
-  readonly #statements = new Map<string, StatementSync>();
-
-  constructor({ open: file, reads }: { readonly open: string; readonly reads: boolean }) {
-    try {
-      this.#database = new DatabaseSync(file);
-      // Deno's option for it is younger than some of the supported versions.
-      this.run(`PRAGMA busy_timeout = ${OPENING_MS}`);
-      // Of a new file, and of one that is rewritten.
-      if (!reads) this.run("PRAGMA auto_vacuum = INCREMENTAL");
-      this.run("PRAGMA journal_mode = WAL");
-      this.run("PRAGMA synchronous = FULL");
-      this.run("PRAGMA foreign_keys = ON");
-      this.run(`PRAGMA hard_heap_limit = ${HEAP_BYTES_MAX}`);
-      // A writer waits in the process of svc-cloud, where it can be given up.
-      this.run(reads ? "PRAGMA query_only = ON" : "PRAGMA busy_timeout = 0");
-    } catch (error) {
-      throw new SvcError("unavailable", `cannot open the database ${file}: ${messageOf(error)}`, {
-        cause: error,
-      });
-    }
-  }
-
-  /** Runs a statement. */
-  run(text: string, values: readonly SqlValue[] = []): SqlRow[] {
-    try {
-      // Neither by `exec`, whose errors have no code, nor by `iterate`, which loses errors in Deno 2.9.6.
-      return this.#prepare(text).all(...values) as SqlRow[];
-    } catch (error) {
-      throw failure(text, error);
-    }
-  }
-
-  /** Runs statements within the present transaction, all or none. Returns the rows that stopped it. */
-  batch(statements: readonly BatchStatement[]): SqlRow[] {
-    if (!this.#database.isTransaction) {
-      // Without one the savepoint would begin, and its end commit, a transaction of its own.
-      throw new SvcError("unavailable", "database: the transaction of this batch was rolled back: try again");
-    }
-    this.run("SAVEPOINT batch");
-    try {
-      for (const { text, values, stops } of statements) {
-        const rows = this.run(text, values);
-        if (!stops || rows.length === 0) continue;
-        this.run("ROLLBACK TO batch");
-        this.run("RELEASE batch");
-        return rows;
-      }
-      this.run("RELEASE batch");
-      return [];
-    } catch (error) {
-      this.run("ROLLBACK TO batch");
-      this.run("RELEASE batch");
-      throw error;
-    }
-  }
-
-  close(): void {
-    this.#statements.clear();
-    this.#database.close();
-  }
-
-  #prepare(text: string): StatementSync {
-    let statement = this.#statements.get(text);
-    if (!statement) {
-      if (this.#statements.size >= STATEMENTS_MAX) this.#statements.clear();
-      this.#statements.set(text, statement = this.#database.prepare(text));
-    }
-    return statement;
-  }
-}
-
 /** Pages of a statement's rows; at least one. */
 function* pagesOf(all: readonly SqlRow[]): Generator<Pick<StatementAnswer, "columns" | "rows">> {
   const columns = all.length > 0 ? Object.keys(all[0]) : [];
@@ -181,22 +103,4 @@ function bytesOf(values: readonly SqlValue[]): number {
     const content = typeof value === "string" || value instanceof Uint8Array ? value.length : 0;
     return sum + VALUE_BYTES + content;
   }, 0);
-}
-
-/** By SQLite's extended result codes. */
-const CODES_OF: { readonly [code: number]: Code } = {
-  5: "unavailable",
-  7: "resource_exhausted",
-  13: "resource_exhausted",
-  275: "invalid_argument",
-  787: "failed_precondition",
-  1299: "invalid_argument",
-  1555: "already_exists",
-  2067: "already_exists",
-};
-
-function failure(text: string, error: unknown): SvcError {
-  const number = (error as { errcode?: number }).errcode ?? 0;
-  const code = CODES_OF[number] ?? CODES_OF[number & 0xff] ?? "internal";
-  return new SvcError(code, `database: ${messageOf(error)} (${text.trim().slice(0, 80)})`, { cause: error });
 }

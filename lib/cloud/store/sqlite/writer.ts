@@ -10,6 +10,7 @@ import { FairQueue, type FairTurn } from "../../../base/async/fair_queue.ts";
 import { type Clock, deadline, race } from "../../../base/clock.ts";
 import { SvcError } from "../../../base/error.ts";
 import { OWN_GROUP, STATEMENT_MS, type StoreCallers, TRANSACTION_MS } from "../callers.ts";
+import { type Lookup, sqlOf } from "../lookups.ts";
 import type { BatchStatement, Sql, SqlRow, SqlValue } from "../store.ts";
 import { Interrupted, type SqliteProcess } from "./process.ts";
 
@@ -110,7 +111,7 @@ export class SqliteWriter {
     while (this.#pumping) await this.#pumping;
     const running = this.#patiently(() => {
       const writer = this.#running();
-      return run({ query: (text, ...values) => writer.query(limitMs, text, ...values) });
+      return run({ query: (statement, ...values) => writer.query(limitMs, sqlOf(statement), ...values) });
     }).finally(() => {
       this.#pumping = this.#queue.size > 0 ? this.#pump() : undefined;
     });
@@ -296,10 +297,10 @@ export class SqliteWriter {
     waiting.runs++;
     let failed: unknown;
     const sql: Sql = {
-      query: async <R>(text: string, ...values: SqlValue[]) => {
+      query: async <R>(statement: string | Lookup, ...values: SqlValue[]) => {
         if (failed !== undefined) throw failed;
         try {
-          return await writer.query<R>(statementMs, text, ...values);
+          return await writer.query<R>(statementMs, sqlOf(statement), ...values);
         } catch (error) {
           throw failed ??= error;
         }

@@ -1,0 +1,180 @@
+/**
+ * `deno task bench:cloud:turns [ROUNDS (20)] [REVISION…]`: what calls of machines cost at svc-cloud of several revisions.
+ *
+ * Each revision and the present tree serve beside each other, each with a database of its own, and are called in turns,
+ * so that what else the computer does meets all of them alike: compare the figures of one run. The lower quartile is
+ * what other work disturbs least; processor time is that of svc-cloud and of its processes together.
+ */
+
+import { toTimestamp } from "../../lib/api/shared/time.ts";
+import { SystemClock } from "../../lib/base/clock.ts";
+import { type Channel, client } from "../../lib/wire/channel.ts";
+import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
+import { Metadata } from "../../lib/wire/metadata.ts";
+import { AuthService } from "../../proto/gen/auth_pb.ts";
+import { RobotService } from "../../proto/gen/robot_config_pb.ts";
+import { type CloudProcess, type Example, serveCloud } from "../cloud/program.ts";
+import { heading, row } from "./figures.ts";
+
+const ROOT = new URL("../../", import.meta.url).pathname;
+/** Calls of one kind at one server in a round, one after another and then all at once. */
+const CALLS = 25;
+/** Rounds before the measured ones: the runtime compiles what is called often. */
+const WARM_ROUNDS = 4;
+const LOG_ENTRIES = 5;
+const LIMITS = { timeoutMs: 60_000 };
+const WAYS = ["one by one", "at once"] as const;
+const clock = new SystemClock();
+
+interface Contender {
+  readonly name: string;
+  readonly cloud: CloudProcess;
+  readonly calls: Readonly<Record<string, () => Promise<unknown>>>;
+  /** By call and way. */
+  readonly took: Map<string, number[]>;
+  readonly cpuMs: Map<string, number>;
+}
+
+/** A working tree of a revision; `undefined` means the present one. */
+async function treeOf(revision: string | undefined): Promise<{ root: string; remove: () => Promise<void> }> {
+  if (revision === undefined) return { root: ROOT, remove: () => Promise.resolve() };
+  const root = await Deno.makeTempDir({ prefix: "svc-bench-" });
+  await run("git", ["-C", ROOT, "worktree", "add", "--quiet", "--force", "--detach", root, revision]);
+  const remove = () => run("git", ["-C", ROOT, "worktree", "remove", "--force", root]).then(() => {});
+  return { root: `${root}/`, remove };
+}
+
+async function run(program: string, args: readonly string[], cwd?: string): Promise<string> {
+  const { success, stdout, stderr } = await new Deno.Command(program, { args: [...args], cwd }).output();
+  const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+  if (!success) throw new Error(`${program} ${args.join(" ")}: ${text(stderr)}`);
+  return text(stdout);
+}
+
+/** Serves a revision. What it has begun ends with `close`, also if it does not get as far. */
+async function contend(revision: string | undefined, ends: (() => Promise<unknown>)[]): Promise<Contender> {
+  const tree = await treeOf(revision);
+  ends.push(tree.remove);
+  const folder = await Deno.makeTempDir({ prefix: "svc-cloud-" });
+  ends.push(() => Deno.remove(folder, { recursive: true }));
+  const program = ["run", "-A", "--no-check", `${tree.root}cli/cloud/main.ts`];
+  const data = ["--data", folder];
+  const init = await run(Deno.execPath(), [...program, "init", "--json", ...data], tree.root);
+  const { partId, config }: Example = JSON.parse(init);
+  const cloud = await serveCloud(data, "127.0.0.1:0", {}, tree.root, [Deno.execPath(), ...program]);
+  ends.push(() => cloud.stop());
+  const host = new URL(cloud.url).host;
+  const { id: entity, key: payload } = config.cloud.api_key;
+  const door = connectGrpc(host, { clock });
+  const credentials = { type: "api-key", payload };
+  const { accessToken } = await client(AuthService, door).authenticate({ entity, credentials }, LIMITS);
+  door.close();
+  const header = Metadata.from([["authorization", `Bearer ${accessToken}`]]);
+  const channel = connectGrpc(host, { clock, header });
+  ends.push(() => Promise.resolve(channel.close()));
+  const name = revision ?? "this tree";
+  return { name, cloud, calls: callsOf(channel, partId), took: new Map(), cpuMs: new Map() };
+}
+
+function callsOf(channel: Channel, id: string): Contender["calls"] {
+  const robot = client(RobotService, channel);
+  let number = 0;
+  const entry = () => ({
+    message: `the motor turned ${number++} times and is at ${Math.random().toFixed(3)}`,
+    level: "info",
+    loggerName: "rdk.resource_manager.rdk:component:motor/left",
+    time: toTimestamp(Date.now()),
+  });
+  return {
+    Config: () => robot.config({ id }, LIMITS),
+    NeedsRestart: () => robot.needsRestart({ id }, LIMITS),
+    Log: () => robot.log({ id, logs: Array.from({ length: LOG_ENTRIES }, entry) }, LIMITS),
+  };
+}
+
+/** The processor time so far of all threads of a process and of what it has started. */
+function cpuMsOf(pid: number): number {
+  let total = 0;
+  for (const { name: thread } of Deno.readDirSync(`/proc/${pid}/task`)) {
+    total += Number(Deno.readTextFileSync(`/proc/${pid}/task/${thread}/schedstat`).split(" ")[0]) / 1e6;
+    const children = Deno.readTextFileSync(`/proc/${pid}/task/${thread}/children`).split(" ").filter(Boolean);
+    for (const child of children) total += cpuMsOf(Number(child));
+  }
+  return total;
+}
+
+async function round(contenders: readonly Contender[], isMeasured: boolean): Promise<void> {
+  for (const call of Object.keys(contenders[0].calls)) {
+    for (const way of WAYS) {
+      for (const one of contenders) await play(one, call, way, isMeasured);
+    }
+  }
+}
+
+async function play(
+  { cloud, calls, took, cpuMs }: Contender,
+  call: string,
+  way: string,
+  isMeasured: boolean,
+) {
+  const times: number[] = [];
+  const timed = async () => {
+    const began = performance.now();
+    await calls[call]();
+    times.push(performance.now() - began);
+  };
+  const before = cpuMsOf(cloud.pid);
+  if (way === "at once") await Promise.all(Array.from({ length: CALLS }, timed));
+  else for (let number = 0; number < CALLS; number++) await timed();
+  const spent = cpuMsOf(cloud.pid) - before;
+  if (!isMeasured) return;
+  const what = `${call}, ${way}`;
+  took.set(what, [...took.get(what) ?? [], ...times]);
+  cpuMs.set(what, (cpuMs.get(what) ?? 0) + spent);
+}
+
+function quantile(numbers: readonly number[], share: number): number {
+  return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length * share)];
+}
+
+function print(contenders: readonly Contender[]): void {
+  const [first] = contenders;
+  for (const what of first.took.keys()) {
+    heading(what);
+    for (const { name, took, cpuMs } of contenders) {
+      const times = took.get(what)!;
+      const cpu = cpuMs.get(what)! / times.length;
+      const ms = [0.25, 0.5, 0.99].map((share) => quantile(times, share).toFixed(2));
+      const ratio = cpu / (first.cpuMs.get(what)! / times.length);
+      row(
+        name,
+        `p25 ${ms[0]}, p50 ${ms[1]}, p99 ${ms[2]} ms`,
+        `processor ${cpu.toFixed(2)} ms, ${ratio.toFixed(2)} x the first`,
+      );
+    }
+  }
+  heading("all calls together");
+  const sums = contenders.map(({ took, cpuMs }) => {
+    const calls = [...took.values()].reduce((sum, { length }) => sum + length, 0);
+    return [...cpuMs.values()].reduce((sum, ms) => sum + ms, 0) / calls;
+  });
+  for (const [at, { name }] of contenders.entries()) {
+    row(name, `processor ${sums[at].toFixed(2)} ms a call`, `${(sums[at] / sums[0]).toFixed(2)} x the first`);
+  }
+}
+
+const words = [...Deno.args];
+const rounds = /^\d+$/.test(words[0] ?? "") ? Number(words.shift()) : 20;
+const contenders: Contender[] = [];
+const ends: (() => Promise<unknown>)[] = [];
+try {
+  for (const revision of [...words, undefined]) contenders.push(await contend(revision, ends));
+  const load = () => Deno.loadavg()[0].toFixed(1);
+  console.log(`${rounds} rounds of ${CALLS} calls each; load of the computer before ${load()}`);
+  for (let number = 0; number < WARM_ROUNDS; number++) await round(contenders, false);
+  for (let number = 0; number < rounds; number++) await round(contenders, true);
+  print(contenders);
+  console.log(`load of the computer behind it ${load()}, with this measurement in it`);
+} finally {
+  for (const end of ends.reverse()) await end();
+}
