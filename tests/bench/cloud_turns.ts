@@ -3,14 +3,15 @@
  *
  * Each revision and the present tree serve beside each other, each with a database of its own, and are called in turns,
  * so that what else the computer does meets all of them alike: compare the figures of one run. The lower quartile is
- * what other work disturbs least; processor time is that of svc-cloud and of its processes together.
+ * what other work disturbs least; processor time is the lower quartile of the rounds, that of svc-cloud and of its
+ * processes together.
  */
 
 import { toTimestamp } from "../../lib/api/shared/time.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
-import { type Channel, client } from "../../lib/wire/channel.ts";
+import { type Channel, client } from "../../lib/wire/rpc/channel.ts";
 import { connectGrpc } from "../../lib/wire/grpc/grpc_channel.ts";
-import { Metadata } from "../../lib/wire/metadata.ts";
+import { Metadata } from "../../lib/wire/rpc/metadata.ts";
 import { AuthService } from "../../proto/gen/auth_pb.ts";
 import { RobotService } from "../../proto/gen/robot_config_pb.ts";
 import { type CloudProcess, type Example, serveCloud } from "../cloud/program.ts";
@@ -30,9 +31,11 @@ interface Contender {
   readonly name: string;
   readonly cloud: CloudProcess;
   readonly calls: Readonly<Record<string, () => Promise<unknown>>>;
-  /** By call and way. */
+  /** By call and way: how long each call took, and the processor time of a call in each round. */
   readonly took: Map<string, number[]>;
-  readonly cpuMs: Map<string, number>;
+  readonly cpuMs: Map<string, number[]>;
+  /** The same of svc-cloud without the processes that it has started. */
+  readonly ownCpuMs: Map<string, number[]>;
 }
 
 /** A working tree of a revision; `undefined` means the present one. */
@@ -73,7 +76,14 @@ async function contend(revision: string | undefined, ends: (() => Promise<unknow
   const channel = connectGrpc(host, { clock, header });
   ends.push(() => Promise.resolve(channel.close()));
   const name = revision ?? "this tree";
-  return { name, cloud, calls: callsOf(channel, partId), took: new Map(), cpuMs: new Map() };
+  return {
+    name,
+    cloud,
+    calls: callsOf(channel, partId),
+    took: new Map(),
+    cpuMs: new Map(),
+    ownCpuMs: new Map(),
+  };
 }
 
 function callsOf(channel: Channel, id: string): Contender["calls"] {
@@ -92,15 +102,17 @@ function callsOf(channel: Channel, id: string): Contender["calls"] {
   };
 }
 
-/** The processor time so far of all threads of a process and of what it has started. */
-function cpuMsOf(pid: number): number {
-  let total = 0;
+/** The processor time so far of all threads of a process, and of that and what it has started. */
+function cpuMsOf(pid: number): { own: number; all: number } {
+  let [own, started] = [0, 0];
   for (const { name: thread } of Deno.readDirSync(`/proc/${pid}/task`)) {
-    total += Number(Deno.readTextFileSync(`/proc/${pid}/task/${thread}/schedstat`).split(" ")[0]) / 1e6;
-    const children = Deno.readTextFileSync(`/proc/${pid}/task/${thread}/children`).split(" ").filter(Boolean);
-    for (const child of children) total += cpuMsOf(Number(child));
+    const of = `/proc/${pid}/task/${thread}`;
+    own += Number(Deno.readTextFileSync(`${of}/schedstat`).split(" ")[0]) / 1e6;
+    for (const child of Deno.readTextFileSync(`${of}/children`).split(" ").filter(Boolean)) {
+      started += cpuMsOf(Number(child)).all;
+    }
   }
-  return total;
+  return { own, all: own + started };
 }
 
 async function round(contenders: readonly Contender[], isMeasured: boolean): Promise<void> {
@@ -112,7 +124,7 @@ async function round(contenders: readonly Contender[], isMeasured: boolean): Pro
 }
 
 async function play(
-  { cloud, calls, took, cpuMs }: Contender,
+  { cloud, calls, ...figures }: Contender,
   call: string,
   way: string,
   isMeasured: boolean,
@@ -126,11 +138,12 @@ async function play(
   const before = cpuMsOf(cloud.pid);
   if (way === "at once") await Promise.all(Array.from({ length: CALLS }, timed));
   else for (let number = 0; number < CALLS; number++) await timed();
-  const spent = cpuMsOf(cloud.pid) - before;
+  const after = cpuMsOf(cloud.pid);
   if (!isMeasured) return;
   const what = `${call}, ${way}`;
-  took.set(what, [...took.get(what) ?? [], ...times]);
-  cpuMs.set(what, (cpuMs.get(what) ?? 0) + spent);
+  figures.took.getOrInsertComputed(what, () => []).push(...times);
+  figures.cpuMs.getOrInsertComputed(what, () => []).push((after.all - before.all) / CALLS);
+  figures.ownCpuMs.getOrInsertComputed(what, () => []).push((after.own - before.own) / CALLS);
 }
 
 function quantile(numbers: readonly number[], share: number): number {
@@ -139,27 +152,27 @@ function quantile(numbers: readonly number[], share: number): number {
 
 function print(contenders: readonly Contender[]): void {
   const [first] = contenders;
-  for (const what of first.took.keys()) {
+  const cpuOf = ({ cpuMs }: Contender, what: string) => quantile(cpuMs.get(what)!, 0.25);
+  const ownOf = ({ ownCpuMs }: Contender, what: string) => quantile(ownCpuMs.get(what)!, 0.25);
+  const whats = [...first.took.keys()];
+  for (const what of whats) {
     heading(what);
-    for (const { name, took, cpuMs } of contenders) {
-      const times = took.get(what)!;
-      const cpu = cpuMs.get(what)! / times.length;
-      const ms = [0.25, 0.5, 0.99].map((share) => quantile(times, share).toFixed(2));
-      const ratio = cpu / (first.cpuMs.get(what)! / times.length);
+    for (const one of contenders) {
+      const ms = [0.25, 0.5, 0.99].map((share) => quantile(one.took.get(what)!, share).toFixed(2));
       row(
-        name,
+        one.name,
         `p25 ${ms[0]}, p50 ${ms[1]}, p99 ${ms[2]} ms`,
-        `processor ${cpu.toFixed(2)} ms, ${ratio.toFixed(2)} x the first`,
+        `processor ${cpuOf(one, what).toFixed(2)} ms, without processes ${ownOf(one, what).toFixed(2)} ms`,
+        `${(cpuOf(one, what) / cpuOf(first, what)).toFixed(2)} x the first`,
       );
     }
   }
-  heading("all calls together");
-  const sums = contenders.map(({ took, cpuMs }) => {
-    const calls = [...took.values()].reduce((sum, { length }) => sum + length, 0);
-    return [...cpuMs.values()].reduce((sum, ms) => sum + ms, 0) / calls;
-  });
+  heading("processor time of a call, the mean of the above");
+  const means = contenders.map((one) =>
+    whats.reduce((sum, what) => sum + cpuOf(one, what), 0) / whats.length
+  );
   for (const [at, { name }] of contenders.entries()) {
-    row(name, `processor ${sums[at].toFixed(2)} ms a call`, `${(sums[at] / sums[0]).toFixed(2)} x the first`);
+    row(name, `${means[at].toFixed(2)} ms`, `${(means[at] / means[0]).toFixed(2)} x the first`);
   }
 }
 

@@ -12,6 +12,9 @@ const STATEMENTS_MAX = 500;
 /** Memory of SQLite itself, for a statement's temporary values and the cache. */
 const HEAP_BYTES_MAX = 256 * 1024 ** 2;
 
+/** Runs a statement with these values; returns its rows. */
+export type RunStatement = (values: readonly SqlValue[]) => SqlRow[];
+
 export class SqliteConnection {
   readonly #database: DatabaseSync;
   readonly #statements = new Map<string, StatementSync>();
@@ -47,6 +50,12 @@ export class SqliteConnection {
     } catch (error) {
       throw failure(text, error);
     }
+  }
+
+  /** A statement that runs often. */
+  prepared(text: string): RunStatement {
+    const statement = this.#database.prepare(text);
+    return (values) => statement.all(...values) as SqlRow[];
   }
 
   /** Runs statements within the present transaction, all or none. Returns the rows that stopped it. */

@@ -3,19 +3,22 @@
  *
  * A reader of the write-ahead log waits for nobody, and sees every commit that was acknowledged before it began. What
  * could take long goes to the processes: a lookup whose plan does not go by indexes, one with more rows than it
- * declares, lookups beyond a turn's share of time, and all of them for a while after one was slow.
+ * declares, and lookups beyond their share of a turn's time and of all time, as on a disk that is slow.
  */
 
 import { type Clock, nextTurn } from "../../../base/clock.ts";
 import type { Lookup } from "../lookups.ts";
 import type { SqlRow, SqlValue } from "../store.ts";
-import { SqliteConnection } from "./connection.ts";
+import { type RunStatement, SqliteConnection } from "./connection.ts";
 
 /** The time of all lookups in one turn of the event loop, in which nobody else is served. */
-const TURN_MS = 4;
-/** A lookup that takes longer waits for the disk; then the processes read for a hundred times as long. */
-const SLOW_MS = 10;
-const REST_FACTOR = 100;
+const TURN_MS = 10;
+/**
+ * The time of lookups grows by this share of all time, up to the given one. Beyond it they rest until half of it is
+ * there again. On a busy computer one of them may wait for the processor: that alone is no reason to rest.
+ */
+const SHARE = 0.25;
+const ALLOWED_MS = 50;
 /** Before the file is opened again. */
 const REOPEN_MS = 1_000;
 /** Lookups whose plans are known. */
@@ -23,26 +26,30 @@ const PLANS_MAX = 500;
 
 export class MainThreadLookups {
   #connection: SqliteConnection | undefined;
-  /** By their text, whether plans keep what lookups promise. */
-  readonly #plans = new Map<string, boolean>();
+  /** By their text: lookups that may run here, and those whose plans do not keep what lookups promise. */
+  readonly #statements = new Map<string, RunStatement>();
+  readonly #unbounded = new Set<string>();
   #spentMs = 0;
-  #restUntilMs = -Infinity;
+  /** The time that is left for lookups, and when it was counted. */
+  #allowedMs = ALLOWED_MS;
+  #countedMs: number;
+  #rests = false;
+  #reopenMs = -Infinity;
   #callOff: (() => void) | undefined;
   #isClosed = false;
 
-  constructor(private readonly file: string, private readonly clock: Clock) {}
+  constructor(private readonly file: string, private readonly clock: Clock) {
+    this.#countedMs = clock.monotonicMs();
+  }
 
   /** The rows of a lookup; `undefined` if a process has to read them. */
   read({ text, rowsMax }: Lookup, values: readonly SqlValue[]): SqlRow[] | undefined {
     const beganMs = this.clock.monotonicMs();
-    if (this.#isClosed || this.#spentMs >= TURN_MS || beganMs < this.#restUntilMs) return undefined;
-    const connection = this.#connection ??= this.#open();
-    if (!connection) return undefined;
+    if (this.#isClosed || !this.#mayBegin(beganMs)) return undefined;
     try {
-      const limited = `${text}\nLIMIT ${rowsMax + 1}`;
-      if (!this.#isBounded(connection, limited)) return undefined;
-      const rows = connection.run(limited, values);
-      return rows.length > rowsMax ? undefined : rows;
+      const run = this.#statements.get(text) ?? this.#prepare(text, rowsMax, beganMs);
+      const rows = run?.(values);
+      return rows && rows.length > rowsMax ? undefined : rows;
     } catch {
       // A process tells why.
       return undefined;
@@ -55,32 +62,50 @@ export class MainThreadLookups {
   close(): void {
     this.#isClosed = true;
     this.#callOff?.();
+    this.#statements.clear();
     this.#connection?.close();
     this.#connection = undefined;
   }
 
-  #open(): SqliteConnection | undefined {
+  #mayBegin(nowMs: number): boolean {
+    this.#allowedMs = Math.min(ALLOWED_MS, this.#allowedMs + (nowMs - this.#countedMs) * SHARE);
+    this.#countedMs = nowMs;
+    this.#rests = this.#allowedMs < (this.#rests ? ALLOWED_MS / 2 : 0);
+    return !this.#rests && this.#spentMs < TURN_MS;
+  }
+
+  #open(nowMs: number): SqliteConnection | undefined {
+    if (nowMs < this.#reopenMs) return undefined;
     try {
       return new SqliteConnection(this.file, "lookups");
     } catch {
-      this.#restUntilMs = this.clock.monotonicMs() + REOPEN_MS;
+      this.#reopenMs = nowMs + REOPEN_MS;
       return undefined;
     }
   }
 
-  #isBounded(connection: SqliteConnection, text: string): boolean {
-    const known = this.#plans.get(text);
-    if (known !== undefined) return known;
-    const steps = connection.run(`EXPLAIN QUERY PLAN ${text}`).map(({ detail }) => String(detail));
-    if (this.#plans.size >= PLANS_MAX) this.#plans.clear();
-    const isBounded = unboundedSteps(text, steps).length === 0;
-    this.#plans.set(text, isBounded);
-    return isBounded;
+  /** What runs a lookup; nothing if its plan does not keep what lookups promise. */
+  #prepare(text: string, rowsMax: number, nowMs: number): RunStatement | undefined {
+    const connection = this.#connection ??= this.#open(nowMs);
+    if (!connection || this.#unbounded.has(text)) return undefined;
+    if (this.#statements.size + this.#unbounded.size >= PLANS_MAX) {
+      this.#statements.clear();
+      this.#unbounded.clear();
+    }
+    const limited = `${text}\nLIMIT ${rowsMax + 1}`;
+    const steps = connection.run(`EXPLAIN QUERY PLAN ${limited}`).map(({ detail }) => String(detail));
+    if (unboundedSteps(limited, steps).length > 0) {
+      this.#unbounded.add(text);
+      return undefined;
+    }
+    const run = connection.prepared(limited);
+    this.#statements.set(text, run);
+    return run;
   }
 
   #spent(ms: number): void {
     this.#spentMs += ms;
-    if (ms > SLOW_MS) this.#restUntilMs = this.clock.monotonicMs() + ms * REST_FACTOR;
+    this.#allowedMs -= ms;
     this.#callOff ??= nextTurn(() => {
       this.#callOff = undefined;
       this.#spentMs = 0;

@@ -7,7 +7,7 @@
  */
 
 import { FairQueue, type FairTurn } from "../../../base/async/fair_queue.ts";
-import { type Clock, deadline, race } from "../../../base/clock.ts";
+import { type Clock, deadline, nextTurn, race } from "../../../base/clock.ts";
 import { SvcError } from "../../../base/error.ts";
 import { OWN_GROUP, STATEMENT_MS, type StoreCallers, TRANSACTION_MS } from "../callers.ts";
 import { type Lookup, sqlOf } from "../lookups.ts";
@@ -153,8 +153,7 @@ export class SqliteWriter {
 
   async #pump(): Promise<void> {
     while (this.#queue.size > 0) {
-      // A disk write takes long: transactions that come meanwhile share the next commit.
-      await this.clock.sleep(COLLECT_MS);
+      await this.#collect();
       const attempted: Attempted[] = [];
       try {
         await this.#commit(attempted);
@@ -164,6 +163,18 @@ export class SqliteWriter {
       }
     }
     this.#pumping = undefined;
+  }
+
+  /**
+   * A disk write takes long: transactions that come meanwhile share the next commit, and those that come turn by turn
+   * share one. A single one does not wait for others.
+   */
+  async #collect(): Promise<void> {
+    const untilMs = this.clock.monotonicMs() + COLLECT_MS;
+    for (let size = 0; size < this.#queue.size && this.clock.monotonicMs() < untilMs;) {
+      size = this.#queue.size;
+      await new Promise<void>((resolve) => void nextTurn(resolve));
+    }
   }
 
   async #commit(attempted: Attempted[]): Promise<void> {
