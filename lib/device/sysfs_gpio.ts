@@ -29,8 +29,8 @@ const LEVEL_BYTES = 2;
 const NS_PER_MS = 1e6;
 
 /** The parts of onoff's `Gpio` used here. `_poller` is not part of its public interface. */
-interface OnoffGpio {
-  readonly _poller: Epoll;
+export interface OnoffGpio {
+  readonly _poller: Pick<Epoll, "follow">;
   readSync(): 0 | 1;
   writeSync(value: 0 | 1): void;
   setDirection(direction: "in" | "high" | "low"): void;
@@ -38,7 +38,7 @@ interface OnoffGpio {
   unexport(): void;
 }
 
-type OnoffClass = new (line: number, direction: "in" | "high" | "low", edge?: "both") => OnoffGpio;
+export type OnoffClass = new (line: number, direction: "in" | "high" | "low", edge?: "both") => OnoffGpio;
 
 interface SysfsChip {
   readonly name: string;
@@ -53,7 +53,11 @@ export class SysfsGpio implements GpioBackEnd {
   #chips?: Promise<SysfsChip[]>;
 
   /** `monotonicMs` gives the times of edges, which sysfs does not. */
-  constructor(private readonly host: Devices & ReadFiles, private readonly monotonicMs: () => number) {}
+  constructor(
+    private readonly host: Devices & ReadFiles,
+    private readonly monotonicMs: () => number,
+    private readonly loadClass: () => Promise<OnoffClass> = loadOnoff,
+  ) {}
 
   async chips(): Promise<ChipLines[]> {
     const exported = new Set(await this.host.readFolder(FOLDER).catch(() => []));
@@ -154,7 +158,7 @@ export class SysfsGpio implements GpioBackEnd {
   }
 
   async #open(number: number, direction: "in" | "high" | "low", edge?: "both"): Promise<OnoffGpio> {
-    const Gpio = await loadOnoff();
+    const Gpio = await this.loadClass();
     try {
       return new Gpio(number, direction, edge);
     } catch (cause) {

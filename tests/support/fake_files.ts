@@ -70,6 +70,8 @@ export class FakeFiles extends DurableFiles {
   operations = 0;
   /** Number of files open for appending. */
   opened = 0;
+  /** Number of files that `open` gave and nobody has closed. */
+  writing = 0;
   /** The disk is full: nothing grows any more. */
   full = false;
   /** Killed, or without power. */
@@ -275,6 +277,8 @@ export class FakeFiles extends DurableFiles {
       }
     });
     const file = this.#node("write", path);
+    this.writing++;
+    let isOpen = true;
     return {
       write: async (bytes) => {
         await this.#begin("write", path);
@@ -286,7 +290,10 @@ export class FakeFiles extends DurableFiles {
           if (share === 1) file.synced = file.bytes;
         });
       },
-      close: () => {},
+      close: () => {
+        if (isOpen) this.writing--;
+        isOpen = false;
+      },
     };
   }
 

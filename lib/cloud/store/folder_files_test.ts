@@ -51,6 +51,20 @@ Deno.test("FolderFiles.put: an oversized or broken stream leaves no file", () =>
     assertEquals([...Deno.readDirSync(folder)], []);
   }));
 
+Deno.test("FolderFiles.put: no upload leaves a file open, whether it succeeds or fails", async () => {
+  const disk = new FakeFiles();
+  const files = await FolderFiles.open(disk, "/data/files", { olderThanMs: 0 });
+  await files.put(chunks("a", "bc"));
+  await assertRejects(() => files.put(chunks("abc", "def"), 5), SvcError, "too large");
+  await assertRejects(() =>
+    files.put(async function* () {
+      yield* chunks("abc");
+      throw new SvcError("canceled", "gone");
+    }())
+  );
+  assertEquals(disk.writing, 0);
+});
+
 Deno.test("FolderFiles.put: the error for a full disk shows no path of the control plane", async () => {
   const disk = new FakeFiles();
   const files = await FolderFiles.open(disk, "/data/files", { olderThanMs: 0 });
