@@ -5,6 +5,7 @@
  *     deno task coverage [FILE|FOLDER …]
  */
 
+import { roomOf } from "./support/rooms.ts";
 import { sourceFiles } from "./support/sources.ts";
 
 const ROOT = new URL("../", import.meta.url).pathname;
@@ -15,12 +16,6 @@ interface Covered {
   linesRun: number;
   branches: number;
   branchesRun: number;
-}
-
-/** `lib/wire`, `drivers`, `cli/server`: as deep as rooms are. */
-function roomOf(path: string): string {
-  const [floor, room, ...more] = path.split("/");
-  return more.length === 0 || floor === "drivers" ? floor : `${floor}/${room}`;
 }
 
 /** Sums of an LCOV report by room; files outside `files` do not count. */

@@ -24,46 +24,58 @@ export interface FloatingPromise {
 }
 
 export async function floatingPromises(files: readonly string[]): Promise<FloatingPromise[]> {
-  const program = await createProgram(files);
-  const checker = program.getTypeChecker();
-  const wanted = new Set(files);
-  const found: FloatingPromise[] = [];
-  for (const source of program.getSourceFiles()) {
-    if (!wanted.has(source.fileName)) continue;
-
-    const visit = (node: ts.Node) => {
-      if (ts.isExpressionStatement(node) && isFloating(node.expression, checker)) {
-        const { line } = source.getLineAndCharacterOfPosition(node.getStart(source));
-        const [text] = node.getText(source).split("\n");
-        found.push({ file: relative(ROOT, source.fileName), line: line + 1, text });
-      }
-      ts.forEachChild(node, visit);
-    };
-    visit(source);
-  }
-  return found;
-}
-
-/** TypeScript's view of the files, with Deno's own types. What comes from packages has no types here, and floats unseen. */
-async function createProgram(files: readonly string[]): Promise<ts.Program> {
-  const types = await Deno.makeTempFile({ suffix: ".d.ts" });
+  const types = await denoTypes();
   try {
-    const { stdout } = await new Deno.Command(Deno.execPath(), { args: ["types"] }).output();
-    await Deno.writeFile(types, stdout);
-    return ts.createProgram([types, ...files], {
-      target: ts.ScriptTarget.ESNext,
-      module: ts.ModuleKind.ESNext,
-      moduleResolution: ts.ModuleResolutionKind.Bundler,
-      allowImportingTsExtensions: true,
-      noEmit: true,
-      lib: ["lib.esnext.d.ts"],
-      skipLibCheck: true,
-      strict: true,
-      types: [],
-    });
+    const program = ts.createProgram([types, ...files], COMPILER_OPTIONS);
+    const wanted = new Set(files);
+    const sources = program.getSourceFiles().filter(({ fileName }) => wanted.has(fileName));
+    return sources.flatMap((source) => floatingIn(source, program.getTypeChecker()));
   } finally {
     await Deno.remove(types);
   }
+}
+
+/** The dropped promises of one file. */
+export function floatingIn(source: ts.SourceFile, checker: ts.TypeChecker): FloatingPromise[] {
+  const found: FloatingPromise[] = [];
+  const visit = (node: ts.Node) => {
+    if (ts.isExpressionStatement(node) && isFloating(node.expression, checker)) {
+      const { line } = source.getLineAndCharacterOfPosition(node.getStart(source));
+      const [text] = node.getText(source).split("\n");
+      found.push({ file: relative(ROOT, source.fileName), line: line + 1, text });
+    }
+    ts.forEachChild(node, visit);
+  };
+  visit(source);
+  return found;
+}
+
+/** TypeScript's view of files, beside Deno's own types. What comes from packages has no types here, and floats unseen. */
+export const COMPILER_OPTIONS: ts.CompilerOptions = {
+  target: ts.ScriptTarget.ESNext,
+  module: ts.ModuleKind.ESNext,
+  moduleResolution: ts.ModuleResolutionKind.Bundler,
+  allowImportingTsExtensions: true,
+  noEmit: true,
+  lib: ["lib.esnext.d.ts"],
+  skipLibCheck: true,
+  strict: true,
+  types: [],
+};
+
+/** Writes the types of Deno to a temporary file, which the caller removes. */
+export async function denoTypes(): Promise<string> {
+  const types = await Deno.makeTempFile({ suffix: ".d.ts" });
+  const { stdout } = await new Deno.Command(Deno.execPath(), { args: ["types"] }).output();
+  await Deno.writeFile(types, stdout);
+  return types;
+}
+
+/** The files of the tree that the type check looks at, by their absolute paths. */
+export async function checkedFiles(): Promise<string[]> {
+  const files: string[] = [];
+  for (const folder of FOLDERS) files.push(...await Array.fromAsync(sources(folder)));
+  return files;
 }
 
 function isFloating(expression: ts.Expression, checker: ts.TypeChecker): boolean {
@@ -107,15 +119,11 @@ async function* sources(folder: string): AsyncGenerator<string> {
 
 if (import.meta.main) {
   const named = Deno.args.map((path) => Deno.realPathSync(path));
-  const files = named.length > 0 ? named : await Array.fromAsync(joined(FOLDERS));
+  const files = named.length > 0 ? named : await checkedFiles();
   const found = await floatingPromises(files);
   for (const { file, line, text } of found) {
     console.error(`${file}:${line}: a promise that nobody awaits: ${text}`);
   }
   if (found.length > 0) console.error("await it, or write `void` before it if it is left to itself");
   Deno.exit(found.length === 0 ? 0 : 1);
-}
-
-async function* joined(folders: readonly string[]): AsyncGenerator<string> {
-  for (const folder of folders) yield* sources(folder);
 }

@@ -1,0 +1,97 @@
+/** The faults of `deno task mutate`: which ones it puts in, where, and which of them the type check refuses. */
+
+import { assertEquals } from "@std/assert";
+import { COMPILER_OPTIONS, denoTypes } from "./floating_promises.ts";
+import { linesOf } from "./mutation/coverage_map.ts";
+import { mutantsOf, withFault } from "./mutation/operators.ts";
+import { changedLines, nearestTests, roomTests, sampleOf } from "./mutation/sample.ts";
+import { TypeCheck } from "./mutation/type_check.ts";
+
+const TEXT = `
+type Kind = "a" | "b";
+declare function read(count: number): Promise<string>;
+export async function work(limit: number, items: string[]): Promise<string[]> {
+  if (limit < 3 && items.length > 0) return [];
+  items.push("a" + "b");
+  await read(limit + 1);
+  throw new Error("not_found", { cause: true });
+}
+`;
+
+const edits = () => mutantsOf("lib/x/work.ts", TEXT).map(({ line, edit }) => `${line}: ${edit}`);
+
+Deno.test("mutants: conditions, operators, numbers, booleans, codes, calls and awaits, but no types and no texts", () => {
+  assertEquals(edits(), [
+    "5: limit < 3 && items.length > 0 → false",
+    "5: limit < 3 && items.length > 0 → true",
+    "5: && → ||",
+    "5: < → <=",
+    "5: 3 → (3 + 1)",
+    "5: > → >=",
+    "5: 0 → (0 + 1)",
+    '6: items.push("a" + "b"); → ;',
+    "7: await read(limit + 1); → ;",
+    "7: await read(limit + 1) → (read(limit + 1))",
+    "7: + → -",
+    "7: 1 → (1 + 1)",
+    '8: "not_found" → "internal"',
+    "8: true → false",
+  ]);
+});
+
+Deno.test("mutants: a fault changes its own place alone", () => {
+  const [, , , less] = mutantsOf("lib/x/work.ts", TEXT);
+  assertEquals(withFault(TEXT, less), TEXT.replace("limit < 3", "limit <= 3"));
+});
+
+Deno.test("mutants: the sample depends on the seed, the room and the changed lines alone", () => {
+  const files = ["lib/x/work.ts", "lib/y/work.ts", "tests/work.ts", "lib/x/work_test.ts"]
+    .map((path) => ({ path, text: TEXT }));
+  const sample = (room: string, seed: number, changed?: Map<string, Set<number>>) =>
+    sampleOf(files, { room, seed, changed }).map(({ file, start }) => `${file} ${start}`);
+  assertEquals(sample("", 1), sample("", 1));
+  assertEquals(sample("", 1).toSorted(), sample("", 2).toSorted());
+  assertEquals(sample("", 1).join() === sample("", 2).join(), false);
+  assertEquals(sample("lib/x", 1).every((one) => one.startsWith("lib/x/")), true);
+  const diff = "--- a/lib/y/work.ts\n+++ b/lib/y/work.ts\n@@ -6,0 +6,2 @@ f\n+\n+\n@@ -9 +10 @@\n+\n";
+  assertEquals([...changedLines(diff)], [["lib/y/work.ts", new Set([6, 7, 10])]]);
+  assertEquals(sample("", 1, changedLines(diff)).length, 5);
+});
+
+Deno.test("mutants: the test beside a file comes first, then its folder's, then its room's", () => {
+  const files = [
+    { path: "lib/x/deep/work_test.ts", text: "" },
+    { path: "lib/x/deep/more_test.ts", text: "" },
+    { path: "lib/x/x_test.ts", text: "" },
+    { path: "tests/x_test.ts", text: 'import "../lib/x/deep/work.ts"' },
+    { path: "tests/y_test.ts", text: 'import "../lib/y/work.ts"' },
+  ];
+  assertEquals(nearestTests("lib/x/deep/work.ts", files), [
+    "lib/x/deep/work_test.ts",
+    "lib/x/deep/more_test.ts",
+  ]);
+  assertEquals(roomTests("lib/x/deep/work.ts", files), ["lib/x/x_test.ts", "tests/x_test.ts"]);
+});
+
+Deno.test("mutants: the lines that a report of coverage counts above 0", () => {
+  assertEquals(linesOf("SF:/copy/lib/x/a.ts\nDA:1,2\nDA:2,0\nDA:3,1\nend_of_record\n", "/copy"), {
+    "lib/x/a.ts": [1, 3],
+  });
+});
+
+Deno.test("mutants: the type check refuses a removed await and a wrong type, and forgets them", async () => {
+  const types = await denoTypes();
+  const file = await Deno.makeTempFile({ suffix: ".ts" });
+  try {
+    const text = TEXT.replace('throw new Error("not_found", { cause: true });', "return items;");
+    await Deno.writeTextFile(file, text);
+    const check = new TypeCheck([file], COMPILER_OPTIONS, types);
+    const refused = mutantsOf(file, text).filter((one) => check.refuses(file, text, withFault(text, one)));
+    assertEquals(refused.map(({ kind }) => kind), ["removed await"]);
+    assertEquals(check.refuses(file, text, text.replace("limit < 3", "limit.x < 3")), true);
+    assertEquals(check.refuses(file, text, text), false);
+  } finally {
+    await Deno.remove(types);
+    await Deno.remove(file);
+  }
+});
