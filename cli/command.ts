@@ -12,14 +12,14 @@ import { type Flag, leadingFlags } from "./flags.ts";
 import type { Terminal } from "./program.ts";
 
 /** The outside of a command, in any program. */
-export interface World {
+export interface CommandContext {
   readonly host: Terminal & {
     /** Gives up the rights of this process except these. */
     giveUpRights?(kept: readonly Right[]): void;
   };
 }
 
-export interface Command<W extends World> {
+export interface Command<W extends CommandContext> {
   /** `dataset create`; empty for the work that the program does without a command. */
   readonly words: string;
   /** The words after the command, as the usage line shows them: `ID`, `[ID]`, `FILE...`. */
@@ -27,7 +27,7 @@ export interface Command<W extends World> {
   readonly summary: string;
   readonly flags: readonly Flag[];
   /** Returns the exit code unless it is 0. `values` has the values of its own flags and of the shared ones. */
-  run(world: W, words: readonly string[], values: never): Promise<number | void>;
+  run(context: W, words: readonly string[], values: never): Promise<number | void>;
 }
 
 export type Pair = readonly [name: string, meaning: string];
@@ -58,7 +58,7 @@ export interface Manual {
   readonly examples: readonly (readonly [line: string, about: string])[];
 }
 
-export interface CommandProgram<W extends World> {
+export interface CommandProgram<W extends CommandContext> {
   readonly name: string;
   /** Its purpose, in a paragraph. */
   readonly summary: string;
@@ -74,11 +74,11 @@ export interface CommandProgram<W extends World> {
   /** The exit code for an error; without it 2 for a `UsageError`, else 1. */
   readonly exitCodeOf?: (error: unknown) => number;
   /** The candidates for a blank. `values` has the values of the shared flags. */
-  candidates?(world: W, values: never, blank: Blank): Promise<readonly Candidate[]>;
+  candidates?(context: W, values: never, blank: Blank): Promise<readonly Candidate[]>;
 }
 
 /** The command that a command line calls, the positions of its words, and the words up to the next flag. */
-export function calledIn<W extends World>(
+export function calledIn<W extends CommandContext>(
   { flags, commands }: CommandProgram<W>,
   args: readonly string[],
 ): { readonly command?: Command<W>; readonly at: number; readonly words: readonly string[] } {
@@ -96,7 +96,7 @@ export function calledIn<W extends World>(
 }
 
 /** The number of its words. */
-export function lengthOf({ words }: Pick<Command<World>, "words">): number {
+export function lengthOf({ words }: Pick<Command<CommandContext>, "words">): number {
   return words === "" ? 0 : words.split(" ").length;
 }
 
@@ -110,7 +110,7 @@ const PATHS = /FILE|FOLDER|PATH/;
  * runtime opens only for a process with all rights.
  */
 export function opensNamedFiles(
-  { takes, flags }: Pick<Command<World>, "takes" | "flags">,
+  { takes, flags }: Pick<Command<CommandContext>, "takes" | "flags">,
   shared: readonly unknown[],
 ): boolean {
   const named = [...takes, ...flags.map(({ value = "" }: { readonly value?: string }) => value)];

@@ -8,9 +8,9 @@ import {
   calledIn,
   type Candidate,
   type Command,
+  type CommandContext,
   type CommandProgram,
   lengthOf,
-  type World,
 } from "./command.ts";
 import { type Flag, parseFlags, UsageError } from "./flags.ts";
 
@@ -19,7 +19,7 @@ const SHELLS = ["bash", "zsh", "fish", "powershell"] as const;
 /** A placeholder that lists its choices: `token|links`. */
 const CHOICES = /^[a-z-]+(?:\|[a-z-]+)+$/;
 
-export function completionCommand(program: string): Command<World> {
+export function completionCommand(program: string): Command<CommandContext> {
   return {
     words: "completion",
     takes: ["SHELL"],
@@ -37,22 +37,22 @@ export function completionCommand(program: string): Command<World> {
 }
 
 /** Prints the candidates for the last word of a command line. An error shortens the list and is not shown. */
-export async function complete<W extends World>(
+export async function complete<W extends CommandContext>(
   program: CommandProgram<W>,
   words: readonly string[],
-  world: W,
+  context: W,
 ): Promise<void> {
-  const candidates = await candidatesFor(program, words, world);
+  const candidates = await candidatesFor(program, words, context);
   // PowerShell cannot pass an empty word in another way.
   const begun = (words.at(-1) ?? "").replace(/^""$/, "");
   const fitting = candidates.filter(({ word }) => word.startsWith(begun));
-  world.host.write(fitting.map(({ word, about }) => `${about ? `${word}\t${about}` : word}\n`).join(""));
+  context.host.write(fitting.map(({ word, about }) => `${about ? `${word}\t${about}` : word}\n`).join(""));
 }
 
-async function candidatesFor<W extends World>(
+async function candidatesFor<W extends CommandContext>(
   program: CommandProgram<W>,
   words: readonly string[],
-  world: W,
+  context: W,
 ): Promise<readonly Candidate[]> {
   const { commands } = program;
   const [last = "", before = ""] = [...words].reverse();
@@ -64,10 +64,10 @@ async function candidatesFor<W extends World>(
   const valuesOf = async (placeholder: string, flag?: string) => {
     if (placeholder === "SHELL") return SHELLS.map((word) => ({ word }));
     if (CHOICES.test(placeholder)) return placeholder.split("|").map((word) => ({ word }));
-    const { values } = parseFlags(program.flags, "gnu", words, (name) => world.host.env(name));
+    const { values } = parseFlags(program.flags, "gnu", words, (name) => context.host.env(name));
     try {
       const blank = { placeholder, command: found?.words ?? "", flag };
-      return await program.candidates?.(world, values as never, blank) ?? [];
+      return await program.candidates?.(context, values as never, blank) ?? [];
     } catch {
       return [];
     }
@@ -86,7 +86,7 @@ async function candidatesFor<W extends World>(
 
 /** The next words of commands that `words` begin. */
 function nextWords(
-  commands: readonly Pick<Command<World>, "words" | "summary">[],
+  commands: readonly Pick<Command<CommandContext>, "words" | "summary">[],
   given: readonly string[],
 ): Candidate[] {
   const found = new Map<string, string>();

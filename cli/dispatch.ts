@@ -7,7 +7,14 @@
 
 import { escaped } from "../lib/base/escape.ts";
 import { suggest } from "../lib/base/schema/suggest.ts";
-import { calledIn, type Command, type CommandProgram, lengthOf, type Pair, type World } from "./command.ts";
+import {
+  calledIn,
+  type Command,
+  type CommandContext,
+  type CommandProgram,
+  lengthOf,
+  type Pair,
+} from "./command.ts";
 import { complete, completionCommand } from "./completion.ts";
 import { columns, type Flag } from "./flags.ts";
 import { manualCommand } from "./man.ts";
@@ -17,40 +24,40 @@ import { begin, EXIT, failed, type Program, type Terminal } from "./program.ts";
 const COMPLETE = "__complete";
 
 /** Runs the command that `args` call; returns the exit code. */
-export async function runCommand<W extends World>(
+export async function runCommand<W extends CommandContext>(
   program: CommandProgram<W>,
   args: readonly string[],
-  world: W,
+  context: W,
 ): Promise<number> {
   const whole = withManual(program);
   if (whole.manual && args[0] === COMPLETE) {
-    await complete(whole, args.slice(args[1] === "--" ? 2 : 1), world);
+    await complete(whole, args.slice(args[1] === "--" ? 2 : 1), context);
     return EXIT.ok;
   }
   const { command, at, words } = calledIn(whole, args);
-  if (!command) return noCommand(whole, words, args, at, world.host);
+  if (!command) return noCommand(whole, words, args, at, context.host);
   const own = lengthOf(command);
   const shape = own === 0 ? wholeShape(whole) : commandShape(whole, command);
-  const begun = begin(shape, [...args.slice(0, at), ...args.slice(at + own)], world.host);
+  const begun = begin(shape, [...args.slice(0, at), ...args.slice(at + own)], context.host);
   if (begun.exitCode !== undefined) return begun.exitCode;
-  const fail = (text: string) => world.host.writeError(`${shape.name}: ${text}\n`);
+  const fail = (text: string) => context.host.writeError(`${shape.name}: ${text}\n`);
   const wrong = wrongWords(command, begun.rest, `${shape.name} ${shape.usage}`);
   if (wrong !== undefined) {
     fail(wrong);
     return EXIT.usage;
   }
   const rights = program.rightsOf?.(command, begun.values);
-  if (rights) world.host.giveUpRights?.(rights);
+  if (rights) context.host.giveUpRights?.(rights);
   try {
-    return await command.run(world, begun.rest, begun.values as never) ?? EXIT.ok;
+    return await command.run(context, begun.rest, begun.values as never) ?? EXIT.ok;
   } catch (error) {
-    const code = failed(shape.name, error, world.host);
+    const code = failed(shape.name, error, context.host);
     return program.exitCodeOf?.(error) ?? code;
   }
 }
 
 /** The program with the commands that a manual brings. */
-function withManual<W extends World>(program: CommandProgram<W>): CommandProgram<W> {
+function withManual<W extends CommandContext>(program: CommandProgram<W>): CommandProgram<W> {
   if (!program.manual) return program;
   const man = manualCommand<W>(program.name, () => whole);
   const whole: CommandProgram<W> = {
@@ -62,7 +69,7 @@ function withManual<W extends World>(program: CommandProgram<W>): CommandProgram
 
 /** The problem with the number of words after a command, if there is one. */
 function wrongWords(
-  { takes }: Pick<Command<World>, "takes">,
+  { takes }: Pick<Command<CommandContext>, "takes">,
   given: readonly string[],
   usage: string,
 ): string | undefined {
@@ -73,7 +80,7 @@ function wrongWords(
   return `found no ${takes[given.length].replace("...", "")}, wanted ${usage}`;
 }
 
-function noCommand<W extends World>(
+function noCommand<W extends CommandContext>(
   program: CommandProgram<W>,
   words: readonly string[],
   args: readonly string[],
@@ -101,7 +108,7 @@ function noCommand<W extends World>(
 }
 
 /** The commands whose first word is `word`, as a program of their own, such as `svc-ml dataset`. */
-function groupOf<W extends World>(
+function groupOf<W extends CommandContext>(
   program: CommandProgram<W>,
   word: string,
 ): Pick<CommandProgram<W>, "name" | "summary" | "flags" | "commands"> | undefined {
@@ -117,7 +124,7 @@ function groupOf<W extends World>(
 
 type Shape = Program<readonly Flag[]>;
 
-function commandShape<W extends World>(program: CommandProgram<W>, command: Command<W>): Shape {
+function commandShape<W extends CommandContext>(program: CommandProgram<W>, command: Command<W>): Shape {
   return {
     name: `${program.name} ${command.words}`,
     summary: command.summary,
@@ -128,7 +135,7 @@ function commandShape<W extends World>(program: CommandProgram<W>, command: Comm
 }
 
 /** For a program that works without a command, its own flags are those of every command. */
-function wholeShape<W extends World>(
+function wholeShape<W extends CommandContext>(
   program: Pick<CommandProgram<W>, "name" | "summary" | "flags" | "commands" | "variables" | "exits">,
 ): Shape {
   const { name, summary, flags, commands, variables = [], exits = [] } = program;

@@ -2,7 +2,7 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { SvcError } from "../lib/base/error.ts";
-import type { Command, CommandProgram, World } from "./command.ts";
+import type { Command, CommandContext, CommandProgram } from "./command.ts";
 import { runCommand } from "./dispatch.ts";
 import { leadingFlags } from "./flags.ts";
 
@@ -12,20 +12,20 @@ const FLAGS = [
 ] as const;
 
 /** A command that prints its words and values. */
-function echo(words: string, takes: readonly string[]): Command<World> {
-  const run: Command<World>["run"] = ({ host }, given, values) => {
+function echo(words: string, takes: readonly string[]): Command<CommandContext> {
+  const run: Command<CommandContext>["run"] = ({ host }, given, values) => {
     host.write(JSON.stringify([words, given, values]));
     return Promise.resolve();
   };
   return { words, takes, summary: `Does ${words || "what it is for"}.`, flags: [], run };
 }
 
-const broken: Command<World> = {
+const broken: Command<CommandContext> = {
   ...echo("break", []),
   run: () => Promise.reject(new SvcError("not_found", "there is no \x1b[31mhammer")),
 };
 
-const PROGRAM: CommandProgram<World> = {
+const PROGRAM: CommandProgram<CommandContext> = {
   name: "tool",
   summary: "Does things.",
   flags: FLAGS,
@@ -38,9 +38,9 @@ const PROGRAM: CommandProgram<World> = {
     { ...broken, words: "give", run: () => Promise.resolve(7) },
   ],
 };
-const BARE: CommandProgram<World> = { ...PROGRAM, commands: [echo("", []), ...PROGRAM.commands] };
+const BARE: CommandProgram<CommandContext> = { ...PROGRAM, commands: [echo("", []), ...PROGRAM.commands] };
 
-async function run(program: CommandProgram<World>, line: string) {
+async function run(program: CommandProgram<CommandContext>, line: string) {
   let [output, errors] = ["", ""];
   const host = {
     write: (text: string) => void (output += text),

@@ -1,5 +1,5 @@
 /**
- * Command lines from a table: a row per flag gives its parsing, its type and its help text.
+ * Command lines from a table: one row per flag gives its parsing, its type and its help text.
  *
  * Two styles exist. `go` is the style of Go's flag package: single or double dash, `-x=v` or `-x v`; the first other
  * word ends the flags. `gnu` has `--x=v` or `--x v`, `--no-x`, clusters of short letters, and words between the flags.
@@ -20,7 +20,7 @@ export class UsageError extends SvcError {
   }
 }
 
-interface Row<T extends string, D> {
+interface FlagField<T extends string, D> {
   /** The text after the dashes. */
   readonly name: string;
   /** One letter, for `gnu` style only. */
@@ -38,11 +38,11 @@ interface Row<T extends string, D> {
 
 /** Durations are written in Go's syntax (`1m30s`); their default is in milliseconds. */
 export type Flag =
-  | Row<"bool", boolean>
-  | Row<"string", string>
-  | Row<"int", number>
-  | Row<"list", readonly string[]>
-  | Row<"duration", number>;
+  | FlagField<"bool", boolean>
+  | FlagField<"string", string>
+  | FlagField<"int", number>
+  | FlagField<"list", readonly string[]>
+  | FlagField<"duration", number>;
 
 type Camel<N extends string> = N extends `${infer Head}-${infer Tail}` ? `${Head}${Capitalize<Camel<Tail>>}`
   : N;

@@ -3,11 +3,14 @@
  * prints it.
  */
 
-import { type Command, type CommandProgram, type World } from "./command.ts";
+import { type Command, type CommandContext, type CommandProgram } from "./command.ts";
 import { type Flag, placeholderOf } from "./flags.ts";
 
 /** The program includes this command, too. */
-export function manualCommand<W extends World>(name: string, program: () => CommandProgram<W>): Command<W> {
+export function manualCommand<W extends CommandContext>(
+  name: string,
+  program: () => CommandProgram<W>,
+): Command<W> {
   return {
     words: "man",
     takes: [],
@@ -21,7 +24,7 @@ export function manualCommand<W extends World>(name: string, program: () => Comm
 }
 
 /** The page in roff, with the macros of man. */
-function manualPage<W extends World>(program: CommandProgram<W>): string {
+function manualPage<W extends CommandContext>(program: CommandProgram<W>): string {
   const { name, summary, variables = [], exits = [] } = program;
   const { purpose = "", description = [], files = [], examples = [] } = program.manual ?? {};
   const section = (title: string, lines: readonly string[]) =>
@@ -52,7 +55,7 @@ function manualPage<W extends World>(program: CommandProgram<W>): string {
 
 function commandText(
   name: string,
-  { words, takes, summary, flags }: Pick<Command<World>, "words" | "takes" | "summary" | "flags">,
+  { words, takes, summary, flags }: Pick<Command<CommandContext>, "words" | "takes" | "summary" | "flags">,
 ): string[] {
   const taken = takes.map((one) => ` \\fI${escaped(one)}\\fR`).join("");
   return [

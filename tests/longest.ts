@@ -15,7 +15,7 @@ export const LONGEST_FIRST = [
   "tests/cloud/executor_test.ts",
   "tests/cloud/mapping_test.ts",
   "tests/cloud/training_test.ts",
-  "tests/cloud/room_test.ts",
+  "tests/cloud/quota_test.ts",
   "lib/slam/mapper_test.ts",
   "tests/cloud/interop_test.ts",
   "tests/cloud/sharing_test.ts",

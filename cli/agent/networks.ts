@@ -10,7 +10,7 @@ import { reaches } from "../../lib/agent/network/internet.ts";
 import { NetworkManager } from "../../lib/agent/network/network_manager.ts";
 import { Networking } from "../../lib/agent/network/networking.ts";
 import type { Serving } from "../../lib/agent/network/hotspot.ts";
-import { Intake } from "../../lib/agent/portal/intake.ts";
+import { ProvisioningSubmissions } from "../../lib/agent/portal/submissions.ts";
 import { openPortal } from "../../lib/agent/portal/portal.ts";
 import { provisioningHandlers } from "../../lib/agent/portal/provisioning_service.ts";
 import { readCredentials, writeCredentials } from "../../lib/agent/settings/credentials.ts";
@@ -69,7 +69,7 @@ export async function openNetworks(parts: NetworksParts): Promise<Networks | und
   const known: Known = { configured: false, online: () => false };
   const networking = new Networking({
     ...{ port, files: host, clock, logger },
-    intake: (device, take) => new Intake(clock, device, take),
+    submissions: (device, take) => new ProvisioningSubmissions(clock, device, take),
     hostname: host.hostname(),
     refusedFile: join(parts.dir, "state", "refused_networks.json"),
     agentVersion: VERSION,
@@ -80,11 +80,11 @@ export async function openNetworks(parts: NetworksParts): Promise<Networks | und
       return credentials && await reaches(credentials.appAddress, signal);
     },
     configure: (credentials) => writeCredentials(host, config, credentials),
-    serve: (intake, address) => serve(intake, address, parts),
+    serve: (submissions, address) => serve(submissions, address, parts),
   }, await settingsBeforeCloud(host, parts.dir, parts.defaults));
   const stop = new AbortController();
   const bluetooth = new Bluetooth({
-    ...{ bus, clock, logger, intake: networking.intake },
+    ...{ bus, clock, logger, submissions: networking.submissions },
     offer: () => networking.bluetoothOffer(),
     paired: (address) =>
       void networking.tether(address, stop.signal).catch((error) => {
@@ -105,11 +105,15 @@ export async function openNetworks(parts: NetworksParts): Promise<Networks | und
   };
 }
 
-async function serve(intake: Intake, host: string, { clock, logger }: NetworksParts): Promise<Serving> {
-  const portal = await openPortal({ intake, clock, logger, bind: { host, port: PORTAL_PORT } });
+async function serve(
+  submissions: ProvisioningSubmissions,
+  host: string,
+  { clock, logger }: NetworksParts,
+): Promise<Serving> {
+  const portal = await openPortal({ submissions, clock, logger, bind: { host, port: PORTAL_PORT } });
   try {
     const table = new ServiceTable(clock);
-    table.add(provisioningHandlers(intake));
+    table.add(provisioningHandlers(submissions));
     const app = await openPort({ table, clock, logger, sites: noSite, bind: { host, port: APP_PORT } });
     return { close: async () => void await Promise.all([portal.close(0), app.close(0)]) };
   } catch (error) {

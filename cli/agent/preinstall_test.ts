@@ -19,7 +19,7 @@ async function command(...args: string[]): Promise<{ code: number; said: string 
 }
 
 /** A folder with files for the image, and the least of a root file system. */
-async function world(): Promise<{ folder: string; root: string; flags: string[] }> {
+async function context(): Promise<{ folder: string; root: string; flags: string[] }> {
   const folder = await Deno.makeTempDir({ prefix: "svc-image-" });
   const root = `${folder}/root`;
   for (const made of ["etc/systemd/system", "usr/lib/systemd", "opt"]) {
@@ -43,7 +43,7 @@ Deno.test({
   name: "preinstall: a mounted image gets the agent, its service, and what is given for the device",
   ...needsRoot,
   fn: async () => {
-    const { folder, root, flags } = await world();
+    const { folder, root, flags } = await context();
     const given = ["--credentials", `${folder}/svc.json`, "--image-defaults", `${folder}/defaults.json`];
     const { code, said } = await command(root, ...flags, ...given);
     assertEquals([code, said], [0, `svc-agent 1.2.3 is in ${root}\n`]);
@@ -72,7 +72,7 @@ Deno.test({
   name: "preinstall: a tar file gets the same, of root, beside what it has",
   ...needsRoot,
   fn: async () => {
-    const { folder, root, flags } = await world();
+    const { folder, root, flags } = await context();
     const tar = async (...args: string[]) => {
       const { code, stdout } = await new Deno.Command("tar", { args }).output();
       assertEquals(code, 0);
@@ -100,7 +100,7 @@ Deno.test({
     "preinstall: refuses what is no image, what leads out of one, and files that the device could not use",
   ...needsRoot,
   fn: async () => {
-    const { folder, root, flags } = await world();
+    const { folder, root, flags } = await context();
     await Deno.mkdir(`${folder}/empty`);
     await Deno.writeTextFile(`${folder}/bad.json`, '{"cloud": {}}');
     await Deno.writeFile(`${folder}/packed.tar`, Uint8Array.of(0x1f, 0x8b, 8, 0));

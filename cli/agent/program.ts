@@ -93,12 +93,12 @@ const FLAGS = [
 export type AgentFlags = Values<typeof FLAGS>;
 
 /** The context of a command. */
-interface World {
+interface AgentProgramContext {
   readonly host: DenoHost;
   readonly pace: AgentPace;
 }
 
-const COMMANDS: readonly Command<World>[] = [
+const COMMANDS: readonly Command<AgentProgramContext>[] = [
   command("", [], "Runs the agent until somebody stops it.", (options, { host, pace }) => {
     return options.install ? install(options, host) : runAgent(options, host, pace);
   }),
@@ -141,12 +141,12 @@ const COMMANDS: readonly Command<World>[] = [
 ];
 
 /** Those of the commands that only ask the running agent; on Windows they ask the system, too. */
-function rightsOf({ words }: Command<World>): readonly Right[] | undefined {
+function rightsOf({ words }: Command<AgentProgramContext>): readonly Right[] | undefined {
   const asks = ["status", "rollback", "version"].includes(words) && Deno.build.os !== "windows";
   return asks ? USUAL_RIGHTS : undefined;
 }
 
-const PROGRAM: CommandProgram<World> = {
+const PROGRAM: CommandProgram<AgentProgramContext> = {
   name: "svc-agent",
   summary: "Installs, runs, watches and updates svc-server on this machine.",
   flags: FLAGS,
@@ -192,14 +192,14 @@ function command(
   words: string,
   takes: readonly string[],
   summary: string,
-  run: (options: AgentFlags, world: World, words: readonly string[]) => Promise<number>,
-): Command<World> {
+  run: (options: AgentFlags, context: AgentProgramContext, words: readonly string[]) => Promise<number>,
+): Command<AgentProgramContext> {
   return {
     words,
     takes,
     summary,
     flags: [],
-    run: (world, given, values: AgentFlags) => run(located(values, world.host), world, given),
+    run: (context, given, values: AgentFlags) => run(located(values, context.host), context, given),
   };
 }
 
@@ -227,7 +227,7 @@ function windowsPlaces(host: DenoHost): typeof PLACES {
   };
 }
 
-async function status({ dir, json }: AgentFlags, { host }: World): Promise<number> {
+async function status({ dir, json }: AgentFlags, { host }: AgentProgramContext): Promise<number> {
   const found = await askStatus(host, socketOf(dir, host.platform().os), new SystemClock());
   printResult(host, json, found, statusLines(found));
   return EXIT.ok;
@@ -235,7 +235,7 @@ async function status({ dir, json }: AgentFlags, { host }: World): Promise<numbe
 
 async function rollback(
   { dir }: AgentFlags,
-  { host }: World,
+  { host }: AgentProgramContext,
   [name = "svc-server"]: readonly string[],
 ): Promise<number> {
   if (name !== "svc-server" && name !== "svc-agent") {

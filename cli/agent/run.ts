@@ -52,7 +52,7 @@ const CREDENTIALS_MS = 5_000;
 const ALIVE_MS = 30_000;
 
 /** The parts that every work of the agent shares. */
-interface Workshop {
+interface DaemonContext {
   readonly options: AgentFlags;
   readonly host: DenoHost;
   readonly clock: Clock;
@@ -139,14 +139,14 @@ export async function runAgent(
     networks = managesNetworks
       ? await openNetworks({ ...options, host, clock, logger: logs.logger("svc-agent.networks") })
       : undefined;
-    const workshop: Workshop = {
+    const context: DaemonContext = {
       ...{ options, host, clock, logs, logger, files, networks, inquiries },
       pace: paceOf(clock),
       commands: new SystemCommands(host, clock),
     };
     for (let end: AgentEnd | undefined = "renewed"; end === "renewed";) {
-      const credentials = await waitForCredentials(workshop, stop.signal);
-      end = credentials && await work(workshop, credentials, stop.signal);
+      const credentials = await waitForCredentials(context, stop.signal);
+      end = credentials && await work(context, credentials, stop.signal);
       if (end !== undefined) logger.info(ENDS[end]);
     }
     return 0;
@@ -188,7 +188,7 @@ function isPrivileged(host: DenoHost): boolean {
 
 /** Waits for the machine's credentials; `undefined` if the agent has to stop before. */
 async function waitForCredentials(
-  { options, host, clock, logger, commands, networks, inquiries }: Workshop,
+  { options, host, clock, logger, commands, networks, inquiries }: DaemonContext,
   signal: AbortSignal,
 ): Promise<MachineCredentials | undefined> {
   const alive = watchdog(host, commands, clock);
@@ -210,11 +210,11 @@ async function waitForCredentials(
 }
 
 async function work(
-  workshop: Workshop,
+  context: DaemonContext,
   credentials: MachineCredentials,
   signal: AbortSignal,
 ): Promise<AgentEnd> {
-  const { options: { dir }, host, clock, logs, inquiries } = workshop;
+  const { options: { dir }, host, clock, logs, inquiries } = context;
   const { appAddress: address, id: partId, login, metered } = credentials;
   const { plain } = parseCloudAddress(address);
   const cloud = new CloudClient({
@@ -230,13 +230,13 @@ async function work(
   try {
     if (host.env("NOTIFY_SOCKET")) {
       const cursor = join(dir, "state", "journal_cursor");
-      await tellLastEnd(AGENT_SERVICE, cursor, workshop.commands, workshop.logger);
+      await tellLastEnd(AGENT_SERVICE, cursor, context.commands, context.logger);
     }
-    const args = ["-config", await runtimeConfig(workshop, credentials)];
+    const args = ["-config", await runtimeConfig(context, credentials)];
     if (plain) args.push("-allow-insecure-creds");
-    const parts = await partsOf(workshop, credentials, cloud, queue, args);
+    const parts = await partsOf(context, credentials, cloud, queue, args);
     const agent = new Agent({ ...parts, changes, rareMs: traffic.rareMs });
-    if (workshop.networks) workshop.networks.known.online = () => agent.status.online;
+    if (context.networks) context.networks.known.online = () => agent.status.online;
     inquiries.agent = agent;
     return await agent.run(signal);
   } finally {
@@ -247,7 +247,10 @@ async function work(
 }
 
 /** The runtime's file with credentials: the agent's own file, or one made from its environment. */
-async function runtimeConfig({ options, host }: Workshop, credentials: MachineCredentials): Promise<string> {
+async function runtimeConfig(
+  { options, host }: DaemonContext,
+  credentials: MachineCredentials,
+): Promise<string> {
   if (await host.fileSize(options.config) !== undefined) return options.config;
   const { appAddress: app_address, id, login } = credentials;
   const cloud = { app_address, id, api_key: { id: login.entity, key: login.payload.reveal() } };
@@ -258,13 +261,13 @@ async function runtimeConfig({ options, host }: Workshop, credentials: MachineCr
 }
 
 async function partsOf(
-  workshop: Workshop,
+  context: DaemonContext,
   credentials: MachineCredentials,
   cloud: CloudClient,
   queue: LogQueue,
   args: readonly string[],
 ): Promise<Omit<AgentParts, "changes" | "rareMs">> {
-  const { options, host, clock, pace, logs, logger, files, commands } = workshop;
+  const { options, host, clock, pace, logs, logger, files, commands } = context;
   const { dir: base, defaults, debug, wait, fastStart } = options;
   const own = ownFile(await real(host, base), await real(host, Deno.execPath()));
   const run = runFolder(host, base);
@@ -298,10 +301,10 @@ async function partsOf(
         processes: host,
         errors: logs.logger("svc-server.StdErr"),
       }, settings),
-    subsystems: subsystemsOf(workshop, queue, reboot),
+    subsystems: subsystemsOf(context, queue, reboot),
     offline: new OfflineReboots({
       ...{ reboot, logger, clock: pace },
-      isConnected: workshop.networks?.isConnected,
+      isConnected: context.networks?.isConnected,
       evidence: (signal) => network.find(signal),
       reboots: countIn(files, join(base, "state", "offline_reboots")),
     }),
@@ -312,7 +315,7 @@ async function partsOf(
 
 /** The subsystems of the system: only for a service, on Linux. */
 function subsystemsOf(
-  { options, host, clock, logger, files, commands, networks, inquiries }: Workshop,
+  { options, host, clock, logger, files, commands, networks, inquiries }: DaemonContext,
   queue: LogQueue,
   reboot: OfflineRebootsParts["reboot"],
 ): Subsystem[] {

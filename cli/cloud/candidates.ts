@@ -12,7 +12,13 @@ import { PACKAGE_KINDS, VISIBILITIES } from "../../lib/cloud/packages/packages.t
 import { CHANNELS, PROGRAMS, RELEASE_PLATFORMS } from "../../lib/cloud/packages/releases.ts";
 import { connect, type Store } from "../../lib/cloud/store/store.ts";
 import type { Blank, Candidate } from "../command.ts";
-import { type CloudWorld, databaseOf, type DeskPlace, located, requireFolder } from "./desk.ts";
+import {
+  type CloudProgramContext,
+  databaseOf,
+  located,
+  requireFolder,
+  type StoreFlags,
+} from "./command_context.ts";
 import { LOG_LEVELS } from "./logs.ts";
 
 const PLAIN: { readonly [placeholder: string]: readonly string[] } = {
@@ -25,8 +31,8 @@ const PLAIN: { readonly [placeholder: string]: readonly string[] } = {
 
 /** The candidates for a blank. Throws if there is no control plane. */
 export async function cloudCandidates(
-  { host }: CloudWorld,
-  values: DeskPlace,
+  { host }: CloudProgramContext,
+  values: StoreFlags,
   blank: Blank,
 ): Promise<readonly Candidate[]> {
   const { placeholder, command, flag } = blank;

@@ -6,7 +6,7 @@ import { isIP } from "node:net";
 import { notedAddress } from "../../lib/cloud/addresses.ts";
 import { Fleet, type Part } from "../../lib/cloud/fleet/fleet.ts";
 import { notedDomain, partNames } from "../../lib/cloud/fleet/hosts.ts";
-import { chosenOrganization, type CloudCommand, cloudCommand, ORG } from "./desk.ts";
+import { chosenOrganization, type CloudCommand, cloudCommand, ORG } from "./command_context.ts";
 import { UsageError } from "../flags.ts";
 
 /** The port that published programs dial behind a name. */

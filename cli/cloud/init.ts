@@ -11,13 +11,13 @@ import type { Flag, Values } from "../flags.ts";
 import { openContents } from "./contents/place.ts";
 import {
   type CloudCommand,
-  type CloudWorld,
-  type DeskPlace,
+  type CloudProgramContext,
   JSON_FLAG,
   located,
   ownConfigs,
+  type StoreFlags,
   withStore,
-} from "./desk.ts";
+} from "./command_context.ts";
 
 export const LISTEN = {
   name: "listen",
@@ -58,9 +58,9 @@ export const INIT: CloudCommand = {
 };
 
 async function init(
-  { host }: CloudWorld,
+  { host }: CloudProgramContext,
   _: readonly string[],
-  given: Values<typeof FLAGS> & DeskPlace,
+  given: Values<typeof FLAGS> & StoreFlags,
 ): Promise<void> {
   const values = located(given, host);
   await withStore(values, host, async (store) => {

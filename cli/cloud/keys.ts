@@ -14,7 +14,7 @@ import {
   fleetNames,
   machineNamed,
   ORG,
-} from "./desk.ts";
+} from "./command_context.ts";
 
 const ROLE = {
   name: "role",
@@ -42,15 +42,15 @@ export const KEY_COMMANDS: readonly CloudCommand[] = [
       ON,
       { name: "name", type: "string", default: "", value: "NAME", help: "The name of the key." },
     ],
-    async (desk, _, { role, on, name }) => {
-      const grant = await grantOf(desk.store, role, on);
+    async (context, _, { role, on, name }) => {
+      const grant = await grantOf(context.store, role, on);
       const secret = await newKeySecret();
-      const key = await desk.change(
+      const key = await context.change(
         "key create",
         { kind: grant.kind, id: grant.resourceId },
         (sql, nowMs) => new Keys(sql).create(secret, name, [grant], nowMs),
       );
-      desk.print({ ...key, ...grant }, [`id:  ${key.id}`, `key: ${key.key}`]);
+      context.print({ ...key, ...grant }, [`id:  ${key.id}`, `key: ${key.key}`]);
     },
   ),
   cloudCommand(
@@ -86,11 +86,11 @@ export const KEY_COMMANDS: readonly CloudCommand[] = [
     ["NAME|ID"],
     "Gives an API key a role, also in another organization than the key's.",
     [ROLE, ON],
-    async (desk, [given], { role, on }) => {
-      const id = await keyNamed(desk.store, given);
-      const grant = await grantOf(desk.store, role, on);
-      await desk.change("key grant", { kind: "key", id }, (sql) => new Keys(sql).grant(id, grant));
-      desk.print({ id, ...grant }, []);
+    async (context, [given], { role, on }) => {
+      const id = await keyNamed(context.store, given);
+      const grant = await grantOf(context.store, role, on);
+      await context.change("key grant", { kind: "key", id }, (sql) => new Keys(sql).grant(id, grant));
+      context.print({ id, ...grant }, []);
     },
   ),
   cloudCommand(
@@ -98,11 +98,11 @@ export const KEY_COMMANDS: readonly CloudCommand[] = [
     ["NAME|ID"],
     "Assigns an API key to an organization, whose owners may then rename, rotate and delete it.",
     [ORG],
-    async (desk, [given], { org }) => {
-      const id = await keyNamed(desk.store, given);
-      const { id: organizationId } = await chosenOrganization(desk.store, org);
-      await desk.change("key own", { kind: "key", id }, (sql) => new Keys(sql).own(id, organizationId));
-      desk.print({ id, organizationId }, []);
+    async (context, [given], { org }) => {
+      const id = await keyNamed(context.store, given);
+      const { id: organizationId } = await chosenOrganization(context.store, org);
+      await context.change("key own", { kind: "key", id }, (sql) => new Keys(sql).own(id, organizationId));
+      context.print({ id, organizationId }, []);
     },
   ),
   cloudCommand(

@@ -16,7 +16,14 @@ import type { Store } from "../../lib/cloud/store/store.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
 import { atLeastOne, type Flag, sinceMs, UsageError, type Values } from "../flags.ts";
 import { shownMs } from "../table.ts";
-import { type CloudCommand, cloudCommand, type Desk, fleetNames, partNamed, timeOf } from "./desk.ts";
+import {
+  type CloudCommand,
+  cloudCommand,
+  type CloudCommandContext,
+  fleetNames,
+  partNamed,
+  timeOf,
+} from "./command_context.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error", "fatal", "panic", "dpanic"];
 
@@ -136,7 +143,7 @@ export function named(text: string, names: ReadonlyMap<string, string>): string 
 }
 
 async function printLogs(
-  { store, clock, host, print }: Desk,
+  { store, clock, host, print }: CloudCommandContext,
   words: readonly string[],
   { filter, level, limit, since, follow }: Values<typeof LOG_FLAGS>,
 ): Promise<void> {

@@ -22,7 +22,7 @@ import {
   locationOf,
   machineNamed,
   ORG,
-} from "./desk.ts";
+} from "./command_context.ts";
 import { selectedParts, SELECTION_FLAGS } from "./selection.ts";
 
 const MINUTE_MS = 60_000;
@@ -41,17 +41,17 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
       value: "URL",
       help: "The address of the control plane for the machine; by default the last address of serve.",
     }],
-    async (desk, [name], { org, location, address }) => {
-      const { id: on } = await locationOf(desk.store, org, location);
-      const url = address || await notedAddress(desk.store) || NOBODY_SERVED;
+    async (context, [name], { org, location, address }) => {
+      const { id: on } = await locationOf(context.store, org, location);
+      const url = address || await notedAddress(context.store) || NOBODY_SERVED;
       const secret = await newKeySecret();
-      const made = await desk.change(
+      const made = await context.change(
         "machine create",
         { kind: "location", id: on },
         (sql, nowMs) => createMachine(sql, secret, on, name, nowMs),
       );
       const section = cloudSection(made.partId, made.key, url);
-      desk.print({ ...made, config: section }, [JSON.stringify(section, null, 2)]);
+      context.print({ ...made, config: section }, [JSON.stringify(section, null, 2)]);
     },
   ),
   cloudCommand(
@@ -59,10 +59,10 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
     [],
     "Lists the machines of an organization, with their parts.",
     [ORG],
-    async (desk, _, { org }) => {
-      const { id } = await chosenOrganization(desk.store, org);
-      const all = await new Fleet(desk.store).partsOfOrganization(id);
-      const locations = await fleetNames(desk.store);
+    async (context, _, { org }) => {
+      const { id } = await chosenOrganization(context.store, org);
+      const all = await new Fleet(context.store).partsOfOrganization(id);
+      const locations = await fleetNames(context.store);
       const locationOf = (one: Part) => locations.get(one.locationId) ?? one.locationId;
       const machines = [...Map.groupBy(all, ({ machineId }) => machineId)].map(([id, parts]) => ({
         id,
@@ -70,7 +70,7 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
         location: locationOf(parts[0]),
         parts: parts.map(({ id, name, main, seenMs }) => ({ id, name, main: main === 1, seenMs })),
       }));
-      desk.list("machines", machines, {
+      context.list("machines", machines, {
         columns: [
           { heading: "MACHINE", cutTo: 12 },
           { heading: "PART", cutTo: 12, rank: 3 },
@@ -102,14 +102,14 @@ export const MACHINE_COMMANDS: readonly CloudCommand[] = [
     ["MACHINE", "LOCATION"],
     "Moves a machine to another location, by its name or id. In another organization (--org) it begins anew.",
     [ORG],
-    async (desk, [machine, given], { org }) => {
-      const { id } = await machineNamed(desk.store, machine);
-      const { id: locationId, name: location } = await locationOf(desk.store, org, given);
-      await desk.change("machine move", { kind: "machine", id }, async (sql, nowMs) => {
+    async (context, [machine, given], { org }) => {
+      const { id } = await machineNamed(context.store, machine);
+      const { id: locationId, name: location } = await locationOf(context.store, org, given);
+      await context.change("machine move", { kind: "machine", id }, async (sql, nowMs) => {
         const { name } = await new Fleet(sql).machine(id);
         await moveMachine(sql, id, { name, locationId }, nowMs);
       });
-      desk.print({ id, locationId }, [`${id} is in ${location}`]);
+      context.print({ id, locationId }, [`${id} is in ${location}`]);
     },
   ),
   cloudCommand(

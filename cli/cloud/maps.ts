@@ -17,11 +17,11 @@ import {
   chosenOrganization,
   type CloudCommand,
   cloudCommand,
-  type Desk,
+  type CloudCommandContext,
   fleetNames,
   machineNamed,
   ORG,
-} from "./desk.ts";
+} from "./command_context.ts";
 
 export const MAP_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(
@@ -72,11 +72,11 @@ export const MAP_COMMANDS: readonly CloudCommand[] = [
         help: "The parameters of config_params (JSON): see docs/slam.md.",
       },
     ],
-    async (desk, [given, mapName], { lidar, movementSensor, extend, since, until, parameters }) => {
+    async (context, [given, mapName], { lidar, movementSensor, extend, since, until, parameters }) => {
       if (lidar === "") throw new UsageError("--lidar: name the camera that is the lidar");
-      const { id: machine, locationId } = await machineNamed(desk.store, given);
-      const { organizationId } = await new Fleet(desk.store).location(locationId);
-      const nowMs = desk.clock.nowMs();
+      const { id: machine, locationId } = await machineNamed(context.store, given);
+      const { organizationId } = await new Fleet(context.store).location(locationId);
+      const nowMs = context.clock.nowMs();
       const at = (flag: string, text: string) =>
         text === "" ? undefined : toTimestamp(sinceMs(flag, text, nowMs));
       const sensors = [
@@ -89,15 +89,15 @@ export const MAP_COMMANDS: readonly CloudCommand[] = [
         mapName,
         existingMapVersion: extend,
         sensors,
-        slamConfig: await parametersIn(desk, parameters),
+        slamConfig: await parametersIn(context, parameters),
         captureInterval: { startTime: at("since", since), endTime: at("until", until) },
       });
       const on = { kind: "machine", id: machine } as const;
-      const made = await desk.change("map start", on, async (sql, nowMs) => {
+      const made = await context.change("map start", on, async (sql, nowMs) => {
         const session = await newSession(sql, request, nowMs);
         return { id: await new MappingSessions(sql).add(session, nowMs), version: session.version };
       });
-      desk.print(made, [`${made.id} ${mapName} ${made.version}`]);
+      context.print(made, [`${made.id} ${mapName} ${made.version}`]);
     },
   ),
   cloudCommand(
@@ -105,16 +105,16 @@ export const MAP_COMMANDS: readonly CloudCommand[] = [
     [],
     "Lists the mapping sessions of an organization, newest first.",
     [ORG],
-    async (desk, _, { org }) => {
-      const { id } = await chosenOrganization(desk.store, org);
-      const all = await new MappingSessions(desk.store).list(id);
-      const names = await fleetNames(desk.store);
+    async (context, _, { org }) => {
+      const { id } = await chosenOrganization(context.store, org);
+      const all = await new MappingSessions(context.store).list(id);
+      const names = await fleetNames(context.store);
       const nameOf = (machineId: string) => names.get(machineId) ?? machineId;
       const sessions = all.map(({ id, machineId, mapName, version, createdMs, endedMs, error, ...one }) => ({
         ...{ id, machineId, machine: nameOf(machineId), mapName, version, createdMs, endedMs, error },
         state: stateOf(one),
       }));
-      desk.list("sessions", sessions, {
+      context.list("sessions", sessions, {
         columns: [
           { heading: "MAP", cutTo: 10 },
           { heading: "VERSION", cutTo: 10, rank: 2 },
@@ -142,19 +142,19 @@ export const MAP_COMMANDS: readonly CloudCommand[] = [
     ["SESSION"],
     "Ends a mapping session now; its map becomes a package soon after.",
     [],
-    async (desk, [id]) => {
+    async (context, [id]) => {
       const on = { kind: "mapping_session", id } as const;
-      const { mapName, version } = await desk.change(
+      const { mapName, version } = await context.change(
         "map stop",
         on,
         (sql, nowMs) => new MappingSessions(sql).stop(id, nowMs),
       );
-      desk.print({ id, mapName, version }, [`${mapName} ${version}`]);
+      context.print({ id, mapName, version }, [`${mapName} ${version}`]);
     },
   ),
 ];
 
-async function parametersIn({ host }: Desk, file: string): Promise<JsonObject> {
+async function parametersIn({ host }: CloudCommandContext, file: string): Promise<JsonObject> {
   if (file === "") return {};
   const json = parseJsonc(await host.readFile(file), { file });
   if (isObject(json)) return json;

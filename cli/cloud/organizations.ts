@@ -4,7 +4,7 @@
 
 import { Fleet } from "../../lib/cloud/fleet/fleet.ts";
 import { Packages } from "../../lib/cloud/packages/packages.ts";
-import { chosenOrganization, type CloudCommand, cloudCommand, locationOf, ORG } from "./desk.ts";
+import { chosenOrganization, type CloudCommand, cloudCommand, locationOf, ORG } from "./command_context.ts";
 
 export const ORGANIZATION_COMMANDS: readonly CloudCommand[] = [
   cloudCommand("org create", ["NAME"], "Creates an organization.", [], async ({ change, print }, [name]) => {
@@ -31,14 +31,14 @@ export const ORGANIZATION_COMMANDS: readonly CloudCommand[] = [
     ["NAME"],
     "Creates a location in an organization.",
     [ORG],
-    async (desk, [name], { org }) => {
-      const { id: on } = await chosenOrganization(desk.store, org);
-      const id = await desk.change(
+    async (context, [name], { org }) => {
+      const { id: on } = await chosenOrganization(context.store, org);
+      const id = await context.change(
         "location create",
         { kind: "organization", id: on },
         (sql, nowMs) => new Fleet(sql).createLocation(on, name, "", nowMs),
       );
-      desk.print({ id, name, organizationId: on }, [id]);
+      context.print({ id, name, organizationId: on }, [id]);
     },
   ),
   cloudCommand(
@@ -46,9 +46,9 @@ export const ORGANIZATION_COMMANDS: readonly CloudCommand[] = [
     [],
     "Lists the locations of an organization.",
     [ORG],
-    async (desk, _, { org }) => {
-      const all = await new Fleet(desk.store).locations((await chosenOrganization(desk.store, org)).id);
-      desk.list("locations", all, {
+    async (context, _, { org }) => {
+      const all = await new Fleet(context.store).locations((await chosenOrganization(context.store, org)).id);
+      context.list("locations", all, {
         columns: [{ heading: "NAME", cutTo: 16 }, { heading: "MACHINES", rank: 1 }, {
           heading: "ID",
           cutTo: 10,
@@ -63,11 +63,11 @@ export const ORGANIZATION_COMMANDS: readonly CloudCommand[] = [
     ["NAME|ID", "NEW"],
     "Renames an organization; its public name stays.",
     [],
-    async (desk, [given, name]) => {
-      const { id } = await chosenOrganization(desk.store, given);
+    async (context, [given, name]) => {
+      const { id } = await chosenOrganization(context.store, given);
       const on = { kind: "organization", id } as const;
-      await desk.change("org rename", on, (sql) => new Fleet(sql).renameOrganization(id, name));
-      desk.print({ id, name }, [`${id} ${name}`]);
+      await context.change("org rename", on, (sql) => new Fleet(sql).renameOrganization(id, name));
+      context.print({ id, name }, [`${id} ${name}`]);
     },
   ),
   cloudCommand(
@@ -75,11 +75,11 @@ export const ORGANIZATION_COMMANDS: readonly CloudCommand[] = [
     ["NAME|ID"],
     "Removes an organization that has nothing but keys left.",
     [],
-    async (desk, [given]) => {
-      const { id } = await chosenOrganization(desk.store, given);
+    async (context, [given]) => {
+      const { id } = await chosenOrganization(context.store, given);
       const on = { kind: "organization", id } as const;
-      await desk.change("org delete", on, (sql) => new Fleet(sql).deleteOrganization(id));
-      desk.print({ id }, []);
+      await context.change("org delete", on, (sql) => new Fleet(sql).deleteOrganization(id));
+      context.print({ id }, []);
     },
   ),
   cloudCommand(
@@ -87,11 +87,11 @@ export const ORGANIZATION_COMMANDS: readonly CloudCommand[] = [
     ["NAME|ID", "NEW"],
     "Renames a location; the names of its machines in DNS stay.",
     [ORG],
-    async (desk, [given, name], { org }) => {
-      const { id } = await locationOf(desk.store, org, given);
+    async (context, [given, name], { org }) => {
+      const { id } = await locationOf(context.store, org, given);
       const on = { kind: "location", id } as const;
-      await desk.change("location rename", on, (sql) => new Fleet(sql).renameLocation(id, name));
-      desk.print({ id, name }, [`${id} ${name}`]);
+      await context.change("location rename", on, (sql) => new Fleet(sql).renameLocation(id, name));
+      context.print({ id, name }, [`${id} ${name}`]);
     },
   ),
   cloudCommand(
@@ -99,11 +99,11 @@ export const ORGANIZATION_COMMANDS: readonly CloudCommand[] = [
     ["NAME|ID"],
     "Removes a location without machines.",
     [ORG],
-    async (desk, [given], { org }) => {
-      const { id } = await locationOf(desk.store, org, given);
+    async (context, [given], { org }) => {
+      const { id } = await locationOf(context.store, org, given);
       const on = { kind: "location", id } as const;
-      await desk.change("location delete", on, (sql) => new Fleet(sql).deleteLocation(id));
-      desk.print({ id }, []);
+      await context.change("location delete", on, (sql) => new Fleet(sql).deleteLocation(id));
+      context.print({ id }, []);
     },
   ),
   cloudCommand(
@@ -111,11 +111,11 @@ export const ORGANIZATION_COMMANDS: readonly CloudCommand[] = [
     ["NAMESPACE"],
     "Gives an organization a public name, under which it shares packages. The name cannot change later.",
     [ORG],
-    async (desk, [namespace], { org }) => {
-      const { id } = await chosenOrganization(desk.store, org);
+    async (context, [namespace], { org }) => {
+      const { id } = await chosenOrganization(context.store, org);
       const on = { kind: "organization", id } as const;
-      await desk.change("org namespace", on, (sql) => new Packages(sql).setNamespace(id, namespace));
-      desk.print({ id, namespace }, [namespace]);
+      await context.change("org namespace", on, (sql) => new Packages(sql).setNamespace(id, namespace));
+      context.print({ id, namespace }, [namespace]);
     },
   ),
 ];

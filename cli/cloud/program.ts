@@ -12,7 +12,7 @@ import { cloudCandidates } from "./candidates.ts";
 import { CONFIGURATION_COMMANDS } from "./configs/configurations.ts";
 import { FRAGMENT_COMMANDS } from "./configs/fragments.ts";
 import { CONTENT_RIGHTS, CONTENT_WORKER, contentWorker } from "./serve/content.ts";
-import { CLOUD_FLAGS, type CloudWorld } from "./desk.ts";
+import { CLOUD_FLAGS, type CloudProgramContext } from "./command_context.ts";
 import { INIT } from "./init.ts";
 import { KEY_COMMANDS } from "./keys.ts";
 import { DATABASE_COMMANDS } from "./contents/database.ts";
@@ -32,7 +32,7 @@ import { RELEASE_COMMANDS } from "./releases.ts";
 import { SECRET_COMMANDS } from "./secrets.ts";
 import { SERVE } from "./serve/serve.ts";
 
-const PROGRAM: CommandProgram<CloudWorld> = {
+const PROGRAM: CommandProgram<CloudProgramContext> = {
   name: "svc-cloud",
   summary:
     "Serves a control plane for machines, agents and training jobs, so that all of them work without anybody else's cloud.",

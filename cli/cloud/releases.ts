@@ -18,7 +18,14 @@ import {
 import { keepFile } from "../../lib/cloud/store/file_refs.ts";
 import { Secrets } from "../../lib/cloud/store/secrets.ts";
 import { shownMs, sizeText } from "../table.ts";
-import { type CloudCommand, cloudCommand, contentOf, type Desk, removeContents, unknown } from "./desk.ts";
+import {
+  type CloudCommand,
+  cloudCommand,
+  type CloudCommandContext,
+  contentOf,
+  removeContents,
+  unknown,
+} from "./command_context.ts";
 
 /** Length of a program's beginning that suffices to recognize its type. */
 const HEAD_BYTES = 64;
@@ -52,31 +59,33 @@ export const RELEASE_COMMANDS: readonly CloudCommand[] = [
         help: "The public key of that signature, in base64, if not the project's.",
       },
     ],
-    async (desk, [name, version, file], { platform, channel, requireSignature, signatureKey }) => {
+    async (context, [name, version, file], { platform, channel, requireSignature, signatureKey }) => {
       requireOneOf("NAME", name, PROGRAMS);
       requireOneOf("--platform", platform, RELEASE_PLATFORMS);
       requireOneOf("--channel", channel, CHANNELS);
-      const content = await contentOf(desk, file);
-      for await (const piece of desk.host.readPieces(file)) {
+      const content = await contentOf(context, file);
+      for await (const piece of context.host.readPieces(file)) {
         checkProgram(piece.subarray(0, HEAD_BYTES), platform, file);
         break;
       }
-      const signed = requireSignature ? await signedSumOf(desk, file, signatureKey) : undefined;
-      const files = await desk.files();
+      const signed = requireSignature ? await signedSumOf(context, file, signatureKey) : undefined;
+      const files = await context.files();
       const on = { kind: "release", id: `${name} ${version} ${platform}` } as const;
-      const made = await keepFile(desk.store, files, content, RELEASE_BYTES_MAX, async (stored) => {
+      const made = await keepFile(context.store, files, content, RELEASE_BYTES_MAX, async (stored) => {
         if (signed !== undefined && signed !== stored.sha256) {
           const problem = `found SHA-256 ${stored.sha256}, wanted the signed ${signed}`;
           throw new SvcError("permission_denied", `${file}: ${problem}`);
         }
-        await desk.change(
+        await context.change(
           "release publish",
           on,
           (sql, nowMs) => new Releases(sql).add({ name, version, platform, channel, file: stored }, nowMs),
         );
         return { name, version, platform, channel, ...stored };
       });
-      desk.print(made, [`${name} ${version} for ${platform}: ${made.bytes} bytes, SHA-256 ${made.sha256}`]);
+      context.print(made, [
+        `${name} ${version} for ${platform}: ${made.bytes} bytes, SHA-256 ${made.sha256}`,
+      ]);
     },
   ),
   cloudCommand(
@@ -124,11 +133,15 @@ export const RELEASE_COMMANDS: readonly CloudCommand[] = [
     ["NAME", "VERSION"],
     "Removes a version on all its platforms.",
     [],
-    async (desk, [name, version]) => {
+    async (context, [name, version]) => {
       const on = { kind: "release", id: `${name} ${version}` } as const;
-      const gone = await desk.change("release delete", on, (sql) => new Releases(sql).delete(name, version));
-      await removeContents(desk, gone);
-      desk.print({ name, version }, []);
+      const gone = await context.change(
+        "release delete",
+        on,
+        (sql) => new Releases(sql).delete(name, version),
+      );
+      await removeContents(context, gone);
+      context.print({ name, version }, []);
     },
   ),
   cloudCommand(
@@ -160,7 +173,7 @@ export const RELEASE_COMMANDS: readonly CloudCommand[] = [
 ];
 
 /** The SHA-256 that the signed sums beside a file have for it. */
-async function signedSumOf({ host }: Desk, file: string, key: string): Promise<string> {
+async function signedSumOf({ host }: CloudCommandContext, file: string, key: string): Promise<string> {
   const [sums, sig] = [SUMS_FILE, SUMS_SIGNATURE_FILE].map((name) => join(dirname(file), name));
   const [text, signature] = [await host.readTextFile(sums), await host.readFile(sig)];
   const found = verifiedSums(text, signature, pinnedKey(key).public_key).get(basename(file));

@@ -6,7 +6,7 @@ import { Authority } from "../../lib/cloud/store/authority.ts";
 import { SECRET_KINDS, type SecretName, secretsNamed } from "../../lib/cloud/store/secret_kinds.ts";
 import { Secrets } from "../../lib/cloud/store/secrets.ts";
 import { shownMs } from "../table.ts";
-import { type CloudCommand, cloudCommand } from "./desk.ts";
+import { type CloudCommand, cloudCommand } from "./command_context.ts";
 import { UsageError } from "../flags.ts";
 
 const NAMES = Object.keys(SECRET_KINDS) as SecretName[];

@@ -7,7 +7,7 @@ import { Fleet, type Part } from "../../lib/cloud/fleet/fleet.ts";
 import type { Store } from "../../lib/cloud/store/store.ts";
 import { type Flag, UsageError, type Values } from "../flags.ts";
 import { namedOne } from "../lookup.ts";
-import { chosenOrganization, locationOf, ORG, partNamed } from "./desk.ts";
+import { chosenOrganization, locationOf, ORG, partNamed } from "./command_context.ts";
 
 export const SELECTION_FLAGS = [
   ORG,

@@ -9,7 +9,7 @@ import { Secret } from "../../lib/base/secret.ts";
 import { DEFAULT_PROFILE } from "../../lib/cloud_client/profile.ts";
 import { table } from "../table.ts";
 import { type MlCommand, mlCommand } from "./command.ts";
-import type { TrainingDesk } from "./desk.ts";
+import type { MlCommandContext } from "./command_context.ts";
 import { localControlPlane } from "./embedded.ts";
 
 export const ACCOUNT_COMMANDS: readonly MlCommand[] = [
@@ -26,16 +26,16 @@ export const ACCOUNT_COMMANDS: readonly MlCommand[] = [
       help:
         "The id of the API key. The key itself is taken from SVC_API_KEY, asked for, or read from standard input.",
     }],
-    async (desk, _, { apiKeyId }) => {
-      const { values, profiles, host } = desk;
+    async (context, _, { apiKeyId }) => {
+      const { values, profiles, host } = context;
       const { baseUrl: givenUrl, orgId, allowInsecureCreds, caFile } = values;
       const name = values.profile || DEFAULT_PROFILE;
-      const baseUrl = await chosenUrl(desk, givenUrl);
-      const keyId = asked(desk, "--api-key-id", apiKeyId, "Id of the API key: ");
-      const given = host.env("SVC_API_KEY") || await piped(desk);
-      const key = new Secret(asked(desk, "SVC_API_KEY", given, "API key: ", true));
+      const baseUrl = await chosenUrl(context, givenUrl);
+      const keyId = asked(context, "--api-key-id", apiKeyId, "Id of the API key: ");
+      const given = host.env("SVC_API_KEY") || await piped(context);
+      const key = new Secret(asked(context, "SVC_API_KEY", given, "API key: ", true));
       const ca = caFile === "" ? undefined : await host.readTextFile(caFile);
-      desk.choose({
+      context.choose({
         baseUrl,
         keyId,
         key,
@@ -43,10 +43,10 @@ export const ACCOUNT_COMMANDS: readonly MlCommand[] = [
         allowInsecureCredentials: allowInsecureCreds,
         ca,
       });
-      const { app } = await desk.services();
-      const { organizations } = await app.listOrganizations({}, desk.limits);
+      const { app } = await context.services();
+      const { organizations } = await app.listOrganizations({}, context.limits);
       const organizationId = orgId !== ""
-        ? await desk.organization()
+        ? await context.organization()
         : organizations.length === 1
         ? organizations[0].id
         : undefined;
@@ -59,39 +59,39 @@ export const ACCOUNT_COMMANDS: readonly MlCommand[] = [
         caFile: caFile ? resolve(host.cwd(), caFile) : undefined,
       });
       const listed = organizations.map((one) => `${one.name} (${one.id})`).join(", ");
-      desk.print({ profile: name, baseUrl, keyId, organizationId }, [
+      context.print({ profile: name, baseUrl, keyId, organizationId }, [
         `logged in to ${shownUrl(baseUrl)}: ${listed}`,
       ]);
-      desk.note(`kept as profile "${name}" in ${profiles.path}`);
-      if (organizationId === undefined) desk.note("tell with --org-id which organization is meant");
+      context.note(`kept as profile "${name}" in ${profiles.path}`);
+      if (organizationId === undefined) context.note("tell with --org-id which organization is meant");
     },
   ),
-  mlCommand("profiles", [], "Lists the stored profiles.", [], async (desk) => {
-    const { current, profiles } = await desk.profiles.read();
+  mlCommand("profiles", [], "Lists the stored profiles.", [], async (context) => {
+    const { current, profiles } = await context.profiles.read();
     const all = Object.entries(profiles).map(([name, { baseUrl, keyId, organizationId = "" }]) => {
       return { name, baseUrl: shownUrl(baseUrl), keyId, organizationId, current: name === current };
     });
     const rows = all.map((
       one,
     ) => [one.current ? "*" : "", one.name, one.baseUrl, one.keyId, one.organizationId]);
-    desk.print({ profiles: all }, table([["", "NAME", "BASE URL", "KEY ID", "ORGANIZATION"], ...rows]));
+    context.print({ profiles: all }, table([["", "NAME", "BASE URL", "KEY ID", "ORGANIZATION"], ...rows]));
   }),
-  mlCommand("profiles use", ["PROFILE"], "Makes a profile the current one.", [], async (desk, [name]) => {
-    await desk.profiles.use(name);
-    desk.print({ profile: name }, [name]);
+  mlCommand("profiles use", ["PROFILE"], "Makes a profile the current one.", [], async (context, [name]) => {
+    await context.profiles.use(name);
+    context.print({ profile: name }, [name]);
   }),
-  mlCommand("profiles delete", ["PROFILE"], "Deletes a profile and its key.", [], async (desk, [name]) => {
-    await desk.profiles.remove(name);
-    desk.print({ profile: name }, [name]);
+  mlCommand("profiles delete", ["PROFILE"], "Deletes a profile and its key.", [], async (context, [name]) => {
+    await context.profiles.remove(name);
+    context.print({ profile: name }, [name]);
   }),
 ];
 
 /** The address of the control plane: given, answered, or the one of this computer. */
-async function chosenUrl(desk: TrainingDesk, given: string): Promise<string> {
+async function chosenUrl(context: MlCommandContext, given: string): Promise<string> {
   if (given !== "") return given;
-  const proposed = await localControlPlane(desk);
-  if (proposed === undefined) return asked(desk, "--base-url", "", "Control plane (https://host:port): ");
-  const { terminal, ask } = desk.world;
+  const proposed = await localControlPlane(context);
+  if (proposed === undefined) return asked(context, "--base-url", "", "Control plane (https://host:port): ");
+  const { terminal, ask } = context.context;
   if (!terminal.input || !terminal.errors) {
     throw new SvcError("invalid_argument", `--base-url is missing; a control plane answers at ${proposed}`);
   }
@@ -99,14 +99,20 @@ async function chosenUrl(desk: TrainingDesk, given: string): Promise<string> {
 }
 
 /** The first line of standard input, if that is a file or another program. */
-async function piped({ world }: TrainingDesk): Promise<string> {
-  return world.terminal.input ? "" : (await world.firstLine())?.trim() ?? "";
+async function piped({ context }: MlCommandContext): Promise<string> {
+  return context.terminal.input ? "" : (await context.firstLine())?.trim() ?? "";
 }
 
 /** The given value, or the person's answer. */
-function asked(desk: TrainingDesk, what: string, given: string, question: string, hidden = false): string {
+function asked(
+  context: MlCommandContext,
+  what: string,
+  given: string,
+  question: string,
+  hidden = false,
+): string {
   if (given !== "") return given;
-  const { terminal, ask } = desk.world;
+  const { terminal, ask } = context.context;
   const answer = terminal.input && terminal.errors ? ask(question, { hidden })?.trim() : undefined;
   if (answer) return answer;
   throw new SvcError("invalid_argument", `${what} is missing, and there is no terminal to ask on`);

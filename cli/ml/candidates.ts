@@ -12,26 +12,26 @@ import {
 import { PackageType } from "../../proto/gen/packages_pb.ts";
 import type { Blank, Candidate } from "../command.ts";
 import { FORMAT_NAMES } from "./data/import.ts";
-import { type CommonValues, type MlWorld, TrainingDesk } from "./desk.ts";
+import { type CommonValues, MlCommandContext, type MlProgramContext } from "./command_context.ts";
 
 /** Time limit of a lookup: a person waits for the completion. */
 const LOOKUP_MS = 2_000;
 
 /** The candidates for a blank. */
 export async function mlCandidates(
-  world: MlWorld,
+  program: MlProgramContext,
   values: CommonValues,
   { placeholder }: Blank,
 ): Promise<readonly Candidate[]> {
-  const desk = new TrainingDesk(world, { ...values, output: "table" }, new AbortController().signal);
+  const context = new MlCommandContext(program, { ...values, output: "table" }, new AbortController().signal);
   try {
-    return await candidatesIn(desk, placeholder);
+    return await candidatesIn(context, placeholder);
   } finally {
-    desk.close();
+    context.close();
   }
 }
 
-async function candidatesIn(desk: TrainingDesk, placeholder: string): Promise<readonly Candidate[]> {
+async function candidatesIn(context: MlCommandContext, placeholder: string): Promise<readonly Candidate[]> {
   const plain = (words: readonly string[]) => words.map((word) => ({ word }));
   switch (placeholder) {
     case "TYPE":
@@ -51,24 +51,24 @@ async function candidatesIn(desk: TrainingDesk, placeholder: string): Promise<re
     case "WHO":
       return plain(["private", "public", "public-unlisted"]);
     case "PROFILE":
-      return plain(Object.keys((await desk.profiles.read()).profiles));
+      return plain(Object.keys((await context.profiles.read()).profiles));
     default:
-      return await lookedUp(desk, placeholder);
+      return await lookedUp(context, placeholder);
   }
 }
 
 /** Entries of the control plane. Throws if it does not answer. */
-async function lookedUp(desk: TrainingDesk, placeholder: string): Promise<Candidate[]> {
-  const limits = { timeoutMs: LOOKUP_MS, ...desk.limits };
+async function lookedUp(context: MlCommandContext, placeholder: string): Promise<Candidate[]> {
+  const limits = { timeoutMs: LOOKUP_MS, ...context.limits };
   if (!["JOB", "DATASET", "MODEL", "ORGANIZATION"].includes(placeholder)) return [];
-  const { jobs, datasets, packages, app } = await desk.services();
+  const { jobs, datasets, packages, app } = await context.services();
   if (placeholder === "ORGANIZATION") {
     return (await app.listOrganizations({}, limits)).organizations.map(({ id, name }) => ({
       word: id,
       about: name,
     }));
   }
-  const organizationId = await desk.organization();
+  const organizationId = await context.organization();
   if (placeholder === "JOB") {
     const all = await jobs.listTrainingJobs(organizationId, TrainingStatus.UNSPECIFIED, limits);
     return all.map(({ id, modelName, modelVersion, status }) => ({

@@ -6,7 +6,7 @@ import { type Code, SvcError } from "../../lib/base/error.ts";
 import type { Command as AnyCommand } from "../command.ts";
 import type { Flag, Values } from "../flags.ts";
 import { EXIT as USUAL } from "../program.ts";
-import { type CommonValues, type MlWorld, TrainingDesk } from "./desk.ts";
+import { type CommonValues, MlCommandContext, type MlProgramContext } from "./command_context.ts";
 
 export const ML_EXIT = {
   ...USUAL,
@@ -34,7 +34,7 @@ export function exitCodeOf(error: unknown): number {
   return EXITS[SvcError.from(error).code] ?? ML_EXIT.failed;
 }
 
-export type MlCommand = AnyCommand<MlWorld>;
+export type MlCommand = AnyCommand<MlProgramContext>;
 
 /** A command of `svc-ml`. Ctrl-C ends it with `canceled`, and never ends a job. */
 export function mlCommand<const F extends readonly Flag[]>(
@@ -42,19 +42,23 @@ export function mlCommand<const F extends readonly Flag[]>(
   takes: readonly string[],
   summary: string,
   flags: F,
-  run: (desk: TrainingDesk, words: readonly string[], flags: Values<F>) => Promise<number | void>,
+  run: (context: MlCommandContext, words: readonly string[], flags: Values<F>) => Promise<number | void>,
 ): MlCommand {
-  const inSession = async (world: MlWorld, given: readonly string[], values: Values<F> & CommonValues) => {
+  const inSession = async (
+    program: MlProgramContext,
+    given: readonly string[],
+    values: Values<F> & CommonValues,
+  ) => {
     const stop = new AbortController();
-    const ignore = world.host.onTermination(() => stop.abort(new SvcError("canceled", "interrupted")));
-    let desk: TrainingDesk | undefined;
+    const ignore = program.host.onTermination(() => stop.abort(new SvcError("canceled", "interrupted")));
+    let context: MlCommandContext | undefined;
     try {
-      desk = new TrainingDesk(world, values, stop.signal);
-      return await run(desk, given, values);
+      context = new MlCommandContext(program, values, stop.signal);
+      return await run(context, given, values);
     } catch (error) {
       throw stop.signal.aborted ? stop.signal.reason : error;
     } finally {
-      desk?.close();
+      context?.close();
       ignore();
     }
   };

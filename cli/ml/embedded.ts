@@ -15,7 +15,7 @@ import type { Profile } from "../../lib/cloud_client/profile.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import { AppService } from "../../proto/gen/app_pb.ts";
 import { type MlCommand, mlCommand } from "./command.ts";
-import type { Account, TrainingDesk } from "./desk.ts";
+import type { Account, MlCommandContext } from "./command_context.ts";
 
 const EMBEDDED = "embedded";
 const USUAL_PORT = 8090;
@@ -25,24 +25,24 @@ const ANSWER_MS = 2_000;
 const STOP_MS = 30_000;
 
 /** Starts the control plane unless it serves already, and switches to it. */
-export async function useEmbedded(desk: TrainingDesk): Promise<void> {
-  const { profiles } = await desk.profiles.read();
+export async function useEmbedded(context: MlCommandContext): Promise<void> {
+  const { profiles } = await context.profiles.read();
   const known = Object.hasOwn(profiles, EMBEDDED) ? profiles[EMBEDDED] : undefined;
-  if (known && await answers(desk, known) === undefined) {
-    desk.note(`using svc-cloud at ${known.baseUrl}`);
-    return desk.choose(accountOf(known));
+  if (known && await answers(context, known) === undefined) {
+    context.note(`using svc-cloud at ${known.baseUrl}`);
+    return context.choose(accountOf(known));
   }
-  const folder = folderOf(desk);
-  const program = await programBeside(desk);
-  const profile = known ?? await initialize(desk, program, folder);
-  await desk.profiles.save(EMBEDDED, profile, { stay: true });
-  await start(desk, program, folder, profile);
-  desk.choose(accountOf(profile));
+  const folder = folderOf(context);
+  const program = await programBeside(context);
+  const profile = known ?? await initialize(context, program, folder);
+  await context.profiles.save(EMBEDDED, profile, { stay: true });
+  await start(context, program, folder, profile);
+  context.choose(accountOf(profile));
 }
 
 /** The address of the control plane of this computer that answers: the embedded one, or one at the usual port. */
-export async function localControlPlane(desk: TrainingDesk): Promise<string | undefined> {
-  const { profiles } = await desk.profiles.read();
+export async function localControlPlane(context: MlCommandContext): Promise<string | undefined> {
+  const { profiles } = await context.profiles.read();
   const known = Object.hasOwn(profiles, EMBEDDED) ? [profiles[EMBEDDED].baseUrl] : [];
   for (const url of new Set([...known, `http://localhost:${USUAL_PORT}`])) {
     const { port, hostname: host } = new URL(url);
@@ -65,39 +65,39 @@ export const STOP_EMBEDDED: MlCommand = mlCommand(
   [],
   "Stops the control plane that --embedded has started. Its data stay; the next --embedded goes on with them.",
   [],
-  async (desk) => {
-    const folder = folderOf(desk);
-    const { profiles } = await desk.profiles.read();
+  async (context) => {
+    const folder = folderOf(context);
+    const { profiles } = await context.profiles.read();
     const known = Object.hasOwn(profiles, EMBEDDED) ? profiles[EMBEDDED] : undefined;
-    const pid = Number((await desk.host.readTextFile(pidFileIn(folder)).catch(() => "")).trim());
-    const runs = known !== undefined && await answers(desk, known) === undefined;
-    if (!runs || !Number.isSafeInteger(pid) || pid <= 0 || !await isOurs(desk, pid, folder)) {
+    const pid = Number((await context.host.readTextFile(pidFileIn(folder)).catch(() => "")).trim());
+    const runs = known !== undefined && await answers(context, known) === undefined;
+    if (!runs || !Number.isSafeInteger(pid) || pid <= 0 || !await isOurs(context, pid, folder)) {
       const why = runs
         ? `svc-cloud at ${known.baseUrl} was not started by svc-ml: stop it where it was started`
         : "no embedded control plane is running";
       throw new SvcError("failed_precondition", why);
     }
     Deno.kill(pid, "SIGTERM");
-    const endMs = desk.clock.monotonicMs() + STOP_MS;
-    while (await answers(desk, known) === undefined) {
-      if (desk.clock.monotonicMs() > endMs) {
+    const endMs = context.clock.monotonicMs() + STOP_MS;
+    while (await answers(context, known) === undefined) {
+      if (context.clock.monotonicMs() > endMs) {
         throw new SvcError("deadline_exceeded", `process ${pid} still serves after ${STOP_MS / 1000} s`);
       }
-      await desk.clock.sleep(POLL_MS, desk.signal);
+      await context.clock.sleep(POLL_MS, context.signal);
     }
-    await desk.host.remove(pidFileIn(folder)).catch(() => {});
-    desk.print({ stopped: known.baseUrl, pid }, [`svc-cloud at ${known.baseUrl} has stopped`]);
+    await context.host.remove(pidFileIn(folder)).catch(() => {});
+    context.print({ stopped: known.baseUrl, pid }, [`svc-cloud at ${known.baseUrl} has stopped`]);
   },
 );
 
 /** Numbers of processes are used again: the command line must name the folder, where the system tells it. */
-async function isOurs({ host }: TrainingDesk, pid: number, folder: string): Promise<boolean> {
+async function isOurs({ host }: MlCommandContext, pid: number, folder: string): Promise<boolean> {
   if (Deno.build.os !== "linux") return true;
   return (await host.readTextFile(`/proc/${pid}/cmdline`).catch(() => "")).includes(folder);
 }
 
-function folderOf(desk: TrainingDesk): string {
-  return join(dirname(desk.profiles.path), "cloud");
+function folderOf(context: MlCommandContext): string {
+  return join(dirname(context.profiles.path), "cloud");
 }
 
 function pidFileIn(folder: string): string {
@@ -109,7 +109,7 @@ function accountOf({ baseUrl, keyId, key, organizationId = "" }: Profile): Accou
 }
 
 /** The command line of svc-cloud: the executable beside this one, or the source beside this file. */
-async function programBeside({ host }: TrainingDesk): Promise<readonly string[]> {
+async function programBeside({ host }: MlCommandContext): Promise<readonly string[]> {
   if (!Deno.build.standalone) {
     return [Deno.execPath(), "run", "-A", fileURLToPath(new URL("../cloud/main.ts", import.meta.url))];
   }
@@ -120,12 +120,16 @@ async function programBeside({ host }: TrainingDesk): Promise<readonly string[]>
 }
 
 /** Creates the example, and a key to it. */
-async function initialize(desk: TrainingDesk, program: readonly string[], folder: string): Promise<Profile> {
+async function initialize(
+  context: MlCommandContext,
+  program: readonly string[],
+  folder: string,
+): Promise<Profile> {
   const baseUrl = `http://localhost:${freePort()}`;
   const listen = baseUrl.slice("http://".length);
   const made = await run(program, ["init", "--example", "--json", "--data", folder, "--listen", listen]);
   if (made.code === 0) {
-    desk.note(`made a control plane with an example in ${folder}`);
+    context.note(`made a control plane with an example in ${folder}`);
     const example = made.value;
     const key = isObject(example.ownerKey) ? example.ownerKey : {};
     return profileOf(baseUrl, key, example.organizationId);
@@ -145,7 +149,7 @@ async function initialize(desk: TrainingDesk, program: readonly string[], folder
   if (more.code !== 0) {
     throw new SvcError("unknown", `cannot make a control plane in ${folder}: ${made.errors}`);
   }
-  desk.note(`found a control plane in ${folder} and made a new key to it`);
+  context.note(`found a control plane in ${folder} and made a new key to it`);
   return profileOf(baseUrl, more.value, more.value.resourceId);
 }
 
@@ -161,7 +165,7 @@ function profileOf(baseUrl: string, key: Record<string, unknown>, organizationId
 }
 
 async function start(
-  desk: TrainingDesk,
+  context: MlCommandContext,
   program: readonly string[],
   folder: string,
   profile: Profile,
@@ -184,24 +188,24 @@ async function start(
   const child = spawn(command, args);
   let ended: number | undefined;
   void child.status.then(({ code }) => ended = code);
-  const { clock } = desk;
+  const { clock } = context;
   const endMs = clock.monotonicMs() + START_MS;
   for (;;) {
-    const problem = await answers(desk, profile);
+    const problem = await answers(context, profile);
     if (problem === undefined) break;
     if (ended !== undefined || clock.monotonicMs() > endMs) {
       const found = ended === undefined ? `does not answer: ${problem}` : `ended with exit code ${ended}`;
       throw new SvcError("unavailable", `svc-cloud ${found}; its log is ${log}`);
     }
-    await clock.sleep(POLL_MS, desk.signal);
+    await clock.sleep(POLL_MS, context.signal);
   }
   child.unref();
-  await desk.host.writeFile(pidFileIn(folder), `${child.pid}\n`);
-  desk.note(
+  await context.host.writeFile(pidFileIn(folder), `${child.pid}\n`);
+  context.note(
     `started svc-cloud at ${profile.baseUrl} as process ${child.pid}; stop it with: svc-ml embedded stop`,
   );
-  desk.note(`it keeps everything in ${folder} and writes its log to ${log}`);
-  desk.note(`its key is kept as profile "${EMBEDDED}" in ${desk.profiles.path}`);
+  context.note(`it keeps everything in ${folder} and writes its log to ${log}`);
+  context.note(`its key is kept as profile "${EMBEDDED}" in ${context.profiles.path}`);
 }
 
 function spawn(command: string, args: readonly string[]): Deno.ChildProcess {
@@ -237,13 +241,16 @@ async function run(program: readonly string[], args: readonly string[]) {
 }
 
 /** `undefined` if the control plane accepts the key, else the reason. */
-async function answers(desk: TrainingDesk, { baseUrl, keyId, key }: Profile): Promise<string | undefined> {
-  const channel = connectApp({ address: baseUrl, keyId, key, clock: desk.clock });
+async function answers(
+  context: MlCommandContext,
+  { baseUrl, keyId, key }: Profile,
+): Promise<string | undefined> {
+  const channel = connectApp({ address: baseUrl, keyId, key, clock: context.clock });
   try {
-    await client(AppService, channel).listOrganizations({}, { timeoutMs: ANSWER_MS, signal: desk.signal });
+    await client(AppService, channel).listOrganizations({}, { timeoutMs: ANSWER_MS, signal: context.signal });
     return undefined;
   } catch (error) {
-    desk.signal.throwIfAborted();
+    context.signal.throwIfAborted();
     return messageOf(error);
   } finally {
     channel.close();

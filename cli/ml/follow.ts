@@ -20,7 +20,7 @@ import {
 import { lengthText, timeText } from "../table.ts";
 import { ML_EXIT } from "./command.ts";
 import { lossOf, parseProgress, type ProgressLine, progressLine } from "./progress.ts";
-import type { TrainingDesk } from "./desk.ts";
+import type { MlCommandContext } from "./command_context.ts";
 
 /** Interval of the polls of a job. */
 const POLL_MS = 1_000;
@@ -38,24 +38,24 @@ export interface FollowOptions {
 
 /** Waits until a job has ended. */
 export async function followJob(
-  desk: TrainingDesk,
+  context: MlCommandContext,
   jobs: MlTrainingClient,
   id: string,
   { logs, timeoutMs }: FollowOptions,
 ): Promise<TrainingJobMetadata> {
-  const { clock } = desk;
+  const { clock } = context;
   const late = () =>
     new SvcError("deadline_exceeded", `training job ${id} has not ended within ${lengthText(timeoutMs)}`);
-  const limit = timeoutMs > 0 ? deadline(clock, timeoutMs, late, desk.signal) : undefined;
-  const signal = limit?.signal ?? desk.signal;
+  const limit = timeoutMs > 0 ? deadline(clock, timeoutMs, late, context.signal) : undefined;
+  const signal = limit?.signal ?? context.signal;
   const reader = new LogReader(jobs, id);
-  const view = new FollowView(desk, logs);
+  const view = new FollowView(context, logs);
   try {
     for (;;) {
       // The job first, then its logs: if it has ended, they are complete.
-      const job = await steadily(desk, view, signal, () => jobs.getTrainingJob(id, { signal }));
-      const entries = logs || desk.lively
-        ? await steadily(desk, view, signal, () => reader.next({ signal }))
+      const job = await steadily(context, view, signal, () => jobs.getTrainingJob(id, { signal }));
+      const entries = logs || context.lively
+        ? await steadily(context, view, signal, () => reader.next({ signal }))
         : [];
       view.show(job, entries);
       if (hasEnded(job.status)) return job;
@@ -69,42 +69,42 @@ export async function followJob(
 
 /** Prints a job's new log lines until it has ended. */
 export async function followLogs(
-  desk: TrainingDesk,
+  context: MlCommandContext,
   jobs: MlTrainingClient,
   id: string,
   reader: LogReader,
   keep: (entry: TrainingJobLogEntry) => boolean,
 ): Promise<TrainingJobMetadata> {
-  const { signal, clock } = desk;
+  const { signal, clock } = context;
   for (;;) {
-    const job = await steadily(desk, undefined, signal, () => jobs.getTrainingJob(id, { signal }));
-    const entries = await steadily(desk, undefined, signal, () => reader.next({ signal }));
-    printLogs(desk, entries.filter(keep));
+    const job = await steadily(context, undefined, signal, () => jobs.getTrainingJob(id, { signal }));
+    const entries = await steadily(context, undefined, signal, () => reader.next({ signal }));
+    printLogs(context, entries.filter(keep));
     if (hasEnded(job.status)) return job;
     await clock.sleep(POLL_MS, signal);
   }
 }
 
 /** Reports how a job ended and the possible next steps; returns the exit code. */
-export function tellEnd(desk: TrainingDesk, job: TrainingJobMetadata): number {
+export function tellEnd(context: MlCommandContext, job: TrainingJobMetadata): number {
   const { id, modelName, modelVersion, trainingStarted, trainingEnded, errorStatus } = job;
   const took = trainingStarted && trainingEnded
     ? ` after ${lengthText(toMs(trainingEnded) - toMs(trainingStarted))}`
     : "";
   if (job.status === TrainingStatus.COMPLETED) {
-    desk.note(`completed${took}: model ${modelName}, version ${modelVersion}`);
-    desk.note(`get it with: svc-ml models download ${modelName} --model-version ${modelVersion}`);
+    context.note(`completed${took}: model ${modelName}, version ${modelVersion}`);
+    context.note(`get it with: svc-ml models download ${modelName} --model-version ${modelVersion}`);
     return ML_EXIT.ok;
   }
   const why = errorStatus?.message ? `: ${errorStatus.message}` : "";
-  desk.note(`${job.status === TrainingStatus.FAILED ? "failed" : "canceled"}${took}${why}`);
-  desk.note(`see: svc-ml logs ${id} --tail 20`);
+  context.note(`${job.status === TrainingStatus.FAILED ? "failed" : "canceled"}${took}${why}`);
+  context.note(`see: svc-ml logs ${id} --tail 20`);
   return ML_EXIT.failed;
 }
 
 /** Runs a wait for a job; if the wait ends before the job, prints how to resume it. */
 export async function detachable(
-  desk: TrainingDesk,
+  context: MlCommandContext,
   id: string,
   wait: () => Promise<number>,
 ): Promise<number> {
@@ -112,17 +112,19 @@ export async function detachable(
     return await wait();
   } catch (error) {
     const { code } = SvcError.from(error);
-    if (desk.signal.aborted || code === "deadline_exceeded" || code === "unavailable") {
-      desk.note(`the job continues without you; follow it with: svc-ml logs -f ${id}, or: svc-ml wait ${id}`);
+    if (context.signal.aborted || code === "deadline_exceeded" || code === "unavailable") {
+      context.note(
+        `the job continues without you; follow it with: svc-ml logs -f ${id}, or: svc-ml wait ${id}`,
+      );
     }
-    if (desk.signal.aborted) return ML_EXIT.detached;
+    if (context.signal.aborted) return ML_EXIT.detached;
     throw error;
   }
 }
 
-export function printLogs(desk: TrainingDesk, entries: readonly TrainingJobLogEntry[]): void {
+export function printLogs(context: MlCommandContext, entries: readonly TrainingJobLogEntry[]): void {
   for (const entry of entries) {
-    desk.printMessage(TrainingJobLogEntrySchema, entry, [
+    context.printMessage(TrainingJobLogEntrySchema, entry, [
       `${timeText(entry.time)}  ${entry.level.toUpperCase().padEnd(5)}  ${
         // A line of a message must not look like an entry.
         entry.message.replaceAll("\n", "\n\t")}`,
@@ -137,14 +139,14 @@ class FollowView {
   #status = TrainingStatus.UNSPECIFIED;
   #drawn = false;
 
-  constructor(private readonly desk: TrainingDesk, private readonly logs: boolean) {}
+  constructor(private readonly context: MlCommandContext, private readonly logs: boolean) {}
 
   show({ status }: TrainingJobMetadata, entries: readonly TrainingJobLogEntry[]): void {
     this.clear();
     for (const entry of entries) this.#take(entry);
     const name = TrainingStatus[status].toLowerCase().replaceAll("_", " ");
-    if (!this.desk.lively) {
-      if (status !== this.#status) this.desk.note(name);
+    if (!this.context.lively) {
+      if (status !== this.#status) this.context.note(name);
     } else if (!hasEnded(status)) {
       this.#draw(this.#progress ? this.#line(this.#progress) : `${name} …`);
     } else if (this.#progress) {
@@ -157,7 +159,7 @@ class FollowView {
 
   /** Clears the redrawn line. */
   clear(): void {
-    if (this.#drawn) this.desk.host.draw("\r\x1b[2K");
+    if (this.#drawn) this.context.host.draw("\r\x1b[2K");
     this.#drawn = false;
   }
 
@@ -169,33 +171,33 @@ class FollowView {
       const loss = lossOf(progress);
       if (loss !== undefined) this.#losses.push(loss);
     }
-    if (this.logs && (this.desk.json || !progress || !this.desk.lively)) {
-      printLogs(this.desk, [entry]);
+    if (this.logs && (this.context.json || !progress || !this.context.lively)) {
+      printLogs(this.context, [entry]);
     }
   }
 
   #line(progress: ProgressLine): string {
-    const { host, world } = this.desk;
+    const { host, context } = this.context;
     return progressLine(progress, this.#losses, {
       coloured: !host.env("NO_COLOR"),
-      columns: world.columns() - 1,
+      columns: context.columns() - 1,
     });
   }
 
   #draw(line: string): void {
-    this.desk.host.draw(line);
+    this.context.host.draw(line);
     this.#drawn = true;
   }
 }
 
 /** Repeats `call` while the control plane is unreachable. */
 async function steadily<T>(
-  desk: TrainingDesk,
+  context: MlCommandContext,
   view: FollowView | undefined,
   signal: AbortSignal,
   call: () => Promise<T>,
 ): Promise<T> {
-  const { clock } = desk;
+  const { clock } = context;
   const startMs = clock.monotonicMs();
   for (let failures = 1;; failures++) {
     try {
@@ -206,7 +208,7 @@ async function steadily<T>(
       if (signal.aborted || !away || clock.monotonicMs() - startMs > AWAY_MS) throw error;
       view?.clear();
       const waitMs = backoffMs(RETRY, failures);
-      desk.note(`${messageOf(error)}; trying again in ${lengthText(waitMs)}`);
+      context.note(`${messageOf(error)}; trying again in ${lengthText(waitMs)}`);
       await clock.sleep(waitMs, signal);
     }
   }

@@ -26,7 +26,7 @@ import { countOf, type MlCommand, mlCommand } from "./command.ts";
 import { detachable, followJob, followLogs, printLogs, tellEnd } from "./follow.ts";
 import { modelOf } from "./lookup.ts";
 import { confusionLines, metricsText } from "./measured.ts";
-import type { TrainingDesk } from "./desk.ts";
+import type { MlCommandContext } from "./command_context.ts";
 import { suggest } from "../../lib/base/schema/suggest.ts";
 
 export const TIMEOUT = {
@@ -47,10 +47,10 @@ const ORDERS: { readonly [name: string]: (a: TrainingJobMetadata, b: TrainingJob
 };
 
 export const JOB_COMMANDS: readonly MlCommand[] = [
-  mlCommand("get", ["JOB"], "Shows a job in detail.", [], async (desk, [id]) => {
-    const { jobs } = await desk.services();
-    const job = await jobs.getTrainingJob(id, desk.limits);
-    await printJob(desk, job);
+  mlCommand("get", ["JOB"], "Shows a job in detail.", [], async (context, [id]) => {
+    const { jobs } = await context.services();
+    const job = await jobs.getTrainingJob(id, context.limits);
+    await printJob(context, job);
   }),
   mlCommand(
     "list",
@@ -73,43 +73,49 @@ export const JOB_COMMANDS: readonly MlCommand[] = [
         help: `By ${Object.keys(ORDERS).join(", ")}; with a dash in front, in reverse order.`,
       },
     ],
-    async (desk, _, { status, limit, sort }) => {
+    async (context, _, { status, limit, sort }) => {
       const order = orderOf(sort);
       const count = countOf("limit", limit) || undefined;
       const wanted = status === "" ? TrainingStatus.UNSPECIFIED : parseStatus(status);
-      const { jobs } = await desk.services();
-      const all = await jobs.listTrainingJobs(await desk.organization(), wanted, desk.limits);
+      const { jobs } = await context.services();
+      const all = await jobs.listTrainingJobs(await context.organization(), wanted, context.limits);
       const shown = all.sort(order).slice(0, count);
-      desk.printMessage(
+      context.printMessage(
         ListTrainingJobsResponseSchema,
         create(ListTrainingJobsResponseSchema, { jobs: shown }),
         table([["ID", "STATUS", "MODEL", "VERSION", "TYPE", "CREATED", "TOOK"], ...shown.map(jobRow)]),
       );
-      if (shown.length < all.length) desk.note(`${all.length - shown.length} more; see --limit`);
+      if (shown.length < all.length) context.note(`${all.length - shown.length} more; see --limit`);
     },
   ),
-  mlCommand("cancel", ["JOB"], "Cancels a job that has not ended.", [], async (desk, [id]) => {
-    const { jobs } = await desk.services();
-    await jobs.cancelTrainingJob(id, desk.limits);
-    desk.print({ id }, [id]);
-    desk.note(`asked to be canceled; see it end with: svc-ml wait ${id}`);
+  mlCommand("cancel", ["JOB"], "Cancels a job that has not ended.", [], async (context, [id]) => {
+    const { jobs } = await context.services();
+    await jobs.cancelTrainingJob(id, context.limits);
+    context.print({ id }, [id]);
+    context.note(`asked to be canceled; see it end with: svc-ml wait ${id}`);
   }),
-  mlCommand("delete", ["JOB"], "Removes a job that has ended; its model stays.", [], async (desk, [id]) => {
-    const { jobs } = await desk.services();
-    await jobs.deleteCompletedTrainingJob(id, desk.limits);
-    desk.print({ id }, [id]);
-  }),
+  mlCommand(
+    "delete",
+    ["JOB"],
+    "Removes a job that has ended; its model stays.",
+    [],
+    async (context, [id]) => {
+      const { jobs } = await context.services();
+      await jobs.deleteCompletedTrainingJob(id, context.limits);
+      context.print({ id }, [id]);
+    },
+  ),
   mlCommand(
     "wait",
     ["JOB"],
     "Waits until a job has ended; the exit code is 0 if it completed, else 1.",
     [TIMEOUT],
-    async (desk, [id], { timeoutMs }) => {
-      const { jobs } = await desk.services();
-      return await detachable(desk, id, async () => {
-        const job = await followJob(desk, jobs, id, { logs: false, timeoutMs });
-        await printJob(desk, job);
-        return tellEnd(desk, job);
+    async (context, [id], { timeoutMs }) => {
+      const { jobs } = await context.services();
+      return await detachable(context, id, async () => {
+        const job = await followJob(context, jobs, id, { logs: false, timeoutMs });
+        await printJob(context, job);
+        return tellEnd(context, job);
       });
     },
   ),
@@ -141,19 +147,19 @@ export const JOB_COMMANDS: readonly MlCommand[] = [
         help: `Only this level and worse: ${LEVELS.join(", ")}.`,
       },
     ],
-    async (desk, [id], { follow, tail, since, level }) => {
-      const keep = filterOf(since, level, desk.clock.nowMs());
+    async (context, [id], { follow, tail, since, level }) => {
+      const keep = filterOf(since, level, context.clock.nowMs());
       const last = countOf("tail", tail);
-      const { jobs } = await desk.services();
+      const { jobs } = await context.services();
       const reader = new LogReader(jobs, id);
-      return await detachable(desk, id, async () => {
-        const earlier = (await reader.next(desk.limits)).filter(keep);
-        printLogs(desk, last > 0 ? earlier.slice(-last) : earlier);
+      return await detachable(context, id, async () => {
+        const earlier = (await reader.next(context.limits)).filter(keep);
+        printLogs(context, last > 0 ? earlier.slice(-last) : earlier);
         if (!follow) {
-          if (earlier.length === 0) desk.note(`training job ${id} has logged nothing of the kind yet`);
+          if (earlier.length === 0) context.note(`training job ${id} has logged nothing of the kind yet`);
           return 0;
         }
-        return tellEnd(desk, await followLogs(desk, jobs, id, reader, keep));
+        return tellEnd(context, await followLogs(context, jobs, id, reader, keep));
       });
     },
   ),
@@ -162,11 +168,11 @@ export const JOB_COMMANDS: readonly MlCommand[] = [
     [],
     "Lists the containers that training scripts may request.",
     [],
-    async (desk) => {
-      const { jobs } = await desk.services();
-      const containerMap = await jobs.listSupportedContainers(desk.limits);
+    async (context) => {
+      const { jobs } = await context.services();
+      const containerMap = await jobs.listSupportedContainers(context.limits);
       const rows = Object.entries(containerMap).sort(([a], [b]) => compare(a, b));
-      desk.printMessage(
+      context.printMessage(
         ListSupportedContainersResponseSchema,
         create(ListSupportedContainersResponseSchema, { containerMap }),
         table([
@@ -234,17 +240,23 @@ function tookText({ trainingStarted, trainingEnded }: TrainingJobMetadata): stri
  * Prints everything about a job and its model. As JSON it is the published message, with `metrics` and `confusion` as
  * the model's metadata has them; `quiet` prints no text.
  */
-export async function printJob(desk: TrainingDesk, job: TrainingJobMetadata, quiet = false): Promise<void> {
-  if (quiet && !desk.json) return;
-  const model = await modelOf(desk, job);
+export async function printJob(
+  context: MlCommandContext,
+  job: TrainingJobMetadata,
+  quiet = false,
+): Promise<void> {
+  if (quiet && !context.json) return;
+  const model = await modelOf(context, job);
   const { metrics, confusion } = model?.info?.metadata ?? {};
   const known = {
     ...metrics === undefined ? {} : { metrics },
     ...confusion === undefined ? {} : { confusion },
   };
-  const json = desk.json ? { ...toJson(TrainingJobMetadataSchema, job) as JsonObject, ...known } : undefined;
+  const json = context.json
+    ? { ...toJson(TrainingJobMetadataSchema, job) as JsonObject, ...known }
+    : undefined;
   const matrix = model ? confusionLines(model) : [];
-  desk.print(json, [
+  context.print(json, [
     ...describeJob(job, model ? metricsText(model) : ""),
     ...matrix.length > 0 ? ["", ...matrix] : [],
   ]);

@@ -13,16 +13,16 @@ import type { JsonObject } from "../../lib/wire/rpc/proto.ts";
 import { imageOf } from "./data/preflight.ts";
 import { namedOne } from "../lookup.ts";
 import { timeText } from "../table.ts";
-import type { TrainingDesk } from "./desk.ts";
+import type { MlCommandContext } from "./command_context.ts";
 
 const PAGE_IMAGES = 100n;
 const UNSEEN: readonly Code[] = ["not_found", "permission_denied", "unimplemented"];
 
 /** The dataset with an id, a unique beginning of it, or a name; for an empty text, the only one. */
-export async function findDataset(desk: TrainingDesk, wanted: string): Promise<Dataset> {
-  const { datasets } = await desk.services();
-  const organizationId = await desk.organization();
-  const all = (await datasets.listDatasetsByOrganizationID({ organizationId }, desk.limits)).datasets;
+export async function findDataset(context: MlCommandContext, wanted: string): Promise<Dataset> {
+  const { datasets } = await context.services();
+  const organizationId = await context.organization();
+  const all = (await datasets.listDatasetsByOrganizationID({ organizationId }, context.limits)).datasets;
   if (wanted !== "") return namedOne("dataset", wanted, all);
   if (all.length === 1) return all[0];
   if (all.length === 0) {
@@ -33,10 +33,14 @@ export async function findDataset(desk: TrainingDesk, wanted: string): Promise<D
 }
 
 /** Packages of a type, of the organization or with a name, the newest first. */
-export async function packagesOf(desk: TrainingDesk, type: PackageType, name: string): Promise<Package[]> {
-  const { packages } = await desk.services();
-  const request = { organizationId: await desk.organization(), name, type };
-  const found = (await packages.listPackages(request, desk.limits)).packages;
+export async function packagesOf(
+  context: MlCommandContext,
+  type: PackageType,
+  name: string,
+): Promise<Package[]> {
+  const { packages } = await context.services();
+  const request = { organizationId: await context.organization(), name, type };
+  const found = (await packages.listPackages(request, context.limits)).packages;
   if (name !== "" && found.length === 0) {
     const what = type === PackageType.ML_MODEL ? "model" : "training script";
     throw new SvcError("not_found", `there is no ${what} "${name}" in this organization`);
@@ -59,14 +63,14 @@ export function packageCells({ info, createdOn }: Package): string[] {
 
 /** The model that a job has made; `undefined` if there is none, or none any more. */
 export async function modelOf(
-  desk: TrainingDesk,
+  context: MlCommandContext,
   { syncedModelId: id, modelVersion: version, status }: TrainingJobMetadata,
 ): Promise<Package | undefined> {
   if (status !== TrainingStatus.COMPLETED || id === "") return undefined;
-  const { packages } = await desk.services();
+  const { packages } = await context.services();
   try {
     const request = { id, version, type: PackageType.ML_MODEL };
-    return (await packages.getPackage(request, desk.limits)).package;
+    return (await packages.getPackage(request, context.limits)).package;
   } catch (error) {
     // Whoever may see the job may lack the right to see its model.
     if (UNSEEN.includes(SvcError.from(error).code)) return undefined;
@@ -75,8 +79,8 @@ export async function modelOf(
 }
 
 /** The name of the only training script of the organization. */
-export async function onlyScript(desk: TrainingDesk): Promise<string> {
-  const all = await packagesOf(desk, PackageType.ML_TRAINING, "");
+export async function onlyScript(context: MlCommandContext): Promise<string> {
+  const all = await packagesOf(context, PackageType.ML_TRAINING, "");
   const names = [...new Set(all.map(({ info }) => info?.name ?? ""))].sort();
   if (names.length === 1) return names[0];
   const wanted = names.length === 0
@@ -87,12 +91,12 @@ export async function onlyScript(desk: TrainingDesk): Promise<string> {
 }
 
 /** The images in a dataset without their contents, sorted by age, the oldest first, then by id. */
-export async function imagesOf(desk: TrainingDesk, datasetId: string): Promise<DatasetImage[]> {
-  const { data } = await desk.services();
+export async function imagesOf(context: MlCommandContext, datasetId: string): Promise<DatasetImage[]> {
+  const { data } = await context.services();
   const images: DatasetImage[] = [];
   for (let last = "";;) {
     const dataRequest = { filter: { datasetId }, limit: PAGE_IMAGES, last, sortOrder: Order.ASCENDING };
-    const page = await data.binaryDataByFilter({ dataRequest, includeBinary: false }, desk.limits);
+    const page = await data.binaryDataByFilter({ dataRequest, includeBinary: false }, context.limits);
     images.push(...page.data.map(imageOf));
     if (page.data.length === 0 || page.last === "" || page.last === last) break;
     last = page.last;
@@ -101,11 +105,11 @@ export async function imagesOf(desk: TrainingDesk, datasetId: string): Promise<D
 }
 
 /** The part that uploads name as their origin: the given one, or the only machine's; else none. */
-export async function findPart(desk: TrainingDesk, wanted: string): Promise<string> {
+export async function findPart(context: MlCommandContext, wanted: string): Promise<string> {
   if (wanted !== "") return wanted;
-  const { app } = await desk.services();
-  const organizationId = await desk.organization();
-  const { locationSummaries } = await app.listMachineSummaries({ organizationId }, desk.limits);
+  const { app } = await context.services();
+  const organizationId = await context.organization();
+  const { locationSummaries } = await app.listMachineSummaries({ organizationId }, context.limits);
   const machines = locationSummaries.flatMap((location) => location.machineSummaries);
   const parts = machines.length === 1 ? machines[0].partSummaries : [];
   return (parts.find(({ isMainPart }) => isMainPart) ?? parts[0])?.partId ?? "";

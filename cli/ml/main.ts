@@ -8,7 +8,7 @@
 
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { answersVersion, ended, EXIT } from "../program.ts";
-import type { MlWorld } from "./desk.ts";
+import type { MlProgramContext } from "./command_context.ts";
 
 const PROGRAM = new URL("./program.ts", import.meta.url).href;
 
@@ -16,7 +16,7 @@ const PROGRAM = new URL("./program.ts", import.meta.url).href;
 export async function main(
   args: readonly string[],
   host: DenoHost,
-  given?: Partial<MlWorld>,
+  given?: Partial<MlProgramContext>,
 ): Promise<number> {
   if (answersVersion("svc-ml", args, host)) return EXIT.ok;
   const { run }: typeof import("./program.ts") = await import(PROGRAM);

@@ -18,7 +18,7 @@ import { sizeText, table } from "../table.ts";
 import { ML_EXIT, type MlCommand, mlCommand } from "./command.ts";
 import { findPart, packageCells, packagesOf } from "./lookup.ts";
 import { metricsText, mistakesText } from "./measured.ts";
-import type { Account, Services, TrainingDesk } from "./desk.ts";
+import type { Account, MlCommandContext, Services } from "./command_context.ts";
 import { upload } from "./data/transfer.ts";
 
 const ATTEMPTS = 5;
@@ -42,9 +42,9 @@ export const MODEL_COMMANDS: readonly MlCommand[] = [
     ["[MODEL]"],
     "Lists the models of an organization, the newest first.",
     [],
-    async (desk, [name = ""]) => {
-      const found = await packagesOf(desk, PackageType.ML_MODEL, name);
-      desk.printMessage(
+    async (context, [name = ""]) => {
+      const found = await packagesOf(context, PackageType.ML_MODEL, name);
+      context.printMessage(
         ListPackagesResponseSchema,
         create(ListPackagesResponseSchema, { packages: found }),
         table([
@@ -70,17 +70,17 @@ export const MODEL_COMMANDS: readonly MlCommand[] = [
       },
       { name: "extract", type: "bool", default: false, help: "Unpack it into a folder of the model's name." },
     ],
-    async (desk, [name], { modelVersion, destination, extract }) => {
-      const services = await desk.services();
-      const model = await findModel(desk, services, name, modelVersion);
+    async (context, [name], { modelVersion, destination, extract }) => {
+      const services = await context.services();
+      const model = await findModel(context, services, name, modelVersion);
       const [own, version] = [model.info?.name || name, model.info?.version || modelVersion];
       const file = join(destination, `${fileNameFrom(own)}-${fileNameFrom(version)}.tar.gz`);
-      await desk.host.makeFolder(destination);
-      await download(desk, services.account, model, file);
-      if (!extract) return void desk.print({ name: own, version, file }, [file]);
+      await context.host.makeFolder(destination);
+      await download(context, services.account, model, file);
+      if (!extract) return void context.print({ name: own, version, file }, [file]);
       const folder = join(destination, `${fileNameFrom(own)}-${fileNameFrom(version)}`);
-      const files = await unpackInto(desk.host, folder, desk.host.readPieces(file), UNPACKED);
-      desk.print({ name: own, version, file, folder, files }, files.map((one) => join(folder, one)));
+      const files = await unpackInto(context.host, folder, context.host.readPieces(file), UNPACKED);
+      context.print({ name: own, version, file, folder, files }, files.map((one) => join(folder, one)));
     },
   ),
   mlCommand(
@@ -88,9 +88,9 @@ export const MODEL_COMMANDS: readonly MlCommand[] = [
     ["MODEL", "VERSION"],
     "Removes a version of a model. Machines that have it keep it; others cannot fetch it any more.",
     [],
-    async (desk, [name, wanted]) => {
-      const services = await desk.services();
-      const { info, id } = await findModel(desk, services, name, wanted);
+    async (context, [name, wanted]) => {
+      const services = await context.services();
+      const { info, id } = await findModel(context, services, name, wanted);
       // A version "latest" would mean another one every time.
       if (info?.type !== PackageType.ML_MODEL || info.version !== wanted) {
         const found = `found version "${info?.version ?? ""}"`;
@@ -100,8 +100,8 @@ export const MODEL_COMMANDS: readonly MlCommand[] = [
         );
       }
       const version = info.version;
-      await services.packages.deletePackage({ id, version, type: PackageType.ML_MODEL }, desk.limits);
-      desk.print({ name: info.name, version }, [`${info.name} ${version}`]);
+      await services.packages.deletePackage({ id, version, type: PackageType.ML_MODEL }, context.limits);
+      context.print({ name: info.name, version }, [`${info.name} ${version}`]);
     },
   ),
   mlCommand(
@@ -131,18 +131,18 @@ export const MODEL_COMMANDS: readonly MlCommand[] = [
         help: "Leave the image with the data of that part or the organization.",
       },
     ],
-    async (desk, [file], { model, modelVersion, partId, keep }) => {
+    async (context, [file], { model, modelVersion, partId, keep }) => {
       if (model === "") {
         throw new SvcError("invalid_argument", "--model is missing, wanted the name of a model");
       }
-      const services = await desk.services();
-      const organizationId = await desk.organization();
-      const from = await findPart(desk, partId);
+      const services = await context.services();
+      const organizationId = await context.organization();
+      const from = await findPart(context, partId);
       const image = { path: file, fileName: basename(file), mimeType: "", labels: [], boxes: [] };
       // The time makes it a distinct image, which can be removed.
-      const capturedMs = desk.clock.nowMs();
+      const capturedMs = context.clock.nowMs();
       const binaryDataId = await upload(
-        desk,
+        context,
         services,
         { ...image, capturedMs },
         from === "" ? { partId: "", organizationId } : { partId: from },
@@ -153,9 +153,9 @@ export const MODEL_COMMANDS: readonly MlCommand[] = [
           registryItemVersion: modelVersion,
           organizationId,
           binaryDataId,
-        }, { timeoutMs: INFERENCE_MS, ...desk.limits });
+        }, { timeoutMs: INFERENCE_MS, ...context.limits });
         const seen = annotations ?? create(AnnotationsSchema);
-        desk.printMessage(AnnotationsSchema, seen, describeSeen(seen));
+        context.printMessage(AnnotationsSchema, seen, describeSeen(seen));
         return ML_EXIT.ok;
       } finally {
         if (!keep) await services.data.deleteBinaryDataByIDs({ binaryDataIds: [binaryDataId] });
@@ -165,22 +165,22 @@ export const MODEL_COMMANDS: readonly MlCommand[] = [
 ];
 
 async function findModel(
-  desk: TrainingDesk,
+  context: MlCommandContext,
   { packages }: Services,
   name: string,
   version: string,
 ): Promise<Package> {
-  const organizationId = await desk.organization();
+  const organizationId = await context.organization();
   const id = /[/:]/.test(name) ? name.replace(":", "/") : `${organizationId}/${name}`;
   try {
     const request = { id, version, includeUrl: true, type: PackageType.ML_MODEL };
-    const found = (await packages.getPackage(request, desk.limits)).package;
+    const found = (await packages.getPackage(request, context.limits)).package;
     if (found) return found;
   } catch (error) {
     if (SvcError.from(error).code !== "not_found") throw error;
     const { packages: all } = await packages.listPackages(
       { organizationId, type: PackageType.ML_MODEL },
-      desk.limits,
+      context.limits,
     );
     const names = [...new Set(all.map(({ info }) => info?.name ?? ""))];
     const near = suggest(name, names);
@@ -191,45 +191,55 @@ async function findModel(
 }
 
 /** Downloads a package to a file, which appears only when it is complete. */
-async function download(desk: TrainingDesk, account: Account, model: Package, file: string): Promise<void> {
+async function download(
+  context: MlCommandContext,
+  account: Account,
+  model: Package,
+  file: string,
+): Promise<void> {
   const wanted = model.checksum;
   const partial = `${file}.part`;
-  if (await desk.host.fileSize(file) !== undefined && await isWhole(desk.host, file, wanted)) {
-    return desk.note(`${file} is there already`);
+  if (await context.host.fileSize(file) !== undefined && await isWhole(context.host, file, wanted)) {
+    return context.note(`${file} is there already`);
   }
   for (let attempt = 1;; attempt++) {
     try {
-      await fetchRest(desk, account, model.url, partial);
+      await fetchRest(context, account, model.url, partial);
       break;
     } catch (error) {
-      desk.signal.throwIfAborted();
+      context.signal.throwIfAborted();
       if (SvcError.from(error).code !== "unavailable" || attempt === ATTEMPTS) throw error;
-      desk.note(`${messageOf(error)}; trying again`);
-      await desk.clock.sleep(attempt * RETRY_MS, desk.signal);
+      context.note(`${messageOf(error)}; trying again`);
+      await context.clock.sleep(attempt * RETRY_MS, context.signal);
     }
   }
-  if (!await isWhole(desk.host, partial, wanted)) {
-    desk.host.removeFile(partial);
+  if (!await isWhole(context.host, partial, wanted)) {
+    context.host.removeFile(partial);
     throw new SvcError(
       "data_loss",
       `the downloaded file differs from the published one (checksum ${wanted}): try again`,
     );
   }
-  await desk.host.moveDurably(partial, file);
+  await context.host.moveDurably(partial, file);
 }
 
 /** Fetches the missing part of a file. Throws `unavailable` if a retry may help. */
-async function fetchRest(desk: TrainingDesk, account: Account, url: string, partial: string): Promise<void> {
-  const have = await desk.host.fileSize(partial) ?? 0;
+async function fetchRest(
+  context: MlCommandContext,
+  account: Account,
+  url: string,
+  partial: string,
+): Promise<void> {
+  const have = await context.host.fileSize(partial) ?? 0;
   const headers: Record<string, string> = have > 0 ? { range: `bytes=${have}-` } : {};
   // The key is for the control plane alone; elsewhere the link itself authorizes.
   const isOwn = new URL(url).origin === new URL(account.baseUrl).origin;
   if (isOwn) Object.assign(headers, { key_id: account.keyId, key: account.key.reveal() });
   const http = account.ca === undefined ? undefined : Deno.createHttpClient({ caCerts: [account.ca] });
   const silent = new AbortController();
-  let watch = desk.clock.after(SILENCE_MS, () => silent.abort(tooSilent()));
+  let watch = context.clock.after(SILENCE_MS, () => silent.abort(tooSilent()));
   try {
-    const signal = AbortSignal.any([desk.signal, silent.signal]);
+    const signal = AbortSignal.any([context.signal, silent.signal]);
     // A redirection would take the key along.
     const redirect = isOwn ? "manual" as const : "follow" as const;
     const init = { headers, signal, redirect, ...http ? { client: http } : {} };
@@ -242,7 +252,7 @@ async function fetchRest(desk: TrainingDesk, account: Account, url: string, part
       await response.body?.cancel();
       const target = new URL(elsewhere, url);
       if (target.origin === new URL(url).origin) throw refused(url, response.status);
-      return await fetchRest(desk, account, target.href, partial);
+      return await fetchRest(context, account, target.href, partial);
     }
     // The partial file is complete, or too long.
     if (response.status === 416) return await response.body?.cancel();
@@ -250,16 +260,16 @@ async function fetchRest(desk: TrainingDesk, account: Account, url: string, part
       await response.body?.cancel();
       throw refused(url, response.status);
     }
-    const out = await desk.host.open(partial, response.status === 206 ? "append" : "new");
+    const out = await context.host.open(partial, response.status === 206 ? "append" : "new");
     let done = response.status === 206 ? have : 0;
     const total = done + Number(response.headers.get("content-length") ?? 0);
     try {
       for await (const chunk of response.body) {
         watch();
-        watch = desk.clock.after(SILENCE_MS, () => silent.abort(tooSilent()));
+        watch = context.clock.after(SILENCE_MS, () => silent.abort(tooSilent()));
         await out.write(chunk);
         done += chunk.length;
-        if (desk.lively) desk.host.draw(`\r\x1b[2K${sizeText(done)} of ${sizeText(total)}`);
+        if (context.lively) context.host.draw(`\r\x1b[2K${sizeText(done)} of ${sizeText(total)}`);
       }
       await out.sync();
     } catch (cause) {
@@ -267,7 +277,7 @@ async function fetchRest(desk: TrainingDesk, account: Account, url: string, part
       throw unreachable(url, cause);
     } finally {
       out.close();
-      if (desk.lively) desk.host.draw("\r\x1b[2K");
+      if (context.lively) context.host.draw("\r\x1b[2K");
     }
   } finally {
     watch();

@@ -19,10 +19,10 @@ import { JOB_COMMANDS } from "./jobs.ts";
 import { EXITS, MANUAL, VARIABLES } from "./manual.ts";
 import { MODEL_COMMANDS } from "./models.ts";
 import { SCRIPT_COMMANDS } from "./scripts/scripts.ts";
-import { ML_FLAGS, type MlWorld } from "./desk.ts";
+import { ML_FLAGS, type MlProgramContext } from "./command_context.ts";
 import { SUBMIT_COMMANDS } from "./submit.ts";
 
-const PROGRAM: CommandProgram<MlWorld> = {
+const PROGRAM: CommandProgram<MlProgramContext> = {
   name: "svc-ml",
   summary:
     "Trains models: submits, follows, lists, cancels and deletes training jobs, and manages their datasets, scripts and models.",
@@ -58,13 +58,13 @@ const LINE_CHARS_MAX = 4096;
 export async function run(
   args: readonly string[],
   host: DenoHost,
-  given: Partial<MlWorld> = {},
+  given: Partial<MlProgramContext> = {},
 ): Promise<number> {
   for (const problem of await openOwnWayOut(host)) host.writeError(`svc-ml: ${problem}\n`);
   return await runCommand(PROGRAM, args, { ...worldOf(host), ...given });
 }
 
-function worldOf(host: DenoHost): MlWorld {
+function worldOf(host: DenoHost): MlProgramContext {
   const clock = new SystemClock();
   return {
     host,

@@ -43,7 +43,7 @@ import { printJob, TIMEOUT } from "./jobs.ts";
 import { findDataset, imagesOf, onlyScript } from "./lookup.ts";
 import { describePreflight, labelsIn, preflight } from "./data/preflight.ts";
 import { removeScript, SCRIPT_FLAGS, scriptNameOf, uploadScript } from "./scripts/scripts.ts";
-import type { TrainingDesk } from "./desk.ts";
+import type { MlCommandContext } from "./command_context.ts";
 
 const DATASET = [
   {
@@ -189,18 +189,18 @@ export const SUBMIT_COMMANDS: readonly MlCommand[] = [
     [],
     "Trains a model of a known type on a dataset.",
     MANAGED,
-    (desk, _, flags) => submitManaged(desk, flags),
+    (context, _, flags) => submitManaged(context, flags),
   ),
   mlCommand(
     "submit-custom",
     [],
     "Runs a training script on a dataset: one from the registry, or with --path a local one, which is uploaded first.",
     CUSTOM,
-    (desk, _, flags) => submitCustom(desk, flags),
+    (context, _, flags) => submitCustom(context, flags),
   ),
 ];
 
-async function submitManaged(desk: TrainingDesk, flags: Values<typeof MANAGED>): Promise<number> {
+async function submitManaged(context: MlCommandContext, flags: Values<typeof MANAGED>): Promise<number> {
   if (flags.modelType === "") {
     const wanted = spellingsOf(ModelType).join(", ");
     throw new SvcError("invalid_argument", `--model-type is missing, wanted one of ${wanted}`);
@@ -212,12 +212,12 @@ async function submitManaged(desk: TrainingDesk, flags: Values<typeof MANAGED>):
   refuseDoubtful(flags);
   const given = commaWords(flags.tags, flags.labels);
   const learning = learningOf(flags);
-  await chooseControlPlane(desk, flags.embedded);
-  const { jobs } = await desk.services();
-  const dataset = await findDataset(desk, flags.datasetId || flags.dataset);
-  const images = given.length > 0 && !flags.dryRun ? [] : await imagesOf(desk, dataset.id);
+  await chooseControlPlane(context, flags.embedded);
+  const { jobs } = await context.services();
+  const dataset = await findDataset(context, flags.datasetId || flags.dataset);
+  const images = given.length > 0 && !flags.dryRun ? [] : await imagesOf(context, dataset.id);
   const tags = given.length > 0 ? given : labelsIn(modelType, images);
-  const target = targetOf(desk, dataset, flags);
+  const target = targetOf(context, dataset, flags);
   const { organizationId, datasetId, modelName, modelVersion } = target;
   if (flags.dryRun) {
     const request = create(SubmitTrainingJobRequestSchema, {
@@ -228,7 +228,7 @@ async function submitManaged(desk: TrainingDesk, flags: Values<typeof MANAGED>):
       ...learning,
     });
     const check = preflight({ datasetId, type: modelType, labels: tags, images, unreadable: new Map() });
-    desk.print({ request: toJson(SubmitTrainingJobRequestSchema, request), check }, [
+    context.print({ request: toJson(SubmitTrainingJobRequestSchema, request), check }, [
       ...facts([
         ["model", `${modelName}, version ${modelVersion}`],
         ["type", spelled(ModelType[modelType])],
@@ -236,7 +236,7 @@ async function submitManaged(desk: TrainingDesk, flags: Values<typeof MANAGED>):
       ]),
       ...describePreflight(check),
     ]);
-    desk.note("nothing has been submitted");
+    context.note("nothing has been submitted");
     return check.ready ? ML_EXIT.ok : ML_EXIT.conflict;
   }
   if (tags.length === 0) {
@@ -244,7 +244,7 @@ async function submitManaged(desk: TrainingDesk, flags: Values<typeof MANAGED>):
     const type = spelled(ModelType[modelType]);
     throw new SvcError("failed_precondition", `${found} for ${type}; see svc-ml dataset check ${datasetId}`);
   }
-  if (given.length === 0) desk.note(`labels: ${tags.join(", ")}`);
+  if (given.length === 0) context.note(`labels: ${tags.join(", ")}`);
   const same = (job: TrainingJobMetadata) =>
     differing([
       ["model type", ModelType[job.modelType], ModelType[modelType]],
@@ -254,8 +254,8 @@ async function submitManaged(desk: TrainingDesk, flags: Values<typeof MANAGED>):
       ["seed", `${job.seed ?? ""}`, `${learning.seed ?? ""}`],
       ["holdout", `${job.holdoutPercent ?? ""}`, `${learning.holdoutPercent ?? ""}`],
     ]);
-  return await submitted(desk, jobs, target, flags, same, () => {
-    const options = { modelFramework, ...learning, ...desk.limits };
+  return await submitted(context, jobs, target, flags, same, () => {
+    const options = { modelFramework, ...learning, ...context.limits };
     return jobs.submitTrainingJob(
       organizationId,
       datasetId,
@@ -289,17 +289,17 @@ function numberIn(
   throw new SvcError("invalid_argument", `--${flag}: found "${text}", ${wanted}`);
 }
 
-async function submitCustom(desk: TrainingDesk, flags: Values<typeof CUSTOM>): Promise<number> {
+async function submitCustom(context: MlCommandContext, flags: Values<typeof CUSTOM>): Promise<number> {
   refuseDoubtful(flags);
-  const given = { ...await argumentsIn(desk, flags.argsFile), ...pairsOf("arg", flags.arg) };
-  const { jobs } = await desk.services();
-  const dataset = await findDataset(desk, flags.datasetId || flags.dataset);
-  const target = targetOf(desk, dataset, flags);
+  const given = { ...await argumentsIn(context, flags.argsFile), ...pairsOf("arg", flags.arg) };
+  const { jobs } = await context.services();
+  const dataset = await findDataset(context, flags.datasetId || flags.dataset);
+  const target = targetOf(context, dataset, flags);
   const { organizationId, datasetId, modelName, modelVersion } = target;
   const { containerVersion } = flags;
   const scriptName = flags.scriptName ||
-    (flags.path === "" ? await onlyScript(desk) : scriptNameOf(desk, flags.path));
-  if (flags.scriptName === "") desk.note(`script: ${scriptName}`);
+    (flags.path === "" ? await onlyScript(context) : scriptNameOf(context, flags.path));
+  if (flags.scriptName === "") context.note(`script: ${scriptName}`);
   const stored = { id: scriptId(scriptName, organizationId), version: flags.scriptVersion || "latest" };
   if (flags.dryRun) {
     const request = create(SubmitCustomTrainingJobRequestSchema, {
@@ -309,7 +309,7 @@ async function submitCustom(desk: TrainingDesk, flags: Values<typeof CUSTOM>): P
       arguments: given,
       containerVersion,
     });
-    desk.print(
+    context.print(
       { request: toJson(SubmitCustomTrainingJobRequestSchema, request) },
       facts([
         ["model", `${modelName}, version ${modelVersion}`],
@@ -318,7 +318,7 @@ async function submitCustom(desk: TrainingDesk, flags: Values<typeof CUSTOM>): P
         ["arguments", Object.entries(given).map((pair) => pair.join("=")).join(" ")],
       ]),
     );
-    desk.note("nothing has been uploaded or submitted");
+    context.note("nothing has been uploaded or submitted");
     return ML_EXIT.ok;
   }
   const same = (job: TrainingJobMetadata) =>
@@ -327,11 +327,11 @@ async function submitCustom(desk: TrainingDesk, flags: Values<typeof CUSTOM>): P
       ["dataset", job.datasetId, datasetId],
       ["arguments", JSON.stringify(sorted(job.arguments)), JSON.stringify(sorted(given))],
     ]);
-  return await submitted(desk, jobs, target, flags, same, async () => {
+  return await submitted(context, jobs, target, flags, same, async () => {
     const { id, version } = flags.path === ""
       ? stored
-      : await uploadScript(desk, organizationId, { ...flags, scriptName });
-    const options = { arguments: given, containerVersion, ...desk.limits };
+      : await uploadScript(context, organizationId, { ...flags, scriptName });
+    const options = { arguments: given, containerVersion, ...context.limits };
     try {
       return await jobs.submitCustomTrainingJob(
         organizationId,
@@ -344,7 +344,7 @@ async function submitCustom(desk: TrainingDesk, flags: Values<typeof CUSTOM>): P
       );
     } catch (error) {
       // A failed submission leaves no script behind.
-      if (flags.path !== "") await removeScript(desk, id, version);
+      if (flags.path !== "") await removeScript(context, id, version);
       throw error;
     }
   });
@@ -358,7 +358,7 @@ interface Target {
 }
 
 function targetOf(
-  desk: TrainingDesk,
+  context: MlCommandContext,
   { id, name, organizationId }: Dataset,
   flags: { readonly modelName: string; readonly modelVersion: string },
 ): Target {
@@ -366,7 +366,7 @@ function targetOf(
     organizationId,
     datasetId: id,
     modelName: flags.modelName || packageName(name, "model"),
-    modelVersion: flags.modelVersion || newVersion(desk.clock.nowMs()),
+    modelVersion: flags.modelVersion || newVersion(context.clock.nowMs()),
   };
 }
 
@@ -382,29 +382,29 @@ function refuseDoubtful({ ifNotExists, modelVersion, wait, follow, timeoutMs }: 
 }
 
 /** If no control plane is configured, the person may start one. */
-async function chooseControlPlane(desk: TrainingDesk, embedded: boolean): Promise<void> {
-  if (embedded) return await useEmbedded(desk);
-  const { terminal } = desk.world;
-  if (!terminal.input || !terminal.errors || await desk.account()) return;
-  desk.note(
+async function chooseControlPlane(context: MlCommandContext, embedded: boolean): Promise<void> {
+  if (embedded) return await useEmbedded(context);
+  const { terminal } = context.context;
+  if (!terminal.input || !terminal.errors || await context.account()) return;
+  context.note(
     "No control plane is configured. One of your own can run on this computer, with an example in it.",
   );
-  const answer = desk.world.ask("Start it? [y/N] ") ?? "";
-  if (/^y(es)?$/i.test(answer.trim())) await useEmbedded(desk);
+  const answer = context.context.ask("Start it? [y/N] ") ?? "";
+  if (/^y(es)?$/i.test(answer.trim())) await useEmbedded(context);
 }
 
 /** Submits, unless the job exists and that is allowed; then does the follow-up work. */
 async function submitted(
-  desk: TrainingDesk,
+  context: MlCommandContext,
   jobs: MlTrainingClient,
   target: Target,
   flags: ThenFlags,
   differs: (job: TrainingJobMetadata) => string | undefined,
   submit: () => Promise<string>,
 ): Promise<number> {
-  const existing = () => flags.ifNotExists ? earlier(desk, jobs, target, differs) : undefined;
+  const existing = () => flags.ifNotExists ? earlier(context, jobs, target, differs) : undefined;
   let id = await existing();
-  if (id !== undefined) desk.note("this version has been submitted already");
+  if (id !== undefined) context.note("this version has been submitted already");
   else {
     id = await submit().catch(async (error) => {
       // Another submission was quicker.
@@ -414,27 +414,27 @@ async function submitted(
     });
   }
   const { modelName, modelVersion } = target;
-  desk.print({ id, modelName, modelVersion }, [id]);
+  context.print({ id, modelName, modelVersion }, [id]);
   if (!flags.wait && !flags.follow) {
-    desk.note(`model ${modelName}, version ${modelVersion}; follow it with: svc-ml logs -f ${id}`);
+    context.note(`model ${modelName}, version ${modelVersion}; follow it with: svc-ml logs -f ${id}`);
     return ML_EXIT.ok;
   }
   const job = id;
-  return await detachable(desk, job, async () => {
-    const ended = await followJob(desk, jobs, job, { logs: flags.follow, timeoutMs: flags.timeoutMs });
-    await printJob(desk, ended, flags.follow);
-    return tellEnd(desk, ended);
+  return await detachable(context, job, async () => {
+    const ended = await followJob(context, jobs, job, { logs: flags.follow, timeoutMs: flags.timeoutMs });
+    await printJob(context, ended, flags.follow);
+    return tellEnd(context, ended);
   });
 }
 
 /** The job that makes this version of the model, unless it failed. Throws if its inputs differ. */
 async function earlier(
-  desk: TrainingDesk,
+  context: MlCommandContext,
   jobs: MlTrainingClient,
   { organizationId, modelName, modelVersion }: Target,
   differs: (job: TrainingJobMetadata) => string | undefined,
 ): Promise<string | undefined> {
-  const all = await jobs.listTrainingJobs(organizationId, TrainingStatus.UNSPECIFIED, desk.limits);
+  const all = await jobs.listTrainingJobs(organizationId, TrainingStatus.UNSPECIFIED, context.limits);
   const over = [TrainingStatus.FAILED, TrainingStatus.CANCELED, TrainingStatus.CANCELING];
   const found = all.find((job) =>
     job.modelName === modelName && job.modelVersion === modelVersion && !over.includes(job.status)
@@ -466,9 +466,9 @@ function scriptId(name: string, organizationId: string): string {
   return name.includes(":") ? name : `${organizationId}:${name}`;
 }
 
-async function argumentsIn(desk: TrainingDesk, file: string): Promise<{ [key: string]: string }> {
+async function argumentsIn(context: MlCommandContext, file: string): Promise<{ [key: string]: string }> {
   if (file === "") return {};
-  const json = parseJsonc(await desk.host.readFile(file), { file });
+  const json = parseJsonc(await context.host.readFile(file), { file });
   if (!isObject(json)) {
     throw new SvcError("invalid_argument", `${file}: wanted an object such as {"num_epochs": 20}`);
   }

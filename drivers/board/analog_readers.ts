@@ -19,7 +19,7 @@ const MCP3008_HZ = 1_000_000;
 const MCP3008_CHANNELS = 8;
 const MCP3008_BITS = 10;
 
-export const analogRow = object({
+export const analogField = object({
   name: text("name of the analog").required(),
   pin: text("channel of an MCP3008 on SPI, 0 to 7"),
   spiBus: text("bus of the MCP3008: 0 for /dev/spidev0.*").default("0"),
@@ -38,7 +38,7 @@ export const analogRow = object({
   return at.at("pin").wanted("a channel of an MCP3008, 0 to 7, or a channel in `iio`", analog.pin);
 });
 
-export type AnalogSettings = NonNullable<Infer<typeof analogRow>>;
+export type AnalogSettings = NonNullable<Infer<typeof analogField>>;
 
 interface Channel {
   readonly maxValue: number;

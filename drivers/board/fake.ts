@@ -13,7 +13,7 @@ import { bool, type Infer, integer, list, object, text } from "../../lib/base/sc
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call, unsupported } from "../../lib/resource/resource.ts";
-import { SimulatedMotor, simulatedMotorRow } from "./simulated_motor.ts";
+import { SimulatedMotor, simulatedMotorField } from "./simulated_motor.ts";
 import { TickQueue } from "./tick_queue.ts";
 
 const ANALOG_MAX = 1000;
@@ -56,7 +56,7 @@ const attributes = object({
     "digital interrupts",
   ).default([]),
   simulatedMotors: list(
-    simulatedMotorRow,
+    simulatedMotorField,
     "simulated motors on the board's pins, each turning an encoder on the board's interrupts",
   ).default([]),
 }).required().with((settings, at) => {

@@ -32,7 +32,7 @@ import {
 import { PwmChannel, pwmChipOf } from "../../lib/device/pwm.ts";
 import { type Construction, model } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call, unsupported } from "../../lib/resource/resource.ts";
-import { AnalogReader, analogRow } from "./analog_readers.ts";
+import { analogField, AnalogReader } from "./analog_readers.ts";
 import { headerOf } from "./headers.ts";
 import { Interrupts } from "./interrupts.ts";
 import { LinuxPin } from "./linux_pin.ts";
@@ -56,7 +56,7 @@ const attributes = object({
     }),
     "inputs whose edges the board counts and reports",
   ).default([]),
-  analogs: list(analogRow, "analog readers").default([]),
+  analogs: list(analogField, "analog readers").default([]),
   pull: mapOf(bias, 'pull resistors of inputs: { "11": "up" }').default({}),
   hardwarePwm: mapOf(
     text(),

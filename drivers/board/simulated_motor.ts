@@ -11,7 +11,7 @@ import { type Infer, number, object, text } from "../../lib/base/schema/schema.t
 /** Highest edge rate of one simulated encoder; the board's queues hold the edges of one step at this rate. */
 const EDGES_PER_SECOND_MAX = 50_000;
 
-export const simulatedMotorRow = object({
+export const simulatedMotorField = object({
   pins: object({
     a: text("pin of the driver's input A"),
     b: text("pin of the driver's input B"),
@@ -40,7 +40,7 @@ export const simulatedMotorRow = object({
   return motor;
 });
 
-export type SimulatedMotorSettings = NonNullable<Infer<typeof simulatedMotorRow>>;
+export type SimulatedMotorSettings = NonNullable<Infer<typeof simulatedMotorField>>;
 
 /** The present levels of the pins. */
 export interface Wires {

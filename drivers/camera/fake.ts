@@ -18,7 +18,7 @@ import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";
 import { type Drawing, drawScene, sceneLens, SCENES } from "./scene.ts";
-import { sceneRow } from "./scene_settings.ts";
+import { sceneField } from "./scene_settings.ts";
 import { chosenSources } from "./sources.ts";
 
 const SIZE_MAX_PX = 10_000;
@@ -60,7 +60,7 @@ const attributes = object({
     "report the published lens parameters (always the same), with distortion, instead of the depth's own; " +
       "no effect with a scene",
   ).default(false),
-  scene: sceneRow,
+  scene: sceneField,
 }).required().with((settings, at) => {
   const { scene, width, height } = settings;
   if (!scene || width * height <= SCENE_PIXELS_MAX) return settings;

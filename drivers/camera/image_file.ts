@@ -15,7 +15,7 @@ import { readPcd, writePcd } from "../../lib/geometry/cloud/pcd.ts";
 import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";
-import { distortionRow, intrinsicsRow } from "./lens.ts";
+import { distortionField, intrinsicsField } from "./lens.ts";
 import { pictureOf, PICTURES } from "./pictures.ts";
 import { chosenSources } from "./sources.ts";
 import { jpegOf, PictureFiles } from "./files.ts";
@@ -26,8 +26,8 @@ const attributes = object({
     .default(""),
   pointcloudFilePath: text("PCD file in metres").default(""),
   preloadedImage: choice("a built-in picture, as a source of its own", PICTURES),
-  intrinsicParameters: intrinsicsRow,
-  distortionParameters: distortionRow,
+  intrinsicParameters: intrinsicsField,
+  distortionParameters: distortionField,
 }).required();
 
 type Attributes = Infer<typeof attributes>;

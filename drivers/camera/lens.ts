@@ -3,7 +3,7 @@
 import { integer, number, object } from "../../lib/base/schema/schema.ts";
 import type { Distortion, Intrinsics } from "../../lib/geometry/image/lens.ts";
 
-export const intrinsicsRow = object({
+export const intrinsicsField = object({
   widthPx: integer("width of the picture in pixels", { min: 0 }).default(0),
   heightPx: integer("height of the picture in pixels", { min: 0 }).default(0),
   fx: number("focal length in pixels, along x").default(0),
@@ -14,7 +14,7 @@ export const intrinsicsRow = object({
   { widthPx, heightPx, focalXPx: fx, focalYPx: fy, centerXPx: ppx, centerYPx: ppy }
 ));
 
-export const distortionRow = object({
+export const distortionField = object({
   rk1: number("first radial coefficient").default(0),
   rk2: number("second radial coefficient").default(0),
   rk3: number("third radial coefficient").default(0),

@@ -15,7 +15,7 @@ import type { ResourceName } from "../../lib/resource/name.ts";
 import { model } from "../../lib/resource/registry.ts";
 import { BaseComponent } from "../../lib/resource/resource.ts";
 import { PictureFiles } from "./files.ts";
-import { distortionRow, intrinsicsRow } from "./lens.ts";
+import { distortionField, intrinsicsField } from "./lens.ts";
 import { chosenSources } from "./sources.ts";
 
 const FRAMES_PER_SECOND = 10;
@@ -32,8 +32,8 @@ const attributes = object({
   })
     .default(FRAMES_PER_SECOND),
   loop: bool("start again after the last frame instead of staying on it").default(true),
-  intrinsicParameters: intrinsicsRow,
-  distortionParameters: distortionRow,
+  intrinsicParameters: intrinsicsField,
+  distortionParameters: distortionField,
 }).required();
 
 type Attributes = Infer<typeof attributes>;

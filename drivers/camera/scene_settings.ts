@@ -1,6 +1,15 @@
 /** A scene as a setting: the name of a built-in scene, or the bodies to show. */
 
-import { bool, choice, integer, list, number, object, Row, text } from "../../lib/base/schema/schema.ts";
+import {
+  bool,
+  choice,
+  ConfigField,
+  integer,
+  list,
+  number,
+  object,
+  text,
+} from "../../lib/base/schema/schema.ts";
 import { type CameraScene, type SceneBody, SCENES, VIEW } from "./scene.ts";
 
 const place = {
@@ -11,7 +20,7 @@ const place = {
     .default("#c83c32").with((written) => parseInt(written.slice(1), 16)),
 };
 
-const boxRow = object({
+const boxField = object({
   ...place,
   widthMm: number("size from side to side, in millimetres", { above: 0 }).default(200),
   heightMm: number("size from bottom to top, in millimetres", { above: 0 }).default(200),
@@ -25,7 +34,7 @@ const boxRow = object({
   color,
 }));
 
-const ballRow = object({ ...place, radiusMm: number("its radius", { above: 0 }).default(100) })
+const ballField = object({ ...place, radiusMm: number("its radius", { above: 0 }).default(100) })
   .with(({ xMm, yMm, zMm, color, radiusMm }): SceneBody => ({
     type: "ball",
     at: { x: xMm, y: yMm, z: zMm },
@@ -33,7 +42,7 @@ const ballRow = object({ ...place, radiusMm: number("its radius", { above: 0 }).
     color,
   }));
 
-const wholeRow = object({
+const wholeField = object({
   heightMm: number("height of the camera above the floor, in millimetres", { above: 0 }).default(
     VIEW.heightMm,
   ),
@@ -43,8 +52,8 @@ const wholeRow = object({
   })
     .default(VIEW.pitchDeg),
   floor: bool("show a floor").default(true),
-  boxes: list(boxRow, "boxes on the floor").default([]),
-  balls: list(ballRow, "balls on the floor").default([]),
+  boxes: list(boxField, "boxes on the floor").default([]),
+  balls: list(ballField, "balls on the floor").default([]),
   noise: number("size of the depth errors: 0 means none, 1 the errors of a usual sensor", {
     min: 0,
     max: 100,
@@ -55,14 +64,14 @@ const wholeRow = object({
   { ...others, pitchDeg: pitchDegs, bodies: [...boxes, ...balls] }
 ));
 
-const namedRow = choice("", Object.keys(SCENES) as (keyof typeof SCENES)[])
+const namedField = choice("", Object.keys(SCENES) as (keyof typeof SCENES)[])
   .with((name): CameraScene => SCENES[name]);
 
 /** The written form decides: a name or a whole scene. */
-export const sceneRow = new Row<CameraScene | undefined>({
+export const sceneField = new ConfigField<CameraScene | undefined>({
   doc: "the scene to show, in colours and depth: a scene's name, or the scene itself; without it " +
     'the picture is a gradient and the depth, a small picture, that of "boxes"',
-  json: { anyOf: [namedRow.jsonSchema(), wholeRow.jsonSchema()] },
+  json: { anyOf: [namedField.jsonSchema(), wholeField.jsonSchema()] },
   wanted: "the name of a scene, or an object",
-  read: (value, at) => (typeof value === "string" ? namedRow : wholeRow).decode(value, at),
+  read: (value, at) => (typeof value === "string" ? namedField : wholeField).decode(value, at),
 });

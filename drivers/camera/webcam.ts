@@ -24,7 +24,7 @@ import { choice, type Infer, integer, number, object, text } from "../../lib/bas
 import { imageSize, MIME } from "../../lib/geometry/image/image.ts";
 import { type Construction, model } from "../../lib/resource/registry.ts";
 import { BaseComponent, type Call, unsupported } from "../../lib/resource/resource.ts";
-import { distortionRow, intrinsicsRow } from "./lens.ts";
+import { distortionField, intrinsicsField } from "./lens.ts";
 import { pixelsOf, standaloneJpeg } from "./raw_pixels.ts";
 import { chosenSources } from "./sources.ts";
 import { jpegOf } from "./files.ts";
@@ -64,8 +64,8 @@ const attributes = object({
   frameRate: number("pictures a second; 0 takes the camera's highest rate", { min: 0, max: 1_000 })
     .default(0),
   format: choice("the camera's picture format; MJPEG costs least", Object.keys(FORMATS)),
-  intrinsicParameters: intrinsicsRow,
-  distortionParameters: distortionRow,
+  intrinsicParameters: intrinsicsField,
+  distortionParameters: distortionField,
 }).required();
 
 type Attributes = Infer<typeof attributes>;

@@ -7,7 +7,7 @@
  */
 
 import {
-  captureRow,
+  captureField,
   type DataManager,
   DataManagerApi,
   type FileForDatasets,
@@ -116,7 +116,7 @@ export const BuiltinDataManager = model({
   name: "rdk:builtin:builtin",
   doc: "Captures data from resources, keeps it on disk, and sends it to the control plane.",
   attributes,
-  sees: (api) => api !== DataManagerApi.name,
+  weakDependencies: (api) => api !== DataManagerApi.name,
   construct: async (from: Construction<Attributes>) => {
     const { attributes: settings, host, logger, clock, uplink } = from;
     const folder = captureFolderOf(from);
@@ -170,7 +170,7 @@ class Builtin extends BaseResource implements DataManager {
   }
 
   /** Starts the collectors that the present resources and configuration ask for, and stops the others. */
-  seenChanged(): Promise<void> {
+  weakDependenciesChanged(): Promise<void> {
     return this.#reconciliations.run(() => this.#reconcile());
   }
 
@@ -225,7 +225,7 @@ class Builtin extends BaseResource implements DataManager {
   override async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    await this.seenChanged();
+    await this.weakDependenciesChanged();
     await this.sender?.close();
     await this.spool.seal();
   }
@@ -256,10 +256,10 @@ class Builtin extends BaseResource implements DataManager {
     const wanted = new Map<string, [Resource, CaptureSettings]>();
     const { dependencies, attributes: { captureDisabled, tags } } = this.from;
     if (captureDisabled) return wanted;
-    for (const resource of dependencies.seen) {
+    for (const resource of dependencies.weak) {
       for (const config of dependencies.serviceConfigs(resource, DataManagerApi)) {
         // The configuration has reported its problems already.
-        for (const one of captureRow.decode(config, new Place()).captureMethods) {
+        for (const one of captureField.decode(config, new Place()).captureMethods) {
           if (one.disabled || one.captureFrequencyHz === 0 || !isMeant(resource.name, one.name)) continue;
           const settings = {
             method: one.method,

@@ -83,7 +83,7 @@ async function bench(
       if (name === "gate" && gate.readings) return gate;
       throw new SvcError("unknown", `no node found with api ${api} and name ${name}`);
     },
-    get seen() {
+    get weak() {
       return [...resources.keys()];
     },
     serviceConfigs: (one: ResourceName) =>
@@ -108,7 +108,7 @@ async function bench(
       },
     },
     signal: new AbortController().signal,
-  }) as DataManager & { seenChanged(): Promise<void> };
+  }) as DataManager & { weakDependenciesChanged(): Promise<void> };
   const sensor = new Thermometer(ResourceName.of(SensorApi.name, "thermometer"));
   const numbers = () =>
     sent.flatMap((one) => one.kind === "readings" ? one.readings : []).map(({ payload }) =>
@@ -134,7 +134,7 @@ Deno.test("data manager: configured methods are captured at their frequency and 
     eye,
     methods({ method: "GetImages", capture_frequency_hz: 0.2 }, { method: "ReadImage", disabled: true }),
   );
-  await manager.seenChanged();
+  await manager.weakDependenciesChanged();
   await clock.advance(12 * SECOND_MS);
   assertEquals(numbers(), Array.from({ length: 23 }, (_, index) => index + 1));
   const [first] = sent.filter(({ kind }) => kind === "readings");
@@ -159,7 +159,7 @@ Deno.test("data manager: configured methods are captured at their frequency and 
 Deno.test("data manager: readings of an outage of the cloud arrive once and in order afterwards", async () => {
   const { manager, sensor, resources, cloud, clock, numbers, records } = await bench();
   resources.set(sensor, methods({ ...READINGS, capture_frequency_hz: 0.5 }));
-  await manager.seenChanged();
+  await manager.weakDependenciesChanged();
   let tries = 0;
   cloud.answer = () => {
     tries++;
@@ -180,7 +180,7 @@ Deno.test("data manager: readings of an outage of the cloud arrive once and in o
 Deno.test("data manager: the next process sends the files that the last process left", async () => {
   const first = await bench({ sync_disabled: true });
   first.resources.set(first.sensor, methods(READINGS));
-  await first.manager.seenChanged();
+  await first.manager.weakDependenciesChanged();
   await first.clock.advance(5 * SECOND_MS);
   first.cloud.answer = () => {
     throw new SvcError("deadline_exceeded", "no answer");
@@ -223,7 +223,7 @@ Deno.test("data manager: a file that the cloud refuses is set aside, and later f
 Deno.test("data manager: sync() sends everything captured, or fails with the cloud's error", async () => {
   const { manager, sensor, resources, clock, numbers, cloud } = await bench({ sync_disabled: true });
   resources.set(sensor, methods(READINGS));
-  await manager.seenChanged();
+  await manager.weakDependenciesChanged();
   await clock.advance(3 * SECOND_MS);
   assertEquals(numbers(), []);
   await manager.sync();
@@ -240,18 +240,18 @@ Deno.test("data manager: capture follows changes of resources and of their servi
   const { manager, sensor, resources, clock, records } = await bench();
   const other = new Thermometer(ResourceName.of(SensorApi.name, "other"));
   resources.set(sensor, methods(READINGS)).set(other, methods({ ...READINGS, method: "Reading" }));
-  await manager.seenChanged();
+  await manager.weakDependenciesChanged();
   const errors = records.filter(({ level }) => level === "error").map(({ message }) => message);
   assertEquals(errors.length, 1);
   assert(errors[0].includes('found method "Reading"') && errors[0].includes("Readings, DoCommand"));
   await clock.advance(SECOND_MS);
   assertEquals(sensor.calls.length, 2);
   resources.set(sensor, methods({ ...READINGS, capture_frequency_hz: 10 })).delete(other);
-  await manager.seenChanged();
+  await manager.weakDependenciesChanged();
   await clock.advance(SECOND_MS);
   assertEquals(sensor.calls.length, 12);
   resources.clear();
-  await manager.seenChanged();
+  await manager.weakDependenciesChanged();
   await clock.advance(SECOND_MS);
   assertEquals(sensor.calls.length, 12);
   await manager.close();
@@ -264,7 +264,7 @@ Deno.test("data manager: a remote's resources are captured if capture_methods na
   );
   const config = methods({ ...READINGS, name: "rdk:component:sensor/near" }, READINGS);
   resources.set(near, config).set(far, config);
-  await manager.seenChanged();
+  await manager.weakDependenciesChanged();
   await clock.advance(SECOND_MS);
   assertEquals([near.calls.length, far.calls.length], [2, 0]);
   await manager.close();
@@ -273,7 +273,7 @@ Deno.test("data manager: a remote's resources are captured if capture_methods na
 Deno.test("data manager: a failing resource is logged once, and a filtered capture is no failure", async () => {
   const { manager, sensor, resources, clock, records, numbers } = await bench();
   resources.set(sensor, methods(READINGS));
-  await manager.seenChanged();
+  await manager.weakDependenciesChanged();
   sensor.failure = new Error("no capture from filter module");
   await clock.advance(SECOND_MS);
   assertEquals(records, []);
@@ -360,7 +360,7 @@ Deno.test("0 stands for the default, as published configurations have it, and an
   };
   const { manager, sensor, resources, sent, clock, files } = await bench(zeros);
   resources.set(sensor, methods({ ...READINGS, cache_size_kb: 0, name: "rdk:component:sensor/before" }));
-  await manager.seenChanged();
+  await manager.weakDependenciesChanged();
   await clock.advance(10 * SECOND_MS);
   assertEquals(files.paths, ["/home/capture/0000000000000001.part"]);
   assertEquals(sent, []);
@@ -383,7 +383,7 @@ Deno.test("where a sensor allows the rounds, they wait for it; a request does no
     selective_syncer_name: "gate",
   });
   resources.set(sensor, methods(READINGS));
-  await manager.seenChanged();
+  await manager.weakDependenciesChanged();
   await clock.advance(MINUTE_MS);
   assertEquals(numbers(), [], "there is no such sensor");
   gate.readings = { should_sync: false };
@@ -416,7 +416,7 @@ Deno.test("over a long way files go together, pictures in any order, and others 
     await clock.sleep(under % 2 === 1 ? 190 : 150);
     under--;
   };
-  await manager.seenChanged();
+  await manager.weakDependenciesChanged();
   await clock.advance(2 * MINUTE_MS);
   const waiting = (await manager.getStatus()).waiting_files as number;
   assert(waiting < 3 * 7 * (5 + 5 + 4), `the way delays them, and does not hold them up: ${waiting}`);
@@ -445,7 +445,7 @@ Deno.test("captured clouds say where their camera is, and come without if nobody
   const [x, y, z] = [0, 1, 2].map((n) => Float32Array.of(n));
   eye.cloud = writePcd(createCloud({ x, y, z }));
   resources.set(eye, methods({ method: "NextPointCloud", capture_frequency_hz: 0.1 }));
-  await manager.seenChanged();
+  await manager.weakDependenciesChanged();
   await clock.advance(MINUTE_MS);
   const places = sent.map((one) => one.kind === "file" ? viewpointOf(one.content)?.translation : "none");
   assertEquals(places.slice(0, 4), [{ x: 220, y: 0, z: 300 }, undefined, undefined, {

@@ -34,7 +34,7 @@ const RETRY_MS = 1_000;
 
 const control = choice("the control that it is", PUBLISHED_CONTROLS).required();
 
-const buttonRow = object({
+const buttonField = object({
   control,
   invert: bool("pressed means low").default(false),
   debounceMsec: integer("a level counts after it has lasted so long; 0 means the default, -1 none", {
@@ -42,7 +42,7 @@ const buttonRow = object({
   })
     .default(DEBOUNCE_MS).with((ms) => ms || DEBOUNCE_MS),
 });
-const axisRow = object({
+const axisField = object({
   control,
   min: integer("the smallest reading").default(0),
   max: integer("the largest reading").required(),
@@ -57,13 +57,13 @@ const axisRow = object({
   if (axis.min < axis.max) return axis;
   return at.at("min").wanted(`less than max, which is ${axis.max}`, axis.min);
 });
-type Button = NonNullable<Infer<typeof buttonRow>>;
-type Axis = NonNullable<Infer<typeof axisRow>>;
+type Button = NonNullable<Infer<typeof buttonField>>;
+type Axis = NonNullable<Infer<typeof axisField>>;
 
 const attributes = object({
   board: text("name of the board").required().names("board"),
-  buttons: mapOf(buttonRow, "by the name of a digital interrupt").default({}),
-  axes: mapOf(axisRow, "by the name of an analog reader").default({}),
+  buttons: mapOf(buttonField, "by the name of a digital interrupt").default({}),
+  axes: mapOf(axisField, "by the name of an analog reader").default({}),
 }).required().with((settings, at) => {
   const controls = [...Object.values(settings.buttons), ...Object.values(settings.axes)].map((one) =>
     one.control

@@ -26,7 +26,7 @@ import { IDENTITY_POSE } from "../../lib/geometry/pose.ts";
 import { Operation } from "../../lib/resource/operation.ts";
 import { type Construction, model } from "../../lib/resource/registry.ts";
 import { BaseResource, type Call, unsupported } from "../../lib/resource/resource.ts";
-import { jointRangesRow, rangedModels } from "./joint_ranges.ts";
+import { jointRangesField, rangedModels } from "./joint_ranges.ts";
 import { taskOf } from "./task.ts";
 
 const NO_PLAN_FILES = "plans are not written to files; an error of a plan is the answer of its call";
@@ -36,7 +36,7 @@ const attributes = object({
   collisionBufferMm: number("distance in millimetres that an arm keeps from obstacles", { min: 0 }).default(
     0,
   ),
-  inputRangeOverride: jointRangesRow.default({}),
+  inputRangeOverride: jointRangesField.default({}),
   logFilePath: unserved("its lines are in the machine's log, which the option -log-file writes to a file"),
   numThreads: unserved("a plan is made in one thread"),
   planFilePath: unserved(NO_PLAN_FILES),

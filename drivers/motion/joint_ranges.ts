@@ -10,7 +10,7 @@ import type { FrameSystem } from "../../lib/geometry/frame_system.ts";
 import type { Joint, KinematicModel } from "../../lib/geometry/kinematics.ts";
 import { degrees } from "../../lib/geometry/pose.ts";
 
-const rangeRow = object({
+const rangeField = object({
   min: number("radians or mm").default(0),
   max: number("radians or mm").default(0),
 }).with((range, at) =>
@@ -19,12 +19,12 @@ const rangeRow = object({
     : at.error(`found a min of ${range.min} above the max of ${range.max}, wanted the smaller number first`)
 );
 
-export const jointRangesRow = mapOf(
-  mapOf(rangeRow, "ranges by the joint's name or number, from 0"),
+export const jointRangesField = mapOf(
+  mapOf(rangeField, "ranges by the joint's name or number, from 0"),
   "ranges of joints in which plans stay, by the name of the arm",
 );
 
-export type JointRanges = NonNullable<Infer<typeof jointRangesRow>>;
+export type JointRanges = NonNullable<Infer<typeof jointRangesField>>;
 
 /**
  * The models of the parts with ranges, by part.

@@ -39,7 +39,7 @@ const LOOK_MS = 10;
 /** Within this distance of its goal, the motor counts as being there already. */
 const NEAR_REVOLUTIONS = 0.1;
 
-const pinsRow = object({
+const pinsField = object({
   a: text("pin of the driver's input A (IN1)"),
   b: text("pin of the driver's input B (IN2)"),
   dir: text("direction pin; high is forwards"),
@@ -63,7 +63,7 @@ const pinsRow = object({
 function attributesAt(frequencyHz: number) {
   return object({
     board: text("name of the board that the driver chip is wired to").required().names("board"),
-    pins: pinsRow.required(),
+    pins: pinsField.required(),
     ...POWER_LIMITS,
     pwmFreq: integer("PWM frequency in Hz; 0 means the default", { min: 0 }).default(frequencyHz)
       .with((configuredHz) => configuredHz || frequencyHz),

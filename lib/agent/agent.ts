@@ -321,7 +321,7 @@ export class Agent {
     this.#versionProblems = answer.versionProblems.slice(0, VERSION_PROBLEMS_MAX)
       .map((problem) => shownUrlsIn(problem.slice(0, PROBLEM_CHARS)));
     await this.#decide(sectionsOf(answer));
-    this.#aim(answer);
+    this.#setTarget(answer);
   }
 
   #report(): MessageInitShape<typeof DeviceAgentConfigRequestSchema> {
@@ -391,15 +391,15 @@ export class Agent {
     return { enabled: !disableRuntime, startTimeoutMs: runtimeStartTimeoutMs, env: runtimeEnv };
   }
 
-  #aim({ agentUpdateInfo, viamServerUpdateInfo }: DeviceAgentConfigResponse): void {
+  #setTarget({ agentUpdateInfo, viamServerUpdateInfo }: DeviceAgentConfigResponse): void {
     const { updaters, logger } = this.#parts;
-    const wishes = [
+    const targets = [
       ["svc-agent", agentUpdateInfo, updaters.agent],
       ["svc-server", viamServerUpdateInfo, updaters.server],
     ] as const;
-    for (const [name, info, updater] of wishes) {
+    for (const [name, info, updater] of targets) {
       try {
-        if (info) updater.aim(releaseOf(name, info));
+        if (info) updater.setTarget(releaseOf(name, info));
       } catch (error) {
         this.#once(
           `${name}: ${chainOf(error)}`,

@@ -25,14 +25,14 @@ const BUILD = { key: "1:a", version: "1.0.0", file: "svc-server-1.0.0-a", sha256
 
 /** Scripted updates. */
 class FakeUpdater {
-  readonly wishes: (string | undefined)[] = [];
+  readonly targets: (string | undefined)[] = [];
   readonly passes: Now[] = [];
   readonly backs: string[] = [];
   state: UpdaterStatus = { good: BUILD };
   restart = false;
 
   open = () => Promise.resolve();
-  aim = (release?: { version: string }) => void this.wishes.push(release?.version);
+  setTarget = (release?: { version: string }) => void this.targets.push(release?.version);
   pass = (now: Now) => {
     this.passes.push(now);
     const { restart } = this;
@@ -193,7 +193,7 @@ Deno.test("runs the installed version, reports it, and prepares the version that
   const { end } = begin();
   await clock.advance(6_000);
   assertEquals(processes.started.length, 1);
-  assertEquals([server.wishes, agent.wishes], [["1.1.0"], []]);
+  assertEquals([server.targets, agent.targets], [["1.1.0"], []]);
   await clock.advance(60_000);
   assert(world.asked.length >= 2);
   const { versionInfo, hostInfo } = world.asked.at(-1)!;

@@ -34,7 +34,7 @@ export interface FileForDatasets {
 const FREQUENCY_MAX_HZ = 1_000;
 
 /** A resource's entry under `service_configs`. */
-export const captureRow = object({
+export const captureField = object({
   captureMethods: list(
     object({
       name: text(
@@ -79,7 +79,7 @@ export const DataManagerApi: Api<DataManager> = {
   joints: "none",
   captured: "none",
   instancesMax: 1,
-  serviceConfig: captureRow,
+  serviceConfig: captureField,
   client: (name: ResourceName, channel: Channel) => new DataManagerClient(name, channel, DataManagerService),
   serve: (find) =>
     service(DataManagerService, {

@@ -5,7 +5,7 @@
  */
 
 import { STARS } from "./schema/json_secrets.ts";
-import { type Place, Row } from "./schema/schema.ts";
+import { ConfigField, type Place } from "./schema/schema.ts";
 
 export class Secret {
   readonly #text: string;
@@ -37,11 +37,16 @@ export class Secret {
 }
 
 /** A setting that holds a secret; an empty text counts as absent. Its errors do not show what was found. */
-export function secret(doc = ""): Row<Secret | undefined> {
+export function secret(doc = ""): ConfigField<Secret | undefined> {
   const wanted = "a string";
   const read = (value: unknown, at: Place) => {
     if (typeof value !== "string") return at.error(`found something else (not shown), wanted ${wanted}`);
     return value === "" ? undefined : new Secret(value);
   };
-  return new Row<Secret | undefined>({ doc, json: { type: "string", writeOnly: true }, wanted, read });
+  return new ConfigField<Secret | undefined>({
+    doc,
+    json: { type: "string", writeOnly: true },
+    wanted,
+    read,
+  });
 }

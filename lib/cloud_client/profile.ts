@@ -16,7 +16,7 @@ const MODE = 0o600;
 /** The profile that is used unless another one is chosen. */
 export const DEFAULT_PROFILE = "default";
 
-const profileRow = object({
+const profileField = object({
   baseUrl: text("The address of the control plane: https://host:port.").required(),
   keyId: text("The id of the API key.").required(),
   key: secret("The API key.").required(),
@@ -24,12 +24,12 @@ const profileRow = object({
   allowInsecureCreds: bool("The key may travel without TLS.").default(false),
   caFile: text("A file of certificates (PEM) that are trusted too."),
 });
-const fileRow = object({
+const fileField = object({
   current: text("The profile that is used where none is chosen.").default(DEFAULT_PROFILE),
-  profiles: mapOf(profileRow, "The profiles by name.").default({}),
+  profiles: mapOf(profileField, "The profiles by name.").default({}),
 });
 
-export type Profile = NonNullable<Infer<typeof profileRow>>;
+export type Profile = NonNullable<Infer<typeof profileField>>;
 
 export interface Profiles {
   /** The name of the current profile; no profile may have it. */
@@ -61,7 +61,7 @@ export class ProfileFile {
       throw error;
     }
     const place = new Place();
-    const file = fileRow.decode(parseJsonc(bytes, { file: this.path }), place);
+    const file = fileField.decode(parseJsonc(bytes, { file: this.path }), place);
     const wrong = place.problems.filter(({ severity }) => severity === "error");
     if (file && wrong.length === 0) return file;
     const told = wrong.map(({ path, message }) => path === "" ? message : `${path}: ${message}`).join("; ");

@@ -35,7 +35,7 @@ import {
   toPose,
   type Vec3,
 } from "./pose.ts";
-import { geometryRow, orientationRow, vectorRow } from "./schema.ts";
+import { geometryField, orientationField, vectorField } from "./schema.ts";
 import { svaFromUrdf } from "./urdf.ts";
 
 const MAX_FILE_BYTES = 4 * 2 ** 20;
@@ -89,27 +89,27 @@ const id = text("name of the frame", { pattern: /./, wanted: "a name" }).require
 const parent = text('frame it is attached to, or "world"').default("world");
 const limits = { min: number("degrees or mm").default(0), max: number("degrees or mm").default(0) };
 
-const modelRow = object({
+const modelField = object({
   name: text().default(""),
   kinematicParamType: choice("form of the model", ["", "SVA", "DH"]).default("SVA"),
   links: list(object({
     id,
     parent,
-    translation: vectorRow,
-    orientation: orientationRow,
-    geometry: geometryRow,
+    translation: vectorField,
+    orientation: orientationField,
+    geometry: geometryField,
   })).default([]),
   joints: list(object({
     id,
     parent,
     type: choice("kind of motion", ["revolute", "prismatic"]).required(),
-    axis: vectorRow.required().with((axis, at) => {
+    axis: vectorField.required().with((axis, at) => {
       return length(axis) > 0
         ? scale(axis, 1 / length(axis))
         : at.error("x, y and z are all 0, wanted an axis");
     }),
     ...limits,
-    geometry: geometryRow,
+    geometry: geometryField,
     mimic: object({ joint: text().required(), multiplier: number().default(1), offset: number().default(0) }),
   })).default([]),
   dhParams: list(object({
@@ -119,12 +119,12 @@ const modelRow = object({
     d: number("mm").default(0),
     alpha: number("degrees").default(0),
     ...limits,
-    geometry: geometryRow,
+    geometry: geometryField,
   })).key("dhParams").default([]),
   outputFrames: list(text()).default([]),
 });
 
-type ModelSettings = NonNullable<Infer<typeof modelRow>>;
+type ModelSettings = NonNullable<Infer<typeof modelField>>;
 
 /** A frame whose parents have not been looked up yet. */
 interface Node extends Omit<ModelFrame, "parent" | "drive"> {
@@ -169,7 +169,7 @@ function textOf(bytes: Uint8Array, name?: string): string {
 /** The model of a JSON value in the published form; see `parseKinematics`. */
 export function decodeSva(config: unknown, name?: string): KinematicModel {
   const at = new Place();
-  const settings = modelRow.required().decode(config, at);
+  const settings = modelField.required().decode(config, at);
   if (at.failed) {
     const errors = at.problems.filter((problem) => problem.severity === "error");
     throw invalid(name, errors.map(({ path, message }) => path ? `${path}: ${message}` : message).join("; "));

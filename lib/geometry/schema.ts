@@ -1,11 +1,11 @@
 /**
- * The written form of poses, shapes and frames as settings: one row each, for machine configurations and
+ * The written form of poses, shapes and frames as settings: one field each, for machine configurations and
  * kinematics files alike. No other file of this folder knows the published names.
  *
- * Rows report every problem with its path and convert to the types of `pose.ts` and `geometry.ts`.
+ * Fields report every problem with its path and convert to the types of `pose.ts` and `geometry.ts`.
  */
 
-import { any, choice, number, object, type Place, type Row, text } from "../base/schema/schema.ts";
+import { any, choice, type ConfigField, number, object, type Place, text } from "../base/schema/schema.ts";
 import { capsule, type Geometry, type GeometryShape } from "./geometry.ts";
 import {
   degrees,
@@ -22,7 +22,7 @@ import {
 } from "./pose.ts";
 
 /** Millimetres, or without unit for an axis; an absent coordinate is 0. */
-export const vectorRow: Row<Vec3 | undefined> = object({
+export const vectorField: ConfigField<Vec3 | undefined> = object({
   x: number().aka("X").default(0),
   y: number().aka("Y").default(0),
   z: number().aka("Z").default(0),
@@ -38,7 +38,7 @@ const thetaVector = {
 const orientationVector = object(thetaVector, "direction of the Z axis and the turn about it")
   .with((value, at) => pointing(value, at) ? value : undefined);
 
-const ORIENTATIONS: { readonly [type: string]: Row<Quaternion | undefined> } = {
+const ORIENTATIONS: { readonly [type: string]: ConfigField<Quaternion | undefined> } = {
   ov_degrees: orientationVector.with(({ x, y, z, th }) =>
     quaternionFromVector({ oX: x, oY: y, oZ: z, theta: th })
   ),
@@ -65,7 +65,7 @@ const ORIENTATIONS: { readonly [type: string]: Row<Quaternion | undefined> } = {
 };
 
 /** `{type, value}`; without a type there is no rotation. */
-export const orientationRow: Row<Quaternion | undefined> = object({
+export const orientationField: ConfigField<Quaternion | undefined> = object({
   type: choice("form of the value", ["", ...Object.keys(ORIENTATIONS)]).default(""),
   value: any("numbers in the form given by type"),
 }).with(({ type, value }, at) => {
@@ -73,8 +73,8 @@ export const orientationRow: Row<Quaternion | undefined> = object({
 });
 
 const placed = {
-  translation: vectorRow,
-  orientation: orientationRow,
+  translation: vectorField,
+  orientation: orientationField,
 };
 
 /** The place of a frame, link or geometry in its parent frame, from the settings that they share. */
@@ -85,16 +85,16 @@ export function poseOf(settings: { translation?: Vec3; orientation?: Quaternion 
   });
 }
 
-const sizeRow = number("millimetres", { min: 0 }).default(0);
+const sizeField = number("millimetres", { min: 0 }).default(0);
 
 /** A shape and the place of its centre; without a type, the sizes decide the shape. */
-export const geometryRow: Row<Geometry | undefined> = object({
+export const geometryField: ConfigField<Geometry | undefined> = object({
   type: choice("shape", ["", "box", "sphere", "capsule", "mesh", "point"]).default(""),
-  x: sizeRow,
-  y: sizeRow,
-  z: sizeRow,
-  r: sizeRow,
-  l: sizeRow,
+  x: sizeField,
+  y: sizeField,
+  z: sizeField,
+  r: sizeField,
+  l: sizeField,
   meshData: text("the mesh file in base64"),
   meshContentType: text('"ply" or "stl"').default("ply"),
   ...placed,
@@ -105,11 +105,11 @@ export const geometryRow: Row<Geometry | undefined> = object({
 });
 
 /** The place of a component relative to its parent frame, with the body that represents it. */
-export const frameRow: Row<FrameSettings | undefined> = object({
+export const frameField: ConfigField<FrameSettings | undefined> = object({
   id: text("name of the frame; absent means the component's name"),
   parent: text('frame that this one is relative to: a component\'s name or "world"').default(""),
   ...placed,
-  geometry: geometryRow,
+  geometry: geometryField,
 }).with(({ id, parent, geometry, ...settings }) => ({ id, parent, pose: poseOf(settings), geometry }));
 
 export interface FrameSettings {

@@ -1,19 +1,19 @@
 import { assert, assertAlmostEquals, assertEquals, assertMatch } from "@std/assert";
-import { Place, type Row } from "../base/schema/schema.ts";
+import { type ConfigField, Place } from "../base/schema/schema.ts";
 import { transformGeometry } from "./geometry.ts";
 import { IDENTITY_POSE, poseAt, posesAlmostEqual, rotate } from "./pose.ts";
-import { frameRow, geometryRow, orientationRow } from "./schema.ts";
+import { frameField, geometryField, orientationField } from "./schema.ts";
 
-function decode<T>(row: Row<T>, value: unknown): NonNullable<T> {
+function decode<T>(field: ConfigField<T>, value: unknown): NonNullable<T> {
   const at = new Place("frame");
-  const decoded = row.decode(value, at);
+  const decoded = field.decode(value, at);
   assertEquals(at.problems, []);
   return decoded as NonNullable<T>;
 }
 
-function firstProblem(row: Row<unknown>, value: unknown): string {
+function firstProblem(field: ConfigField<unknown>, value: unknown): string {
   const at = new Place("frame");
-  row.decode(value, at);
+  field.decode(value, at);
   assert(at.problems.length > 0, `no problem found in ${JSON.stringify(value)}`);
   return `${at.problems[0].path}: ${at.problems[0].message}`;
 }
@@ -28,32 +28,32 @@ Deno.test("orientationRow: every published orientation type decodes to the same 
     ["quaternion", { w: 3, z: 3 }],
   ];
   for (const [type, value] of forms) {
-    const turned = rotate(decode(orientationRow, { type, value }), { x: 1, y: 0, z: 0 });
+    const turned = rotate(decode(orientationField, { type, value }), { x: 1, y: 0, z: 0 });
     assertAlmostEquals(turned.y, 1, 1e-12, type);
   }
-  assertEquals(decode(orientationRow, {}), { w: 1, x: 0, y: 0, z: 0 });
-  assertEquals(decode(orientationRow, { type: "", value: {} }), { w: 1, x: 0, y: 0, z: 0 });
+  assertEquals(decode(orientationField, {}), { w: 1, x: 0, y: 0, z: 0 });
+  assertEquals(decode(orientationField, { type: "", value: {} }), { w: 1, x: 0, y: 0, z: 0 });
 });
 
 Deno.test("orientationRow: an error has the path of the wrong value", () => {
   assertMatch(
-    firstProblem(orientationRow, { type: "oiler_angles", value: {} }),
+    firstProblem(orientationField, { type: "oiler_angles", value: {} }),
     /^frame\.type: .*euler_angles/,
   );
-  assertMatch(firstProblem(orientationRow, { type: "ov_degrees" }), /^frame\.value: missing/);
+  assertMatch(firstProblem(orientationField, { type: "ov_degrees" }), /^frame\.value: missing/);
   assertMatch(
-    firstProblem(orientationRow, { type: "ov_degrees", value: { th: 3 } }),
+    firstProblem(orientationField, { type: "ov_degrees", value: { th: 3 } }),
     /^frame\.value: .*all 0/,
   );
   assertMatch(
-    firstProblem(orientationRow, { type: "ov_degrees", value: { th: "word", z: 1 } }),
+    firstProblem(orientationField, { type: "ov_degrees", value: { th: "word", z: 1 } }),
     /^frame\.value\.th/,
   );
-  assertMatch(firstProblem(orientationRow, { type: "quaternion", value: {} }), /wanted a rotation/);
+  assertMatch(firstProblem(orientationField, { type: "quaternion", value: {} }), /wanted a rotation/);
 });
 
 Deno.test("geometryRow: decodes each shape and infers a missing type", () => {
-  const shape = (value: unknown) => decode(geometryRow, value).shape;
+  const shape = (value: unknown) => decode(geometryField, value).shape;
   const box = { type: "box", dimsMm: { x: 1, y: 2, z: 3 } } as const;
   assertEquals(shape({ type: "box", x: 1, y: 2, z: 3 }), box);
   assertEquals(shape({ x: 1, y: 2, z: 3 }), box);
@@ -66,23 +66,23 @@ Deno.test("geometryRow: decodes each shape and infers a missing type", () => {
     contentType: "ply",
     mesh: new TextEncoder().encode("ply"),
   });
-  assertMatch(firstProblem(geometryRow, {}), /neither a type nor a size/);
-  assertMatch(firstProblem(geometryRow, { type: "box", x: 1 }), /1 x 0 x 0 mm/);
-  assertMatch(firstProblem(geometryRow, { type: "capsule", r: 4, l: 7 }), /twice r/);
-  assertMatch(firstProblem(geometryRow, { r: -1 }), /^frame\.r: /);
-  assertMatch(firstProblem(geometryRow, { type: "mesh", mesh_data: "?" }), /^frame\.mesh_data: not base64/);
-  assertMatch(firstProblem(geometryRow, { type: "mesh" }), /^frame\.mesh_data: found nothing/);
+  assertMatch(firstProblem(geometryField, {}), /neither a type nor a size/);
+  assertMatch(firstProblem(geometryField, { type: "box", x: 1 }), /1 x 0 x 0 mm/);
+  assertMatch(firstProblem(geometryField, { type: "capsule", r: 4, l: 7 }), /twice r/);
+  assertMatch(firstProblem(geometryField, { r: -1 }), /^frame\.r: /);
+  assertMatch(firstProblem(geometryField, { type: "mesh", mesh_data: "?" }), /^frame\.mesh_data: not base64/);
+  assertMatch(firstProblem(geometryField, { type: "mesh" }), /^frame\.mesh_data: found nothing/);
 });
 
 Deno.test("transformGeometry: keeps the label and moves with the frame", () => {
-  const geometry = decode(geometryRow, { r: 1, label: "ball", translation: { x: 10 } });
+  const geometry = decode(geometryField, { r: 1, label: "ball", translation: { x: 10 } });
   const moved = transformGeometry(geometry, { ...IDENTITY_POSE, z: 5, theta: 90 });
   assertEquals(moved.label, "ball");
   assert(posesAlmostEqual(moved.center, { ...IDENTITY_POSE, y: 10, z: 5, theta: 90 }));
 });
 
 Deno.test("frameRow: decodes parent, pose and optional geometry", () => {
-  const frame = decode(frameRow, {
+  const frame = decode(frameField, {
     parent: "world",
     translation: { x: 1, y: 2, z: 3 },
     orientation: { type: "ov_degrees", value: { x: 1, y: 0, z: 0, th: 30 } },
@@ -91,7 +91,7 @@ Deno.test("frameRow: decodes parent, pose and optional geometry", () => {
   assertEquals([frame.parent, frame.id, frame.geometry?.shape.type], ["world", undefined, "sphere"]);
   assertAlmostEquals(frame.pose.oX, 1, 1e-12);
   assertAlmostEquals(frame.pose.theta, 30, 1e-9);
-  assertEquals(decode(frameRow, { parent: "arm" }).pose, poseAt(0, 0, 0));
-  assertEquals(decode(frameRow, {}).parent, "");
-  assertMatch(firstProblem(frameRow, { translation: { x: "1" } }), /^frame\.translation\.x: /);
+  assertEquals(decode(frameField, { parent: "arm" }).pose, poseAt(0, 0, 0));
+  assertEquals(decode(frameField, {}).parent, "");
+  assertMatch(firstProblem(frameField, { translation: { x: "1" } }), /^frame\.translation\.x: /);
 });

@@ -5,7 +5,7 @@
 
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log/log.ts";
-import type { Row } from "../base/schema/schema.ts";
+import type { ConfigField } from "../base/schema/schema.ts";
 import type { ResourceName } from "../resource/name.ts";
 import type { Api, Dependencies } from "../resource/registry.ts";
 import { BaseComponent, BaseResource, type Resource } from "../resource/resource.ts";
@@ -40,8 +40,8 @@ export interface ModuleModel<R extends Resource = Resource, A = unknown> {
   readonly name: string;
   /** One line for people. */
   readonly doc?: string;
-  /** The rows of the attributes; settings that name resources (`.names()`) become dependencies. */
-  readonly attributes: Row<A>;
+  /** The fields of the attributes; settings that name resources (`.names()`) become dependencies. */
+  readonly attributes: ConfigField<A>;
   /** Makes the resource. A thrown error is the reason for which the machine shows it as unhealthy. */
   construct(from: ModuleConstruction<NonNullable<A>>): Made<R> | Promise<Made<R>>;
 }

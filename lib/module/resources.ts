@@ -151,7 +151,7 @@ export class ModuleResources {
     return { model, attributes, named: at.named };
   }
 
-  /** The full name if the row gives the type and only one API has it, else the short name. */
+  /** The full name if the field gives the type and only one API has it, else the short name. */
   #fullName({ name, type }: NamedResource): string {
     if (type === undefined || name.includes("/")) return name;
     const fitting = [...this.parts.apis.keys()].filter((api) => parseApi(api).type === type);

@@ -11,7 +11,7 @@ import type { PipeHost, SpawnHost } from "../base/process.ts";
 import type { Clock } from "../base/clock.ts";
 import { assert, SvcError } from "../base/error.ts";
 import type { Logger } from "../base/log/log.ts";
-import type { JsonObject, Problem, Row } from "../base/schema/schema.ts";
+import type { ConfigField, JsonObject, Problem } from "../base/schema/schema.ts";
 import { suggest } from "../base/schema/suggest.ts";
 import type { Channel } from "../wire/rpc/channel.ts";
 import type { DescService } from "../wire/rpc/proto.ts";
@@ -39,7 +39,7 @@ export interface Api<R extends Resource = Resource> extends Facets<R> {
    * The attributes that other resources and remotes may set for a service of this API in their
    * `service_configs`.
    */
-  readonly serviceConfig?: Row<unknown>;
+  readonly serviceConfig?: ConfigField<unknown>;
 }
 
 // deno-lint-ignore no-explicit-any
@@ -93,12 +93,12 @@ export interface Model<R extends Resource = Resource, A = unknown> {
   readonly name: string;
   /** One line for people. */
   readonly doc: string;
-  readonly attributes: Row<A>;
+  readonly attributes: ConfigField<A>;
   /**
-   * The APIs of the resources that the model works with if they exist: `dependencies.seen`. The model neither
-   * waits for these resources nor holds them, so they come and go without it.
+   * Weak dependencies: the APIs of the resources that the model works with if they exist (`dependencies.weak`). The
+   * model neither waits for these resources nor holds them, so they come and go without it.
    */
-  readonly sees?: (api: string) => boolean;
+  readonly weakDependencies?: (api: string) => boolean;
   /**
    * If true, a machine without any resource of this API has one of this model, named `builtin`, with default
    * settings.
@@ -133,8 +133,8 @@ export interface View {
   /** The API of this name, if it is built into the machine. */
   api(name: string): AnyApi | undefined;
   find(api: string, name: string): Resource;
-  /** The resources that the model sees. */
-  readonly seen: readonly Resource[];
+  /** The weak dependencies that exist. */
+  readonly weak: readonly Resource[];
   /** The settings that a resource's configuration gives for services of an API. */
   serviceConfigs(resource: ResourceName, api: string): readonly JsonObject[];
   readonly frames?: FrameView;
@@ -180,9 +180,9 @@ export class Dependencies {
     throw new SvcError("unknown", `no node found with api ${api.name} and name ${name}`);
   }
 
-  /** The resources that the model sees at this moment. Do not keep them. */
-  get seen(): readonly Resource[] {
-    return this.view?.seen ?? [];
+  /** The weak dependencies that exist at this moment. Do not keep them. */
+  get weak(): readonly Resource[] {
+    return this.view?.weak ?? [];
   }
 
   /** The settings for services of an API in the configuration of a resource that the model sees. */

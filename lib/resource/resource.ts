@@ -37,8 +37,8 @@ export interface Resource {
   doCommand(command: JsonObject, call?: Call): Promise<JsonObject>;
   /** A model's own status; empty if the model has none. */
   getStatus(call?: Call): Promise<JsonObject>;
-  /** Called when the resources that the model sees have changed. Nobody waits for the result. */
-  seenChanged?(): Promise<void>;
+  /** Called when the weak dependencies have changed. Nobody waits for the result. */
+  weakDependenciesChanged?(): Promise<void>;
   /** Releases everything. Idempotent. */
   close(): Promise<void>;
 }

@@ -4,7 +4,11 @@ import { Buffer } from "node:buffer";
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { Bluetooth } from "../../lib/agent/bluetooth/bluetooth.ts";
 import { BLUETOOTH_SERVICE, READ, uuidOf, WRITTEN } from "../../lib/agent/bluetooth/values.ts";
-import { type DeviceView, type HandedIn, Intake } from "../../lib/agent/portal/intake.ts";
+import {
+  type DeviceView,
+  type ProvisioningSubmission,
+  ProvisioningSubmissions,
+} from "../../lib/agent/portal/submissions.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { type LogRecord, Logs } from "../../lib/base/log/log.ts";
 import { Secret } from "../../lib/base/secret.ts";
@@ -37,7 +41,7 @@ class Device {
   trustsAll = false;
   /** The phones that have paired. */
   readonly paired: string[] = [];
-  readonly taken: HandedIn[] = [];
+  readonly taken: ProvisioningSubmission[] = [];
   readonly log: string[] = [];
   readonly #stop = new AbortController();
   #running: Promise<void> | undefined;
@@ -51,7 +55,11 @@ class Device {
     const bluetooth = new Bluetooth({
       ...{ bus, clock },
       logger: new Logs(clock, [sink]).logger("bluetooth"),
-      intake: new Intake(clock, () => this.view, (handedIn) => void this.taken.push(handedIn)),
+      submissions: new ProvisioningSubmissions(
+        clock,
+        () => this.view,
+        (submitted) => void this.taken.push(submitted),
+      ),
       offer: () => ({
         ...{ wanted: this.wanted, trustsAll: this.trustsAll },
         ...{ name: "svc-setup-rover", password: new Secret(PASSWORD) },

@@ -11,7 +11,7 @@ import { type Bus, type Typed, typed } from "../../lib/base/bus/bus.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { Logs } from "../../lib/base/log/log.ts";
 import { Networking } from "../../lib/agent/network/networking.ts";
-import { Intake } from "../../lib/agent/portal/intake.ts";
+import { ProvisioningSubmissions } from "../../lib/agent/portal/submissions.ts";
 import { decideSettings } from "../../lib/agent/settings/settings.ts";
 import { needingTest } from "../support/needing.ts";
 import { FakeFiles } from "../support/fake_files.ts";
@@ -214,7 +214,7 @@ needingTest(
       ...{ port, clock, files: new FakeFiles() },
       ...{ hostname: "rover", agentVersion: "1", refusedFile: "/refused.json" },
       logger: new Logs(clock, []).logger("networks"),
-      intake: (device, take) => new Intake(clock, device, take),
+      submissions: (device, take) => new ProvisioningSubmissions(clock, device, take),
       isConfigured: () => true,
       reachesCloud: () => false,
       tryCloud: () => Promise.resolve(false),

@@ -9,7 +9,7 @@ import {
   hotspotProfile,
   tetherProfile,
 } from "../../lib/agent/network/profiles.ts";
-import { additionalNetworkRow } from "../../lib/agent/settings/settings_rows.ts";
+import { additionalNetworkField } from "../../lib/agent/settings/settings_fields.ts";
 import { openBus } from "../../lib/base/bus/bus.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { messageOf } from "../../lib/base/error.ts";
@@ -53,7 +53,7 @@ const manager = await retried(async () => {
   }
 });
 const own = async () => (await manager.look("", signal)).profiles.filter(({ name }) => name !== "");
-const network = additionalNetworkRow.decode({
+const network = additionalNetworkField.decode({
   type: "wired",
   interface: "eth9",
   priority: 7,
@@ -71,7 +71,7 @@ saw.lab = await own();
 await checkpoint.goBack(signal);
 saw.gone = [await own(), await addresses()];
 const kept = await manager.put(wanted, [], signal);
-const usual = additionalNetworkRow.decode({
+const usual = additionalNetworkField.decode({
   ...{ type: "wired", interface: "eth9", ipv4_address: "192.168.44.5/24", ipv4_gateway: "192.168.44.1" },
 }, new Place())!;
 await manager.activate(
@@ -94,7 +94,7 @@ for (
 saw.profiles = (await own()).map(({ name, ssid, priority, isHotspot }) => [name, ssid, priority, isHotspot]);
 const yard = additionalProfile(
   "yard",
-  additionalNetworkRow.decode({
+  additionalNetworkField.decode({
     ...{ type: "wifi", ssid: "yard", psk: "12345678", priority: -5 },
     ...{ ipv4_address: "192.168.45.5/24", ipv4_gateway: "192.168.45.1", ipv4_dns: ["9.9.9.9"] },
     ipv4_route_metric: 50,

@@ -156,7 +156,7 @@ class Run {
     } as const;
     this.#updater = new Updater({ ...parts, random: this.#random });
     await this.#updater.open();
-    this.#updater.aim(release(this.#target));
+    this.#updater.setTarget(release(this.#target));
   }
 
   /** Perhaps one unwelcome event. */
@@ -165,7 +165,7 @@ class Run {
     if (dice < 0.15) {
       this.#target = NAMES[Math.floor(this.#random() * NAMES.length)];
       this.#tell(`wanted: ${this.#target}`);
-      this.#updater.aim(release(this.#target));
+      this.#updater.setTarget(release(this.#target));
     } else if (dice < 0.22) {
       this.#files.full = !this.#files.full;
       this.#tell(this.#files.full ? "the disk is full" : "there is space");

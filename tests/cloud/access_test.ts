@@ -66,9 +66,9 @@ storeTest(
         }
         const { need } = rule;
         const wanted = {
-          nobody: need === "nobody",
-          stranger: need === "nobody" || need === "anybody",
-          operator: !["owner", "machine", "insider"].includes(need),
+          nobody: need === "unauthenticated",
+          stranger: need === "unauthenticated" || need === "authenticated",
+          operator: !["owner", "machine", "machine_or_owner"].includes(need),
           owner: need !== "machine",
         };
         assertEquals(found, wanted, `${rule.path} (${codes.join(", ")})`);
@@ -129,7 +129,7 @@ storeTest(
       const something = await somethingIn(served, world);
       const wrong: string[] = [];
       for (const rule of RULES) {
-        if (rule.need === "nobody") continue;
+        if (rule.need === "unauthenticated") continue;
         const code = await codeOf(connection, rule, something);
         if (REFUSALS.includes(code) === Boolean(rule.forJobs)) wrong.push(`${rule.path}: ${code}`);
       }

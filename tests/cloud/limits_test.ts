@@ -9,7 +9,7 @@ import { DataSyncService } from "../../proto/gen/datasync_pb.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { SvcError } from "../../lib/base/error.ts";
 import { Audit } from "../../lib/cloud/access/audit.ts";
-import { defaultLimits, limitsRow, published } from "../../lib/cloud/access/limits.ts";
+import { defaultLimits, limitsField, published } from "../../lib/cloud/access/limits.ts";
 import { client } from "../../lib/wire/rpc/channel.ts";
 import type { Metadata } from "../../lib/wire/rpc/metadata.ts";
 import { storeTest } from "./stores.ts";
@@ -117,7 +117,7 @@ storeTest("data bytes and readings are limited for each organization by itself",
 Deno.test("docs/limits.md lists every limit with its default", async () => {
   const text = (await Deno.readTextFile(new URL("../../docs/limits.md", import.meta.url)))
     .replace(/ +/g, " ");
-  const properties = limitsRow.jsonSchema().properties as Record<string, { default: number }>;
+  const properties = limitsField.jsonSchema().properties as Record<string, { default: number }>;
   for (const [name, { default: fallback }] of Object.entries(properties)) {
     assert(text.includes(`| \`${name}\` | ${fallback} |`), `| \`${name}\` | ${fallback} |`);
   }

@@ -13,7 +13,7 @@ import { type Block, blocks, commandsOf, ROOT } from "./pages.ts";
 export interface Session {
   readonly page: string;
   /** Creates what the page assumes; returns the values of the placeholders. */
-  prepare(desk: Desk): Promise<Readonly<Record<string, string>>>;
+  prepare(context: Desk): Promise<Readonly<Record<string, string>>>;
 }
 
 /** Where a session works. */
@@ -58,7 +58,7 @@ export const SESSIONS: readonly Session[] = [
 ];
 
 /** Works beside a fresh control plane that has the example of `svc-cloud init`. */
-export async function withDesk(use: (desk: Desk) => Promise<void>): Promise<void> {
+export async function withContext(use: (context: Desk) => Promise<void>): Promise<void> {
   const folder = await Deno.makeTempDir({ prefix: "svc-docs-" });
   try {
     const data = `${folder}/svc-cloud-data`;
@@ -75,11 +75,15 @@ export async function withDesk(use: (desk: Desk) => Promise<void>): Promise<void
 }
 
 /** Runs the shell blocks of a session's page. If one fails, throws with its output. */
-export async function runSession({ page, prepare }: Session, desk: Desk, skip: (command: string) => boolean) {
-  const meant = await prepare(desk);
+export async function runSession(
+  { page, prepare }: Session,
+  context: Desk,
+  skip: (command: string) => boolean,
+) {
+  const meant = await prepare(context);
   for (const block of (await blocks()).filter((one) => one.page === page && one.language === "sh")) {
     const commands = commandsOf(block).filter((command) => !skip(command));
-    if (commands.length > 0) await runShell(block, filledIn(commands.join("\n"), meant), desk);
+    if (commands.length > 0) await runShell(block, filledIn(commands.join("\n"), meant), context);
   }
 }
 
@@ -87,8 +91,8 @@ function filledIn(text: string, meant: Readonly<Record<string, string>>): string
   return Object.entries(meant).reduce((all, [blank, meaning]) => all.replaceAll(blank, meaning), text);
 }
 
-async function runShell({ page, line }: Block, script: string, desk: Desk): Promise<void> {
-  const { folder, cloud, example } = desk;
+async function runShell({ page, line }: Block, script: string, context: Desk): Promise<void> {
+  const { folder, cloud, example } = context;
   const { code, stdout, stderr } = await new Deno.Command("bash", {
     args: ["-euo", "pipefail", "-c", script],
     cwd: folder,

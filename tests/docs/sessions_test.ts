@@ -6,11 +6,13 @@ import { needingTest } from "../support/needing.ts";
 import { withDemo } from "../support/server.ts";
 import { blockWith, ROOT } from "./pages.ts";
 import { runDeno, runScript } from "./scripts.ts";
-import { type Desk, runSession, SESSIONS, withDesk } from "./sessions.ts";
+import { type Desk, runSession, SESSIONS, withContext } from "./sessions.ts";
 
 for (const session of SESSIONS) {
   Deno.test(`the commands in ${session.page} print what the page shows`, async () => {
-    await withDesk((desk) => runSession(session, desk, (command) => command === "svc-cloud serve --demo"));
+    await withContext((context) =>
+      runSession(session, context, (command) => command === "svc-cloud serve --demo")
+    );
   });
 }
 
@@ -37,7 +39,7 @@ needingTest(
 
 Deno.test("README's control plane program lists the organizations", async () => {
   const { text } = await blockWith("README.md", "createViamClient");
-  await withDesk(async ({ cloud, example }: Desk) => {
+  await withContext(async ({ cloud, example }: Desk) => {
     const program = text.replace("http://localhost:8090", cloud.url)
       .replace("<key id>", example.ownerKey.id).replace("<key>", example.ownerKey.key);
     assertStringIncludes(await runScript(program), example.organizationId);
@@ -46,7 +48,7 @@ Deno.test("README's control plane program lists the organizations", async () => 
 
 Deno.test("the program in docs/training.md submits a training job", async () => {
   const { text } = await blockWith("docs/training.md", "MlTrainingClient");
-  await withDesk(async ({ cloud, example }: Desk) => {
+  await withContext(async ({ cloud, example }: Desk) => {
     const imports = [
       ["{ connectApp }", "lib/cloud_client/app_channel.ts"],
       ["{ MlTrainingClient, ModelType }", "lib/cloud_client/training_client.ts"],

@@ -189,13 +189,13 @@ function transcript({ rules: changed, world: first, minutes, happenings }: Scena
           String(nowMs / 1000 % 60).padStart(2, "0")
         }  ${text}`,
       );
-    let [handedIn, asked] = [undefined as { ssid?: string } | undefined, false];
+    let [submitted, asked] = [undefined as { ssid?: string } | undefined, false];
     while (waiting[0]?.minute * MINUTE_MS <= nowMs) {
       const { what, change, user, asked: asks } = waiting.shift()!;
       say(`(${what})`);
       change?.(world);
       if (user) userMs = nowMs;
-      if (user && user !== true) handedIn = user;
+      if (user && user !== true) submitted = user;
       asked ||= asks === true;
     }
     for (const ssid of tried.keys()) if (!world.routers[ssid]) tried.delete(ssid);
@@ -220,7 +220,7 @@ function transcript({ rules: changed, world: first, minutes, happenings }: Scena
         online,
         networks,
         userMs,
-        handedIn,
+        submitted,
         asked,
       };
       const connected = isConnected(seen, rules);
@@ -228,7 +228,7 @@ function transcript({ rules: changed, world: first, minutes, happenings }: Scena
       wasConnected = connected;
       const { state: after, steps } = decide(state, seen, rules);
       state = after;
-      [handedIn, asked] = [undefined, false];
+      [submitted, asked] = [undefined, false];
       for (const step of steps) {
         say(`${step.do}${step.do === "try" ? ` ${step.ssid}` : ""}: ${step.why}`);
         if (step.do === "open hotspot") connectedTo = undefined;

@@ -4,7 +4,7 @@
 
 import { assertEquals } from "@std/assert";
 import { MODELS } from "../../drivers/mod.ts";
-import { additionalNetworkRow, SECTIONS as AGENT } from "../../lib/agent/settings/settings_rows.ts";
+import { additionalNetworkField, SECTIONS as AGENT } from "../../lib/agent/settings/settings_fields.ts";
 import { APIS } from "../../lib/api/mod.ts";
 import { isObject, type JsonObject } from "../../lib/base/schema/schema.ts";
 import { machineSchema } from "../../lib/machine/config/config.ts";
@@ -59,11 +59,15 @@ Deno.test("every row's setting or option equals that of its program", async () =
     if (!subject) wrong.push(...named.map(({ name }) => `${title}: ${name} is compared with nothing`));
     else if (subject.kind === "options") {
       const help = await Deno.readTextFile(new URL(`tests/golden/${subject.program}.help.txt`, ROOT));
-      wrong.push(...named.filter((row) => !isOption(row, help)).map(({ name }) => `${title}: no ${name}`));
+      wrong.push(
+        ...named.filter((field) => !isOption(field, help)).map(({ name }) => `${title}: no ${name}`),
+      );
     } else {
       const schema = schemaOf(subject);
-      for (const row of named) {
-        for (const difference of differences(row, schema)) wrong.push(`${title}: ${row.name}: ${difference}`);
+      for (const field of named) {
+        for (const difference of differences(field, schema)) {
+          wrong.push(`${title}: ${field.name}: ${difference}`);
+        }
       }
     }
   }
@@ -122,8 +126,8 @@ function schemaOf(subject: Exclude<Subject, { kind: "options" }>): JsonObject {
     case "machine":
       return machineSchema(registry);
     case "agent":
-      if (subject.section === "additional_networks") return additionalNetworkRow.jsonSchema();
-      return AGENT[subject.section as keyof typeof AGENT].row.jsonSchema();
+      if (subject.section === "additional_networks") return additionalNetworkField.jsonSchema();
+      return AGENT[subject.section as keyof typeof AGENT].field.jsonSchema();
     case "model":
       return registry.model(subject.api, subject.model).attributes.jsonSchema();
   }

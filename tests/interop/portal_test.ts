@@ -5,7 +5,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { Logs } from "../../lib/base/log/log.ts";
-import { type HandedIn, Intake } from "../../lib/agent/portal/intake.ts";
+import { type ProvisioningSubmission, ProvisioningSubmissions } from "../../lib/agent/portal/submissions.ts";
 import { openPortal } from "../../lib/agent/portal/portal.ts";
 import { needingTest } from "../support/needing.ts";
 import { browserProgram, nodeFolder, run } from "./programs.ts";
@@ -19,9 +19,9 @@ needingTest(
   await browserProgram(),
   async (chromium) => {
     const clock = new SystemClock();
-    const taken: HandedIn[] = [];
+    const taken: ProvisioningSubmission[] = [];
     const network = { security: "WPA2", connected: false, lastError: "" };
-    const intake = new Intake(clock, () => ({
+    const submissions = new ProvisioningSubmissions(clock, () => ({
       manufacturer: "Acme",
       model: "rover",
       fragmentId: "",
@@ -31,7 +31,7 @@ needingTest(
       networks: [{ ...network, ssid: "shop", signal: 80 }, { ...network, ssid: "<b>x", signal: 9 }],
     }), (handedIn) => void taken.push(handedIn));
     const logger = new Logs(clock, []).logger("portal");
-    const port = await openPortal({ intake, clock, logger, bind: { host: "127.0.0.1", port: 0 } });
+    const port = await openPortal({ submissions, clock, logger, bind: { host: "127.0.0.1", port: 0 } });
     const kept = Deno.env.get("SVC_SCREENSHOTS");
     const folder = kept ?? await Deno.makeTempDir();
     try {

@@ -3,7 +3,7 @@
  */
 
 import { main } from "../../cli/ml/main.ts";
-import type { MlWorld } from "../../cli/ml/desk.ts";
+import type { MlProgramContext } from "../../cli/ml/command_context.ts";
 import { SystemClock } from "../../lib/base/clock.ts";
 import { DenoHost } from "../../lib/base/host_deno.ts";
 import { type FakeCloud, KEY, ORGANIZATION } from "./fake_cloud.ts";
@@ -60,7 +60,7 @@ export async function svcMl(args: readonly string[], options: RunOptions = {}): 
     onTermination(() => run("SIGINT"));
     return () => {};
   };
-  const world: Partial<MlWorld> = {
+  const world: Partial<MlProgramContext> = {
     clock,
     terminal: { input: terminal, output: terminal, errors: terminal },
     columns: () => 100,

@@ -172,7 +172,7 @@ class Run {
   /** Resources that see others know the final state. */
   #checkTold(machine: Machine): void {
     for (const instance of machine.resources) {
-      if (!(instance instanceof Part) || !instance.seenChanged) continue;
+      if (!(instance instanceof Part) || !instance.weakDependenciesChanged) continue;
       assertEquals(new Set(instance.told), new Set(instance.seen), `${instance.name} was told of others`);
     }
   }

@@ -111,7 +111,9 @@ export class World {
       name: "rdk:builtin:part",
       doc: "a part of the simulation",
       attributes: anyObject().default({}),
-      sees: parseApi(api.name).kind === "service" ? (other) => other === GenericApi.name : undefined,
+      weakDependencies: parseApi(api.name).kind === "service"
+        ? (other) => other === GenericApi.name
+        : undefined,
       construct: (from) => this.#construct(from, building),
     });
   }
@@ -191,7 +193,7 @@ export class Part extends BaseComponent {
   #closes = 0;
   readonly #seen: () => readonly Resource[];
   told: readonly Resource[] | undefined;
-  seenChanged?: () => Promise<void>;
+  weakDependenciesChanged?: () => Promise<void>;
 
   constructor(
     private readonly world: World,
@@ -200,9 +202,11 @@ export class Part extends BaseComponent {
     readonly held: readonly Resource[],
   ) {
     super(name);
-    this.#seen = () => dependencies.seen;
+    this.#seen = () => dependencies.weak;
     const sees = name.api === GenericServiceApi.name;
-    if (sees && attributes.watches) this.seenChanged = () => Promise.resolve(void (this.told = this.#seen()));
+    if (sees && attributes.watches) {
+      this.weakDependenciesChanged = () => Promise.resolve(void (this.told = this.#seen()));
+    }
   }
 
   get seen(): readonly Resource[] {

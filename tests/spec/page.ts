@@ -24,8 +24,8 @@ function sectionOf({ title, rows }: Section): string {
   return `## ${title}\n\n${header}${rows.map(lineOf).join("")}`;
 }
 
-function lineOf(row: Row): string {
-  const { name, shape, says, tests, note = "" } = row;
+function lineOf(field: Row): string {
+  const { name, shape, says, tests, note = "" } = field;
   const what = name ? `\`${name}\`${shape ? ` (${shapeOf(shape)})` : ""}: ${says}` : says;
   const cells = [what, tests.map((test) => `\`${test}\``).join("<br>"), note];
   return `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |\n`;

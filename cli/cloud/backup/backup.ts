@@ -5,7 +5,7 @@ import { SvcError } from "../../../lib/base/error.ts";
 import { neededFiles } from "../../../lib/cloud/store/file_refs.ts";
 import type { FileStore } from "../../../lib/cloud/store/files.ts";
 import { connect, type Store } from "../../../lib/cloud/store/store.ts";
-import { type CloudCommand, cloudCommand, type Desk, timeOf } from "../desk.ts";
+import { type CloudCommand, cloudCommand, type CloudCommandContext, timeOf } from "../command_context.ts";
 import { sqliteIn } from "../sqlite.ts";
 import { BackupPlace, type BackupRecord, copyContent, KEY_FILE } from "./place.ts";
 
@@ -31,27 +31,27 @@ export const BACKUP: CloudCommand = cloudCommand(
     },
     { name: "list", type: "bool", default: false, help: "List the backups in PLACE, and make none." },
   ],
-  async (desk, [place], { withoutKeys, list }) => {
-    await requireElsewhere(desk, place);
-    const to = await BackupPlace.open(place, desk.host, desk.clock);
+  async (context, [place], { withoutKeys, list }) => {
+    await requireElsewhere(context, place);
+    const to = await BackupPlace.open(place, context.host, context.clock);
     if (list) {
       const records = await Promise.all((await to.names()).map((name) => to.record(name)));
-      return desk.list("backups", records, {
+      return context.list("backups", records, {
         columns: [{ heading: "NAME" }, { heading: "TIME" }],
         rows: records.map(({ name, timeMs }) => [name, timeOf(timeMs)]),
         empty: `There is no complete backup in ${place}.`,
       });
     }
-    const made = await backUp(desk, to, { withKeys: !withoutKeys, copyTo: desk.store.copyTo });
+    const made = await backUp(context, to, { withKeys: !withoutKeys, copyTo: context.store.copyTo });
     const size = `${made.contents} contents, ${made.copied} of them new (${
       (made.bytes / 1e6).toFixed(1)
     } MB)`;
-    desk.print(made, [`${made.name}: the database, ${made.keys} keys, ${size}`]);
+    context.print(made, [`${made.name}: the database, ${made.keys} keys, ${size}`]);
   },
 );
 
 /** A backup within the data folder would vanish with it. */
-async function requireElsewhere({ folder, host }: Desk, place: string): Promise<void> {
+async function requireElsewhere({ folder, host }: CloudCommandContext, place: string): Promise<void> {
   const real = (path: string) => host.realPath(path).catch(() => path);
   const [own, other] = [await real(folder), await real(resolve(host.cwd(), place))];
   if (`${other}/`.startsWith(`${own}/`)) {
@@ -67,8 +67,8 @@ interface Copying {
   readonly copyTo: Store["copyTo"];
 }
 
-async function backUp(desk: Desk, to: BackupPlace, copying: Copying) {
-  const from = await desk.files();
+async function backUp(context: CloudCommandContext, to: BackupPlace, copying: Copying) {
+  const from = await context.files();
   const counted = { copied: 0, bytes: 0 };
   const count = (one: { bytes: number; isNew: boolean } | undefined) => {
     if (one?.isNew) Object.assign(counted, { copied: counted.copied + 1, bytes: counted.bytes + one.bytes });
@@ -78,7 +78,7 @@ async function backUp(desk: Desk, to: BackupPlace, copying: Copying) {
   const all = await Array.fromAsync(from.list({ olderThanMs: Infinity }));
   await each(all, async (sha256) => void count(await copyContent(from, to.files, sha256)));
   for (let left = TRIES; left > 0; left--) {
-    const taken = await takeDatabase(desk, to.files, copying);
+    const taken = await takeDatabase(context, to.files, copying);
     if (!taken) continue;
     const missing: string[] = [];
     await each(taken.needed, async (sha256) => {
@@ -88,7 +88,7 @@ async function backUp(desk: Desk, to: BackupPlace, copying: Copying) {
     });
     if (missing.length > 0 && left > 1) continue;
     if (missing.length > 0) {
-      desk.host.writeError(
+      context.host.writeError(
         `svc-cloud: ${missing.length} contents are missing in the control plane itself: ${missing[0]}…\n`,
       );
     }
@@ -108,20 +108,20 @@ async function backUp(desk: Desk, to: BackupPlace, copying: Copying) {
 
 /** The copy of the database at one moment, and the keys that belong to it; `undefined` if they changed meanwhile. */
 async function takeDatabase(
-  desk: Desk,
+  context: CloudCommandContext,
   to: FileStore,
   { withKeys, copyTo }: Copying,
 ): Promise<Omit<BackupRecord, "format"> & { readonly needed: readonly string[] } | undefined> {
-  const { folder, host, clock } = desk;
+  const { folder, host, clock } = context;
   const path = join(folder, COPY);
-  const keysBefore = withKeys ? await ownKeys(desk) : [];
+  const keysBefore = withKeys ? await ownKeys(context) : [];
   const timeMs = clock.nowMs();
-  await removeCopy(desk, path);
+  await removeCopy(context, path);
   try {
     // Private from its first byte on: SQLite fills an empty file.
     await host.createFile(path, "", { mode: 0o600 });
     await copyTo(path);
-    const keysAfter = withKeys ? await ownKeys(desk) : [];
+    const keysAfter = withKeys ? await ownKeys(context) : [];
     if (JSON.stringify(keysBefore) !== JSON.stringify(keysAfter)) return undefined;
     const copy = connect({ sqlite: sqliteIn(path, host) }, clock);
     const needed = await neededFiles(copy).finally(() => copy.close());
@@ -131,11 +131,13 @@ async function takeDatabase(
     }
     return { timeMs, needed, keys, database: (await to.put(host.readPieces(path))).sha256 };
   } finally {
-    await removeCopy(desk, path);
+    await removeCopy(context, path);
   }
 }
 
-async function ownKeys({ secrets: { folder }, host }: Desk): Promise<{ name: string; text: string }[]> {
+async function ownKeys(
+  { secrets: { folder }, host }: CloudCommandContext,
+): Promise<{ name: string; text: string }[]> {
   const names = (await host.readFolder(folder).catch(() => [])).filter((name) => KEY_FILE.test(name))
     .sort();
   return await Promise.all(
@@ -143,7 +145,7 @@ async function ownKeys({ secrets: { folder }, host }: Desk): Promise<{ name: str
   );
 }
 
-async function removeCopy({ host }: Desk, path: string): Promise<void> {
+async function removeCopy({ host }: CloudCommandContext, path: string): Promise<void> {
   for (const end of ["", "-wal", "-shm", "-journal"]) await host.remove(path + end);
 }
 

@@ -27,7 +27,7 @@ export const KEY_FILE = /^[\w-]+\.json$/;
 const RECORD_BYTES_MAX = 1024 * 1024;
 const UNFINISHED_MS = 24 * 3600 * 1000;
 
-const recordRow = object({
+const recordField = object({
   format: integer("").required(),
   timeMs: integer("").required(),
   database: text("").required(),
@@ -104,7 +104,7 @@ export class BackupPlace {
     }
     const file = `${this.shown}: ${chosen}`;
     const at = new Place();
-    const record = recordRow.decode(parseJsonc(await this.records.read(chosen), { file }), at);
+    const record = recordField.decode(parseJsonc(await this.records.read(chosen), { file }), at);
     const wrong = at.problems.filter(({ severity }) => severity === "error");
     if (!record || wrong.length > 0) {
       const told = wrong.map(({ path, message }) => `${path}: ${message}`).join("; ");

@@ -23,7 +23,14 @@ import { connect, openStore } from "../../../lib/cloud/store/store.ts";
 import { UsageError, type Values } from "../../flags.ts";
 import { printResult } from "../../table.ts";
 import { openContents } from "../contents/place.ts";
-import { type CloudCommand, type CloudWorld, type DeskPlace, JSON_FLAG, located, timeOf } from "../desk.ts";
+import {
+  type CloudCommand,
+  type CloudProgramContext,
+  JSON_FLAG,
+  located,
+  type StoreFlags,
+  timeOf,
+} from "../command_context.ts";
 import { sqliteIn } from "../sqlite.ts";
 import { each } from "./backup.ts";
 import { BackupPlace, copyContent, KEY_FILE, verifiedContent } from "./place.ts";
@@ -63,14 +70,17 @@ export const RESTORE: CloudCommand = {
   takes: ["PLACE"],
   summary: "Makes a control plane of a backup in a new data folder (--data), and says what is valid again.",
   flags: FLAGS,
-  run: ({ host }: CloudWorld, [place]: readonly string[], values: Values<typeof FLAGS> & DeskPlace) =>
-    restore(host, place, located(values, host)),
+  run: (
+    { host }: CloudProgramContext,
+    [place]: readonly string[],
+    values: Values<typeof FLAGS> & StoreFlags,
+  ) => restore(host, place, located(values, host)),
 };
 
 async function restore(
   host: Host,
   place: string,
-  values: Values<typeof FLAGS> & DeskPlace,
+  values: Values<typeof FLAGS> & StoreFlags,
 ): Promise<void> {
   const { data, database, backup, revokeSince, previous, json } = values;
   const clock = new SystemClock();

@@ -17,7 +17,7 @@ import { checkForOperator, savePartConfig } from "../../../lib/cloud/fleet/part_
 import type { Sql } from "../../../lib/cloud/store/store.ts";
 import { atLeastOne, UsageError } from "../../flags.ts";
 import { shownMs } from "../../table.ts";
-import { type CloudCommand, cloudCommand, type Desk, partNamed } from "../desk.ts";
+import { type CloudCommand, cloudCommand, type CloudCommandContext, partNamed } from "../command_context.ts";
 import { named, recordNames } from "../logs.ts";
 
 const FORCE = {
@@ -62,11 +62,11 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
     ["PART", "FILE"],
     "Checks a configuration and saves it as the part's next revision.",
     [FORCE, DRY_RUN],
-    async (desk, [given, file], { force, dryRun }) => {
-      const part = await partNamed(desk.store, given);
-      const config = await configIn(desk, file);
-      if (dryRun) await printDifference(desk, part, config, force);
-      else await saveAndPrint(desk, "config set", { part: part.id, force }, () => Promise.resolve(config));
+    async (context, [given, file], { force, dryRun }) => {
+      const part = await partNamed(context.store, given);
+      const config = await configIn(context, file);
+      if (dryRun) await printDifference(context, part, config, force);
+      else await saveAndPrint(context, "config set", { part: part.id, force }, () => Promise.resolve(config));
     },
   ),
   cloudCommand(
@@ -74,8 +74,13 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
     ["PART", "FILE"],
     "Shows what a file would change in a part's configuration, and checks it. Saves nothing.",
     [FORCE],
-    async (desk, [given, file], { force }) => {
-      await printDifference(desk, await partNamed(desk.store, given), await configIn(desk, file), force);
+    async (context, [given, file], { force }) => {
+      await printDifference(
+        context,
+        await partNamed(context.store, given),
+        await configIn(context, file),
+        force,
+      );
     },
   ),
   cloudCommand(
@@ -124,13 +129,13 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
     ["PART", "REVISION"],
     "Makes an earlier revision the next one.",
     [FORCE],
-    async (desk, [given, revision], { force }) => {
-      const { id: part } = await partNamed(desk.store, given);
+    async (context, [given, revision], { force }) => {
+      const { id: part } = await partNamed(context.store, given);
       if (!/^\d+$/.test(revision)) {
         throw new UsageError(`"${revision}" is not a revision, wanted a number`);
       }
       await saveAndPrint(
-        desk,
+        context,
         "config restore",
         { part, force },
         (sql) => new PartConfigs(sql).at(part, Number(revision)),
@@ -139,27 +144,32 @@ export const CONFIGURATION_COMMANDS: readonly CloudCommand[] = [
   ),
 ];
 
-async function configIn({ host }: Desk, file: string): Promise<JsonObject> {
+async function configIn({ host }: CloudCommandContext, file: string): Promise<JsonObject> {
   const json = parseJsonc(await host.readFile(file), { file });
   if (isObject(json)) return json as JsonObject;
   throw new SvcError("invalid_argument", `${file}: wanted an object such as {"components": []}`);
 }
 
 /** What a configuration would change, after the same check as before saving it. */
-async function printDifference(desk: Desk, part: Part, config: JsonObject, force: boolean): Promise<void> {
-  const { config: now } = await new PartConfigs(desk.store).get(part.id);
-  const { warnings } = await checkForOperator(desk, part, JSON.stringify(config), force);
-  tellWarnings(desk, "config diff", warnings);
+async function printDifference(
+  context: CloudCommandContext,
+  part: Part,
+  config: JsonObject,
+  force: boolean,
+): Promise<void> {
+  const { config: now } = await new PartConfigs(context.store).get(part.id);
+  const { warnings } = await checkForOperator(context, part, JSON.stringify(config), force);
+  tellWarnings(context, "config diff", warnings);
   const diff = jsonDiff(now, config);
-  desk.print({ id: part.id, diff, warnings }, diff.length === 0 ? ["nothing changes"] : diff);
+  context.print({ id: part.id, diff, warnings }, diff.length === 0 ? ["nothing changes"] : diff);
 }
 
 async function editConfig(
-  desk: Desk,
+  context: CloudCommandContext,
   [given]: readonly string[],
   { force }: { readonly force: boolean },
 ): Promise<void> {
-  const { host, store } = desk;
+  const { host, store } = context;
   const part = await partNamed(store, given);
   const { config } = await new PartConfigs(store).get(part.id);
   const editor = host.env("VISUAL") || host.env("EDITOR") || (Deno.build.os === "windows" ? "notepad" : "vi");
@@ -177,12 +187,12 @@ async function editConfig(
     .spawn().status;
   if (!success) throw new SvcError("aborted", `${editor} failed: nothing is saved, and your text is ${file}`);
   if (await host.readTextFile(file) === before) {
-    desk.print({ id: part.id, diff: [] }, ["nothing changes"]);
+    context.print({ id: part.id, diff: [] }, ["nothing changes"]);
   } else {
     try {
-      const changed = await configIn(desk, file);
+      const changed = await configIn(context, file);
       await saveAndPrint(
-        desk,
+        context,
         "config edit",
         { part: part.id, force, expected: config },
         () => Promise.resolve(changed),
@@ -202,16 +212,16 @@ interface Saving {
 }
 
 async function saveAndPrint(
-  desk: Desk,
+  context: CloudCommandContext,
   action: string,
   saving: Saving,
   config: (sql: Sql) => Promise<JsonObject>,
 ): Promise<void> {
-  const revision = await saveConfig(desk, action, saving, config);
-  desk.print({ id: saving.part, revision }, [`revision ${revision}`]);
+  const revision = await saveConfig(context, action, saving, config);
+  context.print({ id: saving.part, revision }, [`revision ${revision}`]);
 }
 
-function tellWarnings({ host }: Desk, action: string, warnings: readonly Problem[]): void {
+function tellWarnings({ host }: CloudCommandContext, action: string, warnings: readonly Problem[]): void {
   for (const { path, message } of warnings) {
     host.writeError(`svc-cloud ${action}: warning: ${path}: ${message}\n`);
   }
@@ -219,16 +229,16 @@ function tellWarnings({ host }: Desk, action: string, warnings: readonly Problem
 
 /** Checks and saves a configuration as the next revision; returns its number. */
 export async function saveConfig(
-  desk: Desk,
+  context: CloudCommandContext,
   action: string,
   { part: id, force, expected }: Saving,
   config: (sql: Sql) => Promise<JsonObject>,
 ): Promise<number> {
-  const who = personActing(desk.host.env("USER") || "unknown", action).who;
+  const who = personActing(context.host.env("USER") || "unknown", action).who;
   const { revision, warnings } = await tryAgain(async () => {
-    const text = JSON.stringify(await config(desk.store));
-    const checked = await checkForOperator(desk, await new Fleet(desk.store).part(id), text, force);
-    return await desk.change(action, { kind: "part", id }, async (sql, nowMs) => {
+    const text = JSON.stringify(await config(context.store));
+    const checked = await checkForOperator(context, await new Fleet(context.store).part(id), text, force);
+    return await context.change(action, { kind: "part", id }, async (sql, nowMs) => {
       const { config: now } = await new PartConfigs(sql).get(id);
       if (expected && JSON.stringify(now) !== JSON.stringify(expected)) {
         throw new SvcError("failed_precondition", "somebody else has changed this configuration meanwhile");
@@ -237,6 +247,6 @@ export async function saveConfig(
       return { ...await new PartConfigs(sql).get(id), warnings: checked.warnings };
     });
   });
-  tellWarnings(desk, action, warnings);
+  tellWarnings(context, action, warnings);
   return revision;
 }

@@ -12,7 +12,13 @@ import { PartConfigs } from "../../../lib/cloud/config/part_config.ts";
 import type { Part } from "../../../lib/cloud/fleet/fleet.ts";
 import { shownMs } from "../../table.ts";
 import { saveConfig } from "./configurations.ts";
-import { chosenOrganization, type CloudCommand, cloudCommand, type Desk, ORG } from "../desk.ts";
+import {
+  chosenOrganization,
+  type CloudCommand,
+  cloudCommand,
+  type CloudCommandContext,
+  ORG,
+} from "../command_context.ts";
 import { fragmentNamed, selectedParts, SELECTION_FLAGS } from "../selection.ts";
 
 export const FRAGMENT_COMMANDS: readonly CloudCommand[] = [
@@ -71,10 +77,14 @@ export const FRAGMENT_COMMANDS: readonly CloudCommand[] = [
     ["FRAGMENT"],
     "Removes a fragment that nothing uses.",
     [ORG],
-    async (desk, [wanted], { org }) => {
-      const { id, name } = await fragmentNamed(desk.store, org, wanted);
-      await desk.change("fragment delete", { kind: "fragment", id }, (sql) => new Fragments(sql).delete(id));
-      desk.print({ id, name }, []);
+    async (context, [wanted], { org }) => {
+      const { id, name } = await fragmentNamed(context.store, org, wanted);
+      await context.change(
+        "fragment delete",
+        { kind: "fragment", id },
+        (sql) => new Fragments(sql).delete(id),
+      );
+      context.print({ id, name }, []);
     },
   ),
   cloudCommand(
@@ -82,11 +92,11 @@ export const FRAGMENT_COMMANDS: readonly CloudCommand[] = [
     ["FRAGMENT", "[PART...]"],
     "Adds a fragment to the configurations of parts.",
     SELECTION_FLAGS,
-    async (desk, [wanted, ...words], flags) => {
-      const { id } = await fragmentNamed(desk.store, flags.org, wanted);
-      const parts = await selectedParts(desk.store, words, flags);
+    async (context, [wanted, ...words], flags) => {
+      const { id } = await fragmentNamed(context.store, flags.org, wanted);
+      const parts = await selectedParts(context.store, words, flags);
       await changeEach(
-        desk,
+        context,
         "fragment apply",
         parts,
         (entries) => entries.some((one) => idOf(one) === id) ? entries : [...entries, id],
@@ -98,34 +108,39 @@ export const FRAGMENT_COMMANDS: readonly CloudCommand[] = [
     ["FRAGMENT", "[PART...]"],
     "Takes a fragment out of the configurations of parts.",
     SELECTION_FLAGS,
-    async (desk, [wanted, ...words], flags) => {
-      const { id } = await fragmentNamed(desk.store, flags.org, wanted);
-      const parts = await selectedParts(desk.store, words, flags);
-      await changeEach(desk, "fragment drop", parts, (entries) => entries.filter((one) => idOf(one) !== id));
+    async (context, [wanted, ...words], flags) => {
+      const { id } = await fragmentNamed(context.store, flags.org, wanted);
+      const parts = await selectedParts(context.store, words, flags);
+      await changeEach(
+        context,
+        "fragment drop",
+        parts,
+        (entries) => entries.filter((one) => idOf(one) !== id),
+      );
     },
   ),
 ];
 
 async function setFragment(
-  desk: Desk,
+  context: CloudCommandContext,
   [name, file]: readonly string[],
   { org }: { readonly org: string },
 ): Promise<void> {
-  const json = parseJsonc(await desk.host.readFile(file), { file });
+  const json = parseJsonc(await context.host.readFile(file), { file });
   if (!isObject(json)) {
     throw new SvcError("invalid_argument", `${file}: wanted an object such as {"components": []}`);
   }
-  const { id: organizationId } = await chosenOrganization(desk.store, org);
-  const { who } = personActing(desk.host.env("USER") || "unknown", "fragment set");
+  const { id: organizationId } = await chosenOrganization(context.store, org);
+  const { who } = personActing(context.host.env("USER") || "unknown", "fragment set");
   const text = JSON.stringify(json);
   const { id, revision } = await tryAgain(async () => {
-    const old = (await new Fragments(desk.store).list(organizationId)).find((one) => one.name === name);
+    const old = (await new Fragments(context.store).list(organizationId)).find((one) => one.name === name);
     const owner = { organizationId, visibility: old?.visibility ?? "private" } as const;
-    const checked = await checkFragment(desk, owner, text, old?.id);
+    const checked = await checkFragment(context, owner, text, old?.id);
     const on = old
       ? { kind: "fragment", id: old.id } as const
       : { kind: "organization", id: organizationId } as const;
-    return await desk.change("fragment set", on, async (sql, nowMs) => {
+    return await context.change("fragment set", on, async (sql, nowMs) => {
       const own = new Fragments(sql);
       await own.requireStamps(new Map([...checked.stamps, ...old ? [[old.id, old.stamp] as const] : []]));
       if (old) await own.update(old.id, name, checked, nowMs, { who });
@@ -133,22 +148,22 @@ async function setFragment(
       return await own.get(id);
     });
   });
-  desk.print({ id, name, revision }, [`${name} is at revision ${revision}`]);
+  context.print({ id, name, revision }, [`${name} is at revision ${revision}`]);
 }
 
 /** Changes the list of fragments in the configuration of each part; what stays the same is not saved. */
 async function changeEach(
-  desk: Desk,
+  context: CloudCommandContext,
   action: string,
   parts: readonly Part[],
   change: (entries: readonly Json[]) => readonly Json[],
 ): Promise<void> {
   const changed = [];
   for (const part of parts) {
-    const { config } = await new PartConfigs(desk.store).get(part.id);
+    const { config } = await new PartConfigs(context.store).get(part.id);
     const entries = Array.isArray(config.fragments) ? config.fragments : [];
     if (JSON.stringify(change(entries)) === JSON.stringify(entries)) continue;
-    const revision = await saveConfig(desk, action, { part: part.id, force: false }, async (sql) => {
+    const revision = await saveConfig(context, action, { part: part.id, force: false }, async (sql) => {
       const { config } = await new PartConfigs(sql).get(part.id);
       const now = Array.isArray(config.fragments) ? config.fragments : [];
       return { ...config, fragments: [...change(now)] } as JsonObject;
@@ -156,7 +171,7 @@ async function changeEach(
     changed.push({ id: part.id, name: part.name, revision });
   }
   const count = changed.length === 1 ? "1 part has" : `${changed.length} parts have`;
-  desk.print({ parts: changed }, [`${count} another configuration`]);
+  context.print({ parts: changed }, [`${count} another configuration`]);
 }
 
 /** An entry is the id, or has it. */

@@ -5,7 +5,7 @@ import { SvcError } from "../../../lib/base/error.ts";
 import { copyDatabase } from "../../../lib/cloud/store/moving/database_move.ts";
 import { openStore } from "../../../lib/cloud/store/store.ts";
 import { UsageError } from "../../flags.ts";
-import { type CloudCommand, cloudCommand, databaseOf } from "../desk.ts";
+import { type CloudCommand, cloudCommand, databaseOf } from "../command_context.ts";
 
 export const DATABASE_COMMANDS: readonly CloudCommand[] = [
   cloudCommand(

@@ -2,7 +2,7 @@
 
 import { SvcError } from "../../../lib/base/error.ts";
 import { requireSameSum } from "../../../lib/cloud/store/files.ts";
-import { type CloudCommand, cloudCommand } from "../desk.ts";
+import { type CloudCommand, cloudCommand } from "../command_context.ts";
 import { openContents } from "./place.ts";
 
 /** Contents that are copied at the same time; each takes one part of an upload in memory. */
@@ -15,9 +15,9 @@ export const CONTENT_COMMANDS: readonly CloudCommand[] = [
     "Copies all contents to a folder or to s3://BUCKET/PREFIX?endpoint=URL. Contents that are there already stay; " +
       "run it again after a break, and once more after serve has been restarted with --files PLACE.",
     [],
-    async (desk, [place]) => {
-      const from = await desk.files();
-      const to = await openContents({ data: desk.folder, files: place }, desk.host, desk.clock);
+    async (context, [place]) => {
+      const from = await context.files();
+      const to = await openContents({ data: context.folder, files: place }, context.host, context.clock);
       const moved = { copied: 0, bytes: 0, present: 0 };
       const left = from.list({ olderThanMs: Infinity });
 
@@ -39,7 +39,7 @@ export const CONTENT_COMMANDS: readonly CloudCommand[] = [
       await Promise.all(Array.from({ length: AT_ONCE }, work));
 
       const copied = `${moved.copied} contents copied (${(moved.bytes / 1e6).toFixed(1)} MB)`;
-      desk.print(moved, [`${copied}, ${moved.present} were there already`]);
+      context.print(moved, [`${copied}, ${moved.present} were there already`]);
     },
   ),
 ];

@@ -4,7 +4,14 @@ import { SvcError } from "../../../lib/base/error.ts";
 import { Conditions } from "../../../lib/cloud/data/filter.ts";
 import { EXPORT_FORMATS, type ExportFormat, readingsAs } from "../../../lib/cloud/exports/readings.ts";
 import { sinceMs } from "../../flags.ts";
-import { chosenOrganization, type CloudCommand, cloudCommand, machineNamed, ORG, unknown } from "../desk.ts";
+import {
+  chosenOrganization,
+  type CloudCommand,
+  cloudCommand,
+  machineNamed,
+  ORG,
+  unknown,
+} from "../command_context.ts";
 
 const PROGRESS = 100_000;
 const TIMES = "a length of time ago such as 24h, or a time such as 2024-01-02T03:04:05Z";

@@ -20,13 +20,13 @@ import {
   chosenOrganization,
   type CloudCommand,
   cloudCommand,
-  type Desk,
+  type CloudCommandContext,
   fleetNames,
   ORG,
   partNamed,
   timeOf,
   unknown,
-} from "../desk.ts";
+} from "../command_context.ts";
 
 /** How long a test waits for its outcome, and how often it looks. */
 const TEST_MS = 30_000;
@@ -67,18 +67,18 @@ export const TRIGGER_COMMANDS: readonly CloudCommand[] = [
     ["PART", "TRIGGER"],
     "Sends a test to everybody whom a trigger notifies, and prints the outcome; a control plane has to serve.",
     [],
-    async (desk, [given, name]) => {
-      const { store, clock, print } = desk;
+    async (context, [given, name]) => {
+      const { store, clock, print } = context;
       const { id: partId } = await partNamed(store, given);
       const part = await new Fleet(store).part(partId);
       const triggers = await triggersOf(store, partId);
       const trigger = triggers.find((one) => one.name === name);
       if (!trigger) throw unknown("trigger", name, triggers.map((one) => one.name));
       const sinceMs = clock.nowMs();
-      await desk.change("trigger test", { kind: "part", id: partId }, (sql, nowMs) => {
+      await context.change("trigger test", { kind: "part", id: partId }, (sql, nowMs) => {
         return noteEvent(sql, part, { kind: "test", trigger: name }, nowMs);
       });
-      const outcomes = await outcomesOf(desk, partId, name, sinceMs, trigger.notifications.length);
+      const outcomes = await outcomesOf(context, partId, name, sinceMs, trigger.notifications.length);
       print(outcomes, table(outcomes.map((one) => [one.state, one.target, one.error])));
       const failed = outcomes.filter(({ state }) => state !== "delivered").length;
       if (failed > 0) {
@@ -186,7 +186,7 @@ function shownTarget(target: string): string {
 
 /** The notifications of a test, when all have ended or have failed once. */
 async function outcomesOf(
-  { store, clock }: Desk,
+  { store, clock }: CloudCommandContext,
   partId: string,
   trigger: string,
   sinceMs: number,

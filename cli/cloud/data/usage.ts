@@ -10,7 +10,7 @@ import {
   setRetention,
 } from "../../../lib/cloud/retention/policies.ts";
 import { UsageError } from "../../flags.ts";
-import { chosenOrganization, type CloudCommand, cloudCommand, ORG } from "../desk.ts";
+import { chosenOrganization, type CloudCommand, cloudCommand, ORG } from "../command_context.ts";
 
 const KEEP = "Removes what is";
 
@@ -65,8 +65,8 @@ export const USAGE_COMMANDS: readonly CloudCommand[] = [
       },
       { name: "off", type: "bool", default: false, help: "Removes nothing by itself any more." },
     ],
-    async (desk, _, { org, days, filesGb, readingsGb, off }) => {
-      const { id } = await chosenOrganization(desk.store, org);
+    async (context, _, { org, days, filesGb, readingsGb, off }) => {
+      const { id } = await chosenOrganization(context.store, org);
       const given: DataRetention = {
         days: amountIn("--days", days),
         binaryBytes: bytesIn("--files-gb", filesGb),
@@ -76,11 +76,11 @@ export const USAGE_COMMANDS: readonly CloudCommand[] = [
       if (off && isChange) throw new UsageError("--off: wanted alone, without limits");
       if (off || isChange) {
         const on = { kind: "organization", id } as const;
-        await desk.change("retention", on, (sql) => setRetention(sql, id, off ? {} : given));
+        await context.change("retention", on, (sql) => setRetention(sql, id, off ? {} : given));
       }
-      const whole = { organization: id, ...await retentionOf(desk.store, id) };
-      const collectors = await collectorsOf(desk.store, id);
-      desk.print({ ...whole, collectors }, [
+      const whole = { organization: id, ...await retentionOf(context.store, id) };
+      const collectors = await collectorsOf(context.store, id);
+      context.print({ ...whole, collectors }, [
         `organization: ${described(whole)}`,
         ...collectors.map((one) =>
           `${one.componentName} ${one.methodName} of part ${one.partId}: ${described(one)}`

@@ -11,11 +11,11 @@ import {
   chosenOrganization,
   type CloudCommand,
   cloudCommand,
-  type Desk,
+  type CloudCommandContext,
   ORG,
   removeContents,
   unknown,
-} from "../desk.ts";
+} from "../command_context.ts";
 import { UPLOAD, VISIBILITY } from "./upload.ts";
 
 export const PACKAGE_COMMANDS: readonly CloudCommand[] = [
@@ -24,16 +24,16 @@ export const PACKAGE_COMMANDS: readonly CloudCommand[] = [
     [],
     "Lists the packages of an organization.",
     [ORG],
-    async (desk, _, { org }) => {
-      const { id } = await chosenOrganization(desk.store, org);
-      const all = await new Packages(desk.store).list(id);
+    async (context, _, { org }) => {
+      const { id } = await chosenOrganization(context.store, org);
+      const all = await new Packages(context.store).list(id);
       const packages = all.map(({ item, ...one }) => ({
         ...one,
         name: item.name,
         type: item.kind,
         visibility: item.visibility,
       }));
-      desk.list("packages", packages, {
+      context.list("packages", packages, {
         columns: [
           { heading: "PACKAGE", cutTo: 18 },
           { heading: "TYPE", rank: 2 },
@@ -62,20 +62,20 @@ export const PACKAGE_COMMANDS: readonly CloudCommand[] = [
     ["ID", "[VERSION]"],
     "Removes a version of a package, or with --all the whole item, whose name is free again: ID is <organization>:<name>.",
     [ORG, { name: "all", type: "bool", default: false, help: "Remove the item with all its versions." }],
-    async (desk, [given, version], { org, all }) => {
+    async (context, [given, version], { org, all }) => {
       if ((version === undefined) !== all) {
         throw new UsageError("package delete takes either a VERSION or --all, which removes every version");
       }
-      const id = await idOf(desk, given, org);
+      const id = await idOf(context, given, org);
       const on = { kind: "package", id } as const;
-      const gone = await desk.change("package delete", on, async (sql) => {
+      const gone = await context.change("package delete", on, async (sql) => {
         const packages = new Packages(sql);
         return version === undefined
           ? await packages.deleteItem(await packages.item(id))
           : await packages.delete(id, version);
       });
-      await removeContents(desk, gone);
-      desk.print({ id, ...(version === undefined ? { all } : { version }) }, []);
+      await removeContents(context, gone);
+      context.print({ id, ...(version === undefined ? { all } : { version }) }, []);
     },
   ),
   cloudCommand(
@@ -88,7 +88,7 @@ export const PACKAGE_COMMANDS: readonly CloudCommand[] = [
       { name: "description", type: "string", default: "", help: "What it is, in a sentence." },
       { name: "url", type: "string", default: "", value: "URL", help: "Where to read more." },
     ],
-    async (desk, [given], { org, visibility, description, url }) => {
+    async (context, [given], { org, visibility, description, url }) => {
       const who = VISIBILITIES.find((one) => one === visibility);
       if (visibility !== "" && !who) throw unknown("--visibility", visibility, VISIBILITIES);
       const change = {
@@ -99,18 +99,18 @@ export const PACKAGE_COMMANDS: readonly CloudCommand[] = [
       if (Object.keys(change).length === 0) {
         throw new UsageError("nothing to change: wanted --visibility, --description or --url");
       }
-      const id = await idOf(desk, given, org);
-      await desk.change("package update", { kind: "package", id }, async (sql, nowMs) => {
+      const id = await idOf(context, given, org);
+      await context.change("package update", { kind: "package", id }, async (sql, nowMs) => {
         const packages = new Packages(sql);
         await packages.updateItem(await packages.item(id), change, nowMs);
       });
-      desk.print({ id, ...change }, [`${id} is updated`]);
+      context.print({ id, ...change }, [`${id} is updated`]);
     },
   ),
 ];
 
 /** A name alone is one of the chosen organization. */
-async function idOf(desk: Desk, given: string, org: string): Promise<string> {
+async function idOf(context: CloudCommandContext, given: string, org: string): Promise<string> {
   if (/[:/]/.test(given)) return given;
-  return `${(await chosenOrganization(desk.store, org)).id}:${given}`;
+  return `${(await chosenOrganization(context.store, org)).id}:${given}`;
 }

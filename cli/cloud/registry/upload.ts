@@ -11,7 +11,14 @@ import { type Change, takePackage } from "../../../lib/cloud/packages/package_se
 import { PACKAGE_KINDS, Packages, VISIBILITIES } from "../../../lib/cloud/packages/packages.ts";
 import { Fleet } from "../../../lib/cloud/fleet/fleet.ts";
 import { UsageError } from "../../flags.ts";
-import { chosenOrganization, cloudCommand, type Desk, LIMITS_FLAG, limitsOf, ORG } from "../desk.ts";
+import {
+  chosenOrganization,
+  cloudCommand,
+  type CloudCommandContext,
+  LIMITS_FLAG,
+  limitsOf,
+  ORG,
+} from "../command_context.ts";
 import { factsOf, kindOfUpload, type MetaFacts, UploadContent } from "./content.ts";
 
 export const VISIBILITY = {
@@ -48,18 +55,18 @@ export const UPLOAD = cloudCommand(
     VISIBILITY,
     LIMITS_FLAG,
   ],
-  async (desk, words, { org, type, platform: wanted, visibility, limits: limitsPath }) => {
+  async (context, words, { org, type, platform: wanted, visibility, limits: limitsPath }) => {
     const [path, version, given] = words.toReversed();
-    const content = await UploadContent.open(desk.host, path);
+    const content = await UploadContent.open(context.host, path);
     const facts = content.meta && factsOf(content.meta, `${path}: meta.json`);
     const kind = kindOfUpload(type, facts, path);
-    const { id: organizationId } = await chosenOrganization(desk.store, org);
-    const name = await nameOf(desk, given, facts, { organizationId, path });
+    const { id: organizationId } = await chosenOrganization(context.store, org);
+    const name = await nameOf(context, given, facts, { organizationId, path });
     if (kind === "module" && !parseVersion(version)) {
       throw new UsageError(`VERSION: found "${version}", wanted one such as 1.2.3`);
     }
     const platform = kind === "module" ? await content.checkModule(name, wanted) : wanted;
-    if (platform !== wanted) desk.host.writeError(`${path} is for ${platform}, as its program is\n`);
+    if (platform !== wanted) context.host.writeError(`${path} is for ${platform}, as its program is\n`);
     const info = {
       organizationId,
       name,
@@ -68,12 +75,12 @@ export const UPLOAD = cloudCommand(
       platform,
       metadata: kind === "module" ? metadataOf(facts, visibility) : visibility === "" ? {} : { visibility },
     };
-    const limits = await limitsOf(limitsPath, desk.host);
-    const logger = silentLogs(desk.clock).logger("usage");
-    const usage = new Usage({ sql: desk.store, limits, clock: desk.clock, logger });
-    const cloud = { store: desk.store, files: await desk.files(), usage, limits };
+    const limits = await limitsOf(limitsPath, context.host);
+    const logger = silentLogs(context.clock).logger("usage");
+    const usage = new Usage({ sql: context.store, limits, clock: context.clock, logger });
+    const cloud = { store: context.store, files: await context.files(), usage, limits };
     const change: Change = (on, work) =>
-      desk.change("package upload", on, async (sql, nowMs) => {
+      context.change("package upload", on, async (sql, nowMs) => {
         const done = await work(sql, nowMs);
         if (kind === "module" && facts) {
           await keepDetails(new Packages(sql), `${organizationId}:${name}`, facts, nowMs);
@@ -81,8 +88,8 @@ export const UPLOAD = cloudCommand(
         return done;
       });
     const added = await takePackage(cloud, change, info, content.bytes());
-    desk.print({ ...added, type: kind, platform }, [`${added.id} ${added.version}`]);
-    if (kind === "module") await tellEntry(desk, organizationId, name);
+    context.print({ ...added, type: kind, platform }, [`${added.id} ${added.version}`]);
+    if (kind === "module") await tellEntry(context, organizationId, name);
   },
 );
 
@@ -109,7 +116,7 @@ async function keepDetails(
 }
 
 async function nameOf(
-  desk: Desk,
+  context: CloudCommandContext,
   given: string | undefined,
   facts: MetaFacts | undefined,
   { organizationId, path }: { readonly organizationId: string; readonly path: string },
@@ -123,7 +130,7 @@ async function nameOf(
   }
   const { namespace } = facts ?? {};
   if (!namespace || namespace === organizationId) return name;
-  const organization = await new Fleet(desk.store).organization(organizationId);
+  const organization = await new Fleet(context.store).organization(organizationId);
   if (organization.namespace === namespace) return name;
   const own = organization.namespace
     ? `the public name of ${organization.name} is "${organization.namespace}"`
@@ -132,13 +139,13 @@ async function nameOf(
 }
 
 /** The entry with which a machine runs it. */
-async function tellEntry(desk: Desk, organizationId: string, name: string): Promise<void> {
-  const { namespace } = await new Fleet(desk.store).organization(organizationId);
+async function tellEntry(context: CloudCommandContext, organizationId: string, name: string): Promise<void> {
+  const { namespace } = await new Fleet(context.store).organization(organizationId);
   const entry = {
     type: "registry",
     name,
     module_id: `${namespace || organizationId}:${name}`,
     version: "latest",
   };
-  desk.host.writeError(`For a machine's configuration: { "modules": [${JSON.stringify(entry)}] }\n`);
+  context.host.writeError(`For a machine's configuration: { "modules": [${JSON.stringify(entry)}] }\n`);
 }

@@ -40,15 +40,15 @@ import { VERSION } from "../../version.ts";
 import { INFERENCE_FLAGS, openInference } from "./content.ts";
 import {
   type CloudCommand,
-  type CloudWorld,
-  type DeskPlace,
+  type CloudProgramContext,
   LIMITS_FLAG,
   limitsOf,
   located,
   ownConfigs,
   secretsOf,
+  type StoreFlags,
   withStore,
-} from "../desk.ts";
+} from "../command_context.ts";
 import { installCloud } from "./install.ts";
 import { createConfigThread } from "../checks/thread.ts";
 import { describeExample, LISTEN } from "../init.ts";
@@ -190,7 +190,7 @@ const FLAGS = [
   },
 ] as const satisfies readonly Flag[];
 
-type Options = Values<typeof FLAGS> & DeskPlace;
+type Options = Values<typeof FLAGS> & StoreFlags;
 
 export const SERVE: CloudCommand = {
   words: "serve",
@@ -214,7 +214,7 @@ interface Parts {
   readonly logger: Logger;
 }
 
-async function serve({ host }: CloudWorld, _: readonly string[], given: Options): Promise<void> {
+async function serve({ host }: CloudProgramContext, _: readonly string[], given: Options): Promise<void> {
   proxiesOf(given.trustedProxy);
   if (given.install) return await installCloud(Deno.args, host);
   const options = { ...located(given, host), machineDomain: checkedDomain(given.machineDomain) };

@@ -8,7 +8,7 @@ import { SvcError } from "../../../lib/base/error.ts";
 import { suggest } from "../../../lib/base/schema/suggest.ts";
 import { create } from "../../../lib/wire/rpc/proto.ts";
 import { sinceMs, UsageError } from "../../flags.ts";
-import type { TrainingDesk } from "../desk.ts";
+import type { MlCommandContext } from "../command_context.ts";
 
 const PAGE_IMAGES = 100n;
 const PICTURES = ["image/jpeg", "image/png"];
@@ -71,19 +71,19 @@ export function filterFrom(given: readonly string[], organizationId: string, now
 
 /** Adds the selected images to a dataset; returns their ids. */
 export async function addCaptured(
-  desk: TrainingDesk,
+  context: MlCommandContext,
   datasetId: string,
   given: readonly string[],
 ): Promise<readonly string[]> {
-  const { data } = await desk.services();
-  const filter = filterFrom(given, await desk.organization(), desk.clock.nowMs());
+  const { data } = await context.services();
+  const filter = filterFrom(given, await context.organization(), context.clock.nowMs());
   const added: string[] = [];
   for (let last = "";;) {
     const dataRequest = { filter, limit: PAGE_IMAGES, last, sortOrder: Order.ASCENDING };
-    const page = await data.binaryDataByFilter({ dataRequest, includeBinary: false }, desk.limits);
+    const page = await data.binaryDataByFilter({ dataRequest, includeBinary: false }, context.limits);
     const binaryDataIds = page.data.map(({ metadata }) => metadata?.binaryDataId ?? "").filter(Boolean);
     if (binaryDataIds.length > 0) {
-      await data.addBinaryDataToDatasetByIDs({ binaryDataIds, datasetId }, desk.limits);
+      await data.addBinaryDataToDatasetByIDs({ binaryDataIds, datasetId }, context.limits);
       added.push(...binaryDataIds);
     }
     if (page.data.length === 0 || page.last === "" || page.last === last) break;

@@ -25,26 +25,26 @@ import { localImages, OUTSIDE } from "./local_images.ts";
 import { IMPORT_COMMAND } from "./import.ts";
 import { findDataset, findPart, imagesOf } from "../lookup.ts";
 import { describePreflight, preflight } from "./preflight.ts";
-import type { TrainingDesk } from "../desk.ts";
+import type { MlCommandContext } from "../command_context.ts";
 import { MODEL_TYPE, TAGS_FLAG } from "../submit.ts";
 import { addCaptured, FILTER_HELP } from "./captured.ts";
 import { LABEL_COMMANDS } from "./labels.ts";
 import { eachOf, EXTENSIONS, imageContent, OF_ALL_IMAGES, tellSkipped, upload } from "./transfer.ts";
 
 export const DATASET_COMMANDS: readonly MlCommand[] = [
-  mlCommand("dataset create", ["NAME"], "Creates an empty dataset.", [], async (desk, [name]) => {
-    const { datasets } = await desk.services();
-    const organizationId = await desk.organization();
-    const { id } = await datasets.createDataset({ name, organizationId }, desk.limits);
-    desk.print({ id, name }, [id]);
-    desk.note(`add images with: svc-ml dataset add ${id} FOLDER`);
+  mlCommand("dataset create", ["NAME"], "Creates an empty dataset.", [], async (context, [name]) => {
+    const { datasets } = await context.services();
+    const organizationId = await context.organization();
+    const { id } = await datasets.createDataset({ name, organizationId }, context.limits);
+    context.print({ id, name }, [id]);
+    context.note(`add images with: svc-ml dataset add ${id} FOLDER`);
   }),
-  mlCommand("dataset list", [], "Lists the datasets of an organization.", [], async (desk) => {
-    const { datasets } = await desk.services();
-    const organizationId = await desk.organization();
-    const all = (await datasets.listDatasetsByOrganizationID({ organizationId }, desk.limits)).datasets;
+  mlCommand("dataset list", [], "Lists the datasets of an organization.", [], async (context) => {
+    const { datasets } = await context.services();
+    const organizationId = await context.organization();
+    const all = (await datasets.listDatasetsByOrganizationID({ organizationId }, context.limits)).datasets;
     all.sort((a, b) => a.name < b.name ? -1 : 1);
-    desk.printMessage(
+    context.printMessage(
       ListDatasetsByOrganizationIDResponseSchema,
       create(ListDatasetsByOrganizationIDResponseSchema, { datasets: all }),
       table([
@@ -58,11 +58,11 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
     ["DATASET", "NAME"],
     "Gives a dataset another name.",
     [],
-    async (desk, [wanted, name]) => {
-      const { datasets } = await desk.services();
-      const { id } = await findDataset(desk, wanted);
-      await datasets.renameDataset({ id, name }, desk.limits);
-      desk.print({ id, name }, [id]);
+    async (context, [wanted, name]) => {
+      const { datasets } = await context.services();
+      const { id } = await findDataset(context, wanted);
+      await datasets.renameDataset({ id, name }, context.limits);
+      context.print({ id, name }, [id]);
     },
   ),
   mlCommand(
@@ -70,11 +70,11 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
     ["DATASET"],
     "Removes a dataset. Its images stay with the data of the organization.",
     [],
-    async (desk, [wanted]) => {
-      const { datasets } = await desk.services();
-      const { id, name } = await findDataset(desk, wanted);
-      await datasets.deleteDataset({ id }, desk.limits);
-      desk.print({ id, name }, [id]);
+    async (context, [wanted]) => {
+      const { datasets } = await context.services();
+      const { id, name } = await findDataset(context, wanted);
+      await datasets.deleteDataset({ id }, context.limits);
+      context.print({ id, name }, [id]);
     },
   ),
   mlCommand(
@@ -82,9 +82,9 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
     ["DATASET"],
     "Lists the images of a dataset with their labels, the oldest first.",
     [],
-    async (desk, [wanted]) => {
-      const dataset = await findDataset(desk, wanted);
-      const images = await imagesOf(desk, dataset.id);
+    async (context, [wanted]) => {
+      const dataset = await findDataset(context, wanted);
+      const images = await imagesOf(context, dataset.id);
       const rows = images.map(({ id, fileName, bytes, capturedMs, ...image }) => [
         id,
         fileName || "-",
@@ -92,7 +92,7 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
         sizeText(bytes),
         timeText(toTimestamp(capturedMs)),
       ]);
-      desk.print(
+      context.print(
         { datasetId: dataset.id, images },
         table([["ID", "NAME", "LABELS", "SIZE", "CAPTURED"], ...rows]),
       );
@@ -113,7 +113,7 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
         help: "Also take files outside a folder, if its dataset.jsonl names them or its links lead to them.",
       },
     ],
-    async (desk, [wanted, ...paths], flags) => {
+    async (context, [wanted, ...paths], flags) => {
       const { tags, labels, partId: part, outside } = flags as unknown as {
         tags: string[];
         labels: string[];
@@ -125,13 +125,13 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
         throw new UsageError("name files or folders, or captured images with --filter KEY=VALUE");
       }
       if (filter.length > 0) {
-        const { id, name } = await findDataset(desk, wanted);
-        const added = await addCaptured(desk, id, filter);
-        return desk.print({ datasetId: id, binaryDataIds: added }, [
+        const { id, name } = await findDataset(context, wanted);
+        const added = await addCaptured(context, id, filter);
+        return context.print({ datasetId: id, binaryDataIds: added }, [
           added.length === 1 ? `1 image is in ${name}` : `${added.length} images are in ${name}`,
         ]);
       }
-      const { images, skipped } = await localImages(desk, paths, commaWords(tags, labels), { outside });
+      const { images, skipped } = await localImages(context, paths, commaWords(tags, labels), { outside });
       if (images.length === 0) {
         const found = skipped.map(({ path, reason }) => `${path}: ${reason}`).join("; ");
         throw new SvcError(
@@ -139,17 +139,17 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
           `there is no JPEG or PNG in ${paths.join(", ")}${found && `: ${found}`}`,
         );
       }
-      const services = await desk.services();
-      const dataset = await findDataset(desk, wanted);
-      const partId = await findPart(desk, part);
+      const services = await context.services();
+      const dataset = await findDataset(context, wanted);
+      const partId = await findPart(context, part);
       const ids = await eachOf(
-        desk,
+        context,
         "added",
         images,
-        (image) => upload(desk, services, image, { partId, datasetId: dataset.id }),
+        (image) => upload(context, services, image, { partId, datasetId: dataset.id }),
       );
-      tellSkipped(desk, skipped);
-      desk.print({ datasetId: dataset.id, binaryDataIds: ids, skipped }, [
+      tellSkipped(context, skipped);
+      context.print({ datasetId: dataset.id, binaryDataIds: ids, skipped }, [
         `${ids.length} images are in ${dataset.name}${
           skipped.length > 0 ? `, ${skipped.length} files left out` : ""
         }`,
@@ -172,11 +172,11 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
         help: "Only check the labels: fetch and decode no image.",
       },
     ],
-    async (desk, [wanted = ""], { modelType, tags, labels, quick }) => {
-      const dataset = await findDataset(desk, wanted);
-      const images = await imagesOf(desk, dataset.id);
-      const type = modelType === "" ? assumedType(desk, images) : parseModelType(modelType);
-      const unreadable = quick ? new Map<string, string>() : await unreadableOf(desk, images);
+    async (context, [wanted = ""], { modelType, tags, labels, quick }) => {
+      const dataset = await findDataset(context, wanted);
+      const images = await imagesOf(context, dataset.id);
+      const type = modelType === "" ? assumedType(context, images) : parseModelType(modelType);
+      const unreadable = quick ? new Map<string, string>() : await unreadableOf(context, images);
       const found = preflight({
         datasetId: dataset.id,
         type,
@@ -184,9 +184,9 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
         images,
         unreadable,
       });
-      desk.print(found, describePreflight(found));
+      context.print(found, describePreflight(found));
       if (found.ready) {
-        desk.note(`train with: svc-ml submit --model-type ${spelledType(type)} --dataset ${dataset.id}`);
+        context.note(`train with: svc-ml submit --model-type ${spelledType(type)} --dataset ${dataset.id}`);
       }
       return found.ready ? ML_EXIT.ok : ML_EXIT.conflict;
     },
@@ -203,23 +203,23 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
       value: "FOLDER",
       help: "The target folder; by default one with the dataset's name.",
     }],
-    async (desk, [wanted], { destination }) => {
-      const services = await desk.services();
-      const dataset = await findDataset(desk, wanted);
-      const images = await imagesOf(desk, dataset.id);
+    async (context, [wanted], { destination }) => {
+      const services = await context.services();
+      const dataset = await findDataset(context, wanted);
+      const images = await imagesOf(context, dataset.id);
       const folder = destination || fileNameFrom(dataset.name);
-      await desk.host.makeFolder(join(folder, "data"));
+      await context.host.makeFolder(join(folder, "data"));
       let there = 0;
-      await eachOf(desk, "written", images, async (image) => {
+      await eachOf(context, "written", images, async (image) => {
         const path = join(folder, imagePath(image));
         // Files are written completely or not at all.
-        if (image.bytes > 0 && await desk.host.fileSize(path) === image.bytes) there++;
-        else await desk.host.writeFile(path, await imageContent(desk, services, image));
+        if (image.bytes > 0 && await context.host.fileSize(path) === image.bytes) there++;
+        else await context.host.writeFile(path, await imageContent(context, services, image));
       });
       const lines = images.map((image) => `${datasetLine(image, imagePath(image))}\n`);
-      await desk.host.writeFile(join(folder, "dataset.jsonl"), lines.join(""));
-      if (there > 0) desk.note(`${there} of them were there already`);
-      desk.print({ datasetId: dataset.id, destination: folder, images: images.length }, [
+      await context.host.writeFile(join(folder, "dataset.jsonl"), lines.join(""));
+      if (there > 0) context.note(`${there} of them were there already`);
+      context.print({ datasetId: dataset.id, destination: folder, images: images.length }, [
         `${images.length} images of ${dataset.name} are in ${folder}`,
       ]);
     },
@@ -227,7 +227,7 @@ export const DATASET_COMMANDS: readonly MlCommand[] = [
 ];
 
 /** The type of model that the labels are for; tells the person which one it assumes. */
-function assumedType(desk: TrainingDesk, images: readonly DatasetImage[]): ModelType {
+function assumedType(context: MlCommandContext, images: readonly DatasetImage[]): ModelType {
   const hasBoxes = images.some(({ boxes }) => boxes.length > 0);
   const labels = images.map(({ tags, classifications }) => tags.length + classifications.length);
   const [some, several] = [0, 1].map((least) => labels.filter((count) => count > least).length);
@@ -241,7 +241,7 @@ function assumedType(desk: TrainingDesk, images: readonly DatasetImage[]): Model
   if (hasBoxes || some === 0) {
     [type, why] = [ModelType.OBJECT_DETECTION, hasBoxes ? "images have boxes" : "no image has a label"];
   }
-  desk.note(`assuming --model-type ${spelledType(type)}: ${why}`);
+  context.note(`assuming --model-type ${spelledType(type)}: ${why}`);
   return type;
 }
 
@@ -260,13 +260,13 @@ function labelsText(
 
 /** The images that a trainer would leave out because it cannot decode them, by id, with the reason. */
 async function unreadableOf(
-  desk: TrainingDesk,
+  context: MlCommandContext,
   images: readonly DatasetImage[],
 ): Promise<Map<string, string>> {
-  const services = await desk.services();
+  const services = await context.services();
   const unreadable = new Map<string, string>();
-  await eachOf(desk, "read", images, async (image) => {
-    const content = await imageContent(desk, services, image);
+  await eachOf(context, "read", images, async (image) => {
+    const content = await imageContent(context, services, image);
     try {
       if (content.length > PICTURE_BYTES_MAX) {
         throw new SvcError(

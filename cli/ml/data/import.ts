@@ -15,7 +15,7 @@ import { readVoc, vocFiles } from "../formats/voc.ts";
 import { readYolo, yoloFiles } from "../formats/yolo.ts";
 import { type LocalImage, looked } from "./local_images.ts";
 import { findDataset, findPart } from "../lookup.ts";
-import type { TrainingDesk } from "../desk.ts";
+import type { MlCommandContext } from "../command_context.ts";
 import { eachOf, OF_ALL_IMAGES, upload } from "./transfer.ts";
 
 /** Limit of problems listed one by one. */
@@ -68,27 +68,27 @@ export const IMPORT_COMMAND: MlCommand = mlCommand(
   ["DATASET", "FOLDER"],
   "Uploads images with their boxes into a dataset, from a folder in COCO, YOLO or Pascal VOC format.",
   FLAGS,
-  async (desk, [wanted, path], flags) => {
+  async (context, [wanted, path], flags) => {
     const { format: chosen, annotations, partId: part, dryRun } = flags;
     const { tags, labels } = flags as unknown as { tags: string[]; labels: string[] };
-    const folder = await Folder.open(desk.host, path, desk.signal);
+    const folder = await Folder.open(context.host, path, context.signal);
     const { format, files } = await formOf(folder, chosen, annotations);
     await FORMATS[format].read(folder, files);
     const { images, skipped } = await looked(
-      desk.host,
+      context.host,
       [...folder.images.values()],
       commaWords(tags, labels),
     );
     for (const { path, reason } of skipped) folder.leftOut.add(path, reason);
-    tell(desk, "left out", folder.leftOut);
-    tell(desk, "warning:", folder.warnings);
+    tell(context, "left out", folder.leftOut);
+    tell(context, "warning:", folder.warnings);
     if (images.length === 0) {
       throw new SvcError("invalid_argument", `there is no image to add in ${path}, in the form of ${format}`);
     }
-    const dataset = await findDataset(desk, wanted);
-    const ids = dryRun ? [] : await uploaded(desk, images, dataset.id, part);
+    const dataset = await findDataset(context, wanted);
+    const ids = dryRun ? [] : await uploaded(context, images, dataset.id, part);
     const about = aboutOf(images, folder);
-    desk.print({
+    context.print({
       datasetId: dataset.id,
       format,
       ...about,
@@ -96,7 +96,7 @@ export const IMPORT_COMMAND: MlCommand = mlCommand(
       skipped: folder.leftOut.all,
       warnings: folder.warnings.all,
     }, describe(about, `${dryRun ? "would be" : "are"} in ${dataset.name}`));
-    if (dryRun) desk.note("nothing has been uploaded");
+    if (dryRun) context.note("nothing has been uploaded");
   },
 );
 
@@ -147,18 +147,18 @@ function fileIn(folder: Folder, given: string): string {
 }
 
 async function uploaded(
-  desk: TrainingDesk,
+  context: MlCommandContext,
   images: readonly LocalImage[],
   datasetId: string,
   part: string,
 ): Promise<string[]> {
-  const services = await desk.services();
-  const partId = await findPart(desk, part);
+  const services = await context.services();
+  const partId = await findPart(context, part);
   return await eachOf(
-    desk,
+    context,
     "added",
     images,
-    (image) => upload(desk, services, image, { partId, datasetId }),
+    (image) => upload(context, services, image, { partId, datasetId }),
   );
 }
 
@@ -198,7 +198,7 @@ function describe(
   ];
 }
 
-function tell(desk: TrainingDesk, what: string, { all, count }: Problems): void {
-  for (const { path, reason } of all.slice(0, LISTED_MAX)) desk.note(`${what} ${path}: ${reason}`);
-  if (count > LISTED_MAX) desk.note(`${what} ${count - LISTED_MAX} more; see --json`);
+function tell(context: MlCommandContext, what: string, { all, count }: Problems): void {
+  for (const { path, reason } of all.slice(0, LISTED_MAX)) context.note(`${what} ${path}: ${reason}`);
+  if (count > LISTED_MAX) context.note(`${what} ${count - LISTED_MAX} more; see --json`);
 }

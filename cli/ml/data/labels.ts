@@ -9,7 +9,7 @@ import { decodeColor } from "../../../lib/geometry/image/image.ts";
 import { UsageError } from "../../flags.ts";
 import { namedOne } from "../../lookup.ts";
 import { commaWords, type MlCommand, mlCommand } from "../command.ts";
-import type { TrainingDesk } from "../desk.ts";
+import type { MlCommandContext } from "../command_context.ts";
 import { findDataset, imagesOf } from "../lookup.ts";
 import { imageContent } from "./transfer.ts";
 
@@ -29,27 +29,28 @@ export const LABEL_COMMANDS: readonly MlCommand[] = [
     ["DATASET", "LABEL", "[IMAGE...]"],
     "Gives images of a dataset a label, or several that commas separate. IMAGE is an id, its beginning, or a file name.",
     [ALL_IMAGES],
-    (desk, [wanted, label, ...images], { all }) => relabel(desk, { wanted, label, images, all }, "add"),
+    (context, [wanted, label, ...images], { all }) => relabel(context, { wanted, label, images, all }, "add"),
   ),
   mlCommand(
     "dataset unlabel",
     ["DATASET", "LABEL", "[IMAGE...]"],
     "Takes a label from images of a dataset, or several that commas separate.",
     [ALL_IMAGES],
-    (desk, [wanted, label, ...images], { all }) => relabel(desk, { wanted, label, images, all }, "remove"),
+    (context, [wanted, label, ...images], { all }) =>
+      relabel(context, { wanted, label, images, all }, "remove"),
   ),
   mlCommand(
     "dataset box",
     ["DATASET", "IMAGE", "LABEL", "CORNERS"],
     "Draws a labeled box: CORNERS are x1,y1,x2,y2 in pixels, or as proportions from 0 to 1 with a dot in each.",
     [],
-    async (desk, [wanted, image, label, corners]) => {
-      const { data } = await desk.services();
-      const [found] = await chosenImages(desk, wanted, [image], false);
-      const box = await boxFrom(desk, found, corners);
+    async (context, [wanted, image, label, corners]) => {
+      const { data } = await context.services();
+      const [found] = await chosenImages(context, wanted, [image], false);
+      const box = await boxFrom(context, found, corners);
       const request = { binaryDataId: found.id, label, ...box };
-      const { bboxId: id } = await data.addBoundingBoxToImageByID(request, desk.limits);
-      desk.print({ id, binaryDataId: found.id, label, ...box }, [id]);
+      const { bboxId: id } = await data.addBoundingBoxToImageByID(request, context.limits);
+      context.print({ id, binaryDataId: found.id, label, ...box }, [id]);
     },
   ),
   mlCommand(
@@ -57,12 +58,12 @@ export const LABEL_COMMANDS: readonly MlCommand[] = [
     ["DATASET", "IMAGE", "BOX"],
     "Removes a box from an image: by its id, or by its label if it is the only one.",
     [],
-    async (desk, [wanted, image, box]) => {
-      const { data } = await desk.services();
-      const [found] = await chosenImages(desk, wanted, [image], false);
+    async (context, [wanted, image, box]) => {
+      const { data } = await context.services();
+      const [found] = await chosenImages(context, wanted, [image], false);
       const { id } = namedOne("box", box, found.boxes.map(({ id, label: name }) => ({ id, name })));
-      await data.removeBoundingBoxFromImageByID({ binaryDataId: found.id, bboxId: id }, desk.limits);
-      desk.print({ id, binaryDataId: found.id }, [id]);
+      await data.removeBoundingBoxFromImageByID({ binaryDataId: found.id, bboxId: id }, context.limits);
+      context.print({ id, binaryDataId: found.id }, [id]);
     },
   ),
   mlCommand(
@@ -70,14 +71,14 @@ export const LABEL_COMMANDS: readonly MlCommand[] = [
     ["DATASET", "IMAGE..."],
     "Takes images out of a dataset. They stay with the data of the organization.",
     [],
-    async (desk, [wanted, ...images]) => {
-      const { data } = await desk.services();
-      const { id: datasetId, name } = await findDataset(desk, wanted);
-      const ids = (await chosenImages(desk, wanted, images, false)).map(({ id }) => id);
+    async (context, [wanted, ...images]) => {
+      const { data } = await context.services();
+      const { id: datasetId, name } = await findDataset(context, wanted);
+      const ids = (await chosenImages(context, wanted, images, false)).map(({ id }) => id);
       for (const binaryDataIds of batches(ids)) {
-        await data.removeBinaryDataFromDatasetByIDs({ binaryDataIds, datasetId }, desk.limits);
+        await data.removeBinaryDataFromDatasetByIDs({ binaryDataIds, datasetId }, context.limits);
       }
-      desk.print({ datasetId, binaryDataIds: ids }, [
+      context.print({ datasetId, binaryDataIds: ids }, [
         ids.length === 1 ? `1 image is out of ${name}` : `${ids.length} images are out of ${name}`,
       ]);
     },
@@ -87,17 +88,17 @@ export const LABEL_COMMANDS: readonly MlCommand[] = [
     ["NAME", "DATASET..."],
     "Makes a new dataset with the images of others, which stay as they are.",
     [],
-    async (desk, [name, ...wanted]) => {
-      const { datasets } = await desk.services();
-      const organizationId = await desk.organization();
+    async (context, [name, ...wanted]) => {
+      const { datasets } = await context.services();
+      const organizationId = await context.organization();
       const datasetIds = [];
-      for (const one of wanted) datasetIds.push((await findDataset(desk, one)).id);
+      for (const one of wanted) datasetIds.push((await findDataset(context, one)).id);
       const { datasetId: id } = await datasets.mergeDatasets(
         { name, organizationId, datasetIds },
-        desk.limits,
+        context.limits,
       );
-      desk.print({ id, name }, [id]);
-      desk.note(`check it with: svc-ml dataset check ${name}`);
+      context.print({ id, name }, [id]);
+      context.note(`check it with: svc-ml dataset check ${name}`);
     },
   ),
 ];
@@ -110,41 +111,41 @@ interface Relabeling {
 }
 
 async function relabel(
-  desk: TrainingDesk,
+  context: MlCommandContext,
   { wanted, label, images, all }: Relabeling,
   how: "add" | "remove",
 ): Promise<void> {
-  const { data } = await desk.services();
+  const { data } = await context.services();
   const tags = commaWords([label]);
-  const chosen = await chosenImages(desk, wanted, images, all);
+  const chosen = await chosenImages(context, wanted, images, all);
   for (const binaryDataIds of batches(chosen.map(({ id }) => id))) {
     const request = { binaryDataIds, tags };
-    if (how === "add") await data.addTagsToBinaryDataByIDs(request, desk.limits);
-    else await data.removeTagsFromBinaryDataByIDs(request, desk.limits);
+    if (how === "add") await data.addTagsToBinaryDataByIDs(request, context.limits);
+    else await data.removeTagsFromBinaryDataByIDs(request, context.limits);
   }
   const isOne = chosen.length === 1;
   const has = isOne ? "has" : "have";
   const done = how === "add" ? has : `no longer ${has}`;
-  desk.print({ binaryDataIds: chosen.map(({ id }) => id), labels: tags }, [
+  context.print({ binaryDataIds: chosen.map(({ id }) => id), labels: tags }, [
     `${isOne ? "1 image" : `${chosen.length} images`} ${done} ${tags.join(", ")}`,
   ]);
 }
 
 /** The named images of a dataset, or all. */
 async function chosenImages(
-  desk: TrainingDesk,
+  context: MlCommandContext,
   wanted: string,
   words: readonly string[],
   all: boolean,
 ): Promise<readonly DatasetImage[]> {
   if (all === words.length > 0) throw new UsageError("name images, or give --all for all of them");
-  const images = await imagesOf(desk, (await findDataset(desk, wanted)).id);
+  const images = await imagesOf(context, (await findDataset(context, wanted)).id);
   if (all) return images;
   const entries = images.map((image) => ({ ...image, name: image.fileName }));
   return words.map((word) => namedOne("image", word, entries));
 }
 
-async function boxFrom(desk: TrainingDesk, image: DatasetImage, corners: string) {
+async function boxFrom(context: MlCommandContext, image: DatasetImage, corners: string) {
   const words = corners.split(",");
   const [x1, y1, x2, y2] = words.map(Number);
   if (words.length !== 4 || [x1, y1, x2, y2].some((one) => !Number.isFinite(one) || one < 0)) {
@@ -153,7 +154,7 @@ async function boxFrom(desk: TrainingDesk, image: DatasetImage, corners: string)
     );
   }
   const areProportions = [x1, y1, x2, y2].every((one) => one <= 1);
-  const { width, height } = areProportions ? { width: 1, height: 1 } : await sizeOf(desk, image);
+  const { width, height } = areProportions ? { width: 1, height: 1 } : await sizeOf(context, image);
   const box = {
     xMinNormalized: Math.min(x1, x2) / width,
     yMinNormalized: Math.min(y1, y2) / height,
@@ -166,8 +167,8 @@ async function boxFrom(desk: TrainingDesk, image: DatasetImage, corners: string)
   return box;
 }
 
-async function sizeOf(desk: TrainingDesk, image: DatasetImage) {
-  const content = await imageContent(desk, await desk.services(), image);
+async function sizeOf(context: MlCommandContext, image: DatasetImage) {
+  const content = await imageContent(context, await context.services(), image);
   const { width, height } = decodeColor(content, `reading ${image.fileName}`);
   if (width > 0 && height > 0) return { width, height };
   throw new SvcError("data_loss", `${image.fileName} has ${width} by ${height} pixels`);

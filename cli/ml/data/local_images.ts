@@ -15,19 +15,19 @@ import { headOf } from "../../../lib/base/files/head.ts";
 import { escapedLine, hasHidden } from "../../../lib/base/escape.ts";
 import {
   any,
+  type ConfigField,
   type Infer,
   list,
   number,
   object,
   Place,
-  type Row,
   text,
 } from "../../../lib/base/schema/schema.ts";
 import { PICTURE_BYTES_MAX } from "../../../lib/learn/example.ts";
 import { isJpeg } from "../../../lib/geometry/image/jpeg.ts";
 import { isPng } from "../../../lib/geometry/image/png.ts";
 import type { Label, LabelBox } from "../../../lib/cloud_client/dataset.ts";
-import type { TrainingDesk } from "../desk.ts";
+import type { MlCommandContext } from "../command_context.ts";
 
 export interface LocalImage {
   readonly path: string;
@@ -62,7 +62,7 @@ const DEPTH_MAX = 8;
 const HEAD_BYTES = 64;
 
 const share = () => number("", { min: 0, max: 1 });
-const lineRow = object({
+const lineField = object({
   imagePath: text().required(),
   classificationAnnotations: list(object({ annotationLabel: text().required(), confidence: share() }))
     .default([]),
@@ -79,14 +79,14 @@ const lineRow = object({
 });
 
 export async function localImages(
-  desk: TrainingDesk,
+  context: MlCommandContext,
   paths: readonly string[],
   tags: readonly string[],
   { outside = false }: { readonly outside?: boolean } = {},
 ): Promise<{ images: LocalImage[]; skipped: Skipped[] }> {
   return await looked(
-    desk.host,
-    (await Promise.all(paths.map((path) => filesIn(desk, path, outside)))).flat(),
+    context.host,
+    (await Promise.all(paths.map((path) => filesIn(context, path, outside)))).flat(),
     tags,
   );
 }
@@ -139,33 +139,33 @@ function checkLabel(path: string, label: string): void {
 
 /** A named folder, and whether files outside it are allowed. */
 interface Within {
-  readonly desk: TrainingDesk;
+  readonly context: MlCommandContext;
   readonly folder: string;
   readonly takes: (path: string) => Promise<boolean>;
 }
 
-async function within(desk: TrainingDesk, folder: string, outside: boolean): Promise<Within> {
-  const root = await desk.host.realPath(folder);
+async function within(context: MlCommandContext, folder: string, outside: boolean): Promise<Within> {
+  const root = await context.host.realPath(folder);
   return {
-    desk,
+    context,
     folder,
     async takes(path) {
       if (outside) return true;
-      const inside = relative(root, await desk.host.realPath(path));
+      const inside = relative(root, await context.host.realPath(path));
       return !isAbsolute(inside) && inside.split(/[/\\]/)[0] !== "..";
     },
   };
 }
 
-async function filesIn(desk: TrainingDesk, path: string, outside: boolean): Promise<Found[]> {
-  const isFolder = (await stat(desk.host, path)).kind === "folder";
+async function filesIn(context: MlCommandContext, path: string, outside: boolean): Promise<Found[]> {
+  const isFolder = (await stat(context.host, path)).kind === "folder";
   if (!isFolder && path.endsWith(".jsonl")) {
-    return await fromLines(await within(desk, dirname(path), outside), path);
+    return await fromLines(await within(context, dirname(path), outside), path);
   }
   if (!isFolder) return [{ path, labels: [], boxes: [] }];
   const lines = join(path, LINES);
-  const folder = await within(desk, path, outside);
-  if (await desk.host.fileSize(lines) !== undefined) return await fromLines(folder, lines);
+  const folder = await within(context, path, outside);
+  if (await context.host.fileSize(lines) !== undefined) return await fromLines(folder, lines);
   return await inFolder(folder, path, undefined, 0);
 }
 
@@ -180,14 +180,14 @@ async function inFolder(
     throw new SvcError("invalid_argument", `${folder} is ${depth} folders deep, wanted ${DEPTH_MAX}`);
   }
   const found: Found[] = [];
-  for (const name of await root.desk.host.readFolder(folder)) {
+  for (const name of await root.context.host.readFolder(folder)) {
     if (name.startsWith(".")) continue;
     const path = join(folder, name);
     if (!await root.takes(path)) {
       found.push({ path, outside: true, labels: [], boxes: [] });
       continue;
     }
-    if ((await stat(root.desk.host, path)).kind === "folder") {
+    if ((await stat(root.context.host, path)).kind === "folder") {
       found.push(...await inFolder(root, path, label ?? name, depth + 1));
     } else found.push({ path, labels: label === undefined ? [] : [{ label }], boxes: [] });
   }
@@ -195,12 +195,12 @@ async function inFolder(
 }
 
 async function fromLines(root: Within, file: string): Promise<Found[]> {
-  const lines = (await root.desk.host.readTextFile(file)).split("\n");
+  const lines = (await root.context.host.readTextFile(file)).split("\n");
   const found: Found[] = [];
   for (const [index, line] of lines.entries()) {
     if (line.trim() === "") continue;
     const at = `${file}:${index + 1}`;
-    const one = decoded(lineRow, line, at);
+    const one = decoded(lineField, line, at);
     found.push({
       path: await imageFile(root, one.imagePath, at),
       labels: one.classificationAnnotations.map(({ annotationLabel: label, confidence }) => ({
@@ -221,7 +221,7 @@ async function fromLines(root: Within, file: string): Promise<Found[]> {
   return found;
 }
 
-function decoded<T>(row: Row<T>, line: string, at: string): NonNullable<T> {
+function decoded<T>(field: ConfigField<T>, line: string, at: string): NonNullable<T> {
   let json: unknown;
   try {
     json = JSON.parse(line);
@@ -231,7 +231,7 @@ function decoded<T>(row: Row<T>, line: string, at: string): NonNullable<T> {
     });
   }
   const place = new Place();
-  const value: Infer<Row<T>> = row.decode(json, place);
+  const value: Infer<ConfigField<T>> = field.decode(json, place);
   const wrong = place.problems.filter(({ severity }) => severity === "error");
   if (wrong.length === 0) return value!;
   throw new SvcError(
@@ -241,7 +241,7 @@ function decoded<T>(row: Row<T>, line: string, at: string): NonNullable<T> {
 }
 
 /** Paths are relative to the folder; other exporters write them relative to their own working folder. */
-async function imageFile({ desk, folder, takes }: Within, path: string, at: string): Promise<string> {
+async function imageFile({ context, folder, takes }: Within, path: string, at: string): Promise<string> {
   const data = path.lastIndexOf("data/");
   const places = [
     isAbsolute(path) ? path : join(folder, path),
@@ -250,7 +250,7 @@ async function imageFile({ desk, folder, takes }: Within, path: string, at: stri
   ];
   let elsewhere: string | undefined;
   for (const place of places) {
-    if (await desk.host.fileSize(place) === undefined) continue;
+    if (await context.host.fileSize(place) === undefined) continue;
     if (await takes(place)) return place;
     elsewhere ??= place;
   }

@@ -10,7 +10,7 @@ import type { MessageInitShape } from "../../../lib/wire/rpc/proto.ts";
 import type { DatasetImage } from "../../../lib/cloud_client/dataset.ts";
 import type { LocalImage, Skipped } from "./local_images.ts";
 import type { Flag } from "../../flags.ts";
-import type { Services, TrainingDesk } from "../desk.ts";
+import type { MlCommandContext, Services } from "../command_context.ts";
 
 /** The flags of commands that upload images, which apply to every image. */
 export const OF_ALL_IMAGES = [
@@ -53,12 +53,12 @@ type Packet = MessageInitShape<typeof StreamingDataCaptureUploadRequestSchema>;
 
 /** Uploads one image with all its facts; returns its id. The same file has the same id there. */
 export async function upload(
-  desk: TrainingDesk,
+  context: MlCommandContext,
   { dataSync }: Services,
   { path, fileName, mimeType, labels, boxes, capturedMs }: LocalImage,
   { partId, datasetId, organizationId }: Destination,
 ): Promise<string> {
-  const content = await desk.host.readFile(path);
+  const content = await context.host.readFile(path);
   const uploadMetadata = {
     partId,
     organizationId,
@@ -84,7 +84,7 @@ export async function upload(
       yield { uploadPacket: { case: "data", value: content.subarray(at, at + CHUNK_BYTES) } };
     }
   }
-  const limits = { timeoutMs: TRANSFER_MS, ...desk.limits };
+  const limits = { timeoutMs: TRANSFER_MS, ...context.limits };
   try {
     return (await dataSync.streamingDataCaptureUpload(packets(), limits)).binaryDataId;
   } catch (cause) {
@@ -98,7 +98,7 @@ export async function upload(
  * the started items and begins no others.
  */
 export async function eachOf<T, R>(
-  desk: TrainingDesk,
+  context: MlCommandContext,
   verb: string,
   items: readonly T[],
   work: (item: T) => Promise<R>,
@@ -108,32 +108,32 @@ export async function eachOf<T, R>(
   const worker = async () => {
     try {
       for (let at = next++; at < items.length; at = next++) {
-        desk.signal.throwIfAborted();
+        context.signal.throwIfAborted();
         results[at] = await work(items[at]);
         done++;
-        if (desk.lively) desk.host.draw(`\r\x1b[2K${done}/${items.length} ${verb}`);
+        if (context.lively) context.host.draw(`\r\x1b[2K${done}/${items.length} ${verb}`);
       }
     } finally {
       next = items.length;
     }
   };
   const ended = await Promise.allSettled(Array.from({ length: PARALLEL }, worker));
-  if (desk.lively && items.length > 0) desk.host.draw("\r\x1b[2K");
+  if (context.lively && items.length > 0) context.host.draw("\r\x1b[2K");
   for (const one of ended) if (one.status === "rejected") throw one.reason;
   return results;
 }
 
-export function tellSkipped(desk: TrainingDesk, skipped: readonly Skipped[]): void {
-  for (const { path, reason } of skipped) desk.note(`left out ${path}: ${reason}`);
+export function tellSkipped(context: MlCommandContext, skipped: readonly Skipped[]): void {
+  for (const { path, reason } of skipped) context.note(`left out ${path}: ${reason}`);
 }
 
 /** The bytes of an image. */
 export async function imageContent(
-  desk: TrainingDesk,
+  context: MlCommandContext,
   { data }: Services,
   image: DatasetImage,
 ): Promise<Uint8Array> {
-  const limits = { timeoutMs: TRANSFER_MS, ...desk.limits };
+  const limits = { timeoutMs: TRANSFER_MS, ...context.limits };
   const request = { binaryDataIds: [image.id], includeBinary: true };
   const [found] = (await data.binaryDataByIDs(request, limits)).data;
   if (found && (image.bytes === 0 || found.binary.length === image.bytes)) return found.binary;

@@ -22,13 +22,13 @@ export const NEW_SCRIPT: MlCommand = mlCommand(
     value: "FOLDER",
     help: "The new folder; by default one with the script's name.",
   }],
-  async (desk, [name], { folder }) => {
+  async (context, [name], { folder }) => {
     if (!NAME.test(name)) {
       throw new UsageError(
         `NAME: found "${name}", wanted lower-case letters, digits and dashes, such as my-script`,
       );
     }
-    const { host } = desk;
+    const { host } = context;
     const target = resolve(host.cwd(), folder || name);
     const there = await host.readFolder(target).catch(() => []);
     if (there.length > 0) {
@@ -37,10 +37,10 @@ export const NEW_SCRIPT: MlCommand = mlCommand(
     await host.makeFolder(join(target, "model"));
     const files = scriptFiles(name);
     for (const [file, text] of Object.entries(files)) await host.writeFile(join(target, file), text);
-    desk.print({ folder: target, files: Object.keys(files) }, [target]);
-    desk.note(`try it: svc-ml dataset export DATASET -d data`);
-    desk.note(`        svc-ml script test-local ${folder || name} --dataset-root data`);
-    desk.note(`use it: svc-ml submit-custom --path ${folder || name} --dataset DATASET`);
+    context.print({ folder: target, files: Object.keys(files) }, [target]);
+    context.note(`try it: svc-ml dataset export DATASET -d data`);
+    context.note(`        svc-ml script test-local ${folder || name} --dataset-root data`);
+    context.note(`use it: svc-ml submit-custom --path ${folder || name} --dataset DATASET`);
   },
 );
 

@@ -11,7 +11,7 @@ import { SCRIPT_LIMITS, ScriptExecutor } from "../../../lib/cloud/executors/scri
 import { NO_SANDBOX } from "../../../lib/cloud/sandbox/sandbox.ts";
 import { type LocalImage, localImages } from "../data/local_images.ts";
 import { scriptArchive } from "./folder.ts";
-import type { TrainingDesk } from "../desk.ts";
+import type { MlCommandContext } from "../command_context.ts";
 
 /** The script's scratch folder; its content is not a result. */
 const SCRATCH = "tmp";
@@ -34,13 +34,13 @@ export interface LocalRun {
 }
 
 /** Returns the files that the script has written. Throws if the control plane would call the job failed. */
-export async function testLocal(desk: TrainingDesk, run: LocalRun): Promise<string[]> {
-  const { host, clock, signal } = desk;
+export async function testLocal(context: MlCommandContext, run: LocalRun): Promise<string[]> {
+  const { host, clock, signal } = context;
   await scriptArchive(host, run.script);
   // The dataset stays on this computer.
-  const dataset = await datasetPath(desk, run);
-  const { images, skipped } = await localImages(desk, [dataset], [], { outside: true });
-  for (const { path, reason } of skipped) desk.note(`left out ${path}: ${reason}`);
+  const dataset = await datasetPath(context, run);
+  const { images, skipped } = await localImages(context, [dataset], [], { outside: true });
+  for (const { path, reason } of skipped) context.note(`left out ${path}: ${reason}`);
   const executor = await ScriptExecutor.open(host, clock, OWN_SCRIPT);
   if (!executor) {
     throw new SvcError(
@@ -57,7 +57,7 @@ export async function testLocal(desk: TrainingDesk, run: LocalRun): Promise<stri
       images: images.map(imageOf),
       folder,
       read: (content: string) => content === SCRIPT ? contentOf(host, run.script) : host.readPieces(content),
-      log: (_level: string, message: string) => desk.note(message),
+      log: (_level: string, message: string) => context.note(message),
       signal,
     };
     await executor.run(work).catch((cause) => {
@@ -83,7 +83,10 @@ export async function testLocal(desk: TrainingDesk, run: LocalRun): Promise<stri
 }
 
 /** The file of lines, or a folder if there is none. */
-async function datasetPath(desk: TrainingDesk, { datasetRoot, datasetFile }: LocalRun): Promise<string> {
+async function datasetPath(
+  context: MlCommandContext,
+  { datasetRoot, datasetFile }: LocalRun,
+): Promise<string> {
   const file = join(datasetRoot, datasetFile);
   if (isAbsolute(datasetFile) || relative(datasetRoot, file).startsWith("..")) {
     throw new SvcError(
@@ -91,7 +94,7 @@ async function datasetPath(desk: TrainingDesk, { datasetRoot, datasetFile }: Loc
       `--dataset-file: found "${datasetFile}", wanted a file in ${datasetRoot}`,
     );
   }
-  return await desk.host.fileSize(file) === undefined ? datasetRoot : file;
+  return await context.host.fileSize(file) === undefined ? datasetRoot : file;
 }
 
 async function* contentOf(files: ReadFiles, script: string): AsyncGenerator<Uint8Array> {

@@ -28,7 +28,7 @@ import { packageCells, packagesOf } from "../lookup.ts";
 import { scriptArchive } from "./folder.ts";
 import { NEW_SCRIPT } from "./new.ts";
 import { testLocal } from "./run.ts";
-import type { TrainingDesk } from "../desk.ts";
+import type { MlCommandContext } from "../command_context.ts";
 
 const CHUNK_BYTES = 256 * 1024;
 const UPLOAD_MS = 10 * 60 * 1000;
@@ -84,17 +84,17 @@ export const SCRIPT_COMMANDS: readonly MlCommand[] = [
         help: "Its purpose; required for a public script.",
       },
     ],
-    async (desk, [path = ""], flags) => {
+    async (context, [path = ""], flags) => {
       const given = { ...flags, path: path || flags.path };
       if (given.path === "") {
         throw new SvcError("invalid_argument", "found no PATH of a script, wanted a folder or .tar.gz");
       }
-      const scriptName = given.scriptName || scriptNameOf(desk, given.path);
+      const scriptName = given.scriptName || scriptNameOf(context, given.path);
       const more = audience(flags.visibility, flags.description);
-      const organizationId = await desk.organization();
-      const { id, version } = await uploadScript(desk, organizationId, { ...given, scriptName }, more);
-      desk.print({ id, version }, [`${id} ${version}`]);
-      desk.note(`train with: svc-ml submit-custom --script-name ${id} --script-version ${version}`);
+      const organizationId = await context.organization();
+      const { id, version } = await uploadScript(context, organizationId, { ...given, scriptName }, more);
+      context.print({ id, version }, [`${id} ${version}`]);
+      context.note(`train with: svc-ml submit-custom --script-name ${id} --script-version ${version}`);
     },
   ),
   mlCommand(
@@ -102,9 +102,9 @@ export const SCRIPT_COMMANDS: readonly MlCommand[] = [
     ["[SCRIPT]"],
     "Lists the training scripts of an organization, the newest version first.",
     [],
-    async (desk, [name = ""]) => {
-      const found = await packagesOf(desk, PackageType.ML_TRAINING, name);
-      desk.printMessage(
+    async (context, [name = ""]) => {
+      const found = await packagesOf(context, PackageType.ML_TRAINING, name);
+      context.printMessage(
         ListPackagesResponseSchema,
         create(ListPackagesResponseSchema, { packages: found }),
         table([
@@ -155,8 +155,8 @@ export const SCRIPT_COMMANDS: readonly MlCommand[] = [
         help: "The Python to run it in, such as python:3.11; by default the control plane's choice.",
       },
     ],
-    async (desk, [folder], flags) => {
-      const files = await testLocal(desk, {
+    async (context, [folder], flags) => {
+      const files = await testLocal(context, {
         script: resolve(folder),
         datasetRoot: resolve(flags.datasetRoot),
         datasetFile: flags.datasetFile,
@@ -164,7 +164,7 @@ export const SCRIPT_COMMANDS: readonly MlCommand[] = [
         arguments: pairsOf("arg", flags.arg),
         container: flags.containerVersion,
       });
-      desk.print({ modelOutputDirectory: flags.modelOutputDirectory, files }, files);
+      context.print({ modelOutputDirectory: flags.modelOutputDirectory, files }, files);
       return ML_EXIT.ok;
     },
   ),
@@ -172,15 +172,15 @@ export const SCRIPT_COMMANDS: readonly MlCommand[] = [
 
 /** Uploads a script under a name of the organization; returns its id. */
 export async function uploadScript(
-  desk: TrainingDesk,
+  context: MlCommandContext,
   organizationId: string,
   { path, scriptName, scriptVersion: wanted, framework, type, url, draft }: ScriptFlags,
   more: { readonly [key: string]: string } = {},
 ): Promise<{ id: string; version: string }> {
-  const { packages } = await desk.services();
+  const { packages } = await context.services();
   const name = ownName(scriptName, organizationId);
-  const version = wanted || newVersion(desk.clock.nowMs());
-  const content = await scriptArchive(desk.host, path);
+  const version = wanted || newVersion(context.clock.nowMs());
+  const content = await scriptArchive(context.host, path);
   const metadata = {
     ...framework && { model_framework: ModelFramework[parseFramework(framework)].toLowerCase() },
     ...type && { model_type: ModelType[parseModelType(type)].toLowerCase() },
@@ -204,26 +204,26 @@ export async function uploadScript(
       }
     }
   }
-  await packages.createPackage(parts(), { timeoutMs: UPLOAD_MS, ...desk.limits });
-  desk.note(
+  await packages.createPackage(parts(), { timeoutMs: UPLOAD_MS, ...context.limits });
+  context.note(
     `uploaded script ${name}, version ${version} (${content.files.length} files, ${sizeText(content.size)})`,
   );
   return { id: `${organizationId}:${name}`, version };
 }
 
 /** The default name of a script: that of its folder or archive. */
-export function scriptNameOf({ host }: TrainingDesk, path: string): string {
+export function scriptNameOf({ host }: MlCommandContext, path: string): string {
   return packageName(basename(resolve(host.cwd(), path)).replace(/\.(?:tar\.gz|tgz)$/i, ""), "script");
 }
 
 /** Removes a version that was just uploaded; reports a failure to do so. */
-export async function removeScript(desk: TrainingDesk, id: string, version: string): Promise<void> {
-  const { packages } = await desk.services();
+export async function removeScript(context: MlCommandContext, id: string, version: string): Promise<void> {
+  const { packages } = await context.services();
   try {
     await packages.deletePackage({ id: id.replace(":", "/"), version, type: PackageType.ML_TRAINING });
-    desk.note(`took back version ${version} of script ${id}`);
+    context.note(`took back version ${version} of script ${id}`);
   } catch (error) {
-    desk.note(`version ${version} of script ${id} stays uploaded: ${messageOf(error)}`);
+    context.note(`version ${version} of script ${id} stays uploaded: ${messageOf(error)}`);
   }
 }
 

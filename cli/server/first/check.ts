@@ -9,22 +9,22 @@ import { readConfigBytes } from "../../../lib/machine/config/file.ts";
 import type { Command } from "../../command.ts";
 import { EXIT } from "../../program.ts";
 import { printResult } from "../../table.ts";
-import type { FirstWorld } from "./program.ts";
+import type { FirstContext } from "./program.ts";
 
 /** Of a broken file; the rest is counted. */
 const PROBLEMS_SHOWN = 500;
 
-export const CHECK: Command<FirstWorld> = {
+export const CHECK: Command<FirstContext> = {
   words: "check",
   takes: ["FILE..."],
   summary: "Checks configuration files without running them, and prints every problem with its line and " +
     "column; the exit code is 1 if there is an error. /dev/stdin reads standard input.",
   flags: [],
-  run: async (world, files, { json }: { readonly json: boolean }) => {
+  run: async (context, files, { json }: { readonly json: boolean }) => {
     const reports = [];
-    for (const file of files) reports.push(await reportOf(file, world));
+    for (const file of files) reports.push(await reportOf(file, context));
     const isGood = reports.every(({ errors }) => errors === 0);
-    printResult(world.host, json, { files: reports }, reports.flatMap(linesOf));
+    printResult(context.host, json, { files: reports }, reports.flatMap(linesOf));
     return isGood ? EXIT.ok : EXIT.failed;
   },
 };
@@ -37,14 +37,14 @@ interface Report {
   readonly problems: readonly CheckedProblem[];
 }
 
-async function reportOf(file: string, { host, registry }: FirstWorld): Promise<Report> {
+async function reportOf(file: string, { host, registry }: FirstContext): Promise<Report> {
   const { problems, config } = await checked(file, { host, registry });
   const errors = problems.filter(({ severity }) => severity === "error").length;
   const managedBy = config?.cloud?.appAddress;
   return { file, errors, warnings: problems.length - errors, managedBy, problems };
 }
 
-async function checked(file: string, { host, registry }: Pick<FirstWorld, "host" | "registry">) {
+async function checked(file: string, { host, registry }: Pick<FirstContext, "host" | "registry">) {
   try {
     const bytes = await readConfigBytes(host, file);
     return checkConfig(bytes, file, registry, (name) => host.env(name));

@@ -15,7 +15,7 @@ import type { Flag, Values } from "../../flags.ts";
 import { EXIT } from "../../program.ts";
 import { printResult } from "../../table.ts";
 import { findDevices } from "./devices.ts";
-import type { FirstWorld } from "./program.ts";
+import type { FirstContext } from "./program.ts";
 
 const FLAGS = [
   {
@@ -33,7 +33,7 @@ const FLAGS = [
   },
 ] as const satisfies readonly Flag[];
 
-export const DOCTOR: Command<FirstWorld> = {
+export const DOCTOR: Command<FirstContext> = {
   words: "doctor",
   takes: [],
   summary:
@@ -46,13 +46,13 @@ export const DOCTOR: Command<FirstWorld> = {
 const USUAL_LISTEN = { host: "localhost", port: 8080 };
 
 async function doctor(
-  world: FirstWorld,
+  context: FirstContext,
   _: readonly string[],
   { config, network, json }: Values<typeof FLAGS> & { readonly json: boolean },
 ): Promise<number> {
-  const { host, registry } = world;
+  const { host, registry } = context;
   const clock = new SystemClock();
-  const { findings: own, listen = USUAL_LISTEN, appAddress } = await ofConfig(config, world);
+  const { findings: own, listen = USUAL_LISTEN, appAddress } = await ofConfig(config, context);
   const folder = dirname(resolve(host.cwd(), config || "machine.json"));
   const findings = [...await examine({ host, clock, listen, tryListen, folder }), ...own];
   const notes: string[] = [];
@@ -74,7 +74,7 @@ async function doctor(
   return findings.some(({ outcome }) => outcome === "problem") ? EXIT.failed : EXIT.ok;
 }
 
-async function ofConfig(path: string, { host, registry }: FirstWorld): Promise<{
+async function ofConfig(path: string, { host, registry }: FirstContext): Promise<{
   readonly findings: readonly Examination[];
   readonly listen?: { readonly host: string; readonly port: number };
   readonly appAddress?: string;

@@ -14,7 +14,7 @@ import type { Flag, Values } from "../../flags.ts";
 import { printResult } from "../../table.ts";
 import { findDevices, type FoundDevice } from "./devices.ts";
 import { Interview } from "./interview.ts";
-import type { FirstWorld } from "./program.ts";
+import type { FirstContext } from "./program.ts";
 
 const USUAL_FILE = "machine.json";
 const USUAL_PORT = "8080";
@@ -34,7 +34,7 @@ const FLAGS = [
   },
 ] as const satisfies readonly Flag[];
 
-export const WRITE_FIRST: Command<FirstWorld> = {
+export const WRITE_FIRST: Command<FirstContext> = {
   words: "init",
   takes: ["[FILE]"],
   summary: `Writes a first configuration by questions, by default to ${USUAL_FILE}; proposes the pins and ` +
@@ -44,7 +44,7 @@ export const WRITE_FIRST: Command<FirstWorld> = {
 };
 
 async function init(
-  { host, registry, ask }: FirstWorld,
+  { host, registry, ask }: FirstContext,
   [file = USUAL_FILE]: readonly string[],
   { yes, discover, json }: Values<typeof FLAGS> & { readonly json: boolean },
 ): Promise<void> {
@@ -179,15 +179,15 @@ function kindsOf(registry: Registry): string[] {
 /** The settings without which the model cannot be built, asked again until the model takes them. */
 function attributesFor(
   interview: Interview,
-  { attributes: row }: AnyModel,
+  { attributes: field }: AnyModel,
   components: readonly JsonObject[],
 ): JsonObject | undefined {
-  const shape = row.jsonSchema() as Shape;
+  const shape = field.jsonSchema() as Shape;
   if (!shape.required?.length) return undefined;
   for (let tries = 0; tries < TRIES_MAX; tries++) {
     const attributes = answersFor(interview, shape, components);
     const place = new Place("attributes");
-    row.decode(attributes, place);
+    field.decode(attributes, place);
     const names = components.map(({ name }) => name);
     const missing = place.named.filter(({ name, optional }) => !optional && !names.includes(name));
     if (!place.failed && missing.length === 0) return attributes;

@@ -11,7 +11,7 @@ import { MODELS } from "../../../drivers/mod.ts";
 import { APIS } from "../../../lib/api/mod.ts";
 import type { Host } from "../../../lib/base/host.ts";
 import { Registry } from "../../../lib/resource/registry.ts";
-import type { CommandProgram, World as AnyWorld } from "../../command.ts";
+import type { CommandContext as AnyContext, CommandProgram } from "../../command.ts";
 import { runCommand } from "../../dispatch.ts";
 import { CHECK } from "./check.ts";
 import { DOCTOR } from "./doctor.ts";
@@ -19,14 +19,14 @@ import { WRITE_FIRST } from "./init.ts";
 import { terminalQuestions } from "./questions.ts";
 
 /** The outside of the program. */
-export interface FirstWorld extends AnyWorld {
+export interface FirstContext extends AnyContext {
   readonly host: Host;
   readonly registry: Registry;
   /** Asks a question and returns the answer without its newline; `undefined` at the end of the input. */
   readonly ask: (question: string) => string | undefined;
 }
 
-const PROGRAM: CommandProgram<FirstWorld> = {
+const PROGRAM: CommandProgram<FirstContext> = {
   name: "svc-server",
   summary: "Prepares the machine of a configuration file.",
   flags: [{ name: "json", type: "bool", default: false, help: "Print one JSON value instead of text." }],
@@ -42,7 +42,7 @@ const PROGRAM: CommandProgram<FirstWorld> = {
 export async function runFirstStep(
   args: readonly string[],
   host: Host,
-  ask: FirstWorld["ask"] = terminalQuestions(host),
+  ask: FirstContext["ask"] = terminalQuestions(host),
 ): Promise<number> {
   return await runCommand(PROGRAM, args, { host, registry: new Registry(APIS, MODELS), ask });
 }

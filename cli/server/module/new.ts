@@ -11,7 +11,7 @@ import type { Command } from "../../command.ts";
 import { printResult } from "../../table.ts";
 import { MODULE_PACKAGE } from "../../version.ts";
 import { Interview } from "../first/interview.ts";
-import type { ModuleWorld } from "./program.ts";
+import type { ModuleContext } from "./program.ts";
 import { LANGUAGES, moduleFiles, type ModulePlan } from "./template.ts";
 import { UsageError } from "../../flags.ts";
 
@@ -25,7 +25,7 @@ const SERVICES = ["discovery", "mlmodel", "motion", "slam", "video", "vision", "
 const PACKAGE_FILES = ["mod.js", "mod.d.ts", "package.json", "LICENSE"];
 const EXECUTABLE_MODE = 0o755;
 
-export const NEW: Command<ModuleWorld> = {
+export const NEW: Command<ModuleContext> = {
   words: "new",
   takes: ["[NAME]"],
   summary:
@@ -104,7 +104,7 @@ function planOf(name: string, { language, namespace, api: given, model }: Flags)
   return { name, namespace, api, model: word, extension: LANGUAGES[language]! };
 }
 
-function askedPlan(ask: ModuleWorld["ask"], host: Host, flags: Flags): ModulePlan {
+function askedPlan(ask: ModuleContext["ask"], host: Host, flags: Flags): ModulePlan {
   const interview = new Interview({ ask, agrees: false, tell: (text) => host.writeError(`${text}\n`) });
   const name = interview.text("Name of the module", "", nameProblem);
   const language = interview.choice("Language", flags.language, Object.keys(LANGUAGES));

@@ -8,14 +8,14 @@
  */
 
 import type { Host } from "../../../lib/base/host.ts";
-import type { CommandProgram, World as AnyWorld } from "../../command.ts";
+import type { CommandContext as AnyContext, CommandProgram } from "../../command.ts";
 import { runCommand } from "../../dispatch.ts";
 import type { Flag } from "../../flags.ts";
 import { terminalQuestions } from "../first/questions.ts";
 import { NEW } from "./new.ts";
 
 /** The outside of the program. */
-export interface ModuleWorld extends AnyWorld {
+export interface ModuleContext extends AnyContext {
   readonly host: Host;
   /** Asks a question and returns the answer; `undefined` at the end of the input. */
   readonly ask: (question: string) => string | undefined;
@@ -25,7 +25,7 @@ const COMMON: readonly Flag[] = [
   { name: "json", type: "bool", default: false, help: "Print one JSON value instead of text." },
 ];
 
-const PROGRAM: CommandProgram<ModuleWorld> = {
+const PROGRAM: CommandProgram<ModuleContext> = {
   name: "svc-server module",
   summary: "Makes modules.",
   flags: COMMON,
@@ -41,7 +41,7 @@ const PROGRAM: CommandProgram<ModuleWorld> = {
 export async function runModule(
   args: readonly string[],
   host: Host,
-  ask: ModuleWorld["ask"] = terminalQuestions(host),
+  ask: ModuleContext["ask"] = terminalQuestions(host),
 ): Promise<number> {
   return await runCommand(PROGRAM, args, { host, ask });
 }

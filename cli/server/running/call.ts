@@ -7,7 +7,7 @@ import type { DescMethod, Message } from "../../../lib/wire/rpc/proto.ts";
 import { type Flag, UsageError } from "../../flags.ts";
 import { printResult } from "../../table.ts";
 import { answerJson, requestsOf, shapeText, shortened } from "./messages.ts";
-import type { MachineCommand, MachineDesk } from "./program.ts";
+import type { MachineCommand, MachineContext } from "./program.ts";
 import type { MachineClient } from "./reach.ts";
 import { findMethod, findResource, type FoundResource, requireHealthy } from "./resources.ts";
 
@@ -30,20 +30,20 @@ export const CALL: MachineCommand<typeof FLAGS> = {
     "Calls a method of a resource and prints its answer. The request is JSON, or - for standard input; " +
     "the resource's name is added. Without METHOD, lists the methods.",
   flags: FLAGS,
-  run: async (desk, [wanted, method, json = ""], { timeoutMs }) => {
-    const machine = await desk.machine();
+  run: async (context, [wanted, method, json = ""], { timeoutMs }) => {
+    const machine = await context.machine();
     const resource = await findResource(machine, wanted);
-    if (method === undefined) return printMethods(desk, resource);
+    if (method === undefined) return printMethods(context, resource);
     const called = findMethod(resource, method);
     requireHealthy(resource);
     const requests = requestsOf(called, json === "-" ? await inputText() : json, resource);
     const limit = timeoutMs > 0 ? timeoutMs : undefined;
     for await (
-      const answer of answersOf(machine, called, requests, { timeoutMs: limit, signal: desk.signal })
+      const answer of answersOf(machine, called, requests, { timeoutMs: limit, signal: context.signal })
     ) {
       const shown = answerJson(called.output, answer);
-      desk.host.write(
-        desk.json ? `${JSON.stringify(shown)}\n` : `${JSON.stringify(shortened(shown), null, 2)}\n`,
+      context.host.write(
+        context.json ? `${JSON.stringify(shown)}\n` : `${JSON.stringify(shortened(shown), null, 2)}\n`,
       );
     }
   },
@@ -71,7 +71,7 @@ async function* streamed(requests: readonly Message[]): AsyncGenerator<Message> 
   yield* requests;
 }
 
-function printMethods({ host, json }: MachineDesk, { name, api, desc, namedBy }: FoundResource): void {
+function printMethods({ host, json }: MachineContext, { name, api, desc, namedBy }: FoundResource): void {
   const methods = desc.methods.map((method) => ({
     name: method.name,
     request: shapeText(method.input, namedBy),

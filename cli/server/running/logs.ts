@@ -8,7 +8,7 @@ import { SvcError } from "../../../lib/base/error.ts";
 import { formatLine, type Level, LEVELS, type LogRecord, parseLevel } from "../../../lib/base/log/log.ts";
 import { client } from "../../../lib/wire/rpc/channel.ts";
 import { type Flag, UsageError } from "../../flags.ts";
-import type { MachineCommand, MachineDesk } from "./program.ts";
+import type { MachineCommand, MachineContext } from "./program.ts";
 import type { MachineClient } from "./reach.ts";
 
 const FLAGS = [
@@ -46,7 +46,7 @@ export const LOGS: MachineCommand<typeof FLAGS> = {
   takes: [],
   summary: "Prints the last records of a running machine's log; -f follows it.",
   flags: FLAGS,
-  run: async (desk, _, { follow, lines, level: given, filter }) => {
+  run: async (context, _, { follow, lines, level: given, filter }) => {
     const level = parseLevel(given);
     if (!level) {
       throw new UsageError(`--level: found "${given}", wanted one of ${Object.keys(LEVELS).join(", ")}`);
@@ -54,18 +54,18 @@ export const LOGS: MachineCommand<typeof FLAGS> = {
     if (lines < 0 || lines > LINES_MAX) {
       throw new UsageError(`--lines: found ${lines}, wanted 0 to ${LINES_MAX}`);
     }
-    const machine = await desk.machine();
-    for await (const record of recordsOf(desk, machine, lines, follow)) {
+    const machine = await context.machine();
+    for await (const record of recordsOf(context, machine, lines, follow)) {
       if (LEVELS[record.level] < LEVELS[level]) continue;
       const text = formatLine({ ...record, fields: fieldsOf(record.fields) });
       if (!text.includes(filter)) continue;
-      if (desk.json) {
+      if (context.json) {
         const { timeMs, fields, ...rest } = record;
         const time = new Date(timeMs).toISOString();
-        desk.host.write(`${JSON.stringify({ time, ...rest, fields: fieldsOf(fields) })}\n`);
-      } else if (desk.host.coloured()) {
-        desk.host.show(`${formatLine({ ...record, fields: fieldsOf(record.fields) }, true)}\n`);
-      } else desk.host.write(`${text}\n`);
+        context.host.write(`${JSON.stringify({ time, ...rest, fields: fieldsOf(fields) })}\n`);
+      } else if (context.host.coloured()) {
+        context.host.show(`${formatLine({ ...record, fields: fieldsOf(record.fields) }, true)}\n`);
+      } else context.host.write(`${text}\n`);
     }
   },
 };
@@ -74,7 +74,7 @@ export const LOGS: MachineCommand<typeof FLAGS> = {
 type SentRecord = Omit<LogRecord, "fields"> & { readonly fields: string };
 
 async function* recordsOf(
-  { clock, signal, host }: MachineDesk,
+  { clock, signal, host }: MachineContext,
   { channel }: MachineClient,
   lines: number,
   follow: boolean,

@@ -10,7 +10,7 @@ import { client } from "../../../lib/wire/rpc/channel.ts";
 import type { Flag } from "../../flags.ts";
 import { EXIT } from "../../program.ts";
 import { printResult } from "../../table.ts";
-import type { MachineCommand, MachineDesk } from "./program.ts";
+import type { MachineCommand, MachineContext } from "./program.ts";
 import type { MachineClient } from "./reach.ts";
 import { machineReport } from "./status.ts";
 
@@ -23,7 +23,7 @@ export const MODULE_RESTART: MachineCommand<readonly []> = {
   takes: ["NAME"],
   summary: "Restarts a module of the machine, and waits until its resources are back.",
   flags: [],
-  run: (desk, [name]) => restart(desk, name),
+  run: (context, [name]) => restart(context, name),
 };
 
 const FLAGS = [
@@ -50,23 +50,23 @@ export const MODULE_RELOAD: MachineCommand<typeof FLAGS> = {
     "Builds a module that this computer has, then restarts it on the machine. Nothing restarts if the build " +
     "fails.",
   flags: FLAGS,
-  run: async (desk, [name], { build, path }) => {
-    const { host } = desk;
+  run: async (context, [name], { build, path }) => {
+    const { host } = context;
     const folder = resolve(host.cwd(), path);
     // An unknown module is an error before the build.
-    await requireModule(desk, name);
+    await requireModule(context, name);
     const script = await host.findFile(resolve(folder, "build.sh"));
     const command = build || (script ? "./build.sh" : "");
-    if (command !== "") await runBuild(desk, command, folder);
+    if (command !== "") await runBuild(context, command, folder);
     else host.writeError(`${folder} has no build.sh: the module starts again as it is\n`);
-    return await restart(desk, name);
+    return await restart(context, name);
   },
 };
 
-async function restart(desk: MachineDesk, name: string): Promise<number> {
-  const machine = await desk.machine();
-  await requireModule(desk, name);
-  const { signal } = desk;
+async function restart(context: MachineContext, name: string): Promise<number> {
+  const machine = await context.machine();
+  await requireModule(context, name);
+  const { signal } = context;
   await machine.robot.restartModule(
     { idOrName: { case: "moduleName", value: name } },
     { timeoutMs: RESTART_MS, signal },
@@ -80,7 +80,7 @@ async function restart(desk: MachineDesk, name: string): Promise<number> {
         one.state === "unhealthy" && (brought?.has(`${one.api}/${one.name}`) ?? true)
       );
       const lines = [`${name} is ready`, ...bad.map((one) => `${one.name} is unhealthy: ${one.error}`)];
-      printResult(desk.host, desk.json, { module: own, unhealthy: bad }, lines);
+      printResult(context.host, context.json, { module: own, unhealthy: bad }, lines);
       return bad.length === 0 ? EXIT.ok : EXIT.failed;
     }
     if (own?.state === "unhealthy") {
@@ -89,7 +89,7 @@ async function restart(desk: MachineDesk, name: string): Promise<number> {
         `${name} is ${own.state}: ${own.error ?? "it gives no reason"}`,
       );
     }
-    await desk.clock.sleep(PAUSE_MS, signal);
+    await context.clock.sleep(PAUSE_MS, signal);
   }
 }
 
@@ -109,8 +109,8 @@ async function resourcesOf(
   }
 }
 
-async function requireModule(desk: MachineDesk, name: string): Promise<void> {
-  const { modules } = await machineReport(await desk.machine());
+async function requireModule(context: MachineContext, name: string): Promise<void> {
+  const { modules } = await machineReport(await context.machine());
   const names = modules.map((one) => one.name);
   if (names.includes(name)) return;
   const near = suggest(name, names);
@@ -122,7 +122,7 @@ async function requireModule(desk: MachineDesk, name: string): Promise<void> {
 }
 
 /** Runs the build in its folder; its output goes to standard error. */
-async function runBuild({ host, signal }: MachineDesk, command: string, folder: string): Promise<void> {
+async function runBuild({ host, signal }: MachineContext, command: string, folder: string): Promise<void> {
   const [program, args] = host.platform().os === "windows"
     ? ["cmd", ["/c", command]]
     : ["/bin/sh", ["-c", command]];

@@ -12,7 +12,7 @@ import type { Clock } from "../../../lib/base/clock.ts";
 import { SystemClock } from "../../../lib/base/clock.ts";
 import type { Host } from "../../../lib/base/host.ts";
 import { SvcError } from "../../../lib/base/error.ts";
-import type { Command, CommandProgram, World as AnyWorld } from "../../command.ts";
+import type { Command, CommandContext as AnyContext, CommandProgram } from "../../command.ts";
 import { runCommand } from "../../dispatch.ts";
 import type { Flag, Values } from "../../flags.ts";
 import { CALL } from "./call.ts";
@@ -23,7 +23,7 @@ import { STATUS } from "./status.ts";
 import { WATCH } from "./watch.ts";
 
 /** The outside of the program. */
-export interface RunningWorld extends AnyWorld {
+export interface RunningContext extends AnyContext {
   readonly host: Host;
   readonly clock: Clock;
 }
@@ -34,11 +34,11 @@ export interface MachineCommand<F extends readonly Flag[]> {
   readonly takes: readonly string[];
   readonly summary: string;
   readonly flags: F;
-  run(desk: MachineDesk, words: readonly string[], values: Values<F>): Promise<number | void>;
+  run(context: MachineContext, words: readonly string[], values: Values<F>): Promise<number | void>;
 }
 
 /** The context of a command: its machine, the outside, and the signal that ends it early. */
-export interface MachineDesk {
+export interface MachineContext {
   readonly host: Host;
   readonly clock: Clock;
   readonly json: boolean;
@@ -47,9 +47,9 @@ export interface MachineDesk {
   machine(): Promise<MachineClient>;
 }
 
-function connected<const F extends readonly Flag[]>(command: MachineCommand<F>): Command<RunningWorld> {
+function connected<const F extends readonly Flag[]>(command: MachineCommand<F>): Command<RunningContext> {
   const run = async (
-    { host, clock }: RunningWorld,
+    { host, clock }: RunningContext,
     words: readonly string[],
     values: Values<F> & WhereValues,
   ) => {
@@ -70,7 +70,7 @@ function connected<const F extends readonly Flag[]>(command: MachineCommand<F>):
   return { ...command, run };
 }
 
-const PROGRAM: CommandProgram<RunningWorld> = {
+const PROGRAM: CommandProgram<RunningContext> = {
   name: "svc-server",
   summary: "Looks at a machine that runs, calls its resources and follows its log.",
   flags: WHERE_FLAGS,

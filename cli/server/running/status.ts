@@ -23,7 +23,7 @@ import {
   type TableForm,
   timeText,
 } from "../../table.ts";
-import type { MachineCommand, MachineDesk } from "./program.ts";
+import type { MachineCommand, MachineContext } from "./program.ts";
 import type { MachineClient } from "./reach.ts";
 
 /** Without a terminal, lines are cut nowhere; reasons are still wrapped at this width. */
@@ -35,10 +35,10 @@ export const STATUS: MachineCommand<readonly []> = {
   summary: "Prints the state of a running machine: its resources and modules, and why some are unhealthy. " +
     "The exit code is 1 if one is.",
   flags: [],
-  run: async (desk) => {
-    const found = await machineReport(await desk.machine());
+  run: async (context) => {
+    const found = await machineReport(await context.machine());
     const isGood = unhealthyOf(found).length === 0;
-    printReport(desk, found);
+    printReport(context, found);
     return isGood ? EXIT.ok : EXIT.failed;
   },
 };
@@ -142,7 +142,7 @@ function unhealthyOf({ resources, modules }: MachineReport): (ResourceReport | M
   );
 }
 
-function printReport({ host, json }: MachineDesk, report: MachineReport): void {
+function printReport({ host, json }: MachineContext, report: MachineReport): void {
   if (json) return printResult(host, true, report, []);
   const columns = host.columns();
   const form = { columns, coloured: host.coloured() };

@@ -11,7 +11,7 @@ import type { DescMethod } from "../../../lib/wire/rpc/proto.ts";
 import { type Flag, UsageError } from "../../flags.ts";
 import { answersOf } from "./call.ts";
 import { answerJson, requestsOf, shortened } from "./messages.ts";
-import type { MachineCommand, MachineDesk } from "./program.ts";
+import type { MachineCommand, MachineContext } from "./program.ts";
 import type { MachineClient } from "./reach.ts";
 import { findMethod, findResource, type FoundResource } from "./resources.ts";
 
@@ -34,19 +34,19 @@ export const WATCH: MachineCommand<typeof FLAGS> = {
     "Prints the readings of a resource and its state, a line for each change: of METHOD, or of what is " +
     "captured of such resources.",
   flags: FLAGS,
-  run: async (desk, [wanted, method, json = ""], { everyMs, count, all }) => {
+  run: async (context, [wanted, method, json = ""], { everyMs, count, all }) => {
     if (everyMs < EVERY_MS_MIN) {
       throw new UsageError(`--every: found ${everyMs}ms, wanted ${EVERY_MS_MIN}ms or more`);
     }
     if (count < 0) throw new UsageError(`--count: found ${count}, wanted 0 or more`);
-    const machine = await desk.machine();
+    const machine = await context.machine();
     const resource = await findResource(machine, wanted);
     const methods = method === undefined ? watchedMethods(resource) : [findMethod(resource, method)];
     for (const { methodKind, name } of methods) {
       if (methodKind === "unary") continue;
       throw new UsageError(`${name} answers with a stream, which "svc-server call" prints`);
     }
-    await watch(desk, machine, resource, { methods, json, everyMs, count, all });
+    await watch(context, machine, resource, { methods, json, everyMs, count, all });
   },
 };
 
@@ -59,20 +59,20 @@ interface Watching {
 }
 
 async function watch(
-  desk: MachineDesk,
+  context: MachineContext,
   machine: MachineClient,
   resource: FoundResource,
   { methods, json, everyMs, count, all }: Watching,
 ): Promise<void> {
-  const { clock, signal } = desk;
+  const { clock, signal } = context;
   const last = new Map<string, string>();
   const tell = (what: string, value: Json) => {
     const text = JSON.stringify(value);
     if (!all && last.get(what) === text) return;
     last.set(what, text);
     const time = new Date(clock.nowMs()).toISOString();
-    desk.host.write(
-      desk.json
+    context.host.write(
+      context.json
         ? `${JSON.stringify({ time, resource: resource.name, what, value })}\n`
         : `${time.slice(11, 19)}  ${what}  ${JSON.stringify(shortened(value))}\n`,
     );

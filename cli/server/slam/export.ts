@@ -15,9 +15,9 @@ import type { Command } from "../../command.ts";
 import { UsageError } from "../../flags.ts";
 import { printResult } from "../../table.ts";
 import { ofMap } from "./info.ts";
-import type { SlamWorld } from "./program.ts";
+import type { SlamContext } from "./program.ts";
 
-export const EXPORT: Command<SlamWorld> = {
+export const EXPORT: Command<SlamContext> = {
   words: "map export",
   takes: ["MAP", "FILE..."],
   summary:
@@ -33,7 +33,7 @@ export const EXPORT: Command<SlamWorld> = {
   },
 };
 
-export const PICTURE: Command<SlamWorld> = {
+export const PICTURE: Command<SlamContext> = {
   words: "map picture",
   takes: ["MAP", "FILE"],
   summary: "Draws a map with its trajectories, submaps and loop closures as .png.",

@@ -10,7 +10,7 @@ import { CONSTRAINT_TAGS, type MapItem } from "../../../lib/slam/pbstream/messag
 import { openPbstream } from "../../../lib/slam/pbstream/pbstream.ts";
 import type { Command } from "../../command.ts";
 import { facts, lengthText, printResult } from "../../table.ts";
-import type { SlamWorld } from "./program.ts";
+import type { SlamContext } from "./program.ts";
 
 /** The content of one trajectory of a file. */
 interface TrajectoryInfo {
@@ -38,7 +38,7 @@ interface MapInfo {
 
 const SENSOR_TYPES = ["range", "imu", "odometry", "fixed frame pose", "landmark", "local result"];
 
-export const INFO: Command<SlamWorld> = {
+export const INFO: Command<SlamContext> = {
   words: "pbstream info",
   takes: ["MAP"],
   summary: "Checks a .pbstream file and describes its content.",

@@ -9,9 +9,9 @@ import type { Command } from "../../command.ts";
 import { UsageError } from "../../flags.ts";
 import { facts, printResult } from "../../table.ts";
 import { ofMap } from "./info.ts";
-import type { SlamWorld } from "./program.ts";
+import type { SlamContext } from "./program.ts";
 
-export const MERGE: Command<SlamWorld> = {
+export const MERGE: Command<SlamContext> = {
   words: "merge",
   takes: ["MAP", "OTHER", "MERGED"],
   summary: "Merges two maps of one building, wherever each began: OTHER is put onto MAP, whose frame stays.",

@@ -8,7 +8,7 @@
  */
 
 import type { Host } from "../../../lib/base/host.ts";
-import type { CommandProgram, World as AnyWorld } from "../../command.ts";
+import type { CommandContext as AnyContext, CommandProgram } from "../../command.ts";
 import { runCommand } from "../../dispatch.ts";
 import type { Flag } from "../../flags.ts";
 import { EXPORT, PICTURE } from "./export.ts";
@@ -17,7 +17,7 @@ import { MERGE } from "./merge.ts";
 import { EVALUATE, RUN } from "./run.ts";
 
 /** The outside of the program. */
-export interface SlamWorld extends AnyWorld {
+export interface SlamContext extends AnyContext {
   readonly host: Host;
 }
 
@@ -25,7 +25,7 @@ const COMMON: readonly Flag[] = [
   { name: "json", type: "bool", default: false, help: "Print one JSON value instead of text." },
 ];
 
-const PROGRAM: CommandProgram<SlamWorld> = {
+const PROGRAM: CommandProgram<SlamContext> = {
   name: "svc-server slam",
   summary: "Builds maps from recordings, and inspects, converts and merges maps of the SLAM service.",
   flags: COMMON,

@@ -27,7 +27,7 @@ import type { Command } from "../../command.ts";
 import { type Flag, UsageError, type Values } from "../../flags.ts";
 import { facts, lengthText, printResult } from "../../table.ts";
 import { ofMap } from "./info.ts";
-import type { SlamWorld } from "./program.ts";
+import type { SlamContext } from "./program.ts";
 
 /** Interval of the progress: on a terminal, and elsewhere. */
 const DRAWN_MS = 200;
@@ -85,7 +85,7 @@ type RunValues = Values<typeof RUN_FLAGS>;
 const BAGS = new URL("../../../lib/slam/bags/bag_file.ts", import.meta.url).href;
 const BAG = /\.(?:bag|bag\.active|mcap|db3)$/;
 
-export const RUN: Command<SlamWorld> = {
+export const RUN: Command<SlamContext> = {
   words: "run",
   takes: ["RECORDING"],
   summary:
@@ -169,7 +169,7 @@ async function sensorOfRun(host: Host, path: string, values: RunValues): Promise
   return { ...facts, lidar: lidar ?? facts?.lidar, isUpsideDown: values.upsideDown || facts?.isUpsideDown };
 }
 
-export const EVALUATE: Command<SlamWorld> = {
+export const EVALUATE: Command<SlamContext> = {
   words: "evaluate",
   takes: ["MAP", "RELATIONS"],
   summary: "Scores the trajectories of a map by relations between poses that people have measured.",

@@ -22,7 +22,7 @@ import { imageSize, MIME } from "../../../lib/geometry/image/image.ts";
 import type { ResourceName } from "../../../lib/resource/name.ts";
 import { model } from "../../../lib/resource/registry.ts";
 import { BaseComponent, type Call, unsupported } from "../../../lib/resource/resource.ts";
-import { distortionRow, intrinsicsRow } from "../lens.ts";
+import { distortionField, intrinsicsField } from "../lens.ts";
 import { chosenSources } from "../sources.ts";
 import { JpegStream } from "./jpeg_stream.ts";
 
@@ -46,8 +46,8 @@ const attributes = object({
   ).default([]),
   outputKwArgs: kwArgs('options of the output: { "r": 10 }'),
   debug: bool("log all that ffmpeg says").default(false),
-  intrinsicParameters: intrinsicsRow,
-  distortionParameters: distortionRow,
+  intrinsicParameters: intrinsicsField,
+  distortionParameters: distortionField,
 }).required();
 
 type Settings = NonNullable<Infer<typeof attributes>>;

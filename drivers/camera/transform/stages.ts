@@ -4,12 +4,12 @@ import { type Vision, VisionApi } from "../../../lib/api/vision.ts";
 import { SvcError } from "../../../lib/base/error.ts";
 import {
   bool,
+  ConfigField,
   integer,
   list,
   number,
   object,
   type Place,
-  Row,
   text,
 } from "../../../lib/base/schema/schema.ts";
 import { suggest } from "../../../lib/base/schema/suggest.ts";
@@ -38,7 +38,7 @@ export type PictureStage = (
 const labels = list(text(), "labels that count, in any letter case; empty means all").default([]);
 const threshold = number("what is less certain does not count", { min: 0 }).default(0);
 
-const ROWS: { readonly [type: string]: Row<PictureStage | undefined> } = {
+const STAGES: { readonly [type: string]: ConfigField<PictureStage | undefined> } = {
   "": object({}).with((): PictureStage => (content) => content),
   rotate: object({ angleDegs: number("degrees clockwise").default(180) })
     .with(({ angleDegs }): PictureStage => (content) => rotated(content, angleDegs)),
@@ -106,9 +106,9 @@ const ROWS: { readonly [type: string]: Row<PictureStage | undefined> } = {
 
 /** The stage of this type with these attributes; reports every problem. */
 export function stageOf(type: string, attributes: unknown, at: Place): PictureStage | undefined {
-  if (Object.hasOwn(ROWS, type)) return ROWS[type].required().decode(attributes, at.at("attributes"));
-  const likely = suggest(type, Object.keys(ROWS));
-  const known = Object.keys(ROWS).filter((one) => one !== "").join(", ");
+  if (Object.hasOwn(STAGES, type)) return STAGES[type].required().decode(attributes, at.at("attributes"));
+  const likely = suggest(type, Object.keys(STAGES));
+  const known = Object.keys(STAGES).filter((one) => one !== "").join(", ");
   return at.at("type").wanted(likely ? `${known}; did you mean "${likely}"?` : known, type);
 }
 

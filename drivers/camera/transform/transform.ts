@@ -12,7 +12,7 @@ import { type Decoded, decodeImage, encodeImage, MIME } from "../../../lib/geome
 import type { ResourceName } from "../../../lib/resource/name.ts";
 import { type Dependencies, model } from "../../../lib/resource/registry.ts";
 import { BaseComponent, type Call } from "../../../lib/resource/resource.ts";
-import { distortionRow, intrinsicsRow } from "../lens.ts";
+import { distortionField, intrinsicsField } from "../lens.ts";
 import { chosenSources } from "../sources.ts";
 import { type PictureStage, stageOf } from "./stages.ts";
 
@@ -30,8 +30,8 @@ const attributes = object({
   ).required().with((stages, at) =>
     stages.length > 0 && stages.length <= STAGES_MAX ? stages : at.wanted(`1 to ${STAGES_MAX} stages`, stages)
   ),
-  intrinsicParameters: intrinsicsRow,
-  distortionParameters: distortionRow,
+  intrinsicParameters: intrinsicsField,
+  distortionParameters: distortionField,
 }).required();
 
 type Settings = NonNullable<Infer<typeof attributes>>;

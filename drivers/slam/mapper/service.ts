@@ -8,7 +8,7 @@ import { dirname, join } from "node:path";
 import { CameraApi } from "../../../lib/api/camera.ts";
 import { MovementSensorApi } from "../../../lib/api/movement_sensor.ts";
 import type { MappingModeName, Slam, SlamPosition, SlamProperties } from "../../../lib/api/slam.ts";
-import { captureRow, DataManagerApi } from "../../../lib/api/data_manager.ts";
+import { captureField, DataManagerApi } from "../../../lib/api/data_manager.ts";
 import { deadline, race } from "../../../lib/base/clock.ts";
 import { chainOf, SvcError } from "../../../lib/base/error.ts";
 import { homeFolder } from "../../../lib/base/files/home.ts";
@@ -106,7 +106,7 @@ function warnWithoutCapture(
   wanted: readonly (readonly string[])[],
 ): void {
   const captured = dependencies.serviceConfigs(resource, DataManagerApi).flatMap((config) =>
-    captureRow.decode(config, new Place())?.captureMethods ?? []
+    captureField.decode(config, new Place())?.captureMethods ?? []
   ).filter(({ disabled }) => !disabled).map(({ method }) => method);
   if (wanted.some((methods) => methods.every((method) => captured.includes(method)))) return;
   const methods = wanted.map((row) => row.join(" and ")).join(", or ");

@@ -6,12 +6,12 @@
 import { SvcError } from "../../../lib/base/error.ts";
 import {
   bool,
+  ConfigField,
   type Infer,
   type JsonObject,
   list,
   object,
   Place,
-  Row,
   text,
 } from "../../../lib/base/schema/schema.ts";
 import type { MapperOptions } from "../../../lib/slam/mapping.ts";
@@ -54,7 +54,7 @@ function written(type: "number" | "integer", noun: string, doc: string, { min, m
     ...(above === undefined ? {} : { exclusiveMinimum: above }),
     anyOf: [{ type }, { type: "string" }],
   };
-  return new Row<number | undefined>({
+  return new ConfigField<number | undefined>({
     doc,
     json,
     wanted,
@@ -73,7 +73,7 @@ function written(type: "number" | "integer", noun: string, doc: string, { min, m
 /** Readings per second; 0 reads a recording as fast as the mapper takes it. */
 function frequency(of: string, doc: string) {
   const path = `${of}[data_frequency_hz]`;
-  return new Row<number | undefined>({
+  return new ConfigField<number | undefined>({
     doc,
     json: { minimum: 0, maximum: FREQUENCY_MAX_HZ, anyOf: [{ type: "integer" }, { type: "string" }] },
     wanted: "a number of readings in a second",
@@ -89,12 +89,12 @@ function frequency(of: string, doc: string) {
   });
 }
 
-const cameraRow = object({
+const cameraField = object({
   name: text("the lidar: a camera that gives point clouds").default("").names("camera"),
   dataFrequencyHz: frequency("camera", "scans in a second; 0 replays a recording").default(LIDAR_HZ),
 }).with((camera, at) => camera.name === "" ? at.error('"camera[name]" is required') : camera);
 
-const movementSensorRow = object({
+const movementSensorField = object({
   name: text("a movement sensor with an IMU, odometry or both").default("").names("movement_sensor"),
   dataFrequencyHz: frequency(
     "movement_sensor",
@@ -102,7 +102,7 @@ const movementSensorRow = object({
   ),
 });
 
-const startingPoseRow = text(
+const startingPoseField = text(
   'where the robot begins in the existing map, in metres and radians: "X:1.5, Y:2, Theta:0.7"',
 ).with((written, at) => {
   const [, x, y, yaw] = (STARTING_POSE.exec(written) ?? []).map(Number);
@@ -111,7 +111,7 @@ const startingPoseRow = text(
   return at.wanted('a pose such as "X:1.5, Y:2, Theta:0.7"', written);
 });
 
-const flagRow = new Row<boolean | undefined>({
+const flagField = new ConfigField<boolean | undefined>({
   doc: "optimise an existing map once before it is used",
   json: { anyOf: [{ type: "boolean" }, { type: "string" }] },
   wanted: "true or false",
@@ -145,16 +145,16 @@ const params = {
   occupiedSpaceWeight: decimal("weight of the points when a loop closure is refined", { min: 0 }).default(20),
   translationWeight: decimal("weight of the place that was found, in that", { min: 0 }).default(10),
   rotationWeight: decimal("weight of the rotation that was found, in that", { min: 0 }).default(1),
-  optimizeOnStart: flagRow,
-  initialStartingPose: startingPoseRow,
+  optimizeOnStart: flagField,
+  initialStartingPose: startingPoseField,
 };
 
-const modeRow = text("the number of dimensions: 2d").required().with((mode, at) =>
+const modeField = text("the number of dimensions: 2d").required().with((mode, at) =>
   mode === "2d" ? mode : at.error(`${MODEL_NAME} does not have a 'mode: ${mode}'`)
 );
 
 /** Without the object every parameter has its default. With it, the mode is required. */
-const paramsRow = object({ mode: modeRow, ...params }).with((found, at) => {
+const paramsField = object({ mode: modeField, ...params }).with((found, at) => {
   if (found.minRangeMeters < found.maxRangeMeters) return found;
   return at.error(
     `min_range_meters ${found.minRangeMeters} is not below max_range_meters ${found.maxRangeMeters}`,
@@ -164,13 +164,13 @@ const noParams = object(params).orEmpty();
 
 const shape = {
   useCloudSlam: bool("leave the mapping to the cloud: only data is captured here").required(),
-  camera: cameraRow.required(),
-  movementSensor: movementSensorRow,
+  camera: cameraField.required(),
+  movementSensor: movementSensorField,
   enableMapping: bool("make or extend a map; false: only find the position on an existing one").default(true),
   existingMap: mapPath(
     "a map to extend or to find the position on: ${packages.slam_map.NAME}/internalState.pbstream, or a path",
   ),
-  configParams: paramsRow,
+  configParams: paramsField,
   saveMap: mapPath(
     "path for saving the map, periodically and at the end; absent means that the map is not saved",
   ),
@@ -244,8 +244,8 @@ export function optionsOf({ configParams: params }: Pick<Settings, "configParams
 /** The parameters alone, which may be missing, with the mode or without. Throws `invalid_argument` with every problem. */
 export function mapperOptions(config: JsonObject): MapperOptions {
   const at = new Place();
-  const row = "mode" in config ? paramsRow : noParams;
-  const configParams = row.decode(config, at);
+  const field = "mode" in config ? paramsField : noParams;
+  const configParams = field.decode(config, at);
   if (configParams && !at.failed) return optionsOf({ configParams });
   const problems = at.problems.map(({ path, message }) => path === "" ? message : `${path}: ${message}`);
   throw new SvcError("invalid_argument", `slam_config: ${problems.join("; ")}`);

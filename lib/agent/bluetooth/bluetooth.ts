@@ -13,9 +13,9 @@ import { type Clock, deadline } from "../../base/clock.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { Secret } from "../../base/secret.ts";
-import type { Intake } from "../portal/intake.ts";
+import type { ProvisioningSubmissions } from "../portal/submissions.ts";
 import { BlueZ } from "./bluez.ts";
-import { Letterbox } from "./letterbox.ts";
+import { SealedCharacteristics } from "./characteristics.ts";
 import { Pairing } from "./pairing.ts";
 import { READ, type Read, valuesOf } from "./values.ts";
 
@@ -23,7 +23,7 @@ export interface BluetoothParts {
   readonly bus: Bus;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly intake: Intake;
+  readonly submissions: ProvisioningSubmissions;
   /** Whether the device accepts setup this way now, under which name, and with which password. */
   readonly offer: () => BluetoothOffer;
   /** Takes the address of a phone that has paired, to go online through its connection. */
@@ -47,7 +47,7 @@ const CLOSE_MS = 10_000;
 export class Bluetooth {
   readonly #bluez: BlueZ;
   readonly #pairing: Pairing;
-  #letterbox: Letterbox | undefined;
+  #characteristics: SealedCharacteristics | undefined;
   /** The offered name. */
   #name: string | undefined;
   readonly #told = new Map<Read, string>();
@@ -95,24 +95,24 @@ export class Bluetooth {
   }
 
   async #open(name: string, signal: AbortSignal): Promise<void> {
-    const { clock, intake, logger, offer } = this.parts;
-    if (!this.#letterbox || this.#letterbox.isWorn) {
-      this.#letterbox = await Letterbox.make({
-        ...{ intake, clock, password: () => offer().password },
+    const { clock, submissions, logger, offer } = this.parts;
+    if (!this.#characteristics || this.#characteristics.isWorn) {
+      this.#characteristics = await SealedCharacteristics.make({
+        ...{ submissions, clock, password: () => offer().password },
         unlock: (open) => this.#pairing.unlock(open),
       });
     }
-    const letterbox = this.#letterbox;
-    letterbox.forget();
+    const characteristics = this.#characteristics;
+    characteristics.forget();
     const adapter = await this.#bluez.open({
       name,
-      read: (one) => one === "pub_key" ? letterbox.publicKey : this.#values()[one],
+      read: (one) => one === "pub_key" ? characteristics.publicKey : this.#values()[one],
       write: async (one, sealed, phone) => {
         try {
-          await letterbox.take(one, sealed, phone);
+          await characteristics.write(one, sealed, phone);
         } catch (error) {
           // A phone that writes without a response reads the error here.
-          intake.tell(`The value from Bluetooth was refused: ${messageOf(error)}.`);
+          submissions.report(`The value from Bluetooth was refused: ${messageOf(error)}.`);
           throw error;
         }
       },
@@ -125,8 +125,8 @@ export class Bluetooth {
   }
 
   #values() {
-    const { intake } = this.parts;
-    return valuesOf(intake.device(), intake.recentErrors);
+    const { submissions } = this.parts;
+    return valuesOf(submissions.device(), submissions.recentErrors);
   }
 
   #tellChanges(): void {

@@ -8,7 +8,7 @@
 import { Buffer } from "node:buffer";
 import { type Bus, BusRefusal, typed } from "../../base/bus/bus.ts";
 import { messageOf, SvcError } from "../../base/error.ts";
-import { SEALED_BYTES } from "./letterbox.ts";
+import { SEALED_BYTES } from "./characteristics.ts";
 import { BLUETOOTH_SERVICE, READ, type Read, uuidOf, WRITTEN, type Written } from "./values.ts";
 
 export interface Offered {

@@ -6,7 +6,7 @@
 
 import { createHash } from "node:crypto";
 import { Buffer } from "node:buffer";
-import type { DeviceView } from "../portal/intake.ts";
+import type { DeviceView } from "../portal/submissions.ts";
 
 const NAMESPACE = "74a942f4-0f45-43f4-88ca-f87021ae36ea";
 

@@ -49,7 +49,7 @@ export interface Observed {
   /** The last activity in the portal or the app. */
   readonly userMs?: number;
   /** Whether a user has submitted something since the last decision: a network to join, credentials. */
-  readonly handedIn?: { readonly ssid?: string };
+  readonly submitted?: { readonly ssid?: string };
   /** Whether the hotspot was requested since the last decision. */
   readonly asked?: boolean;
 }
@@ -63,7 +63,7 @@ export interface ProvisioningState {
   /** Whether the hotspot was requested: being online does not close it. */
   readonly asked: boolean;
   /** Whether a user has just submitted something. If that does not connect the device, the hotspot reopens at once. */
-  readonly handedIn: boolean;
+  readonly submitted: boolean;
 }
 
 export type Step =
@@ -90,12 +90,12 @@ export function firstState(
   rules: ProvisioningRules,
 ): ProvisioningState {
   const connectedMs = knowsNetworks ? nowMs : nowMs - rules.hotspotAfterMs;
-  return { mode: "normal", sinceMs: connectedMs, connectedMs, asked: false, handedIn: false };
+  return { mode: "normal", sinceMs: connectedMs, connectedMs, asked: false, submitted: false };
 }
 
 export function decide(state: ProvisioningState, seen: Observed, rules: ProvisioningRules): Decision {
   const connected = isConnected(seen, rules);
-  const next = { ...state, connectedMs: connected ? seen.nowMs : state.connectedMs, handedIn: false };
+  const next = { ...state, connectedMs: connected ? seen.nowMs : state.connectedMs, submitted: false };
   if (state.mode === "hotspot") return inHotspot(next, seen, rules, connected);
   const why = whyHotspot(state, seen, rules, connected);
   return normally(next, seen, why, rules, connected);
@@ -118,9 +118,9 @@ function normally(
   rules: ProvisioningRules,
   connected: boolean,
 ): Decision {
-  const { nowMs, handedIn, asked = false } = seen;
-  if (handedIn?.ssid !== undefined && !connected) {
-    return { state: { ...state, handedIn: true }, steps: [tryOut(handedIn.ssid, CHOSEN)] };
+  const { nowMs, submitted, asked = false } = seen;
+  if (submitted?.ssid !== undefined && !connected) {
+    return { state: { ...state, submitted: true }, steps: [tryOut(submitted.ssid, CHOSEN)] };
   }
   if (why !== undefined && rules.mayOpenHotspot) {
     return {
@@ -141,7 +141,7 @@ function whyHotspot(
 ): string | undefined {
   if (asked) return "somebody asked for it";
   if (!configured) return "the device belongs to no machine yet";
-  if (state.handedIn && !connected) return "the submission did not bring the device online";
+  if (state.submitted && !connected) return "the submission did not bring the device online";
   const offlineMs = nowMs - Math.max(state.connectedMs, state.sinceMs);
   if (!connected && offlineMs >= hotspotAfterMs) {
     return `the device has been offline for ${minutes(offlineMs)}`;
@@ -162,9 +162,9 @@ function inHotspot(
     mode: "normal",
     sinceMs: seen.nowMs,
     asked: false,
-    handedIn: seen.handedIn !== undefined,
+    submitted: seen.submitted !== undefined,
   };
-  const chosen = seen.handedIn?.ssid;
+  const chosen = seen.submitted?.ssid;
   const candidate = chosen ?? (connected ? undefined : candidates(seen, rules)[0]?.ssid);
   return {
     state: closed,
@@ -182,8 +182,8 @@ function whyClose(
   rules: ProvisioningRules,
   connected: boolean,
 ): string | undefined {
-  const { nowMs, configured, userMs, handedIn } = seen;
-  if (handedIn) return "somebody submitted the missing values";
+  const { nowMs, configured, userMs, submitted } = seen;
+  if (submitted) return "somebody submitted the missing values";
   if (!rules.mayOpenHotspot) return "the settings no longer allow it";
   const busy = userMs !== undefined && nowMs - userMs < rules.userIdleMs;
   const openMs = nowMs - state.sinceMs;

@@ -9,8 +9,8 @@ import { messageOf, SvcError } from "../../base/error.ts";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Secret } from "../../base/secret.ts";
 import type { Logger } from "../../base/log/log.ts";
-import type { Intake } from "../portal/intake.ts";
-import type { NetworkSettings } from "../settings/settings_rows.ts";
+import type { ProvisioningSubmissions } from "../portal/submissions.ts";
+import type { NetworkSettings } from "../settings/settings_fields.ts";
 import { writeIfOther } from "../system/drop_in.ts";
 import type { NetworkPort, NetworkProfile, NetworkView } from "./network_port.ts";
 import { HOTSPOT_ADDRESS, hotspotProfile } from "./profiles.ts";
@@ -22,13 +22,13 @@ export interface Serving {
 
 export interface HotspotParts {
   readonly port: NetworkPort;
-  readonly intake: Intake;
+  readonly submissions: ProvisioningSubmissions;
   readonly files: ReadFiles & WriteFiles;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly hostname: string;
   /** Starts the portal and the app's service at an address. */
-  readonly serve: (intake: Intake, address: string) => Promise<Serving>;
+  readonly serve: (submissions: ProvisioningSubmissions, address: string) => Promise<Serving>;
   readonly root?: string;
 }
 
@@ -51,10 +51,10 @@ export class Hotspot {
   }
 
   async open(settings: NetworkSettings, view: NetworkView, signal: AbortSignal): Promise<void> {
-    const { port, files, hostname, intake, serve, logger, root = "" } = this.parts;
+    const { port, files, hostname, submissions, serve, logger, root = "" } = this.parts;
     const { hotspotPassword, disableCaptivePortalRedirect } = settings;
     const ssid = hotspotName(settings, hostname);
-    intake.forget();
+    submissions.forget();
     const names = namesText(disableCaptivePortalRedirect ?? false);
     // Without the names a person has to enter the address, which is better than no hotspot on a full disk.
     await writeIfOther(files, `${root}${NAMES_FILE}`, names).catch((error) =>
@@ -63,7 +63,7 @@ export class Hotspot {
     try {
       this.#profile = await this.#profileFor(ssid, hotspotPassword, view, signal);
       await port.activate(this.#profile, view.wifiDevice!, signal);
-      this.#serving = await serve(intake, HOTSPOT_ADDRESS);
+      this.#serving = await serve(submissions, HOTSPOT_ADDRESS);
     } catch (error) {
       await this.close();
       await this.forgetNames();

@@ -1,6 +1,6 @@
 /** The Wi-Fi networks in range, with their last tries and failures. Pure except for its memory. */
 
-import type { SeenNetwork } from "../portal/intake.ts";
+import type { SeenNetwork } from "../portal/submissions.ts";
 import type { WifiInRange } from "./network_port.ts";
 
 /** Tries of networks that no scan finds are remembered for longer than any time until the next try. */

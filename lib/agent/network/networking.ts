@@ -12,7 +12,7 @@ import { chainOf, messageOf, SvcError } from "../../base/error.ts";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { BluetoothOffer } from "../bluetooth/bluetooth.ts";
-import type { HandedIn, Intake } from "../portal/intake.ts";
+import type { ProvisioningSubmission, ProvisioningSubmissions } from "../portal/submissions.ts";
 import type { AgentSettings } from "../settings/settings.ts";
 import type { Subsystem } from "../settings/subsystem.ts";
 import { writeIfOther } from "../system/drop_in.ts";
@@ -41,9 +41,12 @@ import {
   tetherProfile,
 } from "./profiles.ts";
 
-export interface NetworkingParts extends Omit<HotspotParts, "intake">, Omit<InternetParts, "port"> {
+export interface NetworkingParts extends Omit<HotspotParts, "submissions">, Omit<InternetParts, "port"> {
   readonly port: NetworkPort;
-  readonly intake: (device: Intake["device"], take: (handedIn: HandedIn) => void) => Intake;
+  readonly submissions: (
+    device: ProvisioningSubmissions["device"],
+    take: (submitted: ProvisioningSubmission) => void,
+  ) => ProvisioningSubmissions;
   readonly files: ReadFiles & WriteFiles;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -83,12 +86,12 @@ export class Networking implements Subsystem {
   readonly #hotspot: Hotspot;
   readonly #inRange: InRange;
   readonly #internet: Internet;
-  readonly intake: Intake;
+  readonly submissions: ProvisioningSubmissions;
   readonly #waker: Waker;
   #settings: AgentSettings;
   #state: ProvisioningState | undefined;
   #view: NetworkView | undefined;
-  #handedIn: HandedIn | undefined;
+  #submitted: ProvisioningSubmission | undefined;
   /** Whether a submission is being tried. */
   #isTrying = false;
   #scanFailures = 0;
@@ -110,12 +113,12 @@ export class Networking implements Subsystem {
     this.#internet = new Internet(parts);
     this.#refused = new Refused(parts.files, parts.refusedFile);
     this.#waker = new Waker(parts.clock);
-    this.intake = parts.intake(() => this.#device(), (handedIn) => {
-      this.#handedIn = handedIn;
+    this.submissions = parts.submissions(() => this.#device(), (submitted) => {
+      this.#submitted = submitted;
       this.#isTrying = true;
       parts.clock.after(GRACE_MS, () => this.#waker.wake());
     });
-    this.#hotspot = new Hotspot({ ...parts, intake: this.intake });
+    this.#hotspot = new Hotspot({ ...parts, submissions: this.submissions });
   }
 
   /** Manages the device's networks until the signal aborts. */
@@ -205,7 +208,7 @@ export class Networking implements Subsystem {
         signal.throwIfAborted();
         if (problem === undefined) break;
         if (clock.monotonicMs() >= untilMs) {
-          this.intake.tell(`The device is not online through the phone: ${problem}.`);
+          this.submissions.report(`The device is not online through the phone: ${problem}.`);
           return logger.warn(`not online through the phone ${address}: ${problem}`);
         }
         await clock.sleep(TETHER_AGAIN_MS, signal);
@@ -235,13 +238,13 @@ export class Networking implements Subsystem {
     const { clock } = this.#parts;
     const rules = this.#rules();
     let view = await this.#look(signal);
-    const handedIn = this.#handedIn;
-    this.#handedIn = undefined;
-    if (!view.wifiDevice) return await this.#takeWithoutWifi(handedIn, view, signal);
+    const submitted = this.#submitted;
+    this.#submitted = undefined;
+    if (!view.wifiDevice) return await this.#takeWithoutWifi(submitted, view, signal);
     this.#state ??= firstState(clock.monotonicMs(), this.#known(view).length > 0, rules);
     if (!this.#connected(view, rules)) view = await this.#scan(view, signal);
-    if (handedIn) await this.#take(handedIn, view, signal);
-    let given = handedIn && { ssid: handedIn.network?.ssid };
+    if (submitted) await this.#take(submitted, view, signal);
+    let given = submitted && { ssid: submitted.network?.ssid };
     // Each network at most once, and the hotspot open and closed.
     for (let left = view.profiles.length + 3; left > 0; left--) {
       view = await this.#look(signal);
@@ -252,8 +255,8 @@ export class Networking implements Subsystem {
         connectedTo: view.connectedTo,
         online: view.internet,
         networks: this.#known(view),
-        userMs: this.intake.userMs,
-        handedIn: given,
+        userMs: this.submissions.userMs,
+        submitted: given,
       }, rules);
       given = undefined;
       // A hotspot that fails to open is retried.
@@ -261,18 +264,18 @@ export class Networking implements Subsystem {
       this.#state = decision.state;
       if (decision.steps.length === 0) break;
     }
-    this.#isTrying = this.#handedIn !== undefined;
+    this.#isTrying = this.#submitted !== undefined;
   }
 
   /** A device that is online by cable gets its credentials by Bluetooth. */
   async #takeWithoutWifi(
-    handedIn: HandedIn | undefined,
+    submitted: ProvisioningSubmission | undefined,
     view: NetworkView,
     signal: AbortSignal,
   ): Promise<void> {
-    if (handedIn?.network) this.intake.tell("This device has no Wi-Fi.");
-    if (handedIn) await this.#take({ credentials: handedIn.credentials }, view, signal);
-    this.#isTrying = this.#handedIn !== undefined;
+    if (submitted?.network) this.submissions.report("This device has no Wi-Fi.");
+    if (submitted) await this.#take({ credentials: submitted.credentials }, view, signal);
+    this.#isTrying = this.#submitted !== undefined;
   }
 
   async #do(step: Step, view: NetworkView, signal: AbortSignal): Promise<void> {
@@ -292,18 +295,22 @@ export class Networking implements Subsystem {
       if (signal.aborted) throw error;
       const why = messageOf(error);
       this.#inRange.failed(step.ssid, why);
-      this.intake.tell(`Joining ${step.ssid} failed: ${why}.`);
+      this.submissions.report(`Joining ${step.ssid} failed: ${why}.`);
       logger.warn(`cannot join ${step.ssid}: ${why}`);
     }
   }
 
   /** Stores a user's submission, and uses it from now on. */
-  async #take({ network, credentials }: HandedIn, view: NetworkView, signal: AbortSignal): Promise<void> {
+  async #take(
+    { network, credentials }: ProvisioningSubmission,
+    view: NetworkView,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { port, configure, logger } = this.#parts;
     if (credentials) {
       await configure(credentials.reveal()).catch((error) => {
         logger.error(`cannot store the credentials: ${chainOf(error)}`);
-        this.intake.tell(`The device cannot store the credentials: ${messageOf(error)}.`);
+        this.submissions.report(`The device cannot store the credentials: ${messageOf(error)}.`);
       });
     }
     if (!network) return;
@@ -316,7 +323,7 @@ export class Networking implements Subsystem {
     } catch (error) {
       if (signal.aborted) throw error;
       logger.error(`cannot store the network ${network.ssid}: ${chainOf(error)}`);
-      return this.intake.tell(`The device cannot store the network: ${messageOf(error)}.`);
+      return this.submissions.report(`The device cannot store the network: ${messageOf(error)}.`);
     }
     // The earlier choice loses its first place, or there would be two.
     const before = view.profiles.filter(({ name }) => name.startsWith(CHOSEN) && name !== profile.name);

@@ -7,7 +7,7 @@ import { randomFrom } from "../../geometry/random.ts";
 import { FakeClock } from "../../../tests/support/fake_clock.ts";
 import { FakeFiles } from "../../../tests/support/fake_files.ts";
 import { FakeNetwork } from "../../../tests/support/fake_network.ts";
-import { Intake } from "../portal/intake.ts";
+import { ProvisioningSubmissions } from "../portal/submissions.ts";
 import { decideSettings } from "../settings/settings.ts";
 import { hotspotName, namesText } from "./hotspot.ts";
 import { Networking } from "./networking.ts";
@@ -28,7 +28,7 @@ class Device {
   readonly settings;
   readonly stop = new AbortController();
   readonly networking: Networking;
-  intake!: Intake;
+  submissions!: ProvisioningSubmissions;
   configured = false;
   /** The control plane answered a minute ago. */
   reachesCloud = false;
@@ -56,7 +56,7 @@ class Device {
       hostname: "rover",
       refusedFile: REFUSED,
       agentVersion: "1",
-      intake: (device, take) => this.intake = new Intake(this.clock, device, take),
+      submissions: (device, take) => this.submissions = new ProvisioningSubmissions(this.clock, device, take),
       isConfigured: () => this.configured,
       reachesCloud: () => this.reachesCloud,
       tryCloud: () => Promise.resolve(this.configured ? this.network.leadsOut : undefined),
@@ -102,10 +102,10 @@ Deno.test("an unconfigured device opens its hotspot, takes a person's input, and
   await device.minutes(1);
   assertEquals([device.network.hotspot, device.serving], ["svc-setup-rover", 1]);
   assertStringIncludes(await device.files.readTextFile(NAMES), "address=/#/10.42.0.1");
-  assertEquals(device.intake.device().networks.map(({ ssid }) => ssid), ["shop"]);
-  device.intake.network("shop", "12345678");
-  device.intake.credentials(CREDENTIALS);
-  device.intake.done();
+  assertEquals(device.submissions.device().networks.map(({ ssid }) => ssid), ["shop"]);
+  device.submissions.network("shop", "12345678");
+  device.submissions.credentials(CREDENTIALS);
+  device.submissions.submit();
   await device.minutes(1);
   assertEquals([device.network.joined, device.serving, device.configured], ["shop", 0, true]);
   assertEquals(
@@ -113,7 +113,7 @@ Deno.test("an unconfigured device opens its hotspot, takes a person's input, and
     undefined,
     "shared networks of the user find the real names",
   );
-  assertEquals(device.intake.device().online, true);
+  assertEquals(device.submissions.device().online, true);
   assertEquals(device.networking.isConnected, true);
   assert(!device.log.join("\n").match(/12345678|s3cr3t/));
   await device.end();
@@ -127,9 +127,9 @@ Deno.test("Networking: offers Bluetooth while it needs input, but not while it t
   await device.minutes(1);
   assertEquals(wanted(), true);
   assertEquals(device.networking.bluetoothOffer().name, "svc-setup-rover");
-  device.intake.network("shop", "12345678");
-  device.intake.credentials(CREDENTIALS);
-  device.intake.done();
+  device.submissions.network("shop", "12345678");
+  device.submissions.credentials(CREDENTIALS);
+  device.submissions.submit();
   assertEquals(wanted(), false);
   await device.minutes(1);
   assertEquals([device.network.joined, wanted()], ["shop", false]);
@@ -146,13 +146,13 @@ Deno.test("Networking: asks the control plane for internet if NetworkManager doe
   device.network.checksInternet = false;
   device.network.routers.set("shop", { password: "12345678", internet: false });
   await device.minutes(1);
-  device.intake.network("shop", "12345678");
-  device.intake.done();
+  device.submissions.network("shop", "12345678");
+  device.submissions.submit();
   await device.minutes(4);
-  assertEquals([device.network.hotspot, device.intake.device().online], ["svc-setup-rover", false]);
+  assertEquals([device.network.hotspot, device.submissions.device().online], ["svc-setup-rover", false]);
   device.network.routers.set("shop", { password: "12345678" });
   await device.minutes(12);
-  assertEquals([device.network.joined, device.intake.device().online], ["shop", true]);
+  assertEquals([device.network.joined, device.submissions.device().online], ["shop", true]);
   await device.end();
 });
 
@@ -162,8 +162,8 @@ Deno.test("Networking: a device without Wi-Fi receives its credentials over Blue
   device.network.wired = true;
   await device.minutes(1);
   assertEquals([device.serving, device.networking.bluetoothOffer().wanted], [0, true]);
-  device.intake.credentials(CREDENTIALS);
-  device.intake.done();
+  device.submissions.credentials(CREDENTIALS);
+  device.submissions.submit();
   await device.minutes(1);
   assertEquals([device.configured, device.networking.bluetoothOffer().wanted], [true, false]);
   await device.end();
@@ -174,14 +174,14 @@ Deno.test("Networking: a wrong password reopens the hotspot with the reason, and
   device.configured = true;
   device.network.routers.set("shop", { password: "right one" });
   await device.minutes(1);
-  device.intake.network("shop", "wrong one");
-  device.intake.done();
+  device.submissions.network("shop", "wrong one");
+  device.submissions.submit();
   await device.minutes(1);
   assertEquals([device.network.hotspot, device.network.joined], ["svc-setup-rover", undefined]);
-  assertEquals(device.intake.device().networks[0].lastError, "the password may be wrong");
-  assertEquals(device.intake.errors(), ["Joining shop failed: the password may be wrong."]);
-  device.intake.network("shop", "right one");
-  device.intake.done();
+  assertEquals(device.submissions.device().networks[0].lastError, "the password may be wrong");
+  assertEquals(device.submissions.errors(), ["Joining shop failed: the password may be wrong."]);
+  device.submissions.network("shop", "right one");
+  device.submissions.submit();
   await device.minutes(1);
   assertEquals([device.network.joined, device.serving], ["shop", 0]);
   await device.end();
@@ -194,8 +194,8 @@ Deno.test("Networking: joins a hidden network, and one that was out of range whe
     device.network.routers.set("shop", { password: "12345678" });
     await device.minutes(1);
     if (isHidden) device.network.hidden.add(name);
-    device.intake.network(name, "87654321");
-    device.intake.done();
+    device.submissions.network(name, "87654321");
+    device.submissions.submit();
     await device.minutes(1);
     // It is not there yet: the hotspot is back, and stays until the next try is due.
     assertEquals([device.network.joined, device.network.hotspot], [undefined, "svc-setup-rover"], name);
@@ -222,14 +222,14 @@ Deno.test("a network that the service does not take is told to the person who ha
   device.network.routers.set("shop", { password: "12345678" });
   await device.minutes(1);
   device.network.rejecting.set("chosen:shop", new SvcError("failed_precondition", "no space left"));
-  device.intake.network("shop", "12345678");
-  device.intake.done();
+  device.submissions.network("shop", "12345678");
+  device.submissions.submit();
   await device.minutes(1);
-  assertEquals(device.intake.errors(), ["The device cannot store the network: no space left."]);
+  assertEquals(device.submissions.errors(), ["The device cannot store the network: no space left."]);
   assertEquals([device.network.hotspot, device.serving], ["svc-setup-rover", 1]);
   device.network.rejecting.clear();
-  device.intake.network("shop", "12345678");
-  device.intake.done();
+  device.submissions.network("shop", "12345678");
+  device.submissions.submit();
   await device.minutes(1);
   assertEquals(device.network.joined, "shop");
   await device.end();
@@ -341,9 +341,9 @@ Deno.test("NetworkManager may join only the first network, with the setting ever
   const alone = () =>
     [...device.network.profiles.values()].filter(({ autoconnect }) => autoconnect).map(({ name }) => name);
   await device.minutes(1);
-  device.intake.network("shop", "12345678");
-  device.intake.credentials(CREDENTIALS);
-  device.intake.done();
+  device.submissions.network("shop", "12345678");
+  device.submissions.credentials(CREDENTIALS);
+  device.submissions.submit();
   await device.minutes(1);
   const wifi = (ssid: string, more = {}) => ({ type: "wifi", ssid, psk: "87654321", ...more });
   const networks = {
@@ -487,7 +487,7 @@ Deno.test("Networking: goes online through a paired phone", async () => {
   await device.minutes(0.5);
   await tethering;
   assertEquals([device.network.tethered, device.network.hotspot], [address, undefined]);
-  assertEquals(device.intake.device().online, true);
+  assertEquals(device.submissions.device().online, true);
   assertEquals(await device.apply({}), "");
   assertEquals(
     [...device.network.profiles.values()].filter(({ name }) => name.startsWith("phone:")).length,
@@ -505,7 +505,7 @@ Deno.test("Networking: reports a phone without a connection, and remembers the l
     await tethering;
   }
   assertEquals(
-    device.intake.recentErrors.at(-1),
+    device.submissions.recentErrors.at(-1),
     "The device is not online through the phone: there is no device AA:BB:CC:00:11:19.",
   );
   const phones = [...device.network.profiles.values()].filter(({ name }) => name.startsWith("phone:"));
@@ -567,9 +567,9 @@ Deno.test("Networking: under random events, a device ends online if it can, and 
           () => device.configured = true,
           () => {
             if (!device.network.hotspot) return;
-            device.intake.network(ssid, password);
-            if (!device.configured) device.intake.credentials(CREDENTIALS);
-            device.intake.done();
+            device.submissions.network(ssid, password);
+            if (!device.configured) device.submissions.credentials(CREDENTIALS);
+            device.submissions.submit();
           },
           () => device.apply({ [ssid]: { type: "wifi", ssid, psk: password, priority: below(20) } }),
         ];
@@ -589,14 +589,14 @@ Deno.test("Networking: under random events, a device ends online if it can, and 
       await device.apply({});
       for (let minute = 0; minute < 40 && device.network.joined !== "shop"; minute++) {
         if (device.network.hotspot) {
-          device.intake.network("shop", "12345678");
-          if (!device.configured) device.intake.credentials(CREDENTIALS);
-          device.intake.done();
+          device.submissions.network("shop", "12345678");
+          if (!device.configured) device.submissions.credentials(CREDENTIALS);
+          device.submissions.submit();
         }
         await device.minutes(1);
-        if (device.intake.device().online) break;
+        if (device.submissions.device().online) break;
       }
-      assert(device.intake.device().online, "the device is online in the end");
+      assert(device.submissions.device().online, "the device is online in the end");
     } catch (cause) {
       const told = device.log.slice(-40).join("\n");
       throw new Error(`seed ${seed} fails; again with SVC_SIM_SEED=${seed}. Its last lines:\n${told}`, {

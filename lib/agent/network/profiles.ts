@@ -9,7 +9,7 @@ import { createHash } from "node:crypto";
 import { Buffer } from "node:buffer";
 import { typed, type TypedSections } from "../../base/bus/bus.ts";
 import type { Secret } from "../../base/secret.ts";
-import type { AdditionalNetwork } from "../settings/settings_rows.ts";
+import type { AdditionalNetwork } from "../settings/settings_fields.ts";
 
 /** The keys of the mark. */
 export const PROFILE_MARK = { name: "svc.network", digest: "svc.digest" } as const;

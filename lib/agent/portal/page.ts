@@ -5,7 +5,7 @@
  * from strangers: every text is escaped.
  */
 
-import type { DeviceView, SeenNetwork } from "./intake.ts";
+import type { DeviceView, SeenNetwork } from "./submissions.ts";
 
 export interface PageContent {
   readonly device: DeviceView;

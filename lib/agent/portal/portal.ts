@@ -19,11 +19,11 @@ import { openPort, type Port } from "../../wire/port/port.ts";
 import type { RouteAnswer, RouteRequest } from "../../wire/port/routes.ts";
 import { isFromOtherSite } from "../../wire/port/sites.ts";
 import { ServiceTable } from "../../wire/rpc/service.ts";
-import type { Intake } from "./intake.ts";
+import type { ProvisioningSubmissions } from "./submissions.ts";
 import { LOOK_PATH, page } from "./page.ts";
 
 export interface PortalParts {
-  readonly intake: Intake;
+  readonly submissions: ProvisioningSubmissions;
   readonly bind: { readonly host: string; readonly port: number };
   readonly clock: Clock;
   readonly logger: Logger;
@@ -80,7 +80,7 @@ class Portal {
       return isLook ? leadTo(302, this.url) : plain(403, `this page is at ${this.url}`);
     }
     if (method === "POST" && isFromOtherSite(request)) return plain(403, "another site has sent this form");
-    if (method === "GET" && path === LOOK_PATH) this.parts.intake.used();
+    if (method === "GET" && path === LOOK_PATH) this.parts.submissions.userSeen();
     if (isLook) return path === "/save" ? leadTo(303, "/") : this.#front();
     if (method === "POST" && path === "/save") return await this.#save(request);
     return method === "POST" ? leadTo(303, "/") : plain(405, `this page answers GET and POST, not ${method}`);
@@ -92,21 +92,21 @@ class Portal {
   }
 
   #front(): RouteAnswer {
-    const { intake, clock } = this.parts;
+    const { submissions, clock } = this.parts;
     const joining = this.#joining;
     this.#joining = undefined;
-    const errors = intake.errors();
+    const errors = submissions.errors();
     const nowMs = clock.monotonicMs();
     const isForm = joining === undefined && errors.length === 0;
     const known = isForm && this.#form && nowMs < this.#form.untilMs ? this.#form.body : undefined;
-    const body = known ?? page({ device: intake.device(), errors, token: this.#token, joining });
+    const body = known ?? page({ device: submissions.device(), errors, token: this.#token, joining });
     if (isForm && known === undefined) this.#form = { body, untilMs: nowMs + FORM_MS };
     return { status: 200, contentType: "text/html; charset=utf-8", body, fields: FIELDS };
   }
 
   async #save(request: RouteRequest): Promise<RouteAnswer> {
     this.#form = undefined;
-    const { intake, clock, logger } = this.parts;
+    const { submissions, clock, logger } = this.parts;
     const nowMs = clock.monotonicMs();
     this.#saves = this.#saves.filter((ms) => nowMs - ms < MINUTE_MS);
     if (this.#saves.length >= SAVES_PER_MINUTE) {
@@ -116,27 +116,27 @@ class Portal {
     const form = await readForm(request.body);
     if (form === undefined) return plain(413, `a form has at most ${BODY_BYTES_MAX} bytes`);
     if (!this.#isOwn(form.get("token") ?? "")) {
-      intake.tell("The form was too old. Please fill it in again.");
+      submissions.report("The form was too old. Please fill it in again.");
       return leadTo(303, "/");
     }
     try {
       this.#handIn(form);
     } catch (error) {
-      intake.forget();
+      submissions.forget();
       const said = messageOf(error);
-      intake.tell(`${said[0].toUpperCase()}${said.slice(1)}.`);
+      submissions.report(`${said[0].toUpperCase()}${said.slice(1)}.`);
       if (!(error instanceof SvcError)) logger.error(`the portal could not take a form: ${said}`);
     }
     return leadTo(303, "/");
   }
 
   #handIn(form: URLSearchParams): void {
-    const { intake } = this.parts;
-    const { online, configured } = intake.device();
-    const ssid = nameIn(form, intake.device().networks.map((one) => one.ssid));
-    if (!online) intake.network(ssid, form.get("password") ?? "");
-    if (!configured) intake.credentials(form.get("viamconfig") ?? "");
-    intake.done();
+    const { submissions } = this.parts;
+    const { online, configured } = submissions.device();
+    const ssid = nameIn(form, submissions.device().networks.map((one) => one.ssid));
+    if (!online) submissions.network(ssid, form.get("password") ?? "");
+    if (!configured) submissions.credentials(form.get("viamconfig") ?? "");
+    submissions.submit();
     this.#joining = online ? "" : ssid;
   }
 

@@ -11,7 +11,7 @@ import { client } from "../../wire/rpc/channel.ts";
 import { connectGrpc } from "../../wire/grpc/grpc_channel.ts";
 import { openPort } from "../../wire/port/port.ts";
 import { ServiceTable } from "../../wire/rpc/service.ts";
-import { type DeviceView, type HandedIn, Intake } from "./intake.ts";
+import { type DeviceView, type ProvisioningSubmission, ProvisioningSubmissions } from "./submissions.ts";
 import { openPortal } from "./portal.ts";
 import { provisioningHandlers } from "./provisioning_service.ts";
 
@@ -37,16 +37,20 @@ const DEVICE: DeviceView = {
 
 interface Open {
   readonly url: string;
-  readonly intake: Intake;
-  readonly taken: HandedIn[];
+  readonly submissions: ProvisioningSubmissions;
+  readonly taken: ProvisioningSubmission[];
 }
 
 async function withPortal(test: (open: Open) => Promise<void>, device = DEVICE): Promise<void> {
-  const taken: HandedIn[] = [];
-  const intake = new Intake(clock, () => device, (handedIn) => void taken.push(handedIn));
-  const port = await openPortal({ intake, clock, logger, bind: { host: "127.0.0.1", port: 0 } });
+  const taken: ProvisioningSubmission[] = [];
+  const submissions = new ProvisioningSubmissions(
+    clock,
+    () => device,
+    (submitted) => void taken.push(submitted),
+  );
+  const port = await openPortal({ submissions, clock, logger, bind: { host: "127.0.0.1", port: 0 } });
   try {
-    await test({ url: `http://127.0.0.1:${port.port}`, intake, taken });
+    await test({ url: `http://127.0.0.1:${port.port}`, submissions, taken });
   } finally {
     await port.close(0);
   }
@@ -161,18 +165,18 @@ Deno.test("portal: only the device's own address shows the form and takes it", a
 });
 
 Deno.test("portal: a reload by a person counts as activity, and a phone's internet probe does not", async () => {
-  await withPortal(async ({ url, intake }) => {
+  await withPortal(async ({ url, submissions }) => {
     for (const path of ["/", "/generate_204", "/save"]) await (await fetch(`${url}${path}`)).body?.cancel();
-    assertEquals(intake.userMs, undefined);
+    assertEquals(submissions.userMs, undefined);
     const [, link] = /<a href="([^"]+)">Look for networks again/.exec(await (await fetch(url)).text()) ?? [];
     assertStringIncludes(await (await fetch(`${url}${link}`)).text(), "Look for networks again");
-    assert(intake.userMs !== undefined);
+    assert(submissions.userMs !== undefined);
   });
 });
 
 Deno.test("portal: a complete form is submitted once, and its secrets are not shown again", async () => {
-  await withPortal(async ({ url, intake, taken }) => {
-    assertEquals(intake.userMs, undefined);
+  await withPortal(async ({ url, submissions, taken }) => {
+    assertEquals(submissions.userMs, undefined);
     const token = await tokenOf(url);
     const html = await save(url, { token, ssid: "shop", password: "12345678", viamconfig: CREDENTIALS });
     assertStringIncludes(html, "The device now joins shop.");
@@ -180,7 +184,7 @@ Deno.test("portal: a complete form is submitted once, and its secrets are not sh
     assertEquals(taken.length, 1);
     assertEquals([taken[0].network?.ssid, taken[0].network?.psk.reveal()], ["shop", "12345678"]);
     assertEquals(taken[0].credentials?.reveal(), CREDENTIALS);
-    assert(intake.userMs !== undefined);
+    assert(submissions.userMs !== undefined);
     // The page is the form again, without anything that was typed.
     assert(!(await (await fetch(url)).text()).includes("12345678"));
   });
@@ -236,22 +240,22 @@ Deno.test("portal: a configured device does not ask for credentials", async () =
 });
 
 Deno.test("provisioning service: the published calls store and submit input", async () => {
-  const taken: HandedIn[] = [];
-  const intake = new Intake(
+  const taken: ProvisioningSubmission[] = [];
+  const submissions = new ProvisioningSubmissions(
     clock,
     () => ({ ...DEVICE, lastTried: DEVICE.networks[1] }),
     (one) => void taken.push(one),
   );
-  intake.tell("it did not work");
+  submissions.report("it did not work");
   const table = new ServiceTable(clock);
-  table.add(provisioningHandlers(intake));
+  table.add(provisioningHandlers(submissions));
   const port = await openPort({ table, clock, bind: { host: "127.0.0.1", port: 0 } });
   const channel = connectGrpc(`127.0.0.1:${port.port}`, { clock });
   const app = client(ProvisioningService, channel);
   try {
-    assertEquals(intake.userMs, undefined);
+    assertEquals(submissions.userMs, undefined);
     const status = await app.getSmartMachineStatus({});
-    assert(intake.userMs !== undefined);
+    assert(submissions.userMs !== undefined);
     assertEquals([status.hasSmartMachineCredentials, status.isOnline, status.errors], [false, false, [
       "it did not work",
     ]]);

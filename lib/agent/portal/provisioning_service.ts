@@ -8,13 +8,13 @@
 import { SvcError } from "../../base/error.ts";
 import { ProvisioningService } from "../../../proto/gen/provisioning_pb.ts";
 import { service } from "../../wire/rpc/service.ts";
-import type { DeviceView, Intake, SeenNetwork } from "./intake.ts";
+import type { DeviceView, ProvisioningSubmissions, SeenNetwork } from "./submissions.ts";
 
-export function provisioningHandlers(intake: Intake) {
+export function provisioningHandlers(submissions: ProvisioningSubmissions) {
   return service(ProvisioningService, {
     getSmartMachineStatus() {
-      intake.used();
-      const device: DeviceView = intake.device();
+      submissions.userSeen();
+      const device: DeviceView = submissions.device();
       return {
         provisioningInfo: {
           fragmentId: device.fragmentId,
@@ -24,7 +24,7 @@ export function provisioningHandlers(intake: Intake) {
         hasSmartMachineCredentials: device.configured,
         isOnline: device.online,
         latestConnectionAttempt: device.lastTried && infoOf(device.lastTried),
-        errors: [...intake.errors()],
+        errors: [...submissions.errors()],
         agentVersion: device.agentVersion,
       };
     },
@@ -33,14 +33,14 @@ export function provisioningHandlers(intake: Intake) {
       if (type !== WIFI) {
         throw new SvcError("invalid_argument", `found a network of type "${type}", wanted "${WIFI}"`);
       }
-      intake.network(ssid, psk);
+      submissions.network(ssid, psk);
       return {};
     },
 
     setSmartMachineCredentials({ cloud }) {
       if (!cloud) throw new SvcError("invalid_argument", "found no cloud, wanted the machine's credentials");
       const { id, secret, appAddress, apiKey } = cloud;
-      intake.credentials(JSON.stringify({
+      submissions.credentials(JSON.stringify({
         cloud: {
           id,
           app_address: appAddress,
@@ -52,12 +52,12 @@ export function provisioningHandlers(intake: Intake) {
     },
 
     getNetworkList() {
-      intake.used();
-      return { networks: intake.device().networks.map(infoOf) };
+      submissions.userSeen();
+      return { networks: submissions.device().networks.map(infoOf) };
     },
 
     exitProvisioning() {
-      intake.done();
+      submissions.submit();
       return {};
     },
   });

@@ -30,7 +30,7 @@ export interface MachineCredentials {
 
 const full = (doc: string) => text(doc, { pattern: /\S/, wanted: "a text that is not empty" });
 
-const cloudRow = object({
+const cloudField = object({
   appAddress: full("address of the cloud").required().with((address, at) =>
     isAddress(address) ? address : at.wanted(ADDRESS, address)
   ),
@@ -58,7 +58,7 @@ function isAddress(text: string): boolean {
   }
 }
 
-const documentRow = object({ cloud: cloudRow.required() });
+const documentField = object({ cloud: cloudField.required() });
 
 const HINT = "it holds what the cloud shows for this machine's part as machine credentials";
 
@@ -69,7 +69,7 @@ export function parseCredentials(bytes: Uint8Array, file: string): MachineCreden
     throw new SvcError("invalid_argument", `${file}: found ${show(json)}, wanted {"cloud": {…}}; ${HINT}`);
   }
   const at = new Place();
-  const { cloud } = documentRow.decode(json, at) ?? {};
+  const { cloud } = documentField.decode(json, at) ?? {};
   const wrong = at.problems.filter(({ severity }) => severity === "error");
   if (wrong.length === 0 && cloud) return cloud;
   const told = wrong.map(({ path, message }) => `${path}: ${message}`).join("; ");

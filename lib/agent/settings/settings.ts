@@ -12,24 +12,24 @@ import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import { parseJsonc } from "../../base/schema/jsonc.ts";
 import {
+  type ConfigField,
   isObject,
   type Json,
   type JsonObject,
   Place,
   type Problem,
-  type Row,
   type Shape,
   snake,
 } from "../../base/schema/schema.ts";
 import {
   type AdditionalNetwork,
-  additionalNetworkRow,
+  additionalNetworkField,
   type AdvancedSettings,
   NETWORKS,
   type NetworkSettings,
   SECTIONS,
   type SystemSettings,
-} from "./settings_rows.ts";
+} from "./settings_fields.ts";
 
 export type { AdditionalNetwork, AdvancedSettings, NetworkSettings, SystemSettings };
 
@@ -107,13 +107,13 @@ function goodLayer(source: unknown, last: SettingsLayer, at: Place): SettingsLay
   }
   const layer: Record<string, JsonObject> = {};
   for (const name of SECTION_NAMES) {
-    const rows = rowsOf(name);
+    const fields = fieldsOf(name);
     const before = isObject(last[name]) ? last[name] : {};
     const section = given[name] ?? {};
     const here = at.at(name);
     if (!isObject(section)) here.wanted("an object", section);
     const values = isObject(section) ? section as JsonObject : before;
-    layer[name] = goodSection(values, before, rows, here);
+    layer[name] = goodSection(values, before, fields, here);
     for (const [key, other] of OVERRULED) {
       if (layer[name][key] && layer[name][other]) here.at(key).warn(`has no effect with ${other}`);
     }
@@ -121,31 +121,31 @@ function goodLayer(source: unknown, last: SettingsLayer, at: Place): SettingsLay
   return layer;
 }
 
-interface Rows {
+interface SectionFields {
   readonly names: readonly string[];
-  /** The row and the published name for a key, in any accepted spelling. */
-  find(key: string): { readonly name: string; readonly row: Row<unknown> } | undefined;
+  /** The field and the published name for a key, in any accepted spelling. */
+  find(key: string): { readonly name: string; readonly field: ConfigField<unknown> } | undefined;
 }
 
-function goodSection(values: JsonObject, last: JsonObject, rows: Rows, at: Place): JsonObject {
+function goodSection(values: JsonObject, last: JsonObject, fields: SectionFields, at: Place): JsonObject {
   const good: JsonObject = {};
   const names = new Set<string>();
   for (const [key, value] of Object.entries(values)) {
-    const known = rows.find(key);
+    const known = fields.find(key);
     if (!known) {
-      warnUnknown(key, rows.names, at);
+      warnUnknown(key, fields.names, at);
       continue;
     }
     // The published rule: an empty value counts as not set. False and empty entries of a list are values.
     if (saysNothing(value) || (names.has(known.name) && key !== known.name)) continue;
     names.add(known.name);
     const probe = at.apart(at.at(key).path);
-    known.row.decode(value, probe);
+    known.field.decode(value, probe);
     at.problems.push(...probe.problems);
     if (!probe.failed) good[known.name] = value;
     else if (last[known.name] !== undefined) {
       const stale = new Place();
-      known.row.decode(last[known.name], stale);
+      known.field.decode(last[known.name], stale);
       if (!stale.failed) good[known.name] = last[known.name];
     }
   }
@@ -157,16 +157,16 @@ function saysNothing(value: Json): boolean {
     (isObject(value) && Object.keys(value).length === 0) || (Array.isArray(value) && value.length === 0);
 }
 
-function rowsOf(section: string): Rows {
-  if (section === NETWORKS) return { names: [], find: (name) => ({ name, row: additionalNetworkRow }) };
+function fieldsOf(section: string): SectionFields {
+  if (section === NETWORKS) return { names: [], find: (name) => ({ name, field: additionalNetworkField }) };
   const known = new Map(namesOf(SECTIONS[section as Section].shape));
   return { names: [...known.keys()], find: (key) => known.get(key) ?? known.get(key.toLowerCase()) };
 }
 
-function* namesOf(shape: Shape): Generator<[string, { name: string; row: Row<unknown> }]> {
-  for (const [property, row] of Object.entries(shape)) {
-    const name = row.spec.key ?? snake(property);
-    for (const key of [name, ...(row.spec.aliases ?? [])]) yield [key, { name, row }];
+function* namesOf(shape: Shape): Generator<[string, { name: string; field: ConfigField<unknown> }]> {
+  for (const [property, field] of Object.entries(shape)) {
+    const name = field.spec.key ?? snake(property);
+    for (const key of [name, ...(field.spec.aliases ?? [])]) yield [key, { name, field }];
   }
 }
 
@@ -183,14 +183,14 @@ function merge({ defaults, cloud }: LastGood, at: Place): AgentSettings {
       const below = defaults[name]?.[key];
       if (isObject(value) && isObject(below)) merged[key] = { ...below, ...value } as JsonObject;
     }
-    return SECTIONS[name].row.decode(merged, new Place()) as never;
+    return SECTIONS[name].field.decode(merged, new Place()) as never;
   };
   const networks = Object.entries({ ...defaults[NETWORKS], ...cloud[NETWORKS] });
   return {
     advanced: section("advanced_settings"),
     network: together(section("network_configuration"), at),
     additionalNetworks: Object.fromEntries(
-      networks.map(([name, one]) => [name, additionalNetworkRow.decode(one, new Place())!]),
+      networks.map(([name, one]) => [name, additionalNetworkField.decode(one, new Place())!]),
     ),
     system: section("system_configuration"),
   };
@@ -211,7 +211,7 @@ function together(network: NetworkSettings, at: Place): NetworkSettings {
 /** The old provisioning file has the keys of the network section at its top level. */
 function withSections(json: Json | undefined): Json | undefined {
   if (!isObject(json) || SECTION_NAMES.some((name) => name in json)) return json;
-  const network = rowsOf("network_configuration");
+  const network = fieldsOf("network_configuration");
   return Object.keys(json).some((key) => network.find(key))
     ? { network_configuration: json as JsonObject }
     : json;

@@ -9,7 +9,7 @@ import {
   settingsProblems,
   writeLastGood,
 } from "./settings.ts";
-import { SECTIONS } from "./settings_rows.ts";
+import { SECTIONS } from "./settings_fields.ts";
 import { FakeFiles } from "../../../tests/support/fake_files.ts";
 
 const built = decideSettings({ defaults: {}, cloud: {} }).settings;
@@ -480,8 +480,8 @@ Deno.test("until the cloud answers its last good settings apply, over those of t
 });
 
 Deno.test("SECTIONS: the JSON Schema shows defaults of settings in minutes", () => {
-  const rows = Object.values(SECTIONS).flatMap(({ row }) =>
-    Object.entries((row.jsonSchema() as { properties: JsonObject }).properties)
+  const rows = Object.values(SECTIONS).flatMap(({ field }) =>
+    Object.entries((field.jsonSchema() as { properties: JsonObject }).properties)
   );
   const defaults = rows.filter(([name]) => name.endsWith("_minutes")).map(([name, schema]) =>
     [name, (schema as JsonObject).default] as const

@@ -15,11 +15,11 @@ import { chainOf, SvcError } from "../../base/error.ts";
 import {
   bool,
   choice,
+  type ConfigField,
   type Infer,
   integer,
   object,
   Place,
-  type Row,
   text,
 } from "../../base/schema/schema.ts";
 import { type BinaryName, keyOf, versionIn } from "./release.ts";
@@ -28,7 +28,7 @@ import type { Build, Op, Slot } from "./state.ts";
 
 const wishShape = { key: text().required(), version: text().required() };
 
-const buildRow = object({
+const buildField = object({
   ...wishShape,
   file: text("", { pattern: /^[^/\\]+$/, wanted: "the name of a file" }).required(),
   sha256: text("", { pattern: /^[0-9a-f]{64}$/, wanted: "64 hexadecimal digits" }).required(),
@@ -36,11 +36,11 @@ const buildRow = object({
 });
 
 /** Ignores unknown fields: a newer version of the agent may have written them. */
-const slotRow = object({
-  good: buildRow,
-  previous: buildRow,
+const slotField = object({
+  good: buildField,
+  previous: buildField,
   trial: object({
-    build: buildRow.required(),
+    build: buildField.required(),
     stage: choice("", ["downloaded", "verified", "prepared", "switched", "probation"]).required(),
     asked: bool(),
   }),
@@ -225,7 +225,7 @@ export class UpdateRecord {
   }
 }
 
-type ReadSlot = NonNullable<Infer<typeof slotRow>>;
+type ReadSlot = NonNullable<Infer<typeof slotField>>;
 
 function parseSlot(text: string, path: string): Slot {
   let json: unknown;
@@ -235,7 +235,7 @@ function parseSlot(text: string, path: string): Slot {
     throw new SvcError("data_loss", `${path} is not JSON`, { cause });
   }
   const at = new Place();
-  const slot: ReadSlot | undefined = (slotRow as Row<ReadSlot | undefined>).decode(json, at);
+  const slot: ReadSlot | undefined = (slotField as ConfigField<ReadSlot | undefined>).decode(json, at);
   if (slot && !at.failed) return prune(slot) as Slot;
   const wrong = at.problems.filter(({ severity }) => severity === "error");
   const told = wrong.map(({ path, message }) => `${path}: ${message}`).join("; ");

@@ -6,12 +6,12 @@ import type { UpdateInfo } from "../../../proto/gen/agent_pb.ts";
 import { PackageFormat } from "../../../proto/gen/agent_pb.ts";
 import { SvcError } from "../../base/error.ts";
 import { shownUrl } from "../../base/log/shown_url.ts";
-import type { Wish } from "./state.ts";
+import type { TargetVersion } from "./state.ts";
 
 const BINARIES = ["svc-agent", "svc-server"] as const;
 export type BinaryName = typeof BINARIES[number];
 
-export interface Release extends Wish {
+export interface Release extends TargetVersion {
   readonly name: BinaryName;
   /** http, https or file. */
   readonly url: string;

@@ -11,14 +11,14 @@
 import { type LinkName, STARTS_MAX, type VersionLinks } from "./boot.ts";
 
 /** A wanted version. */
-export interface Wish {
+export interface TargetVersion {
   /** Wishes with the same key are for the same bytes. */
   readonly key: string;
   readonly version: string;
 }
 
 /** A version on the disk. */
-export interface Build extends Wish {
+export interface Build extends TargetVersion {
   /** Its file name in the `cache` folder. */
   readonly file: string;
   /** Hexadecimal. */
@@ -36,7 +36,7 @@ export interface Trial {
 }
 
 /** A version that is not tried again as long as it is the target. */
-export interface Refusal extends Wish {
+export interface Refusal extends TargetVersion {
   readonly reason: string;
 }
 
@@ -57,7 +57,7 @@ export interface Seen {
    * The version that the cloud wants; `undefined` if it has not said. `pinned`: the configuration names this very
    * version.
    */
-  readonly target?: Wish & { readonly pinned?: boolean };
+  readonly target?: TargetVersion & { readonly pinned?: boolean };
   readonly links: VersionLinks;
   /** Names of the complete builds on the disk. */
   readonly files: ReadonlySet<string>;
@@ -113,7 +113,7 @@ export function verified(slot: Slot): Slot {
 }
 
 /** The record after a wish turns out impossible for good: a bad file, a failed trial. */
-export function refused({ trial: _, ...slot }: Slot, { key, version }: Wish, reason: string): Slot {
+export function refused({ trial: _, ...slot }: Slot, { key, version }: TargetVersion, reason: string): Slot {
   return { ...slot, refused: { key, version, reason } };
 }
 

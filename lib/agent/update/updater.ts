@@ -28,10 +28,10 @@ import {
   refused,
   type Seen,
   type Slot,
+  type TargetVersion,
   type Trial,
   type UpdateStep,
   verified,
-  type Wish,
 } from "./state.ts";
 import { TEMPORARY } from "../../base/files/files.ts";
 
@@ -95,7 +95,7 @@ export interface UpdaterStatus {
   readonly previous?: Build;
   readonly trial?: Trial;
   readonly refused?: Refusal;
-  readonly target?: Wish;
+  readonly target?: TargetVersion;
   /** The last failure, until a success. */
   readonly problem?: string;
   /** The reason why it waits. */
@@ -150,7 +150,7 @@ export class Updater {
   }
 
   /** Sets the target of the cloud; `undefined` for none. */
-  aim(release: Release | undefined): void {
+  setTarget(release: Release | undefined): void {
     const { key, wanted } = this.#release ?? {};
     // Naming the very version may allow what the channel did not.
     if (release?.key !== key || release?.wanted !== wanted) this.#retryNow();
@@ -465,12 +465,17 @@ export class Updater {
     await this.#write(`${build.version} is checked`, [{ op: "save", slot: verified(this.#slot) }]);
   }
 
-  async #refuseOrRetry(what: string, wish: Wish, error: unknown, signal: AbortSignal): Promise<void> {
+  async #refuseOrRetry(
+    what: string,
+    target: TargetVersion,
+    error: unknown,
+    signal: AbortSignal,
+  ): Promise<void> {
     if (signal.aborted) return;
     if (!isFinal(error)) return this.#failed(what, error);
     const reason = chainOf(error);
     this.#parts.logger.error(`${this.#parts.name}: ${what}, and is not tried again: ${reason}`);
-    await this.#apply([{ op: "save", slot: refused(this.#slot, wish, reason) }]);
+    await this.#apply([{ op: "save", slot: refused(this.#slot, target, reason) }]);
   }
 
   #failed(what: string, error: unknown): void {

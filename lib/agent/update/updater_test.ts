@@ -106,7 +106,7 @@ class Bench {
   }
 }
 
-function wish(version: string, more: Partial<Release> = {}): Release {
+function target(version: string, more: Partial<Release> = {}): Release {
   const sha256 = more.custom ? undefined : "0".repeat(64);
   return {
     name: NAME,
@@ -138,7 +138,7 @@ Deno.test("an update from the request to the commit, with a new process at every
     const one = await bench.install("1.0.0");
     const next = async () => {
       await bench.begin();
-      bench.updater.aim(wish("2.0.0"));
+      bench.updater.setTarget(target("2.0.0"));
     };
     await next();
     assertEquals(await bench.settle({ ...well(one.file), maySwitch: false }), false);
@@ -165,14 +165,14 @@ Deno.test("Updater: a release waits for a start or a window, and a chosen versio
     const one = await bench.install("1.0.0");
     const now = { ...well(one.file), mayUpdate: false };
     const ready = "2.0.0 is ready for the next start, or a maintenance window";
-    bench.updater.aim(wish("2.0.0"));
+    bench.updater.setTarget(target("2.0.0"));
     assertEquals(await bench.settle(now), false);
     assertEquals([bench.updater.status().trial?.stage, bench.updater.status().waiting], ["verified", ready]);
     await bench.begin();
     assertEquals(await bench.settle(now), false, "nor where the agent alone was started again");
 
     // The operator does not want to wait for it.
-    bench.updater.aim(wish("2.0.0", { pinned: true }));
+    bench.updater.setTarget(target("2.0.0", { pinned: true }));
     assertEquals(await bench.settle({ ...now, maySwitch: false }), false);
     assertEquals(bench.updater.status().waiting, "the running process may not be stopped now");
     assertEquals(await bench.settle(now), true);
@@ -183,9 +183,9 @@ Deno.test("Updater: a release waits for a start or a window, and a chosen versio
 
     // New bytes of the same version are no choice of an operator.
     bench.stamp = "other bytes";
-    bench.updater.aim(wish("2.0.0", { pinned: true, key: "2.0.0:other" }));
+    bench.updater.setTarget(target("2.0.0", { pinned: true, key: "2.0.0:other" }));
     assertEquals(await bench.settle({ ...now, running: file }), false);
-    bench.updater.aim(wish("3.0.0"));
+    bench.updater.setTarget(target("3.0.0"));
     assertEquals(await bench.settle({ ...now, running: file }), false);
     assertEquals(await bench.settle({ ...now, running: file, mayUpdate: true }), true, "in a window");
   }));
@@ -203,7 +203,7 @@ Deno.test("Updater: a start takes a verified release without the network", () =>
   withBench(async (bench) => {
     const one = await bench.install("1.0.0");
     bench.stamp = "1000";
-    bench.updater.aim(wish("customURL+http://x/y", { custom: true }));
+    bench.updater.setTarget(target("customURL+http://x/y", { custom: true }));
     await bench.settle({ ...well(one.file), mayUpdate: false, maySwitch: false });
     assertEquals(bench.updater.status().trial?.stage, "verified");
     await bench.clock.advance(3600_000);
@@ -212,7 +212,7 @@ Deno.test("Updater: a start takes a verified release without the network", () =>
     await bench.updater.pass(start, never);
     assertEquals(bench.updater.status().trial?.stage, "switched");
     assertMatch((await bench.updater.boot())!.file, /^svc-server-custom-/);
-    bench.updater.aim(wish("3.0.0"));
+    bench.updater.setTarget(target("3.0.0"));
     await bench.updater.settled();
     assertEquals([(await bench.updater.pass(start, never)).began, bench.fetched], [undefined, 1]);
   }));
@@ -220,7 +220,7 @@ Deno.test("Updater: a start takes a verified release without the network", () =>
 Deno.test("Updater: leaves a version that fails to start three times, and refuses it until another is wanted", () =>
   withBench(async (bench) => {
     const one = await bench.install("1.0.0");
-    bench.updater.aim(wish("2.0.0"));
+    bench.updater.setTarget(target("2.0.0"));
     await bench.settle(well(one.file));
     const started: string[] = [];
     const delays: number[] = [];
@@ -236,7 +236,7 @@ Deno.test("Updater: leaves a version that fails to start three times, and refuse
     assertEquals([refused?.version, refused?.reason], ["2.0.0", "it did not start 3 times in a row"]);
     assertEquals(waiting, "2.0.0 was refused: it did not start 3 times in a row");
     assertEquals(await bench.links(), { "svc-server": one.file, "svc-server.previous": one.file });
-    bench.updater.aim(wish("3.0.0"));
+    bench.updater.setTarget(target("3.0.0"));
     assertEquals(await bench.settle(well(one.file)), true);
     assertEquals(bench.updater.status().trial?.build.version, "3.0.0");
   }));
@@ -244,7 +244,7 @@ Deno.test("Updater: leaves a version that fails to start three times, and refuse
 Deno.test("Updater: leaves a version that does not become healthy, with the reason", () =>
   withBench(async (bench) => {
     const one = await bench.install("1.0.0");
-    bench.updater.aim(wish("2.0.0"));
+    bench.updater.setTarget(target("2.0.0"));
     await bench.settle(well(one.file));
     const { file } = (await bench.updater.boot())!;
     await bench.settle(starting(file));
@@ -263,7 +263,7 @@ Deno.test("Updater: leaves a version that does not become healthy, with the reas
 Deno.test("Updater: retries failed downloads after growing pauses, and refuses a release that cannot pass", () =>
   withBench(async (bench) => {
     const one = await bench.install("1.0.0");
-    bench.updater.aim(wish("2.0.0"));
+    bench.updater.setTarget(target("2.0.0"));
     bench.failure = { fetch: new SvcError("unavailable", "the server is away") };
     const attempts: number[] = [];
     for (let second = 0; attempts.length < 5; second++) {
@@ -287,7 +287,7 @@ Deno.test("Updater.goBack: is a trial too, and holds until another version is wa
     const one = await bench.install("1.0.0");
     await assertRejects(() => bench.updater.goBack("x"), SvcError, "only 1.0.0 is there");
     const two = await bench.install("2.0.0");
-    bench.updater.aim({ ...wish("2.0.0"), key: keyOf("2.0.0", two.sha256) });
+    bench.updater.setTarget({ ...target("2.0.0"), key: keyOf("2.0.0", two.sha256) });
     await bench.updater.goBack("I do not like it");
     assertEquals(await bench.settle(well(two.file)), true);
     assertEquals((await bench.updater.boot())!.file, one.file);
@@ -301,7 +301,7 @@ Deno.test("Updater: fetches a custom URL again only when its stamp is newer", ()
   withBench(async (bench) => {
     const one = await bench.install("1.0.0");
     bench.stamp = "1000";
-    bench.updater.aim(wish("customURL+http://x/y", { custom: true }));
+    bench.updater.setTarget(target("customURL+http://x/y", { custom: true }));
     await bench.settle(well(one.file));
     const { file } = (await bench.updater.boot())!;
     await bench.settle(well(file));
@@ -325,7 +325,7 @@ Deno.test("the same bytes with another date, or at another URL, are fetched once
   withBench(async (bench) => {
     const one = await bench.install("1.0.0");
     bench.stamp = "1000";
-    bench.updater.aim(wish("customURL+http://x/y", { custom: true }));
+    bench.updater.setTarget(target("customURL+http://x/y", { custom: true }));
     bench.sameBytes = true;
     await bench.settle(well(one.file));
     const { file } = (await bench.updater.boot())!;
@@ -334,7 +334,7 @@ Deno.test("the same bytes with another date, or at another URL, are fetched once
     await bench.clock.advance(120_000);
     for (const _ of [1, 2, 3]) assertEquals(await bench.settle(well(file)), false);
     assertEquals(bench.fetched, 2);
-    bench.updater.aim(wish("customURL+http://mirror/y", { custom: true }));
+    bench.updater.setTarget(target("customURL+http://mirror/y", { custom: true }));
     for (const _ of [1, 2, 3]) assertEquals(await bench.settle(well(file)), false);
     const { good, previous, trial } = bench.updater.status();
     assertEquals([bench.fetched, good?.key, good?.file], [3, "customURL+http://mirror/y:2000", file]);
@@ -356,7 +356,7 @@ Deno.test("a program that somebody has put in place of a link does not keep the 
 Deno.test("Updater: an agent outside its own folder downloads and checks, but does not switch", () =>
   withBench(async (bench) => {
     await bench.begin(false);
-    bench.updater.aim(wish("2.0.0"));
+    bench.updater.setTarget(target("2.0.0"));
     assertEquals(await bench.settle({ health: "healthy", maySwitch: true, mayUpdate: true }), false);
     assertEquals(bench.updater.status().trial?.stage, "verified");
     assertEquals(await bench.links(), {});
@@ -370,7 +370,7 @@ Deno.test("Updater.clean: keeps every file that is in use", () =>
     await Deno.writeTextFile(`${bench.base}/cache/svc-agent-1.0.0-0`, "not ours");
     assertEquals(await bench.updater.clean(0), [old.file]);
     await bench.put("0.9.0");
-    bench.updater.aim(wish("3.0.0"));
+    bench.updater.setTarget(target("3.0.0"));
     await bench.settle({ ...well(two.file), maySwitch: false });
     const trial = bench.updater.status().trial!.build;
     // Before a download, so that it finds the space.
@@ -388,7 +388,7 @@ Deno.test("Updater: what a committed version has replaced goes at once", () =>
       ).sort();
     for (const [version, before] of [["2.0.0", one.file], ["3.0.0"], ["4.0.0"]]) {
       const from = before ?? bench.updater.status().good!.file;
-      bench.updater.aim(wish(version));
+      bench.updater.setTarget(target(version));
       await bench.settle(well(from));
       await bench.settle(well((await bench.updater.boot())!.file));
       const { good, previous } = bench.updater.status();
@@ -400,16 +400,16 @@ Deno.test("Updater: another wish, or none, ends the download of the old one at o
   withBench(async (bench) => {
     const { file } = await bench.install("1.0.0");
     bench.hangs = true;
-    bench.updater.aim(wish("2.0.0"));
+    bench.updater.setTarget(target("2.0.0"));
     const { began } = await bench.updater.pass(well(file), never);
-    bench.updater.aim(wish("3.0.0"));
+    bench.updater.setTarget(target("3.0.0"));
     await began;
     const second = await bench.updater.pass(well(file), never);
-    bench.updater.aim(undefined);
+    bench.updater.setTarget(undefined);
     await second.began;
     assertEquals([bench.fetched, (await bench.updater.pass(well(file), never)).began], [2, undefined]);
     bench.hangs = false;
-    bench.updater.aim(wish("3.0.0"));
+    bench.updater.setTarget(target("3.0.0"));
     await bench.settle({ ...well(file), maySwitch: false });
     assertEquals(bench.updater.status().trial?.build.version, "3.0.0");
     assertEquals(bench.records.filter(({ level }) => level === "error").length, 0);
@@ -419,7 +419,7 @@ Deno.test("Updater: a server that says nothing of a URL holds up no pass", () =>
   withBench(async (bench) => {
     const { file } = await bench.install("1.0.0");
     bench.away = true;
-    bench.updater.aim(wish("customURL+http://x/y", { custom: true }));
+    bench.updater.setTarget(target("customURL+http://x/y", { custom: true }));
     for (const _ of [1, 2, 3]) assertEquals(await bench.updater.pass(well(file), never), { restart: false });
     assertEquals(bench.fetched, 0);
   }));
@@ -443,7 +443,7 @@ Deno.test("Updater: an attempt with progress makes the next pause short; Retry-A
       return found;
     };
     bench.failure = { fetch: new SvcError("unavailable", "the connection broke") };
-    bench.updater.aim(wish("2.0.0"));
+    bench.updater.setTarget(target("2.0.0"));
     assertEquals(await pauses(4), [0, 5, 10, 20]);
     bench.broughtBytes = 100_000;
     assertEquals(await pauses(3), [40, 5, 5]);

@@ -1,8 +1,8 @@
 /**
- * Schemas: one row per setting gives its decoder, default, error, dependency, JSON Schema and documentation.
+ * Schemas: one field per setting gives its decoder, default, error, dependency, JSON Schema and documentation.
  *
- * Inside the program a setting has a camelCase name and a type; only the row knows its published name (the snake_case
- * form of the property, unless the row gives another). Decoding reports *every* problem with its path and never
+ * Inside the program a setting has a camelCase name and a type; only the field knows its published name (the snake_case
+ * form of the property, unless the field gives another). Decoding reports *every* problem with its path and never
  * throws; JSON `null` counts as absent. Unknown keys are warnings with a likely correction.
  *
  * The room owns how JSON that people write is read, checked, corrected and compared.
@@ -95,60 +95,60 @@ interface Spec {
 }
 
 /**
- * One setting of type `T`; `T` includes `undefined` unless the row is required or has a default. A row with a default
+ * One setting of type `T`; `T` includes `undefined` unless the field is required or has a default. A field with a default
  * never decodes to `undefined`, so code that uses the setting has no default of its own.
  */
-export class Row<T> {
+export class ConfigField<T> {
   constructor(readonly spec: Spec) {}
 
   /** The setting must be there. */
-  required(): Row<NonNullable<T>> {
-    return new Row({ ...this.spec, required: true });
+  required(): ConfigField<NonNullable<T>> {
+    return new ConfigField({ ...this.spec, required: true });
   }
 
   /**
    * The value of an absent setting and of one that cannot be decoded. `shown` is the written form of the default, if
-   * the row cannot derive it.
+   * the field cannot derive it.
    */
-  default(fallback: NonNullable<T>, shown?: Json): Row<NonNullable<T>> {
+  default(fallback: NonNullable<T>, shown?: Json): ConfigField<NonNullable<T>> {
     const told: unknown = shown ?? (this.spec.written ? this.spec.written(fallback as never) : fallback);
     const written = isJson(told) && isOfType(told, this.spec.json.type) ? told : undefined;
-    return new Row({ ...this.spec, absent: () => fallback, fallback: written });
+    return new ConfigField({ ...this.spec, absent: () => fallback, fallback: written });
   }
 
   /** An absent section equals an empty one: every setting in it has its default. */
-  orEmpty(): Row<NonNullable<T>> {
+  orEmpty(): ConfigField<NonNullable<T>> {
     const { read } = this.spec;
-    return new Row({ ...this.spec, absent: (at) => read({}, at) });
+    return new ConfigField({ ...this.spec, absent: (at) => read({}, at) });
   }
 
   /** An empty text counts as absent, as it does for the published runtime. */
-  emptyIsAbsent(): Row<T> {
-    return new Row({ ...this.spec, nothing: "" });
+  emptyIsAbsent(): ConfigField<T> {
+    return new ConfigField({ ...this.spec, nothing: "" });
   }
 
   /** 0 counts as absent although the range may exclude it, as it does for the published runtime. */
-  zeroIsAbsent(): Row<T> {
-    return new Row({ ...this.spec, nothing: 0 });
+  zeroIsAbsent(): ConfigField<T> {
+    return new ConfigField({ ...this.spec, nothing: 0 });
   }
 
   /** Its zero value is a value, in attributes too, and an error if the range excludes it. */
-  zeroCounts(): Row<T> {
-    return new Row({ ...this.spec, zero: undefined });
+  zeroCounts(): ConfigField<T> {
+    return new ConfigField({ ...this.spec, zero: undefined });
   }
 
   /** The published name if it is not the snake_case form of the property. */
-  key(key: string): Row<T> {
-    return new Row({ ...this.spec, key });
+  key(key: string): ConfigField<T> {
+    return new ConfigField({ ...this.spec, key });
   }
 
   /** Other published spellings of the same setting. */
-  aka(...aliases: string[]): Row<T> {
-    return new Row({ ...this.spec, aliases });
+  aka(...aliases: string[]): ConfigField<T> {
+    return new ConfigField({ ...this.spec, aliases });
   }
 
   /** The setting names a resource that must be built first; `optional`: it may be missing. */
-  names(type?: string, { optional = false } = {}): Row<T> {
+  names(type?: string, { optional = false } = {}): ConfigField<T> {
     return this.with((value, at) => {
       for (const name of Array.isArray(value) ? value : [value]) {
         if (typeof name === "string" && name !== "") at.named.push({ name, type, optional, path: at.path });
@@ -161,13 +161,13 @@ export class Row<T> {
    * A further step after decoding, defaults included: a check (reporting to `at`) or a conversion. It is skipped, with
    * the outcome `undefined`, if the value or a part of it could not be decoded.
    */
-  with<U>(step: (value: NonNullable<T>, at: Place) => U | undefined): Row<U | Extract<T, undefined>> {
+  with<U>(step: (value: NonNullable<T>, at: Place) => U | undefined): ConfigField<U | Extract<T, undefined>> {
     const { read, absent, written: _, ...spec } = this.spec;
     const then = (decoded: unknown, before: number, at: Place) => {
       const bad = at.problems.slice(before).some((problem) => problem.severity === "error");
       return decoded === undefined || bad ? undefined : step(decoded as NonNullable<T>, at);
     };
-    return new Row({
+    return new ConfigField({
       ...spec,
       read: (value, at) => {
         const before = at.problems.length;
@@ -199,25 +199,25 @@ export class Row<T> {
   }
 }
 
-/** The type a row decodes to. */
-export type Infer<R> = R extends Row<infer T> ? T : never;
+/** The type a field decodes to. */
+export type Infer<R> = R extends ConfigField<infer T> ? T : never;
 
 // deno-lint-ignore no-explicit-any
-export type Shape = { readonly [property: string]: Row<any> };
+export type Shape = { readonly [property: string]: ConfigField<any> };
 
-/** A row for a text. `pattern` limits it, and `wanted` says in errors what is expected. */
+/** A field for a text. `pattern` limits it, and `wanted` says in errors what is expected. */
 export function text(doc = "", { pattern, wanted = "a string" }: { pattern?: RegExp; wanted?: string } = {}) {
   const json: JsonObject = pattern ? { type: "string", pattern: pattern.source } : { type: "string" };
   const read = (value: unknown, at: Place) => {
     if (typeof value !== "string" || (pattern && !pattern.test(value))) return at.wanted(wanted, value);
     return value;
   };
-  return new Row<string | undefined>({ doc, json, wanted, read, zero: "" });
+  return new ConfigField<string | undefined>({ doc, json, wanted, read, zero: "" });
 }
 
-/** A row for `true` or `false`. */
+/** A field for `true` or `false`. */
 export function bool(doc = "") {
-  return row<boolean>(doc, { type: "boolean" }, "true or false", (value, at) => {
+  return fieldOf<boolean>(doc, { type: "boolean" }, "true or false", (value, at) => {
     return typeof value === "boolean" ? value : at.wanted("true or false", value);
   });
 }
@@ -230,12 +230,12 @@ interface Range {
   exact?: boolean;
 }
 
-/** A row for a number within `range`. */
+/** A field for a number within `range`. */
 export function number(doc = "", range: Range = {}) {
   return numeric(doc, "number", "a number", range);
 }
 
-/** A row for an integer within `range`; a fraction is taken as its whole part, with a warning. */
+/** A field for an integer within `range`; a fraction is taken as its whole part, with a warning. */
 export function integer(doc = "", range: Range = {}) {
   return numeric(doc, "integer", "an integer", range);
 }
@@ -251,7 +251,7 @@ export function choice<const W extends string>(doc: string, words: readonly W[])
     const likely = typeof value === "string" ? at.suggestions.of(value, words) : undefined;
     return at.wanted(likely ? `${wanted}; did you mean "${likely}"?` : wanted, value);
   };
-  return new Row<W | undefined>({ doc, json, wanted, read, zero: "" });
+  return new ConfigField<W | undefined>({ doc, json, wanted, read, zero: "" });
 }
 
 /** A duration in Go's syntax (`1m30s`, `500ms`), decoded to milliseconds; an empty text counts as absent. */
@@ -261,17 +261,18 @@ export function duration(doc = "") {
     return (typeof value === "string" ? parseDurationMs(value) : undefined) ?? at.wanted(wanted, value);
   };
   const json: JsonObject = { type: "string", pattern: DURATION.source };
-  return new Row<number | undefined>({ doc, json, wanted, read, written: formatDuration }).emptyIsAbsent();
+  return new ConfigField<number | undefined>({ doc, json, wanted, read, written: formatDuration })
+    .emptyIsAbsent();
 }
 
 /** Any JSON, untouched. */
 export function any(doc = "") {
-  return row<Json>(doc, {}, "a value", (value) => value as Json);
+  return fieldOf<Json>(doc, {}, "a value", (value) => value as Json);
 }
 
 /** Any JSON object, untouched. */
 export function anyObject(doc = "") {
-  return row<JsonObject>(doc, { type: "object" }, "an object", (value, at) => {
+  return fieldOf<JsonObject>(doc, { type: "object" }, "an object", (value, at) => {
     return isObject(value) ? value as JsonObject : at.wanted("an object", value);
   });
 }
@@ -280,20 +281,20 @@ export function anyObject(doc = "") {
 export const NOT_SERVED = "not served: ";
 
 /** A setting of the published runtime that has no effect here. A machine that sets it gets `why` as a warning. */
-export function unserved(why: string): Row<undefined> {
+export function unserved(why: string): ConfigField<undefined> {
   const json: JsonObject = { deprecated: true };
   const read = (value: unknown, at: Place): undefined => {
     // Its zero value asks for nothing.
     if (value !== "" && value !== 0 && value !== false) at.warn(`${NOT_SERVED}${why}`);
   };
-  return new Row<undefined>({ doc: `${NOT_SERVED}${why}`, json, wanted: "a value", read });
+  return new ConfigField<undefined>({ doc: `${NOT_SERVED}${why}`, json, wanted: "a value", read });
 }
 
-/** A row for a list whose entries are each read by `item`. */
-export function list<T>(item: Row<T>, doc = "") {
+/** A field for a list whose entries are each read by `item`. */
+export function list<T>(item: ConfigField<T>, doc = "") {
   const wanted = "an array";
   const present = item.required().zeroCounts();
-  return row<readonly NonNullable<T>[]>(
+  return fieldOf<readonly NonNullable<T>[]>(
     doc,
     { type: "array", items: item.jsonSchema() },
     wanted,
@@ -306,10 +307,10 @@ export function list<T>(item: Row<T>, doc = "") {
 }
 
 /** An object whose keys the user chooses. */
-export function mapOf<T>(item: Row<T>, doc = "") {
+export function mapOf<T>(item: ConfigField<T>, doc = "") {
   const json = { type: "object", additionalProperties: item.jsonSchema() };
   const present = item.required().zeroCounts();
-  return row<{ readonly [key: string]: NonNullable<T> }>(doc, json, "an object", (value, at) => {
+  return fieldOf<{ readonly [key: string]: NonNullable<T> }>(doc, json, "an object", (value, at) => {
     if (!isObject(value)) return at.wanted("an object", value);
     const entries = Object.entries(value).map(([key, one]) => [key, present.decode(one, at.at(key))]);
     return Object.fromEntries(entries.filter(([, one]) => one !== undefined));
@@ -333,7 +334,7 @@ export function object<S extends Shape>(shape: S, doc = "") {
     .map((keys) => ({ anyOf: keys.map((key) => ({ properties: { [key]: {} }, required: [key] })) }));
   if (single.length > 0) json.required = single;
   if (either.length > 0) json.allOf = either;
-  return row<{ readonly [K in keyof S]: Infer<S[K]> }>(doc, json, "an object", (value, at) => {
+  return fieldOf<{ readonly [K in keyof S]: Infer<S[K]> }>(doc, json, "an object", (value, at) => {
     if (!isObject(value)) return at.wanted("an object", value);
     const written = spellings(value, known, at);
     const decoded: Record<string, unknown> = {};
@@ -347,12 +348,12 @@ export function object<S extends Shape>(shape: S, doc = "") {
 }
 
 /** The same setting, of which a mistake costs only its value: errors are warnings that end with `lost`. */
-export function orNothing<T>(row: Row<T>, lost: string): Row<T | undefined> {
-  return new Row<T | undefined>({
-    ...row.spec,
+export function orNothing<T>(field: ConfigField<T>, lost: string): ConfigField<T | undefined> {
+  return new ConfigField<T | undefined>({
+    ...field.spec,
     read: (value, at) => {
       const own = new Place(at.path, [], at.named, at.zeroIsDefault);
-      const decoded = row.spec.read(value, own);
+      const decoded = field.spec.read(value, own);
       for (const problem of own.problems) {
         if (problem.severity === "warning") at.problems.push(problem);
         else at.problems.push({ ...problem, severity: "warning", message: `${problem.message} (${lost})` });
@@ -362,8 +363,8 @@ export function orNothing<T>(row: Row<T>, lost: string): Row<T | undefined> {
   });
 }
 
-/** The same object with its keys as the row spells them. */
-export function respelled(value: unknown, { spec: { json } }: Row<unknown>): JsonObject {
+/** The same object with its keys as the field spells them. */
+export function respelled(value: unknown, { spec: { json } }: ConfigField<unknown>): JsonObject {
   if (!isObject(value)) return {};
   const known = Object.keys(json.properties as JsonObject);
   const meant = new Map([...spellings(value, known, new Place())].map(([key, written]) => [written, key]));
@@ -430,13 +431,13 @@ export function snake(property: string): string {
   return property.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
-function row<T>(
+function fieldOf<T>(
   doc: string,
   json: JsonObject,
   wanted: string,
   read: (value: unknown, at: Place) => T | undefined,
-): Row<T | undefined> {
-  return new Row({ doc, json, wanted, read });
+): ConfigField<T | undefined> {
+  return new ConfigField({ doc, json, wanted, read });
 }
 
 /**
@@ -499,7 +500,7 @@ function numeric(doc: string, type: "number" | "integer", noun: string, { min, m
     if (taken !== value) at.warn(`found ${value}, taken as ${taken}: wanted ${wanted}`);
     return taken;
   };
-  return new Row<number | undefined>({ doc, json, wanted, read, zero: fits(0) ? undefined : 0 });
+  return new ConfigField<number | undefined>({ doc, json, wanted, read, zero: fits(0) ? undefined : 0 });
 }
 
 function isJson(value: unknown): value is Json {

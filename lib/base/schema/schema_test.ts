@@ -8,6 +8,7 @@ import {
   anyObject,
   bool,
   choice,
+  type ConfigField,
   duration,
   formatDuration,
   integer,
@@ -19,7 +20,6 @@ import {
   parseDurationMs,
   Place,
   respelled,
-  type Row,
   show,
   snake,
   text,
@@ -27,17 +27,17 @@ import {
 } from "./schema.ts";
 
 /** Decodes and returns the value with the problems as lines. */
-function decode<T>(row: Row<T>, value: unknown): { value: T; problems: string[]; named: string[] } {
+function decode<T>(field: ConfigField<T>, value: unknown): { value: T; problems: string[]; named: string[] } {
   const at = new Place();
-  const decoded = row.decode(value, at);
+  const decoded = field.decode(value, at);
   const problems = at.problems.map(({ severity, path, message }) =>
     `${severity === "warning" ? "warning " : ""}${path}: ${message}`
   );
   return { value: decoded, problems, named: at.named.map(({ path, name }) => `${path}=${name}`) };
 }
 
-function problemsOf<T>(row: Row<T>, value: unknown): string[] {
-  return decode(row, value).problems;
+function problemsOf<T>(field: ConfigField<T>, value: unknown): string[] {
+  return decode(field, value).problems;
 }
 
 const MOTOR = object({
@@ -88,7 +88,7 @@ Deno.test("object: null counts as absent, and absent settings get their defaults
   assertEquals([value?.dirFlip, value?.timeoutMs, value?.pins], [false, 90_000, undefined]);
 });
 
-Deno.test("an empty text counts as absent where a row says so, and is missed where the setting is required", () => {
+Deno.test("an empty text counts as absent where a field says so, and is missed where the setting is required", () => {
   assertEquals(decode(MOTOR, { max_rpm: 1, timeout: "" }).value?.timeoutMs, 90_000);
   const word = text().emptyIsAbsent();
   assertEquals([decode(word, "").value, decode(word.default("a"), "").value], [undefined, "a"]);
@@ -96,7 +96,7 @@ Deno.test("an empty text counts as absent where a row says so, and is missed whe
   assertEquals(decode(text(), "").value, "");
 });
 
-Deno.test("a number of 0 counts as absent where a row says so, although the range excludes it", () => {
+Deno.test("a number of 0 counts as absent where a field says so, although the range excludes it", () => {
   const share = number("", { min: 0.06, max: 1 }).zeroIsAbsent();
   assertEquals([decode(share, 0).value, decode(share.default(1), 0).value], [undefined, 1]);
   assertEquals(problemsOf(share, 0), []);
@@ -121,7 +121,7 @@ Deno.test("object: lists the first ten unknown keys and counts the rest", () => 
   assertEquals([problems.length, problems.at(-1)], [11, "warning : 990 more unknown keys, ignored"]);
 });
 
-const WRONG: readonly [row: Row<unknown>, value: unknown, problem: string][] = [
+const WRONG: readonly [field: ConfigField<unknown>, value: unknown, problem: string][] = [
   [text(), 1, ": found 1, wanted a string"],
   [text("", { pattern: /^a$/, wanted: "an a" }), "b", ': found "b", wanted an a'],
   [bool(), "true", ': found "true", wanted true or false'],
@@ -145,7 +145,7 @@ const WRONG: readonly [row: Row<unknown>, value: unknown, problem: string][] = [
 ];
 
 Deno.test("schema: each problem contains the found and the wanted value", () => {
-  for (const [row, value, problem] of WRONG) assertEquals(problemsOf(row, value), [problem]);
+  for (const [field, value, problem] of WRONG) assertEquals(problemsOf(field, value), [problem]);
 });
 
 Deno.test("integer: takes the whole part of a fraction, with a warning", () => {
@@ -160,7 +160,7 @@ Deno.test("integer: takes the whole part of a fraction, with a warning", () => {
 });
 
 Deno.test("in attributes, the zero value of a kind is the default unless it is as good as any other", () => {
-  const row = object({
+  const field = object({
     format: choice("", ["yuyv", "mjpeg"]).default("mjpeg"),
     model: text().default("ur5e"),
     word: text("", { pattern: /^a$/ }),
@@ -172,7 +172,7 @@ Deno.test("in attributes, the zero value of a kind is the default unless it is a
   });
   const zeros = { format: "", model: "", word: "", rate: 0, count: 0, level: 0, names: [""] };
   const at = new Place().ofAttributes;
-  assertEquals(row.decode(zeros, at), {
+  assertEquals(field.decode(zeros, at), {
     format: "mjpeg",
     model: "ur5e",
     word: undefined,
@@ -183,12 +183,12 @@ Deno.test("in attributes, the zero value of a kind is the default unless it is a
     names: [""],
   });
   assertEquals(at.problems, []);
-  const outside = decode(row, { format: "", rate: 0, power: 0 });
+  const outside = decode(field, { format: "", rate: 0, power: 0 });
   assertEquals(outside.problems.map((problem) => problem.split(":")[0]), ["format", "rate", "power"]);
   const required = object({ pin: text().required(), width: integer("", { min: 1 }).required() });
   const strict = new Place("attributes").ofAttributes;
   required.decode({ pin: "", width: 0 }, strict);
-  row.decode({ power: 0 }, strict);
+  field.decode({ power: 0 }, strict);
   assertEquals(strict.problems.map(({ path, message }) => `${path}: ${message}`), [
     "attributes.pin: missing required field, wanted a string",
     "attributes.width: found 0, wanted an integer of at least 1",
@@ -197,33 +197,33 @@ Deno.test("in attributes, the zero value of a kind is the default unless it is a
 });
 
 Deno.test("orNothing: a mistake costs the value, with a warning", () => {
-  const row = object({
+  const field = object({
     frame: orNothing(object({ x: number().required() }), "the frame is ignored"),
     n: number(),
   });
-  const { value, problems } = decode(row, { frame: { x: "far" }, n: 1 });
+  const { value, problems } = decode(field, { frame: { x: "far" }, n: 1 });
   assertEquals(value, { frame: undefined, n: 1 });
   assertEquals(problems, [
     'warning frame.x: found "far", wanted a number (the frame is ignored)',
   ]);
-  assertEquals(decode(row, { frame: { x: 1 } }).value, { frame: { x: 1 }, n: undefined });
+  assertEquals(decode(field, { frame: { x: 1 } }).value, { frame: { x: 1 }, n: undefined });
 });
 
 Deno.test("unserved: a published setting without effect is known, and a warning unless it asks for nothing", () => {
-  const row = object({ logFilePath: unserved("there is no such file") });
-  assertEquals(decode(row, { log_file_path: "x" }).problems, [
+  const field = object({ logFilePath: unserved("there is no such file") });
+  assertEquals(decode(field, { log_file_path: "x" }).problems, [
     "warning log_file_path: not served: there is no such file",
   ]);
   for (const nothing of ["", 0, false, null]) {
-    assertEquals(decode(row, { log_file_path: nothing }).problems, []);
+    assertEquals(decode(field, { log_file_path: nothing }).problems, []);
   }
 });
 
-Deno.test("respelled: gives keys the row's letter case, and leaves others alone", () => {
-  const row = object({ maxRpm: number(), name: text() });
-  assertEquals(respelled({ MAX_RPM: 1, Name: "a", other: 2 }, row), { max_rpm: 1, name: "a", other: 2 });
-  assertEquals(respelled({ NAME: "a", name: "b" }, row), { NAME: "a", name: "b" });
-  assertEquals(respelled("text", row), {});
+Deno.test("respelled: gives keys the field's letter case, and leaves others alone", () => {
+  const field = object({ maxRpm: number(), name: text() });
+  assertEquals(respelled({ MAX_RPM: 1, Name: "a", other: 2 }, field), { max_rpm: 1, name: "a", other: 2 });
+  assertEquals(respelled({ NAME: "a", name: "b" }, field), { NAME: "a", name: "b" });
+  assertEquals(respelled("text", field), {});
 });
 
 Deno.test("with: converts and checks decoded values and defaults, and skips invalid values", () => {
@@ -239,7 +239,7 @@ Deno.test("with: converts and checks decoded values and defaults, and skips inva
 });
 
 Deno.test("default: a setting with a default is never undefined after decoding", () => {
-  const rows: Row<unknown>[] = [
+  const rows: ConfigField<unknown>[] = [
     text().default(""),
     bool().default(false),
     integer("", { min: 0 }).default(1),
@@ -253,15 +253,15 @@ Deno.test("default: a setting with a default is never undefined after decoding",
     object({ a: text(), b: object({ c: bool().default(true) }).orEmpty() }).orEmpty(),
     object({ a: bool().default(true) }).with((value, at) => value.a ? value : at.error("no a")).orEmpty(),
   ];
-  for (const row of rows) {
-    const usual = row.decode(undefined, new Place());
+  for (const field of rows) {
+    const usual = field.decode(undefined, new Place());
     assert(usual !== undefined);
     for (
       const wrong of [-1, 1.5, "x", false, [], [1], {}, { a: 1 }, { a: false }, { b: 1 }, { b: { c: 1 } }]
     ) {
-      const { value, problems } = decode(row, wrong);
-      assert(value !== undefined, `${row.spec.wanted}: ${JSON.stringify(wrong)}`);
-      if (problems.length > 0 && row.spec.wanted !== "an object") assertEquals(value, usual);
+      const { value, problems } = decode(field, wrong);
+      assert(value !== undefined, `${field.spec.wanted}: ${JSON.stringify(wrong)}`);
+      if (problems.length > 0 && field.spec.wanted !== "an object") assertEquals(value, usual);
     }
   }
   const section = object({
@@ -287,8 +287,8 @@ Deno.test("jsonSchema: shows a default in its written form", () => {
 });
 
 Deno.test("names: collects names of other resources, including defaults", () => {
-  const row = object({ left: list(text()).names("motor"), board: text().default("local").names("board") });
-  assertEquals(decode(row, { left: ["a", "", "b"] }).named, ["left=a", "left=b", "board=local"]);
+  const field = object({ left: list(text()).names("motor"), board: text().default("local").names("board") });
+  assertEquals(decode(field, { left: ["a", "", "b"] }).named, ["left=a", "left=b", "board=local"]);
 });
 
 Deno.test("mapOf: keys such as __proto__ and constructor are data", () => {
@@ -298,7 +298,7 @@ Deno.test("mapOf: keys such as __proto__ and constructor are data", () => {
   assertEquals(empty?.constructor, undefined);
 });
 
-Deno.test("jsonSchema: describes the values that the row accepts", () => {
+Deno.test("jsonSchema: describes the values that the field accepts", () => {
   assertEquals(MOTOR.jsonSchema(), {
     type: "object",
     properties: {

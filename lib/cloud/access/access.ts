@@ -42,16 +42,16 @@ export interface Ref {
 }
 
 /**
- * `machine`: a role on the machine itself, such as the key in its file has, not only on its location. `insider`: the
- * same, or an owner's role. Only insiders see the machine's secrets.
+ * The access level that a call needs. `machine`: a role on the machine itself, such as the key in its file has, not only
+ * on its location. `machine_or_owner`: the same, or an owner's role; this level sees the machine's secrets.
  */
-export type Closeness = Role | "machine" | "insider";
+export type AccessLevel = Role | "machine" | "machine_or_owner";
 
 /**
- * `nobody`: the call needs no token. `anybody`: any valid token; the handler limits the answer to the caller's
- * resources.
+ * `unauthenticated`: the call needs no token. `authenticated`: any valid token; the handler limits the answer to the
+ * caller's resources.
  */
-export type CallerNeed = "nobody" | "anybody" | Closeness;
+export type CallerNeed = "unauthenticated" | "authenticated" | AccessLevel;
 
 /**
  * The field of a request that names resources: an id, a list of ids, or one or several authorizations. Dots lead into
@@ -89,23 +89,23 @@ export function rule<M extends DescMethod & { input: DescMessage }>(
   return { path: pathOf(method), method, need, on: on.map(([kind, field]) => ({ kind, field })) };
 }
 
-/** A role of the caller: through its key, or as the part whose secret it has presented. */
-export type Held = Omit<Grant, "kind"> & { readonly kind: GrantKind | "part" };
+/** A grant that counts for the caller: of its key, or of the part whose secret it has presented. */
+export type EffectiveGrant = Omit<Grant, "kind"> & { readonly kind: GrantKind | "part" };
 
 /** What the admission of a call found. */
 export interface Admission {
   /** Of the first resource that the call names. */
   readonly organizationId: string;
   /** Whether the caller's roles on every resource of the call satisfy `need`. */
-  has(need: Closeness): boolean;
+  has(need: AccessLevel): boolean;
 }
 
 interface Caller {
   /** Whose share of the database's time its calls take. */
   readonly group: string;
-  readonly grants: readonly Held[];
-  /** Roles on locations that are shared with its organizations. */
-  readonly asGuest: readonly Grant[];
+  readonly grants: readonly EffectiveGrant[];
+  /** Shared access: roles on locations that are shared with its organizations. */
+  readonly sharedGrants: readonly Grant[];
   /** Whether the key belongs to a training job. */
   readonly ofJob: boolean;
 }
@@ -234,12 +234,13 @@ export class Access {
     clock: Clock,
   ): Gate {
     return {
-      authenticate: (ctx) => this.#ruleOf(ctx).need === "nobody" ? undefined : guard.gate.authenticate(ctx),
+      authenticate: (ctx) =>
+        this.#ruleOf(ctx).need === "unauthenticated" ? undefined : guard.gate.authenticate(ctx),
       within: (ctx, serve) => this.#forCaller(ctx, serve),
       authorize: async (ctx, request) => {
         const rule = this.#ruleOf(ctx);
-        if (rule.need === "nobody") return;
-        const refs = rule.need === "anybody" ? [] : refsOf(rule, request);
+        if (rule.need === "unauthenticated") return;
+        const refs = rule.need === "authenticated" ? [] : refsOf(rule, request);
         // Only after the request has arrived: the key may have lost its roles meanwhile.
         const check = () => this.#forCaller(ctx, admit);
         const admit = async () => {
@@ -249,18 +250,18 @@ export class Access {
           for (const one of [asked, ...looked]) one.catch(() => {});
           this.#begin(ctx, request);
           await guard.recheck(ctx);
-          const { grants, asGuest, ofJob, group } = await asked;
+          const { grants, sharedGrants, ofJob, group } = await asked;
           this.#remember(ctx.entity!, group);
           if (ofJob && !rule.forJobs) throw new SvcError("permission_denied", JOBS_READ);
-          const held = isForGuests(rule) ? [...grants, ...asGuest] : grants;
+          const effective = allowsSharedAccess(rule) ? [...grants, ...sharedGrants] : grants;
           const found: Scope[] = [];
           for (const [at, ref] of refs.entries()) {
             const scopes = await (looked[at] ?? this.#scopes(ref));
-            requireRole(held, rule.need as Role, ref, scopes);
+            requireRole(effective, rule.need as Role, ref, scopes);
             if (at < REFS_TOGETHER) found.push(...scopes);
           }
           if (found.length === 0 || refs.length > REFS_TOGETHER) return;
-          this.#admissions.set(ctx, admissionOf([...grants, ...asGuest], found));
+          this.#admissions.set(ctx, admissionOf([...grants, ...sharedGrants], found));
         };
         try {
           await check();
@@ -326,7 +327,7 @@ export class Access {
   }
 
   /** The roles of a key. Throws `unauthenticated` if there is no such key. */
-  async grantsOf(keyId: string | undefined): Promise<readonly Held[]> {
+  async grantsOf(keyId: string | undefined): Promise<readonly EffectiveGrant[]> {
     return (await this.#callerOf(keyId)).grants;
   }
 
@@ -345,7 +346,7 @@ export class Access {
     return {
       group: organization ?? `key ${keyId}`,
       grants: grants(0),
-      asGuest: grants(1),
+      sharedGrants: grants(1),
       ofJob: rows.some(({ jobs }) => Number(jobs) > 0),
     };
   }
@@ -357,7 +358,7 @@ export class Access {
       throw new SvcError("unauthenticated", "unauthenticated: the API key no longer exists");
     }
     const grants = [{ role: "operator", kind: "part", resourceId: id }] as const;
-    return { group: row.organization, grants, asGuest: [], ofJob: false };
+    return { group: row.organization, grants, sharedGrants: [], ofJob: false };
   }
 
   /** Whether a person may own the key: keys that only open machines belong to machines, others to training jobs. */
@@ -367,7 +368,7 @@ export class Access {
   }
 
   /** The resources on which a key has a role that satisfies `need`. */
-  async reach(keyId: string | undefined, need: Role): Promise<Held[]> {
+  async reach(keyId: string | undefined, need: Role): Promise<EffectiveGrant[]> {
     return (await this.grantsOf(keyId)).filter(({ role }) => need === "operator" || role === "owner");
   }
 
@@ -380,9 +381,9 @@ export class Access {
   }
 
   /** Whether a key's role on a resource satisfies `need`. */
-  async may(keyId: string | undefined, need: Closeness, ref: Ref): Promise<boolean> {
-    const { grants: own, asGuest } = await this.#callerOf(keyId);
-    const grants = [...own, ...asGuest];
+  async may(keyId: string | undefined, need: AccessLevel, ref: Ref): Promise<boolean> {
+    const { grants: own, sharedGrants } = await this.#callerOf(keyId);
+    const grants = [...own, ...sharedGrants];
     try {
       requireRole(grants, need, ref, await this.#scopes(ref));
       return true;
@@ -424,13 +425,18 @@ export class Access {
   }
 }
 
-function admissionOf(grants: readonly Held[], scopes: readonly Scope[]): Admission {
-  const has = (need: Closeness) =>
+function admissionOf(grants: readonly EffectiveGrant[], scopes: readonly Scope[]): Admission {
+  const has = (need: AccessLevel) =>
     scopes.every((scope) => grants.some((grant) => isEnough(grant, need, scope)));
   return { organizationId: scopes[0].organization, has };
 }
 
-function requireRole(grants: readonly Held[], need: Closeness, ref: Ref, scopes: readonly Scope[]): void {
+function requireRole(
+  grants: readonly EffectiveGrant[],
+  need: AccessLevel,
+  ref: Ref,
+  scopes: readonly Scope[],
+): void {
   for (const scope of scopes) {
     if (grants.some((grant) => isEnough(grant, need, scope))) continue;
     throw new SvcError(
@@ -441,7 +447,7 @@ function requireRole(grants: readonly Held[], need: Closeness, ref: Ref, scopes:
 }
 
 /** A machine's data reaches the people of its own organization only (`sharing.ts`). */
-function isForGuests({ method }: Rule): boolean {
+function allowsSharedAccess({ method }: Rule): boolean {
   return method.parent.typeName === AppService.typeName;
 }
 
@@ -467,20 +473,23 @@ function watched(ctx: CallContext, clock: Clock, check: () => Promise<void>): ()
   };
 }
 
-function reaches({ kind, resourceId }: Held, { organization, locations, machine, part }: Scope): boolean {
+function reaches(
+  { kind, resourceId }: EffectiveGrant,
+  { organization, locations, machine, part }: Scope,
+): boolean {
   if (kind === "organization") return resourceId === organization;
   if (kind === "location") return locations.includes(resourceId);
   return resourceId === (kind === "machine" ? machine : part);
 }
 
-const NEEDED: { readonly [N in Closeness]: string } = {
+const NEEDED: { readonly [N in AccessLevel]: string } = {
   operator: "operator of",
   owner: "owner of",
   machine: "the machine's own, with a role on the machine itself, of",
-  insider: "owner, or the machine's own, of",
+  machine_or_owner: "owner, or the machine's own, of",
 };
 
-function isEnough(grant: Held, need: Closeness, scope: Scope): boolean {
+function isEnough(grant: EffectiveGrant, need: AccessLevel, scope: Scope): boolean {
   if (!reaches(grant, scope)) return false;
   if (need === "operator") return true;
   if (need !== "machine" && grant.role === "owner") return true;

@@ -23,7 +23,7 @@ import {
   organizationOf,
   ROLES,
 } from "./keys.ts";
-import { requireRoom } from "./room.ts";
+import { requireQuota } from "./quota.ts";
 import type { Sql } from "../store/store.ts";
 
 const API_KEY = "api-key";
@@ -184,7 +184,7 @@ async function createWithin(
   nowMs: number,
 ): Promise<NewKey> {
   const made = await new Keys(sql).create(secret, name, grants, nowMs);
-  await requireRoom(sql, limits, "keysPerOrganization", await organizationOf(sql, grants[0]));
+  await requireQuota(sql, limits, "keysPerOrganization", await organizationOf(sql, grants[0]));
   await requireRoles(sql, limits, made.id, grants);
   return made;
 }
@@ -195,9 +195,9 @@ async function requireRoles(
   keyId: string,
   grants: readonly Grant[],
 ): Promise<void> {
-  await requireRoom(sql, limits, "rolesPerKey", keyId);
+  await requireQuota(sql, limits, "rolesPerKey", keyId);
   const organizations = await Promise.all(grants.map((grant) => organizationOf(sql, grant)));
-  for (const id of new Set(organizations)) await requireRoom(sql, limits, "rolesPerOrganization", id);
+  for (const id of new Set(organizations)) await requireQuota(sql, limits, "rolesPerOrganization", id);
 }
 
 /**

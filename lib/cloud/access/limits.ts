@@ -15,7 +15,7 @@ const MAX = Number.MAX_SAFE_INTEGER;
 
 const amount = (doc: string, fallback: number) => integer(doc, { min: 1, max: MAX }).default(fallback);
 
-export const limitsRow = object({
+export const limitsField = object({
   wrongKeysPerAddress: amount(
     "wrong keys in a row from one address before svc-cloud slows the address down",
     20,
@@ -131,12 +131,12 @@ export const limitsRow = object({
   labelsPerAnswer: amount("tags or labels of images in one answer", 10_000),
 });
 
-export type Limits = NonNullable<Infer<typeof limitsRow>>;
+export type Limits = NonNullable<Infer<typeof limitsField>>;
 export type LimitName = keyof Limits;
 
 /** The default limits. */
 export function defaultLimits(): Limits {
-  return limitsRow.decode({}, new Place())!;
+  return limitsField.decode({}, new Place())!;
 }
 
 /** Reads a limits file. Throws `invalid_argument` with every problem in it. */
@@ -148,7 +148,7 @@ export function parseLimits(json: unknown, file: string): Limits {
     );
   }
   const at = new Place();
-  const limits = limitsRow.decode(json, at);
+  const limits = limitsField.decode(json, at);
   // An unknown name is an error here: a misspelt limit would not apply.
   const problems = at.problems.map(({ path, message }) => `${path}: ${message.replace(", ignored", "")}`);
   if (limits && problems.length === 0) return limits;

@@ -27,30 +27,30 @@ const training = MLTrainingService.method;
 const mapping = CloudSLAMService.method;
 
 export const RULES: readonly Rule[] = [
-  rule(AuthService.method.authenticate, "nobody"),
+  rule(AuthService.method.authenticate, "unauthenticated"),
   // The handler finds the machine by its name.
-  rule(ExternalAuthService.method.authenticateTo, "anybody"),
-  rule(signaling.optionalWebRTCConfig, "anybody"),
-  rule(signaling.call, "anybody"),
-  rule(signaling.callUpdate, "anybody"),
-  rule(signaling.answer, "anybody"),
-  rule(signaling.reportConnectionMetadata, "anybody"),
-  rule(Health.method.check, "nobody"),
-  rule(Health.method.watch, "nobody"),
-  rule(Health.method.list, "nobody"),
-  rule(ServerReflection.method.serverReflectionInfo, "anybody"),
-  rule(ServerReflectionAlpha.method.serverReflectionInfo, "anybody"),
+  rule(ExternalAuthService.method.authenticateTo, "authenticated"),
+  rule(signaling.optionalWebRTCConfig, "authenticated"),
+  rule(signaling.call, "authenticated"),
+  rule(signaling.callUpdate, "authenticated"),
+  rule(signaling.answer, "authenticated"),
+  rule(signaling.reportConnectionMetadata, "authenticated"),
+  rule(Health.method.check, "unauthenticated"),
+  rule(Health.method.watch, "unauthenticated"),
+  rule(Health.method.list, "unauthenticated"),
+  rule(ServerReflection.method.serverReflectionInfo, "authenticated"),
+  rule(ServerReflectionAlpha.method.serverReflectionInfo, "authenticated"),
 
   // Training scripts look up the id of their organization here.
-  { ...rule(app.listOrganizations, "anybody"), forJobs: true },
-  rule(app.createOrganization, "anybody"),
-  rule(app.checkPermissions, "anybody"),
+  { ...rule(app.listOrganizations, "authenticated"), forJobs: true },
+  rule(app.createOrganization, "authenticated"),
+  rule(app.checkPermissions, "authenticated"),
   rule(app.getOrganization, "operator", ["organization", "organizationId"]),
   rule(app.updateOrganization, "owner", ["organization", "organizationId"]),
 
-  rule(app.getOrganizationNamespaceAvailability, "anybody"),
+  rule(app.getOrganizationNamespaceAvailability, "authenticated"),
   rule(app.updateOrganizationNamespace, "owner", ["organization", "organizationId"]),
-  rule(app.searchOrganizations, "anybody"),
+  rule(app.searchOrganizations, "authenticated"),
   rule(app.deleteOrganization, "owner", ["organization", "organizationId"]),
 
   rule(app.getOrganizationMetadata, "operator", ["organization", "organizationId"]),
@@ -102,7 +102,7 @@ export const RULES: readonly Rule[] = [
 
   rule(app.listFragments, "operator", ["organization", "organizationId"]),
   // The fragment's visibility decides.
-  rule(app.getFragment, "anybody"),
+  rule(app.getFragment, "authenticated"),
   rule(app.createFragment, "owner", ["organization", "organizationId"]),
   rule(app.updateFragment, "owner", ["fragment", "id"]),
   rule(app.deleteFragment, "owner", ["fragment", "id"]),
@@ -151,10 +151,10 @@ export const RULES: readonly Rule[] = [
   rule(training.cancelTrainingJob, "owner", ["training_job", "id"]),
   rule(training.deleteCompletedTrainingJob, "owner", ["training_job", "id"]),
   rule(training.getTrainingJobLogs, "owner", ["training_job", "id"]),
-  rule(training.listSupportedContainers, "anybody"),
+  rule(training.listSupportedContainers, "authenticated"),
   rule(training.listContainers, "owner", ["organization", "organizationId"]),
   // Containers that come with the control plane belong to everybody.
-  rule(training.getContainer, "anybody"),
+  rule(training.getContainer, "authenticated"),
   rule(training.registerCustomTrainingContainer, "owner", ["organization", "organizationId"]),
   rule(training.deleteCustomTrainingContainer, "owner", ["container", "id"]),
   rule(MLInferenceService.method.getInference, "operator", ["organization", "organizationId"]),
@@ -162,27 +162,27 @@ export const RULES: readonly Rule[] = [
   // Each item's visibility decides who finds it in the registry.
   rule(packages.createPackage, "owner", ["organization", "info.organizationId"]),
   rule(packages.deletePackage, "owner", ["package", "id"]),
-  rule(packages.getPackage, "anybody"),
+  rule(packages.getPackage, "authenticated"),
   rule(packages.listPackages, "operator", ["organization", "organizationId"]),
-  rule(app.getRegistryItem, "anybody"),
-  rule(app.listRegistryItems, "anybody"),
+  rule(app.getRegistryItem, "authenticated"),
+  rule(app.listRegistryItems, "authenticated"),
   rule(app.createRegistryItem, "owner", ["organization", "organizationId"]),
   rule(app.updateRegistryItem, "owner", ["package", "itemId"]),
   rule(app.deleteRegistryItem, "owner", ["package", "itemId"]),
-  rule(app.getModule, "anybody"),
-  rule(app.listModules, "anybody"),
+  rule(app.getModule, "authenticated"),
+  rule(app.listModules, "authenticated"),
   rule(app.createModule, "owner", ["organization", "organizationId"]),
   rule(app.updateModule, "owner", ["package", "moduleId"]),
   rule(app.uploadModuleFile, "owner", ["package", "moduleFileInfo.moduleId"]),
 
   // Calls of a machine, whose key may be a mere operator's. Nobody else gets its private key, takes its restart orders
   // or writes its log. Its configuration may hold secrets: an owner may fetch it, and is not taken for the machine.
-  rule(robot.config, "insider", ["part", "id"]),
+  rule(robot.config, "machine_or_owner", ["part", "id"]),
   rule(robot.certificate, "machine", ["part", "id"]),
   rule(robot.needsRestart, "machine", ["part", "id"]),
   rule(ChangeService.method.follow, "machine", ["part", "id"]),
   rule(robot.log, "machine", ["part", "id"]),
-  rule(AgentDeviceService.method.deviceAgentConfig, "insider", ["part", "id"]),
+  rule(AgentDeviceService.method.deviceAgentConfig, "machine_or_owner", ["part", "id"]),
 
   ...DATA_RULES,
 ];

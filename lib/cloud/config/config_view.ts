@@ -28,7 +28,7 @@ export async function viewOf(
   { access }: CloudContext,
   { entity }: CallContext,
   on: Ref,
-  need: "owner" | "insider" = "insider",
+  need: "owner" | "machine_or_owner" = "machine_or_owner",
 ): Promise<ConfigView> {
   return await access.may(entity, need, on) ? asItIs : starred;
 }

@@ -11,7 +11,7 @@ import type { MessageInitShape } from "../../wire/rpc/proto.ts";
 import type { CallContext, ServiceImpl } from "../../wire/rpc/service.ts";
 import type { Ref } from "../access/access.ts";
 import { requireWithin } from "../access/limits.ts";
-import { requireRoom } from "../access/room.ts";
+import { requireQuota } from "../access/quota.ts";
 import { requireConfigQuota } from "../access/usage.ts";
 import { actorOf, type CloudContext, pageStart } from "../context.ts";
 import { asItIs, type ConfigView, editorOf, requireNoErrors, textOf, viewOf } from "./config_view.ts";
@@ -162,8 +162,8 @@ function writeHandlers(cloud: CloudContext) {
           const own = new Fragments(sql);
           await own.requireStamps(checked.stamps);
           const id = await own.create(organizationId, name, checked, nowMs, { who: actor.who, visibility });
-          await requireRoom(sql, limits, "fragmentsPerOrganization", organizationId);
-          await requireRoom(sql, limits, "fragmentLettersPerOrganization", organizationId);
+          await requireQuota(sql, limits, "fragmentsPerOrganization", organizationId);
+          await requireQuota(sql, limits, "fragmentLettersPerOrganization", organizationId);
           return id;
         });
       });
@@ -192,7 +192,7 @@ function writeHandlers(cloud: CloudContext) {
           await own.requireStamps(new Map([...checked.stamps, [id, old.stamp]]));
           await own.update(id, name || old.name, checked, nowMs, { who: actor.who, visibility });
           await own.keepNewest(id, limits.revisionsPerFragment, limits.configBytesPerPart);
-          await requireRoom(sql, limits, "fragmentLettersPerOrganization", old.organizationId);
+          await requireQuota(sql, limits, "fragmentLettersPerOrganization", old.organizationId);
         });
       });
       return { fragment: (await messages(cloud, [await fragments.get(id)], ctx))[0] };
@@ -248,7 +248,7 @@ function tagHandlers({ store, audit, limits }: CloudContext) {
     async setFragmentTag({ fragmentId: id, tag, revision }, ctx) {
       await audit.change(actorOf(ctx), onFragment(id), async (sql) => {
         await new Fragments(sql).tag(id, tag, revision);
-        await requireRoom(sql, limits, "tagsPerFragment", id);
+        await requireQuota(sql, limits, "tagsPerFragment", id);
       });
       return await answer(id);
     },

@@ -8,7 +8,7 @@ import type { ServiceImpl } from "../../wire/rpc/service.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import { type Dataset, Datasets, type DatasetType } from "./datasets.ts";
 import { requireWithin } from "../access/limits.ts";
-import { requireRoom } from "../access/room.ts";
+import { requireQuota } from "../access/quota.ts";
 
 const TYPES: { readonly [K in DatasetType]: Type } = {
   images: Type.BINARY_DATA,
@@ -24,7 +24,7 @@ export function datasetHandlers({ store, access, audit, limits }: CloudContext) 
         { kind: "organization", id: on },
         async (sql, nowMs) => {
           const id = await new Datasets(sql).create(on, name, typeOf(type) ?? "images", nowMs);
-          await requireRoom(sql, limits, "datasetsPerOrganization", on);
+          await requireQuota(sql, limits, "datasetsPerOrganization", on);
           return id;
         },
       );
@@ -61,7 +61,7 @@ export function datasetHandlers({ store, access, audit, limits }: CloudContext) 
         { kind: "organization", id: on },
         async (sql, nowMs) => {
           const id = await new Datasets(sql).merge(datasetIds, on, name, nowMs);
-          await requireRoom(sql, limits, "datasetsPerOrganization", on);
+          await requireQuota(sql, limits, "datasetsPerOrganization", on);
           return id;
         },
       );

@@ -8,7 +8,7 @@
 import { type Filter, type TagsFilter, TagsFilterType } from "../../../proto/gen/data_pb.ts";
 import { toMs } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
-import type { Held } from "../access/access.ts";
+import type { EffectiveGrant } from "../access/access.ts";
 import { places, type SqlValue } from "../store/store.ts";
 
 /** The fields of a filter that name the source of data. */
@@ -47,7 +47,7 @@ export class Conditions {
 }
 
 /** Images and files within the caller's reach that match a filter. */
-export function binaryConditions(filter: Filter | undefined, reach: readonly Held[]): Conditions {
+export function binaryConditions(filter: Filter | undefined, reach: readonly EffectiveGrant[]): Conditions {
   const found = originConditions(filter ?? {}, reach).is("d.mime_type", filter?.mimeType);
   const tagged = "EXISTS (SELECT 1 FROM data_tags t WHERE t.data_id = d.id";
   const tags = wantedTags(filter?.tagsFilter);
@@ -73,7 +73,7 @@ type FileFilter = Partial<Pick<Filter, "mimeType" | "bboxLabels" | "datasetId">>
 /** Readings within the caller's reach that match a filter. */
 export function tabularConditions(
   filter: OriginFilter & FileFilter & { readonly tagsFilter?: TagsFilter },
-  reach: readonly Held[],
+  reach: readonly EffectiveGrant[],
 ): Conditions {
   const found = originConditions(filter, reach);
   if (isOfFiles(filter)) found.only("1 = 0");
@@ -134,7 +134,7 @@ function few(values: readonly string[]): readonly string[] {
   return values;
 }
 
-function originConditions(filter: OriginFilter, reach: readonly Held[]): Conditions {
+function originConditions(filter: OriginFilter, reach: readonly EffectiveGrant[]): Conditions {
   const { start, end } = filter.interval ?? {};
   const found = onlyType(within(reach), filter.componentType ?? "")
     .is("o.component_name", filter.componentName)
@@ -160,8 +160,9 @@ function contains(text: string): string {
 }
 
 /** The reach of roles: a role on a location covers the locations inside it. */
-function within(reach: readonly Held[]): Conditions {
-  const of = (kind: Held["kind"]) => reach.filter((one) => one.kind === kind).map((one) => one.resourceId);
+function within(reach: readonly EffectiveGrant[]): Conditions {
+  const of = (kind: EffectiveGrant["kind"]) =>
+    reach.filter((one) => one.kind === kind).map((one) => one.resourceId);
   const [organizations, locations, machines] = [of("organization"), of("location"), of("machine")];
   const parts = of("part");
   const none = "CAST(NULL AS TEXT)";

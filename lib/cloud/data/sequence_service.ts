@@ -12,7 +12,7 @@ import { toTimestamp } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
 import type { MessageInitShape } from "../../wire/rpc/proto.ts";
 import type { ServiceImpl } from "../../wire/rpc/service.ts";
-import { requireRoom } from "../access/room.ts";
+import { requireQuota } from "../access/quota.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import { Fleet } from "../fleet/fleet.ts";
 import { BinaryData, placeIn, placeOf } from "./binary_data.ts";
@@ -32,7 +32,7 @@ export function sequenceHandlers({ store, files, access, audit, limits }: CloudC
       return await audit.change(actorOf(ctx), { kind: "part", id }, async (sql, nowMs) => {
         const part = await new Fleet(sql).part(id);
         const made = await new Sequences(sql).create(part, { resources, tags, ...window }, nowMs);
-        await requireRoom(sql, limits, "sequencesPerOrganization", part.organizationId);
+        await requireQuota(sql, limits, "sequencesPerOrganization", part.organizationId);
         return { id: made };
       });
     },

@@ -4,7 +4,7 @@ import type { DatasetService } from "../../../proto/gen/dataset_pb.ts";
 import { toTimestamp } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
 import type { ServiceImpl } from "../../wire/rpc/service.ts";
-import { requireRoom } from "../access/room.ts";
+import { requireQuota } from "../access/quota.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import { Datasets } from "../data/datasets.ts";
 import type { DataLinks } from "../data/links.ts";
@@ -23,7 +23,7 @@ export function sequenceExportHandlers({ store, audit, limits }: CloudContext, l
         { kind: "dataset", id: datasetId },
         async (sql, nowMs) => {
           const id = await new SequenceExports(sql).start(datasetId, organizationId, nowMs);
-          await requireRoom(sql, limits, "sequenceExportsPerOrganization", organizationId);
+          await requireQuota(sql, limits, "sequenceExportsPerOrganization", organizationId);
           return id;
         },
       );

@@ -30,7 +30,7 @@ import { Keys } from "../access/keys.ts";
 import { moveMachine } from "./new_machine.ts";
 import { Packages } from "../packages/packages.ts";
 import type { Online } from "./presence.ts";
-import { requireRoom } from "../access/room.ts";
+import { requireQuota } from "../access/quota.ts";
 import type { Store } from "../store/store.ts";
 
 const STATES: { readonly [K in Online]: OnlineState } = {
@@ -78,7 +78,7 @@ function organizationHandlers(cloud: CloudContext) {
       const id = await audit.change(actorOf(ctx), { kind: "organization", id: name }, async (sql, nowMs) => {
         const made = await new Fleet(sql).createOrganization(name, nowMs);
         await new Keys(sql).grant(ctx.entity!, { role: "owner", kind: "organization", resourceId: made });
-        await requireRoom(sql, cloud.limits, "rolesPerKey", ctx.entity!);
+        await requireQuota(sql, cloud.limits, "rolesPerKey", ctx.entity!);
         return made;
       });
       return { organization: organizationMessage(await fleet.organization(id)) };
@@ -190,7 +190,7 @@ function machineHandlers(cloud: CloudContext) {
         async (sql, nowMs) => {
           const made = await new Fleet(sql).createMachine(location, name, nowMs);
           const { organizationId } = await new Fleet(sql).location(location);
-          await requireRoom(sql, limits, "machinesPerOrganization", organizationId);
+          await requireQuota(sql, limits, "machinesPerOrganization", organizationId);
           return made;
         },
       );
@@ -203,8 +203,8 @@ function machineHandlers(cloud: CloudContext) {
         await moveMachine(sql, id, { name: name || machine.name, locationId: there }, nowMs);
         if (there === machine.locationId) return;
         const { organizationId } = await new Fleet(sql).location(there);
-        await requireRoom(sql, limits, "machinesPerOrganization", organizationId);
-        await requireRoom(sql, limits, "rolesPerOrganization", organizationId);
+        await requireQuota(sql, limits, "machinesPerOrganization", organizationId);
+        await requireQuota(sql, limits, "rolesPerOrganization", organizationId);
       });
       return { robot: await robotMessage(id) };
     },
@@ -229,7 +229,7 @@ function machinePartHandlers(cloud: CloudContext) {
         { kind: "machine", id: robotId },
         async (sql, nowMs) => {
           const id = await new Fleet(sql).createPart(robotId, partName, nowMs);
-          await requireRoom(sql, limits, "partsPerMachine", robotId);
+          await requireQuota(sql, limits, "partsPerMachine", robotId);
           return id;
         },
       );

@@ -4,7 +4,7 @@
 
 import { SvcError } from "../../base/error.ts";
 import type { CallContext } from "../../wire/rpc/service.ts";
-import type { Closeness } from "../access/access.ts";
+import type { AccessLevel } from "../access/access.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import { Fleet, type Part } from "./fleet.ts";
 import { notedSetting, noteSetting } from "../store/settings.ts";
@@ -93,7 +93,7 @@ export async function partFor(
   cloud: CloudContext,
   ctx: CallContext,
   host: string,
-  need: Closeness,
+  need: AccessLevel,
 ): Promise<Part> {
   const { access, audit } = cloud;
   if (host === "") throw new SvcError("invalid_argument", "found no host, wanted the name of a machine");

@@ -14,7 +14,7 @@ import { toTimestamp } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
 import type { MessageInitShape } from "../../wire/rpc/proto.ts";
 import type { CallContext, ServiceImpl } from "../../wire/rpc/service.ts";
-import { requireRoom } from "../access/room.ts";
+import { requireQuota } from "../access/quota.ts";
 import {
   type NewSharedSecret,
   newSharedSecret,
@@ -49,7 +49,7 @@ function treeHandlers(cloud: CloudContext) {
         { kind: "organization", id: on },
         async (sql, nowMs) => {
           const id = await new Fleet(sql).createLocation(on, name, parentLocationId, nowMs);
-          await requireRoom(sql, limits, "locationsPerOrganization", on);
+          await requireQuota(sql, limits, "locationsPerOrganization", on);
           return id;
         },
       );
@@ -93,7 +93,7 @@ function shareHandlers(cloud: CloudContext) {
     async shareLocation({ locationId: id, organizationId }, ctx) {
       await audit.change(actorOf(ctx), { kind: "location", id }, async (sql) => {
         await new Shares(sql).share(id, organizationId);
-        await requireRoom(sql, limits, "guestsPerLocation", id);
+        await requireQuota(sql, limits, "guestsPerLocation", id);
       });
       return {};
     },
@@ -121,7 +121,7 @@ function secretHandlers(cloud: CloudContext) {
       const made = await newSharedSecret();
       await audit.change(actorOf(ctx), { kind: "location", id }, async (sql, nowMs) => {
         await new SharedSecrets(sql).add("location", id, made, nowMs);
-        await requireRoom(sql, limits, "secretsPerLocation", id);
+        await requireQuota(sql, limits, "secretsPerLocation", id);
       });
       return { auth: await authMessage(cloud, id, made) };
     },

@@ -20,7 +20,7 @@ import { type PartChange, PartConfigs } from "../config/part_config.ts";
 import { partNames } from "./hosts.ts";
 import { hostWordOf } from "./names.ts";
 import { checkPartConfig, savePartConfig } from "./part_saving.ts";
-import { requireRoom } from "../access/room.ts";
+import { requireQuota } from "../access/quota.ts";
 
 const HISTORY_PAGE = 100;
 /** Limit for the configurations on a page, unless a single one exceeds it. */
@@ -103,7 +103,7 @@ function writeHandlers(cloud: CloudContext) {
       const made = await newSharedSecret();
       await audit.change(actorOf(ctx), { kind: "part", id }, async (sql, nowMs) => {
         await new SharedSecrets(sql).add("part", id, made, nowMs);
-        await requireRoom(sql, limits, "secretsPerPart", id);
+        await requireQuota(sql, limits, "secretsPerPart", id);
       });
       return { part: await partMessage(cloud, await fleet.part(id), asItIs, made) };
     },

@@ -13,12 +13,12 @@ import { worldPose } from "../../slam/pose2d.ts";
 import type { MessageInitShape } from "../../wire/rpc/proto.ts";
 import type { ServiceImpl } from "../../wire/rpc/service.ts";
 import type { Ref } from "../access/access.ts";
-import { requireRoom } from "../access/room.ts";
+import { requireQuota } from "../access/quota.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import { keptMicros } from "../data/filter.ts";
 import type { DataLinks } from "../data/links.ts";
 import { Fleet } from "../fleet/fleet.ts";
-import { requirePackageRoom } from "../packages/package_content.ts";
+import { requirePackageQuota } from "../packages/package_content.ts";
 import { checkNamed, Packages } from "../packages/packages.ts";
 import type { Sql } from "../store/store.ts";
 import type { MappingRunner } from "./runner.ts";
@@ -43,12 +43,12 @@ export function mappingHandlers(context: CloudContext, links: DataLinks, runner?
       if (!runner) throw new SvcError("unimplemented", "this control plane makes no maps");
       const { organizationId } = request;
       // An early check spares the user the mapping.
-      await requirePackageRoom(context, organizationId);
+      await requirePackageQuota(context, organizationId);
       const on: Ref = { kind: "machine", id: request.robotId };
       const sessionId = await audit.change(actorOf(ctx), on, async (sql, nowMs) => {
         const id = await new MappingSessions(sql).add(await newSession(sql, request, nowMs), nowMs);
-        await requireRoom(sql, limits, "mappingSessionsAtOnce", organizationId);
-        await requireRoom(sql, limits, "mappingSessionsPerOrganization", organizationId);
+        await requireQuota(sql, limits, "mappingSessionsAtOnce", organizationId);
+        await requireQuota(sql, limits, "mappingSessionsPerOrganization", organizationId);
         return id;
       });
       runner.wake();

@@ -43,7 +43,7 @@ export function installPages(
     try {
       const entity = await identify(fields, peer);
       const id = query.get("id") ?? "";
-      if (!await cloud.access.may(entity, "insider", { kind: "part", id })) {
+      if (!await cloud.access.may(entity, "machine_or_owner", { kind: "part", id })) {
         throw new SvcError(
           "permission_denied",
           "this needs the API key of the machine, or one that is owner of it",

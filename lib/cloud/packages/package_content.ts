@@ -11,7 +11,7 @@ import { PACKAGE_BYTES_MAX } from "./packages.ts";
 export type PackageKeeper = Pick<CloudContext, "store" | "files" | "usage">;
 
 /** Throws `resource_exhausted` if the organization has reached its number of packages. */
-export async function requirePackageRoom({ usage }: Pick<PackageKeeper, "usage">, organizationId: string) {
+export async function requirePackageQuota({ usage }: Pick<PackageKeeper, "usage">, organizationId: string) {
   await usage.take(organizationId, "packagesPerOrganization", 0);
   await usage.take(organizationId, "packageBytesPerOrganization", 0);
 }
@@ -26,7 +26,7 @@ export async function keepPackage<T>(
 ): Promise<T> {
   const { store, files, usage } = cloud;
   // An early check spares the user a long upload.
-  await requirePackageRoom(cloud, organizationId);
+  await requirePackageQuota(cloud, organizationId);
   const open = await usage.upload(organizationId, key, [["packageBytesPerOrganization", organizationId]]);
   try {
     const value = await keepFile(store, files, open.counted(contents), PACKAGE_BYTES_MAX, async (file) => {

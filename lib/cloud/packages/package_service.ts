@@ -33,7 +33,7 @@ import {
   VISIBILITIES,
   type Visibility,
 } from "./packages.ts";
-import { requireRoom } from "../access/room.ts";
+import { requireQuota } from "../access/quota.ts";
 import type { Sql } from "../store/store.ts";
 
 export const PACKAGE_TYPES: { readonly [K in PackageKind]: PackageType } = {
@@ -133,8 +133,8 @@ export async function takePackage(
         const item = await packages.item(added.id);
         await packages.updateItem(item, { ...about, details: { ...item.details, ...about.details } }, nowMs);
       }
-      await requireRoom(sql, limits, "registryItemsPerOrganization", organizationId);
-      await requireRoom(sql, limits, "registryLettersPerOrganization", organizationId);
+      await requireQuota(sql, limits, "registryItemsPerOrganization", organizationId);
+      await requireQuota(sql, limits, "registryLettersPerOrganization", organizationId);
       return added;
     });
   }, key);

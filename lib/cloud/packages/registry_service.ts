@@ -39,7 +39,7 @@ import type { CallContext, ServiceImpl } from "../../wire/rpc/service.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import { requireVisible } from "./downloads.ts";
 import { releaseFile } from "../store/file_refs.ts";
-import { requireRoom } from "../access/room.ts";
+import { requireQuota } from "../access/quota.ts";
 import { changeOf, kindOf, PACKAGE_TYPES, takePackage } from "./package_service.ts";
 import { type ItemQuery, listItems } from "./item_pages.ts";
 import {
@@ -79,7 +79,7 @@ function itemHandlers(cloud: CloudContext) {
         { kind: "organization", id: organizationId },
         async (sql, nowMs) => {
           await new Packages(sql).createItem(organizationId, name, kind, nowMs);
-          await requireRoom(sql, limits, "registryItemsPerOrganization", organizationId);
+          await requireQuota(sql, limits, "registryItemsPerOrganization", organizationId);
         },
       );
       return {};
@@ -127,7 +127,7 @@ function moduleHandlers(cloud: CloudContext) {
         { kind: "organization", id: organizationId },
         async (sql, nowMs) => {
           const item = await new Packages(sql).createItem(organizationId, name, "module", nowMs);
-          await requireRoom(sql, limits, "registryItemsPerOrganization", organizationId);
+          await requireQuota(sql, limits, "registryItemsPerOrganization", organizationId);
           return item;
         },
       );
@@ -246,7 +246,7 @@ async function changeItem(
     const packages = new Packages(sql);
     const item = await packages.item(id);
     await packages.updateItem(item, change(item), nowMs);
-    await requireRoom(sql, limits, "registryLettersPerOrganization", item.organizationId);
+    await requireQuota(sql, limits, "registryLettersPerOrganization", item.organizationId);
     return await packages.item(id);
   });
 }

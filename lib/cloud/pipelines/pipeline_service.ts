@@ -8,7 +8,7 @@ import { toTimestamp } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
 import type { MessageInitShape } from "../../wire/rpc/proto.ts";
 import type { CallContext, ServiceImpl } from "../../wire/rpc/service.ts";
-import { requireRoom } from "../access/room.ts";
+import { requireQuota } from "../access/quota.ts";
 import { actorOf, type CloudContext, pageStart } from "../context.ts";
 import type { ReadingQueries } from "../data/queries.ts";
 import { type DataPipelineRow, DataPipelines, requireUsable } from "./pipelines.ts";
@@ -60,7 +60,7 @@ export function pipelineHandlers(
         { kind: "organization", id: organizationId },
         async (sql, nowMs) => {
           const id = await new DataPipelines(sql).create(made, nowMs);
-          await requireRoom(sql, limits, "pipelinesPerOrganization", organizationId);
+          await requireQuota(sql, limits, "pipelinesPerOrganization", organizationId);
           return id;
         },
       );

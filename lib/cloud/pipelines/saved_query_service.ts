@@ -7,7 +7,7 @@ import { toTimestamp } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
 import type { MessageInitShape } from "../../wire/rpc/proto.ts";
 import type { CallContext, ServiceImpl } from "../../wire/rpc/service.ts";
-import { requireRoom } from "../access/room.ts";
+import { requireQuota } from "../access/quota.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import type { ReadingQueries } from "../data/queries.ts";
 import { checkedQueryName, mqlText } from "./pipelines.ts";
@@ -32,7 +32,7 @@ export function savedQueryHandlers(
       const on = { kind: "organization", id: organizationId } as const;
       const id = await audit.change(actorOf(ctx), on, async (sql, nowMs) => {
         const id = await new SavedQueries(sql).create(organizationId, name, mqlBinary, nowMs);
-        await requireRoom(sql, limits, "savedQueriesPerOrganization", organizationId);
+        await requireQuota(sql, limits, "savedQueriesPerOrganization", organizationId);
         return id;
       });
       return { id };

@@ -175,8 +175,8 @@ export async function setRetention(
 
 export async function retentionOf(sql: Sql, organizationId: string): Promise<DataRetention> {
   const text = `SELECT ${COLUMNS} FROM data_retention WHERE organization_id = ?`;
-  const [row] = await sql.query<Row>(text, organizationId);
-  return row ? plain(row) : {};
+  const [field] = await sql.query<Row>(text, organizationId);
+  return field ? plain(field) : {};
 }
 
 /** The collectors of an organization that have a retention of their own. */

@@ -12,7 +12,7 @@ import { toTimestamp } from "../../api/shared/time.ts";
 import { SvcError } from "../../base/error.ts";
 import type { MessageInitShape } from "../../wire/rpc/proto.ts";
 import type { ServiceImpl } from "../../wire/rpc/service.ts";
-import { requireRoom } from "../access/room.ts";
+import { requireQuota } from "../access/quota.ts";
 import { actorOf, type CloudContext } from "../context.ts";
 import type { Executors, ScriptEnvironment } from "../executors/executor.ts";
 import { isAllowedImage, type RegisteredContainer, requireImage, TrainingContainers } from "./containers.ts";
@@ -47,7 +47,7 @@ export function containerHandlers({ store, access, audit, limits }: CloudContext
         { kind: "organization", id: on },
         async (sql, nowMs) => {
           const id = await new TrainingContainers(sql).register(on, imageUri, description, nowMs);
-          await requireRoom(sql, limits, "containersPerOrganization", on);
+          await requireQuota(sql, limits, "containersPerOrganization", on);
           return id;
         },
       );

@@ -24,8 +24,8 @@ import type { DatasetImage } from "../../cloud_client/dataset.ts";
 import type { Executors } from "../executors/executor.ts";
 import { checkNamed, type Package, Packages, splitId } from "../packages/packages.ts";
 import type { Sql } from "../store/store.ts";
-import { requirePackageRoom } from "../packages/package_content.ts";
-import { requireRoom } from "../access/room.ts";
+import { requirePackageQuota } from "../packages/package_content.ts";
+import { requireQuota } from "../access/quota.ts";
 import { containerHandlers, requireAllowed } from "./container_service.ts";
 import { TrainingContainers } from "./containers.ts";
 import type { JobScript } from "../executors/executor.ts";
@@ -113,14 +113,14 @@ function submission(context: CloudContext, runner: TrainingRunner | undefined) {
   return async (ctx: CallContext, organizationId: string, take: (sql: Sql) => Promise<Submitted>) => {
     const on: Ref = { kind: "organization", id: organizationId };
     // An early check spares the user the training time.
-    await requirePackageRoom(context, organizationId);
+    await requirePackageQuota(context, organizationId);
     const id = await audit.change(actorOf(ctx), on, async (sql, nowMs) => {
       const { job, images, notes } = await take(sql);
       const all = new TrainingJobs(sql);
       const [queue, runningMax] = [queueOf(job), runner?.runningMax(queueOf(job)) ?? 1];
       const before = await all.waiting(queue, runningMax);
       const id = await all.add(job, images, nowMs, runner?.waitingMax);
-      await requireRoom(sql, limits, "trainingJobsPerOrganization", organizationId);
+      await requireQuota(sql, limits, "trainingJobsPerOrganization", organizationId);
       await all.log(id, notes.map((message) => ({ atMs: nowMs, level: "info", message })));
       await tellPlaces(all, before, await all.waiting(queue, runningMax), nowMs, id);
       return id;

@@ -45,7 +45,7 @@ const LEVELS = ["error", "warn", "info"] as const;
 /** Not of RFC 5322 whole: one plain address, which cannot add recipients or header fields. */
 const MAIL_ADDRESS = /^[^\s@,;:<>"()[\]\\]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?$/;
 
-const evalRow = object({
+const evalField = object({
   operator: choice("how the value in the data compares to the given one", OPERATORS).required(),
   value: any('the path in the data and the value to compare with: {"cpu": 50}').required(),
 }).with((one, at) => {
@@ -65,21 +65,21 @@ const evalRow = object({
   }
 });
 
-const conditionsRow = object({
-  evals: list(evalRow, "all of them have to hold").default([]).with((evals, at) =>
+const conditionsField = object({
+  evals: list(evalField, "all of them have to hold").default([]).with((evals, at) =>
     evals.length <= EVALS_MAX
       ? evals
       : at.error(`found ${evals.length} conditions, wanted at most ${EVALS_MAX}`)
   ),
 });
 
-const eventRow = object({
+const eventField = object({
   type: choice("what happens", EVENT_TYPES).required(),
   dataIngested: object({ dataTypes: list(choice("", DATA_TYPES)).default([]) }, "for part_data_ingested"),
   dataTypes: list(choice("", DATA_TYPES), "the same, in another place").default([]),
   conditional: object({
     dataCaptureMethod: text("<type>:<name>:<method>, for example sensor:thermometer:Readings").required(),
-    conditions: conditionsRow.aka("condition"),
+    conditions: conditionsField.aka("condition"),
   }, "for conditional_data_ingested"),
   logLevels: list(choice("", LEVELS), "for conditional_logs_ingested").default([]),
 }).with((event, at) => {
@@ -99,7 +99,7 @@ const eventRow = object({
   return { type, dataTypes: kinds, conditional, logLevels };
 });
 
-const receiverRow = object({
+const receiverField = object({
   type: choice("webhook or email", ["webhook", "email", "push"]).required(),
   value: text("the URL or the e-mail address").required(),
   secondsBetweenNotifications: integer("shortest time between two notifications, for data", {
@@ -112,11 +112,11 @@ const receiverRow = object({
   application: text("for push"),
 });
 
-interface Receiver extends Omit<NonNullable<Infer<typeof receiverRow>>, "type"> {
+interface Receiver extends Omit<NonNullable<Infer<typeof receiverField>>, "type"> {
   readonly type: "webhook" | "email";
 }
 
-const notificationRow = receiverRow.with((one, at): Receiver | undefined => {
+const notificationField = receiverField.with((one, at): Receiver | undefined => {
   if (one.type === "push") {
     return void at.warn("this control plane sends no messages to phones, so this notification is left out");
   }
@@ -141,18 +141,18 @@ function mailReceiver(one: Receiver, at: Place): Receiver | undefined {
   return at.at("value").wanted("an e-mail address", one.value);
 }
 
-const triggerRow = object({
+const triggerField = object({
   name: text("its name", {
     pattern: new RegExp(`^[^\\x00-\\x1f\\x7f]{1,${NAME_LENGTH_MAX}}$`),
     wanted: `1 to ${NAME_LENGTH_MAX} characters`,
   }).required(),
-  event: eventRow.required(),
-  notifications: list(notificationRow, "who is told").required(),
+  event: eventField.required(),
+  notifications: list(notificationField, "who is told").required(),
   notes: text("what it is for"),
   disabled: bool("it does nothing").default(false),
 }, "a trigger");
 
-export type Trigger = NonNullable<Infer<typeof triggerRow>>;
+export type Trigger = NonNullable<Infer<typeof triggerField>>;
 export type TriggerNotification = Trigger["notifications"][number];
 export type TriggerEvals = NonNullable<NonNullable<Trigger["event"]["conditional"]>["conditions"]>["evals"];
 
@@ -169,7 +169,7 @@ export function triggersIn(json: Json | undefined): { triggers: Trigger[]; probl
   for (const [index, one] of all.slice(0, TRIGGERS_MAX).entries()) {
     const own = at.at(index);
     const before = at.problems.length;
-    const trigger = triggerRow.decode(one, own);
+    const trigger = triggerField.decode(one, own);
     if (!trigger || at.problems.slice(before).some(({ severity }) => severity === "error")) continue;
     const { name, notifications, disabled } = trigger;
     if (notifications.length > NOTIFICATIONS_MAX) {

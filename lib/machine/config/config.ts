@@ -16,6 +16,7 @@ import { logPattern, type LogRule } from "../../base/log/log.ts";
 import { messageOf } from "../../base/error.ts";
 import {
   bool,
+  ConfigField,
   type Infer,
   isObject,
   type Json,
@@ -24,7 +25,6 @@ import {
   object,
   Place,
   type Problem,
-  Row,
   text,
 } from "../../base/schema/schema.ts";
 import type { LineColumn } from "../../base/schema/text_places.ts";
@@ -43,24 +43,24 @@ import {
   mergeNamesakes,
   type ResourceConfig,
   type ResourceContext,
-  resourceRow,
+  resourceField,
 } from "./resource_config.ts";
 import {
-  authRow,
-  cloudRow,
-  foreignRows,
+  authField,
+  cloudField,
+  foreignFields,
   type JobConfig,
-  jobRow,
-  logRow,
-  maintenanceRow,
+  jobField,
+  logField,
+  maintenanceField,
   type ModuleConfig,
-  moduleRow,
-  networkRow,
+  moduleField,
+  networkField,
   type PackageConfig,
-  packageRow,
+  packageField,
   type RemoteConfig,
-  remoteRow,
-  tracingRow,
+  remoteField,
+  tracingField,
 } from "./settings.ts";
 
 export type { ResourceConfig, ServiceConfig } from "./resource_config.ts";
@@ -125,38 +125,38 @@ export function jobLogger(name: string): string {
 }
 
 /** A list whose entries are decoded later. */
-function entries<T>(item: Row<T>, doc: string): Row<readonly Json[]> {
+function entries<T>(item: ConfigField<T>, doc: string): ConfigField<readonly Json[]> {
   const { spec } = list(item, doc);
   const read = (value: unknown, at: Place) => Array.isArray(value) ? value : at.wanted("an array", value);
-  return new Row<readonly Json[] | undefined>({ ...spec, read }).default([]);
+  return new ConfigField<readonly Json[] | undefined>({ ...spec, read }).default([]);
 }
 
-/** Single-valued settings: each row is a property of `MachineConfig`. */
-const settingRows = {
-  network: networkRow,
-  auth: authRow,
-  cloud: cloudRow,
-  maintenance: maintenanceRow,
+/** Single-valued settings: each field is a property of `MachineConfig`. */
+const settingFields = {
+  network: networkField,
+  auth: authField,
+  cloud: cloudField,
+  maintenance: maintenanceField,
   debug: bool("debug logs everywhere, overriding all other levels").default(false),
   disableLogDeduplication: bool("write every repeated log line").default(false),
   enableWebProfile: bool("serve profiles of the program").default(false),
-  tracing: tracingRow,
+  tracing: tracingField,
   revision: text("the configuration's own name").default(""),
 };
 
-type Settings = { readonly [K in keyof typeof settingRows]: Infer<(typeof settingRows)[K]> };
+type Settings = { readonly [K in keyof typeof settingFields]: Infer<(typeof settingFields)[K]> };
 
 /** The whole file; the entries of its lists are decoded one by one later. */
-const machineRow = object({
-  components: entries(resourceRow, "hardware, or its simulation"),
-  services: entries(resourceRow, "software on top of components"),
-  modules: entries(moduleRow, "programs that provide more models"),
-  remotes: entries(remoteRow, "other machines whose resources this machine uses"),
-  packages: entries(packageRow, "files to download"),
-  jobs: entries(jobRow, "scheduled calls"),
-  log: entries(logRow, "log levels, the last match wins"),
-  ...settingRows,
-  ...foreignRows,
+const machineField = object({
+  components: entries(resourceField, "hardware, or its simulation"),
+  services: entries(resourceField, "software on top of components"),
+  modules: entries(moduleField, "programs that provide more models"),
+  remotes: entries(remoteField, "other machines whose resources this machine uses"),
+  packages: entries(packageField, "files to download"),
+  jobs: entries(jobField, "scheduled calls"),
+  log: entries(logField, "log levels, the last match wins"),
+  ...settingFields,
+  ...foreignFields,
 }, "Configuration of a machine").orEmpty().required();
 
 /** Decodes a configuration and reports every problem in it. */
@@ -166,10 +166,10 @@ export function decodeConfig(
   { env, packages = (one) => packageFolder(homeFolder(env), one) }: ConfigSurroundings,
 ): DecodedConfig {
   const at = new Place();
-  const file = machineRow.decode(json, at);
+  const file = machineField.decode(json, at);
   const fatal = at.failed;
   if (!fatal) warnIfOpen(file, at.at("network").at("bind_address"));
-  const packageConfigs = decodeEntries("packages", file.packages, packageRow, at);
+  const packageConfigs = decodeEntries("packages", file.packages, packageField, at);
   const placeholders = { env, packages: new NamedPackages(packageConfigs), folderOf: packages };
   const context = { registry, placeholders };
   const components = decodeResources("components", file.components, context, at);
@@ -178,7 +178,7 @@ export function decodeConfig(
   const resources = [...configured, ...defaultServices(configured, context)];
   const modules = decodeModules(file.modules, placeholders, at);
   if (modules.length === 0) reportUnknownModels(resources, at);
-  const jobs = decodeEntries("jobs", file.jobs, jobRow, at);
+  const jobs = decodeEntries("jobs", file.jobs, jobField, at);
   const rules = logRules(file.log, at);
   const config: MachineConfig = {
     ...settingsIn(file),
@@ -186,7 +186,7 @@ export function decodeConfig(
     moduleNames: file.modules.flatMap((one) =>
       isObject(one) && typeof one.name === "string" ? [one.name] : []
     ),
-    remotes: decodeEntries("remotes", file.remotes, remoteRow, at),
+    remotes: decodeEntries("remotes", file.remotes, remoteField, at),
     packages: packageConfigs,
     jobs,
     resources,
@@ -203,7 +203,7 @@ export function decodeConfig(
 }
 
 function settingsIn(file: Settings): Settings {
-  const names = Object.keys(settingRows) as (keyof Settings)[];
+  const names = Object.keys(settingFields) as (keyof Settings)[];
   return Object.fromEntries(names.map((name) => [name, file[name]])) as Partial<Settings> as Settings;
 }
 
@@ -218,7 +218,7 @@ function defaultServices(configured: readonly ResourceConfig[], context: Resourc
 }
 
 /** The control plane tells a managed machine who may call it; an unmanaged machine only knows its configuration. */
-function warnIfOpen({ network, auth, cloud }: Infer<typeof machineRow>, at: Place): void {
+function warnIfOpen({ network, auth, cloud }: Infer<typeof machineField>, at: Place): void {
   if (!ALL_INTERFACES.includes(network.bindAddress.host) || cloud) return;
   if (auth.apiKeys || auth.publicKeys.length || auth.tlsAuthEntities.length) return;
   at.warn("every interface, and no auth.handlers: everybody who reaches this computer can move the machine");
@@ -228,7 +228,7 @@ function warnIfOpen({ network, auth, cloud }: Infer<typeof machineRow>, at: Plac
 function decodeEntries<T>(
   section: string,
   entries: readonly Json[],
-  row: Row<T>,
+  field: ConfigField<T>,
   at: Place,
   step: (one: NonNullable<T>, place: Place) => NonNullable<T> = (one) => one,
 ): NonNullable<T>[] {
@@ -236,7 +236,7 @@ function decodeEntries<T>(
   const decoded: NonNullable<T>[] = [];
   for (const [index, entry] of entries.entries()) {
     const place = at.apart(`${section}.${index}`);
-    const one = row.required().decode(entry, place) as NonNullable<T> | undefined;
+    const one = field.required().decode(entry, place) as NonNullable<T> | undefined;
     const filled = one && step(one, place);
     const name = (one as { name?: string } | undefined)?.name;
     const earlier = names.get(name);
@@ -259,7 +259,7 @@ function decodeModules(
   at: Place,
 ): ModuleConfig[] {
   const programs = new Map<string, string>();
-  return decodeEntries("modules", entries, moduleRow, at, (module, place) => {
+  return decodeEntries("modules", entries, moduleField, at, (module, place) => {
     const path = place.at("executable_path");
     const { executablePath } = module;
     const program = executablePath && fillPlaceholders(executablePath, source, path);
@@ -277,7 +277,7 @@ function decodeModules(
 /** Bad patterns and levels do not affect how the machine runs, so they are warnings. */
 function logRules(entries: readonly Json[], at: Place): LogRule[] {
   const place = at.apart("");
-  const rules = decodeEntries("log", entries, logRow, place, (rule, rulePlace) => {
+  const rules = decodeEntries("log", entries, logField, place, (rule, rulePlace) => {
     try {
       logPattern(rule.pattern);
     } catch (error) {
@@ -345,7 +345,7 @@ export function configJson({ resources, ...config }: MachineConfig): string {
 
 /** JSON Schema (2020-12) of the whole file, with the attributes of every model of the registry. */
 export function machineSchema(registry: Registry): JsonObject {
-  const schema = machineRow.jsonSchema();
+  const schema = machineField.jsonSchema();
   const properties = schema.properties as JsonObject;
   for (const [section, kind] of [["components", "component"], ["services", "service"]]) {
     const models = registry.models.filter((model) => model.api.name.split(":")[1] === kind);
@@ -355,7 +355,7 @@ export function machineSchema(registry: Registry): JsonObject {
 }
 
 function entrySchema(models: readonly AnyModel[]): JsonObject {
-  const entry = resourceRow.jsonSchema();
+  const entry = resourceField.jsonSchema();
   const apis = [...new Set(models.map((model) => model.api.name))];
   const properties: JsonObject = {
     ...entry.properties as JsonObject,

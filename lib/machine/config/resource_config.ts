@@ -10,6 +10,7 @@ import type { Level } from "../../base/log/log.ts";
 import {
   any,
   anyObject,
+  ConfigField,
   type Infer,
   isObject,
   type Json,
@@ -21,18 +22,17 @@ import {
   Place,
   type Problem,
   respelled,
-  Row,
   text,
 } from "../../base/schema/schema.ts";
-import { frameRow } from "../../geometry/schema.ts";
+import { frameField } from "../../geometry/schema.ts";
 import { parseApi, parseModel, ResourceName } from "../../resource/name.ts";
 import type { AnyModel, Registry } from "../../resource/registry.ts";
 import { fillPlaceholders, type PlaceholderSource } from "./placeholder.ts";
-import { logConfigurationRow, nameRow, serviceConfigRow } from "./settings.ts";
+import { logConfigurationField, nameRow, serviceConfigField } from "./settings.ts";
 
 export type ResourceSection = "components" | "services";
 
-export type ServiceConfig = NonNullable<Infer<typeof serviceConfigRow>>;
+export type ServiceConfig = NonNullable<Infer<typeof serviceConfigField>>;
 
 export interface ResourceConfig {
   readonly name: ResourceName;
@@ -67,7 +67,7 @@ export interface ResourceContext {
   readonly placeholders: PlaceholderSource;
 }
 
-const modelRow: Row<string | undefined> = new Row<string | undefined>({
+const modelField: ConfigField<string | undefined> = new ConfigField<string | undefined>({
   doc: "model: a word for one that is built in, or namespace:family:name",
   json: { anyOf: [{ type: "string" }, { type: "object" }] },
   wanted: "the name of a model",
@@ -81,26 +81,26 @@ const modelRow: Row<string | undefined> = new Row<string | undefined>({
   },
 }).emptyIsAbsent();
 
-const dependencyRow = text("short or full name of a resource").with((name, at) => {
+const dependencyField = text("short or full name of a resource").with((name, at) => {
   const short = /^[a-zA-Z0-9][-\w]*(:[a-zA-Z0-9][-\w]*)*$/;
   return short.test(name) ? name : checked(() => ResourceName.parse(name).full, at);
 });
 
-export const resourceRow = object({
+export const resourceField = object({
   name: nameRow("name of the resource").emptyIsAbsent(),
   api: text("rdk:component:<type> or rdk:service:<type>").emptyIsAbsent(),
   namespace: text("old form of the API: its first word").emptyIsAbsent(),
   type: text("old form of the API: its last word").emptyIsAbsent(),
-  model: modelRow,
-  frame: orNothing(frameRow, "the frame is ignored"),
-  dependsOn: list(dependencyRow, "resources to be built first").default([]),
-  logConfiguration: logConfigurationRow,
+  model: modelField,
+  frame: orNothing(frameField, "the frame is ignored"),
+  dependsOn: list(dependencyField, "resources to be built first").default([]),
+  logConfiguration: logConfigurationField,
   attributes: anyObject("settings of the model").default({}),
-  serviceConfigs: list(serviceConfigRow, "what services are to do with it").default([]),
+  serviceConfigs: list(serviceConfigField, "what services are to do with it").default([]),
   uiFolder: any("where web pages show it; machines ignore it"),
 }, "a resource");
 
-type Entry = NonNullable<Infer<typeof resourceRow>>;
+type Entry = NonNullable<Infer<typeof resourceField>>;
 
 /** The resources of one section. Reports every problem to `at`, also those of entries that are left out. */
 export function decodeResources(
@@ -112,8 +112,8 @@ export function decodeResources(
   const resources: ResourceConfig[] = [];
   for (const [index, raw] of entries.entries()) {
     const place = at.apart(`${section}.${index}`);
-    const entry = resourceRow.required().decode(raw, place);
-    const keyed = respelled(raw, resourceRow);
+    const entry = resourceField.required().decode(raw, place);
+    const keyed = respelled(raw, resourceField);
     const name = entry && nameOf(entry, keyed, section, place);
     if (name) resources.push(resourceOf(name, entry, keyed, context, place));
     else leaveOut(place.problems);

@@ -1,7 +1,7 @@
 /**
- * The settings of a machine besides its resources: a row for each section and for the entries of each list.
+ * The settings of a machine besides its resources: a field for each section and for the entries of each list.
  *
- * The only place with their published names. A check after a row covers relations between several settings.
+ * The only place with their published names. A check after a field covers relations between several settings.
  */
 
 import { type Level, parseLevel } from "../../base/log/log.ts";
@@ -10,6 +10,7 @@ import {
   anyObject,
   bool,
   choice,
+  ConfigField,
   duration,
   type Infer,
   integer,
@@ -18,26 +19,25 @@ import {
   object,
   orNothing,
   type Place,
-  Row,
   text,
 } from "../../base/schema/schema.ts";
 import { Secret, secret } from "../../base/secret.ts";
-import { frameRow } from "../../geometry/schema.ts";
+import { frameField } from "../../geometry/schema.ts";
 import { NAME_LENGTH_MAX } from "../../resource/name.ts";
 import { parseSchedule } from "./schedule.ts";
 
-export type CloudConfig = NonNullable<Infer<typeof cloudRow>>;
-export type NetworkConfig = NonNullable<Infer<typeof networkRow>>;
-export type AuthConfig = NonNullable<Infer<typeof authRow>>;
-export type MaintenanceConfig = NonNullable<Infer<typeof maintenanceRow>>;
-export type TracingConfig = NonNullable<Infer<typeof tracingRow>>;
-export type ModuleConfig = NonNullable<Infer<typeof moduleRow>>;
-export type RemoteConfig = NonNullable<Infer<typeof remoteRow>>;
-export type PackageConfig = NonNullable<Infer<typeof packageRow>>;
-export type JobConfig = NonNullable<Infer<typeof jobRow>>;
+export type CloudConfig = NonNullable<Infer<typeof cloudField>>;
+export type NetworkConfig = NonNullable<Infer<typeof networkField>>;
+export type AuthConfig = NonNullable<Infer<typeof authField>>;
+export type MaintenanceConfig = NonNullable<Infer<typeof maintenanceField>>;
+export type TracingConfig = NonNullable<Infer<typeof tracingField>>;
+export type ModuleConfig = NonNullable<Infer<typeof moduleField>>;
+export type RemoteConfig = NonNullable<Infer<typeof remoteField>>;
+export type PackageConfig = NonNullable<Infer<typeof packageField>>;
+export type JobConfig = NonNullable<Infer<typeof jobField>>;
 
 /** A name in the configuration: modules, packages and jobs may have longer ones than resources and remotes. */
-export function nameRow(doc: string, lengthMax = NAME_LENGTH_MAX): Row<string | undefined> {
+export function nameRow(doc: string, lengthMax = NAME_LENGTH_MAX): ConfigField<string | undefined> {
   return text(doc, {
     pattern: new RegExp(`^[a-zA-Z0-9][-\\w]{0,${lengthMax - 1}}$`),
     wanted: `1 to ${lengthMax} letters, digits, "-" and "_", beginning with a letter or digit`,
@@ -47,7 +47,7 @@ export function nameRow(doc: string, lengthMax = NAME_LENGTH_MAX): Row<string | 
 const LONG_NAME_MAX = 200;
 
 /** A log level in any letter case. An unknown one is a warning and counts as absent, as an empty one does. */
-const levelRow: Row<Level | undefined> = new Row<Level | undefined>({
+const levelField: ConfigField<Level | undefined> = new ConfigField<Level | undefined>({
   doc: "lowest level to log",
   json: {
     anyOf: [{ enum: ["debug", "info", "warn", "error"] }, {
@@ -71,9 +71,9 @@ function anyCase(pattern: string): string {
   return `^(${pattern.replace(/[a-z]/g, (letter) => `[${letter}${letter.toUpperCase()}]`)})$`;
 }
 
-export const logConfigurationRow = object({ level: levelRow }, "log level of this entry alone");
+export const logConfigurationField = object({ level: levelField }, "log level of this entry alone");
 
-export const cloudRow = object({
+export const cloudField = object({
   id: text("ID of the machine part").required(),
   apiKey: object({
     id: text("ID of the key"),
@@ -112,7 +112,7 @@ export interface Bind {
   readonly managedHost?: string;
 }
 
-const addressRow = text(
+const addressField = text(
   "host:port to listen on; without a host, on every interface; the default is :8080 with a certificate of the control plane",
 ).with((address, at): Bind | undefined => {
   const { v6, host = v6, port } =
@@ -122,23 +122,23 @@ const addressRow = text(
 }).emptyIsAbsent();
 
 /** STUN and TURN servers for WebRTC. */
-const iceServerRow = object({
+const iceServerField = object({
   urls: list(text()).default([]),
   username: text("user name for a TURN server"),
   credential: secret("password for a TURN server"),
 });
 
-const webrtcRow = object({
+const webrtcField = object({
   maxPeers: integer("maximum of peers, connected or connecting", { min: 1, max: 10_000 }).default(512),
   maxOffers: integer("maximum of connecting peers", { min: 1, max: 1_000 }).default(32),
   maxCandidates: integer("maximum of ICE candidates from one peer", { min: 1, max: 1_000 }).default(64),
   maxCalls: integer("maximum of calls in progress on one peer", { min: 1, max: 10_000 }).default(256),
-  iceServers: list(iceServerRow, "STUN and TURN servers, for machines behind a NAT").default([]),
+  iceServers: list(iceServerField, "STUN and TURN servers, for machines behind a NAT").default([]),
 }, "connections over WebRTC").orEmpty();
 
-export const networkRow = object({
+export const networkField = object({
   fqdn: text("name of the machine on the network"),
-  bindAddress: addressRow.default({ host: "localhost", port: 8080, managedHost: "" }, "localhost:8080"),
+  bindAddress: addressField.default({ host: "localhost", port: 8080, managedHost: "" }, "localhost:8080"),
   tlsCertFile: text("path of the certificate (PEM)"),
   tlsKeyFile: text("path of the certificate's key (PEM)"),
   noTls: bool("serve without TLS even with a certificate").default(false),
@@ -147,7 +147,7 @@ export const networkRow = object({
       .default(2_000)
       .with((ms, at) => ms >= 30 && ms <= 60_000 ? ms : at.error("wanted a duration from 30ms to 1m")),
   }).orEmpty(),
-  webrtc: webrtcRow,
+  webrtc: webrtcField,
   trafficTunnelEndpoints: list(object({
     port: integer("port on this computer", { min: 1, max: 65_535 }).required(),
     connectionTimeout: duration("longest wait for a connection to the port").default(10_000),
@@ -165,7 +165,7 @@ export const networkRow = object({
 }).orEmpty();
 
 /** `{<key id>: <key>, "keys": [<key id>…]}` */
-const apiKeysRow = anyObject("pairs of key ID and key, and `keys`, the list of the IDs").with(
+const apiKeysField = anyObject("pairs of key ID and key, and `keys`, the list of the IDs").with(
   (config, at) => {
     if (!Array.isArray(config.keys) || config.keys.length === 0) {
       return at.at("keys").error("wanted a list of at least one key ID");
@@ -189,12 +189,12 @@ const apiKeysRow = anyObject("pairs of key ID and key, and `keys`, the list of t
   },
 );
 
-const handlerRow = object({
+const handlerField = object({
   type: choice("only API keys can be configured", ["api-key"]).required(),
-  config: apiKeysRow.required(),
+  config: apiKeysField.required(),
 });
 
-const jwkRow = anyObject("a public key").with((key, at) => {
+const jwkField = anyObject("a public key").with((key, at) => {
   if (key.kty !== "RSA") return at.at("kty").wanted('"RSA"', key.kty);
   if (!["RS256", "RS384", "RS512"].includes(key.alg as string)) {
     return at.at("alg").wanted("RS256, RS384 or RS512", key.alg);
@@ -202,7 +202,7 @@ const jwkRow = anyObject("a public key").with((key, at) => {
   return key;
 });
 
-const attemptLimitsRow = object({
+const attemptLimitsField = object({
   wrongKeysPerAddress: integer("wrong keys in a row from one address before the machine slows it down", {
     min: 1,
     max: 1_000_000,
@@ -221,15 +221,15 @@ const attemptLimitsRow = object({
     .default(4),
 }, "limits for wrong keys").orEmpty();
 
-export const authRow = object({
-  handlers: list(handlerRow, "who may connect").default([]),
+export const authField = object({
+  handlers: list(handlerField, "who may connect").default([]),
   tlsAuthEntities: list(
     text(),
     "names in client certificates, of the issuers in the file of the server's own, that may connect without a token",
   ).default([]),
   externalAuthConfig: object({
     jwks: object({
-      keys: list(jwkRow).required().with((keys, at) =>
+      keys: list(jwkField).required().with((keys, at) =>
         keys.length > 0 ? keys : at.wanted("at least one key", keys)
       ),
     }).required(),
@@ -237,7 +237,7 @@ export const authRow = object({
   tokenKeysFile: text(
     "file for the keys that sign tokens, so that tokens outlive a restart; a relative path begins in the program's home folder",
   ),
-  limits: attemptLimitsRow,
+  limits: attemptLimitsField,
 }, "who may use the machine").with((auth, at) => {
   const { handlers, tlsAuthEntities, externalAuthConfig, tokenKeysFile, limits } = auth;
   if (handlers.length > 1) return at.at("handlers.1.type").error('"api-key" is there twice, wanted it once');
@@ -250,7 +250,7 @@ export const authRow = object({
   };
 }).orEmpty();
 
-export const maintenanceRow = object({
+export const maintenanceField = object({
   sensorName: text("full name of a sensor, for example rdk:component:sensor/door").required().with(
     (name, at) => {
       if (/^[\w-]+:component:[\w-]+\/.+$/.test(name)) return name;
@@ -262,21 +262,21 @@ export const maintenanceRow = object({
   maintenanceAllowedKey: text("key of the reading that is true when the configuration may change").required(),
 }, "when the configuration may change");
 
-export const tracingRow = object({
+export const tracingField = object({
   enabled: bool().default(false),
   disk: bool("write spans to files").default(false),
   console: bool("write spans to the log").default(false),
   otlpendpoint: text("send spans to this collector"),
 }, "what is traced").orEmpty();
 
-export const logRow = object({
+export const logField = object({
   pattern: text(
     "regular expression for whole names of loggers, such as rdk.components.arm, rdk.components.arm.left or rdk.services.*",
   ).required(),
-  level: levelRow.required(),
+  level: levelField.required(),
 });
 
-export const moduleRow = object({
+export const moduleField = object({
   name: nameRow("name of the module", LONG_NAME_MAX).required().with((name, at) => {
     return name === "parent" ? at.error('"parent" is reserved, wanted another name') : name;
   }),
@@ -284,7 +284,7 @@ export const moduleRow = object({
   executablePath: text("program to run; required for a local module"),
   moduleId: text("ID in the registry; required for a registry module"),
   version: text("version in the registry"),
-  logLevel: levelRow,
+  logLevel: levelField,
   env: mapOf(text(), "environment variables of the program").default({}),
   tcpMode: bool("talk over TCP rather than a Unix socket").default(false),
   reconfigures: bool(
@@ -311,16 +311,16 @@ export const moduleRow = object({
   return module;
 });
 
-export const serviceConfigRow = object({
+export const serviceConfigField = object({
   type: text("API of the service, or its bare type").required()
     .with((type) => type.includes(":") ? type : `rdk:service:${type}`),
   attributes: anyObject("the service's settings for this resource").default({}),
 });
 
-export const remoteRow = object({
+export const remoteField = object({
   name: nameRow("name of the remote; its resources are called <name>:<resource>").required(),
   address: text("host:port of the machine").required(),
-  frame: orNothing(frameRow, "the frame is ignored"),
+  frame: orNothing(frameField, "the frame is ignored"),
   auth: object({
     credentials: object({ type: text("kind of credentials").required(), payload: secret("the credentials") }),
     entity: text("owner of the credentials"),
@@ -331,21 +331,21 @@ export const remoteRow = object({
   reconnectInterval: duration("time between two attempts to connect").default(1_000),
   secret: secret("credentials in the old form"),
   prefix: text("prefix for the names of its resources").default(""),
-  serviceConfigs: list(serviceConfigRow).default([]),
+  serviceConfigs: list(serviceConfigField).default([]),
 }, "another machine whose resources are part of this one").with((remote, at) => {
   if (!remote.frame || remote.frame.parent) return remote;
   at.at("frame.parent").warn("missing required field, wanted a frame (the frame is ignored)");
   return { ...remote, frame: undefined };
 });
 
-export const packageRow = object({
+export const packageField = object({
   name: nameRow("name of the package in this file", LONG_NAME_MAX).required(),
   package: text("ID of the package: <organization>/<name>").required(),
   version: text("version of the package").default("latest"),
   type: choice("kind of package", ["ml_model", "module", "slam_map", "archive"]).required(),
 }, "files to fetch");
 
-export const jobRow = object({
+export const jobField = object({
   name: nameRow("name of the job", LONG_NAME_MAX).required(),
   schedule: text('a duration ("5m"), a cron line of 5 or more fields, "@daily" and the like, or "continuous"')
     .required().with(
@@ -357,11 +357,11 @@ export const jobRow = object({
   resource: text("name of the resource to call").required(),
   method: text("method to call").required(),
   command: anyObject("argument of DoCommand").default({}),
-  logConfiguration: logConfigurationRow,
+  logConfiguration: logConfigurationField,
 }, "a scheduled call");
 
 /** Settings for other programs, and settings that the control plane leaves in the file. */
-export const foreignRows = {
+export const foreignFields = {
   schema: any("schema of this file, for editors").key("$schema"),
   agent: any("settings of the agent, which reads them itself"),
   fragments: any(),

@@ -21,7 +21,7 @@ import {
 import type { Geometry } from "../../geometry/geometry.ts";
 import { type KinematicModel, modelWarnings, parseKinematics } from "../../geometry/kinematics.ts";
 import type { RigidTransform } from "../../geometry/pose.ts";
-import { frameRow, type FrameSettings } from "../../geometry/schema.ts";
+import { frameField, type FrameSettings } from "../../geometry/schema.ts";
 import type { ReadJoints } from "../../resource/facets.ts";
 import type { FrameView, Scene } from "../../resource/frame_view.ts";
 import type { ResourceName } from "../../resource/name.ts";
@@ -189,7 +189,7 @@ export class Frames implements FrameView {
     const known = this.#settings.get(config);
     if (known) return known;
     const at = new Place();
-    const decoded = frameRow.decode(config.frame, at);
+    const decoded = frameField.decode(config.frame, at);
     const settings = decoded && !at.failed
       ? decoded
       : at.problems.map(({ path, message }) => `${path}: ${message}`).join("; ");

@@ -103,9 +103,9 @@ export class Machine {
   readonly #failed = new Set<string>();
   /** Nodes that wait for a module's answer, and their dependents. */
   readonly #pending = new Set<string>();
-  readonly #said = new Map<string, { level: "debug" | "error"; error: string }>();
+  readonly #loggedFailures = new Map<string, { level: "debug" | "error"; error: string }>();
   /** The last notice to resources that observe others. */
-  readonly #told = new WeakMap<Resource, ReadonlySet<Resource>>();
+  readonly #lastWeak = new WeakMap<Resource, ReadonlySet<Resource>>();
   #watching: readonly string[] = [];
   #changed = false;
   #wanted: ReadonlyMap<string, Entry> = new Map();
@@ -432,8 +432,10 @@ export class Machine {
       this.#bySimple.set(key, [...this.#bySimple.get(key) ?? [], node]);
     }
     for (const full of this.#failed) if (!this.#wanted.has(full)) this.#failed.delete(full);
-    for (const full of this.#said.keys()) if (!this.#wanted.has(full)) this.#said.delete(full);
-    this.#watching = [...this.#wanted].filter(([, { source }]) => seesOf(source)).map(([full]) => full);
+    for (const full of this.#loggedFailures.keys()) {
+      if (!this.#wanted.has(full)) this.#loggedFailures.delete(full);
+    }
+    this.#watching = [...this.#wanted].filter(([, { source }]) => weakRuleOf(source)).map(([full]) => full);
     for (const [full, node] of this.#nodes) {
       const reason = obstacle(full, this.#wanted, this.#wiring);
       if (reason === undefined) continue;
@@ -518,8 +520,8 @@ export class Machine {
       node.ready(instance, this.#clock.nowMs());
       ended?.();
       this.#changed = true;
-      const said = this.#said.get(node.name.full);
-      this.#said.delete(node.name.full);
+      const said = this.#loggedFailures.get(node.name.full);
+      this.#loggedFailures.delete(node.name.full);
       if (said?.level === "error") this.#logger.info(`${node.name} is healthy again`);
     } catch (error) {
       ended?.({ error: messageOf(error) });
@@ -538,12 +540,12 @@ export class Machine {
   ): Resource | Promise<Resource> {
     if (isModuleModel(model)) return model.build(config, resources.map(({ name }) => name), signal);
     const { name, decoded } = config;
-    const seen = () => this.#seen(model, name.full);
+    const weak = () => this.#weakDependencies(model, name.full);
     const view = {
       api: (name: string) => this.registry.api(name),
       find: (api: string, short: string) => this.find(api, short),
-      get seen() {
-        return seen();
+      get weak() {
+        return weak();
       },
       serviceConfigs: (name: ResourceName, api: string) => this.#serviceConfigs(name, api),
       frames: this.frames,
@@ -567,12 +569,12 @@ export class Machine {
     return all.filter(({ type }) => type === api).map(({ attributes }) => attributes);
   }
 
-  #seen({ sees }: AnyModel, own: string): Resource[] {
-    const seen: Resource[] = [];
+  #weakDependencies({ weakDependencies }: AnyModel, own: string): Resource[] {
+    const weak: Resource[] = [];
     for (const [full, { instance, name }] of this.#nodes) {
-      if (instance && full !== own && sees?.(name.api)) seen.push(instance);
+      if (instance && full !== own && weakDependencies?.(name.api)) weak.push(instance);
     }
-    return seen;
+    return weak;
   }
 
   /** Notifies resources that observe others, without waiting for them. */
@@ -581,12 +583,12 @@ export class Machine {
     this.#changed = false;
     for (const full of this.#watching) {
       const instance = this.#nodes.get(full)?.instance;
-      if (!instance?.seenChanged) continue;
-      const seen = this.#seen(this.#wanted.get(full)!.source as AnyModel, full);
-      const told = this.#told.get(instance);
-      if (told?.size === seen.length && seen.every((one) => told.has(one))) continue;
-      this.#told.set(instance, new Set(seen));
-      void Promise.resolve().then(() => instance.seenChanged!()).catch((error) => {
+      if (!instance?.weakDependenciesChanged) continue;
+      const weak = this.#weakDependencies(this.#wanted.get(full)!.source as AnyModel, full);
+      const last = this.#lastWeak.get(instance);
+      if (last?.size === weak.length && weak.every((one) => last.has(one))) continue;
+      this.#lastWeak.set(instance, new Set(weak));
+      void Promise.resolve().then(() => instance.weakDependenciesChanged!()).catch((error) => {
         this.#logger.error(`${full} failed to handle a change of the visible resources: ${chainOf(error)}`);
       });
     }
@@ -619,9 +621,9 @@ export class Machine {
     // The connection logs an absent remote once for all its resources; a missing dependency may be one of its.
     const mayCome = this.#parts.remotes?.isConnecting && error.includes(UNRESOLVED);
     const level = isRemote || mayCome ? "debug" : "error";
-    const said = this.#said.get(full);
+    const said = this.#loggedFailures.get(full);
     if (said?.error === error && (said.level === level || level === "debug")) return;
-    this.#said.set(full, { level, error });
+    this.#loggedFailures.set(full, { level, error });
     this.#logger[level](`${full} is unhealthy: ${error}`);
   }
 
@@ -656,8 +658,8 @@ function isModuleModel(source: Entry["source"]): source is RunningModel {
   return source !== undefined && "module" in source;
 }
 
-function seesOf(source: Entry["source"]): AnyModel["sees"] {
-  return source && !isRemoteResource(source) && !isModuleModel(source) ? source.sees : undefined;
+function weakRuleOf(source: Entry["source"]): AnyModel["weakDependencies"] {
+  return source && !isRemoteResource(source) && !isModuleModel(source) ? source.weakDependencies : undefined;
 }
 
 /** The stand-in for a remote's resource where a configuration is needed. */

@@ -35,8 +35,8 @@ function bench({ limits = {} } = {}) {
       super(name);
     }
 
-    seenChanged(): Promise<void> {
-      diary.push(`${this.name.short} sees ${this.dependencies.seen.map(({ name }) => name.short).join("+")}`);
+    weakDependenciesChanged(): Promise<void> {
+      diary.push(`${this.name.short} sees ${this.dependencies.weak.map(({ name }) => name.short).join("+")}`);
       return Promise.resolve();
     }
   }
@@ -62,7 +62,7 @@ function bench({ limits = {} } = {}) {
     name: "rdk:builtin:watcher",
     doc,
     attributes,
-    sees: (api) => api === API,
+    weakDependencies: (api) => api === API,
     construct: ({ name, dependencies }) => new Watcher(name, dependencies),
   });
   const logs = new Logs(clock, [memorySink(records)]);
@@ -196,7 +196,7 @@ Deno.test("Machine: rebuilds a resource when its optional dependency appears or 
   await machine.close();
 });
 
-Deno.test("Machine: calls seenChanged of a watching resource instead of rebuilding it", async () => {
+Deno.test("Machine: calls weakDependenciesChanged of a watching resource instead of rebuilding it", async () => {
   const { machine, faults, clock, took } = bench();
   faults.add("b");
   await machine.apply(configOf({ w: { watches: true }, a: {}, b: {} }));

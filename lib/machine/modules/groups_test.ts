@@ -6,7 +6,7 @@ import { FileError } from "../../base/files/files.ts";
 import { silentLogs } from "../../base/log/log.ts";
 import { SystemClock } from "../../base/clock.ts";
 import { Place } from "../../base/schema/schema.ts";
-import { moduleRow } from "../config/settings.ts";
+import { moduleField } from "../config/settings.ts";
 import { ModuleGroups } from "./groups.ts";
 
 const COMMAND = { command: "/m/run", args: ["/s/m.sock"] };
@@ -67,7 +67,7 @@ function groupsOf(host: FakeHost) {
 }
 
 function configOf(limits?: Record<string, number>) {
-  return moduleRow.required().decode({ name: "m", executable_path: "/m/run", limits }, new Place());
+  return moduleField.required().decode({ name: "m", executable_path: "/m/run", limits }, new Place());
 }
 
 Deno.test("ModuleGroups: start a module with limits in a control group with the same limits", async () => {

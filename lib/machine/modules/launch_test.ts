@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch, assertNotEquals, assertThrows } from "@std/assert";
 import { SvcError } from "../../base/error.ts";
 import { Place } from "../../base/schema/schema.ts";
-import { moduleRow } from "../config/settings.ts";
+import { moduleField } from "../config/settings.ts";
 import { commandOf, socketPath } from "./launch.ts";
 
 Deno.test("commandOf: a module's entry overrides the protocol's variables, which override the program's own", () => {
@@ -17,7 +17,7 @@ Deno.test("commandOf: a module's entry overrides the protocol's variables, which
   };
   const entry = { name: "m", type: "registry", module_id: "acme:m", env: { VIAM_MODULE_DATA: "/elsewhere" } };
   const command = commandOf({
-    config: moduleRow.required().decode(entry, new Place()),
+    config: moduleField.required().decode(entry, new Place()),
     program: { path: "/p/run", root: "/p" },
     data: "/data",
     address: "/s/m.sock",

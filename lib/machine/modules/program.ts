@@ -51,7 +51,7 @@ export interface FirstRunParts {
 }
 
 /** The used keys of `meta.json` of a module's package. */
-const metaRow = object({
+const metaField = object({
   entrypoint: text("path of the program in the package"),
   firstRun: text("path of the script that prepares the module"),
 }).required();
@@ -170,7 +170,7 @@ async function metaOf(folder: string, host: ReadFiles) {
   }
   const at = new Place(path);
   try {
-    const meta = metaRow.decode(JSON.parse(await host.readTextFile(path)), at);
+    const meta = metaField.decode(JSON.parse(await host.readTextFile(path)), at);
     const [problem] = at.problems.filter(({ severity }) => severity === "error");
     if (!problem) return meta;
     throw new SvcError("invalid_argument", `${problem.path}: ${problem.message}`);

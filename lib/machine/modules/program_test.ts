@@ -5,7 +5,7 @@ import { SvcError } from "../../base/error.ts";
 import { DenoHost } from "../../base/host_deno.ts";
 import { type LogRecord, Logs, memorySink } from "../../base/log/log.ts";
 import type { ModuleConfig } from "../config/config.ts";
-import { moduleRow } from "../config/settings.ts";
+import { moduleField } from "../config/settings.ts";
 import { Place } from "../../base/schema/schema.ts";
 import type { Json } from "../../base/schema/schema.ts";
 import { firstRun, programOf } from "./program.ts";
@@ -108,7 +108,7 @@ class Home implements AsyncDisposable {
 
   config(entry: Record<string, Json>): ModuleConfig {
     const at = new Place();
-    const config = moduleRow.required().decode({ name: "probe", ...entry }, at);
+    const config = moduleField.required().decode({ name: "probe", ...entry }, at);
     assertEquals(at.problems, []);
     return config;
   }

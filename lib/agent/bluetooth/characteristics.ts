@@ -13,11 +13,11 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { Secret } from "../../base/secret.ts";
-import type { Intake } from "../portal/intake.ts";
+import type { ProvisioningSubmissions } from "../portal/submissions.ts";
 import type { Written } from "./values.ts";
 
-export interface LetterboxParts {
-  readonly intake: Intake;
+export interface SealedCharacteristicsParts {
+  readonly submissions: ProvisioningSubmissions;
   readonly clock: Clock;
   /** The hotspot's present password. */
   readonly password: () => Secret;
@@ -39,7 +39,7 @@ const ACCEPTED_MAX = 2_000;
 /** The values of a submission are read by people, who write few; past this a new key is due. */
 const ACCEPTED_MANY = 200;
 
-export class Letterbox {
+export class SealedCharacteristics {
   readonly #values = new Map<Written, Secret>();
   #last: Promise<unknown> = Promise.resolve();
   /** The phones of the waiting values. */
@@ -50,17 +50,21 @@ export class Letterbox {
   readonly #accepted = new Set<string>();
 
   private constructor(
-    private readonly parts: LetterboxParts,
+    private readonly parts: SealedCharacteristicsParts,
     private readonly keys: CryptoKeyPair,
     /** SubjectPublicKeyInfo, DER. */
     readonly publicKey: Buffer,
   ) {}
 
   /** Generates a new key. */
-  static async make(parts: LetterboxParts): Promise<Letterbox> {
+  static async make(parts: SealedCharacteristicsParts): Promise<SealedCharacteristics> {
     const algorithm = { ...KEY, modulusLength: KEY_BITS, publicExponent: new Uint8Array([1, 0, 1]) };
     const keys = await crypto.subtle.generateKey(algorithm, false, ["encrypt", "decrypt"]);
-    return new Letterbox(parts, keys, Buffer.from(await crypto.subtle.exportKey("spki", keys.publicKey)));
+    return new SealedCharacteristics(
+      parts,
+      keys,
+      Buffer.from(await crypto.subtle.exportKey("spki", keys.publicKey)),
+    );
   }
 
   /** Whether a new key is due: the present one has opened many values. */
@@ -69,7 +73,7 @@ export class Letterbox {
   }
 
   /** Takes a value of a phone; `exit_provisioning` submits all of them. Throws the problem. */
-  async take(name: Written, sealed: Uint8Array, phone: string): Promise<void> {
+  async write(name: Written, sealed: Uint8Array, phone: string): Promise<void> {
     if (this.#isTooMuch(phone)) {
       throw new SvcError("resource_exhausted", "too many values in one minute; wait a little");
     }
@@ -126,21 +130,21 @@ export class Letterbox {
   }
 
   #keep(name: Written, value: string): void {
-    const { intake, unlock } = this.parts;
-    intake.used();
+    const { submissions, unlock } = this.parts;
+    submissions.userSeen();
     if (name === "unlock_pairing") return unlock(booleanOf(value));
-    if (name === "exit_provisioning") return this.#handIn();
+    if (name === "exit_provisioning") return this.#submit();
     this.#values.set(name, new Secret(value));
   }
 
-  #handIn(): void {
-    const { intake } = this.parts;
+  #submit(): void {
+    const { submissions } = this.parts;
     const of = (name: Written) => this.#values.get(name)?.reveal() ?? "";
     const [ssid, psk, id, secret] = [of("ssid"), of("psk"), of("id"), of("secret")];
     const [key, address] = [of("api_key"), of("app_address")];
     this.forget();
-    intake.forget();
-    if (ssid !== "") intake.network(ssid, psk);
+    submissions.forget();
+    if (ssid !== "") submissions.network(ssid, psk);
     const apiKey = apiKeyOf(key);
     if (id !== "" || secret !== "" || apiKey) {
       const cloud = {
@@ -149,9 +153,9 @@ export class Letterbox {
         ...secret === "" ? {} : { secret },
         ...apiKey && { api_key: apiKey },
       };
-      intake.credentials(JSON.stringify({ cloud }));
+      submissions.credentials(JSON.stringify({ cloud }));
     }
-    intake.done();
+    submissions.submit();
   }
 }
 

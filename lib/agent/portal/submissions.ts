@@ -11,7 +11,7 @@ import type { Clock } from "../../base/clock.ts";
 import { SvcError } from "../../base/error.ts";
 import { Secret } from "../../base/secret.ts";
 import { parseCredentials } from "../settings/credentials.ts";
-import { isPassphrase, SSID_BYTES_MAX } from "../settings/settings_rows.ts";
+import { isPassphrase, SSID_BYTES_MAX } from "../settings/settings_fields.ts";
 
 /** A Wi-Fi network that is or was in range. */
 export interface SeenNetwork {
@@ -40,7 +40,7 @@ export interface DeviceView {
 }
 
 /** A complete submission. */
-export interface HandedIn {
+export interface ProvisioningSubmission {
   readonly network?: { readonly ssid: string; readonly psk: Secret };
   /** The text of a credentials file. */
   readonly credentials?: Secret;
@@ -49,9 +49,9 @@ export interface HandedIn {
 const ERRORS_MAX = 20;
 const CREDENTIALS_CHARS_MAX = 16 * 1024;
 
-export class Intake {
-  #network: HandedIn["network"];
-  #credentials: HandedIn["credentials"];
+export class ProvisioningSubmissions {
+  #network: ProvisioningSubmission["network"];
+  #credentials: ProvisioningSubmission["credentials"];
   #errors: string[] = [];
   #userMs: number | undefined;
 
@@ -59,7 +59,7 @@ export class Intake {
   constructor(
     private readonly clock: Clock,
     readonly device: () => DeviceView,
-    private readonly take: (handedIn: HandedIn) => void,
+    private readonly take: (submitted: ProvisioningSubmission) => void,
   ) {}
 
   /** Time of the last user activity, on the clock that never goes back. */
@@ -68,13 +68,13 @@ export class Intake {
   }
 
   /** Records user activity. */
-  used(): void {
+  userSeen(): void {
     this.#userMs = this.clock.monotonicMs();
   }
 
   /** Stores a network to join. An empty passphrase means an open network. Throws `invalid_argument`. */
   network(ssid: string, psk: string): void {
-    this.used();
+    this.userSeen();
     const bytes = new TextEncoder().encode(ssid).length;
     if (bytes === 0) throw wrong("choose a network, or enter the name of one");
     if (bytes > SSID_BYTES_MAX) {
@@ -88,7 +88,7 @@ export class Intake {
 
   /** Stores the text of a credentials file. Throws `invalid_argument`, which shows nothing of it. */
   credentials(text: string): void {
-    this.used();
+    this.userSeen();
     if (text.length > CREDENTIALS_CHARS_MAX) {
       throw wrong(`the credentials have ${text.length} characters, wanted at most ${CREDENTIALS_CHARS_MAX}`);
     }
@@ -97,17 +97,17 @@ export class Intake {
   }
 
   /** Submits the stored values. Throws `failed_precondition` if something that the device needs is missing. */
-  done(): void {
-    this.used();
+  submit(): void {
+    this.userSeen();
     const { configured, online } = this.device();
     if (!configured && !this.#credentials) {
       throw new SvcError("failed_precondition", "the machine's credentials are missing");
     }
     if (!online && !this.#network) throw new SvcError("failed_precondition", "a network to join is missing");
-    const handedIn = { network: this.#network, credentials: this.#credentials };
+    const submitted = { network: this.#network, credentials: this.#credentials };
     this.forget();
     this.#errors = [];
-    this.take(handedIn);
+    this.take(submitted);
   }
 
   /** Drops unused values: the next user starts anew. */
@@ -116,7 +116,7 @@ export class Intake {
   }
 
   /** Stores a problem for the user's next look. */
-  tell(error: string): void {
+  report(error: string): void {
     this.#errors = [...this.#errors.filter((one) => one !== error), error].slice(-ERRORS_MAX);
   }
 

@@ -31,14 +31,14 @@ import { sqliteIn } from "./sqlite.ts";
 import { validator } from "./checks/validator.ts";
 
 /** The outside of the program. */
-export interface CloudWorld {
+export interface CloudProgramContext {
   readonly host: Host;
 }
 
-export type CloudCommand = AnyCommand<CloudWorld>;
+export type CloudCommand = AnyCommand<CloudProgramContext>;
 
 /** The context of a command. */
-export interface Desk {
+export interface CloudCommandContext {
   readonly store: Store;
   /** The data folder. */
   readonly folder: string;
@@ -99,7 +99,7 @@ export const CLOUD_FLAGS = [
   },
 ] as const satisfies readonly Flag[];
 
-export type DeskPlace = Values<typeof CLOUD_FLAGS>;
+export type StoreFlags = Values<typeof CLOUD_FLAGS>;
 
 export const JSON_FLAG = {
   name: "json",
@@ -138,27 +138,27 @@ export async function limitsOf(path: string, files: ReadFiles): Promise<Limits> 
     : parseLimits(parseJsonc(await files.readFile(path), { file: path }), path);
 }
 
-/** A command that works at a desk. */
+/** A command that works on a control plane's database. */
 export function cloudCommand<const F extends readonly Flag[]>(
   words: string,
   takes: readonly string[],
   summary: string,
   flags: F,
-  run: (desk: Desk, words: readonly string[], flags: Values<F>) => Promise<void>,
+  run: (context: CloudCommandContext, words: readonly string[], flags: Values<F>) => Promise<void>,
 ): CloudCommand {
-  const atDesk = async (
-    { host }: CloudWorld,
+  const atContext = async (
+    { host }: CloudProgramContext,
     given: readonly string[],
-    values: Values<F> & DeskPlace & { readonly json: boolean },
+    values: Values<F> & StoreFlags & { readonly json: boolean },
   ) => {
     const place = located(values, host);
     await requireFolder(place, host);
-    await withStore(place, host, (store) => run(deskOf(store, place, values.json, host), given, values));
+    await withStore(place, host, (store) => run(contextOf(store, place, values.json, host), given, values));
   };
-  return { words, takes, summary, flags: [...flags, JSON_FLAG], run: atDesk };
+  return { words, takes, summary, flags: [...flags, JSON_FLAG], run: atContext };
 }
 
-function deskOf(store: Store, place: DeskPlace, json: boolean, host: Host): Desk {
+function contextOf(store: Store, place: StoreFlags, json: boolean, host: Host): CloudCommandContext {
   const clock = new SystemClock();
   const user = host.env("USER") || host.env("USERNAME") || "unknown";
   const secrets = secretsOf(place, store, host);
@@ -183,7 +183,7 @@ export function ownConfigs(clock: Clock): ConfigThreads {
 }
 
 /** The data folder as an absolute path, because child processes run in other folders. */
-export function located<T extends DeskPlace>(values: T, host: Host): T {
+export function located<T extends StoreFlags>(values: T, host: Host): T {
   return { ...values, data: resolve(host.cwd(), values.data) };
 }
 
@@ -191,7 +191,7 @@ export function located<T extends DeskPlace>(values: T, host: Host): T {
  * Only `init` and `serve` create a folder; otherwise a command in the wrong place would show an empty control plane.
  */
 export async function requireFolder(
-  { data, database }: DeskPlace,
+  { data, database }: StoreFlags,
   host: Host,
 ): Promise<void> {
   const there = database === ""
@@ -209,7 +209,7 @@ export async function requireFolder(
 
 /** Opens the database of a control plane for the duration of `run`; creates it if there is none. */
 export async function withStore<T>(
-  place: DeskPlace,
+  place: StoreFlags,
   host: Host,
   run: (store: Store) => Promise<T>,
 ): Promise<T> {
@@ -234,7 +234,7 @@ async function makePrivate(path: string, host: Host): Promise<void> {
 }
 
 export async function databaseOf(
-  { data, database }: DeskPlace,
+  { data, database }: StoreFlags,
   host: PipeHost & ProcessTable & Pick<ReadFiles, "readTextFile">,
 ): Promise<StorePlace> {
   if (database === "") return { sqlite: sqliteIn(`${data}/cloud.db`, host) };
@@ -243,7 +243,7 @@ export async function databaseOf(
 }
 
 /** The control plane's own keys; remarks about them go to standard error. */
-export function secretsOf({ data, keys }: DeskPlace, store: Store, host: Host): SecretsParts {
+export function secretsOf({ data, keys }: StoreFlags, store: Store, host: Host): SecretsParts {
   const tell = (text: string) => host.writeError(`svc-cloud: ${text}\n`);
   const logger = { info: tell, warn: tell, error: tell };
   return { store, host, folder: keys || `${data}/keys`, clock: new SystemClock(), logger };
@@ -314,15 +314,21 @@ export function timeOf(ms: number): string {
 }
 
 /** Reads a file for an upload. */
-export async function contentOf({ host }: Desk, file: string): Promise<AsyncIterable<Uint8Array>> {
+export async function contentOf(
+  { host }: CloudCommandContext,
+  file: string,
+): Promise<AsyncIterable<Uint8Array>> {
   if (await host.fileSize(file) === undefined) throw new SvcError("not_found", `there is no file ${file}`);
   return host.readPieces(file);
 }
 
 /** Removes contents that no row refers to any more. */
-export async function removeContents(desk: Desk, contents: readonly string[]): Promise<void> {
-  const files = await desk.files();
-  for (const sha256 of contents) await releaseFile(desk.store, files, sha256);
+export async function removeContents(
+  context: CloudCommandContext,
+  contents: readonly string[],
+): Promise<void> {
+  const files = await context.files();
+  for (const sha256 of contents) await releaseFile(context.store, files, sha256);
 }
 
 export function unknown(what: string, found: string, wanted: readonly string[]): SvcError {

@@ -1,5 +1,5 @@
 /**
- * Limits on the number of an organization's things: a list comes whole in one answer, so it must end.
+ * Quotas on the number of an organization's things: a list comes whole in one answer, so it must end.
  *
  * The transaction that adds a thing counts, so the count is exact with any number of control planes. The operator's
  * command line is not limited.
@@ -46,10 +46,10 @@ const COUNTS = {
   containersPerOrganization: "SELECT COUNT(*) AS amount FROM training_containers WHERE organization_id = ?",
 } satisfies { readonly [N in LimitName]?: string };
 
-export type Room = keyof typeof COUNTS;
+export type QuotaName = keyof typeof COUNTS;
 
 /** Throws `resource_exhausted` if the transaction exceeds the limit, so that the transaction rolls back. */
-export async function requireRoom(sql: Sql, limits: Limits, name: Room, id: string): Promise<void> {
+export async function requireQuota(sql: Sql, limits: Limits, name: QuotaName, id: string): Promise<void> {
   const text = COUNTS[name];
   const [{ amount }] = await sql.query<{ amount: number }>(
     text,

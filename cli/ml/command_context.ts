@@ -78,7 +78,7 @@ export const ML_FLAGS = [
 export type CommonValues = Values<typeof ML_FLAGS>;
 
 /** The outside of the program. */
-export interface MlWorld {
+export interface MlProgramContext {
   readonly host: Host;
   readonly clock: Clock;
   /** Which of the standard streams are terminals. */
@@ -113,7 +113,7 @@ export interface Services {
   readonly packages: ServiceClient<typeof PackageService>;
 }
 
-export class TrainingDesk {
+export class MlCommandContext {
   readonly host: Host;
   readonly clock: Clock;
   readonly json: boolean;
@@ -124,7 +124,7 @@ export class TrainingDesk {
 
   /** Throws `invalid_argument` for an unknown output format. `signal` aborts at Ctrl-C. */
   constructor(
-    readonly world: MlWorld,
+    readonly context: MlProgramContext,
     readonly values: CommonValues,
     readonly signal: AbortSignal,
   ) {
@@ -132,10 +132,10 @@ export class TrainingDesk {
     if (output !== "table" && output !== "json") {
       throw new SvcError("invalid_argument", `--output: found "${output}", wanted table or json`);
     }
-    this.host = world.host;
-    this.clock = world.clock;
+    this.host = context.host;
+    this.clock = context.clock;
     this.json = json || output === "json";
-    this.profiles = new ProfileFile(world.host);
+    this.profiles = new ProfileFile(context.host);
   }
 
   /** Prints a result: the value as JSON, or the lines. */
@@ -160,7 +160,7 @@ export class TrainingDesk {
 
   /** Whether standard error is a terminal, on which a line can be redrawn. */
   get lively(): boolean {
-    const { terminal } = this.world;
+    const { terminal } = this.context;
     return terminal.errors && !this.values.quiet && this.host.env("TERM") !== "dumb";
   }
 

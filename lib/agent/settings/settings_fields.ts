@@ -1,13 +1,14 @@
 /**
- * The agent's settings: a row for each published key, with its type, default and range.
+ * The agent's settings: a field for each published key, with its type, default and range.
  *
- * The published names contain the vendor's word. The rows also accept the neutral spelling of such a key, and the keys
+ * The published names contain the vendor's word. The fields also accept the neutral spelling of such a key, and the keys
  * of the old provisioning file. Rules that concern several keys are in `settings.ts`.
  */
 
 import {
   bool,
   choice,
+  ConfigField,
   type Infer,
   integer,
   list,
@@ -16,7 +17,6 @@ import {
   object,
   parseDurationMs,
   type Place,
-  Row,
   text,
 } from "../../base/schema/schema.ts";
 import { Secret, secret } from "../../base/secret.ts";
@@ -31,9 +31,9 @@ const INTERFACE_LENGTH_MAX = 15;
 const MINUTES_MAX = 10 * 366 * 24 * 60;
 
 /** A time in minutes, fractions allowed, or in Go's syntax (`1h20m30s`); decoded to milliseconds. */
-function minutes(doc: string, { min = 0 } = {}): Row<number | undefined> {
+function minutes(doc: string, { min = 0 } = {}): ConfigField<number | undefined> {
   const wanted = `minutes${min ? ` (at least ${min})` : ""}, or a duration such as "1m30s"`;
-  return new Row<number | undefined>({
+  return new ConfigField<number | undefined>({
     doc,
     json: { anyOf: [{ type: "number", minimum: min }, { type: "string" }] },
     wanted,
@@ -135,7 +135,7 @@ const networkShape = {
 const AUTOMATIC = "auto";
 
 /** One entry of `additional_networks`, valid or rejected as a whole. */
-export const additionalNetworkRow = object({
+export const additionalNetworkField = object({
   type: choice("kind of network", ["wifi", "wired"]).required(),
   interface: text().default("").with(interfaceName),
   ssid: text("name of a Wi-Fi network").default("").with((ssid, at) => {
@@ -194,17 +194,17 @@ const systemShape = {
 
 /** The sections with known keys; the user chooses the keys of `additional_networks`. */
 export const SECTIONS = {
-  advanced_settings: { shape: advancedShape, row: object(advancedShape) },
-  network_configuration: { shape: networkShape, row: object(networkShape) },
-  system_configuration: { shape: systemShape, row: object(systemShape) },
+  advanced_settings: { shape: advancedShape, field: object(advancedShape) },
+  network_configuration: { shape: networkShape, field: object(networkShape) },
+  system_configuration: { shape: systemShape, field: object(systemShape) },
 };
 
 export const NETWORKS = "additional_networks";
 
-export type AdvancedSettings = NonNullable<Infer<typeof SECTIONS.advanced_settings.row>>;
-export type NetworkSettings = NonNullable<Infer<typeof SECTIONS.network_configuration.row>>;
-export type SystemSettings = NonNullable<Infer<typeof SECTIONS.system_configuration.row>>;
-export type AdditionalNetwork = NonNullable<Infer<typeof additionalNetworkRow>>;
+export type AdvancedSettings = NonNullable<Infer<typeof SECTIONS.advanced_settings.field>>;
+export type NetworkSettings = NonNullable<Infer<typeof SECTIONS.network_configuration.field>>;
+export type SystemSettings = NonNullable<Infer<typeof SECTIONS.system_configuration.field>>;
+export type AdditionalNetwork = NonNullable<Infer<typeof additionalNetworkField>>;
 
 function upgradeRow() {
   const words = ["all", "security", "disable", "disabled", "managed-all", "managed-security", ""] as const;
