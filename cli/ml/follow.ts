@@ -9,7 +9,7 @@ import { type BackoffLimits, backoffMs } from "../../lib/base/async/backoff.ts";
 import { type TrainingJobLogEntry, TrainingJobLogEntrySchema } from "../../proto/gen/ml_training_pb.ts";
 import { toMs } from "../../lib/api/shared/time.ts";
 import { deadline } from "../../lib/base/clock.ts";
-import { messageOf, SvcError } from "../../lib/base/error.ts";
+import { isRetryable, messageOf, SvcError } from "../../lib/base/error.ts";
 import {
   hasEnded,
   LogReader,
@@ -203,9 +203,7 @@ async function steadily<T>(
     try {
       return await call();
     } catch (error) {
-      const { code } = SvcError.from(error);
-      const away = code === "unavailable" || code === "deadline_exceeded" || code === "resource_exhausted";
-      if (signal.aborted || !away || clock.monotonicMs() - startMs > AWAY_MS) throw error;
+      if (signal.aborted || !isRetryable(error) || clock.monotonicMs() - startMs > AWAY_MS) throw error;
       view?.clear();
       const waitMs = backoffMs(RETRY, failures);
       context.note(`${messageOf(error)}; trying again in ${lengthText(waitMs)}`);

@@ -6,6 +6,7 @@
  * changes, not at every picture.
  */
 
+import { LogOnChange } from "../../lib/base/log/on_change.ts";
 import type { CameraProperties, Images, NamedImage } from "../../lib/api/camera.ts";
 import { type PointCloudObject, VisionApi } from "../../lib/api/vision.ts";
 import { messageOf, SvcError } from "../../lib/base/error.ts";
@@ -75,7 +76,7 @@ class Obstacles implements Skills {
   readonly #limits: SegmentationLimits;
   /** At most one for each camera. */
   readonly #eyes = new Map<string, Eye>();
-  readonly #said = new Map<string, string>();
+  readonly #problems = new LogOnChange();
 
   constructor(attributes: Attributes, private readonly logger: Logger) {
     const { groundAngleToleranceDegs, cameraName: _, ...limits } = attributes;
@@ -154,9 +155,7 @@ class Obstacles implements Skills {
   /** Warns of a camera's problem when it is new; "" means no problem. */
   #say(camera: string, about: string, problem: string): void {
     const key = `${about} ${camera}`;
-    if ((this.#said.get(key) ?? "") === problem) return;
-    this.#said.set(key, problem);
-    if (problem !== "") this.logger.warn(`${camera}: ${problem}`);
+    if (this.#problems.isNew(problem, key) && problem !== "") this.logger.warn(`${camera}: ${problem}`);
   }
 }
 

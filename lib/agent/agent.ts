@@ -6,6 +6,7 @@
  * the agent ends, the runtime keeps running, unless the agent was told to stop it.
  */
 
+import { LogOnChange } from "../base/log/on_change.ts";
 import type { DeviceAgentConfigRequestSchema, DeviceAgentConfigResponse } from "../../proto/gen/agent_pb.ts";
 import { toDuration } from "../api/shared/time.ts";
 import type { ReadFiles, WriteFiles } from "../base/files/files.ts";
@@ -110,7 +111,7 @@ export class Agent {
   #versionProblems: readonly string[] = [];
   /** Why a subsystem is not as the settings want it, by its name. */
   readonly #unapplied = new Map<string, string>();
-  readonly #told = new Set<string>();
+  readonly #facts = new LogOnChange(FACTS_MAX);
   readonly #polls: CloudPolls;
   #nextApplyMs = 0;
   #nextCleanMs: number;
@@ -376,7 +377,7 @@ export class Agent {
         this.#once(unkept, () => logger.error(`${unkept}: ${chainOf(error)}`));
         return false;
       });
-      if (this.#isKept) this.#told.delete(unkept);
+      if (this.#isKept) this.#facts.clear(unkept);
     }
     this.#settings = settings;
     configureLogs(
@@ -464,15 +465,12 @@ export class Agent {
   }
 
   /** Logs a lasting fact once. */
-  #once(what: string, tell: () => void): void {
-    if (this.#told.has(what)) return;
-    if (this.#told.size >= TOLD_MAX) this.#told.clear();
-    this.#told.add(what);
-    tell();
+  #once(what: string, log: () => void): void {
+    if (this.#facts.isNew(what, what)) log();
   }
 }
 
-const TOLD_MAX = 1000;
+const FACTS_MAX = 1000;
 /** The cloud's problems with the versions, for the status. */
 const VERSION_PROBLEMS_MAX = 20;
 const PROBLEM_CHARS = 1000;

@@ -65,6 +65,15 @@ export class SvcError extends Error {
   }
 }
 
+/** Codes of failures that may pass by themselves. */
+const RETRYABLE: readonly Code[] = ["unavailable", "deadline_exceeded", "aborted", "resource_exhausted"];
+
+/** Whether the same call may succeed later; `also` are more codes that this caller retries. */
+export function isRetryable(thrown: unknown, ...also: readonly Code[]): boolean {
+  const { code } = SvcError.from(thrown);
+  return RETRYABLE.includes(code) || also.includes(code);
+}
+
 /** The text of any thrown value. */
 export function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);

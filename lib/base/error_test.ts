@@ -1,7 +1,7 @@
 /** Errors: codes, causes and their texts. */
 
 import { assertEquals, assertInstanceOf, assertThrows } from "@std/assert";
-import { assert, chainOf, CODES, joined, messageOf, SvcError } from "./error.ts";
+import { assert, chainOf, CODES, isRetryable, joined, messageOf, SvcError } from "./error.ts";
 
 Deno.test("CODES: the codes match the gRPC statuses 1 to 16", () => {
   assertEquals(
@@ -51,4 +51,14 @@ Deno.test("joined: combines several errors into a single SvcError", () => {
 Deno.test("assert: throws an error that starts with Bug", () => {
   assert(true, "never");
   assertThrows(() => assert(false, "upside down"), Error, "Bug: upside down");
+});
+
+Deno.test("isRetryable: a failure that may pass, by its code alone; a caller may add codes", () => {
+  const retried = Object.keys(CODES).filter((code) =>
+    isRetryable(new SvcError(code as keyof typeof CODES, "x"))
+  );
+  assertEquals(retried, ["deadline_exceeded", "resource_exhausted", "aborted", "unavailable"]);
+  assertEquals([isRetryable(new Error("x")), isRetryable("x")], [false, false]);
+  const canceled = new DOMException("x", "AbortError");
+  assertEquals([isRetryable(canceled), isRetryable(canceled, "canceled")], [false, true]);
 });

@@ -7,6 +7,7 @@
  * are never touched. The hotspot ends with the agent.
  */
 
+import { LogOnChange } from "../../base/log/on_change.ts";
 import { type Clock, Waker } from "../../base/clock.ts";
 import { chainOf, messageOf, SvcError } from "../../base/error.ts";
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
@@ -104,7 +105,7 @@ export class Networking implements Subsystem {
   /** Profiles whose change failed, with the problem. */
   readonly #unchanged = new Map<string, string>();
   #doing: Promise<unknown> = Promise.resolve();
-  #told = "";
+  readonly #problems = new LogOnChange();
 
   constructor(parts: NetworkingParts, settings: AgentSettings) {
     this.#parts = parts;
@@ -130,10 +131,10 @@ export class Networking implements Subsystem {
       // An agent that was killed has left them behind.
       await this.#hotspot.forgetNames();
       while (!signal.aborted) {
-        await this.#alone(() => this.#tick(signal)).then(() => this.#told = "", (error) => {
+        await this.#alone(() => this.#tick(signal)).then(() => this.#problems.clear(), (error) => {
           const problem = chainOf(error);
-          if (!signal.aborted && problem !== this.#told) logger.error(`networks are not managed: ${problem}`);
-          this.#told = problem;
+          const isNew = this.#problems.isNew(problem);
+          if (isNew && !signal.aborted) logger.error(`networks are not managed: ${problem}`);
         });
         if (!signal.aborted) await this.#waker.sleep(TICK_MS);
       }
@@ -150,7 +151,7 @@ export class Networking implements Subsystem {
    * the networks are not managed.
    */
   get isConnected(): boolean {
-    const isManaged = !this.#settings.advanced.disableNetworkConfiguration && this.#told === "";
+    const isManaged = !this.#settings.advanced.disableNetworkConfiguration && this.#problems.last() === "";
     return isManaged && this.#view !== undefined && this.#connected(this.#view, this.#rules());
   }
 

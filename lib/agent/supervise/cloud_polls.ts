@@ -5,6 +5,7 @@
  * is ready for it (`take`).
  */
 
+import { LogOnChange } from "../../base/log/on_change.ts";
 import type {
   DeviceAgentConfigRequestSchema,
   DeviceAgentConfigResponse,
@@ -62,7 +63,7 @@ export class CloudPolls {
   #isRefused = false;
   #lastOnlineMs: number | undefined;
   #offlineWhy = "";
-  #told = "";
+  readonly #problems = new LogOnChange();
 
   constructor(parts: CloudPollsParts) {
     const { changes, rareMs, clock, random } = parts;
@@ -126,8 +127,9 @@ export class CloudPolls {
       this.#isRefused = REFUSALS.includes(SvcError.from(error).code);
       if (this.#isRefused) offline.answered();
       this.#offlineWhy = shownUrlsIn(chainOf(error));
-      if (this.#told !== this.#offlineWhy) logger.warn(`the cloud does not answer: ${this.#offlineWhy}`);
-      this.#told = this.#offlineWhy;
+      if (this.#problems.isNew(this.#offlineWhy)) {
+        logger.warn(`the cloud does not answer: ${this.#offlineWhy}`);
+      }
       this.#isOnline = false;
       this.#intervalMs = RETRY_MS;
       this.#polls.failed();

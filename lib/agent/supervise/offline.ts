@@ -6,6 +6,7 @@
  * on the network answers: no reboot mends that. Times are monotonic.
  */
 
+import { LogOnChange } from "../../base/log/on_change.ts";
 import { backoffMs } from "../../base/async/backoff.ts";
 import { type Clock, deadline } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
@@ -75,7 +76,7 @@ export class OfflineReboots {
   #reachableMs: number;
   #nextCheckMs = 0;
   #checking: Promise<void> | undefined;
-  #told = "";
+  readonly #problems = new LogOnChange();
 
   constructor(parts: OfflineRebootsParts) {
     this.#parts = parts;
@@ -90,7 +91,7 @@ export class OfflineReboots {
   /** The control plane serves this machine: the next reboot has the shortest wait again. */
   async online(): Promise<void> {
     this.answered();
-    this.#told = "";
+    this.#problems.clear();
     // A disk that refuses it must not keep the answer from being used.
     await this.#parts.reboots.set(0).catch((error) => this.#cannotCount(error));
   }
@@ -160,7 +161,6 @@ export class OfflineReboots {
   }
 
   #once(problem: string): void {
-    if (problem !== this.#told) this.#parts.logger.warn(problem);
-    this.#told = problem;
+    if (this.#problems.isNew(problem)) this.#parts.logger.warn(problem);
   }
 }

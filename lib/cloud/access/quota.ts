@@ -46,10 +46,10 @@ const COUNTS = {
   containersPerOrganization: "SELECT COUNT(*) AS amount FROM training_containers WHERE organization_id = ?",
 } satisfies { readonly [N in LimitName]?: string };
 
-export type QuotaName = keyof typeof COUNTS;
+export type CountQuota = keyof typeof COUNTS;
 
 /** Throws `resource_exhausted` if the transaction exceeds the limit, so that the transaction rolls back. */
-export async function requireQuota(sql: Sql, limits: Limits, name: QuotaName, id: string): Promise<void> {
+export async function requireQuota(sql: Sql, limits: Limits, name: CountQuota, id: string): Promise<void> {
   const text = COUNTS[name];
   const [{ amount }] = await sql.query<{ amount: number }>(
     text,

@@ -5,6 +5,7 @@
  * the files are intact except for the last seconds.
  */
 
+import { LogOnChange } from "../../base/log/on_change.ts";
 import type { LogFiles } from "../../base/files/files.ts";
 import type { Clock } from "../../base/clock.ts";
 import { messageOf } from "../../base/error.ts";
@@ -55,7 +56,7 @@ export class Ftdc {
   readonly #files: CaptureFiles;
   readonly #publishedFiles: CaptureFiles;
   readonly #published = new PublishedCapture();
-  readonly #told = new Set<string>();
+  readonly #problems = new LogOnChange();
   #samples: MetricSample[] = [];
   #lagMs = 0;
   #sampleDueMs: number;
@@ -109,7 +110,7 @@ export class Ftdc {
       try {
         Object.assign(values, source());
       } catch (error) {
-        this.#tellOnce(`cannot take a sample: ${messageOf(error)}`);
+        this.#warnOnce(`cannot take a sample: ${messageOf(error)}`);
       }
     }
     const sample = { timeMs: this.#parts.clock.nowMs(), values };
@@ -142,9 +143,7 @@ export class Ftdc {
     files.write(document);
   }
 
-  #tellOnce(problem: string): void {
-    if (this.#told.has(problem)) return;
-    this.#told.add(problem);
-    this.#parts.logger.warn(problem);
+  #warnOnce(problem: string): void {
+    if (this.#problems.isNew(problem, problem)) this.#parts.logger.warn(problem);
   }
 }

@@ -6,6 +6,7 @@
  * requested again with the next list of names.
  */
 
+import { LogOnChange } from "../../base/log/on_change.ts";
 import { passthrough } from "../../api/shared/passthrough.ts";
 import { type Clock, deadline } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
@@ -35,8 +36,8 @@ export interface ForeignApisParts {
 
 export class ForeignApis {
   readonly #apis = new Map<string, AnyApi>();
-  /** The last logged problem of each API, so that it is logged once. */
-  readonly #said = new Map<string, string>();
+  /** Of each API. */
+  readonly #problems = new LogOnChange();
 
   constructor(private readonly parts: ForeignApisParts) {}
 
@@ -57,10 +58,12 @@ export class ForeignApis {
     try {
       const services = await this.parts.services(limit);
       for (const name of unknown) {
-        await this.#learn(name, services.get(name), limit).catch((error) => this.#say(name, chainOf(error)));
+        await this.#learn(name, services.get(name), limit).catch((error) =>
+          this.#warnOnChange(name, chainOf(error))
+        );
       }
     } catch (error) {
-      for (const name of unknown) this.#say(name, chainOf(error));
+      for (const name of unknown) this.#warnOnChange(name, chainOf(error));
     } finally {
       limit.done();
     }
@@ -73,12 +76,11 @@ export class ForeignApis {
       throw new SvcError("permission_denied", `${service} is reserved for the machine itself`);
     }
     this.#apis.set(name, passthrough(name, await describeService(this.parts.channel, service, limits)));
-    this.#said.delete(name);
+    this.#problems.clear(name);
   }
 
-  #say(name: string, reason: string): void {
-    if (this.#said.get(name) === reason) return;
-    this.#said.set(name, reason);
+  #warnOnChange(name: string, reason: string): void {
+    if (!this.#problems.isNew(reason, name)) return;
     const what = `resources of API ${name.slice(0, 200)} of ${this.parts.peer} are left out`;
     this.parts.logger.warn(`${what}: it is not known here, and asking for it failed: ${reason}`);
   }

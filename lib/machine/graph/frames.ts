@@ -6,6 +6,7 @@
  * them, so an arm that does not answer affects only what is mounted on it.
  */
 
+import { LogOnChange } from "../../base/log/on_change.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import { Place } from "../../base/schema/schema.ts";
@@ -45,8 +46,8 @@ export class Frames implements FrameView {
   readonly #logger: Logger;
   readonly #settings = new WeakMap<ResourceConfig, FrameSettings | string>();
   readonly #models = new WeakMap<Resource, KinematicModel>();
-  /** The last logged problem of a part, so that it is logged once. */
-  readonly #said = new Map<string, string>();
+  /** Of each part, and of the whole system. */
+  readonly #problems = new LogOnChange();
 
   constructor({ machine, logger }: { machine: FramesOf; logger: Logger }) {
     this.#machine = machine;
@@ -122,7 +123,7 @@ export class Frames implements FrameView {
     const placed = await Promise.all(nodes.map(async (node): Promise<Placed | undefined> => {
       try {
         const part = await this.#part(node, call);
-        this.#said.delete(node.name.full);
+        this.#problems.clear(node.name.full);
         return { part, node };
       } catch (error) {
         this.#warnOnce(node.name.full, `the frame of ${node.name} is ignored: ${chainOf(error)}`);
@@ -212,14 +213,12 @@ export class Frames implements FrameView {
   #system(parts: readonly FramePart[]): FrameSystem {
     const system = buildFrameSystem(parts);
     if (system.warnings.length > 0) this.#warnOnce("", system.warnings.join("; "));
-    else this.#said.delete("");
+    else this.#problems.clear();
     return system;
   }
 
   #warnOnce(about: string, message: string): void {
-    if (this.#said.get(about) === message) return;
-    this.#said.set(about, message);
-    this.#logger.warn(message);
+    if (this.#problems.isNew(message, about)) this.#logger.warn(message);
   }
 }
 

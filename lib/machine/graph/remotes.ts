@@ -7,6 +7,7 @@
  * there is stopped there.
  */
 
+import { LogOnChange } from "../../base/log/on_change.ts";
 import { type FrameSystemConfig, RobotService } from "../../../proto/gen/robot_pb.ts";
 import type { Clock } from "../../base/clock.ts";
 import { chainOf, SvcError } from "../../base/error.ts";
@@ -165,9 +166,9 @@ class Remote {
   #frames: readonly RemoteFrame[] = [];
   /** The newest connection; without one, the last known facts stay. */
   #foreign: ForeignApis | undefined;
-  #told: readonly FrameSystemConfig[] = [];
-  /** The last logged problem of its frames, so that it is logged once. */
-  #saidOfFrames = "";
+  /** The frames as the remote reported them. */
+  #reported: readonly FrameSystemConfig[] = [];
+  readonly #frameProblems = new LogOnChange();
   #saidPlain = false;
 
   constructor(
@@ -193,7 +194,7 @@ class Remote {
   /** Applies the changes that need no new connection: its place. */
   adopt(config: RemoteConfig): void {
     this.config = config;
-    this.#place(this.#told);
+    this.#place(this.#reported);
   }
 
   relaysOf(full: string): Relays | undefined {
@@ -315,19 +316,18 @@ class Remote {
     }
   }
 
-  #place(told: readonly FrameSystemConfig[]): void {
+  #place(reported: readonly FrameSystemConfig[]): void {
     const problems: string[] = [];
-    this.#told = told;
-    this.#frames = remoteFrames(this.config, told, (problem) => problems.push(problem));
+    this.#reported = reported;
+    this.#frames = remoteFrames(this.config, reported, (problem) => problems.push(problem));
     this.#warnOfFrames(problems);
   }
 
   #warnOfFrames(problems: readonly string[]): void {
-    const said = problems.join("; ");
-    if (said !== "" && said !== this.#saidOfFrames) {
-      this.parts.logger.warn(`frames of remote "${this.config.name}": ${said}`);
+    const all = problems.join("; ");
+    if (this.#frameProblems.isNew(all) && all !== "") {
+      this.parts.logger.warn(`frames of remote "${this.config.name}": ${all}`);
     }
-    this.#saidOfFrames = said;
   }
 
   #lose(reason: string): void {

@@ -9,7 +9,7 @@ import { ModuleService, type ReadyResponse } from "../../../proto/gen/module_pb.
 import type { ReadFiles, WriteFiles } from "../../base/files/files.ts";
 import type { LoopbackPeers } from "../../base/host.ts";
 import { type Clock, deadline, race } from "../../base/clock.ts";
-import { chainOf, type Code, SvcError } from "../../base/error.ts";
+import { chainOf, isRetryable, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import {
   endProcess,
@@ -29,8 +29,6 @@ import { ModuleOutput } from "./output.ts";
 const LOOK_MS = 50;
 const READY_TIMEOUT_MS = 3_000;
 const READY_PAUSE_MS = 200;
-/** Answers to Ready that mean "not yet". */
-const NOT_YET: readonly Code[] = ["unavailable", "resource_exhausted", "deadline_exceeded", "canceled"];
 /** Limit of a module's APIs; further ones are ignored. */
 const HANDLERS_MAX = 200;
 const MODELS_MAX = 1_000;
@@ -144,7 +142,7 @@ export class ModuleProcess {
         if (answer.ready) return this.#learn(answer);
       } catch (error) {
         signal.throwIfAborted();
-        if (!NOT_YET.includes(SvcError.from(error).code)) throw error;
+        if (!isRetryable(error, "canceled")) throw error;
       }
       await clock.sleep(READY_PAUSE_MS, signal);
     }

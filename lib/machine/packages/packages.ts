@@ -12,6 +12,7 @@
  * The room owns the packages of a machine: the wanted packages, their sources and their folders.
  */
 
+import { LogOnChange } from "../../base/log/on_change.ts";
 import { type BackoffLimits, backoffMs } from "../../base/async/backoff.ts";
 import { shownUrlsIn } from "../../base/log/shown_url.ts";
 import { createHash, randomUUID } from "node:crypto";
@@ -23,7 +24,7 @@ import { parseRange, parseVersion } from "../../base/semver.ts";
 import { FileError, type LinkFiles, type ReadFiles, type WriteFiles } from "../../base/files/files.ts";
 import { unpackInto } from "../../base/files/archive.ts";
 import { type Clock, deadline } from "../../base/clock.ts";
-import { chainOf, type Code, messageOf, SvcError } from "../../base/error.ts";
+import { chainOf, isRetryable, messageOf, SvcError } from "../../base/error.ts";
 import type { Logger } from "../../base/log/log.ts";
 import type { CloudClient } from "../../cloud_client/client.ts";
 import { packageFolder, versionInFolder } from "../config/placeholder.ts";
@@ -42,8 +43,6 @@ const STALL_MS = 30_000;
 const SIGNATURE_BYTES_MAX = 1024 * 1024;
 const REFUSAL_CHARS_MAX = 300;
 const RETRY: BackoffLimits = { firstMs: 2_000, mostMs: 120_000, jitter: 0.3 };
-/** Error codes that may disappear by themselves; all others concern the package itself. */
-const PASSING: readonly Code[] = ["unavailable", "deadline_exceeded", "aborted", "resource_exhausted"];
 /** A version as part of a folder's name. */
 const EXACT = /^\w[\w.+-]{0,127}$/;
 /** Suffix of marks beside a version's folder, such as the mark of a successful first run. */
@@ -82,7 +81,7 @@ export class MachinePackages {
   #work: Promise<unknown> = Promise.resolve();
   /** Whether an earlier configuration was prepared; it stays in force during a preparation. */
   #inUse = false;
-  #told = "";
+  readonly #problems = new LogOnChange();
   /** Former targets of links since the start: a program may still run in them. */
   readonly #linked = new Set<string>();
   /** The installed version of each moving version, and the unusable one, by the folder of the moving version. */
@@ -119,7 +118,7 @@ export class MachinePackages {
     for (let failed = 1; !stop.signal.aborted; failed++) {
       const failures = await (this.#work = this.#fetchAll(configs, stop.signal));
       if (stop.signal.aborted) break;
-      if (this.#inUse && failures.some(({ code }) => PASSING.includes(code))) {
+      if (this.#inUse && failures.some((error) => isRetryable(error))) {
         await this.#pause(failed, stop.signal);
         continue;
       }
@@ -217,7 +216,7 @@ export class MachinePackages {
 
   /** One of these is still missing, so a partial download is worth keeping. */
   #busy(configs: readonly PackageConfig[]): boolean {
-    return configs.length > 0 && this.#told !== "";
+    return configs.length > 0 && this.#problems.last() !== "";
   }
 
   /** Retries in the background; ends when nothing is missing. */
@@ -255,11 +254,10 @@ export class MachinePackages {
       }
     }
     const all = failures.map(({ message }) => message).join("\n");
-    if (all !== this.#told) {
+    if (this.#problems.isNew(all)) {
       for (const { message } of failures) this.parts.logger.error(message);
       if (all === "") this.parts.logger.info("all packages are installed now");
     }
-    this.#told = all;
     return failures;
   }
 
@@ -320,7 +318,7 @@ export class MachinePackages {
     try {
       found = await this.#ask(client, config, signal);
     } catch (error) {
-      if (!isThere || !PASSING.includes(SvcError.from(error).code)) throw error;
+      if (!isThere || !isRetryable(error)) throw error;
       return logger.debug(
         `the current version for ${config.version} of ${config.package} is unknown: ${chainOf(error)}`,
       );
@@ -344,9 +342,9 @@ export class MachinePackages {
     this.#withheld.set(file.name, problem);
   }
 
-  /** Remembers a version as unusable, unless the error may pass. */
+  /** Remembers a version as unusable, unless the error is retryable. */
   #refuse(wanted: string, version: string, error: unknown): never {
-    if (!PASSING.includes(SvcError.from(error).code)) this.#refused.set(wanted, version);
+    if (!isRetryable(error)) this.#refused.set(wanted, version);
     throw error;
   }
 

@@ -8,6 +8,7 @@
  * also while the server runs; its removal ends every token.
  */
 
+import { LogOnChange } from "../../base/log/on_change.ts";
 import { Buffer } from "node:buffer";
 import { createPrivateKey, generateKeyPairSync, type KeyObject, randomBytes } from "node:crypto";
 import { dirname } from "node:path";
@@ -54,8 +55,7 @@ export class TokenKeyRing {
   #path: string | undefined;
   /** The text that this process has last read or written. */
   #text: string | undefined;
-  /** The last logged problem of the file. */
-  #loggedProblem = "";
+  readonly #problems = new LogOnChange();
   /** Writing the file has failed, and the failure is logged. */
   #unwritten = false;
   readonly #work = new SerialQueue();
@@ -150,8 +150,7 @@ export class TokenKeyRing {
     } catch (error) {
       const problem = `${path} is unusable: ${chainOf(error)}`;
       // If the file was not replaceable before, the keys of this process stay in use.
-      if (problem !== this.#loggedProblem) this.#startAnew(problem);
-      this.#loggedProblem = problem;
+      if (this.#problems.isNew(problem)) this.#startAnew(problem);
       return await this.#write(this.#content);
     }
     await this.#rotate();
@@ -205,7 +204,8 @@ export class TokenKeyRing {
     try {
       await host.makeFolder(dirname(path), { mode: FOLDER_MODE });
       await host.writeFile(path, text, { mode: FILE_MODE });
-      [this.#text, this.#unwritten, this.#loggedProblem] = [text, false, ""];
+      [this.#text, this.#unwritten] = [text, false];
+      this.#problems.clear();
     } catch (error) {
       if (!this.#unwritten) {
         logger.warn(`cannot store the keys of tokens, which end with this process: ${chainOf(error)}`);

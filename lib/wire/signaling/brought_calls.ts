@@ -6,6 +6,7 @@
  * signaling server vouches for the callers.
  */
 
+import { LogOnChange } from "../../base/log/on_change.ts";
 import type { SignalingService } from "../../../proto/gen/signaling_pb.ts";
 import { type BackoffLimits, backoffMs } from "../../base/async/backoff.ts";
 import { type Clock, Waker } from "../../base/clock.ts";
@@ -56,7 +57,7 @@ export class BroughtCalls {
   readonly #freed: Waker;
   readonly #heads: Promise<void>;
   #failures = 0;
-  #told = "";
+  readonly #problems = new LogOnChange();
 
   constructor(parts: BroughtCallsParts) {
     this.#parts = parts;
@@ -120,10 +121,9 @@ export class BroughtCalls {
     const { source, clock, logger, random = Math.random } = this.#parts;
     const text = `no WebRTC calls through ${source.address}: ${chainOf(error)}`;
     // A server that is away, or has no signaling, is not logged.
-    const isNews = !["unavailable", "unimplemented", "deadline_exceeded"].includes(error.code);
-    if (isNews && this.#told !== text) logger.warn(text);
+    const isAway = ["unavailable", "unimplemented", "deadline_exceeded"].includes(error.code);
+    if (this.#problems.isNew(text) && !isAway) logger.warn(text);
     else logger.debug(text);
-    this.#told = text;
     this.#failures++;
     const pauseMs = error.code === "unimplemented"
       ? UNSERVED_RETRY_MS * random()
